@@ -1,0 +1,84 @@
+package task
+
+import "time"
+
+// Resources are what one task needs or what one pilot offers.
+type Resources struct {
+	Cores  int   // CPU cores
+	Memory Bytes // resident memory, summed over the payload's descendants
+	Disk   Bytes // work folder, without cached inputs
+}
+
+// Fits tells whether need fits into r.
+func (r Resources) Fits(need Resources) bool {
+	return need.Cores <= r.Cores && need.Memory <= r.Memory && need.Disk <= r.Disk
+}
+
+// Add returns r plus other.
+func (r Resources) Add(other Resources) Resources {
+	return Resources{r.Cores + other.Cores, r.Memory + other.Memory, r.Disk + other.Disk}
+}
+
+// Sub returns r minus other.
+func (r Resources) Sub(other Resources) Resources {
+	return Resources{r.Cores - other.Cores, r.Memory - other.Memory, r.Disk - other.Disk}
+}
+
+// Input is a file that a task reads.
+type Input struct {
+	LFN  LFN
+	Name string // path in the work folder
+}
+
+// Output is a file that a task must leave behind.
+type Output struct {
+	LFN  LFN
+	Name string // path in the work folder
+}
+
+// Task describes a unit of work. It is immutable once submitted.
+type Task struct {
+	ID        ID
+	Argv      []string // exactly one of Argv and Shell
+	Shell     string   // run by /bin/sh -c
+	Env       map[string]string
+	Inputs    []Input
+	Outputs   []Output
+	Resources Resources
+	Require   string        // CEL, hard requirement; "" accepts every pilot
+	Rank      string        // a built-in name or CEL; "" is locality
+	Priority  int           // higher first
+	Retries   int           // further attempts after a retryable failure
+	Walltime  time.Duration // of one attempt
+}
+
+// Class groups tasks that look alike to a pilot: same requirement, rank and
+// resources. Expressions are evaluated once per class and pilot.
+type Class struct {
+	Require   string
+	Rank      string
+	Resources Resources
+}
+
+// Class returns the task's class.
+func (t Task) Class() Class { return Class{t.Require, t.Rank, t.Resources} }
+
+// Defaults of a task that does not say otherwise, and limits on what may come
+// from outside.
+const (
+	DefaultRetries  = 3
+	DefaultWalltime = 24 * time.Hour
+	DefaultMemory   = 512 * MiB
+	DefaultDisk     = GiB
+
+	MaxInputs     = 10_000
+	MaxOutputs    = 10_000
+	MaxArgv       = 4_096
+	MaxArgvBytes  = 128 << 10
+	MaxEnv        = 256
+	MaxExpression = 8 << 10
+	MaxRetries    = 100
+	MaxCores      = 4_096
+	MaxPriority   = 1_000_000
+	MaxWorkflow   = 1_000_000 // tasks in a workflow after expansion
+)
