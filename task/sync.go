@@ -1,0 +1,180 @@
+package task
+
+import "time"
+
+// Sync is what a site's master tells the queue, in full: it is declarative
+// and idempotent, renews the leases it lists, and is the site's sign of life.
+type Sync struct {
+	Site  Site
+	Term  Term
+	Pilot PilotID
+	// Leases held; an open lease of the site that is not listed is sent again.
+	Leases   []LeaseID
+	Capacity Capacity
+	Outcomes []Outcome
+	Starts   []Start
+	Returns  []Returned
+	Stored   []Stored
+	Lost     []LostFile
+	Departed []Departure
+	Refused  []Refusal
+	// Confirmed lists revocations that were carried out.
+	Confirmed []Revoked
+	// Requests made by the site's pilots to storage elements and the sums of
+	// bytes, since the last acknowledged Sync with the given number.
+	Report SiteReport
+	// Hold asks the queue to park the call for at most this long when it has
+	// nothing to say.
+	Hold time.Duration
+}
+
+// SyncReply is the queue's answer.
+type SyncReply struct {
+	Leases []Lease
+	// Unknown lists held leases that the queue does not know (any more):
+	// unstarted tasks of them are to be dropped, running ones go on.
+	Unknown []LeaseID
+	Revoked []Revoked
+	Acks    []Ack
+	Denied  []PeerID  // the whole deny list of the site
+	Drain   []PilotID // pilots that an operator wants drained
+	// Settings of the site, as they are now.
+	Settings SiteSettings
+	// ReportSeq acknowledges the SiteReport with this number.
+	ReportSeq uint64
+}
+
+// Capacity is what a master reports of its site, from rows and slot events.
+type Capacity struct {
+	Pilots     int
+	Slots      int
+	FreeSlots  int
+	Assigned   int // assigned or prefilled, payload not started
+	Running    int
+	Waiting    int // leased, not yet assigned
+	CacheBytes Bytes
+	CacheUsed  Bytes
+	Evictions  uint64
+}
+
+// SiteReport carries sums since the last acknowledged report.
+type SiteReport struct {
+	Seq     uint64
+	SEReads []SERead
+}
+
+// SERead sums reads from one storage element by the site's pilots: transfers,
+// not inputs (one transfer may serve many reads).
+type SERead struct {
+	Owner Site // of the storage element
+	Files uint64
+	Bytes Bytes
+}
+
+// Start tells that an attempt's payload was started.
+type Start struct {
+	Attempt AttemptID
+	Number  int
+	Started time.Time // pilot's wall clock, for people
+}
+
+// Returned gives an unstarted task back.
+type Returned struct {
+	Task       ID
+	Generation uint32
+	Lease      LeaseID
+	Reason     string
+}
+
+// Refusal gives back a whole class: no live pilot of the site can run it.
+// Its tasks come as returns in the same Sync.
+type Refusal struct {
+	Class   Class
+	Pilots  int
+	Clauses []ClauseCount
+}
+
+// ClauseCount counts the pilots that fail a clause of a requirement.
+type ClauseCount struct {
+	Clause string
+	Pilots int
+}
+
+// Stored tells that an output has reached a storage element.
+type Stored struct {
+	LFN     LFN
+	Attempt AttemptID
+	URL     string
+	Size    Bytes
+	Digest  Digest
+}
+
+// LostFile tells that no pilot of the site holds a file any more.
+type LostFile struct {
+	LFN    LFN
+	Digest Digest
+	Reason string
+}
+
+// Departure tells that a pilot left or died.
+type Departure struct {
+	Pilot  PilotID
+	Dead   bool
+	Reason string
+}
+
+// Revoked names a task that the queue wants back.
+type Revoked struct {
+	Lease  LeaseID
+	Task   ID
+	Cancel bool // kill it if it runs; else return it if unstarted
+}
+
+// AckVerdict is the queue's judgement of an outcome.
+type AckVerdict uint8
+
+// Verdicts. Every verdict is final: the pilot may forget the outcome.
+const (
+	AckAccepted  AckVerdict = iota + 1
+	AckDuplicate            // another attempt had won; booked as wasted
+	AckStale                // generation or input attempt is not the winner's
+	AckUnknown              // no such task
+)
+
+// Ack acknowledges one outcome.
+type Ack struct {
+	Attempt AttemptID
+	Verdict AckVerdict
+	Winner  AttemptID // of the task, when there is one
+}
+
+// Lease is a hand-out of tasks to a site.
+type Lease struct {
+	ID    LeaseID
+	TTL   time.Duration // renewed by every Sync that lists it
+	Tasks []LeasedTask
+	// Files describes every input of the tasks.
+	Files []File
+}
+
+// LeasedTask is one task of a lease.
+type LeasedTask struct {
+	Task       Task
+	Generation uint32
+	Number     int    // of the next attempt
+	Age        uint64 // order over the whole queue; smaller is older
+	// Blocked tells that some inputs are still to be made by tasks that this
+	// site holds; the master decides when it may start.
+	Blocked bool
+}
+
+// SiteSettings are what pilots need to know of their site and its peers.
+type SiteSettings struct {
+	Site       Site
+	SE         string
+	RemoteRead bool
+	Mode       string
+	Draining   bool
+	RoundEvery time.Duration // 0 means driven by events
+	Prefill    int           // further tasks per slot
+}

@@ -1,0 +1,145 @@
+package taskqueue
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Submission is one part of a workflow. Parts of one submission carry the
+// same Key and count up from 0; the last one seals the workflow. Sending a
+// part again changes nothing.
+type Submission struct {
+	Key          string // client's idempotency key, "" on single-part submissions without retry
+	Name         string
+	Owner        string
+	Part         int
+	More         bool            // further parts follow
+	Tasks        []task.Task     // ids with the workflow part left empty: "/name"
+	Files        []task.File     // external files, names unqualified
+	Outputs      []string        // final outputs, unqualified
+	AllowMissing bool            // inputs that nothing makes or registers keep their task BLOCKED
+	Fresh        bool            // do not take over results of an earlier run
+	Workflow     task.WorkflowID // of an earlier part; checked when given
+}
+
+// Submitted answers a Submission.
+type Submitted struct {
+	Workflow task.WorkflowID
+	Tasks    int
+	Reused   int
+	Existed  bool // the key was known: nothing was added
+}
+
+// Registration is a pilot's request to join its site.
+type Registration struct {
+	Site      task.Site
+	Peer      task.PeerID
+	Addresses []string
+	DataURL   string
+	Host      string
+	Resources task.Resources
+	Slots     int
+	Features  []string
+	Sandbox   string
+	Version   string
+	Ends      time.Time
+}
+
+// Registered answers a Registration.
+type Registered struct {
+	Pilot    task.PilotID
+	Master   Contact   // the pilot itself when it is to be master
+	Term     task.Term // of the master
+	Contacts []Contact // random sample of live pilots
+	Settings task.SiteSettings
+	Denied   []task.PeerID
+	NotAfter time.Time // of the membership certificate
+}
+
+// Contact is how to reach a pilot.
+type Contact struct {
+	Pilot     task.PilotID
+	Peer      task.PeerID
+	Addresses []string
+	DataURL   string
+}
+
+// Claim asks for the mastership of a site.
+type Claim struct {
+	Site     task.Site
+	Pilot    task.PilotID
+	Expected task.Term // the mastership that the claimant holds for dead
+	Resigned bool      // the old master resigned in favour of the claimant
+	Ballot   uint64    // provisional ballot under which it already acts
+}
+
+// ClaimResult answers a Claim.
+type ClaimResult struct {
+	Granted bool
+	Term    task.Term // granted, or of the master in office
+	Master  Contact
+	Why     string       // of a refusal
+	Leases  []task.Lease // the site's open leases, when granted
+	Revoked []task.Revoked
+}
+
+// Delivery brings outcomes of pilots whose site has no master.
+type Delivery struct {
+	Site     task.Site
+	Pilot    task.PilotID // who delivers, for whomever
+	Outcomes []task.Outcome
+	Stored   []task.Stored
+}
+
+// Leaving tells that a pilot goes.
+type Leaving struct {
+	Pilot  task.PilotID
+	Site   task.Site
+	Reason string
+	// Last tells that no other pilot is left: open leases are returned.
+	Last bool
+	// Resigns tells that it is the master and gives up its term.
+	Resigns bool
+	Term    task.Term
+}
+
+// Explanation says why a task is where it is.
+type Explanation struct {
+	State        TaskState
+	Task         task.Task
+	Missing      []MissingInput
+	Sites        []SiteExplanation
+	Ahead        int // READY tasks before it in its class
+	BackoffUntil time.Duration
+	Attempts     []Attempt
+}
+
+// MissingInput is an input that keeps a task BLOCKED.
+type MissingInput struct {
+	LFN      task.LFN
+	Producer task.ID // "" if nothing makes it
+	State    task.State
+	Where    []task.Site // announced there, readable only there
+	Why      string
+}
+
+// SiteExplanation says why one site runs or does not run a task.
+type SiteExplanation struct {
+	Site      task.Site
+	Eligible  bool
+	Why       string // why not, or what it waits for
+	Pilots    int
+	FreeSlots int
+	Waiting   int
+	Clauses   []task.ClauseCount
+}
+
+// NewGrant asks for an access token.
+type NewGrant struct {
+	Role    identity.Role
+	Site    task.Site
+	Label   string
+	Expires time.Time
+}

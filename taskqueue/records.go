@@ -1,0 +1,256 @@
+package taskqueue
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Workflow is a submitted set of tasks.
+type Workflow struct {
+	ID        task.WorkflowID
+	Name      string
+	Owner     string // label of the access token that submitted it
+	Key       string // the client's idempotency key
+	Created   time.Time
+	Ended     time.Time // zero while open
+	Sealed    bool      // false until the last part of the submission arrived
+	Parts     int       // parts received
+	Cancelled bool
+	Reused    int                // tasks taken over as done from an earlier run of the same name
+	Counts    map[task.State]int // tasks by state
+	Outputs   []task.LFN         // final outputs
+	Unstored  int                // final outputs that are on no storage element yet
+	Last      Instant            // of the newest part; unsealed workflows are dropped an hour later
+}
+
+// Total is the number of tasks.
+func (w Workflow) Total() int {
+	total := 0
+	for _, n := range w.Counts {
+		total += n
+	}
+	return total
+}
+
+// Finished tells whether all tasks are done and all final outputs stored.
+func (w Workflow) Finished() bool {
+	return w.Sealed && w.Counts[task.Done] == w.Total() && w.Unstored == 0
+}
+
+// Over tells whether nothing will happen any more without a user's retry.
+func (w Workflow) Over() bool {
+	if !w.Sealed {
+		return false
+	}
+	open := w.Counts[task.Blocked] + w.Counts[task.Ready] + w.Counts[task.Leased]
+	if open > 0 {
+		return false
+	}
+	return w.Unstored == 0 || w.Counts[task.Done] < w.Total()
+}
+
+// ClassID numbers an interned eligibility class.
+type ClassID uint32
+
+// Eligibility is an interned set of sites that may run a task, and the one it
+// prefers because most of its input bytes are there. Sites "*" alone means
+// every site. The string form "siteA,siteB|siteA" is what is interned.
+type Eligibility struct {
+	ID     ClassID
+	Sites  []task.Site // sorted; nil means every site
+	Prefer task.Site   // "" means none
+}
+
+// TaskState is the mutable half of a task; its description is a task.Task,
+// stored apart because it never changes.
+type TaskState struct {
+	ID         task.ID
+	Seq        uint64 // age: order of submission over the whole queue
+	State      task.State
+	Priority   int
+	Generation uint32       // starts at 1
+	Missing    int          // inputs that nobody can read yet
+	Class      ClassID      // eligibility, meaningful while READY
+	NotBefore  Instant      // backoff: not handed out earlier
+	Lease      task.LeaseID // while LEASED
+	Site       task.Site    // while LEASED; after that, where it ended
+	Number     int          // next attempt's display number
+	Failures   int          // failed attempts of this generation
+	Losses     int          // attempts that vanished with their pilot
+	Winner     task.AttemptID
+	Reason     string // why it is in this state, for people
+	Upstream   task.ID
+	MemoKey    task.Digest // what the task computes: equal keys, equal results
+	Changed    time.Time
+}
+
+// FileRecord is the catalogue's entry of a file.
+type FileRecord struct {
+	task.File
+	ProducerTask task.ID // "" for an external file
+	Final        bool    // a final output of its workflow
+	Uses         int     // tasks that read it
+	Lost         bool    // was made, has no holder and no replica any more
+}
+
+// AttemptState of an attempt, as far as the queue knows.
+type AttemptState uint8
+
+// States of an attempt.
+const (
+	AttemptRunning AttemptState = iota + 1
+	AttemptSucceeded
+	AttemptFailedState
+	AttemptLost      // its pilot died
+	AttemptDuplicate // another attempt had won
+	AttemptRejected  // read an input that was not the winner's
+)
+
+// Attempt is one execution as reported.
+type Attempt struct {
+	State   AttemptState
+	Outcome task.Outcome // Stdout and Stderr are kept apart, see LogTable
+	Known   Instant
+}
+
+// Lease is one hand-out of tasks to a site.
+type Lease struct {
+	ID      task.LeaseID
+	Site    task.Site
+	Term    task.Term // of the master that got it
+	Expires Instant
+	Open    int // tasks of it that are still LEASED
+	Granted time.Time
+}
+
+// Revocation tells a site's master to drop a task; it is repeated in every
+// Sync until the master confirms it.
+type Revocation struct {
+	Site   task.Site
+	Lease  task.LeaseID
+	Task   task.ID
+	Cancel bool // kill it if it runs; else a recall: return it if unstarted
+}
+
+// Mode says how a site schedules.
+type Mode string
+
+// Modes of a site.
+const (
+	ModeDistributed Mode = "distributed"
+	ModeCentralized Mode = "centralized"
+	ModeIsolated    Mode = "isolated"
+)
+
+// SiteRecord is a site: its settings, its mastership and its sums.
+type SiteRecord struct {
+	Name       task.Site
+	SE         string      // URL of its storage element
+	RemoteRead bool        // may read other sites' storage elements
+	Reach      []task.Site // whose; nil means all
+	Mode       Mode
+	Draining   bool
+	Created    time.Time
+
+	Term       task.Term // of the accepted master
+	Master     task.PilotID
+	MasterAddr []string
+	LastSync   Instant
+	Resigned   bool
+	History    []Mastership // newest last, bounded
+
+	Pilots    int // live, from registrations, joins and leaves
+	Slots     int // as last reported by the master
+	FreeSlots int
+	Capacity  task.Capacity
+	Sums      SiteSums
+	Refused   []RefusedClass // classes no live pilot can run
+}
+
+// Mastership is one line of a site's master history.
+type Mastership struct {
+	Term  task.Term
+	Pilot task.PilotID
+	Since time.Time
+	Why   string // first pilot, claim, re-registration
+}
+
+// RefusedClass is a class that a site gave back: no live pilot can run it.
+type RefusedClass struct {
+	Class   task.Class
+	Clauses []task.ClauseCount
+	Pilots  int // live pilots asked
+	At      Instant
+}
+
+// SourceSums counts reads by source.
+type SourceSums struct {
+	Reads [4]uint64 // by task.Source
+	Bytes [4]uint64
+}
+
+// DelayBuckets are upper bounds, in seconds, of the inter-task delay
+// histogram; one more bucket counts the rest.
+var DelayBuckets = []float64{
+	.0005, .001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 20, 60, 300,
+}
+
+// SiteSums are a site's running totals, from accepted outcomes.
+type SiteSums struct {
+	Intermediate SourceSums // reads of files made by tasks
+	External     SourceSums // reads of files that came from outside
+	Tasks        uint64     // accepted outcomes
+	Failures     uint64
+	Duplicates   uint64
+	Wasted       time.Duration // run time of duplicates and lost attempts
+	Busy         time.Duration // payload run time
+	SEReads      uint64        // reads from this site's storage element by pilots, from pilots' reports
+	SEReadBytes  uint64
+	DelayCount   uint64
+	DelaySum     time.Duration
+	DelayBucket  []uint64 // len(DelayBuckets)+1
+	Requests     uint64   // queue requests of this site's pilots
+	StaleTerms   uint64
+}
+
+// PilotState of a pilot.
+type PilotState uint8
+
+// States of a pilot.
+const (
+	PilotAlive PilotState = iota + 1
+	PilotDraining
+	PilotLeft
+	PilotDead
+)
+
+var pilotStateNames = [...]string{PilotAlive: "alive", PilotDraining: "draining", PilotLeft: "left", PilotDead: "dead"}
+
+func (s PilotState) String() string {
+	if int(s) < len(pilotStateNames) && s > 0 {
+		return pilotStateNames[s]
+	}
+	return "unknown"
+}
+
+// PilotRecord is a registered pilot.
+type PilotRecord struct {
+	ID         task.PilotID
+	Peer       task.PeerID
+	Site       task.Site
+	Addresses  []string // libp2p multiaddresses
+	DataURL    string   // https://host:port of its data server
+	Host       string
+	Resources  task.Resources
+	Slots      int
+	Features   []string
+	Sandbox    string // what confines payloads, or why nothing does
+	Version    string
+	State      PilotState
+	Registered time.Time
+	Ends       time.Time // end of its declared lifetime
+	Ended      time.Time
+	Drain      bool   // an operator wants it drained
+	Reason     string // why it left or is taken for dead
+}

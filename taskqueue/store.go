@@ -1,0 +1,160 @@
+package taskqueue
+
+import (
+	"context"
+	"errors"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Store keeps the queue. An Update that returned nil is durable; concurrent
+// Updates may be committed together. The function may be called more than
+// once and must have no effect but through its Tx. Views see a committed
+// state.
+type Store interface {
+	View(ctx context.Context, read func(Tx) error) error
+	Update(ctx context.Context, write func(Tx) error) error
+	Close() error
+}
+
+// ErrReadOnly is returned by writes within a View.
+var ErrReadOnly = errors.New("the transaction is read-only")
+
+// Tx is one serialisable transaction: a table per kind of record.
+type Tx interface {
+	Meta() MetaTable
+	Workflows() WorkflowTable
+	Tasks() TaskTable
+	Files() FileTable
+	Attempts() AttemptTable
+	Leases() LeaseTable
+	Sites() SiteTable
+	Pilots() PilotTable
+	Grants() GrantTable
+}
+
+// MetaTable keeps single values: service clock, counters, the CA, the schema.
+type MetaTable interface {
+	Get(name string) (value []byte, err error) // nil if absent
+	Set(name string, value []byte) error
+	// Next adds n to a counter and returns its value before; starts at 1.
+	Next(counter string, n uint64) (first uint64, err error)
+}
+
+// WorkflowTable keeps workflows and idempotency keys.
+type WorkflowTable interface {
+	Load(ids ...task.WorkflowID) ([]Workflow, error) // absent ones are left out
+	Save(workflows ...Workflow) error
+	Delete(ids ...task.WorkflowID) error
+	// ByKey finds the workflow of an idempotency key; "" if none.
+	ByKey(key string) (task.WorkflowID, error)
+	// List returns workflows newest first, at most limit, after the given id
+	// ("" from the start); name "" means any.
+	List(name string, after task.WorkflowID, limit int) ([]Workflow, error)
+}
+
+// TaskTable keeps descriptions and states of tasks.
+type TaskTable interface {
+	Describe(ids ...task.ID) ([]task.Task, error) // absent ones are left out
+	Add(tasks []task.Task, states []TaskState) error
+	Load(ids ...task.ID) ([]TaskState, error)
+	Save(states ...TaskState) error
+	// DeleteWorkflow removes all tasks of a workflow and their uses.
+	DeleteWorkflow(id task.WorkflowID) error
+	TaskScans
+}
+
+// TaskScans are the ordered reads of tasks.
+type TaskScans interface {
+	// InWorkflow returns states by age after Seq, at most limit; no states
+	// means all.
+	InWorkflow(id task.WorkflowID, after uint64, limit int, states ...task.State) ([]TaskState, error)
+	// ReadyIn returns READY tasks of an eligibility class with NotBefore <=
+	// now, highest priority first, then oldest, at most limit.
+	ReadyIn(class ClassID, now Instant, limit int) ([]TaskState, error)
+	// ReadyClasses returns the classes that have READY tasks with their
+	// number (those in backoff included).
+	ReadyClasses() (map[ClassID]int, error)
+	// NextBackoff returns the earliest NotBefore after now of a READY task;
+	// zero if none.
+	NextBackoff(now Instant) (Instant, error)
+	// InLease returns the tasks that are LEASED under a lease.
+	InLease(id task.LeaseID) ([]TaskState, error)
+	// ReadyBefore counts READY tasks that come before the given one in a
+	// class: higher priority, or same and older.
+	ReadyBefore(class ClassID, priority int, seq uint64) (int, error)
+	// DoneByMemo finds, among DONE tasks of a workflow, those with the keys.
+	DoneByMemo(id task.WorkflowID, keys ...task.Digest) ([]TaskState, error)
+}
+
+// FileTable keeps the catalogue, who reads a file, and eligibility classes.
+type FileTable interface {
+	Load(names ...task.LFN) ([]FileRecord, error) // absent ones are left out
+	Save(files ...FileRecord) error
+	Delete(names ...task.LFN) error
+	// AddUses records that the task reads the files.
+	AddUses(reader task.ID, names ...task.LFN) error
+	// Readers returns the tasks that read a file, by id.
+	Readers(name task.LFN) ([]task.ID, error)
+	// List returns files by name with a prefix, after a name, at most limit.
+	List(prefix string, after task.LFN, limit int) ([]FileRecord, error)
+	// OnlyAnnouncedAt returns files announced at a site that have no replica.
+	OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]FileRecord, error)
+	// Classes returns all interned eligibility classes.
+	Classes() ([]Eligibility, error)
+	SaveClass(class Eligibility) error
+	// Garbage lists replicas of losers to be deleted.
+	Garbage(limit int) ([]task.Replica, error)
+	AddGarbage(replicas ...task.Replica) error
+	DropGarbage(replicas ...task.Replica) error
+}
+
+// AttemptTable keeps attempts and the ends of their output streams.
+type AttemptTable interface {
+	Load(ids ...task.AttemptID) ([]Attempt, error) // absent ones are left out
+	Save(attempts ...Attempt) error
+	// OfTask returns a task's attempts in order of first report.
+	OfTask(id task.ID) ([]Attempt, error)
+	// RunningAt returns a pilot's attempts in state AttemptRunning.
+	RunningAt(pilot task.PilotID) ([]Attempt, error)
+	SaveLog(id task.AttemptID, stdout, stderr []byte) error
+	LoadLog(id task.AttemptID) (stdout, stderr []byte, err error)
+}
+
+// LeaseTable keeps open leases and revocations not yet confirmed.
+type LeaseTable interface {
+	Load(ids ...task.LeaseID) ([]Lease, error)
+	Save(leases ...Lease) error
+	Delete(ids ...task.LeaseID) error
+	OfSite(site task.Site) ([]Lease, error) // by id
+	ExpiredBy(now Instant) ([]Lease, error) // by id
+	Revocations(site task.Site) ([]Revocation, error)
+	Revoke(revocations ...Revocation) error  // same site, lease and task replaces
+	Confirm(revocations ...Revocation) error // removes by site, lease and task
+}
+
+// SiteTable keeps sites.
+type SiteTable interface {
+	Load(names ...task.Site) ([]SiteRecord, error)
+	Save(sites ...SiteRecord) error
+	All() ([]SiteRecord, error) // by name
+}
+
+// PilotTable keeps registered pilots.
+type PilotTable interface {
+	Load(ids ...task.PilotID) ([]PilotRecord, error)
+	Save(pilots ...PilotRecord) error
+	// OfSite returns a site's pilots by id; no states means all; site ""
+	// means every site.
+	OfSite(site task.Site, states ...PilotState) ([]PilotRecord, error)
+	// ByPeer finds the newest pilot of a peer id; "" if none.
+	ByPeer(peer task.PeerID) (task.PilotID, error)
+}
+
+// GrantTable keeps what the queue knows of access tokens.
+type GrantTable interface {
+	Load(ids ...string) ([]identity.Grant, error)
+	Save(grants ...identity.Grant) error
+	All() ([]identity.Grant, error) // by id
+}
