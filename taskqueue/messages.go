@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"time"
 
-	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -138,7 +137,7 @@ type SiteExplanation struct {
 
 // NewGrant asks for an access token.
 type NewGrant struct {
-	Role    identity.Role
+	Role    string
 	Site    task.Site
 	Label   string
 	Expires time.Time

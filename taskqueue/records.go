@@ -254,3 +254,15 @@ type PilotRecord struct {
 	Drain      bool   // an operator wants it drained
 	Reason     string // why it left or is taken for dead
 }
+
+// Grant is what the queue keeps of an access token; never the token itself.
+type Grant struct {
+	ID      string
+	Hash    [32]byte // of the secret
+	Role    string   // admin, submit or pilot
+	Site    task.Site
+	Label   string
+	Created time.Time
+	Expires time.Time
+	Revoked bool
+}

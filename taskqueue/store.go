@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -154,7 +153,7 @@ type PilotTable interface {
 
 // GrantTable keeps what the queue knows of access tokens.
 type GrantTable interface {
-	Load(ids ...string) ([]identity.Grant, error)
-	Save(grants ...identity.Grant) error
-	All() ([]identity.Grant, error) // by id
+	Load(ids ...string) ([]Grant, error)
+	Save(grants ...Grant) error
+	All() ([]Grant, error) // by id
 }
