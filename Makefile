@@ -1,0 +1,102 @@
+# Pilotage: build, test and check. `make help` lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+TOOLS   := $(CURDIR)/.tools
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+# The binary, the tools and the checks share one flavour (no cgo, trimmed
+# paths), so that a cold machine compiles the dependencies once for all of
+# them. Tests need cgo for the race detector and are the other flavour.
+STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
+
+# `go test -json` goes through internal/ci, which prints the usual summary
+# lines, the output of failed tests and the totals, and keeps the record.
+TEST_RECORD := .ci/cache/test.json
+TEST        := go test -race -json -vet=off
+SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: .tools/.installed ## Install the pinned tools of tools.versions into .tools/
+
+.tools/.installed: tools.versions
+	@mkdir -p .tools
+	@grep -v '^#' $< | while read -r name package; do \
+		echo "installing $$name: $$package"; \
+		GOBIN=$(TOOLS) $(STATIC) go install "$$package"; \
+		test -x "$(TOOLS)/$$name"; \
+	done
+	@touch $@
+
+.PHONY: build
+build: ## Build the static binary bin/pilotage
+	$(STATIC) go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
+
+.PHONY: demo
+demo: build ## Run a real workflow over two sites with four pilots each
+	examples/demo/run
+
+.PHONY: test
+test: ## Run all tests with the race detector
+	@mkdir -p $(dir $(TEST_RECORD))
+	$(TEST) -timeout 10m ./... </dev/null | $(SHOW)
+
+.PHONY: test-long
+test-long: ## Run all tests with many more seeds and rounds (about an hour)
+	@mkdir -p $(dir $(TEST_RECORD))
+	PILOTAGE_TEST_LONG=1 $(TEST) -count 1 -timeout 90m ./... </dev/null | $(SHOW)
+
+.PHONY: test-count
+test-count: ## Record the number of tests of the last `make test` in .ci/test-count
+	go run ./internal/ci count -record $(TEST_RECORD) >.ci/test-count
+	@cat .ci/test-count
+
+.PHONY: bench
+bench: ## Run the benchmarks, shortly
+	go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
+
+.PHONY: generate
+generate: setup ## Generate Go code from the protos, and documents from the code
+	@if compgen -G 'proto/pilotage/*/*.proto' >/dev/null; then $(TOOLS)/buf generate; fi
+	$(STATIC) go generate ./...
+
+.PHONY: format
+format: setup ## Format Go code and protos in place
+	$(TOOLS)/golangci-lint fmt
+	@if compgen -G 'proto/pilotage/*/*.proto' >/dev/null; then $(TOOLS)/buf format --write; fi
+
+.PHONY: lint
+lint: setup ## Lint: the import arrows of the architecture, style, likely bugs
+	$(STATIC) $(TOOLS)/golangci-lint run
+
+.PHONY: verify
+verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules ## Prove that formatting, lint, protos, generated code and module files are in order
+
+.PHONY: verify-format
+verify-format: setup
+	@echo "formatting"
+	@$(TOOLS)/golangci-lint fmt --diff || { echo "some files are not formatted: run make format" >&2; exit 1; }
+
+.PHONY: verify-vet
+verify-vet:
+	$(STATIC) go vet ./...
+
+.PHONY: verify-proto
+verify-proto: setup
+	@.ci/verify-proto
+
+.PHONY: verify-generated
+verify-generated: setup
+	@.ci/verify-generated
+
+.PHONY: verify-modules
+verify-modules:
+	go mod verify
+	@go mod tidy -diff || { echo "go.mod or go.sum does not fit the imports: see the difference above" >&2; exit 1; }
