@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Role is what the holder of a token may do.
+type Role string
+
+// Roles. Which call needs which role is a table of the queue's server.
+const (
+	RoleAdmin  Role = "admin"  // operates the VO: sites, tokens, pilots, workflows
+	RoleSubmit Role = "submit" // submits and follows workflows
+	RolePilot  Role = "pilot"  // registers pilots of one site, nothing else
+)
+
+// ParseRole checks a role that came from outside.
+func ParseRole(text string) (Role, error) {
+	switch role := Role(text); role {
+	case RoleAdmin, RoleSubmit, RolePilot:
+		return role, nil
+	}
+	return "", fmt.Errorf("%.60q is not a role: use admin, submit or pilot", text)
+}
+
+// checkScope checks that role and site fit: a pilot's token is for one site;
+// the other roles may be limited to one.
+func checkScope(role Role, site task.Site) error {
+	if _, err := ParseRole(string(role)); err != nil {
+		return err
+	}
+	if site == "" && role != RolePilot {
+		return nil
+	}
+	if site == "" {
+		return fmt.Errorf("role pilot without a site: a pilot's token is for one site")
+	}
+	_, err := task.ParseSite(string(site))
+	return err
+}
+
+// Grant is what the queue's database keeps of a token: never the secret.
+type Grant struct {
+	ID      string
+	Hash    [32]byte // of the secret, see HashSecret
+	Role    Role
+	Site    task.Site // the one site of a pilot's token; "" is no limit for others
+	Expires time.Time // zero counts as expired: every token ends
+	Revoked bool
+	Label   string // for people
+	Created time.Time
+}
+
+// NewGrant makes a token and what the queue keeps of it. The token text is
+// returned once and stored nowhere.
+func NewGrant(role Role, site task.Site, label string, now, expires time.Time) (Grant, string, error) {
+	if err := checkScope(role, site); err != nil {
+		return Grant{}, "", fmt.Errorf("create a token: %w", err)
+	}
+	if !expires.After(now) {
+		return Grant{}, "", fmt.Errorf("create a token: it would end at %s, which has passed: give a later end", expires.UTC().Format(time.RFC3339))
+	}
+	id, secret, err := NewToken()
+	if err != nil {
+		return Grant{}, "", err
+	}
+	grant := Grant{ID: id, Hash: HashSecret(secret), Role: role, Site: site, Expires: expires, Label: label, Created: now}
+	return grant, FormatToken(id, secret), nil
+}
+
+// Check decides whether the secret opens the grant at now. Refusals are
+// ErrUnknownToken (wrong secret, told first: who does not know the secret
+// learns nothing else), ErrRevoked and *ExpiredError. The zero Grant, which a
+// failed look-up gives, refuses everything with ErrUnknownToken.
+func (g Grant) Check(secret string, now time.Time) error {
+	switch {
+	case g.ID == "" || !VerifySecret(g.Hash, secret):
+		return fmt.Errorf("%w: ask the VO's admin for a new access file", ErrUnknownToken)
+	case g.Revoked:
+		return fmt.Errorf("token %s: %w: ask the VO's admin for a new access file", g.ID, ErrRevoked)
+	case !now.Before(g.Expires):
+		return &ExpiredError{Subject: "token " + g.ID, Expired: g.Expires, Advice: "ask the VO's admin for a new access file"}
+	}
+	return nil
+}
+
+// LogValue leaves the hash out.
+func (g Grant) LogValue() slog.Value {
+	return slog.GroupValue(slog.String("token", g.ID), slog.String("role", string(g.Role)),
+		slog.String("site", string(g.Site)), slog.Time("expires", g.Expires),
+		slog.Bool("revoked", g.Revoked), slog.String("label", g.Label))
+}
