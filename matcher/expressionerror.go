@@ -1,0 +1,138 @@
+package matcher
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+)
+
+// ExpressionKind says what an expression is for.
+type ExpressionKind string
+
+// Kinds of expressions.
+const (
+	RequirementExpression ExpressionKind = "requirement"
+	RankExpression        ExpressionKind = "rank"
+)
+
+// ExpressionError tells where an expression is wrong and what to write.
+type ExpressionError struct {
+	Kind    ExpressionKind
+	Line    int // from 1
+	Column  int // from 1, in characters
+	Message string
+	Hint    string // "" when there is none
+}
+
+func (e *ExpressionError) Error() string {
+	text := fmt.Sprintf("%s, line %d column %d: %s", e.Kind, e.Line, e.Column, e.Message)
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
+
+// Check tells whether an expression that came from outside is usable, without
+// keeping what was compiled. A rank may also be a built-in name. Errors are
+// *ExpressionError.
+func Check(kind ExpressionKind, text string) error {
+	var err error
+	switch kind {
+	case RequirementExpression:
+		_, err = CompileRequirement(text)
+	case RankExpression:
+		_, err = CompileRank(text)
+	default:
+		err = fmt.Errorf("unknown kind of expression %q: use %q or %q", kind, RequirementExpression, RankExpression)
+	}
+	return err
+}
+
+var (
+	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
+	noField    = regexp.MustCompile(`^undefined field '([^']*)'`)
+	nameAt     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*`)
+)
+
+// explainIssues turns the compiler's first complaint into ours.
+func explainIssues(kind ExpressionKind, text string, issues *cel.Issues) error {
+	first := issues.Errors()[0]
+	e := &ExpressionError{Kind: kind, Line: first.Location.Line(), Column: first.Location.Column() + 1, Message: first.Message}
+	if e.Line < 1 || e.Column < 1 {
+		e.Line, e.Column = 1, 1
+	}
+	e.Message, _, _ = strings.Cut(e.Message, "\n")
+	switch {
+	case undeclared.MatchString(e.Message):
+		name := undeclared.FindStringSubmatch(e.Message)[1]
+		if written := nameAt.FindString(textFrom(text, e.Line, e.Column)); written != "" {
+			name = written
+		}
+		e.Message = fmt.Sprintf("unknown name %q", name)
+		e.Hint = suggest(name)
+	case noField.MatchString(e.Message):
+		e.Message = fmt.Sprintf("a file has no field %q", noField.FindStringSubmatch(e.Message)[1])
+		e.Hint = "it has name, size and local"
+	case strings.HasPrefix(e.Message, "found no matching overload"):
+		e.Hint = "both sides must be of one type; sizes are whole numbers, write 1536 * MiB and not 1.5 * GiB"
+	case strings.HasPrefix(e.Message, "Syntax error"):
+		e.Hint = "write CEL, for example pilot.memory >= 500 * MiB && \"avx2\" in pilot.features"
+	}
+	return e
+}
+
+// textFrom returns the source from a position on.
+func textFrom(text string, line, column int) string {
+	lines := strings.Split(text, "\n")
+	if line > len(lines) {
+		return ""
+	}
+	characters := []rune(lines[line-1])
+	if column > len(characters) {
+		return ""
+	}
+	return string(characters[column-1:])
+}
+
+// suggest names the nearest known word.
+func suggest(name string) string {
+	best, least := "", len(name)/2+1
+	consider := func(known string) {
+		if d := distance(name, known); d < least || d == least && known < best {
+			best, least = known, d
+		}
+	}
+	for _, a := range attributes {
+		consider(a.name)
+	}
+	for unit := range units {
+		consider(unit)
+	}
+	if best == "" {
+		return "known are pilot.*, task.*, files and the units KiB MiB GiB TiB MB GB TB"
+	}
+	return "did you mean " + best + "?"
+}
+
+// distance is the number of single-character edits between two words.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			change := diagonal
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			diagonal = row[j]
+			row[j] = min(change, row[j]+1, row[j-1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,108 @@
+package matcher
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Limits on expressions, which come from users.
+const (
+	// costLimit bounds one evaluation, in CEL's cost units (about one per
+	// step). A pass over 10,000 inputs with a few steps each fits.
+	costLimit = 200_000
+	// nodeLimit bounds an expression after macro expansion.
+	nodeLimit = 2_000
+	// depthLimit bounds nesting; people write far less.
+	depthLimit = 50
+)
+
+// language builds the CEL environment once: it is constant and safe for
+// concurrent use. map() is left out, since with it a short expression can
+// build a large value; the others return a truth value or part of a list.
+var language = sync.OnceValues(func() (*cel.Env, error) {
+	registry, err := types.NewRegistry()
+	if err != nil {
+		return nil, fmt.Errorf("prepare the types of expressions: %w", err)
+	}
+	options := []cel.EnvOption{
+		cel.CustomTypeAdapter(registry),
+		cel.CustomTypeProvider(provider{registry}),
+		cel.ClearMacros(),
+		cel.Macros(cel.HasMacro, cel.AllMacro, cel.ExistsMacro, cel.ExistsOneMacro, cel.FilterMacro),
+		cel.CrossTypeNumericComparisons(true),
+		cel.ParserExpressionSizeLimit(task.MaxExpression),
+		cel.ParserRecursionLimit(depthLimit),
+		cel.ParserErrorRecoveryLimit(3),
+		cel.ExpressionNodeLimit(nodeLimit),
+	}
+	for _, a := range attributes {
+		options = append(options, cel.Variable(a.name, a.kind))
+	}
+	for name, size := range units {
+		options = append(options, cel.Constant(name, cel.IntType, types.Int(size)))
+	}
+	return cel.NewEnv(options...)
+})
+
+// program is a compiled expression.
+type program struct {
+	text   string
+	uses   Uses
+	result *cel.Type
+	run    cel.Program
+}
+
+// compile checks names and types and prepares the evaluation. Errors are
+// *ExpressionError.
+func compile(kind ExpressionKind, text string) (*program, error) {
+	if len(text) > task.MaxExpression {
+		return nil, &ExpressionError{
+			Kind: kind, Line: 1, Column: 1,
+			Message: fmt.Sprintf("it has %d bytes", len(text)),
+			Hint:    fmt.Sprintf("at most %d are allowed", task.MaxExpression),
+		}
+	}
+	env, err := language()
+	if err != nil {
+		return nil, err
+	}
+	ast, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return nil, explainIssues(kind, text, issues)
+	}
+	if err := checkPatterns(kind, ast); err != nil {
+		return nil, err
+	}
+	compiled := &program{text: text, result: ast.OutputType()}
+	for _, reference := range ast.NativeRep().ReferenceMap() {
+		if a, found := attributeByName[reference.Name]; found && reference.Value == nil {
+			compiled.uses = compiled.uses.and(a.uses)
+		}
+	}
+	compiled.run, err = env.Program(ast,
+		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(costLimit))
+	if err != nil {
+		return nil, &ExpressionError{Kind: kind, Line: 1, Column: 1, Message: err.Error()}
+	}
+	return compiled, nil
+}
+
+var errNotEvaluated = errors.New("the expression gave no value")
+
+// evaluate returns the value of the expression as a Go value.
+func (p *program) evaluate(facts *Facts) (any, error) {
+	value, _, err := p.run.Eval(activation{facts})
+	if err != nil {
+		return nil, err
+	}
+	if value == nil {
+		return nil, errNotEvaluated
+	}
+	return value.Value(), nil
+}

@@ -1,0 +1,37 @@
+package matcher
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Pilot describes a pilot as requirements and ranks see it.
+type Pilot struct {
+	ID        task.PilotID
+	Site      task.Site
+	Host      string
+	Resources task.Resources // totals, whether free or in use
+	Slots     int
+	Features  []string // what the VO or the site says the node has, e.g. "avx2"
+	Arch      string   // as Go names it, e.g. "amd64"
+	OS        string   // as Go names it, e.g. "linux"
+	Load      float64  // load average per CPU, 0 when idle
+	Lifetime  time.Duration
+}
+
+// lacking returns the first resource of which the pilot has too little in
+// total, as a clause such as "memory 2GiB <= pilot's 1GiB", or "".
+func (p *Pilot) lacking(need task.Resources) string {
+	have := p.Resources
+	switch {
+	case need.Cores > have.Cores:
+		return fmt.Sprintf("cores %d <= pilot's %d", need.Cores, have.Cores)
+	case need.Memory > have.Memory:
+		return fmt.Sprintf("memory %s <= pilot's %s", need.Memory, have.Memory)
+	case need.Disk > have.Disk:
+		return fmt.Sprintf("disk %s <= pilot's %s", need.Disk, have.Disk)
+	}
+	return ""
+}

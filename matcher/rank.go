@@ -1,0 +1,103 @@
+package matcher
+
+import (
+	"fmt"
+	"math"
+
+	"cel.dev/cel-go/cel"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Rank is a compiled preference: the larger its value, the better task and
+// pilot fit. It is immutable and safe for concurrent use.
+type Rank struct {
+	policy  builtin  // nil for an expression
+	formula *program // nil for a policy
+	uses    Uses
+}
+
+// maxRank bounds what an expression may give, so that sums stay finite.
+const maxRank = 1e300
+
+// CompileRank takes the name of a built-in policy (locality, overlap,
+// overlap_bytes, rest, rest_bytes; "" is locality) or a CEL expression whose
+// value is a number, or a truth value for 1 and 0. Errors are
+// *ExpressionError.
+func CompileRank(text string) (*Rank, error) {
+	if text == "" {
+		text = DefaultRank
+	}
+	if policy, found := builtins[text]; found {
+		return &Rank{policy: policy, uses: Uses{Task: true, Files: true}}, nil
+	}
+	formula, err := compile(RankExpression, text)
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []*cel.Type{cel.IntType, cel.UintType, cel.DoubleType, cel.BoolType, cel.DynType} {
+		if formula.result.IsExactType(kind) {
+			return &Rank{formula: formula, uses: formula.uses}, nil
+		}
+	}
+	return nil, &ExpressionError{
+		Kind: RankExpression, Line: 1, Column: 1,
+		Message: fmt.Sprintf("its value is of type %s", formula.result),
+		Hint:    "a rank must be a number",
+	}
+}
+
+// Of is the rank of the task for the pilot. A preference that cannot be
+// computed, and one that is no number, counts as 0: it must not keep a task
+// from running.
+func (r *Rank) Of(facts Facts, rates Rates) float64 {
+	if r.policy != nil {
+		return r.policy(facts.Files, facts.has, rates)
+	}
+	value, err := r.formula.evaluate(&facts)
+	if err != nil {
+		return 0
+	}
+	switch v := value.(type) {
+	case float64:
+		if math.IsNaN(v) {
+			return 0
+		}
+		return max(-maxRank, min(v, maxRank))
+	case int64:
+		return float64(v)
+	case uint64:
+		return float64(v)
+	case bool:
+		if v {
+			return 1
+		}
+	}
+	return 0
+}
+
+// A rank is split so that rows stay sparse:
+//
+//	no pilot attribute used   every pilot without any of the inputs agrees: EntryBase
+//	only the pilot used       every task of the class is alike: classBase
+//	both used                 each pair is evaluated: perTask
+
+// EntryBase is the part of a task's rank that is the same for every pilot;
+// the master computes it once, with the rates that the list carries.
+func (r *Rank) EntryBase(t *task.Task, files []FileInfo, rates Rates) float64 {
+	if r.uses.Pilot {
+		return 0
+	}
+	return r.Of(Facts{Pilot: &Pilot{}, Task: t, Files: files}, rates)
+}
+
+// classBase is the pilot's part; facts.Task needs only resources.
+func (r *Rank) classBase(facts *Facts, rates Rates) float64 {
+	if r.uses.Pilot && !r.perTask() {
+		return r.Of(*facts, rates)
+	}
+	return 0
+}
+
+// perTask tells that no base exists: the pilot names the rank of every task.
+func (r *Rank) perTask() bool { return r.uses.Pilot && r.uses.perTask() }
