@@ -10,17 +10,43 @@ import (
 // Store keeps the queue. An Update that returned nil is durable; concurrent
 // Updates may be committed together. The function may be called more than
 // once and must have no effect but through its Tx. Views see a committed
-// state.
+// state, also while an Update runs. An Update within an Update would wait for
+// itself for ever.
+//
+// A context that ends before the function was called gives the context's
+// error and changes nothing; later it is not looked at, so that the answer is
+// never in doubt. An Update also fails when a write of its Tx failed and the
+// function kept that to itself.
 type Store interface {
 	View(ctx context.Context, read func(Tx) error) error
 	Update(ctx context.Context, write func(Tx) error) error
+	// Close waits for what runs; what comes later gets ErrClosed.
 	Close() error
 }
 
-// ErrReadOnly is returned by writes within a View.
-var ErrReadOnly = errors.New("the transaction is read-only")
+var (
+	// ErrReadOnly is returned by writes within a View.
+	ErrReadOnly = errors.New("the transaction is read-only")
+	// ErrTxOver is returned to a function that kept its Tx beyond its end.
+	ErrTxOver = errors.New("the transaction is over")
+	// ErrClosed is returned by a store that was closed.
+	ErrClosed = errors.New("the store is closed")
+	// ErrDiskFull tells that the store has no space left to write to. Nothing
+	// of the Update was kept; it may be tried again once there is space.
+	ErrDiskFull = errors.New("no space is left for the queue's database")
+	// ErrTaskExists is returned when a task is added twice.
+	ErrTaskExists = errors.New("the task exists already")
+	// ErrTaskAbsent is returned when the state of a task that was never added
+	// is saved.
+	ErrTaskAbsent = errors.New("there is no such task")
+)
 
 // Tx is one serialisable transaction: a table per kind of record.
+//
+// Load returns records in the order asked and leaves out absent ones. Lists
+// return nothing for a limit below 1. What was loaded belongs to the caller,
+// what was saved may be changed by the caller afterwards. Times come back in
+// UTC.
 type Tx interface {
 	Meta() MetaTable
 	Workflows() WorkflowTable
@@ -36,7 +62,7 @@ type Tx interface {
 // MetaTable keeps single values: service clock, counters, the CA, the schema.
 type MetaTable interface {
 	Get(name string) (value []byte, err error) // nil if absent
-	Set(name string, value []byte) error
+	Set(name string, value []byte) error       // an empty value removes the name
 	// Next adds n to a counter and returns its value before; starts at 1.
 	Next(counter string, n uint64) (first uint64, err error)
 }
@@ -46,20 +72,25 @@ type WorkflowTable interface {
 	Load(ids ...task.WorkflowID) ([]Workflow, error) // absent ones are left out
 	Save(workflows ...Workflow) error
 	Delete(ids ...task.WorkflowID) error
-	// ByKey finds the workflow of an idempotency key; "" if none.
+	// ByKey finds the newest workflow of an idempotency key; "" if none.
 	ByKey(key string) (task.WorkflowID, error)
-	// List returns workflows newest first, at most limit, after the given id
-	// ("" from the start); name "" means any.
+	// List returns workflows newest first, by first Save, at most limit, after
+	// the given id ("" from the start, nothing if it is gone); name "" means
+	// any.
 	List(name string, after task.WorkflowID, limit int) ([]Workflow, error)
 }
 
 // TaskTable keeps descriptions and states of tasks.
 type TaskTable interface {
 	Describe(ids ...task.ID) ([]task.Task, error) // absent ones are left out
+	// Add stores new tasks with their first states, one for each task. Seq is
+	// unique in the queue and below 1<<63.
 	Add(tasks []task.Task, states []TaskState) error
 	Load(ids ...task.ID) ([]TaskState, error)
+	// Save replaces states of tasks that were added; their Seq stays.
 	Save(states ...TaskState) error
-	// DeleteWorkflow removes all tasks of a workflow and their uses.
+	// DeleteWorkflow removes all tasks of a workflow with their uses, attempts
+	// and logs.
 	DeleteWorkflow(id task.WorkflowID) error
 	TaskScans
 }
@@ -78,12 +109,13 @@ type TaskScans interface {
 	// NextBackoff returns the earliest NotBefore after now of a READY task;
 	// zero if none.
 	NextBackoff(now Instant) (Instant, error)
-	// InLease returns the tasks that are LEASED under a lease.
+	// InLease returns the tasks that are LEASED under a lease, by age.
 	InLease(id task.LeaseID) ([]TaskState, error)
 	// ReadyBefore counts READY tasks that come before the given one in a
 	// class: higher priority, or same and older.
 	ReadyBefore(class ClassID, priority int, seq uint64) (int, error)
-	// DoneByMemo finds, among DONE tasks of a workflow, those with the keys.
+	// DoneByMemo finds, among DONE tasks of a workflow, those with the keys,
+	// in the order of the keys, then by age. A zero key finds nothing.
 	DoneByMemo(id task.WorkflowID, keys ...task.Digest) ([]TaskState, error)
 }
 
@@ -96,14 +128,16 @@ type FileTable interface {
 	AddUses(reader task.ID, names ...task.LFN) error
 	// Readers returns the tasks that read a file, by id.
 	Readers(name task.LFN) ([]task.ID, error)
-	// List returns files by name with a prefix, after a name, at most limit.
+	// List returns files by name with a prefix, after a name ("" from the
+	// start), at most limit.
 	List(prefix string, after task.LFN, limit int) ([]FileRecord, error)
-	// OnlyAnnouncedAt returns files announced at a site that have no replica.
+	// OnlyAnnouncedAt returns files announced at a site that have no replica,
+	// by name.
 	OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]FileRecord, error)
-	// Classes returns all interned eligibility classes.
+	// Classes returns all interned eligibility classes, by id.
 	Classes() ([]Eligibility, error)
 	SaveClass(class Eligibility) error
-	// Garbage lists replicas of losers to be deleted.
+	// Garbage lists replicas of losers to be deleted, first added first.
 	Garbage(limit int) ([]task.Replica, error)
 	AddGarbage(replicas ...task.Replica) error
 	DropGarbage(replicas ...task.Replica) error
@@ -112,10 +146,11 @@ type FileTable interface {
 // AttemptTable keeps attempts and the ends of their output streams.
 type AttemptTable interface {
 	Load(ids ...task.AttemptID) ([]Attempt, error) // absent ones are left out
-	Save(attempts ...Attempt) error
+	Save(attempts ...Attempt) error                // without Stdout and Stderr
 	// OfTask returns a task's attempts in order of first report.
 	OfTask(id task.ID) ([]Attempt, error)
-	// RunningAt returns a pilot's attempts in state AttemptRunning.
+	// RunningAt returns a pilot's attempts in state AttemptRunning, in order
+	// of first report.
 	RunningAt(pilot task.PilotID) ([]Attempt, error)
 	SaveLog(id task.AttemptID, stdout, stderr []byte) error
 	LoadLog(id task.AttemptID) (stdout, stderr []byte, err error)
@@ -126,11 +161,11 @@ type LeaseTable interface {
 	Load(ids ...task.LeaseID) ([]Lease, error)
 	Save(leases ...Lease) error
 	Delete(ids ...task.LeaseID) error
-	OfSite(site task.Site) ([]Lease, error) // by id
-	ExpiredBy(now Instant) ([]Lease, error) // by id
-	Revocations(site task.Site) ([]Revocation, error)
-	Revoke(revocations ...Revocation) error  // same site, lease and task replaces
-	Confirm(revocations ...Revocation) error // removes by site, lease and task
+	OfSite(site task.Site) ([]Lease, error)           // by id
+	ExpiredBy(now Instant) ([]Lease, error)           // by id
+	Revocations(site task.Site) ([]Revocation, error) // by lease, then task
+	Revoke(revocations ...Revocation) error           // same site, lease and task replaces
+	Confirm(revocations ...Revocation) error          // removes by site, lease and task
 }
 
 // SiteTable keeps sites.
@@ -147,7 +182,7 @@ type PilotTable interface {
 	// OfSite returns a site's pilots by id; no states means all; site ""
 	// means every site.
 	OfSite(site task.Site, states ...PilotState) ([]PilotRecord, error)
-	// ByPeer finds the newest pilot of a peer id; "" if none.
+	// ByPeer finds the newest pilot of a peer id, by first Save; "" if none.
 	ByPeer(peer task.PeerID) (task.PilotID, error)
 }
 
