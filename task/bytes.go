@@ -27,8 +27,9 @@ var byteUnits = []struct {
 	{"T", TiB}, {"G", GiB}, {"M", MiB}, {"K", KiB}, {"k", KiB}, {"B", 1},
 }
 
-// ParseBytes reads "200MiB", "1.5 GB", "4096" (bytes) or "2G" (binary).
-// Negative, fractional-byte and overflowing amounts are errors.
+// ParseBytes reads "200MiB", "1.5 GB", "4096" (bytes) or "2G" (binary). A
+// fraction of a unit is rounded to whole bytes. Negative and overflowing
+// amounts and fractions of a byte ("1.5B") are errors.
 func ParseBytes(text string) (Bytes, error) {
 	number, unit := strings.TrimSpace(text), Bytes(1)
 	for _, u := range byteUnits {
@@ -46,6 +47,9 @@ func ParseBytes(text string) (Bytes, error) {
 	value, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
 		return 0, fmt.Errorf("size %q is not a number with a unit: write for example 200MiB or 1GB", text)
+	}
+	if unit == 1 && value != math.Trunc(value) {
+		return 0, fmt.Errorf("size %q has a fraction of a byte: give whole bytes or a larger unit", text)
 	}
 	scaled := value * float64(unit)
 	if scaled < 0 || scaled >= math.MaxInt64 {

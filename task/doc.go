@@ -6,3 +6,5 @@
 // It never does I/O, never reads a clock, starts no goroutine and decides
 // nothing about scheduling.
 package task
+
+//go:generate go run ./statedoc ../docs/task-states.md

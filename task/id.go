@@ -54,10 +54,13 @@ func (id ID) Workflow() WorkflowID {
 	return WorkflowID(workflow)
 }
 
-// Name is the part of the id after the first slash.
+// Name is the part of the id after the first slash; an id without one is the
+// bare name of a task that belongs to no workflow yet.
 func (id ID) Name() string {
-	_, name, _ := strings.Cut(string(id), "/")
-	return name
+	if _, name, bound := strings.Cut(string(id), "/"); bound {
+		return name
+	}
+	return string(id)
 }
 
 // ParseID checks the form of a task id that came from outside.

@@ -3,7 +3,9 @@ package task
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -36,7 +38,7 @@ func (t Task) validateCommand() error {
 	if len(t.Argv) > MaxArgv {
 		return fmt.Errorf("argv has %d words: at most %d", len(t.Argv), MaxArgv)
 	}
-	total := len(t.Shell)
+	total := 0
 	for _, word := range append([]string{t.Shell}, t.Argv...) {
 		total += len(word)
 		if strings.IndexByte(word, 0) >= 0 {
@@ -56,7 +58,8 @@ func (t Task) validateEnv() error {
 	if len(t.Env) > MaxEnv {
 		return fmt.Errorf("env has %d variables: at most %d", len(t.Env), MaxEnv)
 	}
-	for name, value := range t.Env {
+	for _, name := range slices.Sorted(maps.Keys(t.Env)) { // the same complaint every time
+		value := t.Env[name]
 		if !envForm.MatchString(name) {
 			return fmt.Errorf("env name %q: use letters, digits and _, first not a digit", name)
 		}
@@ -101,7 +104,7 @@ func (t Task) validateFiles() error {
 			return err
 		}
 	}
-	for name := range places {
+	for _, name := range slices.Sorted(maps.Keys(places)) {
 		for i := range name {
 			if name[i] == '/' {
 				if _, file := places[name[:i]]; file {
