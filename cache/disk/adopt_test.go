@@ -1,0 +1,171 @@
+package disk
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/cache"
+)
+
+func output(t testing.TB, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "out")
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func inode(t *testing.T, path string) uint64 {
+	t.Helper()
+	var status unix.Stat_t
+	if err := unix.Lstat(path, &status); err != nil {
+		t.Fatal(err)
+	}
+	return status.Ino
+}
+
+func assertGone(t *testing.T, path string) {
+	t.Helper()
+	if _, err := os.Lstat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("%s is still there: %v", path, err)
+	}
+}
+
+func TestAdoptMoves(t *testing.T) {
+	c := openCache(t, Config{})
+	data := someBytes(1, 70_000)
+	path := output(t, data)
+	before := inode(t, path)
+	entry, err := c.Adopt(t.Context(), path, true, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entry.Key != keyOf(data) || !entry.Exec || !entry.Sole || entry.Size != 70_000 {
+		t.Errorf("entry %+v", entry)
+	}
+	if after := inode(t, c.contentPath(entry.Digest)); after != before {
+		t.Error("it was copied, not moved")
+	}
+	assertGone(t, path)
+	checkFolder(t, c)
+}
+
+// TestAdoptSameContent: two payloads may make the same file, often an empty one.
+func TestAdoptSameContent(t *testing.T) {
+	c := openCache(t, Config{})
+	for i, attributes := range []struct{ exec, sole bool }{{false, false}, {true, false}, {false, true}, {false, false}} {
+		path := output(t, nil)
+		entry, err := c.Adopt(t.Context(), path, attributes.exec, attributes.sole)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry.Exec != (i >= 1) || entry.Sole != (i >= 2) {
+			t.Errorf("after adoption %d: %+v", i, entry)
+		}
+		assertGone(t, path)
+	}
+	if usage := c.Usage(); usage.Files != 1 {
+		t.Errorf("usage %+v", usage)
+	}
+	checkFolder(t, c)
+}
+
+// TestAdoptLinked: an output that is another link to an input must not take
+// the cached file's mode and time with it, one with a link that stays behind
+// must not change through it.
+func TestAdoptLinked(t *testing.T) {
+	c := openCache(t, Config{})
+	input := put(t, c, "lfn:in", someBytes(1, 1000))
+	path := filepath.Join(t.TempDir(), "out")
+	if err := os.Link(c.contentPath(input.Digest), path); err != nil {
+		t.Fatal(err)
+	}
+	entry, err := c.Adopt(t.Context(), path, false, true)
+	if err != nil || entry.Key != input.Key {
+		t.Fatalf("adopted input: %+v, %v", entry, err)
+	}
+	assertGone(t, path)
+
+	path = output(t, someBytes(2, 1000))
+	if err := os.Link(path, path+"2"); err != nil {
+		t.Fatal(err)
+	}
+	entry, err = c.Adopt(t.Context(), path, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path+"2", []byte("changed"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(readBack(t, c, entry.Key), someBytes(2, 1000)) {
+		t.Error("a link that stayed behind changed the cached file")
+	}
+	assertGone(t, path)
+	checkFolder(t, c)
+}
+
+func TestAdoptAcrossFileSystems(t *testing.T) {
+	calls := realSystem()
+	crossed := false
+	calls.rename = func(from, to string) error {
+		if filepath.Base(from) == "out" {
+			crossed = true
+			return &os.LinkError{Op: "rename", Old: from, New: to, Err: syscall.EXDEV}
+		}
+		return os.Rename(from, to)
+	}
+	c := openCacheWith(t, Config{}, calls)
+	data := someBytes(1, 5<<20)
+	path := output(t, data)
+	entry, err := c.Adopt(t.Context(), path, false, true)
+	if err != nil || !crossed {
+		t.Fatalf("crossed %t: %v", crossed, err)
+	}
+	if !bytes.Equal(readBack(t, c, entry.Key), data) {
+		t.Error("other content came back")
+	}
+	assertGone(t, path)
+	checkFolder(t, c)
+}
+
+func TestAdoptRefuses(t *testing.T) {
+	c := openCache(t, Config{Capacity: 1000})
+	dir := t.TempDir()
+	link, pipe, large := filepath.Join(dir, "link"), filepath.Join(dir, "pipe"), output(t, someBytes(1, 1001))
+	if err := os.Symlink("/etc/passwd", link); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		link: "symbolic link", pipe: "not a regular file", dir: "not a regular file",
+		filepath.Join(dir, "missing"): "no such file", large: "does not fit into a cache of 1000B",
+	} {
+		if _, err := c.Adopt(t.Context(), path, false, false); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	var noSpace *cache.NoSpaceError
+	if _, err := c.Adopt(t.Context(), large, false, false); !errors.As(err, &noSpace) {
+		t.Errorf("too large: %v", err)
+	}
+	if _, err := os.Stat(large); err != nil {
+		t.Errorf("a refused output is gone: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := c.Adopt(ended, output(t, someBytes(2, 10)), false, false); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context's end: %v", err)
+	}
+	checkFolder(t, c)
+}

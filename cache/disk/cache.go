@@ -1,0 +1,281 @@
+package disk
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Config of a Cache.
+type Config struct {
+	Dir      string     // the pilot's folder; the cache lives in its subfolder "cache"
+	Capacity task.Bytes // of all files and reservations; see DefaultCapacity
+	// Evicted, if set, is told which keys the cache no longer has: evicted,
+	// dropped or damaged files under each key by which they were reachable. It
+	// is called without locks, possibly from several goroutines at once and
+	// after the same file came back: look it up before withdrawing it.
+	Evicted func(keys []task.FileKey)
+	Log     *slog.Logger // nil: slog.Default()
+}
+
+// Entry describes a cached file.
+type Entry struct {
+	Key      task.FileKey // its digest's, whatever it was asked for by
+	Size     task.Bytes
+	Digest   task.Digest
+	Manifest Manifest
+	Names    []task.FileKey // "lfn:" keys by which it is reachable too
+	Exec     bool           // mode 0555, else 0444
+	Sole     bool           // an output that no storage element has yet
+}
+
+// Usage is where the bytes of the cache are. A file that is pinned and a sole
+// copy counts in both.
+type Usage struct {
+	Capacity, Used, Reserved, Pinned, Sole task.Bytes
+	Files                                  int
+	Evictions                              uint64 // since Open
+}
+
+// Cache is a folder of immutable files. Safe for concurrent use.
+type Cache struct {
+	dir     string // absolute, with the last element "cache"
+	evicted func([]task.FileKey)
+	log     *slog.Logger
+	lock    *os.File
+	boot    string
+	system  system
+	serial  atomic.Uint64 // of temporary names
+
+	mu     sync.Mutex // guards all below, and publication and removal on disk
+	closed bool
+	index  *cache.Index
+	files  map[task.FileKey]*stored      // by digest key
+	names  map[task.FileKey]task.FileKey // "lfn:" key to digest key
+}
+
+// stored is a file of the cache. Its fields change under Cache.mu only.
+type stored struct {
+	Entry
+	modified int64 // ns since 1970, as on disk
+	boot     string
+	synced   bool
+}
+
+// system are the two calls whose failure or interruption tests bring about.
+type system struct {
+	openTemp func(path string) (*os.File, error)
+	rename   func(from, to string) error
+}
+
+func realSystem() system {
+	return system{
+		openTemp: func(path string) (*os.File, error) {
+			return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		},
+		rename: os.Rename,
+	}
+}
+
+const (
+	cacheFolder = "cache"
+	tempFolder  = "tmp"
+	lockFile    = "lock"
+	metaSuffix  = ".json"
+)
+
+// Lookup tells whether the file is cached. It is no use in the sense of
+// eviction order, and the answer may be outdated at once: Pin to rely on it.
+func (c *Cache) Lookup(key task.FileKey) (Entry, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.find(key)
+	if f == nil {
+		return Entry{}, false
+	}
+	return f.snapshot(), true
+}
+
+// Entries lists all files in the order of their keys.
+func (c *Cache) Entries() []Entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	entries := make([]Entry, 0, len(c.files))
+	for _, f := range c.files {
+		entries = append(entries, f.snapshot())
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return strings.Compare(string(a.Key), string(b.Key)) })
+	return entries
+}
+
+// Usage returns the counts of the moment.
+func (c *Cache) Usage() Usage {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	u := c.index.Usage()
+	return Usage{
+		Capacity: u.Capacity, Used: u.Used, Reserved: u.Reserved, Pinned: u.Pinned, Sole: u.Sole,
+		Files: u.Files, Evictions: u.Evictions,
+	}
+}
+
+// MarkStored notes that a storage element has the file, so that it may be
+// evicted. An unknown file is ignored: it left before its upload was noticed.
+func (c *Cache) MarkStored(key task.FileKey) {
+	c.mu.Lock()
+	f := c.find(key)
+	if f == nil || !f.Sole {
+		c.mu.Unlock()
+		return
+	}
+	f.Sole = false
+	if err := c.index.MarkStored(f.Key); err != nil {
+		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
+	}
+	c.rewriteMetadata(f)
+	lost := c.forget(c.index.Shed())
+	c.mu.Unlock()
+	c.finish(lost)
+}
+
+// Drop removes a file because it is damaged or withdrawn, pinned or not;
+// holders of pins keep what they have opened or linked. Errors: ErrNotCached.
+func (c *Cache) Drop(key task.FileKey) error {
+	c.mu.Lock()
+	f := c.find(key)
+	if f == nil {
+		c.mu.Unlock()
+		return fmt.Errorf("drop %s: %w", key, ErrNotCached)
+	}
+	lost := c.dropLocked(f)
+	c.mu.Unlock()
+	c.finish(lost)
+	return nil
+}
+
+// Close gives the folder up. Files stay for the next Open; unfinished Writers
+// can no longer publish.
+func (c *Cache) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	err := emptyFolder(filepath.Join(c.dir, tempFolder))
+	return errors.Join(err, c.lock.Close())
+}
+
+func (c *Cache) find(key task.FileKey) *stored {
+	if digestKey, found := c.names[key]; found {
+		key = digestKey
+	}
+	return c.files[key]
+}
+
+func (f *stored) snapshot() Entry {
+	entry := f.Entry
+	entry.Names = slices.Clone(f.Names)
+	return entry
+}
+
+func (c *Cache) contentPath(digest task.Digest) string {
+	name := digest.String()
+	return filepath.Join(c.dir, name[:2], name)
+}
+
+func (c *Cache) tempPath() string {
+	return filepath.Join(c.dir, tempFolder, strconv.FormatUint(c.serial.Add(1), 10))
+}
+
+// losses are files that the cache has forgotten: their content waits in the
+// temporary folder to be removed, their keys to be told.
+type losses struct {
+	paths []string
+	keys  []task.FileKey
+}
+
+// forget takes files that the index has forgotten out of sight. Metadata goes
+// first, so that an interruption leaves content that recovery removes. The
+// content itself is removed by finish, without the lock, since freeing a large
+// file takes the file system a while.
+func (c *Cache) forget(keys []task.FileKey) losses {
+	var lost losses
+	for _, key := range keys {
+		f := c.files[key]
+		delete(c.files, key)
+		lost.keys = append(lost.keys, key)
+		for _, name := range f.Names {
+			delete(c.names, name)
+			lost.keys = append(lost.keys, name)
+		}
+		content, leaving := c.contentPath(f.Digest), c.tempPath()
+		err := removeIfThere(content + metaSuffix)
+		if renameErr := os.Rename(content, leaving); renameErr == nil {
+			lost.paths = append(lost.paths, leaving)
+		} else if !errors.Is(renameErr, os.ErrNotExist) {
+			err = errors.Join(err, renameErr, removeIfThere(content))
+		}
+		if err != nil {
+			c.log.Warn("cannot remove a cached file: its bytes are no longer counted", "file", key, "error", err)
+		}
+	}
+	return lost
+}
+
+// dropLocked removes one file from index and disk; finish what it returns.
+func (c *Cache) dropLocked(f *stored) losses {
+	if err := c.index.Remove(f.Key); err != nil {
+		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
+	}
+	return c.forget([]task.FileKey{f.Key})
+}
+
+// finish frees the room of forgotten files and tells who wants to know.
+func (c *Cache) finish(lost losses) {
+	for _, path := range lost.paths {
+		if err := removeIfThere(path); err != nil {
+			c.log.Warn("cannot remove an evicted file", "path", path, "error", err)
+		}
+	}
+	if len(lost.keys) > 0 && c.evicted != nil {
+		c.evicted(lost.keys)
+	}
+}
+
+// rewriteMetadata brings changed attributes to the disk. A failure costs no
+// data: after a restart the old attributes hold, which are the cautious ones.
+func (c *Cache) rewriteMetadata(f *stored) {
+	temp := c.tempPath()
+	err := writeMetadata(temp, f.metadata())
+	if err == nil {
+		err = os.Rename(temp, c.contentPath(f.Digest)+metaSuffix)
+	}
+	if err != nil {
+		c.log.Warn("cannot update the metadata of a cached file", "file", f.Key, "error", errors.Join(err, removeIfThere(temp)))
+	}
+}
+
+// touchMetadata keeps the time of last use where recovery finds it. It is an
+// order for eviction only, so a failure is not worth a word.
+func (c *Cache) touchMetadata(f *stored) {
+	_ = os.Chtimes(c.contentPath(f.Digest)+metaSuffix, time.Time{}, time.Now())
+}
+
+func removeIfThere(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package disk
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+const (
+	metadataVersion = 1
+	// maxMetadata bounds what recovery reads: a manifest of 64 MiB describes
+	// about 15 TiB in chunks of 16 MiB.
+	maxMetadata = 64 << 20
+	// maxKey bounds the key of a file that is known by name: a qualified LFN
+	// with some room for the qualification.
+	maxKey = task.MaxLFN + 128
+	// namePrefix begins the keys of files known by name only.
+	namePrefix = "lfn:"
+)
+
+// metadata is the file beside each content. It is believed only if its own
+// checksum holds and content has the size and modification time it names.
+type metadata struct {
+	Version int            `json:"version"`
+	Digest  task.Digest    `json:"digest"`
+	Size    task.Bytes     `json:"size"`
+	Chunk   task.Bytes     `json:"chunk"`
+	Chunks  []task.Digest  `json:"chunks"`
+	Names   []task.FileKey `json:"names,omitempty"`
+	Exec    bool           `json:"exec,omitempty"`
+	Sole    bool           `json:"sole,omitempty"`
+	// Modified is the content's modification time in ns since 1970.
+	Modified int64 `json:"modified"`
+	// Boot identifies the run of the kernel that published the file; Synced
+	// tells that content was flushed. Unflushed content of an earlier boot may
+	// have been lost by a power cut without a trace in size or time.
+	Boot   string `json:"boot,omitempty"`
+	Synced bool   `json:"synced,omitempty"`
+}
+
+// encode appends the checksum of the text to the text.
+func (m metadata) encode() ([]byte, error) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return nil, fmt.Errorf("encode metadata of %s: %w", m.Digest, err)
+	}
+	return fmt.Appendf(text, "\n%s\n", task.Digest(blake3.Sum256(text))), nil
+}
+
+// decodeMetadata reads what encode wrote and nothing else.
+func decodeMetadata(data []byte) (metadata, error) {
+	text, rest, found := bytes.Cut(data, []byte("\n"))
+	if !found || string(rest) != task.Digest(blake3.Sum256(text)).String()+"\n" {
+		return metadata{}, errors.New("its checksum does not match")
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var m metadata
+	if err := decoder.Decode(&m); err != nil {
+		return metadata{}, fmt.Errorf("it is not readable: %w", err)
+	}
+	if m.Version != metadataVersion {
+		return metadata{}, fmt.Errorf("its version is %d, expected %d", m.Version, metadataVersion)
+	}
+	if m.Digest.IsZero() {
+		return metadata{}, errors.New("it names no digest")
+	}
+	if err := m.manifest().Validate(); err != nil {
+		return metadata{}, err
+	}
+	for _, name := range m.Names {
+		if err := validateKey(name); err != nil || !strings.HasPrefix(string(name), namePrefix) {
+			return metadata{}, fmt.Errorf("it lists the name %q", name)
+		}
+	}
+	return m, nil
+}
+
+func (m metadata) manifest() Manifest {
+	return Manifest{Size: m.Size, Chunk: m.Chunk, Chunks: m.Chunks}
+}
+
+func (m metadata) entry() Entry {
+	return Entry{
+		Key: task.KeyOf("", m.Digest), Size: m.Size, Digest: m.Digest, Manifest: m.manifest(),
+		Names: m.Names, Exec: m.Exec, Sole: m.Sole,
+	}
+}
+
+func (f *stored) metadata() metadata {
+	return metadata{
+		Version: metadataVersion, Digest: f.Digest, Size: f.Size, Chunk: f.Manifest.Chunk, Chunks: f.Manifest.Chunks,
+		Names: f.Names, Exec: f.Exec, Sole: f.Sole, Modified: f.modified, Boot: f.boot, Synced: f.synced,
+	}
+}
+
+// writeMetadata writes the metadata of a file to a path.
+func writeMetadata(path string, m metadata) error {
+	data, err := m.encode()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(data)
+	if err == nil && m.Synced {
+		err = file.Sync()
+	}
+	return errors.Join(err, file.Close())
+}
+
+// validateKey checks the form of a key that came from outside.
+func validateKey(key task.FileKey) error {
+	if _, ok := key.Digest(); ok {
+		return nil
+	}
+	name, found := strings.CutPrefix(string(key), namePrefix)
+	if !found || name == "" || len(key) > maxKey || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return fmt.Errorf("%.80q is not a file key: expected b3: with 64 hex digits, or lfn: with a name", key)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package disk
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Open takes the cache folder of a pilot, creating it if needed, and recovers
+// what an earlier process left there, however it ended: half-written files and
+// those whose metadata is damaged or does not fit are removed, then the least
+// recently used until the capacity is respected. Evicted is not called for
+// them, as nobody was told of them yet. Errors: ErrInUse.
+func Open(cfg Config) (*Cache, error) { return openWith(cfg, realSystem()) }
+
+func openWith(cfg Config, calls system) (*Cache, error) {
+	index, err := cache.NewIndex(cache.IndexConfig{Capacity: cfg.Capacity})
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(filepath.Join(cfg.Dir, cacheFolder))
+	if err != nil {
+		return nil, fmt.Errorf("open cache: %w", err)
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.Default()
+	}
+	c := &Cache{
+		dir: dir, evicted: cfg.Evicted, log: cfg.Log, boot: bootID(), system: calls, index: index,
+		files: map[task.FileKey]*stored{}, names: map[task.FileKey]task.FileKey{},
+	}
+	// 0700: payloads of other users have no business in here.
+	if err := os.MkdirAll(filepath.Join(dir, tempFolder), 0o700); err != nil {
+		return nil, fmt.Errorf("open cache: make folder: %w", c.diskFull(err, 0))
+	}
+	if c.lock, err = lockFolder(filepath.Join(dir, lockFile)); err != nil {
+		return nil, fmt.Errorf("open cache %s: %w", dir, err)
+	}
+	if err := c.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("recover cache %s: %w", dir, err), c.lock.Close())
+	}
+	return c, nil
+}
+
+// lockFolder holds a lock that the kernel gives back when the process ends,
+// however it ends.
+func lockFolder(path string) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrInUse
+		}
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// bootID identifies this run of the kernel; "" if it cannot be read, which
+// equals no boot, so that recovery then trusts only what was flushed.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// found is a whole file that recovery met.
+type found struct {
+	file *stored
+	used time.Time
+}
+
+func (c *Cache) recover() error {
+	if err := emptyFolder(filepath.Join(c.dir, tempFolder)); err != nil {
+		return err
+	}
+	folders, err := os.ReadDir(c.dir)
+	if err != nil {
+		return err
+	}
+	var all []found
+	for _, folder := range folders {
+		if folder.IsDir() && len(folder.Name()) == 2 {
+			some, err := c.recoverFolder(filepath.Join(c.dir, folder.Name()))
+			if err != nil {
+				return err
+			}
+			all = append(all, some...)
+		}
+	}
+	slices.SortFunc(all, func(a, b found) int {
+		return cmp.Or(a.used.Compare(b.used), strings.Compare(string(a.file.Key), string(b.file.Key)))
+	})
+	for _, one := range all {
+		if err := c.index.Restore(one.file.Key, one.file.Size, one.file.Sole); err != nil {
+			return err
+		}
+		c.files[one.file.Key] = one.file
+		for _, name := range one.file.Names {
+			c.names[name] = one.file.Key
+		}
+	}
+	lost := c.forget(c.index.Shed())
+	lost.keys = nil
+	c.finish(lost)
+	return nil
+}
+
+// recoverFolder returns the whole files of one subfolder and removes
+// everything else in it.
+func (c *Cache) recoverFolder(folder string) ([]found, error) {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return nil, err
+	}
+	var whole []found
+	keep := map[string]bool{}
+	for _, entry := range entries {
+		digest, isMeta := strings.CutSuffix(entry.Name(), metaSuffix)
+		if !isMeta {
+			continue
+		}
+		file, used, err := c.recoverFile(filepath.Join(folder, digest))
+		if err != nil {
+			c.log.Warn("cached file is not usable and is removed", "path", filepath.Join(folder, digest), "reason", err)
+			continue
+		}
+		keep[digest], keep[entry.Name()] = true, true
+		whole = append(whole, found{file, used})
+	}
+	for _, entry := range entries {
+		if !keep[entry.Name()] {
+			if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return whole, nil
+}
+
+// recoverFile tells whether content and metadata of one file belong together.
+func (c *Cache) recoverFile(path string) (*stored, time.Time, error) {
+	meta, used, err := readMetadata(path + metaSuffix)
+	if err != nil {
+		return nil, used, fmt.Errorf("metadata: %w", err)
+	}
+	f := &stored{Entry: meta.entry(), modified: meta.Modified, boot: meta.Boot, synced: meta.Synced}
+	if c.contentPath(meta.Digest) != path {
+		return nil, used, fmt.Errorf("metadata is that of %s", meta.Digest)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return nil, used, err
+	}
+	if reason := f.changed(info); reason != "" {
+		return nil, used, errors.New(reason)
+	}
+	if !f.synced && (f.boot == "" || f.boot != c.boot) {
+		if err := f.rehash(path); err != nil {
+			return nil, used, err
+		}
+		f.boot = c.boot
+		c.rewriteMetadata(f)
+		_ = os.Chtimes(path+metaSuffix, time.Time{}, used) // an order for eviction only
+	}
+	return f, used, nil
+}
+
+func readMetadata(path string) (metadata, time.Time, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return metadata{}, time.Time{}, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return metadata{}, time.Time{}, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxMetadata {
+		return metadata{}, time.Time{}, fmt.Errorf("it is not a file of at most %d bytes", maxMetadata)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, maxMetadata))
+	if err != nil {
+		return metadata{}, time.Time{}, err
+	}
+	meta, err := decodeMetadata(data)
+	return meta, info.ModTime(), err
+}
+
+// changed says how content on disk differs from what was published, "" if not
+// at all. It looks at size and time only.
+func (f *stored) changed(info fs.FileInfo) string {
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Sprintf("it is no longer a regular file but %s", info.Mode().Type())
+	case task.Bytes(info.Size()) != f.Size:
+		return fmt.Sprintf("it has %d bytes, %d were published", info.Size(), f.Size)
+	case info.ModTime().UnixNano() != f.modified:
+		return fmt.Sprintf("it was modified at %s", info.ModTime().UTC().Format(time.RFC3339Nano))
+	}
+	return ""
+}
+
+// rehash reads the whole content and compares it with the digest and manifest.
+func (f *stored) rehash(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	got, err := digestContent(context.Background(), file, f.Size, false)
+	if err != nil {
+		return err
+	}
+	if got.digest != f.Digest || !got.manifest.Equal(f.Manifest) {
+		return fmt.Errorf("its content has digest %s", got.digest)
+	}
+	return nil
+}
+
+func emptyFolder(folder string) error {
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		if err := os.RemoveAll(filepath.Join(folder, entry.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}

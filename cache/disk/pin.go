@@ -1,0 +1,165 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Pinned holds a file in the cache until Release.
+type Pinned struct {
+	Entry
+	// Path of the content, to be linked or opened read-only. Whoever links it
+	// shares the inode: calling Check afterwards finds out about changes.
+	Path string
+
+	cache    *Cache
+	file     *stored
+	released bool // guarded by cache.mu
+}
+
+// Pin keeps a file from eviction until Release and counts as a use of it. It
+// looks at size and modification time first; a file that was changed is
+// dropped. Errors: ErrNotCached, *CorruptError, ErrClosed.
+func (c *Cache) Pin(key task.FileKey) (*Pinned, error) {
+	c.mu.Lock()
+	f := c.find(key)
+	if c.closed || f == nil {
+		closed := c.closed
+		c.mu.Unlock()
+		if closed {
+			return nil, fmt.Errorf("pin %s: cache %w", key, ErrClosed)
+		}
+		return nil, fmt.Errorf("pin %s: %w", key, ErrNotCached)
+	}
+	if damage := c.damage(f); damage != nil {
+		lost := c.dropLocked(f)
+		c.mu.Unlock()
+		c.finish(lost)
+		return nil, fmt.Errorf("pin %s: %w", key, damage)
+	}
+	pinned := c.pinLocked(f)
+	c.mu.Unlock()
+	return pinned, nil
+}
+
+func (c *Cache) pinLocked(f *stored) *Pinned {
+	if err := c.index.Pin(f.Key); err != nil {
+		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
+	}
+	c.touchMetadata(f)
+	return &Pinned{Entry: f.snapshot(), Path: c.contentPath(f.Digest), cache: c, file: f}
+}
+
+// damage compares size and time of the content with what was published; nil
+// when they agree.
+func (c *Cache) damage(f *stored) *CorruptError {
+	path := c.contentPath(f.Digest)
+	info, err := os.Lstat(path)
+	reason := ""
+	if err != nil {
+		reason = err.Error()
+	} else {
+		reason = f.changed(info)
+	}
+	if reason == "" {
+		return nil
+	}
+	return &CorruptError{Key: f.Key, Path: path, Reason: reason}
+}
+
+// Release ends the pin. Releasing again has no effect.
+func (p *Pinned) Release() {
+	c := p.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// A dropped file may have come back under the same key, with pins of its own.
+	if p.released || c.files[p.Key] != p.file {
+		p.released = true
+		return
+	}
+	p.released = true
+	if err := c.index.Unpin(p.Key); err != nil {
+		c.log.Error("cache index and files disagree", "file", p.Key, "error", err)
+	}
+}
+
+// Open opens the content for reading. What was opened stays readable and
+// complete even if the file is dropped meanwhile. Errors: *CorruptError (the
+// file is dropped), ErrNotCached when it was dropped since it was pinned.
+func (p *Pinned) Open() (*os.File, error) {
+	file, err := os.Open(p.Path)
+	if err != nil {
+		if corrupt := p.Check(); corrupt != nil {
+			err = corrupt
+		}
+		return nil, fmt.Errorf("open %s: %w", p.Key, err)
+	}
+	info, err := file.Stat()
+	if err == nil && p.file.changed(info) == "" {
+		return file, nil
+	}
+	if err == nil {
+		err = p.Check()
+	}
+	if err == nil { // replaced by an intact file between the two looks
+		err = ErrNotCached
+	}
+	return nil, fmt.Errorf("open %s: %w", p.Key, errors.Join(err, file.Close()))
+}
+
+// Check looks again at size and modification time, for example after a payload
+// ended that had the file in its work folder. A changed file is dropped and a
+// *CorruptError returned; ErrNotCached when it was dropped before.
+func (p *Pinned) Check() error {
+	c := p.cache
+	c.mu.Lock()
+	if c.files[p.Key] != p.file {
+		c.mu.Unlock()
+		return fmt.Errorf("check %s: %w", p.Key, ErrNotCached)
+	}
+	damage := c.damage(p.file)
+	if damage == nil {
+		c.mu.Unlock()
+		return nil
+	}
+	lost := c.dropLocked(p.file)
+	c.mu.Unlock()
+	c.finish(lost)
+	return damage
+}
+
+// Verify reads a whole file and compares it with its digest. A damaged one is
+// dropped and a *CorruptError returned. Errors: also ErrNotCached, ErrClosed.
+func (c *Cache) Verify(key task.FileKey) error {
+	pinned, err := c.Pin(key)
+	if err != nil {
+		return err
+	}
+	defer pinned.Release()
+	file, err := pinned.Open()
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	got, err := digestContent(context.Background(), file, pinned.Size, false)
+	if err == nil && got.digest == pinned.Digest && got.manifest.Equal(pinned.Manifest) {
+		return nil
+	}
+	corrupt := &CorruptError{Key: pinned.Key, Path: pinned.Path, Reason: fmt.Sprintf("its content has digest %s", got.digest)}
+	if err != nil {
+		corrupt.Reason = err.Error()
+	}
+	c.mu.Lock()
+	if c.files[pinned.Key] != pinned.file {
+		c.mu.Unlock()
+		return corrupt
+	}
+	lost := c.dropLocked(pinned.file)
+	c.mu.Unlock()
+	c.finish(lost)
+	return corrupt
+}

@@ -1,0 +1,215 @@
+package disk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// errUnstable tells that a file changed while it was hashed.
+var errUnstable = errors.New("it changed while it was being read: some process still writes to it")
+
+// sealed is a file that is read-only, hashed, and known not to have changed
+// meanwhile.
+type sealed struct {
+	content
+	info os.FileInfo
+}
+
+// seal makes an open file read-only, gives it a time in the past so that any
+// later change shows, and hashes it.
+func seal(ctx context.Context, file *os.File, exec, withAdler bool) (sealed, error) {
+	if err := file.Chmod(modeOf(exec)); err != nil {
+		return sealed{}, err
+	}
+	past := unix.NsecToTimeval(time.Now().Add(-backdate).UnixNano())
+	if err := unix.Futimes(int(file.Fd()), []unix.Timeval{past, past}); err != nil {
+		return sealed{}, fmt.Errorf("set time: %w", err)
+	}
+	before, err := file.Stat()
+	if err != nil {
+		return sealed{}, err
+	}
+	got, err := digestContent(ctx, file, task.Bytes(before.Size()), withAdler)
+	if err != nil {
+		return sealed{}, err
+	}
+	after, err := file.Stat()
+	if err != nil {
+		return sealed{}, err
+	}
+	if after.Size() != before.Size() || !after.ModTime().Equal(before.ModTime()) {
+		return sealed{}, errUnstable
+	}
+	return sealed{content: got, info: after}, nil
+}
+
+func modeOf(exec bool) os.FileMode {
+	if exec {
+		return 0o555
+	}
+	return 0o444
+}
+
+// placing says how a sealed file gets in.
+type placing struct {
+	sealed      sealed
+	reservation task.FileKey // "" when the bytes were not reserved before
+	name        task.FileKey // "lfn:" key to add, or ""
+	exec, sole  bool
+	pin         bool
+}
+
+// place moves a sealed file from a path into the cache. If its content is
+// there already, that file takes over name and attributes, and the one at the
+// path is removed. On an error the file stays at the path.
+func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
+	f := &stored{
+		Entry: Entry{
+			Key: task.KeyOf("", how.sealed.digest), Size: how.sealed.manifest.Size, Digest: how.sealed.digest,
+			Manifest: how.sealed.manifest, Exec: how.exec, Sole: how.sole,
+		},
+		modified: how.sealed.info.ModTime().UnixNano(), boot: c.boot, synced: how.sole,
+	}
+	if how.name != "" {
+		f.Names = []task.FileKey{how.name}
+	}
+	meta := c.tempPath()
+	defer func() { _ = removeIfThere(meta) }() // gone after success; else Open empties the folder
+	folder := filepath.Dir(c.contentPath(f.Digest))
+	err := writeMetadata(meta, f.metadata())
+	if err == nil {
+		err = os.MkdirAll(folder, 0o700)
+	}
+	if err != nil {
+		return Entry{}, nil, c.diskFull(err, f.Size)
+	}
+
+	c.mu.Lock()
+	present, lost, err := c.placeLocked(path, meta, f, how)
+	var entry Entry
+	var pinned *Pinned
+	if err == nil {
+		entry = present.snapshot()
+		if how.pin {
+			pinned = c.pinLocked(present)
+		}
+	}
+	c.mu.Unlock()
+	c.finish(lost)
+	if err != nil {
+		return Entry{}, nil, c.diskFull(err, f.Size)
+	}
+	if present != f {
+		if err := removeIfThere(path); err != nil {
+			c.log.Warn("cannot remove a second copy of a cached file", "path", path, "error", err)
+		}
+	} else if f.synced {
+		if err := syncFolder(folder); err != nil {
+			c.log.Warn("cannot flush a cache folder: its newest file may not survive a power cut", "path", folder, "error", err)
+		}
+	}
+	return entry, pinned, nil
+}
+
+// placeLocked returns the file that now stands for the content.
+func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored, losses, error) {
+	var lost losses
+	if c.closed {
+		return nil, lost, fmt.Errorf("cache %w", ErrClosed)
+	}
+	if present := c.files[f.Key]; present != nil {
+		if c.damage(present) == nil {
+			c.index.Cancel(how.reservation)
+			c.merge(present, f)
+			return present, lost, nil
+		}
+		lost = c.dropLocked(present)
+	}
+	var err error
+	if how.reservation != "" {
+		err = c.index.Commit(how.reservation, f.Key, f.Size, f.Sole)
+	} else {
+		var evicted []task.FileKey
+		evicted, err = c.index.Insert(f.Key, f.Size, f.Sole)
+		more := c.forget(evicted)
+		lost = losses{append(lost.paths, more.paths...), append(lost.keys, more.keys...)}
+	}
+	if err != nil {
+		return nil, lost, err
+	}
+	if err := c.moveIn(path, meta, f, how.sealed.info); err != nil {
+		return nil, lost, errors.Join(err, c.index.Remove(f.Key))
+	}
+	c.files[f.Key] = f
+	for _, name := range f.Names {
+		c.names[name] = f.Key
+	}
+	return f, lost, nil
+}
+
+// moveIn renames content first and metadata second: content without metadata
+// is removed by recovery, metadata without content cannot occur.
+func (c *Cache) moveIn(path, meta string, f *stored, info os.FileInfo) error {
+	target := c.contentPath(f.Digest)
+	if err := c.system.rename(path, target); err != nil {
+		return err
+	}
+	moved, err := os.Lstat(target)
+	if err == nil && (!os.SameFile(moved, info) || f.changed(moved) != "") {
+		err = errUnstable
+	}
+	if err == nil {
+		err = c.system.rename(meta, target+metaSuffix)
+	}
+	if err != nil {
+		return errors.Join(err, os.Rename(target, path))
+	}
+	return nil
+}
+
+// merge gives a present file what another of the same content would bring.
+// Executable is the wider of two modes. Sole wins: the copy that a storage
+// element has may belong to another attempt and be deleted with it.
+func (c *Cache) merge(present, other *stored) {
+	changed := false
+	for _, name := range other.Names {
+		if !slices.Contains(present.Names, name) {
+			present.Names = append(slices.Clone(present.Names), name)
+			c.names[name] = present.Key
+			changed = true
+		}
+	}
+	if other.Exec && !present.Exec {
+		if err := os.Chmod(c.contentPath(present.Digest), modeOf(true)); err != nil {
+			c.log.Warn("cannot make a cached file executable", "file", present.Key, "error", err)
+		} else {
+			present.Exec, changed = true, true
+		}
+	}
+	if other.Sole && !present.Sole {
+		if err := c.index.MarkSole(present.Key); err != nil {
+			c.log.Error("cache index and files disagree", "file", present.Key, "error", err)
+		}
+		present.Sole, changed = true, true
+	}
+	if changed {
+		c.rewriteMetadata(present)
+	}
+}
+
+func syncFolder(folder string) error {
+	dir, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
