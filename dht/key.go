@@ -1,0 +1,96 @@
+package dht
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+
+	"github.com/mr-tron/base58"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Key is a place in the 256-bit Kademlia key space, big-endian.
+type Key [32]byte
+
+// KeyOfPeer is a peer's Kademlia id: SHA-256 of the binary peer id, as in
+// libp2p's Kademlia specification. A text that is no base58 is hashed as it
+// stands (tests and simulations use plain names).
+func KeyOfPeer(peer task.PeerID) Key {
+	raw, err := base58.Decode(string(peer))
+	if err != nil {
+		raw = []byte(peer)
+	}
+	return sha256.Sum256(raw)
+}
+
+// KeyOfFile is where the locations of a file are kept.
+func KeyOfFile(file task.FileKey) Key { return sha256.Sum256([]byte(file)) }
+
+// Compare orders keys as big-endian numbers.
+func (k Key) Compare(other Key) int { return bytes.Compare(k[:], other[:]) }
+
+// Less tells whether k is the lower id.
+func (k Key) Less(other Key) bool { return k.Compare(other) < 0 }
+
+// Closer tells whether a is nearer to k than b by the XOR metric.
+func (k Key) Closer(a, b Key) bool {
+	for i := range k {
+		da, db := a[i]^k[i], b[i]^k[i]
+		if da != db {
+			return da < db
+		}
+	}
+	return false
+}
+
+// Short is the key's first 64 bits, enough to name a member of a site.
+func (k Key) Short() uint64 {
+	var short uint64
+	for _, b := range k[:8] {
+		short = short<<8 | uint64(b)
+	}
+	return short
+}
+
+func (k Key) String() string { return hex.EncodeToString(k[:4]) }
+
+// Range is a stretch of the key space, both ends included.
+type Range struct {
+	First Key
+	Last  Key
+}
+
+// WholeSpace is every key.
+func WholeSpace() Range {
+	var r Range
+	for i := range r.Last {
+		r.Last[i] = 0xff
+	}
+	return r
+}
+
+// Contains tells whether a key lies in the range.
+func (r Range) Contains(k Key) bool { return !k.Less(r.First) && !r.Last.Less(k) }
+
+// next is the key after k; the key after the last one is the last one.
+func (k Key) next() Key {
+	for i := len(k) - 1; i >= 0; i-- {
+		k[i]++
+		if k[i] != 0 {
+			return k
+		}
+	}
+	return WholeSpace().Last
+}
+
+// previous is the key before k; the key before the first one is the first.
+func (k Key) previous() Key {
+	for i := len(k) - 1; i >= 0; i-- {
+		k[i]--
+		if k[i] != 0xff {
+			return k
+		}
+	}
+	return Key{}
+}

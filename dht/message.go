@@ -1,0 +1,144 @@
+package dht
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Message is what one member's overlay sends to another's. Messages between
+// two members arrive in order or not at all.
+type Message interface{ message() }
+
+// Hello asks the master to be put on the roster, and repeats that wish when
+// the roster lost the sender.
+type Hello struct {
+	Member Member
+}
+
+// Welcome answers a Hello.
+type Welcome struct {
+	Master Member
+	Roster RosterDelta
+}
+
+// RosterWanted asks for a snapshot.
+type RosterWanted struct{}
+
+// Office says who is master, to someone who holds another for it.
+type Office struct {
+	Term   task.Term
+	Master Member
+}
+
+// MasterDead nudges the best candidate to look for itself and claim.
+type MasterDead struct {
+	Term task.Term
+}
+
+// Ping asks for a sign of life.
+type Ping struct{ N uint64 }
+
+// Pong gives it.
+type Pong struct{ N uint64 }
+
+// Bye tells that the sender leaves.
+type Bye struct{}
+
+// CastID names a broadcast.
+type CastID struct {
+	Root task.PeerID
+	N    uint64
+}
+
+// CastKind says what a broadcast is for.
+type CastKind uint8
+
+// Kinds of broadcast.
+const (
+	CastBeat    CastKind = iota + 1 // a master's sign of life
+	CastPayload                     // the user's bytes
+)
+
+// Cast carries a broadcast to a member, who covers a range of the key space.
+type Cast struct {
+	ID      CastID
+	Kind    CastKind
+	Term    task.Term
+	Master  Member
+	Space   Range
+	Path    []uint64      // Key.Short of the members above, root first
+	Budget  time.Duration // in which replies are awaited
+	Reply   bool          // an aggregated reply is wanted
+	Roster  RosterDelta
+	Suspect []task.PeerID
+	Payload []byte
+}
+
+// CastAck confirms the receipt of a Cast.
+type CastAck struct {
+	ID    CastID
+	Space Range
+}
+
+// CastReply brings the aggregated replies of a range back.
+type CastReply struct {
+	ID      CastID
+	Space   Range
+	Data    [][]byte // merged replies
+	Reached []uint64 // Key.Short of the members that got the broadcast
+	Suspect []task.PeerID
+	Depth   int // greatest depth below
+}
+
+// Record is the location of one file at one holder. Its writer is the holder;
+// the highest sequence number wins.
+type Record struct {
+	File    task.FileKey
+	Holder  task.PeerID
+	DataURL string
+	Seq     uint64
+	Gone    bool          // withdrawn
+	TTL     time.Duration // left
+}
+
+// Put writes locations.
+type Put struct {
+	N       uint64
+	Records []Record
+}
+
+// PutAck confirms a Put.
+type PutAck struct{ N uint64 }
+
+// Find asks for locations.
+type Find struct {
+	N     uint64
+	Files []task.FileKey
+}
+
+// Found answers a Find with every location known of the files asked for.
+type Found struct {
+	N       uint64
+	Records []Record
+}
+
+// App carries the user's bytes from member to member.
+type App struct{ Data []byte }
+
+func (Hello) message()        {}
+func (Welcome) message()      {}
+func (RosterWanted) message() {}
+func (Office) message()       {}
+func (MasterDead) message()   {}
+func (Ping) message()         {}
+func (Pong) message()         {}
+func (Bye) message()          {}
+func (Cast) message()         {}
+func (CastAck) message()      {}
+func (CastReply) message()    {}
+func (Put) message()          {}
+func (PutAck) message()       {}
+func (Find) message()         {}
+func (Found) message()        {}
+func (App) message()          {}
