@@ -38,7 +38,10 @@ func NewAuthority(now time.Time) (*Authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make the authority's key: %w", err)
 	}
-	serial := newSerial()
+	return newAuthorityOf(key, newSerial(), now)
+}
+
+func newAuthorityOf(key *ecdsa.PrivateKey, serial *big.Int, now time.Time) (*Authority, error) {
 	template := &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: "Pilotage VO " + serial.Text(16)[:8]},
