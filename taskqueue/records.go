@@ -53,13 +53,16 @@ func (w Workflow) Over() bool {
 // ClassID numbers an interned eligibility class.
 type ClassID uint32
 
-// Eligibility is an interned set of sites that may run a task, and the one it
-// prefers because most of its input bytes are there. Sites "*" alone means
-// every site. The string form "siteA,siteB|siteA" is what is interned.
+// Eligibility is an interned class of READY tasks: the set of sites that may
+// run them, the one they prefer because most of their input bytes are there,
+// and what they ask of a pilot, so that a class which no pilot of a site can
+// run is passed over without looking at its tasks. What Key returns is unique
+// among the interned; a store keeps every field.
 type Eligibility struct {
 	ID     ClassID
 	Sites  []task.Site // sorted; nil means every site
 	Prefer task.Site   // "" means none
+	Work   task.Class  // requirement, rank and resources
 }
 
 // TaskState is the mutable half of a task; its description is a task.Task,
@@ -78,6 +81,8 @@ type TaskState struct {
 	Number     int          // next attempt's display number
 	Failures   int          // failed attempts of this generation
 	Losses     int          // attempts that vanished with their pilot
+	Faults     int          // attempts that failed through their pilot's fault
+	Remade     int          // generations opened because output was lost, since the last retry
 	Winner     task.AttemptID
 	Reason     string // why it is in this state, for people
 	Upstream   task.ID
@@ -166,6 +171,17 @@ type SiteRecord struct {
 	Capacity  task.Capacity
 	Sums      SiteSums
 	Refused   []RefusedClass // classes no live pilot can run
+
+	Registered int             // slots of the live pilots, from their registrations
+	Leased     int             // tasks that are LEASED to the site
+	Ahead      int             // of them, those with inputs still to be made
+	Runs       []time.Duration // payload run times of the newest outcomes, oldest first, bounded
+	Denied     []task.PeerID   // peers whose membership was revoked
+	Drain      []task.PilotID  // live pilots that an operator wants drained
+	ReportTerm task.Term       // of the newest report of storage reads,
+	ReportSeq  uint64          // and its number
+	Silent     bool            // its pilots were taken for dead because it fell silent
+	Forget     bool            // its caches are gone; files announced there are being forgotten
 }
 
 // Mastership is one line of a site's master history.
@@ -209,8 +225,9 @@ type SiteSums struct {
 	SEReadBytes  uint64
 	DelayCount   uint64
 	DelaySum     time.Duration
-	DelayBucket  []uint64 // len(DelayBuckets)+1
-	Requests     uint64   // queue requests of this site's pilots
+	DelayBucket  []uint64          // len(DelayBuckets)+1
+	Requests     uint64            // queue requests of this site's pilots
+	Methods      map[string]uint64 // the same by method
 	StaleTerms   uint64
 }
 

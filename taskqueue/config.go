@@ -1,0 +1,125 @@
+package taskqueue
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Config holds every timing and limit of the rules.
+type Config struct {
+	Lease    LeaseConfig
+	Retry    RetryConfig
+	HandOut  HandOutConfig
+	Site     SiteConfig
+	Workflow WorkflowConfig
+}
+
+// LeaseConfig bounds a site's autonomy.
+type LeaseConfig struct {
+	// TTL is how long a site may go on without being heard.
+	TTL time.Duration
+	// RenewBelow is the remaining time, as a share of TTL, under which a
+	// renewal is written; above it a Sync writes nothing.
+	RenewBelow float64
+}
+
+// RetryConfig says what failures cost.
+type RetryConfig struct {
+	BackoffMin time.Duration // before a failed task is handed out again
+	BackoffMax time.Duration
+	// MaxGenerations bounds how often a task's lost output is made again.
+	MaxGenerations int
+	// QuarantineLosses is how many pilots a task may take with it.
+	QuarantineLosses int
+	// PilotFaults is how many failures of pilots are not held against a task.
+	PilotFaults int
+}
+
+// HandOutConfig says how much work a site gets.
+type HandOutConfig struct {
+	Work         time.Duration // of work per slot at the observed median
+	Max          int           // tasks in one hand-out
+	UnknownTasks int           // tasks per slot while durations are unknown
+	UnknownTime  time.Duration // what such a task counts as
+	KnownAfter   int           // outcomes that make durations known
+	Sample       int           // newest run times of a site that are kept
+	FloorTasks   int           // per free slot, while the share allows
+	AheadTasks   int           // per slot: tasks leased before their inputs exist, while other sites are live
+	// ShareWait is how long a READY task is kept for the sites whose share it
+	// is; after that any idle slot may have it.
+	ShareWait time.Duration
+	// RefusalHold is how long a class is not offered to a site that has no
+	// pilot for it.
+	RefusalHold time.Duration
+	// RecallScan bounds the tasks looked at in one recall.
+	RecallScan int
+}
+
+// SiteConfig is about masterships and signs of life.
+type SiteConfig struct {
+	ClaimSilence  time.Duration // since the master's last Sync, before another may claim
+	MarkEvery     time.Duration // how exactly the last Sync is remembered
+	LiveFor       time.Duration // since the last Sync, while a site counts in shares
+	ContactSample int           // contacts told to a new pilot
+	MaxHistory    int           // masterships remembered
+	Prefill       int           // further tasks per slot
+	RoundEvery    time.Duration // 0: rounds are driven by events
+	// MemberAfterEnd is how long a membership outlives a pilot's declared end.
+	MemberAfterEnd time.Duration
+	MaxLifetime    time.Duration // of a pilot that declares no end
+}
+
+// WorkflowConfig bounds submissions and the queue's own housekeeping.
+type WorkflowConfig struct {
+	MaxTasks    int
+	UnsealedFor time.Duration // since its newest part, until an unsealed workflow is dropped
+	SweepPage   int           // records looked at in one tick of a sweep
+	TickEvery   time.Duration // longest time between ticks
+}
+
+// DefaultConfig returns the defaults of DESIGN section 10.
+func DefaultConfig() Config {
+	return Config{
+		Lease: LeaseConfig{
+			TTL:        10 * time.Minute, // longer than any restart of a queue, shorter than a user's patience
+			RenewBelow: .75,              // one write in 150 s instead of one in 2 s
+		},
+		Retry: RetryConfig{
+			BackoffMin:       time.Second, // a transient fault is seldom over sooner
+			BackoffMax:       time.Minute,
+			MaxGenerations:   3, // more often than that, the loss is systematic
+			QuarantineLosses: 3, // three pilots are no coincidence
+			PilotFaults:      10,
+		},
+		HandOut: HandOutConfig{
+			Work:         10 * time.Minute, // a site works on through a queue's restart
+			Max:          20_000,           // about 10 MB of descriptions
+			UnknownTasks: 2,                // one running, one waiting
+			UnknownTime:  time.Minute,
+			KnownAfter:   5,
+			Sample:       32,
+			FloorTasks:   4, // the master needs a choice to find locality
+			AheadTasks:   2, // as with unknown durations: what they wait for may be slow
+			ShareWait:    3 * time.Second,
+			RefusalHold:  10 * time.Minute,
+			RecallScan:   1_000,
+		},
+		Site: SiteConfig{
+			ClaimSilence:   3 * time.Second, // longer than the longest time between Syncs, 2 s
+			MarkEvery:      500 * time.Millisecond,
+			LiveFor:        10 * time.Second, // five missed Syncs
+			ContactSample:  16,               // more than the bucket size, so that a join finds its neighbours
+			MaxHistory:     64,
+			Prefill:        1,
+			MemberAfterEnd: time.Hour,
+			MaxLifetime:    30 * 24 * time.Hour,
+		},
+		Workflow: WorkflowConfig{
+			MaxTasks:    task.MaxWorkflow,
+			UnsealedFor: time.Hour,
+			SweepPage:   2_000, // some 20 ms of work
+			TickEvery:   time.Second,
+		},
+	}
+}
