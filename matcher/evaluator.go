@@ -1,0 +1,235 @@
+package matcher
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Evaluator follows the task list for one pilot and ranks its tasks. It is
+// not safe for concurrent use; what it shares (Compiler, Catalogue) is.
+type Evaluator struct {
+	pilot     Pilot
+	local     func(task.FileKey) bool
+	compiler  *Compiler
+	catalogue *Catalogue
+
+	version ListVersion
+	rates   Rates
+	listed  held
+	classes map[uint32]*judgement
+}
+
+// judgement is a class as one pilot sees it.
+type judgement struct {
+	class       task.Class
+	requirement *Requirement
+	rank        *Rank
+	answer      ClassAnswer
+}
+
+// NewEvaluator returns an evaluator with an empty list. local tells whether
+// the pilot's cache has a file; it is called under the catalogue's lock and
+// must not call back into this package.
+func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler, catalogue *Catalogue) *Evaluator {
+	return &Evaluator{
+		pilot: pilot, local: local, compiler: compiler, catalogue: catalogue,
+		rates: DefaultRates(), classes: make(map[uint32]*judgement),
+	}
+}
+
+// Version is that of the list at hand.
+func (e *Evaluator) Version() ListVersion { return e.version }
+
+// Len is the number of tasks in the list.
+func (e *Evaluator) Len() int { return e.listed.count }
+
+// Reset replaces the list. The pilot's answer is a new Row.
+func (e *Evaluator) Reset(list ListSnapshot) {
+	e.Close()
+	e.version, e.rates = list.Version, list.Rates
+	for _, class := range list.Classes {
+		e.judge(class)
+	}
+	e.list(list.Entries)
+}
+
+// Close gives back what the evaluator holds of the catalogue and empties its list.
+func (e *Evaluator) Close() {
+	e.catalogue.release(e.version.Term, slices.Collect(e.listed.all))
+	e.version, e.listed = ListVersion{}, held{}
+	clear(e.classes)
+}
+
+// Apply follows a change of the list and returns what it changes in the
+// pilot's row. It returns ErrListGap, and changes nothing, if the delta does
+// not start from the list at hand.
+func (e *Evaluator) Apply(delta ListDelta) (RowUpdate, error) {
+	if delta.Base != e.version || delta.Version.Term != e.version.Term {
+		return RowUpdate{}, ErrListGap
+	}
+	update := RowUpdate{Pilot: e.pilot.ID, Base: e.version, Version: delta.Version}
+	e.version = delta.Version
+	gone := make([]uint64, 0, len(delta.Remove))
+	for _, no := range delta.Remove {
+		if e.listed.remove(no) {
+			gone = append(gone, no)
+		}
+	}
+	e.catalogue.release(e.version.Term, gone)
+	for _, no := range delta.DropClasses {
+		delete(e.classes, no)
+	}
+	for _, class := range delta.Classes {
+		update.Classes = append(update.Classes, e.judge(class))
+	}
+	e.list(delta.Add)
+	for _, entry := range delta.Add {
+		if exception, found := e.exception(entry); found {
+			update.Set = append(update.Set, exception)
+		}
+	}
+	slices.SortFunc(update.Set, byNumber)
+	return update, nil
+}
+
+// SetPilot takes a new description, for example another load. The classes
+// are judged again; the pilot's answer is a new Row.
+func (e *Evaluator) SetPilot(pilot Pilot) {
+	e.pilot = pilot
+	for no, judged := range e.classes {
+		e.judge(ListClass{No: no, Class: judged.class})
+	}
+}
+
+// Row ranks the whole list.
+func (e *Evaluator) Row() Row {
+	row := Row{Pilot: e.pilot.ID, Version: e.version}
+	for _, judged := range e.classes {
+		row.Classes = append(row.Classes, judged.answer)
+	}
+	slices.SortFunc(row.Classes, func(a, b ClassAnswer) int { return cmp.Compare(a.Class, b.Class) })
+	e.catalogue.read(e.version.Term, func(s *shelf) {
+		for no := range e.listed.all {
+			if exception, found := e.exception(s.entry(no)); found {
+				row.Exceptions = append(row.Exceptions, exception)
+			}
+		}
+	})
+	return row
+}
+
+// FilesChanged ranks again the tasks that read one of the files, which came
+// into the pilot's cache or left it. The cost is that of these tasks only.
+func (e *Evaluator) FilesChanged(keys ...task.FileKey) RowUpdate {
+	update := RowUpdate{Pilot: e.pilot.ID, Base: e.version, Version: e.version}
+	e.catalogue.read(e.version.Term, func(s *shelf) {
+		if s == nil {
+			return
+		}
+		var numbers []uint64
+		for _, key := range keys {
+			numbers = append(numbers, s.readers[key]...)
+		}
+		if len(keys) > 1 {
+			slices.Sort(numbers)
+			numbers = slices.Compact(numbers)
+		}
+		for _, no := range numbers {
+			if !e.listed.has(no) {
+				continue
+			}
+			entry := s.entry(no)
+			if exception, found := e.exception(entry); found {
+				update.Set = append(update.Set, exception)
+			} else if judged := e.classes[entry.Class]; judged != nil && judged.answer.Feasible {
+				update.Clear = append(update.Clear, no)
+			}
+		}
+	})
+	return update
+}
+
+// Entry returns a listed task.
+func (e *Evaluator) Entry(no uint64) (entry *ListEntry, found bool) {
+	if !e.listed.has(no) {
+		return nil, false
+	}
+	e.catalogue.read(e.version.Term, func(s *shelf) { entry = s.entry(no) })
+	return entry, entry != nil
+}
+
+// Check decides anew whether the pilot may run a task: what it does when the
+// task is assigned to it. It needs no list.
+func (e *Evaluator) Check(t *task.Task, files []FileInfo) Verdict {
+	requirement, err := e.compiler.Requirement(t.Require)
+	if err != nil {
+		return Verdict{FailedClause: shorten(err.Error())}
+	}
+	return requirement.Check(Facts{Pilot: &e.pilot, Task: t, Files: files, Local: e.local})
+}
+
+// list takes entries into the catalogue and into the own list.
+func (e *Evaluator) list(entries []*ListEntry) {
+	fresh := make([]*ListEntry, 0, len(entries))
+	for _, entry := range entries {
+		if e.listed.add(entry.No) {
+			fresh = append(fresh, entry)
+		}
+	}
+	e.catalogue.hold(e.version.Term, fresh)
+}
+
+// judge evaluates what is the same for all tasks of a class.
+func (e *Evaluator) judge(class ListClass) ClassAnswer {
+	judged := &judgement{class: class.Class, answer: ClassAnswer{Class: class.No}}
+	e.classes[class.No] = judged
+	var err error
+	judged.requirement, err = e.compiler.Requirement(class.Class.Require)
+	if err == nil {
+		judged.rank, err = e.compiler.Rank(class.Class.Rank)
+	}
+	if err != nil { // checked at submit, so this is another version's expression
+		judged.answer.FailedClause = shorten(err.Error())
+		return judged.answer
+	}
+	facts := Facts{Pilot: &e.pilot, Task: &task.Task{Resources: class.Class.Resources}}
+	verdict := judged.requirement.checkClass(&facts)
+	judged.answer.Feasible, judged.answer.FailedClause = verdict.Feasible, verdict.FailedClause
+	if verdict.Feasible {
+		judged.answer.PerTask = judged.rank.perTask()
+		judged.answer.Base = judged.rank.classBase(&facts, e.rates)
+	}
+	return judged.answer
+}
+
+// exception tells whether the pilot sees a task otherwise than its class
+// answer and the entry base say.
+func (e *Evaluator) exception(entry *ListEntry) (Exception, bool) {
+	judged := e.classes[entry.Class]
+	if judged == nil || !judged.answer.Feasible {
+		return Exception{}, false
+	}
+	facts := Facts{Pilot: &e.pilot, Task: entry.Task, Files: entry.Files, Local: e.local}
+	if judged.requirement.perTask() {
+		if verdict := judged.requirement.checkTask(&facts); !verdict.Feasible {
+			return Exception{No: entry.No, Infeasible: true, FailedClause: verdict.FailedClause}, true
+		}
+	}
+	if judged.answer.PerTask || judged.rank.uses.Files && e.hasAny(entry.Files) {
+		return Exception{No: entry.No, Rank: judged.rank.Of(facts, e.rates)}, true
+	}
+	return Exception{}, false
+}
+
+func (e *Evaluator) hasAny(files []FileInfo) bool {
+	for _, file := range files {
+		if e.local(file.Key) {
+			return true
+		}
+	}
+	return false
+}
+
+func byNumber(a, b Exception) int { return cmp.Compare(a.No, b.No) }

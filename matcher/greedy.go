@@ -1,0 +1,211 @@
+package matcher
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Greedy takes the largest rank of the whole matrix, removes the task, and
+// goes on until nothing fits (004, III-C, steps 1 to 4). A pilot stays in the
+// matrix while it has a free slot and the resources for the task in question.
+//
+// In full, pairs are taken in this order: free slots before prefill; higher
+// priority; tasks passed over PassLimit times; larger rank; older task;
+// smaller number; smaller pilot id. The result is the same for the same
+// matrix, whatever came before.
+//
+// It looks at pilots with places only: their exceptions one by one, all other
+// tasks through the common order of each class. Serving one slot therefore
+// costs about as much as the pilot has exceptions and classes.
+func Greedy(m *Matrix) []Assignment {
+	run := greedyRun{matrix: m, taken: make(map[*cell]bool)}
+	run.pass(false)
+	run.pass(true)
+	return run.result
+}
+
+type greedyRun struct {
+	matrix  *Matrix
+	prefill bool
+	bidders []bidder
+	open    int // bidders with places
+	groups  []group
+	queue   candidates
+	taken   map[*cell]bool
+	result  []Assignment
+}
+
+// bidder is a pilot with places and what is left of them.
+type bidder struct {
+	row    *pilotRow
+	places Places
+}
+
+func (b *bidder) open(prefill bool) bool {
+	return prefill && b.places.Prefill > 0 || !prefill && b.places.FreeSlots > 0
+}
+
+// pass fills either the free slots or the prefill places.
+func (g *greedyRun) pass(prefill bool) {
+	g.prefill, g.bidders, g.open, g.groups, g.queue = prefill, nil, 0, nil, nil
+	for _, row := range g.matrix.rows {
+		b := bidder{row: row, places: row.places}
+		if row.answered && b.open(prefill) {
+			g.bidders = append(g.bidders, b)
+		}
+	}
+	g.open = len(g.bidders)
+	g.collect()
+	g.queue.heapify()
+	for g.open > 0 && len(g.queue) > 0 {
+		best := g.queue[0]
+		b := &g.bidders[best.bidder]
+		free := !g.taken[best.cell] && b.places.offers(best.cell.block.need, prefill)
+		if free {
+			g.assign(best)
+		}
+		if best.group >= 0 {
+			if next, found := g.next(best.group); found {
+				g.queue.replaceFirst(next)
+				continue
+			}
+		}
+		g.queue.dropFirst()
+	}
+}
+
+func (g *greedyRun) assign(choice candidate) {
+	b := &g.bidders[choice.bidder]
+	b.places.take(choice.cell.block.need, g.prefill)
+	if !b.open(g.prefill) {
+		g.open--
+	}
+	g.taken[choice.cell] = true
+	g.result = append(g.result, Assignment{
+		Pilot: b.row.pilot, No: choice.cell.No, Rank: choice.rank, Prefill: g.prefill,
+	})
+}
+
+// collect fills the queue: every exception of a bidder, and for each group
+// its best pair.
+func (g *greedyRun) collect() {
+	index := make(map[groupKey]int)
+	for i := range g.bidders {
+		lowered := g.collectExceptions(i)
+		row := g.bidders[i].row
+		for _, answer := range row.answers {
+			block := g.matrix.classes[answer.Class]
+			if !answer.Feasible || answer.PerTask || len(block.ready) == 0 ||
+				!g.bidders[i].places.offers(block.need, g.prefill) {
+				continue
+			}
+			key := groupKey{class: answer.Class, version: min(row.version, block.newest), alone: -1}
+			if slices.Contains(lowered, answer.Class) {
+				key.alone = i
+			}
+			at, found := index[key]
+			if !found {
+				at = len(g.groups)
+				index[key] = at
+				g.groups = append(g.groups, group{groupKey: key, block: block})
+			}
+			g.groups[at].members = append(g.groups[at].members, member{i, answer.Base})
+		}
+	}
+	for i := range g.groups {
+		slices.SortStableFunc(g.groups[i].members, func(a, b member) int { return cmp.Compare(b.base, a.base) })
+		if first, found := g.next(i); found {
+			g.queue = append(g.queue, first)
+		}
+	}
+}
+
+// collectExceptions queues what a bidder ranks on its own and returns the
+// classes in which it ranks some task lower than the base, or refuses it.
+func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
+	row := g.bidders[i].row
+	var answer ClassAnswer
+	known := false
+	for _, e := range row.exceptions {
+		if !e.cell.ready || e.cell.Version > row.version {
+			continue
+		}
+		if !known || answer.Class != e.cell.Class {
+			at, found := row.find(e.cell.Class)
+			if !found {
+				continue
+			}
+			answer, known = row.answers[at], true
+		}
+		if !answer.Feasible {
+			continue
+		}
+		if e.clause != "" || e.rank < answer.Base+e.cell.EntryBase {
+			if !slices.Contains(lowered, answer.Class) {
+				lowered = append(lowered, answer.Class)
+			}
+		}
+		if e.clause == "" && !g.taken[e.cell] && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
+			g.queue = append(g.queue, candidate{
+				level: e.cell.level(), rank: e.rank, cell: e.cell, pilot: row.pilot, bidder: i, group: -1,
+			})
+		}
+	}
+	return lowered
+}
+
+// A group is a set of bidders for whom the tasks of a class without exception
+// stand in the same order. Its best pair is its first free task with its
+// first free member. A member may have ranked that task higher itself; then
+// that pair is in the queue too, and comes before this one. A bidder that has
+// ranked a task lower, or refused it, makes a group alone, which leaves out
+// its exceptions.
+type group struct {
+	groupKey
+	block   *block
+	members []member // largest base first, then by pilot id
+	task    int      // first of block.ready that may be free
+	member  int      // first of members that may have a place
+}
+
+type groupKey struct {
+	class   uint32
+	version uint64 // tasks that are newer are not assignable
+	alone   int    // the only bidder, -1 if there may be more
+}
+
+type member struct {
+	bidder int
+	base   float64
+}
+
+// next returns the best pair that is left in a group.
+func (g *greedyRun) next(index int) (candidate, bool) {
+	group := &g.groups[index]
+	for group.task < len(group.block.ready) && !g.mayTake(group, group.block.ready[group.task]) {
+		group.task++
+	}
+	for group.member < len(group.members) &&
+		!g.bidders[group.members[group.member].bidder].places.offers(group.block.need, g.prefill) {
+		group.member++
+	}
+	if group.task == len(group.block.ready) || group.member == len(group.members) {
+		return candidate{}, false
+	}
+	c, m := group.block.ready[group.task], group.members[group.member]
+	return candidate{
+		level: c.level(), rank: m.base + c.EntryBase, cell: c,
+		pilot: g.bidders[m.bidder].row.pilot, bidder: m.bidder, group: index,
+	}, true
+}
+
+func (g *greedyRun) mayTake(group *group, c *cell) bool {
+	if g.taken[c] || c.Version > group.version {
+		return false
+	}
+	if group.alone < 0 {
+		return true
+	}
+	_, excepted := g.bidders[group.alone].row.except(c.No)
+	return !excepted
+}

@@ -1,0 +1,187 @@
+package matcher
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// denseSite is the obvious matrix: every pair is looked at, again and again.
+type denseSite struct {
+	needs     map[uint32]task.Resources
+	tasks     map[uint64]*denseTask
+	pilots    map[task.PilotID]*densePilot
+	passLimit int
+}
+
+type denseTask struct {
+	MatrixTask
+	ready    bool
+	passes   int
+	starving bool
+}
+
+type densePilot struct {
+	answered   bool
+	version    uint64
+	answers    map[uint32]ClassAnswer
+	exceptions map[uint64]Exception
+	places     Places
+}
+
+func newDenseSite() *denseSite {
+	return &denseSite{
+		needs: make(map[uint32]task.Resources), tasks: make(map[uint64]*denseTask),
+		pilots: make(map[task.PilotID]*densePilot),
+	}
+}
+
+func (d *denseSite) pilot(id task.PilotID) *densePilot {
+	if d.pilots[id] == nil {
+		d.pilots[id] = &densePilot{answers: make(map[uint32]ClassAnswer), exceptions: make(map[uint64]Exception)}
+	}
+	return d.pilots[id]
+}
+
+func (d *denseSite) rank(id task.PilotID, no uint64) (float64, bool) {
+	p, t := d.pilots[id], d.tasks[no]
+	if p == nil || t == nil || !p.answered || t.Version > p.version {
+		return 0, false
+	}
+	answer, found := p.answers[t.Class]
+	if !found || !answer.Feasible {
+		return 0, false
+	}
+	if exception, found := p.exceptions[no]; found {
+		return exception.Rank, !exception.Infeasible
+	}
+	return answer.Base + t.EntryBase, !answer.PerTask
+}
+
+// sortKey compares pairs in the documented order, smaller first.
+type densePair struct {
+	Assignment
+	priority int
+	starving bool
+	order    uint64
+}
+
+func (a densePair) compare(b densePair) int {
+	urgent := func(p densePair) int {
+		if p.starving {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(
+		cmp.Compare(b.priority, a.priority), cmp.Compare(urgent(a), urgent(b)), cmp.Compare(b.Rank, a.Rank),
+		cmp.Compare(a.order, b.order), cmp.Compare(a.No, b.No), cmp.Compare(a.Pilot, b.Pilot),
+	)
+}
+
+// solve follows 004, III-C, steps 1 to 4, to the letter.
+func (d *denseSite) solve() []Assignment {
+	var result []Assignment
+	for _, prefill := range []bool{false, true} {
+		for {
+			var best *densePair
+			for id, p := range d.pilots {
+				for no, t := range d.tasks {
+					need := d.needs[t.Class]
+					fits := p.places.FreeSlots > 0 && p.places.Free.Fits(need)
+					if prefill {
+						fits = p.places.Prefill > 0
+					}
+					rank, feasible := d.rank(id, no)
+					if !t.ready || !fits || !feasible {
+						continue
+					}
+					pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order}
+					if best == nil || pair.compare(*best) < 0 {
+						best = &pair
+					}
+				}
+			}
+			if best == nil {
+				break
+			}
+			t, places := d.tasks[best.No], &d.pilots[best.Pilot].places
+			t.ready = false
+			if prefill {
+				places.Prefill--
+			} else {
+				places.FreeSlots--
+				places.Free = places.Free.Sub(d.needs[t.Class])
+			}
+			result = append(result, best.Assignment)
+		}
+	}
+	d.countPasses(result)
+	return result
+}
+
+func (d *denseSite) countPasses(result []Assignment) {
+	for _, t := range d.tasks {
+		if !t.ready {
+			continue
+		}
+		able := 0
+		for _, p := range d.pilots {
+			if p.answers[t.Class].Feasible {
+				able++
+			}
+		}
+		for _, a := range result {
+			other := d.tasks[a.No]
+			if d.pilots[a.Pilot].answers[t.Class].Feasible && other.Order > t.Order && other.Priority <= t.Priority {
+				t.passes++
+			}
+		}
+		if len(result) > 0 && t.passes >= d.passLimit*max(1, able) && d.passedBy(result, t.Class) {
+			t.starving = true
+		}
+	}
+}
+
+// passedBy tells whether a pilot that can run the class got something: only
+// then the passes of the class are looked at.
+func (d *denseSite) passedBy(result []Assignment, class uint32) bool {
+	return slices.ContainsFunc(result, func(a Assignment) bool { return d.pilots[a.Pilot].answers[class].Feasible })
+}
+
+func (d *denseSite) remove(class uint32) {
+	delete(d.needs, class)
+	maps.DeleteFunc(d.tasks, func(_ uint64, t *denseTask) bool { return t.Class == class })
+	for _, p := range d.pilots {
+		delete(p.answers, class)
+	}
+	d.forgetUnknown()
+}
+
+// forgetUnknown drops exceptions about tasks that are no more.
+func (d *denseSite) forgetUnknown() {
+	for _, p := range d.pilots {
+		maps.DeleteFunc(p.exceptions, func(no uint64, _ Exception) bool { return d.tasks[no] == nil })
+	}
+}
+
+func (d *denseSite) infeasible() (classes []uint32) {
+	for class := range d.needs {
+		failing := 0
+		for _, p := range d.pilots {
+			if answer, found := p.answers[class]; found && !answer.Feasible {
+				failing++
+			}
+		}
+		if failing > 0 && failing == len(d.pilots) {
+			classes = append(classes, class)
+		}
+	}
+	slices.Sort(classes)
+	return classes
+}
+
+func pilotID(i int) task.PilotID { return task.PilotID(fmt.Sprintf("p-%08d", i)) }
