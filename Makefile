@@ -15,6 +15,7 @@ STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 
 # `go test -json` goes through internal/ci, which prints the usual summary
 # lines, the output of failed tests and the totals, and keeps the record.
+# Vet has its own target and need not run again in this flavour.
 TEST_RECORD := .ci/cache/test.json
 TEST        := go test -race -json -vet=off
 SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
