@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // MaxLFN is the longest logical file name in bytes.
@@ -30,7 +31,8 @@ func ValidateLFN(name string) error {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("._/+=:@-", c) >= 0 {
 			continue
 		}
-		return fmt.Errorf("file name %q has %q at byte %d: allowed are A-Z a-z 0-9 . _ / + = : @ -", name, c, i)
+		character, _ := utf8.DecodeRuneInString(name[i:])
+		return fmt.Errorf("file name %q has %q at byte %d: allowed are A-Z a-z 0-9 . _ / + = : @ -", name, character, i)
 	}
 	for segment := range strings.SplitSeq(name, "/") {
 		if segment == "" || segment == "." || segment == ".." {

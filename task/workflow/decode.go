@@ -1,0 +1,274 @@
+package workflow
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// decoder fills the types of file.go from nodes, guided by the tags of their
+// fields.
+type decoder struct{ faults *faults }
+
+// decodable is implemented by the kinds of values that are not plain structs.
+type decodable interface {
+	decode(d *decoder, where string, n *node, tag reflect.StructTag)
+}
+
+// structure fills a struct. where says in errors what it describes, for
+// example "task index"; it is empty for the file itself.
+func (d *decoder) structure(where string, n *node, target any) {
+	if n.kind == emptyNode {
+		n = &node{kind: mapNode, at: n.at}
+	}
+	if n.kind != mapNode {
+		d.faults.add(n.at, "write keys and values", "%s must be a map of keys, here is %s", orFile(where), n.kind)
+		return
+	}
+	fields := fieldsOf(reflect.ValueOf(target).Elem())
+	known := make([]string, 0, len(fields))
+	byKey := make(map[string]field, len(fields))
+	for _, f := range fields {
+		key := f.tag.Get("key")
+		known = append(known, key)
+		byKey[key] = f
+	}
+	given := make(map[string]bool, len(n.entries))
+	for _, entry := range n.entries {
+		f, ok := byKey[entry.key.text]
+		if !ok {
+			d.faults.add(entry.key.at, didYouMean(entry.key.text, known, "known keys are "+strings.Join(known, ", ")),
+				"%sunknown key %q", prefix(where), shorten(entry.key.text))
+			continue
+		}
+		given[entry.key.text] = entry.value.kind != emptyNode
+		d.value(prefix(where)+entry.key.text, entry.value, f)
+	}
+	for _, f := range fields {
+		if key := f.tag.Get("key"); f.tag.Get("required") != "" && !given[key] {
+			example := key + ": ..."
+			if constant := f.tag.Get("const"); constant != "" {
+				example = key + ": " + constant
+			}
+			d.faults.add(n.at, "add "+strconv.Quote(example), "%sthe key %q is missing", prefix(where), key)
+		}
+	}
+}
+
+func prefix(where string) string {
+	if where == "" {
+		return ""
+	}
+	return where + ": "
+}
+
+func orFile(where string) string {
+	if where == "" {
+		return "a workflow"
+	}
+	return where
+}
+
+type field struct {
+	value reflect.Value
+	tag   reflect.StructTag
+}
+
+// fieldsOf lists the fields with a key, those of embedded structs last.
+func fieldsOf(structure reflect.Value) []field {
+	var own, embedded []field
+	for i := range structure.NumField() {
+		description := structure.Type().Field(i)
+		switch {
+		case description.Anonymous:
+			embedded = append(embedded, fieldsOf(structure.Field(i))...)
+		case description.Tag.Get("key") != "":
+			own = append(own, field{structure.Field(i), description.Tag})
+		}
+	}
+	return append(own, embedded...)
+}
+
+func (d *decoder) value(where string, n *node, f field) {
+	target := f.value.Addr().Interface()
+	if special, ok := target.(decodable); ok {
+		if n.kind != emptyNode {
+			special.decode(d, where, n, f.tag)
+		}
+		return
+	}
+	d.structure(where, n, target)
+}
+
+const unquotedRange = `quote text that begins with a brace: "{00..19}"`
+
+// text returns the text of a scalar, or complains.
+func (d *decoder) text(where, wanted string, n *node) (string, bool) {
+	if n.kind == textNode {
+		return n.text, true
+	}
+	hint := ""
+	switch {
+	case n.kind == emptyNode:
+		hint = `write "" if it is meant to be empty`
+	case n.kind == mapNode && n.flow:
+		hint = unquotedRange
+	}
+	d.faults.add(n.at, hint, "%s must be %s, here is %s", where, wanted, n.kind)
+	return "", false
+}
+
+func (v *Value[T]) decode(d *decoder, where string, n *node, tag reflect.StructTag) {
+	var ok bool
+	switch target := any(&v.Value).(type) {
+	case *string:
+		if *target, ok = d.text(where, "text", n); ok {
+			ok = d.checkText(where, *target, n.at, tag)
+		}
+	case *int:
+		ok = readBounded(d, where, "a whole number", n, tag, target, strconv.Atoi)
+	case *time.Duration:
+		ok = readBounded(d, where, "a duration such as 90s, 10m or 1h30m", n, tag, target, time.ParseDuration)
+	case *task.Bytes:
+		ok = readBounded(d, where, "a size such as 200MiB or 1GB", n, tag, target, task.ParseBytes)
+	case *bool:
+		var text string
+		if text, ok = d.text(where, "true or false", n); ok {
+			*target, ok = text == "true", text == "true" || text == "false"
+			if !ok {
+				d.faults.add(n.at, "write true or false", "%s: %q is neither true nor false", where, shorten(text))
+			}
+		}
+	}
+	if ok {
+		v.Set, v.At = true, n.at
+	}
+}
+
+// readBounded reads a number, duration or size between the tags min and max.
+func readBounded[T int | time.Duration | task.Bytes](
+	d *decoder, where, wanted string, n *node, tag reflect.StructTag, target *T, parse func(string) (T, error),
+) bool {
+	text, ok := d.text(where, wanted, n)
+	if !ok {
+		return false
+	}
+	value, err := parse(text)
+	if err != nil {
+		d.faults.add(n.at, "", "%s: %q is not %s", where, shorten(text), wanted)
+		return false
+	}
+	low, lowErr := parse(tag.Get("min"))
+	high, highErr := parse(tag.Get("max"))
+	if lowErr == nil && value < low || highErr == nil && value > high {
+		d.faults.add(n.at, "", "%s is %s: give %s to %s", where, shorten(text), tag.Get("min"), tag.Get("max"))
+		return false
+	}
+	*target = value
+	return true
+}
+
+// checkText applies the tags const, form and max to a text.
+func (d *decoder) checkText(where, text string, at Position, tag reflect.StructTag) bool {
+	if constant := tag.Get("const"); constant != "" && text != constant {
+		d.faults.add(at, "write "+constant, "%s is %q: this program reads %s", where, shorten(text), constant)
+		return false
+	}
+	if most, err := task.ParseBytes(tag.Get("max")); err == nil && task.Bytes(len(text)) > most {
+		d.faults.add(at, "put long commands into a file and list it under files", "%s has %d bytes: at most %s", where, len(text), most)
+		return false
+	}
+	switch tag.Get("form") {
+	case "name":
+		if !task.ValidName(text) || strings.Contains(text, "[") {
+			d.faults.add(at, "use letters, digits and . _ + = : @ - (at most 200), first not a sign", "%s %q is not a name", where, shorten(text))
+			return false
+		}
+	case "adler32":
+		if _, err := strconv.ParseUint(text, 16, 32); err != nil || len(text) != 8 {
+			d.faults.add(at, "quote it if it is all digits", "%s: %q is not 8 hex digits", where, shorten(text))
+			return false
+		}
+	case "digest":
+		if _, err := task.ParseDigest(text); err != nil {
+			d.faults.add(at, "", "%s: %q is not 64 hex digits", where, shorten(text))
+			return false
+		}
+	}
+	return true
+}
+
+func (m *Map[T]) decode(d *decoder, where string, n *node, tag reflect.StructTag) {
+	if n.kind != mapNode {
+		d.faults.add(n.at, "write \"key: value\" lines", "%s must be a map, here is %s", where, n.kind)
+		return
+	}
+	m.Set, m.At = true, n.at
+	m.Entries = make([]Entry[T], len(n.entries))
+	for i, entry := range n.entries {
+		m.Entries[i].Key = Text{entry.key.text, true, entry.key.at}
+		name := tag.Get("noun") + " " + shorten(entry.key.text)
+		if before, _, nested := strings.Cut(where, ": "); nested {
+			name = before + ": " + name
+		}
+		target := reflect.ValueOf(&m.Entries[i].Value)
+		if special, ok := target.Interface().(decodable); ok {
+			special.decode(d, name, entry.value, "")
+			continue
+		}
+		d.structure(name, entry.value, target.Interface())
+	}
+}
+
+// decode of a list that is the value of a key of the format takes nothing but
+// a list: "argv: ls -l" would be a program called "ls -l". The values of a
+// variable may also be a single text, which is then most often a range.
+func (l *List) decode(d *decoder, where string, n *node, tag reflect.StructTag) {
+	items := n.items
+	if n.kind != listNode {
+		if tag.Get("key") != "" || n.kind != textNode {
+			hint := "write a list: [a, b]"
+			if n.kind == mapNode && n.flow {
+				hint = unquotedRange
+			}
+			d.faults.add(n.at, hint, "%s must be a list, here is %s", where, n.kind)
+			return
+		}
+		items = []*node{n}
+	}
+	l.Set, l.At = true, n.at
+	for _, item := range items {
+		if text, ok := d.text(where, "a list of texts", item); ok {
+			l.Items = append(l.Items, Text{text, true, item.at})
+		}
+	}
+}
+
+func (f *FileNames) decode(d *decoder, where string, n *node, _ reflect.StructTag) {
+	f.Set, f.At = true, n.at
+	switch n.kind {
+	case mapNode:
+		for _, entry := range n.entries {
+			name := Text{entry.key.text, true, entry.key.at}
+			if entry.value.kind == emptyNode && n.flow {
+				d.faults.add(entry.key.at, "write a list [a, b], or NAME: PLACE", "%s: %q has no place in the work folder", where, shorten(name.Value))
+				continue
+			}
+			if place, ok := d.text(where+" "+shorten(name.Value), "the place in the work folder", entry.value); ok {
+				f.Items = append(f.Items, FileName{name, Text{place, true, entry.value.at}})
+			}
+		}
+	case listNode:
+		for _, item := range n.items {
+			if text, ok := d.text(where, "a list of names", item); ok {
+				name := Text{text, true, item.at}
+				f.Items = append(f.Items, FileName{name, name})
+			}
+		}
+	default:
+		d.faults.add(n.at, "write a list, [a, b], or a map, {name: place}", "%s must be a list or a map, here is %s", where, n.kind)
+	}
+}
