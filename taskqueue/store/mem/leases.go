@@ -1,0 +1,139 @@
+package mem
+
+import (
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+type leases struct {
+	rows    table[task.LeaseID, *taskqueue.Lease]
+	bySite  index[taskqueue.Lease]
+	expiry  index[taskqueue.Lease]
+	revoked index[taskqueue.Revocation]
+}
+
+func newLeases() leases {
+	return leases{
+		rows: newTable[task.LeaseID, *taskqueue.Lease](),
+		bySite: newIndex(func(a, b *taskqueue.Lease) bool {
+			if a.Site != b.Site {
+				return a.Site < b.Site
+			}
+			return a.ID < b.ID
+		}, nil),
+		expiry: newIndex(func(a, b *taskqueue.Lease) bool {
+			if a.Expires != b.Expires {
+				return a.Expires < b.Expires
+			}
+			return a.ID < b.ID
+		}, nil),
+		revoked: newIndex(func(a, b *taskqueue.Revocation) bool {
+			if a.Site != b.Site {
+				return a.Site < b.Site
+			}
+			if a.Lease != b.Lease {
+				return a.Lease < b.Lease
+			}
+			return a.Task < b.Task
+		}, nil),
+	}
+}
+
+func (l leases) copy() leases {
+	return leases{l.rows.copy(), l.bySite.copy(), l.expiry.copy(), l.revoked.copy()}
+}
+
+func (l leases) replace(before, after *taskqueue.Lease) {
+	l.bySite.replace(before, after)
+	l.expiry.replace(before, after)
+}
+
+type leaseTable struct{ *tx }
+
+func (t leaseTable) Load(ids ...task.LeaseID) ([]taskqueue.Lease, error) {
+	var found []taskqueue.Lease
+	for _, id := range ids {
+		if row, ok := t.leases.rows.get(id); ok {
+			found = append(found, *row)
+		}
+	}
+	return found, nil
+}
+
+func (t leaseTable) Save(saved ...taskqueue.Lease) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, lease := range saved {
+		lease.Granted = lease.Granted.UTC()
+		t.leases.replace(t.leases.rows.set(lease.ID, &lease), &lease)
+	}
+	return nil
+}
+
+func (t leaseTable) Delete(ids ...task.LeaseID) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t.leases.replace(t.leases.rows.remove(id), nil)
+	}
+	return nil
+}
+
+func (t leaseTable) OfSite(site task.Site) ([]taskqueue.Lease, error) {
+	var found []taskqueue.Lease
+	t.leases.bySite.from(&taskqueue.Lease{Site: site}, func(row *taskqueue.Lease) bool {
+		if row.Site != site {
+			return false
+		}
+		found = append(found, *row)
+		return true
+	})
+	return found, nil
+}
+
+func (t leaseTable) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) {
+	var found []taskqueue.Lease
+	t.leases.expiry.tree.Scan(func(row *taskqueue.Lease) bool {
+		if row.Expires > now {
+			return false
+		}
+		found = append(found, *row)
+		return true
+	})
+	sortByID(found)
+	return found, nil
+}
+
+func (t leaseTable) Revocations(site task.Site) ([]taskqueue.Revocation, error) {
+	var found []taskqueue.Revocation
+	t.leases.revoked.from(&taskqueue.Revocation{Site: site}, func(row *taskqueue.Revocation) bool {
+		if row.Site != site {
+			return false
+		}
+		found = append(found, *row)
+		return true
+	})
+	return found, nil
+}
+
+func (t leaseTable) Revoke(revocations ...taskqueue.Revocation) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, revocation := range revocations {
+		t.leases.revoked.tree.Set(&revocation)
+	}
+	return nil
+}
+
+func (t leaseTable) Confirm(revocations ...taskqueue.Revocation) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, revocation := range revocations {
+		t.leases.revoked.tree.Delete(&revocation)
+	}
+	return nil
+}

@@ -1,0 +1,119 @@
+package mem
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+type pilotRow struct {
+	taskqueue.PilotRecord
+	order uint64
+}
+
+type pilots struct {
+	rows   table[task.PilotID, *pilotRow]
+	bySite index[pilotRow] // state, site, id
+	byPeer index[pilotRow] // newest first
+}
+
+func newPilots() pilots {
+	return pilots{
+		rows: newTable[task.PilotID, *pilotRow](),
+		bySite: newIndex(func(a, b *pilotRow) bool {
+			if a.State != b.State {
+				return a.State < b.State
+			}
+			if a.Site != b.Site {
+				return a.Site < b.Site
+			}
+			return a.ID < b.ID
+		}, nil),
+		byPeer: newIndex(func(a, b *pilotRow) bool {
+			if a.Peer != b.Peer {
+				return a.Peer < b.Peer
+			}
+			return a.order > b.order
+		}, nil),
+	}
+}
+
+func (p pilots) copy() pilots { return pilots{p.rows.copy(), p.bySite.copy(), p.byPeer.copy()} }
+
+func (p pilots) replace(before, after *pilotRow) {
+	p.bySite.replace(before, after)
+	p.byPeer.replace(before, after)
+}
+
+type pilotTable struct{ *tx }
+
+func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
+	var found []taskqueue.PilotRecord
+	for _, id := range ids {
+		if row, ok := t.pilots.rows.get(id); ok {
+			found = append(found, clonePilot(row.PilotRecord))
+		}
+	}
+	return found, nil
+}
+
+func (t pilotTable) Save(saved ...taskqueue.PilotRecord) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, record := range saved {
+		row := &pilotRow{PilotRecord: clonePilot(record)}
+		before, known := t.pilots.rows.get(record.ID)
+		if known {
+			row.order = before.order
+		} else {
+			row.order = t.next()
+		}
+		t.pilots.rows.set(record.ID, row)
+		t.pilots.replace(before, row)
+	}
+	return nil
+}
+
+var pilotStates = []taskqueue.PilotState{
+	taskqueue.PilotAlive, taskqueue.PilotDraining, taskqueue.PilotLeft, taskqueue.PilotDead,
+}
+
+func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) ([]taskqueue.PilotRecord, error) {
+	if len(states) == 0 {
+		states = pilotStates
+	}
+	var found []taskqueue.PilotRecord
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		pivot := &pilotRow{PilotRecord: taskqueue.PilotRecord{Site: site, State: state}}
+		t.pilots.bySite.from(pivot, func(row *pilotRow) bool {
+			if row.State != state || site != "" && row.Site != site {
+				return false
+			}
+			found = append(found, clonePilot(row.PilotRecord))
+			return true
+		})
+	}
+	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
+	return found, nil
+}
+
+func (t pilotTable) ByPeer(peer task.PeerID) (id task.PilotID, err error) {
+	pivot := &pilotRow{PilotRecord: taskqueue.PilotRecord{Peer: peer}, order: newestFirst}
+	t.pilots.byPeer.from(pivot, func(row *pilotRow) bool {
+		if row.Peer == peer {
+			id = row.ID
+		}
+		return false
+	})
+	return id, nil
+}
+
+func clonePilot(p taskqueue.PilotRecord) taskqueue.PilotRecord {
+	p.Addresses = slices.Clone(p.Addresses)
+	p.Features = slices.Clone(p.Features)
+	p.Registered, p.Ends, p.Ended = p.Registered.UTC(), p.Ends.UTC(), p.Ended.UTC()
+	return p
+}

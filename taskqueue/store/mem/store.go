@@ -1,0 +1,109 @@
+package mem
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/internal/gate"
+)
+
+// Store is a taskqueue.Store in memory. It is safe for concurrent use.
+type Store struct {
+	gate    gate.Gate
+	writer  sync.Mutex
+	current atomic.Pointer[version]
+}
+
+var _ taskqueue.Store = (*Store)(nil)
+
+// New returns an empty store.
+func New() *Store {
+	store := &Store{}
+	store.current.Store(newVersion())
+	return store
+}
+
+// View calls read with the version that is current now.
+func (s *Store) View(ctx context.Context, read func(taskqueue.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if !s.gate.Enter() {
+		return taskqueue.ErrClosed
+	}
+	defer s.gate.Leave()
+	tx := &tx{version: s.current.Load(), readOnly: true}
+	defer tx.end()
+	return read(tx)
+}
+
+// Update calls write with a copy of the current version and makes it current
+// unless write, or one of the Tx's writes, failed.
+func (s *Store) Update(ctx context.Context, write func(taskqueue.Tx) error) error {
+	if !s.gate.Enter() {
+		return taskqueue.ErrClosed
+	}
+	defer s.gate.Leave()
+	s.writer.Lock()
+	defer s.writer.Unlock()
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	tx := &tx{version: s.current.Load().copy()}
+	defer tx.end()
+	if err := write(tx); err != nil {
+		return err
+	}
+	if tx.failed != nil {
+		return tx.failed
+	}
+	s.current.Store(tx.version)
+	return nil
+}
+
+// Close waits for what runs. Closing again does nothing.
+func (s *Store) Close() error {
+	s.gate.Close()
+	return nil
+}
+
+// tx is one transaction over one version.
+type tx struct {
+	*version
+	readOnly bool
+	over     bool
+	failed   error // first error of a write
+}
+
+func (t *tx) end() { t.over = true }
+
+// writing tells why a write is not possible, if it is not.
+func (t *tx) writing() error {
+	switch {
+	case t.over:
+		return taskqueue.ErrTxOver
+	case t.readOnly:
+		return taskqueue.ErrReadOnly
+	}
+	return nil
+}
+
+// fail notes the error of a write, so that the Update fails with it.
+func (t *tx) fail(err error) error {
+	if t.failed == nil {
+		t.failed = err
+	}
+	return err
+}
+
+func (t *tx) Meta() taskqueue.MetaTable          { return metaTable{t} }
+func (t *tx) Workflows() taskqueue.WorkflowTable { return workflowTable{t} }
+func (t *tx) Tasks() taskqueue.TaskTable         { return taskTable{t} }
+func (t *tx) Files() taskqueue.FileTable         { return fileTable{t} }
+func (t *tx) Attempts() taskqueue.AttemptTable   { return attemptTable{t} }
+func (t *tx) Leases() taskqueue.LeaseTable       { return leaseTable{t} }
+func (t *tx) Sites() taskqueue.SiteTable         { return siteTable{t} }
+func (t *tx) Pilots() taskqueue.PilotTable       { return pilotTable{t} }
+func (t *tx) Grants() taskqueue.GrantTable       { return grantTable{t} }
