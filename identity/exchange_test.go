@@ -92,6 +92,18 @@ func TestExchangeMembershipRefuses(t *testing.T) {
 	}
 }
 
+func TestExchangeMembershipReadsNoBodyOfARefusedLength(t *testing.T) {
+	authority := newAuthority(t)
+	alice, bob, verifier := join(t, authority, "siteA"), join(t, authority, "siteA"), newVerifier(t, authority)
+	for _, length := range []uint32{0, MaxCertificate + 1, 1<<32 - 1} {
+		sent := bytes.NewReader(append(binary.BigEndian.AppendUint32(nil, length), make([]byte, 100)...))
+		_, err := ExchangeMembership(recorded{sent, io.Discard}, alice.DER, verifier, "siteA", bob.Key.Public(), noon)
+		if !errors.Is(err, ErrMalformed) || sent.Len() != 100 {
+			t.Errorf("length %d: %v, %d of 100 bytes left", length, err, sent.Len())
+		}
+	}
+}
+
 func TestExchangeMembershipReadsNothingBeyond(t *testing.T) {
 	authority := newAuthority(t)
 	alice, bob, verifier := join(t, authority, "siteA"), join(t, authority, "siteA"), newVerifier(t, authority)

@@ -88,6 +88,7 @@ func TestGrantCheck(t *testing.T) {
 		{"wrong secret", grant, secret[:51] + "b", noon, ErrUnknownToken},
 		{"wrong secret of a revoked one", revoked, "x", noon, ErrUnknownToken},
 		{"no grant found", Grant{}, secret, noon, ErrUnknownToken},
+		{"a grant without id", Grant{Hash: HashSecret("x"), Expires: noon.Add(time.Hour)}, "x", noon, ErrUnknownToken},
 		{"no grant found, no secret", Grant{}, "", noon, ErrUnknownToken},
 	} {
 		if err := example.grant.Check(example.secret, example.now); !errors.Is(err, example.want) {

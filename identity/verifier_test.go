@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"net/url"
 	"slices"
@@ -116,7 +117,9 @@ func TestVerifyRefuses(t *testing.T) {
 		{"nothing", nil, ErrMalformed},
 		{"garbage", []byte("-----BEGIN CERTIFICATE-----"), ErrMalformed},
 		{"trailing bytes", append(join(t, authority, "siteA").DER, 0), ErrMalformed},
-		{"oversize", make([]byte, MaxCertificate+1), ErrMalformed},
+		{"oversize though well signed", forge(t, authority, nil, func(c *x509.Certificate) {
+			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 99999}, Value: make([]byte, MaxCertificate)}}
+		}), ErrMalformed},
 	} {
 		member, err := verifier.Verify(example.der, noon)
 		if !errors.Is(err, example.want) || member != (Member{}) {
