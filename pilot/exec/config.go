@@ -1,0 +1,130 @@
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// SandboxMode says how payloads are restricted.
+type SandboxMode uint8
+
+const (
+	// Auto restricts payloads by Landlock where the kernel has it, and always
+	// denies them new privileges.
+	Auto SandboxMode = iota
+	// Off restricts nothing, e.g. for payloads that start containers, which
+	// need set-user-id programs and mounts.
+	Off
+)
+
+// Config says where and how payloads run. Only WorkDir and LogDir are needed.
+type Config struct {
+	WorkDir string // one sub-folder per attempt is made here
+	LogDir  string // stdout and stderr files are kept here
+	Site    task.Site
+
+	Sandbox  SandboxMode
+	Hidden   []string // files and folders that payloads must never read
+	Readable []string // further files and folders that payloads may read
+	Writable []string // further files and folders that payloads may write
+	// SharedMemory lets payloads use /dev/shm. It is shared by everybody on
+	// the node and not cleaned, therefore off by default.
+	SharedMemory bool
+
+	Path string // PATH of payloads; default: the pilot's own, else system folders
+	Lang string // LANG of payloads; default: the pilot's own, else C.UTF-8
+
+	LogKeep   task.Bytes    // log files beyond this sum are removed, oldest first; default 1 GiB
+	StreamCap task.Bytes    // of stdout and of stderr kept in a file; default 64 MiB
+	KillGrace time.Duration // between SIGTERM and SIGKILL; default 5 s
+
+	FirstSample time.Duration // of memory after the start; default 100 ms, so that short payloads cost none
+	SampleEvery time.Duration // between later samples, at first; grows to four times that; default 250 ms
+	DiskEvery   time.Duration // between measurements of the work folder; default 1 s
+	Excess      float64       // memory and disk allowed, as a multiple of the request; default 1.2
+
+	Logger *slog.Logger // default slog.Default()
+}
+
+const (
+	systemPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+	systemLang = "C.UTF-8"
+)
+
+func (c Config) withDefaults() (Config, error) {
+	if c.WorkDir == "" || c.LogDir == "" {
+		return c, errors.New("payload runner: WorkDir and LogDir must be set")
+	}
+	for _, folder := range []*string{&c.WorkDir, &c.LogDir} {
+		if err := os.MkdirAll(*folder, 0o700); err != nil {
+			return c, fmt.Errorf("make the payload folder: %w", err)
+		}
+		resolved, err := resolve(*folder)
+		if err != nil {
+			return c, err
+		}
+		*folder = resolved
+	}
+	for _, list := range []*[]string{&c.Hidden, &c.Readable, &c.Writable} {
+		resolved := make([]string, len(*list))
+		for i, path := range *list {
+			var err error
+			if resolved[i], err = resolve(path); err != nil {
+				return c, err
+			}
+			if resolved[i] == "/" {
+				return c, fmt.Errorf("payload runner: %q is the root folder: name the folders that are meant", path)
+			}
+		}
+		*list = resolved
+	}
+	orDefault(&c.Path, os.Getenv("PATH"), systemPath)
+	orDefault(&c.Lang, os.Getenv("LANG"), systemLang)
+	orDefault(&c.LogKeep, task.GiB)
+	orDefault(&c.StreamCap, 64*task.MiB)
+	orDefault(&c.KillGrace, 5*time.Second)
+	orDefault(&c.FirstSample, 100*time.Millisecond)
+	orDefault(&c.SampleEvery, 250*time.Millisecond)
+	orDefault(&c.DiskEvery, time.Second)
+	orDefault(&c.Excess, 1.2)
+	orDefault(&c.Logger, slog.Default())
+	return c, nil
+}
+
+// orDefault sets an unset value to the first set choice.
+func orDefault[T comparable](value *T, choices ...T) {
+	var unset T
+	for _, choice := range choices {
+		if *value != unset {
+			return
+		}
+		*value = choice
+	}
+}
+
+// resolve makes a path absolute and free of symbolic links as far as it
+// exists: Landlock rules and the list of hidden folders are about real places.
+func resolve(path string) (string, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("resolve %q: %w", path, err)
+	}
+	existing, rest := absolute, ""
+	for {
+		real, err := filepath.EvalSymlinks(existing)
+		if err == nil {
+			return filepath.Join(real, rest), nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || existing == "/" {
+			return "", fmt.Errorf("resolve %q: %w", path, err)
+		}
+		rest = filepath.Join(filepath.Base(existing), rest)
+		existing = filepath.Dir(existing)
+	}
+}

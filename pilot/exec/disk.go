@@ -1,0 +1,67 @@
+package exec
+
+import (
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"syscall"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// walkBound is how many files one measurement looks at while the payload
+// runs; the last one, after its end, looks at all.
+const walkBound = 20_000
+
+// diskExcess measures the work folder and returns the reason when it is
+// beyond the limit, else "".
+func (a *attempt) diskExcess(bound int) string {
+	limit := a.diskLimit()
+	if limit <= 0 {
+		return ""
+	}
+	used := a.diskUsed(bound)
+	if used <= limit {
+		return ""
+	}
+	return fmt.Sprintf("disk %s exceeded %s, which is %g x the request of %s",
+		used, limit, a.runner.cfg.Excess, a.spec.Task.Resources.Disk)
+}
+
+// diskUsed sums the allocated bytes (as du does) below the work folder,
+// without inputs and counting hard links once. It stops after bound files.
+func (a *attempt) diskUsed(bound int) task.Bytes {
+	counted := make(map[node]bool, len(a.inputs))
+	for _, input := range a.inputs {
+		counted[input.node] = true
+	}
+	var used task.Bytes
+	visited := 0
+	walk := func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return nil // vanished, or closed by the payload to itself
+		}
+		if visited++; visited > bound {
+			return fs.SkipAll
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return nil
+		}
+		status, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return nil
+		}
+		id := node{status.Dev, status.Ino}
+		if counted[id] {
+			return nil
+		}
+		if status.Nlink > 1 {
+			counted[id] = true
+		}
+		used += task.Bytes(status.Blocks) * 512
+		return nil
+	}
+	_ = filepath.WalkDir(a.folder, walk) // walk returns no error
+	return used
+}

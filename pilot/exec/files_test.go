@@ -1,0 +1,148 @@
+package exec
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func outputs(names ...string) []task.Output {
+	var list []task.Output
+	for _, name := range names {
+		list = append(list, task.Output{LFN: task.LFN("w-abcdefghij:lfn/" + name), Name: name})
+	}
+	return list
+}
+
+func TestOutputsAreCollectedByName(t *testing.T) {
+	s := newStand(t, nil)
+	spec := s.shell(`mkdir -p a/b; printf 12345 > a/b/c.txt; printf '#!/bin/sh\n' > tool; chmod 755 tool
+		: > empty; chmod 000 empty; echo extra > not-declared`)
+	spec.Task.Outputs = outputs("a/b/c.txt", "tool", "empty")
+	result := s.runOK(spec)
+	want := []Collected{
+		{LFN: "w-abcdefghij:lfn/a/b/c.txt", Name: "a/b/c.txt", Path: filepath.Join(result.Folder, "a/b/c.txt"), Size: 5},
+		{LFN: "w-abcdefghij:lfn/tool", Name: "tool", Path: filepath.Join(result.Folder, "tool"), Size: 10, Exec: true},
+		{LFN: "w-abcdefghij:lfn/empty", Name: "empty", Path: filepath.Join(result.Folder, "empty")},
+	}
+	if !slices.Equal(result.Outputs, want) {
+		t.Errorf("outputs\n%+v\nwant\n%+v", result.Outputs, want)
+	}
+	for _, output := range result.Outputs {
+		if content, err := os.ReadFile(output.Path); err != nil || task.Bytes(len(content)) != output.Size {
+			t.Errorf("%s: %d bytes, %v", output.Name, len(content), err)
+		}
+	}
+}
+
+func TestUnfitOutputsAreNamed(t *testing.T) {
+	s := newStand(t, nil)
+	for name, c := range map[string]struct {
+		script string
+		output string
+		words  []string
+	}{
+		"missing":           {"true", "out", []string{"out", "missing"}},
+		"missing sub":       {"true", "a/out", []string{"a/out", "missing"}},
+		"folder":            {"mkdir out", "out", []string{"out", "a folder"}},
+		"pipe":              {"mkfifo out", "out", []string{"out", "a named pipe"}},
+		"link":              {"echo x > y; ln -s y out", "out", []string{"out", "a symbolic link"}},
+		"link to secret":    {"ln -s /etc/passwd out", "out", []string{"out", "a symbolic link"}},
+		"dangling link":     {"ln -s nowhere out", "out", []string{"out", "a symbolic link"}},
+		"folder escapes":    {"ln -s /etc a", "a/passwd", []string{"a/passwd", "escapes"}},
+		"folder escapes up": {"ln -s .. a", "a/x", []string{"a/x", "escapes"}},
+		"folder is a file":  {"echo > a", "a/x", []string{"a/x"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.shell(c.script)
+			spec.Task.Outputs = outputs(c.output)
+			if result := s.runBad(spec, c.words...); len(result.Outputs) != 0 || result.ExitCode != 0 {
+				t.Errorf("outputs %v, exit code %d", result.Outputs, result.ExitCode)
+			}
+		})
+	}
+}
+
+func TestInputsAreLinkedReadOnly(t *testing.T) {
+	s := newStand(t, nil)
+	linked := s.cached("linked", "one\n", 0o444)
+	loose := s.cached("loose", "two\n", 0o644)
+	tool := s.cached("tool", "#!/bin/sh\necho ran\n", 0o444)
+	spec := s.shell("cat d/linked loose && ./tool && stat -c %a d/linked loose tool")
+	spec.Inputs = []StagedInput{
+		{Name: "d/linked", Path: linked}, {Name: "loose", Path: loose}, {Name: "tool", Path: tool, Exec: true},
+	}
+	result := s.runOK(spec)
+	if want := "one\ntwo\nran\n444\n444\n555\n"; string(result.Stdout) != want {
+		t.Errorf("stdout %q, want %q", result.Stdout, want)
+	}
+	for name, wantLinks := range map[string]uint64{linked: 2, loose: 1, tool: 1} {
+		var status unix.Stat_t
+		if err := unix.Stat(name, &status); err != nil || uint64(status.Nlink) != wantLinks {
+			t.Errorf("%s has %d names, want %d (%v)", filepath.Base(name), status.Nlink, wantLinks, err)
+		}
+	}
+}
+
+func TestModifiedInputsAreFound(t *testing.T) {
+	for name, c := range map[string]struct {
+		script   string
+		modified bool
+	}{
+		"append":        {"chmod u+w in; echo more >> in", true},
+		"same size":     {"chmod u+w in; printf ABC | dd of=in conv=notrunc", true},
+		"touch":         {"touch -d 2001-01-01 in", true},
+		"truncate":      {"chmod u+w in; : > in; exit 3", true},
+		"mode only":     {"chmod 755 in", false},
+		"own copy":      {"cp in copy; mv -f copy in; chmod u+w in; echo more >> in", false},
+		"removed":       {"rm -f in", false},
+		"moved and new": {"mv in old; echo else > in", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStand(t, nil)
+			path := s.cached("file", "abc\n", 0o444)
+			other := s.cached("other", "abc\n", 0o444)
+			spec := s.shell(c.script)
+			spec.Inputs = []StagedInput{{Name: "other", Path: other}, {Name: "in", Path: path}}
+			result := s.run(spec)
+			if c.modified != slices.Equal(result.ModifiedInputs, []string{"in"}) || c.modified == result.OK {
+				t.Fatalf("ok %v, modified inputs %v, reason %q", result.OK, result.ModifiedInputs, result.Reason)
+			}
+			if c.modified && result.ExitCode == 0 && !strings.Contains(result.Reason, "changed its input in") {
+				t.Errorf("reason %q does not name the input", result.Reason)
+			}
+			if info, err := os.Stat(path); err != nil || !c.modified && info.Mode().Perm() != 0o444 {
+				t.Errorf("cached file: %v, %v", info.Mode(), err)
+			}
+		})
+	}
+}
+
+func TestAnOutputIsNeverTheCachedInputItself(t *testing.T) {
+	s := newStand(t, nil)
+	path := s.cached("file", "abc\n", 0o444)
+	spec := s.shell("mv in out; ln out again")
+	spec.Inputs = []StagedInput{{Name: "in", Path: path}}
+	spec.Task.Outputs = outputs("out", "again")
+	result := s.runOK(spec)
+	seen := map[uint64]string{}
+	for _, file := range []string{path, result.Outputs[0].Path, result.Outputs[1].Path} {
+		var status unix.Stat_t
+		if err := unix.Stat(file, &status); err != nil {
+			t.Fatal(err)
+		}
+		if other := seen[status.Ino]; other != "" {
+			t.Errorf("%s and %s are one file", file, other)
+		}
+		seen[status.Ino] = file
+		if content, err := os.ReadFile(file); err != nil || string(content) != "abc\n" {
+			t.Errorf("%s holds %q, %v", file, content, err)
+		}
+	}
+}

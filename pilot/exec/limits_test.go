@@ -1,0 +1,142 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func TestWalltime(t *testing.T) {
+	s := newStand(t, nil)
+	spec := s.shell("echo $$ > $DOOR; echo partial; sleep 300")
+	spec.Task.Walltime = 200 * time.Millisecond
+	result := s.runBad(spec, "walltime 200ms exceeded")
+	if result.Signal != "SIGTERM" || string(result.Stdout) != "partial\n" || result.Run < spec.Task.Walltime {
+		t.Errorf("signal %q, stdout %q, run %s", result.Signal, result.Stdout, result.Run)
+	}
+	s.wantGone(s.heardPids()...)
+}
+
+func TestMemoryIsSummedOverDescendants(t *testing.T) {
+	s := newStand(t, nil)
+	hog := `x=$(head -c 30000000 /dev/zero | tr '\0' a); echo $$ > $DOOR; sleep 300`
+	spec := s.shell("sh -c \"$HOG\" & setsid sh -c \"$HOG\" & wait")
+	spec.Task.Env["HOG"] = hog
+	spec.Task.Resources.Memory = 40 * task.MiB // each of the two stays below
+	result := s.runBad(spec, "memory", "MiB exceeded 48MiB, which is 1.2 x the request of 40MiB")
+	if result.Usage.MaxMemory < 48*task.MiB {
+		t.Errorf("largest memory %s", result.Usage.MaxMemory)
+	}
+	spec = s.shell("sh -c \"$HOG\" & echo $! > $DOOR; wait")
+	spec.Task.Env["HOG"] = hog + " & exit"
+	spec.Task.Resources.Memory = 200 * task.MiB
+	if result = s.runOK(spec); result.Usage.MaxMemory < 25*task.MiB || result.Usage.MaxMemory > 200*task.MiB {
+		t.Errorf("largest memory %s, a shell held 30 MB", result.Usage.MaxMemory)
+	}
+}
+
+func TestDisk(t *testing.T) {
+	s := newStand(t, nil)
+	input := s.cached("input", string(make([]byte, 4<<20)), 0o444)
+	for name, script := range map[string]string{
+		"while it runs": "mkdir d; head -c 3000000 /dev/zero > d/big; sleep 300",
+		"at the end":    "head -c 3000000 /dev/zero > $TMPDIR/big",
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.shell(script)
+			spec.Inputs = []StagedInput{{Name: "in", Path: input}}
+			spec.Task.Resources.Disk = 2 * task.MiB
+			s.runBad(spec, "disk 2.9MiB exceeded 2.4MiB, which is 1.2 x the request of 2MiB")
+		})
+	}
+	spec := s.shell("head -c 1000000 /dev/zero > a; ln a b; ln a c; cp in copy")
+	spec.Inputs = []StagedInput{{Name: "in", Path: input}}
+	spec.Task.Resources.Disk = 5 * task.MiB
+	s.runOK(spec) // inputs are free, hard links count once
+}
+
+func TestCancel(t *testing.T) {
+	s := newStand(t, nil)
+	for name, c := range map[string]struct {
+		script string
+		signal string
+	}{
+		"plain":            {"echo $$ > $DOOR; sleep 300", "SIGTERM"},
+		"cleans up":        {"trap 'echo bye; exit 0' TERM; echo $$ > $DOOR; sleep 300", ""},
+		"ignores SIGTERM":  {"trap '' TERM; (trap '' TERM; setsid sleep 300) & echo $$ $! > $DOOR; sleep 300; sleep 300", "SIGKILL"},
+		"stopped":          {"echo $$ > $DOOR; kill -STOP $$; sleep 300", "SIGTERM"},
+		"with descendants": {"sh -c 'sleep 300' & echo $$ $! > $DOOR; wait", "SIGTERM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s.cfg.KillGrace = 200 * time.Millisecond
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			ended := make(chan Result)
+			go func() { ended <- s.Run(ctx, s.shell(c.script), nil) }()
+			pids := s.heardPids()
+			cancel(errors.New("wish of alice"))
+			result := <-ended
+			s.wantFailure(result, task.KilledByUser, "cancelled: wish of alice")
+			if result.Signal != c.signal {
+				t.Errorf("signal %q, want %q", result.Signal, c.signal)
+			}
+			s.wantGone(pids...)
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	result := s.Run(ctx, s.shell("true"), func(time.Time) { t.Error("started although cancelled before") })
+	s.wantFailure(result, task.KilledByUser, "cancelled")
+}
+
+func TestCloseEndsWhatRuns(t *testing.T) {
+	s := newStand(t, nil)
+	ended := make(chan Result)
+	go func() { ended <- s.run(s.shell("(setsid sleep 300 &); echo $$ > $DOOR; sleep 300")) }()
+	pids := s.heardPids()
+	go func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	s.wantFailure(<-ended, task.PilotFailed, "the pilot is ending")
+	s.wantGone(pids...)
+	s.wantFailure(s.run(s.shell("true")), task.PilotFailed, "the pilot is ending")
+}
+
+func TestBoundedForkBombIsKilled(t *testing.T) {
+	s := newStand(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	// A tree of 4 x 4 x 4 processes, every third of them in a session of its
+	// own, which all fork on until they are killed.
+	spec := s.shell(`bomb() {
+			[ $1 -eq 0 ] && { echo $$ > $DOOR; while :; do sleep 0.05; done; }
+			for i in 1 2 3 4; do bomb $(($1-1)) & done
+			setsid sh -c 'while :; do sleep 0.05; done' &
+			exit
+		}
+		bomb 3 & wait; sleep 300`)
+	ended := make(chan Result)
+	go func() { ended <- s.Run(ctx, spec, nil) }()
+	s.heard()
+	cancel()
+	s.wantFailure(<-ended, task.KilledByUser)
+	if left := s.family.orphans(); len(left) > 0 {
+		t.Errorf("%d processes left: %v", len(left), left)
+	}
+}
+
+func TestNodeShortageIsNotThePayloadsFault(t *testing.T) {
+	err := explainStart("/bin/true", unix.EAGAIN)
+	var result Result
+	result.failWith(err)
+	if result.Failure != task.PilotFailed {
+		t.Errorf("failure %s", result.Failure)
+	}
+}

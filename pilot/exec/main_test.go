@@ -1,0 +1,193 @@
+package exec
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// pilotFolder, when set, makes the test binary a pilot that waits to be killed.
+const pilotFolder = "EXEC_TEST_PILOT_FOLDER"
+
+// TestMain checks for goroutines left behind.
+func TestMain(m *testing.M) {
+	if folder := os.Getenv(pilotFolder); folder != "" {
+		runDoomedPilot(folder)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// stand is a Runner with a cache to take inputs from and a door, a named pipe
+// by which payloads tell the test that they have come to some point.
+type stand struct {
+	*Runner
+	t     testing.TB
+	cache string
+	door  string
+	lines *bufio.Reader
+}
+
+func newStand(t testing.TB, change func(*Config)) *stand {
+	t.Helper()
+	base := t.TempDir()
+	s := &stand{t: t, cache: filepath.Join(base, "cache"), door: filepath.Join(base, "door")}
+	if err := os.Mkdir(s.cache, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Mkfifo(s.door, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	door, err := os.OpenFile(s.door, os.O_RDWR, 0) // never at its end, however many payloads close it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { door.Close() })
+	s.lines = bufio.NewReader(door)
+	cfg := Config{
+		WorkDir: filepath.Join(base, "work"), LogDir: filepath.Join(base, "logs"), Site: "siteA",
+		Writable:  []string{s.door},
+		KillGrace: 2 * time.Second, FirstSample: 10 * time.Millisecond,
+		SampleEvery: 10 * time.Millisecond, DiskEvery: 20 * time.Millisecond,
+		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if s.Runner, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		if left, _ := os.ReadDir(s.cfg.WorkDir); len(left) > 0 {
+			t.Errorf("work folders left after Close: %v", left)
+		}
+	})
+	return s
+}
+
+var attempts atomic.Uint64
+
+// shell describes an attempt that runs a script, in which $DOOR is the door.
+func (s *stand) shell(script string) Spec {
+	id := task.NewID("w-abcdefghij", "work[07]")
+	return Spec{
+		Attempt: task.AttemptID{Task: id, Generation: 1, Lease: 42, Pilot: "p-abcdefgh", Counter: attempts.Add(1)},
+		Number:  2,
+		Task: task.Task{
+			ID: id, Shell: script, Env: map[string]string{"DOOR": s.door},
+			Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
+			Walltime:  time.Minute,
+		},
+	}
+}
+
+func (s *stand) argv(words ...string) Spec {
+	spec := s.shell("")
+	spec.Task.Argv = words
+	return spec
+}
+
+// cached puts a file into the cache.
+func (s *stand) cached(name, content string, mode os.FileMode) string {
+	s.t.Helper()
+	path := filepath.Join(s.cache, name)
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+func (s *stand) run(spec Spec) Result { return s.Run(context.Background(), spec, nil) }
+
+// runOK fails the test unless the attempt succeeds.
+func (s *stand) runOK(spec Spec) Result {
+	s.t.Helper()
+	result := s.run(spec)
+	if !result.OK {
+		s.t.Fatalf("attempt failed: %s: %s\nstderr: %s", result.Failure, result.Reason, result.Stderr)
+	}
+	return result
+}
+
+// runBad fails the test unless the payload fails for a reason with the words.
+func (s *stand) runBad(spec Spec, words ...string) Result {
+	s.t.Helper()
+	result := s.run(spec)
+	s.wantFailure(result, task.PayloadFailed, words...)
+	return result
+}
+
+func (s *stand) wantFailure(result Result, kind task.FailureKind, words ...string) {
+	s.t.Helper()
+	if result.OK || result.Failure != kind {
+		s.t.Fatalf("got ok=%v, %s: %q; want %s\nstderr: %s", result.OK, result.Failure, result.Reason, kind, result.Stderr)
+	}
+	for _, word := range words {
+		if !strings.Contains(result.Reason, word) {
+			s.t.Errorf("reason %q does not contain %q", result.Reason, word)
+		}
+	}
+}
+
+// heard waits for a line at the door.
+func (s *stand) heard() string {
+	s.t.Helper()
+	line, err := s.lines.ReadString('\n')
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return strings.TrimSpace(line)
+}
+
+// heardPids waits for a line of process numbers.
+func (s *stand) heardPids() []int {
+	s.t.Helper()
+	var pids []int
+	for word := range strings.FieldsSeq(s.heard()) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			s.t.Fatalf("the payload wrote %q instead of a process number", word)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// alive tells whether a process exists and is no zombie.
+func alive(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	_, rest, _ := strings.Cut(string(text), ") ")
+	return !strings.HasPrefix(rest, "Z")
+}
+
+// wantGone fails the test if one of the processes still exists in any form.
+func (s *stand) wantGone(pids ...int) {
+	s.t.Helper()
+	for _, pid := range pids {
+		if unix.Kill(pid, 0) == nil {
+			s.t.Errorf("process %d survived", pid)
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}

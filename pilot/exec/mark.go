@@ -1,0 +1,114 @@
+package exec
+
+import (
+	"bytes"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// mark tells the descendants of one payload from those of another, also after
+// setsid, a double fork, a change of folder and of environment, and as
+// zombies. It is the limit of file locks, which the kernel hands down to every
+// child and has not looked at for twenty years.
+type mark struct {
+	limit   uint64 // 0 when this process may not set the limit
+	own     int    // session of this process, in which no payload's descendant can be
+	session int    // of the payload; 0 before the fork
+	label   string // of the attempt, in the environment
+}
+
+// newMark draws a number that no other payload of the node has.
+func newMark(label string) mark {
+	m := mark{label: label}
+	if own, err := unix.Getsid(0); err == nil {
+		m.own = own
+	}
+	var limit unix.Rlimit
+	drawn := uint64(1)<<40 + rand.Uint64N(1<<61)
+	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil && drawn < limit.Max {
+		m.limit = drawn
+	}
+	return m
+}
+
+// marking guards the limit of this process, which a child takes over at the
+// moment of the fork: the one way to mark it before it can fork itself.
+var marking sync.Mutex
+
+// fork starts a program that carries the mark.
+func (m *mark) fork(program string, arguments []string, attributes *syscall.ProcAttr) (int, error) {
+	marking.Lock()
+	defer marking.Unlock()
+	var before unix.Rlimit
+	if m.limit != 0 && unix.Getrlimit(unix.RLIMIT_LOCKS, &before) == nil {
+		marked := unix.Rlimit{Cur: m.limit, Max: before.Max}
+		if unix.Setrlimit(unix.RLIMIT_LOCKS, &marked) != nil {
+			m.limit = 0 // forbidden by a container: the other signs remain
+		} else {
+			defer unix.Setrlimit(unix.RLIMIT_LOCKS, &before) // raising the soft limit up to the hard one is always allowed
+		}
+	}
+	pid, err := syscall.ForkExec(program, arguments, attributes)
+	if err != nil {
+		return 0, err
+	}
+	m.session = pid
+	if m.limit != 0 { // and the payload cannot take it off
+		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: m.limit, Max: m.limit}, nil)
+	}
+	return pid, nil
+}
+
+// owns tells whether a process descends from the marked payload.
+func (m mark) owns(pid int) bool {
+	session, err := unix.Getsid(pid)
+	switch {
+	case err != nil || session == m.own:
+		return false
+	case session == m.session:
+		return true
+	}
+	if m.limit != 0 {
+		var limit unix.Rlimit
+		return unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil &&
+			(limit.Cur == m.limit || limit.Max == m.limit)
+	}
+	environment, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
+	return err == nil && bytes.Contains(environment, []byte("\x00PILOTAGE_ATTEMPT="+m.label+"\x00"))
+}
+
+// members lists the payload's living descendants, those that were orphaned
+// included, and reaps the orphans that ended. The payload is not in the list.
+func (p *process) members() []int {
+	var owned []int
+	for _, pid := range p.family.orphans() {
+		if pid == p.pid || !p.owner.owns(pid) {
+			continue
+		}
+		var used unix.Rusage
+		reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, &used)
+		if reaped == pid {
+			p.count(&used)
+			continue
+		}
+		if errors.Is(err, unix.ECHILD) {
+			continue // a child of another thread's exec, or gone
+		}
+		owned = append(owned, pid)
+	}
+	select {
+	case <-p.exited: // the dead have no children: spare the look
+	default:
+		owned = append(owned, p.family.below([]int{p.pid})...)
+	}
+	if len(owned) == 0 {
+		return nil
+	}
+	return append(owned, p.family.below(owned)...)
+}

@@ -1,0 +1,120 @@
+package exec
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// policy says which files payloads may use. Landlock only grants, and a grant
+// covers a whole tree; so a hidden folder is spared by granting its siblings
+// one by one, and the folders above it are not granted themselves (their
+// listing is denied, passing through them is not).
+type policy struct {
+	hidden       []string
+	readable     []string
+	writable     []string
+	sharedMemory bool
+}
+
+// grant is a tree and the rights on it.
+type grant struct {
+	path   string
+	rights uint64
+}
+
+// mostSiblings bounds the rules that one hidden folder costs: a folder with
+// more entries is closed as a whole.
+const mostSiblings = 256
+
+// devices that programs write to without meaning to write a file. Access to
+// accelerators and fabrics is still a matter of their own permissions.
+var devices = []string{
+	"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts",
+	"dri", "kfd", "infiniband", "nvidia*",
+}
+
+func newPolicy(cfg Config) policy {
+	shared := []string{"/tmp", "/var/tmp", "/dev/shm", os.TempDir()}
+	hidden := append([]string{cfg.WorkDir, cfg.LogDir}, cfg.Hidden...)
+	for _, folder := range shared {
+		if real, err := resolve(folder); err == nil && real != "/" {
+			hidden = append(hidden, real)
+		}
+	}
+	return policy{hidden: hidden, readable: cfg.Readable, writable: cfg.Writable, sharedMemory: cfg.SharedMemory}
+}
+
+// grants lists what all payloads get. Explicitly readable and writable trees
+// may lie inside hidden ones.
+func (p policy) grants(log *slog.Logger) []grant {
+	var list []grant
+	add := func(root string, rights uint64) {
+		p.spare(root, log, func(path string) { list = append(list, grant{path, rights}) })
+	}
+	add("/", rightsRead)
+	for _, path := range p.readable {
+		add(path, rightsRead)
+	}
+	for _, path := range p.writable {
+		add(path, rightsAll)
+	}
+	for _, pattern := range devices {
+		paths, err := filepath.Glob("/dev/" + pattern)
+		if err != nil {
+			panic(err) // the patterns are constants
+		}
+		for _, path := range paths {
+			list = append(list, grant{path, rightsReadFile | rightsWriteFile | rightsRead})
+		}
+	}
+	if p.sharedMemory {
+		list = append(list, grant{"/dev/shm", rightsAll})
+	}
+	return list
+}
+
+// spare calls allow for the largest trees below root that hold nothing hidden.
+// A root that is itself hidden, or lies in a hidden folder, was named on
+// purpose and is allowed but for what is hidden inside.
+func (p policy) spare(root string, log *slog.Logger, allow func(path string)) {
+	if !p.holdsHidden(root) {
+		allow(root)
+		return
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return
+	}
+	if root != "/" && len(entries) > mostSiblings {
+		log.Warn("payloads cannot read a folder: too many entries beside a hidden one", "folder", root, "entries", len(entries))
+		return
+	}
+	for _, entry := range entries {
+		path := filepath.Join(root, entry.Name())
+		if entry.Type()&os.ModeSymlink == 0 && !p.isHidden(path) {
+			p.spare(path, log, allow)
+		}
+	}
+}
+
+func (p policy) isHidden(path string) bool {
+	for _, hidden := range p.hidden {
+		if path == hidden {
+			return true
+		}
+	}
+	return false
+}
+
+// holdsHidden tells whether something hidden lies strictly below path.
+func (p policy) holdsHidden(path string) bool {
+	prefix := strings.TrimSuffix(path, "/") + "/"
+	for _, hidden := range p.hidden {
+		if strings.HasPrefix(hidden, prefix) {
+			return true
+		}
+	}
+	return false
+}

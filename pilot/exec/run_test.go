@@ -1,0 +1,254 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func TestCommandForms(t *testing.T) {
+	s := newStand(t, nil)
+	script := s.cached("tools", "#!/bin/sh\necho tool $1\n", 0o555)
+	for name, c := range map[string]struct {
+		spec Spec
+		want string
+	}{
+		"argv in PATH":       {s.argv("echo", "a b", "$HOME"), "a b $HOME\n"},
+		"absolute":           {s.argv("/bin/echo", "x"), "x\n"},
+		"shell":              {s.shell("echo one | tr a-z A-Z"), "ONE\n"},
+		"in the work folder": {s.argv("./bin/tools.sh", "7"), "tool 7\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.spec.Inputs = []StagedInput{{Name: "bin/tools.sh", Path: script, Exec: true}}
+			result := s.runOK(c.spec)
+			if string(result.Stdout) != c.want || result.ExitCode != 0 {
+				t.Errorf("stdout %q, exit code %d; want %q, 0", result.Stdout, result.ExitCode, c.want)
+			}
+		})
+	}
+}
+
+func TestEnvironmentIsTheAllowList(t *testing.T) {
+	t.Setenv("PILOTAGE_ACCESS", "/secret/access.json")
+	t.Setenv("LANG", "")
+	s := newStand(t, func(c *Config) { c.Path = "/usr/bin:/bin" })
+	spec := s.argv("env")
+	spec.Task.Env = map[string]string{"LC_ALL": "C", "TMPDIR": "/elsewhere"}
+	spec.Task.Resources = task.Resources{Cores: 3, Memory: 200 * task.MiB}
+	result := s.runOK(spec)
+	got := strings.Split(strings.TrimSpace(string(result.Stdout)), "\n")
+	slices.Sort(got)
+	want := []string{
+		"HOME=" + result.Folder + "/.home", "LANG=C.UTF-8", "LC_ALL=C", "PATH=/usr/bin:/bin",
+		"PILOTAGE_ATTEMPT=w-abcdefghij/work[07]/a2", "PILOTAGE_CORES=3", "PILOTAGE_MEMORY_BYTES=209715200",
+		"PILOTAGE_SITE=siteA", "PILOTAGE_TASK=w-abcdefghij/work[07]", "TMPDIR=/elsewhere",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("environment\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	s.runOK(s.shell(`test "$PWD" = "$(dirname "$HOME")" && test -w "$HOME" && test -w "$TMPDIR"`))
+}
+
+func TestNoInputAndNoInheritedFiles(t *testing.T) {
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], 0); err != nil { // as a shell would leave it open
+		t.Fatal(err)
+	}
+	defer unix.Close(ends[0])
+	defer unix.Close(ends[1])
+	s := newStand(t, nil)
+	result := s.runOK(s.argv("ls", "-l", "/proc/self/fd"))
+	lines := strings.Split(strings.TrimSpace(string(result.Stdout)), "\n")[1:]
+	if len(lines) != 4 || !strings.HasSuffix(lines[0], "0 -> /dev/null") {
+		t.Errorf("want /dev/null, two pipes and the folder being listed; got\n%s", result.Stdout)
+	}
+}
+
+func TestExitCodeSignalAndUsage(t *testing.T) {
+	s := newStand(t, nil)
+	result := s.runBad(s.shell("echo bad >&2; exit 7"), "exit code 7")
+	if result.ExitCode != 7 || result.Signal != "" || string(result.Stderr) != "bad\n" {
+		t.Errorf("got %d %q %q", result.ExitCode, result.Signal, result.Stderr)
+	}
+	result = s.runBad(s.shell("kill -SEGV $$"), "SIGSEGV")
+	if result.ExitCode != -1 || result.Signal != "SIGSEGV" {
+		t.Errorf("got %d %q", result.ExitCode, result.Signal)
+	}
+	s.runBad(s.shell("kill -KILL $$"), "SIGKILL", "not by the pilot")
+
+	var startedAt time.Time
+	result = s.Run(context.Background(), s.shell("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"),
+		func(at time.Time) { startedAt = at })
+	if result.Usage.UserCPU <= 0 || result.Run <= 0 || result.Ended.Before(result.Started) {
+		t.Errorf("usage %+v, run %s, %s to %s", result.Usage, result.Run, result.Started, result.Ended)
+	}
+	if !startedAt.Equal(result.Started) {
+		t.Errorf("started called with %s, result says %s", startedAt, result.Started)
+	}
+}
+
+func TestCannotStart(t *testing.T) {
+	s := newStand(t, nil)
+	plain := s.cached("plain", "no program\n", 0o444)
+	text := s.cached("text", "no #! line\n", 0o555)
+	lost := s.cached("lost", "#!/no/such/interpreter\n", 0o555)
+	for name, c := range map[string]struct {
+		command string
+		words   []string
+	}{
+		"unknown":        {"no-such-program", []string{`"no-such-program"`, "not in PATH"}},
+		"missing":        {"./missing", []string{"./missing", "does not exist"}},
+		"not executable": {"./plain", []string{"./plain", "not executable"}},
+		"no program":     {"./text", []string{"./text", "#! line"}},
+		"no interpreter": {"./lost", []string{"./lost", "interpreter"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.argv(c.command)
+			spec.Inputs = []StagedInput{
+				{Name: "plain", Path: plain}, {Name: "text", Path: text, Exec: true}, {Name: "lost", Path: lost, Exec: true},
+			}
+			result := s.runBad(spec, c.words...)
+			if result.ExitCode != -1 || !result.Started.IsZero() {
+				t.Errorf("exit code %d, started %s: it never started", result.ExitCode, result.Started)
+			}
+		})
+	}
+	spec := s.shell("true")
+	spec.Inputs = []StagedInput{{Name: "gone", Path: filepath.Join(s.cache, "gone")}}
+	s.wantFailure(s.run(spec), task.PilotFailed, "gone")
+	spec = s.shell("true")
+	spec.Inputs = []StagedInput{{Name: "../out", Path: plain}}
+	s.runBad(spec, "../out")
+}
+
+func TestEightAtOnce(t *testing.T) {
+	s := newStand(t, nil)
+	input := s.cached("shared", "shared\n", 0o444)
+	var all sync.WaitGroup
+	for i := range 8 {
+		spec := s.shell("cat in > out; (setsid sh -c 'sleep 300' &); echo $PILOTAGE_TASK > nonce")
+		spec.Inputs = []StagedInput{{Name: "in", Path: input}}
+		spec.Task.Outputs = []task.Output{{LFN: "o", Name: "out"}, {LFN: "n", Name: "nonce"}}
+		all.Go(func() {
+			for range 3 {
+				spec.Attempt.Counter = attempts.Add(1)
+				result := s.run(spec)
+				if !result.OK || len(result.Outputs) != 2 || result.Outputs[0].Size != 7 {
+					t.Errorf("payload %d: %s, outputs %+v", i, result.Reason, result.Outputs)
+				}
+				if err := s.Release(result.Folder); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if left := s.family.orphans(); len(left) > 0 {
+		t.Errorf("orphans left: %v", left)
+	}
+}
+
+func TestFoldersBelongToTheCallerUntilRelease(t *testing.T) {
+	s := newStand(t, nil)
+	spec := s.shell("mkdir -p a/b; echo x > a/b/c; chmod 000 a/b a")
+	result := s.runOK(spec)
+	again := s.run(spec)
+	s.wantFailure(again, task.PilotFailed, "not released")
+	if err := s.Release(result.Folder); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Lstat(result.Folder); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the work folder is still there: %v", err)
+	}
+	if err := s.Release(result.Folder); err != nil {
+		t.Errorf("second release: %v", err)
+	}
+	for _, foreign := range []string{"/etc", s.cfg.WorkDir, s.cfg.WorkDir + "/a/b", ""} {
+		if s.Release(foreign) == nil {
+			t.Errorf("release of %q was allowed", foreign)
+		}
+	}
+}
+
+func TestLogsAreCappedAndKept(t *testing.T) {
+	s := newStand(t, func(c *Config) { c.StreamCap, c.LogKeep = 1000, 80*task.KiB })
+	spec := s.shell("i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done; echo quiet >&2")
+	result := s.runOK(spec)
+	if len(result.Stdout) > task.LogTail || !strings.HasSuffix(string(result.Stdout), "\nline 29999\n") {
+		t.Errorf("tail has %d bytes and ends in %q", len(result.Stdout), result.Stdout[len(result.Stdout)-20:])
+	}
+	kept := s.readLog(spec, Stdout)
+	if !strings.HasPrefix(kept, "line 0\n") || !strings.HasSuffix(kept, "\nline 29999\n") ||
+		!strings.Contains(kept, "[pilot: ") || len(kept) > 1000+task.LogTail+200 {
+		t.Errorf("kept log of %d bytes: %.60q", len(kept), kept)
+	}
+	if got := s.readLog(spec, Stderr); got != "quiet\n" {
+		t.Errorf("stderr kept: %q", got)
+	}
+	silent := s.argv("true")
+	s.runOK(silent)
+	if _, err := s.OpenLog(silent.Attempt, Stdout); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a silent payload has a log: %v", err)
+	}
+	for range 3 {
+		s.runOK(s.argv("echo", "newer"))
+	}
+	if _, err := s.OpenLog(spec.Attempt, Stdout); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the oldest log is still there: %v", err)
+	}
+	files, err := os.ReadDir(s.cfg.LogDir)
+	if err != nil || len(files) != 4 {
+		t.Errorf("%d log files, want the newest 4: %v", len(files), err)
+	}
+}
+
+func TestLogsOfAnEarlierRunCount(t *testing.T) {
+	folder := t.TempDir()
+	for i, name := range []string{"old.stdout", "new.stderr", "foreign"} {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Unix(int64(1000+i), 0)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := openLogs(folder, leastLog); err != nil {
+		t.Fatal(err)
+	}
+	left := map[string]bool{}
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		left[entry.Name()] = true
+	}
+	if !maps.Equal(left, map[string]bool{"new.stderr": true, "foreign": true}) {
+		t.Errorf("left: %v", left)
+	}
+}
+
+func (s *stand) readLog(spec Spec, stream Stream) string {
+	s.t.Helper()
+	file, err := s.OpenLog(spec.Attempt, stream)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer file.Close()
+	text, err := os.ReadFile(file.Name())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,188 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// errClosed is the cause with which Close cancels running attempts.
+var errClosed = errors.New("the pilot is ending")
+
+// Runner runs payloads. It is safe for use by many goroutines.
+type Runner struct {
+	cfg     Config
+	sandbox *sandbox // nil when payloads are not confined by Landlock
+	because string   // the reason when sandbox is nil, else what is in force
+	family  *family
+	logs    *logKeeper
+	null    *os.File // stdin of payloads
+
+	mutex   sync.Mutex
+	closed  bool
+	cancel  map[string]context.CancelCauseFunc // of running attempts, by work folder
+	held    map[string]bool                    // work folders not released
+	running sync.WaitGroup
+}
+
+// New prepares the folders and the process (see the package comment). The
+// error names the folder that could not be used.
+func New(cfg Config) (*Runner, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareProcess(); err != nil {
+		return nil, err
+	}
+	logs, err := openLogs(cfg.LogDir, cfg.LogKeep)
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, fmt.Errorf("stdin of payloads: %w", err)
+	}
+	r := &Runner{
+		cfg: cfg, family: openFamily(), logs: logs, null: null,
+		cancel: map[string]context.CancelCauseFunc{}, held: map[string]bool{},
+	}
+	if cfg.Sandbox == Off {
+		r.because = "switched off by configuration"
+		return r, nil
+	}
+	if r.sandbox, err = newSandbox(cfg); err != nil {
+		r.because = err.Error()
+		return r, nil
+	}
+	r.because = fmt.Sprintf("Landlock ABI %d", r.sandbox.abi)
+	return r, nil
+}
+
+// Sandboxed tells whether payloads are confined by Landlock, and the version
+// in force or the reason why not.
+func (r *Runner) Sandboxed() (bool, string) { return r.sandbox != nil, r.because }
+
+// Run runs one attempt and returns when the payload and all its descendants
+// are gone. Cancelling ctx kills them: the failure is then KilledByUser, with
+// the cause of ctx in the reason. started is called once the payload runs, on
+// the calling goroutine; it may be nil. The work folder of the result stays
+// until Release.
+func (r *Runner) Run(ctx context.Context, spec Spec, started func(at time.Time)) Result {
+	result := Result{ExitCode: -1}
+	run, err := r.admit(ctx, spec)
+	if err != nil {
+		result.failWith(err)
+		return result
+	}
+	defer r.leave(run)
+	result.Folder = run.folder
+	if err := run.stage(); err != nil {
+		result.failWith(err)
+		return result
+	}
+	if run.ctx.Err() != nil {
+		result.fail(run.cancelled())
+		return result
+	}
+	run.execute(&result, started)
+	run.inspect(&result)
+	return result
+}
+
+// admit enters an attempt and its folder into the books.
+func (r *Runner) admit(ctx context.Context, spec Spec) (*attempt, error) {
+	name := spec.Attempt.Suffix()
+	if !filepath.IsLocal(name) || filepath.Base(name) != name {
+		return nil, fmt.Errorf("attempt %q cannot name a folder", name)
+	}
+	folder := filepath.Join(r.cfg.WorkDir, name)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if r.closed {
+		return nil, errClosed
+	}
+	if r.held[folder] {
+		return nil, fmt.Errorf("attempt %s runs already or its folder was not released", spec.Attempt)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	r.cancel[folder], r.held[folder] = cancel, true
+	r.running.Add(1)
+	return &attempt{
+		runner: r, ctx: ctx, spec: spec, name: name, folder: folder,
+		log: r.cfg.Logger.With("task", spec.Task.ID, "attempt", name),
+	}, nil
+}
+
+func (r *Runner) leave(run *attempt) {
+	r.mutex.Lock()
+	r.cancel[run.folder](nil)
+	delete(r.cancel, run.folder)
+	r.mutex.Unlock()
+	r.running.Done()
+}
+
+// Release removes a work folder. Releasing a folder that is gone is no error;
+// a path that is not directly below WorkDir is refused.
+func (r *Runner) Release(folder string) error {
+	if filepath.Dir(folder) != r.cfg.WorkDir {
+		return fmt.Errorf("release %q: not a work folder of %s", folder, r.cfg.WorkDir)
+	}
+	r.mutex.Lock()
+	_, running := r.cancel[folder]
+	r.mutex.Unlock()
+	if running {
+		return fmt.Errorf("release %q: its payload still runs", folder)
+	}
+	if err := removeTree(folder); err != nil {
+		return fmt.Errorf("release the work folder: %w", err)
+	}
+	r.mutex.Lock()
+	delete(r.held, folder)
+	r.mutex.Unlock()
+	return nil
+}
+
+// Close kills what still runs, waits for its Run calls to return, and removes
+// the work folders. Later calls of Run fail.
+func (r *Runner) Close() error {
+	r.mutex.Lock()
+	if r.closed {
+		r.mutex.Unlock()
+		return nil
+	}
+	r.closed = true
+	for _, cancel := range r.cancel {
+		cancel(errClosed)
+	}
+	r.mutex.Unlock()
+	r.running.Wait()
+
+	var failures []error
+	for folder := range r.held {
+		failures = append(failures, removeTree(folder))
+	}
+	if r.sandbox != nil {
+		r.sandbox.close()
+	}
+	return errors.Join(append(failures, r.null.Close(), r.family.close())...)
+}
+
+// cancelled says why the attempt's context ended.
+func (a *attempt) cancelled() (task.FailureKind, string) {
+	cause := context.Cause(a.ctx)
+	switch {
+	case errors.Is(cause, errClosed):
+		return task.PilotFailed, errClosed.Error()
+	case cause == nil || errors.Is(cause, context.Canceled):
+		return task.KilledByUser, "cancelled"
+	default:
+		return task.KilledByUser, "cancelled: " + cause.Error()
+	}
+}

@@ -1,0 +1,150 @@
+package exec
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// burialPatience bounds the wait for descendants that SIGKILL does not end.
+const burialPatience = 10 * time.Second
+
+// execute starts the payload, watches it until it and all its descendants are
+// gone, and notes how it ended.
+func (a *attempt) execute(result *Result, started func(at time.Time)) {
+	environment := a.environment()
+	program, arguments, err := a.command(environment)
+	if err != nil {
+		result.failWith(err)
+		return
+	}
+	stdout, stderr, err := a.openStreams()
+	if err != nil {
+		result.failWith(err)
+		return
+	}
+	p, err := a.start(birth{
+		program: program, arguments: arguments, environment: environment, folder: a.folder,
+		files: files(a.runner.null, stdout, stderr),
+	})
+	stdout.closeWriter()
+	stderr.closeWriter()
+	if err != nil {
+		result.failWith(err)
+		stdout.finish()
+		stderr.finish()
+		return
+	}
+	result.Started = p.began
+	if started != nil {
+		started(p.began)
+	}
+	watch := newWatch(a)
+	ended := watch.until(p)
+	status, usage, survivors := p.bury(burialPatience)
+	if survivors > 0 {
+		a.log.Error("processes of a payload do not end although killed", "processes", survivors, "payload", p.pid)
+	}
+	result.Ended, result.Run = p.ended, p.ended.Sub(p.began)
+	result.Usage = usage
+	result.Usage.MaxMemory = max(watch.largest, p.peak)
+	result.ExitCode, result.Signal = exitOf(status)
+	if ended != nil {
+		result.fail(ended.kind, ended.reason)
+	} else if reason := exitReason(result); reason != "" {
+		result.fail(task.PayloadFailed, reason)
+	}
+	result.Stdout, result.Stderr = stdout.finish(), stderr.finish()
+	a.keepLogs(stdout, stderr)
+}
+
+// exitReason is empty for exit code 0.
+func exitReason(result *Result) string {
+	switch {
+	case result.Signal == "SIGKILL":
+		return "killed by SIGKILL, not by the pilot: the node may have run out of memory"
+	case result.Signal != "":
+		return "killed by " + result.Signal
+	case result.ExitCode != 0:
+		return fmt.Sprintf("exit code %d", result.ExitCode)
+	default:
+		return ""
+	}
+}
+
+// stopped says why the pilot ended a payload.
+type stopped struct {
+	kind   task.FailureKind
+	reason string
+}
+
+// watch observes one running payload.
+type watch struct {
+	attempt   *attempt
+	largest   task.Bytes // sampled sum of resident sizes
+	nextDisk  time.Time
+	nextEvery time.Duration
+}
+
+func newWatch(a *attempt) *watch {
+	cfg := a.runner.cfg
+	return &watch{attempt: a, nextDisk: time.Now().Add(cfg.DiskEvery), nextEvery: cfg.SampleEvery}
+}
+
+// until returns when the payload has ended: by itself (nil), or stopped for
+// the reason returned.
+func (w *watch) until(p *process) *stopped {
+	a := w.attempt
+	cfg := a.runner.cfg
+	walltime := a.spec.Task.Walltime
+	if walltime <= 0 {
+		walltime = task.DefaultWalltime
+	}
+	limit := time.NewTimer(walltime)
+	defer limit.Stop()
+	sample := time.NewTimer(cfg.FirstSample)
+	defer sample.Stop()
+	for {
+		var why *stopped
+		select {
+		case <-p.exited:
+			return nil
+		case <-a.ctx.Done():
+			kind, reason := a.cancelled()
+			why = &stopped{kind, reason}
+		case <-limit.C:
+			why = &stopped{task.PayloadFailed, fmt.Sprintf("walltime %s exceeded", walltime)}
+		case <-sample.C:
+			began := time.Now()
+			why = w.sample(p)
+			// Watching may cost a tenth of a core at most.
+			w.nextEvery = min(w.nextEvery+w.nextEvery/8, 4*cfg.SampleEvery)
+			sample.Reset(max(w.nextEvery, 10*time.Since(began)))
+		}
+		if why != nil {
+			p.stop(cfg.KillGrace)
+			return why
+		}
+	}
+}
+
+// sample measures memory and, when due, disk.
+func (w *watch) sample(p *process) *stopped {
+	a := w.attempt
+	excess := a.runner.cfg.Excess
+	used := p.family.resident(append(p.members(), p.pid))
+	w.largest = max(w.largest, used)
+	if limit := a.memoryLimit(); limit > 0 && used > limit {
+		return &stopped{task.PayloadFailed, fmt.Sprintf("memory %s exceeded %s, which is %g x the request of %s",
+			used, limit, excess, a.spec.Task.Resources.Memory)}
+	}
+	if now := time.Now(); now.After(w.nextDisk) {
+		reason := a.diskExcess(walkBound)
+		w.nextDisk = now.Add(max(a.runner.cfg.DiskEvery, 20*time.Since(now)))
+		if reason != "" {
+			return &stopped{task.PayloadFailed, reason}
+		}
+	}
+	return nil
+}
