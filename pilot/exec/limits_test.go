@@ -67,7 +67,7 @@ func TestCancel(t *testing.T) {
 		signal string
 	}{
 		"plain":            {"echo $$ > $DOOR; sleep 300", "SIGTERM"},
-		"cleans up":        {"trap 'echo bye; exit 0' TERM; echo $$ > $DOOR; sleep 300", ""},
+		"cleans up":        {"trap 'echo bye; exit 0' TERM; sleep 300 & echo $$ > $DOOR; wait", ""},
 		"ignores SIGTERM":  {"trap '' TERM; (trap '' TERM; setsid sleep 300) & echo $$ $! > $DOOR; sleep 300; sleep 300", "SIGKILL"},
 		"stopped":          {"echo $$ > $DOOR; kill -STOP $$; sleep 300", "SIGTERM"},
 		"with descendants": {"sh -c 'sleep 300' & echo $$ $! > $DOOR; wait", "SIGTERM"},

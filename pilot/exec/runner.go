@@ -29,6 +29,9 @@ type Runner struct {
 	cancel  map[string]context.CancelCauseFunc // of running attempts, by work folder
 	held    map[string]bool                    // work folders not released
 	running sync.WaitGroup
+
+	closing    sync.Once
+	closeError error
 }
 
 // New prepares the folders and the process (see the package comment). The
@@ -150,13 +153,15 @@ func (r *Runner) Release(folder string) error {
 }
 
 // Close kills what still runs, waits for its Run calls to return, and removes
-// the work folders. Later calls of Run fail.
+// the work folders. Later calls of Run fail; later calls of Close return what
+// the first one did.
 func (r *Runner) Close() error {
+	r.closing.Do(func() { r.closeError = r.close() })
+	return r.closeError
+}
+
+func (r *Runner) close() error {
 	r.mutex.Lock()
-	if r.closed {
-		r.mutex.Unlock()
-		return nil
-	}
 	r.closed = true
 	for _, cancel := range r.cancel {
 		cancel(errClosed)

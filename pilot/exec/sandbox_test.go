@@ -1,0 +1,320 @@
+package exec
+
+import (
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestSandboxAsPlainUser runs the tests of the sandbox as uid 65534 when they
+// run as root here, as which the kernel would forgive too much.
+func TestSandboxAsPlainUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		return // all of them run as a plain user already
+	}
+	again := osexec.Command("/proc/self/exe", "-test.run=^TestSandbox[^A]", "-test.v", "-test.count=1")
+	again.Dir = "/"
+	again.Env = append(os.Environ(), "TMPDIR=/tmp", "HOME=/nonexistent")
+	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+	output, err := again.CombinedOutput()
+	if err != nil {
+		t.Fatalf("as uid 65534: %v\n%s", err, output)
+	}
+	for _, test := range sandboxTests {
+		if !strings.Contains(string(output), "--- PASS: "+test) {
+			t.Errorf("%s did not pass as uid 65534:\n%s", test, output)
+		}
+	}
+}
+
+var sandboxTests = []string{
+	"TestSandboxSaysWhatIsInForce", "TestSandboxHidesFiles", "TestSandboxKeepsWritesInTheWorkFolder",
+	"TestSandboxHidesThePilot", "TestSandboxSparesTheOrdinary", "TestSandboxSpansNoOtherAttempt",
+	"TestSandboxDoesNotConfineThePilot", "TestSandboxOff", "TestSandboxUnderTheFirstThread",
+}
+
+// landlockInForce asks the kernel without the code under test.
+func landlockInForce() bool {
+	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
+	return errno == 0 && abi > 0
+}
+
+func TestSandboxSaysWhatIsInForce(t *testing.T) {
+	s := newStand(t, nil)
+	on, words := s.Sandboxed()
+	if on != landlockInForce() || words == "" || on && !strings.HasPrefix(words, "Landlock ABI ") {
+		t.Errorf("Sandboxed() = %v, %q; the kernel has Landlock: %v", on, words, landlockInForce())
+	}
+	off := newStand(t, func(c *Config) { c.Sandbox = Off })
+	if on, words := off.Sandboxed(); on || !strings.Contains(words, "configuration") {
+		t.Errorf("Sandboxed() = %v, %q when off", on, words)
+	}
+}
+
+// secrets makes a home folder with a hidden access file and other things.
+func secrets(t *testing.T) (home, hidden string) {
+	t.Helper()
+	home = t.TempDir()
+	hidden = filepath.Join(home, ".config", "pilotage")
+	for path, content := range map[string]string{
+		filepath.Join(hidden, "access.json"):         "token",
+		filepath.Join(home, ".config", "other.conf"): "other",
+		filepath.Join(home, "software", "tool"):      "tool",
+	} {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return home, hidden
+}
+
+func TestSandboxHidesFiles(t *testing.T) {
+	home, hidden := secrets(t)
+	s := newStand(t, func(c *Config) {
+		c.Hidden = []string{hidden}
+		c.Readable = []string{home}
+	})
+	reads := map[string]bool{ // path -> may be read
+		home + "/software/tool":      true,
+		home + "/.config/other.conf": true,
+		hidden + "/access.json":      !landlockInForce(),
+		s.cached("file", "x", 0o444): !landlockInForce(), // below the shared temporary folder
+		s.cfg.LogDir:                 !landlockInForce(),
+		s.cfg.WorkDir:                !landlockInForce(),
+		"/etc/passwd":                true,
+	}
+	for path, want := range reads {
+		result := s.run(s.argv("sh", "-c", `[ -d "$0" ] && exec ls "$0"; exec cat "$0"`, path))
+		if result.OK != want {
+			t.Errorf("reading %s: ok %v, want %v: %s", path, result.OK, want, result.Stderr)
+		}
+	}
+	// By a link, by the way of /proc, and by moving it into the work folder.
+	for _, script := range []string{
+		"ln -s " + hidden + " l && cat l/access.json",
+		"cat /proc/self/root" + hidden + "/access.json",
+		"cat /proc/$PPID/root" + hidden + "/access.json",
+		"ln " + hidden + "/access.json mine && cat mine",
+		"mv " + hidden + "/access.json mine && cat mine",
+		"ls " + hidden,
+	} {
+		if result := s.run(s.shell(script)); result.OK && landlockInForce() {
+			t.Errorf("%s: printed %q", script, result.Stdout)
+		}
+	}
+}
+
+func TestSandboxKeepsWritesInTheWorkFolder(t *testing.T) {
+	outside := t.TempDir()
+	if err := os.Chmod(outside, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	granted := t.TempDir()
+	s := newStand(t, func(c *Config) {
+		c.Readable = []string{outside}
+		c.Writable = append(c.Writable, granted)
+	})
+	if err := os.WriteFile(outside+"/old", []byte("old"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, script := range []string{
+		"echo x > " + outside + "/new", "echo x >> " + outside + "/old", "rm " + outside + "/old",
+		"mkdir " + outside + "/d", "mv " + outside + "/old .", "truncate -s 0 " + outside + "/old",
+		"echo x > /tmp/exec-test-$$", "echo x > /dev/shm/exec-test-$$", "echo x > ../sibling",
+		"mkdir d && mv d " + outside, "ln -s x " + outside + "/l", "mkfifo " + outside + "/p",
+	} {
+		if result := s.run(s.shell(script)); result.OK && landlockInForce() {
+			t.Errorf("allowed: %s", script)
+		}
+	}
+	s.runOK(s.shell("echo x > " + granted + "/new && cat " + granted + "/new && echo x > /dev/null"))
+	left, err := os.ReadDir(outside)
+	if err != nil || len(left) != 1 {
+		t.Errorf("outside holds %v, %v", left, err)
+	}
+	shared := newStand(t, func(c *Config) { c.SharedMemory = true })
+	shared.runOK(shared.shell("f=/dev/shm/exec-test-$$; echo x > $f && rm $f"))
+}
+
+func TestSandboxHidesThePilot(t *testing.T) {
+	s := newStand(t, nil)
+	// $PPID is the pilot: each of its threads, also the one that forked the
+	// payload and shares its domain, is as closed as the process.
+	for _, what := range []string{"environ", "mem", "maps", "auxv", "exe", "cwd/x", "root/etc/passwd", "fd/1", "stack"} {
+		result := s.run(s.shell(`for d in /proc/$PPID /proc/$PPID/task/*; do
+			if dd if=$d/` + what + ` of=/dev/null count=1 2>&1; then echo "$d open"; exit 0; fi; done; exit 1`))
+		if result.OK {
+			t.Errorf("payload opened the pilot's %s: %s", what, result.Stdout)
+		}
+		if !strings.Contains(string(result.Stdout), "denied") && !strings.Contains(string(result.Stdout), "not permitted") {
+			t.Errorf("%s: want a denial, got %s", what, result.Stdout)
+		}
+	}
+	if result := s.run(s.shell("kill -USR1 $PPID")); result.OK && s.sandbox != nil && s.sandbox.abi >= 6 {
+		t.Error("a payload can signal the pilot")
+	}
+	result := s.runOK(s.shell("grep -E 'NoNewPrivs|CapEff|CapPrm|CapAmb' /proc/self/status"))
+	if want := []string{"CapPrm:", "0000000000000000", "CapEff:", "0000000000000000", "CapAmb:", "0000000000000000", "NoNewPrivs:", "1"}; !slices.Equal(strings.Fields(string(result.Stdout)), want) {
+		t.Errorf("privileges of a payload:\n%s", result.Stdout)
+	}
+}
+
+func TestSandboxSparesTheOrdinary(t *testing.T) {
+	s := newStand(t, nil)
+	result := s.runOK(s.shell(`set -e
+		mkdir a b; echo x > a/f; mv a/f b/g; ln b/g h; ln -s h l; cat l
+		mkfifo p; (echo through > p &); cat p
+		ls /usr /etc /proc/self/ > /dev/null; cat /proc/cpuinfo > /dev/null; cat /sys/kernel/mm/transparent_hugepage/enabled > /dev/null || true
+		echo to-stderr > /dev/stderr; echo to-fd > /proc/self/fd/1
+		t=$(mktemp); echo y > $t; sort $t; head -c 4 /dev/urandom > r
+		printf '#!/bin/sh\necho own program\n' > prog; chmod 755 prog; ./prog
+		awk 'BEGIN { print "awk" }'; sh -c 'kill -0 $PPID'; rm -rf a b
+		cd / && cd "$HOME" && pwd > /dev/null`))
+	if want := "x\nthrough\nto-fd\ny\nown program\nawk\n"; string(result.Stdout) != want {
+		t.Errorf("stdout %q, want %q\nstderr %s", result.Stdout, want, result.Stderr)
+	}
+	// TCP is not the sandbox's business.
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		connection, err := listener.Accept()
+		if err == nil {
+			_, _ = io.WriteString(connection, "hello\n")
+			connection.Close()
+		}
+	}()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	spec := s.argv("perl", "-MIO::Socket::INET", "-e",
+		`my $s = IO::Socket::INET->new("127.0.0.1:$ARGV[0]") or die $!; print <$s>`, port)
+	if result := s.runOK(spec); string(result.Stdout) != "hello\n" {
+		t.Errorf("got %q", result.Stdout)
+	}
+}
+
+func TestSandboxSpansNoOtherAttempt(t *testing.T) {
+	s := newStand(t, nil)
+	ended := make(chan Result)
+	spec := s.shell("echo mine > secret; mkfifo gate; echo $$ > $DOOR; read end < gate")
+	go func() { ended <- s.run(spec) }()
+	pids := s.heardPids()
+	neighbour := filepath.Join(s.cfg.WorkDir, spec.Attempt.Suffix())
+	for _, script := range []string{
+		"cat " + neighbour + "/secret", "echo x > " + neighbour + "/secret", "ls " + neighbour, "ls ..",
+		"cat /proc/$0/environ", "cat /proc/$0/cwd/secret", "kill -9 $0",
+	} {
+		result := s.run(s.argv("sh", "-c", script, strconv.Itoa(pids[0])))
+		if result.OK && s.sandbox != nil && (s.sandbox.abi >= 6 || !strings.HasPrefix(script, "kill")) {
+			t.Errorf("one payload could do to another: %s", script)
+		}
+	}
+	if err := os.WriteFile(neighbour+"/gate", []byte("end\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if result := <-ended; !result.OK && s.sandbox != nil {
+		t.Errorf("the neighbour: %s", result.Reason)
+	}
+}
+
+func TestSandboxDoesNotConfineThePilot(t *testing.T) {
+	_, hidden := secrets(t)
+	s := newStand(t, func(c *Config) { c.Hidden = []string{hidden} })
+	for range 20 { // more than there are threads to fork from
+		s.runOK(s.argv("true"))
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		status, err := os.ReadFile("/proc/self/task/" + thread.Name() + "/status")
+		if err == nil && !strings.Contains(string(status), "NoNewPrivs:\t0") {
+			t.Errorf("thread %s of the pilot kept a payload's restrictions", thread.Name())
+		}
+	}
+	if _, err := os.ReadFile(hidden + "/access.json"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSandboxOff(t *testing.T) {
+	home, hidden := secrets(t)
+	s := newStand(t, func(c *Config) { c.Sandbox, c.Hidden = Off, []string{hidden} })
+	s.runOK(s.shell("cat " + hidden + "/access.json && echo x > " + home + "/new && grep -q 'NoNewPrivs:.*0' /proc/self/status"))
+}
+
+// The runtime's first thread must never carry a payload: orphans are found
+// among its children, and /proc/PID is its own. Work is given to it here on
+// purpose by filling all other threads.
+func TestSandboxUnderTheFirstThread(t *testing.T) {
+	const rounds = 64
+	threads := make(chan int, rounds)
+	release := make(chan struct{})
+	for range rounds {
+		onOwnThread(func() {
+			threads <- unix.Gettid()
+			<-release
+		})
+	}
+	seen := map[int]bool{}
+	for range rounds {
+		id := <-threads
+		if id == os.Getpid() || seen[id] {
+			t.Errorf("thread %d of process %d was used, twice: %v", id, os.Getpid(), seen[id])
+		}
+		seen[id] = true
+	}
+	close(release)
+}
+
+func TestPolicySparesHiddenFolders(t *testing.T) {
+	base, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{"a/hidden/inside", "a/open", "b/open", "a/other/deep/secret"} {
+		if err := os.MkdirAll(filepath.Join(base, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink("hidden", filepath.Join(base, "a/link")); err != nil {
+		t.Fatal(err)
+	}
+	p := policy{hidden: []string{base + "/a/hidden", base + "/a/other/deep/secret", base + "/a/not-made-yet"}}
+	spared := func(root string) []string {
+		var got []string
+		p.spare(root, slog.New(slog.DiscardHandler), func(path string) {
+			got = append(got, strings.TrimPrefix(path, base+"/"))
+		})
+		return got
+	}
+	if got, want := spared(base), []string{"a/open", "b"}; !slices.Equal(got, want) {
+		t.Errorf("granted %v, want %v", got, want)
+	}
+	if got, want := spared(base+"/a/hidden/inside"), []string{"a/hidden/inside"}; !slices.Equal(got, want) {
+		t.Errorf("a folder named on purpose: granted %v, want %v", got, want)
+	}
+	for i := range mostSiblings {
+		if err := os.Mkdir(filepath.Join(base, "a", strconv.Itoa(i)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := spared(base), []string{"b"}; !slices.Equal(got, want) {
+		t.Errorf("beside too many siblings granted %d trees, want %v", len(got), want)
+	}
+}
