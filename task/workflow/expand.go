@@ -84,8 +84,11 @@ func (e *expansion) compileTasks() {
 		default:
 			continue
 		}
+		c.exceeded = true
+		break
+	}
+	if c.exceeded {
 		e.templates = nil
-		return
 	}
 }
 

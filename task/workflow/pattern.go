@@ -15,13 +15,12 @@ type pattern struct {
 // part is literal text, a variable or a range.
 type part struct {
 	literal  string
-	variable int    // index of the variable, -1 for a literal or a range
+	variable int // index of the variable, -1 for a literal or a range
+	isRange  bool
 	low      uint64 // of a range
 	high     uint64
 	width    int // digits that numbers of a range are padded to; 0: not padded
 }
-
-func (p part) isRange() bool { return p.variable < 0 && p.high > 0 }
 
 // strictness says what happens to braces that are not an expansion.
 type strictness = bool
@@ -156,10 +155,7 @@ func parseRange(from, to string) (part, error) {
 	if len(from) > 1 && from[0] == '0' || len(to) > 1 && to[0] == '0' {
 		width = max(len(from), len(to))
 	}
-	if high == 0 { // {0..0}: one value, kept apart from the zero part
-		return part{literal: to, variable: -1}, nil
-	}
-	return part{variable: -1, low: low, high: high, width: width}, nil
+	return part{variable: -1, isRange: true, low: low, high: high, width: width}, nil
 }
 
 // constant tells whether the pattern holds no variable.
@@ -177,7 +173,7 @@ func (p pattern) constant() bool {
 func (p pattern) count() uint64 {
 	total := uint64(1)
 	for _, part := range p.parts {
-		if part.isRange() {
+		if part.isRange {
 			total = multiply(total, part.high-part.low+1)
 		}
 	}
@@ -199,7 +195,7 @@ func (p pattern) longest(values []int) uint64 {
 		switch {
 		case part.variable >= 0:
 			total += uint64(values[part.variable])
-		case part.isRange():
+		case part.isRange:
 			total += uint64(max(part.width, len(strconv.FormatUint(part.high, 10))))
 		default:
 			total += uint64(len(part.literal))
@@ -211,7 +207,7 @@ func (p pattern) longest(values []int) uint64 {
 // expand gives all texts for the values of the variables; the last range
 // changes fastest. The caller has looked at count.
 func (p pattern) expand(values []string) []string {
-	if len(p.parts) == 1 && !p.parts[0].isRange() {
+	if len(p.parts) == 1 && !p.parts[0].isRange {
 		return []string{p.parts[0].text(0, values)}
 	}
 	numbers := make([]uint64, len(p.parts))
@@ -235,7 +231,7 @@ func (p pattern) expand(values []string) []string {
 // advance counts the ranges one on, like the wheels of a mileage counter.
 func (p pattern) advance(numbers []uint64) bool {
 	for i := len(p.parts) - 1; i >= 0; i-- {
-		if !p.parts[i].isRange() {
+		if !p.parts[i].isRange {
 			continue
 		}
 		if numbers[i]++; numbers[i] <= p.parts[i].high {
@@ -250,7 +246,7 @@ func (p part) text(number uint64, values []string) string {
 	switch {
 	case p.variable >= 0:
 		return values[p.variable]
-	case p.isRange():
+	case p.isRange:
 		digits := strconv.FormatUint(number, 10)
 		if missing := p.width - len(digits); missing > 0 {
 			return strings.Repeat("0", missing) + digits

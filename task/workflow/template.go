@@ -46,6 +46,7 @@ type compiler struct {
 	defaults Settings
 	limits   limits
 	tasks    uint64 // of the templates so far
+	exceeded bool   // too many tasks: none is made
 }
 
 // compile parses all patterns of a task. ok is false after an error.
@@ -104,6 +105,7 @@ func (c *compiler) foreach(where string, t *template, variables Map[List]) {
 	if t.total > c.limits.tasks || c.tasks+t.total > c.limits.tasks {
 		c.faults.add(t.name.At, "split the work into several workflows, or let each task do more",
 			"%s makes %s: at most %d are allowed in a workflow", where, tally(t.total, c.tasks), c.limits.tasks)
+		c.exceeded = true
 		return
 	}
 	c.tasks += t.total
@@ -194,7 +196,7 @@ func (c *compiler) command(where string, t *template, at Position, spec TaskTemp
 func (c *compiler) single(where string, t *template, text Text) pattern {
 	p, _ := c.pattern(where, text, t.variables, inCommands)
 	for _, part := range p.parts {
-		if part.isRange() {
+		if part.isRange {
 			c.faults.add(text.At, "a POSIX shell knows no ranges: use a glob such as part.*.fa, list the files in argv, or write {{a..b}} for the text itself",
 				"%s holds a range", where)
 			return pattern{}

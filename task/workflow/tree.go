@@ -2,6 +2,8 @@ package workflow
 
 import (
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/token"
 )
@@ -253,9 +255,32 @@ func (b *treeBuilder) flow(depth int) (*node, error) {
 	case w.kind == token.MappingStartType:
 		return b.flowMap(depth)
 	case isScalar(w.kind):
-		return scalar(b.take()), nil
+		return scalar(b.takeFlowScalar()), nil
 	}
 	return nil, unexpected(w)
+}
+
+// takeFlowScalar takes a scalar within braces or brackets. The scanner splits
+// plain text there at every colon; YAML does so only where a blank or a sign
+// follows, so "https://x" and "10:20" are put together again.
+func (b *treeBuilder) takeFlowScalar() word {
+	w := b.take()
+	last := w
+	for !isQuoted(last.kind) {
+		colon, after := b.peek(0), b.peek(1)
+		behind := Position{last.at.Line, last.at.Column + utf8.RuneCountInString(last.text)}
+		if colon.kind != token.MappingValueType || colon.at != behind ||
+			!isScalar(after.kind) || isQuoted(after.kind) || after.at != (Position{colon.at.Line, colon.at.Column + 1}) {
+			break
+		}
+		b.next += 2
+		w.kind, w.text, last = token.StringType, w.text+":"+after.text, after
+	}
+	return w
+}
+
+func isQuoted(kind token.Type) bool {
+	return kind == token.SingleQuoteType || kind == token.DoubleQuoteType
 }
 
 func (b *treeBuilder) flowList(depth int) (*node, error) {
@@ -290,12 +315,18 @@ func (b *treeBuilder) flowMap(depth int) (*node, error) {
 		case !isScalar(key.kind):
 			return nil, unexpected(key)
 		}
+		key = b.takeFlowScalar()
+		value := &node{at: key.at}
+		before, after, swallowed := strings.Cut(key.text, ": ")
+		if swallowed = swallowed && !isQuoted(key.kind); swallowed {
+			// "{vo:x: y}": the scanner took the first colon for the separator.
+			key.text = before
+			value = &node{kind: textNode, at: key.at, text: strings.TrimSpace(after)}
+		}
 		if err := noteKey(seen, key); err != nil {
 			return nil, err
 		}
-		b.take()
-		value := &node{at: key.at}
-		if b.peek(0).kind == token.MappingValueType {
+		if !swallowed && b.peek(0).kind == token.MappingValueType {
 			b.take()
 			if kind := b.peek(0).kind; kind != token.CollectEntryType && kind != token.MappingEndType {
 				var err error
