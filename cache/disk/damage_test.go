@@ -97,7 +97,7 @@ func TestCheckAndOpenNoticeDamage(t *testing.T) {
 // TestVerifyNoticesSilentDamage: same size, same time, other bytes.
 func TestVerifyNoticesSilentDamage(t *testing.T) {
 	c := openCache(t, Config{})
-	entry := put(t, c, "lfn:in", someBytes(1, 20<<20))
+	entry := put(t, c, "lfn:in", someBytes(1, 1<<20))
 	if err := c.Verify("lfn:in"); err != nil {
 		t.Fatal(err)
 	}

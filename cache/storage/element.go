@@ -1,0 +1,223 @@
+package storage
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Element is a storage element. Names are relative paths as task.ValidateLFN
+// allows them. Implementations are safe for concurrent use, and every one of
+// them passes storagetest.Run.
+type Element interface {
+	// Get opens a file at a byte offset. Size is that of the whole file, -1 if
+	// the server does not say. The reader ends with an error when the content
+	// ends early, and never yields more than size. Errors: ErrNotFound,
+	// ErrOffset (beyond the end; at the end the reader is empty),
+	// ErrUnreachable, ErrRefused.
+	Get(ctx context.Context, name string, offset int64) (content io.ReadCloser, size int64, err error)
+	// Put writes a file of exactly size bytes from the position where content
+	// is and returns its URL. Folders are created as needed; an existing file is
+	// replaced. Content may be read several times and must not be used
+	// meanwhile. No incomplete file gets visible on file://; over HTTP it is the
+	// server's duty, and the size is looked up afterwards, so that of writers
+	// of one name with different sizes one may get ErrSize. Errors: ErrSize,
+	// ErrFull, ErrUnreachable, ErrRefused.
+	Put(ctx context.Context, name string, size int64, content io.ReadSeeker) (url string, err error)
+	// Head looks a file up. Errors: ErrNotFound, ErrUnreachable, ErrRefused.
+	Head(ctx context.Context, name string) (Info, error)
+	// Delete removes a file; one that is not there is no error. Errors:
+	// ErrUnreachable, ErrRefused.
+	Delete(ctx context.Context, name string) error
+}
+
+// Info is what Head tells.
+type Info struct {
+	URL      string
+	Size     int64     // bytes, -1 if the server does not say
+	Modified time.Time // zero if the server does not say
+}
+
+// Options of a Client. The zero value is usable: the system's certificates, no
+// token, default times.
+type Options struct {
+	RootCAs *x509.CertPool // for https; nil: the system's
+	// BearerToken, if set, is asked before each request; "" sends none. A token
+	// goes only to hosts of elements that this client opened, never along a
+	// redirect to another host, and over plain http only to this machine.
+	BearerToken func() string
+	Timeouts    Timeouts
+	Retry       Retry
+	// Client, if set, is used instead of an own one; RootCAs and the times for
+	// dialling, TLS and headers are then its own matter. Its redirect policy is
+	// replaced by that of this package.
+	Client *http.Client
+	// FileRoots are folders below which OpenReplica may read file:// URLs,
+	// besides those of file:// elements that this client opened: a replica's URL
+	// comes from whoever registered the file, and must not lead to other files
+	// of the pilot's account.
+	FileRoots []string
+	// MaxUnsized bounds what is read from a server that does not say how large
+	// a file is. Zero means the default.
+	MaxUnsized task.Bytes
+}
+
+// DefaultMaxUnsized is the largest file read without an announced size.
+const DefaultMaxUnsized = 64 * task.GiB
+
+// Timeouts of one try. Zero fields mean the defaults.
+type Timeouts struct {
+	Dial   time.Duration // to connect: 5 s, long for a site network
+	TLS    time.Duration // to shake hands: 5 s
+	Header time.Duration // from the end of a request to the answer: 60 s, since tape-backed servers think long
+	Stall  time.Duration // without a byte in a transfer: 60 s
+}
+
+func (t Timeouts) withDefaults() Timeouts {
+	set := func(d *time.Duration, value time.Duration) {
+		if *d == 0 {
+			*d = value
+		}
+	}
+	set(&t.Dial, 5*time.Second)
+	set(&t.TLS, 5*time.Second)
+	set(&t.Header, time.Minute)
+	set(&t.Stall, time.Minute)
+	return t
+}
+
+// Client opens elements and replicas that share connections and, per host,
+// retry budgets. Elements are places that somebody responsible named, replicas
+// any URL that was registered: see BearerToken and FileRoots for the
+// difference. Safe for concurrent use.
+type Client struct {
+	web *web
+
+	mu        sync.Mutex
+	fileRoots []string // absolute, clean
+}
+
+// NewClient returns a client. It connects to nothing yet.
+func NewClient(opts Options) *Client {
+	if opts.MaxUnsized == 0 {
+		opts.MaxUnsized = DefaultMaxUnsized
+	}
+	opts.Timeouts = opts.Timeouts.withDefaults()
+	opts.Retry = opts.Retry.withDefaults()
+	c := &Client{web: newWeb(opts)}
+	for _, root := range opts.FileRoots {
+		c.fileRoots = append(c.fileRoots, filepath.Clean(root))
+	}
+	return c
+}
+
+// Open is NewClient(opts).Element(rawURL), for a program with one element.
+func Open(rawURL string, opts Options) (Element, error) { return NewClient(opts).Element(rawURL) }
+
+// Element returns the element at file:///folder, http://host/prefix or
+// https://host/prefix. It checks the URL only; ErrInvalid tells what is wrong
+// with it.
+func (c *Client) Element(rawURL string) (Element, error) {
+	parsed, err := parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if parsed.RawQuery != "" {
+		return nil, invalid(rawURL, "has a query: an element is a place below which files have names")
+	}
+	if parsed.Scheme == "file" {
+		dir := filepath.Clean(parsed.Path)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if !slices.Contains(c.fileRoots, dir) {
+			c.fileRoots = append(c.fileRoots, dir)
+		}
+		return &folder{dir: dir}, nil
+	}
+	c.web.trust(parsed)
+	return &webElement{web: c.web, base: parsed}, nil
+}
+
+// OpenReplica reads one copy of a file at a byte offset by its own URL,
+// whatever element it is on. Results and errors are those of Element.Get; a
+// file:// URL outside the elements of this client and Options.FileRoots is
+// refused.
+func (c *Client) OpenReplica(ctx context.Context, rawURL string, offset int64) (io.ReadCloser, int64, error) {
+	parsed, err := parse(rawURL)
+	if err != nil {
+		return nil, 0, err
+	}
+	if parsed.Scheme != "file" {
+		return c.web.get(ctx, parsed, offset)
+	}
+	path := filepath.Clean(parsed.Path)
+	c.mu.Lock()
+	roots := slices.Clone(c.fileRoots)
+	c.mu.Unlock()
+	for _, root := range roots {
+		name, err := filepath.Rel(root, path)
+		if err == nil && filepath.IsLocal(name) {
+			return (&folder{dir: root}).get(ctx, name, offset)
+		}
+	}
+	return nil, 0, &Error{
+		Op: "get", URL: rawURL, Kind: ErrRefused,
+		Advice: fmt.Sprintf("file replicas are read only below the folders of known storage elements (%s)", strings.Join(roots, ", ")),
+	}
+}
+
+// Close ends the idle connections of the client's own transport. Transfers
+// that are under way go on.
+func (c *Client) Close() { c.web.client.CloseIdleConnections() }
+
+// FileURL returns the file:// URL of an absolute path, escaped as needed.
+func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
+
+// parse checks the URL of an element or a replica.
+func parse(rawURL string) (*url.URL, error) {
+	if strings.ContainsFunc(rawURL, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		return nil, invalid(rawURL, "contains control characters")
+	}
+	parsed, err := url.Parse(rawURL)
+	switch {
+	case err != nil:
+		return nil, invalid(rawURL, "cannot be parsed")
+	case parsed.User != nil:
+		return nil, invalid(parsed.Redacted(), "contains a user: credentials do not belong into URLs, give a token")
+	case parsed.Fragment != "":
+		return nil, invalid(rawURL, "has a fragment")
+	case parsed.Scheme == "http" || parsed.Scheme == "https":
+		if parsed.Hostname() == "" {
+			return nil, invalid(rawURL, "names no host")
+		}
+	case parsed.Scheme == "file":
+		if parsed.Host != "" && parsed.Host != "localhost" || !filepath.IsAbs(parsed.Path) || strings.Contains(parsed.Path, "\x00") || parsed.RawQuery != "" {
+			return nil, invalid(rawURL, "is not the URL of a place on this machine: write file:///absolute/path")
+		}
+	default:
+		return nil, invalid(rawURL, "is not of a kind that is spoken here: use file://, http:// or https://")
+	}
+	return parsed, nil
+}
+
+func invalid(rawURL, reason string) error {
+	return fmt.Errorf("%w: URL %.200q %s", ErrInvalid, rawURL, reason)
+}
+
+// validateName checks a name below an element.
+func validateName(name string) error {
+	if err := task.ValidateLFN(name); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	return nil
+}

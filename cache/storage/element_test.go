@@ -1,0 +1,248 @@
+package storage_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/cache/storage/storagetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestMemoryElement(t *testing.T) {
+	storagetest.Run(t, func(*testing.T) storage.Element { return storage.NewMemory() })
+}
+
+func TestFolderElement(t *testing.T) {
+	storagetest.Run(t, func(t *testing.T) storage.Element {
+		e, err := storage.Open(storage.FileURL(t.TempDir()), storage.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	})
+}
+
+// serve returns the URL of a small WebDAV server.
+func serve(t *testing.T) (*storagetest.Server, string) {
+	t.Helper()
+	server := storagetest.NewServer()
+	listener := httptest.NewServer(server)
+	t.Cleanup(listener.Close)
+	return server, listener.URL
+}
+
+func newClient(t *testing.T, opts storage.Options) *storage.Client {
+	t.Helper()
+	client := storage.NewClient(opts)
+	t.Cleanup(client.Close)
+	return client
+}
+
+func element(t *testing.T, client *storage.Client, url string) storage.Element {
+	t.Helper()
+	e, err := client.Element(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestWebElement(t *testing.T) {
+	storagetest.Run(t, func(t *testing.T) storage.Element {
+		_, url := serve(t)
+		return element(t, newClient(t, storage.Options{}), url+"/vo/pilotage")
+	})
+}
+
+func TestWebElementOverTLS(t *testing.T) {
+	storagetest.Run(t, func(t *testing.T) storage.Element {
+		listener := httptest.NewTLSServer(storagetest.NewServer())
+		t.Cleanup(listener.Close)
+		client := newClient(t, storage.Options{Client: listener.Client()})
+		return element(t, client, listener.URL)
+	})
+}
+
+func TestBadURLs(t *testing.T) {
+	for url, want := range map[string]string{
+		"":                              "not of a kind",
+		"ftp://host/x":                  "not of a kind",
+		"root://host//x":                "not of a kind",
+		"/just/a/path":                  "not of a kind",
+		"file://otherhost/x":            "file:///absolute/path",
+		"file:relative":                 "file:///absolute/path",
+		"file:///a%00b":                 "file:///absolute/path",
+		"http:///x":                     "names no host",
+		"https://user:secret@host/x":    "credentials do not belong",
+		"https://host/x?signature=abc":  "has a query",
+		"https://host/x#y":              "has a fragment",
+		"https://host/a\nb":             "control characters",
+		"https://host:port/":            "cannot be parsed",
+		"https://host/%zz":              "cannot be parsed",
+		"file:///" + "\x7f":             "control characters",
+		"http://[::1":                   "cannot be parsed",
+		"file:///x?y":                   "file:///absolute/path",
+		"https://:443/x":                "names no host",
+		"javascript:alert(1)":           "not of a kind",
+		"HTTPS://user@host/" + "secret": "credentials do not belong",
+	} {
+		_, err := storage.Open(url, storage.Options{})
+		if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "user:secret") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+func read(t *testing.T, reader io.ReadCloser) []byte {
+	t.Helper()
+	data, err := io.ReadAll(reader)
+	if err := errors.Join(err, reader.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// TestFileReplicas: a replica's URL comes from users; it leads to known
+// storage folders only.
+func TestFileReplicas(t *testing.T) {
+	base := t.TempDir()
+	se, listed, secret := filepath.Join(base, "se"), filepath.Join(base, "listed"), filepath.Join(base, "se-secret")
+	for _, dir := range []string{se, listed, secret} {
+		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, "with space"), []byte("hello"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(os.Symlink(secret, filepath.Join(se, "way-out")), os.Symlink("with space", filepath.Join(se, "inner"))); err != nil {
+		t.Fatal(err)
+	}
+	client := newClient(t, storage.Options{FileRoots: []string{listed}})
+	element(t, client, "file://"+se)
+	for url, kind := range map[string]error{
+		"file://" + se + "/with%20space":              nil,
+		"file://" + se + "/inner":                     nil,
+		"file://" + listed + "/with%20space":          nil,
+		"file://" + secret + "/with%20space":          storage.ErrRefused,
+		"file://" + se + "/../se-secret/with%20space": storage.ErrRefused,
+		"file:///etc/passwd":                          storage.ErrRefused,
+		"file://" + se + "/way-out/with%20space":      os.ErrInvalid, // stopped by os.Root; any error will do
+		"file://" + se:                                storage.ErrNotFound,
+		"file://" + se + "/none":                      storage.ErrNotFound,
+	} {
+		reader, size, err := client.OpenReplica(t.Context(), url, 1)
+		switch {
+		case kind == nil && err == nil:
+			if data := read(t, reader); size != 5 || string(data) != "ello" {
+				t.Errorf("%s: %q of %d", url, data, size)
+			}
+		case kind == os.ErrInvalid && err != nil && !strings.Contains(err.Error(), "hello"):
+		case !errors.Is(err, kind):
+			t.Errorf("%s: got %v, want %v", url, err, kind)
+		}
+	}
+}
+
+func TestFolderThatIsMissing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "not mounted")
+	e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Put(t.Context(), "x", 1, strings.NewReader("x"))
+	if !errors.Is(err, storage.ErrUnreachable) || errors.Is(err, storage.ErrNotFound) || !storage.Temporary(err) || !strings.Contains(err.Error(), "not%20mounted/x") || !strings.Contains(err.Error(), "mount its file system") {
+		t.Errorf("put: %v", err)
+	}
+	if _, err := e.Head(t.Context(), "x"); !errors.Is(err, storage.ErrUnreachable) {
+		t.Errorf("head: %v", err)
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Put(t.Context(), "x", 1, strings.NewReader("x")); err != nil {
+		t.Errorf("after mounting: %v", err)
+	}
+}
+
+// TestFolderLeavesNoUnfinishedFiles: refused and cut-off writes leave nothing,
+// what killed writers left goes after a day, and others' fresh files stay.
+func TestFolderLeavesNoUnfinishedFiles(t *testing.T) {
+	dir := t.TempDir()
+	incoming := filepath.Join(dir, "~incoming")
+	if err := os.Mkdir(incoming, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, age := range map[string]time.Duration{"old": 25 * time.Hour, "fresh": time.Hour} {
+		path := filepath.Join(incoming, name)
+		at := time.Now().Add(-age)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken source")
+	if _, err := e.Put(t.Context(), "x", 100, &breaks{Reader: bytes.NewReader(make([]byte, 100)), after: 50, err: broken}); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+	left, err := os.ReadDir(incoming)
+	if err != nil || len(left) != 1 || left[0].Name() != "fresh" {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "x")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a half file is visible: %v", err)
+	}
+}
+
+// breaks is a source that fails half-way.
+type breaks struct {
+	*bytes.Reader
+	after int
+	err   error
+}
+
+func (b *breaks) Read(p []byte) (int, error) {
+	if b.after == 0 {
+		return 0, b.err
+	}
+	n, err := b.Reader.Read(p[:min(len(p), b.after)])
+	b.after -= n
+	return n, err
+}
+
+func FuzzNamesStayInside(f *testing.F) {
+	for _, seed := range []string{"a", "../x", "a/../../x", "/etc/passwd", "~incoming/x", "a\x00", "%2e%2e/x", "w-a:b/c+d=e@f"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, name string) {
+		base := t.TempDir()
+		dir := filepath.Join(base, "se")
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = e.Put(t.Context(), name, 1, strings.NewReader("x"))
+		entries, readErr := os.ReadDir(base)
+		if readErr != nil || len(entries) != 1 {
+			t.Fatalf("%q left the folder: %v, %v", name, entries, readErr)
+		}
+		info, headErr := e.Head(t.Context(), name)
+		if (err == nil) != (headErr == nil) || err == nil && info.Size != 1 {
+			t.Errorf("%q: put %v, head %+v %v", name, err, info, headErr)
+		}
+	})
+}
