@@ -1,19 +1,22 @@
 package matcher
 
-import (
-	"cmp"
-
-	"github.com/pilotage-grid/pilotage/task"
-)
-
-// candidate is a pair of pilot and task that may be taken next.
+// candidate is a pair of pilot and task that may be taken next. It repeats
+// what orders it, since a heap of many pairs compares them all the time.
 type candidate struct {
-	level  int
 	rank   float64
+	order  uint64
+	no     uint64
 	cell   *cell
-	pilot  task.PilotID
-	bidder int
-	group  int // that it stands for, -1 for an exception
+	level  int32
+	bidder int32 // bidders stand in the order of pilot ids
+	group  int32 // that it stands for, -1 for an exception
+}
+
+func newCandidate(c *cell, rank float64, bidder, group int) candidate {
+	return candidate{
+		rank: rank, order: c.Order, no: c.No, cell: c,
+		level: int32(c.level()), bidder: int32(bidder), group: int32(group),
+	}
 }
 
 // before is the order in which pairs are taken; see Greedy.
@@ -23,12 +26,12 @@ func (c *candidate) before(other *candidate) bool {
 		return c.level > other.level
 	case c.rank != other.rank:
 		return c.rank > other.rank
+	case c.order != other.order:
+		return c.order < other.order
+	case c.no != other.no:
+		return c.no < other.no
 	}
-	return cmp.Or(
-		cmp.Compare(c.cell.Order, other.cell.Order),
-		cmp.Compare(c.cell.No, other.cell.No),
-		cmp.Compare(c.pilot, other.pilot),
-	) < 0
+	return c.bidder < other.bidder
 }
 
 // candidates is a heap with the pair to take next in front.

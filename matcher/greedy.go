@@ -18,7 +18,8 @@ import (
 // tasks through the common order of each class. Serving one slot therefore
 // costs about as much as the pilot has exceptions and classes.
 func Greedy(m *Matrix) []Assignment {
-	run := greedyRun{matrix: m, taken: make(map[*cell]bool)}
+	m.runs++
+	run := greedyRun{matrix: m}
 	run.pass(false)
 	run.pass(true)
 	return run.result
@@ -31,7 +32,6 @@ type greedyRun struct {
 	open    int // bidders with places
 	groups  []group
 	queue   candidates
-	taken   map[*cell]bool
 	result  []Assignment
 }
 
@@ -60,12 +60,12 @@ func (g *greedyRun) pass(prefill bool) {
 	for g.open > 0 && len(g.queue) > 0 {
 		best := g.queue[0]
 		b := &g.bidders[best.bidder]
-		free := !g.taken[best.cell] && b.places.offers(best.cell.block.need, prefill)
+		free := !g.taken(best.cell) && b.places.offers(best.cell.block.need, prefill)
 		if free {
 			g.assign(best)
 		}
 		if best.group >= 0 {
-			if next, found := g.next(best.group); found {
+			if next, found := g.next(int(best.group)); found {
 				g.queue.replaceFirst(next)
 				continue
 			}
@@ -74,13 +74,15 @@ func (g *greedyRun) pass(prefill bool) {
 	}
 }
 
+func (g *greedyRun) taken(c *cell) bool { return c.takenIn == g.matrix.runs }
+
 func (g *greedyRun) assign(choice candidate) {
 	b := &g.bidders[choice.bidder]
 	b.places.take(choice.cell.block.need, g.prefill)
 	if !b.open(g.prefill) {
 		g.open--
 	}
-	g.taken[choice.cell] = true
+	choice.cell.takenIn = g.matrix.runs
 	g.result = append(g.result, Assignment{
 		Pilot: b.row.pilot, No: choice.cell.No, Rank: choice.rank, Prefill: g.prefill,
 	})
@@ -90,6 +92,11 @@ func (g *greedyRun) assign(choice candidate) {
 // its best pair.
 func (g *greedyRun) collect() {
 	index := make(map[groupKey]int)
+	exceptions := 0
+	for i := range g.bidders {
+		exceptions += len(g.bidders[i].row.exceptions)
+	}
+	g.queue = make(candidates, 0, exceptions)
 	for i := range g.bidders {
 		lowered := g.collectExceptions(i)
 		row := g.bidders[i].row
@@ -145,10 +152,8 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 				lowered = append(lowered, answer.Class)
 			}
 		}
-		if e.clause == "" && !g.taken[e.cell] && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
-			g.queue = append(g.queue, candidate{
-				level: e.cell.level(), rank: e.rank, cell: e.cell, pilot: row.pilot, bidder: i, group: -1,
-			})
+		if e.clause == "" && !g.taken(e.cell) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
+			g.queue = append(g.queue, newCandidate(e.cell, e.rank, i, -1))
 		}
 	}
 	return lowered
@@ -193,14 +198,11 @@ func (g *greedyRun) next(index int) (candidate, bool) {
 		return candidate{}, false
 	}
 	c, m := group.block.ready[group.task], group.members[group.member]
-	return candidate{
-		level: c.level(), rank: m.base + c.EntryBase, cell: c,
-		pilot: g.bidders[m.bidder].row.pilot, bidder: m.bidder, group: index,
-	}, true
+	return newCandidate(c, m.base+c.EntryBase, m.bidder, index), true
 }
 
 func (g *greedyRun) mayTake(group *group, c *cell) bool {
-	if g.taken[c] || c.Version > group.version {
+	if g.taken(c) || c.Version > group.version {
 		return false
 	}
 	if group.alone < 0 {

@@ -8,14 +8,6 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// PassLimit is how often a task may be passed over before it goes first. A
-// task has been passed over once when as many younger tasks of no higher
-// priority were placed on pilots that could run it as there are such pilots:
-// each of them has then preferred another task, on average. Counting single
-// placements instead would make every task of a large site urgent within
-// seconds and put age in the place of rank.
-const PassLimit = 10
-
 // ErrRowGap tells that a row update does not follow the row at hand; the
 // receiver must ask the pilot for its whole row.
 var ErrRowGap = errors.New("row update does not follow the row at hand: ask the pilot for its whole row")
@@ -50,11 +42,12 @@ type Assignment struct {
 // answered, so a free slot is served at once. It belongs to one mastership
 // and is not safe for concurrent use.
 type Matrix struct {
-	term      task.Term
-	passLimit int
-	tasks     map[uint64]*cell
-	classes   map[uint32]*block
-	rows      []*pilotRow // by pilot id
+	term    task.Term
+	tasks   map[uint64]*cell
+	classes map[uint32]*block
+	rows    []*pilotRow // by pilot id
+	passes  passCounter
+	runs    uint64 // of solvers
 }
 
 // cell is a task in the matrix.
@@ -62,9 +55,11 @@ type cell struct {
 	MatrixTask
 	block    *block
 	ready    bool
-	starving bool // passed over too often
-	passes   int  // younger tasks placed before it where it could run
-	gone     bool // removed; exceptions may still point here
+	starving bool   // passed over too often
+	passes   int    // younger tasks placed before it where it could run
+	since    uint64 // placements of the site when it became ready
+	takenIn  uint64 // the solver's run that has chosen it
+	gone     bool   // removed; exceptions may still point here
 }
 
 // level orders tasks before their rank does.
@@ -89,7 +84,10 @@ type block struct {
 
 // NewMatrix returns an empty matrix for the lists of one term.
 func NewMatrix(term task.Term) *Matrix {
-	return &Matrix{term: term, passLimit: PassLimit, tasks: make(map[uint64]*cell), classes: make(map[uint32]*block)}
+	return &Matrix{
+		term: term, tasks: make(map[uint64]*cell), classes: make(map[uint32]*block),
+		passes: passCounter{limit: PassLimit},
+	}
 }
 
 // AddClass makes a class known; it must come before its tasks and before rows
@@ -152,6 +150,7 @@ func (m *Matrix) SetReady(no uint64, ready bool) {
 	}
 	if ready {
 		c.block.insert(c)
+		c.since = m.passes.placed
 	} else {
 		c.block.remove(c)
 	}

@@ -12,7 +12,7 @@ import (
 
 var testTerm = task.Term{Epoch: 3, Peer: "master"}
 
-// bench draws steps in the life of a site for both matrices.
+// twinSites draws steps in the life of a site for both matrices.
 type twinSites struct {
 	clever *Matrix
 	dense  *denseSite
@@ -25,9 +25,11 @@ const (
 	twinClasses = 4
 )
 
-func newTwinSites() *twinSites {
+func newTwinSites(t *rapid.T) *twinSites {
 	s := &twinSites{clever: NewMatrix(testTerm), dense: newDenseSite(), next: 1}
-	s.clever.passLimit, s.dense.passLimit = 2, 2
+	s.dense.passLimit = rapid.IntRange(1, 2).Draw(t, "pass limit")
+	s.dense.every = rapid.SampledFrom([]int{1, 4}).Draw(t, "count every")
+	s.clever.passes.limit, s.clever.passes.every = s.dense.passLimit, s.dense.every
 	return s
 }
 
@@ -57,7 +59,7 @@ func (s *twinSites) addTasks(t *rapid.T) {
 		}
 		ready := rapid.Bool().Draw(t, "ready")
 		s.clever.SetReady(added.No, ready)
-		s.dense.tasks[added.No] = &denseTask{MatrixTask: added, ready: ready}
+		s.dense.tasks[added.No] = &denseTask{MatrixTask: added, ready: ready, since: s.dense.placed}
 	}
 }
 
@@ -204,7 +206,7 @@ func (s *twinSites) check(t *rapid.T) {
 // compares matrix and solver with the obvious ones after each step.
 func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newTwinSites()
+		s := newTwinSites(t)
 		t.Repeat(map[string]func(*rapid.T){
 			"add class":  s.addClass,
 			"add tasks":  s.addTasks,
@@ -216,6 +218,9 @@ func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 				no, ready := s.someTask(t), rapid.Bool().Draw(t, "ready")
 				s.clever.SetReady(no, ready)
 				if d := s.dense.tasks[no]; d != nil {
+					if ready && !d.ready {
+						d.since = s.dense.placed
+					}
 					d.ready = ready
 				}
 			},
@@ -244,7 +249,7 @@ func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 // contention than the random life gives.
 func TestGreedyFillsASite(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := newTwinSites()
+		s := newTwinSites(t)
 		for class := range uint32(twinClasses) {
 			need := task.Resources{Cores: int(class%2) + 1}
 			s.clever.AddClass(ListClass{No: class, Class: task.Class{Resources: need}})
@@ -259,12 +264,37 @@ func TestGreedyFillsASite(t *testing.T) {
 		}
 		s.solve(t)
 		s.check(t)
-		for _, id := range slices.Sorted(maps.Keys(s.dense.pilots)) {
-			places := Places{Free: task.Resources{Cores: 1}, FreeSlots: 1}
-			s.clever.SetPlaces(id, places)
-			s.dense.pilots[id].places = places
-			s.solve(t)
+		for range 3 {
+			for _, id := range slices.Sorted(maps.Keys(s.dense.pilots)) {
+				places := Places{Free: task.Resources{Cores: 1}, FreeSlots: 1}
+				s.clever.SetPlaces(id, places)
+				s.dense.pilots[id].places = places
+				s.solve(t)
+			}
+			s.check(t)
+			s.addTasks(t)
 		}
-		s.check(t)
 	})
+}
+
+// TestATaskPassedOverGoesFirst: two pilots prefer the stream of young tasks
+// to one old task, until they have placed PassLimit x 2 of them.
+func TestATaskPassedOverGoesFirst(t *testing.T) {
+	m := NewMatrix(testTerm)
+	m.AddClass(ListClass{No: 1, Class: task.Class{Resources: task.Resources{Cores: 1}}})
+	m.AddTask(MatrixTask{No: 1, Class: 1, EntryBase: -5, Order: 1})
+	m.SetReady(1, true)
+	for _, pilot := range []task.PilotID{"p-a", "p-b"} {
+		m.SetRow(Row{Pilot: pilot, Version: ListVersion{Term: testTerm, N: 9}, Classes: []ClassAnswer{{Class: 1, Feasible: true}}})
+	}
+	for turn := range 2*PassLimit + 1 {
+		young := uint64(turn + 2)
+		m.AddTask(MatrixTask{No: young, Class: 1, Order: young})
+		m.SetReady(young, true)
+		m.SetPlaces([]task.PilotID{"p-a", "p-b"}[turn%2], onePlace)
+		got := m.Solve(Greedy)
+		if oldGoes := turn == 2*PassLimit; len(got) != 1 || (got[0].No == 1) != oldGoes {
+			t.Fatalf("turn %d: %+v", turn, got)
+		}
+	}
 }

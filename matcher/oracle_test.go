@@ -15,11 +15,21 @@ type denseSite struct {
 	tasks     map[uint64]*denseTask
 	pilots    map[task.PilotID]*densePilot
 	passLimit int
+	every     int // placements between two counts
+	placed    int
+	pending   []densePlacement
+}
+
+type densePlacement struct {
+	pilot  *densePilot
+	task   *denseTask
+	serial int
 }
 
 type denseTask struct {
 	MatrixTask
 	ready    bool
+	since    int // placements when it became ready
 	passes   int
 	starving bool
 }
@@ -119,37 +129,32 @@ func (d *denseSite) solve() []Assignment {
 			result = append(result, best.Assignment)
 		}
 	}
-	d.countPasses(result)
+	for _, a := range result {
+		d.placed++
+		d.pending = append(d.pending, densePlacement{d.pilots[a.Pilot], d.tasks[a.No], d.placed})
+	}
+	if len(d.pending) > 0 && len(d.pending) >= d.every {
+		d.countPasses()
+		d.pending = nil
+	}
 	return result
 }
 
-func (d *denseSite) countPasses(result []Assignment) {
+func (d *denseSite) countPasses() {
 	for _, t := range d.tasks {
-		if !t.ready {
-			continue
-		}
 		able := 0
 		for _, p := range d.pilots {
 			if p.answers[t.Class].Feasible {
 				able++
 			}
 		}
-		for _, a := range result {
-			other := d.tasks[a.No]
-			if d.pilots[a.Pilot].answers[t.Class].Feasible && other.Order > t.Order && other.Priority <= t.Priority {
+		for _, p := range d.pending {
+			if t.ready && p.pilot.answers[t.Class].Feasible && p.task.Order > t.Order && p.task.Priority <= t.Priority && p.serial > t.since {
 				t.passes++
+				t.starving = t.starving || t.passes >= d.passLimit*max(1, able)
 			}
 		}
-		if len(result) > 0 && t.passes >= d.passLimit*max(1, able) && d.passedBy(result, t.Class) {
-			t.starving = true
-		}
 	}
-}
-
-// passedBy tells whether a pilot that can run the class got something: only
-// then the passes of the class are looked at.
-func (d *denseSite) passedBy(result []Assignment, class uint32) bool {
-	return slices.ContainsFunc(result, func(a Assignment) bool { return d.pilots[a.Pilot].answers[class].Feasible })
 }
 
 func (d *denseSite) remove(class uint32) {

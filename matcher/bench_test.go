@@ -1,0 +1,164 @@
+package matcher
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// benchSite is a site in the size of 004: every pilot has the inputs of
+// perPilot tasks in its cache.
+func benchSite(pilots, tasks, perPilot int) *Matrix {
+	random := rand.New(rand.NewPCG(1, 2))
+	m := NewMatrix(testTerm)
+	for class := range uint32(4) {
+		m.AddClass(ListClass{No: class, Class: task.Class{Resources: task.Resources{Cores: 1}}})
+	}
+	bases := make([]float64, tasks)
+	for no := range uint64(tasks) {
+		bases[no] = -float64(random.IntN(20))
+		m.AddTask(MatrixTask{No: no, Class: uint32(no % 4), Version: 1, EntryBase: bases[no], Order: no})
+		m.SetReady(no, true)
+	}
+	for p := range pilots {
+		row := Row{Pilot: pilotID(p), Version: ListVersion{testTerm, 1}}
+		for class := range uint32(4) {
+			row.Classes = append(row.Classes, ClassAnswer{Class: class, Feasible: true})
+		}
+		for i := range perPilot {
+			no := uint64(i*(tasks/perPilot) + random.IntN(tasks/perPilot))
+			row.Exceptions = append(row.Exceptions, Exception{No: no, Rank: bases[no] / 2})
+		}
+		m.SetRow(row)
+	}
+	return m
+}
+
+func fill(m *Matrix, pilots int, places Places) {
+	for p := range pilots {
+		m.SetPlaces(pilotID(p), places)
+	}
+}
+
+var onePlace = Places{Free: task.Resources{Cores: 1}, FreeSlots: 1}
+
+// BenchmarkSolveAll fills an empty site.
+func BenchmarkSolveAll(b *testing.B) {
+	for _, size := range []struct{ pilots, tasks, perPilot int }{
+		{1_500, 10_000, 10}, {1_500, 10_000, 100}, {5_000, 50_000, 10},
+	} {
+		b.Run(fmt.Sprintf("pilots=%d/tasks=%d/exceptions=%d", size.pilots, size.tasks, size.perPilot), func(b *testing.B) {
+			m := benchSite(size.pilots, size.tasks, size.perPilot)
+			for b.Loop() {
+				fill(m, size.pilots, Places{Free: onePlace.Free, FreeSlots: 1, Prefill: 1})
+				assignments := m.Solve(Greedy)
+				b.StopTimer()
+				if len(assignments) != 2*size.pilots {
+					b.Fatalf("%d assignments", len(assignments))
+				}
+				for _, a := range assignments {
+					m.SetReady(a.No, true)
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+// BenchmarkServeSlot serves one slot from a standing matrix: 1,500 pilots,
+// 10,000 tasks.
+func BenchmarkServeSlot(b *testing.B) {
+	for _, perPilot := range []int{10, 1_000, 10_000} {
+		b.Run(fmt.Sprintf("exceptions=%d", perPilot), func(b *testing.B) {
+			pilots := 1_500
+			if perPilot > 10 {
+				pilots = 100 // the others have no place and are not looked at
+			}
+			m := benchSite(pilots, 10_000, perPilot)
+			turn := 0
+			for b.Loop() {
+				m.SetPlaces(pilotID(turn%pilots), onePlace)
+				turn++
+				assignments := m.Solve(Greedy)
+				if len(assignments) != 1 {
+					b.Fatalf("%d assignments", len(assignments))
+				}
+				m.SetReady(assignments[0].No, true)
+			}
+		})
+	}
+}
+
+// benchList is a list of tasks that read two files each, every file read by two.
+func benchList(tasks int) ListSnapshot {
+	list := ListSnapshot{Version: ListVersion{testTerm, 1}, Rates: DefaultRates()}
+	class := task.Class{Require: `pilot.memory >= 500 * MiB && "avx2" in pilot.features`, Resources: task.Resources{Cores: 1}}
+	list.Classes = []ListClass{{1, class}}
+	for no := range uint64(tasks) {
+		entry := &ListEntry{No: no, Version: 1, Class: 1, Task: &task.Task{Require: class.Require, Resources: class.Resources}}
+		for i := range 2 {
+			entry.Files = append(entry.Files, FileInfo{Key: benchKey((int(no) + i) % tasks), Size: task.GiB})
+		}
+		list.Entries = append(list.Entries, entry)
+	}
+	return list
+}
+
+func benchKey(i int) task.FileKey { return task.FileKey(fmt.Sprintf("b3:%064x", i)) }
+
+func benchEvaluator(list ListSnapshot, catalogue *Catalogue) (*Evaluator, map[task.FileKey]bool) {
+	cache := make(map[task.FileKey]bool)
+	evaluator := NewEvaluator(*samplePilot(), func(key task.FileKey) bool { return cache[key] }, NewCompiler(16), catalogue)
+	evaluator.Reset(list)
+	return evaluator, cache
+}
+
+// BenchmarkFileChanged is what one file more or less costs a pilot and the
+// master, with 10,000 tasks in the list.
+func BenchmarkFileChanged(b *testing.B) {
+	list := benchList(10_000)
+	evaluator, cache := benchEvaluator(list, NewCatalogue())
+	m := NewMatrix(testTerm)
+	m.AddClass(list.Classes[0])
+	for _, entry := range list.Entries {
+		m.AddTask(MatrixTask{No: entry.No, Class: 1, Version: 1})
+	}
+	m.SetRow(evaluator.Row())
+	turn := 0
+	for b.Loop() {
+		key := benchKey(turn % 10_000)
+		turn++
+		cache[key] = !cache[key]
+		if err := m.UpdateRow(evaluator.FilesChanged(key)); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkRow ranks a whole list of 10,000 tasks with 100 files in the cache.
+func BenchmarkRow(b *testing.B) {
+	evaluator, cache := benchEvaluator(benchList(10_000), NewCatalogue())
+	for i := range 100 {
+		cache[benchKey(i*97)] = true
+	}
+	for b.Loop() {
+		if row := evaluator.Row(); len(row.Exceptions) != 200 {
+			b.Fatalf("%d exceptions", len(row.Exceptions))
+		}
+	}
+}
+
+// BenchmarkFollower is the memory of one more pilot in a process that shares
+// the catalogue (see B/op).
+func BenchmarkFollower(b *testing.B) {
+	list, catalogue := benchList(10_000), NewCatalogue()
+	first, _ := benchEvaluator(list, catalogue)
+	compiler := first.compiler
+	b.ReportAllocs()
+	for b.Loop() {
+		evaluator := NewEvaluator(first.pilot, first.local, compiler, catalogue)
+		evaluator.Reset(list)
+	}
+}

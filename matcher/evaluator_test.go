@@ -1,0 +1,263 @@
+package matcher
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// life is a site with a master's matrix and pilots that follow the list, as
+// they would over the network, beside the plain facts.
+type life struct {
+	matrix    *Matrix
+	catalogue *Catalogue
+	compiler  *Compiler
+	pilots    map[task.PilotID]*livePilot
+	classes   map[uint32]task.Class
+	entries   map[uint64]*ListEntry
+	version   ListVersion
+	next      uint64
+}
+
+type livePilot struct {
+	pilot     Pilot
+	cache     map[task.FileKey]bool
+	evaluator *Evaluator
+}
+
+var (
+	lifeRequirements = []string{
+		"", "pilot.cores >= 2", `"gpu" in pilot.features && task.inputs < 3`,
+		"task.local_inputs > 0 || pilot.cores == 1", "files.all(f, !f.local)", "1 / (pilot.cores - 2) >= 0",
+	}
+	lifeRanks = []string{
+		"", "overlap", "overlap_bytes", "rest", "rest_bytes", "pilot.cores + 1", "-task.priority",
+		"task.local_bytes * pilot.cores", "files.exists(f, f.local) ? -1 : 1", "7", "pilot.load + double(task.inputs)",
+	}
+	lifeRates = Rates{Peer: 1 << 20, SE: 1 << 19, Remote: 1 << 18}
+)
+
+func newLife(t *rapid.T) *life {
+	l := &life{
+		matrix: NewMatrix(testTerm), catalogue: NewCatalogue(), compiler: NewCompiler(64),
+		pilots: make(map[task.PilotID]*livePilot), classes: make(map[uint32]task.Class),
+		entries: make(map[uint64]*ListEntry), version: ListVersion{Term: testTerm}, next: 1,
+	}
+	for i := range rapid.IntRange(1, 4).Draw(t, "pilots") {
+		p := &livePilot{cache: make(map[task.FileKey]bool)}
+		p.pilot = l.drawPilot(t, pilotID(i))
+		p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, l.compiler, l.catalogue)
+		l.pilots[p.pilot.ID] = p
+		l.reset(p)
+	}
+	return l
+}
+
+func (l *life) drawPilot(t *rapid.T, id task.PilotID) Pilot {
+	return Pilot{
+		ID: id, Resources: task.Resources{Cores: rapid.IntRange(1, 3).Draw(t, "cores")},
+		Features: rapid.SampledFrom([][]string{nil, {"gpu"}}).Draw(t, "features"),
+		Load:     float64(rapid.IntRange(0, 4).Draw(t, "load")) / 4,
+	}
+}
+
+func (l *life) somePilot(t *rapid.T) *livePilot {
+	return l.pilots[rapid.SampledFrom(slices.Sorted(maps.Keys(l.pilots))).Draw(t, "pilot")]
+}
+
+// reset gives a pilot the whole list and the matrix its whole row.
+func (l *life) reset(p *livePilot) {
+	list := ListSnapshot{Version: l.version, Rates: lifeRates}
+	for _, no := range slices.Sorted(maps.Keys(l.classes)) {
+		list.Classes = append(list.Classes, ListClass{no, l.classes[no]})
+	}
+	for _, no := range slices.Sorted(maps.Keys(l.entries)) {
+		list.Entries = append(list.Entries, l.entries[no])
+	}
+	p.evaluator.Reset(list)
+	l.matrix.SetRow(p.evaluator.Row())
+}
+
+// change makes the next version of the list and lets some pilots miss it.
+func (l *life) change(t *rapid.T) {
+	delta := ListDelta{Base: l.version}
+	l.version.N++
+	delta.Version = l.version
+	if no := uint32(len(l.classes)); no < 6 && rapid.Bool().Draw(t, "new class") {
+		class := task.Class{
+			Require: rapid.SampledFrom(lifeRequirements).Draw(t, "require"), Rank: rapid.SampledFrom(lifeRanks).Draw(t, "rank"),
+			Resources: task.Resources{Cores: rapid.IntRange(1, 2).Draw(t, "cores")},
+		}
+		l.classes[no] = class
+		delta.Classes = []ListClass{{no, class}}
+		l.matrix.AddClass(delta.Classes[0])
+	}
+	for range rapid.IntRange(0, 4).Draw(t, "new tasks") {
+		if len(l.classes) > 0 {
+			delta.Add = append(delta.Add, l.addTask(t))
+		}
+	}
+	for no := range l.next {
+		if l.entries[no] != nil && rapid.IntRange(0, 9).Draw(t, "remove") == 0 && l.entries[no].Version < l.version.N {
+			delta.Remove = append(delta.Remove, no)
+			delete(l.entries, no)
+			l.matrix.RemoveTask(no)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(l.pilots)) {
+		l.deliver(t, l.pilots[id], delta)
+	}
+}
+
+func (l *life) addTask(t *rapid.T) *ListEntry {
+	entry := &ListEntry{No: l.next, Version: l.version.N, Class: uint32(rapid.IntRange(0, len(l.classes)-1).Draw(t, "class"))}
+	l.next++
+	class := l.classes[entry.Class]
+	entry.Task = &task.Task{
+		Require: class.Require, Rank: class.Rank, Resources: class.Resources, Priority: rapid.IntRange(0, 2).Draw(t, "priority"),
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "inputs") {
+		entry.Files = append(entry.Files, FileInfo{
+			Key: l.someKey(t), Size: task.Bytes(rapid.IntRange(-1, 3).Draw(t, "size")) << 20,
+			Source: rapid.SampledFrom(task.Sources()[1:]).Draw(t, "source"),
+		})
+	}
+	l.entries[entry.No] = entry
+	rank, err := l.compiler.Rank(class.Rank)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.matrix.AddTask(MatrixTask{
+		No: entry.No, Class: entry.Class, Version: entry.Version, EntryBase: rank.EntryBase(entry.Task, entry.Files, lifeRates),
+	})
+	return entry
+}
+
+func (l *life) someKey(t *rapid.T) task.FileKey {
+	return task.FileKey(fmt.Sprintf("lfn:%d", rapid.IntRange(0, 5).Draw(t, "file")))
+}
+
+// deliver brings a delta to a pilot and its answer to the master; either may
+// be lost, which the next one reveals.
+func (l *life) deliver(t *rapid.T, p *livePilot, delta ListDelta) {
+	if rapid.IntRange(0, 5).Draw(t, "delta lost") == 0 {
+		return
+	}
+	update, err := p.evaluator.Apply(delta)
+	if errors.Is(err, ErrListGap) {
+		l.reset(p)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rapid.IntRange(0, 5).Draw(t, "answer lost") == 0 {
+		return
+	}
+	if err := l.matrix.UpdateRow(update); errors.Is(err, ErrRowGap) {
+		l.matrix.SetRow(p.evaluator.Row())
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// turnOver puts files into a pilot's cache and out of it.
+func (l *life) turnOver(t *rapid.T) {
+	p := l.somePilot(t)
+	var keys []task.FileKey
+	for range rapid.IntRange(1, 3).Draw(t, "files") {
+		key := l.someKey(t)
+		p.cache[key] = rapid.Bool().Draw(t, "in cache")
+		keys = append(keys, key)
+	}
+	if err := l.matrix.UpdateRow(p.evaluator.FilesChanged(keys...)); errors.Is(err, ErrRowGap) {
+		l.matrix.SetRow(p.evaluator.Row())
+	} else if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *life) reload(t *rapid.T) {
+	p := l.somePilot(t)
+	p.pilot = l.drawPilot(t, p.pilot.ID)
+	p.evaluator.SetPilot(p.pilot)
+	l.matrix.SetRow(p.evaluator.Row())
+}
+
+// check compares the matrix with requirement and rank evaluated pair by pair,
+// for all that a pilot's row claims to cover.
+func (l *life) check(t *rapid.T) {
+	for id, p := range l.pilots {
+		at, _ := l.matrix.findPilot(id)
+		for no, entry := range l.entries {
+			rank, feasible := l.matrix.Rank(id, no)
+			if entry.Version > l.matrix.rows[at].version {
+				if feasible {
+					t.Fatalf("%s may get task %d although it has not seen it", id, no)
+				}
+				continue
+			}
+			facts := Facts{Pilot: &p.pilot, Task: entry.Task, Files: entry.Files, Local: p.evaluator.local}
+			verdict := p.evaluator.Check(entry.Task, entry.Files)
+			formula, _ := l.compiler.Rank(entry.Task.Rank)
+			if want := formula.Of(facts, lifeRates); feasible != verdict.Feasible || feasible && rank != want {
+				t.Fatalf("task %d at %s: %g %v, want %g %+v (require %q rank %q)",
+					no, id, rank, feasible, want, verdict, entry.Task.Require, entry.Task.Rank)
+			}
+			if explained := l.matrix.WhyNotTask(no); !feasible && !slices.ContainsFunc(explained.Clauses, func(c ClauseCount) bool {
+				return c.Clause == verdict.FailedClause
+			}) {
+				t.Fatalf("task %d at %s fails %q, explained is %+v", no, id, verdict.FailedClause, explained)
+			}
+		}
+	}
+}
+
+// TestRowsAndEntryBasesGiveEveryRank lets lists, caches and pilots change at
+// random, with lost messages, and compares what the master knows with the
+// requirement and rank of each pair evaluated by itself.
+func TestRowsAndEntryBasesGiveEveryRank(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newLife(t)
+		t.Repeat(map[string]func(*rapid.T){
+			"change": l.change, "turn over": l.turnOver, "reload": l.reload, "": l.check,
+		})
+		for _, p := range l.pilots {
+			p.evaluator.Close()
+		}
+		if left := len(l.catalogue.terms); left != 0 {
+			t.Fatalf("the catalogue keeps entries of %d terms that nobody lists", left)
+		}
+	})
+}
+
+func TestHeldIsASet(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var set held
+		plain := make(map[uint64]bool)
+		offset := rapid.SampledFrom([]uint64{0, 1000, 1 << 40}).Draw(t, "offset")
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			no := offset + rapid.Uint64Range(0, 700).Draw(t, "no")
+			if rapid.Bool().Draw(t, "add") {
+				if set.add(no) == plain[no] {
+					t.Fatalf("add %d: known = %v", no, plain[no])
+				}
+				plain[no] = true
+			} else {
+				if set.remove(no) != plain[no] {
+					t.Fatalf("remove %d: known = %v", no, plain[no])
+				}
+				delete(plain, no)
+			}
+			if got, want := slices.Collect(set.all), slices.Sorted(maps.Keys(plain)); !slices.Equal(got, want) || set.count != len(want) {
+				t.Fatalf("%d numbers %v, want %v", set.count, got, want)
+			}
+		}
+	})
+}
