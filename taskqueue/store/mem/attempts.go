@@ -2,7 +2,6 @@ package mem
 
 import (
 	"bytes"
-	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -88,7 +87,7 @@ func (t attemptTable) Load(ids ...task.AttemptID) ([]taskqueue.Attempt, error) {
 	var found []taskqueue.Attempt
 	for _, id := range ids {
 		if row, ok := t.attempts.rows.get(id.String()); ok {
-			found = append(found, cloneAttempt(row.Attempt))
+			found = append(found, attemptCopy.loaded(row.Attempt))
 		}
 	}
 	return found, nil
@@ -100,7 +99,8 @@ func (t attemptTable) Save(saved ...taskqueue.Attempt) error {
 	}
 	for _, attempt := range saved {
 		id := attempt.Outcome.Attempt
-		row := &attemptRow{Attempt: cloneAttempt(attempt), key: id.String(), task: id.Task}
+		attempt.Outcome.Stdout, attempt.Outcome.Stderr = nil, nil // have their own table
+		row := &attemptRow{Attempt: attemptCopy.saved(attempt), key: id.String(), task: id.Task}
 		before, known := t.attempts.rows.get(row.key)
 		if known {
 			row.order = before.order
@@ -119,7 +119,7 @@ func (t attemptTable) OfTask(id task.ID) ([]taskqueue.Attempt, error) {
 		if row.task != id {
 			return false
 		}
-		found = append(found, cloneAttempt(row.Attempt))
+		found = append(found, attemptCopy.loaded(row.Attempt))
 		return true
 	})
 	return found, nil
@@ -133,7 +133,7 @@ func (t attemptTable) RunningAt(pilot task.PilotID) ([]taskqueue.Attempt, error)
 		if row.pilot() != pilot {
 			return false
 		}
-		found = append(found, cloneAttempt(row.Attempt))
+		found = append(found, attemptCopy.loaded(row.Attempt))
 		return true
 	})
 	return found, nil
@@ -153,14 +153,4 @@ func (t attemptTable) LoadLog(id task.AttemptID) (stdout, stderr []byte, err err
 		return nil, nil, nil
 	}
 	return bytes.Clone(log.stdout), bytes.Clone(log.stderr), nil
-}
-
-// cloneAttempt leaves out the output streams, which have their own table.
-func cloneAttempt(a taskqueue.Attempt) taskqueue.Attempt {
-	o := &a.Outcome
-	o.Stdout, o.Stderr = nil, nil
-	o.Outputs = slices.Clone(o.Outputs)
-	o.Reads = slices.Clone(o.Reads)
-	o.Started, o.Ended = o.Started.UTC(), o.Ended.UTC()
-	return a
 }

@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -110,7 +109,7 @@ func (t fileTable) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
 	var found []taskqueue.FileRecord
 	for _, name := range names {
 		if row, ok := t.files.rows.get(name); ok {
-			found = append(found, cloneFile(*row))
+			found = append(found, fileCopy.loaded(*row))
 		}
 	}
 	return found, nil
@@ -121,7 +120,7 @@ func (t fileTable) Save(saved ...taskqueue.FileRecord) error {
 		return err
 	}
 	for _, record := range saved {
-		row := cloneFile(record)
+		row := fileCopy.saved(record)
 		t.files.replace(t.files.rows.set(record.LFN, &row), &row)
 	}
 	return nil
@@ -170,7 +169,7 @@ func (t fileTable) List(prefix string, after task.LFN, limit int) ([]taskqueue.F
 		if len(found) >= limit || !strings.HasPrefix(string(name), prefix) {
 			return false
 		}
-		found = append(found, cloneFile(*row))
+		found = append(found, fileCopy.loaded(*row))
 		return true
 	})
 	return found, nil
@@ -186,7 +185,7 @@ func (t fileTable) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([
 			return false
 		}
 		row, _ := t.files.rows.get(a.file)
-		found = append(found, cloneFile(*row))
+		found = append(found, fileCopy.loaded(*row))
 		return true
 	})
 	return found, nil
@@ -195,7 +194,7 @@ func (t fileTable) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([
 func (t fileTable) Classes() ([]taskqueue.Eligibility, error) {
 	var found []taskqueue.Eligibility
 	t.files.classes.each(func(_ taskqueue.ClassID, class *taskqueue.Eligibility) bool {
-		found = append(found, cloneEligibility(*class))
+		found = append(found, classCopy.loaded(*class))
 		return true
 	})
 	return found, nil
@@ -205,7 +204,7 @@ func (t fileTable) SaveClass(class taskqueue.Eligibility) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	row := cloneEligibility(class)
+	row := classCopy.saved(class)
 	t.files.classes.set(class.ID, &row)
 	return nil
 }
@@ -248,15 +247,4 @@ func (t fileTable) DropGarbage(replicas ...task.Replica) error {
 		}
 	}
 	return nil
-}
-
-func cloneFile(f taskqueue.FileRecord) taskqueue.FileRecord {
-	f.Announced = slices.Clone(f.Announced)
-	f.Replicas = slices.Clone(f.Replicas)
-	return f
-}
-
-func cloneEligibility(e taskqueue.Eligibility) taskqueue.Eligibility {
-	e.Sites = slices.Clone(e.Sites)
-	return e
 }

@@ -54,7 +54,7 @@ func (t leaseTable) Load(ids ...task.LeaseID) ([]taskqueue.Lease, error) {
 	var found []taskqueue.Lease
 	for _, id := range ids {
 		if row, ok := t.leases.rows.get(id); ok {
-			found = append(found, *row)
+			found = append(found, leaseCopy.loaded(*row))
 		}
 	}
 	return found, nil
@@ -65,7 +65,7 @@ func (t leaseTable) Save(saved ...taskqueue.Lease) error {
 		return err
 	}
 	for _, lease := range saved {
-		lease.Granted = lease.Granted.UTC()
+		lease = leaseCopy.saved(lease)
 		t.leases.replace(t.leases.rows.set(lease.ID, &lease), &lease)
 	}
 	return nil
@@ -87,7 +87,7 @@ func (t leaseTable) OfSite(site task.Site) ([]taskqueue.Lease, error) {
 		if row.Site != site {
 			return false
 		}
-		found = append(found, *row)
+		found = append(found, leaseCopy.loaded(*row))
 		return true
 	})
 	return found, nil
@@ -99,7 +99,7 @@ func (t leaseTable) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) 
 		if row.Expires > now {
 			return false
 		}
-		found = append(found, *row)
+		found = append(found, leaseCopy.loaded(*row))
 		return true
 	})
 	sortByID(found)

@@ -53,7 +53,7 @@ func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
 	var found []taskqueue.PilotRecord
 	for _, id := range ids {
 		if row, ok := t.pilots.rows.get(id); ok {
-			found = append(found, clonePilot(row.PilotRecord))
+			found = append(found, pilotCopy.loaded(row.PilotRecord))
 		}
 	}
 	return found, nil
@@ -64,7 +64,7 @@ func (t pilotTable) Save(saved ...taskqueue.PilotRecord) error {
 		return err
 	}
 	for _, record := range saved {
-		row := &pilotRow{PilotRecord: clonePilot(record)}
+		row := &pilotRow{PilotRecord: pilotCopy.saved(record)}
 		before, known := t.pilots.rows.get(record.ID)
 		if known {
 			row.order = before.order
@@ -92,7 +92,7 @@ func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) ([]ta
 			if row.State != state || site != "" && row.Site != site {
 				return false
 			}
-			found = append(found, clonePilot(row.PilotRecord))
+			found = append(found, pilotCopy.loaded(row.PilotRecord))
 			return true
 		})
 	}
@@ -109,11 +109,4 @@ func (t pilotTable) ByPeer(peer task.PeerID) (id task.PilotID, err error) {
 		return false
 	})
 	return id, nil
-}
-
-func clonePilot(p taskqueue.PilotRecord) taskqueue.PilotRecord {
-	p.Addresses = slices.Clone(p.Addresses)
-	p.Features = slices.Clone(p.Features)
-	p.Registered, p.Ends, p.Ended = p.Registered.UTC(), p.Ends.UTC(), p.Ended.UTC()
-	return p
 }

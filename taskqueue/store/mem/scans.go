@@ -25,7 +25,7 @@ func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, state
 				return false
 			}
 			taken++
-			found = append(found, row.TaskState)
+			found = append(found, stateCopy.loaded(row.TaskState))
 			return true
 		})
 	}
@@ -53,7 +53,7 @@ func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit
 			return false
 		}
 		if row.NotBefore <= now {
-			found = append(found, row.TaskState)
+			found = append(found, stateCopy.loaded(row.TaskState))
 		}
 		return true
 	})
@@ -88,7 +88,7 @@ func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
 		if row.Lease != id {
 			return false
 		}
-		found = append(found, row.TaskState)
+		found = append(found, stateCopy.loaded(row.TaskState))
 		return true
 	})
 	return found, nil
@@ -108,7 +108,7 @@ func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) ([]taskqu
 			if row.workflow != id || row.MemoKey != key {
 				return false
 			}
-			found = append(found, row.TaskState)
+			found = append(found, stateCopy.loaded(row.TaskState))
 			return true
 		})
 	}

@@ -14,7 +14,7 @@ func (t siteTable) Load(names ...task.Site) ([]taskqueue.SiteRecord, error) {
 	var found []taskqueue.SiteRecord
 	for _, name := range names {
 		if row, ok := t.sites.get(name); ok {
-			found = append(found, cloneSite(*row))
+			found = append(found, siteCopy.loaded(*row))
 		}
 	}
 	return found, nil
@@ -25,7 +25,7 @@ func (t siteTable) Save(saved ...taskqueue.SiteRecord) error {
 		return err
 	}
 	for _, record := range saved {
-		row := cloneSite(record)
+		row := siteCopy.saved(record)
 		t.sites.set(record.Name, &row)
 	}
 	return nil
@@ -34,7 +34,7 @@ func (t siteTable) Save(saved ...taskqueue.SiteRecord) error {
 func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
 	var found []taskqueue.SiteRecord
 	t.sites.each(func(_ task.Site, row *taskqueue.SiteRecord) bool {
-		found = append(found, cloneSite(*row))
+		found = append(found, siteCopy.loaded(*row))
 		return true
 	})
 	return found, nil
@@ -46,7 +46,7 @@ func (t grantTable) Load(ids ...string) ([]taskqueue.Grant, error) {
 	var found []taskqueue.Grant
 	for _, id := range ids {
 		if row, ok := t.grants.get(id); ok {
-			found = append(found, *row)
+			found = append(found, grantCopy.loaded(*row))
 		}
 	}
 	return found, nil
@@ -57,7 +57,7 @@ func (t grantTable) Save(saved ...taskqueue.Grant) error {
 		return err
 	}
 	for _, grant := range saved {
-		grant.Created, grant.Expires = grant.Created.UTC(), grant.Expires.UTC()
+		grant = grantCopy.saved(grant)
 		t.grants.set(grant.ID, &grant)
 	}
 	return nil
@@ -66,26 +66,10 @@ func (t grantTable) Save(saved ...taskqueue.Grant) error {
 func (t grantTable) All() ([]taskqueue.Grant, error) {
 	var found []taskqueue.Grant
 	t.grants.each(func(_ string, row *taskqueue.Grant) bool {
-		found = append(found, *row)
+		found = append(found, grantCopy.loaded(*row))
 		return true
 	})
 	return found, nil
-}
-
-func cloneSite(s taskqueue.SiteRecord) taskqueue.SiteRecord {
-	s.Created = s.Created.UTC()
-	s.Reach = slices.Clone(s.Reach)
-	s.MasterAddr = slices.Clone(s.MasterAddr)
-	s.History = slices.Clone(s.History)
-	for i := range s.History {
-		s.History[i].Since = s.History[i].Since.UTC()
-	}
-	s.Refused = slices.Clone(s.Refused)
-	for i := range s.Refused {
-		s.Refused[i].Clauses = slices.Clone(s.Refused[i].Clauses)
-	}
-	s.Sums.DelayBucket = slices.Clone(s.Sums.DelayBucket)
-	return s
 }
 
 func sortByID(found []taskqueue.Lease) {

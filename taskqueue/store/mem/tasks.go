@@ -3,8 +3,6 @@ package mem
 import (
 	"bytes"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -120,7 +118,7 @@ func (t taskTable) Describe(ids ...task.ID) ([]task.Task, error) {
 	var found []task.Task
 	for _, id := range ids {
 		if row, ok := t.tasks.rows.get(id); ok {
-			found = append(found, cloneTask(*row.description))
+			found = append(found, taskCopy.loaded(*row.description))
 		}
 	}
 	return found, nil
@@ -140,8 +138,8 @@ func (t taskTable) Add(added []task.Task, states []taskqueue.TaskState) error {
 		if _, ok := t.tasks.rows.get(state.ID); ok {
 			return t.fail(fmt.Errorf("add task %s: %w", state.ID, taskqueue.ErrTaskExists))
 		}
-		description := cloneTask(added[i])
-		row := &taskRow{TaskState: cloneState(state), workflow: state.ID.Workflow(), description: &description}
+		description := taskCopy.saved(added[i])
+		row := &taskRow{TaskState: stateCopy.saved(state), workflow: state.ID.Workflow(), description: &description}
 		t.tasks.rows.set(state.ID, row)
 		t.tasks.replace(nil, row)
 	}
@@ -152,7 +150,7 @@ func (t taskTable) Load(ids ...task.ID) ([]taskqueue.TaskState, error) {
 	var found []taskqueue.TaskState
 	for _, id := range ids {
 		if row, ok := t.tasks.rows.get(id); ok {
-			found = append(found, row.TaskState)
+			found = append(found, stateCopy.loaded(row.TaskState))
 		}
 	}
 	return found, nil
@@ -167,7 +165,7 @@ func (t taskTable) Save(states ...taskqueue.TaskState) error {
 		if !ok {
 			return t.fail(fmt.Errorf("save the state of task %s: %w", state.ID, taskqueue.ErrTaskAbsent))
 		}
-		row := &taskRow{TaskState: cloneState(state), workflow: before.workflow, description: before.description}
+		row := &taskRow{TaskState: stateCopy.saved(state), workflow: before.workflow, description: before.description}
 		row.Seq = before.Seq
 		t.tasks.rows.set(state.ID, row)
 		t.tasks.replace(before, row)
@@ -194,17 +192,4 @@ func (t taskTable) DeleteWorkflow(id task.WorkflowID) error {
 	t.files.removeUses(id)
 	t.attempts.removeWorkflow(id)
 	return nil
-}
-
-func cloneState(s taskqueue.TaskState) taskqueue.TaskState {
-	s.Changed = s.Changed.UTC()
-	return s
-}
-
-func cloneTask(t task.Task) task.Task {
-	t.Argv = slices.Clone(t.Argv)
-	t.Env = maps.Clone(t.Env)
-	t.Inputs = slices.Clone(t.Inputs)
-	t.Outputs = slices.Clone(t.Outputs)
-	return t
 }

@@ -1,9 +1,6 @@
 package mem
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -55,7 +52,7 @@ func (t workflowTable) Load(ids ...task.WorkflowID) ([]taskqueue.Workflow, error
 	var found []taskqueue.Workflow
 	for _, id := range ids {
 		if row, ok := t.workflows.rows.get(id); ok {
-			found = append(found, cloneWorkflow(row.Workflow))
+			found = append(found, workflowCopy.loaded(row.Workflow))
 		}
 	}
 	return found, nil
@@ -66,7 +63,7 @@ func (t workflowTable) Save(saved ...taskqueue.Workflow) error {
 		return err
 	}
 	for _, w := range saved {
-		row := &workflowRow{Workflow: cloneWorkflow(w)}
+		row := &workflowRow{Workflow: workflowCopy.saved(w)}
 		before, known := t.workflows.rows.get(w.ID)
 		if known {
 			row.order = before.order
@@ -123,15 +120,8 @@ func (t workflowTable) List(name string, after task.WorkflowID, limit int) ([]ta
 		if len(found) >= limit || name != "" && row.Name != name {
 			return false
 		}
-		found = append(found, cloneWorkflow(row.Workflow))
+		found = append(found, workflowCopy.loaded(row.Workflow))
 		return true
 	})
 	return found, nil
-}
-
-func cloneWorkflow(w taskqueue.Workflow) taskqueue.Workflow {
-	w.Created, w.Ended = w.Created.UTC(), w.Ended.UTC()
-	w.Counts = maps.Clone(w.Counts)
-	w.Outputs = slices.Clone(w.Outputs)
-	return w
 }

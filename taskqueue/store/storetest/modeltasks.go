@@ -1,0 +1,134 @@
+package storetest
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+type modelTasks modelTx
+
+func idOf(t modelTask) task.ID { return t.state.ID }
+
+func (t modelTasks) Describe(ids ...task.ID) (found []task.Task, err error) {
+	for _, row := range choose(t.tasks, idOf, ids) {
+		found = append(found, row.description)
+	}
+	return found, nil
+}
+
+func (t modelTasks) Load(ids ...task.ID) (found []taskqueue.TaskState, err error) {
+	for _, row := range choose(t.tasks, idOf, ids) {
+		found = append(found, row.state)
+	}
+	return found, nil
+}
+
+func (t modelTasks) Add(tasks []task.Task, states []taskqueue.TaskState) error {
+	for i, state := range states {
+		if len(choose(t.tasks, idOf, []task.ID{state.ID})) > 0 {
+			return taskqueue.ErrTaskExists
+		}
+		t.tasks = append(t.tasks, modelTask{tasks[i], state})
+		t.tables.tasks = t.tasks
+	}
+	return nil
+}
+
+func (t modelTasks) Save(states ...taskqueue.TaskState) error {
+	for _, state := range states {
+		at := slices.IndexFunc(t.tasks, func(row modelTask) bool { return row.state.ID == state.ID })
+		if at < 0 {
+			return taskqueue.ErrTaskAbsent
+		}
+		state.Seq = t.tasks[at].state.Seq
+		t.tasks[at].state = state
+	}
+	return nil
+}
+
+func (t modelTasks) DeleteWorkflow(id task.WorkflowID) error {
+	t.tables.tasks = slices.DeleteFunc(t.tasks, func(row modelTask) bool { return row.state.ID.Workflow() == id })
+	t.tables.attempts = slices.DeleteFunc(t.attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task.Workflow() == id })
+	for use := range t.uses {
+		if use.reader.Workflow() == id {
+			delete(t.uses, use)
+		}
+	}
+	for attempt := range t.logs {
+		if attempt.Task.Workflow() == id {
+			delete(t.logs, attempt)
+		}
+	}
+	return nil
+}
+
+// scan returns the states that hold, by age.
+func (t modelTasks) scan(holds func(taskqueue.TaskState) bool) (found []taskqueue.TaskState) {
+	for _, row := range t.tasks {
+		if holds(row.state) {
+			found = append(found, row.state)
+		}
+	}
+	slices.SortFunc(found, func(a, b taskqueue.TaskState) int { return cmp.Compare(a.Seq, b.Seq) })
+	return found
+}
+
+func (t modelTasks) InWorkflow(id task.WorkflowID, after uint64, limit int, states ...task.State) ([]taskqueue.TaskState, error) {
+	return head(t.scan(func(s taskqueue.TaskState) bool {
+		return s.ID.Workflow() == id && s.Seq > after && (len(states) == 0 || slices.Contains(states, s.State))
+	}), limit), nil
+}
+
+// ready returns READY tasks of a class in the order of hand-out.
+func (t modelTasks) ready(class taskqueue.ClassID) []taskqueue.TaskState {
+	found := t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Ready && s.Class == class })
+	slices.SortStableFunc(found, func(a, b taskqueue.TaskState) int { return cmp.Compare(b.Priority, a.Priority) })
+	return found
+}
+
+func (t modelTasks) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
+	found := slices.DeleteFunc(t.ready(class), func(s taskqueue.TaskState) bool { return s.NotBefore > now })
+	return head(found, limit), nil
+}
+
+func (t modelTasks) ReadyClasses() (map[taskqueue.ClassID]int, error) {
+	counts := map[taskqueue.ClassID]int{}
+	for _, s := range t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Ready }) {
+		counts[s.Class]++
+	}
+	return counts, nil
+}
+
+func (t modelTasks) NextBackoff(now taskqueue.Instant) (next taskqueue.Instant, err error) {
+	for _, s := range t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Ready && s.NotBefore > now }) {
+		if next == 0 || s.NotBefore < next {
+			next = s.NotBefore
+		}
+	}
+	return next, nil
+}
+
+func (t modelTasks) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
+	return t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Leased && s.Lease == id }), nil
+}
+
+func (t modelTasks) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (count int, err error) {
+	for _, s := range t.ready(class) {
+		if s.Priority > priority || s.Priority == priority && s.Seq < seq {
+			count++
+		}
+	}
+	return count, nil
+}
+
+func (t modelTasks) DoneByMemo(id task.WorkflowID, keys ...task.Digest) (found []taskqueue.TaskState, err error) {
+	for _, key := range keys {
+		found = append(found, t.scan(func(s taskqueue.TaskState) bool {
+			return s.State == task.Done && s.ID.Workflow() == id && s.MemoKey == key && !key.IsZero()
+		})...)
+	}
+	return found, nil
+}

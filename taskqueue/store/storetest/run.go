@@ -1,0 +1,155 @@
+package storetest
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Open returns a new empty store; the suite closes it.
+type Open func(t testing.TB) taskqueue.Store
+
+// Reopen closes a store and opens what it left behind.
+type Reopen func(t testing.TB, store taskqueue.Store) taskqueue.Store
+
+// Run runs the whole suite. A store that outlives nothing gives no reopen.
+func Run(t *testing.T, open Open, reopen Reopen) {
+	tests := []struct {
+		name string
+		test func(*testing.T, taskqueue.Store)
+	}{
+		{"Meta", testMeta},
+		{"Workflows", testWorkflows},
+		{"WorkflowList", testWorkflowList},
+		{"Tasks", testTasks},
+		{"TaskErrors", testTaskErrors},
+		{"DeleteWorkflow", testDeleteWorkflow},
+		{"InWorkflow", testInWorkflow},
+		{"Ready", testReady},
+		{"Backoff", testBackoff},
+		{"InLease", testInLease},
+		{"DoneByMemo", testDoneByMemo},
+		{"Files", testFiles},
+		{"FileList", testFileList},
+		{"OnlyAnnounced", testOnlyAnnounced},
+		{"Uses", testUses},
+		{"Classes", testClasses},
+		{"Garbage", testGarbage},
+		{"Attempts", testAttempts},
+		{"AttemptScans", testAttemptScans},
+		{"Logs", testLogs},
+		{"Leases", testLeases},
+		{"Revocations", testRevocations},
+		{"Sites", testSites},
+		{"Pilots", testPilots},
+		{"PilotScans", testPilotScans},
+		{"Grants", testGrants},
+		{"WholeRecords", testWholeRecords},
+		{"Ownership", testOwnership},
+		{"ReadOnly", testReadOnly},
+		{"TxOver", testTxOver},
+		{"Rollback", testRollback},
+		{"SwallowedError", testSwallowedError},
+		{"Panic", testPanic},
+		{"ReadYourWrites", testReadYourWrites},
+		{"ViewDuringUpdate", testViewDuringUpdate},
+		{"ViewIsStable", testViewIsStable},
+		{"Context", testContext},
+		{"Concurrency", testConcurrency},
+		{"MixedOutcomes", testMixedOutcomes},
+		{"Closed", testClosed},
+		{"CloseWaits", testCloseWaits},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			store := open(t)
+			defer store.Close()
+			test.test(t, store)
+		})
+	}
+	t.Run("Random", func(t *testing.T) {
+		Compare(t, open, func(testing.TB) taskqueue.Store { return newModel() })
+	})
+	if reopen != nil {
+		t.Run("Reopen", func(t *testing.T) { testReopen(t, open, reopen) })
+	}
+}
+
+// update runs an Update that must succeed.
+func update(t testing.TB, store taskqueue.Store, write func(taskqueue.Tx) error) {
+	t.Helper()
+	if err := store.Update(context.Background(), write); err != nil {
+		t.Fatalf("update: %v", err)
+	}
+}
+
+// fataler is what *testing.T and *rapid.T have in common here.
+type fataler interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// view runs a View that must succeed.
+func view(t fataler, store taskqueue.Store, read func(taskqueue.Tx)) {
+	t.Helper()
+	err := store.View(context.Background(), func(tx taskqueue.Tx) error {
+		read(tx)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("view: %v", err)
+	}
+}
+
+// want compares what a read returned with what is expected.
+func want[T any](t testing.TB, what string, expected T) func(T, error) {
+	t.Helper()
+	return func(got T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if printed, wanted := print(t, got), print(t, expected); printed != wanted {
+			t.Fatalf("%s:\n got %s\nwant %s", what, printed, wanted)
+		}
+	}
+}
+
+// list names records by one of their fields, in order.
+func list[T any, K any](t testing.TB, what string, name func(T) K, expected ...K) func([]T, error) {
+	t.Helper()
+	return func(got []T, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		var names []K
+		for _, record := range got {
+			names = append(names, name(record))
+		}
+		if printed, wanted := print(t, names), print(t, expected); printed != wanted {
+			t.Fatalf("%s:\n got %s\nwant %s", what, printed, wanted)
+		}
+	}
+}
+
+// print is a form in which records can be compared: it tells nil from empty.
+func print(t fataler, value any) string {
+	text, err := json.Marshal(value)
+	if err != nil {
+		t.Fatalf("cannot print %T: %v", value, err)
+	}
+	return string(text)
+}
+
+// first returns the first error that is not nil.
+func first(errs ...error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
