@@ -40,7 +40,7 @@ func Parse(name string, data []byte) (*File, error) {
 }
 
 func readTree(text string) (*node, error) {
-	words, err := scan(text)
+	words, err := scan(text, maxTokens)
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package workflow
 import (
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -180,3 +181,50 @@ func BenchmarkMillionTasks(b *testing.B) {
 		}
 	}
 }
+
+// The tags say what users read; these tests keep them true.
+func TestTagsTellTheDefaults(t *testing.T) {
+	var written strings.Builder
+	for _, f := range fieldsOf(reflect.ValueOf(&Settings{}).Elem()) {
+		if value := f.tag.Get("default"); value != "" && f.tag.Get("min") != "" {
+			fmt.Fprintf(&written, "%s: %s, ", f.tag.Get("key"), value)
+		}
+	}
+	tasks := "\ntasks: {a: {shell: \"true\"}}\n"
+	silent := describe(mustPlan(t, header+tasks, Options{}))
+	explicit := describe(mustPlan(t, header+"defaults: {"+strings.TrimSuffix(written.String(), ", ")+"}"+tasks, Options{}))
+	if silent != explicit {
+		t.Errorf("without defaults\n%swith those of the tags\n%s", silent, explicit)
+	}
+}
+
+func TestTagsTellTheLimits(t *testing.T) {
+	for key, want := range map[string]string{
+		"retries":  fmt.Sprint(task.MaxRetries),
+		"cores":    fmt.Sprint(task.MaxCores),
+		"priority": fmt.Sprint(task.MaxPriority),
+		"require":  task.Bytes(task.MaxExpression).String(),
+		"rank":     task.Bytes(task.MaxExpression).String(),
+		"shell":    task.Bytes(task.MaxArgvBytes).String(),
+		"argv":     thousands(task.MaxArgv) + " words",
+		"inputs":   thousands(task.MaxInputs) + " files",
+		"outputs":  thousands(task.MaxOutputs) + " files",
+		"env":      fmt.Sprint(task.MaxEnv, " variables"),
+		"foreach":  fmt.Sprint(maxVariables, " variables"),
+	} {
+		found := false
+		for _, f := range fieldsOf(reflect.ValueOf(&TaskTemplate{}).Elem()) {
+			if f.tag.Get("key") == key {
+				found = true
+				if got := f.tag.Get("max"); got != want {
+					t.Errorf("the tag of %s says at most %s, the limit is %s", key, got, want)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("no key %s", key)
+		}
+	}
+}
+
+func thousands(n int) string { return fmt.Sprintf("%d,%03d", n/1000, n%1000) }

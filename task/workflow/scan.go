@@ -49,8 +49,8 @@ var refused = map[token.Type]string{
 	token.DirectiveType:  "YAML directives (%) are not allowed",
 }
 
-// scan splits YAML into words.
-func scan(text string) ([]word, error) {
+// scan splits YAML into words, at most so many.
+func scan(text string, most int) ([]word, error) {
 	if err := checkCharacters(text); err != nil {
 		return nil, err
 	}
@@ -70,9 +70,9 @@ func scan(text string) ([]word, error) {
 				return nil, syntaxAt(at, "check that quotes are closed, and quote text that holds special characters", "not YAML: %s", t.Error)
 			case refused[t.Type] != "":
 				return nil, syntaxAt(at, "write the value out, or quote it if it is meant as text", "%s", refused[t.Type])
-			case len(words) == maxTokens:
+			case len(words) == most:
 				return nil, syntaxAt(at, "describe tasks that look alike once, with foreach",
-					"more than %d YAML words", maxTokens)
+					"more than %d YAML words and signs", most)
 			}
 			words = append(words, word{t.Type, at, t.Value})
 		}

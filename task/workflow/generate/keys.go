@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/workflow"
+)
+
+// comments are the doc comments of struct fields by "Type.Field".
+type comments map[string]string
+
+// readComments reads the doc comments of all struct fields in a Go file.
+func readComments(path string) (comments, error) {
+	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments)
+	if err != nil {
+		return nil, fmt.Errorf("read the types: %w", err)
+	}
+	found := make(comments)
+	ast.Inspect(file, func(n ast.Node) bool {
+		spec, ok := n.(*ast.TypeSpec)
+		if !ok {
+			return true
+		}
+		structure, ok := spec.Type.(*ast.StructType)
+		if !ok {
+			return false
+		}
+		for _, field := range structure.Fields.List {
+			for _, name := range field.Names {
+				found[spec.Name.Name+"."+name.Name] = strings.Join(strings.Fields(field.Doc.Text()), " ")
+			}
+		}
+		return false
+	})
+	return found, nil
+}
+
+// key is one key of the format.
+type key struct {
+	Name     string
+	Kind     string // for people
+	Meaning  string
+	Tag      reflect.StructTag
+	Type     reflect.Type
+	Required bool
+}
+
+// keysOf lists the keys of a struct in order; those of embedded structs are
+// left to their own section.
+func keysOf(structure reflect.Type, docs comments) ([]key, error) {
+	var keys []key
+	for i := range structure.NumField() {
+		field := structure.Field(i)
+		name := field.Tag.Get("key")
+		if name == "" {
+			continue
+		}
+		meaning := docs[structure.Name()+"."+field.Name]
+		if meaning == "" {
+			return nil, fmt.Errorf("%s.%s has no comment to document the key %s", structure.Name(), field.Name, name)
+		}
+		keys = append(keys, key{
+			Name: name, Kind: kindOf(field.Type), Meaning: meaning, Tag: field.Tag,
+			Type: field.Type, Required: field.Tag.Get("required") != "",
+		})
+	}
+	return keys, nil
+}
+
+var kinds = map[reflect.Type]string{
+	reflect.TypeFor[workflow.Text]():                       "text",
+	reflect.TypeFor[workflow.Value[int]]():                 "whole number",
+	reflect.TypeFor[workflow.Value[bool]]():                "`true` or `false`",
+	reflect.TypeFor[workflow.Value[time.Duration]]():       "duration",
+	reflect.TypeFor[workflow.Value[task.Bytes]]():          "size",
+	reflect.TypeFor[workflow.List]():                       "list of texts",
+	reflect.TypeFor[workflow.FileNames]():                  "list, or map of name to place",
+	reflect.TypeFor[workflow.Map[workflow.Text]]():         "map of texts",
+	reflect.TypeFor[workflow.Map[workflow.List]]():         "map of a text or a list each",
+	reflect.TypeFor[workflow.Map[workflow.Source]]():       "map of [files](#files)",
+	reflect.TypeFor[workflow.Map[workflow.TaskTemplate]](): "map of [tasks](#tasks)",
+	reflect.TypeFor[workflow.Settings]():                   "map of [settings](#settings)",
+}
+
+func kindOf(t reflect.Type) string { return kinds[t] }
+
+// Default is what the page says about leaving the key out.
+func (k key) Default() string {
+	switch value := k.Tag.Get("default"); {
+	case k.Required:
+		return "**required**"
+	case value == "":
+		return "none"
+	case strings.Contains(value, " ") && !strings.Contains(value, "B"):
+		return value
+	default:
+		return "`" + value + "`"
+	}
+}
+
+// Limits is what the page says about the range of values.
+func (k key) Limits() string {
+	low, high := k.Tag.Get("min"), k.Tag.Get("max")
+	switch {
+	case k.Tag.Get("const") != "":
+		return "`" + k.Tag.Get("const") + "`"
+	case low != "":
+		return low + " to " + high
+	case high != "":
+		return "at most " + high
+	}
+	switch k.Tag.Get("form") {
+	case "name":
+		return "a name"
+	case "adler32":
+		return "8 hex digits"
+	case "digest":
+		return "64 hex digits"
+	}
+	return ""
+}
+
+// Expands is what the page says about expansion.
+func (k key) Expands() string {
+	switch k.Tag.Get("expands") {
+	case "range":
+		return "`{a..b}`"
+	case "variables":
+		return "`{v}`"
+	case "both":
+		return "`{a..b}` `{v}`"
+	}
+	return ""
+}
