@@ -1,0 +1,82 @@
+package pilot
+
+import "time"
+
+// Config holds the timings and sizes of both roles. Zero fields take the
+// default.
+type Config struct {
+	// SyncEvery is the longest silence towards the queue: lease renewal and
+	// sign of life.
+	SyncEvery time.Duration
+	// SyncDelay gathers outcomes and starts into one Sync, SyncBatch sends it
+	// at once.
+	SyncDelay time.Duration
+	SyncBatch int
+	// RoundLow and RoundHigh bound how long list changes are gathered before
+	// a broadcast: the more there are, the longer.
+	RoundLow, RoundHigh time.Duration
+	// WindowPerSlot and WindowMost size the task list: the oldest ready tasks.
+	WindowPerSlot, WindowMost int
+	// ReportDelay gathers a worker's news for its master; outcomes and freed
+	// slots do not wait.
+	ReportDelay time.Duration
+	// CensusWait is how long a new master waits for the census.
+	CensusWait time.Duration
+	// RetractAfter is how long an idle slot waits before it takes a prefilled
+	// task from another pilot.
+	RetractAfter time.Duration
+	// Copies is how many other pilots hold the hand-out for the master.
+	Copies int
+	// ResendAfter is how long a worker without master waits before it
+	// delivers outcomes to the queue itself.
+	ResendAfter time.Duration
+	// LostWait is how long a file may be looked for before a census decides
+	// that it is lost.
+	LostWait time.Duration
+	// Autonomy is the part of the lease TTL for which a master that the queue
+	// does not answer may start tasks.
+	Autonomy float64
+}
+
+// DefaultConfig returns the timings of DESIGN section 10.
+func DefaultConfig() Config {
+	return Config{
+		SyncEvery: 2 * time.Second, SyncDelay: 200 * time.Millisecond, SyncBatch: 100,
+		RoundLow: 20 * time.Millisecond, RoundHigh: 200 * time.Millisecond,
+		WindowPerSlot: 4, WindowMost: 10_000,
+		ReportDelay: 20 * time.Millisecond, CensusWait: 2 * time.Second,
+		RetractAfter: 50 * time.Millisecond, Copies: 2,
+		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond, Autonomy: 0.9,
+	}
+}
+
+func (c Config) withDefaults() Config {
+	d := DefaultConfig()
+	duration := func(v *time.Duration, def time.Duration) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	number := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	duration(&c.SyncEvery, d.SyncEvery)
+	duration(&c.SyncDelay, d.SyncDelay)
+	duration(&c.RoundLow, d.RoundLow)
+	duration(&c.RoundHigh, d.RoundHigh)
+	duration(&c.ReportDelay, d.ReportDelay)
+	duration(&c.CensusWait, d.CensusWait)
+	duration(&c.RetractAfter, d.RetractAfter)
+	duration(&c.ResendAfter, d.ResendAfter)
+	duration(&c.LostWait, d.LostWait)
+	number(&c.SyncBatch, d.SyncBatch)
+	number(&c.WindowPerSlot, d.WindowPerSlot)
+	number(&c.WindowMost, d.WindowMost)
+	number(&c.Copies, d.Copies)
+	if c.Autonomy <= 0 {
+		c.Autonomy = d.Autonomy
+	}
+	return c
+}

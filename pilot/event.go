@@ -1,0 +1,284 @@
+package pilot
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Event is an input of a core's Step.
+type Event interface{ event() }
+
+// Action is an output of a core's Step.
+type Action interface{ action() }
+
+// Tick lets time pass.
+type Tick struct{}
+
+// BroadcastID names a broadcast of the overlay.
+type BroadcastID struct {
+	Root task.PeerID
+	N    uint64
+}
+
+// MasterInOffice tells a worker who is master; an empty peer is nobody.
+type MasterInOffice struct {
+	Term task.Term
+	Peer task.PeerID
+}
+
+// FromMaster is a message to a worker.
+type FromMaster struct {
+	From    task.PeerID
+	Message Message
+}
+
+// ListBroadcast is a TaskList that reached a worker by broadcast.
+type ListBroadcast struct {
+	ID   BroadcastID
+	From task.PeerID
+	List TaskList
+	Have []task.FileKey // of the files asked for, those in the cache
+}
+
+// StagedIn tells that all inputs of an attempt are in the cache and pinned.
+type StagedIn struct {
+	Attempt task.AttemptID
+	Reads   []task.Read
+}
+
+// StageFailed tells that an input cannot be read.
+type StageFailed struct {
+	Attempt task.AttemptID
+	Failure task.FailureKind
+	Reason  string
+	Lost    []task.File // inputs with no replica that no pilot gave
+}
+
+// PayloadStarted tells that a payload's process was started.
+type PayloadStarted struct {
+	Attempt task.AttemptID
+	At      time.Time
+}
+
+// PayloadEnded tells how a payload ended; Outputs are not in it yet.
+type PayloadEnded struct {
+	Attempt task.AttemptID
+	Outcome task.Outcome
+}
+
+// Published tells that outputs are in the cache and announced, or why not.
+type Published struct {
+	Attempt task.AttemptID
+	Outcome task.Outcome
+	Outputs []task.Produced
+	Failure string
+}
+
+// Uploaded tells that outputs have reached a storage element.
+type Uploaded struct{ Stored []task.Stored }
+
+// CacheChanged tells that files came into the cache or left it.
+type CacheChanged struct {
+	Keys  []task.FileKey // every key that a list may know them by
+	Cache CacheReport
+}
+
+// DeliveredToQueue brings the queue's answer to a DeliverToQueue.
+type DeliveredToQueue struct {
+	Acks   []task.Ack
+	Stored []task.LFN
+}
+
+// SERead sums reads from storage elements since the last such event.
+type SERead struct{ Reads []task.SERead }
+
+// PilotChanged brings what changes about a node; a non-empty Stop says why it
+// takes no new work.
+type PilotChanged struct {
+	Load     float64
+	Lifetime time.Duration
+	Stop     string
+}
+
+// Drain ends a pilot: what runs finishes, nothing more is taken.
+type Drain struct{ Reason string }
+
+func (Tick) event()             {}
+func (MasterInOffice) event()   {}
+func (FromMaster) event()       {}
+func (ListBroadcast) event()    {}
+func (StagedIn) event()         {}
+func (StageFailed) event()      {}
+func (PayloadStarted) event()   {}
+func (PayloadEnded) event()     {}
+func (Published) event()        {}
+func (Uploaded) event()         {}
+func (CacheChanged) event()     {}
+func (DeliveredToQueue) event() {}
+func (SERead) event()           {}
+func (PilotChanged) event()     {}
+func (Drain) event()            {}
+
+// Tell sends a message to a pilot.
+type Tell struct {
+	To      task.PeerID
+	Message Message
+}
+
+// AnswerBroadcast replies to a TaskList.
+type AnswerBroadcast struct {
+	ID     BroadcastID
+	Answer Answer
+}
+
+// StageIn fetches and pins the inputs of an attempt.
+type StageIn struct {
+	Attempt task.AttemptID
+	Files   []task.File
+}
+
+// StartPayload runs a staged attempt.
+type StartPayload struct {
+	Attempt    task.AttemptID
+	Assignment Assignment
+}
+
+// KillPayload ends a running payload.
+type KillPayload struct{ Attempt task.AttemptID }
+
+// Publish takes the outputs of a payload into the cache and announces them.
+type Publish struct {
+	Attempt    task.AttemptID
+	Assignment Assignment
+	Outcome    task.Outcome
+}
+
+// Upload copies outputs to the site's storage element in the background.
+type Upload struct {
+	Attempt task.AttemptID
+	Outputs []task.Produced
+}
+
+// Discard lets go of an attempt's pins and work folder.
+type Discard struct{ Attempt task.AttemptID }
+
+// DeliverToQueue hands outcomes to the queue without a master.
+type DeliverToQueue struct {
+	Outcomes []task.Outcome
+	Stored   []task.Stored
+}
+
+// Drained tells that a draining worker has nothing left.
+type Drained struct{}
+
+func (Tell) action()            {}
+func (AnswerBroadcast) action() {}
+func (StageIn) action()         {}
+func (StartPayload) action()    {}
+func (KillPayload) action()     {}
+func (Publish) action()         {}
+func (Upload) action()          {}
+func (Discard) action()         {}
+func (DeliverToQueue) action()  {}
+func (Drained) action()         {}
+
+// TookOffice makes a Master of a pilot's site.
+type TookOffice struct {
+	Term        task.Term
+	Provisional bool // without the queue's word
+	Settings    task.SiteSettings
+	Leases      []task.Lease // the site's open leases
+	Revoked     []task.Revoked
+	Alone       bool // nobody else is known: no census needed
+}
+
+// PilotUp tells of a member, also of one that has reconnected.
+type PilotUp struct {
+	Pilot task.PilotID
+	Peer  task.PeerID
+}
+
+// PilotDown tells that a member is gone.
+type PilotDown struct {
+	Pilot  task.PilotID
+	Peer   task.PeerID
+	Left   bool
+	Reason string
+}
+
+// FromPilot is a message to the master.
+type FromPilot struct {
+	From    task.PeerID
+	Message Message
+}
+
+// BroadcastDone brings the aggregated answers to a TaskList.
+type BroadcastDone struct {
+	N       uint64
+	Answers []Answer
+	Missed  []task.PeerID
+}
+
+// SyncAnswered brings the queue's answer to a Sync; Err is empty on success.
+type SyncAnswered struct {
+	N     uint64
+	Reply task.SyncReply
+	Err   string
+	// Stale tells that the queue has a later term in office.
+	Stale bool
+}
+
+func (TookOffice) event()    {}
+func (PilotUp) event()       {}
+func (PilotDown) event()     {}
+func (FromPilot) event()     {}
+func (BroadcastDone) event() {}
+func (SyncAnswered) event()  {}
+
+// CastList broadcasts a TaskList and wants a BroadcastDone.
+type CastList struct {
+	N    uint64
+	List TaskList
+}
+
+// CallSync calls the queue and wants a SyncAnswered. A parked one that is
+// still under way may be ended.
+type CallSync struct {
+	N    uint64
+	Sync task.Sync
+}
+
+// Fenced tells that the queue has another master in office.
+type Fenced struct{}
+
+// DenyPeers passes the queue's deny list on to the overlay.
+type DenyPeers struct{ Peers []task.PeerID }
+
+func (CastList) action()  {}
+func (CallSync) action()  {}
+func (Fenced) action()    {}
+func (DenyPeers) action() {}
+
+// ListFiles describes inputs for ranking: by digest where the file came from
+// outside, by name where a task makes it, so that a task can be ranked before
+// its inputs exist.
+func ListFiles(files []task.File) []matcher.FileInfo {
+	infos := make([]matcher.FileInfo, len(files))
+	for i, file := range files {
+		infos[i] = matcher.FileInfo{Key: ListKey(file), LFN: file.LFN, Size: file.Size, Source: task.SourceSE}
+		if !file.Producer.IsZero() || len(file.Announced) > 0 {
+			infos[i].Source = task.SourcePeer
+		}
+	}
+	return infos
+}
+
+// ListKey is the key by which the task list knows a file.
+func ListKey(file task.File) task.FileKey {
+	if file.Producer.IsZero() && !file.Digest.IsZero() {
+		return file.Key()
+	}
+	return task.KeyOf(file.LFN, task.Digest{})
+}

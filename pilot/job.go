@@ -1,0 +1,283 @@
+package pilot
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// assigned takes a task in hand: its inputs are staged in at once, whether it
+// starts now or waits for a slot.
+func (w *Worker) assigned(a Assignment) {
+	if w.find(a.Task.ID, a.Lease) != nil {
+		return // said twice
+	}
+	if w.draining || w.stopped != "" {
+		w.handBack(a, "the pilot takes no more work: "+w.stopped, nil)
+		return
+	}
+	if verdict := w.evaluator.Check(&a.Task, ListFiles(a.Files)); !verdict.Feasible {
+		w.handBack(a, "refused: "+verdict.FailedClause, nil)
+		return
+	}
+	w.counter++
+	job := &work{
+		Assignment: a, order: w.counter, received: w.now, delay: -1,
+		attempt: task.AttemptID{Task: a.Task.ID, Generation: a.Generation, Lease: a.Lease, Pilot: w.self.ID, Counter: w.counter},
+	}
+	w.work[job.attempt] = job
+	w.reserve(job)
+	w.act(StageIn{Attempt: job.attempt, Files: a.Files})
+}
+
+// reserve gives a job a slot and its resources if they are free.
+func (w *Worker) reserve(job *work) {
+	if job.holding || w.slots == 0 || !w.free.Fits(job.Task.Resources) {
+		return
+	}
+	job.holding = true
+	w.slots--
+	w.free = w.free.Sub(job.Task.Resources)
+}
+
+func (w *Worker) release(job *work) {
+	if !job.holding {
+		return
+	}
+	job.holding = false
+	w.slots++
+	w.free = w.free.Add(job.Task.Resources)
+}
+
+func (w *Worker) handBack(a Assignment, reason string, missing []task.File) {
+	w.report.Returned = append(w.report.Returned, Handback{
+		Task: a.Task.ID, Lease: a.Lease, Reason: reason, Missing: missing,
+	})
+	w.soon(0)
+}
+
+// drop forgets a job that will not be run.
+func (w *Worker) drop(job *work) {
+	w.release(job)
+	delete(w.work, job.attempt)
+	w.act(Discard{Attempt: job.attempt})
+}
+
+func (w *Worker) stagedIn(e StagedIn) {
+	job := w.work[e.Attempt]
+	if job == nil || job.phase != staging {
+		return
+	}
+	job.phase, job.reads, job.stageIn = staged, e.Reads, w.now.Sub(job.received)
+}
+
+// stageFailed ends a job whose inputs cannot be read. A file without replica
+// may be lost: the master looks for it; everything else is a failed attempt.
+func (w *Worker) stageFailed(e StageFailed) {
+	job := w.work[e.Attempt]
+	if job == nil || job.phase != staging {
+		return
+	}
+	w.drop(job)
+	if len(e.Lost) > 0 {
+		w.handBack(job.Assignment, e.Reason, e.Lost)
+		return
+	}
+	w.finish(job, task.Outcome{Failure: e.Failure, Reason: e.Reason, ExitCode: -1})
+}
+
+// startWhatFits starts staged jobs, oldest first; a prefilled one takes the
+// place of a payload that has ended.
+func (w *Worker) startWhatFits() {
+	if len(w.work) == 0 || w.slots == 0 && !w.anyHeldStaged() {
+		return
+	}
+	for _, job := range w.inOrder() {
+		if job.phase > staged || job.killed != "" {
+			continue
+		}
+		w.reserve(job)
+		if job.phase == staged && job.holding {
+			job.phase = running
+			w.act(StartPayload{Attempt: job.attempt, Assignment: job.Assignment})
+		}
+	}
+}
+
+func (w *Worker) anyHeldStaged() bool {
+	for _, job := range w.work {
+		if job.holding && job.phase == staged {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Worker) payloadStarted(e PayloadStarted) {
+	job := w.work[e.Attempt]
+	if job == nil || job.phase != running || !job.started.IsZero() {
+		return
+	}
+	job.started = e.At
+	if n := len(w.freed); n > 0 {
+		// The slot that became free last is taken first. The delay counts
+		// only if the task could have run when the slot became free.
+		free := w.freed[n-1]
+		w.freed = w.freed[:n-1]
+		if readySince := job.received.Add(-job.Waited); !readySince.After(free) {
+			job.delay = max(0, e.At.Sub(free))
+		}
+	}
+	w.report.Starts = append(w.report.Starts, task.Start{Attempt: job.attempt, Number: job.Number, Started: e.At})
+	w.soon(w.config.ReportDelay)
+}
+
+// payloadEnded frees the slot at once; outputs are published beside the next
+// payload.
+func (w *Worker) payloadEnded(e PayloadEnded) {
+	job := w.work[e.Attempt]
+	if job == nil || job.phase != running {
+		return
+	}
+	w.release(job)
+	if len(w.freed) < w.self.Slots {
+		w.freed = append(w.freed, e.Outcome.Ended)
+	}
+	outcome := e.Outcome
+	if job.killed != "" {
+		outcome.OK, outcome.Failure, outcome.Reason = false, task.KilledByUser, job.killed
+	}
+	if !outcome.OK {
+		delete(w.work, job.attempt)
+		w.act(Discard{Attempt: job.attempt})
+		w.finish(job, outcome)
+		return
+	}
+	job.phase = publishing
+	w.act(Publish{Attempt: job.attempt, Assignment: job.Assignment, Outcome: outcome})
+}
+
+// published ends an attempt whose outputs are in the cache.
+func (w *Worker) published(e Published) {
+	job := w.work[e.Attempt]
+	if job == nil || job.phase != publishing {
+		return
+	}
+	delete(w.work, job.attempt)
+	outcome := e.Outcome
+	outcome.Outputs = e.Outputs
+	if e.Failure != "" {
+		outcome.OK, outcome.Failure, outcome.Reason, outcome.Outputs = false, task.PilotFailed, e.Failure, nil
+	}
+	w.finish(job, outcome)
+	if outcome.OK && len(outcome.Outputs) > 0 {
+		w.act(Upload{Attempt: job.attempt, Outputs: outcome.Outputs})
+	}
+}
+
+// finish makes the outcome of an attempt known.
+func (w *Worker) finish(job *work, outcome task.Outcome) {
+	outcome.Attempt, outcome.Number, outcome.Site = job.attempt, job.Number, w.self.Site
+	outcome.Reads, outcome.StageIn, outcome.Delay = job.reads, job.stageIn, job.delay
+	w.outcomes[job.attempt] = &outcome
+	w.report.Outcomes = append(w.report.Outcomes, outcome)
+	w.soon(0)
+	if w.master == "" && w.deliver.IsZero() {
+		w.deliver = w.now.Add(w.config.ResendAfter)
+	}
+}
+
+func (w *Worker) uploaded(e Uploaded) {
+	for _, stored := range e.Stored {
+		w.stored[stored.LFN] = stored
+		if outcome := w.outcomes[stored.Attempt]; outcome != nil {
+			for i := range outcome.Outputs {
+				if outcome.Outputs[i].LFN == stored.LFN {
+					outcome.Outputs[i].URL = stored.URL
+				}
+			}
+		}
+	}
+	w.report.Stored = append(w.report.Stored, e.Stored...)
+	w.soon(w.config.ReportDelay)
+}
+
+// retract gives a prefilled task back, unless it has been started.
+func (w *Worker) retract(m Retract) {
+	job := w.find(m.Task, m.Lease)
+	retracted := job != nil && job.phase < running
+	if retracted {
+		w.drop(job)
+	}
+	answer := RetractAnswer{Task: m.Task, Lease: m.Lease, Retracted: retracted}
+	if job == nil {
+		return // handed back or ended already: that news is on its way
+	}
+	w.report.Retracts = append(w.report.Retracts, answer)
+	w.soon(0)
+}
+
+func (w *Worker) kill(m Kill) {
+	for _, job := range w.inOrder() {
+		if job.Task.ID != m.Task || m.Lease != 0 && job.Lease != m.Lease {
+			continue
+		}
+		switch job.phase {
+		case staging, staged:
+			w.drop(job)
+			w.handBack(job.Assignment, m.Reason, nil)
+		case running:
+			job.killed = m.Reason
+			w.act(KillPayload{Attempt: job.attempt})
+		case publishing: // done; the queue judges
+		}
+	}
+}
+
+// cacheChanged ranks again what reads the files and tells the master.
+func (w *Worker) cacheChanged(e CacheChanged) {
+	w.cache = e.Cache
+	if len(e.Keys) == 0 {
+		return
+	}
+	if update := w.evaluator.FilesChanged(e.Keys...); !update.Empty() && w.report.Row == nil {
+		w.report.Updates = append(w.report.Updates, update)
+		w.soon(w.config.ReportDelay)
+	}
+}
+
+func (w *Worker) pilotChanged(e PilotChanged) {
+	stop := w.stopped != e.Stop
+	w.stopped = e.Stop
+	w.self.Load, w.self.Lifetime = e.Load, e.Lifetime
+	if stop {
+		w.soon(0)
+	}
+}
+
+// drain finishes what runs, gives back what waits, and takes nothing more.
+func (w *Worker) drain(reason string) {
+	if w.draining {
+		return
+	}
+	w.draining, w.stopped = true, reason
+	for _, job := range w.inOrder() {
+		if job.phase < running {
+			w.drop(job)
+			w.handBack(job.Assignment, "the pilot drains: "+reason, nil)
+		}
+	}
+	w.soon(0)
+}
+
+// Wind is how long the longest running payload may still take by its
+// walltime; the shell decides with it when to kill before the batch job ends.
+func (w *Worker) Wind() time.Duration {
+	var longest time.Duration
+	for _, job := range w.work {
+		if job.phase == running {
+			longest = max(longest, job.Task.Walltime-w.now.Sub(job.started))
+		}
+	}
+	return longest
+}

@@ -1,0 +1,166 @@
+package pilot
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Message is what master and workers say to each other. Messages from one
+// pilot to another arrive in order or not at all.
+type Message interface{ message() }
+
+// TaskList is broadcast by the master (004, section III-B: TaskList): the
+// changes of the list, and questions to everybody.
+type TaskList struct {
+	Delta matcher.ListDelta
+	// Census asks for each pilot's whole state.
+	Census bool
+	// Ask asks who holds files.
+	Ask []task.FileKey
+}
+
+// Answer is one pilot's reply to a TaskList.
+type Answer struct {
+	Pilot  task.PilotID
+	Peer   task.PeerID
+	Update *matcher.RowUpdate // row of the list, when the delta fitted
+	State  *State             // for a census
+	Have   []task.FileKey
+}
+
+// State is all that a master must know of a worker.
+type State struct {
+	Pilot    matcher.Pilot
+	Peer     task.PeerID
+	Draining bool
+	InHand   []InHand
+	Outcomes []task.Outcome // not acknowledged by the queue
+	Stored   []task.Stored  // not acknowledged by the queue
+	Copies   []task.Lease   // hand-outs kept for a master
+	Cache    CacheReport
+}
+
+// InHand is a task that a worker has.
+type InHand struct {
+	Attempt task.AttemptID
+	Number  int
+	Started bool // its payload was started
+	Prefill bool // waits for a slot
+	Need    task.Resources
+}
+
+// CacheReport is what a worker says of its cache.
+type CacheReport struct {
+	Capacity  task.Bytes
+	Used      task.Bytes
+	Evictions uint64
+}
+
+// Report brings a worker's news to the master.
+type Report struct {
+	Starts   []task.Start
+	Outcomes []task.Outcome
+	Stored   []task.Stored
+	Returned []Handback
+	Row      *matcher.Row
+	Updates  []matcher.RowUpdate
+	Cache    CacheReport
+	SEReads  []task.SERead // since the last report
+	Draining bool
+	// WantList asks for a snapshot of the task list.
+	WantList bool
+	// Confirmed lists kills and retracts that were carried out or came too late.
+	Retracts []RetractAnswer
+}
+
+// Handback gives an assignment back unstarted.
+type Handback struct {
+	Task    task.ID
+	Lease   task.LeaseID
+	Reason  string
+	Missing []task.File // inputs that nobody had, when that was the reason
+}
+
+// RetractAnswer answers a Retract.
+type RetractAnswer struct {
+	Task      task.ID
+	Lease     task.LeaseID
+	Retracted bool // false: it had been started
+}
+
+// Snapshot is a whole task list, for a pilot that lacks the base of a delta.
+type Snapshot struct {
+	List matcher.ListSnapshot
+}
+
+// Assign gives tasks to a worker.
+type Assign struct {
+	Term  task.Term
+	Tasks []Assignment
+}
+
+// Assignment is one task for one worker.
+type Assignment struct {
+	Task       task.Task
+	Lease      task.LeaseID
+	Generation uint32
+	Number     int
+	Files      []task.File // one per input, in order
+	Prefill    bool
+	// Waited is how long it had been ready when it was assigned.
+	Waited time.Duration
+}
+
+// Retract asks for a prefilled task back.
+type Retract struct {
+	Term  task.Term
+	Task  task.ID
+	Lease task.LeaseID
+}
+
+// Kill ends a task, whatever its progress.
+type Kill struct {
+	Term   task.Term
+	Task   task.ID
+	Lease  task.LeaseID // 0: every lease
+	Reason string
+}
+
+// Acks echo the queue's acceptance of outcomes and stored files.
+type Acks struct {
+	Acks   []task.Ack
+	Stored []task.LFN
+}
+
+// Want asks a worker for its whole state, or for its whole row.
+type Want struct {
+	Term  task.Term
+	State bool
+	Row   bool
+}
+
+// KeepCopy asks a pilot to hold a hand-out for the master; Drop lists those
+// that are over.
+type KeepCopy struct {
+	Term   task.Term
+	Leases []task.Lease
+	Drop   []task.LeaseID
+}
+
+// DrainOrder asks a worker to finish what runs and leave.
+type DrainOrder struct{ Reason string }
+
+func (TaskList) message()   {}
+func (Answer) message()     {}
+func (State) message()      {}
+func (Report) message()     {}
+func (Snapshot) message()   {}
+func (Assign) message()     {}
+func (Retract) message()    {}
+func (Kill) message()       {}
+func (Acks) message()       {}
+func (Want) message()       {}
+func (KeepCopy) message()   {}
+func (DrainOrder) message() {}
