@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -166,6 +167,44 @@ func TestAdoptRefuses(t *testing.T) {
 	cancel()
 	if _, err := c.Adopt(ended, output(t, someBytes(2, 10)), false, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context's end: %v", err)
+	}
+	checkFolder(t, c)
+}
+
+// TestAdoptRefusesWhatIsStillWritten: some process of the payload was left.
+func TestAdoptRefusesWhatIsStillWritten(t *testing.T) {
+	c := openCache(t, Config{})
+	path := output(t, someBytes(1, 4<<20))
+	writer, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer writer.Close()
+	stop, stopped, begun := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		began := sync.OnceFunc(func() { close(begun) })
+		for i := byte(0); ; i++ {
+			if _, err := writer.WriteAt([]byte{i}, 0); err != nil {
+				t.Error(err)
+			}
+			began()
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	<-begun
+	_, err = c.Adopt(t.Context(), path, false, false)
+	close(stop)
+	<-stopped
+	if !errors.Is(err, errUnstable) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("a refused output is gone: %v", err)
 	}
 	checkFolder(t, c)
 }

@@ -272,20 +272,30 @@ func TestPublishRefusesOtherContent(t *testing.T) {
 	checkFolder(t, c)
 }
 
-func TestPublishRefusesHoles(t *testing.T) {
+func TestPublishRefusesIncomplete(t *testing.T) {
 	c := openCache(t, Config{})
-	for _, size := range []task.Bytes{300, -1} { // the second time, not even the last byte tells
-		w, err := c.Create("lfn:holey", size)
+	for name, test := range map[string]struct {
+		size  task.Bytes
+		parts []int64 // of 100 bytes
+	}{
+		"hole":              {300, []int64{200, 0}},
+		"hole, size unsaid": {-1, []int64{200, 0}},
+		"late begin":        {-1, []int64{100}},
+		"early end":         {300, []int64{0, 0}},
+		"nothing":           {1, nil},
+	} {
+		w, err := c.Create("lfn:incomplete", test.size)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, offset := range []int64{200, 0} {
+		for _, offset := range test.parts {
 			if _, err := w.WriteAt(make([]byte, 100), offset); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := w.Publish(Expect{}); err == nil || !strings.Contains(err.Error(), "size 100 bytes from its beginning") {
-			t.Errorf("size %d: got %v", size, err)
+		var mismatch *MismatchError
+		if _, err := w.Publish(Expect{}); !errors.As(err, &mismatch) || mismatch.What != "size" {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
 	checkFolder(t, c)

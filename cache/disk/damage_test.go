@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -62,6 +63,22 @@ func TestDamageIsNoticedAtPin(t *testing.T) {
 			again.Release()
 			checkFolder(t, c)
 		})
+	}
+}
+
+// TestTimeLiesInThePast: a change within the file system's clock tick of
+// publication would have the same time otherwise.
+func TestTimeLiesInThePast(t *testing.T) {
+	c := openCache(t, Config{})
+	adopted, err := c.Adopt(t.Context(), output(t, someBytes(2, 10)), false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range []Entry{put(t, c, "lfn:a", someBytes(1, 10)), adopted} {
+		info, err := os.Stat(c.contentPath(entry.Digest))
+		if err != nil || time.Since(info.ModTime()) < backdate {
+			t.Errorf("modified at %v, %v", info.ModTime(), err)
+		}
 	}
 }
 

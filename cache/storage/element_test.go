@@ -205,6 +205,29 @@ func TestFolderLeavesNoUnfinishedFiles(t *testing.T) {
 	}
 }
 
+// TestFolderFileThatShrinks while it is read ends with an error.
+func TestFolderFileThatShrinks(t *testing.T) {
+	dir := t.TempDir()
+	e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Put(t.Context(), "x", 1000, bytes.NewReader(make([]byte, 1000))); err != nil {
+		t.Fatal(err)
+	}
+	reader, _, err := e.Get(t.Context(), "x", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	if err := os.Truncate(filepath.Join(dir, "x"), 400); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := io.ReadAll(reader); len(data) != 400 || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
 // breaks is a source that fails half-way.
 type breaks struct {
 	*bytes.Reader

@@ -420,35 +420,48 @@ func TestFoldersAreMadeOnce(t *testing.T) {
 }
 
 // TestStalledTransfersEnd: neither an answer nor a body that stands still
-// holds a caller for ever.
+// holds a caller for ever, and neither looks like the caller's own wish.
 func TestStalledTransfersEnd(t *testing.T) {
-	server, url := serve(t)
-	var waited patience
-	e := element(t, newClient(t, storage.Options{
-		Timeouts: storage.Timeouts{Header: 30 * time.Millisecond, Stall: 30 * time.Millisecond}, Retry: waited.retry(2, 10),
-	}), url)
-	server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
-		if strings.HasSuffix(r.URL.Path, "body") {
-			w.Header().Set("Content-Length", "100")
-			fmt.Fprint(w, "some")
-			http.NewResponseController(w).Flush()
+	for _, http2 := range []bool{false, true} {
+		server := storagetest.NewServer()
+		listener := httptest.NewUnstartedServer(server)
+		listener.EnableHTTP2 = http2
+		listener.StartTLS()
+		t.Cleanup(listener.Close)
+		var waited patience
+		e := element(t, newClient(t, storage.Options{
+			Client:   listener.Client(),
+			Timeouts: storage.Timeouts{Stall: 30 * time.Millisecond}, Retry: waited.retry(2, 10),
+		}), listener.URL)
+		server.SetFault(func(w http.ResponseWriter, r *http.Request) bool {
+			if strings.HasSuffix(r.URL.Path, "body") {
+				w.Header().Set("Content-Length", "100")
+				fmt.Fprint(w, "some")
+				http.NewResponseController(w).Flush()
+			}
+			<-r.Context().Done()
+			return true
+		})
+		reader, _, err := e.Get(t.Context(), "body", 0)
+		if err != nil {
+			t.Fatal(err)
 		}
+		data, err := io.ReadAll(reader)
+		if string(data) != "some" || !storage.Temporary(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no byte came through") {
+			t.Errorf("stalled body, HTTP/2 %t: %q, %v", http2, data, err)
+		}
+		if err := reader.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	server, url := serve(t)
+	server.SetFault(func(_ http.ResponseWriter, r *http.Request) bool {
 		<-r.Context().Done()
 		return true
 	})
-	_, _, err := e.Get(t.Context(), "answer", 0)
-	if !errors.Is(err, storage.ErrUnreachable) || !storage.Temporary(err) {
-		t.Errorf("no answer: %v", err)
-	}
-	reader, _, err := e.Get(t.Context(), "body", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(reader)
-	if string(data) != "some" || !storage.Temporary(err) || errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "no byte came through") {
-		t.Errorf("stalled body: %q, %v", data, err)
-	}
-	if err := reader.Close(); err != nil {
-		t.Error(err)
+	var waited patience
+	e := element(t, newClient(t, storage.Options{Timeouts: storage.Timeouts{Header: 30 * time.Millisecond}, Retry: waited.retry(2, 10)}), url)
+	if _, _, err := e.Get(t.Context(), "answer", 0); !errors.Is(err, storage.ErrUnreachable) || !storage.Temporary(err) || len(waited.pauses) != 1 {
+		t.Errorf("no answer: %v after %v", err, waited.pauses)
 	}
 }
