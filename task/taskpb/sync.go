@@ -1,0 +1,279 @@
+package taskpb
+
+import (
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Sync encodes a master's call.
+func Sync(s task.Sync) *pb.SyncRequest {
+	return &pb.SyncRequest{
+		Site: string(s.Site), Term: Term(s.Term),
+		Leases:   each(s.Leases, func(id task.LeaseID) uint64 { return uint64(id) }),
+		Capacity: capacity(s.Capacity), Outcomes: Outcomes(s.Outcomes),
+		Starts: each(s.Starts, start), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
+		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Refused: each(s.Refused, refusal),
+		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
+		StorageReads: each(s.Report.SEReads, seRead), Hold: durationpb.New(s.Hold),
+	}
+}
+
+// FromSync decodes a master's call. The pilot is known from the connection.
+func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
+	s := task.Sync{
+		Site: task.Site(in.GetSite()), Term: FromTerm(in.GetTerm()), Pilot: pilot,
+		Leases:   each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		Capacity: fromCapacity(in.GetCapacity()),
+		Starts:   each(in.GetStarts(), fromStart), Returns: each(in.GetReturns(), fromReturned),
+		Departed: each(in.GetDeparted(), fromDeparture), Refused: each(in.GetRefused(), fromRefusal),
+		Confirmed: each(in.GetConfirmed(), fromRevoked),
+		Report:    task.SiteReport{Seq: in.GetReportSeq(), SEReads: each(in.GetStorageReads(), fromSERead)},
+		Hold:      in.GetHold().AsDuration(),
+	}
+	var err error
+	if s.Outcomes, err = FromOutcomes(in.GetOutcomes()); err != nil {
+		return s, err
+	}
+	if s.Stored, err = FromStoredList(in.GetStored()); err != nil {
+		return s, err
+	}
+	s.Lost, err = eachErr(in.GetLost(), fromLostFile)
+	return s, err
+}
+
+// SyncReply encodes the queue's answer.
+func SyncReply(r task.SyncReply) *pb.SyncResponse {
+	return &pb.SyncResponse{
+		Leases:        each(r.Leases, Lease),
+		UnknownLeases: each(r.Unknown, func(id task.LeaseID) uint64 { return uint64(id) }),
+		Revoked:       RevokedList(r.Revoked), Acks: Acks(r.Acks),
+		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
+		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
+		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq,
+	}
+}
+
+// FromSyncReply decodes the queue's answer.
+func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
+	r := task.SyncReply{
+		Unknown: each(in.GetUnknownLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		Revoked: FromRevokedList(in.GetRevoked()), Acks: FromAcks(in.GetAcks()),
+		Denied:   each(in.GetDeniedPeers(), func(p string) task.PeerID { return task.PeerID(p) }),
+		Drain:    each(in.GetDrainPilots(), func(p string) task.PilotID { return task.PilotID(p) }),
+		Settings: FromSettings(in.GetSettings()), ReportSeq: in.GetReportSeq(),
+	}
+	var err error
+	r.Leases, err = FromLeases(in.GetLeases())
+	return r, err
+}
+
+// Term encodes a term.
+func Term(t task.Term) *pb.Term {
+	return &pb.Term{Epoch: t.Epoch, Ballot: t.Ballot, Peer: string(t.Peer)}
+}
+
+// FromTerm decodes a term; nil is the zero term.
+func FromTerm(in *pb.Term) task.Term {
+	return task.Term{Epoch: in.GetEpoch(), Ballot: in.GetBallot(), Peer: task.PeerID(in.GetPeer())}
+}
+
+// Lease encodes a hand-out.
+func Lease(l task.Lease) *pb.Lease {
+	return &pb.Lease{
+		Id: uint64(l.ID), Ttl: durationpb.New(l.TTL), Files: each(l.Files, File),
+		Tasks: each(l.Tasks, func(t task.LeasedTask) *pb.LeasedTask {
+			return &pb.LeasedTask{
+				Task: Task(t.Task), Generation: t.Generation, Number: int32(t.Number), Age: t.Age, Blocked: t.Blocked,
+			}
+		}),
+	}
+}
+
+// Leases encodes hand-outs.
+func Leases(list []task.Lease) []*pb.Lease { return each(list, Lease) }
+
+// FromLeases decodes hand-outs.
+func FromLeases(in []*pb.Lease) ([]task.Lease, error) { return eachErr(in, fromLease) }
+
+func fromLease(in *pb.Lease) (task.Lease, error) {
+	l := task.Lease{ID: task.LeaseID(in.GetId()), TTL: in.GetTtl().AsDuration()}
+	var err error
+	if l.Files, err = eachErr(in.GetFiles(), FromFile); err != nil {
+		return l, err
+	}
+	l.Tasks, err = eachErr(in.GetTasks(), func(t *pb.LeasedTask) (task.LeasedTask, error) {
+		described, err := FromTask(t.GetTask())
+		return task.LeasedTask{
+			Task: described, Generation: t.GetGeneration(), Number: int(t.GetNumber()), Age: t.GetAge(), Blocked: t.GetBlocked(),
+		}, err
+	})
+	return l, err
+}
+
+// Settings encodes a site's settings as pilots see them.
+func Settings(s task.SiteSettings) *pb.SiteSettings {
+	return &pb.SiteSettings{
+		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
+		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: int32(s.Prefill),
+	}
+}
+
+// FromSettings decodes a site's settings.
+func FromSettings(in *pb.SiteSettings) task.SiteSettings {
+	return task.SiteSettings{
+		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()),
+		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
+	}
+}
+
+var modes = map[string]pb.SiteMode{
+	"distributed": pb.SiteMode_SITE_MODE_DISTRIBUTED,
+	"centralized": pb.SiteMode_SITE_MODE_CENTRALIZED,
+	"isolated":    pb.SiteMode_SITE_MODE_ISOLATED,
+}
+
+// Mode encodes a site's mode.
+func Mode(mode string) pb.SiteMode { return modes[mode] }
+
+// FromMode decodes a site's mode; an unknown one is "".
+func FromMode(in pb.SiteMode) string {
+	for name, mode := range modes {
+		if mode == in {
+			return name
+		}
+	}
+	return ""
+}
+
+// Acks encodes verdicts.
+func Acks(list []task.Ack) []*pb.Ack {
+	return each(list, func(a task.Ack) *pb.Ack {
+		return &pb.Ack{Attempt: AttemptID(a.Attempt), Verdict: pb.AckVerdict(a.Verdict), Winner: AttemptID(a.Winner)}
+	})
+}
+
+// FromAcks decodes verdicts.
+func FromAcks(in []*pb.Ack) []task.Ack {
+	return each(in, func(a *pb.Ack) task.Ack {
+		return task.Ack{Attempt: FromAttemptID(a.GetAttempt()), Verdict: task.AckVerdict(a.GetVerdict()), Winner: FromAttemptID(a.GetWinner())}
+	})
+}
+
+// StoredList encodes files that reached a storage element.
+func StoredList(list []task.Stored) []*pb.Stored {
+	return each(list, func(s task.Stored) *pb.Stored {
+		return &pb.Stored{Lfn: string(s.LFN), Attempt: AttemptID(s.Attempt), Url: s.URL, SizeBytes: int64(s.Size), Digest: Digest(s.Digest)}
+	})
+}
+
+// FromStoredList decodes files that reached a storage element.
+func FromStoredList(in []*pb.Stored) ([]task.Stored, error) {
+	return eachErr(in, func(s *pb.Stored) (task.Stored, error) {
+		digest, err := FromDigest(s.GetDigest())
+		return task.Stored{
+			LFN: task.LFN(s.GetLfn()), Attempt: FromAttemptID(s.GetAttempt()), URL: s.GetUrl(),
+			Size: task.Bytes(s.GetSizeBytes()), Digest: digest,
+		}, err
+	})
+}
+
+// RevokedList encodes revocations.
+func RevokedList(list []task.Revoked) []*pb.Revoked { return each(list, revoked) }
+
+// FromRevokedList decodes revocations.
+func FromRevokedList(in []*pb.Revoked) []task.Revoked { return each(in, fromRevoked) }
+
+func revoked(r task.Revoked) *pb.Revoked {
+	return &pb.Revoked{Lease: uint64(r.Lease), Task: string(r.Task), Cancel: r.Cancel}
+}
+
+func fromRevoked(in *pb.Revoked) task.Revoked {
+	return task.Revoked{Lease: task.LeaseID(in.GetLease()), Task: task.ID(in.GetTask()), Cancel: in.GetCancel()}
+}
+
+func capacity(c task.Capacity) *pb.Capacity {
+	return &pb.Capacity{
+		Pilots: int32(c.Pilots), Slots: int32(c.Slots), FreeSlots: int32(c.FreeSlots), Assigned: int32(c.Assigned),
+		Running: int32(c.Running), Waiting: int32(c.Waiting), CacheBytes: uint64(c.CacheBytes),
+		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions,
+	}
+}
+
+func fromCapacity(in *pb.Capacity) task.Capacity {
+	return task.Capacity{
+		Pilots: int(in.GetPilots()), Slots: int(in.GetSlots()), FreeSlots: int(in.GetFreeSlots()), Assigned: int(in.GetAssigned()),
+		Running: int(in.GetRunning()), Waiting: int(in.GetWaiting()), CacheBytes: task.Bytes(in.GetCacheBytes()),
+		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(),
+	}
+}
+
+func start(s task.Start) *pb.Start {
+	return &pb.Start{Attempt: AttemptID(s.Attempt), Number: int32(s.Number), Started: Time(s.Started)}
+}
+
+func fromStart(in *pb.Start) task.Start {
+	return task.Start{Attempt: FromAttemptID(in.GetAttempt()), Number: int(in.GetNumber()), Started: FromTime(in.GetStarted())}
+}
+
+func returned(r task.Returned) *pb.Return {
+	return &pb.Return{Task: string(r.Task), Generation: r.Generation, Lease: uint64(r.Lease), Reason: r.Reason}
+}
+
+func fromReturned(in *pb.Return) task.Returned {
+	return task.Returned{Task: task.ID(in.GetTask()), Generation: in.GetGeneration(), Lease: task.LeaseID(in.GetLease()), Reason: in.GetReason()}
+}
+
+func lostFile(l task.LostFile) *pb.LostFile {
+	return &pb.LostFile{Lfn: string(l.LFN), Digest: Digest(l.Digest), Reason: l.Reason}
+}
+
+func fromLostFile(in *pb.LostFile) (task.LostFile, error) {
+	digest, err := FromDigest(in.GetDigest())
+	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, Reason: in.GetReason()}, err
+}
+
+func departure(d task.Departure) *pb.Departure {
+	return &pb.Departure{Pilot: string(d.Pilot), Dead: d.Dead, Reason: d.Reason}
+}
+
+func fromDeparture(in *pb.Departure) task.Departure {
+	return task.Departure{Pilot: task.PilotID(in.GetPilot()), Dead: in.GetDead(), Reason: in.GetReason()}
+}
+
+func refusal(r task.Refusal) *pb.Refusal {
+	return &pb.Refusal{
+		Require: r.Class.Require, Rank: r.Class.Rank, Resources: Resources(r.Class.Resources),
+		Pilots: int32(r.Pilots), Clauses: Clauses(r.Clauses),
+	}
+}
+
+func fromRefusal(in *pb.Refusal) task.Refusal {
+	return task.Refusal{
+		Class:  task.Class{Require: in.GetRequire(), Rank: in.GetRank(), Resources: FromResources(in.GetResources())},
+		Pilots: int(in.GetPilots()), Clauses: FromClauses(in.GetClauses()),
+	}
+}
+
+// Clauses encodes counts of failing clauses.
+func Clauses(list []task.ClauseCount) []*pb.ClauseCount {
+	return each(list, func(c task.ClauseCount) *pb.ClauseCount {
+		return &pb.ClauseCount{Clause: c.Clause, Pilots: int32(c.Pilots)}
+	})
+}
+
+// FromClauses decodes counts of failing clauses.
+func FromClauses(in []*pb.ClauseCount) []task.ClauseCount {
+	return each(in, func(c *pb.ClauseCount) task.ClauseCount {
+		return task.ClauseCount{Clause: c.GetClause(), Pilots: int(c.GetPilots())}
+	})
+}
+
+func seRead(r task.SERead) *pb.StorageReads {
+	return &pb.StorageReads{Owner: string(r.Owner), Files: r.Files, Bytes: uint64(r.Bytes)}
+}
+
+func fromSERead(in *pb.StorageReads) task.SERead {
+	return task.SERead{Owner: task.Site(in.GetOwner()), Files: in.GetFiles(), Bytes: task.Bytes(in.GetBytes())}
+}
