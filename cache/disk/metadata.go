@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/zeebo/blake3"
 
@@ -115,7 +116,12 @@ func writeMetadata(path string, m metadata) error {
 	if err == nil && m.Synced {
 		err = file.Sync()
 	}
-	return errors.Join(err, file.Close())
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	// The time is that of last use, for the order of eviction after a restart.
+	// The file system's own clock ticks too slowly to tell files apart.
+	return os.Chtimes(path, time.Time{}, time.Now())
 }
 
 // validateKey checks the form of a key that came from outside.
