@@ -97,6 +97,7 @@ type FileRecord struct {
 	Final        bool    // a final output of its workflow
 	Uses         int     // tasks that read it
 	Lost         bool    // was made, has no holder and no replica any more
+	Learned      bool    // external: its digest is that of the first read, nobody gave it
 }
 
 // AttemptState of an attempt, as far as the queue knows.

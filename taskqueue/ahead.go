@@ -1,0 +1,137 @@
+package taskqueue
+
+import (
+	"fmt"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// maxAheadInputs bounds the inputs of a task that is leased before they all
+// exist: to look at more for every hand-out costs more than it gains.
+const maxAheadInputs = 1_000
+
+// leaseAhead walks down the graph from what a site was given: a BLOCKED task
+// joins the lease when every input is readable at the site or made by a task
+// that the site holds. While other sites are live the walk is short, so that
+// their share of what comes next is not taken before it exists.
+func (b *book) leaseAhead(site *SiteRecord, lease *Lease, from []task.ID) ([]task.ID, error) {
+	allowance := b.room(site)
+	for _, name := range b.siteNames {
+		if s := b.sites.held[name]; s != site && b.live(s) {
+			allowance = min(allowance, b.config.HandOut.AheadTasks*site.slots())
+			break
+		}
+	}
+	allowance -= site.Ahead
+	var ahead []task.ID
+	seen := make(map[task.ID]struct{})
+	candidates := b.walkable
+	b.walkable = nil
+	for allowance > 0 && len(candidates)+len(from) > 0 {
+		below, err := b.readersBelow(from, allowance-len(candidates))
+		if err != nil {
+			return nil, err
+		}
+		from = from[:0:0]
+		candidates = append(candidates, below...)
+		fits, err := b.fitAhead(site, candidates, seen)
+		if err != nil {
+			return nil, err
+		}
+		candidates = nil
+		for _, id := range fits {
+			if allowance == 0 {
+				break
+			}
+			if err := b.lend(b.tasks.held[id], lease); err != nil {
+				return nil, err
+			}
+			ahead, from = append(ahead, id), append(from, id)
+			allowance--
+		}
+	}
+	return ahead, nil
+}
+
+// readersBelow returns tasks that read what the given ones will make, once
+// enough are found for the allowance.
+func (b *book) readersBelow(from []task.ID, allowance int) ([]task.ID, error) {
+	const step = 256
+	var readers []task.ID
+	for len(from) > 0 && len(readers) < 2*allowance {
+		part := from[:min(step, len(from))]
+		from = from[len(part):]
+		if err := b.loadOutputs(part); err != nil {
+			return nil, err
+		}
+		for _, id := range part {
+			for _, out := range b.specs.held[id].Outputs {
+				f := b.files.held[out.LFN]
+				if f == nil || f.Uses == 0 || exists(f) {
+					continue
+				}
+				ids, err := b.Files().Readers(f.LFN)
+				if err != nil {
+					return nil, fmt.Errorf("load the readers of %s: %w", f.LFN, err)
+				}
+				readers = append(readers, ids...)
+			}
+		}
+	}
+	return readers, nil
+}
+
+// fitAhead returns those candidates that the site may hold now.
+func (b *book) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID]struct{}) ([]task.ID, error) {
+	if err := b.loadTasks(candidates...); err != nil {
+		return nil, err
+	}
+	var blocked []task.ID
+	for _, id := range candidates {
+		s := b.tasks.held[id]
+		if s != nil && s.State == task.Blocked && s.Missing > 0 && s.Missing <= maxAheadInputs {
+			blocked = append(blocked, id)
+		}
+	}
+	if err := b.describe(blocked...); err != nil {
+		return nil, err
+	}
+	small := blocked[:0]
+	for _, id := range blocked {
+		if _, again := seen[id]; !again && len(b.specs.held[id].Inputs) <= maxAheadInputs {
+			small = append(small, id)
+		}
+		seen[id] = struct{}{}
+	}
+	if err := b.loadInputs(small); err != nil {
+		return nil, err
+	}
+	fits := small[:0]
+	for _, id := range small {
+		if spec := b.specs.held[id]; b.madeHere(site, spec) && !b.refuses(site, spec.Class()) {
+			fits = append(fits, id)
+		}
+		// A later level may make what is missing now.
+		delete(seen, id)
+	}
+	return fits, nil
+}
+
+// madeHere tells whether every input of a task is readable at a site or made
+// by a task that is LEASED to it.
+func (b *book) madeHere(site *SiteRecord, spec *task.Task) bool {
+	for _, in := range spec.Inputs {
+		f := b.files.held[in.LFN]
+		if site.reads(f) {
+			continue
+		}
+		if f == nil || exists(f) || f.ProducerTask == "" {
+			return false
+		}
+		maker := b.tasks.held[f.ProducerTask]
+		if maker == nil || maker.State != task.Leased || maker.Site != site.Name {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,423 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// book is the working copy of one turn: records are loaded in sets, changed in
+// memory, and saved in sets at the end. It keeps the sums that follow from a
+// change (tasks by state, open tasks of a lease, tasks at a site, missing
+// inputs) true.
+type book struct {
+	*Turn
+	config *Config
+
+	tasks     shelf[task.ID, TaskState]
+	specs     shelf[task.ID, task.Task]
+	files     shelf[task.LFN, FileRecord]
+	attempts  shelf[task.AttemptID, Attempt]
+	leases    shelf[task.LeaseID, Lease]
+	workflows shelf[task.WorkflowID, Workflow]
+	sites     shelf[task.Site, SiteRecord]
+	pilots    shelf[task.PilotID, PilotRecord]
+
+	siteNames []task.Site // of all sites, once loaded
+	readable  map[task.LFN]siteSet
+	classes   *classBook
+
+	existed   map[task.LFN]bool // files changed since the last settling: did they exist then
+	changed   []task.LFN        // the same in order
+	reviewing map[task.ID]struct{}
+	reviews   []task.ID
+	remaking  []task.ID // DONE tasks whose lost output is needed
+	ended     []task.ID // tasks that ended badly: their dependants follow
+	revoked   []Revocation
+	walkable  []task.ID // BLOCKED readers seen on the way: candidates to lease ahead
+}
+
+func (b *book) loadTasks(ids ...task.ID) error {
+	want := b.tasks.wanted(ids)
+	if len(want) == 0 {
+		return nil
+	}
+	states, err := b.Tasks().Load(want...)
+	if err != nil {
+		return fmt.Errorf("load tasks: %w", err)
+	}
+	b.holdTasks(states)
+	return nil
+}
+
+// holdTasks puts scanned states on the shelf, unless the turn has them.
+func (b *book) holdTasks(states []TaskState) {
+	for i := range states {
+		if b.tasks.held[states[i].ID] == nil {
+			b.tasks.put(states[i].ID, &states[i])
+		}
+	}
+}
+
+// state returns a task's state, or nil if there is no such task.
+func (b *book) state(id task.ID) (*TaskState, error) {
+	if err := b.loadTasks(id); err != nil {
+		return nil, err
+	}
+	return b.tasks.held[id], nil
+}
+
+func (b *book) describe(ids ...task.ID) error {
+	want := b.specs.wanted(ids)
+	if len(want) == 0 {
+		return nil
+	}
+	specs, err := b.Tasks().Describe(want...)
+	if err != nil {
+		return fmt.Errorf("load task descriptions: %w", err)
+	}
+	for i := range specs {
+		b.specs.put(specs[i].ID, &specs[i])
+	}
+	return nil
+}
+
+func (b *book) loadFiles(names ...task.LFN) error {
+	want := b.files.wanted(names)
+	if len(want) == 0 {
+		return nil
+	}
+	files, err := b.Files().Load(want...)
+	if err != nil {
+		return fmt.Errorf("load files: %w", err)
+	}
+	for i := range files {
+		b.files.put(files[i].LFN, &files[i])
+	}
+	return nil
+}
+
+func (b *book) loadAttempts(ids ...task.AttemptID) error {
+	want := b.attempts.wanted(ids)
+	if len(want) == 0 {
+		return nil
+	}
+	attempts, err := b.Attempts().Load(want...)
+	if err != nil {
+		return fmt.Errorf("load attempts: %w", err)
+	}
+	for i := range attempts {
+		b.attempts.put(attempts[i].Outcome.Attempt, &attempts[i])
+	}
+	return nil
+}
+
+func (b *book) loadLeases(ids ...task.LeaseID) error {
+	want := b.leases.wanted(ids)
+	if len(want) == 0 {
+		return nil
+	}
+	leases, err := b.Leases().Load(want...)
+	if err != nil {
+		return fmt.Errorf("load leases: %w", err)
+	}
+	for i := range leases {
+		b.leases.put(leases[i].ID, &leases[i])
+	}
+	return nil
+}
+
+func (b *book) loadPilots(ids ...task.PilotID) error {
+	want := b.pilots.wanted(ids)
+	if len(want) == 0 {
+		return nil
+	}
+	pilots, err := b.Pilots().Load(want...)
+	if err != nil {
+		return fmt.Errorf("load pilots: %w", err)
+	}
+	for i := range pilots {
+		b.pilots.put(pilots[i].ID, &pilots[i])
+	}
+	return nil
+}
+
+func (b *book) workflow(id task.WorkflowID) (*Workflow, error) {
+	if len(b.workflows.wanted([]task.WorkflowID{id})) > 0 {
+		found, err := b.Workflows().Load(id)
+		if err != nil {
+			return nil, fmt.Errorf("load workflow %s: %w", id, err)
+		}
+		if len(found) > 0 {
+			b.workflows.put(id, &found[0])
+		}
+	}
+	if held := b.workflows.held[id]; held != nil {
+		return held, nil
+	}
+	return nil, notFound("workflow", id)
+}
+
+// site returns a site, or an error that wraps ErrNotFound.
+func (b *book) site(name task.Site) (*SiteRecord, error) {
+	if len(b.sites.wanted([]task.Site{name})) > 0 {
+		found, err := b.Sites().Load(name)
+		if err != nil {
+			return nil, fmt.Errorf("load site %s: %w", name, err)
+		}
+		if len(found) > 0 {
+			b.sites.put(name, &found[0])
+		}
+	}
+	if held := b.sites.held[name]; held != nil {
+		return held, nil
+	}
+	return nil, fmt.Errorf("site %s: %w: an operator adds it with `pilotage site add %s`", name, ErrNotFound, name)
+}
+
+// loadSites loads all sites; b.siteNames lists them.
+func (b *book) loadSites() error {
+	if b.siteNames != nil {
+		return nil
+	}
+	all, err := b.Sites().All()
+	if err != nil {
+		return fmt.Errorf("load sites: %w", err)
+	}
+	b.siteNames = make([]task.Site, len(all))
+	for i := range all {
+		b.siteNames[i] = all[i].Name
+		if b.sites.held[all[i].Name] == nil {
+			b.sites.put(all[i].Name, &all[i])
+		}
+	}
+	return nil
+}
+
+// review asks for a task's readiness to be judged anew when the book settles.
+func (b *book) review(id task.ID) {
+	if _, noted := b.reviewing[id]; !noted {
+		b.reviewing[id] = struct{}{}
+		b.reviews = append(b.reviews, id)
+	}
+}
+
+// revoke asks a site for a task, now and in every Sync until it answers.
+func (b *book) revoke(site task.Site, lease task.LeaseID, id task.ID, cancel bool) {
+	b.revoked = append(b.revoked, Revocation{Site: site, Lease: lease, Task: id, Cancel: cancel})
+	b.wake(site)
+}
+
+func (b *book) wake(site task.Site) {
+	if b.Effects.Wake == nil {
+		b.Effects.Wake = make(map[string]struct{})
+	}
+	b.Effects.Wake[string(site)] = struct{}{}
+}
+
+func (b *book) progress(id task.WorkflowID) {
+	if b.Effects.Workflows == nil {
+		b.Effects.Workflows = make(map[string]struct{})
+	}
+	b.Effects.Workflows[string(id)] = struct{}{}
+}
+
+// close settles and saves everything that changed.
+func (b *book) close() error {
+	if err := b.settle(); err != nil {
+		return err
+	}
+	return b.save()
+}
+
+// save writes what changed; the book stays usable.
+func (b *book) save() error {
+	if b.Effects != nil && len(b.workflows.order) > 0 {
+		for _, id := range b.workflows.order {
+			b.progress(id)
+		}
+	}
+	for _, write := range []func() error{
+		func() error { return saveAll(b.workflows.take(), b.Workflows().Save) },
+		func() error { return saveAll(b.tasks.take(), b.Tasks().Save) },
+		func() error { return saveAll(b.files.take(), b.Files().Save) },
+		func() error { return saveAll(b.attempts.take(), b.Attempts().Save) },
+		b.saveLeases,
+		func() error { return saveAll(b.sites.take(), b.Sites().Save) },
+		func() error { return saveAll(b.pilots.take(), b.Pilots().Save) },
+		b.saveRevocations,
+	} {
+		if err := write(); err != nil {
+			return fmt.Errorf("save: %w", err)
+		}
+	}
+	return nil
+}
+
+func saveAll[V any](values []V, save func(...V) error) error {
+	if len(values) == 0 {
+		return nil
+	}
+	return save(values...)
+}
+
+// saveLeases deletes leases that hold no task any more.
+func (b *book) saveLeases() error {
+	var open []Lease
+	var over []task.LeaseID
+	for _, lease := range b.leases.take() {
+		if lease.Open > 0 {
+			open = append(open, lease)
+		} else {
+			over = append(over, lease.ID)
+		}
+	}
+	for _, id := range over {
+		b.leases.put(id, nil)
+	}
+	if err := saveAll(open, b.Leases().Save); err != nil {
+		return err
+	}
+	return saveAll(over, b.Leases().Delete)
+}
+
+func (b *book) saveRevocations() error {
+	revoked := b.revoked
+	b.revoked = nil
+	return saveAll(revoked, b.Leases().Revoke)
+}
+
+// forget drops the copies of tasks and files after a save, so that a long
+// sweep does not grow.
+func (b *book) forget() {
+	b.tasks, b.specs, b.files, b.attempts = shelf[task.ID, TaskState]{}, shelf[task.ID, task.Task]{},
+		shelf[task.LFN, FileRecord]{}, shelf[task.AttemptID, Attempt]{}
+	b.readable = nil
+	b.walkable = nil
+}
+
+// move carries a task through the transition table and keeps every sum that
+// depends on its state.
+func (b *book) move(s *TaskState, event task.Event, reason string) error {
+	next, err := s.State.Next(event)
+	if err != nil {
+		return fmt.Errorf("task %s: %w", s.ID, err)
+	}
+	w, err := b.workflow(s.ID.Workflow())
+	if err != nil {
+		return err
+	}
+	if s.State == task.Leased {
+		if err := b.giveBack(s); err != nil {
+			return err
+		}
+	}
+	if w.Counts[s.State]--; w.Counts[s.State] == 0 {
+		delete(w.Counts, s.State)
+	}
+	w.Counts[next]++
+	b.closeWorkflow(w)
+	s.State, s.Reason, s.Changed = next, reason, b.Wall
+	if next != task.Cancelled {
+		s.Upstream = ""
+	}
+	b.tasks.touch(s.ID)
+	return nil
+}
+
+// closeWorkflow dates a workflow's end and notes that it progressed.
+func (b *book) closeWorkflow(w *Workflow) {
+	b.workflows.touch(w.ID)
+	switch over := w.Over(); {
+	case over && w.Ended.IsZero():
+		w.Ended = b.Wall
+	case !over && !w.Ended.IsZero():
+		w.Ended = time.Time{}
+	}
+}
+
+// giveBack takes a LEASED task out of its lease's and its site's sums.
+func (b *book) giveBack(s *TaskState) error {
+	if err := b.loadLeases(s.Lease); err != nil {
+		return err
+	}
+	if lease := b.leases.held[s.Lease]; lease != nil {
+		lease.Open--
+		b.leases.touch(s.Lease)
+	}
+	site, err := b.site(s.Site)
+	if err != nil {
+		return err
+	}
+	site.Leased--
+	if s.Missing > 0 {
+		site.Ahead--
+	}
+	b.sites.touch(s.Site)
+	s.Lease = 0
+	return nil
+}
+
+// lend moves a task into a lease of a site.
+func (b *book) lend(s *TaskState, lease *Lease) error {
+	if err := b.move(s, task.HandOut, ""); err != nil {
+		return err
+	}
+	site, err := b.site(lease.Site)
+	if err != nil {
+		return err
+	}
+	s.Lease, s.Site = lease.ID, lease.Site
+	lease.Open++
+	b.leases.touch(lease.ID)
+	site.Leased++
+	if s.Missing > 0 {
+		site.Ahead++
+	}
+	b.sites.touch(site.Name)
+	return nil
+}
+
+// setMissing changes a task's number of missing inputs.
+func (b *book) setMissing(s *TaskState, missing int) error {
+	if s.State == task.Leased && (s.Missing > 0) != (missing > 0) {
+		site, err := b.site(s.Site)
+		if err != nil {
+			return err
+		}
+		if missing > 0 {
+			site.Ahead++
+		} else {
+			site.Ahead--
+		}
+		b.sites.touch(s.Site)
+	}
+	s.Missing = missing
+	b.tasks.touch(s.ID)
+	return nil
+}
+
+// inputs returns the files that a task reads, each once, in order.
+func inputs(spec *task.Task) []task.LFN {
+	names := make([]task.LFN, 0, len(spec.Inputs))
+	for _, in := range spec.Inputs {
+		names = append(names, in.LFN)
+	}
+	if len(names) > 16 {
+		seen := make(map[task.LFN]struct{}, len(names))
+		return slices.DeleteFunc(names, func(name task.LFN) bool {
+			_, again := seen[name]
+			seen[name] = struct{}{}
+			return again
+		})
+	}
+	unique := names[:0]
+	for _, name := range names {
+		if !slices.Contains(unique, name) {
+			unique = append(unique, name)
+		}
+	}
+	return unique
+}

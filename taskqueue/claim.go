@@ -1,0 +1,93 @@
+package taskqueue
+
+import (
+	"fmt"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Claim decides on a pilot's claim to be its site's master. It is granted
+// when the claimant knows the term in office and its holder resigned, is
+// known to be gone, or has not been heard for ClaimSilence. The site's open
+// leases come with the grant. Who holds the office already is granted it
+// again without a new term.
+//
+// Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
+// or one whose membership was revoked).
+func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
+	var result ClaimResult
+	err := r.apply(t, func(b *book) error {
+		site, err := b.site(c.Site)
+		if err != nil {
+			return err
+		}
+		claimant, err := b.claimant(site, c.Pilot)
+		if err != nil {
+			return err
+		}
+		held := site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned
+		if !held {
+			if why, err := b.objection(site, &c); err != nil || why != "" {
+				result = ClaimResult{Term: site.Term, Why: why}
+				if master := b.pilots.held[site.Master]; master != nil {
+					result.Master = contact(master)
+				}
+				return err
+			}
+			b.crown(site, claimant, "claim")
+		}
+		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant)}
+		if result.Leases, err = b.openLeases(site); err != nil {
+			return err
+		}
+		result.Revoked, err = b.revocations(site.Name)
+		return err
+	})
+	if err != nil {
+		return ClaimResult{}, err
+	}
+	return result, nil
+}
+
+// claimant returns the pilot that claims, alive again if it had been taken
+// for dead.
+func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
+	if err := b.loadPilots(id); err != nil {
+		return nil, err
+	}
+	pilot := b.pilots.held[id]
+	if pilot == nil {
+		return nil, notFound("pilot", id)
+	}
+	if pilot.Site != site.Name {
+		return nil, refused("pilot %s belongs to site %s, not to %s", id, pilot.Site, site.Name)
+	}
+	if site.denies(pilot.Peer) {
+		return nil, refused("the membership of pilot %s was revoked", id)
+	}
+	if !pilot.State.present() {
+		b.revive(site, pilot)
+	}
+	return pilot, nil
+}
+
+// objection tells why a claim is refused, "" if it is not.
+func (b *book) objection(site *SiteRecord, c *Claim) (string, error) {
+	if site.Master == "" {
+		return "", nil
+	}
+	if err := b.loadPilots(site.Master); err != nil {
+		return "", err
+	}
+	if c.Expected != site.Term {
+		return fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected), nil
+	}
+	master := b.pilots.held[site.Master]
+	if site.Resigned || c.Resigned || master == nil || !master.State.present() {
+		return "", nil
+	}
+	if silence := b.Clock.Sub(site.LastSync); silence < b.config.Site.ClaimSilence {
+		return fmt.Sprintf("master %s was heard %s ago: the claimant is the isolated one", site.Master, silence), nil
+	}
+	return "", nil
+}

@@ -1,0 +1,241 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// fellSilent is the reason of pilots that are taken for dead only because
+// nobody of their site was heard.
+const fellSilent = "its site fell silent"
+
+func (s *SiteRecord) denies(peer task.PeerID) bool { return slices.Contains(s.Denied, peer) }
+
+// revive counts a pilot as live again.
+func (b *book) revive(site *SiteRecord, pilot *PilotRecord) {
+	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
+	if pilot.Drain {
+		pilot.State = PilotDraining
+	}
+	b.pilots.touch(pilot.ID)
+	site.Pilots++
+	site.Registered += pilot.Slots
+	b.sites.touch(site.Name)
+}
+
+// heard takes a site that had fallen silent for living again.
+func (b *book) heard(site *SiteRecord) error {
+	if !site.Silent {
+		return nil
+	}
+	site.Silent = false
+	b.sites.touch(site.Name)
+	dead, err := b.Pilots().OfSite(site.Name, PilotDead)
+	if err != nil {
+		return fmt.Errorf("load pilots of %s: %w", site.Name, err)
+	}
+	for i := range dead {
+		if dead[i].Reason != fellSilent {
+			continue
+		}
+		if b.pilots.held[dead[i].ID] == nil {
+			b.pilots.put(dead[i].ID, &dead[i])
+		}
+		b.revive(site, b.pilots.held[dead[i].ID])
+	}
+	return nil
+}
+
+// depart books pilots that their master saw leave or die.
+func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
+	ids := make([]task.PilotID, len(departed))
+	for i := range departed {
+		ids[i] = departed[i].Pilot
+	}
+	if err := b.loadPilots(ids...); err != nil {
+		return err
+	}
+	for _, d := range departed {
+		pilot := b.pilots.held[d.Pilot]
+		if pilot == nil || pilot.Site != site.Name || !pilot.State.present() {
+			continue
+		}
+		state := PilotLeft
+		if d.Dead {
+			state = PilotDead
+		}
+		if err := b.dismiss(site, pilot, state, d.Reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dismiss takes a live pilot out of its site's counts. What ran on a dead one
+// is lost.
+func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {
+	pilot.State, pilot.Reason, pilot.Ended = state, reason, b.Wall
+	b.pilots.touch(pilot.ID)
+	site.Pilots--
+	site.Registered -= pilot.Slots
+	site.Refused = nil
+	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
+	b.sites.touch(site.Name)
+	if state != PilotDead {
+		return nil
+	}
+	running, err := b.Attempts().RunningAt(pilot.ID)
+	if err != nil {
+		return fmt.Errorf("load what ran at pilot %s: %w", pilot.ID, err)
+	}
+	ids := make([]task.ID, len(running))
+	for i := range running {
+		ids[i] = running[i].Outcome.Attempt.Task
+	}
+	if err := b.loadTasks(ids...); err != nil {
+		return err
+	}
+	for i := range running {
+		if err := b.loseAttempt(&running[i], reason); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *book) loseAttempt(a *Attempt, reason string) error {
+	id := a.Outcome.Attempt
+	if held := b.attempts.held[id]; held != nil {
+		if a = held; a.State != AttemptRunning {
+			return nil
+		}
+	} else {
+		b.attempts.put(id, a)
+	}
+	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
+	b.attempts.touch(id)
+	s := b.tasks.held[id.Task]
+	if s == nil {
+		return nil
+	}
+	s.Number = max(s.Number, a.Outcome.Number+1)
+	b.tasks.touch(s.ID)
+	if s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
+		return nil
+	}
+	return b.countLoss(s)
+}
+
+// Leave books a pilot that goes by itself. When it is the last one, or nobody
+// else is alive, the site's open leases are returned and what only its caches
+// held is lost. Leaving twice changes nothing more.
+//
+// Errors: ErrNotFound (site or pilot).
+func (r *Rules) Leave(t *Turn, l Leaving) error {
+	return r.apply(t, func(b *book) error {
+		site, err := b.site(l.Site)
+		if err != nil {
+			return err
+		}
+		if err := b.loadPilots(l.Pilot); err != nil {
+			return err
+		}
+		pilot := b.pilots.held[l.Pilot]
+		if pilot == nil || pilot.Site != l.Site {
+			return notFound("pilot", l.Pilot)
+		}
+		if l.Resigns && l.Term == site.Term {
+			site.Resigned = true
+			b.sites.touch(site.Name)
+		}
+		if !pilot.State.present() {
+			return nil
+		}
+		if err := b.dismiss(site, pilot, PilotLeft, l.Reason); err != nil {
+			return err
+		}
+		if l.Last || site.Pilots <= 0 {
+			return b.vacate(site, "the last pilot left")
+		}
+		return nil
+	})
+}
+
+// vacate takes back everything a site holds and forgets its caches: nobody is
+// there any more.
+func (b *book) vacate(site *SiteRecord, reason string) error {
+	open, err := b.Leases().OfSite(site.Name)
+	if err != nil {
+		return fmt.Errorf("load leases of %s: %w", site.Name, err)
+	}
+	for i := range open {
+		if err := b.takeBack(&open[i], task.Return, reason); err != nil {
+			return err
+		}
+	}
+	revoked, err := b.Leases().Revocations(site.Name)
+	if err != nil {
+		return fmt.Errorf("load revocations of %s: %w", site.Name, err)
+	}
+	if err := saveAll(revoked, b.Leases().Confirm); err != nil {
+		return err
+	}
+	return b.forgetCaches(site)
+}
+
+// takeBack reopens all tasks of a lease.
+func (b *book) takeBack(lease *Lease, event task.Event, reason string) error {
+	if b.leases.held[lease.ID] == nil {
+		b.leases.put(lease.ID, lease)
+	}
+	states, err := b.Tasks().InLease(lease.ID)
+	if err != nil {
+		return fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
+	}
+	b.holdTasks(states)
+	for i := range states {
+		s := b.tasks.held[states[i].ID]
+		if s.State != task.Leased || s.Lease != lease.ID {
+			continue
+		}
+		if event == task.LeaseExpired {
+			s.Number++ // the site may have started it under the old number
+		}
+		if err := b.reopen(s, event, reason); err != nil {
+			return err
+		}
+	}
+	b.leases.touch(lease.ID)
+	return nil
+}
+
+// Deliver takes outcomes and stored copies from any pilot of a site, in
+// whatever term: they are facts. See Sync.
+//
+// Errors: ErrNotFound (site or pilot).
+func (r *Rules) Deliver(t *Turn, d Delivery) ([]task.Ack, error) {
+	var acks []task.Ack
+	err := r.apply(t, func(b *book) error {
+		site, err := b.site(d.Site)
+		if err != nil {
+			return err
+		}
+		if err := b.loadPilots(d.Pilot); err != nil {
+			return err
+		}
+		if pilot := b.pilots.held[d.Pilot]; pilot == nil || pilot.Site != d.Site {
+			return notFound("pilot", d.Pilot)
+		}
+		if acks, err = b.takeOutcomes(site, d.Outcomes); err != nil {
+			return err
+		}
+		return b.takeStored(d.Site, d.Stored)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return acks, nil
+}

@@ -1,0 +1,208 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// siteSet is a set of sites, a bit for each in the order of their names.
+type siteSet []uint64
+
+func newSiteSet(sites int) siteSet { return make(siteSet, (sites+63)/64) }
+
+func (s siteSet) add(i int)      { s[i/64] |= 1 << (i % 64) }
+func (s siteSet) has(i int) bool { return s[i/64]&(1<<(i%64)) != 0 }
+
+func (s siteSet) narrow(other siteSet) {
+	for i := range s {
+		s[i] &= other[i]
+	}
+}
+
+// exists tells whether anybody has the file.
+func exists(f *FileRecord) bool {
+	return f != nil && (len(f.Announced) > 0 || len(f.Replicas) > 0)
+}
+
+// reads tells whether a site can read a file: from its pilots' caches, from
+// its own storage element, or from a remote one within its reach.
+func (s *SiteRecord) reads(f *FileRecord) bool {
+	if f == nil {
+		return false
+	}
+	if slices.Contains(f.Announced, s.Name) {
+		return true
+	}
+	return slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return s.reaches(r.Site) })
+}
+
+// reaches tells whether a site may read another's storage element.
+func (s *SiteRecord) reaches(owner task.Site) bool {
+	return owner == s.Name || s.RemoteRead && (s.Reach == nil || slices.Contains(s.Reach, owner))
+}
+
+// readers returns the sites that can read a file; loadSites comes first.
+func (b *book) readersOf(f *FileRecord) siteSet {
+	if set, known := b.readable[f.LFN]; known {
+		return set
+	}
+	set := newSiteSet(len(b.siteNames))
+	for i, name := range b.siteNames {
+		if b.sites.held[name].reads(f) {
+			set.add(i)
+		}
+	}
+	if b.readable == nil {
+		b.readable = make(map[task.LFN]siteSet)
+	}
+	b.readable[f.LFN] = set
+	return set
+}
+
+// eligibility returns which sites can read all inputs of a task and which one
+// has most of their bytes. No site at all is ok == false. Sites, description
+// and files are loaded before.
+func (b *book) eligibility(spec *task.Task) (class Eligibility, ok bool) {
+	class.Work = spec.Class()
+	names := inputs(spec)
+	if len(names) == 0 {
+		return class, true
+	}
+	set := newSiteSet(len(b.siteNames))
+	for i := range b.siteNames {
+		set.add(i)
+	}
+	weight := make(map[task.Site]task.Bytes)
+	for _, name := range names {
+		f := b.files.held[name]
+		if !exists(f) {
+			return class, false
+		}
+		set.narrow(b.readersOf(f))
+		b.weigh(weight, f)
+	}
+	all := true
+	for i, name := range b.siteNames {
+		if set.has(i) {
+			class.Sites = append(class.Sites, name)
+		} else {
+			all = false
+		}
+	}
+	if len(class.Sites) == 0 {
+		return class, false
+	}
+	class.Prefer = heaviest(class.Sites, weight)
+	if all {
+		class.Sites = nil
+	}
+	return class, true
+}
+
+// weigh adds a file's bytes to the sites that hold it. A file of unknown size
+// counts as one byte.
+func (b *book) weigh(weight map[task.Site]task.Bytes, f *FileRecord) {
+	size := max(f.Size, 1)
+	for _, site := range f.Announced {
+		weight[site] += size
+	}
+	for i, replica := range f.Replicas {
+		if slices.Contains(f.Announced, replica.Site) ||
+			slices.ContainsFunc(f.Replicas[:i], func(r task.Replica) bool { return r.Site == replica.Site }) {
+			continue
+		}
+		weight[replica.Site] += size
+	}
+}
+
+// heaviest returns the one site with most bytes, "" if there is no such one.
+func heaviest(sites []task.Site, weight map[task.Site]task.Bytes) task.Site {
+	var best task.Site
+	most, tied := task.Bytes(0), false
+	for _, site := range sites {
+		switch bytes := weight[site]; {
+		case bytes > most:
+			best, most, tied = site, bytes, false
+		case bytes == most:
+			tied = true
+		}
+	}
+	if tied {
+		return ""
+	}
+	return best
+}
+
+// Key is the text that identifies the class among the interned:
+// "siteA,siteB|siteA|requirement, rank and resources".
+func (e Eligibility) Key() string {
+	var key strings.Builder
+	if e.Sites == nil {
+		key.WriteString("*")
+	}
+	for i, site := range e.Sites {
+		if i > 0 {
+			key.WriteByte(',')
+		}
+		key.WriteString(string(site))
+	}
+	fmt.Fprintf(&key, "|%s|%d %d %d %q %q", e.Prefer, e.Work.Resources.Cores,
+		e.Work.Resources.Memory, e.Work.Resources.Disk, e.Work.Require, e.Work.Rank)
+	return key.String()
+}
+
+// allows tells whether a site is in the class.
+func (e *Eligibility) allows(site task.Site) bool {
+	if e.Sites == nil {
+		return true
+	}
+	_, found := slices.BinarySearch(e.Sites, site)
+	return found
+}
+
+// classBook knows the interned classes.
+type classBook struct {
+	byKey map[string]ClassID
+	byID  map[ClassID]*Eligibility
+}
+
+func (b *book) loadClasses() error {
+	if b.classes != nil {
+		return nil
+	}
+	all, err := b.Files().Classes()
+	if err != nil {
+		return fmt.Errorf("load eligibility classes: %w", err)
+	}
+	b.classes = &classBook{make(map[string]ClassID, len(all)), make(map[ClassID]*Eligibility, len(all))}
+	for i := range all {
+		b.classes.byKey[all[i].Key()] = all[i].ID
+		b.classes.byID[all[i].ID] = &all[i]
+	}
+	return nil
+}
+
+// intern returns the number of a class.
+func (b *book) intern(class Eligibility) (ClassID, error) {
+	if err := b.loadClasses(); err != nil {
+		return 0, err
+	}
+	key := class.Key()
+	if id, known := b.classes.byKey[key]; known {
+		return id, nil
+	}
+	next, err := b.Meta().Next("class", 1)
+	if err != nil {
+		return 0, fmt.Errorf("number an eligibility class: %w", err)
+	}
+	class.ID = ClassID(next)
+	if err := b.Files().SaveClass(class); err != nil {
+		return 0, fmt.Errorf("save eligibility class: %w", err)
+	}
+	b.classes.byKey[key] = class.ID
+	b.classes.byID[class.ID] = &class
+	return class.ID, nil
+}

@@ -1,0 +1,207 @@
+package taskqueue
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Explain says why a task is where it is, with counts.
+//
+// Errors: ErrNotFound.
+func (r *Rules) Explain(t *Turn, id task.ID) (Explanation, error) {
+	b := r.open(t)
+	s, err := b.state(id)
+	if err != nil {
+		return Explanation{}, err
+	}
+	if s == nil {
+		return Explanation{}, notFound("task", id)
+	}
+	if err := b.loadReview([]task.ID{id}); err != nil {
+		return Explanation{}, err
+	}
+	if err := b.describe(id); err != nil {
+		return Explanation{}, err
+	}
+	e := Explanation{State: *s, Task: *b.specs.held[id]}
+	if e.Attempts, err = b.Attempts().OfTask(id); err != nil {
+		return Explanation{}, fmt.Errorf("load attempts of %s: %w", id, err)
+	}
+	switch s.State {
+	case task.Blocked:
+		err = b.explainBlocked(&e)
+	case task.Ready:
+		err = b.explainReady(&e)
+	case task.Leased:
+		err = b.explainLeased(&e)
+	}
+	return e, err
+}
+
+// explainBlocked lists the inputs that keep a task from running.
+func (b *book) explainBlocked(e *Explanation) error {
+	w, err := b.workflow(e.State.ID.Workflow())
+	if err != nil {
+		return err
+	}
+	if !w.Sealed {
+		e.State.Reason = fmt.Sprintf("its workflow is not complete: %d parts came, the last has not", w.Parts)
+		return nil
+	}
+	names := inputs(&e.Task)
+	if e.State.Missing > 0 {
+		for _, name := range names {
+			if f := b.files.held[name]; !exists(f) {
+				e.Missing = append(e.Missing, b.explainMissing(name, f))
+			}
+		}
+		return nil
+	}
+	for _, name := range names {
+		f := b.files.held[name]
+		set := b.readersOf(f)
+		input := MissingInput{LFN: name, Producer: f.ProducerTask, State: task.Done}
+		for i, site := range b.siteNames {
+			if set.has(i) {
+				input.Where = append(input.Where, site)
+			}
+		}
+		if len(input.Where) == len(b.siteNames) {
+			continue
+		}
+		input.Why = fmt.Sprintf("readable at %d of %d sites, no site can read all %d inputs", len(input.Where), len(b.siteNames), len(names))
+		if len(f.Replicas) == 0 {
+			input.Why += ": it is in caches only and waits for its upload to a storage element"
+		}
+		e.Missing = append(e.Missing, input)
+	}
+	return nil
+}
+
+func (b *book) explainMissing(name task.LFN, f *FileRecord) MissingInput {
+	input := MissingInput{LFN: name}
+	if f == nil || f.ProducerTask == "" {
+		input.Why = "nothing makes it and it has no copy: register it as " + string(name)
+		return input
+	}
+	input.Producer = f.ProducerTask
+	maker := b.tasks.held[f.ProducerTask]
+	if maker == nil {
+		input.Why = "its maker is gone"
+		return input
+	}
+	input.State = maker.State
+	input.Why = fmt.Sprintf("task %s, which makes it, is %s", maker.ID.Name(), maker.State)
+	if maker.State == task.Leased {
+		input.Why += " to site " + string(maker.Site)
+		input.Where = []task.Site{maker.Site}
+	}
+	if f.Lost {
+		input.Why += fmt.Sprintf("; it was made before and lost (generation %d is to make it)", maker.Generation)
+	}
+	return input
+}
+
+// explainReady says of each site whether it may run the task and what it
+// waits for.
+func (b *book) explainReady(e *Explanation) error {
+	s := &e.State
+	ahead, err := b.Tasks().ReadyBefore(s.Class, s.Priority, s.Seq)
+	if err != nil {
+		return fmt.Errorf("count the tasks ahead of %s: %w", s.ID, err)
+	}
+	e.Ahead = ahead
+	e.BackoffUntil = max(0, s.NotBefore.Sub(b.Clock))
+	for _, name := range b.siteNames {
+		e.Sites = append(e.Sites, b.explainSite(e, b.sites.held[name]))
+	}
+	return nil
+}
+
+func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
+	x := SiteExplanation{
+		Site: site.Name, Pilots: site.Pilots, FreeSlots: site.FreeSlots, Waiting: site.unstarted(),
+	}
+	var unreadable []string
+	count := 0
+	for _, name := range inputs(&e.Task) {
+		if !site.reads(b.files.held[name]) {
+			if count++; count <= 3 {
+				unreadable = append(unreadable, name.Local())
+			}
+		}
+	}
+	for i := range site.Refused {
+		if r := &site.Refused[i]; r.Class == e.Task.Class() && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold {
+			x.Clauses = r.Clauses
+			x.Why = fmt.Sprintf("%d of %d pilots can run it: %s", 0, r.Pilots, clauses(r))
+		}
+	}
+	silence := b.Clock.Sub(site.LastSync)
+	switch {
+	case count > 0:
+		x.Why = fmt.Sprintf("cannot read %d of %d inputs (%s): they are neither in its caches nor on a storage element that it may read",
+			count, len(inputs(&e.Task)), strings.Join(unreadable, ", "))
+	case site.Draining:
+		x.Why = "is being drained"
+	case site.Pilots == 0:
+		x.Why = "has 0 live pilots"
+	case silence >= b.config.Site.LiveFor:
+		x.Why = fmt.Sprintf("its master was not heard for %s", silence.Round(1e9))
+	case x.Why != "": // refused
+	case e.BackoffUntil > 0:
+		x.Eligible = true
+		x.Why = fmt.Sprintf("waits %s before the next attempt", e.BackoffUntil.Round(1e6))
+	case site.idle() <= 0:
+		x.Eligible = true
+		x.Why = fmt.Sprintf("0 free slots of %d; %d tasks wait there, %d are ahead in the queue", site.slots(), x.Waiting, e.Ahead)
+	default:
+		x.Eligible = true
+		x.Why = fmt.Sprintf("gets it with its next hand-out; %d tasks are ahead", e.Ahead)
+	}
+	return x
+}
+
+func clauses(r *RefusedClass) string {
+	parts := make([]string, 0, len(r.Clauses))
+	for _, c := range r.Clauses {
+		parts = append(parts, fmt.Sprintf("%d fail %s", c.Pilots, c.Clause))
+	}
+	if len(parts) == 0 {
+		return "no clause was reported"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// explainLeased says whether a task waits or runs at its site.
+func (b *book) explainLeased(e *Explanation) error {
+	site, err := b.site(e.State.Site)
+	if err != nil {
+		return err
+	}
+	x := SiteExplanation{
+		Site: site.Name, Eligible: true, Pilots: site.Pilots, FreeSlots: site.FreeSlots, Waiting: site.unstarted(),
+	}
+	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %d slots run %d tasks",
+		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.slots(), site.Capacity.Running)
+	if e.State.Missing > 0 {
+		x.Why = fmt.Sprintf("the site makes its %d missing inputs first", e.State.Missing)
+	}
+	for i := range e.Attempts {
+		o := &e.Attempts[i].Outcome
+		if e.Attempts[i].State == AttemptRunning && o.Attempt.Lease == e.State.Lease {
+			x.Why = fmt.Sprintf("runs on pilot %s as attempt a%d since %s", o.Attempt.Pilot, o.Number, o.Started.UTC().Format("15:04:05"))
+		}
+	}
+	e.Sites = append(e.Sites, x)
+	if e.State.Missing > 0 {
+		for _, name := range inputs(&e.Task) {
+			if f := b.files.held[name]; !exists(f) {
+				e.Missing = append(e.Missing, b.explainMissing(name, f))
+			}
+		}
+	}
+	return nil
+}

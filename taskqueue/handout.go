@@ -1,0 +1,271 @@
+package taskqueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// offer is a class of READY tasks that a site may have, and how many of them.
+type offer struct {
+	class   *Eligibility
+	ready   int  // tasks of the class
+	sharers int  // live sites that share the class
+	foreign bool // it prefers another live site
+	quota   int
+}
+
+// handOut gives a site work: a lease of READY tasks within its share, then of
+// tasks further down whose inputs it is about to make. A site that stays idle
+// recalls what another holds beyond its share.
+func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
+	if site.Draining || site.slots() == 0 {
+		return nil
+	}
+	// The scans of the store must see what this turn has changed.
+	if err := b.save(); err != nil {
+		return err
+	}
+	ready, err := b.Tasks().ReadyClasses()
+	if err != nil {
+		return fmt.Errorf("count READY tasks: %w", err)
+	}
+	idle := site.idle()
+	if len(ready) == 0 && len(b.walkable) == 0 && idle <= 0 {
+		return nil
+	}
+	if err := b.loadSites(); err != nil {
+		return err
+	}
+	offers, err := b.offers(site, ready)
+	if err != nil {
+		return err
+	}
+	chosen, err := b.choose(site, offers, idle)
+	if err != nil {
+		return err
+	}
+	if len(chosen) == 0 && len(b.walkable) == 0 {
+		if len(offers) == 0 && idle > 0 {
+			return b.recall(site, idle)
+		}
+		return nil
+	}
+	return b.grant(site, chosen, reply)
+}
+
+// grant leases the chosen tasks and those further down to a site.
+func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) error {
+	lease, err := b.openLease(site)
+	if err != nil {
+		return err
+	}
+	for _, id := range chosen {
+		if err := b.lend(b.tasks.held[id], lease); err != nil {
+			return err
+		}
+	}
+	ahead, err := b.leaseAhead(site, lease, chosen)
+	if err != nil {
+		return err
+	}
+	ids := append(chosen, ahead...)
+	if len(ids) == 0 {
+		b.leases.put(lease.ID, nil)
+		return nil
+	}
+	full, err := b.writeLease(site, lease, ids)
+	if err != nil {
+		return err
+	}
+	reply.Leases = append(reply.Leases, full)
+	return nil
+}
+
+// unstarted is how many tasks wait at a site, those without inputs aside.
+func (s *SiteRecord) unstarted() int { return max(0, s.Leased-s.Ahead-s.Capacity.Running) }
+
+// idle is how many slots have neither a task nor one waiting for them.
+func (s *SiteRecord) idle() int {
+	free := s.Capacity.FreeSlots
+	if s.Capacity.Slots == 0 {
+		free = s.slots()
+	}
+	return free - s.unstarted()
+}
+
+// live tells whether a site counts in shares: it has pilots and is heard.
+func (b *book) live(s *SiteRecord) bool {
+	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && b.Clock.Sub(s.LastSync) < b.config.Site.LiveFor
+}
+
+// refuses tells whether a site lately gave a class back.
+func (b *book) refuses(s *SiteRecord, class task.Class) bool {
+	return slices.ContainsFunc(s.Refused, func(r RefusedClass) bool {
+		return r.Class == class && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold
+	})
+}
+
+// shares tells whether a site takes part in sharing a class: it may run it, or
+// may once what only caches hold has reached a storage element.
+func (b *book) shares(s *SiteRecord, class *Eligibility) bool {
+	if b.refuses(s, class.Work) {
+		return false
+	}
+	return class.allows(s.Name) || slices.ContainsFunc(class.Sites, func(name task.Site) bool {
+		holder := b.sites.held[name]
+		return holder != nil && holder.SE != "" && s.reaches(name)
+	})
+}
+
+// offers lists the classes that a site may have, with its quota of each: what
+// brings its load to its slots' share of all the work in reach of the sites
+// that share the class. Classes that few share come first, those that prefer
+// another site last, so that what only one site can run is not crowded out.
+func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) {
+	if len(ready) == 0 {
+		return nil, nil
+	}
+	if err := b.loadClasses(); err != nil {
+		return nil, err
+	}
+	var live []*SiteRecord
+	for _, name := range b.siteNames {
+		if s := b.sites.held[name]; s == site || b.live(s) {
+			live = append(live, s)
+		}
+	}
+	var offers []offer
+	for id, n := range ready {
+		class := b.classes.byID[id]
+		if class == nil || !class.allows(site.Name) || b.refuses(site, class.Work) {
+			continue
+		}
+		o := offer{class: class, ready: n}
+		for _, s := range live {
+			if s == site || b.shares(s, class) {
+				o.sharers++
+			}
+			o.foreign = o.foreign || s != site && s.Name == class.Prefer
+		}
+		offers = append(offers, o)
+	}
+	slices.SortFunc(offers, func(x, y offer) int {
+		if x.foreign != y.foreign {
+			if y.foreign {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(x.sharers, y.sharers), cmp.Compare(x.class.ID, y.class.ID))
+	})
+	load := site.Leased
+	for i := range offers {
+		offers[i].quota = b.quota(site, &offers[i], live, load)
+		load += offers[i].quota
+	}
+	return offers, nil
+}
+
+// quota is how many tasks of a class a site that carries the given load may
+// take, so that the load of all who share the class goes by their slots.
+func (b *book) quota(site *SiteRecord, o *offer, live []*SiteRecord, load int) int {
+	work, slots, reserved := o.ready+load, site.slots(), 0
+	for _, s := range live {
+		if s == site || !b.shares(s, o.class) {
+			continue
+		}
+		work += s.Leased
+		slots += s.slots()
+		if s.Name == o.class.Prefer {
+			reserved = max(0, s.slots()-s.Leased)
+		}
+	}
+	target := (work*site.slots() + slots - 1) / slots
+	return max(0, min(target-load, o.ready-reserved))
+}
+
+// room is how many more unstarted tasks a site may hold: 10 minutes of work,
+// or two tasks a slot while durations are unknown, and four for a free slot.
+func (b *book) room(site *SiteRecord) int {
+	c := &b.config.HandOut
+	median, known := site.medianRun(c.KnownAfter)
+	if !known {
+		median = c.UnknownTime
+	}
+	most := int(min(float64(c.Max), float64(site.slots())*float64(c.Work)/float64(max(median, time.Millisecond))))
+	if !known {
+		most = min(most, c.UnknownTasks*site.slots())
+	}
+	free := site.idle() + site.unstarted()
+	return min(c.Max, max(most, c.FloorTasks*free)) - site.unstarted()
+}
+
+// choose picks READY tasks within the quotas, highest priority and oldest
+// first; then, for slots that stay idle, tasks that nobody whose share they
+// are has taken for a while.
+func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, error) {
+	room := b.room(site)
+	chosen, err := b.pick(site, offers, room, func(o *offer) int { return o.quota }, b.Clock, nil)
+	if err != nil {
+		return nil, err
+	}
+	idle = min(idle, room) - len(chosen)
+	if idle <= 0 {
+		return chosen, nil
+	}
+	left := b.Clock.Add(-b.config.HandOut.ShareWait)
+	return b.pick(site, offers, idle, func(o *offer) int { return min(o.ready, idle+len(chosen)) }, left, chosen)
+}
+
+// pick adds to the chosen at most limit tasks that were ready by the given
+// time and whose inputs the site can read.
+func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*offer) int, by Instant, chosen []task.ID) ([]task.ID, error) {
+	taken := make(map[task.ID]struct{}, len(chosen))
+	for _, id := range chosen {
+		taken[id] = struct{}{}
+	}
+	var found []*TaskState
+	for i := range offers {
+		n := min(quota(&offers[i]), limit+len(chosen))
+		if n <= 0 {
+			continue
+		}
+		states, err := b.Tasks().ReadyIn(offers[i].class.ID, by, n)
+		if err != nil {
+			return nil, fmt.Errorf("load READY tasks: %w", err)
+		}
+		b.holdTasks(states)
+		for k := range states {
+			if _, again := taken[states[k].ID]; !again {
+				found = append(found, b.tasks.held[states[k].ID])
+			}
+		}
+	}
+	slices.SortFunc(found, func(x, y *TaskState) int {
+		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Seq, y.Seq))
+	})
+	found = found[:max(0, min(limit, len(found)))]
+	ids := make([]task.ID, len(found))
+	for i, s := range found {
+		ids[i] = s.ID
+	}
+	if err := b.loadInputs(ids); err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		if spec := b.specs.held[id]; spec != nil && b.readsAll(site, spec) {
+			chosen = append(chosen, id)
+		} else {
+			b.review(id) // its class is older than the site's settings
+		}
+	}
+	return chosen, nil
+}
+
+func (b *book) readsAll(site *SiteRecord, spec *task.Task) bool {
+	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.reads(b.files.held[in.LFN]) })
+}

@@ -1,0 +1,107 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// openLease begins a new lease for a site.
+func (b *book) openLease(site *SiteRecord) (*Lease, error) {
+	id, err := b.Meta().Next("lease", 1)
+	if err != nil {
+		return nil, fmt.Errorf("number a lease: %w", err)
+	}
+	lease := &Lease{
+		ID:      task.LeaseID(id),
+		Site:    site.Name,
+		Term:    site.Term,
+		Expires: b.Clock.Add(b.config.Lease.TTL),
+		Granted: b.Wall,
+	}
+	b.leases.put(lease.ID, lease)
+	return lease, nil
+}
+
+// fullLease returns an open lease with all tasks that are still LEASED under
+// it.
+func (b *book) fullLease(site *SiteRecord, lease *Lease) (task.Lease, error) {
+	states, err := b.Tasks().InLease(lease.ID)
+	if err != nil {
+		return task.Lease{}, fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
+	}
+	b.holdTasks(states)
+	ids := make([]task.ID, 0, len(states))
+	for i := range states {
+		if s := b.tasks.held[states[i].ID]; s.State == task.Leased && s.Lease == lease.ID {
+			ids = append(ids, s.ID)
+		}
+	}
+	return b.writeLease(site, lease, ids)
+}
+
+// openLeases returns all leases of a site in full.
+func (b *book) openLeases(site *SiteRecord) ([]task.Lease, error) {
+	open, err := b.Leases().OfSite(site.Name)
+	if err != nil {
+		return nil, fmt.Errorf("load leases of %s: %w", site.Name, err)
+	}
+	var leases []task.Lease
+	for i := range open {
+		if b.leases.held[open[i].ID] == nil {
+			b.leases.put(open[i].ID, &open[i])
+		}
+		full, err := b.fullLease(site, b.leases.held[open[i].ID])
+		if err != nil {
+			return nil, err
+		}
+		leases = append(leases, full)
+	}
+	return leases, nil
+}
+
+// writeLease puts a lease into the words of the master's protocol: the tasks
+// with their descriptions, and every file they read, once.
+func (b *book) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (task.Lease, error) {
+	if err := b.loadInputs(ids); err != nil {
+		return task.Lease{}, err
+	}
+	out := task.Lease{ID: lease.ID, TTL: b.config.Lease.TTL, Tasks: make([]task.LeasedTask, 0, len(ids))}
+	seen := make(map[task.LFN]struct{})
+	for _, id := range ids {
+		s, spec := b.tasks.held[id], b.specs.held[id]
+		if spec == nil {
+			return task.Lease{}, fmt.Errorf("task %s has a state and no description: the store is damaged", id)
+		}
+		out.Tasks = append(out.Tasks, task.LeasedTask{
+			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0,
+		})
+		for _, in := range spec.Inputs {
+			if _, again := seen[in.LFN]; !again {
+				seen[in.LFN] = struct{}{}
+				out.Files = append(out.Files, site.view(b.files.held[in.LFN], in.LFN))
+			}
+		}
+	}
+	return out, nil
+}
+
+// view is a file as a site gets to know it: with the replicas that it may
+// read, those on its own storage element first.
+func (s *SiteRecord) view(f *FileRecord, name task.LFN) task.File {
+	if f == nil {
+		return task.File{LFN: name, Size: -1}
+	}
+	file := f.File
+	file.Announced = slices.Clone(f.Announced)
+	file.Replicas = nil
+	for _, own := range []bool{true, false} {
+		for _, replica := range f.Replicas {
+			if (replica.Site == s.Name) == own && s.reaches(replica.Site) {
+				file.Replicas = append(file.Replicas, replica)
+			}
+		}
+	}
+	return file
+}

@@ -1,0 +1,228 @@
+package taskqueue
+
+import (
+	"fmt"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// remakeFinal asks for a lost final output to be made again.
+func (b *book) remakeFinal(f *FileRecord) {
+	if f.Final && f.ProducerTask != "" {
+		b.remaking = append(b.remaking, f.ProducerTask)
+	}
+}
+
+// askMakers asks those who made the missing inputs of a waiting task to make
+// them again. If one of them ended badly the task ends with it.
+func (b *book) askMakers(s *TaskState, spec *task.Task) error {
+	for _, name := range inputs(spec) {
+		f := b.files.held[name]
+		if f == nil || exists(f) || f.ProducerTask == "" {
+			continue
+		}
+		maker := b.tasks.held[f.ProducerTask]
+		switch {
+		case maker == nil:
+		case maker.State == task.Done:
+			b.remaking = append(b.remaking, maker.ID)
+		case maker.State.EndedBadly():
+			return b.cancelUpstream(s, maker)
+		}
+	}
+	return nil
+}
+
+// remakeAll opens a new generation of every task whose lost output is needed.
+func (b *book) remakeAll() error {
+	ids := b.remaking
+	b.remaking = nil
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := b.loadTasks(ids...); err != nil {
+		return err
+	}
+	if err := b.loadOutputs(ids); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if s := b.tasks.held[id]; s != nil && s.State == task.Done {
+			if err := b.regenerate(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// loadOutputs loads descriptions and output files of tasks.
+func (b *book) loadOutputs(ids []task.ID) error {
+	if err := b.describe(ids...); err != nil {
+		return err
+	}
+	var names []task.LFN
+	for _, id := range ids {
+		if spec := b.specs.held[id]; spec != nil {
+			for _, out := range spec.Outputs {
+				names = append(names, out.LFN)
+			}
+		}
+	}
+	return b.loadFiles(names...)
+}
+
+// regenerate reopens a DONE task because its output was lost, or fails it
+// when that happened too often.
+func (b *book) regenerate(s *TaskState) error {
+	w, err := b.workflow(s.ID.Workflow())
+	if err != nil {
+		return err
+	}
+	if w.Cancelled {
+		return nil
+	}
+	if err := b.move(s, task.Regenerate, "its output was lost and is needed again"); err != nil {
+		return err
+	}
+	b.renew(s)
+	s.Remade++
+	if s.Remade > b.config.Retry.MaxGenerations {
+		return b.giveUp(s, fmt.Sprintf("its output was lost %d times: storage or pilots of the sites that ran it lose files", s.Remade))
+	}
+	b.review(s.ID)
+	return nil
+}
+
+// renew gives a reopened task its next generation and empties the entries of
+// those outputs that nobody has.
+func (b *book) renew(s *TaskState) {
+	s.Generation++
+	s.Winner = task.AttemptID{}
+	s.Failures, s.Losses, s.Faults, s.NotBefore = 0, 0, 0, 0
+	s.Site = ""
+	b.tasks.touch(s.ID)
+	spec := b.specs.held[s.ID]
+	if spec == nil {
+		return
+	}
+	for _, out := range spec.Outputs {
+		if f := b.files.held[out.LFN]; f != nil && !exists(f) && !f.Producer.IsZero() {
+			f.Producer, f.Digest, f.Size = task.AttemptID{}, task.Digest{}, -1
+			b.files.touch(f.LFN)
+		}
+	}
+}
+
+// giveUp fails an open task for good, with all that depends on it.
+func (b *book) giveUp(s *TaskState, reason string) error {
+	if err := b.move(s, task.GiveUp, reason); err != nil {
+		return err
+	}
+	b.ended = append(b.ended, s.ID)
+	return nil
+}
+
+// cancelDependants cancels the open readers of what the tasks that ended
+// badly will not make, and theirs in turn.
+func (b *book) cancelDependants() error {
+	for len(b.ended) > 0 {
+		ids := b.ended
+		b.ended = nil
+		if err := b.loadTasks(ids...); err != nil {
+			return err
+		}
+		if err := b.loadOutputs(ids); err != nil {
+			return err
+		}
+		for _, id := range ids {
+			if err := b.cancelReaders(id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (b *book) cancelReaders(id task.ID) error {
+	ended, spec := b.tasks.held[id], b.specs.held[id]
+	if ended == nil || spec == nil || !ended.State.EndedBadly() {
+		return nil
+	}
+	for _, out := range spec.Outputs {
+		f := b.files.held[out.LFN]
+		if f == nil || f.Uses == 0 || exists(f) {
+			continue
+		}
+		readers, err := b.Files().Readers(f.LFN)
+		if err != nil {
+			return fmt.Errorf("load the readers of %s: %w", f.LFN, err)
+		}
+		if err := b.loadTasks(readers...); err != nil {
+			return err
+		}
+		for _, reader := range readers {
+			if s := b.tasks.held[reader]; s != nil && !s.State.Terminal() {
+				if err := b.cancelUpstream(s, ended); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// cancelUpstream ends a task because one that it depends on ended badly.
+func (b *book) cancelUpstream(s, ended *TaskState) error {
+	root := ended.ID
+	if ended.Upstream != "" {
+		root = ended.Upstream
+	}
+	if s.State == task.Leased {
+		b.revoke(s.Site, s.Lease, s.ID, true)
+	}
+	if err := b.move(s, task.CancelUpstream, fmt.Sprintf("%s, on which it depends, ended %s", ended.ID, ended.State)); err != nil {
+		return err
+	}
+	s.Upstream = root
+	b.ended = append(b.ended, s.ID)
+	return nil
+}
+
+// lose books that no pilot of a site holds the files any more.
+func (b *book) lose(site task.Site, lost []task.LostFile) error {
+	names := make([]task.LFN, len(lost))
+	for i := range lost {
+		names[i] = lost[i].LFN
+	}
+	if err := b.loadFiles(names...); err != nil {
+		return err
+	}
+	for i := range lost {
+		f := b.files.held[lost[i].LFN]
+		if f == nil || !lost[i].Digest.IsZero() && lost[i].Digest != f.Digest {
+			continue // an older generation's
+		}
+		b.withdraw(f, site)
+	}
+	return nil
+}
+
+// forgetCaches withdraws one page of what only the caches of a site held,
+// after its last pilot has gone. It clears the site's mark when it is done.
+func (b *book) forgetCaches(site *SiteRecord) error {
+	page := b.config.Workflow.SweepPage
+	files, err := b.Files().OnlyAnnouncedAt(site.Name, "", page)
+	if err != nil {
+		return fmt.Errorf("load files that only %s holds: %w", site.Name, err)
+	}
+	for i := range files {
+		if b.files.held[files[i].LFN] == nil {
+			b.files.put(files[i].LFN, &files[i])
+		}
+		b.withdraw(b.files.held[files[i].LFN], site.Name)
+	}
+	site.Forget = len(files) == page
+	b.sites.touch(site.Name)
+	return nil
+}

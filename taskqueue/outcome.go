@@ -1,0 +1,392 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// judgement is the work on one batch of outcomes.
+type judgement struct {
+	*book
+	site     *SiteRecord
+	outcomes []task.Outcome
+	of       map[task.ID][]int // outcomes by task
+	judged   []bool
+	acks     []task.Ack // in the order judged
+	garbage  []task.Replica
+}
+
+// takeOutcomes judges outcomes that pilots of a site report. Outcomes are
+// facts: they are judged whatever term delivers them, makers before readers,
+// each once. One that has to wait for the outcome of a maker of its inputs is
+// not acknowledged; its pilot keeps it and sends it again.
+func (b *book) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) ([]task.Ack, error) {
+	if len(outcomes) == 0 {
+		return nil, nil
+	}
+	j := &judgement{book: b, site: site, outcomes: outcomes, of: make(map[task.ID][]int), judged: make([]bool, len(outcomes))}
+	if err := j.load(); err != nil {
+		return nil, err
+	}
+	for i := range outcomes {
+		if err := j.visit(i); err != nil {
+			return nil, err
+		}
+	}
+	b.sites.touch(site.Name)
+	return j.acks, saveAll(j.garbage, b.Files().AddGarbage)
+}
+
+// load brings in everything the batch touches, table by table.
+func (j *judgement) load() error {
+	var ids []task.ID
+	var attempts []task.AttemptID
+	var pilots []task.PilotID
+	for i := range j.outcomes {
+		attempt := j.outcomes[i].Attempt
+		ids, attempts, pilots = append(ids, attempt.Task), append(attempts, attempt), append(pilots, attempt.Pilot)
+		j.of[attempt.Task] = append(j.of[attempt.Task], i)
+	}
+	if err := j.loadSites(); err != nil {
+		return err
+	}
+	if err := j.loadTasks(ids...); err != nil {
+		return err
+	}
+	if err := j.loadAttempts(attempts...); err != nil {
+		return err
+	}
+	if err := j.loadPilots(pilots...); err != nil {
+		return err
+	}
+	var leases []task.LeaseID
+	for _, id := range ids {
+		if s := j.tasks.held[id]; s != nil && s.Lease != 0 {
+			leases = append(leases, s.Lease)
+		}
+	}
+	if err := j.loadLeases(leases...); err != nil {
+		return err
+	}
+	if err := j.loadInputs(ids); err != nil {
+		return err
+	}
+	return j.loadOutputs(ids)
+}
+
+// visit judges the outcomes of the makers of an outcome's inputs, then it.
+func (j *judgement) visit(i int) error {
+	if j.judged[i] {
+		return nil
+	}
+	j.judged[i] = true
+	if spec := j.specs.held[j.outcomes[i].Attempt.Task]; spec != nil {
+		for _, in := range spec.Inputs {
+			f := j.files.held[in.LFN]
+			if f == nil || f.ProducerTask == "" {
+				continue
+			}
+			for _, maker := range j.of[f.ProducerTask] {
+				if err := j.visit(maker); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return j.judge(&j.outcomes[i])
+}
+
+func (j *judgement) ack(o *task.Outcome, verdict task.AckVerdict, winner task.AttemptID) {
+	j.acks = append(j.acks, task.Ack{Attempt: o.Attempt, Verdict: verdict, Winner: winner})
+}
+
+// judge decides on one outcome.
+func (j *judgement) judge(o *task.Outcome) error {
+	s, spec := j.tasks.held[o.Attempt.Task], j.specs.held[o.Attempt.Task]
+	pilot := j.pilots.held[o.Attempt.Pilot]
+	if s == nil || spec == nil || pilot == nil || pilot.Site != j.site.Name ||
+		o.Attempt.Generation > s.Generation || s.Lease == o.Attempt.Lease && s.Site != j.site.Name {
+		j.ack(o, task.AckUnknown, task.AttemptID{})
+		return nil
+	}
+	if known := j.attempts.held[o.Attempt]; known != nil {
+		if verdict := known.State.verdict(); verdict != 0 {
+			winner := s.Winner
+			if s.State != task.Done {
+				winner = task.AttemptID{}
+			}
+			j.ack(o, verdict, winner)
+			return nil
+		}
+		if known.State == AttemptLost && !o.OK {
+			j.ack(o, task.AckAccepted, task.AttemptID{}) // it is booked as lost
+			return nil
+		}
+	}
+	o.Site = j.site.Name
+	s.Number = max(s.Number, o.Number+1)
+	j.tasks.touch(s.ID)
+	switch {
+	case o.Attempt.Generation < s.Generation:
+		return j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{})
+	case s.State == task.Done:
+		return j.waste(o, AttemptDuplicate, task.AckDuplicate, s.Winner)
+	case s.State.Terminal():
+		return j.waste(o, AttemptDuplicate, task.AckDuplicate, task.AttemptID{})
+	case o.OK:
+		return j.success(s, spec, o)
+	}
+	return j.failure(s, o)
+}
+
+// verdict is the answer to an outcome that is known already; 0 if it is not.
+func (a AttemptState) verdict() task.AckVerdict {
+	switch a {
+	case AttemptSucceeded, AttemptFailedState:
+		return task.AckAccepted
+	case AttemptDuplicate:
+		return task.AckDuplicate
+	case AttemptRejected:
+		return task.AckStale
+	}
+	return 0
+}
+
+// record keeps an attempt as it ended, its logs apart. Copies that were
+// reported before the outcome join its outputs.
+func (j *judgement) record(o *task.Outcome, state AttemptState) error {
+	if before := j.attempts.held[o.Attempt]; before != nil {
+		for _, early := range before.Outcome.Outputs {
+			i := slices.IndexFunc(o.Outputs, func(p task.Produced) bool { return p.LFN == early.LFN })
+			if i >= 0 && o.Outputs[i].URL == "" {
+				o.Outputs[i].URL = early.URL
+			}
+		}
+	}
+	if len(o.Stdout)+len(o.Stderr) > 0 {
+		if err := j.Attempts().SaveLog(o.Attempt, tail(o.Stdout), tail(o.Stderr)); err != nil {
+			return fmt.Errorf("save the logs of %s: %w", o.Attempt, err)
+		}
+	}
+	kept := *o
+	kept.Stdout, kept.Stderr = nil, nil
+	j.attempts.put(o.Attempt, &Attempt{State: state, Outcome: kept, Known: j.Clock})
+	j.attempts.touch(o.Attempt)
+	return nil
+}
+
+func tail(stream []byte) []byte { return stream[max(0, len(stream)-task.LogTail):] }
+
+// waste books an outcome that changes nothing any more; what it uploaded is
+// to be deleted.
+func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckVerdict, winner task.AttemptID) error {
+	if err := j.record(o, state); err != nil {
+		return err
+	}
+	j.site.Sums.Duplicates++
+	j.site.Sums.Wasted += max(0, o.Run)
+	for _, out := range o.Outputs {
+		if out.URL != "" {
+			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: out.URL})
+		}
+	}
+	j.ack(o, verdict, winner)
+	return nil
+}
+
+// inputsMatch tells whether an outcome read the catalogue's files. An input
+// that nobody has won yet, but whose maker may still report the attempt that
+// was read, makes the outcome wait.
+func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait bool) {
+	read := make(map[task.LFN]*task.Read, len(o.Reads))
+	for i := range o.Reads {
+		read[o.Reads[i].LFN] = &o.Reads[i]
+	}
+	for _, in := range spec.Inputs {
+		f, r := j.files.held[in.LFN], read[in.LFN]
+		if f == nil || f.ProducerTask == "" || r == nil {
+			continue
+		}
+		if r.Producer == f.Producer && !r.Producer.IsZero() || !r.Digest.IsZero() && r.Digest == f.Digest {
+			continue
+		}
+		maker := j.tasks.held[f.ProducerTask]
+		if f.Producer.IsZero() && maker != nil && !maker.State.Terminal() && maker.Generation == r.Producer.Generation {
+			wait = true
+			continue
+		}
+		return false, false
+	}
+	return !wait, wait
+}
+
+// success judges an attempt that made all its outputs.
+func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) error {
+	for _, out := range spec.Outputs {
+		if !slices.ContainsFunc(o.Outputs, func(p task.Produced) bool { return p.LFN == out.LFN && !p.Digest.IsZero() && p.Size >= 0 }) {
+			o.OK, o.Failure = false, task.PayloadFailed
+			o.Reason = fmt.Sprintf("the outcome names no size and digest of the output %s", out.LFN.Local())
+			return j.failure(s, o)
+		}
+	}
+	match, wait := j.inputsMatch(spec, o)
+	if wait {
+		return nil
+	}
+	holds := s.State == task.Leased && s.Lease == o.Attempt.Lease
+	if !match {
+		if err := j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{}); err != nil {
+			return err
+		}
+		if holds {
+			return j.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
+		}
+		return nil
+	}
+	if s.State == task.Leased && !holds {
+		j.revoke(s.Site, s.Lease, s.ID, true)
+	}
+	if err := j.record(o, AttemptSucceeded); err != nil {
+		return err
+	}
+	if err := j.move(s, task.Succeed, ""); err != nil {
+		return err
+	}
+	s.Winner, s.Site = o.Attempt, o.Site
+	if err := j.publish(spec, o); err != nil {
+		return err
+	}
+	j.learnDigests(o)
+	j.site.addOutcome(o, j.config.HandOut.Sample)
+	j.ack(o, task.AckAccepted, o.Attempt)
+	return nil
+}
+
+// publish enters a winner's outputs into the catalogue. An output of an
+// earlier generation that still exists stays as it is.
+func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
+	made := make(map[task.LFN]*task.Produced, len(o.Outputs))
+	for i := range o.Outputs {
+		made[o.Outputs[i].LFN] = &o.Outputs[i]
+	}
+	for _, out := range spec.Outputs {
+		f, p := j.files.held[out.LFN], made[out.LFN]
+		if f == nil {
+			return fmt.Errorf("output %s of %s is not in the catalogue: the store is damaged", out.LFN, spec.ID)
+		}
+		delete(made, out.LFN)
+		if exists(f) {
+			if p.URL != "" {
+				j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: p.URL})
+			}
+			continue
+		}
+		j.announce(f, o.Site)
+		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
+		if err := j.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// learnDigests keeps the digest of external files at their first read.
+func (j *judgement) learnDigests(o *task.Outcome) {
+	for i := range o.Reads {
+		f := j.files.held[o.Reads[i].LFN]
+		if f == nil || f.ProducerTask != "" || !f.Digest.IsZero() || o.Reads[i].Digest.IsZero() {
+			continue
+		}
+		f.Digest, f.Learned = o.Reads[i].Digest, true
+		j.files.touch(f.LFN)
+	}
+}
+
+// failure books a failed attempt and decides what becomes of the task.
+func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
+	o.OK = false
+	if o.Failure == task.NoFailure {
+		o.Failure = task.PayloadFailed
+	}
+	state := AttemptFailedState
+	if o.Failure == task.PilotLost {
+		state = AttemptLost
+	}
+	if err := j.record(o, state); err != nil {
+		return err
+	}
+	for _, out := range o.Outputs {
+		if out.URL != "" {
+			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: out.URL})
+		}
+	}
+	j.site.addOutcome(o, 0)
+	j.ack(o, task.AckAccepted, task.AttemptID{})
+	if s.State != task.Leased || s.Lease != o.Attempt.Lease {
+		return nil // a late failure of a lapsed lease decides nothing
+	}
+	switch o.Failure {
+	case task.KilledByUser:
+		return j.reopen(s, task.Return, o.Reason)
+	case task.PilotLost:
+		return j.countLoss(s)
+	case task.PilotFailed:
+		if s.Faults++; s.Faults <= j.config.Retry.PilotFaults {
+			return j.retryLater(s, s.Faults, o.Reason)
+		}
+	}
+	s.Failures++
+	if s.Failures > j.specs.held[s.ID].Retries {
+		return j.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, s.Number-1, o.Reason))
+	}
+	return j.retryLater(s, s.Failures, o.Reason)
+}
+
+// retryLater makes a task wait before it is handed out again.
+func (b *book) retryLater(s *TaskState, failures int, reason string) error {
+	if err := b.reopen(s, task.AttemptFailed, reason); err != nil {
+		return err
+	}
+	s.NotBefore = b.Clock.Add(b.backoff(failures))
+	return nil
+}
+
+// backoff returns a random time up to twice as long after each failure.
+func (b *book) backoff(failures int) time.Duration {
+	lowest := b.config.Retry.BackoffMin
+	ceiling := min(b.config.Retry.BackoffMax, lowest<<min(failures, 20))
+	if ceiling <= lowest {
+		return lowest
+	}
+	return lowest + time.Duration(b.Random.Uint64()%uint64(ceiling-lowest+1))
+}
+
+// reopen takes a LEASED task back to where its inputs allow it to be.
+func (b *book) reopen(s *TaskState, event task.Event, reason string) error {
+	if err := b.move(s, event, reason); err != nil {
+		return err
+	}
+	s.NotBefore = b.Clock
+	b.review(s.ID)
+	return nil
+}
+
+// countLoss books that a LEASED task's attempt vanished with its pilot. The
+// site's master runs it again itself; a task that takes pilot after pilot
+// with it is put aside.
+func (b *book) countLoss(s *TaskState) error {
+	s.Losses++
+	b.tasks.touch(s.ID)
+	if s.Losses < b.config.Retry.QuarantineLosses {
+		return nil
+	}
+	b.revoke(s.Site, s.Lease, s.ID, true)
+	if err := b.move(s, task.Quarantine, fmt.Sprintf("%d pilots vanished while running it", s.Losses)); err != nil {
+		return err
+	}
+	b.ended = append(b.ended, s.ID)
+	return nil
+}

@@ -1,0 +1,193 @@
+package taskqueue
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Register makes a pilot a member of its site. The same peer registering
+// again gets the same pilot id. The first live pilot of a site is made master;
+// so is one that finds nobody else alive.
+//
+// Errors: ErrNotFound (the site), ErrInvalid, ErrRefused (a denied peer).
+func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
+	var out Registered
+	err := r.apply(t, func(b *book) error {
+		site, err := b.site(reg.Site)
+		if err != nil {
+			return err
+		}
+		if err := admit(site, &reg); err != nil {
+			return err
+		}
+		pilot, again, err := b.enrol(site, &reg)
+		if err != nil {
+			return err
+		}
+		others, err := b.alive(site.Name, pilot.ID)
+		if err != nil {
+			return err
+		}
+		master, err := b.appoint(site, pilot, others, again)
+		if err != nil {
+			return err
+		}
+		out = Registered{
+			Pilot:    pilot.ID,
+			Master:   contact(master),
+			Term:     site.Term,
+			Contacts: b.sample(others),
+			Settings: r.Settings(*site),
+			Denied:   site.Denied,
+			NotAfter: pilot.Ends.Add(r.Config.Site.MemberAfterEnd),
+		}
+		return nil
+	})
+	return out, err
+}
+
+func admit(site *SiteRecord, reg *Registration) error {
+	switch {
+	case reg.Peer == "":
+		return invalid("a registration needs a peer id")
+	case reg.Slots < 1:
+		return invalid("pilot %s offers %d slots: at least 1 is needed", reg.Peer, reg.Slots)
+	case slices.Contains(site.Denied, reg.Peer):
+		return refused("the membership of peer %s at site %s was revoked: start the pilot with a new key", reg.Peer, site.Name)
+	}
+	return nil
+}
+
+// enrol creates or renews a pilot's record and counts it; again tells that it
+// was a live member already.
+func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, again bool, err error) {
+	id, err := b.Pilots().ByPeer(reg.Peer)
+	if err != nil {
+		return nil, false, fmt.Errorf("find the pilot of peer %s: %w", reg.Peer, err)
+	}
+	if id == "" {
+		id = task.NewPilotID(b.randomBytes(8))
+	} else if err := b.loadPilots(id); err != nil {
+		return nil, false, err
+	}
+	pilot = b.pilots.held[id]
+	switch {
+	case pilot == nil:
+		pilot = &PilotRecord{ID: id, Peer: reg.Peer, Site: reg.Site, Registered: b.Wall}
+		b.pilots.put(id, pilot)
+	case pilot.Site != reg.Site:
+		return nil, false, conflict("peer %s is pilot %s of site %s and cannot join %s: start it with a new key",
+			reg.Peer, id, pilot.Site, reg.Site)
+	case pilot.State.present():
+		again = true
+		site.Pilots--
+		site.Registered -= pilot.Slots
+	}
+	latest := b.Wall.Add(b.config.Site.MaxLifetime)
+	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
+	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
+	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
+	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
+		pilot.Ends = latest
+	}
+	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
+	if pilot.Drain {
+		pilot.State = PilotDraining
+	}
+	b.pilots.touch(id)
+	site.Pilots++
+	site.Registered += pilot.Slots
+	site.Refused = nil // what nobody could run, the new one may
+	b.sites.touch(site.Name)
+	return pilot, again, nil
+}
+
+// present tells whether the pilot counts as a live member of its site.
+func (s PilotState) present() bool { return s == PilotAlive || s == PilotDraining }
+
+// alive returns the other live pilots of a site, by id, as this turn sees
+// them.
+func (b *book) alive(site task.Site, except task.PilotID) ([]*PilotRecord, error) {
+	found, err := b.Pilots().OfSite(site, PilotAlive, PilotDraining)
+	if err != nil {
+		return nil, fmt.Errorf("load pilots of %s: %w", site, err)
+	}
+	var live []*PilotRecord
+	for i := range found {
+		if b.pilots.held[found[i].ID] == nil {
+			b.pilots.put(found[i].ID, &found[i])
+		}
+		if p := b.pilots.held[found[i].ID]; p.ID != except && p.State.present() {
+			live = append(live, p)
+		}
+	}
+	return live, nil
+}
+
+// appoint returns the site's master: the one in office; if there is none
+// alive, or it has resigned, and nobody else is there, the new pilot.
+func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []*PilotRecord, again bool) (*PilotRecord, error) {
+	if site.Master == pilot.ID && !site.Resigned {
+		if !again {
+			b.crown(site, pilot, "re-registration")
+		}
+		return pilot, nil
+	}
+	if len(others) == 0 {
+		why := "nobody else is alive"
+		if site.Term.IsZero() {
+			why = "first pilot"
+		}
+		b.crown(site, pilot, why)
+		return pilot, nil
+	}
+	if site.Master == "" {
+		return others[0], nil
+	}
+	if err := b.loadPilots(site.Master); err != nil {
+		return nil, err
+	}
+	if master := b.pilots.held[site.Master]; master != nil {
+		return master, nil
+	}
+	return others[0], nil
+}
+
+// crown opens the next term of a site.
+func (b *book) crown(site *SiteRecord, pilot *PilotRecord, why string) {
+	site.Term = task.Term{Epoch: site.Term.Epoch + 1, Peer: pilot.Peer}
+	site.Master, site.MasterAddr = pilot.ID, pilot.Addresses
+	site.LastSync, site.Resigned = b.Clock, false
+	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: b.Wall, Why: why})
+	site.History = site.History[max(0, len(site.History)-b.config.Site.MaxHistory):]
+	b.sites.touch(site.Name)
+}
+
+// sample returns a random choice of contacts.
+func (b *book) sample(pilots []*PilotRecord) []Contact {
+	pilots = slices.Clone(pilots)
+	b.Random.Shuffle(len(pilots), func(i, j int) { pilots[i], pilots[j] = pilots[j], pilots[i] })
+	pilots = pilots[:min(len(pilots), b.config.Site.ContactSample)]
+	contacts := make([]Contact, len(pilots))
+	for i, p := range pilots {
+		contacts[i] = contact(p)
+	}
+	return contacts
+}
+
+func contact(p *PilotRecord) Contact {
+	return Contact{Pilot: p.ID, Peer: p.Peer, Addresses: p.Addresses, DataURL: p.DataURL}
+}
+
+// randomBytes returns n bytes of the turn's randomness.
+func (b *book) randomBytes(n int) []byte {
+	var bytes []byte
+	for len(bytes) < n {
+		bytes = binary.LittleEndian.AppendUint64(bytes, b.Random.Uint64())
+	}
+	return bytes[:n]
+}

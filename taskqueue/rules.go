@@ -1,0 +1,46 @@
+package taskqueue
+
+import (
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Rules are the queue's rules. They keep nothing but their settings, so any
+// number of servers may apply them to one store. Every method but Explain,
+// Deadline and Settings belongs into an Update; when it returns an error the
+// transaction must be abandoned.
+type Rules struct {
+	Config Config
+}
+
+// NewRules returns rules with the given settings.
+func NewRules(config Config) *Rules { return &Rules{Config: config} }
+
+// Settings returns what a site's pilots need to know of it.
+func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
+	return task.SiteSettings{
+		Site:       site.Name,
+		SE:         site.SE,
+		RemoteRead: site.RemoteRead,
+		Mode:       string(site.Mode),
+		Draining:   site.Draining,
+		RoundEvery: r.Config.Site.RoundEvery,
+		Prefill:    r.Config.Site.Prefill,
+	}
+}
+
+func (r *Rules) open(t *Turn) *book {
+	if t.Effects == nil {
+		t.Effects = &Effects{}
+	}
+	return &book{Turn: t, config: &r.Config, existed: make(map[task.LFN]bool), reviewing: make(map[task.ID]struct{})}
+}
+
+// apply opens a book, runs the change, settles what follows from it and
+// saves.
+func (r *Rules) apply(t *Turn, change func(b *book) error) error {
+	b := r.open(t)
+	if err := change(b); err != nil {
+		return err
+	}
+	return b.close()
+}

@@ -1,0 +1,303 @@
+package taskqueue
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// sealPage is how many tasks are in memory in full while a workflow is sealed.
+const sealPage = 5_000
+
+// node is what sealing keeps of each task of a workflow.
+type node struct {
+	id      task.ID
+	inputs  []task.LFN // in the order of the description
+	outputs int
+	memo    task.Digest // first of the task by itself, then with its inputs
+	known   bool        // what it computes is known from its inputs
+	waits   int         // makers not in order yet
+	readers []int32     // tasks that read its outputs
+}
+
+// graph is a workflow as a whole: its tasks and who makes what.
+type graph struct {
+	nodes  []node
+	makers map[task.LFN]maker
+	order  []int32 // makers before readers
+}
+
+// maker says that a task makes a file as its output number.
+type maker struct {
+	node   int32
+	output int
+}
+
+// seal closes a workflow, checks its graph, and makes READY what can run.
+func (b *book) seal(w *Workflow, s *Submission) error {
+	if w.Total() == 0 {
+		return invalid("workflow %s has no task", w.Name)
+	}
+	if err := b.save(); err != nil {
+		return err
+	}
+	if err := b.noteUnsealed(w.ID, false); err != nil {
+		return err
+	}
+	g, err := b.loadGraph(w.ID)
+	if err != nil {
+		return err
+	}
+	if err := b.checkInputs(g, s.AllowMissing); err != nil {
+		return err
+	}
+	if err := g.sort(); err != nil {
+		return err
+	}
+	if err := b.markFinal(w, g); err != nil {
+		return err
+	}
+	if err := b.memoise(g); err != nil {
+		return err
+	}
+	w.Sealed = true
+	b.workflows.touch(w.ID)
+	if !s.Fresh {
+		if err := b.reuse(w, g); err != nil {
+			return err
+		}
+	}
+	return b.enliven(w, g)
+}
+
+// loadGraph reads a workflow's tasks, page by page.
+func (b *book) loadGraph(id task.WorkflowID) (*graph, error) {
+	g := &graph{makers: make(map[task.LFN]maker)}
+	for after := uint64(0); ; {
+		states, err := b.Tasks().InWorkflow(id, after, sealPage)
+		if err != nil {
+			return nil, fmt.Errorf("load tasks of %s: %w", id, err)
+		}
+		if len(states) == 0 {
+			return g, nil
+		}
+		after = states[len(states)-1].Seq
+		ids := make([]task.ID, len(states))
+		for i := range states {
+			ids[i] = states[i].ID
+		}
+		specs, err := b.Tasks().Describe(ids...)
+		if err != nil {
+			return nil, fmt.Errorf("load tasks of %s: %w", id, err)
+		}
+		for i := range specs {
+			n := int32(len(g.nodes))
+			g.nodes = append(g.nodes, newNode(&specs[i]))
+			for k, out := range specs[i].Outputs {
+				g.makers[out.LFN] = maker{n, k}
+			}
+		}
+	}
+}
+
+func newNode(spec *task.Task) node {
+	n := node{id: spec.ID, outputs: len(spec.Outputs), memo: memoOf(spec)}
+	for _, in := range spec.Inputs {
+		n.inputs = append(n.inputs, in.LFN)
+	}
+	return n
+}
+
+// checkInputs refuses inputs that nothing makes, declares or registers.
+func (b *book) checkInputs(g *graph, allowMissing bool) error {
+	if err := b.loadExternal(g); err != nil {
+		return err
+	}
+	if allowMissing {
+		return nil
+	}
+	var unknown []string
+	for i := range g.nodes {
+		for _, name := range g.nodes[i].inputs {
+			if _, made := g.makers[name]; made || len(b.files.held[name].Replicas) > 0 {
+				continue
+			}
+			unknown = append(unknown, fmt.Sprintf("%s (read by task %s)", name.Local(), g.nodes[i].id.Name()))
+			if len(unknown) == 5 {
+				break
+			}
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	return invalid("nothing makes, declares or registers the input %s: correct the name, declare the file, or submit with --allow-missing",
+		strings.Join(unknown, ", "))
+}
+
+// loadExternal loads the entries of all inputs that no task makes.
+func (b *book) loadExternal(g *graph) error {
+	var names []task.LFN
+	seen := make(map[task.LFN]struct{})
+	for i := range g.nodes {
+		for _, name := range g.nodes[i].inputs {
+			if _, made := g.makers[name]; made {
+				continue
+			}
+			if _, again := seen[name]; !again {
+				seen[name] = struct{}{}
+				names = append(names, name)
+			}
+		}
+	}
+	return b.loadFiles(names...)
+}
+
+// sort puts makers before readers, or names a cycle.
+func (g *graph) sort() error {
+	for i := range g.nodes {
+		for _, name := range g.nodes[i].inputs {
+			if m, made := g.makers[name]; made {
+				g.nodes[i].waits++
+				g.nodes[m.node].readers = append(g.nodes[m.node].readers, int32(i))
+			}
+		}
+	}
+	for i := range g.nodes {
+		if g.nodes[i].waits == 0 {
+			g.order = append(g.order, int32(i))
+		}
+	}
+	for next := 0; next < len(g.order); next++ {
+		for _, reader := range g.nodes[g.order[next]].readers {
+			if g.nodes[reader].waits--; g.nodes[reader].waits == 0 {
+				g.order = append(g.order, reader)
+			}
+		}
+	}
+	if len(g.order) == len(g.nodes) {
+		return nil
+	}
+	return invalid("the tasks wait for each other in a cycle: %s", g.cycle())
+}
+
+// cycle walks from a task that could not be ordered towards its makers until
+// it comes to one again.
+func (g *graph) cycle() string {
+	at := int32(slices.IndexFunc(g.nodes, func(n node) bool { return n.waits > 0 }))
+	var path []int32
+	for !slices.Contains(path, at) {
+		path = append(path, at)
+		for _, name := range g.nodes[at].inputs {
+			if m, made := g.makers[name]; made && g.nodes[m.node].waits > 0 {
+				at = m.node
+				break
+			}
+		}
+	}
+	path = append(path[slices.Index(path, at):], at)
+	slices.Reverse(path)
+	names := make([]string, len(path))
+	for i, n := range path {
+		names[i] = g.nodes[n].id.Name()
+	}
+	if len(names) > 12 {
+		names = append(append(names[:6:6], "..."), names[len(names)-5:]...)
+	}
+	return strings.Join(names, " -> ")
+}
+
+// markFinal marks the workflow's final outputs.
+func (b *book) markFinal(w *Workflow, g *graph) error {
+	if err := b.loadFiles(w.Outputs...); err != nil {
+		return err
+	}
+	for _, name := range w.Outputs {
+		if _, made := g.makers[name]; !made {
+			return invalid("no task makes the workflow's output %s", name.Local())
+		}
+		b.files.held[name].Final = true
+		b.files.touch(name)
+	}
+	w.Unstored = len(w.Outputs)
+	return nil
+}
+
+// enliven gives the tasks of a sealed workflow what they compute, and makes
+// READY those whose inputs exist, page by page.
+func (b *book) enliven(w *Workflow, g *graph) error {
+	memos := make(map[task.ID]task.Digest, len(g.nodes))
+	for i := range g.nodes {
+		if g.nodes[i].known {
+			memos[g.nodes[i].id] = g.nodes[i].memo
+		}
+	}
+	for after := uint64(0); ; {
+		if err := b.settle(); err != nil {
+			return err
+		}
+		if err := b.save(); err != nil {
+			return err
+		}
+		b.forget()
+		states, err := b.Tasks().InWorkflow(w.ID, after, sealPage)
+		if err != nil {
+			return fmt.Errorf("load tasks of %s: %w", w.ID, err)
+		}
+		if len(states) == 0 {
+			return nil
+		}
+		after = states[len(states)-1].Seq
+		b.holdTasks(states)
+		for i := range states {
+			s := b.tasks.held[states[i].ID]
+			s.MemoKey = memos[s.ID]
+			b.tasks.touch(s.ID)
+			if s.State == task.Blocked && s.Missing == 0 {
+				b.review(s.ID)
+			}
+		}
+	}
+}
+
+// metaUnsealed names the list of workflows whose last part has not come.
+const metaUnsealed = "unsealed"
+
+func (b *book) unsealed() ([]task.WorkflowID, error) {
+	text, err := b.Meta().Get(metaUnsealed)
+	if err != nil || len(text) == 0 {
+		return nil, err
+	}
+	var ids []task.WorkflowID
+	if err := json.Unmarshal(text, &ids); err != nil {
+		return nil, fmt.Errorf("the list of unsealed workflows is damaged: %w", err)
+	}
+	return ids, nil
+}
+
+// noteUnsealed adds a workflow to that list, or takes it off.
+func (b *book) noteUnsealed(id task.WorkflowID, open bool) error {
+	ids, err := b.unsealed()
+	if err != nil {
+		return err
+	}
+	if slices.Contains(ids, id) == open {
+		return nil
+	}
+	if open {
+		ids = append(ids, id)
+	} else {
+		ids = slices.DeleteFunc(ids, func(other task.WorkflowID) bool { return other == id })
+	}
+	if len(ids) == 0 {
+		return b.Meta().Set(metaUnsealed, nil)
+	}
+	text, err := json.Marshal(ids)
+	if err != nil {
+		return fmt.Errorf("write the list of unsealed workflows: %w", err)
+	}
+	return b.Meta().Set(metaUnsealed, text)
+}

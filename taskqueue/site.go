@@ -1,0 +1,249 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// AddSite creates a site, or changes the settings of one: storage element,
+// remote reads, reach and mode. Everything else of the record is ignored.
+//
+// Errors: ErrInvalid.
+func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
+	err = r.apply(t, func(b *book) error {
+		if _, err := task.ParseSite(string(s.Name)); err != nil {
+			return invalid("%w", err)
+		}
+		switch s.Mode {
+		case "":
+			s.Mode = ModeDistributed
+		case ModeDistributed, ModeCentralized, ModeIsolated:
+		default:
+			return invalid("mode %q: one of %s, %s, %s", s.Mode, ModeDistributed, ModeCentralized, ModeIsolated)
+		}
+		site, err := b.site(s.Name)
+		if err != nil {
+			if !isNotFound(err) {
+				return err
+			}
+			created = true
+			site = &SiteRecord{Name: s.Name, Created: b.Wall}
+			b.sites.put(s.Name, site)
+		}
+		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
+		site.Reach = nil
+		if len(s.Reach) > 0 {
+			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
+		}
+		b.sites.touch(s.Name)
+		b.wake(s.Name)
+		return b.reassessAll()
+	})
+	return created, err
+}
+
+// DrainSite stops hand-outs to a site, or resumes them. What it holds it
+// finishes.
+//
+// Errors: ErrNotFound.
+func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
+	return r.apply(t, func(b *book) error {
+		site, err := b.site(name)
+		if err != nil {
+			return err
+		}
+		site.Draining = drain
+		b.sites.touch(name)
+		b.Effects.WakeAll = true // its share goes to the others, or comes back
+		return nil
+	})
+}
+
+// DrainPilot asks a live pilot, through its master, to finish what runs and
+// to leave.
+//
+// Errors: ErrNotFound, ErrConflict (it has gone).
+func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
+	return r.apply(t, func(b *book) error {
+		pilot, site, err := b.pilot(id)
+		if err != nil {
+			return err
+		}
+		if !pilot.State.present() {
+			return conflict("pilot %s is %s: there is nothing to drain", id, pilot.State)
+		}
+		pilot.Drain, pilot.State = true, PilotDraining
+		b.pilots.touch(id)
+		if !slices.Contains(site.Drain, id) {
+			site.Drain = append(site.Drain, id)
+			b.sites.touch(site.Name)
+		}
+		b.wake(site.Name)
+		return nil
+	})
+}
+
+// Deny revokes a pilot's membership, named by its pilot id or peer id: the
+// site's pilots learn it with the next Sync and talk to it no more, and it
+// cannot register again.
+//
+// Errors: ErrNotFound.
+func (r *Rules) Deny(t *Turn, name string) error {
+	return r.apply(t, func(b *book) error {
+		id := task.PilotID(name)
+		if _, err := task.ParsePilotID(name); err != nil {
+			if id, err = b.Pilots().ByPeer(task.PeerID(name)); err != nil {
+				return fmt.Errorf("find the pilot of peer %s: %w", name, err)
+			}
+			if id == "" {
+				return notFound("pilot or peer", name)
+			}
+		}
+		pilot, site, err := b.pilot(id)
+		if err != nil {
+			return err
+		}
+		if !site.denies(pilot.Peer) {
+			site.Denied = append(site.Denied, pilot.Peer)
+			b.sites.touch(site.Name)
+		}
+		b.wake(site.Name)
+		if !pilot.State.present() {
+			return nil
+		}
+		return b.dismiss(site, pilot, PilotDead, "its membership was revoked")
+	})
+}
+
+// pilot returns a pilot and its site.
+func (b *book) pilot(id task.PilotID) (*PilotRecord, *SiteRecord, error) {
+	if err := b.loadPilots(id); err != nil {
+		return nil, nil, err
+	}
+	pilot := b.pilots.held[id]
+	if pilot == nil {
+		return nil, nil, notFound("pilot", id)
+	}
+	site, err := b.site(pilot.Site)
+	return pilot, site, err
+}
+
+// RegisterFiles makes external files known to every workflow, under "vo:" and
+// their name, and returns how many were new. A file that is known gets further
+// copies; its content cannot change. A name that belongs to a workflow which
+// waits for it ("w-...:name", as explain prints it) is registered for that
+// workflow only.
+//
+// Errors: ErrInvalid, ErrConflict (the name stands for other content).
+func (r *Rules) RegisterFiles(t *Turn, files []task.File) (int, error) {
+	n := 0
+	err := r.apply(t, func(b *book) error {
+		names := make([]task.LFN, len(files))
+		for i := range files {
+			names[i] = shared(string(files[i].LFN))
+			if w := workflowOf(files[i].LFN); strings.HasPrefix(string(w), "w-") {
+				names[i] = files[i].LFN
+			}
+		}
+		if err := b.loadFiles(names...); err != nil {
+			return err
+		}
+		for i := range files {
+			added, err := b.registerFile(names[i], &files[i])
+			if err != nil {
+				return err
+			}
+			if added {
+				n++
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, nil
+}
+
+func (b *book) registerFile(name task.LFN, f *task.File) (added bool, err error) {
+	if err := b.checkFile(f); err != nil {
+		return false, err
+	}
+	if len(f.Replicas) == 0 {
+		return false, invalid("file %s: give at least one copy", f.LFN)
+	}
+	record := b.files.held[name]
+	if record == nil && !strings.HasPrefix(string(name), task.SharedPrefix) {
+		return false, notFound("file", name)
+	}
+	if record == nil || len(record.Replicas) == 0 {
+		if record, err = b.entry(name); err != nil {
+			return false, err
+		}
+		if record.ProducerTask != "" {
+			return false, conflict("file %s is made by task %s", name, record.ProducerTask)
+		}
+		return true, b.describeFile(record, f)
+	}
+	if record.Size >= 0 && f.Size >= 0 && record.Size != f.Size ||
+		!record.Digest.IsZero() && !f.Digest.IsZero() && record.Digest != f.Digest ||
+		record.Adler32 != "" && f.Adler32 != "" && !strings.EqualFold(record.Adler32, f.Adler32) {
+		return false, conflict("file %s is registered with other content (%d bytes): files never change, choose another name",
+			name, record.Size)
+	}
+	for _, replica := range f.Replicas {
+		if err := b.replicate(record, replica); err != nil {
+			return false, err
+		}
+	}
+	return false, nil
+}
+
+// AddGrant keeps what the queue knows of a new access token.
+//
+// Errors: ErrInvalid, ErrConflict (the id is taken), ErrNotFound (the site).
+func (r *Rules) AddGrant(t *Turn, g Grant) error {
+	return r.apply(t, func(b *book) error {
+		switch {
+		case g.ID == "" || g.Hash == [32]byte{}:
+			return invalid("a grant needs an id and the hash of its token")
+		case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot":
+			return invalid("role %q: one of admin, submit, pilot", g.Role)
+		case (g.Role == "pilot") != (g.Site != ""):
+			return invalid("a pilot's token names one site, any other token none")
+		}
+		if g.Site != "" {
+			if _, err := b.site(g.Site); err != nil {
+				return err
+			}
+		}
+		known, err := b.Grants().Load(g.ID)
+		if err != nil {
+			return fmt.Errorf("load grant %s: %w", g.ID, err)
+		}
+		if len(known) > 0 {
+			return conflict("grant %s exists", g.ID)
+		}
+		return b.Grants().Save(g)
+	})
+}
+
+// RevokeGrant makes an access token useless. Revoking twice does nothing.
+//
+// Errors: ErrNotFound.
+func (r *Rules) RevokeGrant(t *Turn, id string) error {
+	return r.apply(t, func(b *book) error {
+		known, err := b.Grants().Load(id)
+		if err != nil {
+			return fmt.Errorf("load grant %s: %w", id, err)
+		}
+		if len(known) == 0 {
+			return notFound("grant", id)
+		}
+		known[0].Revoked = true
+		return b.Grants().Save(known[0])
+	})
+}

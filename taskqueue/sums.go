@@ -1,0 +1,111 @@
+package taskqueue
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// addOutcome adds an accepted outcome to a site's sums. Of a success the run
+// time is kept too, among the newest sample.
+func (s *SiteRecord) addOutcome(o *task.Outcome, sample int) {
+	sums := &s.Sums
+	if o.OK {
+		sums.Tasks++
+	} else {
+		sums.Failures++
+	}
+	if o.Failure == task.PilotLost {
+		sums.Wasted += max(0, o.Run)
+	} else {
+		sums.Busy += max(0, o.Run)
+	}
+	for i := range o.Reads {
+		read := &o.Reads[i]
+		into := &sums.External
+		if read.Intermediate {
+			into = &sums.Intermediate
+		}
+		if int(read.Source) < len(into.Reads) {
+			into.Reads[read.Source]++
+			into.Bytes[read.Source] += uint64(max(0, read.Size))
+		}
+	}
+	if o.Delay >= 0 {
+		sums.addDelay(o.Delay)
+	}
+	if sample > 0 {
+		s.Runs = append(s.Runs, max(0, o.Run))
+		s.Runs = s.Runs[max(0, len(s.Runs)-sample):]
+	}
+}
+
+func (s *SiteSums) addDelay(delay time.Duration) {
+	if len(s.DelayBucket) != len(DelayBuckets)+1 {
+		s.DelayBucket = append(s.DelayBucket, make([]uint64, len(DelayBuckets)+1-len(s.DelayBucket))...)
+	}
+	bucket, _ := slices.BinarySearch(DelayBuckets, delay.Seconds())
+	s.DelayBucket[bucket]++
+	s.DelayCount++
+	s.DelaySum += delay
+}
+
+// medianRun returns the median run time of a site's newest outcomes; known is
+// false while they are too few.
+func (s *SiteRecord) medianRun(knownAfter int) (median time.Duration, known bool) {
+	if len(s.Runs) < max(1, knownAfter) {
+		return 0, false
+	}
+	runs := slices.Clone(s.Runs)
+	slices.Sort(runs)
+	return runs[len(runs)/2], true
+}
+
+// slots is how many payloads a site can run: as its master reports, or as its
+// pilots declared when they registered, before they have joined the overlay.
+func (s *SiteRecord) slots() int { return max(s.Slots, s.Registered) }
+
+// takeReport adds a report of storage reads, each report once.
+func (b *book) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {
+	if report.Seq == 0 || site.ReportTerm == term && report.Seq <= site.ReportSeq {
+		return nil
+	}
+	site.ReportTerm, site.ReportSeq = term, report.Seq
+	b.sites.touch(site.Name)
+	if err := b.loadSites(); err != nil {
+		return err
+	}
+	for _, read := range report.SEReads {
+		owner := b.sites.held[read.Owner]
+		if owner == nil {
+			continue // a storage element that was never added, or not any more
+		}
+		owner.Sums.SEReads += read.Files
+		owner.Sums.SEReadBytes += uint64(max(0, read.Bytes))
+		b.sites.touch(owner.Name)
+	}
+	return nil
+}
+
+// CountRequests adds queue requests of a site's pilots, by method, and
+// refusals of stale terms. The server calls it now and then with what it has
+// counted.
+func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint64, staleTerms uint64) error {
+	return r.apply(t, func(b *book) error {
+		record, err := b.site(site)
+		if err != nil {
+			return err
+		}
+		if record.Sums.Methods == nil {
+			record.Sums.Methods = make(map[string]uint64, len(byMethod))
+		}
+		for method, n := range byMethod {
+			record.Sums.Methods[method] += n
+			record.Sums.Requests += n
+		}
+		record.Sums.StaleTerms += staleTerms
+		b.sites.touch(site)
+		return nil
+	})
+}

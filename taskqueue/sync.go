@@ -1,0 +1,306 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Sync takes what a site's master tells, in full, and answers with work,
+// acknowledgements and wishes. A Sync that tells nothing new and gets nothing
+// new writes nothing, but for the mark of the last Sync every MarkEvery.
+//
+// A recalled task comes back as a return, or the recall is confirmed: then it
+// counts as returned unless an attempt of it is known to run.
+//
+// Errors: ErrNotFound (the site), *StaleTermError.
+func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
+	var reply task.SyncReply
+	err := r.apply(t, func(b *book) error {
+		site, err := b.site(s.Site)
+		if err != nil {
+			return err
+		}
+		if s.Term != site.Term || s.Pilot != "" && s.Pilot != site.Master {
+			return &StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master}
+		}
+		if reply.Acks, err = b.takeNews(site, &s); err != nil {
+			return err
+		}
+		if err := b.settle(); err != nil {
+			return err
+		}
+		if err := b.answerLeases(site, s.Leases, &reply); err != nil {
+			return err
+		}
+		if err := b.handOut(site, &reply); err != nil {
+			return err
+		}
+		b.mark(site, s.Capacity)
+		if reply.Revoked, err = b.revocations(site.Name); err != nil {
+			return err
+		}
+		reply.Denied, reply.Drain, reply.ReportSeq = site.Denied, site.Drain, s.Report.Seq
+		reply.Settings = r.Settings(*site)
+		return nil
+	})
+	if err != nil {
+		return task.SyncReply{}, err
+	}
+	return reply, nil
+}
+
+// takeNews books everything that a Sync reports.
+func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
+	if err := b.heard(site); err != nil {
+		return nil, err
+	}
+	acks, err := b.takeOutcomes(site, s.Outcomes)
+	if err != nil {
+		return nil, err
+	}
+	for _, step := range []func() error{
+		func() error { return b.takeStored(site.Name, s.Stored) },
+		func() error { return b.takeStarts(site.Name, s.Starts) },
+		func() error { return b.takeReturns(site.Name, s.Returns) },
+		func() error { return b.takeRefusals(site, s.Refused) },
+		func() error { return b.depart(site, s.Departed) },
+		func() error { return b.lose(site.Name, s.Lost) },
+		func() error { return b.takeConfirmed(site.Name, s.Confirmed) },
+		func() error { return b.takeReport(site, s.Term, s.Report) },
+	} {
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return acks, nil
+}
+
+// mark keeps the site's capacity and its sign of life, the latter no more
+// exactly than MarkEvery, so that idle Syncs need not be durable.
+func (b *book) mark(site *SiteRecord, capacity task.Capacity) {
+	if site.Capacity != capacity {
+		site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+		b.sites.touch(site.Name)
+	}
+	if b.Clock.Sub(site.LastSync) >= b.config.Site.MarkEvery {
+		b.sites.touch(site.Name)
+	}
+	if _, saving := b.sites.changed[site.Name]; saving {
+		site.LastSync = b.Clock
+	}
+}
+
+// Heard notes a sign of life of a site's master without a Sync: a server
+// calls it while it parks one. A stale term is ignored.
+func (r *Rules) Heard(t *Turn, name task.Site, term task.Term) error {
+	return r.apply(t, func(b *book) error {
+		site, err := b.site(name)
+		if err != nil || site.Term != term || b.Clock.Sub(site.LastSync) < b.config.Site.MarkEvery {
+			return err
+		}
+		site.LastSync = b.Clock
+		b.sites.touch(name)
+		return nil
+	})
+}
+
+// takeStarts records attempts that have begun.
+func (b *book) takeStarts(site task.Site, starts []task.Start) error {
+	ids := make([]task.AttemptID, len(starts))
+	tasks := make([]task.ID, len(starts))
+	for i := range starts {
+		ids[i], tasks[i] = starts[i].Attempt, starts[i].Attempt.Task
+	}
+	if err := b.loadAttempts(ids...); err != nil {
+		return err
+	}
+	if err := b.loadTasks(tasks...); err != nil {
+		return err
+	}
+	for _, start := range starts {
+		s := b.tasks.held[start.Attempt.Task]
+		if s == nil || b.attempts.held[start.Attempt] != nil || s.Lease == start.Attempt.Lease && s.Site != site {
+			continue
+		}
+		b.attempts.put(start.Attempt, &Attempt{
+			State:   AttemptRunning,
+			Outcome: task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site, Started: start.Started},
+			Known:   b.Clock,
+		})
+		b.attempts.touch(start.Attempt)
+	}
+	return nil
+}
+
+// takeStored books copies that have reached a storage element. A loser's copy
+// is garbage; one whose attempt is still to be judged waits with the attempt.
+func (b *book) takeStored(site task.Site, stored []task.Stored) error {
+	names := make([]task.LFN, len(stored))
+	ids := make([]task.AttemptID, len(stored))
+	for i := range stored {
+		names[i], ids[i] = stored[i].LFN, stored[i].Attempt
+	}
+	if err := b.loadFiles(names...); err != nil {
+		return err
+	}
+	if err := b.loadAttempts(ids...); err != nil {
+		return err
+	}
+	var garbage []task.Replica
+	for i := range stored {
+		st := &stored[i]
+		f, attempt := b.files.held[st.LFN], b.attempts.held[st.Attempt]
+		replica := task.Replica{Site: site, URL: st.URL}
+		switch {
+		case st.URL == "":
+		case f != nil && !f.Producer.IsZero() && f.Producer == st.Attempt:
+			if err := b.replicate(f, replica); err != nil {
+				return err
+			}
+		case f != nil && f.ProducerTask == st.Attempt.Task && (attempt == nil || attempt.State == AttemptRunning):
+			b.storedEarly(site, st, attempt)
+		default:
+			garbage = append(garbage, replica)
+		}
+	}
+	return saveAll(garbage, b.Files().AddGarbage)
+}
+
+// storedEarly keeps a copy with its attempt until the outcome comes.
+func (b *book) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) {
+	if attempt == nil {
+		attempt = &Attempt{
+			State:   AttemptRunning,
+			Outcome: task.Outcome{Attempt: st.Attempt, Site: site},
+			Known:   b.Clock,
+		}
+		b.attempts.put(st.Attempt, attempt)
+	}
+	known := slices.ContainsFunc(attempt.Outcome.Outputs, func(p task.Produced) bool { return p.LFN == st.LFN })
+	if !known {
+		attempt.Outcome.Outputs = append(attempt.Outcome.Outputs,
+			task.Produced{LFN: st.LFN, Size: st.Size, Digest: st.Digest, URL: st.URL})
+		b.attempts.touch(st.Attempt)
+	}
+}
+
+// takeReturns takes unstarted tasks back.
+func (b *book) takeReturns(site task.Site, returns []task.Returned) error {
+	ids := make([]task.ID, len(returns))
+	for i := range returns {
+		ids[i] = returns[i].Task
+	}
+	if err := b.loadTasks(ids...); err != nil {
+		return err
+	}
+	var answered []Revocation
+	for _, back := range returns {
+		answered = append(answered, Revocation{Site: site, Lease: back.Lease, Task: back.Task})
+		s := b.tasks.held[back.Task]
+		if s == nil || s.State != task.Leased || s.Lease != back.Lease || s.Site != site || s.Generation != back.Generation {
+			continue
+		}
+		if err := b.reopen(s, task.Return, back.Reason); err != nil {
+			return err
+		}
+	}
+	return saveAll(answered, b.Leases().Confirm)
+}
+
+// takeConfirmed drops revocations that were carried out.
+func (b *book) takeConfirmed(site task.Site, confirmed []task.Revoked) error {
+	if len(confirmed) == 0 {
+		return nil
+	}
+	ids := make([]task.ID, len(confirmed))
+	answered := make([]Revocation, len(confirmed))
+	for i, c := range confirmed {
+		ids[i] = c.Task
+		answered[i] = Revocation{Site: site, Lease: c.Lease, Task: c.Task}
+	}
+	if err := b.loadTasks(ids...); err != nil {
+		return err
+	}
+	for _, c := range confirmed {
+		s := b.tasks.held[c.Task]
+		if c.Cancel || s == nil || s.State != task.Leased || s.Lease != c.Lease || s.Site != site {
+			continue
+		}
+		running, err := b.started(s)
+		if err != nil {
+			return err
+		}
+		if running {
+			continue
+		}
+		if err := b.reopen(s, task.Return, "recalled"); err != nil {
+			return err
+		}
+	}
+	return b.Leases().Confirm(answered...)
+}
+
+// revocations returns what a site is asked to drop, those of this turn
+// included.
+func (b *book) revocations(site task.Site) ([]task.Revoked, error) {
+	if err := b.saveRevocations(); err != nil {
+		return nil, fmt.Errorf("save revocations: %w", err)
+	}
+	open, err := b.Leases().Revocations(site)
+	if err != nil {
+		return nil, fmt.Errorf("load revocations of %s: %w", site, err)
+	}
+	var revoked []task.Revoked
+	for _, r := range open {
+		revoked = append(revoked, task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel})
+	}
+	return revoked, nil
+}
+
+// answerLeases renews the leases that a master holds, tells which of them are
+// over, and sends again in full those it does not know of.
+func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.SyncReply) error {
+	// The book's own changes come first: what they emptied is over.
+	if err := b.saveLeases(); err != nil {
+		return fmt.Errorf("save leases: %w", err)
+	}
+	open, err := b.Leases().OfSite(site.Name)
+	if err != nil {
+		return fmt.Errorf("load leases of %s: %w", site.Name, err)
+	}
+	ttl := b.config.Lease.TTL
+	renewBelow := time.Duration(b.config.Lease.RenewBelow * float64(ttl))
+	known := make(map[task.LeaseID]bool, len(held))
+	for _, id := range held {
+		known[id] = false
+	}
+	for i := range open {
+		lease := &open[i]
+		if b.leases.held[lease.ID] == nil {
+			b.leases.put(lease.ID, lease)
+		}
+		lease = b.leases.held[lease.ID]
+		if _, listed := known[lease.ID]; listed {
+			known[lease.ID] = true
+		} else {
+			again, err := b.fullLease(site, lease)
+			if err != nil {
+				return err
+			}
+			reply.Leases = append(reply.Leases, again)
+		}
+		if lease.Expires.Sub(b.Clock) < renewBelow {
+			lease.Expires = b.Clock.Add(ttl)
+			b.leases.touch(lease.ID)
+		}
+	}
+	for _, id := range held {
+		if !known[id] {
+			reply.Unknown = append(reply.Unknown, id)
+		}
+	}
+	return nil
+}
