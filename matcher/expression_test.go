@@ -155,10 +155,16 @@ func TestBadExpressionsGetPositionAndHint(t *testing.T) {
 		{RequirementExpression, `pilot.memory`, `its value is of type int: a requirement must be true or false`},
 		{RequirementExpression, `pilot.cores > 1 and pilot.cores < 3`, `Syntax error`},
 		{RequirementExpression, `files.map(f, f.size).size() > 0`, `requirement, line 1`},
+		{RequirementExpression, `files == files`, `line 1 column 1: files can be searched`},
+		{RequirementExpression, `[files].all(f, true)`, `files can be searched`},
+		{RequirementExpression, `files.all(f, f in files)`, `files can be searched`},
+		{RequirementExpression, `[[1], [2]].all(l, l == l)`, `only lists of single values can be searched`},
+		{RequirementExpression, `pilot.host + pilot.host == "aa"`, `+ adds numbers`},
+		{RequirementExpression, `dyn(pilot.host) + dyn([1]) == "aa"`, `+ adds numbers`},
 		{RequirementExpression, strings.Repeat("(", 60) + "true" + strings.Repeat(")", 60), `requirement, line 1`},
 		{RequirementExpression, strings.Repeat("true && ", 2000) + "true", `at most 8192 are allowed`},
-		{RequirementExpression, `pilot.host.matches("((abcd){30}){30}")`, `requirement, line 1 column 19: matches(): its pattern has`},
-		{RequirementExpression, `pilot.host.matches(pilot.site)`, `its pattern is not a literal`},
+		{RequirementExpression, `pilot.host.matches("((abcd){30}){30}")`, `requirement, line 1 column 19: matches(): patterns of more than`},
+		{RequirementExpression, `pilot.host.matches(pilot.site)`, `the pattern must be a text between quotes`},
 		{RequirementExpression, `pilot.host.matches("[")`, `missing closing ]`},
 		{RankExpression, `pilot.site`, `its value is of type string: a rank must be a number`},
 		{RankExpression, `localty`, `unknown name "localty"`},
@@ -182,16 +188,21 @@ func TestBadExpressionsGetPositionAndHint(t *testing.T) {
 
 func TestAnExpensiveExpressionIsInterrupted(t *testing.T) {
 	facts := sampleFacts()
-	for range 10 {
-		facts.Files = append(facts.Files, facts.Files...)
+	for len(facts.Files) < task.MaxInputs {
+		facts.Files = append(facts.Files, facts.Files[0])
 	}
-	requirement, err := CompileRequirement(`files.all(a, files.all(b, a.size + b.size >= 0))`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	verdict := requirement.Check(facts)
-	if verdict.Feasible || !strings.Contains(verdict.FailedClause, "cost limit exceeded") {
-		t.Fatalf("verdict %+v, want the cost limit", verdict)
+	for text, want := range map[string]Verdict{
+		`files.all(a, a.size >= 0 && a.name != "")`:                    {Feasible: true},
+		`files.all(a, files.all(b, a.size + b.size >= 0))`:             {FailedClause: `files.all(a, files.all(b, a.size + b.size >= 0)) (takes too many steps)`},
+		`files.exists(a, files.filter(b, b.size < a.size).size() < 0)`: {FailedClause: `files.exists(a, files.filter(b, b.size < a.size).size() < 0) (takes too many steps)`},
+	} {
+		requirement, err := CompileRequirement(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if verdict := requirement.Check(facts); verdict != want {
+			t.Errorf("%s: %+v", text, verdict)
+		}
 	}
 }
 

@@ -126,16 +126,30 @@ func (f *Facts) fileList() ref.Val {
 
 // activation hands the facts to a CEL program name by name, so that nothing
 // is computed that the expression does not ask for.
-type activation struct{ facts *Facts }
+type activation struct {
+	facts *Facts
+	known map[string]any // what was computed from the inputs
+}
 
 // ResolveName finds the value of a qualified name such as "pilot.memory".
-func (a activation) ResolveName(name string) (any, bool) {
+func (a *activation) ResolveName(name string) (any, bool) {
 	attribute, found := attributeByName[strings.TrimPrefix(name, ".")]
 	if !found {
 		return nil, false
 	}
-	return attribute.value(a.facts), true
+	if !attribute.uses.perTask() {
+		return attribute.value(a.facts), true
+	}
+	if value, found := a.known[attribute.name]; found {
+		return value, true
+	}
+	if a.known == nil {
+		a.known = make(map[string]any)
+	}
+	value := attribute.value(a.facts)
+	a.known[attribute.name] = value
+	return value, true
 }
 
 // Parent is part of the interface; there is none.
-func (activation) Parent() cel.Activation { return nil }
+func (*activation) Parent() cel.Activation { return nil }

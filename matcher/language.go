@@ -7,19 +7,9 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"cel.dev/cel-go/interpreter"
 
 	"github.com/pilotage-grid/pilotage/task"
-)
-
-// Limits on expressions, which come from users.
-const (
-	// costLimit bounds one evaluation, in CEL's cost units (about one per
-	// step). A pass over 10,000 inputs with a few steps each fits.
-	costLimit = 200_000
-	// nodeLimit bounds an expression after macro expansion.
-	nodeLimit = 2_000
-	// depthLimit bounds nesting; people write far less.
-	depthLimit = 50
 )
 
 // language builds the CEL environment once: it is constant and safe for
@@ -33,6 +23,7 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 	options := []cel.EnvOption{
 		cel.CustomTypeAdapter(registry),
 		cel.CustomTypeProvider(provider{registry}),
+		cel.EnableHiddenAccumulatorName(true), // users cannot write its name
 		cel.ClearMacros(),
 		cel.Macros(cel.HasMacro, cel.AllMacro, cel.ExistsMacro, cel.ExistsOneMacro, cel.FilterMacro),
 		cel.CrossTypeNumericComparisons(true),
@@ -76,7 +67,8 @@ func compile(kind ExpressionKind, text string) (*program, error) {
 	if issues.Err() != nil {
 		return nil, explainIssues(kind, text, issues)
 	}
-	if err := checkPatterns(kind, ast); err != nil {
+	elements, err := weigh(kind, ast)
+	if err != nil {
 		return nil, err
 	}
 	compiled := &program{text: text, result: ast.OutputType()}
@@ -86,23 +78,28 @@ func compile(kind ExpressionKind, text string) (*program, error) {
 		}
 	}
 	compiled.run, err = env.Program(ast,
-		cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost), cel.CostLimit(costLimit))
+		cel.EvalOptions(cel.OptOptimize), cel.InterruptCheckFrequency(elements))
 	if err != nil {
 		return nil, &ExpressionError{Kind: kind, Line: 1, Column: 1, Message: err.Error()}
 	}
 	return compiled, nil
 }
 
-var errNotEvaluated = errors.New("the expression gave no value")
+var (
+	errNoValue   = errors.New("gives no value")
+	errExpensive = errors.New("takes too many steps")
+)
 
 // evaluate returns the value of the expression as a Go value.
 func (p *program) evaluate(facts *Facts) (any, error) {
-	value, _, err := p.run.Eval(activation{facts})
-	if err != nil {
+	value, _, err := p.run.ContextEval(spent, &activation{facts: facts})
+	switch {
+	case errors.Is(err, interpreter.InterruptError{}):
+		return nil, errExpensive
+	case err != nil:
 		return nil, err
-	}
-	if value == nil {
-		return nil, errNotEvaluated
+	case value == nil:
+		return nil, errNoValue
 	}
 	return value.Value(), nil
 }
