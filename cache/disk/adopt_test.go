@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -171,40 +170,68 @@ func TestAdoptRefuses(t *testing.T) {
 	checkFolder(t, c)
 }
 
+// meddler is a context that does something whenever it is asked, which is
+// while a file is being hashed.
+type meddler struct {
+	context.Context
+	meddle func()
+}
+
+func (m meddler) Err() error {
+	m.meddle()
+	return m.Context.Err()
+}
+
 // TestAdoptRefusesWhatIsStillWritten: some process of the payload was left.
 func TestAdoptRefusesWhatIsStillWritten(t *testing.T) {
 	c := openCache(t, Config{})
-	path := output(t, someBytes(1, 4<<20))
+	path := output(t, someBytes(1, 1<<20))
 	writer, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	stop, stopped, begun := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(stopped)
-		began := sync.OnceFunc(func() { close(begun) })
-		for i := byte(0); ; i++ {
-			if _, err := writer.WriteAt([]byte{i}, 0); err != nil {
-				t.Error(err)
-			}
-			began()
-			select {
-			case <-stop:
-				return
-			default:
-			}
+	ctx := meddler{t.Context(), func() {
+		if _, err := writer.WriteAt([]byte("x"), 0); err != nil {
+			t.Error(err)
 		}
-	}()
-	<-begun
-	_, err = c.Adopt(t.Context(), path, false, false)
-	close(stop)
-	<-stopped
-	if !errors.Is(err, errUnstable) {
+	}}
+	if _, err := c.Adopt(ctx, path, false, false); !errors.Is(err, errUnstable) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("a refused output is gone: %v", err)
+	}
+	// Written to later, it is taken, but not served afterwards.
+	entry, err := c.Adopt(t.Context(), path, false, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := writer.WriteAt([]byte("y"), 0); err != nil {
+		t.Fatal(err)
+	}
+	var corrupt *CorruptError
+	if _, err := c.Pin(entry.Key); !errors.As(err, &corrupt) {
+		t.Errorf("pin after a late write: %v", err)
+	}
+	checkFolder(t, c)
+}
+
+// TestAdoptRefusesWhatIsSwapped: another file takes the path between hash and
+// move.
+func TestAdoptRefusesWhatIsSwapped(t *testing.T) {
+	calls := realSystem()
+	swap := func() error { return nil }
+	calls.rename = func(from, to string) error {
+		err := swap()
+		swap = func() error { return nil }
+		return errors.Join(err, os.Rename(from, to))
+	}
+	c := openCacheWith(t, Config{}, calls)
+	path, other := output(t, someBytes(1, 1000)), output(t, someBytes(2, 1000))
+	swap = func() error { return os.Rename(other, path) }
+	if _, err := c.Adopt(t.Context(), path, false, false); !errors.Is(err, errUnstable) {
+		t.Errorf("got %v", err)
 	}
 	checkFolder(t, c)
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -96,7 +97,7 @@ func TestCheckAndOpenNoticeDamage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Truncate(pinned.Path, 5); err != nil {
+		if err := truncate(pinned.Path, 5); err != nil {
 			t.Fatal(err)
 		}
 		var corrupt *CorruptError
@@ -129,6 +130,11 @@ func TestVerifyNoticesSilentDamage(t *testing.T) {
 	checkFolder(t, c)
 }
 
+// truncate cuts a read-only file.
+func truncate(path string, size int64) error {
+	return errors.Join(os.Chmod(path, 0o644), os.Truncate(path, size))
+}
+
 // flipByte changes content and leaves no trace in size and time.
 func flipByte(t *testing.T, path string) {
 	t.Helper()
@@ -154,7 +160,7 @@ func TestPublishReplacesDamaged(t *testing.T) {
 	c := openCache(t, Config{})
 	data := someBytes(1, 1000)
 	entry := put(t, c, "lfn:a", data)
-	if err := os.Truncate(c.contentPath(entry.Digest), 1); err != nil {
+	if err := truncate(c.contentPath(entry.Digest), 1); err != nil {
 		t.Fatal(err)
 	}
 	put(t, c, "lfn:b", data)
@@ -164,37 +170,64 @@ func TestPublishReplacesDamaged(t *testing.T) {
 	checkFolder(t, c)
 }
 
-// TestDiskFull writes to /dev/full, which refuses as a full disk does.
+// TestDiskFull: the file system refuses to make a file, to give it room, and
+// to let it grow. Each time the error says so and nothing is left.
 func TestDiskFull(t *testing.T) {
 	calls := realSystem()
-	calls.openTemp = func(path string) (*os.File, error) { return os.OpenFile("/dev/full", os.O_RDWR, 0) }
-	c := openCacheWith(t, Config{}, calls)
-	w, err := c.Create("lfn:x", 10)
-	if err != nil {
-		t.Fatal(err)
+	calls.openTemp = func(path string) (*os.File, error) {
+		return nil, &os.PathError{Op: "open", Path: path, Err: syscall.ENOSPC}
 	}
-	_, err = w.WriteAt([]byte("0123456789"), 0)
-	var full *DiskFullError
-	if !errors.As(err, &full) || full.Dir != c.dir || !strings.Contains(err.Error(), "no space left on device; free space there") {
-		t.Errorf("write: %v", err)
+	for name, write := range map[string]func(t *testing.T) (*Cache, error){
+		"make": func(t *testing.T) (*Cache, error) {
+			c := openCacheWith(t, Config{}, calls)
+			_, err := c.Create("lfn:x", 10)
+			return c, err
+		},
+		"give room": func(t *testing.T) (*Cache, error) { // far larger than any disk: refused before the first byte
+			c := openCache(t, Config{Capacity: 1 << 60})
+			_, err := c.Create("lfn:x", 1<<59)
+			return c, err
+		},
+		"grow": func(t *testing.T) (*Cache, error) {
+			c := openCache(t, Config{})
+			w, err := c.Create("lfn:x", -1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			limitFileSize(t, 4096)
+			_, err = w.WriteAt(make([]byte, 5000), 0)
+			if _, publishErr := w.Publish(Expect{Digest: task.Digest{1}}); publishErr == nil {
+				t.Error("a file that was not written whole was published")
+			}
+			return c, err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, err := write(t)
+			var full *DiskFullError
+			if !errors.As(err, &full) || full.Dir != c.dir || !strings.Contains(err.Error(), "free space there") || !strings.Contains(err.Error(), "lfn:x") {
+				t.Errorf("got %v", err)
+			}
+			checkFolder(t, c)
+		})
 	}
-	if _, err := w.Publish(Expect{}); err == nil {
-		t.Error("an unwritten file was published")
-	}
-	if usage := c.Usage(); usage.Reserved != 0 {
-		t.Errorf("usage %+v", usage)
-	}
-	checkFolder(t, c)
 }
 
-// TestDiskFullAtOnce: a file far larger than the disk is refused before the
-// first byte is written.
-func TestDiskFullAtOnce(t *testing.T) {
-	c := openCache(t, Config{Capacity: 1 << 60})
-	_, err := c.Create("lfn:huge", 1<<59)
-	var full *DiskFullError
-	if !errors.As(err, &full) || full.Need != 1<<59 {
-		t.Errorf("got %v", err)
+// limitFileSize makes the kernel refuse larger files until the test ends.
+func limitFileSize(t *testing.T, size uint64) {
+	t.Helper()
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		t.Fatal(err)
 	}
-	checkFolder(t, c)
+	limited := before
+	limited.Cur = size
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limited); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+			t.Error(err)
+		}
+	})
 }

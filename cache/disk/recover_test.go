@@ -126,7 +126,7 @@ func TestRecoveryAfterKill(t *testing.T) {
 // TestRecoveryDiscards lists what must not survive a restart.
 func TestRecoveryDiscards(t *testing.T) {
 	for name, damage := range map[string]func(t *testing.T, c *Cache, content string) error{
-		"content truncated": func(t *testing.T, _ *Cache, content string) error { return os.Truncate(content, 1) },
+		"content truncated": func(t *testing.T, _ *Cache, content string) error { return truncate(content, 1) },
 		"content missing":   func(t *testing.T, _ *Cache, content string) error { return os.Remove(content) },
 		"content replaced by a folder": func(t *testing.T, _ *Cache, content string) error {
 			return errors.Join(os.Remove(content), os.MkdirAll(filepath.Join(content, "sub"), 0o700))
