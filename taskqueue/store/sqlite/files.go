@@ -1,0 +1,131 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+type fileTable struct{ *tx }
+
+func (t fileTable) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
+	return load[taskqueue.FileRecord](t.tx, "SELECT record FROM files WHERE name = ?", names)
+}
+
+func (t fileTable) Save(files ...taskqueue.FileRecord) error {
+	for _, f := range files {
+		record, err := encode(f)
+		if err != nil {
+			return t.fail(err)
+		}
+		err = t.write("INSERT INTO files VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", string(f.LFN), record)
+		if err != nil {
+			return err
+		}
+		if err := t.write("DELETE FROM announced WHERE name = ?", string(f.LFN)); err != nil {
+			return err
+		}
+		if len(f.Replicas) > 0 {
+			continue
+		}
+		for _, site := range f.Announced {
+			if err := t.write("INSERT OR IGNORE INTO announced VALUES (?, ?)", string(f.LFN), string(site)); err != nil {
+				return err
+			}
+		}
+	}
+	return t.writing()
+}
+
+func (t fileTable) Delete(names ...task.LFN) error {
+	for _, name := range names {
+		if err := t.write("DELETE FROM files WHERE name = ?", string(name)); err != nil {
+			return err
+		}
+		if err := t.write("DELETE FROM announced WHERE name = ?", string(name)); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
+func (t fileTable) AddUses(reader task.ID, names ...task.LFN) error {
+	for _, name := range names {
+		if err := t.write("INSERT OR IGNORE INTO uses VALUES (?, ?)", string(name), string(reader)); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
+func (t fileTable) Readers(name task.LFN) (readers []task.ID, err error) {
+	err = t.read("SELECT reader FROM uses WHERE file = ? ORDER BY reader", func(row []driver.Value) error {
+		readers = append(readers, task.ID(row[0].(string)))
+		return nil
+	}, string(name))
+	return readers, err
+}
+
+func (t fileTable) List(prefix string, after task.LFN, limit int) (found []taskqueue.FileRecord, err error) {
+	sql, from := "SELECT record, name FROM files WHERE name > ? ORDER BY name LIMIT ?", string(after)
+	if after == "" || prefix > from {
+		sql, from = "SELECT record, name FROM files WHERE name >= ? ORDER BY name LIMIT ?", prefix
+	}
+	err = t.read(sql, func(row []driver.Value) error {
+		if !strings.HasPrefix(row[1].(string), prefix) {
+			return errStop
+		}
+		var record taskqueue.FileRecord
+		if err := decode(row[0].([]byte), &record); err != nil {
+			return damagedRecord(t.conn.path, err)
+		}
+		found = append(found, record)
+		return nil
+	}, from, atMost(limit))
+	return found, err
+}
+
+func (t fileTable) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
+	return records[taskqueue.FileRecord](t.tx, `SELECT f.record FROM announced a CROSS JOIN files f ON f.name = a.name
+		WHERE a.site = ? AND a.name > ? ORDER BY a.name LIMIT ?`, string(site), string(after), atMost(limit))
+}
+
+func (t fileTable) Classes() ([]taskqueue.Eligibility, error) {
+	return records[taskqueue.Eligibility](t.tx, "SELECT record FROM classes ORDER BY id")
+}
+
+func (t fileTable) SaveClass(class taskqueue.Eligibility) error {
+	record, err := encode(class)
+	if err != nil {
+		return t.fail(err)
+	}
+	return t.write("INSERT INTO classes VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", int64(class.ID), record)
+}
+
+func (t fileTable) Garbage(limit int) (found []task.Replica, err error) {
+	err = t.read("SELECT site, url FROM garbage ORDER BY number LIMIT ?", func(row []driver.Value) error {
+		found = append(found, task.Replica{Site: task.Site(row[0].(string)), URL: row[1].(string)})
+		return nil
+	}, atMost(limit))
+	return found, err
+}
+
+func (t fileTable) AddGarbage(replicas ...task.Replica) error {
+	for _, replica := range replicas {
+		if err := t.write("INSERT OR IGNORE INTO garbage (site, url) VALUES (?, ?)", string(replica.Site), replica.URL); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
+func (t fileTable) DropGarbage(replicas ...task.Replica) error {
+	for _, replica := range replicas {
+		if err := t.write("DELETE FROM garbage WHERE url = ? AND site = ?", replica.URL, string(replica.Site)); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}

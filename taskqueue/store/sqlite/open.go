@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// FileName is the name of the database in the queue's folder.
+const FileName = "queue.db"
+
+// Page caches, in KiB: what bounds the memory of the store.
+const (
+	writerCache = 32 << 10
+	readerCache = 4 << 10
+)
+
+// idleReaders is how many connections for Views are kept open.
+const idleReaders = 4
+
+// Open opens the queue in a folder. The folder is made, for its owner only,
+// if it is not there, and is locked until Close, so that a second queue on it
+// gets an error. A damaged database gives ErrDamaged.
+func Open(folder string) (taskqueue.Store, error) {
+	store, err := open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("open the queue's folder %s: %w", folder, err)
+	}
+	return store, nil
+}
+
+func open(folder string) (*Store, error) {
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := lockFolder(folder)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openLocked(filepath.Join(folder, FileName))
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	store.lock = lock
+	return store, nil
+}
+
+// lockFolder holds the folder until the file is closed, also by the end of
+// the process.
+func lockFolder(folder string) (*os.File, error) {
+	lock, err := os.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errors.New("another queue runs on it: stop that one first, or use another folder")
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lock, nil
+}
+
+func openLocked(path string) (*Store, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite gives its other files the same mode
+	if err != nil {
+		return nil, err
+	}
+	if err := file.Close(); err != nil {
+		return nil, err
+	}
+	conn, err := connect(path, writerCache)
+	if err != nil {
+		return nil, err
+	}
+	if err := prepareSchema(conn); err != nil {
+		return nil, errors.Join(err, conn.close())
+	}
+	store := &Store{path: path, readers: make(chan *connection, idleReaders)}
+	store.writer.conn = conn
+	return store, nil
+}
+
+// prepareSchema makes the tables of a new database and refuses those of a
+// newer program.
+func prepareSchema(conn *connection) error {
+	tables := 0
+	err := conn.query("SELECT count(*) FROM sqlite_schema WHERE name IN ('meta', 'tasks')", func(row []driver.Value) error {
+		tables = int(row[0].(int64))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if tables == 0 {
+		if err := conn.once("BEGIN IMMEDIATE;" + schema + "INSERT INTO meta VALUES ('" + schemaName + "', x'" +
+			fmt.Sprintf("%x", strconv.Itoa(schemaVersion)) + "'); COMMIT"); err != nil {
+			return fmt.Errorf("make tables: %w", err)
+		}
+		return nil
+	}
+	var text []byte
+	err = conn.query("SELECT value FROM meta WHERE name = '"+schemaName+"'", func(row []driver.Value) error {
+		text, _ = row[0].([]byte)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(string(text))
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %s: its schema version is %q: restore the folder from a backup", ErrDamaged, conn.path, text)
+	case version > schemaVersion:
+		return fmt.Errorf("the queue's database %s was written by a newer pilotage (schema %d, this one knows %d): run that release or a later one", conn.path, version, schemaVersion)
+	}
+	return nil
+}

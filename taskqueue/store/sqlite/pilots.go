@@ -1,0 +1,55 @@
+package sqlite
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+type pilotTable struct{ *tx }
+
+func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
+	return load[taskqueue.PilotRecord](t.tx, "SELECT record FROM pilots WHERE id = ?", ids)
+}
+
+func (t pilotTable) Save(pilots ...taskqueue.PilotRecord) error {
+	for _, p := range pilots {
+		p.Registered, p.Ends, p.Ended = p.Registered.UTC(), p.Ends.UTC(), p.Ended.UTC()
+		record, err := encode(p)
+		if err != nil {
+			return t.fail(err)
+		}
+		err = t.write(`INSERT INTO pilots (id, peer, site, state, record) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT (id) DO UPDATE SET peer = excluded.peer, site = excluded.site, state = excluded.state, record = excluded.record`,
+			string(p.ID), string(p.Peer), string(p.Site), int64(p.State), record)
+		if err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
+func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
+	if len(states) == 0 {
+		states = []taskqueue.PilotState{taskqueue.PilotAlive, taskqueue.PilotDraining, taskqueue.PilotLeft, taskqueue.PilotDead}
+	}
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		if site == "" {
+			found, err = appendRecords(found, t.tx, "SELECT record FROM pilots WHERE state = ?", int64(state))
+		} else {
+			found, err = appendRecords(found, t.tx, "SELECT record FROM pilots WHERE state = ? AND site = ?", int64(state), string(site))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
+	return found, nil
+}
+
+func (t pilotTable) ByPeer(peer task.PeerID) (task.PilotID, error) {
+	id, err := t.text("SELECT id FROM pilots WHERE peer = ? ORDER BY number DESC LIMIT 1", string(peer))
+	return task.PilotID(id), err
+}

@@ -1,0 +1,88 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, states ...task.State) ([]taskqueue.TaskState, error) {
+	if after > math.MaxInt64 {
+		return nil, nil
+	}
+	if len(states) == 0 {
+		states = task.States()
+	}
+	states = slices.Compact(slices.Sorted(slices.Values(states)))
+	var values []driver.Value
+	for _, state := range states {
+		values = append(values, string(id), int64(state), int64(after))
+	}
+	return records[taskqueue.TaskState](t.tx, inWorkflow[len(states)], append(values, atMost(limit))...)
+}
+
+// inWorkflow is one query for each number of states: SQLite merges the
+// branches, each of which comes sorted from the index.
+var inWorkflow = func() (queries [256]string) {
+	const branch = "SELECT record, seq FROM tasks WHERE workflow = ? AND state = ? AND seq > ?"
+	for states := range queries {
+		queries[states] = strings.Join(slices.Repeat([]string{branch}, states), " UNION ALL ") + " ORDER BY seq LIMIT ?"
+	}
+	return queries
+}()
+
+func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
+	return records[taskqueue.TaskState](t.tx, `SELECT record FROM tasks INDEXED BY tasks_ready
+		WHERE state = 2 AND class = ? AND not_before <= ? ORDER BY priority DESC, seq LIMIT ?`,
+		int64(class), int64(now), atMost(limit))
+}
+
+func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
+	counts := make(map[taskqueue.ClassID]int)
+	err := t.read("SELECT class, number FROM ready_counts WHERE number <> 0", func(row []driver.Value) error {
+		counts[taskqueue.ClassID(row[0].(int64))] = int(row[1].(int64))
+		return nil
+	})
+	for class, change := range t.ready {
+		if counts[class] += int(change); counts[class] == 0 {
+			delete(counts, class)
+		}
+	}
+	return counts, err
+}
+
+func (t taskTable) NextBackoff(now taskqueue.Instant) (taskqueue.Instant, error) {
+	next, err := t.integer(`SELECT not_before FROM tasks INDEXED BY tasks_backoff
+		WHERE state = 2 AND not_before > 0 AND not_before > ? ORDER BY not_before LIMIT 1`, int64(now))
+	return taskqueue.Instant(next), err
+}
+
+func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
+	return records[taskqueue.TaskState](t.tx, "SELECT record FROM tasks INDEXED BY tasks_leased WHERE state = 3 AND lease = ? ORDER BY seq", int64(id))
+}
+
+func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (int, error) {
+	higher, err := t.integer("SELECT count(*) FROM tasks INDEXED BY tasks_ready WHERE state = 2 AND class = ? AND priority > ?",
+		int64(class), int64(priority))
+	if err != nil {
+		return 0, err
+	}
+	older, err := t.integer("SELECT count(*) FROM tasks INDEXED BY tasks_ready WHERE state = 2 AND class = ? AND priority = ? AND seq < ?",
+		int64(class), int64(priority), int64(min(seq, math.MaxInt64)))
+	return int(higher + older), err
+}
+
+func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) (found []taskqueue.TaskState, err error) {
+	for _, key := range keys {
+		found, err = appendRecords(found, t.tx, `SELECT record FROM tasks INDEXED BY tasks_memo
+			WHERE state = 4 AND workflow = ? AND memo = ? ORDER BY seq`, string(id), key[:])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
