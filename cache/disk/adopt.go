@@ -24,7 +24,7 @@ import (
 // The last element of the path must be a regular file, not a link to one. The
 // caller sees to it that the folders before it are the payload's own and that
 // no process of the payload is left. Errors: *cache.NoSpaceError,
-// *DiskFullError, ErrClosed, the context's.
+// *FullError, ErrClosed, the context's.
 func (c *Cache) Adopt(ctx context.Context, path string, exec, sole bool) (Entry, error) {
 	entry, err := c.adopt(ctx, path, placing{exec: exec, sole: sole})
 	if err != nil {

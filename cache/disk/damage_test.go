@@ -204,7 +204,7 @@ func TestDiskFull(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, err := write(t)
-			var full *DiskFullError
+			var full *FullError
 			if !errors.As(err, &full) || full.Dir != c.dir || !strings.Contains(err.Error(), "free space there") || !strings.Contains(err.Error(), "lfn:x") {
 				t.Errorf("got %v", err)
 			}

@@ -48,25 +48,25 @@ func (e *MismatchError) Error() string {
 	return fmt.Sprintf("content of %s has %s %s, expected %s: it was discarded; read it from another source, or correct what is registered", e.Key, e.What, e.Got, e.Want)
 }
 
-// DiskFullError tells that the file system below the cache has no room, though
+// FullError tells that the file system below the cache has no room, though
 // the cache's own capacity would allow the file. Nothing was left behind.
-type DiskFullError struct {
+type FullError struct {
 	Dir  string
 	Need task.Bytes
 	Err  error // the system's: no space, quota, or file size limit
 }
 
-func (e *DiskFullError) Error() string {
+func (e *FullError) Error() string {
 	return fmt.Sprintf("disk of cache folder %s has no room for %s: %v; free space there, or give the pilot a smaller cache or another folder", e.Dir, e.Need, e.Err)
 }
 
-func (e *DiskFullError) Unwrap() error { return e.Err }
+func (e *FullError) Unwrap() error { return e.Err }
 
-// diskFull turns the system's refusals for want of room into a DiskFullError
+// diskFull turns the system's refusals for want of room into a FullError
 // and leaves other errors as they are.
 func (c *Cache) diskFull(err error, need task.Bytes) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
-		return &DiskFullError{Dir: c.dir, Need: need, Err: err}
+		return &FullError{Dir: c.dir, Need: need, Err: err}
 	}
 	return err
 }

@@ -54,7 +54,7 @@ type Writer struct {
 
 // Create reserves room for a file and returns where to write it. Size -1 means
 // not known: the reservation then grows while writing. Errors: ErrExists,
-// *cache.NoSpaceError, *DiskFullError, ErrClosed.
+// *cache.NoSpaceError, *FullError, ErrClosed.
 func (c *Cache) Create(key task.FileKey, size task.Bytes) (*Writer, error) {
 	if err := validateKey(key); err != nil {
 		return nil, fmt.Errorf("create: %w", err)
@@ -111,7 +111,7 @@ func preallocate(file *os.File, size task.Bytes) error {
 
 // WriteAt writes a part. Beyond the announced size it is refused; beyond the
 // reservation of a file of unknown size it grows that first. Errors:
-// *DiskFullError, *cache.NoSpaceError, ErrClosed after Publish or Abort.
+// *FullError, *cache.NoSpaceError, ErrClosed after Publish or Abort.
 func (w *Writer) WriteAt(p []byte, offset int64) (int, error) {
 	end := task.Bytes(offset) + task.Bytes(len(p))
 	if offset < 0 || end < 0 || w.size >= 0 && end > w.size {
@@ -205,7 +205,7 @@ func (w *Writer) discard() {
 // digest, and under its name if it was created by name. It ends the writer:
 // on an error nothing is left behind. If the same content came into the cache
 // meanwhile, that file is kept and returned. Errors: *MismatchError,
-// *DiskFullError, ErrClosed.
+// *FullError, ErrClosed.
 func (w *Writer) Publish(expect Expect) (Entry, error) {
 	entry, _, err := w.publish(context.Background(), expect, placing{})
 	return entry, err

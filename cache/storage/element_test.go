@@ -145,7 +145,7 @@ func TestFileReplicas(t *testing.T) {
 			if data := read(t, reader); size != 5 || string(data) != "ello" {
 				t.Errorf("%s: %q of %d", url, data, size)
 			}
-		case kind == os.ErrInvalid && err != nil && !strings.Contains(err.Error(), "hello"):
+		case errors.Is(kind, os.ErrInvalid) && err != nil && !strings.Contains(err.Error(), "hello"):
 		case !errors.Is(err, kind):
 			t.Errorf("%s: got %v, want %v", url, err, kind)
 		}

@@ -103,7 +103,7 @@ type call struct {
 func (w *web) do(ctx context.Context, c call) (answer *http.Response, err error) {
 	retries := w.budget(c.url)
 	err = w.opts.Retry.run(ctx, retries, func() error {
-		answer, err = w.once(ctx, c)
+		answer, err = w.once(ctx, c) //nolint:bodyclose // the caller of do closes it; refused answers are closed in once
 		return err
 	})
 	if err != nil {

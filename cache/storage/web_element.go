@@ -302,7 +302,7 @@ func (b *rewoundBody) Read(p []byte) (int, error) {
 	}
 	n, err := b.from.content.Read(p[:min(int64(len(p)), b.left)])
 	b.left -= int64(n)
-	if err == io.EOF && b.left > 0 {
+	if errors.Is(err, io.EOF) && b.left > 0 {
 		err = fmt.Errorf("%w: it ends %d bytes early", ErrSize, b.left)
 	}
 	return n, err

@@ -62,10 +62,10 @@ func TestStatusKinds(t *testing.T) {
 		waited.pauses = nil
 		_, _, err := e.Get(t.Context(), "x", 0)
 		var failed *storage.Error
-		if !errors.As(err, &failed) || failed.Status != status || failed.Kind != want.kind || storage.Temporary(err) != want.temporary {
+		if !errors.As(err, &failed) || failed.Status != status || !errors.Is(failed.Kind, want.kind) || storage.Temporary(err) != want.temporary {
 			t.Errorf("status %d: %v", status, err)
 		}
-		if !strings.Contains(err.Error(), url+"/x") || failed.Kind != storage.ErrNotFound && failed.Advice == "" {
+		if !strings.Contains(err.Error(), url+"/x") || !errors.Is(err, storage.ErrNotFound) && failed.Advice == "" {
 			t.Errorf("status %d does not say where or what to do: %v", status, err)
 		}
 		if (len(waited.pauses) == 1) != want.temporary {
