@@ -161,6 +161,10 @@ type Upload struct {
 	Outputs []task.Produced
 }
 
+// Store copies a file that is in the cache to the site's storage element:
+// whoever made it is gone.
+type Store struct{ File task.File }
+
 // Discard lets go of an attempt's pins and work folder.
 type Discard struct{ Attempt task.AttemptID }
 
@@ -180,6 +184,7 @@ func (StartPayload) action()    {}
 func (KillPayload) action()     {}
 func (Publish) action()         {}
 func (Upload) action()          {}
+func (Store) action()           {}
 func (Discard) action()         {}
 func (DeliverToQueue) action()  {}
 func (Drained) action()         {}

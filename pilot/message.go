@@ -149,6 +149,9 @@ type KeepCopy struct {
 	Drop   []task.LeaseID
 }
 
+// StoreOrder asks a pilot to copy a file to the site's storage element.
+type StoreOrder struct{ File task.File }
+
 // DrainOrder asks a worker to finish what runs and leave.
 type DrainOrder struct{ Reason string }
 
@@ -163,4 +166,5 @@ func (Kill) message()       {}
 func (Acks) message()       {}
 func (Want) message()       {}
 func (KeepCopy) message()   {}
+func (StoreOrder) message() {}
 func (DrainOrder) message() {}

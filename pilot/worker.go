@@ -242,6 +242,8 @@ func (w *Worker) fromMaster(e FromMaster) {
 		w.wanted(m)
 	case KeepCopy:
 		w.keepCopy(m)
+	case StoreOrder:
+		w.act(Store(m))
 	case DrainOrder:
 		w.drain(m.Reason)
 	}

@@ -1,0 +1,355 @@
+package agent
+
+import (
+	"context"
+	"crypto"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/cache/peer"
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/dht/node"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+var noHash = crypto.Hash(0)
+
+// Agent is one running pilot.
+type Agent struct {
+	config Config
+	log    *slog.Logger
+	site   task.Site
+	self   matcher.Pilot
+	ends   time.Time
+
+	conn     *grpc.ClientConn
+	queue    Queue
+	node     *node.Node
+	cache    *disk.Cache
+	fetcher  *fetch.Fetcher
+	storage  *storage.Client
+	desk     *fetch.Desk
+	homes    *fetch.HomesClient
+	runner   *exec.Runner
+	verifier *identity.Verifier
+	aliases  *aliases
+	uploads  *uploader
+	serve    func(context.Context) error
+
+	mailbox *mailbox
+	group   *errgroup.Group
+	context context.Context // of everything that runs until the farewell
+
+	// Owned by the loop.
+	worker  *pilot.Worker
+	master  *pilot.Master
+	jobs    map[task.AttemptID]*job
+	drained chan struct{}
+
+	mu       sync.Mutex
+	settings task.SiteSettings
+	claimed  *ClaimReply // last granted claim, until the mastership begins
+}
+
+// Run is a pilot from registration to farewell. It returns nil after an
+// orderly end: lifetime over, drained, or ctx cancelled (as by SIGTERM).
+func Run(ctx context.Context, config Config) error {
+	if err := config.Complete(os.Getenv, time.Now()); err != nil {
+		return err
+	}
+	a := &Agent{
+		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
+		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), drained: make(chan struct{}), aliases: newAliases(),
+	}
+	if err := a.open(ctx); err != nil {
+		a.close()
+		return err
+	}
+	defer a.close()
+	return a.run(ctx)
+}
+
+// listeners are open before the registration, because it names them.
+type listeners struct {
+	node *node.Node
+	data net.Listener
+	key  *identity.PilotKey
+}
+
+func (l *listeners) dataURL() string { return "https://" + l.data.Addr().String() }
+
+// open does everything up to membership, in the order in which each step
+// needs the one before.
+func (a *Agent) open(ctx context.Context) error {
+	if err := hideFromPayloads(); err != nil {
+		return err
+	}
+	l, err := a.listen()
+	if err != nil {
+		return err
+	}
+	membership, err := a.enroll(ctx, l)
+	if err != nil {
+		_ = l.data.Close()
+		return err
+	}
+	a.log = a.log.With("site", a.site, "pilot", membership.Pilot)
+	if err := a.openFolders(l, membership); err != nil {
+		_ = l.data.Close()
+		return err
+	}
+	return a.join(l, membership)
+}
+
+func (a *Agent) listen() (*listeners, error) {
+	key, err := identity.NewPilotKey()
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := identity.NewVerifier([]byte(a.config.Access.CAPEM))
+	if err != nil {
+		return nil, fmt.Errorf("the access file's authority: %w", err)
+	}
+	a.verifier = verifier
+	address, err := node.AdvertiseAddress(a.config.Access.Queue[0], a.config.Advertise)
+	if err != nil {
+		return nil, err
+	}
+	ports, err := node.ParsePorts(a.config.PortRange)
+	if err != nil {
+		return nil, err
+	}
+	a.node, err = node.Listen(node.Config{
+		Site: a.site, Key: key, Verifier: verifier, Ports: ports, Advertise: address,
+		Overlay: a.config.Overlay, Logger: a.log, Clock: time.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	data, err := ports.Listen(address)
+	if err != nil {
+		return nil, fmt.Errorf("open the data port: %w", err)
+	}
+	return &listeners{node: a.node, data: data, key: key}, nil
+}
+
+// enroll registers with the token and goes on with the membership
+// certificate; the token is dropped.
+func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
+	access := a.config.Access
+	first, err := identity.QueueClientTLS([]byte(access.CAPEM), "", nil)
+	if err != nil {
+		return Membership{}, err
+	}
+	conn, err := dialQueue(access.Queue, first, func() string { return access.Token })
+	if err != nil {
+		return Membership{}, err
+	}
+	defer func() { _ = conn.Close() }()
+	host, _ := os.Hostname()
+	membership, err := register(ctx, conn, Registration{
+		Site: a.site, Key: l.key, Addresses: a.node.Addresses(), DataURL: l.dataURL(), Host: host,
+		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
+		Sandbox: a.sandboxNote(), Version: a.config.Version, Ends: a.ends,
+	})
+	if err != nil {
+		return Membership{}, err
+	}
+	access.Forget()
+	own := &identity.MemberCertificate{DER: membership.Certificate, Key: l.key}
+	second, err := identity.QueueClientTLS([]byte(access.CAPEM), "", own)
+	if err != nil {
+		return Membership{}, err
+	}
+	if a.conn, err = dialQueue(access.Queue, second, nil); err != nil {
+		return Membership{}, err
+	}
+	a.queue = &grpcQueue{site: a.site, client: pb.NewPilotServiceClient(a.conn)}
+	a.settings = membership.Settings
+	a.self = matcher.Pilot{
+		ID: membership.Pilot, Site: a.site, Host: host, Resources: a.config.Resources, Slots: a.config.Slots,
+		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
+	}
+	return membership, nil
+}
+
+// sandboxNote says what confines payloads, or why nothing does.
+func (a *Agent) sandboxNote() string {
+	if a.config.SandboxOff {
+		return "off by --sandbox=off"
+	}
+	confined, note := exec.Available()
+	if confined {
+		return note
+	}
+	return "none: " + note
+}
+
+// openFolders opens cache, work and log folders and what works on them.
+func (a *Agent) openFolders(l *listeners, m Membership) error {
+	if a.config.Folder == "" {
+		a.config.Folder = DefaultFolder(os.Getenv, string(m.Pilot))
+	}
+	if err := os.MkdirAll(a.config.Folder, 0o700); err != nil {
+		return fmt.Errorf("the pilot's folder: %w", err)
+	}
+	capacity := a.config.Capacity
+	if capacity == 0 {
+		var err error
+		if capacity, err = disk.DefaultCapacity(a.config.Folder); err != nil {
+			return err
+		}
+	}
+	if a.config.Resources.Disk == 0 {
+		free, err := freeDisk(a.config.Folder)
+		if err != nil {
+			return err
+		}
+		a.config.Resources.Disk = max(0, free-capacity)
+		a.self.Resources.Disk = a.config.Resources.Disk
+	}
+	var err error
+	a.cache, err = disk.Open(disk.Config{Dir: a.config.Folder, Capacity: capacity, Evicted: a.evicted, Log: a.log})
+	if err != nil {
+		return err
+	}
+	sandbox := exec.Auto
+	if a.config.SandboxOff {
+		sandbox = exec.Off
+	}
+	a.runner, err = exec.New(exec.Config{
+		WorkDir: filepath.Join(a.config.Folder, "work"), LogDir: filepath.Join(a.config.Folder, "logs"), Site: a.site,
+		Sandbox: sandbox, Readable: []string{filepath.Join(a.config.Folder, "cache")}, Logger: a.log,
+	})
+	if err != nil {
+		return err
+	}
+	a.storage = storage.NewClient(storage.Options{})
+	a.uploads = newUploader(a)
+	return a.openFetcher(l, m)
+}
+
+func (a *Agent) openFetcher(l *listeners, m Membership) error {
+	own := identity.MemberCertificate{DER: m.Certificate, Key: l.key}
+	self := fetch.Holder{Peer: l.key.Peer(), DataURL: l.dataURL()}
+	a.desk = fetch.NewDesk(func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameHome, data)) })
+	a.homes = fetch.NewHomes(self, a.homeOf, func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameDesk, data)) })
+	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now})
+	a.fetcher = fetch.New(fetch.Config{
+		Cache: a.cache, Peers: client, Storage: a.storage, Locator: locator{a}, Homes: a.homes, Site: a.site,
+		Settings: a.siteSettings, Cached: a.cached, Log: a.log,
+	})
+	server := peer.NewServer(peer.ServerConfig{Cache: a.cache, Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now, Log: a.log})
+	a.serve = func(ctx context.Context) error { return server.Run(ctx, l.data) }
+	return nil
+}
+
+// join makes the cores and enters the overlay.
+func (a *Agent) join(l *listeners, m Membership) error {
+	compiler := matcher.NewCompiler(compiledExpressions)
+	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, matcher.NewCatalogue())
+	a.worker = pilot.NewWorker(a.config.Roles, a.self, l.key.Peer(), evaluator)
+	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
+	a.verifier.Deny(m.Denied)
+	joined := m.Joined
+	joined.Self.Peer, joined.Self.Pilot = l.key.Peer(), m.Pilot
+	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), l.dataURL()
+	return a.node.Join(m.Certificate, joined, a.hooks())
+}
+
+// compiledExpressions bounds the cache of compiled CEL expressions.
+const compiledExpressions = 4096
+
+// run serves until the farewell. The overlay, the cache and the connection to
+// the queue outlive ctx: the farewell needs them.
+func (a *Agent) run(ctx context.Context) error {
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	a.group, a.context = errgroup.WithContext(inner)
+	service := func(name string, run func(context.Context) error) {
+		a.group.Go(func() error {
+			if err := run(a.context); err != nil && !errors.Is(err, context.Canceled) {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	service("overlay", a.node.Run)
+	service("data server", a.serve)
+	service("fetcher", a.fetcher.Run)
+	service("desk", a.desk.Run)
+	service("uploads", a.uploads.run)
+	service("loop", a.loop)
+	a.group.Go(func() error {
+		defer stop()
+		return a.live(ctx)
+	})
+	if err := a.writeState(); err != nil {
+		a.log.Warn("cannot write pilot.json", "error", err)
+	}
+	return a.group.Wait()
+}
+
+func (a *Agent) close() {
+	if a.runner != nil {
+		_ = a.runner.Close()
+	}
+	if a.node != nil {
+		_ = a.node.Close()
+	}
+	if a.cache != nil {
+		_ = a.cache.Close()
+	}
+	if a.conn != nil {
+		_ = a.conn.Close()
+	}
+}
+
+// loop is the one goroutine that owns the cores.
+func (a *Agent) loop(ctx context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.mailbox.wake:
+			for _, work := range a.mailbox.take() {
+				work()
+			}
+		case <-timer.C:
+			a.stepWorker(pilot.Tick{})
+			a.stepMaster(pilot.Tick{})
+		}
+		next := time.Hour
+		for _, deadline := range []time.Time{a.worker.Deadline(), a.master.Deadline()} {
+			if !deadline.IsZero() {
+				next = min(next, time.Until(deadline))
+			}
+		}
+		timer.Reset(max(next, 0))
+	}
+}
+
+func (a *Agent) siteSettings() task.SiteSettings {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.settings
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Config says how a pilot runs. Zero fields take what the batch system, the
+// node or the defaults say; see Complete.
+type Config struct {
+	Access  *identity.AccessFile
+	Version string
+
+	// Folder holds cache, work and logs.
+	Folder string
+	// Capacity of the cache; 0 is the default of package disk.
+	Capacity task.Bytes
+	// Slots is how many payloads run at once.
+	Slots int
+	// Resources that payloads may use in all.
+	Resources task.Resources
+	Features  []string
+	// Lifetime of the pilot, Margin before its end in which it drains, Grace
+	// that running payloads get when it is told to stop.
+	Lifetime time.Duration
+	Margin   time.Duration
+	Grace    time.Duration
+
+	// PortRange "LOW-HIGH" for the pilot's two ports; empty is ephemeral.
+	PortRange string
+	// Advertise is an address or a CIDR; empty is the interface that reaches
+	// the queue.
+	Advertise string
+	// CheckCommand is the VO's own check; empty is none.
+	CheckCommand string
+	// Sandbox off lets payloads run unconfined.
+	SandboxOff bool
+
+	Overlay dht.Config
+	Roles   pilot.Config
+	Log     *slog.Logger
+	// Ready is called once the pilot is a member of its site.
+	Ready func(id task.PilotID, site task.Site)
+}
+
+// defaults of a pilot.
+const (
+	defaultLifetime = 24 * time.Hour
+	// batchMargin is kept free at the end of a batch job for the farewell.
+	batchMargin  = 5 * time.Minute
+	defaultGrace = 25 * time.Second // batch systems kill 30 s after SIGTERM
+)
+
+// Complete fills in what was not said: from Slurm's variables where they are
+// set, else from the node.
+func (c *Config) Complete(getenv func(string) string, now time.Time) error {
+	if c.Slots == 0 {
+		c.Slots = runtime.NumCPU()
+		if text := getenv("SLURM_CPUS_ON_NODE"); text != "" {
+			n, err := strconv.Atoi(text)
+			if err != nil || n < 1 {
+				return fmt.Errorf("SLURM_CPUS_ON_NODE is %q, not a number of CPUs: give --slots", text)
+			}
+			c.Slots = n
+		}
+	}
+	if c.Slots < 1 || c.Slots > task.MaxCores {
+		return fmt.Errorf("slots is %d: give 1 to %d", c.Slots, task.MaxCores)
+	}
+	if c.Lifetime == 0 {
+		c.Lifetime = defaultLifetime
+		if text := getenv("SLURM_JOB_END_TIME"); text != "" {
+			seconds, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return fmt.Errorf("SLURM_JOB_END_TIME is %q, not seconds since 1970: give --lifetime", text)
+			}
+			c.Lifetime = time.Unix(seconds, 0).Sub(now) - batchMargin
+			if c.Lifetime <= 0 {
+				return fmt.Errorf("the batch job ends in %s, which leaves no time for work: ask the batch system for more than %s",
+					time.Unix(seconds, 0).Sub(now).Round(time.Second), batchMargin)
+			}
+		}
+	}
+	if c.Margin == 0 {
+		c.Margin = min(c.Lifetime/10, batchMargin)
+	}
+	if c.Grace == 0 {
+		c.Grace = defaultGrace
+	}
+	if c.Resources.Cores == 0 {
+		c.Resources.Cores = c.Slots
+	}
+	if c.Resources.Memory == 0 {
+		c.Resources.Memory = nodeMemory(getenv)
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return nil
+}
+
+// nodeMemory is what Slurm grants, else what the node has.
+func nodeMemory(getenv func(string) string) task.Bytes {
+	if megabytes, err := strconv.ParseInt(getenv("SLURM_MEM_PER_NODE"), 10, 64); err == nil && megabytes > 0 {
+		return task.Bytes(megabytes) * task.MiB
+	}
+	if memory, err := systemMemory(); err == nil {
+		return memory
+	}
+	return 2 * task.GiB
+}
+
+// DefaultFolder is where a pilot keeps its files when --cache does not say:
+// INTERFACE names it.
+func DefaultFolder(getenv func(string) string, id string) string {
+	base := getenv("SLURM_TMPDIR")
+	if base == "" {
+		base = getenv("TMPDIR")
+	}
+	if base == "" {
+		base = os.TempDir()
+	}
+	return filepath.Join(base, fmt.Sprintf("pilotage-%d", os.Getuid()), id)
+}

@@ -1,0 +1,270 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/node"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Frames tell whom bytes between pilots are for.
+const (
+	frameRole byte = iota + 1 // master and worker
+	frameDesk                 // to the home of a file
+	frameHome                 // from the home of a file
+)
+
+func frame(kind byte, data []byte) []byte { return append([]byte{kind}, data...) }
+
+// hooks connects the overlay to the loop.
+func (a *Agent) hooks() node.Hooks {
+	return node.Hooks{
+		Claim:         a.claim,
+		Deliver:       func(d dht.Deliver) { a.mailbox.post(func() { a.deliver(d) }) },
+		Inbound:       a.inbound,
+		Done:          func(d dht.Done) { a.mailbox.post(func() { a.broadcastDone(d) }) },
+		MasterChanged: func(m dht.MasterChanged) { a.mailbox.post(func() { a.masterChanged(m) }) },
+		MemberUp: func(m dht.MemberUp) {
+			a.mailbox.post(func() { a.stepMaster(pilot.PilotUp{Pilot: m.Member.Pilot, Peer: m.Member.Peer}) })
+		},
+		MemberDown: func(m dht.MemberDown) {
+			a.desk.PeerGone(m.Member.Peer)
+			a.mailbox.post(func() {
+				a.stepMaster(pilot.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
+			})
+		},
+	}
+}
+
+// claimTime bounds one question to the queue for the mastership.
+const claimTime = 3 * time.Second
+
+// claim asks the queue for the mastership.
+func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
+	ctx, cancel := context.WithTimeout(ctx, claimTime)
+	defer cancel()
+	reply, err := a.queue.Claim(ctx, c)
+	if err != nil {
+		a.log.Warn("the queue cannot be asked for the mastership", "error", err)
+		return dht.ClaimAnswer{}
+	}
+	if reply.Granted {
+		a.mu.Lock()
+		a.claimed = &reply
+		a.mu.Unlock()
+	} else {
+		a.log.Info("the mastership was not granted", "why", reply.Why)
+	}
+	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master}
+}
+
+func (a *Agent) takeClaimed(term task.Term) *ClaimReply {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	claimed := a.claimed
+	if claimed == nil || claimed.Term != term {
+		return nil
+	}
+	a.claimed = nil
+	return claimed
+}
+
+// masterChanged tells both roles who is in office.
+func (a *Agent) masterChanged(m dht.MasterChanged) {
+	a.log.Info("master in office", "term", m.Term.String(), "master", m.Master.Pilot, "self", m.Self, "provisional", m.Provisional)
+	a.stepWorker(pilot.MasterInOffice{Term: m.Term, Peer: m.Master.Peer})
+	if !m.Self {
+		if a.master.InOffice() {
+			a.stepMaster(pilot.LeftOffice{})
+		}
+		return
+	}
+	took := pilot.TookOffice{Term: m.Term, Provisional: m.Provisional, Settings: a.siteSettings()}
+	took.Alone = len(a.node.Members()) < 2
+	if claimed := a.takeClaimed(m.Term); claimed != nil {
+		took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
+	}
+	a.stepMaster(took)
+	a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer()})
+}
+
+// deliver hands a broadcast of the master to the worker.
+func (a *Agent) deliver(d dht.Deliver) {
+	message, err := wire.Decode(d.Payload)
+	list, ok := message.(pilot.TaskList)
+	if err != nil || !ok {
+		a.log.Warn("a broadcast cannot be read", "from", d.From, "error", err)
+		if d.Reply {
+			a.node.Reply(d.ID, nil)
+		}
+		return
+	}
+	event := pilot.ListBroadcast{ID: pilot.BroadcastID(d.ID), From: d.From, List: list}
+	for _, key := range list.Ask {
+		if a.holds(key) {
+			event.Have = append(event.Have, key)
+		}
+	}
+	a.stepWorker(event)
+}
+
+// broadcastDone hands the aggregated answers to the master.
+func (a *Agent) broadcastDone(d dht.Done) {
+	done := pilot.BroadcastDone{N: d.N, Missed: d.Missed}
+	for _, data := range d.Data {
+		message, err := wire.Decode(data)
+		answer, ok := message.(pilot.Answer)
+		if err != nil || !ok {
+			a.log.Warn("an answer to the task list cannot be read", "error", err)
+			continue
+		}
+		done.Answers = append(done.Answers, answer)
+	}
+	a.stepMaster(done)
+}
+
+// inbound takes bytes from another pilot.
+func (a *Agent) inbound(from task.PeerID, data []byte) {
+	if len(data) == 0 {
+		return
+	}
+	kind, content := data[0], data[1:]
+	switch kind {
+	case frameDesk:
+		a.desk.Handle(from, content)
+	case frameHome:
+		a.homes.Handle(from, content)
+	case frameRole:
+		message, err := wire.Decode(content)
+		if err != nil {
+			a.log.Warn("a message cannot be read", "from", from, "error", err)
+			return
+		}
+		a.mailbox.post(func() { a.route(from, message) })
+	default:
+		a.log.Warn("a message of unknown kind", "from", from, "kind", kind)
+	}
+}
+
+// route gives a message to the role that it is for.
+func (a *Agent) route(from task.PeerID, message pilot.Message) {
+	switch message.(type) {
+	case pilot.State, pilot.Report:
+		a.stepMaster(pilot.FromPilot{From: from, Message: message})
+	default:
+		a.stepWorker(pilot.FromMaster{From: from, Message: message})
+	}
+}
+
+// homeOf finds a file's home: the nearest live member to its key.
+func (a *Agent) homeOf(key task.FileKey) (task.PeerID, bool) {
+	nearest := a.node.Nearest(key, 1)
+	if len(nearest) == 0 {
+		return "", false
+	}
+	return nearest[0].Peer, true
+}
+
+// locator finds files through the overlay.
+type locator struct{ a *Agent }
+
+// Locate satisfies fetch.Locator.
+func (l locator) Locate(ctx context.Context, keys []task.FileKey) (map[task.FileKey][]fetch.Holder, error) {
+	found, err := l.a.node.Locate(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	holders := make(map[task.FileKey][]fetch.Holder, len(found))
+	for key, list := range found {
+		for _, h := range list {
+			holders[key] = append(holders[key], fetch.Holder(h))
+		}
+	}
+	return holders, nil
+}
+
+// holds tells whether the cache has a file, by any of its keys.
+func (a *Agent) holds(key task.FileKey) bool {
+	if _, found := a.cache.Lookup(key); found {
+		return true
+	}
+	_, found := a.cache.Lookup(a.aliases.resolve(key))
+	return found
+}
+
+// cached is told by the fetcher of a file that came into the cache.
+func (a *Agent) cached(key task.FileKey) {
+	keys := []task.FileKey{key}
+	if entry, found := a.cache.Lookup(key); found && entry.Key != key {
+		keys = append(keys, entry.Key)
+	}
+	a.node.Announce(keys...)
+	a.cacheChanged(keys)
+}
+
+// evicted is told by the cache of files that it no longer has.
+func (a *Agent) evicted(keys []task.FileKey) {
+	every := a.aliases.all(keys...)
+	a.aliases.forget(keys)
+	a.node.Withdraw(keys...)
+	a.cacheChanged(every)
+}
+
+func (a *Agent) cacheChanged(keys []task.FileKey) {
+	usage := a.cache.Usage()
+	report := pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions}
+	a.mailbox.post(func() {
+		if a.worker != nil {
+			a.stepWorker(pilot.CacheChanged{Keys: keys, Cache: report})
+		}
+	})
+}
+
+// stepMaster runs the master's core and carries its actions out.
+func (a *Agent) stepMaster(event pilot.Event) {
+	for _, action := range a.master.Step(time.Now(), event) {
+		switch act := action.(type) {
+		case pilot.Tell:
+			a.tell(act)
+		case pilot.CastList:
+			a.node.Broadcast(act.N, wire.Encode(act.List), true)
+		case pilot.CallSync:
+			a.callSync(act)
+		case pilot.DenyPeers:
+			a.verifier.Deny(act.Peers)
+			a.node.Deny(act.Peers)
+		case pilot.Fenced:
+			a.log.Warn("the queue has another master in office: this one is fenced off")
+		}
+	}
+}
+
+func (a *Agent) tell(act pilot.Tell) { a.node.Send(act.To, frame(frameRole, wire.Encode(act.Message))) }
+
+// syncTime bounds a Sync beyond the time it may be parked.
+const syncTime = 15 * time.Second
+
+func (a *Agent) callSync(act pilot.CallSync) {
+	a.group.Go(func() error {
+		ctx, cancel := context.WithTimeout(a.context, act.Sync.Hold+syncTime)
+		defer cancel()
+		reply, err := a.queue.Sync(ctx, act.Sync)
+		answered := pilot.SyncAnswered{N: act.N, Reply: reply}
+		if err != nil {
+			answered.Err, answered.Stale = err.Error(), errors.Is(err, ErrStale)
+			a.log.Debug("sync failed", "error", err)
+		} else if reply.Settings.Site != "" {
+			a.mu.Lock()
+			a.settings = reply.Settings
+			a.mu.Unlock()
+		}
+		a.mailbox.post(func() { a.stepMaster(answered) })
+		return nil
+	})
+}

@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// job is what the shell holds for an attempt. The loop owns it.
+type job struct {
+	cancel context.CancelFunc // of stage-in, then of the payload
+	reason string             // why it was killed by the pilot itself
+	staged []fetch.Staged
+	folder string
+	files  []exec.Collected
+}
+
+// kill ends an attempt's payload on behalf of the pilot.
+func (j *job) kill(reason string) {
+	j.reason = reason
+	j.cancel()
+}
+
+func (j *job) release() {
+	for _, s := range j.staged {
+		s.Release()
+	}
+	j.staged = nil
+}
+
+// stepWorker runs the worker's core and carries its actions out.
+func (a *Agent) stepWorker(event pilot.Event) {
+	for _, action := range a.worker.Step(time.Now(), event) {
+		switch act := action.(type) {
+		case pilot.Tell:
+			a.tell(act)
+		case pilot.AnswerBroadcast:
+			a.answer(act)
+		case pilot.StageIn:
+			a.stageIn(act)
+		case pilot.StartPayload:
+			a.startPayload(act)
+		case pilot.KillPayload:
+			if j := a.jobs[act.Attempt]; j != nil {
+				j.cancel()
+			}
+		case pilot.Publish:
+			a.publish(act)
+		case pilot.Upload:
+			a.uploads.add(act)
+		case pilot.Store:
+			a.uploads.addCopy(act)
+		case pilot.Discard:
+			a.discard(act.Attempt)
+		case pilot.DeliverToQueue:
+			a.deliverToQueue(act)
+		case pilot.Drained:
+			close(a.drained)
+		}
+	}
+}
+
+func (a *Agent) answer(act pilot.AnswerBroadcast) {
+	a.node.Reply(broadcastID(act.ID), wire.Encode(act.Answer))
+}
+
+// stageIn fetches and pins the inputs of an attempt.
+func (a *Agent) stageIn(act pilot.StageIn) {
+	ctx, cancel := context.WithCancel(a.context)
+	a.jobs[act.Attempt] = &job{cancel: cancel}
+	a.group.Go(func() error {
+		staged, err := a.fetcher.Stage(ctx, act.Files)
+		cancel()
+		reads := make([]task.Read, 0, len(staged))
+		var keys []task.FileKey
+		for _, s := range staged {
+			file := s.File
+			reads = append(reads, task.Read{
+				LFN: file.LFN, Size: s.Entry.Size, Digest: s.Entry.Digest, Source: s.Source,
+				Intermediate: !file.Producer.IsZero(), Producer: file.Producer,
+			})
+			a.aliases.learn(file.LFN, s.Entry.Digest)
+			if s.Source != task.SourceLocal {
+				keys = append(keys, task.KeyOf(file.LFN, task.Digest{}))
+			}
+		}
+		if len(keys) > 0 {
+			a.cacheChanged(keys)
+		}
+		seReads := a.fetcher.SEReads()
+		a.mailbox.post(func() { a.stagedIn(act.Attempt, staged, reads, seReads, err) })
+		return nil
+	})
+}
+
+func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.Read, seReads []task.SERead, err error) {
+	if len(seReads) > 0 {
+		a.stepWorker(pilot.SERead{Reads: seReads})
+	}
+	j := a.jobs[id]
+	if j == nil { // discarded while it was staged in
+		for _, s := range staged {
+			s.Release()
+		}
+		return
+	}
+	if err == nil {
+		j.staged = staged
+		a.stepWorker(pilot.StagedIn{Attempt: id, Reads: reads})
+		return
+	}
+	failed := pilot.StageFailed{Attempt: id, Failure: task.InputMissing, Reason: err.Error()}
+	for _, stageErr := range stageErrors(err) {
+		if stageErr.Lost {
+			failed.Lost = append(failed.Lost, stageErr.File)
+		}
+	}
+	a.log.Warn("inputs cannot be staged in", "attempt", id.String(), "error", err)
+	a.stepWorker(failed)
+}
+
+// stageErrors lists the failures by file within an error of Stage.
+func stageErrors(err error) []*fetch.StageError {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*fetch.StageError
+		for _, inner := range joined.Unwrap() {
+			all = append(all, stageErrors(inner)...)
+		}
+		return all
+	}
+	var one *fetch.StageError
+	if errors.As(err, &one) {
+		return []*fetch.StageError{one}
+	}
+	return nil
+}
+
+// startPayload runs a staged attempt.
+func (a *Agent) startPayload(act pilot.StartPayload) {
+	j := a.jobs[act.Attempt]
+	ctx, cancel := context.WithCancel(a.context)
+	j.cancel = cancel
+	spec := exec.Spec{Attempt: act.Attempt, Number: act.Assignment.Number, Task: act.Assignment.Task}
+	for i, s := range j.staged {
+		spec.Inputs = append(spec.Inputs, exec.StagedInput{Name: act.Assignment.Task.Inputs[i].Name, Path: s.Path, Exec: s.File.Exec || s.Entry.Exec})
+	}
+	a.group.Go(func() error {
+		defer cancel()
+		result := a.runner.Run(ctx, spec, func(at time.Time) {
+			a.mailbox.post(func() { a.stepWorker(pilot.PayloadStarted{Attempt: act.Attempt, At: at}) })
+		})
+		a.mailbox.post(func() { a.payloadEnded(act.Attempt, result) })
+		return nil
+	})
+}
+
+func (a *Agent) payloadEnded(id task.AttemptID, r exec.Result) {
+	j := a.jobs[id]
+	j.folder, j.files = r.Folder, r.Outputs
+	if len(r.ModifiedInputs) > 0 {
+		a.dropModified(j, r.ModifiedInputs)
+	}
+	outcome := task.Outcome{
+		OK: r.OK, Failure: r.Failure, Reason: r.Reason, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage,
+		Stdout: r.Stdout, Stderr: r.Stderr, Run: r.Run, Started: r.Started, Ended: r.Ended,
+	}
+	if j.reason != "" && !r.OK {
+		outcome.Failure, outcome.Reason = task.PilotFailed, j.reason
+	}
+	j.release()
+	a.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+}
+
+// dropModified discards cached inputs that a payload has written to.
+func (a *Agent) dropModified(j *job, names []string) {
+	for _, s := range j.staged {
+		for _, name := range names {
+			if name == s.File.LFN.Local() || name == string(s.File.LFN) || s.Path == name {
+				if err := a.cache.Drop(s.Entry.Key); err != nil {
+					a.log.Warn("a modified input stays in the cache", "file", s.File.LFN, "error", err)
+				}
+			}
+		}
+	}
+}
+
+// publish takes the outputs of a payload into the cache and announces them.
+func (a *Agent) publish(act pilot.Publish) {
+	j := a.jobs[act.Attempt]
+	files := j.files
+	a.group.Go(func() error {
+		published := pilot.Published{Attempt: act.Attempt, Outcome: act.Outcome}
+		sole := a.siteSettings().SE != ""
+		var keys, announced []task.FileKey
+		for _, file := range files {
+			entry, err := a.cache.Adopt(a.context, file.Path, file.Exec, sole)
+			if err != nil {
+				published.Failure = fmt.Sprintf("output %s cannot be kept: %v", file.Name, err)
+				break
+			}
+			a.aliases.learn(file.LFN, entry.Digest)
+			keys = append(keys, task.KeyOf(file.LFN, task.Digest{}))
+			announced = append(announced, entry.Key)
+			published.Outputs = append(published.Outputs, task.Produced{
+				LFN: file.LFN, Size: entry.Size, Digest: entry.Digest, Exec: file.Exec,
+			})
+		}
+		a.node.Announce(announced...)
+		a.cacheChanged(append(keys, announced...))
+		a.mailbox.post(func() {
+			a.stepWorker(published)
+			a.discard(act.Attempt)
+		})
+		return nil
+	})
+}
+
+// discard lets go of an attempt's pins and work folder.
+func (a *Agent) discard(id task.AttemptID) {
+	j := a.jobs[id]
+	if j == nil {
+		return
+	}
+	delete(a.jobs, id)
+	j.cancel()
+	j.release()
+	if j.folder != "" {
+		folder := j.folder
+		a.group.Go(func() error {
+			if err := a.runner.Release(folder); err != nil {
+				a.log.Warn("a work folder stays behind", "folder", folder, "error", err)
+			}
+			return nil
+		})
+	}
+}
+
+// deliverToQueue hands outcomes over while the site has no master.
+func (a *Agent) deliverToQueue(act pilot.DeliverToQueue) {
+	a.group.Go(func() error {
+		ctx, cancel := context.WithTimeout(a.context, syncTime)
+		defer cancel()
+		acks, err := a.queue.Deliver(ctx, act.Outcomes, act.Stored)
+		if err != nil {
+			a.log.Warn("outcomes stay here until the site has a master or the queue answers", "outcomes", len(act.Outcomes), "error", err)
+			return nil
+		}
+		delivered := pilot.DeliveredToQueue{Acks: acks}
+		for _, stored := range act.Stored {
+			delivered.Stored = append(delivered.Stored, stored.LFN)
+		}
+		a.mailbox.post(func() { a.stepWorker(delivered) })
+		return nil
+	})
+}

@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// farewellTime bounds the pilot's last words.
+const farewellTime = 10 * time.Second
+
+// observeEvery is how often the node is looked at.
+const observeEvery = 10 * time.Second
+
+// live waits for the end of the pilot's life, drains, and says farewell.
+func (a *Agent) live(ctx context.Context) error {
+	if a.config.Ready != nil {
+		a.config.Ready(a.self.ID, a.site)
+	}
+	end := time.NewTimer(time.Until(a.ends.Add(-a.config.Margin)))
+	defer end.Stop()
+	observe := time.NewTicker(observeEvery)
+	defer observe.Stop()
+	reason, grace := "", a.config.Margin
+	for reason == "" {
+		select {
+		case <-ctx.Done():
+			reason, grace = "told to stop", a.config.Grace
+		case <-end.C:
+			reason = "its lifetime ends"
+		case <-a.drained:
+			reason = "drained"
+		case <-observe.C:
+			a.observe()
+		case <-a.context.Done():
+			return nil
+		}
+	}
+	a.log.Info("the pilot drains", "reason", reason, "grace", grace)
+	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: reason}) })
+	a.waitDrained(grace)
+	return a.farewell(reason)
+}
+
+// observe tells the worker what has changed about the node.
+func (a *Agent) observe() {
+	free, err := freeDisk(a.config.Folder)
+	stop := ""
+	if err == nil && free < minimumDisk {
+		stop = fmt.Sprintf("only %s are free on the disk of %s", free, a.config.Folder)
+	}
+	load, left := loadPerCPU(a.self.Resources.Cores), time.Until(a.ends)
+	reads := a.fetcher.SEReads()
+	a.mailbox.post(func() {
+		a.stepWorker(pilot.PilotChanged{Load: load, Lifetime: left, Stop: stop})
+		if len(reads) > 0 {
+			a.stepWorker(pilot.SERead{Reads: reads})
+		}
+	})
+}
+
+// waitDrained lets payloads and uploads end; those that do not within the
+// grace are killed.
+func (a *Agent) waitDrained(grace time.Duration) {
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-a.drained:
+		return
+	case <-a.context.Done():
+		return
+	case <-timer.C:
+	}
+	a.mailbox.post(func() {
+		for _, j := range a.jobs {
+			j.kill("the pilot ends before its payload")
+		}
+	})
+	timer.Reset(farewellTime / 2)
+	select {
+	case <-a.drained:
+	case <-a.context.Done():
+	case <-timer.C:
+		a.log.Warn("the pilot goes with work unfinished: the queue will give it to others")
+	}
+}
+
+// farewell tells master, contacts and queue.
+func (a *Agent) farewell(reason string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.context), farewellTime)
+	defer cancel()
+	master, term := a.node.Master()
+	resigns := master.Peer == a.peer()
+	others := 0
+	for _, m := range a.node.Members() {
+		if m.Peer != a.peer() {
+			others++
+		}
+	}
+	settled := make(chan bool, 1)
+	a.mailbox.post(func() { settled <- !a.master.InOffice() || a.master.Settled() })
+	if resigns {
+		a.waitSettled(ctx)
+	}
+	leaveErr := a.queue.Leave(ctx, Leaving{Reason: reason, Last: others == 0, Resigns: resigns, Term: term})
+	if err := a.node.Leave(ctx); err != nil {
+		a.log.Warn("could not say goodbye to the site", "error", err)
+	}
+	if leaveErr != nil {
+		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", leaveErr)
+	}
+	_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
+	return nil
+}
+
+// waitSettled lets a leaving master hand everything to the queue first.
+func (a *Agent) waitSettled(ctx context.Context) {
+	ticker := time.NewTicker(20 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		settled := make(chan bool, 1)
+		a.mailbox.post(func() { settled <- a.master.Settled() })
+		select {
+		case done := <-settled:
+			if done {
+				return
+			}
+		case <-ctx.Done():
+			return
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// stateFile tells people and scripts about a pilot.
+const stateFile = "pilot.json"
+
+func (a *Agent) writeState() error {
+	state := struct {
+		ID        task.PilotID `json:"id"`
+		PID       int          `json:"pid"`
+		Site      task.Site    `json:"site"`
+		Addresses []string     `json:"addresses"`
+		DataURL   string       `json:"data_url"`
+		Folder    string       `json:"folder"`
+		Ends      time.Time    `json:"ends"`
+	}{a.self.ID, os.Getpid(), a.site, a.node.Addresses(), a.dataURL, a.config.Folder, a.ends.UTC()}
+	data, err := json.MarshalIndent(state, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(a.config.Folder, stateFile), append(data, '\n'), 0o600)
+}

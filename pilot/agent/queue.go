@@ -1,0 +1,200 @@
+package agent
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+)
+
+// Queue is what a pilot wants of the task queue after its registration.
+type Queue interface {
+	Claim(ctx context.Context, claim dht.Claim) (ClaimReply, error)
+	Sync(ctx context.Context, sync task.Sync) (task.SyncReply, error) // ErrStale for an old term
+	Deliver(ctx context.Context, outcomes []task.Outcome, stored []task.Stored) ([]task.Ack, error)
+	Leave(ctx context.Context, leaving Leaving) error
+}
+
+// ClaimReply is the queue's answer to a claim for the mastership.
+type ClaimReply struct {
+	Granted bool
+	Term    task.Term
+	Master  dht.Member
+	Why     string
+	Leases  []task.Lease
+	Revoked []task.Revoked
+}
+
+// Leaving tells the queue how a pilot goes.
+type Leaving struct {
+	Reason  string
+	Last    bool
+	Resigns bool
+	Term    task.Term
+}
+
+// Registration is what a pilot says of itself.
+type Registration struct {
+	Site      task.Site
+	Key       *identity.PilotKey
+	Addresses []string
+	DataURL   string
+	Host      string
+	Resources task.Resources
+	Slots     int
+	Features  []string
+	Sandbox   string
+	Version   string
+	Ends      time.Time
+}
+
+// Membership is what a registration gives.
+type Membership struct {
+	Pilot       task.PilotID
+	Certificate []byte
+	Joined      dht.Joined // Self is filled in by the agent
+	Settings    task.SiteSettings
+	Denied      []task.PeerID
+	QueueTime   time.Time
+}
+
+// ErrStale tells that a later term is in office.
+var ErrStale = errors.New("another master is in office")
+
+// dialQueue connects to the first of the queue's addresses that answers;
+// gRPC reconnects by itself.
+func dialQueue(addresses []string, config *tls.Config, token func() string) (*grpc.ClientConn, error) {
+	if len(addresses) == 0 {
+		return nil, errors.New("the access file names no queue address")
+	}
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
+	}
+	if token != nil {
+		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
+	}
+	return grpc.NewClient("passthrough:///"+addresses[0], options...)
+}
+
+// maxMessage bounds one message to or from the queue: a hand-out of 20,000
+// tasks with their files.
+const maxMessage = 256 << 20
+
+type bearer func() string
+
+// GetRequestMetadata satisfies credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b()}, nil
+}
+
+// RequireTransportSecurity satisfies credentials.PerRPCCredentials.
+func (b bearer) RequireTransportSecurity() bool { return true }
+
+// register makes the pilot a member of its site.
+func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration) (Membership, error) {
+	proof, err := r.Key.Signer().Sign(nil, []byte("pilotage register "+string(r.Site)), noHash)
+	if err != nil {
+		return Membership{}, fmt.Errorf("sign the registration: %w", err)
+	}
+	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
+		Site: string(r.Site), PublicKey: r.Key.Public(), Proof: proof, Addresses: r.Addresses, DataUrl: r.DataURL,
+		Host: r.Host, Resources: taskpb.Resources(r.Resources), Slots: int32(r.Slots), Features: r.Features,
+		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends),
+	})
+	if err != nil {
+		return Membership{}, fmt.Errorf("register with the queue: %w", err)
+	}
+	m := Membership{
+		Pilot: task.PilotID(reply.GetPilotId()), Certificate: reply.GetMembershipCertificate(),
+		Settings: taskpb.FromSettings(reply.GetSettings()), QueueTime: taskpb.FromTime(reply.GetNow()),
+		Joined: dht.Joined{Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster())},
+	}
+	for _, contact := range reply.GetContacts() {
+		m.Joined.Contacts = append(m.Joined.Contacts, fromContact(contact))
+	}
+	for _, peer := range reply.GetDeniedPeers() {
+		m.Denied = append(m.Denied, task.PeerID(peer))
+	}
+	return m, nil
+}
+
+func fromContact(c *pb.Contact) dht.Member {
+	return dht.Member{
+		Peer: task.PeerID(c.GetPeer()), Pilot: task.PilotID(c.GetPilot()),
+		Addresses: c.GetAddresses(), DataURL: c.GetDataUrl(),
+	}
+}
+
+// grpcQueue is the Queue of a member, authenticated by its certificate.
+type grpcQueue struct {
+	site   task.Site
+	client pb.PilotServiceClient
+}
+
+// Claim satisfies Queue.
+func (q *grpcQueue) Claim(ctx context.Context, claim dht.Claim) (ClaimReply, error) {
+	reply, err := q.client.ClaimMastership(ctx, &pb.ClaimMastershipRequest{
+		Site: string(q.site), Expected: taskpb.Term(claim.Expected), Resigned: claim.Resigned, Ballot: claim.Ballot,
+	})
+	if err != nil {
+		return ClaimReply{}, fmt.Errorf("claim the mastership: %w", err)
+	}
+	leases, err := taskpb.FromLeases(reply.GetLeases())
+	if err != nil {
+		return ClaimReply{}, fmt.Errorf("claim the mastership: %w", err)
+	}
+	return ClaimReply{
+		Granted: reply.GetGranted(), Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()),
+		Why: reply.GetWhy(), Leases: leases, Revoked: taskpb.FromRevokedList(reply.GetRevoked()),
+	}, nil
+}
+
+// Sync satisfies Queue.
+func (q *grpcQueue) Sync(ctx context.Context, sync task.Sync) (task.SyncReply, error) {
+	reply, err := q.client.Sync(ctx, taskpb.Sync(sync))
+	if status.Code(err) == codes.FailedPrecondition {
+		return task.SyncReply{}, fmt.Errorf("%w: %w", ErrStale, err)
+	}
+	if err != nil {
+		return task.SyncReply{}, fmt.Errorf("sync with the queue: %w", err)
+	}
+	return taskpb.FromSyncReply(reply)
+}
+
+// Deliver satisfies Queue.
+func (q *grpcQueue) Deliver(ctx context.Context, outcomes []task.Outcome, stored []task.Stored) ([]task.Ack, error) {
+	reply, err := q.client.DeliverOutcomes(ctx, &pb.DeliverOutcomesRequest{
+		Site: string(q.site), Outcomes: taskpb.Outcomes(outcomes), Stored: taskpb.StoredList(stored),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("deliver outcomes: %w", err)
+	}
+	return taskpb.FromAcks(reply.GetAcks()), nil
+}
+
+// Leave satisfies Queue.
+func (q *grpcQueue) Leave(ctx context.Context, leaving Leaving) error {
+	_, err := q.client.Leave(ctx, &pb.LeaveRequest{
+		Site: string(q.site), Reason: leaving.Reason, Last: leaving.Last, Resigns: leaving.Resigns, Term: taskpb.Term(leaving.Term),
+	})
+	if err != nil {
+		return fmt.Errorf("leave: %w", err)
+	}
+	return nil
+}

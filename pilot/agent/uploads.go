@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// uploader copies outputs to the site's storage element in the background,
+// a few at a time, and tries again until the pilot ends.
+type uploader struct {
+	agent *Agent
+	queue chan upload
+}
+
+type upload struct {
+	attempt task.AttemptID
+	output  task.Produced
+	tries   int
+}
+
+const (
+	uploadsAtOnce = 2
+	uploadBacklog = 100_000
+	uploadPause   = time.Second
+	uploadLongest = time.Minute
+)
+
+func newUploader(a *Agent) *uploader {
+	return &uploader{agent: a, queue: make(chan upload, uploadBacklog)}
+}
+
+// add queues the outputs of an attempt. It never waits: a full backlog is
+// worked off by a goroutine of its own.
+func (u *uploader) add(act pilot.Upload) {
+	for _, output := range act.Outputs {
+		u.put(upload{attempt: act.Attempt, output: output})
+	}
+}
+
+// addCopy queues a file that another pilot made and could not upload.
+func (u *uploader) addCopy(act pilot.Store) {
+	file := act.File
+	u.put(upload{attempt: file.Producer, output: task.Produced{LFN: file.LFN, Size: file.Size, Digest: file.Digest, Exec: file.Exec}})
+}
+
+func (u *uploader) put(item upload) {
+	select {
+	case u.queue <- item:
+	default:
+		u.agent.group.Go(func() error {
+			select {
+			case u.queue <- item:
+			case <-u.agent.context.Done():
+			}
+			return nil
+		})
+	}
+}
+
+// run uploads until ctx ends.
+func (u *uploader) run(ctx context.Context) error {
+	done := make(chan struct{}, uploadsAtOnce)
+	for range uploadsAtOnce {
+		go func() {
+			defer func() { done <- struct{}{} }()
+			for {
+				select {
+				case item := <-u.queue:
+					u.attempt(ctx, item)
+				case <-ctx.Done():
+					return
+				}
+			}
+		}()
+	}
+	for range uploadsAtOnce {
+		<-done
+	}
+	return nil
+}
+
+// attempt uploads one file, or puts it back for later.
+func (u *uploader) attempt(ctx context.Context, item upload) {
+	a := u.agent
+	settings := a.siteSettings()
+	if settings.SE == "" {
+		return // a site without storage element keeps its outputs in caches
+	}
+	url, err := u.upload(ctx, settings.SE, item)
+	if err == nil {
+		a.cache.MarkStored(task.KeyOf("", item.output.Digest))
+		stored := task.Stored{LFN: item.output.LFN, Attempt: item.attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
+		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })
+		return
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	item.tries++
+	limit := min(uploadPause<<min(item.tries, 10), uploadLongest)
+	pause := rand.N(limit)
+	a.log.Warn("an output could not be uploaded, trying again", "file", item.output.LFN, "storage", settings.SE, "tries", item.tries, "pause", pause, "error", err)
+	a.group.Go(func() error {
+		timer := time.NewTimer(pause)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			u.put(item)
+		case <-ctx.Done():
+		}
+		return nil
+	})
+}
+
+func (u *uploader) upload(ctx context.Context, se string, item upload) (string, error) {
+	a := u.agent
+	pinned, err := a.cache.Pin(task.KeyOf("", item.output.Digest))
+	if err != nil {
+		return "", fmt.Errorf("read it from the cache: %w", err)
+	}
+	defer pinned.Release()
+	file, err := os.Open(pinned.Path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	element, err := storage.Open(se, storage.Options{})
+	if err != nil {
+		return "", err
+	}
+	return element.Put(ctx, StorageName(item.attempt, item.output.LFN), int64(item.output.Size), file)
+}
+
+// StorageName is where an attempt's output is kept on a storage element: the
+// name stays scoped by the attempt for ever, so that attempts never overwrite
+// each other.
+func StorageName(attempt task.AttemptID, lfn task.LFN) string {
+	plain := strings.NewReplacer("[", ".", "]", "", ",", "_").Replace(attempt.Task.Name())
+	return path.Join(string(attempt.Task.Workflow()), plain, attempt.Suffix(), lfn.Local())
+}
