@@ -105,6 +105,7 @@ func Events() []Event {
 var transitions = map[State]map[Event]State{
 	Blocked: {
 		InputsExist: Ready, HandOut: Leased, Succeed: Done,
+		GiveUp: Failed, // its output was lost too often
 		Cancel: Cancelled, CancelUpstream: Cancelled,
 	},
 	Ready: {

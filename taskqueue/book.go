@@ -314,6 +314,9 @@ func (b *book) move(s *TaskState, event task.Event, reason string) error {
 			return err
 		}
 	}
+	if w.Counts == nil {
+		w.Counts = make(map[task.State]int)
+	}
 	if w.Counts[s.State]--; w.Counts[s.State] == 0 {
 		delete(w.Counts, s.State)
 	}

@@ -183,6 +183,7 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 	if err := saveAll(revoked, b.Leases().Confirm); err != nil {
 		return err
 	}
+	site.Capacity, site.Slots, site.FreeSlots = task.Capacity{}, 0, 0
 	return b.forgetCaches(site)
 }
 

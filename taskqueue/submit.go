@@ -425,6 +425,9 @@ func (p *part) enter() error {
 			}
 		}
 	}
+	if p.workflow.Counts == nil {
+		p.workflow.Counts = make(map[task.State]int)
+	}
 	p.workflow.Counts[task.Blocked] += len(states)
 	return nil
 }

@@ -1,0 +1,502 @@
+package taskqueue_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+)
+
+// grid is a queue with sites whose masters and pilots are played by the test.
+type grid struct {
+	t       testing.TB
+	store   taskqueue.Store
+	rules   *taskqueue.Rules
+	clock   taskqueue.Instant
+	random  *rand.Rand
+	effects taskqueue.Effects
+	crews   map[task.Site]*crew
+	names   []task.Site
+}
+
+func newGrid(t testing.TB) *grid {
+	store := mem.New()
+	t.Cleanup(func() { _ = store.Close() })
+	return &grid{
+		t:      t,
+		store:  store,
+		rules:  taskqueue.NewRules(taskqueue.DefaultConfig()),
+		clock:  taskqueue.Instant(time.Hour),
+		random: rand.New(rand.NewPCG(1, 2)),
+		crews:  make(map[task.Site]*crew),
+	}
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (g *grid) turn(tx taskqueue.Tx) *taskqueue.Turn {
+	return &taskqueue.Turn{Tx: tx, Clock: g.clock, Wall: epoch.Add(time.Duration(g.clock)), Random: g.random, Effects: &g.effects}
+}
+
+// update runs rules in one transaction.
+func (g *grid) update(change func(*taskqueue.Turn) error) error {
+	g.effects = taskqueue.Effects{}
+	return g.store.Update(context.Background(), func(tx taskqueue.Tx) error { return change(g.turn(tx)) })
+}
+
+func (g *grid) must(change func(*taskqueue.Turn) error) {
+	g.t.Helper()
+	if err := g.update(change); err != nil {
+		g.t.Fatalf("%v", err)
+	}
+}
+
+func (g *grid) view(read func(*taskqueue.Turn) error) {
+	g.t.Helper()
+	err := g.store.View(context.Background(), func(tx taskqueue.Tx) error { return read(g.turn(tx)) })
+	if err != nil {
+		g.t.Fatalf("%v", err)
+	}
+}
+
+func (g *grid) tick(d time.Duration) {
+	g.t.Helper()
+	g.clock = g.clock.Add(d)
+	g.must(func(t *taskqueue.Turn) error { return g.rules.Tick(t) })
+}
+
+// addSite adds a site with a storage element that may read all others.
+func (g *grid) addSite(name task.Site, change ...func(*taskqueue.SiteRecord)) *crew {
+	g.t.Helper()
+	record := taskqueue.SiteRecord{Name: name, SE: "file:///se/" + string(name), RemoteRead: true}
+	for _, c := range change {
+		c(&record)
+	}
+	g.must(func(t *taskqueue.Turn) error {
+		_, err := g.rules.AddSite(t, record)
+		return err
+	})
+	if g.crews[name] == nil {
+		g.crews[name] = &crew{grid: g, site: name}
+		g.names = append(g.names, name)
+	}
+	g.crews[name].forget()
+	return g.crews[name]
+}
+
+func (g *grid) submit(s taskqueue.Submission) (out taskqueue.Submitted, err error) {
+	err = g.update(func(t *taskqueue.Turn) error {
+		out, err = g.rules.Submit(t, s)
+		return err
+	})
+	return out, err
+}
+
+func (g *grid) mustSubmit(s taskqueue.Submission) task.WorkflowID {
+	g.t.Helper()
+	out, err := g.submit(s)
+	if err != nil {
+		g.t.Fatalf("submit: %v", err)
+	}
+	return out.Workflow
+}
+
+func (g *grid) state(id task.ID) (state taskqueue.TaskState) {
+	g.t.Helper()
+	g.view(func(t *taskqueue.Turn) error {
+		found, err := t.Tasks().Load(id)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("no task %s", id)
+		}
+		if err == nil {
+			state = found[0]
+		}
+		return err
+	})
+	return state
+}
+
+func (g *grid) workflow(id task.WorkflowID) (w taskqueue.Workflow) {
+	g.t.Helper()
+	g.view(func(t *taskqueue.Turn) error {
+		found, err := t.Workflows().Load(id)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("no workflow %s", id)
+		}
+		if err == nil {
+			w = found[0]
+		}
+		return err
+	})
+	return w
+}
+
+func (g *grid) siteRecord(name task.Site) (site taskqueue.SiteRecord) {
+	g.t.Helper()
+	g.view(func(t *taskqueue.Turn) error {
+		found, err := t.Sites().Load(name)
+		if err == nil {
+			site = found[0]
+		}
+		return err
+	})
+	return site
+}
+
+func (g *grid) file(name task.LFN) (file taskqueue.FileRecord) {
+	g.t.Helper()
+	g.view(func(t *taskqueue.Turn) error {
+		found, err := t.Files().Load(name)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("no file %s", name)
+		}
+		if err == nil {
+			file = found[0]
+		}
+		return err
+	})
+	return file
+}
+
+// expect fails unless the tasks are in the state.
+func (g *grid) expect(state task.State, ids ...task.ID) {
+	g.t.Helper()
+	for _, id := range ids {
+		if s := g.state(id); s.State != state {
+			g.t.Errorf("%s is %s (%s), want %s", id.Name(), s.State, s.Reason, state)
+		}
+	}
+}
+
+// job describes a task in tests: "name", inputs, outputs.
+func job(name string, inputs, outputs []string) task.Task {
+	t := task.Task{
+		ID:        task.ID("/" + name),
+		Argv:      []string{"run", name},
+		Resources: task.Resources{Cores: 1, Memory: task.DefaultMemory, Disk: task.DefaultDisk},
+		Retries:   2,
+		Walltime:  time.Hour,
+	}
+	for _, in := range inputs {
+		t.Inputs = append(t.Inputs, task.Input{LFN: task.LFN(in), Name: in})
+	}
+	for _, out := range outputs {
+		t.Outputs = append(t.Outputs, task.Output{LFN: task.LFN(out), Name: out})
+	}
+	return t
+}
+
+// at describes an external file with copies at sites.
+func at(name string, size task.Bytes, sites ...task.Site) task.File {
+	f := task.File{LFN: task.LFN(name), Size: size}
+	for _, site := range sites {
+		f.Replicas = append(f.Replicas, task.Replica{Site: site, URL: "file:///se/" + string(site) + "/" + name})
+	}
+	return f
+}
+
+// crew plays a site: its pilots and its master.
+type crew struct {
+	*grid
+	site    task.Site
+	members []*member
+	master  *member
+	term    task.Term
+	seq     uint64
+
+	leases  map[task.LeaseID]map[task.ID]task.LeasedTask
+	files   map[task.LFN]task.File
+	running map[task.ID]*attempt
+	ended   []task.Outcome // not acknowledged
+	next    task.Sync      // what the next Sync will tell
+	reply   task.SyncReply
+}
+
+// member is one pilot.
+type member struct {
+	id      task.PilotID
+	peer    task.PeerID
+	slots   int
+	counter uint64
+}
+
+type attempt struct {
+	id     task.AttemptID
+	number int
+	reads  []task.Read
+}
+
+// forget is what happens to a master's memory when it dies.
+func (c *crew) forget() {
+	c.leases = make(map[task.LeaseID]map[task.ID]task.LeasedTask)
+	c.files = make(map[task.LFN]task.File)
+	c.running = make(map[task.ID]*attempt)
+	c.next = task.Sync{}
+}
+
+func (c *crew) register(peer task.PeerID, slots int) (taskqueue.Registered, error) {
+	var out taskqueue.Registered
+	err := c.update(func(t *taskqueue.Turn) (err error) {
+		out, err = c.rules.Register(t, taskqueue.Registration{
+			Site: c.site, Peer: peer, Slots: slots, Addresses: []string{"/ip4/10.0.0.1/tcp/1"},
+		})
+		return err
+	})
+	return out, err
+}
+
+// join registers a pilot; the first one becomes master.
+func (c *crew) join(peer task.PeerID, slots int) *member {
+	c.t.Helper()
+	out, err := c.register(peer, slots)
+	if err != nil {
+		c.t.Fatalf("register %s: %v", peer, err)
+	}
+	m := &member{id: out.Pilot, peer: peer, slots: slots}
+	if out.Master.Pilot == m.id {
+		c.master, c.term = m, out.Term
+	}
+	c.members = append(c.members, m)
+	return m
+}
+
+func (c *crew) slots() int {
+	n := 0
+	for _, m := range c.members {
+		n += m.slots
+	}
+	return n
+}
+
+// sync sends what the master has to tell and takes in the reply.
+func (c *crew) sync() task.SyncReply {
+	c.t.Helper()
+	reply, err := c.trySync()
+	if err != nil {
+		c.t.Fatalf("sync of %s: %v", c.site, err)
+	}
+	return reply
+}
+
+func (c *crew) trySync() (task.SyncReply, error) {
+	s := c.message()
+	var reply task.SyncReply
+	err := c.update(func(t *taskqueue.Turn) (err error) {
+		reply, err = c.rules.Sync(t, s)
+		return err
+	})
+	if err == nil {
+		c.next = task.Sync{}
+		c.take(reply)
+	}
+	return reply, err
+}
+
+// message is the Sync as the master would send it now.
+func (c *crew) message() task.Sync {
+	s := c.next
+	s.Site, s.Term, s.Pilot = c.site, c.term, c.master.id
+	for id := range c.leases {
+		s.Leases = append(s.Leases, id)
+	}
+	slices.Sort(s.Leases)
+	s.Outcomes = slices.Clone(c.ended)
+	waiting := 0
+	for _, tasks := range c.leases {
+		waiting += len(tasks)
+	}
+	s.Capacity = task.Capacity{
+		Pilots: len(c.members), Slots: c.slots(), FreeSlots: max(0, c.slots()-len(c.running)),
+		Running: len(c.running), Waiting: waiting,
+	}
+	return s
+}
+
+// take books a reply as a master does.
+func (c *crew) take(reply task.SyncReply) {
+	c.reply = reply
+	c.hold(reply.Leases)
+	for _, id := range reply.Unknown {
+		delete(c.leases, id)
+	}
+	for _, r := range reply.Revoked {
+		lt, waiting := c.leases[r.Lease][r.Task]
+		delete(c.leases[r.Lease], r.Task)
+		if a := c.running[r.Task]; a != nil && r.Cancel {
+			delete(c.running, r.Task)
+		}
+		c.next.Confirmed = append(c.next.Confirmed, r)
+		if waiting && !r.Cancel {
+			c.next.Returns = append(c.next.Returns, task.Returned{
+				Task: r.Task, Generation: lt.Generation, Lease: r.Lease, Reason: "recalled",
+			})
+		}
+	}
+	c.acknowledge(reply.Acks)
+}
+
+func (c *crew) acknowledge(acks []task.Ack) {
+	for _, ack := range acks {
+		c.ended = slices.DeleteFunc(c.ended, func(o task.Outcome) bool { return o.Attempt == ack.Attempt })
+	}
+}
+
+func (c *crew) hold(leases []task.Lease) {
+	for _, lease := range leases {
+		if c.leases[lease.ID] == nil {
+			c.leases[lease.ID] = make(map[task.ID]task.LeasedTask)
+		}
+		for _, lt := range lease.Tasks {
+			if c.running[lt.Task.ID] == nil {
+				c.leases[lease.ID][lt.Task.ID] = lt
+			}
+		}
+		for _, f := range lease.Files {
+			if old, known := c.files[f.LFN]; !known || old.Producer.IsZero() {
+				c.files[f.LFN] = f
+			}
+		}
+	}
+}
+
+// waiting returns the tasks that the master holds unstarted, oldest first.
+func (c *crew) waiting() []task.LeasedTask {
+	var all []task.LeasedTask
+	for _, tasks := range c.leases {
+		for _, lt := range tasks {
+			all = append(all, lt)
+		}
+	}
+	slices.SortFunc(all, func(x, y task.LeasedTask) int { return int(x.Age) - int(y.Age) })
+	return all
+}
+
+// startable tells whether every input of a task is known to exist.
+func (c *crew) startable(lt task.LeasedTask) bool {
+	for _, in := range lt.Task.Inputs {
+		if f := c.files[in.LFN]; len(f.Announced)+len(f.Replicas) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// start begins a task on a pilot.
+func (c *crew) start(id task.ID, m *member) *attempt {
+	c.t.Helper()
+	for lease, tasks := range c.leases {
+		lt, held := tasks[id]
+		if !held {
+			continue
+		}
+		delete(tasks, id)
+		m.counter++
+		a := &attempt{
+			id:     task.AttemptID{Task: id, Generation: lt.Generation, Lease: lease, Pilot: m.id, Counter: m.counter},
+			number: lt.Number,
+		}
+		for _, in := range lt.Task.Inputs {
+			f := c.files[in.LFN]
+			a.reads = append(a.reads, task.Read{
+				LFN: in.LFN, Size: max(0, f.Size), Digest: f.Digest, Source: task.SourceSE,
+				Intermediate: !f.Producer.IsZero(), Producer: f.Producer,
+			})
+		}
+		c.running[id] = a
+		c.next.Starts = append(c.next.Starts, task.Start{Attempt: a.id, Number: a.number, Started: epoch})
+		return a
+	}
+	c.t.Fatalf("site %s holds no waiting task %s", c.site, id)
+	return nil
+}
+
+// succeed makes the outcome of a successful attempt.
+func (c *crew) succeed(a *attempt) task.Outcome {
+	o := c.outcome(a)
+	o.OK = true
+	c.view(func(t *taskqueue.Turn) error {
+		specs, err := t.Tasks().Describe(a.id.Task)
+		if err != nil || len(specs) == 0 {
+			return err
+		}
+		for _, out := range specs[0].Outputs {
+			o.Outputs = append(o.Outputs, task.Produced{LFN: out.LFN, Size: 10, Digest: content(a.id, out.LFN)})
+		}
+		return nil
+	})
+	for _, p := range o.Outputs {
+		c.files[p.LFN] = task.File{LFN: p.LFN, Size: p.Size, Digest: p.Digest, Producer: a.id, Announced: []task.Site{c.site}}
+	}
+	return o
+}
+
+// content is what an attempt writes: different with each attempt.
+func content(a task.AttemptID, name task.LFN) task.Digest {
+	return sha256.Sum256([]byte(a.String() + string(name)))
+}
+
+func (c *crew) outcome(a *attempt) task.Outcome {
+	return task.Outcome{
+		Attempt: a.id, Number: a.number, Site: c.site, Reads: a.reads, Run: time.Second, Delay: 10 * time.Millisecond,
+		Started: epoch, Ended: epoch.Add(time.Second),
+	}
+}
+
+func (c *crew) fail(a *attempt, kind task.FailureKind) task.Outcome {
+	o := c.outcome(a)
+	o.Failure, o.Reason, o.ExitCode = kind, "exit code 1", 1
+	return o
+}
+
+// end finishes a running task.
+func (c *crew) end(id task.ID, o task.Outcome) {
+	delete(c.running, id)
+	c.ended = append(c.ended, o)
+}
+
+// work starts and finishes everything that the master holds and can run, and
+// returns the ids in order.
+func (c *crew) work() []task.ID {
+	c.t.Helper()
+	var done []task.ID
+	for progress := true; progress; {
+		progress = false
+		for _, lt := range c.waiting() {
+			if c.startable(lt) {
+				a := c.start(lt.Task.ID, c.members[0])
+				c.end(lt.Task.ID, c.succeed(a))
+				done = append(done, lt.Task.ID)
+				progress = true
+			}
+		}
+	}
+	return done
+}
+
+// upload stores an output at the site's storage element.
+func (c *crew) upload(name task.LFN) {
+	f := c.files[name]
+	c.next.Stored = append(c.next.Stored, task.Stored{
+		LFN: name, Attempt: f.Producer, URL: c.url(f), Size: f.Size, Digest: f.Digest,
+	})
+}
+
+func (c *crew) url(f task.File) string {
+	return "file:///se/" + string(c.site) + "/" + f.Producer.Suffix() + "/" + f.LFN.Local()
+}
+
+// held returns the names of the tasks that the master holds unstarted.
+func (c *crew) held() []string {
+	var names []string
+	for _, lt := range c.waiting() {
+		names = append(names, lt.Task.ID.Name())
+	}
+	return names
+}
