@@ -4,6 +4,8 @@ import (
 	osexec "os/exec"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // BenchmarkTrue measures one payload from the call of Run to its return and
@@ -14,25 +16,41 @@ func BenchmarkTrue(b *testing.B) {
 			s := newStand(b, func(c *Config) {
 				*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Sandbox: mode}
 			})
-			var ours, plain time.Duration
+			var ours, plain, oursCPU, plainCPU time.Duration
 			for b.Loop() {
-				began := time.Now()
+				began, used := time.Now(), cpuTime(b)
 				if err := osexec.Command("/bin/true").Run(); err != nil {
 					b.Fatal(err)
 				}
-				plain += time.Since(began)
-				began = time.Now()
+				plain, plainCPU = plain+time.Since(began), plainCPU+cpuTime(b)-used
+				began, used = time.Now(), cpuTime(b)
 				result := s.runOK(s.argv("/bin/true"))
 				if err := s.Release(result.Folder); err != nil {
 					b.Fatal(err)
 				}
-				ours += time.Since(began)
+				ours, oursCPU = ours+time.Since(began), oursCPU+cpuTime(b)-used
 			}
-			b.ReportMetric(float64(ours.Microseconds())/float64(b.N), "us/payload")
-			b.ReportMetric(float64(plain.Microseconds())/float64(b.N), "us/os-exec")
+			each := func(total time.Duration) float64 { return float64(total.Microseconds()) / float64(b.N) }
+			b.ReportMetric(each(ours), "us/payload")
+			b.ReportMetric(each(plain), "us/os-exec")
 			b.ReportMetric(float64(ours)/float64(plain), "ratio")
+			b.ReportMetric(each(oursCPU), "cpu-us/payload")
+			b.ReportMetric(each(plainCPU), "cpu-us/os-exec")
 		})
 	}
+}
+
+// cpuTime is what this process and its ended children have used.
+func cpuTime(b *testing.B) time.Duration {
+	var sum int64
+	for _, who := range []int{unix.RUSAGE_SELF, unix.RUSAGE_CHILDREN} {
+		var used unix.Rusage
+		if err := unix.Getrusage(who, &used); err != nil {
+			b.Fatal(err)
+		}
+		sum += used.Utime.Nano() + used.Stime.Nano()
+	}
+	return time.Duration(sum)
 }
 
 // BenchmarkTrueFourSlots measures the rate of four slots together.

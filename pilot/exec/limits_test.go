@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,6 +71,7 @@ func TestCancel(t *testing.T) {
 		"cleans up":        {"trap 'echo bye; exit 0' TERM; sleep 300 & echo $$ > $DOOR; wait", ""},
 		"ignores SIGTERM":  {"trap '' TERM; (trap '' TERM; setsid sleep 300) & echo $$ $! > $DOOR; sleep 300; sleep 300", "SIGKILL"},
 		"stopped":          {"echo $$ > $DOOR; kill -STOP $$; sleep 300", "SIGTERM"},
+		"child cleans up":  {"sh -c \"trap 'echo bye; exit' TERM; echo \\$\\$ > $DOOR; while :; do sleep 0.02; done\" & wait", "SIGTERM"},
 		"with descendants": {"sh -c 'sleep 300' & echo $$ $! > $DOOR; wait", "SIGTERM"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,6 +86,9 @@ func TestCancel(t *testing.T) {
 			s.wantFailure(result, task.KilledByUser, "cancelled: wish of alice")
 			if result.Signal != c.signal {
 				t.Errorf("signal %q, want %q", result.Signal, c.signal)
+			}
+			if bye := string(result.Stdout) == "bye\n"; bye != strings.Contains(name, "cleans up") {
+				t.Errorf("stdout %q", result.Stdout)
 			}
 			s.wantGone(pids...)
 		})

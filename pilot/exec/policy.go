@@ -28,15 +28,16 @@ type grant struct {
 // more entries is closed as a whole.
 const mostSiblings = 256
 
-// devices that programs write to without meaning to write a file. Access to
-// accelerators and fabrics is still a matter of their own permissions.
+// devices are those below /dev that programs use without meaning to read or
+// write a file. Accelerators and fabrics still have their own permissions.
 var devices = []string{
 	"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts",
 	"dri", "kfd", "infiniband", "nvidia*",
 }
 
 func newPolicy(cfg Config) policy {
-	shared := []string{"/tmp", "/var/tmp", "/dev/shm", os.TempDir()}
+	// Of /dev only the listed devices are granted, not a rule for each terminal.
+	shared := []string{"/tmp", "/var/tmp", "/dev", os.TempDir()}
 	hidden := append([]string{cfg.WorkDir, cfg.LogDir}, cfg.Hidden...)
 	for _, folder := range shared {
 		if real, err := resolve(folder); err == nil && real != "/" {
@@ -66,7 +67,7 @@ func (p policy) grants(log *slog.Logger) []grant {
 			panic(err) // the patterns are constants
 		}
 		for _, path := range paths {
-			list = append(list, grant{path, rightsReadFile | rightsWriteFile | rightsRead})
+			list = append(list, grant{path, rightsRead | rightsWriteFile})
 		}
 	}
 	if p.sharedMemory {

@@ -179,8 +179,10 @@ func (p *process) notePeak(used *unix.Rusage) {
 	}
 }
 
-// stop ends the payload: SIGTERM, a while to clean up, SIGKILL.
+// stop ends the payload: SIGTERM, a while to clean up, SIGKILL. Descendants
+// that outlive the payload have the rest of that while; bury ends them.
 func (p *process) stop(grace time.Duration) {
+	deadline := time.Now().Add(grace)
 	p.kill(unix.SIGTERM, p.members())
 	p.kill(unix.SIGCONT, nil) // a stopped process takes SIGTERM only then
 	patience := time.NewTimer(grace)
@@ -188,6 +190,9 @@ func (p *process) stop(grace time.Duration) {
 	for {
 		select {
 		case <-p.exited:
+			for pause := time.Millisecond; len(p.members()) > 0 && time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
+				time.Sleep(pause) // ends of grandchildren are not told to anybody
+			}
 			return
 		case <-patience.C:
 			p.kill(unix.SIGKILL, p.members())

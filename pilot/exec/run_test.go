@@ -182,6 +182,33 @@ func TestFoldersBelongToTheCallerUntilRelease(t *testing.T) {
 	}
 }
 
+func TestWorkFoldersComeClean(t *testing.T) {
+	s := newStand(t, nil)
+	elsewhere := t.TempDir()
+	if err := os.WriteFile(filepath.Join(elsewhere, "keep"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	spec := s.shell(`test "$(find . | sort | tr '\n' ' ')" = ". ./.home ./.tmp " && test "$(stat -c %a . .home .tmp | tr '\n' ' ')" = "700 700 700 "`)
+	for _, mess := range []string{
+		"true", "echo x > f; mkdir -p d/e; echo x > .home/f; mkdir -p .tmp/d; echo x > .tmp/d/f; chmod 000 .tmp/d",
+		"chmod 755 .", "chmod 500 .home", "rmdir .tmp", "rmdir .home; ln -s " + elsewhere + " .home",
+		"rmdir .home .tmp; echo > .home; echo > .tmp", "mkdir .home/.home .home/.tmp",
+	} {
+		if err := s.Release(s.runOK(s.shell(mess)).Folder); err != nil {
+			t.Errorf("after %q: %v", mess, err)
+		}
+		spec.Attempt.Counter = attempts.Add(1)
+		if result := s.run(spec); !result.OK {
+			t.Errorf("after %q the next folder is not as new: %s", mess, result.Reason)
+		} else if err := s.Release(result.Folder); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(elsewhere, "keep")); err != nil {
+		t.Errorf("a folder behind a link was emptied: %v", err)
+	}
+}
+
 func TestLogsAreCappedAndKept(t *testing.T) {
 	s := newStand(t, func(c *Config) { c.StreamCap, c.LogKeep = 1000, 80*task.KiB })
 	spec := s.shell("i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done; echo quiet >&2")

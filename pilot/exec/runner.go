@@ -22,12 +22,13 @@ type Runner struct {
 	because string   // the reason when sandbox is nil, else what is in force
 	family  *family
 	logs    *logKeeper
+	folders spareFolders
 	null    *os.File // stdin of payloads
 
 	mutex   sync.Mutex
 	closed  bool
 	cancel  map[string]context.CancelCauseFunc // of running attempts, by work folder
-	held    map[string]bool                    // work folders not released
+	held    map[string]bool                    // work folders not released; true when fit for another attempt
 	running sync.WaitGroup
 
 	closing    sync.Once
@@ -54,7 +55,8 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, family: openFamily(), logs: logs, null: null,
-		cancel: map[string]context.CancelCauseFunc{}, held: map[string]bool{},
+		folders: spareFolders{within: cfg.WorkDir},
+		cancel:  map[string]context.CancelCauseFunc{}, held: map[string]bool{},
 	}
 	if cfg.Sandbox == Off {
 		r.because = "switched off by configuration"
@@ -111,7 +113,7 @@ func (r *Runner) admit(ctx context.Context, spec Spec) (*attempt, error) {
 	if r.closed {
 		return nil, errClosed
 	}
-	if r.held[folder] {
+	if _, held := r.held[folder]; held {
 		return nil, fmt.Errorf("attempt %s runs already or its folder was not released", spec.Attempt)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -125,6 +127,7 @@ func (r *Runner) admit(ctx context.Context, spec Spec) (*attempt, error) {
 
 func (r *Runner) leave(run *attempt) {
 	r.mutex.Lock()
+	r.held[run.folder] = !run.haunted
 	r.cancel[run.folder](nil)
 	delete(r.cancel, run.folder)
 	r.mutex.Unlock()
@@ -139,11 +142,16 @@ func (r *Runner) Release(folder string) error {
 	}
 	r.mutex.Lock()
 	_, running := r.cancel[folder]
+	clean := r.held[folder]
 	r.mutex.Unlock()
 	if running {
 		return fmt.Errorf("release %q: its payload still runs", folder)
 	}
-	if err := removeTree(folder); err != nil {
+	remove := removeTree
+	if clean {
+		remove = r.folders.give
+	}
+	if err := remove(folder); err != nil {
 		return fmt.Errorf("release the work folder: %w", err)
 	}
 	r.mutex.Lock()
@@ -176,7 +184,7 @@ func (r *Runner) close() error {
 	if r.sandbox != nil {
 		r.sandbox.close()
 	}
-	return errors.Join(append(failures, r.null.Close(), r.family.close())...)
+	return errors.Join(append(failures, r.folders.close(), r.null.Close(), r.family.close())...)
 }
 
 // cancelled says why the attempt's context ended.

@@ -153,7 +153,7 @@ func TestSandboxHidesThePilot(t *testing.T) {
 	s := newStand(t, nil)
 	// $PPID is the pilot: each of its threads, also the one that forked the
 	// payload and shares its domain, is as closed as the process.
-	for _, what := range []string{"environ", "mem", "maps", "auxv", "exe", "cwd/x", "root/etc/passwd", "fd/1", "stack"} {
+	for _, what := range []string{"environ", "mem", "maps", "auxv", "exe", "cwd/x", "root/etc/passwd", "fdinfo/1", "stack"} {
 		result := s.run(s.shell(`for d in /proc/$PPID /proc/$PPID/task/*; do
 			if dd if=$d/` + what + ` of=/dev/null count=1 2>&1; then echo "$d open"; exit 0; fi; done; exit 1`))
 		if result.OK {

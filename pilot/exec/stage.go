@@ -24,6 +24,9 @@ type attempt struct {
 	folder string
 	log    *slog.Logger
 	inputs []placed
+	// haunted is set when a process could not be killed: it may still write
+	// into the work folder, which then serves no other attempt.
+	haunted bool
 }
 
 // placed is an input in the work folder, and how its cached file looked then.
@@ -58,21 +61,10 @@ func takeFingerprint(path string) (fingerprint, error) {
 	}, nil
 }
 
-// Folders inside the work folder, named so that a payload's * skips them.
-const (
-	homeFolder      = ".home"
-	temporaryFolder = ".tmp"
-)
-
 // stage makes the work folder and places the inputs in it.
 func (a *attempt) stage() error {
-	if err := os.Mkdir(a.folder, 0o700); err != nil {
+	if err := a.runner.folders.take(a.folder); err != nil {
 		return fmt.Errorf("make the work folder: %w", err)
-	}
-	for _, name := range []string{homeFolder, temporaryFolder} {
-		if err := os.Mkdir(filepath.Join(a.folder, name), 0o700); err != nil {
-			return fmt.Errorf("make the work folder: %w", err)
-		}
 	}
 	a.inputs = make([]placed, 0, len(a.spec.Inputs))
 	for _, input := range a.spec.Inputs {
@@ -158,24 +150,4 @@ func (a *attempt) modifiedInputs() []string {
 		}
 	}
 	return names
-}
-
-// removeTree removes a folder even where a payload made sub-folders that
-// cannot be entered.
-func removeTree(folder string) error {
-	err := os.RemoveAll(folder)
-	if err == nil || !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	walk := func(path string, entry fs.DirEntry, _ error) error {
-		if entry != nil && entry.IsDir() {
-			return os.Chmod(path, 0o700) // before it is read: WalkDir comes back with what it finds
-		}
-		return nil
-	}
-	// WalkDir calls walk before it reads a folder, and never follows links.
-	if err := filepath.WalkDir(folder, walk); err != nil {
-		return err
-	}
-	return os.RemoveAll(folder)
 }
