@@ -1,0 +1,134 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Config is what a node needs before the pilot is registered.
+type Config struct {
+	Site     task.Site
+	Key      *identity.PilotKey
+	Verifier *identity.Verifier
+	// Ports to listen on; the zero value lets the system choose.
+	Ports PortRange
+	// Advertise is this host's address that the node listens on, and the only
+	// one that it tells others (see AdvertiseAddress).
+	Advertise netip.Addr
+	// Overlay holds the core's timings; zero fields take their defaults.
+	Overlay dht.Config
+	// Logger defaults to one that discards.
+	Logger *slog.Logger
+	// Clock judges certificates and drives the core; it has to go on as real
+	// time does. Defaults to time.Now.
+	Clock func() time.Time
+}
+
+func (c Config) complete() (Config, error) {
+	switch {
+	case c.Key == nil:
+		return c, errors.New("open the overlay's port: no pilot key given")
+	case c.Verifier == nil:
+		return c, errors.New("open the overlay's port: no verifier of memberships given")
+	case !c.Advertise.IsValid():
+		return c, errors.New("open the overlay's port: no address to advertise given")
+	}
+	if _, err := task.ParseSite(string(c.Site)); err != nil {
+		return c, fmt.Errorf("open the overlay's port: %w", err)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	return c, nil
+}
+
+// Hooks are the functions of a node's user. Claim runs on a goroutine of its
+// own and may take its time; the others are called one after the other, in the
+// order of the core's actions, from the goroutine of Run: they must not block,
+// and they may call the node's methods, all but Leave, Locate, Probe and
+// Close. What is nil is not called.
+type Hooks struct {
+	// Claim asks the queue for the mastership.
+	Claim func(ctx context.Context, c dht.Claim) dht.ClaimAnswer
+	// Deliver takes a broadcast of another member, or of this one; when its
+	// Reply is set, Node.Reply is owed.
+	Deliver func(dht.Deliver)
+	// Inbound takes bytes that a member sent with Send.
+	Inbound func(from task.PeerID, data []byte)
+	// Done takes the end of a broadcast that wanted replies.
+	Done func(dht.Done)
+	// MasterChanged tells who is master now.
+	MasterChanged func(dht.MasterChanged)
+	// MemberUp and MemberDown tell the master who comes and goes.
+	MemberUp   func(dht.MemberUp)
+	MemberDown func(dht.MemberDown)
+}
+
+func (h Hooks) complete() Hooks {
+	if h.Claim == nil {
+		h.Claim = func(context.Context, dht.Claim) dht.ClaimAnswer { return dht.ClaimAnswer{} }
+	}
+	if h.Deliver == nil {
+		h.Deliver = func(dht.Deliver) {}
+	}
+	if h.Inbound == nil {
+		h.Inbound = func(task.PeerID, []byte) {}
+	}
+	if h.Done == nil {
+		h.Done = func(dht.Done) {}
+	}
+	if h.MasterChanged == nil {
+		h.MasterChanged = func(dht.MasterChanged) {}
+	}
+	if h.MemberUp == nil {
+		h.MemberUp = func(dht.MemberUp) {}
+	}
+	if h.MemberDown == nil {
+		h.MemberDown = func(dht.MemberDown) {}
+	}
+	return h
+}
+
+// PortRange is a range of TCP ports, both ends included; the zero value stands
+// for any port that the system gives.
+type PortRange struct{ Low, High uint16 }
+
+// ParsePortRange reads "LOW-HIGH", one port, or "0" or "" for any.
+func ParsePortRange(text string) (PortRange, error) {
+	if text == "" || text == "0" {
+		return PortRange{}, nil
+	}
+	low, high, cut := strings.Cut(text, "-")
+	if !cut {
+		high = low
+	}
+	first, err := strconv.ParseUint(low, 10, 16)
+	if err != nil {
+		return PortRange{}, fmt.Errorf("port range %.40q: give LOW-HIGH, e.g. 20000-20999, or 0 for any port", text)
+	}
+	last, err := strconv.ParseUint(high, 10, 16)
+	if err != nil || first == 0 || last < first {
+		return PortRange{}, fmt.Errorf("port range %.40q: give LOW-HIGH between 1 and 65535, or 0 for any port", text)
+	}
+	return PortRange{Low: uint16(first), High: uint16(last)}, nil
+}
+
+func (r PortRange) String() string {
+	if r == (PortRange{}) {
+		return "any port"
+	}
+	return fmt.Sprintf("ports %d-%d", r.Low, r.High)
+}

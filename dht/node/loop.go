@@ -1,0 +1,200 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"github.com/libp2p/go-libp2p/p2p/net/swarm"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+const (
+	// claimTime bounds a question to the queue.
+	claimTime = 5 * time.Second
+	// sweepEvery is how often memberships are looked at for their end.
+	sweepEvery = time.Minute
+	// shortestPause keeps a deadline that has passed from turning the loop
+	// into a busy one.
+	shortestPause = time.Millisecond
+)
+
+// Tags under which connections are protected from trimming.
+const (
+	masterTag = "pilotage-master"
+	workerTag = "pilotage-worker"
+)
+
+// Run carries the overlay on until ctx ends or the node is closed; both are a
+// regular end and return nil. It is called once, after Join.
+func (n *Node) Run(ctx context.Context) error {
+	n.mutex.Lock()
+	if n.stopped || n.running || !n.joined {
+		n.mutex.Unlock()
+		return errors.New("run the overlay: it runs once, after Join and before Close")
+	}
+	n.running = true
+	n.work.Add(1)
+	n.mutex.Unlock()
+	defer n.work.Done()
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	alarm := time.NewTimer(0)
+	defer alarm.Stop()
+	for {
+		for _, f := range n.inbox.take() {
+			f()
+		}
+		n.plan(alarm)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.ctx.Done():
+			return nil
+		case <-n.inbox.signal:
+		case <-alarm.C:
+			n.step(dht.Tick{})
+		case <-sweep.C:
+			for _, id := range n.membership.expired(n.clock()) {
+				n.log.Info("a member's time is over: hanging up", "peer", id)
+				n.hangUp(id)
+			}
+		}
+	}
+}
+
+// plan sets the alarm to the core's deadline.
+func (n *Node) plan(alarm *time.Timer) {
+	n.mutex.Lock()
+	deadline := n.overlay.Deadline()
+	n.mutex.Unlock()
+	if deadline.IsZero() {
+		alarm.Stop()
+		return
+	}
+	alarm.Reset(max(shortestPause, deadline.Sub(n.clock())))
+}
+
+// step gives the core an event and carries its actions out. Only the loop
+// calls it.
+func (n *Node) step(e dht.Event) {
+	n.mutex.Lock()
+	actions := n.overlay.Step(n.clock(), e)
+	n.mutex.Unlock()
+	for _, action := range actions {
+		n.carryOut(action)
+	}
+}
+
+func (n *Node) carryOut(action dht.Action) {
+	switch a := action.(type) {
+	case dht.Send:
+		n.lanes.send(a.To, a.Message)
+	case dht.Dial:
+		n.dial(a.Member)
+	case dht.Forget:
+		if id, err := peer.Decode(string(a.Peer)); err == nil {
+			n.routing.RoutingTable().RemovePeer(id)
+		}
+	case dht.Claim:
+		n.start(func() { n.claim(a) })
+	case dht.Deliver:
+		n.hooks.Deliver(a)
+	case dht.Inbound:
+		n.hooks.Inbound(a.From, a.Data)
+	case dht.Done:
+		n.hooks.Done(a)
+	case dht.MasterChanged:
+		n.protectMaster(a)
+		n.hooks.MasterChanged(a)
+	case dht.MemberUp:
+		n.protectWorker(a.Member, true)
+		n.hooks.MemberUp(a)
+	case dht.MemberDown:
+		n.protectWorker(a.Member, false)
+		n.hooks.MemberDown(a)
+	case dht.Located:
+		n.answerLocate(a.N, a.Holders)
+	case dht.Left:
+		n.leftOnce.Do(func() { close(n.left) })
+	}
+}
+
+func (n *Node) claim(a dht.Claim) {
+	ctx, cancel := context.WithTimeout(n.ctx, claimTime)
+	defer cancel()
+	n.post(n.hooks.Claim(ctx, a))
+}
+
+// dial connects to a member and tells the core how it went; a second wish
+// during an attempt shares its result.
+func (n *Node) dial(m dht.Member) {
+	target, err := destinationOf(m)
+	if err != nil {
+		n.post(dht.Dialled{Peer: m.Peer})
+		return
+	}
+	if n.dialling[m.Peer] {
+		return
+	}
+	n.dialling[m.Peer] = true
+	n.start(func() {
+		// libp2p would refuse to dial again soon after a failure; the core
+		// has reasons to, and asks seldom.
+		if s, ok := n.host.Network().(*swarm.Swarm); ok {
+			s.Backoff().Clear(target.id)
+		}
+		err := n.connect(n.ctx, target)
+		if err != nil {
+			n.log.Debug("dial failed", "peer", m.Peer, "error", err)
+		}
+		n.inbox.put(func() {
+			delete(n.dialling, m.Peer)
+			n.step(dht.Dialled{Peer: m.Peer, OK: err == nil})
+		})
+	})
+}
+
+// disconnected hears from libp2p that a connection ended.
+func (n *Node) disconnected(_ network.Network, connection network.Conn) {
+	id := connection.RemotePeer()
+	if n.host.Network().Connectedness(id) != network.Connected {
+		n.post(dht.Disconnected{Peer: task.PeerID(id.String())})
+	}
+}
+
+// protectMaster keeps the connection to the master from being trimmed, and
+// when this pilot is master no longer, lets go of its workers.
+func (n *Node) protectMaster(a dht.MasterChanged) {
+	manager := n.host.ConnManager()
+	if n.master != "" {
+		manager.Unprotect(n.master, masterTag)
+		n.master = ""
+	}
+	if !a.Self {
+		for _, m := range n.Members() {
+			n.protectWorker(m, false)
+		}
+		if id, err := peer.Decode(string(a.Master.Peer)); err == nil {
+			n.master = id
+			manager.Protect(id, masterTag)
+		}
+	}
+}
+
+// protectWorker keeps, or no longer keeps, a worker's connection from being
+// trimmed at the master.
+func (n *Node) protectWorker(m dht.Member, wanted bool) {
+	id, err := peer.Decode(string(m.Peer))
+	switch {
+	case err != nil:
+	case wanted:
+		n.host.ConnManager().Protect(id, workerTag)
+	default:
+		n.host.ConnManager().Unprotect(id, workerTag)
+	}
+}

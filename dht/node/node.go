@@ -1,0 +1,296 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	kaddht "github.com/libp2p/go-libp2p-kad-dht"
+	"github.com/libp2p/go-libp2p/core/host"
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// ErrClosed: the node was closed.
+var ErrClosed = errors.New("the overlay node is closed")
+
+// inFlight bounds, in bytes, the messages that were read from the network and
+// wait for the loop.
+const inFlight = 64 << 20
+
+// Node is one pilot's place in its site's overlay. Its methods are safe for
+// concurrent use.
+type Node struct {
+	config     Config
+	log        *slog.Logger
+	clock      func() time.Time
+	self       task.PeerID
+	host       host.Host
+	routing    *kaddht.IpfsDHT
+	membership *membership
+	gate       *gate
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup // every goroutine of the node, Run's included
+	closed sync.Once
+	end    error // of closing
+
+	inbox    *inbox
+	inFlight *semaphore.Weighted
+	streams  inboundStreams
+	lanes    *lanes
+	probes   probes
+
+	mutex    sync.Mutex // guards what follows; hooks run without it
+	overlay  *dht.Overlay
+	joined   bool
+	running  bool
+	stopped  bool // no goroutine may start any more
+	contacts []peer.AddrInfo
+	locates  map[uint64]chan map[task.FileKey][]dht.Holder
+	located  uint64
+
+	// Touched by the loop only.
+	dialling map[task.PeerID]bool
+	master   peer.ID // protected from trimming
+	hooks    Hooks   // set once, before the first event
+
+	left     chan struct{} // closed when the core has said its goodbyes
+	leftOnce sync.Once
+}
+
+// Listen opens the overlay's port. Connections are refused until Join, and
+// nothing is sent.
+func Listen(config Config) (*Node, error) {
+	config, err := config.complete()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &Node{
+		config: config, log: config.Logger, clock: config.Clock, self: config.Key.Peer(),
+		membership: newMembership(config), gate: &gate{verifier: config.Verifier},
+		ctx: ctx, cancel: cancel,
+		inbox: newInbox(), inFlight: semaphore.NewWeighted(inFlight),
+		overlay: dht.New(config.Overlay), dialling: make(map[task.PeerID]bool),
+		locates: make(map[uint64]chan map[task.FileKey][]dht.Holder),
+		left:    make(chan struct{}), hooks: Hooks{}.complete(),
+	}
+	n.lanes = newLanes(n)
+	n.streams.open = make(map[streamKey]*inboundStream)
+	n.probes.last = make(map[peer.ID]time.Time)
+	if n.host, err = newHost(config, n.membership, n.gate); err != nil {
+		cancel()
+		return nil, err
+	}
+	if err := n.serve(); err != nil {
+		return nil, errors.Join(err, n.Close())
+	}
+	return n, nil
+}
+
+// serve registers every protocol before the port opens, so that the first
+// identify names them all.
+func (n *Node) serve() error {
+	for c := range channels {
+		n.host.SetStreamHandler(c.protocol(n.config.Site), func(s network.Stream) { n.receive(c, s) })
+	}
+	n.host.SetStreamHandler(probeProtocol(n.config.Site), n.answerProbe)
+	n.host.Network().Notify(&network.NotifyBundle{DisconnectedF: n.disconnected})
+	var err error
+	if n.routing, err = newRouting(n.host, n.config.Site, n.bootstrapContacts, n.routed); err != nil {
+		return err
+	}
+	return listen(n.host, n.config)
+}
+
+func (n *Node) bootstrapContacts() []peer.AddrInfo {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.contacts
+}
+
+// Addresses lists the multiaddresses that the node listens on, without the
+// peer id.
+func (n *Node) Addresses() []string {
+	var texts []string
+	for _, address := range n.host.Network().ListenAddresses() {
+		texts = append(texts, address.String())
+	}
+	return texts
+}
+
+// Join opens the node for the members of its site and starts the overlay with
+// what the registration answered. The certificate is this pilot's membership
+// in DER form. Addresses of j.Self may be left out: the node's own are taken.
+func (n *Node) Join(certificate []byte, j dht.Joined, h Hooks) error {
+	member, err := n.config.Verifier.VerifySite(certificate, n.config.Site, n.clock())
+	if err != nil {
+		return fmt.Errorf("join the overlay: the certificate from the queue: %w", err)
+	}
+	if member.Peer != n.self || j.Self.Peer != n.self {
+		return fmt.Errorf("join the overlay: the registration is for peer %s (certificate) and %s, this is %s: %w",
+			member.Peer, j.Self.Peer, n.self, identity.ErrWrongKey)
+	}
+	if len(j.Self.Addresses) == 0 {
+		j.Self.Addresses = n.Addresses()
+	}
+	known := append([]dht.Member{j.Master}, j.Contacts...)
+	n.mutex.Lock()
+	if n.joined || n.stopped {
+		n.mutex.Unlock()
+		return fmt.Errorf("join the overlay: joined before, or %w", ErrClosed)
+	}
+	n.joined, n.hooks = true, h.complete()
+	for _, m := range known {
+		if target, err := destinationOf(m); err == nil && m.Peer != n.self {
+			n.contacts = append(n.contacts, target.info())
+		}
+	}
+	n.mutex.Unlock()
+	n.membership.set(certificate)
+	n.gate.open.Store(true)
+	n.post(j)
+	n.start(func() { n.bootstrap(n.ctx, known) })
+	return nil
+}
+
+// start runs f on a goroutine that Close waits for; after Close it does
+// nothing.
+func (n *Node) start(f func()) bool {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.stopped {
+		return false
+	}
+	n.work.Go(f)
+	return true
+}
+
+// post gives the core an event, in order.
+func (n *Node) post(e dht.Event) { n.inbox.put(func() { n.step(e) }) }
+
+// Broadcast sends bytes to every member, this one included. number is the
+// caller's and unique; with reply set, Hooks.Done follows under it.
+func (n *Node) Broadcast(number uint64, payload []byte, reply bool) {
+	n.post(dht.Broadcast{N: number, Payload: payload, Reply: reply})
+}
+
+// Reply answers a Deliver that wanted it.
+func (n *Node) Reply(id dht.CastID, data []byte) { n.post(dht.Reply{ID: id, Data: data}) }
+
+// Send sends bytes to one member, at most once and in order; when the
+// connection breaks some may be lost.
+func (n *Node) Send(to task.PeerID, data []byte) { n.post(dht.SendApp{To: to, Data: data}) }
+
+// Announce tells the site that this pilot holds files.
+func (n *Node) Announce(files ...task.FileKey) { n.post(dht.Announce{Files: files}) }
+
+// Withdraw tells the site that it no longer does.
+func (n *Node) Withdraw(files ...task.FileKey) { n.post(dht.Withdraw{Files: files}) }
+
+// Deny cuts peers off for good: no new connection, and those open are closed.
+func (n *Node) Deny(peers []task.PeerID) {
+	n.config.Verifier.Deny(peers)
+	n.post(dht.Denied{Peers: n.config.Verifier.Denied()})
+	for _, p := range peers {
+		if id, err := peer.Decode(string(p)); err == nil {
+			n.hangUp(id)
+		}
+	}
+}
+
+// hangUp closes a peer's connections without making the caller wait.
+func (n *Node) hangUp(id peer.ID) {
+	n.start(func() { _ = n.host.Network().ClosePeer(id) }) // what cannot be closed is broken
+}
+
+// Nearest returns up to n live members nearest to a file's key, nearest first;
+// this pilot may be among them.
+func (n *Node) Nearest(file task.FileKey, most int) []dht.Member {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.overlay.Nearest(file, most)
+}
+
+// Member finds a member by its peer id.
+func (n *Node) Member(id task.PeerID) (dht.Member, bool) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.overlay.Member(id)
+}
+
+// Members lists the roster in the order of the Kademlia ids; empty until the
+// master has published it.
+func (n *Node) Members() []dht.Member {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.overlay.Members()
+}
+
+// Master is the member in office as far as this pilot knows.
+func (n *Node) Master() (dht.Member, task.Term) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.overlay.Master()
+}
+
+// locateBatch bounds the files of one question to the core, so that no message
+// gets too large.
+const locateBatch = 1000
+
+// Locate asks the site who holds files; those that nobody holds are absent
+// from the answer. It needs Run to go on.
+func (n *Node) Locate(ctx context.Context, files []task.FileKey) (map[task.FileKey][]dht.Holder, error) {
+	holders := make(map[task.FileKey][]dht.Holder, len(files))
+	for len(files) > 0 {
+		batch := files[:min(locateBatch, len(files))]
+		files = files[len(batch):]
+		some, err := n.locate(ctx, batch)
+		if err != nil {
+			return nil, fmt.Errorf("locate %d files: %w", len(batch), err)
+		}
+		for file, list := range some {
+			holders[file] = list
+		}
+	}
+	return holders, nil
+}
+
+func (n *Node) locate(ctx context.Context, files []task.FileKey) (map[task.FileKey][]dht.Holder, error) {
+	answer := make(chan map[task.FileKey][]dht.Holder, 1)
+	n.mutex.Lock()
+	n.located++
+	number := n.located
+	n.locates[number] = answer
+	n.mutex.Unlock()
+	n.post(dht.Locate{N: number, Files: files})
+	select {
+	case holders := <-answer:
+		return holders, nil
+	case <-ctx.Done():
+		n.answerLocate(number, nil)
+		return nil, ctx.Err()
+	case <-n.ctx.Done():
+		return nil, ErrClosed
+	}
+}
+
+// answerLocate hands an answer to whoever still waits for it.
+func (n *Node) answerLocate(number uint64, holders map[task.FileKey][]dht.Holder) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if answer, waiting := n.locates[number]; waiting {
+		delete(n.locates, number)
+		answer <- holders
+	}
+}

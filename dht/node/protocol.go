@@ -1,0 +1,67 @@
+package node
+
+import (
+	"github.com/libp2p/go-libp2p/core/protocol"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// channel is one of the overlay's protocols: messages between two members
+// keep their order within one.
+type channel uint8
+
+const (
+	membershipChannel channel = iota // membership and election
+	locationChannel                  // who holds a file
+	roundChannel                     // broadcasts and the user's bytes
+	channels
+)
+
+func (c channel) String() string {
+	return [channels]string{"membership", "location", "round"}[c]
+}
+
+func protocolPrefix(site task.Site) string { return "/pilotage/1/" + string(site) }
+
+func (c channel) protocol(site task.Site) protocol.ID {
+	return protocol.ID(protocolPrefix(site) + "/" + c.String())
+}
+
+func channelOf(message dht.Message) channel {
+	switch message.(type) {
+	case dht.Put, dht.PutAck, dht.Find, dht.Found:
+		return locationChannel
+	case dht.Cast, dht.CastAck, dht.CastReply, dht.App:
+		return roundChannel
+	default:
+		return membershipChannel
+	}
+}
+
+// weigh estimates a message's bytes in memory.
+func weigh(message dht.Message) int {
+	const base, entry = 256, 128
+	switch m := message.(type) {
+	case dht.Cast:
+		return base + len(m.Payload) + entry*(len(m.Roster.Add)+len(m.Suspect))
+	case dht.CastReply:
+		weight := base + 8*len(m.Reached) + entry*len(m.Suspect)
+		for _, data := range m.Data {
+			weight += len(data)
+		}
+		return weight
+	case dht.Welcome:
+		return base + entry*len(m.Roster.Add)
+	case dht.Put:
+		return base + entry*len(m.Records)
+	case dht.Found:
+		return base + entry*len(m.Records)
+	case dht.Find:
+		return base + entry*len(m.Files)
+	case dht.App:
+		return base + len(m.Data)
+	default:
+		return base
+	}
+}

@@ -1,0 +1,176 @@
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/libp2p/go-libp2p/core/network"
+	"github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/wire"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// outbound is a stream that this node writes to. Its other direction carries
+// nothing: it ends when the peer has read all, or breaks with the connection,
+// which is how a loss is noticed even when nothing is being written.
+type outbound struct {
+	network.Stream
+	given atomic.Bool   // this side has ended it
+	ended chan struct{} // the other side has
+}
+
+func (n *Node) watch(to task.PeerID, stream network.Stream) (*outbound, error) {
+	o := &outbound{Stream: stream, ended: make(chan struct{})}
+	started := n.start(func() {
+		defer close(o.ended)
+		_, _ = io.Copy(io.Discard, stream) // only its end matters
+		if !o.given.Load() {
+			n.post(dht.Disconnected{Peer: to})
+		}
+	})
+	if !started {
+		_ = stream.Reset()
+		return nil, ErrClosed
+	}
+	return o, nil
+}
+
+func (o *outbound) over() bool {
+	select {
+	case <-o.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// finish ends the stream and waits until the peer has read it to the end.
+func (o *outbound) finish(ctx context.Context) {
+	o.given.Store(true)
+	if err := o.CloseWrite(); err != nil {
+		o.abandon()
+		return
+	}
+	limit := time.NewTimer(farewell)
+	defer limit.Stop()
+	select {
+	case <-o.ended:
+		_ = o.Close() // both directions are at their end
+	case <-limit.C:
+		o.abandon()
+	case <-ctx.Done():
+		o.abandon()
+	}
+}
+
+// abandon ends the stream at once; what was not read is lost.
+func (o *outbound) abandon() {
+	o.given.Store(true)
+	_ = o.Reset() // a stream that cannot be reset is gone already
+}
+
+// inboundStreams keeps one stream per peer and channel: a newer one takes over
+// only when the older one's messages are all in, so that order is kept.
+type inboundStreams struct {
+	mutex sync.Mutex
+	open  map[streamKey]*inboundStream
+}
+
+type streamKey struct {
+	from peer.ID
+	on   channel
+}
+
+type inboundStream struct {
+	stream network.Stream
+	done   chan struct{}
+}
+
+func (s *inboundStreams) takeOver(key streamKey, next *inboundStream) (previous *inboundStream) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	previous = s.open[key]
+	s.open[key] = next
+	return previous
+}
+
+func (s *inboundStreams) release(key streamKey, mine *inboundStream) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.open[key] == mine {
+		delete(s.open, key)
+	}
+	close(mine.done)
+}
+
+// receive serves a peer's stream, on a goroutine of libp2p's.
+func (n *Node) receive(c channel, stream network.Stream) {
+	if !n.enter() {
+		_ = stream.Reset()
+		return
+	}
+	defer n.work.Done()
+	key := streamKey{stream.Conn().RemotePeer(), c}
+	mine := &inboundStream{stream: stream, done: make(chan struct{})}
+	defer n.streams.release(key, mine)
+	if previous := n.streams.takeOver(key, mine); previous != nil {
+		_ = previous.stream.Reset() // its sender has given it up
+		<-previous.done
+	}
+	err := n.readAll(c, stream)
+	if err == nil {
+		_ = stream.Close() // tells the sender that all was read
+		return
+	}
+	_ = stream.Reset()
+	if errors.Is(err, wire.ErrMalformed) {
+		n.log.Warn("a member sent what is no message: stream closed", "peer", key.from, "protocol", c.String(), "error", err)
+	}
+}
+
+// enter counts a goroutine of libp2p's among those that Close waits for.
+func (n *Node) enter() bool {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.stopped {
+		return false
+	}
+	n.work.Add(1)
+	return true
+}
+
+func (n *Node) readAll(c channel, stream network.Stream) error {
+	from := task.PeerID(stream.Conn().RemotePeer().String())
+	reader := bufio.NewReader(stream)
+	for {
+		frame, err := wire.ReadFrame(reader)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		message, err := wire.Decode(frame)
+		if err != nil {
+			return err
+		}
+		if channelOf(message) != c {
+			return errors.Join(wire.ErrMalformed, errors.New("it belongs to the protocol "+channelOf(message).String()))
+		}
+		weight := min(int64(weigh(message)), inFlight)
+		if err := n.inFlight.Acquire(n.ctx, weight); err != nil {
+			return err
+		}
+		n.inbox.put(func() {
+			n.inFlight.Release(weight)
+			n.step(dht.Received{From: from, Message: message})
+		})
+	}
+}
