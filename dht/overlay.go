@@ -108,7 +108,10 @@ func (o *Overlay) Deadline() time.Time {
 	if !o.joined {
 		return first
 	}
-	earliest(o.officeDeadline())
+	if !o.leaving {
+		earliest(o.officeDeadline())
+		earliest(o.announced.deadline())
+	}
 	for _, p := range o.pings {
 		earliest(p.deadline)
 	}
@@ -118,7 +121,6 @@ func (o *Overlay) Deadline() time.Time {
 	for _, f := range o.finds {
 		earliest(f.deadline)
 	}
-	earliest(o.announced.deadline())
 	earliest(o.records.deadline())
 	return first
 }
@@ -309,7 +311,9 @@ func (o *Overlay) handOver() {
 		}
 	}
 	for _, peer := range sortedPeers(batches) {
-		o.send(peer, Put{Records: batches[peer]})
+		for records := range slices.Chunk(batches[peer], maxBatch) {
+			o.send(peer, Put{Records: records})
+		}
 	}
 }
 
