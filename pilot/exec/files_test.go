@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -87,6 +88,26 @@ func TestInputsAreLinkedReadOnly(t *testing.T) {
 		if err := unix.Stat(name, &status); err != nil || uint64(status.Nlink) != wantLinks {
 			t.Errorf("%s has %d names, want %d (%v)", filepath.Base(name), status.Nlink, wantLinks, err)
 		}
+	}
+}
+
+func TestInputsOfAnotherFileSystemAreCopied(t *testing.T) {
+	s := newStand(t, nil)
+	far, err := os.CreateTemp("/dev/shm", "exec-test-*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(far.Name())
+	if _, err := far.WriteString("far\n"); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(far.Chmod(0o444), far.Close()); err != nil {
+		t.Fatal(err)
+	}
+	spec := s.shell("cat in; stat -c %a in; chmod u+w in; echo more >> in")
+	spec.Inputs = []StagedInput{{Name: "in", Path: far.Name()}}
+	if result := s.runOK(spec); string(result.Stdout) != "far\n444\n" {
+		t.Errorf("stdout %q", result.Stdout)
 	}
 }
 
