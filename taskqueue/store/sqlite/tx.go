@@ -2,14 +2,9 @@ package sqlite
 
 import (
 	"database/sql/driver"
-	"errors"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
-
-// errBroken tells members of a batch that another one's failure took the
-// whole transaction with it.
-var errBroken = errors.New("the database gave up the transaction")
 
 // tx is one View, or one Update within a batch.
 type tx struct {

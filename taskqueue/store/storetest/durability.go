@@ -1,6 +1,8 @@
 package storetest
 
 import (
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -30,4 +32,17 @@ func testReopen(t *testing.T, open Open, reopen Reopen) {
 		list(t, "newest first", flowOf, task.WorkflowID("w-0000000000"), flowB)(tx.Workflows().List("", "", 10))
 		want(t, "newest of a key", task.WorkflowID("w-0000000000"))(tx.Workflows().ByKey("k"))
 	})
+}
+
+// Touch calls every method of every table at least once, for tests of an
+// engine that look at what the calls did to it.
+func Touch(t testing.TB, store taskqueue.Store) {
+	update(t, store, prepare)
+	for _, name := range slices.Sorted(maps.Keys(writes)) {
+		if name != "Tasks-" {
+			update(t, store, writes[name])
+		}
+	}
+	dump(t, store)
+	update(t, store, writes["Tasks-"])
 }

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -11,15 +12,25 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
+// checks is how many pairs of stores Compare opens, unless -rapid.checks says
+// otherwise: opening a durable one costs more than many transactions.
+const checks = "10"
+
 // Compare drives two stores with the same random transactions and compares
 // everything that they answer.
 func Compare(t *testing.T, open, openReference Open) {
+	if asked := flag.Lookup("rapid.checks"); asked.Value.String() == asked.DefValue {
+		defer flag.Set(asked.Name, asked.DefValue)
+		if err := flag.Set(asked.Name, checks); err != nil {
+			t.Fatal(err)
+		}
+	}
 	rapid.Check(t, func(r *rapid.T) {
 		store, reference := open(t), openReference(t)
 		defer store.Close()
 		defer reference.Close()
 		draws := &draws{T: r, known: map[task.ID]bool{}}
-		for range rapid.IntRange(1, 10).Draw(r, "transactions") {
+		for range rapid.IntRange(1, 40).Draw(r, "transactions") {
 			steps := draws.transaction()
 			got, want := run(store, steps), run(reference, steps)
 			if got != want {

@@ -64,6 +64,7 @@ func Run(t *testing.T, open Open, reopen Reopen) {
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // engines wait for disks
 			store := open(t)
 			defer store.Close()
 			test.test(t, store)
