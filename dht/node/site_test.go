@@ -47,11 +47,13 @@ type pilot struct {
 	log     []any
 }
 
-// quick are timings at which an election takes tenths of a second.
-func quick() dht.Config {
+// patient are timings for a loaded machine: what only bounds the silence of
+// the dead may take long, for in these tests the dead are seen by their broken
+// connections.
+func patient() dht.Config {
 	return dht.Config{
-		Beat: 100 * time.Millisecond, PingTimeout: 300 * time.Millisecond, Nudge: 300 * time.Millisecond,
-		ClaimEvery: 50 * time.Millisecond, HopAck: 200 * time.Millisecond, ReplyHop: 500 * time.Millisecond,
+		Beat: 200 * time.Millisecond, BeatMisses: 20, PingTimeout: 3 * time.Second, Nudge: 3 * time.Second,
+		ClaimEvery: 50 * time.Millisecond, HopAck: 2 * time.Second, ReplyHop: 3 * time.Second,
 		Suspicion: time.Second,
 	}
 }
@@ -62,7 +64,7 @@ func newSite(t *testing.T, name task.Site) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, name: name, authority: authority, config: quick()}
+	return &site{t: t, name: name, authority: authority, config: patient()}
 }
 
 func (s *site) verifier() *identity.Verifier {
