@@ -15,8 +15,9 @@ type Message interface{ message() }
 // changes of the list, and questions to everybody.
 type TaskList struct {
 	Delta matcher.ListDelta
-	// Census asks for each pilot's whole state.
-	Census bool
+	// Census asks for each pilot's whole state, Copies also for the hand-outs
+	// that it keeps for a master.
+	Census, Copies bool
 	// Ask asks who holds files.
 	Ask []task.FileKey
 }
@@ -47,6 +48,7 @@ type InHand struct {
 	Attempt task.AttemptID
 	Number  int
 	Started bool // its payload was started
+	Ended   bool // its payload has ended, its outputs go to the cache: it holds no slot
 	Prefill bool // waits for a slot
 	Need    task.Resources
 }
@@ -60,7 +62,10 @@ type CacheReport struct {
 
 // Report brings a worker's news to the master.
 type Report struct {
-	Starts   []task.Start
+	Starts []task.Start
+	// Ended lists attempts whose payload has ended well: their slots are free,
+	// their outcomes follow when the outputs are in the cache.
+	Ended    []task.AttemptID
 	Outcomes []task.Outcome
 	Stored   []task.Stored
 	Returned []Handback
@@ -71,7 +76,7 @@ type Report struct {
 	Draining bool
 	// WantList asks for a snapshot of the task list.
 	WantList bool
-	// Confirmed lists kills and retracts that were carried out or came too late.
+	// Retracts answers those that were carried out or came too late.
 	Retracts []RetractAnswer
 }
 
@@ -134,11 +139,13 @@ type Acks struct {
 	Stored []task.LFN
 }
 
-// Want asks a worker for its whole state, or for its whole row.
+// Want asks a worker for its whole state, with the hand-outs that it keeps, or
+// for its whole row.
 type Want struct {
-	Term  task.Term
-	State bool
-	Row   bool
+	Term   task.Term
+	State  bool
+	Copies bool
+	Row    bool
 }
 
 // KeepCopy asks a pilot to hold a hand-out for the master; Drop lists those

@@ -38,6 +38,9 @@ type SyncReply struct {
 	Acks    []Ack
 	Denied  []PeerID  // the whole deny list of the site
 	Drain   []PilotID // pilots that an operator wants drained
+	// Check lists files that are announced at the site, on no storage element,
+	// and whose maker is gone. They are sent until they are stored or lost.
+	Check []File
 	// Settings of the site, as they are now.
 	Settings SiteSettings
 	// ReportSeq acknowledges the SiteReport with this number.

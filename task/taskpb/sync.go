@@ -13,10 +13,10 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Site: string(s.Site), Term: Term(s.Term),
 		Leases:   each(s.Leases, func(id task.LeaseID) uint64 { return uint64(id) }),
 		Capacity: capacity(s.Capacity), Outcomes: Outcomes(s.Outcomes),
-		Starts: each(s.Starts, start), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
+		Starts: Starts(s.Starts), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
 		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Refused: each(s.Refused, refusal),
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
-		StorageReads: each(s.Report.SEReads, seRead), Hold: durationpb.New(s.Hold),
+		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold),
 	}
 }
 
@@ -26,10 +26,10 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 		Site: task.Site(in.GetSite()), Term: FromTerm(in.GetTerm()), Pilot: pilot,
 		Leases:   each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
 		Capacity: fromCapacity(in.GetCapacity()),
-		Starts:   each(in.GetStarts(), fromStart), Returns: each(in.GetReturns(), fromReturned),
+		Starts:   FromStarts(in.GetStarts()), Returns: each(in.GetReturns(), fromReturned),
 		Departed: each(in.GetDeparted(), fromDeparture), Refused: each(in.GetRefused(), fromRefusal),
 		Confirmed: each(in.GetConfirmed(), fromRevoked),
-		Report:    task.SiteReport{Seq: in.GetReportSeq(), SEReads: each(in.GetStorageReads(), fromSERead)},
+		Report:    task.SiteReport{Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads())},
 		Hold:      in.GetHold().AsDuration(),
 	}
 	var err error
@@ -51,7 +51,7 @@ func SyncReply(r task.SyncReply) *pb.SyncResponse {
 		Revoked:       RevokedList(r.Revoked), Acks: Acks(r.Acks),
 		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
 		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
-		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq,
+		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File),
 	}
 }
 
@@ -65,7 +65,10 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 		Settings: FromSettings(in.GetSettings()), ReportSeq: in.GetReportSeq(),
 	}
 	var err error
-	r.Leases, err = FromLeases(in.GetLeases())
+	if r.Leases, err = FromLeases(in.GetLeases()); err != nil {
+		return r, err
+	}
+	r.Check, err = eachErr(in.GetCheck(), FromFile)
 	return r, err
 }
 
@@ -209,6 +212,12 @@ func fromCapacity(in *pb.Capacity) task.Capacity {
 	}
 }
 
+// Starts encodes the starts of payloads.
+func Starts(list []task.Start) []*pb.Start { return each(list, start) }
+
+// FromStarts decodes the starts of payloads.
+func FromStarts(in []*pb.Start) []task.Start { return each(in, fromStart) }
+
 func start(s task.Start) *pb.Start {
 	return &pb.Start{Attempt: AttemptID(s.Attempt), Number: int32(s.Number), Started: Time(s.Started)}
 }
@@ -269,6 +278,12 @@ func FromClauses(in []*pb.ClauseCount) []task.ClauseCount {
 		return task.ClauseCount{Clause: c.GetClause(), Pilots: int(c.GetPilots())}
 	})
 }
+
+// StorageReads encodes sums of reads from storage elements.
+func StorageReads(list []task.SERead) []*pb.StorageReads { return each(list, seRead) }
+
+// FromStorageReads decodes sums of reads from storage elements.
+func FromStorageReads(in []*pb.StorageReads) []task.SERead { return each(in, fromSERead) }
 
 func seRead(r task.SERead) *pb.StorageReads {
 	return &pb.StorageReads{Owner: string(r.Owner), Files: r.Files, Bytes: uint64(r.Bytes)}

@@ -1599,7 +1599,10 @@ type SyncResponse struct {
 	Settings      *SiteSettings          `protobuf:"bytes,6,opt,name=settings,proto3" json:"settings,omitempty"`
 	ReportSeq     uint64                 `protobuf:"varint,7,opt,name=report_seq,json=reportSeq,proto3" json:"report_seq,omitempty"`
 	// Pilots that an operator wants drained.
-	DrainPilots   []string `protobuf:"bytes,8,rep,name=drain_pilots,json=drainPilots,proto3" json:"drain_pilots,omitempty"`
+	DrainPilots []string `protobuf:"bytes,8,rep,name=drain_pilots,json=drainPilots,proto3" json:"drain_pilots,omitempty"`
+	// Announced files without a copy on a storage element whose maker is gone:
+	// the site is to look for them, then store them or report them lost.
+	Check         []*File `protobuf:"bytes,9,rep,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1686,6 +1689,13 @@ func (x *SyncResponse) GetReportSeq() uint64 {
 func (x *SyncResponse) GetDrainPilots() []string {
 	if x != nil {
 		return x.DrainPilots
+	}
+	return nil
+}
+
+func (x *SyncResponse) GetCheck() []*File {
+	if x != nil {
+		return x.Check
 	}
 	return nil
 }
@@ -2491,7 +2501,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
-	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xd3\x02\n" +
+	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xfc\x02\n" +
 	"\fSyncResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12%\n" +
 	"\x0eunknown_leases\x18\x02 \x03(\x04R\runknownLeases\x12.\n" +
@@ -2501,7 +2511,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\bsettings\x18\x06 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x1d\n" +
 	"\n" +
 	"report_seq\x18\a \x01(\x04R\treportSeq\x12!\n" +
-	"\fdrain_pilots\x18\b \x03(\tR\vdrainPilots\"\x8b\x01\n" +
+	"\fdrain_pilots\x18\b \x03(\tR\vdrainPilots\x12'\n" +
+	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\"\x8b\x01\n" +
 	"\x16DeliverOutcomesRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2667,38 +2678,39 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	16, // 37: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
 	19, // 38: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
 	34, // 39: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	40, // 40: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 41: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	19, // 42: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	1,  // 43: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 44: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	32, // 45: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	33, // 46: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	33, // 47: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	33, // 48: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	25, // 49: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	25, // 50: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 51: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 52: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	18, // 53: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	21, // 54: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	23, // 55: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	26, // 56: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	28, // 57: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	30, // 58: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 59: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 60: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	20, // 61: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	22, // 62: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	24, // 63: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	27, // 64: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	29, // 65: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	31, // 66: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	59, // [59:67] is the sub-list for method output_type
-	51, // [51:59] is the sub-list for method input_type
-	51, // [51:51] is the sub-list for extension type_name
-	51, // [51:51] is the sub-list for extension extendee
-	0,  // [0:51] is the sub-list for field type_name
+	37, // 40: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	40, // 41: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 42: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	19, // 43: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	1,  // 44: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 45: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	32, // 46: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	33, // 47: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	33, // 48: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	33, // 49: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	25, // 50: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	25, // 51: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 52: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 53: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	18, // 54: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	21, // 55: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	23, // 56: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	26, // 57: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	28, // 58: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	30, // 59: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 60: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 61: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	20, // 62: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	22, // 63: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	24, // 64: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	27, // 65: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	29, // 66: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	31, // 67: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	60, // [60:68] is the sub-list for method output_type
+	52, // [52:60] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }

@@ -1,0 +1,198 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+)
+
+// Encode turns a message into bytes. Texts that are not UTF-8, such as a
+// reason that quotes a payload, arrive with replacement characters. Equal
+// messages give equal bytes.
+func Encode(m pilot.Message) []byte {
+	envelope := envelopeOf(m)
+	options := proto.MarshalOptions{Deterministic: true}
+	data, err := options.Marshal(envelope)
+	if err != nil {
+		repair(envelope.ProtoReflect())
+		data, err = options.Marshal(envelope)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("wire: protobuf refuses %T: %v", m, err))
+	}
+	return data
+}
+
+func envelopeOf(message pilot.Message) *pb.RoundMessage {
+	envelope := &pb.RoundMessage{}
+	switch m := message.(type) {
+	case pilot.TaskList:
+		envelope.Body = &pb.RoundMessage_TaskList{TaskList: taskList(m)}
+	case pilot.Answer:
+		envelope.Body = &pb.RoundMessage_Answer{Answer: answer(m)}
+	case pilot.State:
+		envelope.Body = &pb.RoundMessage_State{State: state(m)}
+	case pilot.Report:
+		envelope.Body = &pb.RoundMessage_Report{Report: report(m)}
+	case pilot.Snapshot:
+		envelope.Body = &pb.RoundMessage_Snapshot{Snapshot: snapshot(m)}
+	case pilot.Assign:
+		envelope.Body = &pb.RoundMessage_Assign{Assign: &pb.RoundAssign{Term: term(m.Term), Tasks: each(m.Tasks, assignment)}}
+	case pilot.Retract:
+		envelope.Body = &pb.RoundMessage_Retract{Retract: &pb.RoundRetract{Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease)}}
+	case pilot.Kill:
+		envelope.Body = &pb.RoundMessage_Kill{Kill: &pb.RoundKill{
+			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason,
+		}}
+	case pilot.Acks:
+		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{Acks: taskpb.Acks(m.Acks), Stored: texts(m.Stored)}}
+	case pilot.Want:
+		envelope.Body = &pb.RoundMessage_Want{Want: &pb.RoundWant{Term: term(m.Term), State: m.State, Copies: m.Copies, Row: m.Row}}
+	case pilot.KeepCopy:
+		envelope.Body = &pb.RoundMessage_KeepCopy{KeepCopy: &pb.RoundKeepCopy{
+			Term: term(m.Term), Leases: taskpb.Leases(m.Leases),
+			Drop: each(m.Drop, func(id task.LeaseID) uint64 { return uint64(id) }),
+		}}
+	case pilot.StoreOrder:
+		envelope.Body = &pb.RoundMessage_StoreOrder{StoreOrder: &pb.RoundStoreOrder{File: taskpb.File(m.File)}}
+	case pilot.DrainOrder:
+		envelope.Body = &pb.RoundMessage_DrainOrder{DrainOrder: &pb.RoundDrainOrder{Reason: m.Reason}}
+	default:
+		panic(fmt.Sprintf("wire: %T has no form on the wire", message))
+	}
+	return envelope
+}
+
+func answer(m pilot.Answer) *pb.RoundAnswer {
+	out := &pb.RoundAnswer{Pilot: string(m.Pilot), Peer: string(m.Peer), Have: each(m.Have, key)}
+	if m.Update != nil {
+		out.Update = rowUpdate(*m.Update)
+	}
+	if m.State != nil {
+		out.State = state(*m.State)
+	}
+	return out
+}
+
+func state(m pilot.State) *pb.RoundState {
+	return &pb.RoundState{
+		Pilot: &pb.RoundPilot{
+			Id: string(m.Pilot.ID), Site: string(m.Pilot.Site), Host: m.Pilot.Host, Resources: resources(m.Pilot.Resources),
+			Slots: int32(m.Pilot.Slots), Features: m.Pilot.Features, Arch: m.Pilot.Arch, Os: m.Pilot.OS,
+			Load: m.Pilot.Load, Lifetime: durationpb.New(m.Pilot.Lifetime),
+		},
+		Peer: string(m.Peer), Draining: m.Draining, InHand: each(m.InHand, inHand),
+		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored), Copies: taskpb.Leases(m.Copies),
+		Cache: cacheReport(m.Cache),
+	}
+}
+
+func inHand(job pilot.InHand) *pb.RoundInHand {
+	return &pb.RoundInHand{
+		Attempt: taskpb.AttemptID(job.Attempt), Number: int32(job.Number), Started: job.Started,
+		Ended: job.Ended, Prefill: job.Prefill, Need: resources(job.Need),
+	}
+}
+
+func cacheReport(c pilot.CacheReport) *pb.RoundCache {
+	if c == (pilot.CacheReport{}) {
+		return nil
+	}
+	return &pb.RoundCache{CapacityBytes: uint64(c.Capacity), UsedBytes: uint64(c.Used), Evictions: c.Evictions}
+}
+
+func report(m pilot.Report) *pb.RoundReport {
+	out := &pb.RoundReport{
+		Starts: taskpb.Starts(m.Starts), Ended: each(m.Ended, taskpb.AttemptID),
+		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored),
+		Returned: each(m.Returned, func(h pilot.Handback) *pb.RoundHandback {
+			return &pb.RoundHandback{Task: string(h.Task), Lease: uint64(h.Lease), Reason: h.Reason, Missing: each(h.Missing, taskpb.File)}
+		}),
+		Updates: each(m.Updates, rowUpdate), Cache: cacheReport(m.Cache), StorageReads: taskpb.StorageReads(m.SEReads),
+		Draining: m.Draining, WantList: m.WantList,
+		Retracts: each(m.Retracts, func(a pilot.RetractAnswer) *pb.RoundRetractAnswer {
+			return &pb.RoundRetractAnswer{Task: string(a.Task), Lease: uint64(a.Lease), Retracted: a.Retracted}
+		}),
+	}
+	if m.Row != nil {
+		out.Row = row(*m.Row)
+	}
+	return out
+}
+
+func assignment(a pilot.Assignment) *pb.RoundAssignment {
+	return &pb.RoundAssignment{
+		Task: taskpb.Task(a.Task), Lease: uint64(a.Lease), Generation: a.Generation, Number: int32(a.Number),
+		Files: each(a.Files, taskpb.File), Prefill: a.Prefill, Waited: durationpb.New(a.Waited),
+	}
+}
+
+func resources(r task.Resources) *pb.Resources {
+	if r == (task.Resources{}) {
+		return nil
+	}
+	return taskpb.Resources(r)
+}
+
+func term(t task.Term) *pb.Term {
+	if t.IsZero() {
+		return nil
+	}
+	return taskpb.Term(t)
+}
+
+// repair replaces what is not UTF-8 in every text of a message.
+func repair(message protoreflect.Message) {
+	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+		switch {
+		case field.IsMap(): // a task's environment, checked at submission
+		case field.IsList():
+			list := value.List()
+			for i := range list.Len() {
+				if text, changed := repaired(field, list.Get(i)); changed {
+					list.Set(i, text)
+				}
+			}
+		default:
+			if text, changed := repaired(field, value); changed {
+				message.Set(field, text)
+			}
+		}
+		return true
+	})
+}
+
+func repaired(field protoreflect.FieldDescriptor, value protoreflect.Value) (protoreflect.Value, bool) {
+	switch field.Kind() {
+	case protoreflect.MessageKind:
+		repair(value.Message())
+	case protoreflect.StringKind:
+		return protoreflect.ValueOfString(strings.ToValidUTF8(value.String(), "\uFFFD")), true
+	default:
+	}
+	return value, false
+}
+
+// each translates a list.
+func each[A, B any](list []A, translate func(A) B) []B {
+	if len(list) == 0 {
+		return nil
+	}
+	out := make([]B, len(list))
+	for i, item := range list {
+		out[i] = translate(item)
+	}
+	return out
+}
+
+func texts[A ~string](list []A) []string {
+	return each(list, func(text A) string { return string(text) })
+}

@@ -1,0 +1,49 @@
+package taskpb
+
+import (
+	"errors"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+const (
+	// ErrorDomain is the domain of every google.rpc.ErrorInfo of the queue.
+	ErrorDomain = "pilotage"
+	// ReasonStaleTerm is the reason of a refusal because another mastership
+	// is in office; its metadata has site, epoch, ballot, peer and master.
+	ReasonStaleTerm = "STALE_TERM"
+)
+
+// Refusal finds the queue's reason, and what it says beside it, within an
+// error of a call; false if there is none.
+func Refusal(err error) (reason string, metadata map[string]string, ok bool) {
+	var carrier interface{ GRPCStatus() *status.Status }
+	if !errors.As(err, &carrier) {
+		return "", nil, false
+	}
+	for _, detail := range carrier.GRPCStatus().Details() {
+		if info, is := detail.(*errdetails.ErrorInfo); is && info.GetDomain() == ErrorDomain {
+			return info.GetReason(), info.GetMetadata(), true
+		}
+	}
+	return "", nil, false
+}
+
+// TermInOffice reads, from the refusal of a stale term, the term in office
+// and its master; false for any other error.
+func TermInOffice(err error) (task.Term, task.PilotID, bool) {
+	reason, metadata, ok := Refusal(err)
+	if !ok || reason != ReasonStaleTerm {
+		return task.Term{}, "", false
+	}
+	epoch, badEpoch := strconv.ParseUint(metadata["epoch"], 10, 64)
+	ballot, badBallot := strconv.ParseUint(metadata["ballot"], 10, 64)
+	if badEpoch != nil || badBallot != nil {
+		return task.Term{}, "", false
+	}
+	return task.Term{Epoch: epoch, Ballot: ballot, Peer: task.PeerID(metadata["peer"])}, task.PilotID(metadata["master"]), true
+}
