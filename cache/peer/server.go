@@ -1,0 +1,119 @@
+package peer
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// ServerConfig of a Server. Zero numbers and times mean the defaults.
+type ServerConfig struct {
+	Cache    *disk.Cache
+	Own      identity.MemberCertificate
+	Verifier *identity.Verifier
+	Site     task.Site        // whose members are served
+	Clock    func() time.Time // nil: time.Now
+
+	MaxTransfers int           // at once: 8, more would share the same network card
+	RetryAfter   time.Duration // told to those who come too many: 200 ms, some tens of MB on a LAN
+	// MinRate is how fast a reader has to be, in bytes per second, not to be
+	// cut off and its place given to others: 1 MiB, after the first 30 s.
+	MinRate task.Bytes
+	Grace   time.Duration // for running transfers when Run ends: 2 s
+	Log     *slog.Logger  // nil: slog.Default()
+}
+
+func (c ServerConfig) withDefaults() ServerConfig {
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.MaxTransfers <= 0 {
+		c.MaxTransfers = 8
+	}
+	if c.RetryAfter <= 0 {
+		c.RetryAfter = 200 * time.Millisecond
+	}
+	if c.MinRate <= 0 {
+		c.MinRate = task.MiB
+	}
+	if c.Grace <= 0 {
+		c.Grace = 2 * time.Second
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	return c
+}
+
+const (
+	headerTime = 10 * time.Second // to shake hands and for a request's header
+	answerTime = 30 * time.Second // to take a short answer
+	idleTime   = 2 * time.Minute  // of a kept connection
+	maxHeader  = 16 << 10         // bytes of a request's header
+)
+
+// Server serves a cache to the pilots of a site.
+type Server struct {
+	config ServerConfig
+	active atomic.Int64
+	served servedTo
+}
+
+// NewServer returns a server; it serves when Run is called.
+func NewServer(config ServerConfig) *Server {
+	return &Server{config: config.withDefaults(), served: newServedTo()}
+}
+
+// Run serves on a listener until the context ends, then lets running transfers
+// finish for the grace period. It closes the listener.
+func (s *Server) Run(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: headerTime,
+		IdleTimeout:       idleTime,
+		MaxHeaderBytes:    maxHeader,
+		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only
+		// Strangers and broken connections are no news for an operator.
+		ErrorLog: slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+	}
+	config := identity.DataServerTLS(s.config.Own, s.config.Verifier, s.config.Site, s.config.Clock)
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(tls.NewListener(listener, config)) }()
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serve files on %s: %w", listener.Addr(), err), server.Close())
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.config.Grace)
+	defer cancel()
+	err := server.Shutdown(grace)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	if serveErr := <-failed; !errors.Is(serveErr, http.ErrServerClosed) {
+		err = errors.Join(err, serveErr)
+	}
+	return err
+}
+
+// Active is how many transfers are being served.
+func (s *Server) Active() int { return int(s.active.Load()) }
+
+// enter takes one of the places for transfers.
+func (s *Server) enter() bool {
+	if s.active.Add(1) > int64(s.config.MaxTransfers) {
+		s.active.Add(-1)
+		return false
+	}
+	return true
+}
