@@ -1,0 +1,328 @@
+package integration
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// binary is built once, with the race detector, for all tests.
+var binary string
+
+func TestMain(m *testing.M) {
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "pilotage-integration-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	binary = filepath.Join(dir, "pilotage")
+	build := exec.Command("go", "build", "-race", "-o", binary, "../cmd/pilotage")
+	build.Stdout, build.Stderr = os.Stderr, os.Stderr
+	if err := build.Run(); err != nil {
+		fmt.Fprintln(os.Stderr, "build the binary:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// grid is a queue with sites and pilots, each a process of its own.
+type grid struct {
+	t      *testing.T
+	dir    string
+	queue  *process
+	pilots []*pilotProcess
+	extra  []string // further flags for pilots
+}
+
+// process is one running binary.
+type process struct {
+	name   string
+	cmd    *exec.Cmd
+	lines  chan string
+	log    *syncBuffer
+	exited chan struct{}
+	err    error
+}
+
+type pilotProcess struct {
+	*process
+	id   string
+	site string
+	dir  string
+}
+
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
+
+// newGrid starts a queue and adds sites, each with its own storage folder.
+func newGrid(t *testing.T, sites ...string) *grid {
+	t.Helper()
+	g := &grid{t: t, dir: t.TempDir()}
+	t.Cleanup(g.stop)
+	g.startQueue()
+	for _, site := range sites {
+		storage := filepath.Join(g.dir, "storage", site)
+		if err := os.MkdirAll(storage, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		g.must("site", "add", site, "--se", "file://"+storage)
+	}
+	return g
+}
+
+func (g *grid) startQueue(args ...string) {
+	g.t.Helper()
+	args = append([]string{
+		"taskqueue", "--data", filepath.Join(g.dir, "queue"), "--listen", g.queueAddress(), "--listen-http", "127.0.0.1:0",
+	}, args...)
+	g.queue = g.start("queue", args...)
+	g.queue.await(g.t, "ready queue=")
+}
+
+// queueAddress is where the queue listens: any free port first, the same one
+// after a restart.
+func (g *grid) queueAddress() string {
+	data, err := os.ReadFile(filepath.Join(g.dir, "queue", "access", "admin.json"))
+	if err != nil {
+		return "127.0.0.1:0"
+	}
+	var access struct {
+		Queue []string `json:"queue"`
+	}
+	if err := json.Unmarshal(data, &access); err != nil || len(access.Queue) == 0 {
+		g.t.Fatalf("admin.json: %v", err)
+	}
+	return access.Queue[0]
+}
+
+func (g *grid) access(name string) string {
+	return filepath.Join(g.dir, "queue", "access", name+".json")
+}
+
+// addPilot starts a pilot and waits until it is a member of its site.
+func (g *grid) addPilot(site string, flags ...string) *pilotProcess {
+	g.t.Helper()
+	dir := filepath.Join(g.dir, "pilots", fmt.Sprintf("%s-%d", site, len(g.pilots)))
+	args := append([]string{
+		"pilot", "--access", g.access("pilot-" + site), "--cache", dir, "--slots", "1", "--advertise", "127.0.0.1",
+		"--grace", "2s", "--writable", g.dir, "--memory", "4GiB",
+	}, g.extra...)
+	p := &pilotProcess{process: g.start("pilot "+site, append(args, flags...)...), site: site, dir: dir}
+	g.pilots = append(g.pilots, p)
+	line := p.await(g.t, "ready pilot=")
+	p.id, _, _ = strings.Cut(strings.TrimPrefix(line, "ready pilot="), " ")
+	return p
+}
+
+func (g *grid) start(name string, args ...string) *process {
+	g.t.Helper()
+	p := &process{name: name, cmd: exec.Command(binary, args...), lines: make(chan string, 100), log: &syncBuffer{}, exited: make(chan struct{})}
+	p.cmd.Stderr = p.log
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	p.cmd.Env = append(os.Environ(), "PILOTAGE_LOG=debug")
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		g.t.Fatal(err)
+	}
+	go func() {
+		scanner := bufio.NewScanner(out)
+		for scanner.Scan() {
+			select {
+			case p.lines <- scanner.Text():
+			default:
+			}
+		}
+		_, _ = io.Copy(io.Discard, out)
+		p.err = p.cmd.Wait()
+		close(p.exited)
+	}()
+	return p
+}
+
+const startTime = 60 * time.Second
+
+// await waits for a line of stdout that begins so.
+func (p *process) await(t *testing.T, prefix string) string {
+	t.Helper()
+	timeout := time.After(startTime)
+	for {
+		select {
+		case line := <-p.lines:
+			if strings.HasPrefix(line, prefix) {
+				return line
+			}
+		case <-p.exited:
+			t.Fatalf("%s ended before it said %q: %v\n%s", p.name, prefix, p.err, p.log)
+		case <-timeout:
+			t.Fatalf("%s did not say %q within %s\n%s", p.name, prefix, startTime, p.log)
+		}
+	}
+}
+
+func (p *process) running() bool {
+	select {
+	case <-p.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// kill is kill -9.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+}
+
+// terminate sends SIGTERM and waits for an orderly end.
+func (p *process) terminate(t *testing.T, limit time.Duration) {
+	t.Helper()
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.exited:
+	case <-time.After(limit):
+		p.kill()
+		t.Errorf("%s did not end within %s of SIGTERM\n%s", p.name, limit, p.log)
+	}
+}
+
+// stop ends everything; a data race in any process fails the test.
+func (g *grid) stop() {
+	all := make([]*process, 0, len(g.pilots)+1)
+	for _, p := range g.pilots {
+		all = append(all, p.process)
+	}
+	all = append(all, g.queue)
+	for _, p := range all {
+		if p != nil && p.running() {
+			p.kill()
+		}
+	}
+	for _, p := range all {
+		if p == nil {
+			continue
+		}
+		if text := p.log.String(); strings.Contains(text, "DATA RACE") || strings.Contains(text, "panic:") {
+			g.t.Errorf("%s:\n%s", p.name, text)
+		} else if g.t.Failed() {
+			g.t.Logf("log of %s:\n%s", p.name, tail(text, 12000))
+		}
+	}
+}
+
+func tail(text string, most int) string {
+	if len(text) > most {
+		return "..." + text[len(text)-most:]
+	}
+	return text
+}
+
+// run calls the binary as an admin and returns its output and exit code.
+func (g *grid) run(args ...string) (stdout, stderr string, code int) {
+	g.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	command := exec.CommandContext(ctx, binary, args...)
+	var out, errOut bytes.Buffer
+	command.Stdout, command.Stderr = &out, &errOut
+	command.Env = append(os.Environ(), "PILOTAGE_ACCESS="+g.access("admin"))
+	err := command.Run()
+	if err != nil && command.ProcessState == nil {
+		g.t.Fatalf("run %v: %v", args, err)
+	}
+	return out.String(), errOut.String(), command.ProcessState.ExitCode()
+}
+
+// must calls the binary and fails the test unless it exits 0.
+func (g *grid) must(args ...string) string {
+	g.t.Helper()
+	stdout, stderr, code := g.run(args...)
+	if code != 0 {
+		g.t.Fatalf("pilotage %s: exit %d\n%s%s", strings.Join(args, " "), code, stdout, stderr)
+	}
+	return stdout
+}
+
+// workflow writes a workflow file and returns its path.
+func (g *grid) workflow(name, text string) string {
+	g.t.Helper()
+	path := filepath.Join(g.dir, name+".yaml")
+	if err := os.WriteFile(path, []byte("apiVersion: pilotage/v1\nkind: Workflow\nname: "+name+"\n"+text), 0o600); err != nil {
+		g.t.Fatal(err)
+	}
+	return path
+}
+
+// client opens the queue's gRPC as an admin.
+func (g *grid) client() (*grpc.ClientConn, pb.TaskServiceClient, pb.SiteServiceClient, pb.PilotServiceClient) {
+	g.t.Helper()
+	data, err := os.ReadFile(g.access("admin"))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	var access struct {
+		Queue []string `json:"queue"`
+		CA    string   `json:"ca_pem"`
+		Token string   `json:"token"`
+	}
+	if err := json.Unmarshal(data, &access); err != nil {
+		g.t.Fatal(err)
+	}
+	conn, err := grpc.NewClient("passthrough:///"+access.Queue[0],
+		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool(g.t, access.CA), ServerName: "pilotage-queue", MinVersion: tls.VersionTLS13})),
+		grpc.WithPerRPCCredentials(token(access.Token)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = conn.Close() })
+	return conn, pb.NewTaskServiceClient(conn), pb.NewSiteServiceClient(conn), pb.NewPilotServiceClient(conn)
+}
+
+type token string
+
+// GetRequestMetadata satisfies credentials.PerRPCCredentials.
+func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + string(t)}, nil
+}
+
+// RequireTransportSecurity satisfies credentials.PerRPCCredentials.
+func (t token) RequireTransportSecurity() bool { return true }
