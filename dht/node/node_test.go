@@ -89,6 +89,7 @@ func TestLowestIDTakesOverFromADeadMaster(t *testing.T) {
 	pilots := joinMany(t, s, 8)
 	began := time.Now()
 	pilots[0].close()
+	t.Logf("closed after %s", time.Since(began))
 	left := pilots[1:]
 	want := left[0]
 	for _, p := range left {
