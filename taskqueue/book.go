@@ -36,7 +36,10 @@ type book struct {
 	remaking  []task.ID // DONE tasks whose lost output is needed
 	ended     []task.ID // tasks that ended badly: their dependants follow
 	revoked   []Revocation
-	walkable  []task.ID // BLOCKED readers seen on the way: candidates to lease ahead
+	// uninformed are LEASED tasks with an input that was made elsewhere after
+	// their site had got them.
+	uninformed map[task.ID]struct{}
+	walkable   []task.ID // BLOCKED readers seen on the way: candidates to lease ahead
 }
 
 func (b *book) loadTasks(ids ...task.ID) error {
@@ -372,7 +375,7 @@ func (b *book) lend(s *TaskState, lease *Lease) error {
 	if err != nil {
 		return err
 	}
-	s.Lease, s.Site = lease.ID, lease.Site
+	s.Lease, s.Site, s.Recalled = lease.ID, lease.Site, false
 	lease.Open++
 	b.leases.touch(lease.ID)
 	site.Leased++

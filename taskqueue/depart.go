@@ -82,6 +82,7 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 	site.Pilots--
 	site.Registered -= pilot.Slots
 	site.Refused = nil
+	site.Check = true
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	b.sites.touch(site.Name)
 	if state != PilotDead {
@@ -183,7 +184,7 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 	if err := saveAll(revoked, b.Leases().Confirm); err != nil {
 		return err
 	}
-	site.Capacity, site.Slots, site.FreeSlots = task.Capacity{}, 0, 0
+	site.Capacity, site.Slots, site.FreeSlots, site.Check = task.Capacity{}, 0, 0, false
 	return b.forgetCaches(site)
 }
 

@@ -16,7 +16,7 @@ import (
 
 // grid is a queue with sites whose masters and pilots are played by the test.
 type grid struct {
-	t       testing.TB
+	t       judge
 	store   taskqueue.Store
 	rules   *taskqueue.Rules
 	clock   taskqueue.Instant
@@ -26,9 +26,23 @@ type grid struct {
 	names   []task.Site
 }
 
+// judge is what a grid asks of a test; testing and rapid both give it.
+type judge interface {
+	Helper()
+	Errorf(format string, arguments ...any)
+	Fatalf(format string, arguments ...any)
+	Error(arguments ...any)
+	Failed() bool
+	FailNow()
+}
+
 func newGrid(t testing.TB) *grid {
 	store := mem.New()
 	t.Cleanup(func() { _ = store.Close() })
+	return gridOn(t, store)
+}
+
+func gridOn(t judge, store taskqueue.Store) *grid {
 	return &grid{
 		t:      t,
 		store:  store,
@@ -344,6 +358,11 @@ func (c *crew) take(reply task.SyncReply) {
 
 func (c *crew) acknowledge(acks []task.Ack) {
 	for _, ack := range acks {
+		for _, o := range c.ended {
+			if o.Attempt == ack.Attempt && o.OK && ack.Verdict == task.AckAccepted {
+				c.learn(o)
+			}
+		}
 		c.ended = slices.DeleteFunc(c.ended, func(o task.Outcome) bool { return o.Attempt == ack.Attempt })
 	}
 }
@@ -431,10 +450,15 @@ func (c *crew) succeed(a *attempt) task.Outcome {
 		}
 		return nil
 	})
-	for _, p := range o.Outputs {
-		c.files[p.LFN] = task.File{LFN: p.LFN, Size: p.Size, Digest: p.Digest, Producer: a.id, Announced: []task.Site{c.site}}
-	}
+	c.learn(o)
 	return o
+}
+
+// learn is what a master knows of a site's files from a successful attempt.
+func (c *crew) learn(o task.Outcome) {
+	for _, p := range o.Outputs {
+		c.files[p.LFN] = task.File{LFN: p.LFN, Size: p.Size, Digest: p.Digest, Producer: o.Attempt, Announced: []task.Site{c.site}}
+	}
 }
 
 // content is what an attempt writes: different with each attempt.

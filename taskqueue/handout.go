@@ -25,10 +25,6 @@ func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
 	if site.Draining || site.slots() == 0 {
 		return nil
 	}
-	// The scans of the store must see what this turn has changed.
-	if err := b.save(); err != nil {
-		return err
-	}
 	ready, err := b.Tasks().ReadyClasses()
 	if err != nil {
 		return fmt.Errorf("count READY tasks: %w", err)
@@ -240,7 +236,7 @@ func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*off
 		}
 		b.holdTasks(states)
 		for k := range states {
-			if _, again := taken[states[k].ID]; !again {
+			if _, again := taken[states[k].ID]; !again && !b.givenAway(site, &states[k]) {
 				found = append(found, b.tasks.held[states[k].ID])
 			}
 		}
@@ -264,6 +260,12 @@ func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*off
 		}
 	}
 	return chosen, nil
+}
+
+// givenAway tells whether a site gave the task back only just, because
+// another was to have it.
+func (b *book) givenAway(site *SiteRecord, s *TaskState) bool {
+	return s.Recalled && s.Site == site.Name && b.Clock.Sub(s.NotBefore) < b.config.HandOut.ShareWait
 }
 
 func (b *book) readsAll(site *SiteRecord, spec *task.Task) bool {

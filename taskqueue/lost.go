@@ -226,3 +226,45 @@ func (b *book) forgetCaches(site *SiteRecord) error {
 	b.sites.touch(site.Name)
 	return nil
 }
+
+// maxCheckPages bounds how many files are looked at for one Sync's Check.
+const maxCheckPages = 4
+
+// unguarded returns files that only the caches of a site hold and whose maker
+// is not there any more to store them: the master is asked to have them
+// stored, or to report them lost. The site's mark is cleared when there are
+// none.
+func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
+	if !site.Check {
+		return nil, nil
+	}
+	var found []task.File
+	after, page := task.LFN(""), b.config.Workflow.SweepPage
+	for range maxCheckPages {
+		files, err := b.Files().OnlyAnnouncedAt(site.Name, after, page)
+		if err != nil {
+			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
+		}
+		makers := make([]task.PilotID, len(files))
+		for i := range files {
+			makers[i] = files[i].Producer.Pilot
+		}
+		if err := b.loadPilots(makers...); err != nil {
+			return nil, err
+		}
+		for i := range files {
+			if maker := b.pilots.held[makers[i]]; maker == nil || !maker.State.present() || maker.Site != site.Name {
+				found = append(found, files[i].File)
+			}
+		}
+		if len(files) < page {
+			if len(found) == 0 {
+				site.Check = false
+				b.sites.touch(site.Name)
+			}
+			return found, nil
+		}
+		after = files[len(files)-1].LFN
+	}
+	return found, nil
+}

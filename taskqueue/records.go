@@ -82,6 +82,7 @@ type TaskState struct {
 	Failures   int          // failed attempts of this generation
 	Losses     int          // attempts that vanished with their pilot
 	Faults     int          // attempts that failed through their pilot's fault
+	Recalled   bool         // Site gave it back because another was to have it
 	Remade     int          // generations opened because output was lost, since the last retry
 	Winner     task.AttemptID
 	Reason     string // why it is in this state, for people
@@ -182,6 +183,7 @@ type SiteRecord struct {
 	ReportTerm task.Term       // of the newest report of storage reads,
 	ReportSeq  uint64          // and its number
 	Silent     bool            // its pilots were taken for dead because it fell silent
+	Check      bool            // pilots are gone that made files which only caches hold
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 }
 

@@ -32,7 +32,13 @@ func (r *Rules) open(t *Turn) *book {
 	if t.Effects == nil {
 		t.Effects = &Effects{}
 	}
-	return &book{Turn: t, config: &r.Config, existed: make(map[task.LFN]bool), reviewing: make(map[task.ID]struct{})}
+	return &book{
+		Turn:       t,
+		config:     &r.Config,
+		existed:    make(map[task.LFN]bool),
+		reviewing:  make(map[task.ID]struct{}),
+		uninformed: make(map[task.ID]struct{}),
+	}
 }
 
 // apply opens a book, runs the change, settles what follows from it and

@@ -133,6 +133,10 @@ func (b *book) carryOver(f *FileRecord, before bool, s *TaskState) error {
 		b.walkable = append(b.walkable, s.ID)
 	case s.State == task.Blocked, s.State == task.Ready:
 		b.review(s.ID)
+	case s.State == task.Leased && !before && now && !slices.Contains(f.Announced, s.Site):
+		// Its master waits for a file that its own pilots were to make.
+		b.uninformed[s.ID] = struct{}{}
+		b.review(s.ID)
 	case s.State == task.Leased && !b.sites.held[s.Site].reads(f):
 		b.review(s.ID)
 	}
@@ -217,7 +221,7 @@ func (b *book) judgeReadiness(s *TaskState, spec *task.Task) error {
 			return err
 		}
 		b.revoke(s.Site, s.Lease, s.ID, false)
-		if err := b.move(s, task.InputsLost, "an input is gone at "+string(s.Site)); err != nil {
+		if err := b.move(s, task.InputsLost, "an input is not made at "+string(s.Site)+" any more"); err != nil {
 			return err
 		}
 	}
@@ -257,9 +261,13 @@ func (b *book) judgeReadiness(s *TaskState, spec *task.Task) error {
 }
 
 // mayStay tells whether a LEASED task may stay with its site: it runs, or the
-// site can read each input or makes it itself.
+// site can read each input, and knows of it, or makes it itself.
 func (b *book) mayStay(s *TaskState, spec *task.Task) (bool, error) {
 	site := b.sites.held[s.Site]
+	if _, waits := b.uninformed[s.ID]; waits {
+		delete(b.uninformed, s.ID)
+		return b.started(s)
+	}
 	for _, name := range inputs(spec) {
 		f := b.files.held[name]
 		if site.reads(f) {

@@ -32,13 +32,20 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
 		if err := b.settle(); err != nil {
 			return err
 		}
+		// The scans below must see what this turn has changed.
+		if err := b.save(); err != nil {
+			return err
+		}
 		if err := b.answerLeases(site, s.Leases, &reply); err != nil {
 			return err
 		}
 		if err := b.handOut(site, &reply); err != nil {
 			return err
 		}
-		b.mark(site, s.Capacity)
+		if reply.Check, err = b.unguarded(site); err != nil {
+			return err
+		}
+		b.mark(site)
 		if reply.Revoked, err = b.revocations(site.Name); err != nil {
 			return err
 		}
@@ -57,6 +64,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 	if err := b.heard(site); err != nil {
 		return nil, err
 	}
+	b.takeCapacity(site, s.Capacity)
 	acks, err := b.takeOutcomes(site, s.Outcomes)
 	if err != nil {
 		return nil, err
@@ -78,13 +86,16 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 	return acks, nil
 }
 
-// mark keeps the site's capacity and its sign of life, the latter no more
-// exactly than MarkEvery, so that idle Syncs need not be durable.
-func (b *book) mark(site *SiteRecord, capacity task.Capacity) {
+func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 	if site.Capacity != capacity {
 		site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
 		b.sites.touch(site.Name)
 	}
+}
+
+// mark keeps the site's sign of life, no more exactly than MarkEvery, so that
+// idle Syncs need not be durable.
+func (b *book) mark(site *SiteRecord) {
 	if b.Clock.Sub(site.LastSync) >= b.config.Site.MarkEvery {
 		b.sites.touch(site.Name)
 	}
@@ -196,6 +207,10 @@ func (b *book) takeReturns(site task.Site, returns []task.Returned) error {
 	if err := b.loadTasks(ids...); err != nil {
 		return err
 	}
+	recalled, err := b.recalled(site, len(returns) > 0)
+	if err != nil {
+		return err
+	}
 	var answered []Revocation
 	for _, back := range returns {
 		answered = append(answered, Revocation{Site: site, Lease: back.Lease, Task: back.Task})
@@ -206,8 +221,25 @@ func (b *book) takeReturns(site task.Site, returns []task.Returned) error {
 		if err := b.reopen(s, task.Return, back.Reason); err != nil {
 			return err
 		}
+		s.Recalled = recalled[back.Task]
 	}
 	return saveAll(answered, b.Leases().Confirm)
+}
+
+// recalled returns the tasks that a site was asked to give back.
+func (b *book) recalled(site task.Site, wanted bool) (map[task.ID]bool, error) {
+	if !wanted {
+		return nil, nil
+	}
+	open, err := b.Leases().Revocations(site)
+	if err != nil {
+		return nil, fmt.Errorf("load revocations of %s: %w", site, err)
+	}
+	recalled := make(map[task.ID]bool, len(open))
+	for _, r := range open {
+		recalled[r.Task] = !r.Cancel
+	}
+	return recalled, nil
 }
 
 // takeConfirmed drops revocations that were carried out.
@@ -239,6 +271,7 @@ func (b *book) takeConfirmed(site task.Site, confirmed []task.Revoked) error {
 		if err := b.reopen(s, task.Return, "recalled"); err != nil {
 			return err
 		}
+		s.Recalled = true
 	}
 	return b.Leases().Confirm(answered...)
 }

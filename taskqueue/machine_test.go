@@ -1,0 +1,480 @@
+package taskqueue_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+)
+
+// machine drives a grid at random: submissions, hand-outs, outcomes that come
+// late, twice, or from another master's time, lost replies, lost files, dead
+// pilots and sites, cancels and retries. The store is checked against a naive
+// reading after every step, and in the end all work that can be done must get
+// done.
+type machine struct {
+	*grid
+	rt        *rapid.T
+	workflows []task.WorkflowID
+	old       []task.Outcome // acknowledged or not: may come again
+	accepted  map[task.AttemptID]bool
+	peers     int
+}
+
+func TestQueueSurvivesEverything(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		store := mem.New()
+		defer store.Close()
+		m := &machine{grid: gridOn(rt, store), rt: rt, accepted: make(map[task.AttemptID]bool)}
+		m.addSite("A")
+		m.addSite("B")
+		m.addSite("C", func(s *taskqueue.SiteRecord) { s.RemoteRead = false })
+		for _, name := range m.names {
+			m.join(m.crews[name])
+		}
+		rt.Repeat(map[string]func(*rapid.T){
+			"submit":      m.submitSome,
+			"join":        func(*rapid.T) { m.join(m.anyCrew()) },
+			"sync":        m.syncSome,
+			"start":       m.startSome,
+			"finish":      m.finishSome,
+			"finish more": m.finishSome,
+			"repeat":      m.repeatOutcome,
+			"deliver":     m.deliverSome,
+			"upload":      m.uploadSome,
+			"lose file":   m.loseSome,
+			"kill pilot":  m.killPilot,
+			"kill master": m.killMaster,
+			"leave":       m.leaveSite,
+			"tick":        func(*rapid.T) { m.tick(time.Duration(rapid.IntRange(1, 90).Draw(rt, "seconds")) * time.Second) },
+			"expire":      func(*rapid.T) { m.tick(11 * time.Minute) },
+			"cancel":      m.cancelSome,
+			"retry":       m.retrySome,
+			"site":        m.changeSite,
+			"":            func(*rapid.T) { m.check(); m.checkAccepted() },
+		})
+		m.drain()
+	})
+}
+
+func (m *machine) anyCrew() *crew {
+	return m.crews[rapid.SampledFrom(m.names).Draw(m.rt, "site")]
+}
+
+func (m *machine) chance(percent int, what string) bool {
+	return rapid.IntRange(0, 99).Draw(m.rt, what) < percent
+}
+
+func (m *machine) join(c *crew) {
+	if len(c.members) >= 3 {
+		return
+	}
+	m.peers++
+	out, err := c.register(task.PeerID(fmt.Sprintf("peer%d", m.peers)), 2)
+	if err != nil {
+		m.t.Fatalf("register: %v", err)
+	}
+	pilot := &member{id: out.Pilot, peer: task.PeerID(fmt.Sprintf("peer%d", m.peers)), slots: 2}
+	c.members = append(c.members, pilot)
+	if out.Master.Pilot == pilot.id {
+		c.forget()
+		c.master, c.term = pilot, out.Term
+	}
+}
+
+func (m *machine) submitSome(*rapid.T) {
+	if len(m.workflows) >= 6 {
+		return
+	}
+	s := taskqueue.Submission{Name: rapid.SampledFrom([]string{"red", "blue"}).Draw(m.rt, "name")}
+	var names []string
+	for _, site := range m.names[:3] {
+		name := "ext" + string(site)
+		s.Files = append(s.Files, at(name, 5, site))
+		names = append(names, name)
+	}
+	for i := range rapid.IntRange(1, 6).Draw(m.rt, "tasks") {
+		in := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(m.rt, "inputs")
+		var out []string
+		for k := range rapid.IntRange(0, 2).Draw(m.rt, "outputs") {
+			out = append(out, fmt.Sprintf("f%d.%d", i, k))
+		}
+		names = append(names, out...)
+		s.Tasks = append(s.Tasks, job(fmt.Sprintf("t%d", i), in, out))
+		if len(out) > 0 && m.chance(30, "final") {
+			s.Outputs = append(s.Outputs, out[0])
+		}
+	}
+	if len(s.Tasks) > 1 && m.chance(30, "in two parts") {
+		first := s
+		first.More, first.Key, first.Tasks, first.Outputs = true, fmt.Sprint("key", len(m.workflows)), s.Tasks[1:], nil
+		m.mustSubmit(first)
+		m.check()
+		s.Key, s.Part, s.Tasks, s.Files = first.Key, 1, s.Tasks[:1], nil
+		if m.chance(20, "part sent twice") {
+			m.mustSubmit(first)
+		}
+	}
+	m.workflows = append(m.workflows, m.mustSubmit(s))
+}
+
+func (m *machine) syncSome(*rapid.T) {
+	c := m.anyCrew()
+	if c.master == nil {
+		return
+	}
+	if m.chance(15, "reply lost") {
+		s := c.message()
+		_ = m.update(func(t *taskqueue.Turn) error {
+			reply, err := m.rules.Sync(t, s)
+			m.noteAcks(reply.Acks)
+			return err
+		})
+		return // the master will say it all again
+	}
+	reply, err := c.trySync()
+	switch {
+	case errors.Is(err, taskqueue.ErrStaleTerm):
+		m.claim(c)
+	case err != nil:
+		m.t.Fatalf("sync of %s: %v", c.site, err)
+	}
+	m.noteAcks(reply.Acks)
+}
+
+func (m *machine) noteAcks(acks []task.Ack) {
+	for _, ack := range acks {
+		if ack.Verdict == task.AckAccepted {
+			m.accepted[ack.Attempt] = true
+		}
+	}
+}
+
+// checkAccepted: what was acknowledged as accepted is kept, and decides its
+// generation if it was a success.
+func (m *machine) checkAccepted() {
+	m.view(func(t *taskqueue.Turn) error {
+		for id := range m.accepted {
+			found, err := t.Attempts().Load(id)
+			if err != nil {
+				return err
+			}
+			if len(found) == 0 || found[0].State == taskqueue.AttemptRunning {
+				m.t.Fatalf("the accepted outcome of %s is lost", id)
+			}
+			if found[0].State != taskqueue.AttemptSucceeded {
+				continue
+			}
+			states, err := t.Tasks().Load(id.Task)
+			if err != nil {
+				return err
+			}
+			if s := states[0]; s.Generation == id.Generation && (s.State != task.Done || s.Winner != id) {
+				m.t.Fatalf("%s was accepted; the task is %s, won by %s", id, s.State, s.Winner)
+			}
+		}
+		return nil
+	})
+}
+
+func (m *machine) startSome(*rapid.T) {
+	c := m.anyCrew()
+	waiting := slices.DeleteFunc(c.waiting(), func(lt task.LeasedTask) bool { return !c.startable(lt) })
+	if len(waiting) == 0 || len(c.members) == 0 {
+		return
+	}
+	lt := rapid.SampledFrom(waiting).Draw(m.rt, "start")
+	c.start(lt.Task.ID, rapid.SampledFrom(c.members).Draw(m.rt, "pilot"))
+}
+
+func (m *machine) finishSome(*rapid.T) {
+	c := m.anyCrew()
+	var ids []task.ID
+	for id := range c.running {
+		ids = append(ids, id)
+	}
+	if len(ids) == 0 {
+		return
+	}
+	slices.Sort(ids)
+	id := rapid.SampledFrom(ids).Draw(m.rt, "finish")
+	a := c.running[id]
+	o := c.succeed(a)
+	if m.chance(25, "fails") {
+		o = c.fail(a, rapid.SampledFrom([]task.FailureKind{
+			task.PayloadFailed, task.InputMissing, task.PilotFailed, task.PilotLost, task.KilledByUser,
+		}).Draw(m.rt, "kind"))
+	}
+	if o.OK && m.chance(20, "uploaded at once") {
+		for i := range o.Outputs {
+			o.Outputs[i].URL = c.url(c.files[o.Outputs[i].LFN])
+		}
+	}
+	c.end(id, o)
+	m.old = append(m.old, o)
+}
+
+func (m *machine) repeatOutcome(*rapid.T) {
+	if len(m.old) == 0 {
+		return
+	}
+	o := rapid.SampledFrom(m.old).Draw(m.rt, "old outcome")
+	c := m.crews[o.Site]
+	if m.chance(10, "at the wrong site") {
+		c = m.anyCrew()
+	}
+	c.ended = append(c.ended, o)
+}
+
+func (m *machine) deliverSome(*rapid.T) {
+	c := m.anyCrew()
+	if len(c.members) == 0 || len(c.ended) == 0 {
+		return
+	}
+	from := rapid.SampledFrom(c.members).Draw(m.rt, "deliverer")
+	m.must(func(t *taskqueue.Turn) error {
+		acks, err := m.rules.Deliver(t, taskqueue.Delivery{Site: c.site, Pilot: from.id, Outcomes: slices.Clone(c.ended)})
+		m.noteAcks(acks)
+		c.acknowledge(acks)
+		return err
+	})
+}
+
+// made returns the files that a site's pilots made, as its master knows.
+func (c *crew) made() []task.LFN {
+	var names []task.LFN
+	for name, f := range c.files {
+		if !f.Producer.IsZero() && slices.Contains(f.Announced, c.site) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (m *machine) uploadSome(*rapid.T) {
+	c := m.anyCrew()
+	if made := c.made(); len(made) > 0 {
+		c.upload(rapid.SampledFrom(made).Draw(m.rt, "upload"))
+	}
+}
+
+func (m *machine) loseSome(*rapid.T) {
+	c := m.anyCrew()
+	made := c.made()
+	if len(made) == 0 {
+		return
+	}
+	f := c.files[rapid.SampledFrom(made).Draw(m.rt, "lost")]
+	c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest})
+	delete(c.files, f.LFN)
+}
+
+func (m *machine) killPilot(*rapid.T) {
+	c := m.anyCrew()
+	if len(c.members) < 2 {
+		return
+	}
+	victim := rapid.SampledFrom(c.members).Draw(m.rt, "victim")
+	if victim == c.master {
+		return
+	}
+	m.bury(c, victim)
+}
+
+// bury is what a master does about a dead pilot: it reports it and assigns
+// its tasks again.
+func (m *machine) bury(c *crew, victim *member) {
+	c.members = slices.DeleteFunc(c.members, func(x *member) bool { return x == victim })
+	c.next.Departed = append(c.next.Departed, task.Departure{Pilot: victim.id, Dead: true, Reason: "no answer"})
+	for id, a := range c.running {
+		if a.id.Pilot == victim.id {
+			delete(c.running, id)
+			for _, lease := range []task.LeaseID{a.id.Lease} {
+				if tasks := c.leases[lease]; tasks != nil {
+					m.view(func(t *taskqueue.Turn) error {
+						specs, err := t.Tasks().Describe(id)
+						if err == nil {
+							tasks[id] = task.LeasedTask{Task: specs[0], Generation: a.id.Generation, Number: a.number + 1}
+						}
+						return err
+					})
+				}
+			}
+		}
+	}
+}
+
+func (m *machine) killMaster(*rapid.T) {
+	c := m.anyCrew()
+	if len(c.members) < 2 {
+		return
+	}
+	dead := c.master
+	c.members = slices.DeleteFunc(c.members, func(x *member) bool { return x == dead })
+	running := make(map[task.ID]*attempt)
+	for id, a := range c.running {
+		if a.id.Pilot != dead.id {
+			running[id] = a
+		}
+	}
+	files := c.files
+	c.forget()
+	c.running, c.files = running, files // from the census
+	c.master = c.members[0]
+	m.tick(4 * time.Second)
+	m.claim(c)
+	c.next.Departed = append(c.next.Departed, task.Departure{Pilot: dead.id, Dead: true, Reason: "no beat"})
+}
+
+func (m *machine) claim(c *crew) {
+	var result taskqueue.ClaimResult
+	m.must(func(t *taskqueue.Turn) (err error) {
+		sites, err := t.Sites().Load(c.site)
+		if err != nil {
+			return err
+		}
+		result, err = m.rules.Claim(t, taskqueue.Claim{Site: c.site, Pilot: c.master.id, Expected: sites[0].Term})
+		return err
+	})
+	if result.Granted {
+		c.term = result.Term
+		c.hold(result.Leases)
+	}
+}
+
+// leaveSite takes all pilots of a site away.
+func (m *machine) leaveSite(*rapid.T) {
+	c := m.anyCrew()
+	if !m.chance(30, "all leave") {
+		return
+	}
+	for i, pilot := range c.members {
+		m.must(func(t *taskqueue.Turn) error {
+			return m.rules.Leave(t, taskqueue.Leaving{
+				Site: c.site, Pilot: pilot.id, Reason: "end", Last: i == len(c.members)-1,
+				Resigns: pilot == c.master, Term: c.term,
+			})
+		})
+	}
+	c.members, c.master = nil, nil
+	c.forget()
+}
+
+func (m *machine) cancelSome(*rapid.T) {
+	if len(m.workflows) == 0 || !m.chance(40, "cancel") {
+		return
+	}
+	id := rapid.SampledFrom(m.workflows).Draw(m.rt, "workflow")
+	err := m.update(func(t *taskqueue.Turn) error {
+		if m.chance(30, "all of it") {
+			_, err := m.rules.CancelWorkflow(t, id)
+			return err
+		}
+		_, err := m.rules.CancelTask(t, task.NewID(id, "t0"))
+		return err
+	})
+	if err != nil && !errors.Is(err, taskqueue.ErrConflict) {
+		m.t.Fatalf("cancel: %v", err)
+	}
+}
+
+func (m *machine) retrySome(*rapid.T) {
+	if len(m.workflows) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(m.workflows).Draw(m.rt, "workflow")
+	err := m.update(func(t *taskqueue.Turn) error {
+		if m.chance(50, "all of it") {
+			_, err := m.rules.RetryWorkflow(t, id, m.chance(50, "failed only"))
+			return err
+		}
+		_, err := m.rules.RetryTask(t, task.NewID(id, rapid.SampledFrom([]string{"t0", "t1", "t2"}).Draw(m.rt, "task")))
+		return err
+	})
+	if err != nil && !errors.Is(err, taskqueue.ErrConflict) && !errors.Is(err, taskqueue.ErrNotFound) {
+		m.t.Fatalf("retry: %v", err)
+	}
+}
+
+// changeSite drains a site or changes who may read what; the sweep that
+// follows is carried through, so that readiness is true again.
+func (m *machine) changeSite(*rapid.T) {
+	c := m.anyCrew()
+	if m.chance(50, "drain") {
+		m.must(func(t *taskqueue.Turn) error { return m.rules.DrainSite(t, c.site, m.chance(30, "draining")) })
+		return
+	}
+	m.must(func(t *taskqueue.Turn) error {
+		_, err := m.rules.AddSite(t, taskqueue.SiteRecord{
+			Name: c.site, SE: "file:///se/" + string(c.site), RemoteRead: c.site != "C" || m.chance(50, "remote read"),
+		})
+		return err
+	})
+	m.tick(0)
+}
+
+// drain plays an untroubled grid until nothing is left to do.
+func (m *machine) drain() {
+	for _, name := range m.names {
+		c := m.crews[name]
+		m.must(func(t *taskqueue.Turn) error { return m.rules.DrainSite(t, name, false) })
+		m.join(c)
+		if c.master == nil {
+			c.master = c.members[0]
+		}
+		m.tick(4 * time.Second)
+		m.claim(c)
+	}
+	for range 60 {
+		open := 0
+		for _, id := range m.workflows {
+			w := m.workflow(id)
+			if !w.Over() {
+				open++
+			}
+		}
+		if open == 0 {
+			return
+		}
+		m.tick(61 * time.Second)
+		for _, name := range m.names {
+			c := m.crews[name]
+			for id, a := range c.running {
+				c.end(id, c.succeed(a))
+			}
+			if _, err := c.trySync(); err != nil {
+				m.t.Fatalf("sync: %v", err)
+			}
+			c.work()
+			for _, name := range c.made() {
+				c.upload(name)
+			}
+			if _, err := c.trySync(); err != nil {
+				m.t.Fatalf("sync: %v", err)
+			}
+		}
+		m.check()
+		m.checkAccepted()
+	}
+	for _, id := range m.workflows {
+		w := m.workflow(id)
+		m.t.Errorf("%s: %v, %d unstored", id, w.Counts, w.Unstored)
+		m.view(func(t *taskqueue.Turn) error {
+			states, err := t.Tasks().InWorkflow(id, 0, 100, task.Blocked, task.Ready, task.Leased)
+			for _, s := range states {
+				x, err := m.rules.Explain(t, s.ID)
+				m.t.Errorf("%s is %s: %s %+v %+v (%v)", s.ID, s.State, s.Reason, x.Missing, x.Sites, err)
+			}
+			return err
+		})
+	}
+	m.t.Fatalf("work is left that nobody does")
+}
