@@ -1,0 +1,303 @@
+package fetch
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/zeebo/blake3"
+	"go.uber.org/goleak"
+
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/cache/peer"
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// site is several pilots in one process with real HTTPS between them, and a
+// storage folder. Locations are one table; messages between pilots keep their
+// order per receiver.
+type site struct {
+	t         testing.TB
+	name      task.Site
+	authority *identity.Authority
+	verifier  *identity.Verifier
+	folder    string // of the storage element
+	settings  atomic.Pointer[task.SiteSettings]
+
+	mu      sync.Mutex
+	holders map[task.FileKey][]Holder
+	pilots  []*pilot
+	mute    map[task.PeerID]bool // desks that are silent
+}
+
+type pilot struct {
+	Holder
+	site    *site
+	cache   *disk.Cache
+	client  *peer.Client
+	storage *storage.Client
+	fetcher *Fetcher
+	homes   *HomesClient
+	desk    *Desk
+	inbox   chan message
+	stop    func() // serving; fetching goes on
+}
+
+type message struct {
+	from task.PeerID
+	data []byte
+}
+
+func newSite(t testing.TB) *site {
+	t.Helper()
+	authority, err := identity.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	pem, _ := authority.PEM()
+	verifier, err := identity.NewVerifier(pem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{
+		t: t, name: "siteA", authority: authority, verifier: verifier, folder: t.TempDir(),
+		holders: map[task.FileKey][]Holder{}, mute: map[task.PeerID]bool{},
+	}
+	s.settings.Store(&task.SiteSettings{Site: s.name, SE: storage.FileURL(s.folder), RemoteRead: true})
+	return s
+}
+
+// Locate implements Locator with the table.
+func (s *site) Locate(_ context.Context, keys []task.FileKey) (map[task.FileKey][]Holder, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := map[task.FileKey][]Holder{}
+	for _, key := range keys {
+		if holders := s.holders[key]; len(holders) > 0 {
+			found[key] = append([]Holder(nil), holders...)
+		}
+	}
+	return found, nil
+}
+
+func (s *site) announce(key task.FileKey, holder Holder) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.holders[key] = append(s.holders[key], holder)
+}
+
+// home is a member that depends on the key only.
+func (s *site) home(key task.FileKey) (task.PeerID, bool) {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(key))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.pilots[int(hash.Sum32())%len(s.pilots)].Peer, true
+}
+
+func (s *site) send(from task.PeerID) func(task.PeerID, []byte) {
+	return func(to task.PeerID, data []byte) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, p := range s.pilots {
+			if p.Peer == to && !(s.mute[to] && ForDesk(data)) {
+				p.inbox <- message{from, data} // large enough for a test
+			}
+		}
+	}
+}
+
+func member(t testing.TB, authority *identity.Authority, name task.Site, n int) identity.MemberCertificate {
+	t.Helper()
+	key, err := identity.NewPilotKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := task.NewPilotID([]byte{byte(n), 1, 2, 3, 4})
+	der, err := authority.IssueMember(identity.Member{Site: name, Pilot: id, NotAfter: time.Now().Add(time.Hour)}, key.Public(), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return identity.MemberCertificate{DER: der, Key: key}
+}
+
+type options struct {
+	capacity task.Bytes
+	limits   cache.PlannerConfig
+	server   peer.ServerConfig
+}
+
+// join adds a pilot and starts its parts; they end with the test.
+func (s *site) join(o options) *pilot {
+	s.t.Helper()
+	if o.capacity == 0 {
+		o.capacity = task.GiB
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	files, err := disk.Open(disk.Config{Dir: s.t.TempDir(), Capacity: o.capacity, Log: quiet})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	own := member(s.t, s.authority, s.name, len(s.pilots))
+	p := &pilot{
+		Holder: Holder{Peer: own.Key.Peer(), DataURL: "https://" + listener.Addr().String()},
+		site:   s, cache: files, inbox: make(chan message, 100_000),
+	}
+	p.client = peer.NewClient(peer.ClientConfig{
+		Own: own, Verifier: s.verifier, Site: s.name, DataURL: p.DataURL, Dial: time.Second, Header: time.Second, Stall: time.Second,
+	})
+	p.storage = storage.NewClient(storage.Options{Retry: storage.Retry{Attempts: 1}})
+	p.desk = NewDeskWith(cache.GrantsConfig{}, s.send(p.Peer), quiet)
+	p.homes = NewHomes(p.Holder, s.home, s.send(p.Peer))
+	p.fetcher = New(Config{
+		Cache: files, Peers: p.client, Storage: p.storage, Locator: s, Homes: p.homes, Self: p.Peer, Site: s.name,
+		Settings: func() task.SiteSettings { return *s.settings.Load() },
+		Cached:   func(key task.FileKey) { s.announce(key, p.Holder) },
+		Limits:   o.limits, Log: quiet,
+	})
+	o.server.Cache, o.server.Own, o.server.Verifier, o.server.Site, o.server.Log = files, own, s.verifier, s.name, quiet
+	o.server.Grace = time.Millisecond
+	server := peer.NewServer(o.server)
+
+	ctx, cancel := context.WithCancel(context.Background())
+	serving, stop := context.WithCancel(ctx)
+	p.stop = stop
+	var group sync.WaitGroup
+	run := func(ctx context.Context, run func(context.Context) error) {
+		group.Go(func() {
+			if err := run(ctx); err != nil {
+				s.t.Errorf("pilot %s: %v", p.Peer, err)
+			}
+		})
+	}
+	run(serving, func(ctx context.Context) error { return server.Run(ctx, listener) })
+	run(ctx, p.fetcher.Run)
+	run(ctx, p.desk.Run)
+	run(ctx, p.deliver)
+	s.t.Cleanup(func() {
+		cancel()
+		group.Wait()
+		p.client.Close()
+		p.storage.Close()
+		if err := files.Close(); err != nil {
+			s.t.Error(err)
+		}
+	})
+	s.mu.Lock()
+	s.pilots = append(s.pilots, p)
+	s.mu.Unlock()
+	return p
+}
+
+func (s *site) joinMany(n int, o options) []*pilot {
+	s.t.Helper()
+	for range n {
+		s.join(o)
+	}
+	return s.pilots
+}
+
+func (p *pilot) deliver(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case m := <-p.inbox:
+			if ForDesk(m.data) {
+				p.desk.Handle(m.from, m.data)
+			} else {
+				p.homes.Handle(m.from, m.data)
+			}
+		}
+	}
+}
+
+// content is random bytes that depend on a seed.
+func content(seed uint64, size int) []byte {
+	data := make([]byte, size)
+	var key [32]byte
+	key[0], key[1] = byte(seed), byte(seed>>8)
+	_, _ = rand.NewChaCha8(key).Read(data)
+	return data
+}
+
+// store puts a file to the site's storage folder.
+func (s *site) store(name string, data []byte, digestKnown bool) task.File {
+	s.t.Helper()
+	path := filepath.Join(s.folder, name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	file := task.File{
+		LFN: task.LFN("vo:" + name), Size: task.Bytes(len(data)),
+		Replicas: []task.Replica{{Site: s.name, URL: storage.FileURL(path)}},
+	}
+	if digestKnown {
+		file.Digest = blake3.Sum256(data)
+	}
+	return file
+}
+
+// hold puts a file into a pilot's cache and announces it; no storage element
+// has it.
+func (p *pilot) hold(name string, data []byte) task.File {
+	p.site.t.Helper()
+	file := task.File{LFN: task.LFN("vo:" + name), Size: task.Bytes(len(data)), Digest: blake3.Sum256(data)}
+	w, err := p.cache.Create(file.Key(), file.Size)
+	if err != nil {
+		p.site.t.Fatal(err)
+	}
+	if _, err := w.WriteAt(data, 0); err != nil {
+		p.site.t.Fatal(err)
+	}
+	if _, err := w.Publish(disk.Expect{Digest: file.Digest}); err != nil {
+		p.site.t.Fatal(err)
+	}
+	p.site.announce(file.Key(), p.Holder)
+	return file
+}
+
+// read stages one file, checks its bytes and returns its source.
+func (p *pilot) read(ctx context.Context, file task.File, want []byte) (task.Source, error) {
+	staged, err := p.fetcher.Stage(ctx, []task.File{file})
+	if err != nil {
+		return 0, err
+	}
+	defer staged[0].Release()
+	got, err := os.ReadFile(staged[0].Path)
+	if err != nil {
+		return 0, err
+	}
+	if string(got) != string(want) {
+		return 0, fmt.Errorf("%s has %d other bytes than the %d expected", file.LFN, len(got), len(want))
+	}
+	return staged[0].Source, nil
+}
+
+func (s *site) storageReads() (files uint64) {
+	for _, p := range s.pilots {
+		for _, read := range p.fetcher.SEReads() {
+			files += read.Files
+		}
+	}
+	return files
+}

@@ -1,0 +1,136 @@
+package fetch
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/peer"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Holder is a pilot that has a file, and where it serves it.
+type Holder = cache.Holder
+
+// The first byte of a message tells the way it goes.
+const (
+	toDesk   = 'q'
+	fromDesk = 'a'
+
+	maxMessage = 64 << 10 // bytes; the largest honest one has some 6,000
+	maxHolders = 32       // in a message, tried or pointed to
+)
+
+// ForDesk tells whether a message is a question for the Desk; otherwise it is
+// an answer for the HomesClient.
+func ForDesk(data []byte) bool { return len(data) > 0 && data[0] == toDesk }
+
+// Kinds of questions.
+const (
+	kindAsk    = "ask"
+	kindRenew  = "renew"
+	kindFinish = "finish"
+)
+
+// question is what a pilot tells the home of a file.
+type question struct {
+	Kind  string        `json:"kind"`
+	Key   task.FileKey  `json:"key"`
+	Tried []task.PeerID `json:"tried,omitempty"` // ask
+	URL   string        `json:"url,omitempty"`   // finish: where the pilot serves
+	OK    bool          `json:"ok,omitempty"`    // finish
+}
+
+// reply is what the home answers.
+type reply struct {
+	Key     task.FileKey  `json:"key"`
+	Verdict cache.Verdict `json:"verdict"`
+	Holders []holderText  `json:"holders,omitempty"`
+}
+
+type holderText struct {
+	Peer task.PeerID `json:"peer"`
+	URL  string      `json:"url"`
+}
+
+func encode(way byte, body any) []byte {
+	data, err := json.Marshal(body)
+	if err != nil {
+		panic("fetch: a message of strings and numbers was refused: " + err.Error())
+	}
+	return append([]byte{way}, data...)
+}
+
+func decode(way byte, data []byte, body any) error {
+	if len(data) == 0 || len(data) > maxMessage || data[0] != way {
+		return fmt.Errorf("message of %d bytes is not one of the expected kind", len(data))
+	}
+	return json.Unmarshal(data[1:], body)
+}
+
+func encodeQuestion(q question) []byte {
+	q.Tried = q.Tried[:min(len(q.Tried), maxHolders)]
+	return encode(toDesk, q)
+}
+
+// decodeQuestion turns a message into an event; only its form is trusted.
+func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
+	var q question
+	if err := decode(toDesk, data, &q); err != nil {
+		return nil, fmt.Errorf("question from %s: %w", from, err)
+	}
+	if _, err := cache.ParseKey(string(q.Key)); err != nil {
+		return nil, fmt.Errorf("question from %s: %w", from, err)
+	}
+	switch q.Kind {
+	case kindAsk:
+		if len(q.Tried) > maxHolders {
+			return nil, fmt.Errorf("question from %s names %d pilots tried, at most %d", from, len(q.Tried), maxHolders)
+		}
+		return cache.Ask{Key: q.Key, From: from, Tried: q.Tried}, nil
+	case kindRenew:
+		return cache.Renew{Key: q.Key, From: from}, nil
+	case kindFinish:
+		holder := Holder{Peer: from, DataURL: q.URL}
+		if err := peer.CheckHolder(holder); q.OK && err != nil {
+			// It holds the file but nobody can fetch it there: pointing to it
+			// would help nobody, so its read ended without use.
+			return cache.Finish{Key: q.Key, From: Holder{Peer: from}}, nil
+		}
+		return cache.Finish{Key: q.Key, From: holder, OK: q.OK}, nil
+	default:
+		return nil, fmt.Errorf("question from %s is of unknown kind %.20q", from, q.Kind)
+	}
+}
+
+func encodeReply(a cache.Answer) []byte {
+	r := reply{Key: a.Key, Verdict: a.Verdict}
+	for _, h := range a.Holders[:min(len(a.Holders), maxHolders)] {
+		r.Holders = append(r.Holders, holderText{Peer: h.Peer, URL: h.DataURL})
+	}
+	return encode(fromDesk, r)
+}
+
+// decodeReply checks an answer; holders of impossible form are left out.
+func decodeReply(data []byte) (task.FileKey, Answer, error) {
+	var r reply
+	if err := decode(fromDesk, data, &r); err != nil {
+		return "", Answer{}, fmt.Errorf("answer of a home: %w", err)
+	}
+	if _, err := cache.ParseKey(string(r.Key)); err != nil {
+		return "", Answer{}, fmt.Errorf("answer of a home: %w", err)
+	}
+	known := []cache.Verdict{cache.Granted, cache.WaitFor, cache.PointedTo, cache.GivenUp}
+	if !slices.Contains(known, r.Verdict) {
+		return "", Answer{}, fmt.Errorf("answer of a home: unknown verdict %d", r.Verdict)
+	}
+	answer := Answer{Verdict: r.Verdict}
+	for _, h := range r.Holders[:min(len(r.Holders), maxHolders)] {
+		holder := Holder{Peer: h.Peer, DataURL: h.URL}
+		if peer.CheckHolder(holder) == nil {
+			answer.Holders = append(answer.Holders, holder)
+		}
+	}
+	return r.Key, answer, nil
+}

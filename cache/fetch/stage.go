@@ -1,0 +1,180 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Staged is an input in the cache, kept there until Release.
+type Staged struct {
+	File   task.File
+	Path   string // of the content, to be linked or opened read-only
+	Entry  disk.Entry
+	Source task.Source
+	// Check looks whether the cached file is still what it was, after a payload
+	// had it; a changed one is dropped and a *disk.CorruptError returned.
+	Check func() error
+	// Release ends the pin; again, it has no effect.
+	Release func()
+}
+
+// StageError tells why an input cannot be had.
+type StageError struct {
+	File   task.File
+	Lost   bool        // no pilot gave it and no storage element has it
+	Reason string      // for people, with every source tried and why
+	Tries  []cache.Try // the same for programs
+	Err    error       // the cause where it is this pilot, e.g. *cache.NoSpaceError; else nil
+}
+
+func (e *StageError) Error() string { return e.Reason }
+
+// Unwrap gives the cause.
+func (e *StageError) Unwrap() error { return e.Err }
+
+func stageError(e *cache.FetchError) *StageError {
+	return &StageError{File: e.File, Lost: e.Lost, Reason: e.Error(), Tries: e.Tries, Err: e.Local}
+}
+
+// StageErrors are all inputs of one Stage that are known not to be had.
+type StageErrors []*StageError
+
+func (e StageErrors) Error() string {
+	reasons := make([]string, len(e))
+	for i, one := range e {
+		reasons[i] = one.Error()
+	}
+	return strings.Join(reasons, "\n")
+}
+
+// Unwrap gives the single errors.
+func (e StageErrors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, one := range e {
+		all[i] = one
+	}
+	return all
+}
+
+// Lost lists the files that are lost.
+func (e StageErrors) Lost() []task.File {
+	var files []task.File
+	for _, one := range e {
+		if one.Lost {
+			files = append(files, one.File)
+		}
+	}
+	return files
+}
+
+// Stage brings all inputs of a task into the cache and pins them, in the order
+// of the files. On an error nothing stays pinned; it is a StageErrors, that of
+// the context, or ErrStopped.
+func (f *Fetcher) Stage(ctx context.Context, files []task.File) ([]Staged, error) {
+	results := make(chan delivery, len(files))
+	var waiters []uint64 // of Run's goroutine
+	err := f.do(ctx, func() {
+		for i, file := range files {
+			waiters = append(waiters, f.want(&wish{index: i, file: file, results: results}))
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("stage %d files: %w", len(files), err)
+	}
+	staged := make([]Staged, len(files))
+	if err = f.collect(ctx, files, results, staged); err == nil {
+		return staged, nil
+	}
+	f.withdraw(func() []uint64 { return waiters })
+	for len(results) > 0 {
+		if d := <-results; d.pinned != nil {
+			d.pinned.Release()
+		}
+	}
+	for _, s := range staged {
+		if s.Release != nil {
+			s.Release()
+		}
+	}
+	return nil, fmt.Errorf("stage %d files: %w", len(files), err)
+}
+
+// want feeds one wish to the plan and returns the number of its waiter.
+func (f *Fetcher) want(w *wish) uint64 {
+	f.serial++
+	waiter := f.serial
+	f.wishes[waiter] = w
+	pinned, err := f.config.Cache.Pin(w.file.Key())
+	if err == nil {
+		w.pinned = pinned
+	} else if corrupt := (*disk.CorruptError)(nil); errors.As(err, &corrupt) {
+		f.log.Warn("a cached file is damaged and is fetched again", "file", w.file.Key(), "lfn", w.file.LFN, "error", err)
+	}
+	f.step(cache.Want{File: w.file, Waiter: waiter, Cached: err == nil, Remote: f.config.Settings().RemoteRead})
+	return waiter
+}
+
+// collect waits for all files, or for the first failure and a little longer.
+func (f *Fetcher) collect(ctx context.Context, files []task.File, results <-chan delivery, staged []Staged) error {
+	var failures StageErrors
+	var enough <-chan time.Time
+	for range files {
+		select {
+		case d := <-results:
+			if d.err == nil {
+				staged[d.index] = Staged{
+					File: files[d.index], Path: d.pinned.Path, Entry: d.pinned.Entry, Source: d.source,
+					Check: d.pinned.Check, Release: d.pinned.Release,
+				}
+				continue
+			}
+			failures = append(failures, d.err)
+			if enough == nil {
+				timer := time.NewTimer(failureGrace)
+				defer timer.Stop()
+				enough = timer.C
+			}
+			continue
+		case <-enough:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-f.done:
+			return ErrStopped
+		}
+		break
+	}
+	if len(failures) == 0 {
+		return nil
+	}
+	slices.SortFunc(failures, func(a, b *StageError) int { return strings.Compare(string(a.File.LFN), string(b.File.LFN)) })
+	return failures
+}
+
+// withdraw takes wishes back. When it returns, nothing more is delivered.
+func (f *Fetcher) withdraw(waiters func() []uint64) {
+	withdrawn := make(chan struct{})
+	err := f.do(context.Background(), func() {
+		for _, waiter := range waiters() {
+			if w := f.wishes[waiter]; w != nil {
+				delete(f.wishes, waiter)
+				f.step(cache.Cancelled{Waiter: waiter})
+			}
+		}
+		close(withdrawn)
+	})
+	if err != nil {
+		return // Run has ended
+	}
+	select {
+	case <-withdrawn:
+	case <-f.done:
+	}
+}
