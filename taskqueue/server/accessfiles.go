@@ -1,0 +1,131 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// labels of the tokens that the server makes by itself.
+const defaultLabel = "default"
+
+func (s *Server) accessPath(role identity.Role, site task.Site) string {
+	name := string(role)
+	if site != "" {
+		name += "-" + string(site)
+	}
+	return filepath.Join(s.config.DataDir, "access", name+".json")
+}
+
+// prepareAccess sees to it that the folder has an access file for operators,
+// one for workflow managers and one for each site's pilots, which name the
+// addresses of this start.
+func (s *Server) prepareAccess(ctx context.Context) error {
+	if err := s.ensureAccess(ctx, identity.RoleAdmin, ""); err != nil {
+		return err
+	}
+	if err := s.ensureAccess(ctx, identity.RoleSubmit, ""); err != nil {
+		return err
+	}
+	var sites []taskqueue.SiteRecord
+	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+		sites, err = t.Sites().All()
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("load sites: %w", err)
+	}
+	for i := range sites {
+		if err := s.ensureAccess(ctx, identity.RolePilot, sites[i].Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureAccess keeps an access file that still opens the queue, up to its
+// addresses; one that is missing, expired, soon to expire or of another queue
+// is replaced. A revoked one stays: who revoked it would not want another.
+func (s *Server) ensureAccess(ctx context.Context, role identity.Role, site task.Site) error {
+	path := s.accessPath(role, site)
+	old, err := identity.ReadAccessFile(path)
+	now := time.Now()
+	switch {
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, identity.ErrExpired):
+		return s.makeAccess(ctx, role, site)
+	case err != nil:
+		return fmt.Errorf("%w: repair it, or delete it to get a new one", err)
+	}
+	switch err := s.opens(old, role, site, now); {
+	case errors.Is(err, identity.ErrRevoked):
+		s.config.Log.Warn("the token of an access file was revoked: delete the file to get a new one at the next start", "file", path)
+		return nil
+	case err != nil:
+		return s.makeAccess(ctx, role, site)
+	}
+	if slices.Equal(old.Queue, s.addresses.Access) {
+		return nil
+	}
+	old.Queue = s.addresses.Access
+	return old.Write(path)
+}
+
+// opens tells whether an access file is one of this queue and will be for a
+// good while.
+func (s *Server) opens(file *identity.AccessFile, role identity.Role, site task.Site, now time.Time) error {
+	if file.CAPEM != s.authorityPEM || file.Role != role || file.Site != site {
+		return identity.ErrForeignAuthority
+	}
+	id, secret, err := identity.ParseToken(file.Token)
+	if err != nil {
+		return err
+	}
+	grant := s.access.known.Load().grants[id]
+	return grant.Check(secret, now.Add(s.config.Timing.AccessLife/3))
+}
+
+func (s *Server) makeAccess(ctx context.Context, role identity.Role, site task.Site) error {
+	file, _, err := s.newAccess(ctx, role, site, defaultLabel, s.config.Timing.AccessLife)
+	if err != nil {
+		return err
+	}
+	return file.Write(s.accessPath(role, site))
+}
+
+// newAccess makes a token, keeps its grant, and returns the access file for
+// it: the one place where the token is ever to be seen.
+func (s *Server) newAccess(ctx context.Context, role identity.Role, site task.Site, label string, life time.Duration) (*identity.AccessFile, string, error) {
+	now := time.Now()
+	expires := now.Add(life).UTC().Truncate(time.Second)
+	if end := s.authority.NotAfter(); expires.After(end) {
+		expires = end
+	}
+	grant, token, err := identity.NewGrant(role, site, label, now, expires)
+	if err != nil {
+		return nil, "", invalid("%w", err)
+	}
+	err = s.update(ctx, func(t *taskqueue.Turn) error {
+		return s.rules.AddGrant(t, taskqueue.Grant{
+			ID: grant.ID, Hash: grant.Hash, Role: string(role), Site: site, Label: label,
+			Created: now.UTC(), Expires: expires,
+		})
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if err := s.reloadAccess(ctx); err != nil {
+		return nil, "", err
+	}
+	return &identity.AccessFile{
+		Version: identity.AccessVersion, Queue: s.addresses.Access, CAPEM: s.authorityPEM,
+		Role: role, Site: site, Token: token, Expires: expires,
+	}, grant.ID, nil
+}

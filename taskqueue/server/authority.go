@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Where the authority is in the store and, without its key, in the folder.
+const (
+	metaAuthority    = "ca.pem"
+	metaAuthorityKey = "ca.key"
+	authorityFile    = "ca/ca.pem"
+)
+
+// loadAuthority reads the VO's authority from the store, or makes it at the
+// first start.
+func (s *Server) loadAuthority(ctx context.Context) error {
+	var certificate, key []byte
+	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+		if certificate, err = t.Meta().Get(metaAuthority); err != nil {
+			return err
+		}
+		key, err = t.Meta().Get(metaAuthorityKey)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("load the authority: %w", err)
+	}
+	if len(certificate) > 0 {
+		s.authority, err = identity.LoadAuthority(certificate, key)
+	} else {
+		s.authority, err = s.makeAuthority(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	certificate, _ = s.authority.PEM()
+	s.authorityPEM = string(certificate)
+	return writeFile(filepath.Join(s.config.DataDir, authorityFile), certificate, 0o644)
+}
+
+func (s *Server) makeAuthority(ctx context.Context) (*identity.Authority, error) {
+	made, err := identity.NewAuthority(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	certificate, key := made.PEM()
+	err = s.update(ctx, func(t *taskqueue.Turn) error {
+		if err := t.Meta().Set(metaAuthority, certificate); err != nil {
+			return err
+		}
+		return t.Meta().Set(metaAuthorityKey, key)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("keep the authority: %w", err)
+	}
+	return made, nil
+}
+
+// certificate is the server's own, renewed while it serves.
+type certificate struct {
+	current atomic.Pointer[tls.Certificate]
+}
+
+func (c *certificate) get() *tls.Certificate { return c.current.Load() }
+
+// renewCertificate issues a new certificate when less than a third of the old
+// one's life is left.
+func (s *Server) renewCertificate(now time.Time) error {
+	if old := s.certificate.get(); old != nil && old.Leaf.NotAfter.Sub(now) > identity.ServerLife/3 {
+		return nil
+	}
+	issued, err := s.authority.IssueServer(s.certificateHosts(), now)
+	if err != nil {
+		return err
+	}
+	s.certificate.current.Store(&issued)
+	return nil
+}
+
+func (s *Server) runRenewal(ctx context.Context) error {
+	ticker := time.NewTicker(time.Hour)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := s.renewCertificate(time.Now()); err != nil {
+			s.config.Log.Error("the server's certificate was not renewed", "error", err)
+		}
+	}
+}
+
+// writeFile stores a file whole or not at all; missing folders are made for
+// the owner only.
+func writeFile(path string, content []byte, mode os.FileMode) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	file, err := os.CreateTemp(folder, ".new-*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer os.Remove(file.Name()) // gone after the rename
+	_, err = file.Write(content)
+	for _, step := range []func() error{
+		func() error { return file.Chmod(mode) },
+		file.Sync,
+	} {
+		if err == nil {
+			err = step()
+		}
+	}
+	if closing := file.Close(); err == nil {
+		err = closing
+	}
+	if err == nil {
+		err = os.Rename(file.Name(), path)
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}

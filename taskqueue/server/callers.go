@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/tap"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// caller is who makes a call.
+type caller struct {
+	kind     may
+	site     task.Site // of a pilot, registered or not
+	token    string    // id of the access token
+	label    string    // of the access token, for people
+	pilot    task.PilotID
+	peer     task.PeerID
+	notAfter time.Time
+}
+
+func (c caller) String() string {
+	switch c.kind {
+	case admin:
+		return "an admin's token"
+	case submit:
+		return "a submit token"
+	case newPilot:
+		return "a pilot token of site " + string(c.site)
+	case member:
+		return fmt.Sprintf("pilot %s of site %s", c.pilot, c.site)
+	}
+	return "a stranger"
+}
+
+// owner is the name under which what it submits is kept.
+func (c caller) owner() string {
+	if c.label != "" {
+		return c.label
+	}
+	return c.token
+}
+
+// of refuses a caller that is bound to another site.
+func (c caller) of(site string) error {
+	if c.kind&(newPilot|member) != 0 && string(c.site) != site {
+		return fmt.Errorf("%w: %s cannot act for site %.80q", errForbidden, c, site)
+	}
+	return nil
+}
+
+type callerKey struct{}
+
+// callerOf returns who makes a call; calls do not get past admit without one.
+func callerOf(ctx context.Context) caller {
+	c, _ := ctx.Value(callerKey{}).(caller)
+	return c
+}
+
+// known holds every token and every revoked membership: there are few, and a
+// call must not wait for the store to learn who makes it. It is replaced
+// after each change, before the change is answered.
+type known struct {
+	grants map[string]identity.Grant
+	denied map[task.PeerID]struct{}
+}
+
+type access struct {
+	reloading sync.Mutex
+	known     atomic.Pointer[known]
+}
+
+// reloadAccess makes changes of tokens and memberships count.
+func (s *Server) reloadAccess(ctx context.Context) error {
+	s.access.reloading.Lock()
+	defer s.access.reloading.Unlock()
+	next := &known{grants: make(map[string]identity.Grant), denied: make(map[task.PeerID]struct{})}
+	err := s.view(ctx, func(t *taskqueue.Turn) error {
+		grants, err := t.Grants().All()
+		if err != nil {
+			return fmt.Errorf("load access tokens: %w", err)
+		}
+		for _, g := range grants {
+			next.grants[g.ID] = identity.Grant{
+				ID: g.ID, Hash: g.Hash, Role: identity.Role(g.Role), Site: g.Site,
+				Expires: g.Expires, Revoked: g.Revoked, Label: g.Label, Created: g.Created,
+			}
+		}
+		sites, err := t.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load deny lists: %w", err)
+		}
+		for i := range sites {
+			for _, peer := range sites[i].Denied {
+				next.denied[peer] = struct{}{}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	s.access.known.Store(next)
+	return nil
+}
+
+// admit decides on a call by its headers, before its message is read: a
+// stranger cannot make the server hold a large one. It runs in the
+// connection's own goroutine and therefore asks nobody.
+func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+	allowed, served := permissions[info.FullMethodName]
+	if !served {
+		return ctx, nil // gRPC answers that there is no such method
+	}
+	c, err := s.access.identify(ctx, info.Header, time.Now())
+	if allowed&anybody != 0 {
+		return context.WithValue(ctx, callerKey{}, c), nil
+	}
+	if err == nil && allowed&c.kind == 0 {
+		err = fmt.Errorf("%w: %s may not call %s", errForbidden, c, path.Base(info.FullMethodName))
+	}
+	if err != nil {
+		return ctx, statusOf(err)
+	}
+	return context.WithValue(ctx, callerKey{}, c), nil
+}
+
+// identify finds out who calls: by token if one is sent, else by the
+// membership certificate of the connection, which the handshake has verified.
+func (a *access) identify(ctx context.Context, header metadata.MD, now time.Time) (caller, error) {
+	if sent := header.Get("authorization"); len(sent) > 0 {
+		return a.byToken(sent[0], now)
+	}
+	from, found := peer.FromContext(ctx)
+	if !found {
+		return caller{}, errNoCredentials
+	}
+	secured, ok := from.AuthInfo.(credentials.TLSInfo)
+	if !ok {
+		return caller{}, errNoCredentials
+	}
+	m, ok := identity.MemberOfConnection(secured.State)
+	if !ok {
+		return caller{}, errNoCredentials
+	}
+	c := caller{kind: member, site: m.Site, pilot: m.Pilot, peer: m.Peer, notAfter: m.NotAfter}
+	return c, a.recheck(c, now)
+}
+
+func (a *access) byToken(header string, now time.Time) (caller, error) {
+	scheme, token, _ := strings.Cut(header, " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return caller{}, fmt.Errorf("%w: the authorization header is not \"Bearer TOKEN\"", identity.ErrMalformed)
+	}
+	id, secret, err := identity.ParseToken(strings.TrimSpace(token))
+	if err != nil {
+		return caller{}, err
+	}
+	grant := a.known.Load().grants[id]
+	if err := grant.Check(secret, now); err != nil {
+		return caller{}, err
+	}
+	c := caller{site: grant.Site, token: grant.ID, label: grant.Label}
+	switch grant.Role {
+	case identity.RoleAdmin:
+		c.kind = admin
+	case identity.RoleSubmit:
+		c.kind = submit
+	case identity.RolePilot:
+		c.kind = newPilot
+	default:
+		return caller{}, fmt.Errorf("token %s has the unknown role %q: %w", id, grant.Role, identity.ErrUnknownToken)
+	}
+	return c, nil
+}
+
+// recheck tells whether a caller that was admitted still is: calls that last
+// ask again before they answer.
+func (a *access) recheck(c caller, now time.Time) error {
+	current := a.known.Load()
+	if c.kind == member {
+		if _, revoked := current.denied[c.peer]; revoked {
+			return fmt.Errorf("pilot %s at site %s: %w", c.pilot, c.site, errMemberRevoked)
+		}
+		if !now.Before(c.notAfter) {
+			return &identity.ExpiredError{Subject: "the membership of pilot " + string(c.pilot), Expired: c.notAfter, Advice: "start a new pilot"}
+		}
+		return nil
+	}
+	switch grant, found := current.grants[c.token]; {
+	case !found:
+		return identity.ErrUnknownToken
+	case grant.Revoked:
+		return fmt.Errorf("token %s: %w", c.token, identity.ErrRevoked)
+	case !now.Before(grant.Expires):
+		return &identity.ExpiredError{Subject: "token " + c.token, Expired: grant.Expires, Advice: "ask the VO's admin for a new access file"}
+	}
+	return nil
+}
+
+// grantList returns all tokens by time of creation.
+func (a *access) grantList() []identity.Grant {
+	current := a.known.Load()
+	list := make([]identity.Grant, 0, len(current.grants))
+	for _, grant := range current.grants {
+		list = append(list, grant)
+	}
+	slices.SortFunc(list, func(x, y identity.Grant) int {
+		if c := x.Created.Compare(y.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(x.ID, y.ID)
+	})
+	return list
+}

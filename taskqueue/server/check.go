@@ -1,0 +1,193 @@
+package server
+
+import (
+	"net/url"
+	"strings"
+	"time"
+	"unicode"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Limits on what pilots and people say of themselves, in bytes or entries.
+const (
+	maxKey       = 200
+	maxText      = 1024
+	maxURL       = 4096
+	maxAddresses = 64
+	maxFeatures  = 512
+	maxSlots     = 100_000
+)
+
+// checkText refuses what would spoil a table or a terminal.
+func checkText(field, text string, limit int) error {
+	if len(text) > limit {
+		return invalid("%s has %d bytes: at most %d are allowed", field, len(text), limit)
+	}
+	if strings.ContainsFunc(text, unicode.IsControl) {
+		return invalid("%s %q has control characters", field, text)
+	}
+	return nil
+}
+
+func checkTexts(field string, texts []string, entries, limit int) error {
+	if len(texts) > entries {
+		return invalid("%d %s: at most %d are allowed", len(texts), field, entries)
+	}
+	for _, text := range texts {
+		if err := checkText(field, text, limit); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStorageURL checks the URL of a storage element or of a copy on one.
+func checkStorageURL(field, text string) error {
+	if err := checkText(field, text, maxURL); err != nil {
+		return err
+	}
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return invalid("%s: %w", field, err)
+	}
+	switch {
+	case parsed.User != nil:
+		return invalid("%s: a URL here holds no user or password", field)
+	case parsed.Scheme == "file" && (parsed.Host == "" || parsed.Host == "localhost") && strings.HasPrefix(parsed.Path, "/"):
+	case (parsed.Scheme == "http" || parsed.Scheme == "https") && parsed.Host != "":
+	default:
+		return invalid("%s %q: give file:///FOLDER, http://HOST/PATH or https://HOST/PATH", field, text)
+	}
+	return nil
+}
+
+// checkFiles checks the URLs of files that a client describes.
+func checkFiles(files []task.File) error {
+	for i := range files {
+		for _, replica := range files[i].Replicas {
+			if err := checkStorageURL("file "+string(files[i].LFN)+": URL", replica.URL); err != nil {
+				return err
+			}
+		}
+		// Where it is cached and who made it the queue knows by itself.
+		files[i].Announced, files[i].Producer = nil, task.AttemptID{}
+	}
+	return nil
+}
+
+// checkAttempts refuses reports on attempts of no task.
+func checkAttempts[R any](field string, reports []R, of func(R) task.ID) error {
+	for _, report := range reports {
+		if _, err := task.ParseID(string(of(report))); err != nil {
+			return invalid("%s: %w", field, err)
+		}
+	}
+	return nil
+}
+
+// checkSync refuses a Sync that no pilot of ours would send. Outcomes were
+// checked when they were decoded.
+func checkSync(in *task.Sync) error {
+	for _, check := range []error{
+		checkAttempts("starts", in.Starts, func(s task.Start) task.ID { return s.Attempt.Task }),
+		checkAttempts("returns", in.Returns, func(r task.Returned) task.ID { return r.Task }),
+		checkAttempts("confirmed", in.Confirmed, func(r task.Revoked) task.ID { return r.Task }),
+		checkStored(in.Stored),
+	} {
+		if check != nil {
+			return check
+		}
+	}
+	c := in.Capacity
+	if min(c.Pilots, c.Slots, c.FreeSlots, c.Assigned, c.Running, c.Waiting) < 0 || c.Slots > maxSlots*max(1, c.Pilots) {
+		return invalid("capacity %+v is impossible", c)
+	}
+	return nil
+}
+
+func checkStored(stored []task.Stored) error {
+	if err := checkAttempts("stored", stored, func(s task.Stored) task.ID { return s.Attempt.Task }); err != nil {
+		return err
+	}
+	for i := range stored {
+		if stored[i].URL == "" {
+			continue // the rules pass it over
+		}
+		if err := checkStorageURL("stored: URL", stored[i].URL); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkRegistration refuses pilots that describe themselves impossibly.
+func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
+	for _, check := range []error{
+		checkTexts("addresses", in.GetAddresses(), maxAddresses, maxText),
+		checkTexts("features", in.GetFeatures(), maxFeatures, maxText),
+		checkText("data_url", in.GetDataUrl(), maxURL),
+		checkText("host", in.GetHost(), maxText),
+		checkText("sandbox", in.GetSandbox(), maxText),
+		checkText("version", in.GetVersion(), maxText),
+	} {
+		if check != nil {
+			return check
+		}
+	}
+	r := in.GetResources()
+	if r.GetCores() < 0 || r.GetMemoryBytes() < 0 || r.GetDiskBytes() < 0 {
+		return invalid("resources %d cores, %d bytes memory, %d bytes disk: none can be negative", r.GetCores(), r.GetMemoryBytes(), r.GetDiskBytes())
+	}
+	if in.GetSlots() < 1 || in.GetSlots() > maxSlots {
+		return invalid("%d slots: give 1 to %d", in.GetSlots(), maxSlots)
+	}
+	if ends := in.GetEnds(); ends != nil {
+		switch {
+		case !ends.IsValid():
+			return invalid("ends is not a time")
+		case !ends.AsTime().After(now):
+			return invalid("the pilot's declared end %s has passed: check its lifetime and its host's clock (here it is %s)",
+				ends.AsTime().Format(time.RFC3339), now.UTC().Format(time.RFC3339))
+		}
+	}
+	return nil
+}
+
+// checkSite reads the settings that AddSite takes.
+func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
+	site := taskqueue.SiteRecord{
+		Name: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode),
+	}
+	if in.GetMode() != pb.SiteMode_SITE_MODE_UNSPECIFIED && mode == "" {
+		return site, invalid("mode %d is not known", in.GetMode())
+	}
+	if site.SE != "" {
+		if err := checkStorageURL("storage element", site.SE); err != nil {
+			return site, err
+		}
+	}
+	for _, name := range in.GetReach() {
+		reached, err := task.ParseSite(name)
+		if err != nil {
+			return site, invalid("reach: %w", err)
+		}
+		site.Reach = append(site.Reach, reached)
+	}
+	return site, nil
+}
+
+// duration reads a length of time that came from outside.
+func duration(field string, in *durationpb.Duration) (time.Duration, error) {
+	if in == nil {
+		return 0, nil
+	}
+	if err := in.CheckValid(); err != nil {
+		return 0, invalid("%s: %w", field, err)
+	}
+	return in.AsDuration(), nil
+}

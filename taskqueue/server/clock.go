@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+const (
+	// metaClock keeps the service clock in the store.
+	metaClock = "clock"
+	// firstInstant is where the clock of a new queue begins: zero has a
+	// meaning of its own in many records.
+	firstInstant = taskqueue.Instant(time.Second)
+	// maxSweeps bounds the ticks of the rules in one tick of the clock.
+	maxSweeps = 50
+)
+
+// clock is the service clock of a running server.
+type clock struct {
+	current atomic.Int64
+	// What follows belongs to the goroutine that ticks.
+	last      time.Time // of the last tick
+	persisted taskqueue.Instant
+	flushed   time.Time         // last time that everything was persisted
+	due       taskqueue.Instant // of the rules' next tick
+	trouble   atomic.Pointer[string]
+}
+
+func (c *clock) now() taskqueue.Instant { return taskqueue.Instant(c.current.Load()) }
+
+// failing says why the store takes no writes; "" if it does.
+func (c *clock) failing() string {
+	if text := c.trouble.Load(); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// loadClock goes on where the queue was when it last wrote the clock.
+func (s *Server) loadClock(ctx context.Context) error {
+	at := firstInstant
+	err := s.view(ctx, func(t *taskqueue.Turn) error {
+		text, err := t.Meta().Get(metaClock)
+		if err != nil || len(text) == 0 {
+			return err
+		}
+		n, err := strconv.ParseInt(string(text), 10, 64)
+		if err != nil {
+			return fmt.Errorf("the service clock in the store is damaged: %w", err)
+		}
+		at = taskqueue.Instant(n)
+		return nil
+	})
+	s.clock.current.Store(int64(at))
+	s.clock.persisted, s.clock.due = at, at
+	return err
+}
+
+// runClock advances the service clock, writes what is to be written now and
+// then, and lets the rules do what is due, until ctx ends.
+func (s *Server) runClock(ctx context.Context) error {
+	ticker := time.NewTicker(s.config.Timing.ClockTick)
+	defer ticker.Stop()
+	s.clock.last = time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		s.advance(ctx, time.Now())
+		if s.clock.failing() == "" {
+			s.tickRules(ctx)
+		}
+	}
+}
+
+// advance moves the clock by the time since the last tick, but only while
+// the store takes writes: an outage expires nothing.
+func (s *Server) advance(ctx context.Context, now time.Time) {
+	elapsed := min(now.Sub(s.clock.last), taskqueue.MaxClockStep)
+	s.clock.last = now
+	next := s.clock.now().Add(elapsed)
+	switch {
+	case s.clock.failing() != "":
+		if s.persist(ctx, s.clock.now()) == nil {
+			s.clock.last = time.Now()
+		}
+	case next.Sub(s.clock.persisted) < s.config.Timing.Persist:
+		s.clock.current.Store(int64(next))
+	default:
+		if s.persist(ctx, next) == nil {
+			s.clock.current.Store(int64(next))
+		}
+	}
+}
+
+// persist writes, in one transaction, the clock, the signs of life of parked
+// Syncs and the counts of requests.
+func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
+	counts := s.requests.take()
+	heard := s.desk.waiting()
+	err := s.updateAt(ctx, at, func(t *taskqueue.Turn) error {
+		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
+			return fmt.Errorf("save the service clock: %w", err)
+		}
+		for site, term := range heard {
+			if err := s.rules.Heard(t, site, term); err != nil {
+				return err
+			}
+		}
+		for site, tally := range counts {
+			if err := s.saveCounts(t, site, tally); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.requests.giveBack(counts)
+	} else {
+		s.clock.persisted = at
+	}
+	s.noteTrouble(ctx, err)
+	return err
+}
+
+// saveCounts adds counts to a site; those of a site that the store does not
+// know, as after going back to a backup, are dropped.
+func (s *Server) saveCounts(t *taskqueue.Turn, site task.Site, counted *tally) error {
+	if known, err := t.Sites().Load(site); err != nil || len(known) == 0 {
+		return err
+	}
+	return s.rules.CountRequests(t, site, counted.methods, counted.stale)
+}
+
+// noteTrouble says once when writing stops and once when it goes on.
+func (s *Server) noteTrouble(ctx context.Context, err error) {
+	before := s.clock.failing()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil && before != "":
+		s.clock.trouble.Store(nil)
+		s.config.Log.Info("the store takes writes again; the service clock goes on")
+	case err != nil:
+		text := err.Error()
+		s.clock.trouble.Store(&text)
+		if before == "" {
+			s.config.Log.Error("the store takes no writes; the service clock stands still", "error", err)
+		}
+	}
+	s.health.set(err == nil)
+}
+
+// tickRules runs the rules' own ticks when they are due.
+func (s *Server) tickRules(ctx context.Context) {
+	for range maxSweeps {
+		deadline, err := s.deadline(ctx)
+		if err != nil {
+			s.noteTrouble(ctx, err)
+			return
+		}
+		s.clock.due = min(s.clock.due, deadline)
+		if s.clock.now() < s.clock.due || ctx.Err() != nil {
+			return
+		}
+		if err := s.update(ctx, s.rules.Tick); err != nil {
+			s.noteTrouble(ctx, err)
+			return
+		}
+		if s.clock.due, err = s.deadline(ctx); err != nil {
+			s.noteTrouble(ctx, err)
+			return
+		}
+	}
+}
+
+func (s *Server) deadline(ctx context.Context) (taskqueue.Instant, error) {
+	var due taskqueue.Instant
+	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+		due, err = s.rules.Deadline(t)
+		return err
+	})
+	return due, err
+}

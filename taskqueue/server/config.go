@@ -1,0 +1,123 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Default addresses (INTERFACE, "Places and names").
+const (
+	DefaultListen     = ":7420"
+	DefaultListenHTTP = "127.0.0.1:7421"
+)
+
+// StoreKind names a storage engine.
+type StoreKind string
+
+// Storage engines.
+const (
+	StoreSQLite StoreKind = "sqlite" // durable, the default
+	StoreMemory StoreKind = "mem"    // forgets everything at its end: for tests and trials
+)
+
+// Config says how a queue runs. Only DataDir is needed.
+type Config struct {
+	// DataDir holds the database, ca/, access/ and run.json. It is made, for
+	// its owner only, if it is not there.
+	DataDir string
+	Store   StoreKind
+	// Listen is HOST:PORT of gRPC; an empty host means every interface, port
+	// 0 any free one.
+	Listen string
+	// ListenHTTP is HOST:PORT of /metrics and /healthz, over TLS.
+	ListenHTTP string
+	// Advertise lists HOST or HOST:PORT under which pilots and clients reach
+	// gRPC, as access files name them; none means the listener's host, or the
+	// addresses of this machine's interfaces.
+	Advertise []string
+	// Hosts are further names and addresses for the server's certificate.
+	Hosts []string
+	// Rules of the queue; zero means taskqueue.DefaultConfig.
+	Rules  taskqueue.Config
+	Timing Timing
+	Log    *slog.Logger // nil: slog.Default
+	// Ready, if set, is called once when calls are taken, with one address of
+	// each listener that can be dialled.
+	Ready func(grpcAddress, httpAddress string)
+	// Deleter, if set, is given the copies of losers to delete.
+	Deleter Deleter
+}
+
+// Deleter removes copies of files from storage elements.
+type Deleter interface {
+	// Delete removes a copy; one that is not there is no error.
+	Delete(ctx context.Context, copy task.Replica) error
+}
+
+// Timing holds the server's own times; a zero one means its default.
+type Timing struct {
+	// ClockTick is how often the service clock advances: finely enough for
+	// the 3 s of silence after which a mastership may be claimed.
+	ClockTick time.Duration
+	// Persist is how often clock, signs of life and counts are written: what
+	// a crash may set the clock back.
+	Persist time.Duration
+	// MaxHold bounds how long a Sync is parked: a master calls every 2 s.
+	MaxHold time.Duration
+	// WakePause is the shortest time between two looks of a parked Sync, so
+	// that a stream of changes does not become a stream of transactions.
+	WakePause time.Duration
+	// WatchPause is the shortest time between two messages of a watch.
+	WatchPause time.Duration
+	// Garbage is the time between two rounds of deletions.
+	Garbage time.Duration
+	// StopGrace is how long running calls may take after the end was asked.
+	StopGrace time.Duration
+	// AccessLife is how long the access files of a queue's folder are valid.
+	AccessLife time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	for _, d := range []struct {
+		value *time.Duration
+		or    time.Duration
+	}{
+		{&t.ClockTick, 250 * time.Millisecond},
+		{&t.Persist, time.Second},
+		{&t.MaxHold, 2 * time.Second},
+		{&t.WakePause, 20 * time.Millisecond},
+		{&t.WatchPause, 100 * time.Millisecond},
+		{&t.Garbage, 30 * time.Second},
+		{&t.StopGrace, 3 * time.Second},
+		{&t.AccessLife, 365 * 24 * time.Hour},
+	} {
+		if *d.value <= 0 {
+			*d.value = d.or
+		}
+	}
+	return t
+}
+
+func (c Config) withDefaults() Config {
+	if c.Store == "" {
+		c.Store = StoreSQLite
+	}
+	if c.Listen == "" {
+		c.Listen = DefaultListen
+	}
+	if c.ListenHTTP == "" {
+		c.ListenHTTP = DefaultListenHTTP
+	}
+	if c.Rules == (taskqueue.Config{}) {
+		c.Rules = taskqueue.DefaultConfig()
+	}
+	if c.Log == nil {
+		c.Log = slog.Default()
+	}
+	c.Timing = c.Timing.withDefaults()
+	return c
+}

@@ -1,0 +1,135 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
+)
+
+var (
+	// errNoCredentials: neither a token nor a membership certificate.
+	errNoCredentials = errors.New("no access was shown: send the token of an access file as \"authorization: Bearer TOKEN\", or connect with a membership certificate")
+	// errForbidden: known, but not allowed to do this.
+	errForbidden = errors.New("not allowed")
+	// errMemberRevoked: a pilot on the deny list.
+	errMemberRevoked = errors.New("the membership of this pilot was revoked: start a new pilot")
+	// errStopping: the server ends.
+	errStopping = errors.New("the queue is stopping: call again, it is usually back soon")
+	// errPanic: a handler broke; its stack is in the log.
+	errPanic = errors.New("the queue met an unexpected state; its log has the details")
+)
+
+// storeError is a failure of the store that no rule decided on.
+type storeError struct{ err error }
+
+func (e *storeError) Error() string { return "the queue's store: " + e.err.Error() }
+func (e *storeError) Unwrap() error { return e.err }
+
+// statuses is the one table from errors to status codes and the reasons that
+// clients decide on (google.rpc.ErrorInfo, domain "pilotage"). The first row
+// that matches counts.
+var statuses = []struct {
+	is     error
+	code   codes.Code
+	reason string
+}{
+	{taskqueue.ErrStaleTerm, codes.FailedPrecondition, taskpb.ReasonStaleTerm},
+	// An invalid request may be so because of something that is not found.
+	{taskqueue.ErrInvalid, codes.InvalidArgument, "INVALID"},
+	{taskqueue.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{taskqueue.ErrConflict, codes.Aborted, "CONFLICT"},
+	{taskqueue.ErrRefused, codes.PermissionDenied, "REFUSED"},
+	{taskqueue.ErrLimit, codes.ResourceExhausted, "OVER_LIMIT"},
+	{taskqueue.ErrDiskFull, codes.ResourceExhausted, "DISK_FULL"},
+	{taskqueue.ErrClosed, codes.Unavailable, "STOPPING"},
+	{errStopping, codes.Unavailable, "STOPPING"},
+	{sqlite.ErrDamaged, codes.DataLoss, "STORE_DAMAGED"},
+	{errForbidden, codes.PermissionDenied, "FORBIDDEN"},
+	{errMemberRevoked, codes.PermissionDenied, "MEMBERSHIP_REVOKED"},
+	{errNoCredentials, codes.Unauthenticated, "NO_ACCESS"},
+	{identity.ErrExpired, codes.Unauthenticated, "ACCESS_EXPIRED"},
+	{identity.ErrRevoked, codes.Unauthenticated, "ACCESS_REVOKED"},
+	{identity.ErrUnknownToken, codes.Unauthenticated, "TOKEN_UNKNOWN"},
+	{identity.ErrMalformed, codes.Unauthenticated, "TOKEN_MALFORMED"},
+	{context.Canceled, codes.Canceled, "CANCELED"},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, "DEADLINE_EXCEEDED"},
+	{errPanic, codes.Internal, "INTERNAL"},
+}
+
+// statusOf turns the error of a handler into what the client gets.
+func statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	code, reason := codes.Internal, "INTERNAL"
+	if failure := (*storeError)(nil); errors.As(err, &failure) {
+		code, reason = codes.Unavailable, "STORE"
+	}
+	for _, row := range statuses {
+		if errors.Is(err, row.is) {
+			code, reason = row.code, row.reason
+			break
+		}
+	}
+	info := &errdetails.ErrorInfo{Reason: reason, Domain: taskpb.ErrorDomain, Metadata: metadataOf(err)}
+	answer := status.New(code, err.Error())
+	if detailed, failed := answer.WithDetails(info); failed == nil {
+		answer = detailed
+	}
+	return answer.Err()
+}
+
+func metadataOf(err error) map[string]string {
+	stale := (*taskqueue.StaleTermError)(nil)
+	if !errors.As(err, &stale) {
+		return nil
+	}
+	return map[string]string{
+		"site":   string(stale.Site),
+		"epoch":  strconv.FormatUint(stale.Office.Epoch, 10),
+		"ballot": strconv.FormatUint(stale.Office.Ballot, 10),
+		"peer":   string(stale.Office.Peer),
+		"master": string(stale.Master),
+	}
+}
+
+// storeFailure marks errors that no rule decided on: they come from the store.
+func storeFailure(err error) error {
+	if err == nil {
+		return nil
+	}
+	if broken := (*task.TransitionError)(nil); errors.As(err, &broken) {
+		return err
+	}
+	if _, ok := status.FromError(err); ok {
+		return err
+	}
+	for _, row := range statuses {
+		if errors.Is(err, row.is) {
+			return err
+		}
+	}
+	return &storeError{err}
+}
+
+func invalid(format string, arguments ...any) error {
+	return fmt.Errorf("%w: %w", taskqueue.ErrInvalid, fmt.Errorf(format, arguments...))
+}
+
+func notFound(kind string, name any) error {
+	return fmt.Errorf("%s %v: %w", kind, name, taskqueue.ErrNotFound)
+}

@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// fileHandlers serve FileService.
+type fileHandlers struct {
+	pb.UnimplementedFileServiceServer
+	*Server
+}
+
+// RegisterFiles makes external files known to every workflow.
+func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRequest) (*pb.RegisterFilesResponse, error) {
+	files, err := taskpb.FromFiles(in.GetFiles())
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	if err := checkFiles(files); err != nil {
+		return nil, err
+	}
+	n := 0
+	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		n, err = h.rules.RegisterFiles(t, files)
+		return err
+	})
+	return &pb.RegisterFilesResponse{Registered: int32(n)}, err
+}
+
+// ListFiles lists the catalogue by name.
+func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (*pb.ListFilesResponse, error) {
+	size, err := pageSize(in.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	after, err := afterToken("files", in.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.ListFilesResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		found, err := t.Files().List(in.GetPrefix(), task.LFN(after), size+1)
+		if err != nil {
+			return fmt.Errorf("list files: %w", err)
+		}
+		if len(found) > size {
+			found = found[:size]
+			out.NextPageToken = pageToken("files", string(found[size-1].LFN))
+		}
+		for i := range found {
+			out.Files = append(out.Files, taskpb.File(found[i].File))
+		}
+		return nil
+	})
+}
+
+// LocateFile returns a file by its qualified name, or by the name under which
+// it is registered for all.
+func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest) (*pb.LocateFileResponse, error) {
+	name := task.LFN(in.GetLfn())
+	if name == "" {
+		return nil, invalid("no file named")
+	}
+	names := []task.LFN{name}
+	if !strings.HasPrefix(string(name), task.SharedPrefix) {
+		names = append(names, task.SharedPrefix+name)
+	}
+	out := &pb.LocateFileResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		found, err := t.Files().Load(names...)
+		if err != nil {
+			return fmt.Errorf("load file %s: %w", name, err)
+		}
+		if len(found) == 0 {
+			return notFound("file", strconv.Quote(string(name)))
+		}
+		f := &found[0]
+		out.File, out.ProducerTask, out.Readers, out.Lost = taskpb.File(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost
+		return nil
+	})
+}
+
+// PlanUpload says where a client may put copies.
+func (h *fileHandlers) PlanUpload(ctx context.Context, in *pb.PlanUploadRequest) (*pb.PlanUploadResponse, error) {
+	out := &pb.PlanUploadResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		sites, err := t.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
+		}
+		storage := make(map[string]string, len(sites))
+		for i := range sites {
+			name := string(sites[i].Name)
+			storage[name] = sites[i].SE
+			if len(in.GetSites()) == 0 && sites[i].SE != "" {
+				out.Targets = append(out.Targets, &pb.UploadTarget{Site: name, StorageUrl: sites[i].SE})
+			}
+		}
+		for _, name := range in.GetSites() {
+			url, known := storage[name]
+			switch {
+			case !known:
+				return notFound("site", strconv.Quote(name))
+			case url == "":
+				return invalid("site %s has no storage element: add one with `pilotage site add %s --se URL`", name, name)
+			}
+			out.Targets = append(out.Targets, &pb.UploadTarget{Site: name, StorageUrl: url})
+		}
+		return nil
+	})
+}

@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// usualAccessLife is how long an access is valid unless asked otherwise.
+const usualAccessLife = 30 * 24 * time.Hour
+
+// CreateAccess makes a token and returns the access file for it.
+func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequest) (*pb.CreateAccessResponse, error) {
+	role, err := identity.ParseRole(in.GetRole())
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	if role != identity.RolePilot && in.GetSite() != "" {
+		return nil, invalid("an access for role %s is for all sites: leave the site out", role)
+	}
+	if err := checkText("label", in.GetLabel(), maxKey); err != nil {
+		return nil, err
+	}
+	life, err := duration("valid_for", in.GetValidFor())
+	switch {
+	case err != nil:
+		return nil, err
+	case in.GetValidFor() == nil:
+		life = usualAccessLife
+	case life < time.Second || life > identity.AuthorityLife:
+		return nil, invalid("valid_for %s: give a second to ten years", life)
+	}
+	file, id, err := h.newAccess(ctx, role, task.Site(in.GetSite()), in.GetLabel(), life)
+	if err != nil {
+		return nil, err
+	}
+	content, err := json.MarshalIndent(file, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("encode the access file: %w", err)
+	}
+	return &pb.CreateAccessResponse{AccessFile: append(content, '\n'), Id: id}, nil
+}
+
+// RevokeAccess makes a token, or the membership of a pilot, useless at once.
+func (h *siteHandlers) RevokeAccess(ctx context.Context, in *pb.RevokeAccessRequest) (*pb.RevokeAccessResponse, error) {
+	_, notPilot := task.ParsePilotID(in.GetId())
+	err := h.update(ctx, func(t *taskqueue.Turn) error {
+		if notPilot == nil {
+			return h.rules.Deny(t, in.GetId())
+		}
+		return h.rules.RevokeGrant(t, in.GetId())
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.reloadAccess(ctx); err != nil {
+		return nil, err
+	}
+	// Calls under way ask again whether they are still allowed.
+	h.desk.wakeAll()
+	h.watches.all()
+	return &pb.RevokeAccessResponse{}, nil
+}
+
+// ListAccess lists all tokens, never their secrets.
+func (h *siteHandlers) ListAccess(context.Context, *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
+	out := &pb.ListAccessResponse{}
+	for _, g := range h.access.grantList() {
+		out.Accesses = append(out.Accesses, &pb.Access{
+			Id: g.ID, Role: string(g.Role), Site: string(g.Site), Label: g.Label,
+			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,
+		})
+	}
+	return out, nil
+}

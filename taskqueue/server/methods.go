@@ -1,0 +1,70 @@
+package server
+
+import (
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionv1 "google.golang.org/grpc/reflection/grpc_reflection_v1"
+	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// may is a set of kinds of callers.
+type may uint8
+
+const (
+	admin    may = 1 << iota // token of an operator
+	submit                   // token of a workflow manager
+	newPilot                 // token of a site's pilots, to register
+	member                   // membership certificate of a registered pilot
+	anybody                  // also without any access
+
+	people   = admin | submit
+	everyone = admin | submit | newPilot | member
+)
+
+// permissions says who may call which method. What is not listed nobody may.
+// Handlers check further that a pilot speaks for itself and its own site.
+var permissions = map[string]may{
+	pb.TaskService_SubmitWorkflow_FullMethodName:      people,
+	pb.TaskService_GetWorkflow_FullMethodName:         people,
+	pb.TaskService_ListWorkflows_FullMethodName:       people,
+	pb.TaskService_WatchWorkflow_FullMethodName:       people,
+	pb.TaskService_ListWorkflowOutputs_FullMethodName: people,
+	pb.TaskService_CancelWorkflow_FullMethodName:      people,
+	pb.TaskService_RetryWorkflow_FullMethodName:       people,
+	pb.TaskService_GetTask_FullMethodName:             people,
+	pb.TaskService_ListTasks_FullMethodName:           people,
+	pb.TaskService_CancelTask_FullMethodName:          people,
+	pb.TaskService_RetryTask_FullMethodName:           people,
+	pb.TaskService_ExplainTask_FullMethodName:         people,
+	pb.TaskService_GetTaskLogs_FullMethodName:         people,
+
+	pb.FileService_RegisterFiles_FullMethodName: people,
+	pb.FileService_ListFiles_FullMethodName:     people,
+	pb.FileService_LocateFile_FullMethodName:    people,
+	pb.FileService_PlanUpload_FullMethodName:    people,
+
+	pb.SiteService_AddSite_FullMethodName:      admin,
+	pb.SiteService_ListSites_FullMethodName:    people,
+	pb.SiteService_GetSite_FullMethodName:      people,
+	pb.SiteService_DrainSite_FullMethodName:    admin,
+	pb.SiteService_CreateAccess_FullMethodName: admin,
+	pb.SiteService_RevokeAccess_FullMethodName: admin,
+	pb.SiteService_ListAccess_FullMethodName:   admin,
+
+	pb.PilotService_Register_FullMethodName:        admin | newPilot,
+	pb.PilotService_ClaimMastership_FullMethodName: member,
+	pb.PilotService_Sync_FullMethodName:            member,
+	pb.PilotService_DeliverOutcomes_FullMethodName: member,
+	pb.PilotService_Leave_FullMethodName:           member,
+	pb.PilotService_ListPilots_FullMethodName:      people,
+	pb.PilotService_GetPilot_FullMethodName:        people,
+	pb.PilotService_DrainPilot_FullMethodName:      admin,
+
+	healthpb.Health_Check_FullMethodName: anybody,
+	healthpb.Health_List_FullMethodName:  anybody,
+	healthpb.Health_Watch_FullMethodName: anybody,
+
+	reflectionv1.ServerReflection_ServerReflectionInfo_FullMethodName:      everyone,
+	reflectionv1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: everyone,
+}

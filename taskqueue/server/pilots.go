@@ -1,0 +1,263 @@
+package server
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// pilotHandlers serve PilotService.
+type pilotHandlers struct {
+	pb.UnimplementedPilotServiceServer
+	*Server
+}
+
+// proofPrefix begins what a pilot signs to show that the key is its own.
+const proofPrefix = "pilotage register "
+
+// Register makes a pilot a member of its site.
+func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*pb.RegisterResponse, error) {
+	now := time.Now()
+	if err := callerOf(ctx).of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	if err := checkRegistration(in, now); err != nil {
+		return nil, err
+	}
+	public := ed25519.PublicKey(in.GetPublicKey())
+	peer, err := identity.PeerOf(public)
+	if err != nil {
+		return nil, invalid("public_key: %w", err)
+	}
+	if !ed25519.Verify(public, []byte(proofPrefix+in.GetSite()), in.GetProof()) {
+		return nil, invalid("proof is not the signature of %q with the public key", proofPrefix+in.GetSite())
+	}
+	var out taskqueue.Registered
+	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		out, err = h.rules.Register(t, taskqueue.Registration{
+			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
+			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
+			Sandbox: in.GetSandbox(), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()),
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	until := out.NotAfter
+	if end := h.authority.NotAfter(); until.After(end) {
+		until = end
+	}
+	certificate, err := h.authority.IssueMember(identity.Member{
+		Site: task.Site(in.GetSite()), Pilot: out.Pilot, Peer: peer, NotAfter: until,
+	}, public, now)
+	if err != nil {
+		return nil, err
+	}
+	reply := &pb.RegisterResponse{
+		PilotId: string(out.Pilot), MembershipCertificate: certificate, Master: contactOf(out.Master), Term: taskpb.Term(out.Term),
+		Settings: taskpb.Settings(out.Settings), Now: timestamppb.New(now),
+	}
+	for _, contact := range out.Contacts {
+		reply.Contacts = append(reply.Contacts, contactOf(contact))
+	}
+	for _, denied := range out.Denied {
+		reply.DeniedPeers = append(reply.DeniedPeers, string(denied))
+	}
+	return reply, nil
+}
+
+// ClaimMastership decides on a claim for a site's next term.
+func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMastershipRequest) (*pb.ClaimMastershipResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	result, err := h.claim(ctx, taskqueue.Claim{
+		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: in.GetResigned(), Ballot: in.GetBallot(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ClaimMastershipResponse{
+		Granted: result.Granted, Term: taskpb.Term(result.Term), Master: contactOf(result.Master), Why: result.Why,
+		Leases: taskpb.Leases(result.Leases), Revoked: taskpb.RevokedList(result.Revoked),
+	}, nil
+}
+
+// Sync takes what a master tells and answers with what there is for it.
+func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	told, err := taskpb.FromSync(in, c.pilot)
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	if err := checkSync(&told); err != nil {
+		return nil, err
+	}
+	reply, err := h.sync(ctx, c, told)
+	if err != nil {
+		return nil, err
+	}
+	return taskpb.SyncReply(reply), nil
+}
+
+// DeliverOutcomes takes outcomes from any pilot of a site.
+func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutcomesRequest) (*pb.DeliverOutcomesResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	delivery := taskqueue.Delivery{Site: c.site, Pilot: c.pilot}
+	var err error
+	if delivery.Outcomes, err = taskpb.FromOutcomes(in.GetOutcomes()); err != nil {
+		return nil, invalid("%w", err)
+	}
+	if delivery.Stored, err = taskpb.FromStoredList(in.GetStored()); err != nil {
+		return nil, invalid("%w", err)
+	}
+	if err := checkStored(delivery.Stored); err != nil {
+		return nil, err
+	}
+	var acks []task.Ack
+	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		acks, err = h.rules.Deliver(t, delivery)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.DeliverOutcomesResponse{Acks: taskpb.Acks(acks)}, nil
+}
+
+// Leave books a pilot that goes by itself.
+func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	if err := checkText("reason", in.GetReason(), maxText); err != nil {
+		return nil, err
+	}
+	err := h.update(ctx, func(t *taskqueue.Turn) error {
+		return h.rules.Leave(t, taskqueue.Leaving{
+			Pilot: c.pilot, Site: c.site, Reason: in.GetReason(), Last: in.GetLast(), Resigns: in.GetResigns(), Term: taskpb.FromTerm(in.GetTerm()),
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.LeaveResponse{}, nil
+}
+
+// DrainPilot lets a pilot finish what runs and leave.
+func (h *pilotHandlers) DrainPilot(ctx context.Context, in *pb.DrainPilotRequest) (*pb.DrainPilotResponse, error) {
+	id, err := pilotID(in.GetPilotId())
+	if err != nil {
+		return nil, err
+	}
+	return &pb.DrainPilotResponse{}, h.update(ctx, func(t *taskqueue.Turn) error { return h.rules.DrainPilot(t, id) })
+}
+
+func pilotID(text string) (task.PilotID, error) {
+	id, err := task.ParsePilotID(text)
+	if err != nil {
+		return "", invalid("%w", err)
+	}
+	return id, nil
+}
+
+// GetPilot returns one pilot.
+func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*pb.GetPilotResponse, error) {
+	id, err := pilotID(in.GetPilotId())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.GetPilotResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		found, err := t.Pilots().Load(id)
+		if err != nil {
+			return fmt.Errorf("load pilot %s: %w", id, err)
+		}
+		if len(found) == 0 {
+			return notFound("pilot", id)
+		}
+		list, err := describePilots(t, found)
+		if err == nil {
+			out.Pilot = list[0]
+		}
+		return err
+	})
+}
+
+// ListPilots lists pilots by id.
+func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest) (*pb.ListPilotsResponse, error) {
+	size, err := pageSize(in.GetPageSize())
+	if err != nil {
+		return nil, err
+	}
+	after, err := afterToken("pilots", in.GetPageToken())
+	if err != nil {
+		return nil, err
+	}
+	var states []taskqueue.PilotState
+	if !in.GetAll() {
+		states = []taskqueue.PilotState{taskqueue.PilotAlive, taskqueue.PilotDraining}
+	}
+	out := &pb.ListPilotsResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		if in.GetSite() != "" {
+			if _, err := loadSite(t, in.GetSite()); err != nil {
+				return err
+			}
+		}
+		found, err := t.Pilots().OfSite(task.Site(in.GetSite()), states...)
+		if err != nil {
+			return fmt.Errorf("list pilots: %w", err)
+		}
+		for len(found) > 0 && string(found[0].ID) <= after {
+			found = found[1:]
+		}
+		if len(found) > size {
+			found = found[:size]
+			out.NextPageToken = pageToken("pilots", string(found[size-1].ID))
+		}
+		out.Pilots, err = describePilots(t, found)
+		return err
+	})
+}
+
+// describePilots adds what runs at pilots and which of them are masters.
+func describePilots(t *taskqueue.Turn, pilots []taskqueue.PilotRecord) ([]*pb.Pilot, error) {
+	masters := make(map[task.PilotID]bool)
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, fmt.Errorf("load sites: %w", err)
+	}
+	for i := range sites {
+		masters[sites[i].Master] = !sites[i].Resigned
+	}
+	list := make([]*pb.Pilot, len(pilots))
+	for i := range pilots {
+		p := &pilots[i]
+		running, err := t.Attempts().RunningAt(p.ID)
+		if err != nil {
+			return nil, fmt.Errorf("load what runs at %s: %w", p.ID, err)
+		}
+		present := p.State == taskqueue.PilotAlive || p.State == taskqueue.PilotDraining
+		list[i] = pilotOf(p, len(running), present && masters[p.ID])
+	}
+	return list, nil
+}

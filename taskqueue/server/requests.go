@@ -1,0 +1,66 @@
+package server
+
+import (
+	"sync"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// tally is what has been counted of one site's pilots and is not yet stored.
+type tally struct {
+	methods map[string]uint64
+	stale   uint64
+}
+
+// requests counts queue requests: every call, and every message of a stream,
+// between the queue and a pilot or master (INTERFACE, "Definitions").
+type requests struct {
+	mutex sync.Mutex
+	sites map[task.Site]*tally
+}
+
+func (r *requests) of(site task.Site) *tally {
+	if r.sites == nil {
+		r.sites = make(map[task.Site]*tally)
+	}
+	t := r.sites[site]
+	if t == nil {
+		t = &tally{methods: make(map[string]uint64)}
+		r.sites[site] = t
+	}
+	return t
+}
+
+func (r *requests) count(site task.Site, method string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.of(site).methods[method]++
+}
+
+func (r *requests) countStale(site task.Site) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.of(site).stale++
+}
+
+// take hands over what was counted and begins anew.
+func (r *requests) take() map[task.Site]*tally {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	taken := r.sites
+	r.sites = nil
+	return taken
+}
+
+// giveBack takes back what could not be stored.
+func (r *requests) giveBack(taken map[task.Site]*tally) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	for site, back := range taken {
+		t := r.of(site)
+		t.stale += back.stale
+		for method, n := range back.methods {
+			t.methods[method] += n
+		}
+	}
+}

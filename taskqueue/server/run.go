@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/reflection"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// Limits of the gRPC server; gRPC's own defaults fit none of them.
+const (
+	// maxMessage holds a master's Sync after an outage, or a large part of a
+	// submission. Who may send one is decided before it is read.
+	maxMessage = 256 << 20
+	// maxStreams of one connection: a site's pilots deliver over few.
+	maxStreams = 1024
+	// minPing tolerates clients that ping every 30 s.
+	minPing = 10 * time.Second
+	// A silent connection is asked after pingAfter, given up pingWait later.
+	pingAfter = 30 * time.Second
+	pingWait  = 10 * time.Second
+	// Connections end now and then, so that servers can be exchanged.
+	connectionAge   = time.Hour
+	connectionGrace = 5 * time.Minute
+	// handshakeTime bounds how long a stranger may hold a connection.
+	handshakeTime = 10 * time.Second
+)
+
+// Run serves until ctx ends or something breaks, then answers parked calls,
+// lets others finish for StopGrace, writes the clock and closes the store.
+func (s *Server) Run(ctx context.Context) error {
+	calls, err := s.grpcServer()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
+	web := s.webServer()
+	if err := s.writeRunFile(); err != nil {
+		return errors.Join(err, s.Close())
+	}
+	s.persistAtStart(ctx)
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return calls.Serve(s.grpcListener) })
+	group.Go(func() error {
+		if err := web.ServeTLS(s.httpListener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("HTTPS server: %w", err)
+		}
+		return nil
+	})
+	group.Go(func() error { return s.runClock(ctx) })
+	group.Go(func() error { return s.runRenewal(ctx) })
+	group.Go(func() error { return s.runGarbage(ctx) })
+	group.Go(func() error {
+		<-ctx.Done()
+		s.stop(calls, web)
+		return nil
+	})
+	if s.config.Ready != nil {
+		s.config.Ready(s.addresses.GRPC, s.addresses.HTTP)
+	}
+	err = group.Wait()
+	last, cancel := context.WithTimeout(context.Background(), s.config.Timing.StopGrace)
+	defer cancel()
+	if s.clock.failing() == "" {
+		err = errors.Join(err, s.persist(last, s.clock.now()))
+	}
+	return errors.Join(err, s.Close())
+}
+
+// persistAtStart learns before the first call whether the store takes writes.
+func (s *Server) persistAtStart(ctx context.Context) {
+	_ = s.persist(ctx, s.clock.now()) // noted; the clock goes on trying
+}
+
+func (s *Server) grpcServer() (*grpc.Server, error) {
+	verifier, err := identity.NewVerifier([]byte(s.authorityPEM))
+	if err != nil {
+		return nil, err
+	}
+	// The deny list is not the handshake's business: a revoked pilot is to
+	// read why it is refused.
+	secured := identity.QueueServerTLS(s.certificate.get, verifier)
+	calls := grpc.NewServer(
+		grpc.Creds(credentials.NewTLS(secured)),
+		grpc.InTapHandle(s.admit),
+		grpc.UnaryInterceptor(s.guardUnary),
+		grpc.StreamInterceptor(s.guardStream),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxSendMsgSize(maxMessage),
+		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.ConnectionTimeout(handshakeTime),
+		grpc.WaitForHandlers(true),
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{
+			Time: pingAfter, Timeout: pingWait, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
+		}),
+	)
+	pb.RegisterTaskServiceServer(calls, &taskHandlers{Server: s})
+	pb.RegisterFileServiceServer(calls, &fileHandlers{Server: s})
+	pb.RegisterSiteServiceServer(calls, &siteHandlers{Server: s})
+	pb.RegisterPilotServiceServer(calls, &pilotHandlers{Server: s})
+	healthpb.RegisterHealthServer(calls, s.health.server)
+	reflection.Register(calls)
+	return calls, nil
+}
+
+// stop ends the parked calls, then the servers.
+func (s *Server) stop(calls *grpc.Server, web *http.Server) {
+	s.health.server.Shutdown()
+	close(s.stopping)
+	finished := make(chan struct{})
+	go func() {
+		calls.GracefulStop()
+		close(finished)
+	}()
+	grace := time.NewTimer(s.config.Timing.StopGrace)
+	defer grace.Stop()
+	select {
+	case <-finished:
+	case <-grace.C:
+		calls.Stop()
+		<-finished
+	}
+	end, cancel := context.WithTimeout(context.Background(), s.config.Timing.StopGrace)
+	defer cancel()
+	if err := web.Shutdown(end); err != nil {
+		_ = web.Close() // what is left is cut off
+	}
+}

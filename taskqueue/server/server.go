@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
+)
+
+// Server is one queue server. New prepares it, Run serves. It is safe for
+// concurrent use.
+type Server struct {
+	config Config
+	rules  *taskqueue.Rules
+	store  taskqueue.Store
+
+	authority    *identity.Authority
+	authorityPEM string
+	certificate  certificate
+
+	grpcListener net.Listener
+	httpListener net.Listener
+	addresses    Addresses
+
+	access   access
+	clock    clock
+	desk     desk
+	watches  watches
+	requests requests
+	health   healthState
+	stopping chan struct{} // closed when the end begins
+}
+
+// New opens the store, listens, and makes what a first start needs: the VO's
+// authority and the access files. No call is served before Run. Whoever does
+// not call Run calls Close.
+//
+// Errors: a folder in use by another queue, a damaged store, an address in
+// use, an access file that others can read.
+func New(config Config) (*Server, error) {
+	config = config.withDefaults()
+	if config.DataDir == "" {
+		return nil, errors.New("start the queue: no data folder given")
+	}
+	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
+		return nil, fmt.Errorf("start the queue: %w", err)
+	}
+	s := &Server{config: config, rules: taskqueue.NewRules(config.Rules), stopping: make(chan struct{})}
+	s.health.server = health.NewServer()
+	if err := s.prepare(context.Background()); err != nil {
+		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+func (s *Server) prepare(ctx context.Context) (err error) {
+	switch s.config.Store {
+	case StoreSQLite:
+		s.store, err = sqlite.Open(s.config.DataDir)
+	case StoreMemory:
+		s.store = mem.New()
+	default:
+		err = fmt.Errorf("store %q: one of %s, %s", s.config.Store, StoreSQLite, StoreMemory)
+	}
+	if err != nil {
+		return err
+	}
+	for _, step := range []func(context.Context) error{
+		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareAccess,
+	} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listen opens both listeners and issues the certificate for them.
+func (s *Server) listen(context.Context) (err error) {
+	if s.grpcListener, err = net.Listen("tcp", s.config.Listen); err != nil {
+		return fmt.Errorf("gRPC: %w", err)
+	}
+	if s.httpListener, err = net.Listen("tcp", s.config.ListenHTTP); err != nil {
+		return fmt.Errorf("HTTPS: %w", err)
+	}
+	if s.addresses.Access, err = reachable(s.grpcListener, s.config.Advertise); err != nil {
+		return err
+	}
+	web, err := reachable(s.httpListener, nil)
+	if err != nil {
+		return err
+	}
+	s.addresses.GRPC, s.addresses.HTTP = s.addresses.Access[0], web[0]
+	return s.renewCertificate(time.Now())
+}
+
+// Addresses returns where the server is reached.
+func (s *Server) Addresses() Addresses { return s.addresses }
+
+// AdminAccess is the path of the operator's access file.
+func (s *Server) AdminAccess() string { return s.accessPath(identity.RoleAdmin, "") }
+
+// SubmitAccess is the path of the workflow managers' access file.
+func (s *Server) SubmitAccess() string { return s.accessPath(identity.RoleSubmit, "") }
+
+// Close gives up a server that does not run. Run closes by itself.
+func (s *Server) Close() error {
+	var errs []error
+	for _, listener := range []net.Listener{s.grpcListener, s.httpListener} {
+		if listener != nil {
+			if err := listener.Close(); !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, err)
+			}
+		}
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
+	}
+	if err := os.Remove(filepath.Join(s.config.DataDir, runFile)); !errors.Is(err, os.ErrNotExist) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// healthState is what the health service says: whether the store takes writes.
+type healthState struct{ server *health.Server }
+
+func (h *healthState) set(serving bool) {
+	state := healthpb.HealthCheckResponse_NOT_SERVING
+	if serving {
+		state = healthpb.HealthCheckResponse_SERVING
+	}
+	h.server.SetServingStatus("", state)
+}

@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// siteHandlers serve SiteService.
+type siteHandlers struct {
+	pb.UnimplementedSiteServiceServer
+	*Server
+}
+
+// loadSite returns a site.
+func loadSite(t *taskqueue.Turn, name string) (*taskqueue.SiteRecord, error) {
+	found, err := t.Sites().Load(task.Site(name))
+	if err != nil {
+		return nil, fmt.Errorf("load site %s: %w", name, err)
+	}
+	if len(found) == 0 {
+		return nil, notFound("site", strconv.Quote(name))
+	}
+	return &found[0], nil
+}
+
+// AddSite creates or changes a site and writes the access file of its pilots.
+func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.AddSiteResponse, error) {
+	site, err := checkSite(in.GetSettings(), taskpb.FromMode(in.GetSettings().GetMode()))
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.AddSiteResponse{}
+	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		if out.Created, err = h.rules.AddSite(t, site); err != nil {
+			return err
+		}
+		record, err := loadSite(t, string(site.Name))
+		if err == nil {
+			out.Site = h.siteOf(record, t.Clock)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, h.ensureAccess(ctx, identity.RolePilot, site.Name)
+}
+
+// ListSites lists all sites by name.
+func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*pb.ListSitesResponse, error) {
+	out := &pb.ListSitesResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		sites, err := t.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
+		}
+		for i := range sites {
+			out.Sites = append(out.Sites, h.siteOf(&sites[i], t.Clock))
+		}
+		return nil
+	})
+}
+
+// GetSite returns one site with all its sums.
+func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.GetSiteResponse, error) {
+	out := &pb.GetSiteResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		site, err := loadSite(t, in.GetName())
+		if err == nil {
+			out.Site = h.siteOf(site, t.Clock)
+		}
+		return err
+	})
+}
+
+// DrainSite stops or resumes hand-outs to a site.
+func (h *siteHandlers) DrainSite(ctx context.Context, in *pb.DrainSiteRequest) (*pb.DrainSiteResponse, error) {
+	return &pb.DrainSiteResponse{}, h.update(ctx, func(t *taskqueue.Turn) error {
+		return h.rules.DrainSite(t, task.Site(in.GetName()), !in.GetResume())
+	})
+}
+
+// siteOf describes a site with its sums.
+func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb.Site {
+	settings := taskpb.Settings(s.rules.Settings(*site))
+	for _, reached := range site.Reach {
+		settings.Reach = append(settings.Reach, string(reached))
+	}
+	sums := &site.Sums
+	out := &pb.Site{
+		Settings: settings, Pilots: int32(site.Pilots), Slots: int32(site.Slots), FreeSlots: int32(site.FreeSlots),
+		Running: int32(site.Capacity.Running), Waiting: int32(site.Capacity.Waiting),
+		Intermediate: sourceSums(&sums.Intermediate), External: sourceSums(&sums.External),
+		Tasks: sums.Tasks, Failures: sums.Failures, Duplicates: sums.Duplicates,
+		SeTransfers: sums.SEReads, SeTransferBytes: sums.SEReadBytes,
+		QueueRequests: sums.Requests, RequestsByMethod: sums.Methods,
+		DelayCount: sums.DelayCount, DelaySum: durationpb.New(sums.DelaySum),
+		DelayP50Seconds: quantile(sums.DelayBucket, .50), DelayP95Seconds: quantile(sums.DelayBucket, .95),
+		DelayP99Seconds: quantile(sums.DelayBucket, .99),
+		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
+		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, StaleTerms: sums.StaleTerms,
+	}
+	if !site.Term.IsZero() {
+		last := site.LastSync
+		if at, term, ever := s.desk.heard(site.Name, clock); ever && term == site.Term {
+			last = max(last, at)
+		}
+		out.Term, out.LastSyncAgo = site.Term.String(), durationpb.New(max(0, clock.Sub(last)))
+	}
+	for _, m := range site.History {
+		out.History = append(out.History, &pb.Mastership{
+			Term: m.Term.String(), Pilot: string(m.Pilot), Since: taskpb.Time(m.Since), Why: m.Why,
+		})
+	}
+	for _, r := range site.Refused {
+		out.Refused = append(out.Refused, &pb.RefusedClass{
+			Require: r.Class.Require, Pilots: int32(r.Pilots), Clauses: taskpb.Clauses(r.Clauses),
+		})
+	}
+	return out
+}
+
+func sourceSums(s *taskqueue.SourceSums) *pb.SourceSums {
+	return &pb.SourceSums{
+		LocalReads: s.Reads[task.SourceLocal], LocalBytes: s.Bytes[task.SourceLocal],
+		PeerReads: s.Reads[task.SourcePeer], PeerBytes: s.Bytes[task.SourcePeer],
+		SeReads: s.Reads[task.SourceSE], SeBytes: s.Bytes[task.SourceSE],
+		RemoteReads: s.Reads[task.SourceRemote], RemoteBytes: s.Bytes[task.SourceRemote],
+	}
+}
+
+// quantile estimates, in seconds, the q-quantile of the inter-task delays from
+// their histogram, by linear interpolation within a bucket; 0 without any.
+func quantile(buckets []uint64, q float64) float64 {
+	total := uint64(0)
+	for _, n := range buckets {
+		total += n
+	}
+	wanted, below := q*float64(total), 0.0
+	lower := 0.0
+	for i, n := range buckets {
+		if i == len(taskqueue.DelayBuckets) {
+			break // beyond the last bound nothing is known
+		}
+		upper := taskqueue.DelayBuckets[i]
+		if n > 0 && below+float64(n) >= wanted {
+			return lower + (upper-lower)*(wanted-below)/float64(n)
+		}
+		below += float64(n)
+		lower = upper
+	}
+	if total == 0 {
+		return 0
+	}
+	return lower
+}

@@ -1,0 +1,114 @@
+package server
+
+import (
+	"context"
+	"reflect"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// sync serves one Sync. It is answered at once if it brings news or the queue
+// has some; else it is parked until something changes for its site, a newer
+// Sync of the site comes, or its time is over.
+func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncReply, error) {
+	ticket := s.desk.arrive(in.Site, in.Term)
+	defer func() { s.desk.leave(in.Site, ticket, s.clock.now()) }()
+	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxHold))
+	defer hold.Stop()
+	for {
+		reply, err := s.syncOnce(ctx, in)
+		if err != nil {
+			return task.SyncReply{}, err
+		}
+		if bringsNews(in) || s.saysNews(in, reply) || in.Hold <= 0 {
+			s.desk.supersede(in.Site, ticket)
+			s.desk.tell(in.Site, in.Term, reply)
+			return reply, nil
+		}
+		s.desk.park(in.Site, ticket)
+		looked := time.Now()
+		select {
+		case <-ticket.wake:
+		case <-ticket.ended:
+			return reply, nil
+		case <-hold.C:
+			s.desk.tell(in.Site, in.Term, reply)
+			return reply, nil
+		case <-s.stopping:
+			return reply, nil
+		case <-ctx.Done():
+			return task.SyncReply{}, ctx.Err()
+		}
+		if err := s.access.recheck(c, time.Now()); err != nil {
+			return task.SyncReply{}, err
+		}
+		if err := s.pause(ctx, s.config.Timing.WakePause-time.Since(looked)); err != nil {
+			return task.SyncReply{}, err
+		}
+	}
+}
+
+func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, error) {
+	var reply task.SyncReply
+	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
+		reply, err = s.rules.Sync(t, in)
+		return err
+	})
+	return reply, err
+}
+
+// bringsNews tells whether a master reports anything but its standing state.
+func bringsNews(in task.Sync) bool {
+	return len(in.Outcomes)+len(in.Starts)+len(in.Returns)+len(in.Stored)+len(in.Lost)+len(in.Departed)+
+		len(in.Refused)+len(in.Confirmed)+len(in.Report.SEReads) > 0
+}
+
+// saysNews tells whether the answer holds anything but what this master was
+// last told.
+func (s *Server) saysNews(in task.Sync, reply task.SyncReply) bool {
+	if len(reply.Leases)+len(reply.Acks) > 0 {
+		return true
+	}
+	told, any := s.desk.told(in.Site, in.Term)
+	return !any || !reflect.DeepEqual(told, standing(reply))
+}
+
+// pause waits, if there is anything to wait for.
+func (s *Server) pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-s.stopping:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// claim decides on a claim for a mastership. How long the old master has been
+// silent counts from the end of its last parked Sync.
+func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
+	var result taskqueue.ClaimResult
+	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
+		if at, term, ever := s.desk.heard(c.Site, t.Clock); ever && at <= t.Clock {
+			earlier := *t
+			earlier.Clock = at
+			if err := s.rules.Heard(&earlier, c.Site, term); err != nil {
+				return err
+			}
+		}
+		result, err = s.rules.Claim(t, c)
+		return err
+	})
+	if err == nil && result.Granted {
+		s.desk.wake(string(c.Site)) // a Sync of the old term is over
+	}
+	return result, err
+}

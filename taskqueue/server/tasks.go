@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// taskHandlers serve TaskService.
+type taskHandlers struct {
+	pb.UnimplementedTaskServiceServer
+	*Server
+}
+
+// SubmitWorkflow takes one part of a workflow.
+func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflowRequest) (*pb.SubmitWorkflowResponse, error) {
+	if err := checkText("idempotency_key", in.GetIdempotencyKey(), maxKey); err != nil {
+		return nil, err
+	}
+	submission := taskqueue.Submission{
+		Key: in.GetIdempotencyKey(), Name: in.GetName(), Owner: callerOf(ctx).owner(), Part: int(in.GetPart()), More: in.GetMore(),
+		Outputs: in.GetOutputs(), AllowMissing: in.GetAllowMissing(), Fresh: in.GetFresh(),
+	}
+	if submission.Key == "" && (in.GetMore() || in.GetPart() != 0) {
+		return nil, invalid("a submission in parts needs an idempotency_key")
+	}
+	for _, t := range in.GetTasks() {
+		described, err := taskpb.FromTask(t)
+		if err != nil {
+			return nil, invalid("%w", err)
+		}
+		submission.Tasks = append(submission.Tasks, described)
+	}
+	var err error
+	if submission.Files, err = taskpb.FromFiles(in.GetFiles()); err != nil {
+		return nil, invalid("%w", err)
+	}
+	if err := checkFiles(submission.Files); err != nil {
+		return nil, err
+	}
+	var out taskqueue.Submitted
+	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		out, err = h.rules.Submit(t, submission)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.SubmitWorkflowResponse{
+		WorkflowId: string(out.Workflow), Tasks: int32(out.Tasks), Reused: int32(out.Reused), Existed: out.Existed,
+	}, nil
+}
+
+// findWorkflow returns a workflow by its id, or the newest of a name.
+func findWorkflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
+	var found []taskqueue.Workflow
+	var err error
+	if id, malformed := task.ParseWorkflowID(name); malformed == nil {
+		found, err = t.Workflows().Load(id)
+	}
+	if err == nil && len(found) == 0 && task.ValidName(name) {
+		found, err = t.Workflows().List(name, "", 1)
+	}
+	switch {
+	case err != nil:
+		return taskqueue.Workflow{}, fmt.Errorf("load workflow %s: %w", name, err)
+	case name == "":
+		return taskqueue.Workflow{}, invalid("no workflow named: give an id or a name")
+	case len(found) == 0:
+		return taskqueue.Workflow{}, notFound("workflow", strconv.Quote(name))
+	}
+	return found[0], nil
+}
+
+// GetWorkflow returns one workflow.
+func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowRequest) (*pb.GetWorkflowResponse, error) {
+	out := &pb.GetWorkflowResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		w, err := findWorkflow(t, in.GetWorkflow())
+		out.Workflow = workflowOf(w)
+		return err
+	})
+}
+
+// CancelWorkflow cancels what has not ended.
+func (h *taskHandlers) CancelWorkflow(ctx context.Context, in *pb.CancelWorkflowRequest) (*pb.CancelWorkflowResponse, error) {
+	n := 0
+	err := h.update(ctx, func(t *taskqueue.Turn) error {
+		w, err := findWorkflow(t, in.GetWorkflow())
+		if err != nil {
+			return err
+		}
+		n, err = h.rules.CancelWorkflow(t, w.ID)
+		return err
+	})
+	return &pb.CancelWorkflowResponse{Cancelled: int32(n)}, err
+}
+
+// RetryWorkflow reopens what ended badly.
+func (h *taskHandlers) RetryWorkflow(ctx context.Context, in *pb.RetryWorkflowRequest) (*pb.RetryWorkflowResponse, error) {
+	n := 0
+	err := h.update(ctx, func(t *taskqueue.Turn) error {
+		w, err := findWorkflow(t, in.GetWorkflow())
+		if err != nil {
+			return err
+		}
+		n, err = h.rules.RetryWorkflow(t, w.ID, in.GetFailedOnly())
+		return err
+	})
+	return &pb.RetryWorkflowResponse{Retried: int32(n)}, err
+}
+
+// taskID reads the id of a task that came from outside.
+func taskID(text string) (task.ID, error) {
+	id, err := task.ParseID(text)
+	if err != nil {
+		return "", invalid("%w", err)
+	}
+	return id, nil
+}
+
+// CancelTask cancels one task and what depends on it.
+func (h *taskHandlers) CancelTask(ctx context.Context, in *pb.CancelTaskRequest) (*pb.CancelTaskResponse, error) {
+	n, err := h.change(ctx, in.GetTaskId(), h.rules.CancelTask)
+	return &pb.CancelTaskResponse{Cancelled: int32(n)}, err
+}
+
+// RetryTask reopens one task that ended badly.
+func (h *taskHandlers) RetryTask(ctx context.Context, in *pb.RetryTaskRequest) (*pb.RetryTaskResponse, error) {
+	n, err := h.change(ctx, in.GetTaskId(), h.rules.RetryTask)
+	return &pb.RetryTaskResponse{Retried: int32(n)}, err
+}
+
+func (h *taskHandlers) change(ctx context.Context, text string, rule func(*taskqueue.Turn, task.ID) (int, error)) (int, error) {
+	id, err := taskID(text)
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		n, err = rule(t, id)
+		return err
+	})
+	return n, err
+}
+
+// ExplainTask says why a task is where it is.
+func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskRequest) (*pb.ExplainTaskResponse, error) {
+	id, err := taskID(in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	var e taskqueue.Explanation
+	err = h.view(ctx, func(t *taskqueue.Turn) (err error) {
+		e, err = h.rules.Explain(t, id)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.ExplainTaskResponse{
+		Task: taskInfo(&e.State, &e.Task, e.Attempts), Ahead: int32(e.Ahead), Backoff: durationpb.New(e.BackoffUntil),
+	}
+	for _, m := range e.Missing {
+		missing := &pb.MissingInput{Lfn: string(m.LFN), Producer: string(m.Producer), ProducerState: taskpb.State(m.State), Why: m.Why}
+		for _, site := range m.Where {
+			missing.Announced = append(missing.Announced, string(site))
+		}
+		out.Missing = append(out.Missing, missing)
+	}
+	for _, x := range e.Sites {
+		out.Sites = append(out.Sites, &pb.SiteExplanation{
+			Site: string(x.Site), Eligible: x.Eligible, Why: x.Why, Pilots: int32(x.Pilots),
+			FreeSlots: int32(x.FreeSlots), Waiting: int32(x.Waiting), Clauses: taskpb.Clauses(x.Clauses),
+		})
+	}
+	return out, nil
+}
+
+// GetTask returns one task with its description and attempts.
+func (h *taskHandlers) GetTask(ctx context.Context, in *pb.GetTaskRequest) (*pb.GetTaskResponse, error) {
+	id, err := taskID(in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.GetTaskResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		states, err := t.Tasks().Load(id)
+		if err != nil {
+			return fmt.Errorf("load task %s: %w", id, err)
+		}
+		if len(states) == 0 {
+			return notFound("task", id)
+		}
+		full, err := fullTasks(t, states)
+		if err == nil {
+			out.Task = full[0]
+		}
+		return err
+	})
+}
+
+// GetTaskLogs returns the ends of an attempt's output streams.
+func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsRequest) (*pb.GetTaskLogsResponse, error) {
+	id, err := taskID(in.GetTaskId())
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.GetTaskLogsResponse{}
+	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+		states, err := t.Tasks().Load(id)
+		if err != nil {
+			return fmt.Errorf("load task %s: %w", id, err)
+		}
+		if len(states) == 0 {
+			return notFound("task", id)
+		}
+		attempts, err := t.Attempts().OfTask(id)
+		if err != nil {
+			return fmt.Errorf("load attempts of %s: %w", id, err)
+		}
+		if len(attempts) == 0 {
+			return notFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run)", id, states[0].State))
+		}
+		// Numbers of lost leases may be used again: the newest counts.
+		at := len(attempts) - 1
+		if wanted := int(in.GetNumber()); wanted != 0 {
+			slices.Reverse(attempts)
+			at = slices.IndexFunc(attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Number == wanted })
+			if at < 0 {
+				return notFound("attempt", fmt.Sprintf("%s/a%d", id, wanted))
+			}
+		}
+		out.Attempt = attemptOf(&attempts[at])
+		out.Stdout, out.Stderr, err = t.Attempts().LoadLog(attempts[at].Outcome.Attempt)
+		return err
+	})
+}

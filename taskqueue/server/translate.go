@@ -1,0 +1,75 @@
+package server
+
+import (
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func workflowOf(w taskqueue.Workflow) *pb.Workflow {
+	return &pb.Workflow{
+		Id: string(w.ID), Name: w.Name, Owner: w.Owner, State: workflowState(w),
+		Created: taskpb.Time(w.Created), Ended: taskpb.Time(w.Ended),
+		Blocked: int32(w.Counts[task.Blocked]), Ready: int32(w.Counts[task.Ready]), Leased: int32(w.Counts[task.Leased]),
+		Done: int32(w.Counts[task.Done]), Failed: int32(w.Counts[task.Failed]), Cancelled: int32(w.Counts[task.Cancelled]),
+		Quarantined: int32(w.Counts[task.Quarantined]), Reused: int32(w.Reused), OutputsPending: int32(w.Unstored),
+	}
+}
+
+// workflowState sums up the states of a workflow's tasks.
+func workflowState(w taskqueue.Workflow) pb.WorkflowState {
+	switch {
+	case w.Finished():
+		return pb.WorkflowState_WORKFLOW_STATE_DONE
+	case w.Cancelled && (w.Over() || !w.Sealed):
+		return pb.WorkflowState_WORKFLOW_STATE_CANCELLED
+	case !w.Sealed:
+		return pb.WorkflowState_WORKFLOW_STATE_SUBMITTING
+	case !w.Over():
+		return pb.WorkflowState_WORKFLOW_STATE_RUNNING
+	case w.Counts[task.Failed]+w.Counts[task.Quarantined] > 0:
+		return pb.WorkflowState_WORKFLOW_STATE_FAILED
+	}
+	return pb.WorkflowState_WORKFLOW_STATE_CANCELLED
+}
+
+// taskInfo describes a task; without its description it has its id only.
+func taskInfo(s *taskqueue.TaskState, described *task.Task, attempts []taskqueue.Attempt) *pb.TaskInfo {
+	info := &pb.TaskInfo{
+		Task: &pb.Task{Id: string(s.ID), Priority: int32(s.Priority)}, State: taskpb.State(s.State), Generation: s.Generation,
+		MissingInputs: int32(s.Missing), Site: string(s.Site), Failures: int32(s.Failures), Reason: s.Reason,
+		Upstream: string(s.Upstream), Winner: taskpb.AttemptID(s.Winner), Changed: taskpb.Time(s.Changed),
+	}
+	if described != nil {
+		info.Task = taskpb.Task(*described)
+	}
+	for i := range attempts {
+		info.Attempts = append(info.Attempts, attemptOf(&attempts[i]))
+	}
+	return info
+}
+
+// attemptOf describes an attempt without its output streams.
+func attemptOf(a *taskqueue.Attempt) *pb.Attempt {
+	outcome := a.Outcome
+	outcome.Stdout, outcome.Stderr = nil, nil
+	if a.State == taskqueue.AttemptRunning {
+		outcome.Delay = -1 // not known yet
+	}
+	return &pb.Attempt{State: pb.AttemptState(a.State), Outcome: taskpb.Outcome(outcome)}
+}
+
+func contactOf(c taskqueue.Contact) *pb.Contact {
+	return &pb.Contact{Pilot: string(c.Pilot), Peer: string(c.Peer), Addresses: c.Addresses, DataUrl: c.DataURL}
+}
+
+func pilotOf(p *taskqueue.PilotRecord, running int, master bool) *pb.Pilot {
+	return &pb.Pilot{
+		Contact: contactOf(taskqueue.Contact{Pilot: p.ID, Peer: p.Peer, Addresses: p.Addresses, DataURL: p.DataURL}),
+		Site:    string(p.Site), Host: p.Host, Resources: taskpb.Resources(p.Resources), Slots: int32(p.Slots),
+		Features: p.Features, Sandbox: p.Sandbox, Version: p.Version, State: p.State.String(),
+		Registered: taskpb.Time(p.Registered), Ends: taskpb.Time(p.Ends), Ended: taskpb.Time(p.Ended),
+		Reason: p.Reason, Running: int32(running), Master: master,
+	}
+}

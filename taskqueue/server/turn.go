@@ -1,0 +1,57 @@
+package server
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"encoding/binary"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// update runs rules in one transaction and, once it is durable, carries out
+// their effects. The function may be called more than once: each time it gets
+// fresh effects and the same randomness.
+func (s *Server) update(ctx context.Context, change func(*taskqueue.Turn) error) error {
+	return s.updateAt(ctx, s.clock.now(), change)
+}
+
+func (s *Server) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {
+	var seed [16]byte
+	cryptorand.Read(seed[:]) // never fails (crypto/rand, since Go 1.24)
+	wall := time.Now()
+	var effects *taskqueue.Effects
+	err := s.store.Update(ctx, func(tx taskqueue.Tx) error {
+		effects = &taskqueue.Effects{}
+		random := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))
+		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects})
+	})
+	if err != nil {
+		return storeFailure(err)
+	}
+	s.carryOut(effects)
+	return nil
+}
+
+// carryOut wakes whoever waits for what has changed.
+func (s *Server) carryOut(effects *taskqueue.Effects) {
+	if effects.WakeAll {
+		s.desk.wakeAll()
+	} else {
+		for site := range effects.Wake {
+			s.desk.wake(site)
+		}
+	}
+	for workflow := range effects.Workflows {
+		s.watches.changed(workflow)
+	}
+}
+
+// view reads a committed state.
+func (s *Server) view(ctx context.Context, read func(*taskqueue.Turn) error) error {
+	err := s.store.View(ctx, func(tx taskqueue.Tx) error {
+		return read(&taskqueue.Turn{Tx: tx, Clock: s.clock.now(), Wall: time.Now()})
+	})
+	return storeFailure(err)
+}

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// webServer serves /metrics and /healthz over TLS, without credentials: it
+// listens on loopback unless the operator says otherwise.
+func (s *Server) webServer() *http.Server {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(&siteMetrics{server: s}, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	routes := http.NewServeMux()
+	routes.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorHandling: promhttp.ContinueOnError, // process figures tell something even when the store is away
+		ErrorLog:      slog.NewLogLogger(s.config.Log.Handler(), slog.LevelWarn),
+	}))
+	routes.HandleFunc("GET /healthz", s.serveHealth)
+	return &http.Server{
+		Handler: routes,
+		TLSConfig: &tls.Config{
+			MinVersion:     tls.VersionTLS13,
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.get(), nil },
+		},
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// serveHealth answers 200 while the store takes writes, else 503 with why not.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	if why := s.clock.failing(); why != "" {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		fmt.Fprintln(w, why)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
