@@ -159,9 +159,16 @@ func Time(t time.Time) *timestamppb.Timestamp {
 	return timestamppb.New(t)
 }
 
-// FromTime decodes a moment; nil is the zero time.
+// Files encodes a list of files.
+func Files(list []task.File) []*pb.File { return each(list, File) }
+
+// FromFiles decodes a list of files.
+func FromFiles(list []*pb.File) ([]task.File, error) { return eachErr(list, FromFile) }
+
+// FromTime decodes a moment; nil, and one outside of the years 1 to 9999, is
+// the zero time.
 func FromTime(in *timestamppb.Timestamp) time.Time {
-	if in == nil {
+	if !in.IsValid() {
 		return time.Time{}
 	}
 	return in.AsTime()
