@@ -11,7 +11,7 @@ type attemptTable struct{ *tx }
 
 func (t attemptTable) Load(ids ...task.AttemptID) (found []taskqueue.Attempt, err error) {
 	for _, id := range ids {
-		found, err = appendRecords(found, t.tx, "SELECT record FROM attempts WHERE task = ? AND suffix = ?", string(id.Task), id.Suffix())
+		found, err = appendRecords(found, t.tx, attemptCodec, "SELECT record FROM attempts WHERE task = ? AND suffix = ?", string(id.Task), id.Suffix())
 		if err != nil {
 			return nil, err
 		}
@@ -23,14 +23,9 @@ func (t attemptTable) Save(attempts ...taskqueue.Attempt) error {
 	for _, a := range attempts {
 		o := &a.Outcome
 		o.Stdout, o.Stderr = nil, nil // have their own table
-		o.Started, o.Ended = o.Started.UTC(), o.Ended.UTC()
-		record, err := encode(a)
-		if err != nil {
-			return t.fail(err)
-		}
-		err = t.write(`INSERT INTO attempts (task, suffix, pilot, state, record) VALUES (?, ?, ?, ?, ?)
+		err := t.write(`INSERT INTO attempts (task, suffix, pilot, state, record) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (task, suffix) DO UPDATE SET state = excluded.state, record = excluded.record`,
-			string(o.Attempt.Task), o.Attempt.Suffix(), string(o.Attempt.Pilot), int64(a.State), record)
+			string(o.Attempt.Task), o.Attempt.Suffix(), string(o.Attempt.Pilot), int64(a.State), attemptCodec.Encode(&a))
 		if err != nil {
 			return err
 		}
@@ -39,11 +34,11 @@ func (t attemptTable) Save(attempts ...taskqueue.Attempt) error {
 }
 
 func (t attemptTable) OfTask(id task.ID) ([]taskqueue.Attempt, error) {
-	return records[taskqueue.Attempt](t.tx, "SELECT record FROM attempts WHERE task = ? ORDER BY number", string(id))
+	return records(t.tx, attemptCodec, "SELECT record FROM attempts WHERE task = ? ORDER BY number", string(id))
 }
 
 func (t attemptTable) RunningAt(pilot task.PilotID) ([]taskqueue.Attempt, error) {
-	return records[taskqueue.Attempt](t.tx, `SELECT record FROM attempts INDEXED BY attempts_running
+	return records(t.tx, attemptCodec, `SELECT record FROM attempts INDEXED BY attempts_running
 		WHERE state = 1 AND pilot = ? ORDER BY number`, string(pilot))
 }
 

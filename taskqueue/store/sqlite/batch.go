@@ -20,10 +20,11 @@ const (
 // writer runs Updates one after the other on one connection. Those that find
 // others waiting leave their transaction open for them; the last commits.
 type writer struct {
-	waiting atomic.Int64
-	mutex   sync.Mutex // guards what follows
-	conn    *connection
-	batch   *batch // open transaction, nil if none
+	waiting  atomic.Int64
+	patience time.Duration // how long a batch may stay open
+	mutex    sync.Mutex    // guards what follows
+	conn     *connection
+	batch    *batch // open transaction, nil if none
 }
 
 // batch is a transaction that several Updates share.
@@ -120,7 +121,7 @@ func (w *writer) settle(alone bool) {
 	if b == nil {
 		return
 	}
-	if !alone && b.broken == nil && w.waiting.Load() > 0 && b.members < batchMembers && time.Since(b.began) < batchTime {
+	if !alone && b.broken == nil && w.waiting.Load() > 0 && b.members < batchMembers && time.Since(b.began) < w.patience {
 		return
 	}
 	w.commit()

@@ -11,16 +11,12 @@ import (
 type fileTable struct{ *tx }
 
 func (t fileTable) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
-	return load[taskqueue.FileRecord](t.tx, "SELECT record FROM files WHERE name = ?", names)
+	return load(t.tx, fileCodec, "SELECT record FROM files WHERE name = ?", names)
 }
 
 func (t fileTable) Save(files ...taskqueue.FileRecord) error {
 	for _, f := range files {
-		record, err := encode(f)
-		if err != nil {
-			return t.fail(err)
-		}
-		err = t.write("INSERT INTO files VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", string(f.LFN), record)
+		err := t.write("INSERT INTO files VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", string(f.LFN), fileCodec.Encode(&f))
 		if err != nil {
 			return err
 		}
@@ -69,43 +65,36 @@ func (t fileTable) Readers(name task.LFN) (readers []task.ID, err error) {
 }
 
 func (t fileTable) List(prefix string, after task.LFN, limit int) (found []taskqueue.FileRecord, err error) {
-	sql, from := "SELECT record, name FROM files WHERE name > ? ORDER BY name LIMIT ?", string(after)
+	sql, from := "SELECT record, name FROM files WHERE name > ? ORDER BY name LIMIT 0+?", string(after)
 	if after == "" || prefix > from {
-		sql, from = "SELECT record, name FROM files WHERE name >= ? ORDER BY name LIMIT ?", prefix
+		sql, from = "SELECT record, name FROM files WHERE name >= ? ORDER BY name LIMIT 0+?", prefix
 	}
 	err = t.read(sql, func(row []driver.Value) error {
 		if !strings.HasPrefix(row[1].(string), prefix) {
 			return errStop
 		}
-		var record taskqueue.FileRecord
-		if err := decode(row[0].([]byte), &record); err != nil {
-			return damagedRecord(t.conn.path, err)
-		}
-		found = append(found, record)
-		return nil
+		var err error
+		found, err = appendDecoded(found, t.tx, fileCodec, row[0])
+		return err
 	}, from, atMost(limit))
 	return found, err
 }
 
 func (t fileTable) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
-	return records[taskqueue.FileRecord](t.tx, `SELECT f.record FROM announced a CROSS JOIN files f ON f.name = a.name
-		WHERE a.site = ? AND a.name > ? ORDER BY a.name LIMIT ?`, string(site), string(after), atMost(limit))
+	return records(t.tx, fileCodec, `SELECT f.record FROM announced a CROSS JOIN files f ON f.name = a.name
+		WHERE a.site = ? AND a.name > ? ORDER BY a.name LIMIT 0+?`, string(site), string(after), atMost(limit))
 }
 
 func (t fileTable) Classes() ([]taskqueue.Eligibility, error) {
-	return records[taskqueue.Eligibility](t.tx, "SELECT record FROM classes ORDER BY id")
+	return records(t.tx, classCodec, "SELECT record FROM classes ORDER BY id")
 }
 
 func (t fileTable) SaveClass(class taskqueue.Eligibility) error {
-	record, err := encode(class)
-	if err != nil {
-		return t.fail(err)
-	}
-	return t.write("INSERT INTO classes VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", int64(class.ID), record)
+	return t.write("INSERT INTO classes VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", int64(class.ID), classCodec.Encode(&class))
 }
 
 func (t fileTable) Garbage(limit int) (found []task.Replica, err error) {
-	err = t.read("SELECT site, url FROM garbage ORDER BY number LIMIT ?", func(row []driver.Value) error {
+	err = t.read("SELECT site, url FROM garbage ORDER BY number LIMIT 0+?", func(row []driver.Value) error {
 		found = append(found, task.Replica{Site: task.Site(row[0].(string)), URL: row[1].(string)})
 		return nil
 	}, atMost(limit))

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -86,6 +87,7 @@ func TestFullBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
+	store.writer.patience = time.Hour
 	limit(t, store, 400)
 	var group sync.WaitGroup
 	var names []string
@@ -135,6 +137,7 @@ func TestBrokenBatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer store.Close()
+	store.writer.patience = time.Hour
 	var group sync.WaitGroup
 	inside, release := make(chan struct{}), make(chan struct{})
 	calls := make([]int, 4)

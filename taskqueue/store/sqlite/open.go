@@ -88,7 +88,7 @@ func openLocked(path string) (*Store, error) {
 		return nil, errors.Join(err, conn.close())
 	}
 	store := &Store{path: path, readers: make(chan *connection, idleReaders)}
-	store.writer.conn = conn
+	store.writer.conn, store.writer.patience = conn, batchTime
 	return store, nil
 }
 

@@ -11,19 +11,14 @@ import (
 type pilotTable struct{ *tx }
 
 func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
-	return load[taskqueue.PilotRecord](t.tx, "SELECT record FROM pilots WHERE id = ?", ids)
+	return load(t.tx, pilotCodec, "SELECT record FROM pilots WHERE id = ?", ids)
 }
 
 func (t pilotTable) Save(pilots ...taskqueue.PilotRecord) error {
 	for _, p := range pilots {
-		p.Registered, p.Ends, p.Ended = p.Registered.UTC(), p.Ends.UTC(), p.Ended.UTC()
-		record, err := encode(p)
-		if err != nil {
-			return t.fail(err)
-		}
-		err = t.write(`INSERT INTO pilots (id, peer, site, state, record) VALUES (?, ?, ?, ?, ?)
+		err := t.write(`INSERT INTO pilots (id, peer, site, state, record) VALUES (?, ?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET peer = excluded.peer, site = excluded.site, state = excluded.state, record = excluded.record`,
-			string(p.ID), string(p.Peer), string(p.Site), int64(p.State), record)
+			string(p.ID), string(p.Peer), string(p.Site), int64(p.State), pilotCodec.Encode(&p))
 		if err != nil {
 			return err
 		}
@@ -37,9 +32,9 @@ func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (foun
 	}
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		if site == "" {
-			found, err = appendRecords(found, t.tx, "SELECT record FROM pilots WHERE state = ?", int64(state))
+			found, err = appendRecords(found, t.tx, pilotCodec, "SELECT record FROM pilots WHERE state = ?", int64(state))
 		} else {
-			found, err = appendRecords(found, t.tx, "SELECT record FROM pilots WHERE state = ? AND site = ?", int64(state), string(site))
+			found, err = appendRecords(found, t.tx, pilotCodec, "SELECT record FROM pilots WHERE state = ? AND site = ?", int64(state), string(site))
 		}
 		if err != nil {
 			return nil, err

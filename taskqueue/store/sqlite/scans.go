@@ -22,22 +22,22 @@ func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, state
 	for _, state := range states {
 		values = append(values, string(id), int64(state), int64(after))
 	}
-	return records[taskqueue.TaskState](t.tx, inWorkflow[len(states)], append(values, atMost(limit))...)
+	return records(t.tx, stateCodec, inWorkflow[len(states)], append(values, atMost(limit))...)
 }
 
 // inWorkflow is one query for each number of states: SQLite merges the
-// branches, each of which comes sorted from the index.
+// branches, each of which comes sorted from the index. For "0+?" see atMost.
 var inWorkflow = func() (queries [256]string) {
-	const branch = "SELECT record, seq FROM tasks WHERE workflow = ? AND state = ? AND seq > ?"
+	const branch = "SELECT record, seq FROM tasks WHERE workflow = ? AND state = 0+? AND seq > ?"
 	for states := range queries {
-		queries[states] = strings.Join(slices.Repeat([]string{branch}, states), " UNION ALL ") + " ORDER BY seq LIMIT ?"
+		queries[states] = strings.Join(slices.Repeat([]string{branch}, states), " UNION ALL ") + " ORDER BY seq LIMIT 0+?"
 	}
 	return queries
 }()
 
 func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
-	return records[taskqueue.TaskState](t.tx, `SELECT record FROM tasks INDEXED BY tasks_ready
-		WHERE state = 2 AND class = ? AND not_before <= ? ORDER BY priority DESC, seq LIMIT ?`,
+	return records(t.tx, stateCodec, `SELECT record FROM tasks INDEXED BY tasks_ready
+		WHERE state = 2 AND class = ? AND not_before <= ? ORDER BY priority DESC, seq LIMIT 0+?`,
 		int64(class), int64(now), atMost(limit))
 }
 
@@ -62,7 +62,7 @@ func (t taskTable) NextBackoff(now taskqueue.Instant) (taskqueue.Instant, error)
 }
 
 func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
-	return records[taskqueue.TaskState](t.tx, "SELECT record FROM tasks INDEXED BY tasks_leased WHERE state = 3 AND lease = ? ORDER BY seq", int64(id))
+	return records(t.tx, stateCodec, "SELECT record FROM tasks INDEXED BY tasks_leased WHERE state = 3 AND lease = ? ORDER BY seq", int64(id))
 }
 
 func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (int, error) {
@@ -78,7 +78,7 @@ func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64
 
 func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) (found []taskqueue.TaskState, err error) {
 	for _, key := range keys {
-		found, err = appendRecords(found, t.tx, `SELECT record FROM tasks INDEXED BY tasks_memo
+		found, err = appendRecords(found, t.tx, stateCodec, `SELECT record FROM tasks INDEXED BY tasks_memo
 			WHERE state = 4 AND workflow = ? AND memo = ? ORDER BY seq`, string(id), key[:])
 		if err != nil {
 			return nil, err

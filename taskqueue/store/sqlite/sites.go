@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"slices"
-
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -10,21 +8,12 @@ import (
 type siteTable struct{ *tx }
 
 func (t siteTable) Load(names ...task.Site) ([]taskqueue.SiteRecord, error) {
-	return load[taskqueue.SiteRecord](t.tx, "SELECT record FROM sites WHERE name = ?", names)
+	return load(t.tx, siteCodec, "SELECT record FROM sites WHERE name = ?", names)
 }
 
 func (t siteTable) Save(sites ...taskqueue.SiteRecord) error {
 	for _, s := range sites {
-		s.Created = s.Created.UTC()
-		s.History = slices.Clone(s.History)
-		for i := range s.History {
-			s.History[i].Since = s.History[i].Since.UTC()
-		}
-		record, err := encode(s)
-		if err != nil {
-			return t.fail(err)
-		}
-		err = t.write("INSERT INTO sites VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", string(s.Name), record)
+		err := t.write("INSERT INTO sites VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", string(s.Name), siteCodec.Encode(&s))
 		if err != nil {
 			return err
 		}
@@ -33,23 +22,18 @@ func (t siteTable) Save(sites ...taskqueue.SiteRecord) error {
 }
 
 func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
-	return records[taskqueue.SiteRecord](t.tx, "SELECT record FROM sites ORDER BY name")
+	return records(t.tx, siteCodec, "SELECT record FROM sites ORDER BY name")
 }
 
 type grantTable struct{ *tx }
 
 func (t grantTable) Load(ids ...string) ([]taskqueue.Grant, error) {
-	return load[taskqueue.Grant](t.tx, "SELECT record FROM grants WHERE id = ?", ids)
+	return load(t.tx, grantCodec, "SELECT record FROM grants WHERE id = ?", ids)
 }
 
 func (t grantTable) Save(grants ...taskqueue.Grant) error {
 	for _, g := range grants {
-		g.Created, g.Expires = g.Created.UTC(), g.Expires.UTC()
-		record, err := encode(g)
-		if err != nil {
-			return t.fail(err)
-		}
-		err = t.write("INSERT INTO grants VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", g.ID, record)
+		err := t.write("INSERT INTO grants VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", g.ID, grantCodec.Encode(&g))
 		if err != nil {
 			return err
 		}
@@ -58,5 +42,5 @@ func (t grantTable) Save(grants ...taskqueue.Grant) error {
 }
 
 func (t grantTable) All() ([]taskqueue.Grant, error) {
-	return records[taskqueue.Grant](t.tx, "SELECT record FROM grants ORDER BY id")
+	return records(t.tx, grantCodec, "SELECT record FROM grants ORDER BY id")
 }

@@ -1,6 +1,9 @@
 package sqlite_test
 
 import (
+	"os"
+	"path/filepath"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -28,9 +31,35 @@ func openIn(t testing.TB, folder string) taskqueue.Store {
 	return stored{store, folder}
 }
 
+// empty is the file of a database without records; making its tables takes
+// most of the time of a short test.
+var empty = sync.OnceValues(func() ([]byte, error) {
+	folder, err := os.MkdirTemp("", "queue")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(folder)
+	store, err := sqlite.Open(folder)
+	if err != nil {
+		return nil, err
+	}
+	if err := store.Close(); err != nil {
+		return nil, err
+	}
+	return os.ReadFile(filepath.Join(folder, sqlite.FileName))
+})
+
 func open(t testing.TB) taskqueue.Store {
 	t.Helper()
-	return openIn(t, t.TempDir())
+	folder := t.TempDir()
+	content, err := empty()
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, sqlite.FileName), content, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openIn(t, folder)
 }
 
 func reopen(t testing.TB, store taskqueue.Store) taskqueue.Store {

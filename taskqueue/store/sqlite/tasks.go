@@ -11,7 +11,7 @@ import (
 type taskTable struct{ *tx }
 
 func (t taskTable) Describe(ids ...task.ID) ([]task.Task, error) {
-	return load[task.Task](t.tx, "SELECT record FROM descriptions WHERE seq = (SELECT seq FROM tasks WHERE id = ?)", ids)
+	return load(t.tx, taskCodec, "SELECT record FROM descriptions WHERE seq = (SELECT seq FROM tasks WHERE id = ?)", ids)
 }
 
 func (t taskTable) Add(tasks []task.Task, states []taskqueue.TaskState) error {
@@ -28,11 +28,7 @@ func (t taskTable) Add(tasks []task.Task, states []taskqueue.TaskState) error {
 		if err := t.addState(state); err != nil {
 			return err
 		}
-		description, err := encode(tasks[i])
-		if err != nil {
-			return t.fail(err)
-		}
-		if err := t.write("INSERT INTO descriptions VALUES (?, ?)", int64(state.Seq), description); err != nil {
+		if err := t.write("INSERT INTO descriptions VALUES (?, ?)", int64(state.Seq), taskCodec.Encode(&tasks[i])); err != nil {
 			return err
 		}
 	}
@@ -40,13 +36,9 @@ func (t taskTable) Add(tasks []task.Task, states []taskqueue.TaskState) error {
 }
 
 func (t taskTable) addState(state taskqueue.TaskState) error {
-	record, err := encodeState(&state)
-	if err != nil {
-		return t.fail(err)
-	}
-	_, err = t.conn.exec("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err := t.conn.exec("INSERT INTO tasks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		int64(state.Seq), string(state.ID), string(state.ID.Workflow()), int64(state.State), int64(state.Priority),
-		int64(state.Class), int64(state.NotBefore), int64(state.Lease), memo(state), record)
+		int64(state.Class), int64(state.NotBefore), int64(state.Lease), memo(state), stateCodec.Encode(&state))
 	if isDuplicate(err) {
 		known, asking := t.integer("SELECT count(*) FROM tasks WHERE id = ?", string(state.ID))
 		if asking == nil && known > 0 {
@@ -60,11 +52,6 @@ func (t taskTable) addState(state taskqueue.TaskState) error {
 	return nil
 }
 
-func encodeState(state *taskqueue.TaskState) ([]byte, error) {
-	state.Changed = state.Changed.UTC()
-	return encode(state)
-}
-
 // memo is the memo key as a column: NULL where there is none.
 func memo(state taskqueue.TaskState) driver.Value {
 	if state.MemoKey.IsZero() {
@@ -74,7 +61,7 @@ func memo(state taskqueue.TaskState) driver.Value {
 }
 
 func (t taskTable) Load(ids ...task.ID) ([]taskqueue.TaskState, error) {
-	return load[taskqueue.TaskState](t.tx, "SELECT record FROM tasks WHERE id = ?", ids)
+	return load(t.tx, stateCodec, "SELECT record FROM tasks WHERE id = ?", ids)
 }
 
 func (t taskTable) Save(states ...taskqueue.TaskState) error {
@@ -96,12 +83,8 @@ func (t taskTable) Save(states ...taskqueue.TaskState) error {
 			return t.fail(fmt.Errorf("save the state of task %s: %w", state.ID, taskqueue.ErrTaskAbsent))
 		}
 		state.Seq = uint64(seq)
-		record, err := encodeState(&state)
-		if err != nil {
-			return t.fail(err)
-		}
 		err = t.write("UPDATE tasks SET state = ?, priority = ?, class = ?, not_before = ?, lease = ?, memo = ?, record = ? WHERE seq = ?",
-			int64(state.State), int64(state.Priority), int64(state.Class), int64(state.NotBefore), int64(state.Lease), memo(state), record, seq)
+			int64(state.State), int64(state.Priority), int64(state.Class), int64(state.NotBefore), int64(state.Lease), memo(state), stateCodec.Encode(&state), seq)
 		if err != nil {
 			return err
 		}

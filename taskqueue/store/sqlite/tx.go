@@ -87,33 +87,6 @@ func (t *tx) text(sql string, values ...driver.Value) (text string, err error) {
 	return text, err
 }
 
-// records reads blobs in the first column.
-func records[T any](t *tx, sql string, values ...driver.Value) ([]T, error) {
-	return appendRecords[T](nil, t, sql, values...)
-}
-
-func appendRecords[T any](found []T, t *tx, sql string, values ...driver.Value) ([]T, error) {
-	err := t.read(sql, func(row []driver.Value) error {
-		var record T
-		if err := decode(row[0].([]byte), &record); err != nil {
-			return damagedRecord(t.conn.path, err)
-		}
-		found = append(found, record)
-		return nil
-	}, values...)
-	return found, err
-}
-
-// load reads one record for each key, absent ones left out.
-func load[T any, K ~string](t *tx, sql string, keys []K) (found []T, err error) {
-	for _, key := range keys {
-		if found, err = appendRecords(found, t, sql, string(key)); err != nil {
-			return nil, err
-		}
-	}
-	return found, nil
-}
-
 func (t *tx) Meta() taskqueue.MetaTable          { return metaTable{t} }
 func (t *tx) Workflows() taskqueue.WorkflowTable { return workflowTable{t} }
 func (t *tx) Tasks() taskqueue.TaskTable         { return taskTable{t} }

@@ -10,19 +10,14 @@ import (
 type workflowTable struct{ *tx }
 
 func (t workflowTable) Load(ids ...task.WorkflowID) ([]taskqueue.Workflow, error) {
-	return load[taskqueue.Workflow](t.tx, "SELECT record FROM workflows WHERE id = ?", ids)
+	return load(t.tx, workflowCodec, "SELECT record FROM workflows WHERE id = ?", ids)
 }
 
 func (t workflowTable) Save(workflows ...taskqueue.Workflow) error {
 	for _, w := range workflows {
-		w.Created, w.Ended = w.Created.UTC(), w.Ended.UTC()
-		record, err := encode(w)
-		if err != nil {
-			return t.fail(err)
-		}
-		err = t.write(`INSERT INTO workflows (id, name, key, record) VALUES (?, ?, ?, ?)
+		err := t.write(`INSERT INTO workflows (id, name, key, record) VALUES (?, ?, ?, ?)
 			ON CONFLICT (id) DO UPDATE SET name = excluded.name, key = excluded.key, record = excluded.record`,
-			string(w.ID), w.Name, w.Key, record)
+			string(w.ID), w.Name, w.Key, workflowCodec.Encode(&w))
 		if err != nil {
 			return err
 		}
@@ -53,12 +48,15 @@ func (t workflowTable) List(name string, after task.WorkflowID, limit int) ([]ta
 		}
 	}
 	if name == "" {
-		return records[taskqueue.Workflow](t.tx, "SELECT record FROM workflows WHERE number < ? ORDER BY number DESC LIMIT ?",
+		return records(t.tx, workflowCodec, "SELECT record FROM workflows WHERE number < ? ORDER BY number DESC LIMIT 0+?",
 			before, atMost(limit))
 	}
-	return records[taskqueue.Workflow](t.tx, "SELECT record FROM workflows WHERE name = ? AND number < ? ORDER BY number DESC LIMIT ?",
+	return records(t.tx, workflowCodec, "SELECT record FROM workflows WHERE name = ? AND number < ? ORDER BY number DESC LIMIT 0+?",
 		name, before, atMost(limit))
 }
 
-// atMost is a LIMIT; SQLite takes a negative one for none.
+// atMost is a LIMIT; SQLite takes a negative one for none. It is written
+// "LIMIT 0+?": SQLite plans a query anew whenever a parameter changes that its
+// plan rests on, such as a bare LIMIT, or one that is compared with the
+// condition of a partial index. That would cost more than the query.
 func atMost(limit int) int64 { return int64(max(limit, 0)) }

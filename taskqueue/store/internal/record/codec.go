@@ -1,0 +1,156 @@
+package record
+
+import (
+	"fmt"
+	"hash/fnv"
+	"reflect"
+	"time"
+)
+
+// Codec encodes and decodes records of one type.
+type Codec[T any] struct{ form form }
+
+// New works out how to store a T. It panics on types that cannot be stored,
+// such as pointers, and on fields whose names give the same number.
+func New[T any]() Codec[T] { return Codec[T]{formOf(reflect.TypeFor[T]())} }
+
+// Encode returns the blob of a record.
+func (c Codec[T]) Encode(record *T) []byte {
+	return c.form.write(make([]byte, 0, 256), reflect.ValueOf(record).Elem())
+}
+
+// Decode reads a blob into a record that is zero. It fails on blobs that are
+// cut off or hold values that do not fit the record's fields.
+func (c Codec[T]) Decode(blob []byte, record *T) error {
+	source := &source{text: string(blob)}
+	if err := c.form.read(source, reflect.ValueOf(record).Elem()); err != nil {
+		return fmt.Errorf("decode %T: %w", *record, err)
+	}
+	if source.at != len(source.text) {
+		return fmt.Errorf("decode %T: %d bytes are left over", *record, len(source.text)-source.at)
+	}
+	return nil
+}
+
+// wire is how a value is written, enough to skip it.
+type wire uint8
+
+const (
+	wireNumber wire = iota + 1 // varint
+	wireBytes                  // length, bytes
+	wireStruct                 // fields, 0
+	wireList                   // count, wire form, values
+	wireMap                    // count, wire forms of key and value, pairs
+	wireTime                   // seconds since 1970 (signed varint), nanoseconds
+)
+
+// form is how values of one type are written and read.
+type form struct {
+	wire  wire
+	write func(blob []byte, v reflect.Value) []byte
+	read  func(source *source, v reflect.Value) error
+}
+
+func formOf(t reflect.Type) form {
+	switch t.Kind() {
+	case reflect.Bool:
+		return form{wireNumber, writeBool, readBool}
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return form{wireNumber, writeInt, readInt}
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return form{wireNumber, writeUint, readUint}
+	case reflect.String:
+		return form{wireBytes, writeString, readString}
+	case reflect.Slice:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return form{wireBytes, writeBytes, readBytes}
+		}
+		return listForm(t, formOf(t.Elem()))
+	case reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return form{wireBytes, writeByteArray, readByteArray}
+		}
+		return listForm(t, formOf(t.Elem()))
+	case reflect.Map:
+		return mapForm(t, formOf(t.Key()), formOf(t.Elem()))
+	case reflect.Struct:
+		if t == reflect.TypeFor[time.Time]() {
+			return form{wireTime, writeTime, readTime}
+		}
+		return structForm(t)
+	}
+	panic(fmt.Sprintf("records must not hold a %s: it cannot be stored", t))
+}
+
+// field is one field of a struct.
+type field struct {
+	index int
+	key   uint64
+	form  form
+}
+
+// numberBits bounds the numbers of fields, so that a key takes 3 bytes.
+const numberBits = 18
+
+// fieldNumber derives a field's number from its name; 0 ends a struct.
+func fieldNumber(name string) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(name)) // never fails
+	return hash.Sum64()%(1<<numberBits-1) + 1
+}
+
+func structForm(t reflect.Type) form {
+	var fields []field
+	byKey := make(map[uint64]field)
+	names := make(map[uint64]string)
+	for i := range t.NumField() {
+		f := t.Field(i)
+		number := fieldNumber(f.Name)
+		if other := names[number]; other != "" {
+			panic(fmt.Sprintf("fields %s and %s of %s get the same number: rename the newer one", other, f.Name, t))
+		}
+		if !f.IsExported() {
+			panic(fmt.Sprintf("field %s of %s is not exported: it cannot be stored", f.Name, t))
+		}
+		names[number] = f.Name
+		made := field{index: i, form: formOf(f.Type)}
+		made.key = number<<3 | uint64(made.form.wire)
+		fields = append(fields, made)
+		byKey[made.key] = made
+	}
+	write := func(blob []byte, v reflect.Value) []byte {
+		for i := range fields {
+			if value := v.Field(fields[i].index); !value.IsZero() {
+				blob = appendNumber(blob, fields[i].key)
+				blob = fields[i].form.write(blob, value)
+			}
+		}
+		return append(blob, 0)
+	}
+	read := func(source *source, v reflect.Value) error {
+		next := 0 // fields mostly come in their order
+		for {
+			key, err := source.number()
+			if err != nil || key == 0 {
+				return err
+			}
+			f, known := field{}, false
+			for ; next < len(fields) && !known; next++ {
+				f, known = fields[next], fields[next].key == key
+			}
+			if !known {
+				next = 0
+				if f, known = byKey[key]; !known {
+					if err := source.skip(wire(key & 7)); err != nil {
+						return err
+					}
+					continue
+				}
+			}
+			if err := f.form.read(source, v.Field(f.index)); err != nil {
+				return fmt.Errorf("%s: %w", t.Field(f.index).Name, err)
+			}
+		}
+	}
+	return form{wireStruct, write, read}
+}

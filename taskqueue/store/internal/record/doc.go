@@ -1,0 +1,15 @@
+// Package record turns records into compact blobs for the durable stores.
+//
+// A record is written as its fields that are not zero, each under a number
+// that comes from the field's name, with its wire form, so that programs of
+// different releases read each other's blobs: fields may be added, removed and
+// reordered; a field that the reader does not know is skipped, one that the
+// writer did not know stays zero. A renamed field is a new one. Nil and empty
+// slices and maps stay apart; times come back in UTC.
+//
+//	struct: (key value)* 0      key = number<<3 | wire form, as a varint
+//	list:   count wire value*
+//	map:    count wire wire (key value)*
+//
+// The package starts no goroutine and is safe for concurrent use.
+package record
