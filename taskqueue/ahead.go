@@ -14,43 +14,43 @@ const maxAheadInputs = 1_000
 // joins the lease when every input is readable at the site or made by a task
 // that the site holds. While other sites are live the walk is short, so that
 // their share of what comes next is not taken before it exists.
-func (b *book) leaseAhead(site *SiteRecord, lease *Lease, from []task.ID) ([]task.ID, error) {
-	allowance := b.room(site)
-	for _, name := range b.siteNames {
-		if s := b.sites.held[name]; s != site && b.live(s) {
-			allowance = min(allowance, b.config.HandOut.AheadTasks*site.slots())
-			break
-		}
-	}
-	allowance -= site.Ahead
-	var ahead []task.ID
+func (h *handing) leaseAhead(from []task.ID) error {
+	allowance := h.aheadAllowance()
 	seen := make(map[task.ID]struct{})
-	candidates := b.walkable
-	b.walkable = nil
+	candidates := h.walkable
+	h.walkable = nil
 	for allowance > 0 && len(candidates)+len(from) > 0 {
-		below, err := b.readersBelow(from, allowance-len(candidates))
+		below, err := h.readersBelow(from, allowance-len(candidates))
 		if err != nil {
-			return nil, err
+			return err
 		}
-		from = from[:0:0]
-		candidates = append(candidates, below...)
-		fits, err := b.fitAhead(site, candidates, seen)
+		fits, err := h.fitAhead(h.site, append(candidates, below...), seen)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		candidates = nil
-		for _, id := range fits {
-			if allowance == 0 {
-				break
+		from, candidates = nil, nil
+		for _, id := range fits[:min(allowance, len(fits))] {
+			if err := h.lend(id); err != nil {
+				return err
 			}
-			if err := b.lend(b.tasks.held[id], lease); err != nil {
-				return nil, err
-			}
-			ahead, from = append(ahead, id), append(from, id)
+			from = append(from, id)
 			allowance--
 		}
 	}
-	return ahead, nil
+	return nil
+}
+
+// aheadAllowance is how many more tasks a site may hold before their inputs
+// exist.
+func (h *handing) aheadAllowance() int {
+	allowance := h.room(h.site)
+	for _, name := range h.siteNames {
+		if s := h.sites.held[name]; s != h.site && h.live(s) {
+			allowance = min(allowance, h.config.HandOut.AheadTasks*h.site.slots())
+			break
+		}
+	}
+	return allowance - h.site.Ahead
 }
 
 // readersBelow returns tasks that read what the given ones will make, once

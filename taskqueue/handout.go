@@ -55,30 +55,44 @@ func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
 
 // grant leases the chosen tasks and those further down to a site.
 func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) error {
-	lease, err := b.openLease(site)
-	if err != nil {
-		return err
-	}
+	h := &handing{book: b, site: site}
 	for _, id := range chosen {
-		if err := b.lend(b.tasks.held[id], lease); err != nil {
+		if err := h.lend(id); err != nil {
 			return err
 		}
 	}
-	ahead, err := b.leaseAhead(site, lease, chosen)
-	if err != nil {
+	if err := h.leaseAhead(chosen); err != nil {
 		return err
 	}
-	ids := append(chosen, ahead...)
-	if len(ids) == 0 {
-		b.leases.put(lease.ID, nil)
+	if h.lease == nil {
 		return nil
 	}
-	full, err := b.writeLease(site, lease, ids)
+	full, err := b.writeLease(site, h.lease, h.lent)
 	if err != nil {
 		return err
 	}
 	reply.Leases = append(reply.Leases, full)
 	return nil
+}
+
+// handing is one hand-out: its lease is opened with the first task.
+type handing struct {
+	*book
+	site  *SiteRecord
+	lease *Lease
+	lent  []task.ID
+}
+
+func (h *handing) lend(id task.ID) error {
+	if h.lease == nil {
+		lease, err := h.openLease(h.site)
+		if err != nil {
+			return err
+		}
+		h.lease = lease
+	}
+	h.lent = append(h.lent, id)
+	return h.book.lend(h.tasks.held[id], h.lease)
 }
 
 // unstarted is how many tasks wait at a site, those without inputs aside.

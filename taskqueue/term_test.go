@@ -1,0 +1,266 @@
+package taskqueue_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func (c *crew) tryClaim(pilot task.PilotID, expected task.Term, resigned bool) taskqueue.ClaimResult {
+	c.t.Helper()
+	var result taskqueue.ClaimResult
+	c.must(func(t *taskqueue.Turn) (err error) {
+		result, err = c.rules.Claim(t, taskqueue.Claim{Site: c.site, Pilot: pilot, Expected: expected, Resigned: resigned})
+		return err
+	})
+	return result
+}
+
+func TestMastershipPassesOnlyFromTheSilent(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	one := a.join("peer1", 1)
+	two := a.join("peer2", 1)
+	three := a.join("peer3", 1)
+	if a.master != one || a.term.Epoch != 1 {
+		t.Fatalf("the first pilot is not master: %+v, term %s", a.master, a.term)
+	}
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	a.sync()
+	g.clock = g.clock.Add(2 * time.Second)
+	if r := a.tryClaim(two.id, a.term, false); r.Granted || !strings.Contains(r.Why, "2s ago") || r.Master.Pilot != one.id || r.Term != a.term {
+		t.Errorf("a claim against a living master: %+v", r)
+	}
+	g.clock = g.clock.Add(2 * time.Second)
+	if r := a.tryClaim(two.id, task.Term{}, false); r.Granted {
+		t.Errorf("a claim against an unknown term: %+v", r)
+	}
+	old := a.term
+	r := a.tryClaim(two.id, a.term, false)
+	if !r.Granted || r.Term.Epoch != 2 || r.Term.Peer != "peer2" || len(r.Leases) != 1 || r.Leases[0].Tasks[0].Task.ID != task.NewID(w, "t") {
+		t.Fatalf("a claim after 4 s of silence: %+v", r)
+	}
+	if again := a.tryClaim(two.id, old, false); !again.Granted || again.Term != r.Term || len(again.Leases) != 1 {
+		t.Errorf("the same claim again, its answer lost: %+v", again)
+	}
+	if late := a.tryClaim(three.id, old, false); late.Granted || late.Term != r.Term {
+		t.Errorf("the second claim of the same term: %+v", late)
+	}
+	_, err := a.trySync()
+	var stale *taskqueue.StaleTermError
+	if !errors.As(err, &stale) || !errors.Is(err, taskqueue.ErrStaleTerm) || stale.Office != r.Term || stale.Master != two.id {
+		t.Errorf("the old master's Sync: %v", err)
+	}
+	a.master, a.term = two, r.Term
+	a.sync()
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: two.id, Resigns: true, Term: a.term})
+	})
+	if r := a.tryClaim(three.id, a.term, false); !r.Granted {
+		t.Errorf("a claim after the master resigned: %+v", r)
+	}
+	history := g.siteRecord("A").History
+	if len(history) != 3 || history[0].Why != "first pilot" || history[1].Why != "claim" {
+		t.Errorf("history %+v", history)
+	}
+	g.check()
+}
+
+func TestProvisionalTermMustBeClaimed(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	a.term.Ballot = 3
+	if _, err := a.trySync(); !errors.Is(err, taskqueue.ErrStaleTerm) || !strings.Contains(err.Error(), "claim") {
+		t.Errorf("a Sync under a provisional ballot: %v", err)
+	}
+}
+
+func TestRegistration(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	for i := range 40 {
+		a.join(task.PeerID(fmt.Sprintf("peer%02d", i)), 2)
+	}
+	out, err := a.register("peer07", 3)
+	if err != nil || out.Pilot != a.members[7].id {
+		t.Fatalf("registering again: %+v, %v", out, err)
+	}
+	if len(out.Contacts) != 16 || out.Master.Pilot != a.master.id {
+		t.Errorf("%d contacts, master %s", len(out.Contacts), out.Master.Pilot)
+	}
+	for _, c := range out.Contacts {
+		if c.Pilot == out.Pilot {
+			t.Error("a pilot is told of itself")
+		}
+	}
+	if s := g.siteRecord("A"); s.Pilots != 40 || s.Registered != 81 {
+		t.Errorf("%d pilots, %d slots", s.Pilots, s.Registered)
+	}
+	if out, err = a.register("peer00", 2); err != nil || out.Term != a.term {
+		t.Errorf("the living master registering again: %+v, %v", out, err)
+	}
+	if _, err := (&crew{grid: g, site: "Z"}).register("x", 1); !errors.Is(err, taskqueue.ErrNotFound) {
+		t.Errorf("an unknown site: %v", err)
+	}
+	if _, err := a.register("x", 0); !errors.Is(err, taskqueue.ErrInvalid) {
+		t.Errorf("no slots: %v", err)
+	}
+	g.addSite("B")
+	if _, err := g.crews["B"].register("peer07", 1); !errors.Is(err, taskqueue.ErrConflict) {
+		t.Errorf("a peer of another site: %v", err)
+	}
+	g.check()
+}
+
+func TestDeniedPilotIsShutOut(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	bad := a.join("peer2", 1)
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.Deny(turn, string(bad.id)) })
+	if reply := a.sync(); len(reply.Denied) != 1 || reply.Denied[0] != "peer2" {
+		t.Errorf("the site learns %v", reply.Denied)
+	}
+	if _, err := a.register("peer2", 1); !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("it registers again: %v", err)
+	}
+	err := g.update(func(turn *taskqueue.Turn) error {
+		_, err := g.rules.Claim(turn, taskqueue.Claim{Site: "A", Pilot: bad.id, Expected: a.term})
+		return err
+	})
+	if !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("it claims: %v", err)
+	}
+	g.check()
+}
+
+func TestSilentSiteIsTakenForEmptyAndComesBack(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	a.join("peerA", 1)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("one", nil, []string{"x"}), job("two", []string{"x"}, nil)}})
+	one, two := task.NewID(w, "one"), task.NewID(w, "two")
+	a.sync()
+	a.end(one, a.succeed(a.start(one, a.members[0])))
+	a.sync()
+	running := a.start(two, a.members[0])
+	g.tick(11 * time.Minute)
+	g.check()
+	if s := g.siteRecord("A"); s.Pilots != 0 || !s.Silent {
+		t.Errorf("after 11 min of silence: %+v", s)
+	}
+	if s := g.state(one); s.Generation != 2 {
+		t.Errorf("x was only in A's caches: generation %d of its maker", s.Generation)
+	}
+	b.join("peerB", 1)
+	b.sync()
+	g.expect(task.Leased, one, two)
+	a.end(two, a.succeed(running))
+	reply := a.sync()
+	if s := g.siteRecord("A"); s.Pilots != 1 || s.Silent {
+		t.Errorf("A is back: %+v", s)
+	}
+	if len(reply.Acks) != 1 || reply.Acks[0].Verdict != task.AckStale {
+		t.Errorf("two read an x that is not the accepted one any more; it is answered %+v", reply.Acks)
+	}
+	g.check()
+	b.work()
+	b.sync()
+	g.expect(task.Done, one, two)
+	g.check()
+}
+
+func TestUnguardedFilesAreAskedFor(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	maker := a.join("peer2", 1)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Outputs: []string{"x"}, Tasks: []task.Task{job("t", nil, []string{"x"})}})
+	id, x := task.NewID(w, "t"), task.Qualify(w, "x")
+	a.sync()
+	a.end(id, a.succeed(a.start(id, maker)))
+	if reply := a.sync(); len(reply.Check) != 0 {
+		t.Errorf("asked for %v while its maker is there to store it", reply.Check)
+	}
+	a.members = a.members[:1]
+	a.next.Departed = []task.Departure{{Pilot: maker.id, Dead: true}}
+	for range 2 {
+		if reply := a.sync(); len(reply.Check) != 1 || reply.Check[0].LFN != x {
+			t.Fatalf("asked for %v, want x until it is stored or lost", reply.Check)
+		}
+	}
+	a.upload(x)
+	if reply := a.sync(); len(reply.Check) != 0 || g.siteRecord("A").Check {
+		t.Errorf("asked for %v after it was stored", reply.Check)
+	}
+	g.check()
+}
+
+func TestDrainReachesSiteAndPilot(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	two := a.join("peer2", 1)
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.DrainPilot(turn, two.id) })
+	if reply := a.sync(); len(reply.Drain) != 1 || reply.Drain[0] != two.id {
+		t.Errorf("to drain: %v", reply.Drain)
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: two.id})
+	})
+	if reply := a.sync(); len(reply.Drain) != 0 {
+		t.Errorf("still to drain: %v", reply.Drain)
+	}
+	if err := g.update(func(turn *taskqueue.Turn) error { return g.rules.DrainPilot(turn, two.id) }); !errors.Is(err, taskqueue.ErrConflict) {
+		t.Errorf("draining one that left: %v", err)
+	}
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.DrainSite(turn, "A", true) })
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	if reply := a.sync(); len(reply.Leases) != 0 || !reply.Settings.Draining {
+		t.Errorf("a draining site is given %+v", reply.Leases)
+	}
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.DrainSite(turn, "A", false) })
+	if a.sync(); len(a.held()) != 1 {
+		t.Error("a site that is drained no more gets nothing")
+	}
+	g.check()
+}
+
+func TestGrants(t *testing.T) {
+	g := newGrid(t)
+	g.addSite("A")
+	add := func(grant taskqueue.Grant) error {
+		return g.update(func(turn *taskqueue.Turn) error { return g.rules.AddGrant(turn, grant) })
+	}
+	good := taskqueue.Grant{ID: "1", Hash: [32]byte{1}, Role: "pilot", Site: "A"}
+	for _, c := range []struct {
+		change func(*taskqueue.Grant)
+		want   error
+	}{
+		{func(*taskqueue.Grant) {}, nil},
+		{func(*taskqueue.Grant) {}, taskqueue.ErrConflict},
+		{func(x *taskqueue.Grant) { x.ID = "" }, taskqueue.ErrInvalid},
+		{func(x *taskqueue.Grant) { x.Hash = [32]byte{} }, taskqueue.ErrInvalid},
+		{func(x *taskqueue.Grant) { x.Role = "root" }, taskqueue.ErrInvalid},
+		{func(x *taskqueue.Grant) { x.Site = "" }, taskqueue.ErrInvalid},
+		{func(x *taskqueue.Grant) { x.Role = "submit" }, taskqueue.ErrInvalid},
+		{func(x *taskqueue.Grant) { x.ID, x.Site = "2", "Z" }, taskqueue.ErrNotFound},
+	} {
+		grant := good
+		c.change(&grant)
+		if err := add(grant); !errors.Is(err, c.want) {
+			t.Errorf("%+v: %v, want %v", grant, err, c.want)
+		}
+	}
+	for id, want := range map[string]error{"1": nil, "9": taskqueue.ErrNotFound} {
+		if err := g.update(func(turn *taskqueue.Turn) error { return g.rules.RevokeGrant(turn, id) }); !errors.Is(err, want) {
+			t.Errorf("revoking %s: %v, want %v", id, err, want)
+		}
+	}
+}
