@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/cache/peer"
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -33,11 +35,16 @@ var noHash = crypto.Hash(0)
 
 // Agent is one running pilot.
 type Agent struct {
-	config Config
-	log    *slog.Logger
-	site   task.Site
-	self   matcher.Pilot
-	ends   time.Time
+	config   Config
+	log      *slog.Logger
+	site     task.Site
+	self     matcher.Pilot
+	ends     time.Time
+	peer     task.PeerID
+	dataURL  string
+	sandbox  string        // what confines payloads
+	contacts []dht.Member  // known from the registration
+	skew     time.Duration // of this node's clock against the queue's
 
 	conn     *grpc.ClientConn
 	queue    Queue
@@ -74,26 +81,41 @@ func Run(ctx context.Context, config Config) error {
 	if err := config.Complete(os.Getenv, time.Now()); err != nil {
 		return err
 	}
-	a := &Agent{
+	a := newAgent(config)
+	defer a.close()
+	if err := a.open(ctx); err != nil {
+		return err
+	}
+	return a.serveWhile(ctx, a.live)
+}
+
+func newAgent(config Config) *Agent {
+	return &Agent{
 		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
 		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), drained: make(chan struct{}), aliases: newAliases(),
 	}
-	if err := a.open(ctx); err != nil {
-		a.close()
-		return err
-	}
-	defer a.close()
-	return a.run(ctx)
 }
 
 // listeners are open before the registration, because it names them.
 type listeners struct {
-	node *node.Node
 	data net.Listener
 	key  *identity.PilotKey
 }
 
-func (l *listeners) dataURL() string { return "https://" + l.data.Addr().String() }
+// listenData opens the first free port of the range for the data server.
+func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) {
+	var last error
+	for port := ports.Low; ; port++ {
+		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, port).String())
+		if err == nil {
+			return listener, nil
+		}
+		last = err
+		if port >= ports.High {
+			return nil, fmt.Errorf("open the data port on %s, ports %s: %w", address, ports, last)
+		}
+	}
+}
 
 // open does everything up to membership, in the order in which each step
 // needs the one before.
@@ -115,7 +137,7 @@ func (a *Agent) open(ctx context.Context) error {
 		_ = l.data.Close()
 		return err
 	}
-	return a.join(l, membership)
+	return a.join(membership)
 }
 
 func (a *Agent) listen() (*listeners, error) {
@@ -132,7 +154,7 @@ func (a *Agent) listen() (*listeners, error) {
 	if err != nil {
 		return nil, err
 	}
-	ports, err := node.ParsePorts(a.config.PortRange)
+	ports, err := node.ParsePortRange(a.config.PortRange)
 	if err != nil {
 		return nil, err
 	}
@@ -143,11 +165,12 @@ func (a *Agent) listen() (*listeners, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := ports.Listen(address)
+	data, err := listenData(address, ports)
 	if err != nil {
-		return nil, fmt.Errorf("open the data port: %w", err)
+		return nil, err
 	}
-	return &listeners{node: a.node, data: data, key: key}, nil
+	a.peer, a.dataURL = key.Peer(), "https://"+data.Addr().String()
+	return &listeners{data: data, key: key}, nil
 }
 
 // enroll registers with the token and goes on with the membership
@@ -164,10 +187,13 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	host, _ := os.Hostname()
+	if a.sandbox, err = a.confinement(); err != nil {
+		return Membership{}, err
+	}
 	membership, err := register(ctx, conn, Registration{
-		Site: a.site, Key: l.key, Addresses: a.node.Addresses(), DataURL: l.dataURL(), Host: host,
+		Site: a.site, Key: l.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Sandbox: a.sandboxNote(), Version: a.config.Version, Ends: a.ends,
+		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends,
 	})
 	if err != nil {
 		return Membership{}, err
@@ -183,6 +209,8 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	}
 	a.queue = &grpcQueue{site: a.site, client: pb.NewPilotServiceClient(a.conn)}
 	a.settings = membership.Settings
+	a.contacts = reachableContacts(membership.Joined)
+	a.skew = time.Since(membership.QueueTime)
 	a.self = matcher.Pilot{
 		ID: membership.Pilot, Site: a.site, Host: host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
@@ -190,16 +218,36 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	return membership, nil
 }
 
-// sandboxNote says what confines payloads, or why nothing does.
-func (a *Agent) sandboxNote() string {
+// confinement says what confines payloads, or why nothing does. The queue is
+// told at registration, when the pilot's folder has no name yet.
+func (a *Agent) confinement() (string, error) {
+	folder, err := os.MkdirTemp("", "pilotage-check-")
+	if err != nil {
+		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	runner, err := exec.New(a.execConfig(folder))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = runner.Close() }()
+	confined, note := runner.Sandboxed()
+	if !confined {
+		note = "nothing: " + note
+	}
+	return note, nil
+}
+
+func (a *Agent) execConfig(folder string) exec.Config {
+	config := exec.Config{
+		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: a.site,
+		Readable: append([]string{filepath.Join(folder, "cache")}, a.config.Readable...), Writable: a.config.Writable,
+		Hidden: a.config.Hidden, SharedMemory: a.config.SharedMemory, Logger: a.log,
+	}
 	if a.config.SandboxOff {
-		return "off by --sandbox=off"
+		config.Sandbox = exec.Off
 	}
-	confined, note := exec.Available()
-	if confined {
-		return note
-	}
-	return "none: " + note
+	return config
 }
 
 // openFolders opens cache, work and log folders and what works on them.
@@ -230,15 +278,7 @@ func (a *Agent) openFolders(l *listeners, m Membership) error {
 	if err != nil {
 		return err
 	}
-	sandbox := exec.Auto
-	if a.config.SandboxOff {
-		sandbox = exec.Off
-	}
-	a.runner, err = exec.New(exec.Config{
-		WorkDir: filepath.Join(a.config.Folder, "work"), LogDir: filepath.Join(a.config.Folder, "logs"), Site: a.site,
-		Sandbox: sandbox, Readable: []string{filepath.Join(a.config.Folder, "cache")}, Logger: a.log,
-	})
-	if err != nil {
+	if a.runner, err = exec.New(a.execConfig(a.config.Folder)); err != nil {
 		return err
 	}
 	a.storage = storage.NewClient(storage.Options{})
@@ -248,12 +288,12 @@ func (a *Agent) openFolders(l *listeners, m Membership) error {
 
 func (a *Agent) openFetcher(l *listeners, m Membership) error {
 	own := identity.MemberCertificate{DER: m.Certificate, Key: l.key}
-	self := fetch.Holder{Peer: l.key.Peer(), DataURL: l.dataURL()}
+	self := fetch.Holder{Peer: a.peer, DataURL: a.dataURL}
 	a.desk = fetch.NewDesk(func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameHome, data)) })
 	a.homes = fetch.NewHomes(self, a.homeOf, func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameDesk, data)) })
-	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now})
+	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now, DataURL: a.dataURL})
 	a.fetcher = fetch.New(fetch.Config{
-		Cache: a.cache, Peers: client, Storage: a.storage, Locator: locator{a}, Homes: a.homes, Site: a.site,
+		Cache: a.cache, Peers: client, Storage: a.storage, Locator: locator{a}, Homes: a.homes, Self: a.peer, Site: a.site,
 		Settings: a.siteSettings, Cached: a.cached, Log: a.log,
 	})
 	server := peer.NewServer(peer.ServerConfig{Cache: a.cache, Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now, Log: a.log})
@@ -262,24 +302,24 @@ func (a *Agent) openFetcher(l *listeners, m Membership) error {
 }
 
 // join makes the cores and enters the overlay.
-func (a *Agent) join(l *listeners, m Membership) error {
+func (a *Agent) join(m Membership) error {
 	compiler := matcher.NewCompiler(compiledExpressions)
 	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, matcher.NewCatalogue())
-	a.worker = pilot.NewWorker(a.config.Roles, a.self, l.key.Peer(), evaluator)
+	a.worker = pilot.NewWorker(a.config.Roles, a.self, a.peer, evaluator)
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
 	a.verifier.Deny(m.Denied)
 	joined := m.Joined
-	joined.Self.Peer, joined.Self.Pilot = l.key.Peer(), m.Pilot
-	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), l.dataURL()
+	joined.Self.Peer, joined.Self.Pilot = a.peer, m.Pilot
+	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.dataURL
 	return a.node.Join(m.Certificate, joined, a.hooks())
 }
 
 // compiledExpressions bounds the cache of compiled CEL expressions.
 const compiledExpressions = 4096
 
-// run serves until the farewell. The overlay, the cache and the connection to
-// the queue outlive ctx: the farewell needs them.
-func (a *Agent) run(ctx context.Context) error {
+// serveWhile runs everything until main returns. The overlay, the cache and
+// the connection to the queue outlive ctx: the farewell needs them.
+func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error) error {
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	a.group, a.context = errgroup.WithContext(inner)
@@ -299,11 +339,8 @@ func (a *Agent) run(ctx context.Context) error {
 	service("loop", a.loop)
 	a.group.Go(func() error {
 		defer stop()
-		return a.live(ctx)
+		return main(ctx)
 	})
-	if err := a.writeState(); err != nil {
-		a.log.Warn("cannot write pilot.json", "error", err)
-	}
 	return a.group.Wait()
 }
 

@@ -43,8 +43,13 @@ type Config struct {
 	Advertise string
 	// CheckCommand is the VO's own check; empty is none.
 	CheckCommand string
-	// Sandbox off lets payloads run unconfined.
-	SandboxOff bool
+	// SandboxOff lets payloads run unconfined. Confined ones see the system's
+	// folders, their inputs and what is listed here, never what is Hidden.
+	SandboxOff   bool
+	Readable     []string
+	Writable     []string
+	Hidden       []string
+	SharedMemory bool // /dev/shm
 
 	Overlay dht.Config
 	Roles   pilot.Config

@@ -20,6 +20,8 @@ const (
 	frameHome                 // from the home of a file
 )
 
+func broadcastID(id pilot.BroadcastID) dht.CastID { return dht.CastID(id) }
+
 func frame(kind byte, data []byte) []byte { return append([]byte{kind}, data...) }
 
 // hooks connects the overlay to the loop.
@@ -91,7 +93,7 @@ func (a *Agent) masterChanged(m dht.MasterChanged) {
 		took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
 	}
 	a.stepMaster(took)
-	a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer()})
+	a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer})
 }
 
 // deliver hands a broadcast of the master to the worker.

@@ -117,29 +117,16 @@ func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.
 		return
 	}
 	failed := pilot.StageFailed{Attempt: id, Failure: task.InputMissing, Reason: err.Error()}
-	for _, stageErr := range stageErrors(err) {
-		if stageErr.Lost {
-			failed.Lost = append(failed.Lost, stageErr.File)
+	var failures fetch.StageErrors
+	if errors.As(err, &failures) {
+		for _, failure := range failures {
+			if failure.Lost {
+				failed.Lost = append(failed.Lost, failure.File)
+			}
 		}
 	}
 	a.log.Warn("inputs cannot be staged in", "attempt", id.String(), "error", err)
 	a.stepWorker(failed)
-}
-
-// stageErrors lists the failures by file within an error of Stage.
-func stageErrors(err error) []*fetch.StageError {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var all []*fetch.StageError
-		for _, inner := range joined.Unwrap() {
-			all = append(all, stageErrors(inner)...)
-		}
-		return all
-	}
-	var one *fetch.StageError
-	if errors.As(err, &one) {
-		return []*fetch.StageError{one}
-	}
-	return nil
 }
 
 // startPayload runs a staged attempt.

@@ -20,6 +20,16 @@ const observeEvery = 10 * time.Second
 
 // live waits for the end of the pilot's life, drains, and says farewell.
 func (a *Agent) live(ctx context.Context) error {
+	if err := a.writeState(); err != nil {
+		a.log.Warn("cannot write the pilot's state file", "error", err)
+	}
+	if failed := a.refusal(a.selfCheck(ctx)); failed != "" {
+		a.mailbox.post(func() { a.stepWorker(pilot.PilotChanged{Stop: failed}) })
+		if err := a.farewell(failed); err != nil {
+			return err
+		}
+		return fmt.Errorf("this node takes no work: %s", failed)
+	}
 	if a.config.Ready != nil {
 		a.config.Ready(a.self.ID, a.site)
 	}
@@ -46,6 +56,16 @@ func (a *Agent) live(ctx context.Context) error {
 	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: reason}) })
 	a.waitDrained(grace)
 	return a.farewell(reason)
+}
+
+// refusal says why a pilot takes no work; empty when all is well.
+func (a *Agent) refusal(findings []Finding) string {
+	for _, finding := range findings {
+		if !finding.OK {
+			return finding.What + ": " + finding.Detail
+		}
+	}
+	return ""
 }
 
 // observe tells the worker what has changed about the node.
@@ -96,15 +116,13 @@ func (a *Agent) farewell(reason string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.context), farewellTime)
 	defer cancel()
 	master, term := a.node.Master()
-	resigns := master.Peer == a.peer()
+	resigns := master.Peer == a.peer
 	others := 0
 	for _, m := range a.node.Members() {
-		if m.Peer != a.peer() {
+		if m.Peer != a.peer {
 			others++
 		}
 	}
-	settled := make(chan bool, 1)
-	a.mailbox.post(func() { settled <- !a.master.InOffice() || a.master.Settled() })
 	if resigns {
 		a.waitSettled(ctx)
 	}

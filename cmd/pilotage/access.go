@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+func newAccess(a *app) *cobra.Command {
+	command := &cobra.Command{Use: "access", Short: "Create, revoke and list access files"}
+	command.AddCommand(newAccessCreate(a), newAccessRevoke(a), newAccessList(a))
+	return command
+}
+
+func newAccessCreate(a *app) *cobra.Command {
+	var role, site, label, into string
+	var expires time.Duration
+	command := &cobra.Command{
+		Use: "create --role ROLE [--site SITE]", Short: "Make an access file", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if _, err := identity.ParseRole(role); err != nil {
+				return usage(err)
+			}
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.sites.CreateAccess(c.Context(), &pb.CreateAccessRequest{
+					Role: role, Site: site, Label: label, ValidFor: durationpb.New(expires),
+				})
+				if err != nil {
+					return err
+				}
+				if into == "" {
+					_, err := a.stdout.Write(append(reply.GetAccessFile(), '\n'))
+					return err
+				}
+				var file identity.AccessFile
+				if err := json.Unmarshal(reply.GetAccessFile(), &file); err != nil {
+					return fmt.Errorf("the queue's access file: %w", err)
+				}
+				if err := file.Write(into); err != nil {
+					return err
+				}
+				a.say("access %s written to %s\n", reply.GetId(), into)
+				return nil
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&role, "role", "submit", "admin, submit or pilot")
+	flags.StringVar(&site, "site", "", "site of a pilot's access")
+	flags.StringVar(&label, "label", "", "whom it is for, shown by access list")
+	flags.DurationVar(&expires, "expires", 30*24*time.Hour, "how long it is valid")
+	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
+	return command
+}
+
+func newAccessRevoke(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "revoke ID", Short: "Revoke an access (by id), or a pilot's membership (by pilot id)", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				_, err := cl.sites.RevokeAccess(c.Context(), &pb.RevokeAccessRequest{Id: args[0]})
+				return err
+			})
+		},
+	}
+}
+
+func newAccessList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List accesses; tokens are not kept and cannot be shown", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.sites.ListAccess(c.Context(), &pb.ListAccessRequest{})
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				for _, g := range reply.GetAccesses() {
+					state := "valid"
+					switch {
+					case g.GetRevoked():
+						state = "revoked"
+					case g.GetExpires().AsTime().Before(time.Now()):
+						state = "expired"
+					}
+					rows = append(rows, []string{g.GetId(), g.GetRole(), orDash(g.GetSite()), orDash(g.GetLabel()), state, g.GetExpires().AsTime().Format(time.DateTime)})
+				}
+				return a.print(reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "LABEL", "STATE", "EXPIRES"}, rows)
+			})
+		},
+	}
+}
+
+// accessError adds what to do when no access file is there.
+func accessError(err error) error {
+	if os.IsNotExist(err) {
+		return coded(exitUsage, "%w\nGive --access FILE, set PILOTAGE_ACCESS, or ask the queue's operator for an access file.", err)
+	}
+	return err
+}

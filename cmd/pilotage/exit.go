@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotage-grid/pilotage/identity"
+)
+
+// Exit codes; scripts rely on them.
+const (
+	exitOK          = 0
+	exitInternal    = 1
+	exitUsage       = 2
+	exitUnreachable = 3
+	exitRefused     = 4
+	exitNotFound    = 5
+	exitFailed      = 6
+	exitTimeout     = 7
+	exitConflict    = 8
+	exitInterrupted = 130
+)
+
+// codedError carries its own exit code.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+func (e *codedError) Unwrap() error { return e.err }
+
+// coded gives an error an exit code.
+func coded(code int, format string, args ...any) error {
+	return &codedError{code: code, err: fmt.Errorf(format, args...)}
+}
+
+// silentError ends the command with a code; everything has been said.
+type silentError struct{ code int }
+
+func (e *silentError) Error() string { return fmt.Sprintf("exit %d", e.code) }
+
+// usage wraps an error of the command line or of a file that was given.
+func usage(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &codedError{code: exitUsage, err: err}
+}
+
+// exitCode maps an error to the code that scripts see.
+func exitCode(ctx context.Context, err error) int {
+	var withCode *codedError
+	var silent *silentError
+	var expired *identity.ExpiredError
+	switch {
+	case errors.As(err, &silent):
+		return silent.code
+	case errors.As(err, &withCode):
+		return withCode.code
+	case errors.As(err, &expired):
+		return exitRefused
+	case ctx.Err() != nil:
+		return exitInterrupted
+	}
+	if s, ok := statusOf(err); ok {
+		return statusCode(s.Code())
+	}
+	return exitInternal
+}
+
+func statusCode(code codes.Code) int {
+	switch code {
+	case codes.InvalidArgument, codes.OutOfRange, codes.ResourceExhausted:
+		return exitUsage
+	case codes.Unavailable:
+		return exitUnreachable
+	case codes.Unauthenticated, codes.PermissionDenied:
+		return exitRefused
+	case codes.NotFound:
+		return exitNotFound
+	case codes.DeadlineExceeded:
+		return exitTimeout
+	case codes.AlreadyExists, codes.Aborted, codes.FailedPrecondition:
+		return exitConflict
+	default:
+		return exitInternal
+	}
+}
+
+// statusOf finds the gRPC status within an error.
+func statusOf(err error) (*status.Status, bool) {
+	var carrier interface{ GRPCStatus() *status.Status }
+	if errors.As(err, &carrier) {
+		return carrier.GRPCStatus(), true
+	}
+	return nil, false
+}
+
+// explain is the error as people read it: without gRPC's wrapping, with what
+// to do next where that is known.
+func explain(err error) string {
+	s, ok := statusOf(err)
+	if !ok {
+		return err.Error()
+	}
+	switch s.Code() {
+	case codes.Unavailable:
+		return "the task queue cannot be reached: " + s.Message() + "\nIs `pilotage taskqueue` running, and does the access file name its address?"
+	case codes.Unauthenticated:
+		return "the task queue refused the access: " + s.Message() + "\nAsk its operator for a new access file (`pilotage access create`)."
+	case codes.PermissionDenied:
+		return "not allowed with this access: " + s.Message()
+	default:
+		return s.Message()
+	}
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+type pilotFlags struct {
+	cache, capacity, memory, disk string
+	portRange, advertise          string
+	checkCommand, sandbox         string
+	slots, cores                  int
+	lifetime, grace, margin       time.Duration
+	features                      []string
+	check, sharedMemory           bool
+	readable, writable            []string
+}
+
+func newPilot(a *app) *cobra.Command {
+	f := &pilotFlags{}
+	command := &cobra.Command{
+		Use:   "pilot",
+		Short: "Run a pilot, as a batch job does; see also pilot list",
+		Long: `A pilot registers with the task queue, joins its site's network and runs tasks
+until its lifetime ends, then leaves. It needs this binary and one access file:
+no root, no shared file system. Slots, lifetime and cache folder come from
+Slurm's variables when they are set.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return a.runPilot(c, f) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.cache, "cache", "", "pilot folder (default under $SLURM_TMPDIR, $TMPDIR or the system temporary folder)")
+	flags.StringVar(&f.capacity, "cache-size", "", "bytes in the cache, e.g. 50GiB (default 20GiB, at most 80 % of the free disk)")
+	flags.IntVar(&f.slots, "slots", 0, "payloads at once (default $SLURM_CPUS_ON_NODE, else the CPUs)")
+	flags.IntVar(&f.cores, "cores", 0, "cores for payloads in all (default: slots)")
+	flags.StringVar(&f.memory, "memory", "", "memory for payloads in all (default $SLURM_MEM_PER_NODE, else the node's)")
+	flags.StringVar(&f.disk, "disk", "", "disk for work folders in all (default: what the cache leaves free)")
+	flags.DurationVar(&f.lifetime, "lifetime", 0, "how long to live (default until $SLURM_JOB_END_TIME less 5m, else 24h)")
+	flags.DurationVar(&f.margin, "drain", 0, "time before the end in which no new task is taken (default a tenth of the lifetime, at most 5m)")
+	flags.DurationVar(&f.grace, "grace", 0, "time for running payloads after SIGTERM (default 25s)")
+	flags.StringVar(&f.portRange, "port-range", "", "LOW-HIGH for the two ports (default: any free port)")
+	flags.StringVar(&f.advertise, "advertise", "", "address or CIDR under which other pilots reach this one (default: the interface that reaches the queue)")
+	flags.StringSliceVar(&f.features, "feature", nil, "what the node has, for requirements, e.g. --feature avx2 (repeatable)")
+	flags.StringVar(&f.checkCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
+	flags.StringVar(&f.sandbox, "sandbox", "auto", "auto confines payloads where the kernel can, off never does")
+	flags.StringSliceVar(&f.readable, "readable", nil, "further folder that confined payloads may read, e.g. software (repeatable)")
+	flags.StringSliceVar(&f.writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
+	flags.BoolVar(&f.sharedMemory, "shm", false, "let confined payloads use /dev/shm")
+	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd, and exit")
+	command.AddCommand(newPilotList(a), newPilotShow(a), newPilotDrain(a))
+	return command
+}
+
+func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
+	log, err := a.logger(slog.LevelInfo)
+	if err != nil {
+		return err
+	}
+	access, err := a.readAccess()
+	if err != nil {
+		return err
+	}
+	if access.Role != identity.RolePilot {
+		return coded(exitRefused, "the access file is for role %s: a pilot needs the file of its site, access/pilot-SITE.json", access.Role)
+	}
+	config := agent.Config{
+		Access: access, Version: version, Folder: f.cache, Slots: f.slots, Features: f.features, Lifetime: f.lifetime,
+		Margin: f.margin, Grace: f.grace, PortRange: f.portRange, Advertise: f.advertise, CheckCommand: f.checkCommand, Log: log,
+		Resources: task.Resources{Cores: f.cores}, Readable: f.readable, Writable: f.writable, SharedMemory: f.sharedMemory,
+	}
+	for _, size := range []struct {
+		flag, text string
+		into       *task.Bytes
+	}{
+		{"--cache-size", f.capacity, &config.Capacity},
+		{"--memory", f.memory, &config.Resources.Memory},
+		{"--disk", f.disk, &config.Resources.Disk},
+	} {
+		if size.text == "" {
+			continue
+		}
+		if *size.into, err = task.ParseBytes(size.text); err != nil {
+			return coded(exitUsage, "%s: %w", size.flag, err)
+		}
+	}
+	switch f.sandbox {
+	case "auto":
+	case "off":
+		config.SandboxOff = true
+	default:
+		return coded(exitUsage, "--sandbox is %q: give auto or off", f.sandbox)
+	}
+	if f.check {
+		return a.checkPilot(c, config)
+	}
+	if path, err := identity.ResolveAccessPath(a.access, a.getenv); err == nil {
+		config.Hidden = append(config.Hidden, path)
+	}
+	config.Ready = func(id task.PilotID, site task.Site) {
+		_, _ = fmt.Fprintf(a.stdout, "ready pilot=%s site=%s\n", id, site)
+	}
+	return agent.Run(c.Context(), config)
+}
+
+func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
+	findings, err := agent.Check(c.Context(), config)
+	if err != nil {
+		return err
+	}
+	bad := 0
+	rows := [][]string{}
+	for _, finding := range findings {
+		verdict := "ok"
+		if !finding.OK {
+			verdict = "FAILED"
+			bad++
+		}
+		rows = append(rows, []string{finding.What, verdict, finding.Detail})
+	}
+	if err := a.print(findings, []string{"CHECK", "RESULT", "DETAIL"}, rows); err != nil {
+		return err
+	}
+	if bad > 0 {
+		return coded(exitFailed, "%d of %d checks failed: this node would take no work", bad, len(findings))
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func newPilotList(a *app) *cobra.Command {
+	var site string
+	var all bool
+	command := &cobra.Command{
+		Use: "list", Short: "List pilots", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withQueue(func(cl *clients) error {
+				var pilots []*pb.Pilot
+				err := pages(func(token string) (string, error) {
+					reply, err := cl.pilots.ListPilots(c.Context(), &pb.ListPilotsRequest{Site: site, All: all, PageSize: pageSize, PageToken: token})
+					pilots = append(pilots, reply.GetPilots()...)
+					return reply.GetNextPageToken(), err
+				})
+				if err != nil {
+					return err
+				}
+				now := time.Now()
+				rows := make([][]string, len(pilots))
+				for i, p := range pilots {
+					role := ""
+					if p.GetMaster() {
+						role = "master"
+					}
+					rows[i] = []string{
+						p.GetContact().GetPilot(), p.GetSite(), p.GetState(), orDash(role), p.GetHost(),
+						fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()), ago(p.GetRegistered().AsTime(), now), orDash(p.GetSandbox()), orDash(p.GetReason()),
+					}
+				}
+				return a.print(pilots, []string{"PILOT", "SITE", "STATE", "ROLE", "HOST", "RUNNING/SLOTS", "AGE", "PAYLOADS CONFINED BY", "REASON"}, rows)
+			})
+		},
+	}
+	command.Flags().StringVar(&site, "site", "", "of one site only")
+	command.Flags().BoolVar(&all, "all", false, "also pilots that left or died")
+	return command
+}
+
+func newPilotShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show PILOT", Short: "Show a pilot", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.pilots.GetPilot(c.Context(), &pb.GetPilotRequest{PilotId: args[0]})
+				if err != nil {
+					return err
+				}
+				p := reply.GetPilot()
+				r := p.GetResources()
+				return a.print(p, nil, [][]string{
+					{"pilot", p.GetContact().GetPilot()}, {"site", p.GetSite()}, {"state", p.GetState()}, {"reason", orDash(p.GetReason())},
+					{"host", p.GetHost()}, {"slots", fmt.Sprintf("%d, %d running", p.GetSlots(), p.GetRunning())},
+					{"resources", fmt.Sprintf("%d cores, %s memory, %s disk", r.GetCores(), task.Bytes(r.GetMemoryBytes()), task.Bytes(r.GetDiskBytes()))},
+					{"features", fmt.Sprint(p.GetFeatures())}, {"payloads confined by", orDash(p.GetSandbox())},
+					{"addresses", fmt.Sprint(p.GetContact().GetAddresses())}, {"data server", p.GetContact().GetDataUrl()},
+					{"registered", p.GetRegistered().AsTime().Format(time.DateTime)}, {"ends", p.GetEnds().AsTime().Format(time.DateTime)},
+					{"version", p.GetVersion()},
+				})
+			})
+		},
+	}
+}
+
+func newPilotDrain(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "drain PILOT", Short: "Let a pilot finish what runs and leave", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				_, err := cl.pilots.DrainPilot(c.Context(), &pb.DrainPilotRequest{PilotId: args[0]})
+				return err
+			})
+		},
+	}
+}

@@ -1,0 +1,119 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+// print writes a value for programs (json, jsonl) or a table for people. A
+// slice is one JSON document, or one line per element.
+func (a *app) print(value any, header []string, rows [][]string) error {
+	switch a.output {
+	case "json":
+		return a.printJSON(value, true)
+	case "jsonl":
+		list := reflect.ValueOf(value)
+		if list.Kind() != reflect.Slice {
+			return a.printJSON(value, false)
+		}
+		for i := range list.Len() {
+			if err := a.printJSON(list.Index(i).Interface(), false); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return a.table(header, rows)
+}
+
+func (a *app) printJSON(value any, indent bool) error {
+	data, err := toJSON(value)
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	if indent {
+		var pretty any
+		if err := json.Unmarshal(data, &pretty); err != nil {
+			return err
+		}
+		if data, err = json.MarshalIndent(pretty, "", "  "); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(a.stdout, string(data))
+	return err
+}
+
+// toJSON encodes protobuf messages with the names of the protos.
+func toJSON(value any) ([]byte, error) {
+	options := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}
+	if message, ok := value.(proto.Message); ok {
+		return options.Marshal(message)
+	}
+	list := reflect.ValueOf(value)
+	if list.Kind() != reflect.Slice || list.Len() == 0 {
+		if list.Kind() == reflect.Slice {
+			return []byte("[]"), nil
+		}
+		return json.Marshal(value)
+	}
+	elements := make([]json.RawMessage, list.Len())
+	for i := range elements {
+		element, err := toJSON(list.Index(i).Interface())
+		if err != nil {
+			return nil, err
+		}
+		elements[i] = element
+	}
+	return json.Marshal(elements)
+}
+
+func (a *app) table(header []string, rows [][]string) error {
+	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+	if len(header) > 0 {
+		if _, err := fmt.Fprintln(w, strings.Join(header, "\t")); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// say writes a line for people; programs' output stays clean of it.
+func (a *app) say(format string, args ...any) {
+	if a.output == "table" {
+		_, _ = fmt.Fprintf(a.stdout, format, args...)
+	}
+}
+
+func ago(t time.Time, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return now.Sub(t).Round(time.Second).String()
+}
+
+func percent(part, whole uint64) string {
+	if whole == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// app is what every command shares.
+type app struct {
+	stdout, stderr io.Writer
+	getenv         func(string) string
+	interrupt      func() <-chan struct{}
+
+	access    string // --access
+	output    string // --output: table, json, jsonl
+	logLevel  string
+	logFormat string
+}
+
+func newRoot(a *app) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "pilotage",
+		Short: "A late-binding overlay for scientific workloads on borrowed batch resources",
+		Long: `Pilotage runs a VO's workflows over pilots: batch jobs that join their site's
+network, share their caches, and schedule the site's tasks among themselves.
+
+  pilotage dev                     try everything on this machine
+  pilotage taskqueue               the VO's central queue
+  pilotage pilot --access FILE     a pilot, as a batch job runs it
+  pilotage submit -f workflow.yaml --wait`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Version:       version,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			return a.prepare()
+		},
+	}
+	root.SetOut(a.stdout)
+	root.SetErr(a.stderr)
+	flags := root.PersistentFlags()
+	flags.StringVar(&a.access, "access", "", "access file (default $PILOTAGE_ACCESS, then $XDG_CONFIG_HOME/pilotage/access.json)")
+	flags.StringVarP(&a.output, "output", "o", "", "table, json or jsonl (default $PILOTAGE_OUTPUT, then table)")
+	flags.StringVar(&a.logLevel, "log", "", "debug, info, warn or error (default $PILOTAGE_LOG, then info for daemons, warn for tools)")
+	flags.StringVar(&a.logFormat, "log-format", "", "text or json (default $PILOTAGE_LOG_FORMAT, then text)")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
+	root.AddCommand(
+		newTaskqueue(a), newPilot(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
+		newWorkflow(a), newTask(a), newVersion(a),
+	)
+	wrapArgErrors(root)
+	return root
+}
+
+// wrapArgErrors makes complaints about arguments usage errors.
+func wrapArgErrors(command *cobra.Command) {
+	if check := command.Args; check != nil {
+		command.Args = func(c *cobra.Command, args []string) error { return usage(check(c, args)) }
+	}
+	for _, child := range command.Commands() {
+		wrapArgErrors(child)
+	}
+}
+
+func (a *app) prepare() error {
+	if a.output == "" {
+		a.output = a.getenv("PILOTAGE_OUTPUT")
+	}
+	switch a.output {
+	case "":
+		a.output = "table"
+	case "table", "json", "jsonl":
+	default:
+		return coded(exitUsage, "--output is %q: give table, json or jsonl", a.output)
+	}
+	_, err := a.logger(slog.LevelWarn)
+	return err
+}
+
+// logger makes the process's logger; level applies unless a flag or variable
+// says otherwise.
+func (a *app) logger(level slog.Level) (*slog.Logger, error) {
+	text := a.logLevel
+	if text == "" {
+		text = a.getenv("PILOTAGE_LOG")
+	}
+	if text != "" {
+		if err := level.UnmarshalText([]byte(text)); err != nil {
+			return nil, coded(exitUsage, "--log is %q: give debug, info, warn or error", text)
+		}
+	}
+	format := a.logFormat
+	if format == "" {
+		format = a.getenv("PILOTAGE_LOG_FORMAT")
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch strings.ToLower(format) {
+	case "", "text":
+		handler = slog.NewTextHandler(a.stderr, options)
+	case "json":
+		handler = slog.NewJSONHandler(a.stderr, options)
+	default:
+		return nil, coded(exitUsage, "--log-format is %q: give text or json", format)
+	}
+	logger := slog.New(handler)
+	slog.SetDefault(logger)
+	return logger, nil
+}
+
+func newVersion(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(a.stdout, "pilotage", version)
+			return err
+		},
+	}
+}
+
+// isTerminal tells whether a stream is a terminal that wants progress bars.
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := file.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

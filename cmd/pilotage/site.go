@@ -1,0 +1,213 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sort"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+)
+
+func newSite(a *app) *cobra.Command {
+	command := &cobra.Command{Use: "site", Short: "Add, list, show and drain sites"}
+	command.AddCommand(newSiteAdd(a), newSiteList(a), newSiteShow(a), newSiteDrain(a))
+	return command
+}
+
+func newSiteAdd(a *app) *cobra.Command {
+	var se, mode string
+	var remote bool
+	var reach []string
+	var period time.Duration
+	var prefill int
+	command := &cobra.Command{
+		Use: "add NAME --se URL", Short: "Add a site, or change its settings", Args: cobra.ExactArgs(1),
+		Long: `Adds a site. The queue writes the access file for its pilots to
+DATA/access/pilot-NAME.json.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			encoded := taskpb.Mode(mode)
+			if encoded == pb.SiteMode_SITE_MODE_UNSPECIFIED {
+				return usage(fmt.Errorf("--mode is %q: give distributed, centralized or isolated", mode))
+			}
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
+					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
+					RoundPeriod: durationpb.New(period), Prefill: int32(prefill),
+				}})
+				if err != nil {
+					return err
+				}
+				if a.output != "table" {
+					return a.printJSON(reply, a.output == "json")
+				}
+				verb := "changed"
+				if reply.GetCreated() {
+					verb = "added"
+				}
+				a.say("site %s %s\n", args[0], verb)
+				return nil
+			})
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&se, "se", "", "storage element, file:// or http(s)://")
+	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements")
+	flags.StringSliceVar(&reach, "reach", nil, "whose (default: all sites')")
+	flags.StringVar(&mode, "mode", "distributed", "distributed, centralized or isolated")
+	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
+	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
+	return command
+}
+
+func newSiteList(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List sites", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.sites.ListSites(c.Context(), &pb.ListSitesRequest{})
+				if err != nil {
+					return err
+				}
+				var rows [][]string
+				for _, s := range reply.GetSites() {
+					state := "open"
+					if s.GetSettings().GetDraining() {
+						state = "draining"
+					}
+					rows = append(rows, []string{
+						s.GetSettings().GetName(), taskpb.FromMode(s.GetSettings().GetMode()), state, fmt.Sprint(s.GetPilots()),
+						fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()), fmt.Sprint(s.GetRunning()), fmt.Sprint(s.GetWaiting()),
+						orDash(s.GetMaster()), orDash(s.GetSettings().GetStorageUrl()),
+					})
+				}
+				return a.print(reply.GetSites(), []string{"SITE", "MODE", "STATE", "PILOTS", "FREE/SLOTS", "RUNNING", "WAITING", "MASTER", "STORAGE"}, rows)
+			})
+		},
+	}
+}
+
+func newSiteDrain(a *app) *cobra.Command {
+	var resume bool
+	command := &cobra.Command{
+		Use: "drain NAME", Short: "Hand no more tasks to a site", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				_, err := cl.sites.DrainSite(c.Context(), &pb.DrainSiteRequest{Name: args[0], Resume: resume})
+				return err
+			})
+		},
+	}
+	command.Flags().BoolVar(&resume, "resume", false, "hand tasks out again")
+	return command
+}
+
+func newSiteShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show NAME", Short: "Show a site: hit ratios, slots, master, requests, delay", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error { return a.showSite(c.Context(), cl, args[0]) })
+		},
+	}
+}
+
+func (a *app) showSite(ctx context.Context, c *clients, name string) error {
+	reply, err := c.sites.GetSite(ctx, &pb.GetSiteRequest{Name: name})
+	if err != nil {
+		return err
+	}
+	if a.output != "table" {
+		return a.printJSON(reply.GetSite(), a.output == "json")
+	}
+	s := reply.GetSite()
+	rows := [][]string{
+		{"site", s.GetSettings().GetName()},
+		{"mode", taskpb.FromMode(s.GetSettings().GetMode())},
+		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
+		{"pilots", fmt.Sprint(s.GetPilots())},
+		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
+		{"tasks", fmt.Sprintf("%d done, %d failed attempts, %d duplicates; %d running, %d waiting", s.GetTasks(), s.GetFailures(), s.GetDuplicates(), s.GetRunning(), s.GetWaiting())},
+	}
+	all := addSums(s.GetIntermediate(), s.GetExternal())
+	rows = append(rows, ratioRows("reads", all)...)
+	rows = append(rows, ratioRows("  made by tasks", s.GetIntermediate())...)
+	rows = append(rows, ratioRows("  from outside", s.GetExternal())...)
+	saved := task.Bytes(all.GetLocalBytes() + all.GetPeerBytes())
+	rows = append(rows, [][]string{
+		{"kept off the storage element", saved.String()},
+		{"transfers from it", fmt.Sprintf("%d files, %s", s.GetSeTransfers(), task.Bytes(s.GetSeTransferBytes()))},
+		{"caches", fmt.Sprintf("%s of %s used, %d evictions", task.Bytes(s.GetCacheUsedBytes()), task.Bytes(s.GetCacheBytes()), s.GetEvictions())},
+		{"inter-task delay", delayText(s)},
+		{"queue requests", requestsText(s)},
+		{"master", fmt.Sprintf("%s, term %s, heard %s ago", orDash(s.GetMaster()), orDash(s.GetTerm()), s.GetLastSyncAgo().AsDuration().Round(time.Millisecond))},
+	}...)
+	for _, h := range s.GetHistory() {
+		rows = append(rows, []string{"  term " + h.GetTerm(), fmt.Sprintf("%s since %s (%s)", h.GetPilot(), h.GetSince().AsTime().Format(time.DateTime), h.GetWhy())})
+	}
+	for _, refused := range s.GetRefused() {
+		rows = append(rows, []string{"cannot run", fmt.Sprintf("%q: %s", refused.GetRequire(), clausesText(refused.GetClauses()))})
+	}
+	return a.table(nil, rows)
+}
+
+func addSums(a, b *pb.SourceSums) *pb.SourceSums {
+	return &pb.SourceSums{
+		LocalReads: a.GetLocalReads() + b.GetLocalReads(), PeerReads: a.GetPeerReads() + b.GetPeerReads(),
+		SeReads: a.GetSeReads() + b.GetSeReads(), RemoteReads: a.GetRemoteReads() + b.GetRemoteReads(),
+		LocalBytes: a.GetLocalBytes() + b.GetLocalBytes(), PeerBytes: a.GetPeerBytes() + b.GetPeerBytes(),
+		SeBytes: a.GetSeBytes() + b.GetSeBytes(), RemoteBytes: a.GetRemoteBytes() + b.GetRemoteBytes(),
+	}
+}
+
+// ratioRows prints the hit ratios as INTERFACE defines them: total = (local +
+// peer) / all, local = local / all.
+func ratioRows(name string, s *pb.SourceSums) [][]string {
+	reads := s.GetLocalReads() + s.GetPeerReads() + s.GetSeReads() + s.GetRemoteReads()
+	bytes := s.GetLocalBytes() + s.GetPeerBytes() + s.GetSeBytes() + s.GetRemoteBytes()
+	return [][]string{
+		{name, fmt.Sprintf("%d: %d local, %d peer, %d storage element, %d remote", reads, s.GetLocalReads(), s.GetPeerReads(), s.GetSeReads(), s.GetRemoteReads())},
+		{"", fmt.Sprintf("total hit ratio %s of files, %s of bytes; local %s, %s",
+			percent(s.GetLocalReads()+s.GetPeerReads(), reads), percent(s.GetLocalBytes()+s.GetPeerBytes(), bytes),
+			percent(s.GetLocalReads(), reads), percent(s.GetLocalBytes(), bytes))},
+	}
+}
+
+func delayText(s *pb.Site) string {
+	if s.GetDelayCount() == 0 {
+		return "not measured yet"
+	}
+	return fmt.Sprintf("p50 %.3g s, p95 %.3g s, p99 %.3g s over %d slot changes",
+		s.GetDelayP50Seconds(), s.GetDelayP95Seconds(), s.GetDelayP99Seconds(), s.GetDelayCount())
+}
+
+func requestsText(s *pb.Site) string {
+	text := fmt.Sprint(s.GetQueueRequests())
+	if s.GetTasks() > 0 {
+		text += fmt.Sprintf(", %.2f per task", float64(s.GetQueueRequests())/float64(s.GetTasks()))
+	}
+	methods := make([]string, 0, len(s.GetRequestsByMethod()))
+	for method := range s.GetRequestsByMethod() {
+		methods = append(methods, method)
+	}
+	sort.Strings(methods)
+	for _, method := range methods {
+		text += fmt.Sprintf("; %s %d", method, s.GetRequestsByMethod()[method])
+	}
+	return text
+}
+
+func clausesText(clauses []*pb.ClauseCount) string {
+	text := ""
+	for i, clause := range clauses {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d pilots fail `%s`", clause.GetPilots(), clause.GetClause())
+	}
+	return text
+}

@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/task/workflow"
+)
+
+type submitFlags struct {
+	file                                  string
+	upload, dryRun, wait, parsable, fresh bool
+	allowMissing                          bool
+	name, require, rank, retries, cores   string
+	memory, walltime, array               string
+	inputs, outputs, sites                []string
+}
+
+func newSubmit(a *app) *cobra.Command {
+	f := &submitFlags{}
+	command := &cobra.Command{
+		Use:   "submit (-f FILE | -- COMMAND [ARG ...])",
+		Short: "Submit a workflow file, or one command",
+		Example: `  pilotage submit -f workflow.yaml --upload --wait
+  pilotage submit --input data.txt --output counts.txt --wait -- sh -c 'wc data.txt > counts.txt'
+  pilotage submit --array 00-19 -- ./simulate --seed {i}`,
+		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), f, args) },
+	}
+	flags := command.Flags()
+	flags.StringVarP(&f.file, "file", "f", "", "workflow file (docs/workflow.md)")
+	flags.BoolVar(&f.upload, "upload", false, "put the files' sources to the storage elements first")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the tasks, submit nothing")
+	flags.BoolVar(&f.wait, "wait", false, "wait for the end")
+	flags.BoolVar(&f.parsable, "parsable", false, "print the workflow id and nothing else")
+	flags.BoolVar(&f.fresh, "fresh", false, "run everything, also what an earlier run of the same name has done")
+	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
+	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all)")
+	flags.StringVar(&f.name, "name", "", "name of a single command's workflow (default: the command's)")
+	flags.StringArrayVar(&f.inputs, "input", nil, "[NAME=]PATH or vo:NAME that a single command reads (repeatable)")
+	flags.StringArrayVar(&f.outputs, "output", nil, "[LFN=]PLACE that a single command leaves behind (repeatable; for JSON set $PILOTAGE_OUTPUT)")
+	flags.StringVar(&f.require, "require", "", "CEL expression that a pilot must meet")
+	flags.StringVar(&f.rank, "rank", "", "built-in rank or CEL expression")
+	flags.StringVar(&f.retries, "retries", "", "further attempts after a failure")
+	flags.StringVar(&f.cores, "cores", "", "cores")
+	flags.StringVar(&f.memory, "memory", "", "memory, e.g. 500MiB")
+	flags.StringVar(&f.walltime, "walltime", "", "longest run of one attempt, e.g. 1h")
+	flags.StringVar(&f.array, "array", "", "one task per index, {i} in command and file names: 0-9, 00-19, 1-3,7")
+	return command
+}
+
+// plan reads what is to be submitted.
+func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
+	options := workflow.Options{AllowMissing: f.allowMissing, CheckExpression: checkExpression}
+	switch {
+	case f.file != "" && len(args) > 0:
+		return nil, errors.New("give a workflow file with -f or a command after --, not both")
+	case f.file != "":
+		data, err := readWorkflow(f.file)
+		if err != nil {
+			return nil, err
+		}
+		options.Dir = filepath.Dir(f.file)
+		parsed, err := workflow.Parse(f.file, data)
+		if err != nil {
+			return nil, err
+		}
+		return parsed.Expand(options)
+	case len(args) > 0:
+		return workflow.SingleTask(workflow.Single{
+			Name: f.name, Argv: args, Inputs: f.inputs, Outputs: f.outputs, Require: f.require, Rank: f.rank,
+			Retries: f.retries, Cores: f.cores, Memory: f.memory, Walltime: f.walltime, Array: f.array,
+		}, options)
+	default:
+		return nil, errors.New("nothing to submit: give a workflow file with -f, or a command after --")
+	}
+}
+
+func readWorkflow(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > workflow.MaxBytes {
+		return nil, fmt.Errorf("%s has %d bytes: at most %d are read", path, info.Size(), int64(workflow.MaxBytes))
+	}
+	return os.ReadFile(path)
+}
+
+func checkExpression(kind, expression string) error {
+	if kind == "rank" {
+		return matcher.Check(matcher.RankExpression, expression)
+	}
+	return matcher.Check(matcher.RequirementExpression, expression)
+}
+
+func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
+	plan, err := f.plan(args)
+	if err != nil {
+		return usage(err)
+	}
+	if f.dryRun {
+		return a.printPlan(plan)
+	}
+	return a.withQueue(func(c *clients) error {
+		files, err := a.externalFiles(ctx, c, f, plan)
+		if err != nil {
+			return err
+		}
+		submitted, err := sendPlan(ctx, c.tasks, f, plan, files)
+		if err != nil {
+			return err
+		}
+		id := submitted.GetWorkflowId()
+		switch {
+		case f.parsable:
+			_, _ = fmt.Fprintln(a.stdout, id)
+		case a.output != "table" && !f.wait:
+			return a.printJSON(submitted, a.output == "json")
+		default:
+			a.say("submitted %s (%s): %d tasks", id, plan.Name, submitted.GetTasks())
+			if submitted.GetReused() > 0 {
+				a.say(", %d taken over from an earlier run", submitted.GetReused())
+			}
+			a.say("\n")
+		}
+		if !f.wait {
+			return nil
+		}
+		return a.waitWorkflow(ctx, c, id, 0)
+	})
+}
+
+func (a *app) printPlan(plan *workflow.Plan) error {
+	tasks := make([]*pb.Task, len(plan.Tasks))
+	rows := make([][]string, len(plan.Tasks))
+	for i, t := range plan.Tasks {
+		tasks[i] = taskpb.Task(t)
+		command := t.Shell
+		if command == "" {
+			command = strings.Join(t.Argv, " ")
+		}
+		rows[i] = []string{t.ID.Name(), fmt.Sprint(len(t.Inputs)), fmt.Sprint(len(t.Outputs)), shorten(command, 60)}
+	}
+	return a.print(tasks, []string{"TASK", "INPUTS", "OUTPUTS", "COMMAND"}, rows)
+}
+
+func shorten(text string, most int) string {
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= most {
+		return text
+	}
+	return text[:most-3] + "..."
+}
+
+// partSize is how many tasks travel in one call.
+const partSize = 1000
+
+// sendPlan submits a plan in parts under one idempotency key.
+func sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submitFlags, plan *workflow.Plan, files []*pb.File) (*pb.SubmitWorkflowResponse, error) {
+	key := rand.Text()
+	var reply *pb.SubmitWorkflowResponse
+	for part := 0; ; part++ {
+		from := part * partSize
+		upto := min(from+partSize, len(plan.Tasks))
+		request := &pb.SubmitWorkflowRequest{
+			IdempotencyKey: key, Name: plan.Name, Part: int32(part), More: upto < len(plan.Tasks),
+			AllowMissing: f.allowMissing, Fresh: f.fresh,
+		}
+		if part == 0 {
+			request.Files, request.Outputs = files, plan.Outputs
+		}
+		for _, t := range plan.Tasks[from:upto] {
+			encoded := taskpb.Task(t)
+			encoded.Id = "/" + t.ID.Name()
+			request.Tasks = append(request.Tasks, encoded)
+		}
+		var err error
+		if reply, err = tasks.SubmitWorkflow(ctx, request); err != nil {
+			return nil, err
+		}
+		if !request.GetMore() {
+			return reply, nil
+		}
+	}
+}
+
+// externalFiles uploads sources where that is wanted and describes all files.
+func (a *app) externalFiles(ctx context.Context, c *clients, f *submitFlags, plan *workflow.Plan) ([]*pb.File, error) {
+	var files []*pb.File
+	var sources []workflow.ExternalFile
+	for _, file := range plan.Files {
+		if file.Source != "" {
+			sources = append(sources, file)
+			continue
+		}
+		described := task.File{LFN: task.LFN(file.Name), Size: file.Size, Adler32: file.Adler32, Digest: file.Digest, Exec: file.Exec}
+		for site, url := range file.At {
+			described.Replicas = append(described.Replicas, task.Replica{Site: site, URL: url})
+		}
+		files = append(files, taskpb.File(described))
+	}
+	if len(sources) == 0 {
+		return files, nil
+	}
+	if !f.upload && f.file != "" {
+		return nil, coded(exitUsage, "%d files have a local source, %s first: add --upload to put them to the storage elements", len(sources), sources[0].Name)
+	}
+	uploaded, err := a.uploadSources(ctx, c, sources, f.sites)
+	return append(files, uploaded...), err
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
+)
+
+func newTaskqueue(a *app) *cobra.Command {
+	config := server.Config{}
+	command := &cobra.Command{
+		Use: "taskqueue", Short: "Run the VO's task queue", Args: cobra.NoArgs,
+		Long: `The task queue keeps workflows, tasks and files, and hands tasks to sites.
+At its first start it makes its own authority and the access files of its data
+folder: access/admin.json, access/submit.json, and access/pilot-SITE.json for
+each site that is added.`,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log, err := a.logger(slog.LevelInfo)
+			if err != nil {
+				return err
+			}
+			config.Log = log
+			if config.DataDir == "" {
+				config.DataDir = defaultData(a.getenv)
+			}
+			client := storage.NewClient(storage.Options{})
+			defer client.Close()
+			config.Deleter = deleter{client}
+			config.Ready = func(grpcAddress, _ string) {
+				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
+			}
+			queue, err := server.New(config)
+			if err != nil {
+				return err
+			}
+			return queue.Run(c.Context())
+		},
+	}
+	flags := command.Flags()
+	flags.StringVar(&config.DataDir, "data", "", "data folder (default $XDG_STATE_HOME/pilotage/queue)")
+	flags.StringVar(&config.Listen, "listen", server.DefaultListen, "HOST:PORT of gRPC")
+	flags.StringVar(&config.ListenHTTP, "listen-http", server.DefaultListenHTTP, "HOST:PORT of /metrics and /healthz")
+	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
+	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
+	return command
+}
+
+func defaultData(getenv func(string) string) string {
+	base := getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			home = "."
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "pilotage", "queue")
+}
+
+// deleter removes copies of losers' files from storage elements.
+type deleter struct{ client *storage.Client }
+
+// Delete satisfies server.Deleter.
+func (d deleter) Delete(ctx context.Context, replica task.Replica) error {
+	element, err := d.client.Element(path.Dir(replica.URL))
+	if err != nil {
+		return err
+	}
+	return element.Delete(ctx, path.Base(replica.URL))
+}

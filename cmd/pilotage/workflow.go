@@ -1,0 +1,311 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func newWorkflow(a *app) *cobra.Command {
+	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel and retry workflows; fetch their outputs"}
+	command.AddCommand(newWorkflowList(a), newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a))
+	return command
+}
+
+func stateName(s pb.WorkflowState) string {
+	return strings.TrimPrefix(s.String(), "WORKFLOW_STATE_")
+}
+
+func taskStateName(s pb.TaskState) string { return strings.TrimPrefix(s.String(), "TASK_STATE_") }
+
+func workflowTotal(w *pb.Workflow) int32 {
+	return w.GetBlocked() + w.GetReady() + w.GetLeased() + w.GetDone() + w.GetFailed() + w.GetCancelled() + w.GetQuarantined()
+}
+
+func workflowRow(w *pb.Workflow) []string {
+	ended := w.GetEnded().AsTime()
+	if w.GetEnded() == nil {
+		ended = time.Now()
+	}
+	return []string{
+		w.GetId(), w.GetName(), stateName(w.GetState()), fmt.Sprintf("%d/%d", w.GetDone(), workflowTotal(w)),
+		fmt.Sprint(w.GetBlocked()), fmt.Sprint(w.GetReady()), fmt.Sprint(w.GetLeased()),
+		fmt.Sprint(w.GetFailed() + w.GetQuarantined()), fmt.Sprint(w.GetCancelled()),
+		ended.Sub(w.GetCreated().AsTime()).Round(time.Millisecond * 100).String(),
+	}
+}
+
+var workflowHeader = []string{"WORKFLOW", "NAME", "STATE", "DONE", "BLOCKED", "READY", "LEASED", "FAILED", "CANCELLED", "TIME"}
+
+func newWorkflowList(a *app) *cobra.Command {
+	var name string
+	command := &cobra.Command{
+		Use: "list", Short: "List workflows, newest first", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			return a.withQueue(func(cl *clients) error {
+				var list []*pb.Workflow
+				err := pages(func(token string) (string, error) {
+					reply, err := cl.tasks.ListWorkflows(c.Context(), &pb.ListWorkflowsRequest{Name: name, PageSize: pageSize, PageToken: token})
+					list = append(list, reply.GetWorkflows()...)
+					return reply.GetNextPageToken(), err
+				})
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(list))
+				for i, w := range list {
+					rows[i] = workflowRow(w)
+				}
+				return a.print(list, workflowHeader, rows)
+			})
+		},
+	}
+	command.Flags().StringVar(&name, "name", "", "only of this name")
+	return command
+}
+
+func newWorkflowShow(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "show WORKFLOW", Short: "Show a workflow, by id or by name (the newest)", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.tasks.GetWorkflow(c.Context(), &pb.GetWorkflowRequest{Workflow: args[0]})
+				if err != nil {
+					return err
+				}
+				return a.print(reply.GetWorkflow(), workflowHeader, [][]string{workflowRow(reply.GetWorkflow())})
+			})
+		},
+	}
+}
+
+func newWorkflowWait(a *app) *cobra.Command {
+	var timeout time.Duration
+	command := &cobra.Command{
+		Use: "wait WORKFLOW", Short: "Wait until a workflow is over; say what failed and why", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error { return a.waitWorkflow(c.Context(), cl, args[0], timeout) })
+		},
+	}
+	command.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time, exit code 7 (default: never)")
+	return command
+}
+
+// waitWorkflow follows a workflow to its end. Interrupting the wait leaves the
+// workflow running and says so.
+func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, timeout time.Duration) error {
+	watching, cancel := ctx, context.CancelFunc(func() {})
+	if timeout > 0 {
+		watching, cancel = context.WithTimeout(ctx, timeout)
+	}
+	defer cancel()
+	last, err := a.watch(watching, c, id)
+	switch {
+	case ctx.Err() != nil:
+		_, _ = fmt.Fprintf(a.stderr, "the workflow goes on; wait again with: pilotage workflow wait %s\n", id)
+		return &silentError{exitInterrupted}
+	case watching.Err() != nil:
+		return coded(exitTimeout, "%s is not over after %s; it goes on", id, timeout)
+	case err != nil:
+		return err
+	}
+	if a.output != "table" {
+		if err := a.printJSON(last, a.output == "json"); err != nil {
+			return err
+		}
+	} else if err := a.table(workflowHeader, [][]string{workflowRow(last)}); err != nil {
+		return err
+	}
+	if last.GetState() == pb.WorkflowState_WORKFLOW_STATE_DONE {
+		return nil
+	}
+	if err := a.reportFailures(ctx, c, last); err != nil {
+		return err
+	}
+	return &silentError{exitFailed}
+}
+
+// watchRetries is how often a broken watch is begun again without progress.
+const watchRetries = 30
+
+func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, error) {
+	progress := a.progress()
+	var bar *mpb.Bar
+	defer func() {
+		if bar != nil {
+			bar.Abort(false)
+		}
+		progress.Wait()
+	}()
+	for failures := 0; ; {
+		stream, err := c.tasks.WatchWorkflow(ctx, &pb.WatchWorkflowRequest{Workflow: id})
+		if err != nil {
+			return nil, err
+		}
+		var last *pb.Workflow
+		for {
+			reply, err := stream.Recv()
+			if err != nil {
+				if over(last) {
+					return last, nil
+				}
+				if code, known := statusOf(err); !known || statusCode(code.Code()) != exitUnreachable || failures >= watchRetries {
+					return last, err
+				}
+				break
+			}
+			failures, last = 0, reply.GetWorkflow()
+			if bar == nil {
+				bar = progress.AddBar(int64(workflowTotal(last)),
+					mpb.PrependDecorators(decor.Name(last.GetName()+" ")),
+					mpb.AppendDecorators(decor.CountersNoUnit("%d / %d "), decor.Elapsed(decor.ET_STYLE_GO)))
+			}
+			bar.SetCurrent(int64(last.GetDone()))
+		}
+		failures++
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return last, ctx.Err()
+		}
+	}
+}
+
+func over(w *pb.Workflow) bool {
+	switch w.GetState() {
+	case pb.WorkflowState_WORKFLOW_STATE_DONE, pb.WorkflowState_WORKFLOW_STATE_FAILED, pb.WorkflowState_WORKFLOW_STATE_CANCELLED:
+		return true
+	default:
+		return false
+	}
+}
+
+const (
+	failuresShown = 5
+	stderrLines   = 20
+)
+
+// reportFailures prints, for the first failed tasks, where and how they
+// failed, the end of their stderr, and how to retry.
+func (a *app) reportFailures(ctx context.Context, c *clients, w *pb.Workflow) error {
+	reply, err := c.tasks.ListTasks(ctx, &pb.ListTasksRequest{
+		Workflow: w.GetId(), PageSize: failuresShown, Full: true,
+		States: []pb.TaskState{pb.TaskState_TASK_STATE_FAILED, pb.TaskState_TASK_STATE_QUARANTINED},
+	})
+	if err != nil {
+		return err
+	}
+	for _, t := range reply.GetTasks() {
+		a.reportFailure(ctx, c, t)
+	}
+	if more := w.GetFailed() + w.GetQuarantined() - int32(len(reply.GetTasks())); more > 0 {
+		_, _ = fmt.Fprintf(a.stderr, "... and %d more: pilotage task list %s --state FAILED\n", more, w.GetId())
+	}
+	_, _ = fmt.Fprintf(a.stderr, "run what failed again with: pilotage workflow retry %s --failed\n", w.GetId())
+	return nil
+}
+
+func (a *app) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
+	id := t.GetTask().GetId()
+	_, _ = fmt.Fprintf(a.stderr, "task %s %s: %s\n", id, taskStateName(t.GetState()), t.GetReason())
+	logs, err := c.tasks.GetTaskLogs(ctx, &pb.GetTaskLogsRequest{TaskId: id})
+	if err != nil {
+		_, _ = fmt.Fprintf(a.stderr, "  its log cannot be read: %s\n", explain(err))
+		return
+	}
+	o := logs.GetAttempt().GetOutcome()
+	end := fmt.Sprintf("exit code %d", o.GetExitCode())
+	if o.GetSignal() != "" {
+		end = "signal " + o.GetSignal()
+	}
+	_, _ = fmt.Fprintf(a.stderr, "  attempt a%d at site %s, pilot %s: %s: %s\n", o.GetNumber(), o.GetSite(), o.GetAttempt().GetPilot(), end, o.GetReason())
+	lines := strings.Split(strings.TrimRight(string(logs.GetStderr()), "\n"), "\n")
+	if len(lines) > stderrLines {
+		lines = lines[len(lines)-stderrLines:]
+	}
+	for _, line := range lines {
+		if line != "" {
+			_, _ = fmt.Fprintf(a.stderr, "  | %s\n", line)
+		}
+	}
+}
+
+func newWorkflowOutputs(a *app) *cobra.Command {
+	var into string
+	var list bool
+	command := &cobra.Command{
+		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				var files []*pb.File
+				err := pages(func(token string) (string, error) {
+					reply, err := cl.tasks.ListWorkflowOutputs(c.Context(), &pb.ListWorkflowOutputsRequest{Workflow: args[0], PageSize: pageSize, PageToken: token})
+					files = append(files, reply.GetFiles()...)
+					return reply.GetNextPageToken(), err
+				})
+				if err != nil {
+					return err
+				}
+				rows := make([][]string, len(files))
+				for i, f := range files {
+					local := task.LFN(f.GetLfn()).Local()
+					target := filepath.Join(into, filepath.FromSlash(local))
+					if !list {
+						if err := a.fetchFile(c.Context(), f, target); err != nil {
+							return err
+						}
+					}
+					rows[i] = []string{local, task.Bytes(f.GetSizeBytes()).String(), target}
+				}
+				return a.print(files, []string{"FILE", "SIZE", "WRITTEN TO"}, rows)
+			})
+		},
+	}
+	command.Flags().StringVar(&into, "to", ".", "folder to write to")
+	command.Flags().BoolVar(&list, "list", false, "only list them")
+	return command
+}
+
+func newWorkflowCancel(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "cancel WORKFLOW", Short: "Cancel what has not ended", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.tasks.CancelWorkflow(c.Context(), &pb.CancelWorkflowRequest{Workflow: args[0]})
+				if err != nil {
+					return err
+				}
+				a.say("%d tasks cancelled\n", reply.GetCancelled())
+				return nil
+			})
+		},
+	}
+}
+
+func newWorkflowRetry(a *app) *cobra.Command {
+	var failed bool
+	command := &cobra.Command{
+		Use: "retry WORKFLOW", Short: "Run again what failed or was cancelled", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				reply, err := cl.tasks.RetryWorkflow(c.Context(), &pb.RetryWorkflowRequest{Workflow: args[0], FailedOnly: failed})
+				if err != nil {
+					return err
+				}
+				a.say("%d tasks to run again\n", reply.GetRetried())
+				return nil
+			})
+		},
+	}
+	command.Flags().BoolVar(&failed, "failed", false, "only what failed, not what a user cancelled")
+	return command
+}

@@ -1,0 +1,161 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	osexec "os/exec"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Finding is one result of a pilot's self-check.
+type Finding struct {
+	What   string `json:"what"`
+	OK     bool   `json:"ok"`
+	Detail string `json:"detail"`
+}
+
+const (
+	// minimumDisk must be free for a pilot to take work.
+	minimumDisk = 64 * task.MiB
+	// clockSlack is how far a node's clock may be from the queue's: beyond it
+	// certificates and log times mislead.
+	clockSlack = 5 * time.Minute
+	// checkTime bounds each check.
+	checkTime = 20 * time.Second
+	// checkOutput is how much a check command's output is quoted.
+	checkOutput = 500
+)
+
+// Check registers as a pilot would, looks at everything that work needs, and
+// leaves again.
+func Check(ctx context.Context, config Config) ([]Finding, error) {
+	if err := config.Complete(os.Getenv, time.Now()); err != nil {
+		return nil, err
+	}
+	a := newAgent(config)
+	defer a.close()
+	if err := a.open(ctx); err != nil {
+		return nil, err
+	}
+	var findings []Finding
+	err := a.serveWhile(ctx, func(ctx context.Context) error {
+		findings = a.selfCheck(ctx)
+		return a.farewell("self-check only")
+	})
+	return findings, err
+}
+
+// selfCheck looks at disk, clock, storage element, ports and the VO's own
+// command.
+func (a *Agent) selfCheck(ctx context.Context) []Finding {
+	checks := []struct {
+		what string
+		run  func(context.Context) (string, error)
+	}{
+		{"disk", a.checkDisk},
+		{"clock", a.checkClock},
+		{"storage element", a.checkStorage},
+		{"ports", a.checkPorts},
+		{"sandbox", a.checkSandbox},
+		{"check command", a.checkCommand},
+	}
+	findings := make([]Finding, 0, len(checks))
+	for _, check := range checks {
+		limited, cancel := context.WithTimeout(ctx, checkTime)
+		detail, err := check.run(limited)
+		cancel()
+		if err != nil {
+			detail = err.Error()
+		}
+		findings = append(findings, Finding{What: check.what, OK: err == nil, Detail: detail})
+	}
+	return findings
+}
+
+func (a *Agent) checkDisk(context.Context) (string, error) {
+	free, err := freeDisk(a.config.Folder)
+	if err != nil {
+		return "", err
+	}
+	if free < minimumDisk {
+		return "", fmt.Errorf("only %s are free in %s: at least %s are needed; give another folder with --cache", free, a.config.Folder, minimumDisk)
+	}
+	return fmt.Sprintf("%s free in %s, cache %s", free, a.config.Folder, a.cache.Usage().Capacity), nil
+}
+
+func (a *Agent) checkClock(context.Context) (string, error) {
+	if a.skew.Abs() > clockSlack {
+		return "", fmt.Errorf("this node's clock is %s away from the queue's: run a time service on the node", a.skew.Round(time.Second))
+	}
+	return fmt.Sprintf("%s from the queue's", a.skew.Round(time.Millisecond)), nil
+}
+
+// checkStorage asks for a name that is not there: "not found" is what a
+// working storage element says.
+func (a *Agent) checkStorage(ctx context.Context) (string, error) {
+	se := a.siteSettings().SE
+	if se == "" {
+		return "the site has none", nil
+	}
+	element, err := a.storage.Element(se)
+	if err != nil {
+		return "", err
+	}
+	_, err = element.Head(ctx, "pilotage-check/"+string(a.self.ID))
+	if err != nil && !errors.Is(err, storage.ErrNotFound) {
+		return "", err
+	}
+	return se, nil
+}
+
+// checkPorts has a peer connect to both ports of this pilot.
+func (a *Agent) checkPorts(ctx context.Context) (string, error) {
+	var tried []string
+	for _, contact := range a.contacts {
+		if contact.Peer == a.peer {
+			continue
+		}
+		err := a.node.Probe(ctx, contact, a.dataURL)
+		if err == nil {
+			return fmt.Sprintf("reached by %s", contact.Pilot), nil
+		}
+		tried = append(tried, fmt.Sprintf("%s: %v", contact.Pilot, err))
+		if len(tried) == 3 {
+			break
+		}
+	}
+	if len(tried) == 0 {
+		return "no other pilot at the site to try", nil
+	}
+	return "", fmt.Errorf("no peer reaches this pilot's ports (%s): open them between the nodes, or set --port-range and --advertise", strings.Join(tried, "; "))
+}
+
+func (a *Agent) checkSandbox(context.Context) (string, error) { return a.sandbox, nil }
+
+func (a *Agent) checkCommand(ctx context.Context) (string, error) {
+	if a.config.CheckCommand == "" {
+		return "none given", nil
+	}
+	command := osexec.CommandContext(ctx, "/bin/sh", "-c", a.config.CheckCommand)
+	command.Dir = a.config.Folder
+	command.WaitDelay = time.Second
+	output, err := command.CombinedOutput()
+	said := strings.TrimSpace(string(bytes.ToValidUTF8(output[max(0, len(output)-checkOutput):], []byte("?"))))
+	if err != nil {
+		return "", fmt.Errorf("%q failed: %w: %s", a.config.CheckCommand, err, said)
+	}
+	return said, nil
+}
+
+// reachableContacts are the members that a newcomer may ask for a probe.
+func reachableContacts(joined dht.Joined) []dht.Member {
+	return append([]dht.Member{joined.Master}, joined.Contacts...)
+}
