@@ -75,7 +75,7 @@ format: setup ## Format Go code and protos in place
 
 .PHONY: lint
 lint: setup ## Lint: the import arrows of the architecture, style, likely bugs
-	$(STATIC) $(TOOLS)/golangci-lint run
+	$(STATIC) $(TOOLS)/golangci-lint run --allow-serial-runners
 
 .PHONY: verify
 verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules ## Prove that formatting, lint, protos, generated code and module files are in order
