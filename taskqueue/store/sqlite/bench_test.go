@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -170,4 +173,44 @@ func BenchmarkQueued(b *testing.B) {
 			state = task.Ready + task.Leased - state
 		}
 	})
+}
+
+// BenchmarkMemory queues 200,000 tasks and reports by how much the process
+// has grown: page caches are bounded, the rest must stay.
+func BenchmarkMemory(b *testing.B) {
+	const queued = 200_000
+	for b.Loop() {
+		store := open(b)
+		var start, middle int
+		for from := 0; from < queued; from += 1000 {
+			switch from {
+			case 1000:
+				start = resident(b)
+			case queued / 2:
+				middle = resident(b)
+			}
+			tasks, states := submission(from, 1000)
+			if err := store.Update(context.Background(), func(tx taskqueue.Tx) error { return tx.Tasks().Add(tasks, states) }); err != nil {
+				b.Fatal(err)
+			}
+		}
+		end := resident(b)
+		b.ReportMetric(float64(end-start)/(1<<20), "MiB-grown")
+		b.ReportMetric(float64(end-middle)/(1<<20), "MiB-grown-by-2nd-half")
+		store.Close()
+	}
+}
+
+// resident returns the resident memory of this process in bytes.
+func resident(b *testing.B) int {
+	debug.FreeOSMemory()
+	content, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		b.Fatal(err)
+	}
+	pages, err := strconv.Atoi(strings.Fields(string(content))[1])
+	if err != nil {
+		b.Fatal(err)
+	}
+	return pages * os.Getpagesize()
 }
