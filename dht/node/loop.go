@@ -93,7 +93,7 @@ func (n *Node) step(e dht.Event) {
 func (n *Node) carryOut(action dht.Action) {
 	switch a := action.(type) {
 	case dht.Send:
-		n.lanes.send(a.To, a.Message)
+		n.send(a)
 	case dht.Dial:
 		n.dial(a.Member)
 	case dht.Forget:
@@ -122,6 +122,19 @@ func (n *Node) carryOut(action dht.Action) {
 	case dht.Left:
 		n.leftOnce.Do(func() { close(n.left) })
 	}
+}
+
+// send queues a message. A goodbye is for those who are connected: to dial a
+// whole site for it would keep a leaving pilot busy, and the others learn it
+// from the roster.
+func (n *Node) send(a dht.Send) {
+	if _, goodbye := a.Message.(dht.Bye); goodbye {
+		id, err := peer.Decode(string(a.To))
+		if err != nil || n.host.Network().Connectedness(id) != network.Connected {
+			return
+		}
+	}
+	n.lanes.send(a.To, a.Message)
 }
 
 func (n *Node) claim(a dht.Claim) {

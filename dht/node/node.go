@@ -19,7 +19,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// ErrClosed: the node was closed.
+// ErrClosed says that the node was closed.
 var ErrClosed = errors.New("the overlay node is closed")
 
 // inFlight bounds, in bytes, the messages that were read from the network and

@@ -36,7 +36,7 @@ const (
 	probeBytes = 4 << 10
 )
 
-// ErrUnreachable: a peer could not connect to one of this pilot's ports.
+// ErrUnreachable says that a peer could not connect to one of this pilot's ports.
 var ErrUnreachable = errors.New("not reachable by its peers")
 
 func probeProtocol(site task.Site) protocol.ID {

@@ -21,7 +21,7 @@ var loopback = netip.MustParseAddr("127.0.0.1")
 
 // site stands for the queue and everything that it knows of one site.
 type site struct {
-	t         *testing.T
+	t         testing.TB
 	name      task.Site
 	authority *identity.Authority
 	config    dht.Config
@@ -39,12 +39,11 @@ type pilot struct {
 	key  *identity.PilotKey
 	ran  chan error
 	stop context.CancelFunc
-	seen chan any // every action that a hook was called with
 
 	mutex   sync.Mutex
 	inbound map[task.PeerID][]string
 	changed *sync.Cond
-	log     []any
+	log     []any // every action that a hook was called with
 }
 
 // patient are timings for a loaded machine: what only bounds the silence of
@@ -58,7 +57,7 @@ func patient() dht.Config {
 	}
 }
 
-func newSite(t *testing.T, name task.Site) *site {
+func newSite(t testing.TB, name task.Site) *site {
 	t.Helper()
 	authority, err := identity.NewAuthority(time.Now())
 	if err != nil {
@@ -210,7 +209,7 @@ func (p *pilot) close() {
 const patience = 10 * time.Second
 
 // waitFor waits until a hook has seen an action that fits.
-func waitFor[A any](t *testing.T, p *pilot, what string, fits func(A) bool) A {
+func waitFor[A any](t testing.TB, p *pilot, what string, fits func(A) bool) A {
 	t.Helper()
 	var found A
 	p.await(t, what, func() bool {
@@ -228,7 +227,7 @@ func waitFor[A any](t *testing.T, p *pilot, what string, fits func(A) bool) A {
 
 // await waits until the condition holds, which is looked at whenever a hook
 // has been called.
-func (p *pilot) await(t *testing.T, what string, holds func() bool) {
+func (p *pilot) await(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	overdue := false
 	timer := time.AfterFunc(patience, func() {
@@ -249,7 +248,7 @@ func (p *pilot) await(t *testing.T, what string, holds func() bool) {
 }
 
 // eventually waits for what no hook reports.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -264,7 +263,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 }
 
 // settled waits until the pilots all have the same roster.
-func settled(t *testing.T, pilots []*pilot) {
+func settled(t testing.TB, pilots []*pilot) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("a roster of %d at everyone", len(pilots)), func() bool {
 		for _, p := range pilots {

@@ -33,8 +33,8 @@ const (
 )
 
 var (
-	// ErrTooLarge: the message exceeds a limit of this package.
+	// ErrTooLarge says that the message exceeds a limit of this package.
 	ErrTooLarge = errors.New("larger than a message may be")
-	// ErrMalformed: the bytes are no message.
+	// ErrMalformed says that the bytes are no message.
 	ErrMalformed = errors.New("malformed overlay message")
 )
