@@ -12,9 +12,10 @@ import (
 // offer is a class of READY tasks that a site may have, and how many of them.
 type offer struct {
 	class   *Eligibility
-	ready   int  // tasks of the class
-	sharers int  // live sites that share the class
-	foreign bool // it prefers another live site
+	ready   int           // tasks of the class
+	sharers []*SiteRecord // other live sites that share the class
+	own     bool          // it prefers the site
+	foreign bool          // it prefers another live site
 	quota   int
 }
 
@@ -131,10 +132,10 @@ func (b *book) shares(s *SiteRecord, class *Eligibility) bool {
 	})
 }
 
-// offers lists the classes that a site may have, with its quota of each: what
-// brings its load to its slots' share of all the work in reach of the sites
-// that share the class. Classes that few share come first, those that prefer
-// another site last, so that what only one site can run is not crowded out.
+// offers lists the classes that a site may have, with its quota of each.
+// Classes that few share come first, then those that prefer the site, those
+// that prefer another live site last: what only one site can run is not
+// crowded out, and work goes to its data.
 func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) {
 	if len(ready) == 0 {
 		return nil, nil
@@ -142,52 +143,59 @@ func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) 
 	if err := b.loadClasses(); err != nil {
 		return nil, err
 	}
-	var live []*SiteRecord
+	var sharers []*SiteRecord
 	for _, name := range b.siteNames {
-		if s := b.sites.held[name]; s == site || b.live(s) {
-			live = append(live, s)
+		if s := b.sites.held[name]; s != site && b.live(s) {
+			sharers = append(sharers, s)
 		}
 	}
 	var offers []offer
+	total := 0
 	for id, n := range ready {
 		class := b.classes.byID[id]
 		if class == nil || !class.allows(site.Name) || b.refuses(site, class.Work) {
 			continue
 		}
-		o := offer{class: class, ready: n}
-		for _, s := range live {
-			if s == site || b.shares(s, class) {
-				o.sharers++
+		o := offer{class: class, ready: n, own: class.Prefer == site.Name}
+		for _, s := range sharers {
+			if b.shares(s, class) {
+				o.sharers = append(o.sharers, s)
 			}
-			o.foreign = o.foreign || s != site && s.Name == class.Prefer
+			o.foreign = o.foreign || s.Name == class.Prefer
 		}
+		total += n
 		offers = append(offers, o)
 	}
 	slices.SortFunc(offers, func(x, y offer) int {
-		if x.foreign != y.foreign {
-			if y.foreign {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Or(cmp.Compare(x.sharers, y.sharers), cmp.Compare(x.class.ID, y.class.ID))
+		return cmp.Or(after(x.foreign, y.foreign), cmp.Compare(len(x.sharers), len(y.sharers)),
+			after(y.own, x.own), cmp.Compare(x.class.ID, y.class.ID))
 	})
-	load := site.Leased
+	given := 0
 	for i := range offers {
-		offers[i].quota = b.quota(site, &offers[i], live, load)
-		load += offers[i].quota
+		offers[i].quota = offers[i].share(site, total, given)
+		given += offers[i].quota
 	}
 	return offers, nil
 }
 
-// quota is how many tasks of a class a site that carries the given load may
-// take, so that the load of all who share the class goes by their slots.
-func (b *book) quota(site *SiteRecord, o *offer, live []*SiteRecord, load int) int {
-	work, slots, reserved := o.ready+load, site.slots(), 0
-	for _, s := range live {
-		if s == site || !b.shares(s, o.class) {
-			continue
-		}
+// after orders what has a mark behind what has none.
+func after(x, y bool) int {
+	switch {
+	case x == y:
+		return 0
+	case y:
+		return -1
+	}
+	return 1
+}
+
+// share is how many tasks of the class a site may take, of total READY tasks
+// in its reach and with some given already, so that the load of all sites that
+// share the class goes by their slots. Of work that prefers another site, as
+// much stays as that site has slots for.
+func (o *offer) share(site *SiteRecord, total, given int) int {
+	work, slots, reserved := total+site.Leased, site.slots(), 0
+	for _, s := range o.sharers {
 		work += s.Leased
 		slots += s.slots()
 		if s.Name == o.class.Prefer {
@@ -195,7 +203,7 @@ func (b *book) quota(site *SiteRecord, o *offer, live []*SiteRecord, load int) i
 		}
 	}
 	target := (work*site.slots() + slots - 1) / slots
-	return max(0, min(target-load, o.ready-reserved))
+	return max(0, min(target-site.Leased-given, o.ready-reserved))
 }
 
 // room is how many more unstarted tasks a site may hold: 10 minutes of work,

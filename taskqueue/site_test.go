@@ -1,0 +1,237 @@
+package taskqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func TestRefusedClassIsPassedOver(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer", 4)
+	var tasks []task.Task
+	for i := range 100 {
+		big := job(fmt.Sprintf("big[%02d]", i), nil, nil)
+		big.Require = "pilot.memory >= 64 * GiB"
+		tasks = append(tasks, big)
+	}
+	tasks = append(tasks, job("small", nil, nil))
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: tasks})
+	a.sync()
+	if slices.Contains(a.held(), "small") {
+		t.Fatal("the newest task was given first")
+	}
+	class := tasks[0].Class()
+	refuse := func() {
+		for lease, held := range a.leases {
+			for id, lt := range held {
+				a.next.Returns = append(a.next.Returns, task.Returned{Task: id, Generation: lt.Generation, Lease: lease})
+				delete(held, id)
+			}
+		}
+		a.next.Refused = []task.Refusal{{Class: class, Pilots: 1, Clauses: []task.ClauseCount{{Clause: class.Require, Pilots: 1}}}}
+	}
+	refuse()
+	a.sync()
+	if !slices.Equal(a.held(), []string{"small"}) {
+		t.Errorf("after the refusal A holds %v, want what its pilot can run", a.held())
+	}
+	g.check()
+	a.work()
+	a.sync()
+	g.clock = g.clock.Add(9 * time.Minute)
+	if a.sync(); len(a.held()) != 0 {
+		t.Errorf("offered again after 9 min: %v", a.held())
+	}
+	g.clock = g.clock.Add(2 * time.Minute)
+	if a.sync(); len(a.held()) == 0 {
+		t.Error("not offered again after 11 min")
+	}
+	refuse()
+	a.sync()
+	a.join("bigger", 1)
+	if a.sync(); len(a.held()) == 0 {
+		t.Error("not offered again after a pilot came")
+	}
+	g.expect(task.Done, task.NewID(w, "small"))
+	g.check()
+}
+
+func TestPriorityThenAge(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer", 1)
+	tasks := []task.Task{job("old", nil, nil), job("urgent", nil, nil), job("young", nil, nil), job("late", nil, nil), job("low", nil, nil)}
+	tasks[1].Priority, tasks[4].Priority = 5, -1
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: tasks})
+	g.rules.Config.HandOut.FloorTasks = 3
+	reply := a.sync()
+	var got []string
+	for _, lt := range reply.Leases[0].Tasks {
+		got = append(got, lt.Task.ID.Name())
+	}
+	if !slices.Equal(got, []string{"urgent", "old", "young"}) {
+		t.Errorf("handed out %v", got)
+	}
+}
+
+func TestSiteSums(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	g.addSite("B")
+	a.join("peer", 2)
+	w := g.mustSubmit(taskqueue.Submission{
+		Name: "w", Files: []task.File{at("in", 100, "B")},
+		Tasks: []task.Task{job("one", []string{"in"}, []string{"x"}), job("two", []string{"x"}, nil), job("bad", nil, nil)},
+	})
+	a.sync()
+	one, two, bad := task.NewID(w, "one"), task.NewID(w, "two"), task.NewID(w, "bad")
+	digest := task.Digest{7}
+	for id, o := range map[task.ID]func() task.Outcome{
+		one: func() task.Outcome {
+			x := a.start(one, a.members[0])
+			x.reads[0].Source, x.reads[0].Digest = task.SourceRemote, digest
+			o := a.succeed(x)
+			o.Stdout = []byte("hello")
+			return o
+		},
+	} {
+		a.end(id, o())
+	}
+	x := a.start(two, a.members[0])
+	x.reads[0].Source = task.SourceLocal
+	o := a.succeed(x)
+	o.Delay = 3 * time.Millisecond
+	a.end(two, o)
+	f := a.fail(a.start(bad, a.members[0]), task.PayloadFailed)
+	f.Delay = -1
+	a.end(bad, f)
+	report := task.SiteReport{Seq: 1, SEReads: []task.SERead{{Owner: "B", Files: 1, Bytes: 100}, {Owner: "A", Files: 2, Bytes: 7}}}
+	for range 2 {
+		a.next.Report = report
+		if reply := a.sync(); reply.ReportSeq != 1 {
+			t.Errorf("report %d acknowledged", reply.ReportSeq)
+		}
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.CountRequests(turn, "A", map[string]uint64{"Sync": 5, "Register": 1}, 2)
+	})
+	s := g.siteRecord("A").Sums
+	if s.Tasks != 2 || s.Failures != 1 || s.Busy != 3*time.Second {
+		t.Errorf("tasks %d, failures %d, busy %s", s.Tasks, s.Failures, s.Busy)
+	}
+	if s.External.Reads != [4]uint64{3: 1} || s.External.Bytes[3] != 100 || s.Intermediate.Reads != [4]uint64{0: 1} || s.Intermediate.Bytes[0] != 10 {
+		t.Errorf("reads: external %+v, intermediate %+v", s.External, s.Intermediate)
+	}
+	if s.DelayCount != 2 || s.DelaySum != 13*time.Millisecond || s.DelayBucket[3] != 1 || s.DelayBucket[4] != 1 {
+		t.Errorf("delays: %d, %s, %v", s.DelayCount, s.DelaySum, s.DelayBucket)
+	}
+	if s.Requests != 6 || s.Methods["Sync"] != 5 || s.StaleTerms != 2 {
+		t.Errorf("requests %d, %v, stale %d", s.Requests, s.Methods, s.StaleTerms)
+	}
+	if s.SEReads != 2 || g.siteRecord("B").Sums.SEReadBytes != 100 {
+		t.Errorf("storage reads %d at A, %d bytes at B", s.SEReads, g.siteRecord("B").Sums.SEReadBytes)
+	}
+	if in := g.file(task.Qualify(w, "in")); in.Digest != digest || !in.Learned {
+		t.Errorf("the digest of the first read is not kept: %+v", in)
+	}
+	g.view(func(turn *taskqueue.Turn) error {
+		stdout, _, err := turn.Attempts().LoadLog(g.state(one).Winner)
+		if string(stdout) != "hello" {
+			t.Errorf("log %q", stdout)
+		}
+		return err
+	})
+	g.check()
+}
+
+func TestNewSiteMayRunWhatWaits(t *testing.T) {
+	g := newGrid(t)
+	g.addSite("A", func(s *taskqueue.SiteRecord) { s.RemoteRead = false })
+	g.addSite("B", func(s *taskqueue.SiteRecord) { s.RemoteRead = false })
+	w := g.mustSubmit(taskqueue.Submission{
+		Name: "w", Files: []task.File{at("a", 1, "A"), at("b", 1, "B")},
+		Tasks: []task.Task{job("both", []string{"a", "b"}, nil), job("one", []string{"a"}, nil)},
+	})
+	both := task.NewID(w, "both")
+	g.tick(time.Second)
+	g.expect(task.Blocked, both)
+	c := g.addSite("C")
+	c.join("peerC", 2)
+	g.view(func(turn *taskqueue.Turn) error {
+		due, err := g.rules.Deadline(turn)
+		if due != g.clock {
+			t.Errorf("the next tick is due in %s, want at once", due.Sub(g.clock))
+		}
+		return err
+	})
+	g.tick(0)
+	g.tick(0)
+	g.expect(task.Ready, both)
+	g.check()
+	if c.sync(); len(c.held()) != 2 {
+		t.Errorf("C reads everything and gets %v", c.held())
+	}
+	g.view(func(turn *taskqueue.Turn) error {
+		due, err := g.rules.Deadline(turn)
+		if due != g.clock.Add(time.Second) {
+			t.Errorf("the next tick is due in %s, want 1 s", due.Sub(g.clock))
+		}
+		return err
+	})
+}
+
+func TestFilesGoOnlyWhereTheyCanBeRead(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.RemoteRead = true; s.Reach = []task.Site{"C"} })
+	g.addSite("B")
+	g.addSite("C")
+	a.join("peer", 4)
+	g.mustSubmit(taskqueue.Submission{
+		Name: "w", Files: []task.File{at("own", 1, "B", "A"), at("near", 1, "C"), at("far", 1, "B")},
+		Tasks: []task.Task{job("own", []string{"own"}, nil), job("near", []string{"near"}, nil), job("far", []string{"far"}, nil)},
+	})
+	reply := a.sync()
+	if got := a.held(); !slices.Equal(got, []string{"own", "near"}) {
+		t.Errorf("A, which may read itself and C, gets %v", got)
+	}
+	for _, f := range reply.Leases[0].Files {
+		if f.LFN.Local() == "own" && (len(f.Replicas) != 1 || f.Replicas[0].Site != "A") {
+			t.Errorf("A is told of copies that it may not read: %+v", f.Replicas)
+		}
+	}
+	g.check()
+}
+
+func TestWorkGoesToItsDataWhileThatSiteHasRoom(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	a.join("peerA", 4)
+	b.join("peerB", 4)
+	var tasks []task.Task
+	for i := range 4 {
+		tasks = append(tasks, job(fmt.Sprintf("a[%d]", i), []string{"fa"}, nil), job(fmt.Sprintf("b[%d]", i), []string{"fb"}, nil))
+	}
+	g.mustSubmit(taskqueue.Submission{Name: "w", Files: []task.File{at("fa", 9, "A"), at("fb", 9, "B")}, Tasks: tasks})
+	b.sync()
+	a.sync()
+	for _, c := range []*crew{a, b} {
+		if len(c.held()) != 4 || slices.ContainsFunc(c.held(), func(name string) bool { return name[0] != c.site[0]+32 }) {
+			t.Errorf("site %s holds %v, want the 4 tasks whose input it stores", c.site, c.held())
+		}
+	}
+	// B alone is left with work that prefers A, whose pilots are busy or gone.
+	more := g.mustSubmit(taskqueue.Submission{Name: "more", Files: []task.File{at("fa", 9, "A")}, Tasks: []task.Task{job("x", []string{"fa"}, nil)}})
+	g.clock = g.clock.Add(11 * time.Second)
+	for _, id := range b.work() {
+		_ = id
+	}
+	b.sync()
+	g.expect(task.Leased, task.NewID(more, "x"))
+	g.check()
+}
