@@ -1,0 +1,24 @@
+package server
+
+import (
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Permitted tells whether a method is in the table of permissions.
+func Permitted(method string) bool { _, listed := permissions[method]; return listed }
+
+// Parked tells whether a Sync of the site waits.
+func (s *Server) Parked(site task.Site) bool { _, waits := s.desk.waiting()[site]; return waits }
+
+// Clock is the service clock.
+func (s *Server) Clock() taskqueue.Instant { return s.clock.now() }
+
+// Store is the server's store.
+func (s *Server) Store() taskqueue.Store { return s.store }
+
+// WrapStore puts another store before that of a server that does not run yet.
+func (s *Server) WrapStore(wrap func(taskqueue.Store) taskqueue.Store) { s.store = wrap(s.store) }
+
+// Quantile is quantile.
+var Quantile = quantile
