@@ -36,11 +36,20 @@ type State struct {
 	Pilot    matcher.Pilot
 	Peer     task.PeerID
 	Draining bool
+	// Seen is the serial number of the last Assign or Want of the term that
+	// the worker has taken: what was assigned later may not be in hand yet.
+	Seen uint64
+	// List is the version of the task list at hand.
+	List     matcher.ListVersion
 	InHand   []InHand
 	Outcomes []task.Outcome // not acknowledged by the queue
 	Stored   []task.Stored  // not acknowledged by the queue
-	Copies   []task.Lease   // hand-outs kept for a master
-	Cache    CacheReport
+	// Copies are hand-outs kept for a master, CopyFiles what tasks of them
+	// have made since, CopiesAge how long ago the master last spoke of them.
+	Copies    []task.Lease
+	CopyFiles []task.File
+	CopiesAge time.Duration
+	Cache     CacheReport
 }
 
 // InHand is a task that a worker has.
@@ -48,7 +57,7 @@ type InHand struct {
 	Attempt task.AttemptID
 	Number  int
 	Started bool // its payload was started
-	Ended   bool // its payload has ended, its outputs go to the cache: it holds no slot
+	Ended   bool // its payload has ended and holds no slot; the outcome follows
 	Prefill bool // waits for a slot
 	Need    task.Resources
 }
@@ -62,6 +71,7 @@ type CacheReport struct {
 
 // Report brings a worker's news to the master.
 type Report struct {
+	Seen   uint64 // as in State
 	Starts []task.Start
 	// Ended lists attempts whose payload has ended well: their slots are free,
 	// their outcomes follow when the outputs are in the cache.
@@ -100,10 +110,11 @@ type Snapshot struct {
 	List matcher.ListSnapshot
 }
 
-// Assign gives tasks to a worker.
+// Assign gives tasks to a worker. Serial numbers rise within the term.
 type Assign struct {
-	Term  task.Term
-	Tasks []Assignment
+	Term   task.Term
+	Serial uint64
+	Tasks  []Assignment
 }
 
 // Assignment is one task for one worker.
@@ -131,6 +142,9 @@ type Kill struct {
 	Task   task.ID
 	Lease  task.LeaseID // 0: every lease
 	Reason string
+	// Quiet wants no outcome of an attempt that fails by this: another one
+	// counts. It is handed back instead.
+	Quiet bool
 }
 
 // Acks echo the queue's acceptance of outcomes and stored files.
@@ -143,17 +157,30 @@ type Acks struct {
 // for its whole row.
 type Want struct {
 	Term   task.Term
+	Serial uint64 // in one line with those of Assign
 	State  bool
 	Copies bool
 	Row    bool
 }
 
-// KeepCopy asks a pilot to hold a hand-out for the master; Drop lists those
-// that are over.
+// KeepCopy asks a pilot to hold the hand-outs for the master. An empty one
+// says that they are as they were.
 type KeepCopy struct {
-	Term   task.Term
+	Term task.Term
+	// Whole replaces everything that is kept.
+	Whole  bool
 	Leases []task.Lease
-	Drop   []task.LeaseID
+	Drop   []task.LeaseID // that are over
+	Gone   []LeasedID     // tasks that are over, or back at the queue
+	// Files are outputs that the queue has accepted and that tasks of the
+	// hand-outs read.
+	Files []task.File
+}
+
+// LeasedID names a task of a hand-out.
+type LeasedID struct {
+	Lease task.LeaseID
+	Task  task.ID
 }
 
 // StoreOrder asks a pilot to copy a file to the site's storage element.

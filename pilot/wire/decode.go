@@ -55,7 +55,7 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 	switch body := envelope.GetBody().(type) {
 	case *pb.RoundMessage_Assign:
 		return pilot.Assign{
-			Term:  c.term(body.Assign.GetTerm()),
+			Term: c.term(body.Assign.GetTerm()), Serial: body.Assign.GetSerial(),
 			Tasks: list(c, "assign.tasks", body.Assign.GetTasks(), maxTasks, c.assignment),
 		}
 	case *pb.RoundMessage_Retract:
@@ -67,7 +67,7 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 		m := body.Kill
 		return pilot.Kill{
 			Term: c.term(m.GetTerm()), Task: task.ID(c.text("kill.task", m.GetTask(), maxName)), Lease: task.LeaseID(m.GetLease()),
-			Reason: c.text("kill.reason", m.GetReason(), maxReason),
+			Reason: c.text("kill.reason", m.GetReason(), maxReason), Quiet: m.GetQuiet(),
 		}
 	case *pb.RoundMessage_Acks:
 		return pilot.Acks{
@@ -76,13 +76,11 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 		}
 	case *pb.RoundMessage_Want:
 		m := body.Want
-		return pilot.Want{Term: c.term(m.GetTerm()), State: m.GetState(), Copies: m.GetCopies(), Row: m.GetRow()}
-	case *pb.RoundMessage_KeepCopy:
-		m := body.KeepCopy
-		return pilot.KeepCopy{
-			Term: c.term(m.GetTerm()), Leases: c.leases(m.GetLeases()),
-			Drop: list(c, "keep_copy.drop", m.GetDrop(), maxFiles, func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		return pilot.Want{
+			Term: c.term(m.GetTerm()), Serial: m.GetSerial(), State: m.GetState(), Copies: m.GetCopies(), Row: m.GetRow(),
 		}
+	case *pb.RoundMessage_KeepCopy:
+		return c.keepCopy(body.KeepCopy)
 	case *pb.RoundMessage_StoreOrder:
 		return pilot.StoreOrder{File: c.file(body.StoreOrder.GetFile())}
 	case *pb.RoundMessage_DrainOrder:
@@ -90,6 +88,17 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 	}
 	c.fail("a body %T that this version does not know", envelope.GetBody())
 	return nil
+}
+
+func (c *check) keepCopy(m *pb.RoundKeepCopy) pilot.KeepCopy {
+	return pilot.KeepCopy{
+		Term: c.term(m.GetTerm()), Whole: m.GetWhole(), Leases: c.leases(m.GetLeases()),
+		Drop: list(c, "keep_copy.drop", m.GetDrop(), maxFiles, func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		Gone: list(c, "keep_copy.gone", m.GetGone(), maxRemoved, func(id *pb.RoundLeasedId) pilot.LeasedID {
+			return pilot.LeasedID{Lease: task.LeaseID(id.GetLease()), Task: task.ID(c.text("gone.task", id.GetTask(), maxName))}
+		}),
+		Files: list(c, "keep_copy.files", m.GetFiles(), maxFiles, c.file),
+	}
 }
 
 func (c *check) answer(m *pb.RoundAnswer) pilot.Answer {
@@ -127,7 +136,8 @@ func (c *check) state(m *pb.RoundState) pilot.State {
 		Peer: task.PeerID(c.text("state.peer", m.GetPeer(), maxPeer)), Draining: m.GetDraining(),
 		InHand:   list(c, "state.in_hand", m.GetInHand(), maxTasks, c.inHand),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()), Copies: c.leases(m.GetCopies()),
-		Cache: c.cacheReport(m.GetCache()),
+		CopyFiles: list(c, "state.copy_files", m.GetCopyFiles(), maxFiles, c.file), CopiesAge: m.GetCopiesAge().AsDuration(),
+		Cache: c.cacheReport(m.GetCache()), Seen: m.GetSeen(), List: c.version(m.GetList()),
 	}
 }
 
@@ -147,7 +157,7 @@ func (c *check) cacheReport(m *pb.RoundCache) pilot.CacheReport {
 
 func (c *check) report(m *pb.RoundReport) pilot.Report {
 	out := pilot.Report{
-		Starts: c.starts(m.GetStarts()), Ended: list(c, "report.ended", m.GetEnded(), maxTasks, c.attempt),
+		Seen: m.GetSeen(), Starts: c.starts(m.GetStarts()), Ended: list(c, "report.ended", m.GetEnded(), maxTasks, c.attempt),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()),
 		Returned: list(c, "report.returned", m.GetReturned(), maxTasks, func(h *pb.RoundHandback) pilot.Handback {
 			return pilot.Handback{

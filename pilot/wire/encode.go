@@ -45,22 +45,21 @@ func envelopeOf(message pilot.Message) *pb.RoundMessage {
 	case pilot.Snapshot:
 		envelope.Body = &pb.RoundMessage_Snapshot{Snapshot: snapshot(m)}
 	case pilot.Assign:
-		envelope.Body = &pb.RoundMessage_Assign{Assign: &pb.RoundAssign{Term: term(m.Term), Tasks: each(m.Tasks, assignment)}}
+		envelope.Body = &pb.RoundMessage_Assign{Assign: &pb.RoundAssign{Term: term(m.Term), Serial: m.Serial, Tasks: each(m.Tasks, assignment)}}
 	case pilot.Retract:
 		envelope.Body = &pb.RoundMessage_Retract{Retract: &pb.RoundRetract{Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease)}}
 	case pilot.Kill:
 		envelope.Body = &pb.RoundMessage_Kill{Kill: &pb.RoundKill{
-			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason,
+			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason, Quiet: m.Quiet,
 		}}
 	case pilot.Acks:
 		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{Acks: taskpb.Acks(m.Acks), Stored: texts(m.Stored)}}
 	case pilot.Want:
-		envelope.Body = &pb.RoundMessage_Want{Want: &pb.RoundWant{Term: term(m.Term), State: m.State, Copies: m.Copies, Row: m.Row}}
-	case pilot.KeepCopy:
-		envelope.Body = &pb.RoundMessage_KeepCopy{KeepCopy: &pb.RoundKeepCopy{
-			Term: term(m.Term), Leases: taskpb.Leases(m.Leases),
-			Drop: each(m.Drop, func(id task.LeaseID) uint64 { return uint64(id) }),
+		envelope.Body = &pb.RoundMessage_Want{Want: &pb.RoundWant{
+			Term: term(m.Term), Serial: m.Serial, State: m.State, Copies: m.Copies, Row: m.Row,
 		}}
+	case pilot.KeepCopy:
+		envelope.Body = &pb.RoundMessage_KeepCopy{KeepCopy: keepCopy(m)}
 	case pilot.StoreOrder:
 		envelope.Body = &pb.RoundMessage_StoreOrder{StoreOrder: &pb.RoundStoreOrder{File: taskpb.File(m.File)}}
 	case pilot.DrainOrder:
@@ -91,7 +90,18 @@ func state(m pilot.State) *pb.RoundState {
 		},
 		Peer: string(m.Peer), Draining: m.Draining, InHand: each(m.InHand, inHand),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored), Copies: taskpb.Leases(m.Copies),
-		Cache: cacheReport(m.Cache),
+		CopyFiles: each(m.CopyFiles, taskpb.File), CopiesAge: durationpb.New(m.CopiesAge),
+		Cache: cacheReport(m.Cache), Seen: m.Seen, List: version(m.List),
+	}
+}
+
+func keepCopy(m pilot.KeepCopy) *pb.RoundKeepCopy {
+	return &pb.RoundKeepCopy{
+		Term: term(m.Term), Whole: m.Whole, Leases: taskpb.Leases(m.Leases), Files: each(m.Files, taskpb.File),
+		Drop: each(m.Drop, func(id task.LeaseID) uint64 { return uint64(id) }),
+		Gone: each(m.Gone, func(id pilot.LeasedID) *pb.RoundLeasedId {
+			return &pb.RoundLeasedId{Lease: uint64(id.Lease), Task: string(id.Task)}
+		}),
 	}
 }
 
@@ -111,7 +121,7 @@ func cacheReport(c pilot.CacheReport) *pb.RoundCache {
 
 func report(m pilot.Report) *pb.RoundReport {
 	out := &pb.RoundReport{
-		Starts: taskpb.Starts(m.Starts), Ended: each(m.Ended, taskpb.AttemptID),
+		Seen: m.Seen, Starts: taskpb.Starts(m.Starts), Ended: each(m.Ended, taskpb.AttemptID),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored),
 		Returned: each(m.Returned, func(h pilot.Handback) *pb.RoundHandback {
 			return &pb.RoundHandback{Task: string(h.Task), Lease: uint64(h.Lease), Reason: h.Reason, Missing: each(h.Missing, taskpb.File)}

@@ -63,6 +63,8 @@ func moment(t *rapid.T) time.Time {
 	return time.Unix(rapid.Int64Range(1, 4e9).Draw(t, "seconds"), rapid.Int64Range(0, 999_999_999).Draw(t, "nanos")).UTC()
 }
 
+func serial(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "serial") }
+
 func rank(t *rapid.T) float64 { return rapid.Float64().Draw(t, "rank") }
 
 func term(t *rapid.T) task.Term {
@@ -212,7 +214,8 @@ func state(t *rapid.T) pilot.State {
 			}
 		}),
 		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
-		Copies: several(t, "copies", 2, handOut), Cache: cacheReport(t),
+		Copies: several(t, "copies", 2, handOut), CopyFiles: several(t, "files", 2, file), CopiesAge: span(t),
+		Cache: cacheReport(t), Seen: serial(t), List: version(t),
 	}
 }
 
@@ -222,6 +225,7 @@ func cacheReport(t *rapid.T) pilot.CacheReport {
 
 func report(t *rapid.T) pilot.Report {
 	out := pilot.Report{
+		Seen: serial(t),
 		Starts: several(t, "starts", 2, func(t *rapid.T) task.Start {
 			return task.Start{Attempt: attempt(t), Number: number(t), Started: moment(t)}
 		}),
@@ -292,13 +296,13 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 		}}
 	},
 	"Assign": func(t *rapid.T) pilot.Message {
-		return pilot.Assign{Term: term(t), Tasks: several(t, "tasks", 3, assignment)}
+		return pilot.Assign{Term: term(t), Serial: serial(t), Tasks: several(t, "tasks", 3, assignment)}
 	},
 	"Retract": func(t *rapid.T) pilot.Message {
 		return pilot.Retract{Term: term(t), Task: taskID(t), Lease: lease(t)}
 	},
 	"Kill": func(t *rapid.T) pilot.Message {
-		return pilot.Kill{Term: term(t), Task: taskID(t), Lease: lease(t), Reason: text(t)}
+		return pilot.Kill{Term: term(t), Task: taskID(t), Lease: lease(t), Reason: text(t), Quiet: flag(t)}
 	},
 	"Acks": func(t *rapid.T) pilot.Message {
 		return pilot.Acks{
@@ -312,10 +316,14 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 		}
 	},
 	"Want": func(t *rapid.T) pilot.Message {
-		return pilot.Want{Term: term(t), State: flag(t), Copies: flag(t), Row: flag(t)}
+		return pilot.Want{Term: term(t), Serial: serial(t), State: flag(t), Copies: flag(t), Row: flag(t)}
 	},
 	"KeepCopy": func(t *rapid.T) pilot.Message {
-		return pilot.KeepCopy{Term: term(t), Leases: several(t, "leases", 2, handOut), Drop: several(t, "drop", 2, lease)}
+		return pilot.KeepCopy{
+			Term: term(t), Whole: flag(t), Leases: several(t, "leases", 2, handOut), Drop: several(t, "drop", 2, lease),
+			Gone:  several(t, "gone", 2, func(t *rapid.T) pilot.LeasedID { return pilot.LeasedID{Lease: lease(t), Task: taskID(t)} }),
+			Files: several(t, "files", 2, file),
+		}
 	},
 	"StoreOrder": func(t *rapid.T) pilot.Message { return pilot.StoreOrder{File: file(t)} },
 	"DrainOrder": func(t *rapid.T) pilot.Message { return pilot.DrainOrder{Reason: text(t)} },

@@ -1257,7 +1257,7 @@ type RoundInHand struct {
 	// It waits for a slot.
 	Prefill bool       `protobuf:"varint,4,opt,name=prefill,proto3" json:"prefill,omitempty"`
 	Need    *Resources `protobuf:"bytes,5,opt,name=need,proto3" json:"need,omitempty"`
-	// Its payload has ended, its outputs go to the cache.
+	// Its payload has ended; the outcome follows.
 	Ended         bool `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1398,15 +1398,23 @@ func (x *RoundCache) GetEvictions() uint64 {
 
 // RoundState is all that a master must know of a worker.
 type RoundState struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pilot         *RoundPilot            `protobuf:"bytes,1,opt,name=pilot,proto3" json:"pilot,omitempty"`
-	Peer          string                 `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`
-	Draining      bool                   `protobuf:"varint,3,opt,name=draining,proto3" json:"draining,omitempty"`
-	InHand        []*RoundInHand         `protobuf:"bytes,4,rep,name=in_hand,json=inHand,proto3" json:"in_hand,omitempty"`
-	Outcomes      []*Outcome             `protobuf:"bytes,5,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	Stored        []*Stored              `protobuf:"bytes,6,rep,name=stored,proto3" json:"stored,omitempty"`
-	Copies        []*Lease               `protobuf:"bytes,7,rep,name=copies,proto3" json:"copies,omitempty"`
-	Cache         *RoundCache            `protobuf:"bytes,8,opt,name=cache,proto3" json:"cache,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Pilot    *RoundPilot            `protobuf:"bytes,1,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	Peer     string                 `protobuf:"bytes,2,opt,name=peer,proto3" json:"peer,omitempty"`
+	Draining bool                   `protobuf:"varint,3,opt,name=draining,proto3" json:"draining,omitempty"`
+	InHand   []*RoundInHand         `protobuf:"bytes,4,rep,name=in_hand,json=inHand,proto3" json:"in_hand,omitempty"`
+	Outcomes []*Outcome             `protobuf:"bytes,5,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	Stored   []*Stored              `protobuf:"bytes,6,rep,name=stored,proto3" json:"stored,omitempty"`
+	Copies   []*Lease               `protobuf:"bytes,7,rep,name=copies,proto3" json:"copies,omitempty"`
+	Cache    *RoundCache            `protobuf:"bytes,8,opt,name=cache,proto3" json:"cache,omitempty"`
+	// Serial number of the last Assign or Want that it has taken.
+	Seen uint64 `protobuf:"varint,9,opt,name=seen,proto3" json:"seen,omitempty"`
+	// Version of the task list at hand.
+	List *RoundVersion `protobuf:"bytes,10,opt,name=list,proto3" json:"list,omitempty"`
+	// What tasks of the copies have made since.
+	CopyFiles []*File `protobuf:"bytes,11,rep,name=copy_files,json=copyFiles,proto3" json:"copy_files,omitempty"`
+	// Since the master last spoke of the copies.
+	CopiesAge     *durationpb.Duration `protobuf:"bytes,12,opt,name=copies_age,json=copiesAge,proto3" json:"copies_age,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1493,6 +1501,34 @@ func (x *RoundState) GetCopies() []*Lease {
 func (x *RoundState) GetCache() *RoundCache {
 	if x != nil {
 		return x.Cache
+	}
+	return nil
+}
+
+func (x *RoundState) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
+}
+
+func (x *RoundState) GetList() *RoundVersion {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+func (x *RoundState) GetCopyFiles() []*File {
+	if x != nil {
+		return x.CopyFiles
+	}
+	return nil
+}
+
+func (x *RoundState) GetCopiesAge() *durationpb.Duration {
+	if x != nil {
+		return x.CopiesAge
 	}
 	return nil
 }
@@ -1645,7 +1681,9 @@ type RoundReport struct {
 	WantList bool                  `protobuf:"varint,10,opt,name=want_list,json=wantList,proto3" json:"want_list,omitempty"`
 	Retracts []*RoundRetractAnswer `protobuf:"bytes,11,rep,name=retracts,proto3" json:"retracts,omitempty"`
 	// Attempts whose payload has ended: their slots are free.
-	Ended         []*AttemptId `protobuf:"bytes,12,rep,name=ended,proto3" json:"ended,omitempty"`
+	Ended []*AttemptId `protobuf:"bytes,12,rep,name=ended,proto3" json:"ended,omitempty"`
+	// As in RoundState.
+	Seen          uint64 `protobuf:"varint,13,opt,name=seen,proto3" json:"seen,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1762,6 +1800,13 @@ func (x *RoundReport) GetEnded() []*AttemptId {
 		return x.Ended
 	}
 	return nil
+}
+
+func (x *RoundReport) GetSeen() uint64 {
+	if x != nil {
+		return x.Seen
+	}
+	return 0
 }
 
 // RoundSnapshot is a whole task list.
@@ -1930,9 +1975,11 @@ func (x *RoundAssignment) GetWaited() *durationpb.Duration {
 
 // RoundAssign gives tasks to a worker.
 type RoundAssign struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Term          *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
-	Tasks         []*RoundAssignment     `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Term  *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Tasks []*RoundAssignment     `protobuf:"bytes,2,rep,name=tasks,proto3" json:"tasks,omitempty"`
+	// Rises within the term.
+	Serial        uint64 `protobuf:"varint,3,opt,name=serial,proto3" json:"serial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1979,6 +2026,13 @@ func (x *RoundAssign) GetTasks() []*RoundAssignment {
 		return x.Tasks
 	}
 	return nil
+}
+
+func (x *RoundAssign) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
 }
 
 // RoundRetract asks for a prefilled task back.
@@ -2048,8 +2102,10 @@ type RoundKill struct {
 	Term  *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
 	Task  string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
 	// 0: every lease.
-	Lease         uint64 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
-	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	Lease  uint64 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	// No outcome is wanted of an attempt that fails by this.
+	Quiet         bool `protobuf:"varint,5,opt,name=quiet,proto3" json:"quiet,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2110,6 +2166,13 @@ func (x *RoundKill) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *RoundKill) GetQuiet() bool {
+	if x != nil {
+		return x.Quiet
+	}
+	return false
 }
 
 // RoundAcks echo the queue's acceptance.
@@ -2173,7 +2236,9 @@ type RoundWant struct {
 	State bool                   `protobuf:"varint,2,opt,name=state,proto3" json:"state,omitempty"`
 	Row   bool                   `protobuf:"varint,3,opt,name=row,proto3" json:"row,omitempty"`
 	// With the state: hand-outs that it keeps for a master.
-	Copies        bool `protobuf:"varint,4,opt,name=copies,proto3" json:"copies,omitempty"`
+	Copies bool `protobuf:"varint,4,opt,name=copies,proto3" json:"copies,omitempty"`
+	// In one line with those of RoundAssign.
+	Serial        uint64 `protobuf:"varint,5,opt,name=serial,proto3" json:"serial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2236,20 +2301,86 @@ func (x *RoundWant) GetCopies() bool {
 	return false
 }
 
-// RoundKeepCopy asks a pilot to hold a hand-out for the master.
+func (x *RoundWant) GetSerial() uint64 {
+	if x != nil {
+		return x.Serial
+	}
+	return 0
+}
+
+// RoundLeasedId names a task of a hand-out.
+type RoundLeasedId struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Lease         uint64                 `protobuf:"varint,1,opt,name=lease,proto3" json:"lease,omitempty"`
+	Task          string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundLeasedId) Reset() {
+	*x = RoundLeasedId{}
+	mi := &file_pilotage_v1_round_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundLeasedId) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundLeasedId) ProtoMessage() {}
+
+func (x *RoundLeasedId) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_round_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundLeasedId.ProtoReflect.Descriptor instead.
+func (*RoundLeasedId) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RoundLeasedId) GetLease() uint64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *RoundLeasedId) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+// RoundKeepCopy asks a pilot to hold the hand-outs for the master.
 type RoundKeepCopy struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Term   *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
 	Leases []*Lease               `protobuf:"bytes,2,rep,name=leases,proto3" json:"leases,omitempty"`
 	// Leases that are over.
-	Drop          []uint64 `protobuf:"varint,3,rep,packed,name=drop,proto3" json:"drop,omitempty"`
+	Drop []uint64 `protobuf:"varint,3,rep,packed,name=drop,proto3" json:"drop,omitempty"`
+	// Replaces everything that is kept.
+	Whole bool `protobuf:"varint,4,opt,name=whole,proto3" json:"whole,omitempty"`
+	// Tasks that are over, or back at the queue.
+	Gone []*RoundLeasedId `protobuf:"bytes,5,rep,name=gone,proto3" json:"gone,omitempty"`
+	// Accepted outputs that tasks of the hand-outs read.
+	Files         []*File `protobuf:"bytes,6,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoundKeepCopy) Reset() {
 	*x = RoundKeepCopy{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[26]
+	mi := &file_pilotage_v1_round_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2392,7 @@ func (x *RoundKeepCopy) String() string {
 func (*RoundKeepCopy) ProtoMessage() {}
 
 func (x *RoundKeepCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[26]
+	mi := &file_pilotage_v1_round_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2405,7 @@ func (x *RoundKeepCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundKeepCopy.ProtoReflect.Descriptor instead.
 func (*RoundKeepCopy) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RoundKeepCopy) GetTerm() *Term {
@@ -2298,6 +2429,27 @@ func (x *RoundKeepCopy) GetDrop() []uint64 {
 	return nil
 }
 
+func (x *RoundKeepCopy) GetWhole() bool {
+	if x != nil {
+		return x.Whole
+	}
+	return false
+}
+
+func (x *RoundKeepCopy) GetGone() []*RoundLeasedId {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
+}
+
+func (x *RoundKeepCopy) GetFiles() []*File {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // RoundStoreOrder asks a pilot to copy a file to the site's storage element.
 type RoundStoreOrder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2308,7 +2460,7 @@ type RoundStoreOrder struct {
 
 func (x *RoundStoreOrder) Reset() {
 	*x = RoundStoreOrder{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[27]
+	mi := &file_pilotage_v1_round_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2320,7 +2472,7 @@ func (x *RoundStoreOrder) String() string {
 func (*RoundStoreOrder) ProtoMessage() {}
 
 func (x *RoundStoreOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[27]
+	mi := &file_pilotage_v1_round_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2333,7 +2485,7 @@ func (x *RoundStoreOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundStoreOrder.ProtoReflect.Descriptor instead.
 func (*RoundStoreOrder) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RoundStoreOrder) GetFile() *File {
@@ -2353,7 +2505,7 @@ type RoundDrainOrder struct {
 
 func (x *RoundDrainOrder) Reset() {
 	*x = RoundDrainOrder{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[28]
+	mi := &file_pilotage_v1_round_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2365,7 +2517,7 @@ func (x *RoundDrainOrder) String() string {
 func (*RoundDrainOrder) ProtoMessage() {}
 
 func (x *RoundDrainOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[28]
+	mi := &file_pilotage_v1_round_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2378,7 +2530,7 @@ func (x *RoundDrainOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundDrainOrder.ProtoReflect.Descriptor instead.
 func (*RoundDrainOrder) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RoundDrainOrder) GetReason() string {
@@ -2505,7 +2657,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x0ecapacity_bytes\x18\x01 \x01(\x04R\rcapacityBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1c\n" +
-	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\xd8\x02\n" +
+	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\x87\x04\n" +
 	"\n" +
 	"RoundState\x12-\n" +
 	"\x05pilot\x18\x01 \x01(\v2\x17.pilotage.v1.RoundPilotR\x05pilot\x12\x12\n" +
@@ -2515,7 +2667,14 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\boutcomes\x18\x05 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
 	"\x06stored\x18\x06 \x03(\v2\x13.pilotage.v1.StoredR\x06stored\x12*\n" +
 	"\x06copies\x18\a \x03(\v2\x12.pilotage.v1.LeaseR\x06copies\x12-\n" +
-	"\x05cache\x18\b \x01(\v2\x17.pilotage.v1.RoundCacheR\x05cache\"~\n" +
+	"\x05cache\x18\b \x01(\v2\x17.pilotage.v1.RoundCacheR\x05cache\x12\x12\n" +
+	"\x04seen\x18\t \x01(\x04R\x04seen\x12-\n" +
+	"\x04list\x18\n" +
+	" \x01(\v2\x19.pilotage.v1.RoundVersionR\x04list\x120\n" +
+	"\n" +
+	"copy_files\x18\v \x03(\v2\x11.pilotage.v1.FileR\tcopyFiles\x128\n" +
+	"\n" +
+	"copies_age\x18\f \x01(\v2\x19.google.protobuf.DurationR\tcopiesAge\"~\n" +
 	"\rRoundHandback\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x16\n" +
@@ -2524,7 +2683,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xc3\x04\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xd7\x04\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2538,7 +2697,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\twant_list\x18\n" +
 	" \x01(\bR\bwantList\x12;\n" +
 	"\bretracts\x18\v \x03(\v2\x1f.pilotage.v1.RoundRetractAnswerR\bretracts\x12,\n" +
-	"\x05ended\x18\f \x03(\v2\x16.pilotage.v1.AttemptIdR\x05ended\"\xd9\x01\n" +
+	"\x05ended\x18\f \x03(\v2\x16.pilotage.v1.AttemptIdR\x05ended\x12\x12\n" +
+	"\x04seen\x18\r \x01(\x04R\x04seen\"\xd9\x01\n" +
 	"\rRoundSnapshot\x123\n" +
 	"\aversion\x18\x01 \x01(\v2\x19.pilotage.v1.RoundVersionR\aversion\x12-\n" +
 	"\x05rates\x18\x02 \x01(\v2\x17.pilotage.v1.RoundRatesR\x05rates\x121\n" +
@@ -2553,31 +2713,40 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x06number\x18\x04 \x01(\x05R\x06number\x12'\n" +
 	"\x05files\x18\x05 \x03(\v2\x11.pilotage.v1.FileR\x05files\x12\x18\n" +
 	"\aprefill\x18\x06 \x01(\bR\aprefill\x121\n" +
-	"\x06waited\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06waited\"h\n" +
+	"\x06waited\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06waited\"\x80\x01\n" +
 	"\vRoundAssign\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x122\n" +
-	"\x05tasks\x18\x02 \x03(\v2\x1c.pilotage.v1.RoundAssignmentR\x05tasks\"_\n" +
+	"\x05tasks\x18\x02 \x03(\v2\x1c.pilotage.v1.RoundAssignmentR\x05tasks\x12\x16\n" +
+	"\x06serial\x18\x03 \x01(\x04R\x06serial\"_\n" +
 	"\fRoundRetract\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
-	"\x05lease\x18\x03 \x01(\x04R\x05lease\"t\n" +
+	"\x05lease\x18\x03 \x01(\x04R\x05lease\"\x8a\x01\n" +
 	"\tRoundKill\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x04R\x05lease\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\"I\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05quiet\x18\x05 \x01(\bR\x05quiet\"I\n" +
 	"\tRoundAcks\x12$\n" +
 	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\x12\x16\n" +
-	"\x06stored\x18\x02 \x03(\tR\x06stored\"r\n" +
+	"\x06stored\x18\x02 \x03(\tR\x06stored\"\x8a\x01\n" +
 	"\tRoundWant\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\bR\x05state\x12\x10\n" +
 	"\x03row\x18\x03 \x01(\bR\x03row\x12\x16\n" +
-	"\x06copies\x18\x04 \x01(\bR\x06copies\"v\n" +
+	"\x06copies\x18\x04 \x01(\bR\x06copies\x12\x16\n" +
+	"\x06serial\x18\x05 \x01(\x04R\x06serial\"9\n" +
+	"\rRoundLeasedId\x12\x14\n" +
+	"\x05lease\x18\x01 \x01(\x04R\x05lease\x12\x12\n" +
+	"\x04task\x18\x02 \x01(\tR\x04task\"\xe5\x01\n" +
 	"\rRoundKeepCopy\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12*\n" +
 	"\x06leases\x18\x02 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12\x12\n" +
-	"\x04drop\x18\x03 \x03(\x04R\x04drop\"8\n" +
+	"\x04drop\x18\x03 \x03(\x04R\x04drop\x12\x14\n" +
+	"\x05whole\x18\x04 \x01(\bR\x05whole\x12.\n" +
+	"\x04gone\x18\x05 \x03(\v2\x1a.pilotage.v1.RoundLeasedIdR\x04gone\x12'\n" +
+	"\x05files\x18\x06 \x03(\v2\x11.pilotage.v1.FileR\x05files\"8\n" +
 	"\x0fRoundStoreOrder\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.pilotage.v1.FileR\x04file\")\n" +
 	"\x0fRoundDrainOrder\x12\x16\n" +
@@ -2595,7 +2764,7 @@ func file_pilotage_v1_round_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_round_proto_rawDescData
 }
 
-var file_pilotage_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_pilotage_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_pilotage_v1_round_proto_goTypes = []any{
 	(*RoundMessage)(nil),        // 0: pilotage.v1.RoundMessage
 	(*RoundVersion)(nil),        // 1: pilotage.v1.RoundVersion
@@ -2623,22 +2792,23 @@ var file_pilotage_v1_round_proto_goTypes = []any{
 	(*RoundKill)(nil),           // 23: pilotage.v1.RoundKill
 	(*RoundAcks)(nil),           // 24: pilotage.v1.RoundAcks
 	(*RoundWant)(nil),           // 25: pilotage.v1.RoundWant
-	(*RoundKeepCopy)(nil),       // 26: pilotage.v1.RoundKeepCopy
-	(*RoundStoreOrder)(nil),     // 27: pilotage.v1.RoundStoreOrder
-	(*RoundDrainOrder)(nil),     // 28: pilotage.v1.RoundDrainOrder
-	(*Term)(nil),                // 29: pilotage.v1.Term
-	(*Resources)(nil),           // 30: pilotage.v1.Resources
-	(ReadSource)(0),             // 31: pilotage.v1.ReadSource
-	(*Task)(nil),                // 32: pilotage.v1.Task
-	(*durationpb.Duration)(nil), // 33: google.protobuf.Duration
-	(*AttemptId)(nil),           // 34: pilotage.v1.AttemptId
-	(*Outcome)(nil),             // 35: pilotage.v1.Outcome
-	(*Stored)(nil),              // 36: pilotage.v1.Stored
-	(*Lease)(nil),               // 37: pilotage.v1.Lease
-	(*File)(nil),                // 38: pilotage.v1.File
-	(*Start)(nil),               // 39: pilotage.v1.Start
-	(*StorageReads)(nil),        // 40: pilotage.v1.StorageReads
-	(*Ack)(nil),                 // 41: pilotage.v1.Ack
+	(*RoundLeasedId)(nil),       // 26: pilotage.v1.RoundLeasedId
+	(*RoundKeepCopy)(nil),       // 27: pilotage.v1.RoundKeepCopy
+	(*RoundStoreOrder)(nil),     // 28: pilotage.v1.RoundStoreOrder
+	(*RoundDrainOrder)(nil),     // 29: pilotage.v1.RoundDrainOrder
+	(*Term)(nil),                // 30: pilotage.v1.Term
+	(*Resources)(nil),           // 31: pilotage.v1.Resources
+	(ReadSource)(0),             // 32: pilotage.v1.ReadSource
+	(*Task)(nil),                // 33: pilotage.v1.Task
+	(*durationpb.Duration)(nil), // 34: google.protobuf.Duration
+	(*AttemptId)(nil),           // 35: pilotage.v1.AttemptId
+	(*Outcome)(nil),             // 36: pilotage.v1.Outcome
+	(*Stored)(nil),              // 37: pilotage.v1.Stored
+	(*Lease)(nil),               // 38: pilotage.v1.Lease
+	(*File)(nil),                // 39: pilotage.v1.File
+	(*Start)(nil),               // 40: pilotage.v1.Start
+	(*StorageReads)(nil),        // 41: pilotage.v1.StorageReads
+	(*Ack)(nil),                 // 42: pilotage.v1.Ack
 }
 var file_pilotage_v1_round_proto_depIdxs = []int32{
 	6,  // 0: pilotage.v1.RoundMessage.task_list:type_name -> pilotage.v1.RoundTaskList
@@ -2651,15 +2821,15 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	23, // 7: pilotage.v1.RoundMessage.kill:type_name -> pilotage.v1.RoundKill
 	24, // 8: pilotage.v1.RoundMessage.acks:type_name -> pilotage.v1.RoundAcks
 	25, // 9: pilotage.v1.RoundMessage.want:type_name -> pilotage.v1.RoundWant
-	26, // 10: pilotage.v1.RoundMessage.keep_copy:type_name -> pilotage.v1.RoundKeepCopy
-	27, // 11: pilotage.v1.RoundMessage.store_order:type_name -> pilotage.v1.RoundStoreOrder
-	28, // 12: pilotage.v1.RoundMessage.drain_order:type_name -> pilotage.v1.RoundDrainOrder
-	29, // 13: pilotage.v1.RoundVersion.term:type_name -> pilotage.v1.Term
-	30, // 14: pilotage.v1.RoundClass.resources:type_name -> pilotage.v1.Resources
-	31, // 15: pilotage.v1.RoundFile.source:type_name -> pilotage.v1.ReadSource
-	32, // 16: pilotage.v1.RoundEntry.task:type_name -> pilotage.v1.Task
+	27, // 10: pilotage.v1.RoundMessage.keep_copy:type_name -> pilotage.v1.RoundKeepCopy
+	28, // 11: pilotage.v1.RoundMessage.store_order:type_name -> pilotage.v1.RoundStoreOrder
+	29, // 12: pilotage.v1.RoundMessage.drain_order:type_name -> pilotage.v1.RoundDrainOrder
+	30, // 13: pilotage.v1.RoundVersion.term:type_name -> pilotage.v1.Term
+	31, // 14: pilotage.v1.RoundClass.resources:type_name -> pilotage.v1.Resources
+	32, // 15: pilotage.v1.RoundFile.source:type_name -> pilotage.v1.ReadSource
+	33, // 16: pilotage.v1.RoundEntry.task:type_name -> pilotage.v1.Task
 	3,  // 17: pilotage.v1.RoundEntry.files:type_name -> pilotage.v1.RoundFile
-	33, // 18: pilotage.v1.RoundRates.per_file:type_name -> google.protobuf.Duration
+	34, // 18: pilotage.v1.RoundRates.per_file:type_name -> google.protobuf.Duration
 	1,  // 19: pilotage.v1.RoundTaskList.base:type_name -> pilotage.v1.RoundVersion
 	1,  // 20: pilotage.v1.RoundTaskList.version:type_name -> pilotage.v1.RoundVersion
 	2,  // 21: pilotage.v1.RoundTaskList.classes:type_name -> pilotage.v1.RoundClass
@@ -2673,48 +2843,53 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	8,  // 29: pilotage.v1.RoundRowUpdate.set:type_name -> pilotage.v1.RoundExceptions
 	10, // 30: pilotage.v1.RoundAnswer.update:type_name -> pilotage.v1.RoundRowUpdate
 	15, // 31: pilotage.v1.RoundAnswer.state:type_name -> pilotage.v1.RoundState
-	30, // 32: pilotage.v1.RoundPilot.resources:type_name -> pilotage.v1.Resources
-	33, // 33: pilotage.v1.RoundPilot.lifetime:type_name -> google.protobuf.Duration
-	34, // 34: pilotage.v1.RoundInHand.attempt:type_name -> pilotage.v1.AttemptId
-	30, // 35: pilotage.v1.RoundInHand.need:type_name -> pilotage.v1.Resources
+	31, // 32: pilotage.v1.RoundPilot.resources:type_name -> pilotage.v1.Resources
+	34, // 33: pilotage.v1.RoundPilot.lifetime:type_name -> google.protobuf.Duration
+	35, // 34: pilotage.v1.RoundInHand.attempt:type_name -> pilotage.v1.AttemptId
+	31, // 35: pilotage.v1.RoundInHand.need:type_name -> pilotage.v1.Resources
 	12, // 36: pilotage.v1.RoundState.pilot:type_name -> pilotage.v1.RoundPilot
 	13, // 37: pilotage.v1.RoundState.in_hand:type_name -> pilotage.v1.RoundInHand
-	35, // 38: pilotage.v1.RoundState.outcomes:type_name -> pilotage.v1.Outcome
-	36, // 39: pilotage.v1.RoundState.stored:type_name -> pilotage.v1.Stored
-	37, // 40: pilotage.v1.RoundState.copies:type_name -> pilotage.v1.Lease
+	36, // 38: pilotage.v1.RoundState.outcomes:type_name -> pilotage.v1.Outcome
+	37, // 39: pilotage.v1.RoundState.stored:type_name -> pilotage.v1.Stored
+	38, // 40: pilotage.v1.RoundState.copies:type_name -> pilotage.v1.Lease
 	14, // 41: pilotage.v1.RoundState.cache:type_name -> pilotage.v1.RoundCache
-	38, // 42: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
-	39, // 43: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
-	35, // 44: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
-	36, // 45: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
-	16, // 46: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
-	9,  // 47: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
-	10, // 48: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
-	14, // 49: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
-	40, // 50: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
-	17, // 51: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
-	34, // 52: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
-	1,  // 53: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
-	5,  // 54: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
-	2,  // 55: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
-	4,  // 56: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
-	32, // 57: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
-	38, // 58: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
-	33, // 59: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
-	29, // 60: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
-	20, // 61: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
-	29, // 62: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
-	29, // 63: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
-	41, // 64: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
-	29, // 65: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
-	29, // 66: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
-	37, // 67: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
-	38, // 68: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
-	69, // [69:69] is the sub-list for method output_type
-	69, // [69:69] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	1,  // 42: pilotage.v1.RoundState.list:type_name -> pilotage.v1.RoundVersion
+	39, // 43: pilotage.v1.RoundState.copy_files:type_name -> pilotage.v1.File
+	34, // 44: pilotage.v1.RoundState.copies_age:type_name -> google.protobuf.Duration
+	39, // 45: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
+	40, // 46: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
+	36, // 47: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
+	37, // 48: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
+	16, // 49: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
+	9,  // 50: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
+	10, // 51: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
+	14, // 52: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
+	41, // 53: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
+	17, // 54: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
+	35, // 55: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
+	1,  // 56: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
+	5,  // 57: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
+	2,  // 58: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
+	4,  // 59: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
+	33, // 60: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
+	39, // 61: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
+	34, // 62: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
+	30, // 63: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
+	20, // 64: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
+	30, // 65: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
+	30, // 66: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
+	42, // 67: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
+	30, // 68: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
+	30, // 69: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
+	38, // 70: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
+	26, // 71: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
+	39, // 72: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
+	39, // 73: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
+	74, // [74:74] is the sub-list for method output_type
+	74, // [74:74] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_round_proto_init() }
@@ -2745,7 +2920,7 @@ func file_pilotage_v1_round_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_round_proto_rawDesc), len(file_pilotage_v1_round_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
