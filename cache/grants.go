@@ -55,10 +55,20 @@ type Grants struct {
 type grantedFile struct {
 	reader   task.PeerID // "" for nobody
 	until    time.Time   // the reader's grant
-	queue    []task.PeerID
+	queue    []asker
 	holders  []Holder // last finished first
 	failures int      // in a row
 	keep     time.Time
+}
+
+// asker is a pilot that waits, and its latest question.
+type asker struct {
+	peer   task.PeerID
+	number uint64
+}
+
+func (a asker) answer(key task.FileKey, verdict Verdict, holders []Holder) Answer {
+	return Answer{To: a.peer, Key: key, Number: a.number, Verdict: verdict, Holders: slices.Clone(holders)}
 }
 
 type remembered struct {
@@ -111,34 +121,36 @@ func (g *Grants) ask(now time.Time, e Ask) []GrantAction {
 		f = &grantedFile{}
 		g.files[e.Key] = f
 	}
+	asking := asker{peer: e.From, number: e.Number}
 	if f.reader == e.From {
-		f.until = now.Add(g.config.Grant)
-		return []GrantAction{Answer{To: e.From, Key: e.Key, Verdict: Granted}}
+		return []GrantAction{g.grant(now, e.Key, f, asking)}
 	}
 	f.holders = slices.DeleteFunc(f.holders, func(h Holder) bool { return h.Peer == e.From })
 	if able := without(f.holders, e.Tried); len(able) > 0 {
 		f.leaveQueue(e.From)
-		return []GrantAction{Answer{To: e.From, Key: e.Key, Verdict: PointedTo, Holders: able}}
+		return []GrantAction{asking.answer(e.Key, PointedTo, able)}
 	}
 	if f.failures >= g.config.GiveUpAfter && !now.Before(f.keep) {
 		f.failures = 0
 	}
 	if f.failures >= g.config.GiveUpAfter && f.reader == "" {
-		return []GrantAction{Answer{To: e.From, Key: e.Key, Verdict: GivenUp}}
+		return []GrantAction{asking.answer(e.Key, GivenUp, nil)}
 	}
 	if f.reader == "" {
-		return []GrantAction{g.grant(now, e.Key, f, e.From)}
+		return []GrantAction{g.grant(now, e.Key, f, asking)}
 	}
-	if !slices.Contains(f.queue, e.From) {
-		f.queue = append(f.queue, e.From)
+	if i := slices.IndexFunc(f.queue, func(a asker) bool { return a.peer == e.From }); i >= 0 {
+		f.queue[i] = asking
+	} else {
+		f.queue = append(f.queue, asking)
 	}
-	return []GrantAction{Answer{To: e.From, Key: e.Key, Verdict: WaitFor}}
+	return []GrantAction{asking.answer(e.Key, WaitFor, nil)}
 }
 
-func (g *Grants) grant(now time.Time, key task.FileKey, f *grantedFile, to task.PeerID) GrantAction {
-	f.leaveQueue(to)
-	f.reader, f.until = to, now.Add(g.config.Grant)
-	return Answer{To: to, Key: key, Verdict: Granted}
+func (g *Grants) grant(now time.Time, key task.FileKey, f *grantedFile, to asker) GrantAction {
+	f.leaveQueue(to.peer)
+	f.reader, f.until = to.peer, now.Add(g.config.Grant)
+	return to.answer(key, Granted, nil)
 }
 
 func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
@@ -177,7 +189,7 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 func (g *Grants) pointAll(now time.Time, key task.FileKey, f *grantedFile) []GrantAction {
 	var out []GrantAction
 	for _, waiting := range f.queue {
-		out = append(out, Answer{To: waiting, Key: key, Verdict: PointedTo, Holders: slices.Clone(f.holders)})
+		out = append(out, waiting.answer(key, PointedTo, f.holders))
 	}
 	f.queue = nil
 	g.remember(now, key, f)
@@ -189,7 +201,7 @@ func (g *Grants) pointAll(now time.Time, key task.FileKey, f *grantedFile) []Gra
 func (g *Grants) dismiss(now time.Time, key task.FileKey, f *grantedFile) []GrantAction {
 	var out []GrantAction
 	for _, waiting := range f.queue {
-		out = append(out, Answer{To: waiting, Key: key, Verdict: GivenUp})
+		out = append(out, waiting.answer(key, GivenUp, nil))
 	}
 	f.queue = nil
 	g.remember(now, key, f)
@@ -273,7 +285,7 @@ func (g *Grants) tick(now time.Time) []GrantAction {
 }
 
 func (f *grantedFile) leaveQueue(peer task.PeerID) {
-	f.queue = slices.DeleteFunc(f.queue, func(p task.PeerID) bool { return p == peer })
+	f.queue = slices.DeleteFunc(f.queue, func(a asker) bool { return a.peer == peer })
 }
 
 func without(holders []Holder, peers []task.PeerID) []Holder {

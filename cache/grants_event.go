@@ -21,6 +21,9 @@ type Ask struct {
 	Key   task.FileKey
 	From  task.PeerID
 	Tried []task.PeerID // holders that could not give it the file
+	// Number is repeated in the answers, so that one to a question that was
+	// withdrawn is not taken for one to a newer question.
+	Number uint64
 }
 
 // Renew is the sign of progress of a pilot that was granted the read.
@@ -74,6 +77,7 @@ func (v Verdict) String() string {
 type Answer struct {
 	To      task.PeerID
 	Key     task.FileKey
+	Number  uint64 // of the question, its latest when asked again
 	Verdict Verdict
 	Holders []Holder // when PointedTo
 }

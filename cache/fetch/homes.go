@@ -67,11 +67,13 @@ type HomesClient struct {
 	times homesTimes
 
 	mu     sync.Mutex
+	number uint64
 	open   map[task.FileKey]*openQuestion
 	grants map[task.FileKey]task.PeerID // reads granted and by whom
 }
 
 type openQuestion struct {
+	number  uint64
 	home    task.PeerID
 	answers chan Answer // one place: a newer answer replaces an unread one
 }
@@ -91,6 +93,8 @@ func NewHomes(self Holder, home func(task.FileKey) (task.PeerID, bool), send fun
 func (h *HomesClient) Ask(ctx context.Context, q Question) (Answer, error) {
 	open := &openQuestion{answers: make(chan Answer, 1)}
 	h.mu.Lock()
+	h.number++
+	open.number = h.number
 	h.open[q.Key] = open
 	h.mu.Unlock()
 	defer func() {
@@ -101,7 +105,7 @@ func (h *HomesClient) Ask(ctx context.Context, q Question) (Answer, error) {
 		h.mu.Unlock()
 	}()
 
-	message := encodeQuestion(question{Kind: kindAsk, Key: q.Key, Tried: q.Tried})
+	message := encodeQuestion(question{Kind: kindAsk, Key: q.Key, Number: open.number, Tried: q.Tried})
 	wait, limit := h.times.askAgain, h.times.firstAnswer
 	heard := time.Now()
 	timer := time.NewTimer(wait)
@@ -145,13 +149,13 @@ func (h *HomesClient) Ask(ctx context.Context, q Question) (Answer, error) {
 
 // Handle takes in an answer. It counts only from the home that was asked.
 func (h *HomesClient) Handle(from task.PeerID, data []byte) {
-	key, answer, err := decodeReply(data)
+	key, number, answer, err := decodeReply(data)
 	if err != nil {
 		return // whoever sends this cannot be told anything
 	}
 	h.mu.Lock()
 	open := h.open[key]
-	if open != nil && open.home == from {
+	if open != nil && open.home == from && open.number == number {
 		if answer.Verdict == cache.Granted {
 			h.grants[key] = from
 		}
@@ -165,7 +169,7 @@ func (h *HomesClient) Handle(from task.PeerID, data []byte) {
 	}
 	_, reading := h.grants[key]
 	h.mu.Unlock()
-	if answer.Verdict == cache.Granted && !reading {
+	if answer.Verdict == cache.Granted && !reading && (open == nil || open.home != from) {
 		// Nobody wants it any more: let the next one read.
 		h.send(from, encodeQuestion(question{Kind: kindFinish, Key: key}))
 	}

@@ -35,16 +35,18 @@ const (
 
 // question is what a pilot tells the home of a file.
 type question struct {
-	Kind  string        `json:"kind"`
-	Key   task.FileKey  `json:"key"`
-	Tried []task.PeerID `json:"tried,omitempty"` // ask
-	URL   string        `json:"url,omitempty"`   // finish: where the pilot serves
-	OK    bool          `json:"ok,omitempty"`    // finish
+	Kind   string        `json:"kind"`
+	Key    task.FileKey  `json:"key"`
+	Number uint64        `json:"number,omitempty"` // ask
+	Tried  []task.PeerID `json:"tried,omitempty"`  // ask
+	URL    string        `json:"url,omitempty"`    // finish: where the pilot serves
+	OK     bool          `json:"ok,omitempty"`     // finish
 }
 
 // reply is what the home answers.
 type reply struct {
 	Key     task.FileKey  `json:"key"`
+	Number  uint64        `json:"number,omitempty"`
 	Verdict cache.Verdict `json:"verdict"`
 	Holders []holderText  `json:"holders,omitempty"`
 }
@@ -88,7 +90,7 @@ func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
 		if len(q.Tried) > maxHolders {
 			return nil, fmt.Errorf("question from %s names %d pilots tried, at most %d", from, len(q.Tried), maxHolders)
 		}
-		return cache.Ask{Key: q.Key, From: from, Tried: q.Tried}, nil
+		return cache.Ask{Key: q.Key, From: from, Tried: q.Tried, Number: q.Number}, nil
 	case kindRenew:
 		return cache.Renew{Key: q.Key, From: from}, nil
 	case kindFinish:
@@ -105,7 +107,7 @@ func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
 }
 
 func encodeReply(a cache.Answer) []byte {
-	r := reply{Key: a.Key, Verdict: a.Verdict}
+	r := reply{Key: a.Key, Number: a.Number, Verdict: a.Verdict}
 	for _, h := range a.Holders[:min(len(a.Holders), maxHolders)] {
 		r.Holders = append(r.Holders, holderText{Peer: h.Peer, URL: h.DataURL})
 	}
@@ -113,24 +115,24 @@ func encodeReply(a cache.Answer) []byte {
 }
 
 // decodeReply checks an answer; holders of impossible form are left out.
-func decodeReply(data []byte) (task.FileKey, Answer, error) {
+func decodeReply(data []byte) (key task.FileKey, number uint64, answer Answer, err error) {
 	var r reply
 	if err := decode(fromDesk, data, &r); err != nil {
-		return "", Answer{}, fmt.Errorf("answer of a home: %w", err)
+		return "", 0, Answer{}, fmt.Errorf("answer of a home: %w", err)
 	}
 	if _, err := cache.ParseKey(string(r.Key)); err != nil {
-		return "", Answer{}, fmt.Errorf("answer of a home: %w", err)
+		return "", 0, Answer{}, fmt.Errorf("answer of a home: %w", err)
 	}
 	known := []cache.Verdict{cache.Granted, cache.WaitFor, cache.PointedTo, cache.GivenUp}
 	if !slices.Contains(known, r.Verdict) {
-		return "", Answer{}, fmt.Errorf("answer of a home: unknown verdict %d", r.Verdict)
+		return "", 0, Answer{}, fmt.Errorf("answer of a home: unknown verdict %d", r.Verdict)
 	}
-	answer := Answer{Verdict: r.Verdict}
+	answer.Verdict = r.Verdict
 	for _, h := range r.Holders[:min(len(r.Holders), maxHolders)] {
 		holder := Holder{Peer: h.Peer, DataURL: h.URL}
 		if peer.CheckHolder(holder) == nil {
 			answer.Holders = append(answer.Holders, holder)
 		}
 	}
-	return r.Key, answer, nil
+	return r.Key, r.Number, answer, nil
 }
