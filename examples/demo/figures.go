@@ -1,0 +1,206 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What the binary prints with --output json, as far as it is used here. The
+// names are those of the protos; 64-bit numbers are texts, as in all JSON that
+// is made from protos.
+
+type workflowJSON struct {
+	State   string    `json:"state"`
+	Created time.Time `json:"created"`
+	Ended   time.Time `json:"ended"`
+}
+
+type taskJSON struct {
+	Task struct {
+		ID string `json:"id"`
+	} `json:"task"`
+	State    string        `json:"state"`
+	Attempts []attemptJSON `json:"attempts"`
+}
+
+type attemptJSON struct {
+	State   string `json:"state"`
+	Outcome struct {
+		Attempt struct {
+			Pilot string `json:"pilot"`
+		} `json:"attempt"`
+		Site  string     `json:"site"`
+		Reads []readJSON `json:"reads"`
+	} `json:"outcome"`
+}
+
+type readJSON struct {
+	LFN    string `json:"lfn"`
+	Size   int64  `json:"size_bytes,string"`
+	Source string `json:"source"`
+}
+
+type pilotJSON struct {
+	Contact struct {
+		Pilot string `json:"pilot"`
+	} `json:"contact"`
+	Site string `json:"site"`
+}
+
+type siteJSON struct {
+	Settings struct {
+		Name string `json:"name"`
+	} `json:"settings"`
+	Transfers     uint64            `json:"se_transfers,string"`
+	TransferBytes uint64            `json:"se_transfer_bytes,string"`
+	Requests      uint64            `json:"queue_requests,string"`
+	ByMethod      map[string]string `json:"requests_by_method"`
+	Delays        uint64            `json:"delay_count,string"`
+	DelayP50      float64           `json:"delay_p50_seconds"`
+	DelayP95      float64           `json:"delay_p95_seconds"`
+	Master        string            `json:"master"`
+	Term          string            `json:"term"`
+}
+
+const (
+	taskDone         = "TASK_STATE_DONE"
+	attemptSucceeded = "ATTEMPT_STATE_SUCCEEDED"
+	sourceLocal      = "READ_SOURCE_LOCAL"
+	sourcePeer       = "READ_SOURCE_PEER"
+	sourceSE         = "READ_SOURCE_SE"
+	sourceRemote     = "READ_SOURCE_REMOTE"
+)
+
+// figures are what a run gave, as the binary reports it.
+type figures struct {
+	workflow workflowJSON
+	tasks    []taskJSON
+	pilots   []pilotJSON
+	sites    []siteJSON
+}
+
+// reads counts inputs of attempts, and their bytes.
+type reads struct {
+	count int
+	bytes int64
+}
+
+// fileAtSite is a file as the pilots of one site read it.
+type fileAtSite struct{ site, lfn string }
+
+// tally is what the checks look at.
+type tally struct {
+	attempts int
+	bySite   map[string]int               // tasks done there
+	byPilot  map[string]int               // tasks done by it
+	bySource map[string]map[string]*reads // site, then source
+	fromSE   map[fileAtSite]int           // reads from the storage element
+	files    map[string]map[string]bool   // site, then the files that it read
+}
+
+func (f *figures) tally() tally {
+	t := tally{
+		bySite: map[string]int{}, byPilot: map[string]int{}, bySource: map[string]map[string]*reads{},
+		fromSE: map[fileAtSite]int{}, files: map[string]map[string]bool{},
+	}
+	for _, s := range f.sites {
+		name := s.Settings.Name
+		t.files[name] = map[string]bool{}
+		t.bySource[name] = map[string]*reads{sourceLocal: {}, sourcePeer: {}, sourceSE: {}, sourceRemote: {}}
+	}
+	for _, task := range f.tasks {
+		for _, attempt := range task.Attempts {
+			t.attempts++
+			site := attempt.Outcome.Site
+			if attempt.State == attemptSucceeded {
+				t.bySite[site]++
+				t.byPilot[attempt.Outcome.Attempt.Pilot]++
+			}
+			for _, read := range attempt.Outcome.Reads {
+				t.add(site, read)
+			}
+		}
+	}
+	return t
+}
+
+func (t *tally) add(site string, read readJSON) {
+	sources, known := t.bySource[site]
+	if !known {
+		return // problems names attempts of other sites by the missing tasks
+	}
+	if sources[read.Source] == nil {
+		sources[read.Source] = &reads{}
+	}
+	sources[read.Source].count++
+	sources[read.Source].bytes += read.Size
+	t.files[site][read.LFN] = true
+	if read.Source == sourceSE {
+		t.fromSE[fileAtSite{site, read.LFN}]++
+	}
+}
+
+// What the demo asks for.
+const (
+	leastTasks = 150
+	leastShare = 0.25 // of the tasks, at each site
+)
+
+// problems lists what is not as it should be.
+func (f *figures) problems() []string {
+	var found []string
+	say := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	t := f.tally()
+	done := 0
+	for _, task := range f.tasks {
+		if task.State == taskDone {
+			done++
+		}
+	}
+	if f.workflow.State != "WORKFLOW_STATE_DONE" || done != len(f.tasks) {
+		say("the workflow is %s with %d of %d tasks done", f.workflow.State, done, len(f.tasks))
+	}
+	if len(f.tasks) < leastTasks {
+		say("the workflow has %d tasks, fewer than %d", len(f.tasks), leastTasks)
+	}
+	for _, s := range f.sites {
+		name := s.Settings.Name
+		if share := float64(t.bySite[name]) / float64(max(1, len(f.tasks))); share < leastShare {
+			say("%s ran %d of %d tasks, less than %.0f %%", name, t.bySite[name], len(f.tasks), 100*leastShare)
+		}
+		if t.bySource[name][sourcePeer].count == 0 {
+			say("at %s nothing was read from a peer's cache", name)
+		}
+		if s.Transfers > uint64(len(t.files[name])) {
+			say("%s took %d files from storage elements, more than the %d different files that its tasks read", name, s.Transfers, len(t.files[name]))
+		}
+		if s.Master == "" {
+			say("%s has no master", name)
+		}
+	}
+	if want := len(f.sites) * pilotsPerSite; len(f.pilots) != want {
+		say("%d pilots are registered, not %d", len(f.pilots), want)
+	}
+	for _, p := range f.pilots {
+		if t.byPilot[p.Contact.Pilot] == 0 {
+			say("pilot %s of %s ran no task", p.Contact.Pilot, p.Site)
+		}
+	}
+	for _, file := range sortedFiles(t.fromSE) {
+		if n := t.fromSE[file]; n > 1 {
+			say("%s was read %d times from the storage element of %s", file.lfn, n, file.site)
+		}
+	}
+	return found
+}
+
+func sortedFiles(counts map[fileAtSite]int) []fileAtSite {
+	files := make([]fileAtSite, 0, len(counts))
+	for file := range counts {
+		files = append(files, file)
+	}
+	slices.SortFunc(files, func(a, b fileAtSite) int { return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.lfn, b.lfn)) })
+	return files
+}
