@@ -25,8 +25,11 @@ func BenchmarkLease(b *testing.B) {
 					if from == task.Leased {
 						found, err = tx.Tasks().InLease(7)
 					}
-					if err != nil || len(found) != 1000 {
-						return fmt.Errorf("%d tasks, %v", len(found), err)
+					if err != nil {
+						return err
+					}
+					if len(found) != 1000 {
+						return fmt.Errorf("%d tasks, want 1000", len(found))
 					}
 					for i := range found {
 						found[i].State, found[i].Lease = to, 7

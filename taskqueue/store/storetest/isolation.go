@@ -133,7 +133,7 @@ func testPanic(t *testing.T, store taskqueue.Store) {
 	before := dump(t, store)
 	func() {
 		defer func() {
-			if got := recover(); got != errAbort {
+			if got, ok := recover().(error); !ok || !errors.Is(got, errAbort) {
 				t.Errorf("recovered %v, want the function's own panic", got)
 			}
 		}()

@@ -20,10 +20,8 @@ const checks = "10"
 // everything that they answer.
 func Compare(t *testing.T, open, openReference Open) {
 	if asked := flag.Lookup("rapid.checks"); asked.Value.String() == asked.DefValue {
-		defer flag.Set(asked.Name, asked.DefValue)
-		if err := flag.Set(asked.Name, checks); err != nil {
-			t.Fatal(err)
-		}
+		setChecks(t, checks)
+		defer setChecks(t, asked.DefValue)
 	}
 	rapid.Check(t, func(r *rapid.T) {
 		store, reference := open(t), openReference(t)
@@ -42,6 +40,13 @@ func Compare(t *testing.T, open, openReference Open) {
 			r.Fatalf("after %v\n got %s\nwant %s", draws.names, got, want)
 		}
 	})
+}
+
+func setChecks(t *testing.T, number string) {
+	t.Helper()
+	if err := flag.Set("rapid.checks", number); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // step is one random call; what it returns is compared.

@@ -10,8 +10,10 @@ import (
 func TestCloseWaitsForThoseInside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g gate.Gate
-		if !g.Enter() || !g.Enter() {
-			t.Fatal("a new gate is open")
+		for range 2 {
+			if !g.Enter() {
+				t.Fatal("a new gate must be open")
+			}
 		}
 		closed := make(chan bool)
 		go func() { closed <- g.Close() }()
