@@ -124,6 +124,9 @@ func (m *Master) InOffice() bool { return m.inOffice }
 // Settled tells whether the queue has everything that this master knows.
 func (m *Master) Settled() bool { return m.outbox.empty() }
 
+// Waiting is the number of outcomes that the queue has not judged yet.
+func (m *Master) Waiting() int { return len(m.outbox.outcomes) }
+
 func (m *Master) act(a Action) { m.out = append(m.out, a) }
 
 func (m *Master) tell(pilot task.PilotID, message Message) {

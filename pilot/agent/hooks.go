@@ -230,6 +230,7 @@ func (a *Agent) cacheChanged(keys []task.FileKey) {
 
 // stepMaster runs the master's core and carries its actions out.
 func (a *Agent) stepMaster(event pilot.Event) {
+	defer a.noteOutbox(!a.master.Settled())
 	for _, action := range a.master.Step(time.Now(), event) {
 		switch act := action.(type) {
 		case pilot.Tell:
@@ -244,6 +245,14 @@ func (a *Agent) stepMaster(event pilot.Event) {
 		case pilot.Fenced:
 			a.log.Warn("the queue has another master in office: this one is fenced off")
 		}
+	}
+}
+
+// noteOutbox logs when the master begins to hold something that the queue
+// does not have.
+func (a *Agent) noteOutbox(held bool) {
+	if waits := a.master.Waiting(); waits > 0 && !held {
+		a.log.Debug("outcomes wait for the queue", "outcomes", waits)
 	}
 }
 

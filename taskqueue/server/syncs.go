@@ -52,6 +52,9 @@ func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncRep
 
 func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, error) {
 	var reply task.SyncReply
+	if len(in.Outcomes) > 0 {
+		s.config.Log.Debug("outcomes received", "site", in.Site, "outcomes", len(in.Outcomes))
+	}
 	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
 		reply, err = s.rules.Sync(t, in)
 		return err
