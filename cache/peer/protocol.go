@@ -22,7 +22,7 @@ const (
 	headerDataURL = "Pilotage-Data-Url"
 
 	maxPath     = 4096     // bytes of an escaped path: an LFN of 1,024 bytes, all escaped, and some
-	maxManifest = 16 << 20 // bytes of JSON: 4 TiB in chunks of 16 MiB
+	maxManifest = 5 << 20  // bytes of JSON: 1 TiB in chunks of 16 MiB
 	maxBusy     = 64 << 10 // bytes of JSON
 	maxOthers   = 16       // holders taken from an answer
 	maxPeerID   = 128      // bytes of a peer id's text
