@@ -38,8 +38,16 @@ func (b *book) withdraw(f *FileRecord, site task.Site) {
 	f.Lost = !exists(f)
 }
 
-// replicate adds a copy on a storage element.
+// replicate adds a copy on a storage element. A misplaced one, which only a
+// pilot with another idea of its site's storage reports, is no copy.
 func (b *book) replicate(f *FileRecord, replica task.Replica) error {
+	site, err := b.site(replica.Site)
+	if err != nil {
+		return err
+	}
+	if site.misplaced(replica) != "" {
+		return nil
+	}
 	if replica.URL == "" || slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return r.URL == replica.URL }) {
 		return nil
 	}

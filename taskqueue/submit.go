@@ -293,8 +293,12 @@ func (b *book) checkFile(f *task.File) error {
 		return invalid("file %s: adler32 %q: expected 8 hex digits", f.LFN, f.Adler32)
 	}
 	for _, replica := range f.Replicas {
-		if _, err := b.site(replica.Site); err != nil {
+		site, err := b.site(replica.Site)
+		if err != nil {
 			return invalid("file %s: %w", f.LFN, err)
+		}
+		if why := site.misplaced(replica); why != "" {
+			return invalid("file %s: its copy %s is not of %s: %s", f.LFN, replica.URL, replica.Site, why)
 		}
 		if replica.URL == "" {
 			return invalid("file %s: its copy at %s has no URL", f.LFN, replica.Site)

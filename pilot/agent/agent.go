@@ -281,7 +281,8 @@ func (a *Agent) openFolders(l *listeners, m Membership) error {
 	if a.runner, err = exec.New(a.execConfig(a.config.Folder)); err != nil {
 		return err
 	}
-	a.storage = storage.NewClient(storage.Options{})
+	// The queue has checked that file:// copies lie in their sites' storage.
+	a.storage = storage.NewClient(storage.Options{FileRoots: []string{"/"}})
 	a.uploads = newUploader(a)
 	return a.openFetcher(l, m)
 }
