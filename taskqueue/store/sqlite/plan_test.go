@@ -81,3 +81,40 @@ func containsAny(text string, parts []string) bool {
 	}
 	return false
 }
+
+// TestSettings holds what durability and bounded memory rest on: a killed
+// process proves nothing about power loss.
+func TestSettings(t *testing.T) {
+	store, err := open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	reader, err := store.reader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := reader.close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	const full = int64(2)
+	for pragma, values := range map[string][2]driver.Value{
+		"journal_mode": {"wal", "wal"},
+		"synchronous":  {full, full},
+		"cache_size":   {int64(-writerCache), int64(-readerCache)},
+	} {
+		for i, conn := range []*connection{store.writer.conn, reader} {
+			err := conn.query("PRAGMA "+pragma, func(row []driver.Value) error {
+				if row[0] != values[i] {
+					t.Errorf("%s is %v, want %v", pragma, row[0], values[i])
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
