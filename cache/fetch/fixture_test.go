@@ -41,6 +41,7 @@ type site struct {
 
 	mu      sync.Mutex
 	holders map[task.FileKey][]Holder
+	later   map[task.FileKey][]Holder // announced after the first look
 	pilots  []*pilot
 	mute    map[task.PeerID]bool // desks that are silent
 }
@@ -55,7 +56,7 @@ type pilot struct {
 	homes   *HomesClient
 	desk    *Desk
 	inbox   chan message
-	stop    func() // serving; fetching goes on
+	gate    *dying // nil unless options.cutAfter
 }
 
 type message struct {
@@ -76,7 +77,7 @@ func newSite(t testing.TB) *site {
 	}
 	s := &site{
 		t: t, name: "siteA", authority: authority, verifier: verifier, folder: t.TempDir(),
-		holders: map[task.FileKey][]Holder{}, mute: map[task.PeerID]bool{},
+		holders: map[task.FileKey][]Holder{}, later: map[task.FileKey][]Holder{}, mute: map[task.PeerID]bool{},
 	}
 	s.settings.Store(&task.SiteSettings{Site: s.name, SE: storage.FileURL(s.folder), RemoteRead: true})
 	return s
@@ -91,6 +92,8 @@ func (s *site) Locate(_ context.Context, keys []task.FileKey) (map[task.FileKey]
 		if holders := s.holders[key]; len(holders) > 0 {
 			found[key] = append([]Holder(nil), holders...)
 		}
+		s.holders[key] = append(s.holders[key], s.later[key]...)
+		delete(s.later, key)
 	}
 	return found, nil
 }
@@ -140,6 +143,8 @@ type options struct {
 	capacity task.Bytes
 	limits   cache.PlannerConfig
 	server   peer.ServerConfig
+	cutAfter int64        // bytes after which the data server's connections break, for ever
+	log      slog.Handler // of the fetcher
 }
 
 // join adds a pilot and starts its parts; they end with the test.
@@ -157,10 +162,19 @@ func (s *site) join(o options) *pilot {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	address := listener.Addr().String()
+	var gate *dying
+	if o.cutAfter > 0 {
+		gate = &dying{Listener: listener, left: o.cutAfter}
+		listener = gate
+	}
+	if o.log == nil {
+		o.log = quiet.Handler()
+	}
 	own := member(s.t, s.authority, s.name, len(s.pilots))
 	p := &pilot{
-		Holder: Holder{Peer: own.Key.Peer(), DataURL: "https://" + listener.Addr().String()},
-		site:   s, cache: files, inbox: make(chan message, 100_000),
+		Holder: Holder{Peer: own.Key.Peer(), DataURL: "https://" + address},
+		site:   s, gate: gate, cache: files, inbox: make(chan message, 100_000),
 	}
 	p.client = peer.NewClient(peer.ClientConfig{
 		Own: own, Verifier: s.verifier, Site: s.name, DataURL: p.DataURL, Dial: time.Second, Header: time.Second, Stall: time.Second,
@@ -172,15 +186,13 @@ func (s *site) join(o options) *pilot {
 		Cache: files, Peers: p.client, Storage: p.storage, Locator: s, Homes: p.homes, Self: p.Peer, Site: s.name,
 		Settings: func() task.SiteSettings { return *s.settings.Load() },
 		Cached:   func(key task.FileKey) { s.announce(key, p.Holder) },
-		Limits:   o.limits, Log: quiet,
+		Limits:   o.limits, Log: slog.New(o.log),
 	})
 	o.server.Cache, o.server.Own, o.server.Verifier, o.server.Site, o.server.Log = files, own, s.verifier, s.name, quiet
 	o.server.Grace = time.Millisecond
 	server := peer.NewServer(o.server)
 
 	ctx, cancel := context.WithCancel(context.Background())
-	serving, stop := context.WithCancel(ctx)
-	p.stop = stop
 	var group sync.WaitGroup
 	run := func(ctx context.Context, run func(context.Context) error) {
 		group.Go(func() {
@@ -189,7 +201,7 @@ func (s *site) join(o options) *pilot {
 			}
 		})
 	}
-	run(serving, func(ctx context.Context) error { return server.Run(ctx, listener) })
+	run(ctx, func(ctx context.Context) error { return server.Run(ctx, listener) })
 	run(ctx, p.fetcher.Run)
 	run(ctx, p.desk.Run)
 	run(ctx, p.deliver)
@@ -206,6 +218,38 @@ func (s *site) join(o options) *pilot {
 	s.pilots = append(s.pilots, p)
 	s.mu.Unlock()
 	return p
+}
+
+// dying breaks all connections once so many bytes have gone out.
+type dying struct {
+	net.Listener
+	mu   sync.Mutex
+	left int64
+}
+
+type dyingConn struct {
+	net.Conn
+	from *dying
+}
+
+func (d *dying) Accept() (net.Conn, error) {
+	connection, err := d.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &dyingConn{connection, d}, nil
+}
+
+func (c *dyingConn) Write(p []byte) (int, error) {
+	c.from.mu.Lock()
+	c.from.left -= int64(len(p))
+	dead := c.from.left < 0
+	c.from.mu.Unlock()
+	if dead {
+		_ = c.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
 }
 
 func (s *site) joinMany(n int, o options) []*pilot {

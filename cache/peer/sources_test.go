@@ -220,7 +220,7 @@ func TestStallAndDeath(t *testing.T) {
 				after()
 			})
 			c := v.client("siteA", "")
-			c.config.Stall = 500 * time.Millisecond
+			c.config.Stall = 1500 * time.Millisecond
 			d, got := into(key, task.Bytes(len(data)))
 			if _, err := c.Fetch(t.Context(), d, from); !errors.Is(err, ErrUnreachable) {
 				t.Errorf("got %v", err)
