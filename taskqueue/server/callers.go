@@ -191,8 +191,8 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 func (a *access) recheck(c caller, now time.Time) error {
 	current := a.known.Load()
 	if c.kind == member {
-		if _, revoked := current.denied[c.peer]; revoked {
-			return fmt.Errorf("pilot %s at site %s: %w", c.pilot, c.site, errMemberRevoked)
+		if _, denied := current.denied[c.peer]; denied {
+			return revoked(c)
 		}
 		if !now.Before(c.notAfter) {
 			return &identity.ExpiredError{Subject: "the membership of pilot " + string(c.pilot), Expired: c.notAfter, Advice: "start a new pilot"}
@@ -208,6 +208,10 @@ func (a *access) recheck(c caller, now time.Time) error {
 		return &identity.ExpiredError{Subject: "token " + c.token, Expired: grant.Expires, Advice: "ask the VO's admin for a new access file"}
 	}
 	return nil
+}
+
+func revoked(c caller) error {
+	return fmt.Errorf("pilot %s at site %s: %w", c.pilot, c.site, errMemberRevoked)
 }
 
 // grantList returns all tokens by time of creation.

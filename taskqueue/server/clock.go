@@ -27,7 +27,6 @@ type clock struct {
 	// What follows belongs to the goroutine that ticks.
 	last      time.Time // of the last tick
 	persisted taskqueue.Instant
-	flushed   time.Time         // last time that everything was persisted
 	due       taskqueue.Instant // of the rules' next tick
 	trouble   atomic.Pointer[string]
 }

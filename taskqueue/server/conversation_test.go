@@ -306,3 +306,33 @@ func TestHoldIsBounded(t *testing.T) {
 		t.Errorf("answered after %s although there was nothing to say", took)
 	}
 }
+
+// The end of a server answers what is parked instead of waiting for it.
+func TestStopAnswersParkedCalls(t *testing.T) {
+	q := start(t, func(c *serverConfig) { c.Timing.StopGrace = patience })
+	q.addSite("siteA")
+	p := q.join("siteA")
+	p.introduce()
+	watch, err := q.submit().WatchWorkflow(t.Context(), &pb.WatchWorkflowRequest{Workflow: q.mustSubmit(single("watched"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watch.Recv(); err != nil {
+		t.Fatal(err)
+	}
+	handed, err := p.Sync(q.ctx, p.report(patience))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parked := p.park(t.Context(), handed.GetLeases()...)
+	began := time.Now()
+	q.stop()
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("the end took %s", took)
+	}
+	if got := q.await(parked); got.err != nil {
+		t.Errorf("the parked Sync got %v", got.err)
+	}
+	_, err = watch.Recv()
+	wantRefusal(t, err, codes.Unavailable, "STOPPING")
+}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -19,6 +20,9 @@ func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncRep
 	defer hold.Stop()
 	for {
 		reply, err := s.syncOnce(ctx, in)
+		if err == nil && slices.Contains(reply.Denied, c.peer) {
+			err = revoked(c) // while the call was under way
+		}
 		if err != nil {
 			return task.SyncReply{}, err
 		}

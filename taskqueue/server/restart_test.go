@@ -1,0 +1,302 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
+)
+
+// A second start on the same folder, at other ports, goes on where the first
+// ended: same authority, tokens and memberships, leases, clock and counts.
+func TestRestartKeepsEverything(t *testing.T) {
+	dir := t.TempDir()
+	q := startIn(t, dir, nil, onSQLite)
+	q.addSite("siteA")
+	p := q.join("siteA")
+	p.introduce()
+	workflow := q.mustSubmit(single("kept"))
+	handed, err := p.Sync(q.ctx, p.report(patience))
+	if err != nil || len(handed.GetLeases()) != 1 {
+		t.Fatal(handed, err)
+	}
+	lease := handed.GetLeases()[0]
+	before := map[string]string{}
+	for _, name := range []string{"admin", "submit", "pilot-siteA"} {
+		before[name] = q.access(name).Token
+	}
+	authority, clock := string(q.caPEM()), q.server.Clock()
+	q.stop()
+	if _, err := os.Stat(filepath.Join(dir, "run.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("run.json of a stopped queue: %v", err)
+	}
+
+	q = startIn(t, dir, nil, onSQLite)
+	if string(q.caPEM()) != authority {
+		t.Error("the authority changed")
+	}
+	for name, token := range before {
+		file := q.access(name)
+		if file.Token != token || len(file.Queue) != 1 || file.Queue[0] != q.server.Addresses().GRPC {
+			t.Errorf("%s: same token %v, addresses %v", name, file.Token == token, file.Queue)
+		}
+	}
+	if now := q.server.Clock(); now < clock || now > clock.Add(5*time.Second) {
+		t.Errorf("the clock went from %d to %d", clock, now)
+	}
+	// The membership of the first start still opens the queue.
+	p.q, p.client = q, q.dial("", p.cert)
+	if reply, err := p.Sync(q.ctx, p.report(0, lease)); err != nil || len(reply.GetUnknownLeases())+len(reply.GetLeases()) != 0 {
+		t.Errorf("the lease after the restart: %v, %v", reply, err)
+	}
+	done := p.report(0, lease)
+	done.Outcomes = []*pb.Outcome{p.outcome(lease, 0)}
+	if reply, err := p.Sync(q.ctx, done); err != nil ||
+		len(reply.GetAcks()) != 1 || reply.GetAcks()[0].GetVerdict() != pb.AckVerdict_ACK_VERDICT_ACCEPTED {
+		t.Errorf("after the restart: %v, %v", reply, err)
+	}
+	again, err := q.submit().SubmitWorkflow(q.ctx, single("kept"))
+	if err != nil || again.GetWorkflowId() != workflow || !again.GetExisted() {
+		t.Errorf("the same submission again: %v, %v", again, err)
+	}
+	q.eventually("requests of both starts are added up", func() bool {
+		site, err := q.admin().GetSite(q.ctx, &pb.GetSiteRequest{Name: "siteA"})
+		return err == nil && site.GetSite().GetRequestsByMethod()["Sync"] == 4
+	})
+}
+
+func TestFolder(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	for path, mode := range map[string]os.FileMode{
+		"access/admin.json": 0o600, "access/submit.json": 0o600, "access/pilot-siteA.json": 0o600, "run.json": 0o600, "ca/ca.pem": 0o644,
+	} {
+		info, err := os.Stat(filepath.Join(q.dir, path))
+		if err != nil || info.Mode().Perm() != mode {
+			t.Errorf("%s: %v, %v; want mode %o", path, info, err, mode)
+		}
+	}
+	text, err := os.ReadFile(filepath.Join(q.dir, "run.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run struct {
+		PID        int
+		GRPC, HTTP string
+	}
+	if err := json.Unmarshal(text, &run); err != nil || run.PID != os.Getpid() ||
+		run.GRPC != q.server.Addresses().GRPC || run.HTTP != q.server.Addresses().HTTP {
+		t.Errorf("run.json %s (%v)", text, err)
+	}
+	for _, secret := range []string{"PRIVATE KEY", q.access("admin").Token} {
+		for _, name := range []string{"run.json", "ca/ca.pem"} {
+			if text, _ := os.ReadFile(filepath.Join(q.dir, name)); strings.Contains(string(text), secret) {
+				t.Errorf("%s holds a secret", name)
+			}
+		}
+	}
+}
+
+// A lost access file is made anew, a revoked one is not, an exposed one stops
+// the start.
+func TestAccessFilesAtStart(t *testing.T) {
+	dir := t.TempDir()
+	q := startIn(t, dir, nil, onSQLite, func(c *serverConfig) { c.Advertise = []string{"queue.example", "10.1.2.3:99"} })
+	admin, submit := q.access("admin"), q.access("submit")
+	if port := strings.TrimPrefix(admin.Queue[0], "queue.example:"); len(admin.Queue) != 2 || port == "0" || admin.Queue[1] != "10.1.2.3:99" {
+		t.Errorf("advertised as %v", admin.Queue)
+	}
+	id, _, err := identity.ParseToken(submit.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.stop()
+
+	q = startIn(t, dir, nil, onSQLite)
+	if _, err := q.admin().RevokeAccess(q.ctx, &pb.RevokeAccessRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	q.stop()
+	if err := os.Remove(filepath.Join(dir, "access", "admin.json")); err != nil {
+		t.Fatal(err)
+	}
+	q = startIn(t, dir, nil, onSQLite)
+	if q.access("admin").Token == admin.Token {
+		t.Error("the lost token came back")
+	}
+	if q.access("submit").Token != submit.Token {
+		t.Error("a revoked token was replaced by itself")
+	}
+	q.stop()
+
+	if err := os.Chmod(filepath.Join(dir, "access", "admin.json"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = server.New(server.Config{DataDir: dir, Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0"})
+	if err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("start with an exposed access file: %v", err)
+	}
+}
+
+func TestStartRefusals(t *testing.T) {
+	q := start(t, onSQLite)
+	for name, config := range map[string]server.Config{
+		"no folder":          {},
+		"unknown store":      {DataDir: t.TempDir(), Store: "clay"},
+		"folder in use":      {DataDir: q.dir},
+		"address in use":     {DataDir: t.TempDir(), Listen: q.server.Addresses().GRPC},
+		"web address in use": {DataDir: t.TempDir(), Listen: "127.0.0.1:0", ListenHTTP: q.server.Addresses().HTTP},
+		"bad address":        {DataDir: t.TempDir(), Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0", Advertise: []string{"a:b:c"}},
+		"bad host":           {DataDir: t.TempDir(), Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0", Hosts: []string{"no host"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if s, err := server.New(config); err == nil {
+				t.Errorf("started: %v", s.Close())
+			}
+		})
+	}
+}
+
+// fragile is a store that can be broken.
+type fragile struct {
+	taskqueue.Store
+	broken atomic.Pointer[error]
+	panics atomic.Bool
+}
+
+func (f *fragile) Update(ctx context.Context, write func(taskqueue.Tx) error) error {
+	if broken := f.broken.Load(); broken != nil {
+		return *broken
+	}
+	return f.Store.Update(ctx, write)
+}
+
+func (f *fragile) View(ctx context.Context, read func(taskqueue.Tx) error) error {
+	return f.Store.View(ctx, func(tx taskqueue.Tx) error {
+		if f.panics.CompareAndSwap(true, false) {
+			panic("made by a test")
+		}
+		return read(tx)
+	})
+}
+
+// While the store takes no writes the service clock stands still, callers are
+// told, and afterwards it goes on without a jump.
+func TestClockStandsStillWhileTheStoreFails(t *testing.T) {
+	store := &fragile{}
+	q := startIn(t, t.TempDir(), func(s *server.Server) {
+		s.WrapStore(func(real taskqueue.Store) taskqueue.Store { store.Store = real; return store })
+	})
+	health := func() healthpb.HealthCheckResponse_ServingStatus {
+		reply, err := healthpb.NewHealthClient(q.dial("", nil)).Check(q.ctx, &healthpb.HealthCheckRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.GetStatus()
+	}
+	full := error(taskqueue.ErrDiskFull)
+	store.broken.Store(&full)
+	q.eventually("the trouble is noticed", func() bool { return health() == healthpb.HealthCheckResponse_NOT_SERVING })
+	stopped := q.server.Clock()
+	_, err := q.submit().SubmitWorkflow(q.ctx, single("refused"))
+	wantRefusal(t, err, codes.ResourceExhausted, "DISK_FULL")
+	away := errors.New("connection lost")
+	store.broken.Store(&away)
+	_, err = q.submit().SubmitWorkflow(q.ctx, single("refused"))
+	wantRefusal(t, err, codes.Unavailable, "STORE")
+	if code, text := q.get("/healthz"); code != http.StatusServiceUnavailable || text == "" {
+		t.Errorf("healthz %d %q", code, text)
+	}
+	began := time.Now()
+	q.eventually("a while has passed", func() bool { return time.Since(began) > 100*time.Millisecond })
+	if now := q.server.Clock(); now != stopped {
+		t.Errorf("the clock went on by %s without a store", now.Sub(stopped))
+	}
+	mended := time.Now()
+	store.broken.Store(nil)
+	q.eventually("the clock goes on", func() bool { return q.server.Clock() > stopped })
+	if jump := q.server.Clock().Sub(stopped); jump > time.Since(mended) {
+		t.Errorf("the clock jumped by %s, %s after the repair", jump, time.Since(mended))
+	}
+	q.eventually("the queue serves again", func() bool { return health() == healthpb.HealthCheckResponse_SERVING })
+	if code, text := q.get("/healthz"); code != http.StatusOK || text != "ok\n" {
+		t.Errorf("healthz %d %q", code, text)
+	}
+	q.mustSubmit(single("taken"))
+}
+
+func TestPanicOfAHandlerIsAnError(t *testing.T) {
+	store := &fragile{}
+	q := startIn(t, t.TempDir(), func(s *server.Server) {
+		s.WrapStore(func(real taskqueue.Store) taskqueue.Store { store.Store = real; return store })
+	}, func(c *serverConfig) { c.Timing.ClockTick = time.Hour }) // so that nobody else meets it
+	people := q.submit()
+	if _, err := people.ListWorkflows(q.ctx, &pb.ListWorkflowsRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	store.panics.Store(true)
+	_, err := people.ListWorkflows(q.ctx, &pb.ListWorkflowsRequest{})
+	wantRefusal(t, err, codes.Internal, "INTERNAL")
+	if strings.Contains(err.Error(), "made by a test") {
+		t.Error("the client reads the panic")
+	}
+	if _, err := people.ListWorkflows(q.ctx, &pb.ListWorkflowsRequest{}); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+// deletions is a Deleter that fails for one site.
+type deletions struct {
+	mutex sync.Mutex
+	done  []task.Replica
+	tries int
+}
+
+func (d *deletions) Delete(_ context.Context, replica task.Replica) error {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if replica.Site == "away" {
+		d.tries++
+		return errors.New("the storage element is away")
+	}
+	d.done = append(d.done, replica)
+	return nil
+}
+
+// Losers' copies are deleted; one that cannot be is tried again and holds up
+// nobody.
+func TestGarbageIsDeleted(t *testing.T) {
+	deleter := &deletions{}
+	q := start(t, func(c *serverConfig) { c.Deleter, c.Timing.Garbage = deleter, 5*time.Millisecond })
+	err := q.server.Store().Update(q.ctx, func(tx taskqueue.Tx) error {
+		return tx.Files().AddGarbage(task.Replica{Site: "away", URL: "file:///a"}, task.Replica{Site: "here", URL: "file:///b"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.eventually("the copy is deleted and the other tried again", func() bool {
+		deleter.mutex.Lock()
+		defer deleter.mutex.Unlock()
+		return deleter.tries > 2 && len(deleter.done) > 0
+	})
+	q.stop()
+	if len(deleter.done) != 1 || deleter.done[0].URL != "file:///b" {
+		t.Errorf("deleted %v", deleter.done)
+	}
+}
