@@ -353,6 +353,13 @@ func (c *crew) take(reply task.SyncReply) {
 			})
 		}
 	}
+	for _, f := range reply.Check {
+		if held := c.files[f.LFN]; held.Producer == f.Producer && slices.Contains(held.Announced, c.site) {
+			c.upload(f.LFN)
+		} else {
+			c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, Reason: "nobody holds it"})
+		}
+	}
 	c.acknowledge(reply.Acks)
 }
 

@@ -87,6 +87,11 @@ func (m *machine) join(c *crew) {
 		c.forget()
 		c.master, c.term = pilot, out.Term
 	}
+	if c.master == nil { // the queue still takes some of the dead for alive
+		c.master = pilot
+		m.tick(4 * time.Second)
+		m.claim(c)
+	}
 }
 
 func (m *machine) submitSome(*rapid.T) {
@@ -101,7 +106,11 @@ func (m *machine) submitSome(*rapid.T) {
 		names = append(names, name)
 	}
 	for i := range rapid.IntRange(1, 6).Draw(m.rt, "tasks") {
-		in := rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 2, rapid.ID[string]).Draw(m.rt, "inputs")
+		from := names
+		if len(names) > 3 && m.chance(80, "reads what is made") {
+			from = names[3:]
+		}
+		in := rapid.SliceOfNDistinct(rapid.SampledFrom(from), 0, min(2, len(from)), rapid.ID[string]).Draw(m.rt, "inputs")
 		var out []string
 		for k := range rapid.IntRange(0, 2).Draw(m.rt, "outputs") {
 			out = append(out, fmt.Sprintf("f%d.%d", i, k))
@@ -272,9 +281,14 @@ func (m *machine) loseSome(*rapid.T) {
 	if len(made) == 0 {
 		return
 	}
-	f := c.files[rapid.SampledFrom(made).Draw(m.rt, "lost")]
-	c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest})
-	delete(c.files, f.LFN)
+	if m.chance(50, "not all") {
+		made = []task.LFN{rapid.SampledFrom(made).Draw(m.rt, "lost")}
+	}
+	for _, name := range made {
+		f := c.files[name]
+		c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest})
+		delete(c.files, f.LFN)
+	}
 }
 
 func (m *machine) killPilot(*rapid.T) {
