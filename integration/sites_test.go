@@ -1,0 +1,96 @@
+package integration
+
+import (
+	"testing"
+)
+
+// Inputs made at two sites can meet: files pinned to siteA and siteB are
+// merged anywhere, and what is read from the other site's storage element is
+// counted apart. The same grid then splits and merges over all pilots.
+func TestTwoSites(t *testing.T) {
+	g := newGrid(t, "siteA", "siteB")
+	for range 4 {
+		g.addPilot("siteA")
+		g.addPilot("siteB")
+	}
+	t.Run("files made at A and at B are merged", func(t *testing.T) { mergesAcrossSites(g.in(t)) })
+	t.Run("split and merge", func(t *testing.T) { splitsAndMerges(g.in(t)) })
+}
+
+func mergesAcrossSites(g *grid) {
+	id := g.submitted("meeting", `
+defaults: {memory: 64MiB, disk: 64MiB}
+tasks:
+  left:  {shell: 'echo "made at $PILOTAGE_SITE" > left',  outputs: [left],  require: 'pilot.site == "siteA"'}
+  right: {shell: 'echo "made at $PILOTAGE_SITE" > right', outputs: [right], require: 'pilot.site == "siteB"'}
+  merge: {shell: 'cat left right > both', inputs: [left, right], outputs: [both]}
+outputs: [both]
+`)
+	g.done(id)
+	if got, want := g.output(id, "both"), "made at siteA\nmade at siteB\n"; got != want {
+		g.t.Errorf("merged %q, want %q", got, want)
+	}
+	remote := uint64(0)
+	for _, site := range []string{"siteA", "siteB"} {
+		var shown struct {
+			Intermediate struct {
+				RemoteReads uint64 `json:"remote_reads,string"`
+				RemoteBytes uint64 `json:"remote_bytes,string"`
+			} `json:"intermediate"`
+		}
+		g.read(&shown, "site", "show", site)
+		remote += shown.Intermediate.RemoteReads
+		if shown.Intermediate.RemoteReads > 0 && shown.Intermediate.RemoteBytes != 14 {
+			g.t.Errorf("%s read %d bytes from afar, want 14", site, shown.Intermediate.RemoteBytes)
+		}
+	}
+	if remote != 1 {
+		g.t.Errorf("%d remote reads, want 1", remote)
+	}
+	for task, site := range map[string]string{"left": "siteA", "right": "siteB"} {
+		if got := g.task(id + "/" + task).GetSite(); got != site {
+			g.t.Errorf("%s ran at %s, want %s", task, got, site)
+		}
+	}
+}
+
+func splitsAndMerges(g *grid) {
+	id := g.submitted("spread", `
+defaults: {memory: 64MiB, disk: 64MiB}
+tasks:
+  split:
+    shell: |
+      seq 1 400 | awk '{print > sprintf("part.%02d", NR % 16)}'
+    outputs: ["part.{00..15}"]
+  work:
+    foreach: {p: "{00..15}"}
+    inputs: {"part.{p}": in}
+    shell: "sleep 0.3; awk '{s += $1} END {print s}' in > out"
+    outputs: {"sum.{p}": out}
+  half:
+    foreach: {h: "{0..1}"}
+    inputs: ["sum.{h}{0..5}"]
+    shell: "cat sum.{h}* | awk '{s += $1} END {print s}' > half.{h}"
+    outputs: ["half.{h}"]
+  rest:
+    inputs: ["sum.{06..09}"]
+    shell: "cat sum.0[6-9] | awk '{s += $1} END {print s}' > rest"
+    outputs: [rest]
+  total:
+    inputs: ["half.{0..1}", rest]
+    shell: "cat half.* rest | awk '{s += $1} END {print s}' > total"
+    outputs: [total]
+outputs: [total]
+`)
+	g.done(id)
+	if got := g.output(id, "total"); got != "80200\n" {
+		g.t.Errorf("the sum of 1 to 400 is %q", got)
+	}
+	sites := make(map[string]int)
+	for _, part := range []string{"00", "03", "06", "09", "12", "15"} {
+		sites[g.task(id + "/work[" + part + "]").GetSite()]++
+	}
+	if len(sites) != 2 {
+		g.t.Errorf("parts worked on at %v, want both sites", sites)
+	}
+}
