@@ -210,7 +210,7 @@ func (f *Fetcher) askHome(a cache.AskHome) {
 		}
 		answer, err := f.config.Homes.Ask(j.ctx, Question{Key: a.Key, Tried: a.Tried, Waiting: waiting})
 		if err != nil {
-			if j.ctx.Err() == nil {
+			if j.ctx.Err() == nil && !errors.Is(err, ErrNoHome) {
 				f.log.Info("a storage element will be read without the consent of the file's home", "file", a.Key, "reason", err)
 			}
 			answer = Answer{Verdict: cache.Unanswered}

@@ -71,7 +71,7 @@ func TestAskWaitsForTheReader(t *testing.T) {
 		}
 		second := b.ask(t.Context(), "b")
 		for range 5 { // longer than the grant, which progress renews
-			time.Sleep(4 * time.Second) // fake time: the read's own pace
+			<-time.After(4 * time.Second) // fake time: the read's own pace
 			b.clients["a"].Renew(file)
 		}
 		b.clients["a"].Finish(file, true)

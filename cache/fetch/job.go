@@ -89,13 +89,16 @@ func (f *Fetcher) abandon(key task.FileKey) {
 	j.discard()
 }
 
-// report logs what went wrong with sources and announces what arrived.
+// report logs what went wrong with sources.
 func (f *Fetcher) report(key task.FileKey, done cache.TransferDone) {
 	for _, fault := range done.Faults {
-		if fault.Fault == cache.Corrupt {
+		switch {
+		case fault.Fault == cache.Corrupt:
 			f.log.Warn("a source sent wrong bytes: another one is used", "file", key, "peer", fault.Peer, "error", fault.Err)
-		} else {
-			f.log.Debug("a source did not give a file", "file", key, "peer", fault.Peer, "fault", fault.Fault, "error", fault.Err)
+		case fault.Peer == "":
+			f.log.Warn("a storage element did not give a file", "file", key, "error", fault.Err)
+		default:
+			f.log.Debug("a peer did not give a file", "file", key, "peer", fault.Peer, "fault", fault.Fault, "error", fault.Err)
 		}
 	}
 }

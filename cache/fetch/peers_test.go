@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/adler32"
 	"log/slog"
 	"os"
 	"strings"
@@ -115,6 +116,48 @@ func TestPeerDiesInTheMiddle(t *testing.T) {
 	defer lives.gate.mu.Unlock()
 	if sent := 1<<30 - lives.gate.left; sent < 4<<20 || sent > int64(chunk) {
 		t.Errorf("the other one sent %d bytes, want little more than the last chunk of 4 MiB", sent)
+	}
+}
+
+// The same with the storage element as the other source: it is read from where
+// the peer stopped.
+func TestStorageGivesTheRest(t *testing.T) {
+	s := newSite(t)
+	const chunk = int(disk.ChunkSize)
+	dies := s.join(options{cutAfter: int64(chunk) + 2<<20})
+	data := content(1, chunk+4<<20)
+	dies.hold("x", data)
+	p := s.join(options{limits: quick})
+	if source, err := p.read(t.Context(), s.stored("x", data), data); err != nil || source != task.SourceSE {
+		t.Errorf("from %s, %v", source, err)
+	}
+	want := task.SERead{Owner: "siteA", Files: 1, Bytes: 4 * task.MiB}
+	if reads := p.fetcher.SEReads(); len(reads) != 1 || reads[0] != want {
+		t.Errorf("read %+v from the storage element, want %+v", reads, want)
+	}
+}
+
+// A peer whose content is not what the catalogue says, though it fits its own
+// manifest, is found out when the file is whole.
+func TestPeerWithOtherContent(t *testing.T) {
+	s := newSite(t)
+	wrong, p := s.join(options{}), s.join(options{})
+	data := content(1, 5000)
+	file := s.store("x", data, false)
+	file.Adler32 = fmt.Sprintf("%08x", adler32.Checksum(data))
+	w, err := wrong.cache.Create(file.Key(), file.Size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.WriteAt(content(2, 5000), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Publish(disk.Expect{}); err != nil {
+		t.Fatal(err)
+	}
+	s.announce(file.Key(), wrong.Holder)
+	if source, err := p.read(t.Context(), file, data); err != nil || source != task.SourceSE {
+		t.Errorf("from %s, %v", source, err)
 	}
 }
 

@@ -31,29 +31,55 @@ type errWrite struct{ error }
 
 func (e errWrite) Unwrap() error { return e.error }
 
-// fromStorage reads a replica into the cache.
+// seRead is one transfer from a storage element.
+type seRead struct {
+	fetcher *Fetcher
+	job     *job
+	cache.TransferFromSE
+	offset task.Bytes // of the next byte
+	bytes  task.Bytes // read
+	shown  time.Time  // when progress was shown last
+}
+
+// fromStorage reads a replica into the cache. Where peers gave the beginning
+// of a file of known digest, it reads the rest only.
 func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone {
 	key := a.File.Key()
 	if f.already(j, key) {
 		return cache.TransferDone{Arrived: true}
 	}
-	j.forgetParts()
-	var bytes task.Bytes
-	readErr := f.readReplica(j, a, &bytes)
-	if bytes > 0 || readErr == nil {
-		f.countRead(a.Replica.Site, bytes)
+	r := &seRead{fetcher: f, job: j, TransferFromSE: a, shown: time.Now()}
+	var describedBy task.PeerID // who vouched for the beginning
+	if j.writer != nil && j.download != nil && !a.File.Digest.IsZero() && a.File.Size >= 0 {
+		r.offset = j.download.Prefix()
+		_, describedBy, _ = j.download.Manifest()
+	}
+	if r.offset == 0 {
+		j.forgetParts()
+	}
+	resumed := r.offset > 0
+	readErr := r.read()
+	if r.bytes > 0 || readErr == nil {
+		f.countRead(a.Replica.Site, r.bytes)
 	}
 	err := readErr
 	if err == nil {
+		stop := r.keepShowing()
 		err = f.publish(j, a.File, nil)
+		stop()
 	}
-	j.forgetParts()
+	if !resumed || readErr == nil { // else the peers' chunks are as good as before
+		j.forgetParts()
+	}
 	var own errWrite
 	var mismatch *disk.MismatchError
 	fault := cache.SourceFault{Fault: cache.Unreachable, Err: err}
 	switch {
 	case err == nil:
 		return cache.TransferDone{Arrived: true}
+	case errors.As(err, &mismatch) && resumed && readErr == nil:
+		// The element may be right: it is read again, from the beginning.
+		fault.Peer, fault.Fault = describedBy, cache.Corrupt
 	case errors.As(err, &mismatch):
 		fault.Fault = cache.Corrupt
 	case errors.Is(err, storage.ErrNotFound):
@@ -64,37 +90,37 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 	return cache.TransferDone{Faults: []cache.SourceFault{fault}}
 }
 
-// readReplica writes a replica's bytes to the job's writer.
-func (f *Fetcher) readReplica(j *job, a cache.TransferFromSE, bytes *task.Bytes) error {
-	if settings := f.config.Settings(); a.Replica.Site == f.config.Site && settings.SE != "" {
+// read writes the replica's bytes to the job's writer; a read that broke off
+// is taken up where it stopped.
+func (r *seRead) read() error {
+	f := r.fetcher
+	if settings := f.config.Settings(); r.Replica.Site == f.config.Site && settings.SE != "" {
 		// The site's own element is trusted with tokens and folders.
 		if _, err := f.config.Storage.Element(settings.SE); err != nil {
 			return fmt.Errorf("storage element of %s: %w: correct it with `pilotage site add`", f.config.Site, err)
 		}
 	}
-	shown := time.Now()
 	for try := 0; ; try++ {
-		before := *bytes
-		err := f.readFrom(j, a, bytes, &shown)
+		before := r.bytes
+		err := r.readOn()
 		var own errWrite
-		if err == nil || j.ctx.Err() != nil || errors.As(err, &own) || *bytes == before || try >= reopenings || !storage.Temporary(err) {
+		if err == nil || r.job.ctx.Err() != nil || errors.As(err, &own) || r.bytes == before || try >= reopenings || !storage.Temporary(err) {
 			return err
 		}
 	}
 }
 
-// readFrom reads from where an earlier try stopped.
-func (f *Fetcher) readFrom(j *job, a cache.TransferFromSE, bytes *task.Bytes, shown *time.Time) error {
-	content, size, err := f.config.Storage.OpenReplica(j.ctx, a.Replica.URL, int64(*bytes))
+func (r *seRead) readOn() error {
+	content, size, err := r.fetcher.config.Storage.OpenReplica(r.job.ctx, r.Replica.URL, int64(r.offset))
 	if err != nil {
 		return err
 	}
 	defer content.Close()
-	if want := a.File.Size; want >= 0 && size >= 0 && task.Bytes(size) != want {
-		return &disk.MismatchError{Key: a.File.Key(), What: "size", Want: fmt.Sprint(int64(want)), Got: fmt.Sprint(size)}
+	if want := r.File.Size; want >= 0 && size >= 0 && task.Bytes(size) != want {
+		return r.wrongSize(task.Bytes(size))
 	}
-	if j.writer == nil {
-		if j.writer, err = f.config.Cache.Create(a.File.Key(), max(task.Bytes(size), a.File.Size)); err != nil {
+	if r.job.writer == nil {
+		if r.job.writer, err = r.fetcher.config.Cache.Create(r.File.Key(), max(task.Bytes(size), r.File.Size)); err != nil {
 			return errWrite{err}
 		}
 	}
@@ -103,13 +129,8 @@ func (f *Fetcher) readFrom(j *job, a cache.TransferFromSE, bytes *task.Bytes, sh
 	for {
 		n, err := content.Read(*buffer)
 		if n > 0 {
-			if _, writeErr := j.writer.WriteAt((*buffer)[:n], int64(*bytes)); writeErr != nil {
-				return errWrite{writeErr}
-			}
-			*bytes += task.Bytes(n)
-			if now := time.Now(); now.Sub(*shown) >= progressEvery {
-				*shown = now
-				f.tell(cache.Progress{Transfer: a.Transfer})
+			if err := r.write((*buffer)[:n]); err != nil {
+				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
@@ -118,6 +139,49 @@ func (f *Fetcher) readFrom(j *job, a cache.TransferFromSE, bytes *task.Bytes, sh
 		if err != nil {
 			return err
 		}
+	}
+}
+
+func (r *seRead) write(part []byte) error {
+	end := r.offset + task.Bytes(len(part))
+	if want := r.File.Size; want >= 0 && end > want { // from an element that announced no size
+		return r.wrongSize(end)
+	}
+	if _, err := r.job.writer.WriteAt(part, int64(r.offset)); err != nil {
+		return errWrite{err}
+	}
+	r.offset = end
+	r.bytes += task.Bytes(len(part))
+	if now := time.Now(); now.Sub(r.shown) >= progressEvery {
+		r.shown = now
+		r.fetcher.tell(cache.Progress{Transfer: r.Transfer})
+	}
+	return nil
+}
+
+func (r *seRead) wrongSize(got task.Bytes) error {
+	return &disk.MismatchError{Key: r.File.Key(), What: "size", Want: fmt.Sprint(int64(r.File.Size)), Got: fmt.Sprint(int64(got))}
+}
+
+// keepShowing shows progress until stopped: publishing reads a large file once
+// more, and the grant must last until others can be pointed here.
+func (r *seRead) keepShowing() (stop func()) {
+	ticker, ended := time.NewTicker(progressEvery), make(chan struct{})
+	var group sync.WaitGroup
+	group.Go(func() {
+		for {
+			select {
+			case <-ticker.C:
+				r.fetcher.tell(cache.Progress{Transfer: r.Transfer})
+			case <-ended:
+				return
+			}
+		}
+	})
+	return func() {
+		ticker.Stop()
+		close(ended)
+		group.Wait()
 	}
 }
 

@@ -1,9 +1,12 @@
 package fetch
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/adler32"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/cache/storage/storagetest"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -161,6 +165,46 @@ func TestSilentHome(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+// Whoever stops fetching in the middle leaves nothing behind, and tells those
+// who wait.
+func TestRunEndsInTheMiddle(t *testing.T) {
+	s := newSite(t)
+	p := s.join(options{})
+	arrived, release := make(chan struct{}), make(chan struct{})
+	server := storagetest.NewServer()
+	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = w.Write(make([]byte, 500))
+		_ = http.NewResponseController(w).Flush()
+		close(arrived)
+		<-release
+		return true
+	})
+	listener := httptest.NewServer(server)
+	defer listener.Close()
+	defer close(release)
+	config := p.fetcher.config
+	config.Log = nil
+	f := New(config)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- f.Run(ctx) }()
+	go func() {
+		<-arrived
+		cancel()
+	}()
+	file := task.File{LFN: "vo:x", Size: 1000, Replicas: []task.Replica{{Site: s.name, URL: listener.URL + "/x"}}}
+	if _, err := f.Stage(t.Context(), []task.File{file}); !errors.Is(err, ErrStopped) {
+		t.Errorf("got %v", err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if usage := p.cache.Usage(); usage.Reserved != 0 || usage.Pinned != 0 {
+		t.Errorf("%s reserved, %s pinned", usage.Reserved, usage.Pinned)
+	}
 }
 
 // Several attempts of one pilot share a fetch.

@@ -182,6 +182,9 @@ func (c *Client) get(ctx context.Context, from cache.Holder, target, byteRange s
 	if err := CheckHolder(from); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
+	if c.config.Verifier.IsDenied(from.Peer) { // kept connections outlive the handshake that judged them
+		return nil, fmt.Errorf("%w: %w", ErrUnreachable, identity.ErrDenied)
+	}
 	requestCtx, cancel := context.WithCancelCause(ctx)
 	request, err := http.NewRequestWithContext(requestCtx, http.MethodGet, target, http.NoBody)
 	if err != nil {
@@ -197,7 +200,7 @@ func (c *Client) get(ctx context.Context, from cache.Holder, target, byteRange s
 	l := c.link(from)
 	// Without http.Client, redirects are not followed: nobody sends one to
 	// another place under the name of this peer.
-	response, err := l.transport.RoundTrip(request)
+	response, err := l.transport.RoundTrip(request) //nolint:bodyclose // answer.Close closes it
 	if err != nil {
 		cancel(nil)
 		c.unlink(from, l)

@@ -145,6 +145,20 @@ func (d *Download) arrived(i int, from task.PeerID) {
 	}
 }
 
+// Prefix is how many bytes from the beginning have arrived and been verified
+// without a hole.
+func (d *Download) Prefix() task.Bytes {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, have := range d.have {
+		if !have {
+			offset, _ := d.manifest.Range(i)
+			return offset
+		}
+	}
+	return d.manifest.Size
+}
+
 func (d *Download) whole() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -17,7 +17,7 @@ import (
 // serve answers one request. The response writer is never wrapped: io.Copy
 // would no longer find its ReadFrom.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	s.allow(w, answerTime)
+	s.allow(w, s.config.AnswerTime)
 	member, ok := s.member(r)
 	if !ok {
 		w.Header().Set("Connection", "close")
@@ -108,7 +108,7 @@ func (s *Server) serveFile(w http.ResponseWriter, r *http.Request, key task.File
 			header.Set(headerManifest, string(data))
 		}
 	}
-	s.allow(w, answerTime+time.Duration(pinned.Size/s.config.MinRate)*time.Second)
+	s.allow(w, s.config.AnswerTime+time.Duration(pinned.Size/s.config.MinRate)*time.Second)
 	http.ServeContent(w, r, "", time.Time{}, file)
 	holder := cache.Holder{Peer: to, DataURL: r.Header.Get(headerDataURL)}
 	if r.Context().Err() == nil && toTheEnd(r.Header.Get("Range"), pinned.Size) && CheckHolder(holder) == nil {

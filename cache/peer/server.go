@@ -27,10 +27,13 @@ type ServerConfig struct {
 	MaxTransfers int           // at once: 8, more would share the same network card
 	RetryAfter   time.Duration // told to those who come too many: 200 ms, some tens of MB on a LAN
 	// MinRate is how fast a reader has to be, in bytes per second, not to be
-	// cut off and its place given to others: 1 MiB, after the first 30 s.
+	// cut off and its place given to others: 1 MiB, after AnswerTime.
 	MinRate task.Bytes
-	Grace   time.Duration // for running transfers when Run ends: 2 s
-	Log     *slog.Logger  // nil: slog.Default()
+	// AnswerTime is how long a short answer, and the beginning of a file, may
+	// take to be read: 30 s.
+	AnswerTime time.Duration
+	Grace      time.Duration // for running transfers when Run ends: 2 s
+	Log        *slog.Logger  // nil: slog.Default()
 }
 
 func (c ServerConfig) withDefaults() ServerConfig {
@@ -46,6 +49,9 @@ func (c ServerConfig) withDefaults() ServerConfig {
 	if c.MinRate <= 0 {
 		c.MinRate = task.MiB
 	}
+	if c.AnswerTime <= 0 {
+		c.AnswerTime = 30 * time.Second
+	}
 	if c.Grace <= 0 {
 		c.Grace = 2 * time.Second
 	}
@@ -57,7 +63,6 @@ func (c ServerConfig) withDefaults() ServerConfig {
 
 const (
 	headerTime = 10 * time.Second // to shake hands and for a request's header
-	answerTime = 30 * time.Second // to take a short answer
 	idleTime   = 2 * time.Minute  // of a kept connection
 	maxHeader  = 16 << 10         // bytes of a request's header
 )

@@ -271,6 +271,28 @@ func TestBusy(t *testing.T) {
 	}
 }
 
+// A reader that does not read loses its place to others.
+func TestSlowReader(t *testing.T) {
+	v := newVO(t)
+	n := v.serve(ServerConfig{MaxTransfers: 1, AnswerTime: 300 * time.Millisecond, MinRate: task.GiB})
+	key := n.hold(t, content(1, int(disk.ChunkSize)), "")
+	own := v.member("siteA")
+	connection, err := tls.Dial("tcp", strings.TrimPrefix(n.DataURL, "https://"), identity.DataClientTLS(own, v.verifier, "siteA", n.Peer, time.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	for n.server.Active() == 0 {
+		<-time.After(time.Millisecond)
+	}
+	for n.server.Active() > 0 { // for ever if it is not cut off
+		<-time.After(time.Millisecond)
+	}
+}
+
 // Chunks come from several sources; one that fails on the way is made up for.
 func TestSeveralSources(t *testing.T) {
 	v := newVO(t)
