@@ -136,7 +136,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	for i := range site.Refused {
 		if r := &site.Refused[i]; r.Class == e.Task.Class() && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold {
 			x.Clauses = r.Clauses
-			x.Why = fmt.Sprintf("%d of %d pilots can run it: %s", 0, r.Pilots, clauses(r))
+			x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, clauses(r))
 		}
 	}
 	silence := b.Clock.Sub(site.LastSync)

@@ -223,7 +223,6 @@ type crew struct {
 	members []*member
 	master  *member
 	term    task.Term
-	seq     uint64
 
 	leases  map[task.LeaseID]map[task.ID]task.LeasedTask
 	files   map[task.LFN]task.File
