@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -31,8 +32,11 @@ type attemptJSON struct {
 		Attempt struct {
 			Pilot string `json:"pilot"`
 		} `json:"attempt"`
-		Site  string     `json:"site"`
-		Reads []readJSON `json:"reads"`
+		Site    string     `json:"site"`
+		Reads   []readJSON `json:"reads"`
+		Outputs []struct {
+			Digest []byte `json:"digest"`
+		} `json:"outputs"`
 	} `json:"outcome"`
 }
 
@@ -53,7 +57,7 @@ type siteJSON struct {
 	Settings struct {
 		Name string `json:"name"`
 	} `json:"settings"`
-	Transfers     uint64            `json:"se_transfers,string"`
+	Transfers     uint64            `json:"se_transfers,string"` // from its storage element, to whichever site
 	TransferBytes uint64            `json:"se_transfer_bytes,string"`
 	Requests      uint64            `json:"queue_requests,string"`
 	ByMethod      map[string]string `json:"requests_by_method"`
@@ -79,6 +83,10 @@ type figures struct {
 	tasks    []taskJSON
 	pilots   []pilotJSON
 	sites    []siteJSON
+
+	// cached are the digests of the files in the caches of a site's pilots, in
+	// hexadecimal, by site.
+	cached map[string]map[string]bool
 }
 
 // reads counts inputs of attempts, and their bytes.
@@ -96,19 +104,17 @@ type tally struct {
 	bySite   map[string]int               // tasks done there
 	byPilot  map[string]int               // tasks done by it
 	bySource map[string]map[string]*reads // site, then source
-	fromSE   map[fileAtSite]int           // reads from the storage element
-	files    map[string]map[string]bool   // site, then the files that it read
+	fromSE   map[fileAtSite]int           // reads from a storage element, of whichever site
+	other    map[string]int               // attempts that did not succeed, by how they ended
 }
 
 func (f *figures) tally() tally {
 	t := tally{
 		bySite: map[string]int{}, byPilot: map[string]int{}, bySource: map[string]map[string]*reads{},
-		fromSE: map[fileAtSite]int{}, files: map[string]map[string]bool{},
+		fromSE: map[fileAtSite]int{}, other: map[string]int{},
 	}
 	for _, s := range f.sites {
-		name := s.Settings.Name
-		t.files[name] = map[string]bool{}
-		t.bySource[name] = map[string]*reads{sourceLocal: {}, sourcePeer: {}, sourceSE: {}, sourceRemote: {}}
+		t.bySource[s.Settings.Name] = map[string]*reads{sourceLocal: {}, sourcePeer: {}, sourceSE: {}, sourceRemote: {}}
 	}
 	for _, task := range f.tasks {
 		for _, attempt := range task.Attempts {
@@ -117,6 +123,8 @@ func (f *figures) tally() tally {
 			if attempt.State == attemptSucceeded {
 				t.bySite[site]++
 				t.byPilot[attempt.Outcome.Attempt.Pilot]++
+			} else {
+				t.other[attempt.State]++
 			}
 			for _, read := range attempt.Outcome.Reads {
 				t.add(site, read)
@@ -136,8 +144,7 @@ func (t *tally) add(site string, read readJSON) {
 	}
 	sources[read.Source].count++
 	sources[read.Source].bytes += read.Size
-	t.files[site][read.LFN] = true
-	if read.Source == sourceSE {
+	if read.Source == sourceSE || read.Source == sourceRemote {
 		t.fromSE[fileAtSite{site, read.LFN}]++
 	}
 }
@@ -173,9 +180,6 @@ func (f *figures) problems() []string {
 		if t.bySource[name][sourcePeer].count == 0 {
 			say("at %s nothing was read from a peer's cache", name)
 		}
-		if s.Transfers > uint64(len(t.files[name])) {
-			say("%s took %d files from storage elements, more than the %d different files that its tasks read", name, s.Transfers, len(t.files[name]))
-		}
 		if s.Master == "" {
 			say("%s has no master", name)
 		}
@@ -190,10 +194,44 @@ func (f *figures) problems() []string {
 	}
 	for _, file := range sortedFiles(t.fromSE) {
 		if n := t.fromSE[file]; n > 1 {
-			say("%s was read %d times from the storage element of %s", file.lfn, n, file.site)
+			say("%s read %s %d times from a storage element", file.site, file.lfn, n)
 		}
 	}
+	transfers, imported := uint64(0), f.imported()
+	for _, s := range f.sites {
+		transfers += s.Transfers
+	}
+	if transfers > uint64(imported) {
+		say("the storage elements served %d files, of which %d are different ones for a site: some were read more than once", transfers, imported)
+	}
 	return found
+}
+
+// imported counts the files, once for each site, that are in the caches of a
+// site without having been made there: each came from a storage element at
+// least once. What was made at two sites counts, since it may have come, too.
+func (f *figures) imported() int {
+	makers := map[string]map[string]bool{}
+	for _, task := range f.tasks {
+		for _, attempt := range task.Attempts {
+			for _, output := range attempt.Outcome.Outputs {
+				digest := hex.EncodeToString(output.Digest)
+				if makers[digest] == nil {
+					makers[digest] = map[string]bool{}
+				}
+				makers[digest][attempt.Outcome.Site] = true
+			}
+		}
+	}
+	count := 0
+	for site, digests := range f.cached {
+		for digest := range digests {
+			if !makers[digest][site] || len(makers[digest]) > 1 {
+				count++
+			}
+		}
+	}
+	return count
 }
 
 func sortedFiles(counts map[fileAtSite]int) []fileAtSite {

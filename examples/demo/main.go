@@ -85,7 +85,7 @@ func (d *demo) run(ctx context.Context) error {
 	if _, err := os.Stat(binary); err != nil {
 		return fmt.Errorf("%w: build it with `make build`", err)
 	}
-	d.tool = &tool{binary: binary, access: filepath.Join(d.folder, "queue", "access", "admin.json")}
+	d.tool = &tool{binary: binary, access: filepath.Join(d.folder, "queue", "access", "admin.json"), kept: d.folder}
 
 	begin := time.Now()
 	fmt.Printf("Starting a task queue and %d sites with %d pilots each, in %s\n", len(siteNames), pilotsPerSite, d.folder)
@@ -99,6 +99,9 @@ func (d *demo) run(ctx context.Context) error {
 		return err
 	}
 	if err := d.stop(); err != nil {
+		return err
+	}
+	if figures.cached, err = d.cachedFiles(); err != nil {
 		return err
 	}
 

@@ -215,6 +215,28 @@ func (d *demo) cleanUp() error {
 	return os.RemoveAll(d.folder)
 }
 
+// cachedFiles lists what the caches of each site hold: every file is in
+// cache/ of its pilot's folder, under its digest.
+func (d *demo) cachedFiles() (map[string]map[string]bool, error) {
+	cached := map[string]map[string]bool{}
+	for _, site := range siteNames {
+		cached[site] = map[string]bool{}
+		files, err := filepath.Glob(filepath.Join(d.folder, "pilots", site+"-*", "cache", "??", "*"))
+		if err != nil {
+			return nil, err
+		}
+		for _, file := range files {
+			if name := filepath.Base(file); len(name) == 64 {
+				cached[site][name] = true
+			}
+		}
+		if len(cached[site]) == 0 {
+			return nil, fmt.Errorf("there is nothing in the caches of %s", site)
+		}
+	}
+	return cached, nil
+}
+
 // stray is a process that works in a folder of the demo.
 type stray struct {
 	pid    int
@@ -250,8 +272,8 @@ func (d *demo) showLogs(w io.Writer) {
 		}
 		lines := strings.Split(strings.TrimSpace(string(data)), "\n")
 		fmt.Fprintf(w, "--- the last messages of %s:\n", p.name)
-		for _, line := range lines[max(0, len(lines)-8):] {
-			fmt.Fprintln(w, "  "+line)
+		for _, line := range lines[max(0, len(lines)-3):] {
+			fmt.Fprintf(w, "  %.300s\n", line)
 		}
 	}
 }

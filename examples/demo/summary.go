@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -11,7 +12,7 @@ import (
 func (f *figures) print(w io.Writer) {
 	t := f.tally()
 	makespan := f.workflow.Ended.Sub(f.workflow.Created).Seconds()
-	fmt.Fprintf(w, "\n%d tasks in %d attempts, makespan %.1f s\n\n", len(f.tasks), t.attempts, makespan)
+	fmt.Fprintf(w, "\n%d tasks, %d attempts%s, makespan %.1f s\n\n", len(f.tasks), t.attempts, othersText(t.other), makespan)
 	table := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	row := func(name string, cell func(siteJSON) string) {
 		cells := []string{"  " + name}
@@ -36,7 +37,7 @@ func (f *figures) print(w io.Writer) {
 		of := t.bySource[s.Settings.Name]
 		return size(of[sourceLocal].bytes + of[sourcePeer].bytes)
 	})
-	row("transfers from storage", func(s siteJSON) string {
+	row("its storage element served", func(s siteJSON) string {
 		return fmt.Sprintf("%d files (%s)", s.Transfers, size(int64(s.TransferBytes)))
 	})
 	row("inter-task delay", func(s siteJSON) string {
@@ -53,6 +54,19 @@ func (f *figures) print(w io.Writer) {
 	_ = table.Flush()
 }
 
+// othersText tells of attempts that did not succeed, e.g. " (2 failed)".
+func othersText(counts map[string]int) string {
+	var parts []string
+	for state, n := range counts {
+		parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(strings.TrimPrefix(state, "ATTEMPT_STATE_"))))
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	slices.Sort(parts)
+	return " (" + strings.Join(parts, ", ") + ")"
+}
+
 func (f *figures) byPilot(t tally, site string) string {
 	var counts []string
 	for _, p := range f.pilots {
@@ -64,8 +78,11 @@ func (f *figures) byPilot(t tally, site string) string {
 }
 
 func size(bytes int64) string {
-	if bytes < 1<<20 {
-		return fmt.Sprintf("%.1f kB", float64(bytes)/1000)
+	switch {
+	case bytes < 1000:
+		return fmt.Sprintf("%d B", bytes)
+	case bytes < 1e6:
+		return fmt.Sprintf("%.1f kB", float64(bytes)/1e3)
 	}
 	return fmt.Sprintf("%.1f MB", float64(bytes)/1e6)
 }

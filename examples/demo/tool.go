@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
 
-// tool calls the binary as a user would.
-type tool struct{ binary, access string }
+// tool calls the binary as a user would. What the binary prints for programs
+// stays in a folder, for a look with DEMO_KEEP=1.
+type tool struct{ binary, access, kept string }
 
 // call runs a command and returns its standard output.
 func (t *tool) call(ctx context.Context, args ...string) ([]byte, error) {
@@ -42,6 +44,13 @@ func told(err error, args []string, messages string) error {
 func (t *tool) read(ctx context.Context, into any, args ...string) error {
 	out, err := t.call(ctx, append(args, "--output", "json")...)
 	if err != nil {
+		return err
+	}
+	name := args[0] + "-" + args[1]
+	if args[0] == "site" {
+		name += "-" + args[2]
+	}
+	if err := os.WriteFile(filepath.Join(t.kept, name+".json"), out, 0o600); err != nil {
 		return err
 	}
 	if err := json.Unmarshal(out, into); err != nil {
