@@ -1,0 +1,136 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// move carries a task through the transition table and keeps every sum that
+// depends on its state.
+func (b *book) move(s *TaskState, event task.Event, reason string) error {
+	next, err := s.State.Next(event)
+	if err != nil {
+		return fmt.Errorf("task %s: %w", s.ID, err)
+	}
+	w, err := b.workflow(s.ID.Workflow())
+	if err != nil {
+		return err
+	}
+	if s.State == task.Leased {
+		if err := b.giveBack(s); err != nil {
+			return err
+		}
+	}
+	if w.Counts == nil {
+		w.Counts = make(map[task.State]int)
+	}
+	if w.Counts[s.State]--; w.Counts[s.State] == 0 {
+		delete(w.Counts, s.State)
+	}
+	w.Counts[next]++
+	b.closeWorkflow(w)
+	s.State, s.Reason, s.Changed = next, reason, b.Wall
+	if next != task.Cancelled {
+		s.Upstream = ""
+	}
+	b.tasks.touch(s.ID)
+	return nil
+}
+
+// closeWorkflow dates a workflow's end and notes that it progressed.
+func (b *book) closeWorkflow(w *Workflow) {
+	b.workflows.touch(w.ID)
+	switch over := w.Over(); {
+	case over && w.Ended.IsZero():
+		w.Ended = b.Wall
+	case !over && !w.Ended.IsZero():
+		w.Ended = time.Time{}
+	}
+}
+
+// giveBack takes a LEASED task out of its lease's and its site's sums.
+func (b *book) giveBack(s *TaskState) error {
+	if err := b.loadLeases(s.Lease); err != nil {
+		return err
+	}
+	if lease := b.leases.held[s.Lease]; lease != nil {
+		lease.Open--
+		b.leases.touch(s.Lease)
+	}
+	site, err := b.site(s.Site)
+	if err != nil {
+		return err
+	}
+	site.Leased--
+	if s.Missing > 0 {
+		site.Ahead--
+	}
+	b.sites.touch(s.Site)
+	s.Lease = 0
+	return nil
+}
+
+// lend moves a task into a lease of a site.
+func (b *book) lend(s *TaskState, lease *Lease) error {
+	if err := b.move(s, task.HandOut, ""); err != nil {
+		return err
+	}
+	site, err := b.site(lease.Site)
+	if err != nil {
+		return err
+	}
+	s.Lease, s.Site, s.Recalled = lease.ID, lease.Site, false
+	lease.Open++
+	b.leases.touch(lease.ID)
+	site.Leased++
+	if s.Missing > 0 {
+		site.Ahead++
+	}
+	b.sites.touch(site.Name)
+	return nil
+}
+
+// setMissing changes a task's number of missing inputs.
+func (b *book) setMissing(s *TaskState, missing int) error {
+	if s.State == task.Leased && (s.Missing > 0) != (missing > 0) {
+		site, err := b.site(s.Site)
+		if err != nil {
+			return err
+		}
+		if missing > 0 {
+			site.Ahead++
+		} else {
+			site.Ahead--
+		}
+		b.sites.touch(s.Site)
+	}
+	s.Missing = missing
+	b.tasks.touch(s.ID)
+	return nil
+}
+
+// inputs returns the files that a task reads, each once, in order.
+func inputs(spec *task.Task) []task.LFN {
+	names := make([]task.LFN, 0, len(spec.Inputs))
+	for _, in := range spec.Inputs {
+		names = append(names, in.LFN)
+	}
+	if len(names) > 16 {
+		seen := make(map[task.LFN]struct{}, len(names))
+		return slices.DeleteFunc(names, func(name task.LFN) bool {
+			_, again := seen[name]
+			seen[name] = struct{}{}
+			return again
+		})
+	}
+	unique := names[:0]
+	for _, name := range names {
+		if !slices.Contains(unique, name) {
+			unique = append(unique, name)
+		}
+	}
+	return unique
+}
