@@ -60,7 +60,9 @@ func (f *Fetcher) transfer(key task.FileKey, id uint64, run func(*job) cache.Tra
 	f.spawn(func() func() {
 		done := run(j)
 		done.Transfer = id
-		f.report(key, done)
+		if j.ctx.Err() == nil {
+			f.report(key, done)
+		}
 		return func() {
 			j.running = false
 			if done.Arrived || j.abandoned {
