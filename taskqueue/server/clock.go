@@ -54,6 +54,13 @@ func (s *Server) loadClock(ctx context.Context) error {
 			return fmt.Errorf("the service clock in the store is damaged: %w", err)
 		}
 		at = taskqueue.Instant(n)
+		sites, err := t.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
+		}
+		for i := range sites {
+			s.desk.hear(sites[i].Name, sign{at: at, term: sites[i].Term, assumed: true})
+		}
 		return nil
 	})
 	s.clock.current.Store(int64(at))
@@ -88,9 +95,7 @@ func (s *Server) advance(ctx context.Context, now time.Time) {
 	next := s.clock.now().Add(elapsed)
 	switch {
 	case s.clock.failing() != "":
-		if s.persist(ctx, s.clock.now()) == nil {
-			s.clock.last = time.Now()
-		}
+		_ = s.persist(ctx, s.clock.now()) // noted; the next tick tries again or goes on
 	case next.Sub(s.clock.persisted) < s.config.Timing.Persist:
 		s.clock.current.Store(int64(next))
 	default:
@@ -104,18 +109,17 @@ func (s *Server) advance(ctx context.Context, now time.Time) {
 // Syncs and the counts of requests.
 func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 	counts := s.requests.take()
-	heard := s.desk.waiting()
+	signs := s.desk.signs(at)
 	err := s.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
 		}
-		for site, term := range heard {
-			if err := s.rules.Heard(t, site, term); err != nil {
-				return err
-			}
+		sites, err := t.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
 		}
-		for site, tally := range counts {
-			if err := s.saveCounts(t, site, tally); err != nil {
+		for i := range sites {
+			if err := s.saveSite(t, sites[i].Name, signs, counts); err != nil {
 				return err
 			}
 		}
@@ -130,13 +134,21 @@ func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 	return err
 }
 
-// saveCounts adds counts to a site; those of a site that the store does not
-// know, as after going back to a backup, are dropped.
-func (s *Server) saveCounts(t *taskqueue.Turn, site task.Site, counted *tally) error {
-	if known, err := t.Sites().Load(site); err != nil || len(known) == 0 {
-		return err
+// saveSite writes what was noted of a site since the last time. What was
+// noted of one that the store does not know, as after going back to a backup,
+// is dropped.
+func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site]sign, counts map[task.Site]*tally) error {
+	if last, ever := signs[site]; ever && last.at <= t.Clock {
+		then := *t
+		then.Clock = last.at
+		if err := s.marks.Heard(&then, site, last.term); err != nil {
+			return err
+		}
 	}
-	return s.rules.CountRequests(t, site, counted.methods, counted.stale)
+	if counted := counts[site]; counted != nil {
+		return s.rules.CountRequests(t, site, counted.methods, counted.stale)
+	}
+	return nil
 }
 
 // noteTrouble says once when writing stops and once when it goes on.

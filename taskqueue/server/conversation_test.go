@@ -216,7 +216,7 @@ func TestSilenceCountsFromTheEndOfTheConnection(t *testing.T) {
 	const silence = 300 * time.Millisecond
 	q := start(t, quickRules(func(c *taskqueue.Config) {
 		c.Site.ClaimSilence, c.Site.MarkEvery = silence, time.Millisecond
-	}))
+	}), func(c *serverConfig) { c.Timing.Persist = time.Hour }) // only the claim itself looks at the desk
 	q.addSite("siteA")
 	first, second := q.join("siteA"), q.join("siteA")
 	first.introduce()
@@ -250,6 +250,26 @@ func TestSilenceCountsFromTheEndOfTheConnection(t *testing.T) {
 	}
 	_, err := first.Sync(q.ctx, first.report(0))
 	wantRefusal(t, err, codes.FailedPrecondition, taskpb.ReasonStaleTerm)
+}
+
+// Other servers and the shares of other sites learn that a parked master lives.
+func TestParkedSyncIsWrittenAsSignOfLife(t *testing.T) {
+	q := start(t, quickRules(func(c *taskqueue.Config) { c.Site.MarkEvery = time.Millisecond }))
+	q.addSite("siteA")
+	p := q.join("siteA")
+	p.introduce()
+	parked := p.park(q.ctx)
+	from := q.server.Clock()
+	q.eventually("the sign of life is written", func() bool {
+		var sites []taskqueue.SiteRecord
+		err := q.server.Store().View(q.ctx, func(tx taskqueue.Tx) (err error) {
+			sites, err = tx.Sites().Load("siteA")
+			return err
+		})
+		return err == nil && sites[0].LastSync.Sub(from) > 100*time.Millisecond
+	})
+	q.mustSubmit(single("wake"))
+	q.await(parked)
 }
 
 func TestClaimEndsTheParkedSyncOfTheOldTerm(t *testing.T) {

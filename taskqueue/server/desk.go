@@ -7,8 +7,9 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// desk knows the Syncs that are being served, by site. One that waits there
-// is its site's sign of life for as long as its connection stands.
+// desk knows the Syncs that are being served, and when each site's master was
+// last heard. A Sync that waits here is a sign of life for as long as its
+// connection stands.
 type desk struct {
 	mutex sync.Mutex
 	next  uint64
@@ -20,9 +21,16 @@ type siteDesk struct {
 	// told is the standing content of the last answer, to the given term.
 	told     task.SyncReply
 	toldTerm task.Term
-	// gone is when the last parked Sync ended, and whose it was.
-	gone     taskqueue.Instant
-	goneTerm task.Term
+	heard    sign
+}
+
+// sign is a sign of life of a site's master.
+type sign struct {
+	at   taskqueue.Instant
+	term task.Term
+	// assumed at the start of a server: who was away could hear nobody. It
+	// holds up claims and counts for nothing else.
+	assumed bool
 }
 
 // ticket is one Sync at the desk.
@@ -92,40 +100,51 @@ func (d *desk) leave(site task.Site, t *ticket, now taskqueue.Instant) {
 	s := d.site(site)
 	delete(s.tickets, t)
 	if t.parked {
-		s.gone, s.goneTerm = now, t.term
+		s.heard = sign{at: now, term: t.term}
 	}
 }
 
-// heard returns when and in which term a site's master was last known to
-// wait for an answer: now if it still does; false if it never did.
-func (d *desk) heard(site task.Site, now taskqueue.Instant) (taskqueue.Instant, task.Term, bool) {
+// hear notes a sign of life.
+func (d *desk) hear(site task.Site, heard sign) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.site(site).heard = heard
+}
+
+// heard returns a site's last sign of life, which is of this moment while a
+// Sync is parked; false if there was none.
+func (d *desk) heard(site task.Site, now taskqueue.Instant) (sign, bool) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.sites[site]
 	if s == nil {
-		return 0, task.Term{}, false
+		return sign{}, false
 	}
-	for t := range s.tickets {
-		if t.parked {
-			return now, t.term, true
-		}
-	}
-	return s.gone, s.goneTerm, s.gone != 0
+	last := s.last(now)
+	return last, last.at != 0
 }
 
-// waiting returns the sites that have a parked Sync, with its term.
-func (d *desk) waiting() map[task.Site]task.Term {
+// signs returns the last sign of life of every site that has given one to
+// this server.
+func (d *desk) signs(now taskqueue.Instant) map[task.Site]sign {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	sites := make(map[task.Site]task.Term)
+	signs := make(map[task.Site]sign, len(d.sites))
 	for name, s := range d.sites {
-		for t := range s.tickets {
-			if t.parked {
-				sites[name] = t.term
-			}
+		if last := s.last(now); last.at != 0 && !last.assumed {
+			signs[name] = last
 		}
 	}
-	return sites
+	return signs
+}
+
+func (s *siteDesk) last(now taskqueue.Instant) sign {
+	for t := range s.tickets {
+		if t.parked {
+			return sign{at: now, term: t.term}
+		}
+	}
+	return s.heard
 }
 
 func (d *desk) wake(site string) {

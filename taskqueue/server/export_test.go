@@ -9,7 +9,16 @@ import (
 func Permitted(method string) bool { _, listed := permissions[method]; return listed }
 
 // Parked tells whether a Sync of the site waits.
-func (s *Server) Parked(site task.Site) bool { _, waits := s.desk.waiting()[site]; return waits }
+func (s *Server) Parked(site task.Site) bool {
+	s.desk.mutex.Lock()
+	defer s.desk.mutex.Unlock()
+	for t := range s.desk.site(site).tickets {
+		if t.parked {
+			return true
+		}
+	}
+	return false
+}
 
 // Clock is the service clock.
 func (s *Server) Clock() taskqueue.Instant { return s.clock.now() }

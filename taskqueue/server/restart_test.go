@@ -113,6 +113,35 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// No master is silent because the queue was away: claims wait as if its last
+// Sync had come at the restart.
+func TestRestartIsNoSilence(t *testing.T) {
+	const silence = 250 * time.Millisecond
+	rules := quickRules(func(c *taskqueue.Config) { c.Site.ClaimSilence = silence })
+	dir := t.TempDir()
+	q := startIn(t, dir, nil, onSQLite, rules)
+	q.addSite("siteA")
+	first, second := q.join("siteA"), q.join("siteA")
+	first.introduce()
+	from := q.server.Clock()
+	q.eventually("a claim would be granted", func() bool { return q.server.Clock().Sub(from) > 2*silence })
+	q.stop()
+	q = startIn(t, dir, nil, onSQLite, rules)
+	second.client = q.dial("", second.cert)
+	began := q.server.Clock()
+	claim := func() bool {
+		reply, err := second.ClaimMastership(q.ctx, &pb.ClaimMastershipRequest{Site: "siteA", Expected: second.term})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply.GetGranted()
+	}
+	q.eventually("the claim is granted", claim)
+	if took := q.server.Clock().Sub(began); took < silence-100*time.Millisecond {
+		t.Errorf("granted %s after the restart, want about %s", took, silence)
+	}
+}
+
 // A lost access file is made anew, a revoked one is not, an exposed one stops
 // the start.
 func TestAccessFilesAtStart(t *testing.T) {
@@ -170,6 +199,58 @@ func TestStartRefusals(t *testing.T) {
 				t.Errorf("started: %v", s.Close())
 			}
 		})
+	}
+	if _, err := os.Stat(filepath.Join(q.dir, "run.json")); err != nil {
+		t.Errorf("a start that failed took away the running queue's file: %v", err)
+	}
+}
+
+// countedStore counts the site records that are written.
+type countedStore struct {
+	taskqueue.Store
+	saves atomic.Int64
+}
+
+type countedTx struct {
+	taskqueue.Tx
+	saves *atomic.Int64
+}
+
+type countedSites struct {
+	taskqueue.SiteTable
+	saves *atomic.Int64
+}
+
+func (c *countedStore) Update(ctx context.Context, write func(taskqueue.Tx) error) error {
+	return c.Store.Update(ctx, func(tx taskqueue.Tx) error { return write(countedTx{tx, &c.saves}) })
+}
+
+func (c countedTx) Sites() taskqueue.SiteTable { return countedSites{c.Tx.Sites(), c.saves} }
+
+func (c countedSites) Save(sites ...taskqueue.SiteRecord) error {
+	c.saves.Add(int64(len(sites)))
+	return c.SiteTable.Save(sites...)
+}
+
+// A Sync that brings nothing and gets nothing writes nothing: sites are many
+// and call every 2 s.
+func TestEmptySyncWritesNothing(t *testing.T) {
+	store := &countedStore{}
+	q := startIn(t, t.TempDir(), func(s *server.Server) {
+		s.WrapStore(func(real taskqueue.Store) taskqueue.Store { store.Store = real; return store })
+	}, func(c *serverConfig) { c.Timing.Persist = time.Hour })
+	q.addSite("siteA")
+	p := q.join("siteA")
+	p.introduce()
+	before, from := store.saves.Load(), q.server.Clock()
+	q.eventually("masters' calls came for longer than the mark of rules", func() bool {
+		if _, err := p.Sync(q.ctx, p.report(5*time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		return q.server.Clock().Sub(from) > taskqueue.DefaultConfig().Site.MarkEvery+100*time.Millisecond
+	})
+	if wrote := store.saves.Load() - before; wrote != 0 {
+		t.Errorf("%d site records were written", wrote)
 	}
 }
 

@@ -25,6 +25,7 @@ const (
 	maxMessage = 256 << 20
 	// maxStreams of one connection: a site's pilots deliver over few.
 	maxStreams = 1024
+	maxHeader  = 64 << 10
 	// minPing tolerates clients that ping every 30 s.
 	minPing = 10 * time.Second
 	// A silent connection is asked after pingAfter, given up pingWait later.
@@ -48,7 +49,8 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := s.writeRunFile(); err != nil {
 		return errors.Join(err, s.Close())
 	}
-	s.persistAtStart(ctx)
+	s.announced = true
+	_ = s.persist(ctx, s.clock.now()) // noted; the clock goes on trying
 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return calls.Serve(s.grpcListener) })
@@ -78,11 +80,6 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, s.Close())
 }
 
-// persistAtStart learns before the first call whether the store takes writes.
-func (s *Server) persistAtStart(ctx context.Context) {
-	_ = s.persist(ctx, s.clock.now()) // noted; the clock goes on trying
-}
-
 func (s *Server) grpcServer() (*grpc.Server, error) {
 	verifier, err := identity.NewVerifier([]byte(s.authorityPEM))
 	if err != nil {
@@ -99,6 +96,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
+		grpc.MaxHeaderListSize(maxHeader),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),

@@ -23,6 +23,7 @@ import (
 type Server struct {
 	config Config
 	rules  *taskqueue.Rules
+	marks  *taskqueue.Rules // the same, but for signs of life, which they write more exactly
 	store  taskqueue.Store
 
 	authority    *identity.Authority
@@ -33,13 +34,14 @@ type Server struct {
 	httpListener net.Listener
 	addresses    Addresses
 
-	access   access
-	clock    clock
-	desk     desk
-	watches  watches
-	requests requests
-	health   healthState
-	stopping chan struct{} // closed when the end begins
+	access    access
+	clock     clock
+	desk      desk
+	watches   watches
+	requests  requests
+	health    healthState
+	stopping  chan struct{} // closed when the end begins
+	announced bool          // run.json is this server's
 }
 
 // New opens the store, listens, and makes what a first start needs: the VO's
@@ -56,7 +58,13 @@ func New(config Config) (*Server, error) {
 	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
-	s := &Server{config: config, rules: taskqueue.NewRules(config.Rules), stopping: make(chan struct{})}
+	s := &Server{config: config, stopping: make(chan struct{})}
+	// Signs of life are written for all sites together, every Persist; then a
+	// Sync that brings and gets nothing has nothing to write.
+	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
+	s.rules = taskqueue.NewRules(config.Rules)
+	config.Rules.Site.MarkEvery = 1
+	s.marks = taskqueue.NewRules(config.Rules)
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())
@@ -127,8 +135,8 @@ func (s *Server) Close() error {
 	if s.store != nil {
 		errs = append(errs, s.store.Close())
 	}
-	if err := os.Remove(filepath.Join(s.config.DataDir, runFile)); !errors.Is(err, os.ErrNotExist) {
-		errs = append(errs, err)
+	if s.announced {
+		errs = append(errs, os.Remove(filepath.Join(s.config.DataDir, runFile)))
 	}
 	return errors.Join(errs...)
 }

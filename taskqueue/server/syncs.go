@@ -63,6 +63,9 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, er
 		reply, err = s.rules.Sync(t, in)
 		return err
 	})
+	if err == nil {
+		s.desk.hear(in.Site, sign{at: s.clock.now(), term: in.Term})
+	}
 	return reply, err
 }
 
@@ -100,16 +103,12 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 }
 
 // claim decides on a claim for a mastership. How long the old master has been
-// silent counts from the end of its last parked Sync.
+// silent counts from its last Sync, or the end of one that was parked.
 func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
 	var result taskqueue.ClaimResult
 	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
-		if at, term, ever := s.desk.heard(c.Site, t.Clock); ever && at <= t.Clock {
-			earlier := *t
-			earlier.Clock = at
-			if err := s.rules.Heard(&earlier, c.Site, term); err != nil {
-				return err
-			}
+		if err := s.saveSign(t, c.Site); err != nil {
+			return err
 		}
 		result, err = s.rules.Claim(t, c)
 		return err
@@ -118,4 +117,15 @@ func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimR
 		s.desk.wake(string(c.Site)) // a Sync of the old term is over
 	}
 	return result, err
+}
+
+// saveSign brings a site's last sign of life into its record.
+func (s *Server) saveSign(t *taskqueue.Turn, site task.Site) error {
+	last, ever := s.desk.heard(site, t.Clock)
+	if !ever || last.at > t.Clock {
+		return nil
+	}
+	then := *t
+	then.Clock = last.at
+	return s.marks.Heard(&then, site, last.term)
 }
