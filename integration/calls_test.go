@@ -138,6 +138,8 @@ func (p *process) ends(t *testing.T, limit time.Duration) int {
 
 func (p *process) interrupt() { _ = p.cmd.Process.Signal(syscall.SIGINT) }
 
+const terminateSignal = syscall.SIGTERM
+
 func readFile(t *testing.T, path string) string {
 	t.Helper()
 	data, err := os.ReadFile(path)

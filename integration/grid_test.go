@@ -148,7 +148,7 @@ func (g *grid) addPilot(site string, flags ...string) *pilotProcess {
 	dir := filepath.Join(g.dir, "pilots", fmt.Sprintf("%s-%d", site, len(g.pilots)))
 	args := append([]string{
 		"pilot", "--access", g.access("pilot-" + site), "--cache", dir, "--slots", "1", "--advertise", "127.0.0.1",
-		"--grace", "2s", "--writable", g.dir, "--memory", "4GiB",
+		"--grace", "2s", "--writable", g.outside(), "--memory", "4GiB",
 	}, g.extra...)
 	p := &pilotProcess{process: g.start("pilot "+site, append(args, flags...)...), site: site, dir: dir}
 	g.pilots = append(g.pilots, p)
@@ -333,3 +333,13 @@ func (t token) GetRequestMetadata(context.Context, ...string) (map[string]string
 
 // RequireTransportSecurity satisfies credentials.PerRPCCredentials.
 func (t token) RequireTransportSecurity() bool { return true }
+
+// outside is a folder that payloads may write to, beside their work folders.
+func (g *grid) outside() string {
+	g.t.Helper()
+	dir := filepath.Join(g.dir, "outside")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		g.t.Fatal(err)
+	}
+	return dir
+}

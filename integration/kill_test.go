@@ -16,7 +16,7 @@ import (
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
-const observeTime = 60 * time.Second
+const observeTime = 20 * time.Second
 
 // observe polls until the condition names a victim; a kill that hits nothing
 // is a failed test.
@@ -29,7 +29,8 @@ func observe[T any](g *grid, what string, look func() (T, bool)) T {
 		}
 		time.Sleep(2 * time.Millisecond)
 	}
-	g.t.Fatalf("never observed: %s", what)
+	state, _, _ := g.run("workflow", "list")
+	g.t.Fatalf("never observed: %s\n%s", what, state)
 	panic("unreachable")
 }
 
@@ -188,8 +189,8 @@ func (g *grid) holdDatabase() (release func()) {
 func TestKillOfAPilotWithAFileHalfPublished(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
-		l := newLedgered(g, seed, 6)
-		l.padding = 48 << 10
+		l := newLedgered(g, seed, 3)
+		l.padding = 24 << 10
 		l.submit()
 		victim := observe(g, "an unfinished file in a pilot's cache", func() (*pilotProcess, bool) {
 			for _, p := range g.pilots {

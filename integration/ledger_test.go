@@ -32,7 +32,7 @@ type ledgered struct {
 // and merges.
 func newLedgered(g *grid, seed uint64, width int) *ledgered {
 	random := rand.New(rand.NewPCG(seed, 1))
-	l := &ledgered{g: g, name: fmt.Sprintf("ledger%d", seed), ledger: filepath.Join(g.dir, "ledger"), tasks: make(map[string][]string), seconds: 0.3}
+	l := &ledgered{g: g, name: fmt.Sprintf("ledger%d", seed), ledger: filepath.Join(g.outside(), "ledger"), tasks: make(map[string][]string), seconds: 0.3}
 	for i := range width {
 		l.tasks[fmt.Sprintf("first%d", i)] = nil
 	}
@@ -68,6 +68,11 @@ func (l *ledgered) submit() {
 		}
 		fmt.Fprintf(&text, "      echo \"end $PILOTAGE_ATTEMPT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
 	}
+	text.WriteString("outputs: [")
+	for name := range l.tasks {
+		text.WriteString(name + ".out, ")
+	}
+	text.WriteString("]\n")
 	l.g.must("submit", "-f", l.g.workflow(l.name, text.String()))
 }
 
@@ -76,12 +81,8 @@ func (l *ledgered) wait() {
 	l.g.t.Helper()
 	out, errOut, code := l.g.run("workflow", "wait", l.name, "--timeout", "120s")
 	if code != 0 {
-		for name := range l.tasks {
-			explained, _, _ := l.g.run("task", "list", l.name)
-			l.g.t.Logf("%s", explained)
-			_ = name
-			break
-		}
+		listed, _, _ := l.g.run("task", "list", l.name)
+		l.g.t.Log(listed)
 		l.g.t.Fatalf("workflow wait: exit %d\n%s%s", code, out, errOut)
 	}
 }
@@ -179,6 +180,9 @@ func readNonces(t *testing.T, path string) map[string]string {
 func seeds(t *testing.T) []uint64 {
 	t.Helper()
 	n := 3
+	if os.Getenv("ONESEED") != "" {
+		n = 1
+	}
 	if os.Getenv("PILOTAGE_TEST_LONG") != "" {
 		n = 20
 	}

@@ -88,7 +88,7 @@ outputs: [total]
 	}
 	sites := make(map[string]int)
 	for _, part := range []string{"00", "03", "06", "09", "12", "15"} {
-		sites[g.task(id + "/work[" + part + "]").GetSite()]++
+		sites[g.task(id+"/work["+part+"]").GetSite()]++
 	}
 	if len(sites) != 2 {
 		g.t.Errorf("parts worked on at %v, want both sites", sites)

@@ -1,0 +1,135 @@
+package integration
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// How pilots leave: by the end of their lifetime, told by SIGTERM within and
+// beyond the grace, drained by an operator. Each departure is recorded.
+func TestPilotsLeave(t *testing.T) {
+	g := newGrid(t, "siteA")
+	t.Run("at the end of its lifetime", func(t *testing.T) { lifetimeEnds(g.in(t)) })
+	t.Run("on SIGTERM, its payload within the grace", func(t *testing.T) { terminatedInTime(g.in(t)) })
+	t.Run("on SIGTERM, its payload ends elsewhere", func(t *testing.T) { terminatedTooSoon(g.in(t)) })
+	t.Run("drained by an operator", func(t *testing.T) { drained(g.in(t)) })
+}
+
+// left checks what `pilot list --all` says of a departed pilot.
+func (g *grid) left(id, reason string) {
+	g.t.Helper()
+	var pilots []struct {
+		Contact       struct{ Pilot string }
+		State, Reason string
+	}
+	g.read(&pilots, "pilot", "list", "--all")
+	for _, p := range pilots {
+		if p.Contact.Pilot == id {
+			if p.State != "left" || !strings.Contains(p.Reason, reason) {
+				g.t.Errorf("pilot %s is %s, %q; want left, %q", id, p.State, p.Reason, reason)
+			}
+			return
+		}
+	}
+	g.t.Errorf("pilot %s is not listed", id)
+}
+
+func lifetimeEnds(g *grid) {
+	began := time.Now()
+	p := g.addPilot("siteA", "--lifetime", "12s", "--drain", "6s")
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "short", "--", "true"))
+	g.done(id)
+	if code := p.ends(g.t, 30*time.Second); code != 0 {
+		g.t.Errorf("the pilot ended with %d\n%s", code, p.log)
+	}
+	if lived := time.Since(began); lived > 12*time.Second+farewell {
+		g.t.Errorf("the pilot lived %s of its 12s", lived)
+	}
+	g.left(p.id, "lifetime")
+	// Nobody is there: what comes now waits for the next pilot.
+	id = strings.TrimSpace(g.must("submit", "--parsable", "--name", "late", "--", "true"))
+	if state := g.task(id + "/late").GetState(); state != pb.TaskState_TASK_STATE_READY {
+		g.t.Errorf("with no pilot left a task is %s", state)
+	}
+	next := g.addPilot("siteA")
+	g.done(id)
+	next.terminate(g.t, 30*time.Second)
+	g.left(next.id, "told to stop")
+}
+
+// farewell is how long a pilot may take to say goodbye on a busy machine.
+const farewell = 10 * time.Second
+
+func terminatedInTime(g *grid) {
+	p := g.addPilot("siteA", "--grace", "30s")
+	release := filepath.Join(g.dir, "release")
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "ends", "--", "sh", "-c", "until test -e "+release+"; do sleep 0.1; done"))
+	g.runs(id + "/ends")
+	g.draining(p)
+	writeFile(g.t, release, "")
+	if code := p.ends(g.t, 30*time.Second); code != 0 {
+		g.t.Errorf("the pilot ended with %d\n%s", code, p.log)
+	}
+	g.done(id)
+	if attempts := g.task(id + "/ends").GetAttempts(); len(attempts) != 1 {
+		g.t.Errorf("%d attempts, want the one that ended within the grace", len(attempts))
+	}
+	g.left(p.id, "told to stop")
+}
+
+// draining sends SIGTERM and waits until the pilot drains.
+func (g *grid) draining(p *pilotProcess) {
+	g.t.Helper()
+	if err := p.cmd.Process.Signal(terminateSignal); err != nil {
+		g.t.Fatal(err)
+	}
+	observe(g, "the pilot draining", func() (bool, bool) { return true, strings.Contains(p.log.String(), "the pilot drains") })
+}
+
+func terminatedTooSoon(g *grid) {
+	first := g.addPilot("siteA", "--grace", "1s")
+	marker := filepath.Join(g.dir, "marker")
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "moves", "--retries", "0", "--",
+		"sh", "-c", "test -e "+marker+" && exit 0; touch "+marker+"; sleep 86299"))
+	if at := g.runs(id + "/moves"); at != first.id {
+		g.t.Fatalf("it runs at %s", at)
+	}
+	second := g.addPilot("siteA")
+	first.terminate(g.t, 30*time.Second)
+	if processWith("sleep\x0086299\x00") {
+		g.t.Error("the payload outlives its pilot")
+	}
+	g.done(id)
+	attempts := g.task(id + "/moves").GetAttempts()
+	if len(attempts) != 2 || attempts[1].GetOutcome().GetAttempt().GetPilot() != second.id {
+		g.t.Errorf("attempts %v, want a second one at %s", attempts, second.id)
+	}
+	g.left(first.id, "told to stop")
+	second.terminate(g.t, 30*time.Second)
+}
+
+func drained(g *grid) {
+	p, other := g.addPilot("siteA"), g.addPilot("siteA")
+	release := filepath.Join(g.dir, "release2")
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "held", "--require", `pilot.id == "`+p.id+`"`, "--",
+		"sh", "-c", "until test -e "+release+"; do sleep 0.1; done"))
+	g.runs(id + "/held")
+	g.must("pilot", "drain", p.id)
+	observe(g, "the pilot draining", func() (bool, bool) { return true, g.pilot(p.id).GetState() == "draining" || !p.running() })
+	next := strings.TrimSpace(g.must("submit", "--parsable", "--name", "next", "--", "true"))
+	g.done(next)
+	if at := g.task(next + "/next").GetAttempts()[0].GetOutcome().GetAttempt().GetPilot(); at != other.id {
+		g.t.Errorf("a draining pilot got a new task: it ran at %s", at)
+	}
+	writeFile(g.t, release, "")
+	if code := p.ends(g.t, 30*time.Second); code != 0 {
+		g.t.Errorf("the drained pilot ended with %d\n%s", code, p.log)
+	}
+	g.done(id)
+	g.left(p.id, "drained")
+	g.expect(5, []string{"p-aaaaaaaa"}, "pilot", "drain", "p-aaaaaaaa")
+}
