@@ -64,7 +64,6 @@ type SiteConfig struct {
 	ContactSample int           // contacts told to a new pilot
 	MaxHistory    int           // masterships remembered
 	Prefill       int           // further tasks per slot
-	RoundEvery    time.Duration // 0: rounds are driven by events
 	// MemberAfterEnd is how long a membership outlives a pilot's declared end.
 	MemberAfterEnd time.Duration
 	MaxLifetime    time.Duration // of a pilot that declares no end
@@ -83,7 +82,7 @@ func DefaultConfig() Config {
 	return Config{
 		Lease: LeaseConfig{
 			TTL:        10 * time.Minute, // longer than any restart of a queue, shorter than a user's patience
-			RenewBelow: .75,              // one write in 150 s instead of one in 2 s
+			RenewBelow: .97,              // a master may start tasks until 0.9 of TTL after its last Sync: the lease must outlive that
 		},
 		Retry: RetryConfig{
 			BackoffMin:       time.Second, // a transient fault is seldom over sooner

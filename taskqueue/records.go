@@ -157,8 +157,14 @@ type SiteRecord struct {
 	RemoteRead bool        // may read other sites' storage elements
 	Reach      []task.Site // whose; nil means all
 	Mode       Mode
-	Draining   bool
-	Created    time.Time
+	// RoundEvery is the fixed period of the task list; 0 means rounds are
+	// driven by events.
+	RoundEvery time.Duration
+	// Prefill is how many further tasks a slot is given early; 0 means the
+	// queue's default, NoPrefill none.
+	Prefill  int
+	Draining bool
+	Created  time.Time
 
 	Term       task.Term // of the accepted master
 	Master     task.PilotID
@@ -186,6 +192,9 @@ type SiteRecord struct {
 	Check      bool            // pilots are gone that made files which only caches hold
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 }
+
+// NoPrefill as SiteRecord.Prefill: slots get a task only when they are free.
+const NoPrefill = -1
 
 // Mastership is one line of a site's master history.
 type Mastership struct {

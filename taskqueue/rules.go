@@ -17,14 +17,21 @@ func NewRules(config Config) *Rules { return &Rules{Config: config} }
 
 // Settings returns what a site's pilots need to know of it.
 func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
+	prefill := site.Prefill
+	switch prefill {
+	case 0:
+		prefill = r.Config.Site.Prefill
+	case NoPrefill:
+		prefill = 0
+	}
 	return task.SiteSettings{
 		Site:       site.Name,
 		SE:         site.SE,
 		RemoteRead: site.RemoteRead,
 		Mode:       string(site.Mode),
 		Draining:   site.Draining,
-		RoundEvery: r.Config.Site.RoundEvery,
-		Prefill:    r.Config.Site.Prefill,
+		RoundEvery: site.RoundEvery,
+		Prefill:    prefill,
 	}
 }
 

@@ -4,8 +4,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Longest period of a task list, and most tasks that wait at one slot: beyond
+// them a site would stand still, or hoard.
+const (
+	maxRound   = time.Hour
+	maxPrefill = 1000
 )
 
 // AddSite creates a site, or changes the settings of one: storage element,
@@ -24,6 +32,9 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		default:
 			return invalid("mode %q: one of %s, %s, %s", s.Mode, ModeDistributed, ModeCentralized, ModeIsolated)
 		}
+		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
+			return invalid("round period %s and prefill %d: give at most %s and %d", s.RoundEvery, s.Prefill, maxRound, maxPrefill)
+		}
 		site, err := b.site(s.Name)
 		if err != nil {
 			if !isNotFound(err) {
@@ -34,6 +45,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			b.sites.put(s.Name, site)
 		}
 		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
+		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
 		site.Reach = nil
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))

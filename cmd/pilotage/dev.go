@@ -135,7 +135,7 @@ func addDevSites(ctx context.Context, dir string) error {
 			return err
 		}
 		_, err := c.sites.AddSite(ctx, &pb.AddSiteRequest{Settings: &pb.SiteSettings{
-			Name: site, StorageUrl: storage.FileURL(folder), RemoteRead: true, Prefill: 1, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED,
+			Name: site, StorageUrl: storage.FileURL(folder), RemoteRead: true, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED,
 		}})
 		if err != nil {
 			return fmt.Errorf("add %s: %w", site, err)

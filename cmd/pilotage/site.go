@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -38,7 +39,7 @@ DATA/access/pilot-NAME.json.`,
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
 					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
-					RoundPeriod: durationpb.New(period), Prefill: int32(prefill),
+					RoundPeriod: durationpb.New(period), Prefill: proto.Int32(int32(prefill)),
 				}})
 				if err != nil {
 					return err

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -133,7 +132,7 @@ func (u *uploader) upload(ctx context.Context, se string, item upload) (string, 
 		return "", err
 	}
 	defer func() { _ = file.Close() }()
-	element, err := storage.Open(se, storage.Options{})
+	element, err := a.storage.Element(se)
 	if err != nil {
 		return "", err
 	}

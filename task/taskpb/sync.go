@@ -1,6 +1,7 @@
 package taskpb
 
 import (
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -119,7 +120,7 @@ func fromLease(in *pb.Lease) (task.Lease, error) {
 func Settings(s task.SiteSettings) *pb.SiteSettings {
 	return &pb.SiteSettings{
 		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
-		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: int32(s.Prefill),
+		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: proto.Int32(int32(s.Prefill)),
 	}
 }
 

@@ -163,6 +163,16 @@ func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 	site := taskqueue.SiteRecord{
 		Name: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode),
 	}
+	period, err := duration("round period", in.GetRoundPeriod())
+	if err != nil {
+		return site, err
+	}
+	site.RoundEvery = period
+	if in.Prefill != nil {
+		if site.Prefill = int(in.GetPrefill()); site.Prefill == 0 {
+			site.Prefill = taskqueue.NoPrefill
+		}
+	}
 	if in.GetMode() != pb.SiteMode_SITE_MODE_UNSPECIFIED && mode == "" {
 		return site, invalid("mode %d is not known", in.GetMode())
 	}

@@ -89,8 +89,8 @@ type SiteSettings struct {
 	Draining bool     `protobuf:"varint,6,opt,name=draining,proto3" json:"draining,omitempty"`
 	// 0 means driven by events.
 	RoundPeriod *durationpb.Duration `protobuf:"bytes,7,opt,name=round_period,json=roundPeriod,proto3" json:"round_period,omitempty"`
-	// Further tasks per slot.
-	Prefill       int32 `protobuf:"varint,8,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	// Further tasks per slot; absent means the queue's default.
+	Prefill       *int32 `protobuf:"varint,8,opt,name=prefill,proto3,oneof" json:"prefill,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -175,8 +175,8 @@ func (x *SiteSettings) GetRoundPeriod() *durationpb.Duration {
 }
 
 func (x *SiteSettings) GetPrefill() int32 {
-	if x != nil {
-		return x.Prefill
+	if x != nil && x.Prefill != nil {
+		return *x.Prefill
 	}
 	return 0
 }
@@ -1414,7 +1414,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\x99\x02\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xaa\x02\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1424,8 +1424,10 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04mode\x18\x04 \x01(\x0e2\x15.pilotage.v1.SiteModeR\x04mode\x12\x14\n" +
 	"\x05reach\x18\x05 \x03(\tR\x05reach\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12<\n" +
-	"\fround_period\x18\a \x01(\v2\x19.google.protobuf.DurationR\vroundPeriod\x12\x18\n" +
-	"\aprefill\x18\b \x01(\x05R\aprefill\"\x88\x02\n" +
+	"\fround_period\x18\a \x01(\v2\x19.google.protobuf.DurationR\vroundPeriod\x12\x1d\n" +
+	"\aprefill\x18\b \x01(\x05H\x00R\aprefill\x88\x01\x01B\n" +
+	"\n" +
+	"\b_prefill\"\x88\x02\n" +
 	"\n" +
 	"SourceSums\x12\x1f\n" +
 	"\vlocal_reads\x18\x01 \x01(\x04R\n" +
@@ -1633,6 +1635,7 @@ func file_pilotage_v1_site_service_proto_init() {
 		return
 	}
 	file_pilotage_v1_task_service_proto_init()
+	file_pilotage_v1_site_service_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
