@@ -30,8 +30,9 @@ func main() {
 	access := flag.String("access", os.Getenv("PILOTAGE_ACCESS"), "access file of role submit")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	if err := manage(ctx, *access); err != nil {
+	err := manage(ctx, *access)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
 		os.Exit(1)
 	}

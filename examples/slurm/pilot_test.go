@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,7 +107,7 @@ func TestSlurmVariables(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
-			want := append(c.want, "args pilot --access "+b.folder+"/access.json --cache "+b.disk+"/pilotage-job-", " --port-range 20000-20999\n")
+			want := append(slices.Clone(c.want), "args pilot --access "+b.folder+"/access.json --cache "+b.disk+"/pilotage-job-", " --port-range 20000-20999\n")
 			for _, text := range want {
 				if !strings.Contains(string(out), text) {
 					t.Errorf("the pilot said\n%swant %q in it", out, text)

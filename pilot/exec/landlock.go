@@ -60,7 +60,7 @@ func newSandbox(cfg Config) (*sandbox, error) {
 	case errno == unix.ENOSYS:
 		return nil, errors.New("the kernel is built without Landlock, or a container forbids it")
 	case errno == unix.EOPNOTSUPP:
-		return nil, errors.New("Landlock was switched off when the kernel started (boot option lsm=)")
+		return nil, errors.New("the kernel was started without Landlock (boot option lsm=)")
 	case errno != 0:
 		return nil, fmt.Errorf("asking the kernel for Landlock: %w", errno)
 	}

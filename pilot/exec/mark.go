@@ -51,7 +51,8 @@ func (m *mark) fork(program string, arguments []string, attributes *syscall.Proc
 		if unix.Setrlimit(unix.RLIMIT_LOCKS, &marked) != nil {
 			m.limit = 0 // forbidden by a container: the other signs remain
 		} else {
-			defer unix.Setrlimit(unix.RLIMIT_LOCKS, &before) // raising the soft limit up to the hard one is always allowed
+			// Raising the soft limit up to the hard one is always allowed.
+			defer func() { _ = unix.Setrlimit(unix.RLIMIT_LOCKS, &before) }()
 		}
 	}
 	pid, err := syscall.ForkExec(program, arguments, attributes)

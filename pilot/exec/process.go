@@ -98,7 +98,7 @@ func fork(born birth, owner *mark) (int, error) {
 			return pid, nil
 		}
 		if errors.Is(err, syscall.ETXTBSY) && try < busyRetries {
-			time.Sleep(5 * time.Millisecond)
+			time.Sleep(5 * time.Millisecond) //nolint:forbidigo // nobody tells when the writer has closed the file
 			continue
 		}
 		return 0, explainStart(born.program, err)
@@ -151,7 +151,7 @@ func (p *process) bury(patience time.Duration) (status unix.WaitStatus, usage ta
 			break
 		}
 		p.kill(unix.SIGKILL, left)
-		time.Sleep(pause) // ends of grandchildren are not told to anybody
+		time.Sleep(pause) //nolint:forbidigo // ends of grandchildren are not told to anybody
 	}
 	var used unix.Rusage
 	for {
@@ -191,7 +191,7 @@ func (p *process) stop(grace time.Duration) {
 		select {
 		case <-p.exited:
 			for pause := time.Millisecond; len(p.members()) > 0 && time.Now().Before(deadline); pause = min(2*pause, 50*time.Millisecond) {
-				time.Sleep(pause) // ends of grandchildren are not told to anybody
+				time.Sleep(pause) //nolint:forbidigo // ends of grandchildren are not told to anybody
 			}
 			return
 		case <-patience.C:

@@ -3,6 +3,7 @@ package exec
 import (
 	"bufio"
 	"context"
+	"errors"
 	"os"
 	osexec "os/exec"
 	"path/filepath"
@@ -154,7 +155,7 @@ func TestKillOfThePilotKillsThePayload(t *testing.T) {
 	if err := pilot.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer pilot.Wait()
+	defer func() { _ = pilot.Wait() }()
 	reader, err := os.OpenFile(door, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -174,11 +175,9 @@ func TestKillOfThePilotKillsThePayload(t *testing.T) {
 	var status unix.WaitStatus
 	for {
 		_, err = unix.Wait4(payload, &status, 0, nil)
-		if err == nil || err == unix.ECHILD {
-			// ECHILD: the payload is not ours yet, its parent still exits.
-			if err == nil || !alive(payload) {
-				break
-			}
+		// ECHILD: the payload is not ours yet, its parent still exits.
+		if err == nil || errors.Is(err, unix.ECHILD) && !alive(payload) {
+			break
 		}
 	}
 	if err == nil && status.Signal() != unix.SIGKILL {
