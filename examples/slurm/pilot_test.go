@@ -95,7 +95,8 @@ func TestSlurmVariables(t *testing.T) {
 	}{
 		{"slurm says all", []string{"SLURM_JOB_END_TIME=1800000000", "SLURM_MEM_PER_NODE=8192"}, "#!/bin/sh\nexit 1\n", []string{"end 1800000000 memory 8192"}},
 		{"older slurm", nil, "#!/bin/sh\n[ \"$*\" = '--noheader --jobs 42 --format %e' ] && echo 2027-01-15T08:00:00\n", []string{"end 1800000000 memory none"}},
-		{"no end known", nil, "#!/bin/sh\necho N/A\n", []string{"end none memory none"}},
+		{"array", []string{"SLURM_ARRAY_JOB_ID=41", "SLURM_ARRAY_TASK_ID=1"}, "#!/bin/sh\n[ \"$*\" = '--noheader --jobs 41_1 --format %e' ] && echo 2027-01-15T08:00:00\n", []string{"end 1800000000 memory none"}},
+		{"no end known", nil, "#!/bin/sh\necho N/A\n", []string{"end none memory none", "cannot find out when job 42 ends"}},
 		{"no slurm", []string{"SLURM_JOB_ID="}, "#!/bin/sh\necho 2027-01-15T08:00:00\n", []string{"end none memory none", "/pilotage-job-0-"}},
 		{"memory by cpu", []string{"SLURM_MEM_PER_CPU=2000", "SLURM_CPUS_ON_NODE=4"}, "#!/bin/sh\nexit 1\n", []string{"end none memory 8000"}},
 	} {

@@ -5,13 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	osexec "os/exec"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -118,24 +121,59 @@ func (a *Agent) checkStorage(ctx context.Context) (string, error) {
 
 // checkPorts has a peer connect to both ports of this pilot.
 func (a *Agent) checkPorts(ctx context.Context) (string, error) {
-	var tried []string
+	asked := map[task.PeerID]bool{a.peer: true}
+	var answers []probeAnswer
 	for _, contact := range a.contacts {
-		if contact.Peer == a.peer {
+		if asked[contact.Peer] || len(contact.Addresses) == 0 {
 			continue
 		}
+		asked[contact.Peer] = true
 		err := a.node.Probe(ctx, contact, a.dataURL)
 		if err == nil {
 			return fmt.Sprintf("reached by %s", contact.Pilot), nil
 		}
-		tried = append(tried, fmt.Sprintf("%s: %v", contact.Pilot, err))
-		if len(tried) == 3 {
+		answers = append(answers, probeAnswer{contact.Pilot, err})
+		if len(answers) == mostProbes {
 			break
 		}
 	}
-	if len(tried) == 0 {
-		return "no other pilot at the site to try", nil
+	return judgeProbes(answers)
+}
+
+// mostProbes bounds how many peers are asked in vain.
+const mostProbes = 3
+
+// probeAnswer is how a peer failed to confirm this pilot's ports.
+type probeAnswer struct {
+	pilot task.PilotID
+	err   error
+}
+
+// judgeProbes tells whether what peers answered speaks against this pilot. It
+// does if they could not connect back, and if they do not answer at all, as
+// behind a firewall. A peer that has just left, or is busy, proves nothing.
+func judgeProbes(answers []probeAnswer) (string, error) {
+	var against, gone []string
+	for _, answer := range answers {
+		var timeout net.Error
+		text := fmt.Sprintf("%s: %v", answer.pilot, answer.err)
+		switch {
+		case errors.Is(answer.err, syscall.ECONNREFUSED):
+			gone = append(gone, string(answer.pilot))
+		case errors.Is(answer.err, node.ErrUnreachable), errors.Is(answer.err, context.DeadlineExceeded),
+			errors.As(answer.err, &timeout) && timeout.Timeout():
+			against = append(against, text)
+		default:
+			gone = append(gone, string(answer.pilot))
+		}
 	}
-	return "", fmt.Errorf("no peer reaches this pilot's ports (%s): open them between the nodes, or set --port-range and --advertise", strings.Join(tried, "; "))
+	switch {
+	case len(against) > 0:
+		return "", fmt.Errorf("no peer reaches this pilot's ports (%s): open them between the nodes, or set --port-range and --advertise", strings.Join(against, "; "))
+	case len(gone) > 0:
+		return fmt.Sprintf("not tried: %s did not answer", strings.Join(gone, ", ")), nil
+	}
+	return "no other pilot at the site to try", nil
 }
 
 func (a *Agent) checkSandbox(context.Context) (string, error) { return a.sandbox, nil }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
@@ -126,7 +128,7 @@ func (a *Agent) farewell(reason string) error {
 	if resigns {
 		a.waitSettled(ctx)
 	}
-	leaveErr := a.queue.Leave(ctx, Leaving{Reason: reason, Last: others == 0, Resigns: resigns, Term: term})
+	leaveErr := a.queue.Leave(ctx, Leaving{Reason: oneLine(reason), Last: others == 0, Resigns: resigns, Term: term})
 	if err := a.node.Leave(ctx); err != nil {
 		a.log.Warn("could not say goodbye to the site", "error", err)
 	}
@@ -135,6 +137,19 @@ func (a *Agent) farewell(reason string) error {
 	}
 	_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
 	return nil
+}
+
+// mostReason bounds a reason in bytes: the queue refuses longer ones, and ones
+// of several lines.
+const mostReason = 1000
+
+// oneLine makes a reason fit for a table.
+func oneLine(reason string) string {
+	reason = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(reason, "?"), func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
+	if len(reason) > mostReason {
+		reason = strings.ToValidUTF8(reason[:mostReason-3], "") + "..."
+	}
+	return reason
 }
 
 // waitSettled lets a leaving master hand everything to the queue first.
