@@ -27,7 +27,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 		}
 		held := site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned
 		if !held {
-			if why, err := b.objection(site, &c); err != nil || why != "" {
+			if why, err := b.objection(site, claimant, &c); err != nil || why != "" {
 				result = ClaimResult{Term: site.Term, Why: why}
 				if master := b.pilots.held[site.Master]; master != nil {
 					result.Master = contact(master)
@@ -50,7 +50,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 }
 
 // claimant returns the pilot that claims, alive again if it had been taken
-// for dead.
+// for dead. One that left of its own will stays away.
 func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
 	if err := b.loadPilots(id); err != nil {
 		return nil, err
@@ -65,14 +65,18 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 	if site.denies(pilot.Peer) {
 		return nil, refused("the membership of pilot %s was revoked", id)
 	}
-	if !pilot.State.present() {
+	if pilot.State == PilotDead {
 		b.revive(site, pilot)
 	}
 	return pilot, nil
 }
 
 // objection tells why a claim is refused, "" if it is not.
-func (b *book) objection(site *SiteRecord, c *Claim) (string, error) {
+func (b *book) objection(site *SiteRecord, claimant *PilotRecord, c *Claim) (string, error) {
+	if claimant.State == PilotLeft {
+		// It lost its master between its goodbyes to the queue and to its peers.
+		return fmt.Sprintf("pilot %s has said goodbye", claimant.ID), nil
+	}
 	if site.Master == "" {
 		return "", nil
 	}

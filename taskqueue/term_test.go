@@ -71,6 +71,30 @@ func TestMastershipPassesOnlyFromTheSilent(t *testing.T) {
 	g.check()
 }
 
+// TestLeavingPilotIsNoMaster: when a whole site goes at once, a pilot may miss
+// its master after it has said goodbye itself.
+func TestLeavingPilotIsNoMaster(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	one, two, three := a.join("peer1", 1), a.join("peer2", 1), a.join("peer3", 1)
+	leave := func(m *member, resigns bool) {
+		g.must(func(t *taskqueue.Turn) error {
+			return g.rules.Leave(t, taskqueue.Leaving{Site: "A", Pilot: m.id, Resigns: resigns, Term: a.term})
+		})
+	}
+	leave(two, false)
+	leave(one, true)
+	if r := a.tryClaim(two.id, a.term, true); r.Granted || !strings.Contains(r.Why, "goodbye") {
+		t.Errorf("the claim of a pilot that has left: %+v", r)
+	}
+	if site := g.siteRecord("A"); site.Pilots != 1 {
+		t.Errorf("the site has %d pilots, want the one that stays", site.Pilots)
+	}
+	if r := a.tryClaim(three.id, a.term, true); !r.Granted {
+		t.Errorf("the claim of the pilot that stays: %+v", r)
+	}
+}
+
 func TestProvisionalTermMustBeClaimed(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")
