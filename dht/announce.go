@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"container/heap"
 	"slices"
 	"time"
 
@@ -9,28 +10,40 @@ import (
 
 // announcer keeps the site informed of the files that this member holds: in
 // batches, acknowledged, repeated, and sent on when the nearest members of a
-// file change.
+// file change. What is not due costs nothing.
 type announcer struct {
 	held    map[task.FileKey]*holding
+	due     agenda
 	seq     uint64
-	due     time.Time // when something has to be looked at; zero: nothing
 	batches map[uint64]*batch
 	count   uint64
 }
 
 // holding is one file's state at the announcer.
 type holding struct {
-	seq   uint64
-	gone  bool
-	dirty bool                      // wants attention now
-	next  time.Time                 // repeated then
-	told  map[task.PeerID]time.Time // acknowledged by
+	file     task.FileKey
+	key      Key
+	seq      uint64
+	gone     bool
+	told     []told
+	farthest *Key      // of the members it is announced to; nil: too few yet
+	due      time.Time // when it is looked at
+	place    int       // in the agenda
+}
+
+// told is what a member knows of a holding.
+type told struct {
+	peer  task.PeerID
+	sent  uint64    // sequence number of the last word to it
+	acked uint64    // of the last word that it acknowledged
+	at    time.Time // when that word was sent
+	waits bool      // an acknowledgement is under way
 }
 
 // batch is a Put under way.
 type batch struct {
 	to       task.PeerID
-	files    []task.FileKey
+	holdings []*holding
 	seqs     []uint64
 	deadline time.Time
 }
@@ -43,74 +56,139 @@ func (a *announcer) init() {
 	a.batches = make(map[uint64]*batch)
 }
 
-func (a *announcer) add(due time.Time, files []task.FileKey) { a.set(due, files, false) }
-
-func (a *announcer) remove(due time.Time, files []task.FileKey) { a.set(due, files, true) }
-
-func (a *announcer) set(due time.Time, files []task.FileKey, gone bool) {
+// add takes files that are held from now on.
+func (a *announcer) add(o *Overlay, files []task.FileKey) {
+	due := o.now.Add(o.config.AnnounceDelay)
 	for _, file := range files {
 		h := a.held[file]
-		if h == nil && gone {
-			continue
-		}
-		if h != nil && h.gone == gone {
+		switch {
+		case h == nil:
+			h = &holding{file: file, key: KeyOfFile(file), place: nowhere}
+			a.held[file] = h
+		case !h.gone:
 			continue
 		}
 		a.seq++
-		told := make(map[task.PeerID]time.Time)
-		if gone && h != nil {
-			// Whoever was told of the file must hear that it is gone.
-			for peer := range h.told {
-				told[peer] = time.Time{}
-			}
+		h.seq, h.gone = a.seq, false
+		a.due.put(h, due)
+	}
+}
+
+// remove takes files that are held no more. Whoever may have heard of them
+// must hear that; what nobody heard of is forgotten.
+func (a *announcer) remove(o *Overlay, files []task.FileKey) {
+	due := o.now.Add(o.config.AnnounceDelay)
+	for _, file := range files {
+		h := a.held[file]
+		if h == nil || h.gone {
+			continue
 		}
-		a.held[file] = &holding{seq: a.seq, gone: gone, dirty: true, told: told}
+		a.seq++
+		h.seq, h.gone = a.seq, true
+		if len(h.told) == 0 {
+			a.forget(h)
+			continue
+		}
+		a.due.put(h, due)
 	}
-	a.hurry(due)
 }
 
-func (a *announcer) hurry(due time.Time) {
-	if a.due.IsZero() || due.Before(a.due) {
-		a.due = due
-	}
+func (a *announcer) forget(h *holding) {
+	delete(a.held, h.file)
+	a.due.drop(h)
 }
 
-// membersChanged has every file's nearest members looked at again.
-func (a *announcer) membersChanged(due time.Time) {
-	if len(a.held) == 0 {
+// membersAdded looks again at those files whose nearest members can have
+// changed.
+func (a *announcer) membersAdded(o *Overlay, added []*entry) {
+	if len(added) == 0 {
 		return
 	}
+	due := o.now.Add(o.config.AnnounceDelay)
 	for _, h := range a.held {
-		h.dirty = true
+		if h.concerns(added) {
+			a.due.hasten(h, due)
+		}
 	}
-	a.hurry(due)
+}
+
+// sweepingChange is a change of so many members that to look at every file is
+// cheaper than to compare.
+const sweepingChange = 64
+
+func (h *holding) concerns(added []*entry) bool {
+	if len(added) > sweepingChange || h.farthest == nil {
+		return true
+	}
+	return slices.ContainsFunc(added, func(e *entry) bool {
+		return h.key.Closer(e.key, *h.farthest) || h.gone && h.of(e.member.Peer) != nil
+	})
+}
+
+// memberGone looks again at the files that a member kept the location of.
+// Should it come back, it is told again.
+func (a *announcer) memberGone(o *Overlay, peer task.PeerID) {
+	for _, h := range a.held {
+		if t := h.of(peer); t != nil && !h.gone {
+			t.acked = 0
+			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay))
+		}
+	}
+}
+
+func (h *holding) of(peer task.PeerID) *told {
+	for i := range h.told {
+		if h.told[i].peer == peer {
+			return &h.told[i]
+		}
+	}
+	return nil
 }
 
 func (a *announcer) deadline() time.Time {
-	first := a.due
+	first := a.due.next()
 	for _, b := range a.batches {
-		if first.IsZero() || b.deadline.Before(first) {
-			first = b.deadline
-		}
+		first = earlier(first, b.deadline)
 	}
 	return first
 }
 
-func (a *announcer) acknowledged(from task.PeerID, n uint64) {
+func (a *announcer) acknowledged(o *Overlay, from task.PeerID, n uint64) {
 	b := a.batches[n]
 	if b == nil || b.to != from {
 		return
 	}
 	delete(a.batches, n)
-	for i, file := range b.files {
-		h := a.held[file]
-		if h == nil || h.seq != b.seqs[i] {
+	for i, h := range b.holdings {
+		t := h.of(from)
+		if t == nil || t.sent != b.seqs[i] {
 			continue
 		}
-		h.told[from] = b.deadline
-		if h.gone {
-			h.dirty = true // perhaps that was the last one to know
-			a.hurry(b.deadline)
+		t.acked, t.waits = t.sent, false
+		if h.gone && h.seq == t.acked && a.held[h.file] == h {
+			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay)) // perhaps that was the last one to know
+		}
+	}
+}
+
+// noAnswer gives up the acknowledgements that a peer owes.
+func (a *announcer) noAnswer(o *Overlay, peer task.PeerID) {
+	for _, n := range sortedNumbers(a.batches) {
+		if b := a.batches[n]; b.to == peer {
+			o.distrust(peer)
+			a.expire(o, n, b)
+		}
+	}
+}
+
+func (a *announcer) expire(o *Overlay, n uint64, b *batch) {
+	delete(a.batches, n)
+	for i, h := range b.holdings {
+		if t := h.of(b.to); t != nil && t.sent == b.seqs[i] {
+			t.waits = false
+		}
+		if a.held[h.file] == h {
+			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay))
 		}
 	}
 }
@@ -119,99 +197,215 @@ func (a *announcer) acknowledged(from task.PeerID, n uint64) {
 // acknowledged in time, to whoever is nearest by then.
 func (o *Overlay) passAnnouncements() {
 	a := &o.announced
-	for _, n := range sortedNumbers(a.batches) {
-		b := a.batches[n]
-		if o.now.Before(b.deadline) {
-			continue
-		}
-		delete(a.batches, n)
-		o.distrust(b.to)
-		for _, file := range b.files {
-			if h := a.held[file]; h != nil {
-				h.dirty = true
-			}
-		}
-		a.hurry(o.now)
-	}
-	if a.due.IsZero() || o.now.Before(a.due) || o.leaving {
+	if o.leaving {
 		return
 	}
-	a.due = time.Time{}
-	o.announce()
-	if len(a.held) > 0 {
-		a.hurry(o.now.Add(o.config.Reannounce / 10))
+	for _, n := range sortedNumbers(a.batches) {
+		if b := a.batches[n]; !o.now.Before(b.deadline) {
+			o.distrust(b.to)
+			a.expire(o, n, b)
+		}
 	}
-}
-
-// announce writes every holding that wants attention to the nearest members
-// that have not acknowledged it lately.
-func (o *Overlay) announce() {
-	a := &o.announced
-	outgoing := make(map[task.PeerID][]task.FileKey)
-	for _, file := range sortedFiles(a.held) {
-		h := a.held[file]
-		if !h.dirty && o.now.Before(h.next) {
-			continue
-		}
-		h.dirty, h.next = false, o.now.Add(o.config.Reannounce)
-		waiting := false
-		for _, peer := range o.audience(file, h) {
-			if at, known := h.told[peer]; known && !at.IsZero() && o.now.Sub(at) < o.config.Reannounce {
-				continue
-			}
-			if peer == o.self.Peer {
-				o.records.put(o.now, []Record{o.announced.record(o.self, file, h, o.config.LocationTTL)})
-				h.told[peer] = o.now
-				continue
-			}
-			waiting = true
-			outgoing[peer] = append(outgoing[peer], file)
-		}
-		if h.gone && !waiting {
-			delete(a.held, file) // everybody knows
-		}
+	outgoing := make(map[task.PeerID][]*holding)
+	for _, h := range a.due.take(o.now) {
+		o.announce(h, outgoing)
 	}
 	for _, peer := range sortedPeers(outgoing) {
-		for files := range slices.Chunk(outgoing[peer], maxBatch) {
-			o.put(peer, files)
+		for holdings := range slices.Chunk(outgoing[peer], maxBatch) {
+			o.put(peer, holdings)
 		}
 	}
 }
 
-// audience is who has to know of a holding: the nearest members, and of a
-// withdrawal also everybody else who was told of the file.
-func (o *Overlay) audience(file task.FileKey, h *holding) []task.PeerID {
-	var peers []task.PeerID
-	for _, m := range o.Nearest(file, o.config.Replicas) {
-		peers = append(peers, m.Peer)
+// announce lists whom a holding has to be sent to and says when to look again.
+func (o *Overlay) announce(h *holding, outgoing map[task.PeerID][]*holding) {
+	a := &o.announced
+	again := a.repeat(o, h)
+	nearest := o.known().nearest(h.key, o.config.Replicas, func(peer task.PeerID) bool {
+		if o.unreachable(peer) {
+			again = earlier(again, o.now.Add(o.config.Suspicion)) // a nearer one may be back by then
+			return true
+		}
+		return false
+	})
+	h.farthest = nil
+	if len(nearest) == o.config.Replicas {
+		h.farthest = &nearest[len(nearest)-1].key
+	}
+	for _, e := range nearest {
+		if h.of(e.member.Peer) == nil {
+			h.told = append(h.told, told{peer: e.member.Peer})
+		}
+		o.tell(h, e.member.Peer, outgoing)
 	}
 	if h.gone {
-		for _, peer := range sortedPeers(h.told) {
-			if _, member := o.Member(peer); member && !slices.Contains(peers, peer) && !o.unreachable(peer) {
-				peers = append(peers, peer)
-			}
+		var finished bool
+		if again, finished = o.withdraw(h, outgoing, again); finished {
+			a.forget(h)
+			return
 		}
 	}
-	return peers
+	h.told = slices.DeleteFunc(h.told, func(t told) bool { return !t.waits && t.expired(o.now, o.config.LocationTTL) })
+	a.due.put(h, again)
 }
 
-func (a *announcer) record(self Member, file task.FileKey, h *holding, ttl time.Duration) Record {
-	return Record{File: file, Holder: self.Peer, DataURL: self.DataURL, Seq: h.seq, Gone: h.gone, TTL: ttl}
+// withdraw goes after everybody else who heard of a file. It is finished when
+// all of them know, or have forgotten the file themselves.
+func (o *Overlay) withdraw(h *holding, outgoing map[task.PeerID][]*holding, again time.Time) (time.Time, bool) {
+	finished := true
+	for _, t := range slices.Clone(h.told) {
+		switch _, member := o.Member(t.peer); {
+		case t.acked == h.seq || t.expired(o.now, o.config.LocationTTL):
+			continue
+		case !member: // waits for its return: membersChanged
+		case o.unreachable(t.peer):
+			again = earlier(again, o.now.Add(o.config.Suspicion))
+		default:
+			o.tell(h, t.peer, outgoing)
+		}
+		if after := h.of(t.peer); after.acked != h.seq {
+			finished = false
+			again = earlier(again, after.expires(o.config.LocationTTL))
+		}
+	}
+	return again, finished
+}
+
+func (t told) expires(ttl time.Duration) time.Time { return t.at.Add(ttl) }
+
+// expired tells whether a member has forgotten what it was told.
+func (t told) expired(now time.Time, ttl time.Duration) bool {
+	return !t.at.IsZero() && !now.Before(t.expires(ttl))
+}
+
+// tell sends a holding to a member that does not know it, or was told long
+// ago.
+func (o *Overlay) tell(h *holding, peer task.PeerID, outgoing map[task.PeerID][]*holding) {
+	t := h.of(peer)
+	fresh := !t.at.IsZero() && o.now.Sub(t.at) < o.config.Reannounce/2
+	if t.sent == h.seq && (t.waits || t.acked == h.seq && (fresh || h.gone)) {
+		return
+	}
+	t.sent, t.at, t.waits = h.seq, o.now, true
+	if peer == o.self.Peer {
+		t.acked, t.waits = h.seq, false
+		o.records.put(o.now, []Record{o.record(h)})
+		return
+	}
+	outgoing[peer] = append(outgoing[peer], h)
+}
+
+func (o *Overlay) record(h *holding) Record {
+	return Record{File: h.file, Holder: o.self.Peer, DataURL: o.self.DataURL, Seq: h.seq, Gone: h.gone, TTL: o.config.LocationTTL}
 }
 
 // put sends one batch and waits for its acknowledgement.
-func (o *Overlay) put(peer task.PeerID, files []task.FileKey) {
+func (o *Overlay) put(peer task.PeerID, holdings []*holding) {
 	a := &o.announced
-	b := &batch{to: peer, files: files, deadline: o.now.Add(o.config.PingTimeout)}
-	records := make([]Record, len(files))
-	for i, file := range files {
-		h := a.held[file]
+	b := &batch{to: peer, holdings: holdings, deadline: o.now.Add(o.config.PingTimeout)}
+	records := make([]Record, len(holdings))
+	for i, h := range holdings {
 		b.seqs = append(b.seqs, h.seq)
-		records[i] = a.record(o.self, file, h, o.config.LocationTTL)
+		records[i] = o.record(h)
 	}
 	a.count++
 	a.batches[a.count] = b
 	o.send(peer, Put{N: a.count, Records: records})
+}
+
+// repeat is when a holding is announced again: at one of ten moments of the
+// period, so that many go in one batch, and at other moments than other
+// members do.
+func (a *announcer) repeat(o *Overlay, h *holding) time.Time {
+	if h.gone {
+		return time.Time{}
+	}
+	grid := max(o.config.Reannounce/10, 1)
+	offset := time.Duration(o.selfKey.Short() % uint64(grid))
+	return o.now.Add(o.config.Reannounce - offset).Truncate(grid).Add(offset)
+}
+
+// keepers are the members that keep this pilot's locations.
+func (a *announcer) keepers() []task.PeerID {
+	keepers := make(map[task.PeerID]bool)
+	for _, h := range a.held {
+		for _, t := range h.told {
+			keepers[t.peer] = true
+		}
+	}
+	return sortedPeers(keepers)
+}
+
+// nowhere is the place of a holding that is not in the agenda.
+const nowhere = -1
+
+// agenda is a heap of holdings by the time when they are due.
+type agenda struct{ list []*holding }
+
+func (g *agenda) Len() int { return len(g.list) }
+func (g *agenda) Less(i, j int) bool {
+	if !g.list[i].due.Equal(g.list[j].due) {
+		return g.list[i].due.Before(g.list[j].due)
+	}
+	return g.list[i].file < g.list[j].file
+}
+func (g *agenda) Swap(i, j int) {
+	g.list[i], g.list[j] = g.list[j], g.list[i]
+	g.list[i].place, g.list[j].place = i, j
+}
+
+// Push satisfies heap.Interface.
+func (g *agenda) Push(x any) {
+	h := x.(*holding)
+	h.place = len(g.list)
+	g.list = append(g.list, h)
+}
+
+// Pop satisfies heap.Interface.
+func (g *agenda) Pop() any {
+	last := g.list[len(g.list)-1]
+	g.list[len(g.list)-1] = nil
+	g.list = g.list[:len(g.list)-1]
+	last.place = nowhere
+	return last
+}
+
+// put sets when a holding is due; zero: not at all.
+func (g *agenda) put(h *holding, due time.Time) {
+	g.drop(h)
+	if !due.IsZero() {
+		h.due = due
+		heap.Push(g, h)
+	}
+}
+
+// hasten has a holding looked at no later than due.
+func (g *agenda) hasten(h *holding, due time.Time) {
+	if h.place == nowhere || due.Before(h.due) {
+		g.put(h, due)
+	}
+}
+
+func (g *agenda) drop(h *holding) {
+	if h.place != nowhere {
+		heap.Remove(g, h.place)
+	}
+}
+
+// take removes and returns what is due.
+func (g *agenda) take(now time.Time) []*holding {
+	var due []*holding
+	for len(g.list) > 0 && !now.Before(g.list[0].due) {
+		due = append(due, heap.Pop(g).(*holding))
+	}
+	return due
+}
+
+func (g *agenda) next() time.Time {
+	if len(g.list) == 0 {
+		return time.Time{}
+	}
+	return g.list[0].due
 }
 
 func sortedFiles[V any](m map[task.FileKey]V) []task.FileKey {
@@ -224,6 +418,9 @@ func sortedFiles[V any](m map[task.FileKey]V) []task.FileKey {
 }
 
 func sortedNumbers[V any](m map[uint64]V) []uint64 {
+	if len(m) == 0 {
+		return nil
+	}
 	numbers := make([]uint64, 0, len(m))
 	for n := range m {
 		numbers = append(numbers, n)

@@ -9,17 +9,29 @@ type Config struct {
 	// BeatMisses is how many beats may be missed before a member probes the
 	// master itself.
 	BeatMisses int
-	// PingTimeout bounds a direct probe and a redial.
+	// RollCall is every how many beats the master counts who is there: that
+	// beat's replies are aggregated, so that a member which died or hangs
+	// unseen is missed on an idle site too.
+	RollCall int
+	// PingTimeout bounds a direct probe of the master, a redial, and the
+	// acknowledgement of locations.
 	PingTimeout time.Duration
-	// Pings is how many probes a silent member may fail before the master
-	// takes it for dead.
+	// MemberPing is how long the master waits for a member's answer to a
+	// probe: longer than PingTimeout, because a member taken for dead by
+	// mistake loses its work, and a machine may be overloaded.
+	MemberPing time.Duration
+	// Pings is how many probes in a row a silent member may fail before the
+	// master takes it for dead.
 	Pings int
 	// Nudge is how long a member waits for a better candidate to claim the
 	// mastership before it probes that candidate.
 	Nudge time.Duration
 	// ClaimEvery is the pause between claims that the queue refused or that
-	// did not reach it.
+	// did not reach it. It doubles up to ClaimMost when refusals go on for
+	// longer than any failover takes: a part of a site that is cut off from
+	// its master is not to storm the queue.
 	ClaimEvery time.Duration
+	ClaimMost  time.Duration
 	// Fanout bounds the regions, and so the peers, of one broadcast hop
 	// (paper 004, section III-B: eight).
 	Fanout int
@@ -33,6 +45,9 @@ type Config struct {
 	Suspicion time.Duration
 	// Replicas is on how many nearest members a location is kept.
 	Replicas int
+	// HoldersMost is how many holders of one file an answer names. Of more,
+	// every asker gets others, so that no holder serves the whole site.
+	HoldersMost int
 	// FindMost is how many members a finder asks before a file counts as
 	// absent.
 	FindMost int
@@ -44,9 +59,13 @@ type Config struct {
 	Reannounce time.Duration
 	// AnnounceDelay gathers announcements into batches.
 	AnnounceDelay time.Duration
-	// RosterWindow is how many changes travel with each broadcast, so that a
-	// member who missed some can catch up without asking.
-	RosterWindow int
+	// WelcomePause gathers newcomers: one snapshot of the roster is made for
+	// all that came within it.
+	WelcomePause time.Duration
+	// Farewells is how many members besides the master and those that take
+	// over records hear a leaving pilot's goodbye; the rest learn it from the
+	// roster.
+	Farewells int
 }
 
 // DefaultConfig returns the timings of DESIGN section 10 with the reasons
@@ -55,21 +74,26 @@ func DefaultConfig() Config {
 	return Config{
 		Beat:          time.Second,
 		BeatMisses:    3,
+		RollCall:      5,
 		PingTimeout:   time.Second,
+		MemberPing:    2 * time.Second,
 		Pings:         3,
 		Nudge:         1500 * time.Millisecond,
 		ClaimEvery:    500 * time.Millisecond,
+		ClaimMost:     10 * time.Second,
 		Fanout:        8,
 		HopAck:        300 * time.Millisecond,
 		ReplyHop:      500 * time.Millisecond,
 		Suspicion:     10 * time.Second,
 		Replicas:      3,
+		HoldersMost:   32,
 		FindMost:      8,
 		FindStep:      300 * time.Millisecond,
 		LocationTTL:   15 * time.Minute,
 		Reannounce:    5 * time.Minute,
 		AnnounceDelay: 5 * time.Millisecond,
-		RosterWindow:  256,
+		WelcomePause:  100 * time.Millisecond,
+		Farewells:     16,
 	}
 }
 
@@ -87,8 +111,10 @@ func (c Config) withDefaults() Config {
 	}
 	duration(&c.Beat, d.Beat)
 	duration(&c.PingTimeout, d.PingTimeout)
+	duration(&c.MemberPing, d.MemberPing)
 	duration(&c.Nudge, d.Nudge)
 	duration(&c.ClaimEvery, d.ClaimEvery)
+	duration(&c.ClaimMost, d.ClaimMost)
 	duration(&c.HopAck, d.HopAck)
 	duration(&c.ReplyHop, d.ReplyHop)
 	duration(&c.Suspicion, d.Suspicion)
@@ -96,11 +122,14 @@ func (c Config) withDefaults() Config {
 	duration(&c.LocationTTL, d.LocationTTL)
 	duration(&c.Reannounce, d.Reannounce)
 	duration(&c.AnnounceDelay, d.AnnounceDelay)
+	duration(&c.WelcomePause, d.WelcomePause)
 	number(&c.BeatMisses, d.BeatMisses)
+	number(&c.RollCall, d.RollCall)
 	number(&c.Pings, d.Pings)
 	number(&c.Fanout, d.Fanout)
 	number(&c.Replicas, d.Replicas)
 	number(&c.FindMost, d.FindMost)
-	number(&c.RosterWindow, d.RosterWindow)
+	number(&c.HoldersMost, d.HoldersMost)
+	number(&c.Farewells, d.Farewells)
 	return c
 }

@@ -43,6 +43,10 @@ type ClaimAnswer struct {
 	Master  Member
 }
 
+// Fenced tells a master that the queue refuses its term because another
+// master is in office there.
+type Fenced struct{}
+
 // Broadcast asks to send bytes to every member. Done follows when Reply is
 // set.
 type Broadcast struct {
@@ -88,6 +92,7 @@ func (Dialled) event()      {}
 func (Met) event()          {}
 func (Denied) event()       {}
 func (ClaimAnswer) event()  {}
+func (Fenced) event()       {}
 func (Broadcast) event()    {}
 func (Reply) event()        {}
 func (SendApp) event()      {}

@@ -44,6 +44,9 @@ func (k Key) Closer(a, b Key) bool {
 	return false
 }
 
+// bit returns one of the key's 256 bits, the most significant first.
+func (k Key) bit(i int) bool { return k[i/8]&(0x80>>(i%8)) != 0 }
+
 // Short is the key's first 64 bits, enough to name a member of a site.
 func (k Key) Short() uint64 {
 	var short uint64

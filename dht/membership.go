@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -8,59 +9,87 @@ import (
 
 // change is one change of the roster by its master.
 type change struct {
-	add    Member
+	add    *entry
 	remove task.PeerID // "" when add is set
 	at     time.Time
+}
+
+func (c change) peer() task.PeerID {
+	if c.add != nil {
+		return c.add.member.Peer
+	}
+	return c.remove
+}
+
+// register is what a member keeps to publish the roster as master, or to get
+// it from one.
+type register struct {
+	changes []change // of the last beats
+	whole   bool     // this beat carries the whole roster
+
+	newcomers []task.PeerID // wait for a snapshot
+	due       time.Time     // when they get it; zero: nobody waits
+	last      time.Time     // when the last ones got it
+
+	wanted time.Time // a snapshot was asked for
+	wishes int       // how often
 }
 
 // changed notes a change that the master made to its roster.
 func (o *Overlay) changed(c change) {
 	o.roster.version.N++
 	c.at = o.now
-	o.changes = append(o.changes, c)
-	if extra := len(o.changes) - o.config.RosterWindow; extra > 0 {
-		o.changes = append([]change(nil), o.changes[extra:]...)
-	}
+	o.register.changes = append(o.register.changes, c)
 }
 
-// recentBeats is for how many beats a change travels with every broadcast;
-// whoever missed them all asks for a snapshot.
+// recentBeats is for how many beats a change travels with every beat; whoever
+// missed them all asks for a snapshot.
 const recentBeats = 5
 
-// recent is the delta of the roster's last changes; it travels with every
-// broadcast. A new master sends its whole roster for a few beats.
+// recent is the delta of the roster's changes of the last beats. It is the
+// whole roster where that is shorter, and in a new master's first beat.
 func (o *Overlay) recent() RosterDelta {
-	keep := recentBeats * o.config.Beat
-	if o.now.Sub(o.office.since) < keep {
+	if o.register.whole {
 		return o.roster.Snapshot()
 	}
-	for len(o.changes) > 0 && o.now.Sub(o.changes[0].at) > keep {
-		o.changes = o.changes[1:]
+	changes := o.register.changes
+	for len(changes) > 0 && o.now.Sub(changes[0].at) > recentBeats*o.config.Beat {
+		changes = changes[1:]
 	}
+	o.register.changes = changes
+	if len(changes) > o.roster.Len() {
+		return o.roster.Snapshot()
+	}
+	return o.delta(changes)
+}
+
+// news is the delta of the changes since the last beat: what a message
+// between two beats carries, so that newcomers are covered at once. Who lacks
+// its base waits for the next beat.
+func (o *Overlay) news() RosterDelta {
+	changes := o.register.changes
+	first, _ := slices.BinarySearchFunc(changes, o.office.lastBeat, func(c change, beat time.Time) int { return c.at.Compare(beat) })
+	return o.delta(changes[first:])
+}
+
+func (o *Overlay) delta(changes []change) RosterDelta {
 	version := o.roster.version
-	delta := RosterDelta{Term: version.Term, From: version.N - uint64(len(o.changes)), To: version.N}
-	last := make(map[task.PeerID]int, len(o.changes))
-	for i, c := range o.changes {
+	delta := RosterDelta{Term: version.Term, From: version.N - uint64(len(changes)), To: version.N}
+	last := make(map[task.PeerID]int, len(changes))
+	for i, c := range changes {
 		last[c.peer()] = i
 	}
-	for i, c := range o.changes {
-		if last[c.peer()] != i {
-			continue // overtaken by a later change of the same member
-		}
-		if c.remove != "" {
+	for i, c := range changes {
+		switch {
+		case last[c.peer()] != i: // overtaken by a later change of the same member
+		case c.add != nil:
+			delta.Add = append(delta.Add, c.add.member)
+			delta.entries = append(delta.entries, c.add)
+		default:
 			delta.Remove = append(delta.Remove, c.remove)
-		} else {
-			delta.Add = append(delta.Add, c.add)
 		}
 	}
 	return delta
-}
-
-func (c change) peer() task.PeerID {
-	if c.remove != "" {
-		return c.remove
-	}
-	return c.add.Peer
 }
 
 // hello puts a member on the roster, or says who is master.
@@ -75,13 +104,72 @@ func (o *Overlay) hello(from task.PeerID, m Hello) {
 		}
 		return
 	}
-	_, known := o.roster.Get(from)
-	if o.roster.Put(m.Member) {
-		o.changed(change{add: m.Member})
+	e := &entry{KeyOfPeer(from), m.Member}
+	changed, added := o.roster.put(e)
+	if changed {
+		o.changed(change{add: e})
 	}
-	o.send(from, Welcome{Master: o.self, Roster: o.roster.Snapshot()})
-	if !known {
-		o.act(MemberUp{Member: m.Member})
+	if !added {
+		o.send(from, Welcome{Master: o.self, Roster: o.recent()})
+		return
+	}
+	o.forgetLost(from)
+	o.announced.membersAdded(o, []*entry{e})
+	o.sendSnapshot(from)
+	o.act(MemberUp{Member: m.Member})
+}
+
+// sendSnapshot lets a member have the whole roster: at once, or together with
+// those that come within the same pause.
+func (o *Overlay) sendSnapshot(to task.PeerID) {
+	r := &o.register
+	if slices.Contains(r.newcomers, to) {
+		return
+	}
+	r.newcomers = append(r.newcomers, to)
+	if r.due.IsZero() {
+		r.due = r.last.Add(o.config.WelcomePause)
+	}
+}
+
+// passNewcomers welcomes who waits.
+func (o *Overlay) passNewcomers() {
+	r := &o.register
+	if r.due.IsZero() || o.now.Before(r.due) {
+		return
+	}
+	welcome := Welcome{Master: o.self, Roster: o.roster.Snapshot()}
+	for _, peer := range r.newcomers {
+		if o.inOffice() {
+			o.send(peer, welcome)
+		}
+	}
+	r.newcomers, r.due, r.last = nil, time.Time{}, o.now
+}
+
+// wantRoster asks for a snapshot: whoever sent a delta that does not fit, or
+// the master; in turn, and not again before an answer can be there.
+func (o *Overlay) wantRoster(from task.PeerID) {
+	r := &o.register
+	if !r.wanted.IsZero() && o.now.Sub(r.wanted) < o.config.Beat/2 {
+		return
+	}
+	r.wanted = o.now
+	r.wishes++
+	if r.wishes%2 == 0 {
+		from = o.office.master.Peer
+	}
+	o.send(from, RosterWanted{})
+}
+
+// rosterWanted answers with a snapshot, if this member has what is in force.
+func (o *Overlay) rosterWanted(from task.PeerID) {
+	switch {
+	case o.leaving:
+	case o.inOffice():
+		o.sendSnapshot(from)
+	case o.roster.version.Term == o.office.term:
+		o.send(from, Welcome{Master: o.office.master, Roster: o.roster.Snapshot()})
 	}
 }
 
@@ -90,114 +178,98 @@ func (o *Overlay) welcome(from task.PeerID, m Welcome) {
 	if m.Roster.Term.Less(o.office.term) || o.inOffice() && m.Roster.Term == o.office.term {
 		return
 	}
-	if from == m.Master.Peer && !o.heardMaster(from, m.Roster.Term, m.Master) {
-		return
+	if from == m.Master.Peer {
+		if !o.heardMaster(from, m.Roster.Term, m.Master, true) {
+			return
+		}
+	} else {
+		o.heardOffice(from, m.Roster.Term, m.Master)
 	}
-	o.applyRoster(from, m.Roster)
+	if m.Roster.Term == o.office.term {
+		o.applyRoster(from, m.Roster, true)
+	}
 }
 
-// applyRoster brings the roster up to date and draws the consequences.
-func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta) {
+// applyRoster brings the roster up to date and draws the consequences. When
+// the delta does not fit and complete is set, a snapshot is asked for.
+func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool) {
 	if o.inOffice() || delta.Term.Less(o.roster.version.Term) {
 		return
 	}
 	before := o.roster.version
-	if !o.roster.Apply(delta) {
-		o.send(from, RosterWanted{})
+	diff, applied := o.roster.apply(delta)
+	if !applied {
+		if complete {
+			o.wantRoster(from)
+		}
 		return
 	}
 	if o.roster.version == before {
 		return
 	}
-	for _, peer := range delta.Remove {
+	o.register.wanted = time.Time{}
+	for _, peer := range diff.removed {
 		if peer != o.self.Peer {
 			o.gone(peer)
 		}
 	}
-	if _, listed := o.roster.Get(o.self.Peer); !listed && !o.leaving && o.now.Sub(o.office.introduced) >= o.config.Beat {
+	for _, e := range diff.added {
+		o.records.show(e.member.Peer)
+	}
+	if !o.roster.Has(o.self.Peer) && !o.leaving {
+		o.introduceAgain()
+	}
+	o.announced.membersAdded(o, diff.added)
+}
+
+// introduceAgain repeats the wish to be on the roster, at most once a beat.
+func (o *Overlay) introduceAgain() {
+	if o.now.Sub(o.office.introduced) >= o.config.Beat {
 		o.introduce()
 	}
-	o.announced.membersChanged(o.now.Add(o.config.AnnounceDelay))
 }
 
-// probe watches a member that has fallen silent.
-type probe struct {
-	failed   int
-	deadline time.Time
+// gone removes a peer from everything that was known of it.
+func (o *Overlay) gone(peer task.PeerID) {
+	o.contacts.Drop(peer)
+	o.records.hide(o.now, peer)
+	o.noAnswerFrom(peer)
+	o.announced.memberGone(o, peer)
+	delete(o.pings, peer)
+	delete(o.suspect, peer)
+	o.act(Forget{Peer: peer})
 }
 
-// probe sends a ping and waits for its answer.
-func (o *Overlay) probe(peer task.PeerID) {
-	if _, running := o.pings[peer]; running {
+// memberDown takes a member off the roster (master only).
+func (o *Overlay) memberDown(peer task.PeerID, left bool, reason string) {
+	if peer == o.self.Peer {
 		return
 	}
-	o.pings[peer] = &probe{deadline: o.now.Add(o.config.PingTimeout)}
-	o.ping(peer)
-}
-
-func (o *Overlay) ping(peer task.PeerID) {
-	o.pingCount++
-	o.send(peer, Ping{N: o.pingCount})
-}
-
-func (o *Overlay) pong(from task.PeerID) {
-	delete(o.pings, from)
-	switch {
-	case from == o.office.master.Peer && o.office.phase == doubting:
-		o.office.phase = following
-		o.office.lastBeat = o.now
-	case from == o.office.nudged && o.office.phase == electing && o.office.patience > 0:
-		o.office.asked = false
-		o.office.patience--
-		o.office.next = o.now.Add(o.config.Nudge)
-	}
-}
-
-// passProbes repeats pings; the master drops whoever never answers.
-func (o *Overlay) passProbes() {
-	for _, peer := range sortedPeers(o.pings) {
-		p := o.pings[peer]
-		if o.now.Before(p.deadline) {
-			continue
-		}
-		p.failed++
-		if p.failed >= o.config.Pings {
-			delete(o.pings, peer)
-			if o.inOffice() {
-				o.memberDown(peer, false, "it answers no ping")
-			}
-			continue
-		}
-		p.deadline = o.now.Add(o.config.PingTimeout)
-		o.ping(peer)
-	}
-}
-
-// distrust passes a member over as a hop for a while; the master looks
-// whether it lives.
-func (o *Overlay) distrust(peer task.PeerID) {
-	if peer == o.self.Peer || peer == "" {
+	member, listed := o.roster.Get(peer)
+	o.roster.Drop(peer)
+	o.gone(peer)
+	if !listed {
 		return
 	}
-	o.suspect[peer] = o.now.Add(o.config.Suspicion)
+	o.changed(change{remove: peer})
+	if !left && !o.denied[peer] {
+		o.lose(member)
+	}
+	o.act(MemberDown{Member: member, Left: left, Reason: reason})
+}
+
+// bye takes a leaving member out.
+func (o *Overlay) bye(from task.PeerID) {
 	if o.inOffice() {
-		if _, listed := o.roster.Get(peer); listed {
-			o.probe(peer)
-		}
+		o.memberDown(from, true, "left")
+		return
 	}
-}
-
-// disconnected handles a broken connection: redial once, then draw the
-// consequences (FACTS: a dead peer is seen within milliseconds on TCP).
-func (o *Overlay) disconnected(peer task.PeerID) {
-	o.castDisconnected(peer)
-	switch {
-	case o.leaving:
-	case peer == o.office.master.Peer && !o.inOffice():
-		o.suspectMaster()
-	case o.inOffice():
-		if m, listed := o.roster.Get(peer); listed {
-			o.act(Dial{Member: m})
+	o.gone(from)
+	o.roster.Drop(from)
+	if from == o.office.master.Peer && !o.leaving {
+		o.office.resigned = true
+		if o.office.phase == following || o.office.phase == doubting {
+			o.masterDead()
 		}
 	}
 }

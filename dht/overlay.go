@@ -18,23 +18,22 @@ type Overlay struct {
 
 	roster   Roster // as the master publishes it
 	contacts Roster // known otherwise: from the queue, from the Kademlia network
+	together union  // of both
 	denied   map[task.PeerID]bool
-	suspect  map[task.PeerID]time.Time // passed over as a hop until then
+	suspect  map[task.PeerID]suspicion
 
 	office    office
 	granted   task.Term // last term known to come from the queue
 	pings     map[task.PeerID]*probe
 	pingCount uint64
-	changes   []change // the master's recent roster changes
+	register  register
+	lost      []lost // the master's
 
-	castCount uint64
-	casts     map[castKey]*cast
-	answers   map[CastID]*answer
+	casts casts
 
 	records   records
 	announced announcer
-	finds     map[uint64]*find
-	findCount uint64
+	finds     finds
 
 	leaving bool
 	joined  bool
@@ -45,14 +44,13 @@ func New(config Config) *Overlay {
 	o := &Overlay{
 		config:  config.withDefaults(),
 		denied:  make(map[task.PeerID]bool),
-		suspect: make(map[task.PeerID]time.Time),
+		suspect: make(map[task.PeerID]suspicion),
 		pings:   make(map[task.PeerID]*probe),
-		casts:   make(map[castKey]*cast),
-		answers: make(map[CastID]*answer),
-		finds:   make(map[uint64]*find),
 	}
+	o.casts.init()
 	o.records.init(o.config)
 	o.announced.init()
+	o.finds.init()
 	return o
 }
 
@@ -72,11 +70,13 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 	case Dialled:
 		o.dialled(e)
 	case Met:
-		o.met(e.Member)
+		o.meet(e.Member)
 	case Denied:
 		o.deny(e.Peers)
 	case ClaimAnswer:
 		o.claimAnswered(e)
+	case Fenced:
+		o.fencedOff()
 	case Broadcast:
 		o.broadcast(e)
 	case Reply:
@@ -84,9 +84,9 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 	case SendApp:
 		o.sendApp(e)
 	case Announce:
-		o.announced.add(o.now.Add(o.config.AnnounceDelay), e.Files)
+		o.announced.add(o, e.Files)
 	case Withdraw:
-		o.announced.remove(o.now.Add(o.config.AnnounceDelay), e.Files)
+		o.announced.remove(o, e.Files)
 	case Locate:
 		o.locate(e)
 	case Leave:
@@ -99,30 +99,28 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 
 // Deadline is when Step wants a Tick at the latest; zero means never.
 func (o *Overlay) Deadline() time.Time {
-	var first time.Time
-	earliest := func(t time.Time) {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
 	if !o.joined {
-		return first
+		return time.Time{}
+	}
+	first := earlier(o.casts.deadline(), o.finds.deadline())
+	first = earlier(first, o.records.deadline())
+	for _, p := range o.pings {
+		first = earlier(first, p.deadline)
 	}
 	if !o.leaving {
-		earliest(o.officeDeadline())
-		earliest(o.announced.deadline())
+		first = earlier(first, o.officeDeadline())
+		first = earlier(first, o.announced.deadline())
+		first = earlier(first, o.register.due)
 	}
-	for _, p := range o.pings {
-		earliest(p.deadline)
-	}
-	for _, c := range o.casts {
-		earliest(c.nextDeadline())
-	}
-	for _, f := range o.finds {
-		earliest(f.deadline)
-	}
-	earliest(o.records.deadline())
 	return first
+}
+
+// earlier is the first of two times, of which zero means never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // Master is the member in office as far as this pilot knows.
@@ -148,22 +146,28 @@ func (o *Overlay) Nearest(file task.FileKey, n int) []Member {
 	return o.known().Nearest(KeyOfFile(file), n, o.unreachable)
 }
 
-// known is the member list that decisions are made on: the roster, or what
-// else is known while there is none.
+// known is the member list that decisions are made on: the master's roster.
+// Where that is missing, or of another term than the one in office, it is
+// taken together with whoever else was met: a broadcast then divides a region
+// only where somebody is known in both halves (FACTS, Broadcast).
 func (o *Overlay) known() *Roster {
-	if o.roster.Len() > 1 {
+	if o.roster.Len() > 1 && o.roster.version.Term == o.office.term {
 		return &o.roster
 	}
-	return &o.contacts
+	return o.together.of(&o.roster, &o.contacts)
 }
 
-func (o *Overlay) unreachable(peer task.PeerID) bool {
-	return o.denied[peer] || peer != o.self.Peer && o.isSuspect(peer)
+// union keeps the members of two rosters together until one of them changes.
+type union struct {
+	all  *Roster
+	a, b uint64 // their edits
 }
 
-func (o *Overlay) isSuspect(peer task.PeerID) bool {
-	until, found := o.suspect[peer]
-	return found && o.now.Before(until)
+func (u *union) of(a, b *Roster) *Roster {
+	if u.all == nil || u.a != a.edits || u.b != b.edits {
+		u.all, u.a, u.b = a.merged(b), a.edits, b.edits
+	}
+	return u.all
 }
 
 func (o *Overlay) join(e Joined) {
@@ -188,12 +192,21 @@ func (o *Overlay) met(m Member) {
 	o.contacts.Put(m)
 }
 
+// meet notes a member that the Kademlia network found. A master tells one that
+// is not on its roster where to introduce itself.
+func (o *Overlay) meet(m Member) {
+	o.met(m)
+	if m.Peer != "" && m.Peer != o.self.Peer && !o.denied[m.Peer] {
+		o.unlisted(m.Peer, nil)
+	}
+}
+
 func (o *Overlay) deny(peers []task.PeerID) {
 	clear(o.denied)
 	for _, peer := range peers {
 		o.denied[peer] = true
 		o.contacts.Drop(peer)
-		o.records.dropHolder(peer)
+		o.records.hide(o.now, peer)
 		if o.inOffice() {
 			o.memberDown(peer, false, "denied by the queue")
 		}
@@ -218,16 +231,17 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 	if o.denied[from] || !o.joined {
 		return
 	}
-	delete(o.suspect, from) // a sign of life
+	o.lives(from)
+	o.unlisted(from, message)
 	switch m := message.(type) {
 	case Hello:
 		o.hello(from, m)
 	case Welcome:
 		o.welcome(from, m)
 	case RosterWanted:
-		o.send(from, Welcome{Master: o.office.master, Roster: o.roster.Snapshot()})
+		o.rosterWanted(from)
 	case Office:
-		o.heardOffice(m.Term, m.Master)
+		o.heardOffice(from, m.Term, m.Master)
 	case MasterDead:
 		o.toldMasterDead(from, m)
 	case Ping:
@@ -246,9 +260,9 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 		o.records.put(o.now, m.Records)
 		o.send(from, PutAck{N: m.N})
 	case PutAck:
-		o.announced.acknowledged(from, m.N)
+		o.announced.acknowledged(o, from, m.N)
 	case Find:
-		o.send(from, Found{N: m.N, Records: o.records.find(o.now, m.Files)})
+		o.send(from, Found{N: m.N, Records: o.records.find(o.now, from, m.Files)})
 	case Found:
 		o.found(from, m)
 	case App:
@@ -263,58 +277,11 @@ func (o *Overlay) pass() {
 	}
 	o.passProbes()
 	o.passOffice()
+	o.passNewcomers()
 	o.passCasts()
 	o.passAnnouncements()
 	o.passFinds()
 	o.records.sweep(o.now)
-}
-
-// gone removes a peer from everything that was known of it.
-func (o *Overlay) gone(peer task.PeerID) {
-	o.contacts.Drop(peer)
-	o.records.dropHolder(peer)
-	delete(o.pings, peer)
-	o.act(Forget{Peer: peer})
-}
-
-// leave says goodbye: records kept for others go to the members that are next
-// in line, the master and the contacts hear Bye.
-func (o *Overlay) leave() {
-	if o.leaving {
-		return
-	}
-	o.leaving = true
-	o.handOver()
-	for _, m := range o.roster.Members() {
-		if m.Peer != o.self.Peer && !o.isSuspect(m.Peer) {
-			o.send(m.Peer, Bye{})
-		}
-	}
-	o.act(Left{})
-}
-
-// handOver sends the records of other holders to those members that become
-// nearest once this pilot is gone.
-func (o *Overlay) handOver() {
-	skip := func(peer task.PeerID) bool { return peer == o.self.Peer || o.unreachable(peer) }
-	batches := make(map[task.PeerID][]Record)
-	for _, record := range o.records.all(o.now) {
-		if record.Holder == o.self.Peer {
-			continue
-		}
-		heirs := o.known().Nearest(KeyOfFile(record.File), o.config.Replicas, skip)
-		if len(heirs) == o.config.Replicas {
-			heirs = heirs[len(heirs)-1:] // the nearer ones have it already
-		}
-		for _, heir := range heirs {
-			batches[heir.Peer] = append(batches[heir.Peer], record)
-		}
-	}
-	for _, peer := range sortedPeers(batches) {
-		for records := range slices.Chunk(batches[peer], maxBatch) {
-			o.send(peer, Put{Records: records})
-		}
-	}
 }
 
 func sortedPeers[V any](m map[task.PeerID]V) []task.PeerID {

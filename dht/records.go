@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 // bring it back.
 type records struct {
 	ttl       time.Duration
+	most      int // holders of one file in an answer
 	byFile    map[task.FileKey][]stored
+	hidden    map[task.PeerID]time.Time // holders that are gone, since when
 	nextSweep time.Time
 }
 
@@ -25,16 +28,23 @@ type stored struct {
 	expires time.Time
 }
 
-// sweepEvery is how often expired locations are cleared away.
-const sweepEvery = time.Minute
+const (
+	// sweepEvery is how often expired locations are cleared away.
+	sweepEvery = time.Minute
+	// maxFound bounds the locations in one answer, well within what a message
+	// carries. Only a question for more files than this overlay ever asks at
+	// once is cut short.
+	maxFound = maxFind * 32
+)
 
 func (r *records) init(config Config) {
-	r.ttl = config.LocationTTL
+	r.ttl, r.most = config.LocationTTL, config.HoldersMost
 	r.byFile = make(map[task.FileKey][]stored)
+	r.hidden = make(map[task.PeerID]time.Time)
 }
 
 func (r *records) put(now time.Time, batch []Record) {
-	if r.nextSweep.IsZero() {
+	if len(batch) > 0 && len(r.byFile) == 0 {
 		r.nextSweep = now.Add(sweepEvery)
 	}
 	for _, record := range batch {
@@ -50,22 +60,48 @@ func (r *records) put(now time.Time, batch []Record) {
 		switch {
 		case i < 0:
 			r.byFile[record.File] = append(list, entry)
-		case list[i].seq < record.Seq, list[i].seq == record.Seq && list[i].expires.Before(entry.expires):
+		case list[i].seq < record.Seq, list[i].seq == record.Seq && list[i].gone == record.Gone && list[i].expires.Before(entry.expires):
 			list[i] = entry
 		}
 	}
 }
 
-func (r *records) find(now time.Time, files []task.FileKey) []Record {
+// find returns the live locations of files. Of many holders of one file the
+// asker gets some, and another asker others.
+func (r *records) find(now time.Time, asker task.PeerID, files []task.FileKey) []Record {
 	var found []Record
 	for _, file := range files {
-		for _, s := range r.byFile[file] {
-			if !s.gone && now.Before(s.expires) {
+		if len(found) >= maxFound {
+			break
+		}
+		list := r.byFile[file]
+		start := 0
+		if len(list) > r.most {
+			start = int(spread(asker, file) % uint64(len(list)))
+		}
+		named := 0
+		for i := range list {
+			s := list[(start+i)%len(list)]
+			if named < r.most && r.live(now, s) {
+				named++
 				found = append(found, s.record(now, file))
 			}
 		}
 	}
 	return found
+}
+
+func (r *records) live(now time.Time, s stored) bool {
+	return !s.gone && now.Before(s.expires) && !r.isHidden(s.holder)
+}
+
+// spread draws the same number again for the same asker and file, and most
+// likely another one for others.
+func spread(asker task.PeerID, file task.FileKey) uint64 {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(asker)) // never fails
+	_, _ = hash.Write([]byte(file))
+	return hash.Sum64()
 }
 
 func (s stored) record(now time.Time, file task.FileKey) Record {
@@ -91,20 +127,27 @@ func (r *records) all(now time.Time) []Record {
 	return all
 }
 
-// dropHolder removes a dead member's locations.
-func (r *records) dropHolder(peer task.PeerID) {
-	for file, list := range r.byFile {
-		kept := slices.DeleteFunc(list, func(s stored) bool { return s.holder == peer })
-		if len(kept) == 0 {
-			delete(r.byFile, file)
-			continue
-		}
-		r.byFile[file] = kept
+func compare(less bool) int {
+	if less {
+		return -1
 	}
+	return 1
 }
 
+// hide keeps a dead member's locations to itself, until they expire or the
+// member turns out to live: then they count again at once.
+func (r *records) hide(now time.Time, holder task.PeerID) { r.hidden[holder] = now }
+
+func (r *records) show(holder task.PeerID) { delete(r.hidden, holder) }
+
+func (r *records) isHidden(holder task.PeerID) bool {
+	_, hidden := r.hidden[holder]
+	return hidden
+}
+
+// sweep clears away what has expired.
 func (r *records) sweep(now time.Time) {
-	if r.nextSweep.IsZero() || now.Before(r.nextSweep) {
+	if len(r.byFile) == 0 && len(r.hidden) == 0 || now.Before(r.nextSweep) {
 		return
 	}
 	r.nextSweep = now.Add(sweepEvery)
@@ -115,6 +158,11 @@ func (r *records) sweep(now time.Time) {
 			continue
 		}
 		r.byFile[file] = kept
+	}
+	for holder, since := range r.hidden {
+		if now.Sub(since) > 2*r.ttl {
+			delete(r.hidden, holder)
+		}
 	}
 }
 

@@ -15,6 +15,11 @@ type Member struct {
 	DataURL   string   // of its data server
 }
 
+func (m Member) equal(other Member) bool {
+	return m.Peer == other.Peer && m.Pilot == other.Pilot && m.DataURL == other.DataURL &&
+		slices.Equal(m.Addresses, other.Addresses)
+}
+
 // RosterVersion orders a site's rosters: by the master's term, then by a
 // counter of that master.
 type RosterVersion struct {
@@ -30,18 +35,29 @@ type RosterDelta struct {
 	To     uint64
 	Add    []Member
 	Remove []task.PeerID
+
+	// entries are those of Add where the delta was made in this process:
+	// thousands of overlays in one then share them (8 bytes a member each).
+	entries []*entry
 }
 
 // Roster is a list of members in the order of their Kademlia ids.
 type Roster struct {
 	version RosterVersion
-	sorted  []entry
-	place   map[task.PeerID]Key
+	sorted  []*entry
+	edits   uint64 // counts changes
 }
 
+// entry is immutable: rosters share it.
 type entry struct {
 	key    Key
 	member Member
+}
+
+// rosterDiff is what a delta has changed.
+type rosterDiff struct {
+	added   []*entry
+	removed []task.PeerID
 }
 
 // Version of the roster.
@@ -52,12 +68,20 @@ func (r *Roster) Len() int { return len(r.sorted) }
 
 // Get returns a member.
 func (r *Roster) Get(peer task.PeerID) (Member, bool) {
-	key, ok := r.place[peer]
-	if !ok {
+	if len(r.sorted) == 0 {
 		return Member{}, false
 	}
-	i := r.search(key)
-	return r.sorted[i].member, true
+	key := KeyOfPeer(peer)
+	if i := r.search(key); r.holds(i, key) {
+		return r.sorted[i].member, true
+	}
+	return Member{}, false
+}
+
+// Has tells whether a peer is a member.
+func (r *Roster) Has(peer task.PeerID) bool {
+	_, found := r.Get(peer)
+	return found
 }
 
 // Members returns all members in the order of their ids.
@@ -71,66 +95,119 @@ func (r *Roster) Members() []Member {
 
 // Put adds or replaces a member and tells whether anything changed.
 func (r *Roster) Put(m Member) bool {
-	if r.place == nil {
-		r.place = make(map[task.PeerID]Key)
+	e := &entry{KeyOfPeer(m.Peer), m}
+	changed, _ := r.put(e)
+	return changed
+}
+
+func (r *Roster) put(e *entry) (changed, added bool) {
+	i := r.search(e.key)
+	if !r.holds(i, e.key) {
+		r.sorted = slices.Insert(r.sorted, i, e)
+		r.edits++
+		return true, true
 	}
-	key, known := r.place[m.Peer]
-	if !known {
-		key = KeyOfPeer(m.Peer)
-		r.place[m.Peer] = key
-		r.sorted = slices.Insert(r.sorted, r.search(key), entry{key, m})
-		return true
+	if r.sorted[i] == e || r.sorted[i].member.equal(e.member) {
+		return false, false
 	}
-	i := r.search(key)
-	old := r.sorted[i].member
-	if old.Pilot == m.Pilot && old.DataURL == m.DataURL && slices.Equal(old.Addresses, m.Addresses) {
-		return false
-	}
-	r.sorted[i].member = m
-	return true
+	r.sorted[i] = e
+	r.edits++
+	return true, false
 }
 
 // Drop removes a member and tells whether it was there.
 func (r *Roster) Drop(peer task.PeerID) bool {
-	key, known := r.place[peer]
-	if !known {
+	key := KeyOfPeer(peer)
+	i := r.search(key)
+	if !r.holds(i, key) {
 		return false
 	}
-	delete(r.place, peer)
-	i := r.search(key)
 	r.sorted = slices.Delete(r.sorted, i, i+1)
+	r.edits++
 	return true
 }
 
 // Apply brings the roster to the delta's version. It returns false when the
 // delta does not build on what is there: the caller asks for a snapshot.
 func (r *Roster) Apply(d RosterDelta) bool {
+	_, applied := r.apply(d)
+	return applied
+}
+
+func (r *Roster) apply(d RosterDelta) (rosterDiff, bool) {
 	current := r.version
 	switch {
 	case d.Term.Less(current.Term), d.Term == current.Term && d.To <= current.N:
-		return true // old news
+		return rosterDiff{}, true // old news
 	case d.From == 0:
-		r.sorted, r.place = nil, nil
+		return r.replace(d), true
 	case d.Term != current.Term || current.N < d.From:
-		return false
+		return rosterDiff{}, false
 	}
+	var diff rosterDiff
 	for _, peer := range d.Remove {
-		r.Drop(peer)
+		if r.Drop(peer) {
+			diff.removed = append(diff.removed, peer)
+		}
 	}
-	for _, m := range d.Add {
-		r.Put(m)
+	for _, e := range d.entriesOfAdd() {
+		if _, added := r.put(e); added {
+			diff.added = append(diff.added, e)
+		}
 	}
 	r.version = RosterVersion{d.Term, d.To}
-	return true
+	return diff, true
+}
+
+// replace takes a snapshot's members instead of those that were there.
+func (r *Roster) replace(d RosterDelta) rosterDiff {
+	before := Roster{sorted: r.sorted}
+	r.sorted = slices.Clone(d.entriesOfAdd())
+	slices.SortStableFunc(r.sorted, func(a, b *entry) int { return a.key.Compare(b.key) })
+	r.sorted = slices.CompactFunc(r.sorted, func(a, b *entry) bool { return a.key == b.key })
+	r.version = RosterVersion{d.Term, d.To}
+	r.edits++
+	var diff rosterDiff
+	for _, e := range r.sorted {
+		if !before.holds(before.search(e.key), e.key) {
+			diff.added = append(diff.added, e)
+		}
+	}
+	for _, e := range before.sorted {
+		if !r.holds(r.search(e.key), e.key) {
+			diff.removed = append(diff.removed, e.member.Peer)
+		}
+	}
+	return diff
+}
+
+func (d RosterDelta) entriesOfAdd() []*entry {
+	if len(d.entries) == len(d.Add) {
+		return d.entries
+	}
+	entries := make([]*entry, len(d.Add))
+	for i, m := range d.Add {
+		entries[i] = &entry{KeyOfPeer(m.Peer), m}
+	}
+	return entries
 }
 
 // Snapshot is a delta that replaces any other roster.
 func (r *Roster) Snapshot() RosterDelta {
-	return RosterDelta{Term: r.version.Term, To: r.version.N, Add: r.Members()}
+	return RosterDelta{Term: r.version.Term, To: r.version.N, Add: r.Members(), entries: slices.Clone(r.sorted)}
+}
+
+// merged is a roster of the members of two.
+func (r *Roster) merged(other *Roster) *Roster {
+	all := &Roster{sorted: make([]*entry, 0, len(r.sorted)+len(other.sorted))}
+	all.sorted = append(append(all.sorted, r.sorted...), other.sorted...)
+	slices.SortStableFunc(all.sorted, func(a, b *entry) int { return a.key.Compare(b.key) })
+	all.sorted = slices.CompactFunc(all.sorted, func(a, b *entry) bool { return a.key == b.key })
+	return all
 }
 
 // within returns the members of a range, in order.
-func (r *Roster) within(space Range) []entry {
+func (r *Roster) within(space Range) []*entry {
 	first := r.search(space.First)
 	last := sort.Search(len(r.sorted), func(i int) bool { return space.Last.Less(r.sorted[i].key) })
 	if last <= first {
@@ -142,27 +219,44 @@ func (r *Roster) within(space Range) []entry {
 // Nearest returns up to n members by XOR distance to a key, nearest first,
 // without those that skip names.
 func (r *Roster) Nearest(key Key, n int, skip func(task.PeerID) bool) []Member {
-	best := make([]entry, 0, n+1)
-	for _, e := range r.sorted {
-		if len(best) == n && !key.Closer(e.key, best[n-1].key) {
-			continue
-		}
-		if skip != nil && skip(e.member.Peer) {
-			continue
-		}
-		i := sort.Search(len(best), func(i int) bool { return key.Closer(e.key, best[i].key) })
-		best = slices.Insert(best, i, e)
-		if len(best) > n {
-			best = best[:n]
-		}
-	}
-	members := make([]Member, len(best))
-	for i, e := range best {
+	nearest := r.nearest(key, n, skip)
+	members := make([]Member, len(nearest))
+	for i, e := range nearest {
 		members[i] = e.member
 	}
 	return members
 }
 
+// nearest walks the binary tree of the ids, which the sorted list is, always
+// first into the half that shares the key's next bit: the order of the XOR
+// distance. Skip sees only members that are nearer than the last one returned.
+func (r *Roster) nearest(key Key, n int, skip func(task.PeerID) bool) []*entry {
+	found := make([]*entry, 0, n)
+	var walk func(part []*entry, bit int)
+	walk = func(part []*entry, bit int) {
+		switch {
+		case len(part) == 0 || len(found) == n:
+			return
+		case len(part) == 1 || bit == len(key)*8:
+			if skip == nil || !skip(part[0].member.Peer) {
+				found = append(found, part[0])
+			}
+			return
+		}
+		half := sort.Search(len(part), func(i int) bool { return part[i].key.bit(bit) })
+		near, far := part[:half], part[half:]
+		if key.bit(bit) {
+			near, far = far, near
+		}
+		walk(near, bit+1)
+		walk(far, bit+1)
+	}
+	walk(r.sorted, 0)
+	return found
+}
+
 func (r *Roster) search(key Key) int {
 	return sort.Search(len(r.sorted), func(i int) bool { return !r.sorted[i].key.Less(key) })
 }
+
+func (r *Roster) holds(i int, key Key) bool { return i < len(r.sorted) && r.sorted[i].key == key }

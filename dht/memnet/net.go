@@ -2,7 +2,6 @@ package memnet
 
 import (
 	"container/heap"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -16,10 +15,16 @@ type Net struct {
 	Latency time.Duration
 	// OnAction, if set, sees every action before the network carries it out.
 	OnAction func(node *Node, action dht.Action)
-	// Queue answers claims; nil grants every claim with the next epoch.
+	// Queue answers claims; nil leaves them to Registry, and without that
+	// every claim is granted with the next epoch.
 	Queue func(now time.Time, node *Node, claim dht.Claim) dht.ClaimAnswer
+	// Registry, if set, is the queue of Join and of claims where Queue is nil.
+	Registry *Registry
 	// Sent counts messages.
 	Sent int
+	// Spins counts wake-ups after which a member at once wanted the next one:
+	// a loop that drives it would burn its processor.
+	Spins int
 
 	now    time.Time
 	random *rand.Rand
@@ -29,6 +34,7 @@ type Net struct {
 	events eventHeap
 	seq    uint64
 	epoch  uint64
+	side   map[task.PeerID]int // of a partition
 }
 
 // Node is one member.
@@ -36,7 +42,7 @@ type Node struct {
 	Member  dht.Member
 	Overlay *dht.Overlay
 	// Closed nodes are gone: their peers notice at once. Hung ones take
-	// messages and never answer.
+	// messages over open connections and do not answer before Resume.
 	Closed, Hung bool
 	// AutoReply answers broadcasts; nil leaves that to OnAction.
 	AutoReply func(payload []byte) []byte
@@ -45,8 +51,15 @@ type Node struct {
 	// Hops lists, per broadcast, the peers this node sent it to.
 	Hops map[dht.CastID]map[task.PeerID]bool
 
-	links map[task.PeerID]bool
-	wake  time.Time
+	links   map[task.PeerID]*link
+	wake    time.Time
+	backlog []dht.Event // came while it hung
+}
+
+// link is an open connection, seen from one end.
+type link struct {
+	last     time.Time // arrival of the last message from the other end
+	breaking bool      // cut by a partition, which is about to be noticed
 }
 
 type event struct {
@@ -54,6 +67,7 @@ type event struct {
 	seq  uint64
 	node *Node
 	what dht.Event // nil: wake-up
+	call func()    // instead of both
 }
 
 type eventHeap []event
@@ -108,62 +122,15 @@ func (n *Net) Nodes() []*Node {
 	return nodes
 }
 
-// Join adds a member the way the queue would: the first is master, the
-// others learn the master and some random contacts.
-func (n *Net) Join() *Node {
-	i := len(n.order)
-	member := dht.Member{
-		Peer:    task.PeerID(fmt.Sprintf("peer-%05d", i)),
-		Pilot:   task.PilotID(fmt.Sprintf("p-%05d", i)),
-		DataURL: fmt.Sprintf("https://10.0.%d.%d:1", i/250, i%250),
-	}
-	node := &Node{
-		Member: member, Overlay: dht.New(n.config),
-		Delivered: make(map[dht.CastID]int),
-		Hops:      make(map[dht.CastID]map[task.PeerID]bool),
-		links:     make(map[task.PeerID]bool),
-	}
-	joined := dht.Joined{Self: member, Master: member, Term: task.Term{Epoch: n.epoch, Peer: member.Peer}}
-	if i > 0 {
-		joined.Master, joined.Term = n.office()
-		for range min(8, i) {
-			joined.Contacts = append(joined.Contacts, n.Node(n.random.IntN(i)).Member)
-		}
-	}
-	n.nodes[member.Peer] = node
-	n.order = append(n.order, member.Peer)
-	n.Do(node, joined)
-	return node
-}
-
-// office is the master that the queue would name: of the live ones, the one
-// with the highest term in its own eyes.
-func (n *Net) office() (dht.Member, task.Term) {
-	var master dht.Member
-	var term task.Term
-	for _, node := range n.Nodes() {
-		m, t := node.Overlay.Master()
-		if !node.Closed && m.Peer == node.Member.Peer && !t.Less(term) {
-			master, term = m, t
-		}
-	}
-	return master, term
-}
-
-// Close makes a member vanish, as kill -9 does: whoever is linked to it hears
-// that the connection broke.
-func (n *Net) Close(node *Node) {
-	node.Closed = true
-	for _, peer := range n.order {
-		if other := n.nodes[peer]; other.links[node.Member.Peer] && !other.Closed {
-			n.schedule(n.Latency, other, dht.Disconnected{Peer: node.Member.Peer})
-		}
-	}
-}
-
 // Do gives a member an event now.
 func (n *Net) Do(node *Node, e dht.Event) {
-	if node.Closed || node.Hung {
+	switch {
+	case node.Closed:
+		return
+	case node.Hung:
+		if _, wake := e.(dht.Tick); !wake {
+			node.backlog = append(node.backlog, e)
+		}
 		return
 	}
 	for _, action := range node.Overlay.Step(n.now, e) {
@@ -193,58 +160,16 @@ func (n *Net) push(e event) {
 	heap.Push(&n.events, e)
 }
 
+// Every calls a function at regular times from now on.
+func (n *Net) Every(interval time.Duration, call func()) {
+	n.push(event{at: n.now.Add(interval), call: func() {
+		call()
+		n.Every(interval, call)
+	}})
+}
+
 func (n *Net) schedule(after time.Duration, node *Node, e dht.Event) {
 	n.push(event{at: n.now.Add(after), node: node, what: e})
-}
-
-func (n *Net) carryOut(node *Node, action dht.Action) {
-	switch a := action.(type) {
-	case dht.Send:
-		n.send(node, a)
-	case dht.Dial:
-		target := n.nodes[a.Member.Peer]
-		ok := target != nil && !target.Closed
-		if ok {
-			n.link(node, target)
-		}
-		n.schedule(n.Latency, node, dht.Dialled{Peer: a.Member.Peer, OK: ok})
-	case dht.Claim:
-		n.schedule(2*n.Latency, node, n.answerClaim(node, a))
-	case dht.Deliver:
-		node.Delivered[a.ID]++
-		if a.Reply && node.AutoReply != nil {
-			n.schedule(0, node, dht.Reply{ID: a.ID, Data: node.AutoReply(a.Payload)})
-		}
-	}
-}
-
-func (n *Net) answerClaim(node *Node, claim dht.Claim) dht.ClaimAnswer {
-	if n.Queue != nil {
-		return n.Queue(n.now, node, claim)
-	}
-	n.epoch++
-	return dht.ClaimAnswer{Reached: true, Granted: true, Term: task.Term{Epoch: n.epoch, Peer: node.Member.Peer}, Master: node.Member}
-}
-
-func (n *Net) send(node *Node, a dht.Send) {
-	n.Sent++
-	target := n.nodes[a.To]
-	if target == nil || target.Closed {
-		n.schedule(n.Latency, node, dht.Disconnected{Peer: a.To})
-		return
-	}
-	if cast, ok := a.Message.(dht.Cast); ok {
-		if node.Hops[cast.ID] == nil {
-			node.Hops[cast.ID] = make(map[task.PeerID]bool)
-		}
-		node.Hops[cast.ID][a.To] = true
-	}
-	n.link(node, target)
-	n.schedule(n.Latency+time.Duration(n.random.Int64N(int64(n.Latency))), target, dht.Received{From: node.Member.Peer, Message: a.Message})
-}
-
-func (n *Net) link(a, b *Node) {
-	a.links[b.Member.Peer], b.links[a.Member.Peer] = true, true
 }
 
 // Run processes events until the condition holds (checked after each event)
@@ -260,12 +185,20 @@ func (n *Net) Run(limit time.Duration, until func() bool) bool {
 		}
 		e := heap.Pop(&n.events).(event)
 		n.now = e.at
+		if e.call != nil {
+			e.call()
+			continue
+		}
 		if e.what == nil {
 			if !e.node.wake.Equal(e.at) {
 				continue // planned anew since
 			}
 			e.node.wake = time.Time{}
-			e.what = dht.Tick{}
+			n.Do(e.node, dht.Tick{})
+			if next := e.node.Overlay.Deadline(); e.node.runs() && !next.IsZero() && !next.After(n.now) {
+				n.Spins++
+			}
+			continue
 		}
 		n.Do(e.node, e.what)
 	}

@@ -1,0 +1,113 @@
+package memnet
+
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+const (
+	// dialTime is after how long a dial fails that nobody answers.
+	dialTime = 3 * time.Second
+	// cutTime is after how long both ends of a connection notice that a
+	// partition swallows their messages.
+	cutTime = 5 * time.Second
+)
+
+func (n *Net) carryOut(node *Node, action dht.Action) {
+	switch a := action.(type) {
+	case dht.Send:
+		n.send(node, a)
+	case dht.Dial:
+		n.dial(node, a.Member.Peer)
+	case dht.Claim:
+		n.schedule(2*n.Latency, node, n.answerClaim(node, a))
+	case dht.Deliver:
+		node.Delivered[a.ID]++
+		if a.Reply && node.AutoReply != nil {
+			n.schedule(0, node, dht.Reply{ID: a.ID, Data: node.AutoReply(a.Payload)})
+		}
+	}
+}
+
+func (n *Net) dial(node *Node, peer task.PeerID) {
+	target := n.nodes[peer]
+	switch {
+	case target == nil || target.Closed:
+		n.schedule(n.Latency, node, dht.Dialled{Peer: peer})
+	case n.apart(node, target) || target.Hung && node.links[peer] == nil:
+		n.schedule(dialTime, node, dht.Dialled{Peer: peer})
+	default:
+		n.link(node, target)
+		n.schedule(n.Latency, node, dht.Dialled{Peer: peer, OK: true})
+	}
+}
+
+func (n *Net) answerClaim(node *Node, claim dht.Claim) dht.ClaimAnswer {
+	switch {
+	case n.Queue != nil:
+		return n.Queue(n.now, node, claim)
+	case n.Registry != nil:
+		return n.Registry.claim(n.now, node, claim)
+	}
+	n.epoch++
+	return dht.ClaimAnswer{Reached: true, Granted: true, Term: task.Term{Epoch: n.epoch, Peer: node.Member.Peer}, Master: node.Member}
+}
+
+// send carries a message. Two messages from one member to another arrive in
+// the order they were sent, as on one connection.
+func (n *Net) send(node *Node, a dht.Send) {
+	n.Sent++
+	target := n.nodes[a.To]
+	switch {
+	case target == nil || target.Closed:
+		n.schedule(n.Latency, node, dht.Disconnected{Peer: a.To})
+		return
+	case node.links[a.To] == nil && (target.Hung || n.apart(node, target)):
+		n.schedule(dialTime, node, dht.Disconnected{Peer: a.To})
+		return
+	case n.apart(node, target):
+		n.cut(node, target)
+		return
+	}
+	if cast, ok := a.Message.(dht.Cast); ok {
+		if node.Hops[cast.ID] == nil {
+			node.Hops[cast.ID] = make(map[task.PeerID]bool)
+		}
+		node.Hops[cast.ID][a.To] = true
+	}
+	n.link(node, target)
+	at := n.now.Add(n.Latency + time.Duration(n.random.Int64N(int64(n.Latency))))
+	arrivals := target.links[node.Member.Peer]
+	if at.Before(arrivals.last) {
+		at = arrivals.last
+	}
+	arrivals.last = at
+	n.push(event{at: at, node: target, what: dht.Received{From: node.Member.Peer, Message: a.Message}})
+}
+
+func (n *Net) link(a, b *Node) {
+	if a.links[b.Member.Peer] == nil {
+		a.links[b.Member.Peer], b.links[a.Member.Peer] = &link{}, &link{}
+	}
+}
+
+// cut lets both ends of a connection notice that nothing comes through.
+func (n *Net) cut(a, b *Node) {
+	if a.links[b.Member.Peer].breaking {
+		return
+	}
+	a.links[b.Member.Peer].breaking = true
+	n.push(event{at: n.now.Add(cutTime), call: func() {
+		n.unlink(a, b)
+		n.unlink(b, a)
+	}})
+}
+
+func (n *Net) unlink(node, from *Node) {
+	if node.links[from.Member.Peer] != nil {
+		delete(node.links, from.Member.Peer)
+		n.Do(node, dht.Disconnected{Peer: from.Member.Peer})
+	}
+}
