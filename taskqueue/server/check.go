@@ -168,7 +168,7 @@ func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 		return site, err
 	}
 	site.RoundEvery = period
-	if in.Prefill != nil {
+	if in != nil && in.Prefill != nil {
 		if site.Prefill = int(in.GetPrefill()); site.Prefill == 0 {
 			site.Prefill = taskqueue.NoPrefill
 		}
