@@ -22,12 +22,12 @@ const observeTime = 20 * time.Second
 // is a failed test.
 func observe[T any](g *grid, what string, look func() (T, bool)) T {
 	g.t.Helper()
-	deadline := time.Now().Add(observeTime)
-	for time.Now().Before(deadline) {
+	again := time.NewTicker(2 * time.Millisecond) // other processes tell of nothing
+	defer again.Stop()
+	for deadline := time.Now().Add(observeTime); time.Now().Before(deadline); <-again.C {
 		if found, ok := look(); ok {
 			return found
 		}
-		time.Sleep(2 * time.Millisecond)
 	}
 	state, _, _ := g.run("workflow", "list")
 	g.t.Fatalf("never observed: %s\n%s", what, state)
