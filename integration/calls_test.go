@@ -13,11 +13,13 @@ import (
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
-// in is the same grid with what goes wrong charged to a subtest.
+// in is the same grid with what goes wrong charged to a subtest while that
+// runs. Subtests of one grid run one after the other.
 func (g *grid) in(t *testing.T) *grid {
-	shared := *g
-	shared.t = t
-	return &shared
+	parent := g.t
+	g.t = t
+	t.Cleanup(func() { g.t = parent })
+	return g
 }
 
 // expect calls the binary and checks its exit code and that stdout or stderr

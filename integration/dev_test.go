@@ -2,6 +2,7 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -40,13 +41,14 @@ func TestDevStartsSoonAndEndsCleanly(t *testing.T) {
 	if first > 40*time.Second {
 		t.Errorf("the first task was done after %s", first)
 	}
-	g.must("--access", run.Access, "submit", "--parsable", "--name", "long", "--", "sleep", "86399")
-	observe(g, "a payload of dev running", func() (bool, bool) { return true, processWith("sleep\x0086399\x00") })
+	long := nap(86399)
+	g.must("--access", run.Access, "submit", "--parsable", "--name", "long", "--", "sleep", long)
+	observe(g, "a payload of dev running", func() (bool, bool) { return true, processWith("sleep\x00" + long + "\x00") })
 	dev.interrupt()
 	if code := dev.ends(t, 30*time.Second); code != 0 {
 		t.Errorf("dev ended with %d after Ctrl-C\n%s", code, dev.log)
 	}
-	if processWith("sleep\x0086399\x00") {
+	if processWith("sleep\x00" + long + "\x00") {
 		t.Error("a payload outlives dev")
 	}
 	if err := syscall.Kill(-dev.cmd.Process.Pid, 0); err != syscall.ESRCH {
@@ -57,6 +59,9 @@ func TestDevStartsSoonAndEndsCleanly(t *testing.T) {
 		t.Errorf("dev leaves %v behind, %v", left, err)
 	}
 }
+
+// nap is an argument of sleep that no other run of these tests uses.
+func nap(seconds int) string { return fmt.Sprintf("%d.%d", seconds, os.Getpid()) }
 
 // processWith tells whether a process of this machine has such a command line.
 func processWith(commandLine string) bool {

@@ -159,10 +159,20 @@ func (g *grid) addPilot(site string, flags ...string) *pilotProcess {
 
 func (g *grid) start(name string, args ...string) *process {
 	g.t.Helper()
-	p := &process{name: name, cmd: exec.Command(binary, args...), lines: make(chan string, 100), log: &syncBuffer{}, exited: make(chan struct{})}
-	p.cmd.Stderr = p.log
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	p := &process{name: name, cmd: exec.Command(binary, args...)}
 	p.cmd.Env = append(os.Environ(), "PILOTAGE_LOG=debug")
+	g.launch(p)
+	return p
+}
+
+// launch starts a command and follows what it says.
+func (g *grid) launch(p *process) {
+	g.t.Helper()
+	p.lines, p.log, p.exited = make(chan string, 100), &syncBuffer{}, make(chan struct{})
+	p.cmd.Stderr = p.log
+	if p.cmd.SysProcAttr == nil {
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		g.t.Fatal(err)
@@ -182,7 +192,6 @@ func (g *grid) start(name string, args ...string) *process {
 		p.err = p.cmd.Wait()
 		close(p.exited)
 	}()
-	return p
 }
 
 const startTime = 60 * time.Second

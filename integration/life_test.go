@@ -92,15 +92,16 @@ func (g *grid) draining(p *pilotProcess) {
 
 func terminatedTooSoon(g *grid) {
 	first := g.addPilot("siteA", "--grace", "1s")
-	marker := filepath.Join(g.dir, "marker")
+	marker := filepath.Join(g.outside(), "marker")
+	long := nap(86299)
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "moves", "--retries", "0", "--",
-		"sh", "-c", "test -e "+marker+" && exit 0; touch "+marker+"; sleep 86299"))
+		"sh", "-c", "test -e "+marker+" && exit 0; touch "+marker+"; sleep "+long))
 	if at := g.runs(id + "/moves"); at != first.id {
 		g.t.Fatalf("it runs at %s", at)
 	}
 	second := g.addPilot("siteA")
 	first.terminate(g.t, 30*time.Second)
-	if processWith("sleep\x0086299\x00") {
+	if processWith("sleep\x00" + long + "\x00") {
 		g.t.Error("the payload outlives its pilot")
 	}
 	g.done(id)

@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -157,18 +158,20 @@ outputs: [env, again, results/x/out]
 
 func cancels(g *grid) {
 	t := g.t
+	_, mark, _ := strings.Cut(nap(0), ".")
+	alive := func(n string) bool { return processWith("sleep\x00" + n + "." + mark + "\x00") }
 	id := g.submitted("stopped", `
 defaults: {retries: 0}
 tasks:
   hold:
     foreach: {n: "{0..9}"}
-    shell: "setsid sleep 8630{n} & sleep 8640{n}"
+    shell: "setsid sleep 86300{n}.`+mark+` & sleep 86400{n}.`+mark+`"
     outputs: ["held.{n}"]
   after: {inputs: [held.0], shell: "true"}
 `)
 	g.runs(id + "/hold[0]")
 	observe(g, "both processes of the payload", func() (bool, bool) {
-		return true, processWith("sleep\x0086300\x00") && processWith("sleep\x0086400\x00")
+		return true, alive("863000") && alive("864000")
 	})
 	g.must("workflow", "cancel", id)
 	out := g.expect(6, nil, "workflow", "wait", id)
@@ -179,7 +182,12 @@ tasks:
 		}
 	}
 	observe(g, "no process of a cancelled payload", func() (bool, bool) {
-		return true, !processWith("sleep\x008630") && !processWith("sleep\x008640")
+		for n := range 10 {
+			if alive(fmt.Sprint(863000+n)) || alive(fmt.Sprint(864000+n)) {
+				return false, false
+			}
+		}
+		return true, true
 	})
 }
 
@@ -206,7 +214,7 @@ func interruptedWait(g *grid) {
 
 func resubmits(g *grid) {
 	t := g.t
-	ledger := filepath.Join(g.dir, "runs")
+	ledger := filepath.Join(g.outside(), "runs")
 	text := func(last string) string {
 		return `
 tasks:

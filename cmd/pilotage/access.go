@@ -2,8 +2,9 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -98,10 +99,16 @@ func newAccessList(a *app) *cobra.Command {
 	}
 }
 
-// accessError adds what to do when no access file is there.
+// accessError adds what to do when no access file is there, and tells a file
+// that is no good from one that was good once.
 func accessError(err error) error {
-	if os.IsNotExist(err) {
+	var expired *identity.ExpiredError
+	switch {
+	case errors.As(err, &expired):
+		return coded(exitRefused, "%w\nAsk the queue's operator for a new access file (`pilotage access create`).", err)
+	case errors.Is(err, fs.ErrNotExist):
 		return coded(exitUsage, "%w\nGive --access FILE, set PILOTAGE_ACCESS, or ask the queue's operator for an access file.", err)
+	default:
+		return usage(err)
 	}
-	return err
 }

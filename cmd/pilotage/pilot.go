@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -97,6 +98,9 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	default:
 		return coded(exitUsage, "--sandbox is %q: give auto or off", f.sandbox)
 	}
+	if err := config.Complete(a.getenv, time.Now()); err != nil {
+		return usage(err)
+	}
 	if f.check {
 		return a.checkPilot(c, config)
 	}
@@ -106,7 +110,11 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	config.Ready = func(id task.PilotID, site task.Site) {
 		_, _ = fmt.Fprintf(a.stdout, "ready pilot=%s site=%s\n", id, site)
 	}
-	return agent.Run(c.Context(), config)
+	err = agent.Run(c.Context(), config)
+	if errors.Is(err, agent.ErrUnfit) {
+		return coded(exitFailed, "%w", err)
+	}
+	return err
 }
 
 func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {

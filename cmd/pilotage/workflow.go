@@ -227,7 +227,10 @@ func (a *app) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
 	if o.GetSignal() != "" {
 		end = "signal " + o.GetSignal()
 	}
-	_, _ = fmt.Fprintf(a.stderr, "  attempt a%d at site %s, pilot %s: %s: %s\n", o.GetNumber(), o.GetSite(), o.GetAttempt().GetPilot(), end, o.GetReason())
+	if o.GetReason() != end {
+		end += ": " + o.GetReason()
+	}
+	_, _ = fmt.Fprintf(a.stderr, "  attempt a%d at site %s, pilot %s: %s\n", o.GetNumber(), o.GetSite(), o.GetAttempt().GetPilot(), end)
 	lines := strings.Split(strings.TrimRight(string(logs.GetStderr()), "\n"), "\n")
 	if len(lines) > stderrLines {
 		lines = lines[len(lines)-stderrLines:]

@@ -35,16 +35,18 @@ var noHash = crypto.Hash(0)
 
 // Agent is one running pilot.
 type Agent struct {
-	config   Config
-	log      *slog.Logger
-	site     task.Site
-	self     matcher.Pilot
-	ends     time.Time
-	peer     task.PeerID
-	dataURL  string
-	sandbox  string        // what confines payloads
-	contacts []dht.Member  // known from the registration
-	skew     time.Duration // of this node's clock against the queue's
+	config  Config
+	log     *slog.Logger
+	site    task.Site
+	self    matcher.Pilot
+	ends    time.Time
+	peer    task.PeerID
+	dataURL string
+	sandbox string // what confines payloads
+	// temporary tells that the folder is this pilot\'s alone and goes with it.
+	temporary bool
+	contacts  []dht.Member  // known from the registration
+	skew      time.Duration // of this node's clock against the queue's
 
 	conn     *grpc.ClientConn
 	queue    Queue
@@ -133,11 +135,31 @@ func (a *Agent) open(ctx context.Context) error {
 		return err
 	}
 	a.log = a.log.With("site", a.site, "pilot", membership.Pilot)
-	if err := a.openFolders(l, membership); err != nil {
+	if err := a.become(l, membership); err != nil {
 		_ = l.data.Close()
+		a.takeBack(ctx, membership, err)
 		return err
 	}
-	return a.join(membership)
+	return nil
+}
+
+// become turns a registered pilot into a working one.
+func (a *Agent) become(l *listeners, m Membership) error {
+	if err := a.openFolders(l, m); err != nil {
+		return err
+	}
+	return a.join(m)
+}
+
+// takeBack tells the queue that a pilot that has registered will not be: else
+// it would stay in the lists until its declared end.
+func (a *Agent) takeBack(ctx context.Context, m Membership, cause error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
+	defer cancel()
+	crowned := m.Joined.Master.Peer == a.peer
+	if err := a.queue.Leave(ctx, Leaving{Reason: oneLine(cause.Error()), Resigns: crowned, Term: m.Joined.Term}); err != nil {
+		a.log.Warn("the queue could not be told that this pilot does not work", "error", err)
+	}
 }
 
 func (a *Agent) listen() (*listeners, error) {
@@ -187,13 +209,16 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	host, _ := os.Hostname()
+	if err := a.measureDisk(); err != nil {
+		return Membership{}, err
+	}
 	if a.sandbox, err = a.confinement(); err != nil {
 		return Membership{}, err
 	}
-	membership, err := register(ctx, conn, Registration{
+	membership, err := registerPatiently(ctx, conn, Registration{
 		Site: a.site, Key: l.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends,
+		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Log: a.log,
 	})
 	if err != nil {
 		return Membership{}, err
@@ -250,31 +275,44 @@ func (a *Agent) execConfig(folder string) exec.Config {
 	return config
 }
 
+// measureDisk divides the disk between cache and work folders, before the
+// registration names the latter.
+func (a *Agent) measureDisk() error {
+	folder := a.config.Folder
+	if folder == "" {
+		folder = filepath.Dir(DefaultFolder(os.Getenv, "x"))
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("the pilot's folder: %w", err)
+	}
+	if a.config.Capacity == 0 {
+		capacity, err := disk.DefaultCapacity(folder)
+		if err != nil {
+			return err
+		}
+		a.config.Capacity = capacity
+	}
+	if a.config.Resources.Disk == 0 {
+		free, err := freeDisk(folder)
+		if err != nil {
+			return err
+		}
+		a.config.Resources.Disk = max(0, free-a.config.Capacity)
+	}
+	return nil
+}
+
 // openFolders opens cache, work and log folders and what works on them.
 func (a *Agent) openFolders(l *listeners, m Membership) error {
 	if a.config.Folder == "" {
 		a.config.Folder = DefaultFolder(os.Getenv, string(m.Pilot))
+		a.temporary = true
 	}
 	if err := os.MkdirAll(a.config.Folder, 0o700); err != nil {
 		return fmt.Errorf("the pilot's folder: %w", err)
 	}
-	capacity := a.config.Capacity
-	if capacity == 0 {
-		var err error
-		if capacity, err = disk.DefaultCapacity(a.config.Folder); err != nil {
-			return err
-		}
-	}
-	if a.config.Resources.Disk == 0 {
-		free, err := freeDisk(a.config.Folder)
-		if err != nil {
-			return err
-		}
-		a.config.Resources.Disk = max(0, free-capacity)
-		a.self.Resources.Disk = a.config.Resources.Disk
-	}
 	var err error
-	a.cache, err = disk.Open(disk.Config{Dir: a.config.Folder, Capacity: capacity, Evicted: a.evicted, Log: a.log})
+	a.cache, err = disk.Open(disk.Config{Dir: a.config.Folder, Capacity: a.config.Capacity, Evicted: a.evicted, Log: a.log})
 	if err != nil {
 		return err
 	}
@@ -307,8 +345,10 @@ func (a *Agent) join(m Membership) error {
 	compiler := matcher.NewCompiler(compiledExpressions)
 	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, matcher.NewCatalogue())
 	a.worker = pilot.NewWorker(a.config.Roles, a.self, a.peer, evaluator)
+	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
 	a.verifier.Deny(m.Denied)
+	a.cacheChanged(nil) // its size, which the site's figures show
 	joined := m.Joined
 	joined.Self.Peer, joined.Self.Pilot = a.peer, m.Pilot
 	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.dataURL
@@ -357,6 +397,12 @@ func (a *Agent) close() {
 	}
 	if a.conn != nil {
 		_ = a.conn.Close()
+	}
+	if a.storage != nil {
+		a.storage.Close()
+	}
+	if a.temporary {
+		_ = os.RemoveAll(a.config.Folder)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
@@ -63,7 +64,7 @@ const (
 	defaultLifetime = 24 * time.Hour
 	// batchMargin is kept free at the end of a batch job for the farewell.
 	batchMargin  = 5 * time.Minute
-	defaultGrace = 25 * time.Second // batch systems kill 30 s after SIGTERM
+	defaultGrace = 15 * time.Second // batch systems kill 30 s after SIGTERM; see life.go
 )
 
 // Complete fills in what was not said: from Slurm's variables where they are
@@ -95,6 +96,9 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 					time.Unix(seconds, 0).Sub(now).Round(time.Second), batchMargin)
 			}
 		}
+	}
+	if _, err := node.ParsePortRange(c.PortRange); err != nil {
+		return err
 	}
 	if c.Margin == 0 {
 		c.Margin = min(c.Lifetime/10, batchMargin)

@@ -184,12 +184,14 @@ func (a *Agent) publish(act pilot.Publish) {
 	files := j.files
 	a.group.Go(func() error {
 		published := pilot.Published{Attempt: act.Attempt, Outcome: act.Outcome}
-		sole := a.siteSettings().SE != ""
 		var keys, announced []task.FileKey
 		for _, file := range files {
-			entry, err := a.cache.Adopt(a.context, file.Path, file.Exec, sole)
+			entry, err := a.cache.Adopt(a.context, file.Path, file.Exec, true)
 			if err != nil {
 				published.Failure = fmt.Sprintf("output %s cannot be kept: %v", file.Name, err)
+				for _, key := range announced {
+					a.cache.MarkStored(key) // nobody needs what a failed attempt has made
+				}
 				break
 			}
 			a.aliases.learn(file.LFN, entry.Digest)

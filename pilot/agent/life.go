@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,8 +15,16 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// farewellTime bounds the pilot's last words.
-const farewellTime = 10 * time.Second
+// ErrUnfit tells that the self-check found the node unfit for work.
+var ErrUnfit = errors.New("this node takes no work")
+
+// The times of an end, in order. With the default grace they stay below the
+// 30 s that batch systems leave between SIGTERM and SIGKILL.
+const (
+	killTime   = 3 * time.Second // for killed payloads to be reported
+	settleTime = 2 * time.Second // for a master's outbox to reach the queue
+	leaveTime  = 3 * time.Second // for each goodbye
+)
 
 // observeEvery is how often the node is looked at.
 const observeEvery = 10 * time.Second
@@ -25,13 +34,18 @@ func (a *Agent) live(ctx context.Context) error {
 	if err := a.writeState(); err != nil {
 		a.log.Warn("cannot write the pilot's state file", "error", err)
 	}
-	if failed := a.refusal(a.selfCheck(ctx)); failed != "" {
-		a.mailbox.post(func() { a.stepWorker(pilot.PilotChanged{Stop: failed}) })
+	failed := a.refusal(a.selfCheck(ctx))
+	if ctx.Err() != nil {
+		return a.farewell("told to stop")
+	}
+	if failed != "" {
 		if err := a.farewell(failed); err != nil {
 			return err
 		}
-		return fmt.Errorf("this node takes no work: %s", failed)
+		return fmt.Errorf("%w: %s", ErrUnfit, failed)
 	}
+	a.announceKept()
+	a.observe() // from now on it takes work
 	if a.config.Ready != nil {
 		a.config.Ready(a.self.ID, a.site)
 	}
@@ -70,6 +84,20 @@ func (a *Agent) refusal(findings []Finding) string {
 	return ""
 }
 
+// announceKept tells the site of files that an earlier pilot has left in this
+// folder; those that no storage element has are kept for a while, because the
+// queue may ask for them.
+func (a *Agent) announceKept() {
+	var keys []task.FileKey
+	for _, entry := range a.cache.Entries() {
+		keys = append(append(keys, entry.Key), entry.Names...)
+	}
+	if len(keys) > 0 {
+		a.node.Announce(keys...)
+		a.cacheChanged(keys)
+	}
+}
+
 // observe tells the worker what has changed about the node.
 func (a *Agent) observe() {
 	free, err := freeDisk(a.config.Folder)
@@ -104,7 +132,7 @@ func (a *Agent) waitDrained(grace time.Duration) {
 			j.kill("the pilot ends before its payload")
 		}
 	})
-	timer.Reset(farewellTime / 2)
+	timer.Reset(killTime)
 	select {
 	case <-a.drained:
 	case <-a.context.Done():
@@ -113,27 +141,33 @@ func (a *Agent) waitDrained(grace time.Duration) {
 	}
 }
 
-// farewell tells master, contacts and queue.
+// farewell tells master, contacts and queue, each with a time of its own: who
+// does not answer must not cost the others their goodbye.
 func (a *Agent) farewell(reason string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.context), farewellTime)
-	defer cancel()
+	root := context.WithoutCancel(a.context)
 	master, term := a.node.Master()
 	resigns := master.Peer == a.peer
+	if resigns {
+		settling, cancel := context.WithTimeout(root, settleTime)
+		a.waitSettled(settling)
+		cancel()
+	}
 	others := 0
 	for _, m := range a.node.Members() {
 		if m.Peer != a.peer {
 			others++
 		}
 	}
-	if resigns {
-		a.waitSettled(ctx)
+	leaving, cancel := context.WithTimeout(root, leaveTime)
+	defer cancel()
+	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: others == 0, Resigns: resigns, Term: term})
+	if err != nil {
+		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
 	}
-	leaveErr := a.queue.Leave(ctx, Leaving{Reason: oneLine(reason), Last: others == 0, Resigns: resigns, Term: term})
-	if err := a.node.Leave(ctx); err != nil {
+	goodbye, done := context.WithTimeout(root, leaveTime)
+	defer done()
+	if err := a.node.Leave(goodbye); err != nil {
 		a.log.Warn("could not say goodbye to the site", "error", err)
-	}
-	if leaveErr != nil {
-		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", leaveErr)
 	}
 	_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
 	return nil

@@ -5,12 +5,17 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -60,6 +65,7 @@ type Registration struct {
 	Sandbox   string
 	Version   string
 	Ends      time.Time
+	Log       *slog.Logger
 }
 
 // Membership is what a registration gives.
@@ -83,13 +89,53 @@ func dialQueue(addresses []string, config *tls.Config, token func() string) (*gr
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// A lease clock may be running: come back soon after an outage.
+			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
+			MinConnectTimeout: 5 * time.Second,
+		}),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
 	}
 	if token != nil {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
 	}
-	return grpc.NewClient("passthrough:///"+addresses[0], options...)
+	known := manual.NewBuilderWithScheme("pilotage")
+	state := resolver.State{}
+	for _, address := range addresses {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: address})
+	}
+	known.InitialState(state)
+	return grpc.NewClient(known.Scheme()+":///queue", append(options, grpc.WithResolvers(known))...)
+}
+
+// A registration is tried again for a while: a queue that is being restarted
+// must not cost a batch job.
+const (
+	registerTries = 12
+	registerTime  = 10 * time.Second // for one try
+	registerPause = 10 * time.Second // between tries, at the most
+)
+
+// registerPatiently registers, and tries again while the queue is away.
+func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Registration) (Membership, error) {
+	for try := 1; ; try++ {
+		limited, cancel := context.WithTimeout(ctx, registerTime)
+		membership, err := register(limited, conn, r)
+		cancel()
+		code := status.Code(errors.Unwrap(err))
+		away := code == codes.Unavailable || code == codes.DeadlineExceeded
+		if err == nil || ctx.Err() != nil || !away || try == registerTries {
+			return membership, err
+		}
+		r.Log.Warn("the queue does not answer, trying again", "try", try, "error", err)
+		timer := time.NewTimer(rand.N(min(registerPause, 250*time.Millisecond<<try)))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
 }
 
 // maxMessage bounds one message to or from the queue: a hand-out of 20,000
