@@ -99,7 +99,7 @@ func (a *announcer) forget(h *holding) {
 }
 
 // membersAdded looks again at those files whose nearest members can have
-// changed.
+// changed, because of new ones or of some that are not suspected any more.
 func (a *announcer) membersAdded(o *Overlay, added []*entry) {
 	if len(added) == 0 {
 		return
@@ -121,16 +121,19 @@ func (h *holding) concerns(added []*entry) bool {
 		return true
 	}
 	return slices.ContainsFunc(added, func(e *entry) bool {
-		return h.key.Closer(e.key, *h.farthest) || h.gone && h.of(e.member.Peer) != nil
+		return h.key.Closer(e.key, *h.farthest) || h.of(e.member.Peer) != nil
 	})
 }
 
-// memberGone looks again at the files that a member kept the location of.
-// Should it come back, it is told again.
+// memberGone looks again at the files that a member kept the location of: an
+// heir may keep it now, and has to hear of it, or of its withdrawal. Should the
+// member come back, it is told again.
 func (a *announcer) memberGone(o *Overlay, peer task.PeerID) {
 	for _, h := range a.held {
-		if t := h.of(peer); t != nil && !h.gone {
-			t.acked = 0
+		if t := h.of(peer); t != nil {
+			if !h.gone {
+				t.acked = 0
+			}
 			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay))
 		}
 	}
@@ -223,7 +226,7 @@ func (o *Overlay) announce(h *holding, outgoing map[task.PeerID][]*holding) {
 	again := a.repeat(o, h)
 	nearest := o.known().nearest(h.key, o.config.Replicas, func(peer task.PeerID) bool {
 		if o.unreachable(peer) {
-			again = earlier(again, o.now.Add(o.config.Suspicion)) // a nearer one may be back by then
+			again = earlier(again, o.suspect[peer].until)
 			return true
 		}
 		return false
@@ -259,7 +262,7 @@ func (o *Overlay) withdraw(h *holding, outgoing map[task.PeerID][]*holding, agai
 			continue
 		case !member: // waits for its return: membersChanged
 		case o.unreachable(t.peer):
-			again = earlier(again, o.now.Add(o.config.Suspicion))
+			again = earlier(again, o.suspect[t.peer].until)
 		default:
 			o.tell(h, t.peer, outgoing)
 		}
@@ -289,7 +292,7 @@ func (o *Overlay) tell(h *holding, peer task.PeerID, outgoing map[task.PeerID][]
 	t.sent, t.at, t.waits = h.seq, o.now, true
 	if peer == o.self.Peer {
 		t.acked, t.waits = h.seq, false
-		o.records.put(o.now, []Record{o.record(h)})
+		o.records.put(o.now, peer, []Record{o.record(h)})
 		return
 	}
 	outgoing[peer] = append(outgoing[peer], h)

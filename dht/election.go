@@ -164,7 +164,7 @@ func (o *Overlay) toldMasterDead(from task.PeerID, m MasterDead) {
 // dialled handles the answer to a Dial.
 func (o *Overlay) dialled(e Dialled) {
 	if e.OK {
-		delete(o.suspect, e.Peer)
+		o.trust(e.Peer)
 	}
 	switch {
 	case o.leaving:

@@ -67,7 +67,7 @@ func (o *Overlay) locate(e Locate) {
 		w := &wanted{}
 		f.files[file] = w
 		f.open++
-		for _, r := range o.records.find(o.now, o.self.Peer, []task.FileKey{file}) {
+		for _, r := range o.located(o.self.Peer, []task.FileKey{file}) {
 			o.addHolder(w, r)
 		}
 		for _, m := range o.known().nearest(KeyOfFile(file), o.config.FindMost, o.unreachable) {

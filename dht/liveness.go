@@ -28,10 +28,21 @@ func (o *Overlay) ping(peer task.PeerID) {
 
 // lives notes a sign of life: whatever a member says will do.
 func (o *Overlay) lives(peer task.PeerID) {
-	delete(o.suspect, peer)
+	o.trust(peer)
 	delete(o.pings, peer)
 	o.records.show(peer)
 	o.heardCandidate(peer)
+}
+
+// trust ends a suspicion.
+func (o *Overlay) trust(peer task.PeerID) {
+	if _, suspected := o.suspect[peer]; !suspected {
+		return
+	}
+	delete(o.suspect, peer)
+	if e := o.known().entry(peer); e != nil {
+		o.announced.membersAdded(o, []*entry{e})
+	}
 }
 
 func (o *Overlay) pong(from task.PeerID) {

@@ -216,10 +216,23 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 	for _, e := range diff.added {
 		o.records.show(e.member.Peer)
 	}
+	if delta.From == 0 {
+		o.hideStrangers()
+	}
 	if !o.roster.Has(o.self.Peer) && !o.leaving {
 		o.introduceAgain()
 	}
 	o.announced.membersAdded(o, diff.added)
+}
+
+// hideStrangers points nobody to the files of those that were met and are not
+// on the roster: they are gone, or about to be listed.
+func (o *Overlay) hideStrangers() {
+	for _, e := range o.contacts.sorted {
+		if peer := e.member.Peer; peer != o.self.Peer && !o.roster.Has(peer) {
+			o.records.hide(o.now, peer)
+		}
+	}
 }
 
 // introduceAgain repeats the wish to be on the roster, at most once a beat.

@@ -116,6 +116,12 @@ func (o *Overlay) takeRegister(term task.Term, dead map[task.PeerID]bool) {
 		}
 	}
 	o.roster.Put(o.self)
+	for _, peer := range sortedPeers(dead) {
+		if o.contacts.Has(peer) {
+			o.gone(peer) // known otherwise
+		}
+	}
+	o.hideStrangers()
 }
 
 // beat makes this master heard by everybody; every so often it wants replies

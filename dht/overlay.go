@@ -151,10 +151,23 @@ func (o *Overlay) Nearest(file task.FileKey, n int) []Member {
 // taken together with whoever else was met: a broadcast then divides a region
 // only where somebody is known in both halves (FACTS, Broadcast).
 func (o *Overlay) known() *Roster {
-	if o.roster.Len() > 1 && o.roster.version.Term == o.office.term {
+	if o.current() {
 		return &o.roster
 	}
 	return o.together.of(&o.roster, &o.contacts)
+}
+
+// current tells whether the roster is that of the master in office.
+func (o *Overlay) current() bool {
+	return o.roster.Len() > 1 && o.roster.version.Term == o.office.term
+}
+
+// located returns the locations of files that this pilot keeps.
+func (o *Overlay) located(asker task.PeerID, files []task.FileKey) []Record {
+	if o.current() {
+		return o.records.find(o.now, &o.roster, asker, files)
+	}
+	return o.records.find(o.now, nil, asker, files)
 }
 
 // union keeps the members of two rosters together until one of them changes.
@@ -257,12 +270,14 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 	case CastReply:
 		o.castReply(from, m)
 	case Put:
-		o.records.put(o.now, m.Records)
-		o.send(from, PutAck{N: m.N})
+		o.records.put(o.now, from, m.Records)
+		if !o.leaving { // else an heir has to be told, too
+			o.send(from, PutAck{N: m.N})
+		}
 	case PutAck:
 		o.announced.acknowledged(o, from, m.N)
 	case Find:
-		o.send(from, Found{N: m.N, Records: o.records.find(o.now, from, m.Files)})
+		o.send(from, Found{N: m.N, Records: o.located(from, m.Files)})
 	case Found:
 		o.found(from, m)
 	case App:

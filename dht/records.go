@@ -16,12 +16,16 @@ type records struct {
 	ttl       time.Duration
 	most      int // holders of one file in an answer
 	byFile    map[task.FileKey][]stored
+	grace     time.Duration             // in which a writer may be missing from the roster
+	bridge    time.Duration             // life of what was handed over: till the holder itself has written
 	hidden    map[task.PeerID]time.Time // holders that are gone, since when
 	nextSweep time.Time
 }
 
 type stored struct {
 	holder  task.PeerID
+	key     Key // of the holder
+	written time.Time
 	dataURL string
 	seq     uint64
 	gone    bool
@@ -39,36 +43,46 @@ const (
 
 func (r *records) init(config Config) {
 	r.ttl, r.most = config.LocationTTL, config.HoldersMost
+	r.grace, r.bridge = recentBeats*config.Beat, 3*recentBeats*config.Beat
 	r.byFile = make(map[task.FileKey][]stored)
 	r.hidden = make(map[task.PeerID]time.Time)
 }
 
-func (r *records) put(now time.Time, batch []Record) {
+// put takes what a member writes: its own locations, or those that it hands
+// over because it leaves.
+func (r *records) put(now time.Time, from task.PeerID, batch []Record) {
 	if len(batch) > 0 && len(r.byFile) == 0 {
 		r.nextSweep = now.Add(sweepEvery)
 	}
 	for _, record := range batch {
 		entry := stored{
 			holder: record.Holder, dataURL: record.DataURL, seq: record.Seq, gone: record.Gone,
-			expires: now.Add(min(r.ttl, record.TTL)),
+			written: now, expires: now.Add(min(r.ttl, record.TTL)),
 		}
-		if record.Gone {
+		switch {
+		case record.Gone:
 			entry.expires = now.Add(2 * r.ttl)
+		case record.Holder != from:
+			entry.expires = now.Add(min(r.ttl, record.TTL, r.bridge))
 		}
 		list := r.byFile[record.File]
 		i := slices.IndexFunc(list, func(s stored) bool { return s.holder == record.Holder })
 		switch {
 		case i < 0:
+			entry.key = KeyOfPeer(record.Holder)
 			r.byFile[record.File] = append(list, entry)
 		case list[i].seq < record.Seq, list[i].seq == record.Seq && list[i].gone == record.Gone && list[i].expires.Before(entry.expires):
+			entry.key = list[i].key
 			list[i] = entry
 		}
 	}
 }
 
 // find returns the live locations of files. Of many holders of one file the
-// asker gets some, and another asker others.
-func (r *records) find(now time.Time, asker task.PeerID, files []task.FileKey) []Record {
+// asker gets some, and another asker others. A holder that the roster does not
+// list counts for some beats after it wrote: it may be new. A nil roster
+// lists everybody.
+func (r *records) find(now time.Time, roster *Roster, asker task.PeerID, files []task.FileKey) []Record {
 	var found []Record
 	for _, file := range files {
 		if len(found) >= maxFound {
@@ -82,7 +96,7 @@ func (r *records) find(now time.Time, asker task.PeerID, files []task.FileKey) [
 		named := 0
 		for i := range list {
 			s := list[(start+i)%len(list)]
-			if named < r.most && r.live(now, s) {
+			if named < r.most && r.live(now, roster, s) {
 				named++
 				found = append(found, s.record(now, file))
 			}
@@ -91,8 +105,11 @@ func (r *records) find(now time.Time, asker task.PeerID, files []task.FileKey) [
 	return found
 }
 
-func (r *records) live(now time.Time, s stored) bool {
-	return !s.gone && now.Before(s.expires) && !r.isHidden(s.holder)
+func (r *records) live(now time.Time, roster *Roster, s stored) bool {
+	if s.gone || !now.Before(s.expires) || r.isHidden(s.holder) {
+		return false
+	}
+	return roster == nil || now.Sub(s.written) < r.grace || roster.holds(roster.search(s.key), s.key)
 }
 
 // spread draws the same number again for the same asker and file, and most

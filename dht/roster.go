@@ -68,14 +68,21 @@ func (r *Roster) Len() int { return len(r.sorted) }
 
 // Get returns a member.
 func (r *Roster) Get(peer task.PeerID) (Member, bool) {
+	if e := r.entry(peer); e != nil {
+		return e.member, true
+	}
+	return Member{}, false
+}
+
+func (r *Roster) entry(peer task.PeerID) *entry {
 	if len(r.sorted) == 0 {
-		return Member{}, false
+		return nil
 	}
 	key := KeyOfPeer(peer)
 	if i := r.search(key); r.holds(i, key) {
-		return r.sorted[i].member, true
+		return r.sorted[i]
 	}
-	return Member{}, false
+	return nil
 }
 
 // Has tells whether a peer is a member.

@@ -100,14 +100,9 @@ func (n *Net) cut(a, b *Node) {
 	}
 	a.links[b.Member.Peer].breaking = true
 	n.push(event{at: n.now.Add(cutTime), call: func() {
-		n.unlink(a, b)
-		n.unlink(b, a)
+		delete(a.links, b.Member.Peer)
+		delete(b.links, a.Member.Peer)
+		n.Do(a, dht.Disconnected{Peer: b.Member.Peer})
+		n.Do(b, dht.Disconnected{Peer: a.Member.Peer})
 	}})
-}
-
-func (n *Net) unlink(node, from *Node) {
-	if node.links[from.Member.Peer] != nil {
-		delete(node.links, from.Member.Peer)
-		n.Do(node, dht.Disconnected{Peer: from.Member.Peer})
-	}
 }

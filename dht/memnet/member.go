@@ -80,6 +80,7 @@ func (n *Net) Close(node *Node) {
 		other := n.nodes[peer]
 		if other.links[node.Member.Peer] != nil && !other.Closed {
 			delete(other.links, node.Member.Peer)
+			delete(node.links, peer)
 			if n.apart(node, other) {
 				n.schedule(cutTime, other, dht.Disconnected{Peer: node.Member.Peer})
 				continue
