@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -144,7 +143,7 @@ func TestChangedContentDoesNotStay(t *testing.T) {
 				if err == nil || exitCode(t.Context(), err) != exitConflict {
 					t.Errorf("%q: %v", later, err)
 				}
-				if _, err := element.Head(context.Background(), "files/x"); err == nil {
+				if _, err := element.Head(t.Context(), "files/x"); err == nil {
 					t.Errorf("%q stays under the name of other bytes", later)
 				}
 			}
