@@ -234,7 +234,7 @@ func (r *Rules) Deliver(t *Turn, d Delivery) ([]task.Ack, error) {
 		if acks, err = b.takeOutcomes(site, d.Outcomes); err != nil {
 			return err
 		}
-		return b.takeStored(d.Site, d.Stored)
+		return b.takeStored(site, d.Stored)
 	})
 	if err != nil {
 		return nil, err

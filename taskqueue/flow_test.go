@@ -253,7 +253,8 @@ func TestExpiredLeaseReopensAndLateOutcomeWins(t *testing.T) {
 		t.Errorf("B is not told to kill its copy: %+v", reply.Revoked)
 	}
 	o := b.succeed(second)
-	o.Outputs[0].URL = "file:///se/B/loser"
+	loser := b.url(task.File{LFN: o.Outputs[0].LFN, Producer: second.id})
+	o.Outputs[0].URL = loser
 	b.ended = append(b.ended, o)
 	reply = b.sync()
 	if len(reply.Acks) != 1 || reply.Acks[0].Verdict != task.AckDuplicate || reply.Acks[0].Winner != first.id {
@@ -261,7 +262,7 @@ func TestExpiredLeaseReopensAndLateOutcomeWins(t *testing.T) {
 	}
 	g.view(func(turn *taskqueue.Turn) error {
 		garbage, err := turn.Files().Garbage(10)
-		if len(garbage) != 1 || garbage[0].URL != "file:///se/B/loser" {
+		if len(garbage) != 1 || garbage[0].URL != loser {
 			t.Errorf("garbage %v, want the loser's copy", garbage)
 		}
 		return err

@@ -127,6 +127,11 @@ func (j *judgement) judge(o *task.Outcome) error {
 		}
 	}
 	o.Site = j.site.Name
+	for i := range o.Outputs {
+		if !j.site.holds(o.Outputs[i].URL) {
+			o.Outputs[i].URL = "" // a copy elsewhere is none that we know of
+		}
+	}
 	s.Number = max(s.Number, o.Number+1)
 	j.tasks.touch(s.ID)
 	switch {
@@ -188,13 +193,22 @@ func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckV
 	}
 	j.site.Sums.Duplicates++
 	j.site.Sums.Wasted += max(0, o.Run)
-	for _, out := range o.Outputs {
-		if out.URL != "" {
+	j.discard(o)
+	j.ack(o, verdict, winner)
+	return nil
+}
+
+// discard has those copies deleted that an attempt stored, all of them or only
+// those of the given outputs.
+func (j *judgement) discard(o *task.Outcome, only ...task.Produced) {
+	if only == nil {
+		only = o.Outputs
+	}
+	for _, out := range only {
+		if j.site.wrote(o.Attempt, out.LFN, out.URL) {
 			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: out.URL})
 		}
 	}
-	j.ack(o, verdict, winner)
-	return nil
 }
 
 // inputsMatch tells whether an outcome read the catalogue's files. An input
@@ -279,9 +293,7 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 		}
 		delete(made, out.LFN)
 		if exists(f) {
-			if p.URL != "" {
-				j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: p.URL})
-			}
+			j.discard(o, *p)
 			continue
 		}
 		j.announce(f, o.Site)
@@ -321,11 +333,7 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	if err := j.record(o, state); err != nil {
 		return err
 	}
-	for _, out := range o.Outputs {
-		if out.URL != "" {
-			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: out.URL})
-		}
-	}
+	j.discard(o)
 	j.site.addOutcome(o, 0)
 	j.ack(o, task.AckAccepted, task.AttemptID{})
 	if s.State != task.Leased || s.Lease != o.Attempt.Lease {

@@ -26,6 +26,52 @@ func (s *SiteRecord) misplaced(replica task.Replica) string {
 	return "the site's storage element is " + s.SE
 }
 
+// NameAt returns the name of a copy below a storage element; false if its URL
+// is not that of a place there, written without detours. Only what has such a
+// name is believed when pilots report it, and deleted when it is of no use.
+func NameAt(element, copied string) (name string, ok bool) {
+	at, err := url.Parse(element)
+	if err != nil || element == "" {
+		return "", false
+	}
+	parsed, err := url.Parse(copied)
+	if err != nil || parsed.Scheme != at.Scheme || parsed.User != nil || parsed.Opaque != "" ||
+		parsed.RawQuery != "" || parsed.Fragment != "" || !sameHost(at, parsed) {
+		return "", false
+	}
+	folder := strings.TrimSuffix(path.Clean("/"+at.Path), "/") + "/"
+	name, ok = strings.CutPrefix(parsed.Path, folder)
+	if !ok || path.Clean(name) != name || task.ValidateLFN(name) != nil {
+		return "", false
+	}
+	return name, true
+}
+
+func sameHost(x, y *url.URL) bool {
+	host := func(u *url.URL) string {
+		if u.Scheme == "file" && u.Host == "localhost" {
+			return ""
+		}
+		return strings.ToLower(u.Host)
+	}
+	return host(x) == host(y)
+}
+
+// holds tells whether a URL that the site's pilots report is that of a copy on
+// their own storage element.
+func (s *SiteRecord) holds(copied string) bool {
+	_, ok := NameAt(s.SE, copied)
+	return ok
+}
+
+// wrote tells whether a URL is that of an attempt's own copy of a file: pilots
+// store each output in a folder that is named after the attempt. Nothing else
+// may be deleted in the attempt's name.
+func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string) bool {
+	name, ok := NameAt(s.SE, copied)
+	return ok && strings.HasSuffix("/"+name, "/"+path.Join(attempt.Suffix(), file.Local()))
+}
+
 // folderOf returns the clean path of a file:// URL.
 func folderOf(rawURL string) (string, bool) {
 	parsed, err := url.Parse(rawURL)

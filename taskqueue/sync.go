@@ -70,7 +70,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		return nil, err
 	}
 	for _, step := range []func() error{
-		func() error { return b.takeStored(site.Name, s.Stored) },
+		func() error { return b.takeStored(site, s.Stored) },
 		func() error { return b.takeStarts(site.Name, s.Starts) },
 		func() error { return b.takeReturns(site.Name, s.Returns) },
 		func() error { return b.takeRefusals(site, s.Refused) },
@@ -146,9 +146,13 @@ func (b *book) takeStarts(site task.Site, starts []task.Start) error {
 	return nil
 }
 
-// takeStored books copies that have reached a storage element. A loser's copy
-// is garbage; one whose attempt is still to be judged waits with the attempt.
-func (b *book) takeStored(site task.Site, stored []task.Stored) error {
+// takeStored books copies that have reached the site's own storage element. A
+// loser's copy is garbage; one whose attempt is still to be judged waits with
+// the attempt. What is stored elsewhere, or by no attempt, is not ours.
+func (b *book) takeStored(site *SiteRecord, stored []task.Stored) error {
+	stored = slices.DeleteFunc(slices.Clone(stored), func(st task.Stored) bool {
+		return st.Attempt.Task == "" || !site.holds(st.URL)
+	})
 	names := make([]task.LFN, len(stored))
 	ids := make([]task.AttemptID, len(stored))
 	for i := range stored {
@@ -164,16 +168,17 @@ func (b *book) takeStored(site task.Site, stored []task.Stored) error {
 	for i := range stored {
 		st := &stored[i]
 		f, attempt := b.files.held[st.LFN], b.attempts.held[st.Attempt]
-		replica := task.Replica{Site: site, URL: st.URL}
+		replica := task.Replica{Site: site.Name, URL: st.URL}
 		switch {
-		case st.URL == "":
-		case f != nil && !f.Producer.IsZero() && f.Producer == st.Attempt:
+		case f == nil:
+		case f.Producer == st.Attempt:
 			if err := b.replicate(f, replica); err != nil {
 				return err
 			}
-		case f != nil && f.ProducerTask == st.Attempt.Task && (attempt == nil || attempt.State == AttemptRunning):
-			b.storedEarly(site, st, attempt)
-		default:
+		case f.ProducerTask != st.Attempt.Task:
+		case attempt == nil || attempt.State == AttemptRunning:
+			b.storedEarly(site.Name, st, attempt)
+		case site.wrote(st.Attempt, st.LFN, st.URL):
 			garbage = append(garbage, replica)
 		}
 	}

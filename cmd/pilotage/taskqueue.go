@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
-	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
@@ -70,10 +68,10 @@ func defaultData(getenv func(string) string) string {
 type deleter struct{ client *storage.Client }
 
 // Delete satisfies server.Deleter.
-func (d deleter) Delete(ctx context.Context, replica task.Replica) error {
-	element, err := d.client.Element(path.Dir(replica.URL))
+func (d deleter) Delete(ctx context.Context, at, name string) error {
+	element, err := d.client.Element(at)
 	if err != nil {
 		return err
 	}
-	return element.Delete(ctx, path.Base(replica.URL))
+	return element.Delete(ctx, name)
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -54,8 +53,9 @@ type Config struct {
 
 // Deleter removes copies of files from storage elements.
 type Deleter interface {
-	// Delete removes a copy; one that is not there is no error.
-	Delete(ctx context.Context, copy task.Replica) error
+	// Delete removes what has a name below the storage element with the URL;
+	// what is not there is no error.
+	Delete(ctx context.Context, element, name string) error
 }
 
 // Timing holds the server's own times; a zero one means its default.

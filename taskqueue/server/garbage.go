@@ -39,8 +39,15 @@ func (s *Server) runGarbage(ctx context.Context) error {
 // hold up the others.
 func (s *Server) deleteGarbage(ctx context.Context) error {
 	var page []task.Replica
+	elements := make(map[task.Site]string)
 	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
-		page, err = t.Files().Garbage(garbagePage)
+		if page, err = t.Files().Garbage(garbagePage); err != nil || len(page) == 0 {
+			return err
+		}
+		sites, err := t.Sites().All()
+		for i := range sites {
+			elements[sites[i].Name] = sites[i].SE
+		}
 		return err
 	})
 	if err != nil || len(page) == 0 {
@@ -52,7 +59,13 @@ func (s *Server) deleteGarbage(ctx context.Context) error {
 			break
 		}
 		tried = append(tried, replica)
-		if err := s.deleteCopy(ctx, replica); err != nil {
+		name, ok := taskqueue.NameAt(elements[replica.Site], replica.URL)
+		if !ok {
+			s.config.Log.Warn("a loser's copy is left where it is: it is not on its site's storage element",
+				"site", replica.Site, "url", replica.URL, "storage", elements[replica.Site])
+			continue
+		}
+		if err := s.deleteCopy(ctx, elements[replica.Site], name); err != nil {
 			failed = append(failed, replica)
 			s.config.Log.Warn("a loser's copy was not deleted; it is tried again later",
 				"site", replica.Site, "url", replica.URL, "error", err)
@@ -70,8 +83,8 @@ func (s *Server) deleteGarbage(ctx context.Context) error {
 	})
 }
 
-func (s *Server) deleteCopy(ctx context.Context, replica task.Replica) error {
+func (s *Server) deleteCopy(ctx context.Context, element, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, deletionTime)
 	defer cancel()
-	return s.config.Deleter.Delete(ctx, replica)
+	return s.config.Deleter.Delete(ctx, element, name)
 }

@@ -342,31 +342,35 @@ func TestPanicOfAHandlerIsAnError(t *testing.T) {
 	}
 }
 
-// deletions is a Deleter that fails for one site.
+// deletions is a Deleter that fails for one storage element.
 type deletions struct {
 	mutex sync.Mutex
-	done  []task.Replica
+	done  []string
 	tries int
 }
 
-func (d *deletions) Delete(_ context.Context, replica task.Replica) error {
+func (d *deletions) Delete(_ context.Context, element, name string) error {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	if replica.Site == "away" {
+	if element == "file:///se/away" {
 		d.tries++
 		return errors.New("the storage element is away")
 	}
-	d.done = append(d.done, replica)
+	d.done = append(d.done, element+" "+name)
 	return nil
 }
 
 // Losers' copies are deleted; one that cannot be is tried again and holds up
-// nobody.
+// nobody; what is not on its site's storage element is left alone.
 func TestGarbageIsDeleted(t *testing.T) {
 	deleter := &deletions{}
 	q := start(t, func(c *serverConfig) { c.Deleter, c.Timing.Garbage = deleter, 5*time.Millisecond })
+	q.addSite("away")
+	q.addSite("here")
 	err := q.server.Store().Update(q.ctx, func(tx taskqueue.Tx) error {
-		return tx.Files().AddGarbage(task.Replica{Site: "away", URL: "file:///a"}, task.Replica{Site: "here", URL: "file:///b"})
+		return tx.Files().AddGarbage(
+			task.Replica{Site: "away", URL: "file:///se/away/a"}, task.Replica{Site: "here", URL: "file:///etc/passwd"},
+			task.Replica{Site: "gone", URL: "file:///se/gone/x"}, task.Replica{Site: "here", URL: "file:///se/here/w/b"})
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -377,7 +381,7 @@ func TestGarbageIsDeleted(t *testing.T) {
 		return deleter.tries > 2 && len(deleter.done) > 0
 	})
 	q.stop()
-	if len(deleter.done) != 1 || deleter.done[0].URL != "file:///b" {
+	if len(deleter.done) != 1 || deleter.done[0] != "file:///se/here w/b" {
 		t.Errorf("deleted %v", deleter.done)
 	}
 }
