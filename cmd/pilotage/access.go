@@ -105,7 +105,7 @@ func accessError(err error) error {
 	var expired *identity.ExpiredError
 	switch {
 	case errors.As(err, &expired):
-		return coded(exitRefused, "%w\nAsk the queue's operator for a new access file (`pilotage access create`).", err)
+		return err
 	case errors.Is(err, fs.ErrNotExist):
 		return coded(exitUsage, "%w\nGive --access FILE, set PILOTAGE_ACCESS, or ask the queue's operator for an access file.", err)
 	default:
