@@ -130,9 +130,10 @@ func (b *book) loseAttempt(a *Attempt, reason string) error {
 	return b.countLoss(s)
 }
 
-// Leave books a pilot that goes by itself. When it is the last one, or nobody
-// else is alive, the site's open leases are returned and what only its caches
-// held is lost. Leaving twice changes nothing more.
+// Leave books a pilot that goes by itself. When the queue knows of nobody else
+// alive at the site, its open leases are returned and what only its caches
+// held is lost; a pilot cannot tell, since one that found no peers takes itself
+// for the last. Leaving twice changes nothing more.
 //
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Leave(t *Turn, l Leaving) error {
@@ -158,7 +159,7 @@ func (r *Rules) Leave(t *Turn, l Leaving) error {
 		if err := b.dismiss(site, pilot, PilotLeft, l.Reason); err != nil {
 			return err
 		}
-		if l.Last || site.Pilots <= 0 {
+		if site.Pilots <= 0 {
 			return b.vacate(site, "the last pilot left")
 		}
 		return nil

@@ -136,7 +136,7 @@ func (g *grid) warmUp(c *crew) {
 	c.work()
 	c.sync()
 	g.must(func(t *taskqueue.Turn) error {
-		return g.rules.Leave(t, taskqueue.Leaving{Site: c.site, Pilot: c.members[0].id, Last: true})
+		return g.rules.Leave(t, taskqueue.Leaving{Site: c.site, Pilot: c.members[0].id})
 	})
 	c.members = nil
 	c.forget()
@@ -519,7 +519,7 @@ func TestLastPilotTakesItsFilesAlong(t *testing.T) {
 	a.end(one, a.succeed(a.start(one, a.members[0])))
 	a.sync()
 	g.must(func(turn *taskqueue.Turn) error {
-		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: a.members[0].id, Last: true, Reason: "end of wall time"})
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: a.members[0].id, Reason: "end of wall time"})
 	})
 	g.check()
 	b.join("peerB", 1)

@@ -370,10 +370,10 @@ func (m *machine) leaveSite(*rapid.T) {
 	if !m.chance(30, "all leave") {
 		return
 	}
-	for i, pilot := range c.members {
+	for _, pilot := range c.members {
 		m.must(func(t *taskqueue.Turn) error {
 			return m.rules.Leave(t, taskqueue.Leaving{
-				Site: c.site, Pilot: pilot.id, Reason: "end", Last: i == len(c.members)-1,
+				Site: c.site, Pilot: pilot.id, Reason: "end",
 				Resigns: pilot == c.master, Term: c.term,
 			})
 		})

@@ -97,8 +97,6 @@ type Leaving struct {
 	Pilot  task.PilotID
 	Site   task.Site
 	Reason string
-	// Last tells that no other pilot is left: open leases are returned.
-	Last bool
 	// Resigns tells that it is the master and gives up its term.
 	Resigns bool
 	Term    task.Term

@@ -208,7 +208,7 @@ func (p *play) atSite(name string, c *crew, words []string) string {
 		p.must(func(t *taskqueue.Turn) error {
 			return p.rules.Leave(t, taskqueue.Leaving{
 				Site: c.site, Pilot: m.id, Reason: "end of wall time",
-				Last: slices.Contains(words, "last"), Resigns: slices.Contains(words, "resigns"), Term: c.term,
+				Resigns: slices.Contains(words, "resigns"), Term: c.term,
 			})
 		})
 	case "claim":

@@ -289,3 +289,35 @@ func TestGrants(t *testing.T) {
 		}
 	}
 }
+
+// TestOnlyTheLastPilotEmptiesItsSite: while the queue knows of another live
+// pilot, a goodbye costs the site neither its leases nor its caches.
+func TestOnlyTheLastPilotEmptiesItsSite(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	one := a.join("peer1", 2)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("one", nil, []string{"x"}), job("two", nil, nil)}})
+	a.sync()
+	a.end(task.NewID(w, "one"), a.succeed(a.start(task.NewID(w, "one"), one)))
+	a.sync()
+	two := a.join("peer2", 1)
+	leave := func(m *member) {
+		t.Helper()
+		g.must(func(t *taskqueue.Turn) error {
+			return g.rules.Leave(t, taskqueue.Leaving{Site: "A", Pilot: m.id, Reason: "end"})
+		})
+		g.check()
+	}
+	leave(two)
+	g.expect(task.Leased, task.NewID(w, "two"))
+	if f := g.file(task.Qualify(w, "x")); len(f.Announced) != 1 {
+		t.Errorf("x is announced at %v, want A", f.Announced)
+	}
+	leave(two)
+	g.expect(task.Leased, task.NewID(w, "two"))
+	leave(one)
+	g.expect(task.Ready, task.NewID(w, "two"))
+	if f := g.file(task.Qualify(w, "x")); len(f.Announced) != 0 || !f.Lost {
+		t.Errorf("x after the last pilot left: %+v", f)
+	}
+}

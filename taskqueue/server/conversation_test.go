@@ -356,3 +356,35 @@ func TestStopAnswersParkedCalls(t *testing.T) {
 	_, err = watch.Recv()
 	wantRefusal(t, err, codes.Unavailable, "STOPPING")
 }
+
+// A newcomer that finds no peer takes itself for the last pilot of its site:
+// the queue, which knows of others, takes nothing back.
+func TestIsolatedPilotIsNotTheLast(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	master, newcomer := q.join("siteA"), q.join("siteA")
+	master.introduce()
+	q.mustSubmit(single("held"))
+	handed, err := master.Sync(q.ctx, master.report(patience))
+	if err != nil || len(handed.GetLeases()) != 1 {
+		t.Fatal(handed, err)
+	}
+	leave := func(p *pilot, left int) {
+		t.Helper()
+		if _, err := p.Leave(q.ctx, &pb.LeaveRequest{Site: "siteA", Reason: "end", Last: true}); err != nil {
+			t.Fatal(err)
+		}
+		err := q.server.Store().View(q.ctx, func(tx taskqueue.Tx) error {
+			open, err := tx.Leases().OfSite("siteA")
+			if len(open) != left {
+				t.Errorf("%d open leases, want %d", len(open), left)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	leave(newcomer, 1)
+	leave(master, 0)
+}

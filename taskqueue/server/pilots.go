@@ -153,7 +153,7 @@ func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.Lea
 	}
 	err := h.update(ctx, func(t *taskqueue.Turn) error {
 		return h.rules.Leave(t, taskqueue.Leaving{
-			Pilot: c.pilot, Site: c.site, Reason: in.GetReason(), Last: in.GetLast(), Resigns: in.GetResigns(), Term: taskpb.FromTerm(in.GetTerm()),
+			Pilot: c.pilot, Site: c.site, Reason: in.GetReason(), Resigns: in.GetResigns(), Term: taskpb.FromTerm(in.GetTerm()),
 		})
 	})
 	if err != nil {
