@@ -67,10 +67,11 @@ type Agent struct {
 	context context.Context // of everything that runs until the farewell
 
 	// Owned by the loop.
-	worker  *pilot.Worker
-	master  *pilot.Master
-	jobs    map[task.AttemptID]*job
-	drained chan struct{}
+	worker   *pilot.Worker
+	master   *pilot.Master
+	jobs     map[task.AttemptID]*job
+	drained  chan struct{}
+	expelled chan error // the queue has revoked the membership
 
 	mu       sync.Mutex
 	settings task.SiteSettings
@@ -94,7 +95,7 @@ func Run(ctx context.Context, config Config) error {
 func newAgent(config Config) *Agent {
 	return &Agent{
 		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
-		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), drained: make(chan struct{}), aliases: newAliases(),
+		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), drained: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
 	}
 }
 

@@ -53,6 +53,7 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 	defer cancel()
 	reply, err := a.queue.Claim(ctx, c)
 	if err != nil {
+		a.heed(err)
 		a.log.Warn("the queue cannot be asked for the mastership", "error", err)
 		return dht.ClaimAnswer{}
 	}
@@ -269,6 +270,7 @@ func (a *Agent) callSync(act pilot.CallSync) {
 		answered := pilot.SyncAnswered{N: act.N, Reply: reply}
 		if err != nil {
 			answered.Err, answered.Stale = err.Error(), errors.Is(err, ErrStale)
+			a.heed(err)
 			a.log.Debug("sync failed", "error", err)
 		} else if reply.Settings.Site != "" {
 			a.mu.Lock()

@@ -238,6 +238,7 @@ func (a *Agent) deliverToQueue(act pilot.DeliverToQueue) {
 		defer cancel()
 		acks, err := a.queue.Deliver(ctx, act.Outcomes, act.Stored)
 		if err != nil {
+			a.heed(err)
 			a.log.Warn("outcomes stay here until the site has a master or the queue answers", "outcomes", len(act.Outcomes), "error", err)
 			return nil
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 // ErrUnfit tells that the self-check found the node unfit for work.
@@ -64,6 +65,8 @@ func (a *Agent) live(ctx context.Context) error {
 			reason = "drained"
 		case <-observe.C:
 			a.observe()
+		case err := <-a.expelled:
+			return a.goAtOnce(err)
 		case <-a.context.Done():
 			return nil
 		}
@@ -72,6 +75,27 @@ func (a *Agent) live(ctx context.Context) error {
 	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: reason}) })
 	a.waitDrained(grace)
 	return a.farewell(reason)
+}
+
+// heed looks at what the queue refuses: a pilot whose membership was revoked
+// has to go.
+func (a *Agent) heed(err error) {
+	if reason, _, _ := taskpb.Refusal(err); reason != taskpb.ReasonRevoked {
+		return
+	}
+	select {
+	case a.expelled <- err:
+	default:
+	}
+}
+
+// goAtOnce ends a pilot that nobody at queue or site listens to any more.
+func (a *Agent) goAtOnce(why error) error {
+	a.log.Error("the pilot has to go", "error", why)
+	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: "its membership was revoked"}) })
+	a.waitDrained(0)
+	_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
+	return why
 }
 
 // refusal says why a pilot takes no work; empty when all is well.

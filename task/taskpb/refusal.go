@@ -16,6 +16,9 @@ const (
 	// ReasonStaleTerm is the reason of a refusal because another mastership
 	// is in office; its metadata has site, epoch, ballot, peer and master.
 	ReasonStaleTerm = "STALE_TERM"
+	// ReasonRevoked is the reason of every refusal to a pilot whose membership
+	// was revoked.
+	ReasonRevoked = "MEMBERSHIP_REVOKED"
 )
 
 // Refusal finds the queue's reason, and what it says beside it, within an

@@ -56,7 +56,7 @@ var statuses = []struct {
 	{errStopping, codes.Unavailable, "STOPPING"},
 	{sqlite.ErrDamaged, codes.DataLoss, "STORE_DAMAGED"},
 	{errForbidden, codes.PermissionDenied, "FORBIDDEN"},
-	{errMemberRevoked, codes.PermissionDenied, "MEMBERSHIP_REVOKED"},
+	{errMemberRevoked, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{errNoCredentials, codes.Unauthenticated, "NO_ACCESS"},
 	{identity.ErrExpired, codes.Unauthenticated, "ACCESS_EXPIRED"},
 	{identity.ErrRevoked, codes.Unauthenticated, "ACCESS_REVOKED"},
