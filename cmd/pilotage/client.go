@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials"
 
 	"github.com/pilotage-grid/pilotage/identity"
@@ -13,6 +15,13 @@ import (
 
 // maxReply bounds one answer of the queue to a tool.
 const maxReply = 256 << 20
+
+// reconnect makes a tool that waits for the queue see its return soon; by
+// default pauses grow to two minutes.
+var reconnect = grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
+	MinConnectTimeout: 10 * time.Second,
+}
 
 // clients are the queue's services for one access file.
 type clients struct {
@@ -54,6 +63,7 @@ func connectWith(access *identity.AccessFile) (*clients, error) {
 	conn, err := grpc.NewClient("passthrough:///"+access.Queue[0],
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithPerRPCCredentials(bearer{access}),
+		grpc.WithConnectParams(reconnect),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)),
 	)
 	if err != nil {

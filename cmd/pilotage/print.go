@@ -90,6 +90,16 @@ func (a *app) table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
+// done ends a command that changed something: a document for programs, a
+// sentence for people.
+func (a *app) done(value any, format string, args ...any) error {
+	if a.output != "table" {
+		return a.printJSON(value, a.output == "json")
+	}
+	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+	return err
+}
+
 // say writes a line for people; programs' output stays clean of it.
 func (a *app) say(format string, args ...any) {
 	if a.output == "table" {

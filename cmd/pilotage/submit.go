@@ -19,7 +19,7 @@ import (
 )
 
 type submitFlags struct {
-	file                                  string
+	file, key                             string
 	upload, dryRun, wait, parsable, fresh bool
 	allowMissing                          bool
 	name, require, rank, retries, cores   string
@@ -44,6 +44,7 @@ func newSubmit(a *app) *cobra.Command {
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end")
 	flags.BoolVar(&f.parsable, "parsable", false, "print the workflow id and nothing else")
 	flags.BoolVar(&f.fresh, "fresh", false, "run everything, also what an earlier run of the same name has done")
+	flags.StringVar(&f.key, "key", "", "idempotency key: what was submitted under the same key before is not submitted again (default: a random one)")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
 	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all)")
 	flags.StringVar(&f.name, "name", "", "name of a single command's workflow (default: the command's)")
@@ -117,7 +118,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		submitted, err := sendPlan(ctx, c.tasks, f, plan, files)
+		submitted, err := a.sendPlan(ctx, c.tasks, f, plan, files)
 		if err != nil {
 			return err
 		}
@@ -128,7 +129,11 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		case a.output != "table" && !f.wait:
 			return a.printJSON(submitted, a.output == "json")
 		default:
-			a.say("submitted %s (%s): %d tasks", id, plan.Name, submitted.GetTasks())
+			verb := "submitted"
+			if submitted.GetExisted() && f.key != "" {
+				verb = "submitted before:"
+			}
+			a.say("%s %s (%s): %d tasks", verb, id, plan.Name, submitted.GetTasks())
 			if submitted.GetReused() > 0 {
 				a.say(", %d taken over from an earlier run", submitted.GetReused())
 			}
@@ -166,9 +171,13 @@ func shorten(text string, most int) string {
 // partSize is how many tasks travel in one call.
 const partSize = 1000
 
-// sendPlan submits a plan in parts under one idempotency key.
-func sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submitFlags, plan *workflow.Plan, files []*pb.File) (*pb.SubmitWorkflowResponse, error) {
-	key := rand.Text()
+// sendPlan submits a plan in parts under one idempotency key, so that a part
+// whose answer got lost can be sent again.
+func (a *app) sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submitFlags, plan *workflow.Plan, files []*pb.File) (*pb.SubmitWorkflowResponse, error) {
+	key := f.key
+	if key == "" {
+		key = rand.Text()
+	}
 	var reply *pb.SubmitWorkflowResponse
 	for part := 0; ; part++ {
 		from := part * partSize
@@ -185,8 +194,11 @@ func sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submitFlags, p
 			encoded.Id = "/" + t.ID.Name()
 			request.Tasks = append(request.Tasks, encoded)
 		}
-		var err error
-		if reply, err = tasks.SubmitWorkflow(ctx, request); err != nil {
+		err := a.again(ctx, func() (err error) {
+			reply, err = tasks.SubmitWorkflow(ctx, request)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 		if !request.GetMore() {

@@ -24,7 +24,11 @@ import (
 // A file's place on a storage element is named by its content, so the same
 // bytes are put once.
 func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.ExternalFile, sites []string) ([]*pb.File, error) {
-	plan, err := c.files.PlanUpload(ctx, &pb.PlanUploadRequest{Sites: sites})
+	var plan *pb.PlanUploadResponse
+	err := a.again(ctx, func() (err error) {
+		plan, err = c.files.PlanUpload(ctx, &pb.PlanUploadRequest{Sites: sites})
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

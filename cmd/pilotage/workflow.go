@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -134,61 +132,6 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, timeout t
 	return &silentError{exitFailed}
 }
 
-// watchRetries is how often a broken watch is begun again without progress.
-const watchRetries = 30
-
-func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, error) {
-	progress := a.progress()
-	var bar *mpb.Bar
-	defer func() {
-		if bar != nil {
-			bar.Abort(false)
-		}
-		progress.Wait()
-	}()
-	for failures := 0; ; {
-		stream, err := c.tasks.WatchWorkflow(ctx, &pb.WatchWorkflowRequest{Workflow: id})
-		if err != nil {
-			return nil, err
-		}
-		var last *pb.Workflow
-		for {
-			reply, err := stream.Recv()
-			if err != nil {
-				if over(last) {
-					return last, nil
-				}
-				if code, known := statusOf(err); !known || statusCode(code.Code()) != exitUnreachable || failures >= watchRetries {
-					return last, err
-				}
-				break
-			}
-			failures, last = 0, reply.GetWorkflow()
-			if bar == nil {
-				bar = progress.AddBar(int64(workflowTotal(last)),
-					mpb.PrependDecorators(decor.Name(last.GetName()+" ")),
-					mpb.AppendDecorators(decor.CountersNoUnit("%d / %d "), decor.Elapsed(decor.ET_STYLE_GO)))
-			}
-			bar.SetCurrent(int64(last.GetDone()))
-		}
-		failures++
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return last, ctx.Err()
-		}
-	}
-}
-
-func over(w *pb.Workflow) bool {
-	switch w.GetState() {
-	case pb.WorkflowState_WORKFLOW_STATE_DONE, pb.WorkflowState_WORKFLOW_STATE_FAILED, pb.WorkflowState_WORKFLOW_STATE_CANCELLED:
-		return true
-	default:
-		return false
-	}
-}
-
 const (
 	failuresShown = 5
 	stderrLines   = 20
@@ -287,8 +230,7 @@ func newWorkflowCancel(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.say("%d tasks cancelled\n", reply.GetCancelled())
-				return nil
+				return a.done(reply, "%d tasks cancelled", reply.GetCancelled())
 			})
 		},
 	}
@@ -304,8 +246,7 @@ func newWorkflowRetry(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.say("%d tasks to run again\n", reply.GetRetried())
-				return nil
+				return a.done(reply, "%d tasks to run again", reply.GetRetried())
 			})
 		},
 	}

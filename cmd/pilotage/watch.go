@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/vbauerster/mpb/v8"
+	"github.com/vbauerster/mpb/v8/decor"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+const (
+	// watchRetries is how often a broken watch is begun again without progress;
+	// with a second between them, that is longer than a queue's restart.
+	watchRetries = 60
+	watchPause   = time.Second
+)
+
+// watch follows a workflow to its end and returns its last state. A queue that
+// does not answer is waited for, whether it goes while the watch runs or is
+// not there when it begins.
+func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, error) {
+	shown := &watchBar{progress: a.progress()}
+	defer shown.end()
+	var last *pb.Workflow
+	for failures := 0; ; failures++ {
+		before := last
+		err := follow(ctx, c, id, func(w *pb.Workflow) {
+			last = w
+			shown.set(w)
+		})
+		if last != before {
+			failures = 0
+		}
+		if over(last) {
+			return last, nil
+		}
+		if !unreachable(err) || failures >= watchRetries {
+			return last, err
+		}
+		if failures == 0 {
+			_, _ = fmt.Fprintf(a.stderr, "waiting for the task queue: %s\n", reason(err))
+		}
+		select {
+		case <-time.After(watchPause):
+		case <-ctx.Done():
+			return last, ctx.Err()
+		}
+	}
+}
+
+// follow reports what the queue tells about a workflow until the stream ends.
+func follow(ctx context.Context, c *clients, id string, heard func(*pb.Workflow)) error {
+	stream, err := c.tasks.WatchWorkflow(ctx, &pb.WatchWorkflowRequest{Workflow: id})
+	if err != nil {
+		return err
+	}
+	for {
+		reply, err := stream.Recv()
+		if err != nil {
+			return err
+		}
+		heard(reply.GetWorkflow())
+	}
+}
+
+// watchBar is the progress bar of a watch, once its length is known.
+type watchBar struct {
+	progress *mpb.Progress
+	bar      *mpb.Bar
+}
+
+func (b *watchBar) set(w *pb.Workflow) {
+	if b.bar == nil {
+		b.bar = b.progress.AddBar(int64(workflowTotal(w)),
+			mpb.PrependDecorators(decor.Name(w.GetName()+" ")),
+			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d "), decor.Elapsed(decor.ET_STYLE_GO)))
+	}
+	b.bar.SetCurrent(int64(w.GetDone()))
+}
+
+func (b *watchBar) end() {
+	if b.bar != nil {
+		b.bar.Abort(false)
+	}
+	b.progress.Wait()
+}
+
+func over(w *pb.Workflow) bool {
+	switch w.GetState() {
+	case pb.WorkflowState_WORKFLOW_STATE_DONE, pb.WorkflowState_WORKFLOW_STATE_FAILED, pb.WorkflowState_WORKFLOW_STATE_CANCELLED:
+		return true
+	default:
+		return false
+	}
+}
