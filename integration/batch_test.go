@@ -58,13 +58,13 @@ func selfCheck(g *grid) {
 			t.Errorf("check %q says %q, want %q", what, got, detail)
 		}
 	}
-	g.expect(6, []string{"check command", "FAILED", "no compiler here", "1 of 6 checks failed"},
+	g.expect(1, []string{"check command", "FAILED", "no compiler here", "1 of 6 checks failed"},
 		g.check("siteA", "--check-cmd", "echo no compiler here; exit 3")...)
 	storage := filepath.Join(g.dir, "storage", "siteA")
 	if err := os.Rename(storage, storage+".away"); err != nil {
 		t.Fatal(err)
 	}
-	g.expect(6, []string{"storage element", "FAILED", storage}, g.check("siteA")...)
+	g.expect(1, []string{"storage element", "FAILED", storage}, g.check("siteA")...)
 	if err := os.Rename(storage+".away", storage); err != nil {
 		t.Fatal(err)
 	}
@@ -98,8 +98,8 @@ func (g *grid) newest(site string) string {
 func refuses(g *grid) {
 	p := g.start("pilot siteA", "pilot", "--access", g.access("pilot-siteA"), "--cache", g.t.TempDir(), "--advertise", "127.0.0.1",
 		"--check-cmd", "echo scratch disk is read-only; false")
-	if code := p.ends(g.t, startTime); code != 6 {
-		g.t.Errorf("a refusing pilot ends with %d, want 6", code)
+	if code := p.ends(g.t, startTime); code != 1 {
+		g.t.Errorf("a refusing pilot ends with %d, want 1", code)
 	}
 	wantText(g.t, "the pilot", p.log.String(), "takes no work", "check command", "scratch disk is read-only")
 	g.left(g.newest("siteA"), "scratch disk is read-only")
@@ -118,8 +118,8 @@ func fullDisk(g *grid) {
 	if command.ProcessState == nil {
 		t.Fatalf("cannot make a namespace: %v; %s", err, namespaceHint)
 	}
-	if code := command.ProcessState.ExitCode(); code != 6 {
-		t.Errorf("exit %d on a full disk, want 6\n%s", code, out)
+	if code := command.ProcessState.ExitCode(); code != 1 {
+		t.Errorf("exit %d on a full disk, want 1\n%s", code, out)
 	}
 	wantText(t, "the check", string(out), "disk", "FAILED", "are free in "+dir, "64MiB")
 }

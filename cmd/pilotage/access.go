@@ -47,8 +47,7 @@ func newAccessCreate(a *app) *cobra.Command {
 				if err := file.Write(into); err != nil {
 					return err
 				}
-				a.say("access %s written to %s\n", reply.GetId(), into)
-				return nil
+				return a.done(map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
 			})
 		},
 	}
@@ -67,7 +66,10 @@ func newAccessRevoke(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.sites.RevokeAccess(c.Context(), &pb.RevokeAccessRequest{Id: args[0]})
-				return err
+				if err != nil {
+					return err
+				}
+				return a.done(map[string]any{"id": args[0], "revoked": true}, "%s is revoked", args[0])
 			})
 		},
 	}

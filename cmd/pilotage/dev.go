@@ -20,6 +20,9 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
+// runFile tells scripts where a running trial is.
+const runFile = "run.json"
+
 // devSites are the sites of a trial.
 var devSites = []string{"siteA", "siteB"}
 
@@ -54,6 +57,7 @@ func (a *app) dev(ctx context.Context, dir string, pilots, slots int) error {
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
+	defer func() { _ = os.Remove(filepath.Join(dir, runFile)) }()
 	client := storage.NewClient(storage.Options{})
 	defer client.Close()
 	ready := make(chan [2]string, 1)
@@ -152,7 +156,7 @@ func (a *app) devReady(dir string, addresses [2]string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(dir, "run.json"), append(data, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, runFile), append(data, '\n'), 0o600); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "ready queue=%s\n", addresses[0])

@@ -23,6 +23,8 @@ const (
 	exitTimeout     = 7
 	exitConflict    = 8
 	exitInterrupted = 130
+	// exitUnfit ends a pilot, or --check, on a node that fails the self-check.
+	exitUnfit = exitInternal
 )
 
 // codedError carries its own exit code.
@@ -60,12 +62,12 @@ func exitCode(ctx context.Context, err error) int {
 	switch {
 	case errors.As(err, &silent):
 		return silent.code
+	case ctx.Err() != nil: // whatever failed then, failed for that
+		return exitInterrupted
 	case errors.As(err, &withCode):
 		return withCode.code
 	case errors.As(err, &expired):
 		return exitRefused
-	case ctx.Err() != nil:
-		return exitInterrupted
 	}
 	if s, ok := statusOf(err); ok {
 		return statusCode(s.Code())

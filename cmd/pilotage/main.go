@@ -20,14 +20,22 @@ func main() { os.Exit(run()) }
 func run() int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// A second Ctrl-C kills at once. A second SIGTERM does not: batch systems
+	// and job scripts send it several times to a pilot that is draining.
+	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	app := &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, interrupt: ctx.Done}
 	err := newRoot(app).ExecuteContext(ctx)
 	if err == nil {
 		return exitOK
 	}
+	code := exitCode(ctx, err)
 	var silent *silentError
-	if !errors.As(err, &silent) {
+	switch {
+	case errors.As(err, &silent):
+	case code == exitInterrupted:
+		fmt.Fprintln(os.Stderr, "pilotage: interrupted:", explain(err))
+	default:
 		fmt.Fprintln(os.Stderr, "pilotage:", explain(err))
 	}
-	return exitCode(ctx, err)
+	return code
 }

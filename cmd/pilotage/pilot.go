@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/task"
@@ -32,7 +33,12 @@ func newPilot(a *app) *cobra.Command {
 		Long: `A pilot registers with the task queue, joins its site's network and runs tasks
 until its lifetime ends, then leaves. It needs this binary and one access file:
 no root, no shared file system. Slots, lifetime and cache folder come from
-Slurm's variables when they are set.`,
+Slurm's variables when they are set.
+
+Exit codes: 0 after an orderly end, also on SIGTERM; 1 when this node failed
+the self-check, with and without --check, or something broke; 2 for flags or an
+access file that are no good; 3 when the queue cannot be reached; 4 when it
+refuses the access.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPilot(c, f) },
 	}
@@ -98,6 +104,9 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	default:
 		return coded(exitUsage, "--sandbox is %q: give auto or off", f.sandbox)
 	}
+	if err := f.validate(access); err != nil {
+		return usage(err)
+	}
 	if err := config.Complete(a.getenv, time.Now()); err != nil {
 		return usage(err)
 	}
@@ -112,14 +121,38 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	}
 	err = agent.Run(c.Context(), config)
 	if errors.Is(err, agent.ErrUnfit) {
-		return coded(exitFailed, "%w", err)
+		return coded(exitUnfit, "%w", err)
 	}
 	return err
+}
+
+// validate refuses values of flags that only the start would stumble over.
+func (f *pilotFlags) validate(access *identity.AccessFile) error {
+	for _, value := range []struct {
+		flag     string
+		negative bool
+	}{
+		{"--slots", f.slots < 0}, {"--cores", f.cores < 0}, {"--lifetime", f.lifetime < 0}, {"--drain", f.margin < 0}, {"--grace", f.grace < 0},
+	} {
+		if value.negative {
+			return fmt.Errorf("%s is negative", value.flag)
+		}
+	}
+	if f.advertise == "" {
+		return nil
+	}
+	if _, err := node.AdvertiseAddress(access.Queue[0], f.advertise); err != nil {
+		return fmt.Errorf("--advertise: %w", err)
+	}
+	return nil
 }
 
 func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
 	findings, err := agent.Check(c.Context(), config)
 	if err != nil {
+		return err
+	}
+	if err := c.Context().Err(); err != nil { // what failed, failed for that
 		return err
 	}
 	bad := 0
@@ -136,7 +169,7 @@ func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
 		return err
 	}
 	if bad > 0 {
-		return coded(exitFailed, "%d of %d checks failed: this node would take no work", bad, len(findings))
+		return coded(exitUnfit, "%d of %d checks failed: this node would take no work", bad, len(findings))
 	}
 	return nil
 }

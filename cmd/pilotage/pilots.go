@@ -78,7 +78,10 @@ func newPilotDrain(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.pilots.DrainPilot(c.Context(), &pb.DrainPilotRequest{PilotId: args[0]})
-				return err
+				if err != nil {
+					return err
+				}
+				return a.done(map[string]any{"pilot": args[0], "draining": true}, "pilot %s finishes what runs and leaves", args[0])
 			})
 		},
 	}

@@ -44,15 +44,11 @@ DATA/access/pilot-NAME.json.`,
 				if err != nil {
 					return err
 				}
-				if a.output != "table" {
-					return a.printJSON(reply, a.output == "json")
-				}
 				verb := "changed"
 				if reply.GetCreated() {
 					verb = "added"
 				}
-				a.say("site %s %s\n", args[0], verb)
-				return nil
+				return a.done(reply, "site %s %s", args[0], verb)
 			})
 		},
 	}
@@ -100,7 +96,14 @@ func newSiteDrain(a *app) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.sites.DrainSite(c.Context(), &pb.DrainSiteRequest{Name: args[0], Resume: resume})
-				return err
+				if err != nil {
+					return err
+				}
+				text := "site %s gets no more tasks"
+				if resume {
+					text = "site %s gets tasks again"
+				}
+				return a.done(map[string]any{"site": args[0], "draining": !resume}, text, args[0])
 			})
 		},
 	}

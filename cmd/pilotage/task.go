@@ -201,8 +201,7 @@ func newTaskCancel(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.say("%d tasks cancelled\n", reply.GetCancelled())
-				return nil
+				return a.done(reply, "%d tasks cancelled", reply.GetCancelled())
 			})
 		},
 	}
@@ -217,8 +216,7 @@ func newTaskRetry(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				a.say("%d tasks to run again\n", reply.GetRetried())
-				return nil
+				return a.done(reply, "%d tasks to run again", reply.GetRetried())
 			})
 		},
 	}
