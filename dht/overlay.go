@@ -129,6 +129,9 @@ func (o *Overlay) Master() (Member, task.Term) { return o.office.master, o.offic
 // Members lists the roster in the order of the ids.
 func (o *Overlay) Members() []Member { return o.roster.Members() }
 
+// Size is the number of members on the roster.
+func (o *Overlay) Size() int { return o.roster.Len() }
+
 // Member finds a member by peer id, on the roster or among the contacts.
 func (o *Overlay) Member(peer task.PeerID) (Member, bool) {
 	if peer == o.self.Peer {

@@ -20,7 +20,7 @@ func site(t *testing.T, seed uint64, size int) *memnet.Net {
 	}
 	settled := func() bool {
 		for _, node := range net.Nodes() {
-			if len(node.Overlay.Members()) != size {
+			if node.Overlay.Size() != size {
 				return false
 			}
 		}
