@@ -103,13 +103,19 @@ func (e *Evaluator) SetPilot(pilot Pilot) {
 	}
 }
 
+// Answers are the pilot's answers about all classes of the list, by number.
+func (e *Evaluator) Answers() []ClassAnswer {
+	var answers []ClassAnswer
+	for _, judged := range e.classes {
+		answers = append(answers, judged.answer)
+	}
+	slices.SortFunc(answers, func(a, b ClassAnswer) int { return cmp.Compare(a.Class, b.Class) })
+	return answers
+}
+
 // Row ranks the whole list.
 func (e *Evaluator) Row() Row {
-	row := Row{Pilot: e.pilot.ID, Version: e.version}
-	for _, judged := range e.classes {
-		row.Classes = append(row.Classes, judged.answer)
-	}
-	slices.SortFunc(row.Classes, func(a, b ClassAnswer) int { return cmp.Compare(a.Class, b.Class) })
+	row := Row{Pilot: e.pilot.ID, Version: e.version, Classes: e.Answers()}
 	e.catalogue.read(e.version.Term, func(s *shelf) {
 		for no := range e.listed.all {
 			if exception, found := e.exception(s.entry(no)); found {

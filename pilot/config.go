@@ -22,11 +22,16 @@ type Config struct {
 	ReportDelay time.Duration
 	// CensusWait is how long a new master waits for the census.
 	CensusWait time.Duration
+	// AuditAfter is how long a pilot with work may be silent before it is asked
+	// for its state.
+	AuditAfter time.Duration
 	// RetractAfter is how long an idle slot waits before it takes a prefilled
 	// task from another pilot.
 	RetractAfter time.Duration
-	// Copies is how many other pilots hold the hand-out for the master.
-	Copies int
+	// Copies is how many other pilots hold the hand-out for the master, which
+	// speaks of it at least every CopyEvery.
+	Copies    int
+	CopyEvery time.Duration
 	// ResendAfter is how long a worker without master waits before it
 	// delivers outcomes to the queue itself.
 	ResendAfter time.Duration
@@ -45,7 +50,8 @@ func DefaultConfig() Config {
 		RoundLow: 20 * time.Millisecond, RoundHigh: 200 * time.Millisecond,
 		WindowPerSlot: 4, WindowMost: 10_000,
 		ReportDelay: 20 * time.Millisecond, CensusWait: 2 * time.Second,
-		RetractAfter: 50 * time.Millisecond, Copies: 2,
+		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
+		Copies: 2, CopyEvery: 10 * time.Second,
 		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond, Autonomy: 0.9,
 	}
 }
@@ -68,7 +74,9 @@ func (c Config) withDefaults() Config {
 	duration(&c.RoundHigh, d.RoundHigh)
 	duration(&c.ReportDelay, d.ReportDelay)
 	duration(&c.CensusWait, d.CensusWait)
+	duration(&c.AuditAfter, d.AuditAfter)
 	duration(&c.RetractAfter, d.RetractAfter)
+	duration(&c.CopyEvery, d.CopyEvery)
 	duration(&c.ResendAfter, d.ResendAfter)
 	duration(&c.LostWait, d.LostWait)
 	number(&c.SyncBatch, d.SyncBatch)

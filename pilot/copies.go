@@ -1,55 +1,145 @@
 package pilot
 
-import "github.com/pilotage-grid/pilotage/task"
+import (
+	"slices"
+	"time"
 
-// copies sees to it that a few other pilots hold the hand-out, so that a new
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// copies sees to it that a few other pilots hold the hand-outs, so that a new
 // master can go on although the queue is away (DESIGN section 4).
 type copies struct {
 	keepers map[task.PilotID]bool
-	fresh   []task.LeaseID // not sent yet
-	over    []task.LeaseID
+	message KeepCopy // what is new
+	due     time.Time
 }
 
 func (c *copies) reset() { *c = copies{keepers: make(map[task.PilotID]bool)} }
 
-func (c *copies) add(l task.Lease) { c.fresh = append(c.fresh, l.ID) }
-
-func (c *copies) drop(id task.LeaseID) { c.over = append(c.over, id) }
-
-func (c *copies) forget(pilot task.PilotID) { delete(c.keepers, pilot) }
-
-// passCopies sends what is new to the keepers, and everything to a new one.
-func (m *Master) passCopies() {
-	c := &m.copies
-	if len(c.keepers) < m.config.Copies {
-		for _, id := range sortedKeys(m.pilots) {
-			w := m.pilots[id]
-			if id == m.self || c.keepers[id] || !w.described || w.draining {
-				continue
-			}
-			c.keepers[id] = true
-			m.tell(id, KeepCopy{Term: m.term, Leases: m.leaseCopies(sortedKeys(m.leases))})
-			if len(c.keepers) == m.config.Copies {
-				break
-			}
-		}
-	}
-	if len(c.fresh) == 0 && len(c.over) == 0 {
-		return
-	}
-	message := KeepCopy{Term: m.term, Leases: m.leaseCopies(c.fresh), Drop: c.over}
-	for _, id := range sortedKeys(c.keepers) {
-		m.tell(id, message)
-	}
-	c.fresh, c.over = nil, nil
+func (c *copies) add(id task.LeaseID) {
+	c.message.Leases = append(c.message.Leases, task.Lease{ID: id})
 }
 
-func (m *Master) leaseCopies(ids []task.LeaseID) []task.Lease {
-	var leases []task.Lease
-	for _, id := range ids {
-		if l := m.leases[id]; l != nil {
-			leases = append(leases, l.lease)
+func (c *copies) drop(id task.LeaseID) {
+	same := func(other task.LeaseID) bool { return other == id }
+	c.message.Leases = slices.DeleteFunc(c.message.Leases, func(l task.Lease) bool { return same(l.ID) })
+	c.message.Gone = slices.DeleteFunc(c.message.Gone, func(g LeasedID) bool { return same(g.Lease) })
+	c.message.Drop = append(c.message.Drop, id)
+}
+
+func (c *copies) gone(id LeasedID) { c.message.Gone = append(c.message.Gone, id) }
+
+func (c *copies) files(file task.File) { c.message.Files = append(c.message.Files, file) }
+
+func (c *copies) forget(pilot task.PilotID) {
+	if delete(c.keepers, pilot); len(c.keepers) == 0 {
+		c.due = time.Time{}
+	}
+}
+
+func (c *copies) news() bool {
+	m := &c.message
+	return len(m.Leases) > 0 || len(m.Gone) > 0 || len(m.Drop) > 0 || len(m.Files) > 0
+}
+
+// passCopies sends what is new to the keepers, and everything to a new one.
+// An empty message now and then tells them that their copies are good.
+func (m *Master) passCopies() {
+	c := &m.copies
+	if c.news() || !m.now.Before(c.due) && len(c.keepers) > 0 {
+		message := c.message
+		message.Term = m.term
+		for i := range message.Leases {
+			message.Leases[i] = m.leaseCopy(message.Leases[i].ID)
+		}
+		for _, id := range sortedKeys(c.keepers) {
+			m.tell(m.members[id], message)
+		}
+		c.message, c.due = KeepCopy{}, time.Time{}
+		if len(c.keepers) > 0 {
+			c.due = m.now.Add(m.config.CopyEvery)
 		}
 	}
-	return leases
+	if len(c.keepers) >= m.config.Copies || len(m.members) <= len(c.keepers)+1 {
+		return
+	}
+	for _, id := range sortedKeys(m.members) {
+		w := m.members[id]
+		if id == m.self || c.keepers[id] || !w.described || w.draining {
+			continue
+		}
+		c.keepers[id] = true
+		c.due = m.now.Add(m.config.CopyEvery)
+		m.tell(w, m.wholeCopy())
+		if len(c.keepers) == m.config.Copies {
+			break
+		}
+	}
+}
+
+// leaseCopy is a lease as far as its tasks have not ended for good.
+func (m *Master) leaseCopy(id task.LeaseID) task.Lease {
+	l := m.leases[id]
+	if l == nil {
+		return task.Lease{ID: id}
+	}
+	copied := l.lease
+	copied.Tasks = nil
+	for _, leased := range l.lease.Tasks {
+		if h := m.held[leased.Task.ID]; h != nil && h.lease == id {
+			copied.Tasks = append(copied.Tasks, h.LeasedTask)
+		}
+	}
+	return copied
+}
+
+func (m *Master) wholeCopy() KeepCopy {
+	whole := KeepCopy{Term: m.term, Whole: true}
+	for _, id := range sortedKeys(m.leases) {
+		whole.Leases = append(whole.Leases, m.leaseCopy(id))
+	}
+	for _, name := range sortedKeys(m.files) {
+		k := m.files[name]
+		if k.readers > 0 && exists(k.file) && !k.file.Producer.IsZero() && m.outbox.outcomes[k.file.Producer] == nil {
+			whole.Files = append(whole.Files, k.file)
+		}
+	}
+	return whole
+}
+
+// copySlack is by how much the copies of two keepers may differ in age.
+const copySlack = 3
+
+// takeCopies makes a provisional master's hand-out of what pilots have kept.
+// Those that have not been spoken of for longer than others are out of date.
+func (m *Master) takeCopies(states []State) {
+	if !m.provisional {
+		return
+	}
+	youngest := time.Duration(-1)
+	for _, s := range states {
+		if len(s.Copies) > 0 && (youngest < 0 || s.CopiesAge < youngest) {
+			youngest = s.CopiesAge
+		}
+	}
+	if youngest < 0 {
+		return
+	}
+	if heard := m.now.Add(-youngest); len(m.leases) == 0 || heard.After(m.heard) {
+		m.heard = heard
+	}
+	for _, s := range states {
+		if s.CopiesAge > youngest+copySlack*m.config.CopyEvery {
+			continue
+		}
+		for _, lease := range s.Copies {
+			m.addLease(lease)
+		}
+	}
+	for _, s := range states {
+		for _, file := range s.CopyFiles {
+			m.learnFile(file)
+		}
+	}
 }

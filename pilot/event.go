@@ -79,6 +79,10 @@ type Published struct {
 // Uploaded tells that outputs have reached a storage element.
 type Uploaded struct{ Stored []task.Stored }
 
+// NotUploaded tells of outputs that will never reach a storage element: they
+// are no longer in the cache.
+type NotUploaded struct{ Files []task.LFN }
+
 // CacheChanged tells that files came into the cache or left it.
 type CacheChanged struct {
 	Keys  []task.FileKey // every key that a list may know them by
@@ -102,6 +106,10 @@ type PilotChanged struct {
 	Stop     string
 }
 
+// SiteChanged brings the settings of the site, when it is known and whenever
+// they change.
+type SiteChanged struct{ Settings task.SiteSettings }
+
 // Drain ends a pilot: what runs finishes, nothing more is taken.
 type Drain struct{ Reason string }
 
@@ -115,10 +123,12 @@ func (PayloadStarted) event()   {}
 func (PayloadEnded) event()     {}
 func (Published) event()        {}
 func (Uploaded) event()         {}
+func (NotUploaded) event()      {}
 func (CacheChanged) event()     {}
 func (DeliveredToQueue) event() {}
 func (SERead) event()           {}
 func (PilotChanged) event()     {}
+func (SiteChanged) event()      {}
 func (Drain) event()            {}
 
 // Tell sends a message to a pilot.

@@ -1,7 +1,6 @@
 package pilot
 
 import (
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -18,11 +17,10 @@ type lease struct {
 type heldPhase uint8
 
 const (
-	waiting  heldPhase = iota // an input does not exist yet
-	ready                     // may be assigned
-	assigned                  // given to a pilot, payload not started
-	started                   // payload started
-	ended                     // its outcome is on the way to the queue
+	waiting heldPhase = iota // an input does not exist yet, or is looked for
+	ready                    // may be assigned
+	placed                   // at a pilot
+	ended                    // its outcome is on the way to the queue
 )
 
 // held is one task of the hand-out.
@@ -30,145 +28,189 @@ type held struct {
 	task.LeasedTask
 	lease      task.LeaseID
 	phase      heldPhase
-	missing    map[task.LFN]bool
+	missing    map[task.LFN]bool // inputs that do not exist
+	searching  int               // searches that it waits for
 	readySince time.Time
-	no         uint64 // in the task list; 0 when not listed
-	pilot      task.PilotID
-	assignedAt time.Time
-	holding    bool // holds a slot at its pilot, by this master's reckoning
-	retracting bool
+	no         uint64         // in the task list; 0 when not listed
+	job        *job           // when placed
+	endedBy    task.AttemptID // when ended
+	endedOK    bool
+	recalled   bool // the queue wants it back if it is unstarted
 	refused    int
 	searched   int
 }
 
+func (h *held) id() LeasedID { return LeasedID{h.lease, h.Task.ID} }
+
 // addLease takes a hand-out; one that is known is taken again without harm.
 func (m *Master) addLease(l task.Lease) {
-	known := m.leases[l.ID]
-	if known == nil {
-		known = &lease{}
-		m.leases[l.ID] = known
-		m.copies.add(l)
+	held := m.leases[l.ID]
+	if held == nil {
+		held = &lease{}
+		m.leases[l.ID] = held
+		m.copies.add(l.ID)
 	}
-	known.lease, known.ttl = l, l.TTL
+	held.lease, held.ttl = l, l.TTL
 	for _, leased := range l.Tasks {
-		m.forgetOldOutputs(leased)
+		m.addTask(l.ID, leased)
 	}
 	for _, file := range l.Files {
 		m.learnFile(file)
 	}
-	for _, leased := range l.Tasks {
-		m.addTask(l.ID, leased)
-	}
-	if known.open == 0 {
+	if held.open == 0 {
 		m.closeLease(l.ID)
 	}
 }
 
-// forgetOldOutputs drops what an earlier generation of a task had made.
-func (m *Master) forgetOldOutputs(leased task.LeasedTask) {
-	for _, output := range leased.Task.Outputs {
-		file := m.files[output.LFN]
-		if file != nil && file.Producer.Task == leased.Task.ID && file.Producer.Generation < leased.Generation {
-			delete(m.files, output.LFN)
+// reconcile drops unstarted tasks that the queue no longer counts to a lease:
+// they have ended while this master was not in touch with it.
+func (m *Master) reconcile(l task.Lease) {
+	listed := make(map[task.ID]bool, len(l.Tasks))
+	for _, leased := range l.Tasks {
+		listed[leased.Task.ID] = true
+	}
+	for _, id := range sortedKeys(m.held) {
+		if h := m.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
+			m.forget(h)
 		}
 	}
 }
-
-// learnFile takes the queue's word on a file. What this site's own outcomes
-// have made is known here earlier than there.
-func (m *Master) learnFile(file task.File) {
-	known := m.files[file.LFN]
-	if known == nil || exists(file) || !exists(*known) {
-		copied := file
-		m.files[file.LFN] = &copied
-	}
-}
-
-// exists tells whether a file can be read from somewhere.
-func exists(file task.File) bool { return len(file.Announced) > 0 || len(file.Replicas) > 0 }
 
 func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
-	if old := m.held[leased.Task.ID]; old != nil {
-		if old.lease == id {
-			return
-		}
-		m.forget(old)
-	}
-	h := &held{LeasedTask: leased, lease: id, missing: make(map[task.LFN]bool)}
-	m.held[leased.Task.ID] = h
-	m.leases[id].open++
-	for _, input := range leased.Task.Inputs {
-		if file := m.files[input.LFN]; file == nil || !exists(*file) {
-			h.missing[input.LFN] = true
-			m.waiters[input.LFN] = append(m.waiters[input.LFN], leased.Task.ID)
-		}
-	}
-	if len(h.missing) == 0 {
-		m.makeReady(h)
-	} else {
-		m.list.offer(h)
-	}
-}
-
-func (m *Master) makeReady(h *held) {
-	h.phase = ready
-	h.readySince = m.now
-	h.pilot = ""
-	if h.no != 0 {
-		m.matrix.SetReady(h.no, true)
+	old := m.held[leased.Task.ID]
+	_, gone := m.gone[LeasedID{id, leased.Task.ID}]
+	if gone || old != nil && old.lease == id {
 		return
 	}
-	m.list.offer(h)
-}
-
-// backToReady takes a task from a pilot that will not run it (any more).
-func (m *Master) backToReady(h *held, wasStarted bool) {
-	m.takeFrom(h)
-	h.retracting = false
-	if wasStarted {
-		h.Number++
+	if old != nil {
+		m.letGo(old)
+	}
+	h := &held{LeasedTask: leased, lease: id}
+	m.held[leased.Task.ID] = h
+	m.leases[id].open++
+	for _, output := range leased.Task.Outputs {
+		m.file(output.LFN).makers++
+	}
+	for _, input := range leased.Task.Inputs {
+		k := m.file(input.LFN)
+		k.readers++
+		if !exists(k.file) {
+			m.miss(h, k)
+		}
+	}
+	if old != nil && old.phase == ended && old.endedOK && old.Generation == h.Generation {
+		// Its success is on the way to the queue, which had given it up.
+		h.phase, h.endedBy, h.endedOK = ended, old.endedBy, true
+		m.sums.count(h, +1)
+		return
+	}
+	m.sums.count(h, +1)
+	if j := m.stray(h); j != nil {
+		m.attach(j, h)
+		return
 	}
 	if len(h.missing) > 0 {
-		h.phase = waiting
+		m.list.offer(h)
 		return
 	}
 	m.makeReady(h)
 }
 
-// takeFrom ends a task's stay at its pilot and gives the slot to the next one
-// there, as the pilot itself does.
-func (m *Master) takeFrom(h *held) {
-	w := m.pilots[h.pilot]
-	h.pilot = ""
-	if w == nil {
-		h.holding = false
-		return
+// stray finds a job of a task that was not held: one that is about to end
+// before one that has just come.
+func (m *Master) stray(h *held) (found *job) {
+	for _, j := range m.strays[h.Task.ID] {
+		if j.generation == h.Generation && (found == nil || j.phase > found.phase || j.phase == found.phase && j.order < found.order) {
+			found = j
+		}
 	}
-	delete(w.jobs, h.Task.ID)
-	w.release(h)
-	w.promote()
-	m.refreshPlaces(w)
+	return found
 }
 
-// forget drops a task from the hand-out: it has ended, was returned or revoked.
+func (m *Master) setPhase(h *held, phase heldPhase) {
+	m.sums.count(h, -1)
+	h.phase = phase
+	m.sums.count(h, +1)
+	if h.no != 0 {
+		m.matrix.SetReady(h.no, phase == ready)
+	}
+}
+
+func (m *Master) setNumber(h *held, no uint64) {
+	m.sums.count(h, -1)
+	h.no = no
+	m.sums.count(h, +1)
+}
+
+func (m *Master) makeReady(h *held) {
+	h.readySince = m.now
+	m.setPhase(h, ready)
+	if h.no == 0 {
+		m.list.offer(h)
+	}
+}
+
+// makeWait puts a task that was ready, or is back from a pilot, to waiting.
+func (m *Master) makeWait(h *held) {
+	m.setPhase(h, waiting)
+	if h.no == 0 {
+		m.list.offer(h)
+	}
+}
+
+// backToReady takes a task up again that a pilot will not run (any more).
+func (m *Master) backToReady(h *held, wasStarted bool) {
+	if wasStarted {
+		h.Number++
+	}
+	for _, input := range h.Task.Inputs {
+		if k := m.file(input.LFN); !exists(k.file) {
+			m.miss(h, k)
+		}
+	}
+	switch {
+	case h.recalled:
+		m.giveBack(h, "recalled")
+	case len(h.missing) > 0 || h.searching > 0:
+		m.makeWait(h)
+	default:
+		m.makeReady(h)
+	}
+}
+
+// forget drops a task from the hand-out: it has ended, was returned, revoked
+// or let go of. A pilot that has it in hand keeps its slot until it says
+// otherwise.
 func (m *Master) forget(h *held) {
 	if m.held[h.Task.ID] != h {
 		return
 	}
-	if h.pilot != "" {
-		m.takeFrom(h)
+	if h.job != nil {
+		m.detach(h.job)
 	}
 	m.unlist(h)
+	m.sums.count(h, -1)
 	delete(m.held, h.Task.ID)
+	m.gone[h.id()] = m.outbox.calls
 	for name := range h.missing {
-		m.waiters[name] = slices.DeleteFunc(m.waiters[name], func(id task.ID) bool { return id == h.Task.ID })
-		if len(m.waiters[name]) == 0 {
-			delete(m.waiters, name)
-		}
+		m.file(name).waiters.drop(h)
+	}
+	for _, input := range h.Task.Inputs {
+		k := m.file(input.LFN)
+		k.readers--
+		m.dispose(k)
+	}
+	for _, output := range h.Task.Outputs {
+		k := m.file(output.LFN)
+		k.makers--
+		m.dispose(k)
+	}
+	if h.recalled {
+		m.confirm(task.Revoked{Lease: h.lease, Task: h.Task.ID})
 	}
 	if l := m.leases[h.lease]; l != nil {
-		l.open--
-		if l.open <= 0 {
+		m.copies.gone(h.id())
+		if l.open--; l.open <= 0 {
 			m.closeLease(h.lease)
 		}
 	}
@@ -179,60 +221,37 @@ func (m *Master) closeLease(id task.LeaseID) {
 	m.copies.drop(id)
 }
 
-// fileExists makes tasks ready that waited for a file.
-func (m *Master) fileExists(name task.LFN) {
-	ids := m.waiters[name]
-	delete(m.waiters, name)
-	for _, id := range ids {
-		h := m.held[id]
-		if h == nil || !h.missing[name] {
-			continue
-		}
-		delete(h.missing, name)
-		if len(h.missing) == 0 && h.phase == waiting {
-			m.makeReady(h)
-		}
+// letGo forgets a task whose lease is over. What was not started is taken
+// from its pilot; a payload that runs goes on, for late work is still work.
+func (m *Master) letGo(h *held) {
+	j := h.job
+	m.forget(h)
+	if j == nil || j.phase != assigned {
+		return
 	}
+	m.retract(j)
 }
 
-// fileMissing takes a file for lost: tasks that were to read it wait.
-func (m *Master) fileMissing(name task.LFN) {
-	delete(m.files, name)
-	for _, id := range sortedKeys(m.held) {
-		h := m.held[id]
-		if h.phase > ready || !reads(h.Task, name) {
-			continue
-		}
-		h.missing[name] = true
-		m.waiters[name] = append(m.waiters[name], id)
-		if h.phase == ready {
-			h.phase = waiting
-			if h.no != 0 {
-				m.matrix.SetReady(h.no, false)
-			}
+// dropLease lets go of a lease that the queue has given up.
+func (m *Master) dropLease(id task.LeaseID) {
+	if m.leases[id] == nil {
+		return
+	}
+	for _, name := range sortedKeys(m.held) {
+		if h := m.held[name]; h.lease == id && h.phase != ended {
+			m.letGo(h)
 		}
 	}
-}
-
-func reads(t task.Task, name task.LFN) bool {
-	return slices.ContainsFunc(t.Inputs, func(in task.Input) bool { return in.LFN == name })
-}
-
-// inputs returns the files of a task's inputs, in order.
-func (m *Master) inputs(t task.Task) []task.File {
-	files := make([]task.File, len(t.Inputs))
-	for i, in := range t.Inputs {
-		if file := m.files[in.LFN]; file != nil {
-			files[i] = *file
-		} else {
-			files[i] = task.File{LFN: in.LFN, Size: -1}
-		}
+	if m.leases[id] != nil {
+		m.closeLease(id)
 	}
-	return files
 }
 
 // giveBack returns an unstarted task to the queue.
 func (m *Master) giveBack(h *held, reason string) {
+	if m.held[h.Task.ID] != h {
+		return
+	}
 	m.outbox.returns = append(m.outbox.returns, task.Returned{
 		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
 	})
@@ -240,22 +259,46 @@ func (m *Master) giveBack(h *held, reason string) {
 	m.syncSoon(m.config.SyncDelay)
 }
 
-// revoke carries out the queue's wish to have tasks back.
+// revoke carries out the queue's wish to have tasks back. It repeats a wish
+// until it is confirmed.
 func (m *Master) revoke(revoked []task.Revoked) {
 	for _, r := range revoked {
 		h := m.held[r.Task]
-		if h != nil && h.lease == r.Lease {
-			switch {
-			case r.Cancel:
-				if h.phase == assigned || h.phase == started {
-					m.tell(h.pilot, Kill{Term: m.term, Task: r.Task, Lease: r.Lease, Reason: "cancelled"})
-				}
-				m.forget(h)
-			case h.phase == waiting || h.phase == ready:
-				m.giveBack(h, "recalled")
-			}
+		if h != nil && h.lease != r.Lease {
+			h = nil
 		}
+		switch {
+		case r.Cancel:
+			m.cancel(LeasedID{r.Lease, r.Task}, h)
+			m.confirm(r)
+		case h != nil && h.phase <= ready:
+			m.giveBack(h, "recalled")
+			m.confirm(r)
+		case h != nil && h.phase == placed && h.job.phase == assigned:
+			h.recalled = true // confirmed when its pilot has answered
+			m.retract(h.job)
+		default:
+			m.confirm(r)
+		}
+	}
+}
+
+func (m *Master) confirm(r task.Revoked) {
+	if !m.outbox.hasConfirmed(r) {
 		m.outbox.confirmed = append(m.outbox.confirmed, r)
-		m.syncSoon(m.config.SyncDelay)
+	}
+	m.syncSoon(m.config.SyncDelay)
+}
+
+// cancel ends a task wherever it is.
+func (m *Master) cancel(id LeasedID, h *held) {
+	m.cancelled[id] = true
+	for _, pilot := range sortedKeys(m.members) {
+		if w := m.members[pilot]; w.jobs[id] != nil {
+			m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+		}
+	}
+	if h != nil {
+		m.forget(h)
 	}
 }

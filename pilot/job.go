@@ -1,10 +1,46 @@
 package pilot
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// phase of an assignment at its worker.
+type workPhase uint8
+
+const (
+	staging    workPhase = iota // inputs are being fetched
+	staged                      // ready to start, waits for a slot
+	running                     // payload started
+	publishing                  // payload ended well, outputs go to the cache
+)
+
+// work is an assignment at its worker.
+type work struct {
+	attempt task.AttemptID
+	Assignment
+	phase    workPhase
+	order    uint64
+	received time.Time
+	reads    []task.Read
+	stageIn  time.Duration
+	delay    time.Duration
+	started  time.Time
+	killed   string // why it is being killed
+	quiet    bool   // killed without wanting an outcome
+	holding  bool   // holds a slot and resources
+}
+
+func (w *Worker) find(id task.ID, lease task.LeaseID) *work {
+	for _, job := range w.work {
+		if job.Task.ID == id && job.Lease == lease {
+			return job
+		}
+	}
+	return nil
+}
 
 // assigned takes a task in hand: its inputs are staged in at once, whether it
 // starts now or waits for a slot.
@@ -144,16 +180,22 @@ func (w *Worker) payloadEnded(e PayloadEnded) {
 		w.freed = append(w.freed, e.Outcome.Ended)
 	}
 	outcome := e.Outcome
-	if job.killed != "" {
+	if job.killed != "" && !job.quiet {
 		outcome.OK, outcome.Failure, outcome.Reason = false, task.KilledByUser, job.killed
 	}
 	if !outcome.OK {
 		delete(w.work, job.attempt)
 		w.act(Discard{Attempt: job.attempt})
+		if job.quiet {
+			w.handBack(job.Assignment, job.killed, nil)
+			return
+		}
 		w.finish(job, outcome)
 		return
 	}
 	job.phase = publishing
+	w.report.Ended = append(w.report.Ended, job.attempt)
+	w.soon(0)
 	w.act(Publish{Attempt: job.attempt, Assignment: job.Assignment, Outcome: outcome})
 }
 
@@ -171,6 +213,9 @@ func (w *Worker) published(e Published) {
 	}
 	w.finish(job, outcome)
 	if outcome.OK && len(outcome.Outputs) > 0 {
+		for _, output := range outcome.Outputs {
+			w.uploads[output.LFN] = true
+		}
 		w.act(Upload{Attempt: job.attempt, Outputs: outcome.Outputs})
 	}
 }
@@ -190,6 +235,7 @@ func (w *Worker) finish(job *work, outcome task.Outcome) {
 func (w *Worker) uploaded(e Uploaded) {
 	for _, stored := range e.Stored {
 		w.stored[stored.LFN] = stored
+		delete(w.uploads, stored.LFN)
 		if outcome := w.outcomes[stored.Attempt]; outcome != nil {
 			for i := range outcome.Outputs {
 				if outcome.Outputs[i].LFN == stored.LFN {
@@ -217,6 +263,7 @@ func (w *Worker) retract(m Retract) {
 	w.soon(0)
 }
 
+// kill ends a task. One that is being published is done: the queue judges it.
 func (w *Worker) kill(m Kill) {
 	for _, job := range w.inOrder() {
 		if job.Task.ID != m.Task || m.Lease != 0 && job.Lease != m.Lease {
@@ -227,9 +274,9 @@ func (w *Worker) kill(m Kill) {
 			w.drop(job)
 			w.handBack(job.Assignment, m.Reason, nil)
 		case running:
-			job.killed = m.Reason
+			job.killed, job.quiet = m.Reason, m.Quiet
 			w.act(KillPayload{Attempt: job.attempt})
-		case publishing: // done; the queue judges
+		case publishing:
 		}
 	}
 }
@@ -246,12 +293,24 @@ func (w *Worker) cacheChanged(e CacheChanged) {
 	}
 }
 
+// pilotChanged judges the task list again: load and lifetime count for
+// requirements and ranks. The row is sent when that has changed an answer.
 func (w *Worker) pilotChanged(e PilotChanged) {
-	stop := w.stopped != e.Stop
-	w.stopped = e.Stop
-	w.self.Load, w.self.Lifetime = e.Load, e.Lifetime
-	if stop {
+	stop := e.Stop
+	if w.draining {
+		stop = w.stopped
+	}
+	if stop != w.stopped {
+		w.stopped = stop
 		w.soon(0)
+	}
+	before := w.evaluator.Answers()
+	w.self.Load, w.self.Lifetime = e.Load, e.Lifetime
+	w.evaluator.SetPilot(w.self)
+	if !slices.Equal(before, w.evaluator.Answers()) {
+		row := w.evaluator.Row()
+		w.report.Row, w.report.Updates = &row, nil
+		w.soon(w.config.ReportDelay)
 	}
 }
 

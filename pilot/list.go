@@ -1,9 +1,7 @@
 package pilot
 
 import (
-	"cmp"
 	"container/heap"
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -13,24 +11,35 @@ import (
 // list is the master's task list: a window of the hand-out, numbered and
 // versioned, sent to the pilots as deltas.
 type list struct {
-	version  matcher.ListVersion
-	nextNo   uint64
-	classes  map[task.Class]uint32
-	numbered []matcher.ListClass
-	entries  map[uint64]*matcher.ListEntry
-	owner    map[uint64]*held
-	ready    backlog // not listed, ready
-	blocked  backlog // not listed, inputs still to be made
-	counts   [2]int  // listed: waiting ones, others
+	version matcher.ListVersion
+	nextNo  uint64
+	nextID  uint32
+	classes map[task.Class]uint32
+	byNo    map[uint32]task.Class
+	uses    map[uint32]int // entries of a class
+	entries map[uint64]*matcher.ListEntry
+	owner   map[uint64]*held
+	ready   backlog // not listed, ready
+	blocked backlog // not listed, inputs still to be made
 
 	added   []*held
 	removed []uint64
 	ask     []task.FileKey
 	census  bool
-	due     time.Time
+	copies  bool      // the census wants the hand-outs that are kept
+	due     time.Time // when changes are to be broadcast; zero: there are none
 	sent    time.Time
-	rounds  uint64
-	open    uint64 // round under way; 0: none
+
+	rounds      uint64
+	open        uint64 // round under way; 0: none
+	openVersion uint64 // that it brings
+	censusRound uint64
+
+	// With a fixed period of rounds only.
+	period      time.Time // when the next one begins
+	periodic    bool      // the next broadcast begins one
+	periodRound uint64
+	solve       bool // one is over
 }
 
 // removalDelay is how long changes that only shorten the list may wait.
@@ -40,9 +49,11 @@ func (l *list) reset(term task.Term) {
 	*l = list{
 		version: matcher.ListVersion{Term: term},
 		classes: make(map[task.Class]uint32),
+		byNo:    make(map[uint32]task.Class),
+		uses:    make(map[uint32]int),
 		entries: make(map[uint64]*matcher.ListEntry),
 		owner:   make(map[uint64]*held),
-		rounds:  l.rounds,
+		rounds:  l.rounds, period: l.period,
 	}
 }
 
@@ -85,72 +96,78 @@ func (l *list) hurry(due time.Time) {
 	}
 }
 
-func (l *list) deadline() time.Time { return l.due }
-
-// relist offers every task again, after the list was begun anew.
-func (m *Master) relist() {
-	for _, id := range sortedKeys(m.held) {
-		if h := m.held[id]; h.no == 0 && h.phase <= ready {
-			m.list.offer(h)
+// passList fills the window and broadcasts what has changed: soon after the
+// changes, or at the rounds of a fixed period (004: every 20 s).
+func (m *Master) passList() {
+	l := &m.list
+	if m.settings.RoundEvery > 0 {
+		m.passPeriod()
+	} else {
+		l.period = time.Time{}
+		m.fillWindow()
+		if n := len(l.added); n > 0 {
+			spread := m.config.RoundHigh - m.config.RoundLow
+			l.hurry(m.now.Add(m.config.RoundLow + spread*time.Duration(min(n, 1000))/1000))
+		} else if len(l.removed) > 0 {
+			l.hurry(m.now.Add(removalDelay))
 		}
 	}
+	if l.due.IsZero() || m.now.Before(l.due) {
+		return
+	}
+	if l.open != 0 && m.now.Sub(l.sent) < m.config.RoundHigh {
+		l.due = l.sent.Add(m.config.RoundHigh)
+		return
+	}
+	m.flush()
+}
+
+// passPeriod begins a round when it is time.
+func (m *Master) passPeriod() {
+	l := &m.list
+	if l.period.IsZero() {
+		l.period = m.now
+	}
+	if m.now.Before(l.period) {
+		return
+	}
+	l.period = m.now.Add(m.settings.RoundEvery)
+	m.fillWindow()
+	if len(l.added) > 0 || len(l.removed) > 0 {
+		l.periodic = true // its end will have the matrix solved
+		l.hurry(m.now)
+		return
+	}
+	l.solve = true
 }
 
 // window is how many ready tasks are listed at the most.
 func (m *Master) window() int {
-	slots := 0
-	for _, w := range m.pilots {
-		slots += w.total.slots
-	}
-	return min(max(m.config.WindowPerSlot*slots, 4*m.config.WindowPerSlot), m.config.WindowMost)
+	perSlot := m.config.WindowPerSlot
+	return min(max(perSlot*m.sums.slots, 4*perSlot), m.config.WindowMost)
 }
 
-// passList fills the window and broadcasts what has changed.
-func (m *Master) passList() {
-	room := m.window() - m.listedUnassigned()
-	if room > 0 && (len(m.list.ready) > 0 || len(m.list.blocked) > 0) {
-		room -= m.fill(&m.list.ready, room, func(h *held) bool { return h.phase == ready })
-		m.fill(&m.list.blocked, room, func(h *held) bool { return h.phase == waiting })
-	}
-	if n := len(m.list.added); n > 0 {
-		spread := m.config.RoundHigh - m.config.RoundLow
-		delay := m.config.RoundLow + spread*time.Duration(min(n, 1000))/1000
-		m.list.hurry(m.now.Add(delay))
-	} else if len(m.list.removed) > 0 {
-		m.list.hurry(m.now.Add(removalDelay))
-	}
-	if !m.list.due.IsZero() && !m.now.Before(m.list.due) {
-		if m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.RoundHigh {
-			m.list.due = m.list.sent.Add(m.config.RoundHigh)
-			return
-		}
-		m.flush()
-	}
+// fillWindow lists ready tasks, and where room is left, tasks that wait: they
+// are ranked before their inputs exist, and never keep a ready one out.
+func (m *Master) fillWindow() {
+	window := m.window()
+	m.fill(&m.list.ready, window-m.sums.listed[ready], ready)
+	m.fill(&m.list.blocked, window-m.sums.listed[ready]-m.sums.listed[waiting], waiting)
 }
 
-func (m *Master) listedUnassigned() int {
-	n := len(m.list.added)
-	for _, h := range m.list.owner {
-		if h.phase <= ready {
-			n++
-		}
-	}
-	return n
-}
-
-func (m *Master) fill(from *backlog, room int, still func(*held) bool) int {
-	taken := 0
-	for taken < room && from.Len() > 0 {
+// fill lists tasks of a phase; those that moved on since they were offered
+// are passed over.
+func (m *Master) fill(from *backlog, room int, phase heldPhase) {
+	for taken := 0; taken < room && from.Len() > 0; {
 		h := heap.Pop(from).(*held)
-		if m.held[h.Task.ID] != h || h.no != 0 || !still(h) {
-			continue // moved on since it was offered
+		if m.held[h.Task.ID] != h || h.no != 0 || h.phase != phase {
+			continue
 		}
 		m.list.nextNo++
-		h.no = m.list.nextNo
+		m.setNumber(h, m.list.nextNo)
 		m.list.added = append(m.list.added, h)
 		taken++
 	}
-	return taken
 }
 
 // flush makes the changes the next version of the list and broadcasts it.
@@ -164,35 +181,39 @@ func (m *Master) flush() {
 	l.version.N++
 	delta.Version = l.version
 	for _, h := range l.added {
-		if m.held[h.Task.ID] != h || h.no == 0 {
-			continue
+		if m.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
+			delta.Add = append(delta.Add, m.enter(h, &delta))
 		}
-		entry := m.enter(h, &delta)
-		delta.Add = append(delta.Add, entry)
 	}
+	m.dropClasses(&delta)
 	l.rounds++
-	message := TaskList{Delta: delta, Census: l.census, Ask: l.ask}
-	l.added, l.removed, l.ask, l.census = nil, nil, nil, false
-	l.open, l.sent = l.rounds, m.now
-	m.act(CastList{N: l.rounds, List: message})
+	if l.census {
+		l.censusRound = l.rounds
+	}
+	if l.periodic {
+		l.periodRound, l.periodic = l.rounds, false
+	}
+	m.act(CastList{N: l.rounds, List: TaskList{Delta: delta, Census: l.census, Copies: l.copies, Ask: l.ask}})
+	l.added, l.removed, l.ask, l.census, l.copies = nil, nil, nil, false, false
+	l.open, l.openVersion, l.sent = l.rounds, l.version.N, m.now
 }
 
 // enter gives a task its place in list and matrix.
 func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	l := &m.list
-	class, known := l.classes[h.Task.Class()]
+	of := h.Task.Class()
+	class, known := l.classes[of]
 	if !known {
-		class = uint32(len(l.classes) + 1)
-		l.classes[h.Task.Class()] = class
-		numbered := matcher.ListClass{No: class, Class: h.Task.Class()}
-		l.numbered = append(l.numbered, numbered)
+		l.nextID++
+		class = l.nextID
+		l.classes[of], l.byNo[class] = class, of
+		numbered := matcher.ListClass{No: class, Class: of}
 		delta.Classes = append(delta.Classes, numbered)
 		m.matrix.AddClass(numbered)
 	}
-	described := h.Task
+	l.uses[class]++
 	entry := &matcher.ListEntry{
-		No: h.no, Version: l.version.N, Class: class, Task: &described,
-		Files: ListFiles(m.inputs(h.Task)),
+		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: ListFiles(m.inputs(h.Task)),
 	}
 	l.entries[h.no], l.owner[h.no] = entry, h
 	base := 0.0
@@ -207,116 +228,61 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	return entry
 }
 
+// listed is what expressions may look at: pilots need no more of a task before
+// it is assigned to them.
+func listed(t task.Task) *task.Task {
+	return &task.Task{ID: t.ID, Resources: t.Resources, Priority: t.Priority, Walltime: t.Walltime}
+}
+
 // unlist takes a task off the list.
 func (m *Master) unlist(h *held) {
-	if h.no == 0 {
+	no := h.no
+	if no == 0 {
 		return
 	}
-	if _, entered := m.list.entries[h.no]; entered {
-		delete(m.list.entries, h.no)
-		delete(m.list.owner, h.no)
-		m.list.removed = append(m.list.removed, h.no)
-		m.matrix.RemoveTask(h.no)
+	m.setNumber(h, 0)
+	l := &m.list
+	entry := l.entries[no]
+	if entry == nil {
+		return
 	}
-	h.no = 0
+	l.uses[entry.Class]--
+	delete(l.entries, no)
+	delete(l.owner, no)
+	l.removed = append(l.removed, no)
+	m.matrix.RemoveTask(no)
+}
+
+// idleClasses is how many classes may be listed before those without entries
+// are dropped.
+const idleClasses = 256
+
+func (m *Master) dropClasses(delta *matcher.ListDelta) {
+	l := &m.list
+	if len(l.classes) <= idleClasses {
+		return
+	}
+	for _, no := range sortedKeys(l.byNo) {
+		if l.uses[no] > 0 || len(l.classes) <= idleClasses/2 {
+			continue
+		}
+		delta.DropClasses = append(delta.DropClasses, no)
+		m.matrix.RemoveClass(no)
+		delete(l.classes, l.byNo[no])
+		delete(l.byNo, no)
+		delete(l.uses, no)
+	}
 }
 
 func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
-	s := matcher.ListSnapshot{Version: l.version, Rates: matcher.DefaultRates(), Classes: slices.Clone(l.numbered)}
+	s := matcher.ListSnapshot{Version: l.version, Rates: matcher.DefaultRates()}
 	s.Version.Term = term
+	for _, no := range sortedKeys(l.byNo) {
+		s.Classes = append(s.Classes, matcher.ListClass{No: no, Class: l.byNo[no]})
+	}
+	s.Entries = make([]*matcher.ListEntry, 0, len(l.entries))
 	for _, no := range sortedKeys(l.entries) {
 		s.Entries = append(s.Entries, l.entries[no])
 	}
 	return s
-}
-
-// broadcastDone takes the pilots' rows, states and findings.
-func (m *Master) broadcastDone(e BroadcastDone) {
-	if !m.inOffice {
-		return
-	}
-	if m.list.open == e.N {
-		m.list.open = 0
-	}
-	slices.SortFunc(e.Answers, func(a, b Answer) int { return cmp.Compare(a.Pilot, b.Pilot) })
-	census := false
-	have := make(map[task.FileKey]bool)
-	for _, answer := range e.Answers {
-		w := m.pilots[answer.Pilot]
-		if w == nil && answer.State != nil {
-			w = m.meet(answer)
-		}
-		if w == nil {
-			continue
-		}
-		if answer.State != nil {
-			census = true
-			m.state(w, *answer.State)
-		}
-		if answer.Update != nil {
-			m.updateRow(w, *answer.Update)
-		}
-		for _, key := range answer.Have {
-			have[key] = true
-		}
-	}
-	if census {
-		m.census = time.Time{}
-	}
-	m.searched(e.N, have)
-	m.returnInfeasible()
-}
-
-// meet takes a pilot in that answered a census before it introduced itself.
-func (m *Master) meet(answer Answer) *worker {
-	w := &worker{id: answer.Pilot, peer: answer.Peer, jobs: make(map[task.ID]*held)}
-	m.pilots[answer.Pilot] = w
-	m.peers[answer.Peer] = answer.Pilot
-	m.greet(w)
-	return w
-}
-
-func (m *Master) updateRow(w *worker, update matcher.RowUpdate) {
-	if err := m.matrix.UpdateRow(update); err != nil {
-		m.wantRow(w)
-	}
-}
-
-// wantRow asks for a whole row, once until it comes.
-func (m *Master) wantRow(w *worker) {
-	if w.rowWanted.IsZero() || m.now.Sub(w.rowWanted) > m.config.SyncEvery {
-		w.rowWanted = m.now
-		m.tell(w.id, Want{Term: m.term, Row: true})
-	}
-}
-
-// returnInfeasible gives classes back that no live pilot can run, with the
-// counts of the clauses that they fail.
-func (m *Master) returnInfeasible() {
-	for _, no := range m.matrix.Infeasible() {
-		i := slices.IndexFunc(m.list.numbered, func(c matcher.ListClass) bool { return c.No == no })
-		if i < 0 {
-			continue
-		}
-		class := m.list.numbered[i].Class
-		var tasks []*held
-		for _, id := range sortedKeys(m.held) {
-			if h := m.held[id]; h.phase <= ready && h.Task.Class() == class {
-				tasks = append(tasks, h)
-			}
-		}
-		if len(tasks) == 0 {
-			continue
-		}
-		why := m.matrix.WhyNot(no)
-		refusal := task.Refusal{Class: class, Pilots: why.Pilots}
-		for _, count := range why.Clauses {
-			refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
-		}
-		m.outbox.refused = append(m.outbox.refused, refusal)
-		for _, h := range tasks {
-			m.giveBack(h, "no pilot of the site can run it")
-		}
-		m.syncSoon(0)
-	}
 }

@@ -20,23 +20,31 @@ type Master struct {
 
 	inOffice    bool
 	provisional bool
+	fenced      bool // the queue has another master in office
 	term        task.Term
 	settings    task.SiteSettings
-	census      time.Time // assignments wait for the census until then
-	heard       time.Time // last answer of the queue
+	census      time.Time // assignments wait until then, or until all have answered
+	heard       time.Time // when the last call was sent that the queue has answered
+	serial      uint64    // of the last Assign or Want; never begins anew
 
-	leases  map[task.LeaseID]*lease
-	held    map[task.ID]*held
-	files   map[task.LFN]*task.File
-	waiters map[task.LFN][]task.ID // held tasks that miss a file
-	lost    map[task.LFN]*search
-	pilots  map[task.PilotID]*worker
-	peers   map[task.PeerID]task.PilotID
+	leases    map[task.LeaseID]*lease
+	held      map[task.ID]*held
+	files     map[task.LFN]*known
+	searches  map[task.LFN]*search
+	members   map[task.PilotID]*member
+	peers     map[task.PeerID]*member
+	parted    map[task.PilotID]bool
+	strays    map[task.ID][]*job  // jobs of tasks that are not held, by task
+	cancelled map[LeasedID]bool   // which pilots may still have
+	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
-	list   list
-	matrix *matcher.Matrix
-	outbox outbox
-	copies copies
+	sums      sums
+	audit     time.Time // when every member is looked at again
+	retractAt time.Time // when idle slots look for prefilled tasks; zero: never
+	list      list
+	matrix    *matcher.Matrix
+	outbox    outbox
+	copies    copies
 }
 
 // NewMaster makes a master that is not in office.
@@ -49,11 +57,16 @@ func NewMaster(config Config, self task.PilotID, compiler *matcher.Compiler) *Ma
 func (m *Master) reset() {
 	m.leases = make(map[task.LeaseID]*lease)
 	m.held = make(map[task.ID]*held)
-	m.files = make(map[task.LFN]*task.File)
-	m.waiters = make(map[task.LFN][]task.ID)
-	m.lost = make(map[task.LFN]*search)
-	m.pilots = make(map[task.PilotID]*worker)
-	m.peers = make(map[task.PeerID]task.PilotID)
+	m.files = make(map[task.LFN]*known)
+	m.searches = make(map[task.LFN]*search)
+	m.members = make(map[task.PilotID]*member)
+	m.peers = make(map[task.PeerID]*member)
+	m.parted = make(map[task.PilotID]bool)
+	m.strays = make(map[task.ID][]*job)
+	m.cancelled = make(map[LeasedID]bool)
+	m.gone = make(map[LeasedID]uint64)
+	m.sums = sums{classes: make(map[task.Class]int)}
+	m.fenced, m.retractAt = false, time.Time{}
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)
@@ -95,24 +108,36 @@ func (m *Master) Step(now time.Time, event Event) []Action {
 	return m.out
 }
 
+// pass carries out what is due.
+func (m *Master) pass() {
+	m.endCensus()
+	m.passAudit()
+	m.passSearches()
+	m.passList()
+	m.assign()
+	m.passRetracts()
+	m.passCopies()
+	m.passSync()
+}
+
 // Deadline is when Step wants a Tick at the latest; zero means never.
 func (m *Master) Deadline() time.Time {
 	if !m.inOffice {
 		return time.Time{}
 	}
-	var first time.Time
+	first := m.audit
 	earliest := func(t time.Time) {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
 	}
-	if m.now.Before(m.census) {
-		earliest(m.census)
-	}
-	earliest(m.list.deadline())
+	earliest(m.census)
+	earliest(m.list.due)
+	earliest(m.list.period)
 	earliest(m.syncDeadline())
-	earliest(m.retractDeadline())
-	for _, s := range m.lost {
+	earliest(m.retractAt)
+	earliest(m.copies.due)
+	for _, s := range m.searches {
 		earliest(s.again)
 	}
 	return first
@@ -129,76 +154,73 @@ func (m *Master) Waiting() int { return len(m.outbox.outcomes) }
 
 func (m *Master) act(a Action) { m.out = append(m.out, a) }
 
-func (m *Master) tell(pilot task.PilotID, message Message) {
-	if w := m.pilots[pilot]; w != nil {
-		m.act(Tell{To: w.peer, Message: message})
-	}
-}
+func (m *Master) tell(w *member, message Message) { m.act(Tell{To: w.peer, Message: message}) }
 
-// tookOffice begins a mastership, or confirms a provisional one.
+// tookOffice begins a mastership, or goes on with it under another term: the
+// queue confirms what was provisional. List versions and row answers belong to
+// a term; members, tasks and outcomes do not.
 func (m *Master) tookOffice(e TookOffice) {
 	again := m.inOffice
-	old := m.outbox
-	workers := m.pilots
 	m.term = e.Term
 	if !again {
 		m.reset()
-	} else {
-		// The queue confirms what was provisional: list versions and row
-		// answers belong to a term, tasks and outcomes do not.
-		m.list.reset(m.term)
-		m.matrix = matcher.NewMatrix(m.term)
-		for _, h := range m.held {
-			h.no = 0
-		}
-		m.outbox = old
-		m.outbox.flight = nil
 	}
-	m.inOffice, m.provisional = true, e.Provisional
+	m.inOffice, m.provisional, m.fenced = true, e.Provisional, false
 	if e.Settings.Site != "" {
 		m.settings = e.Settings
 	}
 	m.heard = m.now
-	m.outbox.poll = m.now
+	m.audit = m.now.Add(m.config.SyncEvery)
+	m.outbox.begin(m.now)
+	if again {
+		m.beginTerm()
+	}
 	for _, lease := range e.Leases {
 		m.addLease(lease)
+		m.reconcile(lease)
 	}
 	m.revoke(e.Revoked)
 	if again {
-		for _, id := range sortedKeys(workers) {
-			m.listAgain(workers[id])
+		m.retractStrays()
+	} else {
+		if !e.Alone {
+			m.census = m.now.Add(m.config.CensusWait)
 		}
-		m.relist()
-		return
+		m.list.census, m.list.copies = true, e.Provisional
+		m.list.hurry(m.now)
 	}
-	if !e.Alone {
-		m.census = m.now.Add(m.config.CensusWait)
-	}
-	m.list.census = true
-	m.list.hurry(m.now)
 }
 
-// listAgain has a known pilot answer the list of a new term.
-func (m *Master) listAgain(w *worker) {
-	w.listed = false
-	m.greet(w)
-}
-
-// pass carries out what is due.
-func (m *Master) pass() {
-	m.passSearches()
-	m.passList()
-	m.assign()
-	m.passRetracts()
-	m.passCopies()
-	m.passSync()
+// beginTerm starts list and matrix anew and has every member answer them.
+func (m *Master) beginTerm() {
+	for _, h := range m.held {
+		m.setNumber(h, 0)
+	}
+	m.list.reset(m.term)
+	m.matrix = matcher.NewMatrix(m.term)
+	for _, id := range sortedKeys(m.held) {
+		if h := m.held[id]; h.phase <= ready {
+			m.list.offer(h)
+		}
+	}
+	for _, id := range sortedKeys(m.members) {
+		w := m.members[id]
+		w.row = rowState{}
+		m.refreshPlaces(w)
+		m.wantState(w)
+	}
+	m.copies.reset() // new keepers get everything
+	for _, id := range sortedKeys(m.searches) {
+		m.ask(m.searches[id]) // the round that asked is not waited for any more
+	}
 }
 
 // mayStart tells whether tasks may be assigned now: not before the census is
-// in, and not when the queue has been silent for so long that the leases may
-// have been given to others (DESIGN section 3, lease clock).
+// in, not when the queue has another master, and not when it has been silent
+// for so long that the leases may have been given to others (DESIGN section 3,
+// lease clock).
 func (m *Master) mayStart() bool {
-	if m.now.Before(m.census) {
+	if !m.census.IsZero() || m.fenced {
 		return false
 	}
 	for _, l := range m.leases {
@@ -208,63 +230,4 @@ func (m *Master) mayStart() bool {
 		}
 	}
 	return true
-}
-
-// pilotUp greets a member: its state is wanted, the list is sent.
-func (m *Master) pilotUp(e PilotUp) {
-	if !m.inOffice {
-		return
-	}
-	w := m.pilots[e.Pilot]
-	if w == nil {
-		w = &worker{id: e.Pilot, jobs: make(map[task.ID]*held)}
-		m.pilots[e.Pilot] = w
-	}
-	w.peer = e.Peer
-	m.peers[e.Peer] = e.Pilot
-	m.act(Tell{To: e.Peer, Message: Want{Term: m.term, State: true}})
-	m.greet(w)
-}
-
-// greet sends the whole list to a pilot.
-func (m *Master) greet(w *worker) {
-	m.flush()
-	m.act(Tell{To: w.peer, Message: Snapshot{List: m.list.snapshot(m.term)}})
-}
-
-// pilotDown takes a member out: what it had in hand is to be run elsewhere.
-func (m *Master) pilotDown(e PilotDown) {
-	w := m.pilots[e.Pilot]
-	if !m.inOffice || w == nil {
-		return
-	}
-	delete(m.pilots, e.Pilot)
-	delete(m.peers, w.peer)
-	m.matrix.RemovePilot(e.Pilot)
-	for _, id := range sortedKeys(w.jobs) {
-		h := w.jobs[id]
-		if h.phase == assigned || h.phase == started {
-			m.backToReady(h, h.phase == started)
-		}
-	}
-	m.copies.forget(e.Pilot)
-	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
-	m.syncSoon(0)
-}
-
-// fromPilot handles a worker's message.
-func (m *Master) fromPilot(e FromPilot) {
-	if !m.inOffice {
-		return
-	}
-	w := m.pilots[m.peers[e.From]]
-	if w == nil {
-		return // not on the roster: it will introduce itself
-	}
-	switch message := e.Message.(type) {
-	case State:
-		m.state(w, message)
-	case Report:
-		m.report(w, message)
-	}
 }

@@ -36,6 +36,9 @@ type State struct {
 	Pilot    matcher.Pilot
 	Peer     task.PeerID
 	Draining bool
+	// Number rises with every State and Report of the worker: answers to a
+	// census may be overtaken.
+	Number uint64
 	// Seen is the serial number of the last Assign or Want of the term that
 	// the worker has taken: what was assigned later may not be in hand yet.
 	Seen uint64
@@ -71,6 +74,7 @@ type CacheReport struct {
 
 // Report brings a worker's news to the master.
 type Report struct {
+	Number uint64 // as in State
 	Seen   uint64 // as in State
 	Starts []task.Start
 	// Ended lists attempts whose payload has ended well: their slots are free,

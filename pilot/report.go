@@ -8,102 +8,145 @@ import (
 )
 
 // describe takes what a pilot says of itself.
-func (m *Master) describe(w *worker, s State) {
-	w.described = true
+func (m *Master) describe(w *member, s State) {
+	w.described, w.asked = true, time.Time{}
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
-	w.draining = s.Draining
-	w.cache = s.Cache
+	w.draining, w.cache = s.Draining, s.Cache
 }
 
 // state takes a pilot's whole state, after a census or a reconnection: what
 // it has in hand stays there, what it no longer has is to be run elsewhere.
-func (m *Master) state(w *worker, s State) {
-	first := !w.described
+func (m *Master) state(w *member, s State) {
+	if !w.described {
+		m.syncSoon(m.config.SyncDelay) // the site's capacity has changed
+	}
 	m.describe(w, s)
-	for _, copied := range s.Copies {
-		if m.provisional {
-			m.addLease(copied)
-		}
+	m.takeCopies([]State{s})
+	m.inHand(w, s)
+	m.takeOutcomes(w, s.Outcomes, s.Seen)
+	m.takeStored(w, s.Stored)
+	m.absent(w, s)
+	m.listAt(w, s.List)
+}
+
+// inHand notes what a pilot has.
+func (m *Master) inHand(w *member, s State) {
+	for _, in := range s.InHand {
+		m.adopt(w, in)
 	}
-	m.takeOutcomes(w, s.Outcomes)
-	m.takeStored(s.Stored)
-	inHand := make(map[task.ID]bool, len(s.InHand))
-	for _, job := range s.InHand {
-		h := m.held[job.Attempt.Task]
-		if h == nil || h.lease != job.Attempt.Lease || h.Generation != job.Attempt.Generation {
-			m.tell(w.id, Kill{Term: m.term, Task: job.Attempt.Task, Lease: job.Attempt.Lease, Reason: "the site no longer holds this task"})
-			continue
-		}
-		inHand[job.Attempt.Task] = true
-		m.adopt(w, h, job)
-	}
-	for _, id := range sortedKeys(w.jobs) {
-		if h := w.jobs[id]; !inHand[id] && (h.phase == assigned || h.phase == started) {
-			m.backToReady(h, h.phase == started)
-		}
-	}
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool { return j.holding })
 	w.promote()
 	m.refreshPlaces(w)
-	if first {
-		m.syncSoon(m.config.SyncDelay) // the site's capacity has changed
+}
+
+// adopt notes one task that a pilot has, and tells it what is not wanted.
+func (m *Master) adopt(w *member, in InHand) {
+	id := LeasedID{in.Attempt.Lease, in.Attempt.Task}
+	j := w.jobs[id]
+	if j == nil {
+		j = m.place(w, id, in.Attempt.Generation, in.Need)
+	}
+	m.follow(j, in)
+	h := m.held[id.Task]
+	mine := h != nil && h.Generation == j.generation
+	switch {
+	case j.held != nil:
+	case mine && h.phase <= ready:
+		m.attach(j, h)
+		h.Number = max(h.Number, in.Number)
+		if in.Started {
+			m.startedBy(j, in)
+		}
+	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
+	case mine:
+		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does", Quiet: true})
+	case m.cancelled[id]:
+		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+	case !in.Started && !m.provisional && m.census.IsZero():
+		m.retract(j)
 	}
 }
 
-// adopt notes that a pilot has a task of the hand-out.
-func (m *Master) adopt(w *worker, h *held, job InHand) {
+// follow brings a job to where its pilot says that it is.
+func (m *Master) follow(j *job, in InHand) {
+	w := j.member
 	switch {
-	case h.phase == ended:
-		return
-	case h.pilot == w.id:
-	case h.pilot != "":
-		m.tell(w.id, Kill{Term: m.term, Task: h.Task.ID, Lease: h.lease, Reason: "another pilot runs it"})
-		return
+	case in.Ended:
+		m.finish(j)
+	case in.Started:
+		fresh := j.phase == assigned
+		m.start(j)
+		if fresh && j.held != nil {
+			m.startedBy(j, in)
+		}
+	case in.Prefill:
+		w.unwait(j)
+		w.release(j)
+		w.waiting = append(w.waiting, j)
+		slices.SortStableFunc(w.waiting, byOrder)
+	default:
+		w.unwait(j)
+		if !j.holding {
+			w.take(j)
+		}
 	}
-	if h.no != 0 {
-		m.matrix.SetReady(h.no, false)
+}
+
+// startedBy tells the queue of a start that was found in a state.
+func (m *Master) startedBy(j *job, in InHand) {
+	m.outbox.starts = append(m.outbox.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: m.now})
+	m.syncSoon(m.config.SyncDelay)
+}
+
+// absent takes up what a pilot should have and has not: it was lost on the
+// way. What was assigned after the pilot spoke is on its way still.
+func (m *Master) absent(w *member, s State) {
+	has := make(map[LeasedID]bool, len(s.InHand))
+	for _, in := range s.InHand {
+		has[LeasedID{in.Attempt.Lease, in.Attempt.Task}] = true
 	}
-	h.pilot, h.Number = w.id, max(h.Number, job.Number)
-	if h.assignedAt.IsZero() {
-		h.assignedAt = m.now
-	}
-	w.jobs[h.Task.ID] = h
-	h.phase = assigned
-	if job.Started {
-		h.phase = started
-		m.unlist(h)
-		m.outbox.starts = append(m.outbox.starts, task.Start{Attempt: job.Attempt, Number: job.Number, Started: m.now})
-	}
-	if !job.Prefill && !h.holding {
-		w.take(h)
+	for _, j := range w.inOrder() {
+		if has[j.LeasedID] || j.serial > s.Seen {
+			continue
+		}
+		if h := m.drop(j); h != nil {
+			m.backToReady(h, j.phase != assigned)
+		}
 	}
 }
 
 // report takes a pilot's news.
-func (m *Master) report(w *worker, r Report) {
+func (m *Master) report(w *member, r Report) {
 	if r.Draining != w.draining {
 		w.draining = r.Draining
 		m.syncSoon(m.config.SyncDelay)
 	}
 	w.cache = r.Cache
 	if r.WantList {
+		w.row.asked = time.Time{}
 		m.greet(w)
 	}
-	if r.Row != nil && m.matrix.SetRow(*r.Row) {
-		w.listed, w.rowWanted = true, time.Time{}
+	if r.Row != nil {
+		m.setRow(w, *r.Row)
 	}
 	for _, update := range r.Updates {
 		m.updateRow(w, update)
 	}
+	for _, attempt := range r.Ended {
+		if j := w.jobs[LeasedID{attempt.Lease, attempt.Task}]; j != nil {
+			m.finish(j)
+		}
+	}
 	for _, start := range r.Starts {
 		m.payloadStarted(w, start)
 	}
-	m.takeOutcomes(w, r.Outcomes)
-	m.takeStored(r.Stored)
-	for _, handback := range r.Returned {
-		m.handedBack(w, handback)
+	m.takeOutcomes(w, r.Outcomes, r.Seen)
+	m.takeStored(w, r.Stored)
+	for _, back := range r.Returned {
+		m.handedBack(w, back, r.Seen)
 	}
 	for _, answer := range r.Retracts {
-		m.retracted(w, answer)
+		m.retracted(w, answer, r.Seen)
 	}
 	m.addSEReads(r.SEReads)
 	m.refreshPlaces(w)
@@ -112,119 +155,124 @@ func (m *Master) report(w *worker, r Report) {
 	}
 }
 
-func (m *Master) payloadStarted(w *worker, start task.Start) {
-	m.outbox.starts = append(m.outbox.starts, start)
+func (m *Master) payloadStarted(w *member, s task.Start) {
+	m.outbox.starts = append(m.outbox.starts, s)
 	m.syncSoon(m.config.SyncDelay)
-	h := w.jobs[start.Attempt.Task]
-	if h == nil || h.lease != start.Attempt.Lease || h.phase != assigned {
+	j := w.jobs[LeasedID{s.Attempt.Lease, s.Attempt.Task}]
+	if j == nil {
+		if w.described && w.asked.IsZero() {
+			m.wantState(w) // it has what was thought lost
+		}
 		return
 	}
-	h.phase, h.retracting = started, false
-	if !h.holding {
-		w.take(h)
-	}
-	m.unlist(h)
+	m.start(j)
 }
 
 // takeOutcomes passes outcomes on to the queue, and draws the consequences
 // for the site at once: outputs exist, dependants may start, the slot is free.
-func (m *Master) takeOutcomes(w *worker, outcomes []task.Outcome) {
-	for _, outcome := range outcomes {
-		if !m.outbox.addOutcome(w.peer, outcome) {
-			continue
+func (m *Master) takeOutcomes(w *member, outcomes []task.Outcome, seen uint64) {
+	for i := range outcomes {
+		m.takeOutcome(w, &outcomes[i], seen)
+	}
+}
+
+func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
+	j := w.jobs[LeasedID{o.Attempt.Lease, o.Attempt.Task}]
+	if j != nil && j.serial > seen {
+		j = nil // the outcome is an earlier attempt's
+	}
+	h := m.held[o.Attempt.Task]
+	if h != nil && h.Generation != o.Attempt.Generation {
+		h = nil
+	}
+	if !o.OK && h != nil && h.lease == o.Attempt.Lease && h.superseded(o.Attempt, j) {
+		// Another attempt counts: a failure of this one decides nothing.
+		m.tell(w, Acks{Acks: []task.Ack{{Attempt: o.Attempt, Verdict: task.AckDuplicate}}})
+		if j != nil {
+			m.drop(j)
 		}
+		return
+	}
+	var freed *held
+	if j != nil {
+		freed = m.drop(j)
+	}
+	fresh := m.outbox.addOutcome(w.peer, *o)
+	if fresh {
 		m.outcomeSoon()
-		h := m.held[outcome.Attempt.Task]
-		if h == nil || h.Generation != outcome.Attempt.Generation || h.phase == ended {
-			continue
-		}
-		if !outcome.OK && h.lease != outcome.Attempt.Lease {
-			continue
-		}
-		if !outcome.OK && h.pilot != "" && h.pilot != outcome.Attempt.Pilot {
-			continue // another pilot has it by now
-		}
-		if h.pilot != "" && h.pilot != outcome.Attempt.Pilot {
-			m.tell(h.pilot, Kill{Term: m.term, Task: h.Task.ID, Lease: h.lease, Reason: "another pilot has ended it"})
-		}
-		m.end(h)
-		if outcome.OK {
-			m.produced(outcome)
-		}
+	}
+	switch {
+	case !fresh:
+	case h != nil && h.phase != ended && (o.OK || h.lease == o.Attempt.Lease):
+		m.end(h, o)
+		return
+	case o.OK && m.held[o.Attempt.Task] == nil:
+		m.produced(*o) // the site lacks the task, but may hold what reads its outputs
+	}
+	if freed != nil {
+		m.backToReady(freed, true)
 	}
 }
 
-// end takes a task from its pilot and the list until the queue has judged.
-func (m *Master) end(h *held) {
-	if h.pilot != "" {
-		m.takeFrom(h)
+// end takes a task from pilots and list until the queue has judged an outcome.
+func (m *Master) end(h *held, o *task.Outcome) {
+	if j := h.job; j != nil {
+		m.tell(j.member, Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it", Quiet: true})
+		m.detach(j)
 	}
+	h.endedBy, h.endedOK = o.Attempt, o.OK
 	m.unlist(h)
-	h.phase = ended
-}
-
-// produced makes a task's outputs known to the hand-out.
-func (m *Master) produced(outcome task.Outcome) {
-	for _, output := range outcome.Outputs {
-		file := &task.File{
-			LFN: output.LFN, Size: output.Size, Digest: output.Digest, Exec: output.Exec,
-			Producer: outcome.Attempt, Announced: []task.Site{outcome.Site},
-		}
-		if output.URL != "" {
-			file.Replicas = []task.Replica{{Site: outcome.Site, URL: output.URL}}
-		}
-		m.files[output.LFN] = file
-		m.fileExists(output.LFN)
+	m.setPhase(h, ended)
+	if o.OK {
+		m.produced(*o)
 	}
 }
 
-func (m *Master) takeStored(stored []task.Stored) {
-	for _, s := range stored {
-		if !m.outbox.addStored(s) {
-			continue
-		}
-		m.syncSoon(m.config.SyncDelay)
-		file := m.files[s.LFN]
-		if file == nil || file.Producer != s.Attempt {
-			continue
-		}
-		replica := task.Replica{Site: m.settings.Site, URL: s.URL}
-		if !slices.Contains(file.Replicas, replica) {
-			file.Replicas = append(slices.Clone(file.Replicas), replica)
-		}
-	}
+// superseded tells whether another attempt counts for a task than this one,
+// whose job is own.
+func (h *held) superseded(attempt task.AttemptID, own *job) bool {
+	return h.phase == placed && h.job != own || h.phase == ended && h.endedBy != attempt
 }
 
 // refusals is how often pilots may hand a task back before the queue gets it.
 const refusals = 3
 
-// handedBack takes an assignment back that a pilot did not start.
-func (m *Master) handedBack(w *worker, back Handback) {
-	h := w.jobs[back.Task]
-	if h == nil || h.lease != back.Lease || h.phase == ended {
+// handedBack takes an assignment back that a pilot did not start, or that was
+// killed without wanting an outcome.
+func (m *Master) handedBack(w *member, back Handback, seen uint64) {
+	j := w.jobs[LeasedID{back.Lease, back.Task}]
+	if j == nil || j.serial > seen {
+		return
+	}
+	h := m.drop(j)
+	if h == nil {
 		return
 	}
 	if len(back.Missing) > 0 {
 		m.missing(h, back)
 		return
 	}
-	m.backToReady(h, false)
-	if w.draining {
-		return
+	if !w.draining {
+		h.refused++
+		m.refuse(w, h, back.Reason)
 	}
-	m.wantRow(w)
-	if h.refused++; h.refused >= refusals {
+	m.backToReady(h, j.phase != assigned)
+	if h.refused >= refusals {
 		m.giveBack(h, back.Reason)
 	}
 }
 
-func (m *Master) retracted(w *worker, answer RetractAnswer) {
-	h := w.jobs[answer.Task]
-	if h == nil || h.lease != answer.Lease {
+func (m *Master) retracted(w *member, answer RetractAnswer, seen uint64) {
+	j := w.jobs[LeasedID{answer.Lease, answer.Task}]
+	if j == nil || j.serial > seen {
 		return
 	}
-	h.retracting = false
-	if answer.Retracted && h.phase == assigned {
+	j.retracting = false
+	m.retractSoon()
+	if !answer.Retracted {
+		return
+	}
+	if h := m.drop(j); h != nil {
 		m.backToReady(h, false)
 	}
 }

@@ -7,99 +7,210 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// search is the question whether a file that a pilot could not read is lost.
+// search is the question whether a file that only caches hold is lost: a
+// pilot could not read it, or whoever made it is gone.
 type search struct {
-	file  task.File
-	tasks []task.ID
-	round uint64    // of the TaskList that asks; 0 until it is sent
-	again time.Time // when the tasks may be assigned again; zero: asking
+	file    task.File
+	tasks   []*held // that wait for the answer
+	round   uint64  // of the TaskList that asks; 0: not asking
+	misses  int     // rounds that did not reach everybody
+	watch   bool    // it is to reach the storage element, or to be reported lost
+	holder  task.PilotID
+	again   time.Time // when the next step is due; zero: not before something happens
+	resting bool      // it was found; its tasks try again at that time
 }
 
-// searches is how often a file may be missed, although somebody says to have
-// it, before its task goes back to the queue.
-const searches = 5
+const (
+	// searches is how often a file may be missed, although somebody says to
+	// have it, before its task goes back to the queue.
+	searches = 5
+	// maxMisses is in how many rounds silent pilots may leave it open whether
+	// a file is lost.
+	maxMisses = 5
+	// storeWait is how long a pilot that has a file may take to store it
+	// before the site is asked again.
+	storeWait = time.Minute
+)
 
 // missing begins to look for inputs that nobody gave to a pilot.
 func (m *Master) missing(h *held, back Handback) {
-	m.takeFrom(h)
-	h.phase = waiting
-	if h.no != 0 {
-		m.matrix.SetReady(h.no, false)
-	}
 	if h.searched++; h.searched > searches {
 		m.giveBack(h, back.Reason)
 		return
 	}
 	for _, file := range back.Missing {
-		s := m.lost[file.LFN]
-		if s == nil {
-			s = &search{file: file}
-			m.lost[file.LFN] = s
-			m.list.ask = append(m.list.ask, file.Key())
+		k := m.file(file.LFN)
+		if exists(k.file) && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
+			continue // by now there is another one
 		}
-		s.tasks = append(s.tasks, h.Task.ID)
+		s := m.search(file)
+		s.tasks = append(s.tasks, h)
+		h.searching++
+		if s.round == 0 {
+			m.ask(s)
+		}
 	}
+	m.backToReady(h, false)
+}
+
+// search returns the search for a file, begun when there is none.
+func (m *Master) search(file task.File) *search {
+	s := m.searches[file.LFN]
+	if s == nil {
+		s = &search{file: file}
+		m.searches[file.LFN] = s
+		m.ask(s)
+	}
+	return s
+}
+
+// ask puts the question into the next round.
+func (m *Master) ask(s *search) {
+	s.round, s.again, s.resting, s.holder = m.list.rounds+1, time.Time{}, false, ""
+	m.list.ask = append(m.list.ask, s.file.Key())
 	m.list.hurry(m.now)
 }
 
-// searched draws the consequences of a round that asked for files.
-func (m *Master) searched(round uint64, have map[task.FileKey]bool) {
-	for _, name := range sortedKeys(m.lost) {
-		s := m.lost[name]
-		if !s.again.IsZero() || s.round != round {
-			continue
+// watch looks for a file whose maker is gone.
+func (m *Master) watch(file task.File) {
+	m.search(file).watch = true
+}
+
+// searchFilesOf looks for what a pilot that is gone has made and what no
+// storage element has, and again for what it was to store.
+func (m *Master) searchFilesOf(pilot task.PilotID) {
+	for _, name := range sortedKeys(m.files) {
+		if k := m.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
+			m.watch(k.file)
 		}
-		if have[s.file.Key()] {
-			s.again = m.now.Add(m.config.LostWait)
-			continue
-		}
-		delete(m.lost, name)
-		m.fileLost(s)
 	}
+	for _, name := range sortedKeys(m.searches) {
+		if s := m.searches[name]; s.holder == pilot {
+			m.ask(s)
+		}
+	}
+}
+
+// check looks for files that the queue asks about, unless that is under way.
+func (m *Master) check(files []task.File) {
+	for _, file := range files {
+		if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
+			continue
+		}
+		if _, stored := m.outbox.stored[file.LFN]; stored || m.outbox.hasLost(file) {
+			continue
+		}
+		m.watch(file)
+	}
+}
+
+// searched draws the consequences of a round that asked for files.
+func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, complete bool) {
+	for _, name := range sortedKeys(m.searches) {
+		s := m.searches[name]
+		if s.round != round {
+			continue
+		}
+		s.round = 0
+		switch has := holders[s.file.Key()]; {
+		case len(has) > 0:
+			m.found(s, has)
+		case !complete && s.misses < maxMisses:
+			s.misses++
+			s.again = m.now.Add(m.config.LostWait)
+		default:
+			m.fileLost(s)
+		}
+	}
+}
+
+// found has a holder store a file that is to be kept. Tasks that missed it
+// try again soon.
+func (m *Master) found(s *search, has []*member) {
+	s.misses, s.again = 0, time.Time{}
+	if len(s.tasks) > 0 {
+		s.resting, s.again = true, m.now.Add(m.config.LostWait)
+	}
+	if !s.watch {
+		s.resting, s.again = true, m.now.Add(m.config.LostWait)
+		return
+	}
+	chosen := has[0]
+	for _, w := range has {
+		if !w.draining {
+			chosen = w
+			break
+		}
+	}
+	s.holder = chosen.id
+	if m.settings.SE == "" {
+		return // it stays in caches, and is looked for again when the holder goes
+	}
+	if !s.resting {
+		s.again = m.now.Add(storeWait)
+	}
+	m.tell(chosen, StoreOrder{File: s.file})
 }
 
 // fileLost tells the queue that nobody holds a file any more; the queue has
 // it made again (DESIGN section 3, generations).
 func (m *Master) fileLost(s *search) {
-	if file := m.files[s.file.LFN]; file != nil && len(file.Replicas) > 0 {
-		m.retrySearch(s) // it has reached a storage element meanwhile
+	delete(m.searches, s.file.LFN)
+	k := m.files[s.file.LFN]
+	if k != nil && exists(k.file) && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
+		m.release(s) // it has reached a storage element meanwhile, or was made again
 		return
 	}
 	reason := fmt.Sprintf("no pilot holds %s and no storage element has it", s.file.LFN.Local())
 	m.outbox.lost = append(m.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: reason})
-	m.fileMissing(s.file.LFN)
-	for _, id := range sortedKeys(m.held) {
-		if h := m.held[id]; h.phase == waiting && h.missing[s.file.LFN] {
-			m.giveBack(h, reason)
-		}
+	if k != nil {
+		m.fileMissing(k)
 	}
-	for _, id := range s.tasks {
-		if h := m.held[id]; h != nil && h.phase == waiting {
-			m.giveBack(h, reason)
-		}
+	for _, h := range s.tasks {
+		h.searching--
+	}
+	for _, h := range m.readersOf(s.file.LFN) {
+		m.giveBack(h, reason)
 	}
 	m.syncSoon(0)
 }
 
-func (m *Master) retrySearch(s *search) {
-	for _, id := range s.tasks {
-		if h := m.held[id]; h != nil && h.phase == waiting && len(h.missing) == 0 {
-			m.makeReady(h)
-		}
+// release lets tasks go on that waited for a search.
+func (m *Master) release(s *search) {
+	tasks := s.tasks
+	s.tasks = nil
+	for _, h := range tasks {
+		h.searching--
+		m.mayBeReady(h)
 	}
 }
 
-// passSearches marks the round that asks, and lets tasks go on whose file has
-// been found.
+// endWatch ends the search for a file that has reached a storage element.
+func (m *Master) endWatch(s *search) {
+	delete(m.searches, s.file.LFN)
+	m.release(s)
+}
+
+// passSearches lets tasks go on whose file has been found, and asks again for
+// files that do not reach the storage element.
 func (m *Master) passSearches() {
-	for _, name := range sortedKeys(m.lost) {
-		s := m.lost[name]
+	for _, name := range sortedKeys(m.searches) {
+		s := m.searches[name]
+		if s.again.IsZero() || m.now.Before(s.again) {
+			continue
+		}
 		switch {
-		case s.round == 0:
-			s.round = m.list.rounds + 1
-		case !s.again.IsZero() && !m.now.Before(s.again):
-			delete(m.lost, name)
-			m.retrySearch(s)
+		case s.resting && !s.watch:
+			delete(m.searches, name)
+			m.release(s)
+		case s.resting:
+			m.release(s)
+			s.resting, s.again = false, time.Time{}
+			if m.settings.SE != "" {
+				s.again = m.now.Add(storeWait)
+			}
+		default:
+			m.ask(s)
 		}
 	}
 }

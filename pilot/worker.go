@@ -16,15 +16,17 @@ type Worker struct {
 	config    Config
 	self      matcher.Pilot
 	peer      task.PeerID
-	prefill   int
 	now       time.Time
 	out       []Action
 	evaluator *matcher.Evaluator
 
-	master   task.PeerID // "" while nobody is in office
-	term     task.Term
-	orphaned time.Time // since when there is no master to report to
+	master task.PeerID // "" while nobody is in office
+	boss   task.PeerID // master of the term, also while it is in doubt
+	term   task.Term
+	seen   uint64       // serial number of the last Assign or Want of the term
+	early  []FromMaster // of a term that the overlay has not told of yet
 
+	said     uint64 // number of the last state or report
 	counter  uint64
 	work     map[task.AttemptID]*work
 	free     task.Resources
@@ -32,52 +34,31 @@ type Worker struct {
 	freed    []time.Time // when each free slot's last payload ended
 	outcomes map[task.AttemptID]*task.Outcome
 	stored   map[task.LFN]task.Stored
-	copies   map[task.LeaseID]task.Lease
+	uploads  map[task.LFN]bool // outputs on the way to the storage element
+	copies   keptCopies
 
 	report   Report
 	due      time.Time // when the report is to be sent; zero: nothing to say
 	deliver  time.Time // when outcomes go to the queue directly
 	cache    CacheReport
+	storage  bool // the site has a storage element
 	draining bool
 	drained  bool
 	stopped  string // why no new work is taken; "" when it is
 }
 
-// phase of an assignment at its worker.
-type workPhase uint8
-
-const (
-	staging    workPhase = iota // inputs are being fetched
-	staged                      // ready to start, waits for a slot
-	running                     // payload started
-	publishing                  // payload ended well, outputs go to the cache
-)
-
-type work struct {
-	attempt task.AttemptID
-	Assignment
-	phase    workPhase
-	order    uint64
-	received time.Time
-	reads    []task.Read
-	stageIn  time.Duration
-	delay    time.Duration
-	started  time.Time
-	killed   string // why it is being killed
-	holding  bool   // holds a slot and resources
-}
-
-// NewWorker makes a worker for a pilot. local tells which files its cache
-// holds, by any of their keys.
+// NewWorker makes a worker for a pilot; the evaluator knows its cache.
 func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *matcher.Evaluator) *Worker {
-	return &Worker{
-		config: config.withDefaults(), self: self, peer: peer, prefill: 1, evaluator: evaluator,
+	w := &Worker{
+		config: config.withDefaults(), self: self, peer: peer, evaluator: evaluator,
 		free: self.Resources, slots: self.Slots,
 		work:     make(map[task.AttemptID]*work),
 		outcomes: make(map[task.AttemptID]*task.Outcome),
 		stored:   make(map[task.LFN]task.Stored),
-		copies:   make(map[task.LeaseID]task.Lease),
+		uploads:  make(map[task.LFN]bool),
 	}
+	w.copies.reset()
+	return w
 }
 
 // Step takes an event and returns what is to be done, in order.
@@ -105,6 +86,10 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 		w.published(e)
 	case Uploaded:
 		w.uploaded(e)
+	case NotUploaded:
+		for _, name := range e.Files {
+			delete(w.uploads, name)
+		}
 	case CacheChanged:
 		w.cacheChanged(e)
 	case DeliveredToQueue:
@@ -112,6 +97,8 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 	case SERead:
 		w.report.SEReads = append(w.report.SEReads, e.Reads...)
 		w.soon(w.config.ReportDelay)
+	case SiteChanged:
+		w.storage = e.Settings.SE != ""
 	case PilotChanged:
 		w.pilotChanged(e)
 	case Drain:
@@ -134,9 +121,10 @@ func (w *Worker) Deadline() time.Time {
 	return first
 }
 
-// Idle tells whether nothing is in hand and every outcome is accepted.
+// Idle tells whether nothing is in hand, every outcome is accepted, and no
+// output waits for a storage element.
 func (w *Worker) Idle() bool {
-	return len(w.work) == 0 && len(w.outcomes) == 0 && len(w.stored) == 0
+	return len(w.work) == 0 && len(w.outcomes) == 0 && len(w.stored) == 0 && (len(w.uploads) == 0 || !w.storage)
 }
 
 // Running is the number of payloads that run.
@@ -151,6 +139,8 @@ func (w *Worker) Running() int {
 }
 
 func (w *Worker) act(a Action) { w.out = append(w.out, a) }
+
+func (w *Worker) tellMaster(m Message) { w.act(Tell{To: w.boss, Message: m}) }
 
 // soon has the report sent after a delay at most; 0 is now.
 func (w *Worker) soon(delay time.Duration) {
@@ -170,60 +160,59 @@ func (w *Worker) pass() {
 	}
 }
 
-func (w *Worker) passReport() {
-	if w.master == "" {
-		if !w.deliver.IsZero() && !w.now.Before(w.deliver) {
-			w.deliver = w.now.Add(w.config.ResendAfter)
-			w.deliverToQueue()
-		}
-		return
-	}
-	if w.due.IsZero() || w.now.Before(w.due) {
-		return
-	}
-	w.due = time.Time{}
-	report := w.report
-	report.Cache, report.Draining = w.cache, w.draining || w.stopped != ""
-	w.report = Report{}
-	w.act(Tell{To: w.master, Message: report})
-}
-
-// deliverToQueue takes the outcomes to the queue while no master does.
-func (w *Worker) deliverToQueue() {
-	if len(w.outcomes) == 0 && len(w.stored) == 0 {
-		return
-	}
-	w.act(DeliverToQueue{Outcomes: w.pendingOutcomes(), Stored: w.pendingStored()})
-}
-
+// masterInOffice takes the overlay's word on who is master. A new term begins
+// with an empty task list, and hears again of everything that the queue has
+// not acknowledged: the census may have missed it.
 func (w *Worker) masterInOffice(e MasterInOffice) {
-	same := w.master == e.Peer && w.term == e.Term
-	w.master, w.term = e.Peer, e.Term
 	if e.Peer == "" {
-		if w.orphaned.IsZero() {
-			w.orphaned = w.now
-		}
+		w.master = ""
 		w.deliver = w.now.Add(w.config.ResendAfter)
 		return
 	}
-	w.orphaned, w.deliver = time.Time{}, time.Time{}
-	if !same {
-		w.report = Report{}
-		w.due = time.Time{}
+	w.deliver = time.Time{}
+	w.master, w.boss = e.Peer, e.Peer
+	if e.Term == w.term {
+		return
+	}
+	w.term, w.seen = e.Term, 0
+	w.evaluator.Reset(matcher.ListSnapshot{Version: matcher.ListVersion{Term: w.term}, Rates: matcher.DefaultRates()})
+	w.report.Row, w.report.Updates, w.report.WantList = nil, nil, false
+	w.report.Outcomes, w.report.Stored = w.pendingOutcomes(), w.pendingStored()
+	w.soon(0)
+	early := w.early
+	w.early = nil
+	for _, message := range early {
+		w.fromMaster(message)
 	}
 }
 
+// maxEarly bounds the messages kept of a master that is not in office yet.
+const maxEarly = 1000
+
 // fromMaster handles a message of the master in office; a lower term is
-// ignored (DESIGN section 4).
+// ignored (DESIGN section 4), a higher one waits until the overlay tells of it.
 func (w *Worker) fromMaster(e FromMaster) {
-	if e.From != w.master {
+	if term, has := termOf(e.Message); has && w.term.Less(term) {
+		if len(w.early) < maxEarly {
+			w.early = append(w.early, e)
+		}
+		return
+	} else if has && term != w.term {
+		return
+	}
+	if acks, facts := e.Message.(Acks); facts {
+		w.acknowledge(acks) // whoever brings them
+		return
+	}
+	if e.From != w.boss {
 		return
 	}
 	switch m := e.Message.(type) {
 	case Assign:
-		if m.Term != w.term {
-			return
+		if m.Serial <= w.seen {
+			return // overtaken by what was said since: the master counts it as lost
 		}
+		w.seen = m.Serial
 		for _, assignment := range m.Tasks {
 			w.assigned(assignment)
 		}
@@ -231,17 +220,12 @@ func (w *Worker) fromMaster(e FromMaster) {
 		w.retract(m)
 	case Kill:
 		w.kill(m)
-	case Acks:
-		w.acknowledge(m)
 	case Snapshot:
-		if m.List.Version.Term == w.term {
-			w.evaluator.Reset(m.List)
-			w.tellRow()
-		}
+		w.snapshot(m.List)
 	case Want:
 		w.wanted(m)
 	case KeepCopy:
-		w.keepCopy(m)
+		w.copies.keep(w.now, m)
 	case StoreOrder:
 		w.act(Store(m))
 	case DrainOrder:
@@ -249,9 +233,41 @@ func (w *Worker) fromMaster(e FromMaster) {
 	}
 }
 
+// termOf returns the term that a message names.
+func termOf(m Message) (task.Term, bool) {
+	switch m := m.(type) {
+	case Assign:
+		return m.Term, true
+	case Retract:
+		return m.Term, true
+	case Kill:
+		return m.Term, true
+	case Want:
+		return m.Term, true
+	case KeepCopy:
+		return m.Term, true
+	case Snapshot:
+		return m.List.Version.Term, true
+	}
+	return task.Term{}, false
+}
+
+// snapshot takes a whole list, unless a newer one is at hand by now.
+func (w *Worker) snapshot(list matcher.ListSnapshot) {
+	if at := w.evaluator.Version(); at.Term != list.Version.Term || at.N < list.Version.N {
+		w.evaluator.Reset(list)
+	}
+	w.tellRow()
+}
+
 func (w *Worker) wanted(m Want) {
+	w.seen = max(w.seen, m.Serial)
 	if m.State {
-		w.act(Tell{To: w.master, Message: w.state()})
+		state := w.state(directOutcomes)
+		if m.Copies {
+			w.copies.tell(w.now, &state)
+		}
+		w.tellMaster(state)
 	}
 	if m.Row {
 		w.tellRow()
@@ -264,69 +280,26 @@ func (w *Worker) tellRow() {
 	w.soon(0)
 }
 
-func (w *Worker) keepCopy(m KeepCopy) {
-	for _, id := range m.Drop {
-		delete(w.copies, id)
-	}
-	for _, lease := range m.Leases {
-		w.copies[lease.ID] = lease
-	}
-}
-
 // listBroadcast applies the list's changes and answers with this pilot's row.
 func (w *Worker) listBroadcast(e ListBroadcast) {
-	answer := Answer{Pilot: w.self.ID, Peer: w.peer}
-	if e.From == w.master && e.List.Delta.Version.Term == w.term {
-		update, err := w.evaluator.Apply(e.List.Delta)
-		if err != nil {
+	answer := Answer{Pilot: w.self.ID, Peer: w.peer, Have: e.Have}
+	if e.From == w.boss && e.List.Delta.Version.Term == w.term {
+		switch update, err := w.evaluator.Apply(e.List.Delta); {
+		case err == nil:
+			answer.Update = &update
+		case w.evaluator.Version().N < e.List.Delta.Version.N:
 			w.report.WantList = true
 			w.soon(0)
-		} else {
-			answer.Update = &update
 		}
 	}
 	if e.List.Census {
-		state := w.state()
+		state := w.state(censusOutcomes)
+		if e.List.Copies {
+			w.copies.tell(w.now, &state)
+		}
 		answer.State = &state
 	}
-	answer.Have = e.Have
 	w.act(AnswerBroadcast{ID: e.ID, Answer: answer})
-}
-
-// state is this pilot's whole state, for a census.
-func (w *Worker) state() State {
-	s := State{
-		Pilot: w.self, Peer: w.peer, Draining: w.draining || w.stopped != "",
-		Outcomes: w.pendingOutcomes(), Stored: w.pendingStored(), Cache: w.cache,
-	}
-	for _, job := range w.inOrder() {
-		s.InHand = append(s.InHand, InHand{
-			Attempt: job.attempt, Number: job.Number, Need: job.Task.Resources,
-			Started: job.phase >= running, Prefill: !job.holding && job.phase < running,
-		})
-	}
-	for _, id := range sortedKeys(w.copies) {
-		s.Copies = append(s.Copies, w.copies[id])
-	}
-	w.report.Starts, w.report.Outcomes, w.report.Stored = nil, nil, nil // all of it is in the state
-	return s
-}
-
-func (w *Worker) pendingOutcomes() []task.Outcome {
-	pending := make([]task.Outcome, 0, len(w.outcomes))
-	for _, outcome := range w.outcomes {
-		pending = append(pending, *outcome)
-	}
-	slices.SortFunc(pending, func(a, b task.Outcome) int { return cmp.Compare(a.Attempt.Counter, b.Attempt.Counter) })
-	return pending
-}
-
-func (w *Worker) pendingStored() []task.Stored {
-	pending := make([]task.Stored, 0, len(w.stored))
-	for _, name := range sortedKeys(w.stored) {
-		pending = append(pending, w.stored[name])
-	}
-	return pending
 }
 
 // acknowledge forgets what the queue has accepted, or judged otherwise: every
@@ -347,15 +320,6 @@ func (w *Worker) inOrder() []*work {
 	}
 	slices.SortFunc(jobs, func(a, b *work) int { return cmp.Compare(a.order, b.order) })
 	return jobs
-}
-
-func (w *Worker) find(id task.ID, lease task.LeaseID) *work {
-	for _, job := range w.inOrder() {
-		if job.Task.ID == id && (lease == 0 || job.Lease == lease) {
-			return job
-		}
-	}
-	return nil
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {

@@ -137,7 +137,7 @@ func (c *check) state(m *pb.RoundState) pilot.State {
 		InHand:   list(c, "state.in_hand", m.GetInHand(), maxTasks, c.inHand),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()), Copies: c.leases(m.GetCopies()),
 		CopyFiles: list(c, "state.copy_files", m.GetCopyFiles(), maxFiles, c.file), CopiesAge: m.GetCopiesAge().AsDuration(),
-		Cache: c.cacheReport(m.GetCache()), Seen: m.GetSeen(), List: c.version(m.GetList()),
+		Cache: c.cacheReport(m.GetCache()), Number: m.GetNumber(), Seen: m.GetSeen(), List: c.version(m.GetList()),
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *check) cacheReport(m *pb.RoundCache) pilot.CacheReport {
 
 func (c *check) report(m *pb.RoundReport) pilot.Report {
 	out := pilot.Report{
-		Seen: m.GetSeen(), Starts: c.starts(m.GetStarts()), Ended: list(c, "report.ended", m.GetEnded(), maxTasks, c.attempt),
+		Number: m.GetNumber(), Seen: m.GetSeen(), Starts: c.starts(m.GetStarts()), Ended: list(c, "report.ended", m.GetEnded(), maxTasks, c.attempt),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()),
 		Returned: list(c, "report.returned", m.GetReturned(), maxTasks, func(h *pb.RoundHandback) pilot.Handback {
 			return pilot.Handback{

@@ -91,7 +91,7 @@ func state(m pilot.State) *pb.RoundState {
 		Peer: string(m.Peer), Draining: m.Draining, InHand: each(m.InHand, inHand),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored), Copies: taskpb.Leases(m.Copies),
 		CopyFiles: each(m.CopyFiles, taskpb.File), CopiesAge: durationpb.New(m.CopiesAge),
-		Cache: cacheReport(m.Cache), Seen: m.Seen, List: version(m.List),
+		Cache: cacheReport(m.Cache), Number: m.Number, Seen: m.Seen, List: version(m.List),
 	}
 }
 
@@ -121,7 +121,7 @@ func cacheReport(c pilot.CacheReport) *pb.RoundCache {
 
 func report(m pilot.Report) *pb.RoundReport {
 	out := &pb.RoundReport{
-		Seen: m.Seen, Starts: taskpb.Starts(m.Starts), Ended: each(m.Ended, taskpb.AttemptID),
+		Number: m.Number, Seen: m.Seen, Starts: taskpb.Starts(m.Starts), Ended: each(m.Ended, taskpb.AttemptID),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored),
 		Returned: each(m.Returned, func(h pilot.Handback) *pb.RoundHandback {
 			return &pb.RoundHandback{Task: string(h.Task), Lease: uint64(h.Lease), Reason: h.Reason, Missing: each(h.Missing, taskpb.File)}

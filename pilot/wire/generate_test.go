@@ -215,7 +215,7 @@ func state(t *rapid.T) pilot.State {
 		}),
 		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
 		Copies: several(t, "copies", 2, handOut), CopyFiles: several(t, "files", 2, file), CopiesAge: span(t),
-		Cache: cacheReport(t), Seen: serial(t), List: version(t),
+		Cache: cacheReport(t), Number: serial(t), Seen: serial(t), List: version(t),
 	}
 }
 
@@ -225,7 +225,7 @@ func cacheReport(t *rapid.T) pilot.CacheReport {
 
 func report(t *rapid.T) pilot.Report {
 	out := pilot.Report{
-		Seen: serial(t),
+		Number: serial(t), Seen: serial(t),
 		Starts: several(t, "starts", 2, func(t *rapid.T) task.Start {
 			return task.Start{Attempt: attempt(t), Number: number(t), Started: moment(t)}
 		}),

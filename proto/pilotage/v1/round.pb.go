@@ -1414,7 +1414,9 @@ type RoundState struct {
 	// What tasks of the copies have made since.
 	CopyFiles []*File `protobuf:"bytes,11,rep,name=copy_files,json=copyFiles,proto3" json:"copy_files,omitempty"`
 	// Since the master last spoke of the copies.
-	CopiesAge     *durationpb.Duration `protobuf:"bytes,12,opt,name=copies_age,json=copiesAge,proto3" json:"copies_age,omitempty"`
+	CopiesAge *durationpb.Duration `protobuf:"bytes,12,opt,name=copies_age,json=copiesAge,proto3" json:"copies_age,omitempty"`
+	// Rises with every state and report of the pilot.
+	Number        uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1531,6 +1533,13 @@ func (x *RoundState) GetCopiesAge() *durationpb.Duration {
 		return x.CopiesAge
 	}
 	return nil
+}
+
+func (x *RoundState) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 // RoundHandback gives an assignment back unstarted.
@@ -1683,7 +1692,9 @@ type RoundReport struct {
 	// Attempts whose payload has ended: their slots are free.
 	Ended []*AttemptId `protobuf:"bytes,12,rep,name=ended,proto3" json:"ended,omitempty"`
 	// As in RoundState.
-	Seen          uint64 `protobuf:"varint,13,opt,name=seen,proto3" json:"seen,omitempty"`
+	Seen uint64 `protobuf:"varint,13,opt,name=seen,proto3" json:"seen,omitempty"`
+	// As in RoundState.
+	Number        uint64 `protobuf:"varint,14,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1805,6 +1816,13 @@ func (x *RoundReport) GetEnded() []*AttemptId {
 func (x *RoundReport) GetSeen() uint64 {
 	if x != nil {
 		return x.Seen
+	}
+	return 0
+}
+
+func (x *RoundReport) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
 	}
 	return 0
 }
@@ -2657,7 +2675,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x0ecapacity_bytes\x18\x01 \x01(\x04R\rcapacityBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1c\n" +
-	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\x87\x04\n" +
+	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\x9f\x04\n" +
 	"\n" +
 	"RoundState\x12-\n" +
 	"\x05pilot\x18\x01 \x01(\v2\x17.pilotage.v1.RoundPilotR\x05pilot\x12\x12\n" +
@@ -2674,7 +2692,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\n" +
 	"copy_files\x18\v \x03(\v2\x11.pilotage.v1.FileR\tcopyFiles\x128\n" +
 	"\n" +
-	"copies_age\x18\f \x01(\v2\x19.google.protobuf.DurationR\tcopiesAge\"~\n" +
+	"copies_age\x18\f \x01(\v2\x19.google.protobuf.DurationR\tcopiesAge\x12\x16\n" +
+	"\x06number\x18\r \x01(\x04R\x06number\"~\n" +
 	"\rRoundHandback\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x16\n" +
@@ -2683,7 +2702,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xd7\x04\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xef\x04\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2698,7 +2717,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	" \x01(\bR\bwantList\x12;\n" +
 	"\bretracts\x18\v \x03(\v2\x1f.pilotage.v1.RoundRetractAnswerR\bretracts\x12,\n" +
 	"\x05ended\x18\f \x03(\v2\x16.pilotage.v1.AttemptIdR\x05ended\x12\x12\n" +
-	"\x04seen\x18\r \x01(\x04R\x04seen\"\xd9\x01\n" +
+	"\x04seen\x18\r \x01(\x04R\x04seen\x12\x16\n" +
+	"\x06number\x18\x0e \x01(\x04R\x06number\"\xd9\x01\n" +
 	"\rRoundSnapshot\x123\n" +
 	"\aversion\x18\x01 \x01(\v2\x19.pilotage.v1.RoundVersionR\aversion\x12-\n" +
 	"\x05rates\x18\x02 \x01(\v2\x17.pilotage.v1.RoundRatesR\x05rates\x121\n" +

@@ -1,0 +1,223 @@
+package pilot
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// known is a file as the master knows it: one that held tasks read, or one
+// that the site has made and that no storage element has yet.
+type known struct {
+	file    task.File
+	readers int     // inputs of held tasks
+	makers  int     // held tasks of which it is an output
+	waiters waiters // held tasks that miss it
+	// stranded is since when tasks wait for it although no held task makes it.
+	stranded time.Time
+}
+
+type waiters []*held
+
+func (w *waiters) drop(h *held) {
+	*w = slices.DeleteFunc(*w, func(other *held) bool { return other == h })
+}
+
+// file returns what is known of a file, made when nothing is.
+func (m *Master) file(name task.LFN) *known {
+	k := m.files[name]
+	if k == nil {
+		k = &known{file: task.File{LFN: name, Size: -1}}
+		m.files[name] = k
+	}
+	return k
+}
+
+// exists tells whether a file can be read from somewhere.
+func exists(file task.File) bool { return len(file.Announced) > 0 || len(file.Replicas) > 0 }
+
+// sole tells whether only caches of the site hold what a task made.
+func sole(file task.File) bool {
+	return !file.Producer.IsZero() && len(file.Announced) > 0 && len(file.Replicas) == 0
+}
+
+// dispose forgets a file that nobody here needs to know. What the queue does
+// not know yet stays: hand-outs describe files as the queue knows them.
+func (m *Master) dispose(k *known) {
+	if k.readers > 0 || k.makers > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
+		return
+	}
+	if m.files[k.file.LFN] == k {
+		delete(m.files, k.file.LFN)
+	}
+}
+
+// miss has a task wait for a file.
+func (m *Master) miss(h *held, k *known) {
+	if h.missing[k.file.LFN] {
+		return
+	}
+	if h.missing == nil {
+		h.missing = make(map[task.LFN]bool)
+	}
+	h.missing[k.file.LFN] = true
+	k.waiters = append(k.waiters, h)
+}
+
+// learnFile takes the queue's word on a file that held tasks read. What an
+// attempt of this site has made is known here earlier than there, until the
+// queue has judged the attempt; copies on the storage element likewise.
+func (m *Master) learnFile(file task.File) {
+	k := m.files[file.LFN]
+	if k == nil || m.outbox.outcomes[k.file.Producer] != nil && exists(k.file) {
+		return
+	}
+	if stored, reported := m.outbox.stored[file.LFN]; reported && stored.stored.Attempt == file.Producer {
+		file.Replicas = withReplica(file.Replicas, task.Replica{Site: m.settings.Site, URL: stored.stored.URL})
+	}
+	if !exists(file) {
+		m.fileMissing(k)
+		return
+	}
+	k.file = file
+	m.fileExists(k)
+}
+
+func withReplica(replicas []task.Replica, replica task.Replica) []task.Replica {
+	if slices.Contains(replicas, replica) {
+		return replicas
+	}
+	return append(slices.Clone(replicas), replica)
+}
+
+// fileExists makes tasks ready that waited for a file.
+func (m *Master) fileExists(k *known) {
+	waiting := k.waiters
+	k.waiters = nil
+	for _, h := range waiting {
+		delete(h.missing, k.file.LFN)
+		m.mayBeReady(h)
+	}
+}
+
+func (m *Master) mayBeReady(h *held) {
+	if m.held[h.Task.ID] == h && h.phase == waiting && len(h.missing) == 0 && h.searching == 0 {
+		m.makeReady(h)
+	}
+}
+
+// fileMissing takes a file for lost: tasks that were to read it wait.
+func (m *Master) fileMissing(k *known) {
+	k.file = task.File{LFN: k.file.LFN, Size: -1}
+	if k.readers > 0 {
+		for _, h := range m.readersOf(k.file.LFN) {
+			m.miss(h, k)
+			if h.phase == ready {
+				m.makeWait(h)
+			}
+		}
+	}
+	m.dispose(k)
+}
+
+// readersOf lists held tasks that read a file and are not at a pilot.
+func (m *Master) readersOf(name task.LFN) []*held {
+	var readers []*held
+	for _, id := range sortedKeys(m.held) {
+		h := m.held[id]
+		if h.phase <= ready && slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return in.LFN == name }) {
+			readers = append(readers, h)
+		}
+	}
+	return readers
+}
+
+// passStranded gives tasks back that wait for a file which the site does not
+// make: the queue knows where it is by now, or has it made elsewhere.
+func (m *Master) passStranded() {
+	for _, name := range sortedKeys(m.files) {
+		k := m.files[name]
+		if k == nil {
+			continue
+		}
+		if len(k.waiters) == 0 || k.makers > 0 {
+			k.stranded = time.Time{}
+			continue
+		}
+		if k.stranded.IsZero() {
+			k.stranded = m.now
+		}
+		if m.now.Sub(k.stranded) < m.config.AuditAfter {
+			continue
+		}
+		for _, h := range slices.Clone(k.waiters) {
+			if h.phase == waiting {
+				m.giveBack(h, "its input "+name.Local()+" is not made here")
+			}
+		}
+	}
+}
+
+// inputs returns the files of a task's inputs, in order.
+func (m *Master) inputs(t task.Task) []task.File {
+	files := make([]task.File, len(t.Inputs))
+	for i, in := range t.Inputs {
+		files[i] = m.file(in.LFN).file
+	}
+	return files
+}
+
+// produced makes a task's outputs known to the hand-out. An output of an
+// earlier generation that still exists stays as it is, as at the queue.
+func (m *Master) produced(outcome task.Outcome) {
+	for _, output := range outcome.Outputs {
+		k := m.file(output.LFN)
+		here := len(k.file.Replicas) > 0 || slices.Contains(k.file.Announced, outcome.Site)
+		if here && k.file.Producer.Task == outcome.Attempt.Task {
+			continue
+		}
+		k.file = task.File{
+			LFN: output.LFN, Size: output.Size, Digest: output.Digest, Exec: output.Exec,
+			Producer: outcome.Attempt, Announced: []task.Site{outcome.Site},
+		}
+		if output.URL != "" {
+			k.file.Replicas = []task.Replica{{Site: outcome.Site, URL: output.URL}}
+		}
+		m.fileExists(k)
+		m.dispose(k)
+	}
+}
+
+// disown takes back what a losing attempt was thought to have made. Tasks
+// that were to read it go back to the queue, which knows the winner's.
+func (m *Master) disown(outcome task.Outcome) {
+	for _, output := range outcome.Outputs {
+		k := m.files[output.LFN]
+		if k == nil || k.file.Producer != outcome.Attempt {
+			continue
+		}
+		readers := m.readersOf(output.LFN)
+		m.fileMissing(k)
+		for _, h := range readers {
+			m.giveBack(h, "another attempt's "+output.LFN.Local()+" counts")
+		}
+	}
+}
+
+// takeStored passes on which files have reached a storage element.
+func (m *Master) takeStored(w *member, stored []task.Stored) {
+	for _, s := range stored {
+		m.outbox.addStored(w.peer, s)
+		m.syncSoon(m.config.SyncDelay)
+		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
+			m.endWatch(search)
+		}
+		k := m.files[s.LFN]
+		if k == nil || k.file.Producer != s.Attempt {
+			continue
+		}
+		k.file.Replicas = withReplica(k.file.Replicas, task.Replica{Site: m.settings.Site, URL: s.URL})
+		m.dispose(k)
+	}
+}

@@ -1,0 +1,117 @@
+package pilot
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Outcomes carry up to 128 KiB of logs each, so every message takes a bounded
+// amount of them, in bytes, and the rest follows in further ones. An answer
+// to a census travels with those of other pilots and takes little.
+const (
+	reportOutcomes = 4 << 20
+	directOutcomes = 1 << 20
+	censusOutcomes = 32 << 10
+)
+
+// weight is about what an outcome takes on the wire, in bytes.
+func weight(o *task.Outcome) int {
+	return 256 + len(o.Stdout) + len(o.Stderr) + len(o.Reason) + 192*(len(o.Outputs)+len(o.Reads))
+}
+
+// splitOutcomes returns how many outcomes fit into a number of bytes, at
+// least one.
+func splitOutcomes(outcomes []task.Outcome, most int) int {
+	for i := range outcomes {
+		if most -= weight(&outcomes[i]); most < 0 {
+			return max(1, i)
+		}
+	}
+	return len(outcomes)
+}
+
+// passReport sends the news when they are due: to the master, or outcomes to
+// the queue while the site has no master.
+func (w *Worker) passReport() {
+	if w.master == "" {
+		if !w.deliver.IsZero() && !w.now.Before(w.deliver) {
+			w.deliver = w.now.Add(w.config.ResendAfter)
+			w.deliverToQueue()
+		}
+		return
+	}
+	if w.due.IsZero() || w.now.Before(w.due) {
+		return
+	}
+	w.due = time.Time{}
+	for {
+		report := w.report
+		w.said++
+		report.Number = w.said
+		report.Seen, report.Cache, report.Draining = w.seen, w.cache, w.draining || w.stopped != ""
+		n := splitOutcomes(report.Outcomes, reportOutcomes)
+		w.report = Report{Outcomes: report.Outcomes[n:]}
+		report.Outcomes = report.Outcomes[:n]
+		w.tellMaster(report)
+		if len(w.report.Outcomes) == 0 {
+			w.report.Outcomes = nil
+			return
+		}
+	}
+}
+
+// deliverToQueue takes the outcomes to the queue while no master does.
+func (w *Worker) deliverToQueue() {
+	if len(w.outcomes) == 0 && len(w.stored) == 0 {
+		return
+	}
+	outcomes := w.pendingOutcomes()
+	w.act(DeliverToQueue{Outcomes: outcomes[:splitOutcomes(outcomes, directOutcomes)], Stored: w.pendingStored()})
+}
+
+// state is this pilot's whole state, with at most so many bytes of outcomes:
+// of the others it says that they follow, and sends them in a report.
+func (w *Worker) state(bytes int) State {
+	outcomes := w.pendingOutcomes()
+	n := splitOutcomes(outcomes, bytes)
+	w.said++
+	s := State{
+		Number: w.said, Pilot: w.self, Peer: w.peer, Draining: w.draining || w.stopped != "", Seen: w.seen, List: w.evaluator.Version(),
+		Outcomes: outcomes[:n], Stored: w.pendingStored(), Cache: w.cache,
+	}
+	for _, job := range w.inOrder() {
+		s.InHand = append(s.InHand, InHand{
+			Attempt: job.attempt, Number: job.Number, Need: job.Task.Resources,
+			Started: job.phase >= running, Ended: job.phase == publishing,
+			Prefill: !job.holding && job.phase < running,
+		})
+	}
+	for _, outcome := range outcomes[n:] {
+		s.InHand = append(s.InHand, InHand{Attempt: outcome.Attempt, Number: outcome.Number, Started: true, Ended: true})
+	}
+	if n < len(outcomes) && w.master != "" {
+		w.report.Outcomes = outcomes[n:]
+		w.soon(0)
+	}
+	return s
+}
+
+func (w *Worker) pendingOutcomes() []task.Outcome {
+	pending := make([]task.Outcome, 0, len(w.outcomes))
+	for _, outcome := range w.outcomes {
+		pending = append(pending, *outcome)
+	}
+	slices.SortFunc(pending, func(a, b task.Outcome) int { return cmp.Compare(a.Attempt.Counter, b.Attempt.Counter) })
+	return pending
+}
+
+func (w *Worker) pendingStored() []task.Stored {
+	pending := make([]task.Stored, 0, len(w.stored))
+	for _, name := range sortedKeys(w.stored) {
+		pending = append(pending, w.stored[name])
+	}
+	return pending
+}

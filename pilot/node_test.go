@@ -1,0 +1,368 @@
+package pilot_test
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// stepWorker drives the worker's core and carries its actions out.
+func (n *node) stepWorker(event pilot.Event) []pilot.Action {
+	if !n.alive {
+		return nil
+	}
+	w := n.w
+	actions := n.worker.Step(w.now, event)
+	for _, action := range actions {
+		switch a := action.(type) {
+		case pilot.Tell:
+			w.noteTold(n, a)
+			w.send(n, a.To, a.Message)
+		case pilot.AnswerBroadcast:
+			// by deliver
+		case pilot.StageIn:
+			w.after(w.stageTime, func() { n.staged(a) })
+		case pilot.StartPayload:
+			n.start(a)
+		case pilot.KillPayload:
+			w.after(time.Millisecond, func() { n.killed(a.Attempt) })
+		case pilot.Publish:
+			w.after(5*time.Millisecond, func() { n.published(a) })
+		case pilot.Upload:
+			n.upload(a)
+		case pilot.Store:
+			w.note("%s stores %s", n.id, a.File.LFN.Local())
+			n.store(a.File.Producer, task.Produced{LFN: a.File.LFN, Size: a.File.Size, Digest: a.File.Digest})
+		case pilot.Discard:
+			delete(n.payloads, a.Attempt)
+		case pilot.DeliverToQueue:
+			n.deliverToQueue(a)
+		case pilot.Drained:
+			n.drained = true
+			w.note("%s is drained", n.id)
+		default:
+			w.failed("the worker wants %T", action)
+		}
+	}
+	n.arm(n.worker.Deadline(), &n.wakeWorker, func() {
+		n.stepWorker(pilot.Tick{})
+		if next := n.worker.Deadline(); !next.IsZero() && !next.After(w.now) {
+			w.failed("%s: the worker wants a tick at %s, which is past", n.id, next.Sub(epoch))
+		}
+	})
+	return actions
+}
+
+// stepMaster drives the master's core and carries its actions out.
+func (n *node) stepMaster(event pilot.Event) {
+	if !n.alive {
+		return
+	}
+	w := n.w
+	for _, action := range n.master.Step(w.now, event) {
+		switch a := action.(type) {
+		case pilot.Tell:
+			w.noteTold(n, a)
+			w.send(n, a.To, a.Message)
+		case pilot.CastList:
+			w.cast(n, a)
+		case pilot.CallSync:
+			w.callSync(n, a)
+		case pilot.Fenced:
+			w.note("%s is fenced", n.id)
+		case pilot.DenyPeers:
+		default:
+			w.failed("the master wants %T", action)
+		}
+	}
+	n.arm(n.master.Deadline(), &n.wakeMaster, func() {
+		n.stepMaster(pilot.Tick{})
+		if next := n.master.Deadline(); !next.IsZero() && !next.After(w.now) {
+			w.failed("%s: the master wants a tick at %s, which is past", n.id, next.Sub(epoch))
+		}
+	})
+}
+
+// arm has a core woken at its deadline.
+func (n *node) arm(at time.Time, armed *time.Time, wake func()) {
+	if at.IsZero() || at.Equal(*armed) {
+		return
+	}
+	*armed = at
+	n.w.after(max(0, at.Sub(n.w.now)), func() {
+		if n.alive && armed.Equal(at) {
+			*armed = time.Time{}
+			wake()
+		}
+	})
+}
+
+func (n *node) keep(f task.File) []task.FileKey {
+	keys := []task.FileKey{task.KeyOf(f.LFN, task.Digest{}), f.Key()}
+	for _, key := range keys {
+		n.cache[key] = true
+	}
+	return keys
+}
+
+// evict takes a file out of a cache.
+func (n *node) evict(f task.File) {
+	keys := []task.FileKey{task.KeyOf(f.LFN, task.Digest{}), f.Key()}
+	for _, key := range keys {
+		delete(n.cache, key)
+	}
+	n.stepWorker(pilot.CacheChanged{Keys: keys})
+}
+
+// staged reads inputs from the own cache, peers, or the storage element.
+func (n *node) staged(a pilot.StageIn) {
+	w := n.w
+	var reads []task.Read
+	var fresh []task.FileKey
+	var lost []task.File
+	for _, f := range a.Files {
+		source, found := n.find(f)
+		if !found {
+			lost = append(lost, f)
+			continue
+		}
+		if source != task.SourceLocal {
+			fresh = append(fresh, n.keep(f)...)
+		}
+		reads = append(reads, task.Read{
+			LFN: f.LFN, Size: f.Size, Digest: f.Digest, Source: source, Intermediate: !f.Producer.IsZero(), Producer: f.Producer,
+		})
+	}
+	if len(fresh) > 0 {
+		n.stepWorker(pilot.CacheChanged{Keys: fresh})
+	}
+	if len(lost) > 0 {
+		w.note("%s cannot read %s", n.id, lost[0].LFN.Local())
+		n.stepWorker(pilot.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read", Lost: lost})
+		return
+	}
+	n.stepWorker(pilot.StagedIn{Attempt: a.Attempt, Reads: reads})
+}
+
+func (n *node) find(f task.File) (task.Source, bool) {
+	if n.cache[f.Key()] {
+		return task.SourceLocal, true
+	}
+	for _, other := range n.w.live() {
+		if other != n && other.cache[f.Key()] && !n.w.broken[link(n, other)] {
+			return task.SourcePeer, true
+		}
+	}
+	return task.SourceSE, len(f.Replicas) > 0
+}
+
+// start runs a payload and watches over the promises of the site.
+func (n *node) start(a pilot.StartPayload) {
+	w, t := n.w, a.Assignment.Task
+	p := &payload{assignment: a.Assignment}
+	n.payloads[a.Attempt] = p
+	n.slots--
+	n.free = n.free.Sub(t.Resources)
+	if n.slots < 0 || n.free.Cores < 0 || n.free.Memory < 0 || n.free.Disk < 0 {
+		w.failed("%s starts %s without room for it: %d slots and %v are left", n.id, t.ID.Name(), n.slots, n.free)
+	}
+	if w.running[t.ID] == nil {
+		w.running[t.ID] = make(map[*node]bool)
+	}
+	if w.running[t.ID][n] {
+		w.failed("%s runs %s twice itself", n.id, t.ID.Name())
+	}
+	w.running[t.ID][n] = true
+	if len(w.running[t.ID]) > 1 && !w.excused[t.ID] {
+		w.failed("%s runs %s, which runs elsewhere too", n.id, t.ID.Name())
+	}
+	w.started[t.ID]++
+	w.note("%s starts %s (%s)", n.id, t.ID.Name(), attemptName(a.Attempt))
+	run, chosen := w.runs[t.ID.Name()]
+	if !chosen {
+		run = time.Second
+	}
+	at := w.now
+	w.after(time.Millisecond, func() { n.stepWorker(pilot.PayloadStarted{Attempt: a.Attempt, At: at}) })
+	w.after(run, func() { n.ended(a.Attempt, p, at) })
+}
+
+func (w *world) stopped(n *node, id task.ID) { delete(w.running[id], n) }
+
+func (n *node) killed(id task.AttemptID) {
+	if p := n.payloads[id]; p != nil && !p.over {
+		p.killed = true
+		n.ended(id, p, n.w.now)
+	}
+}
+
+func (n *node) ended(id task.AttemptID, p *payload, started time.Time) {
+	w := n.w
+	if !n.alive || p.over {
+		return
+	}
+	p.over = true
+	n.slots++
+	n.free = n.free.Add(p.assignment.Task.Resources)
+	w.stopped(n, id.Task)
+	outcome := task.Outcome{OK: true, Run: w.now.Sub(started), Started: started, Ended: w.now, Delay: -1}
+	switch name := id.Task.Name(); {
+	case p.killed:
+		outcome.OK, outcome.Failure, outcome.Signal, outcome.ExitCode = false, task.PayloadFailed, "SIGKILL", -1
+	case w.failures[name] > 0:
+		w.failures[name]--
+		outcome.OK, outcome.Failure, outcome.ExitCode = false, task.PayloadFailed, 1
+	}
+	w.note("%s ends %s: %s", n.id, id.Task.Name(), describe(&outcome))
+	n.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+}
+
+// published puts outputs into the cache; every attempt makes other bytes.
+func (n *node) published(a pilot.Publish) {
+	if !n.alive {
+		return
+	}
+	delete(n.payloads, a.Attempt)
+	published := pilot.Published{Attempt: a.Attempt, Outcome: a.Outcome}
+	var keys []task.FileKey
+	for _, output := range a.Assignment.Task.Outputs {
+		made := task.Produced{LFN: output.LFN, Size: task.MiB, Digest: digestOf(string(output.LFN), a.Attempt.String())}
+		published.Outputs = append(published.Outputs, made)
+		keys = append(keys, n.keep(task.File{LFN: made.LFN, Digest: made.Digest})...)
+	}
+	if len(keys) > 0 {
+		n.stepWorker(pilot.CacheChanged{Keys: keys})
+	}
+	n.stepWorker(published)
+}
+
+func (n *node) upload(a pilot.Upload) {
+	for _, output := range a.Outputs {
+		n.store(a.Attempt, output)
+	}
+}
+
+func (n *node) store(attempt task.AttemptID, output task.Produced) {
+	w := n.w
+	if w.queue.settings.SE == "" || w.noUploads && attempt.Pilot == n.id {
+		return
+	}
+	w.after(w.upload, func() {
+		if !n.cache[task.KeyOf("", output.Digest)] {
+			n.stepWorker(pilot.NotUploaded{Files: []task.LFN{output.LFN}})
+			return
+		}
+		if !n.alive {
+			return
+		}
+		url := "file:///se/" + attempt.Suffix() + "/" + output.LFN.Local()
+		w.storage[task.LFN(url)] = true
+		n.stepWorker(pilot.Uploaded{Stored: []task.Stored{{
+			LFN: output.LFN, Attempt: attempt, URL: url, Size: output.Size, Digest: output.Digest,
+		}}})
+	})
+}
+
+func (n *node) deliverToQueue(a pilot.DeliverToQueue) {
+	w := n.w
+	w.after(w.syncTime, func() {
+		if !n.alive || w.queue.away {
+			return
+		}
+		delivered := pilot.DeliveredToQueue{Acks: w.queue.outcomes(a.Outcomes)}
+		w.queue.stored(a.Stored)
+		w.queue.review()
+		w.queue.wake()
+		for _, s := range a.Stored {
+			delivered.Stored = append(delivered.Stored, s.LFN)
+		}
+		w.after(w.syncTime, func() { n.stepWorker(delivered) })
+	})
+}
+
+// noteTold writes down what the messages mean that change who does what.
+func (w *world) noteTold(from *node, a pilot.Tell) {
+	to := w.byPeer(a.To)
+	if to == nil {
+		return
+	}
+	switch m := a.Message.(type) {
+	case pilot.Assign:
+		for _, given := range m.Tasks {
+			how := "a slot"
+			if given.Prefill {
+				how = "prefill"
+			}
+			w.note("%s assigns %s to %s for %s", from.id, given.Task.ID.Name(), to.id, how)
+		}
+	case pilot.Retract:
+		w.note("%s asks %s for %s back", from.id, to.id, m.Task.Name())
+	case pilot.Kill:
+		w.note("%s has %s end %s: %s", from.id, to.id, m.Task.Name(), m.Reason)
+	case pilot.StoreOrder:
+		w.note("%s has %s store %s", from.id, to.id, m.File.LFN.Local())
+	case pilot.DrainOrder:
+		w.note("%s has %s drain", from.id, to.id)
+	case pilot.Want:
+		w.detail("%s wants of %s state=%v row=%v", from.id, to.id, m.State, m.Row)
+	case pilot.Snapshot:
+		w.detail("%s sends %s list %d with %d tasks", from.id, to.id, m.List.Version.N, len(m.List.Entries))
+	case pilot.State:
+		w.detail("%s tells %s its state %d: list %d, %d in hand, %d outcomes", from.id, to.id, m.Number, m.List.N, len(m.InHand), len(m.Outcomes))
+	case pilot.KeepCopy:
+		w.detail("%s has %s keep %d leases, drop %d, forget %d tasks", from.id, to.id, len(m.Leases), len(m.Drop), len(m.Gone))
+	case pilot.Report:
+		w.detail("%s reports %s", from.id, reportNews(m))
+		for _, back := range m.Returned {
+			w.note("%s hands %s back: %s", from.id, back.Task.Name(), back.Reason)
+		}
+		for _, answer := range m.Retracts {
+			w.note("%s answers for %s: retracted=%v", from.id, answer.Task.Name(), answer.Retracted)
+		}
+	}
+}
+
+// drainNow ends a pilot in an orderly way.
+func (n *node) drainNow(reason string) {
+	n.w.note("%s drains", n.id)
+	n.stepWorker(pilot.Drain{Reason: reason})
+}
+
+// leave takes a drained pilot off the roster.
+func (n *node) leave() {
+	n.alive = false
+	office := n.w.office
+	office.stepMaster(pilot.PilotDown{Pilot: n.id, Peer: n.peer, Left: true, Reason: "drained"})
+}
+
+func (w *world) idle() bool {
+	return !slices.ContainsFunc(w.live(), func(n *node) bool { return !n.worker.Idle() })
+}
+
+// reportNews says what a report is about.
+func reportNews(r pilot.Report) string {
+	news := fmt.Sprintf("%d:", r.Number)
+	add := func(n int, what string) {
+		if n > 0 {
+			news += fmt.Sprintf(" %d %s", n, what)
+		}
+	}
+	add(len(r.Starts), "starts")
+	add(len(r.Ended), "ends")
+	add(len(r.Outcomes), "outcomes")
+	add(len(r.Stored), "stored")
+	add(len(r.Updates), "row changes")
+	if r.Row != nil {
+		news += fmt.Sprintf(" row of list %d, %d classes, %d exceptions", r.Row.Version.N, len(r.Row.Classes), len(r.Row.Exceptions))
+	}
+	if r.WantList {
+		news += " wants the list"
+	}
+	if r.Draining {
+		news += " draining"
+	}
+	return news
+}

@@ -1,0 +1,181 @@
+package pilot
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// outbox is what the queue has to be told, and how the calls stand. Nothing
+// leaves it before the queue has acknowledged it.
+type outbox struct {
+	outcomes  map[task.AttemptID]*pendingOutcome
+	starts    []task.Start
+	returns   []task.Returned
+	stored    map[task.LFN]pendingStored
+	lost      []task.LostFile
+	departed  []task.Departure
+	refused   []task.Refusal
+	confirmed []task.Revoked
+	reads     map[task.Site]task.SERead // not in a report yet
+	report    task.SiteReport           // sent until it is acknowledged
+	orders    uint64
+
+	due         time.Time // content is to be sent by then
+	poll        time.Time // an empty Sync is due
+	failures    int
+	calls       uint64  // number of the last call
+	answered    uint64  // highest number of an answered call
+	flight      *flight // call that carries content
+	parked      parked  // call that waits for the queue's news
+	lastWaiting int     // as told to the queue
+}
+
+type pendingOutcome struct {
+	outcome task.Outcome
+	from    task.PeerID
+	order   uint64
+}
+
+type pendingStored struct {
+	stored task.Stored
+	from   []task.PeerID // who wants to know that the queue knows
+}
+
+// parked is an empty call under way; number 0 is none.
+type parked struct {
+	number uint64
+	sent   time.Time
+}
+
+// flight remembers what a call carries, so that just that is acknowledged.
+type flight struct {
+	number    uint64
+	sent      time.Time
+	starts    int
+	returns   int
+	stored    []task.Stored
+	lost      int
+	departed  int
+	refused   int
+	confirmed int
+	report    uint64
+}
+
+func (o *outbox) reset() {
+	*o = outbox{
+		outcomes: make(map[task.AttemptID]*pendingOutcome),
+		stored:   make(map[task.LFN]pendingStored),
+		reads:    make(map[task.Site]task.SERead),
+		report:   task.SiteReport{Seq: o.report.Seq}, calls: o.calls, answered: o.calls,
+	}
+}
+
+// begin starts the calls of a term; answers to older ones do not count.
+func (o *outbox) begin(now time.Time) {
+	o.flight, o.parked, o.failures = nil, parked{}, 0
+	o.answered = o.calls
+	o.poll = now
+}
+
+func (o *outbox) empty() bool {
+	return len(o.outcomes) == 0 && len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
+		len(o.lost) == 0 && len(o.departed) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
+}
+
+// addOutcome keeps an outcome and tells whether it is new.
+func (o *outbox) addOutcome(from task.PeerID, outcome task.Outcome) bool {
+	if pending := o.outcomes[outcome.Attempt]; pending != nil {
+		pending.from = from
+		return false
+	}
+	o.orders++
+	o.outcomes[outcome.Attempt] = &pendingOutcome{outcome: outcome, from: from, order: o.orders}
+	return true
+}
+
+func (o *outbox) addStored(from task.PeerID, s task.Stored) {
+	pending := o.stored[s.LFN]
+	if pending.stored != s {
+		pending.stored = s
+	}
+	if !slices.Contains(pending.from, from) {
+		pending.from = append(pending.from, from)
+	}
+	o.stored[s.LFN] = pending
+}
+
+func (o *outbox) hasConfirmed(r task.Revoked) bool { return slices.Contains(o.confirmed, r) }
+
+func (o *outbox) hasLost(file task.File) bool {
+	return slices.ContainsFunc(o.lost, func(l task.LostFile) bool { return l.LFN == file.LFN && l.Digest == file.Digest })
+}
+
+func (m *Master) addSEReads(reads []task.SERead) {
+	for _, r := range reads {
+		sum := m.outbox.reads[r.Owner]
+		sum.Owner = r.Owner
+		sum.Files += r.Files
+		sum.Bytes += r.Bytes
+		m.outbox.reads[r.Owner] = sum
+	}
+}
+
+// Bounds of the outcomes in one call, in number and in bytes.
+const (
+	maxOutcomes  = 1000
+	syncOutcomes = 2 << 20
+)
+
+// inOrder lists outcomes, oldest first, as many as one call takes.
+func (o *outbox) inOrder() []task.Outcome {
+	pending := make([]*pendingOutcome, 0, len(o.outcomes))
+	for _, p := range o.outcomes {
+		pending = append(pending, p)
+	}
+	slices.SortFunc(pending, func(a, b *pendingOutcome) int { return cmp.Compare(a.order, b.order) })
+	var outcomes []task.Outcome
+	for _, p := range pending[:min(len(pending), maxOutcomes)] {
+		outcomes = append(outcomes, p.outcome)
+	}
+	return outcomes[:splitOutcomes(outcomes, syncOutcomes)]
+}
+
+// load takes as much content as there is and returns what a call carries.
+func (o *outbox) load(s *task.Sync, now time.Time) *flight {
+	s.Outcomes = o.inOrder()
+	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
+	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
+	for _, name := range sortedKeys(o.stored) {
+		s.Stored = append(s.Stored, o.stored[name].stored)
+	}
+	if len(o.report.SEReads) == 0 && len(o.reads) > 0 {
+		o.report.Seq++
+		for _, owner := range sortedKeys(o.reads) {
+			o.report.SEReads = append(o.report.SEReads, o.reads[owner])
+		}
+		clear(o.reads)
+	}
+	if len(o.report.SEReads) > 0 {
+		s.Report = o.report
+	}
+	return &flight{
+		number: o.calls, sent: now, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
+		departed: len(s.Departed), refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
+	}
+}
+
+// delivered drops what a call has carried. Outcomes wait for their verdict.
+func (o *outbox) delivered(f *flight) {
+	o.starts = o.starts[f.starts:]
+	o.returns = o.returns[f.returns:]
+	o.lost = o.lost[f.lost:]
+	o.departed = o.departed[f.departed:]
+	o.refused = o.refused[f.refused:]
+	o.confirmed = o.confirmed[f.confirmed:]
+	if f.report != 0 && f.report == o.report.Seq {
+		o.report.SEReads = nil
+	}
+}

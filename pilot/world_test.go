@@ -1,0 +1,493 @@
+package pilot_test
+
+import (
+	"cmp"
+	"container/heap"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+const siteName = task.Site("siteA")
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// world is one site on virtual time: its pilots with the real cores, links
+// between them, a storage element and a queue. The same calls give the same
+// run.
+type world struct {
+	now      time.Time
+	timeline timeline
+	serial   uint64
+	failed   func(format string, args ...any)
+	notes    []string
+	verbose  bool
+
+	config    pilot.Config
+	compiler  *matcher.Compiler
+	catalogue *matcher.Catalogue
+	queue     *queue
+	nodes     []*node // by id
+	term      task.Term
+	office    *node
+	storage   map[task.LFN]bool // by storage element name, attempts apart
+
+	latency   time.Duration
+	broadcast time.Duration // from CastList to each pilot
+	syncTime  time.Duration // one way
+	stageTime time.Duration
+	upload    time.Duration
+	runs      map[string]time.Duration // payload time by task name
+	failures  map[string]int           // how often a task's payload fails
+	slowStart func(n *node) time.Duration
+	broken    map[[2]task.PilotID]bool // links on which messages are lost
+	arrival   map[[2]task.PilotID]time.Time
+	loseCall  bool // the next Sync is answered by an error before the queue has it
+	loseReply bool // the next Sync is answered by an error, the queue has it
+	noUploads bool
+
+	running  map[task.ID]map[*node]bool // payloads that run, by task
+	excused  map[task.ID]bool           // may run twice: somebody was held for dead
+	started  map[task.ID]int
+	wasTwice []string
+}
+
+// happening is something that happens at a moment.
+type happening struct {
+	at     time.Time
+	serial uint64
+	do     func()
+}
+
+type timeline []happening
+
+func (t timeline) Len() int { return len(t) }
+func (t timeline) Less(i, j int) bool {
+	return cmp.Or(t[i].at.Compare(t[j].at), cmp.Compare(t[i].serial, t[j].serial)) < 0
+}
+func (t timeline) Swap(i, j int) { t[i], t[j] = t[j], t[i] }
+func (t *timeline) Push(x any)   { *t = append(*t, x.(happening)) }
+func (t *timeline) Pop() any {
+	old := *t
+	last := old[len(old)-1]
+	*t = old[:len(old)-1]
+	return last
+}
+
+func newWorld(failed func(format string, args ...any)) *world {
+	w := &world{
+		now: epoch, failed: failed, compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(),
+		storage: make(map[task.LFN]bool), latency: time.Millisecond, broadcast: 5 * time.Millisecond,
+		syncTime: 5 * time.Millisecond, stageTime: 10 * time.Millisecond, upload: 50 * time.Millisecond,
+		runs: make(map[string]time.Duration), failures: make(map[string]int),
+		broken: make(map[[2]task.PilotID]bool), arrival: make(map[[2]task.PilotID]time.Time),
+		running: make(map[task.ID]map[*node]bool), excused: make(map[task.ID]bool), started: make(map[task.ID]int),
+	}
+	w.queue = newQueue(w)
+	return w
+}
+
+func (w *world) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf("%7.3f ", w.now.Sub(epoch).Seconds())+fmt.Sprintf(format, args...))
+}
+
+// detail is a note for those who look closely.
+func (w *world) detail(format string, args ...any) {
+	if w.verbose {
+		w.note(format, args...)
+	}
+}
+
+func (w *world) after(d time.Duration, do func()) {
+	w.serial++
+	heap.Push(&w.timeline, happening{w.now.Add(d), w.serial, do})
+}
+
+// run lets time pass.
+func (w *world) run(d time.Duration) {
+	end := w.now.Add(d)
+	for len(w.timeline) > 0 && !w.timeline[0].at.After(end) {
+		next := heap.Pop(&w.timeline).(happening)
+		w.now = next.at
+		next.do()
+	}
+	w.now = end
+}
+
+// runUntil lets time pass until something holds, at most for a while.
+func (w *world) runUntil(limit time.Duration, holds func() bool) bool {
+	end := w.now.Add(limit)
+	for !holds() {
+		if len(w.timeline) == 0 || w.timeline[0].at.After(end) {
+			w.now = end
+			return holds()
+		}
+		next := heap.Pop(&w.timeline).(happening)
+		w.now = next.at
+		next.do()
+	}
+	return true
+}
+
+func digestOf(parts ...string) task.Digest {
+	return task.Digest(sha256.Sum256([]byte(strings.Join(parts, "\x00"))))
+}
+
+// node is one pilot with its cache.
+type node struct {
+	w      *world
+	id     task.PilotID
+	peer   task.PeerID
+	self   matcher.Pilot
+	alive  bool
+	worker *pilot.Worker
+	master *pilot.Master
+	cache  map[task.FileKey]bool
+
+	wakeWorker, wakeMaster time.Time
+	payloads               map[task.AttemptID]*payload
+	drained                bool
+	free                   task.Resources
+	slots                  int
+	ticks                  int // in a row without time passing
+}
+
+type payload struct {
+	assignment pilot.Assignment
+	killed     bool
+	over       bool
+}
+
+// add starts a pilot; the master hears of it a little later.
+func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *node {
+	self := matcher.Pilot{
+		ID: id, Site: siteName, Host: "host-" + string(id), Slots: slots, Arch: "amd64", OS: "linux", Lifetime: time.Hour,
+		Resources: task.Resources{Cores: slots, Memory: 4 * task.GiB, Disk: 100 * task.GiB},
+	}
+	if change != nil {
+		change(&self)
+	}
+	n := &node{
+		w: w, id: id, peer: task.PeerID("peer-" + string(id)), self: self, alive: true,
+		cache: make(map[task.FileKey]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots,
+	}
+	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler, w.catalogue)
+	n.worker = pilot.NewWorker(w.config, self, n.peer, evaluator)
+	n.master = pilot.NewMaster(w.config, id, w.compiler)
+	w.nodes = append(w.nodes, n)
+	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.id, b.id) })
+	n.stepWorker(pilot.SiteChanged{Settings: w.queue.settings})
+	if w.office != nil && w.office.alive {
+		office, term := w.office, w.term
+		w.after(w.latency, func() { n.tellOffice(term, office) })
+		w.after(2*w.latency, func() {
+			if n.alive {
+				office.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+			}
+		})
+	}
+	return n
+}
+
+func (w *world) node(id task.PilotID) *node {
+	for _, n := range w.nodes {
+		if n.id == id {
+			return n
+		}
+	}
+	w.failed("there is no pilot %s", id)
+	return nil
+}
+
+func (w *world) byPeer(peer task.PeerID) *node {
+	for _, n := range w.nodes {
+		if n.peer == peer {
+			return n
+		}
+	}
+	return nil
+}
+
+func (w *world) live() (live []*node) {
+	for _, n := range w.nodes {
+		if n.alive {
+			live = append(live, n)
+		}
+	}
+	return live
+}
+
+// elect puts a pilot into office. With the queue away its term is provisional.
+func (w *world) elect(n *node) {
+	term := task.Term{Epoch: w.term.Epoch + 1, Peer: n.peer}
+	took := pilot.TookOffice{Term: term, Settings: w.queue.settings, Alone: len(w.live()) == 1 && w.office == nil}
+	if w.queue.away {
+		took.Term = task.Term{Epoch: w.term.Epoch, Ballot: w.term.Ballot + 1, Peer: n.peer}
+		took.Provisional = true
+	} else {
+		took.Leases, took.Revoked = w.queue.claim(n, term)
+	}
+	former := w.office
+	w.office, w.term = n, took.Term
+	w.note("%s is master, provisional=%v, %d leases", n.id, took.Provisional, len(took.Leases))
+	n.tellOffice(w.term, n)
+	n.stepMaster(took)
+	n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+	for _, other := range w.nodes {
+		if other == n {
+			continue
+		}
+		if other.alive || former != nil {
+			n.stepMaster(pilot.PilotUp{Pilot: other.id, Peer: other.peer})
+		}
+		if !other.alive {
+			w.after(200*time.Millisecond, func() { w.down(n, other) })
+			continue
+		}
+		delay := w.latency
+		if w.slowStart != nil {
+			delay = w.slowStart(other)
+		}
+		w.after(delay, func() { other.tellOffice(took.Term, n) })
+	}
+}
+
+// confirm has the queue confirm a provisional master.
+func (w *world) confirm() {
+	n, term := w.office, task.Term{Epoch: w.term.Epoch + 1, Peer: w.office.peer}
+	leases, revoked := w.queue.claim(n, term)
+	w.term = term
+	w.note("the queue confirms %s, %d leases", n.id, len(leases))
+	n.tellOffice(term, n)
+	n.stepMaster(pilot.TookOffice{Term: term, Settings: w.queue.settings, Leases: leases, Revoked: revoked})
+	for _, other := range w.live() {
+		if other != n {
+			w.after(w.latency, func() { other.tellOffice(term, n) })
+		}
+	}
+}
+
+func (n *node) tellOffice(term task.Term, master *node) {
+	if !n.alive || term.Less(n.w.term) {
+		return
+	}
+	if n != master && n.master.InOffice() {
+		n.stepMaster(pilot.LeftOffice{})
+	}
+	n.stepWorker(pilot.MasterInOffice{Term: term, Peer: master.peer})
+}
+
+// kill ends a pilot at once. The master, if it lives, hears of it soon.
+func (w *world) kill(n *node) {
+	w.note("%s is killed", n.id)
+	n.alive = false
+	for id, p := range n.payloads {
+		w.stopped(n, id.Task)
+		p.over = true
+	}
+	n.payloads = make(map[task.AttemptID]*payload)
+	n.cache = make(map[task.FileKey]bool)
+	if q := w.queue; q.parked != nil && q.parked.from == n {
+		q.parked = nil
+	}
+	if office := w.office; office != n {
+		w.after(20*time.Millisecond, func() { w.down(office, n) })
+	}
+}
+
+func (w *world) down(office, n *node) {
+	if office.alive && office.master.InOffice() {
+		office.stepMaster(pilot.PilotDown{Pilot: n.id, Peer: n.peer, Reason: "its connection broke"})
+	}
+}
+
+// suspect has the master believe that a live pilot is dead, and meet it again.
+func (w *world) suspect(n *node, back time.Duration) {
+	w.note("%s is held for dead", n.id)
+	for id := range n.payloads {
+		w.excused[id.Task] = true
+	}
+	for id := range w.queue.tasks {
+		w.excused[id] = true // also what is on its way to it
+	}
+	office := w.office
+	w.cut(office, n, back)
+	w.down(office, n)
+}
+
+// cut loses every message between two pilots for a while. When the link is
+// good again, whoever of the two is master meets the other.
+func (w *world) cut(a, b *node, d time.Duration) {
+	if a == b || w.broken[link(a, b)] {
+		return
+	}
+	w.broken[link(a, b)] = true
+	w.after(d, func() {
+		delete(w.broken, link(a, b))
+		if office := w.office; office.alive && (office == a || office == b) {
+			other := a
+			if office == a {
+				other = b
+			}
+			if other.alive {
+				office.stepMaster(pilot.PilotUp{Pilot: other.id, Peer: other.peer})
+			}
+		}
+	})
+}
+
+func link(a, b *node) [2]task.PilotID { return [2]task.PilotID{min(a.id, b.id), max(a.id, b.id)} }
+
+// send carries a message in its form on the wire.
+func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
+	target := w.byPeer(to)
+	if target == nil {
+		w.failed("%s sends %T to nobody: %q", from.id, m, to)
+		return
+	}
+	data := wire.Encode(m)
+	pair := [2]task.PilotID{from.id, target.id}
+	at := w.now.Add(w.latency)
+	if before := w.arrival[pair]; at.Before(before) {
+		at = before
+	}
+	w.arrival[pair] = at
+	w.after(at.Sub(w.now), func() {
+		if !target.alive || from != target && w.broken[link(from, target)] {
+			w.detail("%s -> %s %T is lost", from.id, target.id, m)
+			return
+		}
+		message, err := wire.Decode(data)
+		if err != nil {
+			w.failed("%s -> %s %T: %v", from.id, target.id, m, err)
+			return
+		}
+		switch message.(type) {
+		case pilot.State, pilot.Report:
+			target.stepMaster(pilot.FromPilot{From: from.peer, Message: message})
+		default:
+			target.stepWorker(pilot.FromMaster{From: from.peer, Message: message})
+		}
+	})
+}
+
+// cast broadcasts a task list and gathers the answers.
+func (w *world) cast(from *node, c pilot.CastList) {
+	w.detail("%s broadcasts list %d: +%d -%d%s", from.id, c.List.Delta.Version.N, len(c.List.Delta.Add), len(c.List.Delta.Remove), listExtras(c.List))
+	data, id := wire.Encode(c.List), pilot.BroadcastID{Root: from.peer, N: c.N}
+	done := &gathering{pilot.BroadcastDone{N: c.N}, 0}
+	for _, n := range w.live() {
+		if n != from && w.broken[link(from, n)] {
+			done.Missed = append(done.Missed, n.peer)
+			continue
+		}
+		done.missing++
+		w.after(w.broadcast, func() { n.deliver(from, id, data, done) })
+	}
+	w.after(500*time.Millisecond, func() { w.castDone(from, done) })
+}
+
+// gathering is a broadcast under way.
+type gathering struct {
+	pilot.BroadcastDone
+	missing int // -1 when it is over
+}
+
+func (w *world) castDone(from *node, g *gathering) {
+	if g.missing < 0 || !from.alive {
+		return
+	}
+	g.missing = -1
+	from.stepMaster(g.BroadcastDone)
+}
+
+func (n *node) deliver(from *node, id pilot.BroadcastID, data []byte, g *gathering) {
+	w := n.w
+	if !n.alive || n != from && w.broken[link(from, n)] {
+		return
+	}
+	message, err := wire.Decode(data)
+	if err != nil {
+		w.failed("broadcast: %v", err)
+		return
+	}
+	event := pilot.ListBroadcast{ID: id, From: from.peer, List: message.(pilot.TaskList)}
+	for _, key := range event.List.Ask {
+		if n.cache[key] {
+			event.Have = append(event.Have, key)
+		}
+	}
+	for _, action := range n.stepWorker(event) {
+		answer, ok := action.(pilot.AnswerBroadcast)
+		if !ok {
+			continue
+		}
+		reply := wire.Encode(answer.Answer)
+		w.after(w.broadcast, func() {
+			if !from.alive || g.missing < 0 {
+				return
+			}
+			message, err := wire.Decode(reply)
+			if err != nil {
+				w.failed("answer: %v", err)
+				return
+			}
+			w.detail("%s has the answer of %s", from.id, n.id)
+			g.Answers = append(g.Answers, message.(pilot.Answer))
+			if g.missing--; g.missing == 0 {
+				w.castDone(from, g)
+			}
+		})
+	}
+}
+
+func listExtras(l pilot.TaskList) (extras string) {
+	if l.Census {
+		extras += " census"
+	}
+	if len(l.Ask) > 0 {
+		extras += fmt.Sprintf(" asks for %d files", len(l.Ask))
+	}
+	return extras
+}
+
+// callSync carries a call to the queue.
+func (w *world) callSync(from *node, c pilot.CallSync) {
+	w.detail("%s calls %d: leases %v, %+v, %d outcomes, %d returns", from.id, c.N, c.Sync.Leases, c.Sync.Capacity, len(c.Sync.Outcomes), len(c.Sync.Returns))
+	lost, lostReply := w.loseCall, w.loseReply
+	w.loseCall, w.loseReply = false, false
+	w.after(w.syncTime, func() {
+		switch {
+		case !from.alive:
+		case w.queue.away || lost:
+			w.answerSync(from, pilot.SyncAnswered{N: c.N, Err: "the queue does not answer"})
+		default:
+			w.queue.arrive(from, c, lostReply)
+		}
+	})
+}
+
+func (w *world) answerSync(to *node, answer pilot.SyncAnswered) {
+	w.after(w.syncTime, func() {
+		if to.alive {
+			w.detail("%s has answer %d: leases %v unknown %v acks %d %s", to.id, answer.N, leaseNames(answer.Reply.Leases), answer.Reply.Unknown, len(answer.Reply.Acks), answer.Err)
+			to.stepMaster(answer)
+		}
+	})
+}
+
+func leaseNames(leases []task.Lease) (names []string) {
+	for _, l := range leases {
+		for _, t := range l.Tasks {
+			names = append(names, fmt.Sprintf("%d:%s", l.ID, t.Task.ID.Name()))
+		}
+	}
+	return names
+}
