@@ -17,6 +17,8 @@ STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 # lines, the output of failed tests and the totals, and keeps the record.
 # Vet has its own target and need not run again in this flavour.
 TEST_RECORD := .ci/cache/test.json
+# The race detector keeps every process for a second at its end, by default.
+export GORACE := atexit_sleep_ms=50
 TEST        := go test -race -json -vet=off
 SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
 

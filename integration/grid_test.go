@@ -34,6 +34,11 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) int {
+	// The race detector keeps every process for a second at its end, to report
+	// what other threads find. These tests start hundreds.
+	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=50")); err != nil {
+		panic(err)
+	}
 	dir, err := os.MkdirTemp("", "pilotage-integration-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
