@@ -33,6 +33,10 @@ network, share their caches, and schedule the site's tasks among themselves.
   pilotage taskqueue               the VO's central queue
   pilotage pilot --access FILE     a pilot, as a batch job runs it
   pilotage submit -f workflow.yaml --wait`,
+		// Flags before a command's name are the program's, even where the command
+		// has one of the same name: see submit's --output.
+		TraverseChildren: true,
+
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       version,
@@ -52,8 +56,32 @@ network, share their caches, and schedule the site's tasks among themselves.
 		newTaskqueue(a), newPilot(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
 		newWorkflow(a), newTask(a), newVersion(a),
 	)
+	completeGroups(root)
 	wrapArgErrors(root)
 	return root
+}
+
+// completeGroups lets commands that only hold others print their help, and
+// refuse what they do not hold instead of printing it with success.
+func completeGroups(command *cobra.Command) {
+	for _, child := range command.Commands() {
+		completeGroups(child)
+	}
+	if command.Runnable() {
+		return
+	}
+	command.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		c.SuggestionsMinimumDistance = 2 // cobra's own default, which it sets too late for us
+		text := fmt.Sprintf("unknown command %q for %q", args[0], c.CommandPath())
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			text += ": did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return fmt.Errorf("%s\nSee: %s --help", text, c.CommandPath())
+	}
+	command.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 }
 
 // wrapArgErrors makes complaints about arguments usage errors.

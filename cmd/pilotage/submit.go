@@ -49,7 +49,7 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all)")
 	flags.StringVar(&f.name, "name", "", "name of a single command's workflow (default: the command's)")
 	flags.StringArrayVar(&f.inputs, "input", nil, "[NAME=]PATH or vo:NAME that a single command reads (repeatable)")
-	flags.StringArrayVar(&f.outputs, "output", nil, "[LFN=]PLACE that a single command leaves behind (repeatable; for JSON set $PILOTAGE_OUTPUT)")
+	flags.StringArrayVar(&f.outputs, "output", nil, "[LFN=]PLACE that a single command leaves behind (repeatable; for JSON write `pilotage --output json submit`)")
 	flags.StringVar(&f.require, "require", "", "CEL expression that a pilot must meet")
 	flags.StringVar(&f.rank, "rank", "", "built-in rank or CEL expression")
 	flags.StringVar(&f.retries, "retries", "", "further attempts after a failure")
@@ -105,7 +105,22 @@ func checkExpression(kind, expression string) error {
 	return matcher.Check(matcher.RequirementExpression, expression)
 }
 
+// checkOutputs catches who means the program's --output, which this command's
+// own hides.
+func (f *submitFlags) checkOutputs() error {
+	for _, output := range f.outputs {
+		switch output {
+		case "table", "json", "jsonl":
+			return fmt.Errorf("--output %[1]s names a file that the command leaves behind: for %[1]s output write `pilotage --output %[1]s submit ...` or set PILOTAGE_OUTPUT=%[1]s; for a file of that name write --output %[1]s=%[1]s", output)
+		}
+	}
+	return nil
+}
+
 func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
+	if err := f.checkOutputs(); err != nil {
+		return usage(err)
+	}
 	plan, err := f.plan(args)
 	if err != nil {
 		return usage(err)
