@@ -2,6 +2,7 @@ package taskqueue_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -105,4 +106,116 @@ func TestNobodyStoresAnExternalFile(t *testing.T) {
 	if garbage := g.garbage(); len(garbage) != 0 {
 		t.Errorf("to be deleted: %v", garbage)
 	}
+}
+
+// deliver hands in outcomes as any pilot of a site may, and returns the
+// verdict on the first.
+func (c *crew) deliver(outcomes ...task.Outcome) task.AckVerdict {
+	c.t.Helper()
+	var acks []task.Ack
+	c.must(func(t *taskqueue.Turn) (err error) {
+		acks, err = c.rules.Deliver(t, taskqueue.Delivery{Site: c.site, Pilot: c.members[0].id, Outcomes: outcomes})
+		return err
+	})
+	if len(acks) == 0 {
+		return 0
+	}
+	return acks[0].Verdict
+}
+
+// TestOnlyTheHolderOfALeaseReports: nobody wins, starts, or keeps a task with
+// a lease that its site never held, whatever the task's state.
+func TestOnlyTheHolderOfALeaseReports(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	a.join("peerA", 2)
+	b.join("peerB", 2)
+	g.must(func(t *taskqueue.Turn) error { return g.rules.DrainSite(t, "B", true) })
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, []string{"x"}), job("u", nil, nil)}})
+	id, x := task.NewID(w, "t"), task.Qualify(w, "x")
+	forge := func(state task.State) {
+		t.Helper()
+		g.expect(state, id)
+		s := g.state(id)
+		for lease := range task.LeaseID(4) {
+			for generation := range s.Generation + 2 {
+				for _, pilot := range []task.PilotID{b.members[0].id, a.members[0].id} {
+					forged := task.AttemptID{Task: id, Generation: generation, Lease: lease, Pilot: pilot, Counter: 99}
+					o := b.outcome(&attempt{id: forged, number: 70})
+					o.OK, o.Outputs = true, []task.Produced{{LFN: x, Size: 1, Digest: task.Digest{1}}}
+					if verdict := b.deliver(o); verdict != task.AckUnknown {
+						t.Errorf("%s: the forged outcome %s is answered %v", state, forged, verdict)
+					}
+					b.next.Starts = []task.Start{{Attempt: forged, Number: 70}}
+					b.next.Stored = []task.Stored{{LFN: x, Attempt: forged, URL: b.url(task.File{LFN: x, Producer: forged})}}
+					b.sync()
+				}
+			}
+		}
+		g.expect(state, id)
+		g.view(func(turn *taskqueue.Turn) error {
+			attempts, err := turn.Attempts().OfTask(id)
+			for _, known := range attempts {
+				if known.Outcome.Site == "B" {
+					t.Errorf("%s: booked %+v", state, known.Outcome.Attempt)
+				}
+			}
+			return err
+		})
+		if garbage := g.garbage(); len(garbage) != 0 {
+			t.Errorf("%s: to be deleted: %v", state, garbage)
+		}
+		if n := g.state(id).Number; n > 3 {
+			t.Errorf("%s: the next attempt is a%d", state, n)
+		}
+	}
+	forge(task.Ready)
+	a.sync()
+	forge(task.Leased)
+	running := a.start(id, a.members[0])
+	a.sync()
+	g.must(func(t *taskqueue.Turn) error { return g.rules.DrainSite(t, "A", true) })
+	g.tick(11 * time.Minute)
+	forge(task.Ready)
+	if verdict := a.deliver(a.succeed(running)); verdict != task.AckAccepted {
+		t.Errorf("the late outcome of the true holder is answered %v", verdict)
+	}
+	forge(task.Done)
+	if got := g.state(id).Winner; got != running.id {
+		t.Errorf("the winner is %s", got)
+	}
+	g.check()
+}
+
+// TestLateOutcomeOfAnEarlierHolder: a lease that lapsed is remembered while
+// others hold the task, and an outcome cannot move to another generation.
+func TestLateOutcomeOfAnEarlierHolder(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	a.join("peerA", 1)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	id := task.NewID(w, "t")
+	a.sync()
+	early := a.start(id, a.members[0])
+	g.tick(11 * time.Minute)
+	b.join("peerB", 1)
+	b.sync()
+	g.tick(11 * time.Minute)
+	b.sync()
+	g.expect(task.Leased, id)
+	wrong := *early
+	wrong.id.Generation++
+	if verdict := a.deliver(a.succeed(&wrong)); verdict != task.AckUnknown {
+		t.Errorf("an outcome of a generation that A never held is answered %v", verdict)
+	}
+	if verdict := a.deliver(a.succeed(early)); verdict != task.AckAccepted {
+		t.Errorf("the outcome that comes two leases late is answered %v", verdict)
+	}
+	g.expect(task.Done, id)
+	again := *early
+	again.id.Counter++
+	if verdict := a.deliver(a.succeed(&again)); verdict != task.AckDuplicate {
+		t.Errorf("a second attempt of that lease is answered %v", verdict)
+	}
+	g.check()
 }

@@ -69,8 +69,19 @@ func (b *book) giveBack(s *TaskState) error {
 		site.Ahead--
 	}
 	b.sites.touch(s.Site)
+	s.Past = append(s.Past, PastLease{Lease: s.Lease, Generation: s.Generation, Site: s.Site})
+	s.Past = s.Past[max(0, len(s.Past)-maxPast):]
 	s.Lease = 0
 	return nil
+}
+
+// leasedTo tells whether an attempt belongs to a lease, open or past, of a
+// site.
+func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
+	if s.Lease != 0 && s.Lease == id.Lease {
+		return s.Site == site && s.Generation == id.Generation
+	}
+	return slices.Contains(s.Past, PastLease{Lease: id.Lease, Generation: id.Generation, Site: site})
 }
 
 // lend moves a task into a lease of a site.

@@ -21,7 +21,7 @@ type judgement struct {
 
 // takeOutcomes judges outcomes that pilots of a site report. Outcomes are
 // facts: they are judged whatever term delivers them, makers before readers,
-// each once. One that has to wait for the outcome of a maker of its inputs is
+// each once, if the site held the lease that they name, be it long over. One that has to wait for the outcome of a maker of its inputs is
 // not acknowledged; its pilot keeps it and sends it again.
 func (b *book) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) ([]task.Ack, error) {
 	if len(outcomes) == 0 {
@@ -107,8 +107,7 @@ func (j *judgement) ack(o *task.Outcome, verdict task.AckVerdict, winner task.At
 func (j *judgement) judge(o *task.Outcome) error {
 	s, spec := j.tasks.held[o.Attempt.Task], j.specs.held[o.Attempt.Task]
 	pilot := j.pilots.held[o.Attempt.Pilot]
-	if s == nil || spec == nil || pilot == nil || pilot.Site != j.site.Name ||
-		o.Attempt.Generation > s.Generation || s.Lease == o.Attempt.Lease && s.Site != j.site.Name {
+	if s == nil || spec == nil || pilot == nil || pilot.Site != j.site.Name {
 		j.ack(o, task.AckUnknown, task.AttemptID{})
 		return nil
 	}
@@ -121,6 +120,12 @@ func (j *judgement) judge(o *task.Outcome) error {
 			j.ack(o, verdict, winner)
 			return nil
 		}
+	}
+	if !j.ran(j.site.Name, o.Attempt) {
+		j.ack(o, task.AckUnknown, task.AttemptID{})
+		return nil
+	}
+	if known := j.attempts.held[o.Attempt]; known != nil {
 		if known.State == AttemptLost && !o.OK {
 			j.ack(o, task.AckAccepted, task.AttemptID{}) // it is booked as lost
 			return nil

@@ -118,22 +118,39 @@ func (r *Rules) Heard(t *Turn, name task.Site, term task.Term) error {
 	})
 }
 
-// takeStarts records attempts that have begun.
-func (b *book) takeStarts(site task.Site, starts []task.Start) error {
-	ids := make([]task.AttemptID, len(starts))
-	tasks := make([]task.ID, len(starts))
-	for i := range starts {
-		ids[i], tasks[i] = starts[i].Attempt, starts[i].Attempt.Task
+// loadReports loads what is known of attempts that a site reports on.
+func (b *book) loadReports(ids []task.AttemptID) error {
+	tasks, pilots := make([]task.ID, len(ids)), make([]task.PilotID, len(ids))
+	for i, id := range ids {
+		tasks[i], pilots[i] = id.Task, id.Pilot
 	}
 	if err := b.loadAttempts(ids...); err != nil {
 		return err
 	}
-	if err := b.loadTasks(tasks...); err != nil {
+	if err := b.loadPilots(pilots...); err != nil {
+		return err
+	}
+	return b.loadTasks(tasks...)
+}
+
+// ran tells whether a site may report on an attempt: it names a pilot of the
+// site and a lease by which the site held the task. All is loaded.
+func (b *book) ran(site task.Site, id task.AttemptID) bool {
+	s, pilot := b.tasks.held[id.Task], b.pilots.held[id.Pilot]
+	return s != nil && pilot != nil && pilot.Site == site && s.leasedTo(site, id)
+}
+
+// takeStarts records attempts that have begun.
+func (b *book) takeStarts(site task.Site, starts []task.Start) error {
+	ids := make([]task.AttemptID, len(starts))
+	for i := range starts {
+		ids[i] = starts[i].Attempt
+	}
+	if err := b.loadReports(ids); err != nil {
 		return err
 	}
 	for _, start := range starts {
-		s := b.tasks.held[start.Attempt.Task]
-		if s == nil || b.attempts.held[start.Attempt] != nil || s.Lease == start.Attempt.Lease && s.Site != site {
+		if b.attempts.held[start.Attempt] != nil || !b.ran(site, start.Attempt) {
 			continue
 		}
 		b.attempts.put(start.Attempt, &Attempt{
@@ -161,7 +178,7 @@ func (b *book) takeStored(site *SiteRecord, stored []task.Stored) error {
 	if err := b.loadFiles(names...); err != nil {
 		return err
 	}
-	if err := b.loadAttempts(ids...); err != nil {
+	if err := b.loadReports(ids); err != nil {
 		return err
 	}
 	var garbage []task.Replica
@@ -175,7 +192,7 @@ func (b *book) takeStored(site *SiteRecord, stored []task.Stored) error {
 			if err := b.replicate(f, replica); err != nil {
 				return err
 			}
-		case f.ProducerTask != st.Attempt.Task:
+		case f.ProducerTask != st.Attempt.Task || !b.ran(site.Name, st.Attempt):
 		case attempt == nil || attempt.State == AttemptRunning:
 			b.storedEarly(site.Name, st, attempt)
 		case site.wrote(st.Attempt, st.LFN, st.URL):
