@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -86,10 +87,7 @@ func (g *grid) isMaster(p *pilotProcess) bool { return g.master(p.site) == p }
 // twoSites starts 2 sites x 4 pilots.
 func twoSites(t *testing.T) *grid {
 	g := newGrid(t, "siteA", "siteB")
-	for range 4 {
-		g.addPilot("siteA")
-		g.addPilot("siteB")
-	}
+	g.addPilots(slices.Repeat([]string{"siteA", "siteB"}, 4)...)
 	return g
 }
 
@@ -190,7 +188,7 @@ func TestKillOfAPilotWithAFileHalfPublished(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 3)
-		l.padding = 24 << 10
+		l.padding = 12 << 10
 		l.submit()
 		victim := observe(g, "an unfinished file in a pilot's cache", func() (*pilotProcess, bool) {
 			for _, p := range g.pilots {
