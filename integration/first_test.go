@@ -43,9 +43,7 @@ outputs: [count.txt, sorted.txt]
 
 func TestChainOverFourPilots(t *testing.T) {
 	g := newGrid(t, "siteA")
-	for range 4 {
-		g.addPilot("siteA")
-	}
+	g.addPilots("siteA", "siteA", "siteA", "siteA")
 	path := g.workflow("fan", `
 tasks:
   make:

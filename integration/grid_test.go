@@ -50,7 +50,9 @@ func buildAndRun(m *testing.M) int {
 		return m.Run()
 	}
 	binary = filepath.Join(dir, "pilotage")
-	build := exec.Command("go", "build", "-race", "-o", binary, "../cmd/pilotage")
+	// Flags that change what is compiled would build every dependency anew;
+	// those of the linker only spare it the debugger's tables.
+	build := exec.Command("go", "build", "-race", "-ldflags", "-s -w", "-buildvcs=false", "-o", binary, "../cmd/pilotage")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
 	if err := build.Run(); err != nil {
 		fmt.Fprintln(os.Stderr, "build the binary:", err)
@@ -150,6 +152,27 @@ func (g *grid) access(name string) string {
 // addPilot starts a pilot and waits until it is a member of its site.
 func (g *grid) addPilot(site string, flags ...string) *pilotProcess {
 	g.t.Helper()
+	p := g.startPilot(site, flags...)
+	p.awaitReady(g.t)
+	return p
+}
+
+// addPilots starts one pilot for each name of a site, all at once, and waits
+// for all of them.
+func (g *grid) addPilots(sites ...string) []*pilotProcess {
+	g.t.Helper()
+	pilots := make([]*pilotProcess, len(sites))
+	for i, site := range sites {
+		pilots[i] = g.startPilot(site)
+	}
+	for _, p := range pilots {
+		p.awaitReady(g.t)
+	}
+	return pilots
+}
+
+func (g *grid) startPilot(site string, flags ...string) *pilotProcess {
+	g.t.Helper()
 	dir := filepath.Join(g.dir, "pilots", fmt.Sprintf("%s-%d", site, len(g.pilots)))
 	args := append([]string{
 		"pilot", "--access", g.access("pilot-" + site), "--cache", dir, "--slots", "1", "--advertise", "127.0.0.1",
@@ -157,9 +180,13 @@ func (g *grid) addPilot(site string, flags ...string) *pilotProcess {
 	}, g.extra...)
 	p := &pilotProcess{process: g.start("pilot "+site, append(args, flags...)...), site: site, dir: dir}
 	g.pilots = append(g.pilots, p)
-	line := p.await(g.t, "ready pilot=")
-	p.id, _, _ = strings.Cut(strings.TrimPrefix(line, "ready pilot="), " ")
 	return p
+}
+
+func (p *pilotProcess) awaitReady(t *testing.T) {
+	t.Helper()
+	line := p.await(t, "ready pilot=")
+	p.id, _, _ = strings.Cut(strings.TrimPrefix(line, "ready pilot="), " ")
 }
 
 func (g *grid) start(name string, args ...string) *process {

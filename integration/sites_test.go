@@ -8,11 +8,7 @@ import (
 // merged anywhere, and what is read from the other site's storage element is
 // counted apart. The same grid then splits and merges over all pilots.
 func TestTwoSites(t *testing.T) {
-	g := newGrid(t, "siteA", "siteB")
-	for range 4 {
-		g.addPilot("siteA")
-		g.addPilot("siteB")
-	}
+	g := twoSites(t)
 	t.Run("files made at A and at B are merged", func(t *testing.T) { mergesAcrossSites(g.in(t)) })
 	t.Run("split and merge", func(t *testing.T) { splitsAndMerges(g.in(t)) })
 }
