@@ -229,7 +229,7 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 // on the roster: they are gone, or about to be listed.
 func (o *Overlay) hideStrangers() {
 	for _, e := range o.contacts.sorted {
-		if peer := e.member.Peer; peer != o.self.Peer && !o.roster.Has(peer) {
+		if peer := e.member.Peer; peer != o.self.Peer && !o.roster.lists(e) {
 			o.records.hide(o.now, peer)
 		}
 	}

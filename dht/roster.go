@@ -168,23 +168,44 @@ func (r *Roster) apply(d RosterDelta) (rosterDiff, bool) {
 
 // replace takes a snapshot's members instead of those that were there.
 func (r *Roster) replace(d RosterDelta) rosterDiff {
-	before := Roster{sorted: r.sorted}
+	before := r.sorted
 	r.sorted = slices.Clone(d.entriesOfAdd())
-	slices.SortStableFunc(r.sorted, func(a, b *entry) int { return a.key.Compare(b.key) })
+	order := func(a, b *entry) int { return a.key.Compare(b.key) }
+	if !slices.IsSortedFunc(r.sorted, order) {
+		slices.SortStableFunc(r.sorted, order)
+	}
 	r.sorted = slices.CompactFunc(r.sorted, func(a, b *entry) bool { return a.key == b.key })
 	r.version = RosterVersion{d.Term, d.To}
 	r.edits++
+	return difference(before, r.sorted)
+}
+
+// difference walks two sorted lists side by side.
+func difference(before, after []*entry) rosterDiff {
 	var diff rosterDiff
-	for _, e := range r.sorted {
-		if !before.holds(before.search(e.key), e.key) {
-			diff.added = append(diff.added, e)
+	for len(before) > 0 && len(after) > 0 {
+		old, now := before[0], after[0]
+		order := 0
+		if old != now {
+			order = old.key.Compare(now.key)
+		}
+		if order <= 0 {
+			before = before[1:]
+		}
+		if order >= 0 {
+			after = after[1:]
+		}
+		switch {
+		case order < 0:
+			diff.removed = append(diff.removed, old.member.Peer)
+		case order > 0:
+			diff.added = append(diff.added, now)
 		}
 	}
-	for _, e := range before.sorted {
-		if !r.holds(r.search(e.key), e.key) {
-			diff.removed = append(diff.removed, e.member.Peer)
-		}
+	for _, e := range before {
+		diff.removed = append(diff.removed, e.member.Peer)
 	}
+	diff.added = append(diff.added, after...)
 	return diff
 }
 
@@ -265,5 +286,8 @@ func (r *Roster) nearest(key Key, n int, skip func(task.PeerID) bool) []*entry {
 func (r *Roster) search(key Key) int {
 	return sort.Search(len(r.sorted), func(i int) bool { return !r.sorted[i].key.Less(key) })
 }
+
+// lists tells whether an entry of another roster is a member of this one.
+func (r *Roster) lists(e *entry) bool { return r.holds(r.search(e.key), e.key) }
 
 func (r *Roster) holds(i int, key Key) bool { return i < len(r.sorted) && r.sorted[i].key == key }

@@ -1,0 +1,139 @@
+package dht
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+type shelf struct {
+	records
+	now time.Time
+}
+
+func newShelf() *shelf {
+	s := &shelf{now: time.Unix(1e9, 0)}
+	s.init(DefaultConfig())
+	return s
+}
+
+func (s *shelf) write(from, holder task.PeerID, seq uint64, gone bool) {
+	s.put(s.now, from, []Record{{File: "f", Holder: holder, Seq: seq, Gone: gone, TTL: s.ttl}})
+}
+
+func (s *shelf) holders(roster *Roster, asker task.PeerID) []task.PeerID {
+	var holders []task.PeerID
+	for _, r := range s.find(s.now, roster, asker, []task.FileKey{"f"}) {
+		holders = append(holders, r.Holder)
+	}
+	return holders
+}
+
+func TestTheHighestSequenceNumberWins(t *testing.T) {
+	s := newShelf()
+	s.write("a", "a", 1, false)
+	s.write("a", "a", 3, true)
+	s.write("a", "a", 2, false) // late
+	if got := s.holders(nil, "x"); len(got) != 0 {
+		t.Errorf("a late announcement brought %v back", got)
+	}
+	s.write("a", "a", 3, false) // nobody writes that, but it must not win
+	if got := s.holders(nil, "x"); len(got) != 0 {
+		t.Errorf("the same number brought %v back", got)
+	}
+	s.write("b", "b", 1, false) // another holder has its own numbers
+	s.write("a", "a", 4, false)
+	if got := s.holders(nil, "x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+		t.Errorf("holders %v", got)
+	}
+}
+
+func TestTombstonesOutliveLateAnnouncements(t *testing.T) {
+	s := newShelf()
+	s.write("a", "a", 2, true)
+	s.now = s.now.Add(2*s.ttl - time.Second)
+	s.sweep(s.now)
+	s.write("a", "a", 1, false)
+	if got := s.holders(nil, "x"); len(got) != 0 {
+		t.Errorf("back again: %v", got)
+	}
+	s.now = s.now.Add(time.Minute)
+	s.sweep(s.now)
+	if len(s.byFile) != 0 || !s.deadline().IsZero() {
+		t.Errorf("still kept: %v until %s", s.byFile, s.deadline())
+	}
+}
+
+func TestLocationsExpireUnlessRepeated(t *testing.T) {
+	s := newShelf()
+	s.write("a", "a", 1, false)
+	s.now = s.now.Add(s.ttl / 2)
+	s.write("b", "a", 1, false) // handed over: no longer life
+	s.write("b", "b", 1, false)
+	s.write("a", "c", 1, false) // handed over by a, who leaves
+	if got := s.holders(nil, "x"); len(got) != 3 {
+		t.Errorf("holders %v", got)
+	}
+	s.now = s.now.Add(s.bridge)
+	if got := s.holders(nil, "x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+		t.Errorf("holders %v: c was to write itself by now", got)
+	}
+	s.now = s.now.Add(s.ttl)
+	if got := s.holders(nil, "x"); len(got) != 0 {
+		t.Errorf("expired: %v", got)
+	}
+}
+
+func TestOnlyMembersAreNamed(t *testing.T) {
+	s := newShelf()
+	var roster Roster
+	roster.Put(Member{Peer: "a"})
+	for _, holder := range []task.PeerID{"a", "b", "c"} {
+		s.write(holder, holder, 1, false)
+	}
+	s.hide(s.now, "c")
+	if got := s.holders(&roster, "x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+		t.Errorf("%v: b may be new, c is known to be gone", got)
+	}
+	s.now = s.now.Add(s.grace)
+	if got := s.holders(&roster, "x"); !slices.Equal(got, []task.PeerID{"a"}) {
+		t.Errorf("%v: b is not new any more", got)
+	}
+	roster.Put(Member{Peer: "c"})
+	s.show("c")
+	if got := s.holders(&roster, "x"); !slices.Equal(got, []task.PeerID{"a", "c"}) {
+		t.Errorf("%v: c lives after all", got)
+	}
+}
+
+// A file that the whole site holds: every asker gets a bounded part, the same
+// one again, and all parts together are the site.
+func TestManyHoldersAreSpreadOverAskers(t *testing.T) {
+	s := newShelf()
+	for i := range 500 {
+		peer := memberNamed(i).Peer
+		s.write(peer, peer, 1, false)
+	}
+	named := make(map[task.PeerID]int)
+	for i := range 500 {
+		asker := task.PeerID(fmt.Sprintf("asker-%d", i))
+		got := s.holders(nil, asker)
+		if len(got) != s.most || !slices.Equal(got, s.holders(nil, asker)) {
+			t.Fatalf("%d holders for %s", len(got), asker)
+		}
+		for _, holder := range got {
+			named[holder]++
+		}
+	}
+	if len(named) != 500 {
+		t.Errorf("only %d of 500 holders are ever named", len(named))
+	}
+	for holder, times := range named {
+		if times > 4*s.most {
+			t.Errorf("%s is named to %d of 500 askers", holder, times)
+		}
+	}
+}
