@@ -67,6 +67,11 @@ type SiteConfig struct {
 	// MemberAfterEnd is how long a membership outlives a pilot's declared end.
 	MemberAfterEnd time.Duration
 	MaxLifetime    time.Duration // of a pilot that declares no end
+	// DeadAfterEnd is how long after its declared end a pilot of which nothing
+	// was heard is taken for dead, and OverdueEvery the time between two looks
+	// for such.
+	DeadAfterEnd time.Duration
+	OverdueEvery time.Duration
 }
 
 // WorkflowConfig bounds submissions and the queue's own housekeeping.
@@ -113,6 +118,8 @@ func DefaultConfig() Config {
 			Prefill:        1,
 			MemberAfterEnd: time.Hour,
 			MaxLifetime:    30 * 24 * time.Hour,
+			DeadAfterEnd:   5 * time.Minute, // hosts' clocks differ, and batch systems are late to kill
+			OverdueEvery:   time.Minute,
 		},
 		Workflow: WorkflowConfig{
 			MaxTasks:    task.MaxWorkflow,

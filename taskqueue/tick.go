@@ -11,18 +11,19 @@ import (
 // Names of the values that ticks keep.
 const (
 	metaTick     = "tick"     // the clock at the last tick
+	metaOverdue  = "overdue"  // the clock at the last look for pilots past their end
 	metaReassess = "reassess" // how far the review of all waiting tasks has come
 )
 
 // Tick does what only time brings about: it reopens the tasks of expired
-// leases, wakes sites when a backoff is over, takes silent sites for empty,
-// forgets the caches of sites that nobody is left at, drops workflows whose
+// leases, wakes sites when a backoff is over, takes silent sites for empty and
+// pilots that are long past their declared end for dead, forgets the caches of sites that nobody is left at, drops workflows whose
 // last part never came, and goes on with the review of waiting tasks after a
 // site was added or changed. Long sweeps do one page a tick.
 func (r *Rules) Tick(t *Turn) error {
 	return r.apply(t, func(b *book) error {
 		for _, step := range []func() error{
-			b.expireLeases, b.endBackoffs, b.watchSites, b.dropUnsealed, b.reassess,
+			b.expireLeases, b.endBackoffs, b.watchSites, b.dismissOverdue, b.dropUnsealed, b.reassess,
 		} {
 			if err := step(); err != nil {
 				return err
@@ -70,15 +71,9 @@ func (b *book) expireLeases() error {
 // endBackoffs wakes the idle sites when a READY task's backoff ended since the
 // last tick that noticed one.
 func (b *book) endBackoffs() error {
-	text, err := b.Meta().Get(metaTick)
+	last, err := b.noted(metaTick)
 	if err != nil {
-		return fmt.Errorf("load the last tick: %w", err)
-	}
-	var last Instant
-	if len(text) > 0 {
-		if err := json.Unmarshal(text, &last); err != nil {
-			return fmt.Errorf("the time of the last tick is damaged: %w", err)
-		}
+		return err
 	}
 	next, err := b.Tasks().NextBackoff(last)
 	if err != nil {
@@ -90,10 +85,31 @@ func (b *book) endBackoffs() error {
 	if err := b.wakeIdle(); err != nil {
 		return err
 	}
-	if text, err = json.Marshal(b.Clock); err != nil {
-		return fmt.Errorf("write the last tick: %w", err)
+	return b.noteNow(metaTick)
+}
+
+// noted returns an instant that ticks keep under a name; zero if there is
+// none.
+func (b *book) noted(name string) (at Instant, err error) {
+	text, err := b.Meta().Get(name)
+	if err != nil {
+		return 0, fmt.Errorf("load the instant %q: %w", name, err)
 	}
-	return b.Meta().Set(metaTick, text)
+	if len(text) == 0 {
+		return 0, nil
+	}
+	if err := json.Unmarshal(text, &at); err != nil {
+		return 0, fmt.Errorf("the instant %q is damaged: %w", name, err)
+	}
+	return at, nil
+}
+
+func (b *book) noteNow(name string) error {
+	text, err := json.Marshal(b.Clock)
+	if err != nil {
+		return fmt.Errorf("write the instant %q: %w", name, err)
+	}
+	return b.Meta().Set(name, text)
 }
 
 // wakeIdle wakes the sites that have slots without work.

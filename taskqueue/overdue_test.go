@@ -1,0 +1,90 @@
+package taskqueue_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// enlist registers a pilot that ends after some time by the wall clock.
+func (c *crew) enlist(peer task.PeerID, after time.Duration) task.PilotID {
+	c.t.Helper()
+	var out taskqueue.Registered
+	c.must(func(t *taskqueue.Turn) (err error) {
+		out, err = c.rules.Register(t, taskqueue.Registration{Site: c.site, Peer: peer, Slots: 1, Ends: t.Wall.Add(after)})
+		return err
+	})
+	return out.Pilot
+}
+
+func (g *grid) pilot(id task.PilotID) (pilot taskqueue.PilotRecord) {
+	g.t.Helper()
+	g.view(func(t *taskqueue.Turn) error {
+		found, err := t.Pilots().Load(id)
+		if err == nil {
+			pilot = found[0]
+		}
+		return err
+	})
+	return pilot
+}
+
+// TestPilotsPastTheirEndAreDismissed: a pilot that never came or was killed
+// does not count for ever; the master that is heard does.
+func TestPilotsPastTheirEndAreDismissed(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	master := a.enlist("peer1", 10*time.Minute)
+	a.members = []*member{{id: master, peer: "peer1", slots: 1}}
+	a.master, a.term = a.members[0], task.Term{Epoch: 1, Peer: "peer1"}
+	phantom, stays := a.enlist("peer2", 10*time.Minute), a.enlist("peer3", time.Hour)
+	a.sync()
+	for range 14 {
+		g.tick(time.Minute - time.Second)
+		a.sync()
+		g.tick(time.Second)
+	}
+	if p := g.pilot(phantom); p.State != taskqueue.PilotAlive {
+		t.Errorf("4 min after its end the pilot is %s", p.State)
+	}
+	for range 3 {
+		g.tick(time.Minute - time.Second)
+		a.sync()
+		g.tick(time.Second)
+	}
+	if p := g.pilot(phantom); p.State != taskqueue.PilotDead || !strings.Contains(p.Reason, "declared end") {
+		t.Errorf("long after its end the pilot is %s (%s)", p.State, p.Reason)
+	}
+	if p := g.pilot(stays); p.State != taskqueue.PilotAlive {
+		t.Errorf("the pilot with an hour to go is %s", p.State)
+	}
+	g.check()
+}
+
+// TestHeardMasterOutlivesItsEnd: whatever it declared, a master that calls is
+// alive; when it falls silent it goes like the others, and the site with it.
+func TestHeardMasterOutlivesItsEnd(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	id := a.enlist("peer1", time.Minute)
+	a.members = []*member{{id: id, peer: "peer1", slots: 1}}
+	a.master, a.term = a.members[0], task.Term{Epoch: 1, Peer: "peer1"}
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	for range 1000 {
+		a.sync()
+		g.tick(time.Second)
+	}
+	if p := g.pilot(id); p.State != taskqueue.PilotAlive {
+		t.Errorf("a master that is heard is %s (%s)", p.State, p.Reason)
+	}
+	g.expect(task.Leased, task.NewID(w, "t"))
+	g.tick(2 * time.Minute)
+	if p, site := g.pilot(id), g.siteRecord("A"); p.State != taskqueue.PilotDead || site.Pilots != 0 {
+		t.Errorf("once silent it is %s, and the site has %d pilots", p.State, site.Pilots)
+	}
+	g.expect(task.Ready, task.NewID(w, "t"))
+	g.check()
+}
