@@ -158,7 +158,8 @@ type Revocation struct {
 // Mode says how a site schedules.
 type Mode string
 
-// Modes of a site.
+// Modes of a site. In this version every site is distributed; the other names
+// are kept for those to come.
 const (
 	ModeDistributed Mode = "distributed"
 	ModeCentralized Mode = "centralized"

@@ -28,9 +28,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		switch s.Mode {
 		case "":
 			s.Mode = ModeDistributed
-		case ModeDistributed, ModeCentralized, ModeIsolated:
+		case ModeDistributed:
+		case ModeCentralized, ModeIsolated:
+			return invalid("mode %s is not available in this version: sites are distributed", s.Mode)
 		default:
-			return invalid("mode %q: one of %s, %s, %s", s.Mode, ModeDistributed, ModeCentralized, ModeIsolated)
+			return invalid("mode %q is not known: sites are %s", s.Mode, ModeDistributed)
 		}
 		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
 			return invalid("round period %s and prefill %d: give at most %s and %d", s.RoundEvery, s.Prefill, maxRound, maxPrefill)

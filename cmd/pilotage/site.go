@@ -56,7 +56,7 @@ DATA/access/pilot-NAME.json.`,
 	flags.StringVar(&se, "se", "", "storage element, file:// or http(s)://")
 	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements")
 	flags.StringSliceVar(&reach, "reach", nil, "whose (default: all sites')")
-	flags.StringVar(&mode, "mode", "distributed", "distributed, centralized or isolated")
+	flags.StringVar(&mode, "mode", "distributed", "distributed (centralized and isolated are not available in this version)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
 	return command
