@@ -86,9 +86,14 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 	return acks, nil
 }
 
+// takeCapacity keeps what a master says of its site's pilots. What hand-outs
+// go by is saved at once; cache sizes, which change all the time, together
+// with the mark of a Sync.
 func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
-	if site.Capacity != capacity {
-		site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+	before := site.Capacity
+	site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
+	if before != capacity {
 		b.sites.touch(site.Name)
 	}
 }
