@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -170,3 +171,6 @@ func wantText(t *testing.T, what, text string, parts ...string) {
 		}
 	}
 }
+
+// commandOf is a call of the binary that has not been started.
+func commandOf(args ...string) *exec.Cmd { return exec.Command(binary, args...) }

@@ -25,11 +25,12 @@ var reconnect = grpc.ConnectParams{
 
 // clients are the queue's services for one access file.
 type clients struct {
-	conn   *grpc.ClientConn
-	tasks  pb.TaskServiceClient
-	files  pb.FileServiceClient
-	sites  pb.SiteServiceClient
-	pilots pb.PilotServiceClient
+	address string
+	conn    *grpc.ClientConn
+	tasks   pb.TaskServiceClient
+	files   pb.FileServiceClient
+	sites   pb.SiteServiceClient
+	pilots  pb.PilotServiceClient
 }
 
 func (c *clients) close() { _ = c.conn.Close() }
@@ -70,7 +71,7 @@ func connectWith(access *identity.AccessFile) (*clients, error) {
 		return nil, fmt.Errorf("open the connection to the queue: %w", err)
 	}
 	return &clients{
-		conn: conn, tasks: pb.NewTaskServiceClient(conn), files: pb.NewFileServiceClient(conn),
+		address: access.Queue[0], conn: conn, tasks: pb.NewTaskServiceClient(conn), files: pb.NewFileServiceClient(conn),
 		sites: pb.NewSiteServiceClient(conn), pilots: pb.NewPilotServiceClient(conn),
 	}, nil
 }
@@ -82,7 +83,7 @@ func (a *app) withQueue(run func(*clients) error) error {
 		return err
 	}
 	defer c.close()
-	return run(c)
+	return notReached(c.address, run(c))
 }
 
 type bearer struct{ access *identity.AccessFile }

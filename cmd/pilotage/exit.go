@@ -103,6 +103,15 @@ func statusOf(err error) (*status.Status, bool) {
 	return nil, false
 }
 
+// notReached names the queue that did not answer.
+func notReached(address string, err error) error {
+	s, ok := statusOf(err)
+	if !ok || s.Code() != codes.Unavailable {
+		return err
+	}
+	return coded(exitUnreachable, "the task queue at %s cannot be reached: %s\nIs `pilotage taskqueue` running, and does the access file name its address?", address, s.Message())
+}
+
 // explain is the error as people read it: without gRPC's wrapping, with what
 // to do next where that is known.
 func explain(err error) string {
@@ -112,7 +121,7 @@ func explain(err error) string {
 	}
 	switch s.Code() {
 	case codes.Unavailable:
-		return "the task queue cannot be reached: " + s.Message() + "\nIs `pilotage taskqueue` running, and does the access file name its address?"
+		return "the task queue cannot be reached: " + s.Message()
 	case codes.Unauthenticated:
 		return "the task queue refused the access: " + s.Message() + "\nAsk its operator for a new access file (`pilotage access create`)."
 	case codes.PermissionDenied:
