@@ -78,6 +78,7 @@ func (o *Overlay) passProbes() {
 // costs nobody anything but a detour: any sign of life ends it, and only the
 // master's own pings take a member for dead.
 type suspicion struct {
+	since time.Time
 	until time.Time
 	seen  bool // by this pilot itself; told on only then, so that rumours end
 }
@@ -88,7 +89,11 @@ func (o *Overlay) distrust(peer task.PeerID) {
 	if peer == o.self.Peer || peer == "" {
 		return
 	}
-	o.suspect[peer] = suspicion{until: o.now.Add(o.config.Suspicion), seen: true}
+	since := o.now
+	if o.isSuspect(peer) {
+		since = o.suspect[peer].since
+	}
+	o.suspect[peer] = suspicion{since: since, until: o.now.Add(o.config.Suspicion), seen: true}
 	if o.inOffice() && o.roster.Has(peer) {
 		o.probe(peer)
 	}
@@ -103,7 +108,7 @@ func (o *Overlay) heardSuspicion(peers []task.PeerID) {
 		case o.inOffice():
 			o.distrust(peer)
 		default:
-			o.suspect[peer] = suspicion{until: o.now.Add(o.config.Suspicion / 2)}
+			o.suspect[peer] = suspicion{since: o.now, until: o.now.Add(o.config.Suspicion / 2)}
 		}
 	}
 }

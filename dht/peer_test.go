@@ -36,7 +36,9 @@ func sorted(n int) []dht.Member {
 	return members
 }
 
-func term(epoch uint64, master dht.Member) task.Term { return task.Term{Epoch: epoch, Peer: master.Peer} }
+func term(epoch uint64, master dht.Member) task.Term {
+	return task.Term{Epoch: epoch, Peer: master.Peer}
+}
 
 // worker is a member whose master has published a roster.
 func worker(t *testing.T, self, master dht.Member, members []dht.Member) *one {

@@ -27,8 +27,10 @@ func (o *Overlay) missed(duty *cast) []*entry {
 }
 
 // repair sends a broadcast straight to those that the tree missed; it tells
-// whether there was anybody to go after. A member counts as reached when it
-// acknowledges, so that one which is only late is not taken for dead.
+// whether there is anybody to wait for. A member counts as reached when it
+// acknowledges, so that one which is only late is not taken for dead. Whoever
+// was under suspicion before this broadcast began is sent it, too, but holds
+// nobody up.
 func (o *Overlay) repair(duty *cast) bool {
 	if duty.repairing {
 		return false
@@ -38,6 +40,7 @@ func (o *Overlay) repair(duty *cast) bool {
 		return false
 	}
 	duty.repairing = true
+	begun := duty.deadline.Add(-duty.message.Budget)
 	duty.deadline = o.now.Add(o.config.ReplyHop + o.config.HopAck)
 	duty.regions = make([]*region, 0, len(missed))
 	waits := false
@@ -46,19 +49,12 @@ func (o *Overlay) repair(duty *cast) bool {
 		duty.regions = append(duty.regions, r)
 		o.forward(duty, r)
 		r.next = duty.deadline
-		if o.failedPings(e.member.Peer) > 0 {
-			r.given = true // silent for seconds: not waited for
+		if peer := e.member.Peer; o.isSuspect(peer) && o.suspect[peer].since.Before(begun) {
+			r.given = true
 		}
 		waits = waits || !r.given
 	}
 	return waits
-}
-
-func (o *Overlay) failedPings(peer task.PeerID) int {
-	if p := o.pings[peer]; p != nil {
-		return p.failed
-	}
-	return 0
 }
 
 // done ends a broadcast at its root.
