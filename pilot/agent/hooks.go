@@ -245,6 +245,7 @@ func (a *Agent) stepMaster(event pilot.Event) {
 			a.node.Deny(act.Peers)
 		case pilot.Fenced:
 			a.log.Warn("the queue has another master in office: this one is fenced off")
+			a.node.Fenced()
 		}
 	}
 }
