@@ -107,6 +107,7 @@ func (b *syncBuffer) String() string {
 // newGrid starts a queue and adds sites, each with its own storage folder.
 func newGrid(t *testing.T, sites ...string) *grid {
 	t.Helper()
+	noteSources(t)
 	g := &grid{t: t, dir: t.TempDir()}
 	t.Cleanup(g.stop)
 	g.startQueue()
