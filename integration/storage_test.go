@@ -74,6 +74,9 @@ outputs: [copy%d]
 	if got := g.output(id, "copy2"); got != content {
 		t.Errorf("a peer got %.40q", got)
 	}
+	if said := peer.log.String() + holder.log.String(); !strings.Contains(said, "wrong bytes") {
+		t.Errorf("nobody noticed:\n%s", said)
+	}
 	peer.terminate(t, 30*time.Second)
 }
 
