@@ -218,6 +218,9 @@ func (m *Master) takeStored(w *member, stored []task.Stored) {
 			continue
 		}
 		k.file.Replicas = withReplica(k.file.Replicas, task.Replica{Site: m.settings.Site, URL: s.URL})
+		if k.readers > 0 && m.outbox.outcomes[s.Attempt] == nil {
+			m.copies.files(k.file)
+		}
 		m.dispose(k)
 	}
 }

@@ -34,8 +34,7 @@ type held struct {
 	no         uint64         // in the task list; 0 when not listed
 	job        *job           // when placed
 	endedBy    task.AttemptID // when ended
-	endedOK    bool
-	recalled   bool // the queue wants it back if it is unstarted
+	recalled   bool           // the queue wants it back if it is unstarted
 	refused    int
 	searched   int
 }
@@ -98,9 +97,8 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 			m.miss(h, k)
 		}
 	}
-	if old != nil && old.phase == ended && old.endedOK && old.Generation == h.Generation {
-		// Its success is on the way to the queue, which had given it up.
-		h.phase, h.endedBy, h.endedOK = ended, old.endedBy, true
+	if o := m.outbox.decides(id, leased); o != nil {
+		h.phase, h.endedBy = ended, o.Attempt
 		m.sums.count(h, +1)
 		return
 	}

@@ -12,6 +12,7 @@ import (
 // leaves it before the queue has acknowledged it.
 type outbox struct {
 	outcomes  map[task.AttemptID]*pendingOutcome
+	ofTask    map[task.ID][]*pendingOutcome
 	starts    []task.Start
 	returns   []task.Returned
 	stored    map[task.LFN]pendingStored
@@ -67,6 +68,7 @@ type flight struct {
 func (o *outbox) reset() {
 	*o = outbox{
 		outcomes: make(map[task.AttemptID]*pendingOutcome),
+		ofTask:   make(map[task.ID][]*pendingOutcome),
 		stored:   make(map[task.LFN]pendingStored),
 		reads:    make(map[task.Site]task.SERead),
 		report:   task.SiteReport{Seq: o.report.Seq}, calls: o.calls, answered: o.calls,
@@ -92,8 +94,40 @@ func (o *outbox) addOutcome(from task.PeerID, outcome task.Outcome) bool {
 		return false
 	}
 	o.orders++
-	o.outcomes[outcome.Attempt] = &pendingOutcome{outcome: outcome, from: from, order: o.orders}
+	pending := &pendingOutcome{outcome: outcome, from: from, order: o.orders}
+	o.outcomes[outcome.Attempt] = pending
+	o.ofTask[outcome.Attempt.Task] = append(o.ofTask[outcome.Attempt.Task], pending)
 	return true
+}
+
+// judged takes an outcome out that the queue has judged.
+func (o *outbox) judged(attempt task.AttemptID) *pendingOutcome {
+	pending := o.outcomes[attempt]
+	if pending == nil {
+		return nil
+	}
+	delete(o.outcomes, attempt)
+	rest := slices.DeleteFunc(o.ofTask[attempt.Task], func(other *pendingOutcome) bool { return other == pending })
+	if o.ofTask[attempt.Task] = rest; len(rest) == 0 {
+		delete(o.ofTask, attempt.Task)
+	}
+	return pending
+}
+
+// decides returns the outcome under way to the queue that ends a leased task:
+// a success of its generation, or else a failure under its lease.
+func (o *outbox) decides(lease task.LeaseID, t task.LeasedTask) *task.Outcome {
+	var failure *task.Outcome
+	for _, pending := range o.ofTask[t.Task.ID] {
+		switch outcome := &pending.outcome; {
+		case outcome.Attempt.Generation != t.Generation:
+		case outcome.OK:
+			return outcome
+		case outcome.Attempt.Lease == lease:
+			failure = outcome
+		}
+	}
+	return failure
 }
 
 func (o *outbox) addStored(from task.PeerID, s task.Stored) {

@@ -408,6 +408,7 @@ func (q *queue) outcomes(outcomes []task.Outcome) (acks []task.Ack) {
 
 func (q *queue) outcome(o *task.Outcome) (task.Ack, bool) {
 	if ack, known := q.verdicts[o.Attempt]; known {
+		q.w.note("queue hears again of %s", attemptName(o.Attempt))
 		return ack, true
 	}
 	ack, judged := q.judge(o)

@@ -220,7 +220,7 @@ func (m *Master) end(h *held, o *task.Outcome) {
 		m.tell(j.member, Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it", Quiet: true})
 		m.detach(j)
 	}
-	h.endedBy, h.endedOK = o.Attempt, o.OK
+	h.endedBy = o.Attempt
 	m.unlist(h)
 	m.setPhase(h, ended)
 	if o.OK {

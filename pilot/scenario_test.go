@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -114,7 +115,7 @@ func (p *player) carryOut(words []string) {
 	case "run":
 		w.run(p.duration(names[0]))
 	case "finish":
-		if !w.runUntil(p.duration(names[0]), func() bool { return w.queue.finished() && w.idle() }) {
+		if !w.runUntil(p.duration(names[0]), func() bool { return w.queue.finished() && (w.idle() || w.noUploads) }) {
 			w.note("NOT FINISHED")
 		}
 	case "kill":
@@ -125,6 +126,8 @@ func (p *player) carryOut(words []string) {
 		w.cut(w.node(task.PilotID(names[0])), w.node(task.PilotID(names[1])), p.duration(names[2]))
 	case "drain":
 		w.node(task.PilotID(names[0])).drainNow("its lifetime ends")
+	case "stop":
+		w.node(task.PilotID(names[0])).stepWorker(pilot.PilotChanged{Lifetime: time.Hour, Stop: "its disk is full"})
 	case "leave":
 		w.node(task.PilotID(names[0])).leave()
 	case "evict":

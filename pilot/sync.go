@@ -189,11 +189,10 @@ func (m *Master) takeSettings(settings task.SiteSettings) {
 func (m *Master) takeVerdicts(acks []task.Ack) {
 	byPeer := make(map[task.PeerID][]task.Ack)
 	for _, ack := range acks {
-		pending := m.outbox.outcomes[ack.Attempt]
+		pending := m.outbox.judged(ack.Attempt)
 		if pending == nil {
 			continue
 		}
-		delete(m.outbox.outcomes, ack.Attempt)
 		byPeer[pending.from] = append(byPeer[pending.from], ack)
 		m.settle(ack, &pending.outcome)
 	}
