@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -236,16 +237,31 @@ func (a *Agent) waitSettled(ctx context.Context) {
 // stateFile tells people and scripts about a pilot.
 const stateFile = "pilot.json"
 
+// ports are the TCP ports of the overlay and of the data server.
+func (a *Agent) ports() []string {
+	var ports []string
+	for _, address := range a.node.Addresses() {
+		if _, port, found := strings.Cut(address, "/tcp/"); found {
+			ports = append(ports, port)
+		}
+	}
+	if _, port, err := net.SplitHostPort(strings.TrimPrefix(a.dataURL, "https://")); err == nil {
+		ports = append(ports, port)
+	}
+	return ports
+}
+
 func (a *Agent) writeState() error {
 	state := struct {
 		ID        task.PilotID `json:"id"`
 		PID       int          `json:"pid"`
 		Site      task.Site    `json:"site"`
+		Ports     []string     `json:"ports"` // of the overlay and of the data server
 		Addresses []string     `json:"addresses"`
 		DataURL   string       `json:"data_url"`
 		Folder    string       `json:"folder"`
 		Ends      time.Time    `json:"ends"`
-	}{a.self.ID, os.Getpid(), a.site, a.node.Addresses(), a.dataURL, a.config.Folder, a.ends.UTC()}
+	}{a.self.ID, os.Getpid(), a.site, a.ports(), a.node.Addresses(), a.dataURL, a.config.Folder, a.ends.UTC()}
 	data, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return err
