@@ -97,6 +97,12 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 			}
 		}
 	}
+	if c.Lifetime < 0 || c.Margin < 0 || c.Grace < 0 {
+		return fmt.Errorf("lifetime is %s, drain %s, grace %s: times cannot be negative", c.Lifetime, c.Margin, c.Grace)
+	}
+	if c.Margin >= c.Lifetime {
+		return fmt.Errorf("a pilot that lives %s cannot drain for %s: no time is left for work", c.Lifetime, c.Margin)
+	}
 	if _, err := node.ParsePortRange(c.PortRange); err != nil {
 		return err
 	}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/pilotage-grid/pilotage/identity"
+)
+
+// The table that scripts rely on.
+func TestExitCodes(t *testing.T) {
+	refusal := func(code codes.Code) error { return fmt.Errorf("call: %w", status.Error(code, "no")) }
+	for _, c := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"internal", errors.New("broken"), 1},
+		{"internal at the queue", refusal(codes.Internal), 1},
+		{"lost data", refusal(codes.DataLoss), 1},
+		{"usage", usage(errors.New("bad flag")), 2},
+		{"bad file", refusal(codes.InvalidArgument), 2},
+		{"too much", refusal(codes.ResourceExhausted), 2},
+		{"unreachable", refusal(codes.Unavailable), 3},
+		{"unreachable, named", notReached("queue:7420", refusal(codes.Unavailable)), 3},
+		{"no access", refusal(codes.Unauthenticated), 4},
+		{"not allowed", refusal(codes.PermissionDenied), 4},
+		{"expired access file", fmt.Errorf("read: %w", accessError(&identity.ExpiredError{Subject: "the access", Expired: time.Unix(0, 0)})), 4},
+		{"not found", refusal(codes.NotFound), 5},
+		{"failed workflow", &silentError{exitFailed}, 6},
+		{"time is up", coded(exitTimeout, "not over"), 7},
+		{"deadline", refusal(codes.DeadlineExceeded), 7},
+		{"conflict", refusal(codes.Aborted), 8},
+		{"exists", refusal(codes.AlreadyExists), 8},
+		{"stale", refusal(codes.FailedPrecondition), 8},
+		{"coded beats its cause", coded(exitConflict, "no: %w", refusal(codes.NotFound)), 8},
+		{"wrapped code", fmt.Errorf("submit: %w", usage(errors.New("x"))), 2},
+	} {
+		if got := exitCode(context.Background(), c.err); got != c.want {
+			t.Errorf("%s: exit code %d, want %d (%v)", c.name, got, c.want, c.err)
+		}
+	}
+	interrupted, cancel := context.WithCancel(context.Background())
+	cancel()
+	if got := exitCode(interrupted, refusal(codes.Canceled)); got != 130 {
+		t.Errorf("interrupted: exit code %d, want 130", got)
+	}
+	if got := exitCode(interrupted, &silentError{exitFailed}); got != 6 {
+		t.Errorf("interrupted after the verdict: exit code %d, want 6", got)
+	}
+	if usage(nil) != nil || notReached("queue:7420", nil) != nil {
+		t.Error("no error became one")
+	}
+}
+
+// Messages are for people: without gRPC's wrapping, with what to do next.
+func TestErrorsArePlain(t *testing.T) {
+	for code, want := range map[codes.Code]string{
+		codes.Unavailable:      "cannot be reached: no route",
+		codes.Unauthenticated:  "pilotage access create",
+		codes.PermissionDenied: "not allowed with this access: no route",
+		codes.NotFound:         "no route",
+	} {
+		text := explain(fmt.Errorf("call: %w", status.Error(code, "no route")))
+		if !strings.Contains(text, want) || strings.Contains(text, "rpc error") || strings.Contains(text, "desc =") {
+			t.Errorf("%s is told as %q, want %q in it", code, text, want)
+		}
+	}
+	if text := explain(notReached("queue:7420", status.Error(codes.Unavailable, "refused"))); !strings.Contains(text, "queue:7420") || !strings.Contains(text, "pilotage taskqueue") {
+		t.Errorf("a queue that is away is told as %q", text)
+	}
+	if text := explain(errors.New("plain")); text != "plain" {
+		t.Errorf("plain became %q", text)
+	}
+}
