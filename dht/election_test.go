@@ -250,6 +250,13 @@ func TestALeavingMasterIsReplacedAtOnce(t *testing.T) {
 	p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]})
 	p.mastership(term(2, ids[0]), ids[0])
 
+	q := worker(t, ids[2], ids[5], ids)
+	q.get(ids[5].Peer, dht.Bye{})
+	q.beat(ids[5], term(1, ids[5]), 7)
+	if nudges := sent[dht.MasterDead](q.pass(1600 * time.Millisecond)); len(nudges) == 0 {
+		t.Error("a late beat of a master that said goodbye ended the election")
+	}
+
 	m := master(t, ids[5], ids)
 	byes := recipients(sent[dht.Bye](m.step(dht.Leave{})))
 	if !slices.Contains(byes, ids[0].Peer) || len(byes) != 9 {
