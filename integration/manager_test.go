@@ -13,7 +13,7 @@ func TestWorkflowManagersView(t *testing.T) {
 	g.addPilot("siteA")
 	g.addPilot("siteB")
 	manager := filepath.Join(t.TempDir(), "manager")
-	if out, err := exec.Command("go", "build", "-race", "-buildvcs=false", "-o", manager, "../examples/manager").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-race", "-ldflags", "-s -w", "-buildvcs=false", "-o", manager, "../examples/manager").CombinedOutput(); err != nil {
 		t.Fatalf("build the example: %v\n%s", err, out)
 	}
 	out, err := exec.Command(manager, "--access", g.access("submit")).CombinedOutput()
