@@ -3,6 +3,7 @@ package pilot_test
 import (
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -41,13 +42,14 @@ func TestNothingIsLostInStorms(t *testing.T) {
 			"join":         func(*rapid.T) { s.join() },
 			"suspect":      s.suspectOne,
 			"cut":          s.cutOne,
+			"flap":         s.flap,
 			"lose call":    func(t *rapid.T) { s.loseCall = true },
 			"lose reply":   func(t *rapid.T) { s.loseReply = true },
 			"queue away":   s.queueAway,
 			"evict":        s.evictOne,
 			"cancel":       s.cancelOne,
 			"recall":       s.recallOne,
-			"lapse":        func(*rapid.T) { s.lapseAll() },
+			"lapse":        func(*rapid.T) { s.queue.lapse() },
 			"drain":        s.drainOne,
 			"fail payload": s.failOne,
 		})
@@ -65,6 +67,9 @@ func newStorm(t *rapid.T) *storm {
 		return time.Duration(rapid.IntRange(low, high).Draw(t, label)) * time.Millisecond
 	}
 	s.verbose = *verbose
+	if seed := rapid.Uint64().Draw(t, "jitter"); seed > 0 {
+		s.jitter = rand.New(rand.NewPCG(seed, 1))
+	}
 	s.latency, s.broadcast, s.syncTime = millis("latency", 0, 20), millis("broadcast", 1, 40), millis("sync", 1, 30)
 	s.stageTime, s.upload = millis("stage", 0, 100), millis("upload", 1, 500)
 	office := millis("office", 0, 60)
@@ -151,15 +156,7 @@ func (s *storm) other(t *rapid.T) *node {
 
 func (s *storm) killOne(t *rapid.T) {
 	if n := s.other(t); n != nil {
-		s.excuse()
 		s.kill(n)
-	}
-}
-
-// excuse lets what runs now run twice: news of it may die with a pilot.
-func (s *storm) excuse() {
-	for id := range s.queue.tasks {
-		s.excused[id] = true
 	}
 }
 
@@ -167,7 +164,6 @@ func (s *storm) killMaster(t *rapid.T) {
 	if len(s.live()) < 2 || !s.office.alive {
 		return
 	}
-	s.excuse()
 	s.kill(s.office)
 	s.run(time.Duration(rapid.IntRange(0, 500).Draw(t, "until the election")) * time.Millisecond)
 	s.elect(s.live()[0])
@@ -186,6 +182,14 @@ func (s *storm) cutOne(t *rapid.T) {
 	}
 }
 
+// flap breaks every link of the master for a moment.
+func (s *storm) flap(t *rapid.T) {
+	s.note("all links of the master flap")
+	for _, n := range s.live() {
+		s.cut(s.office, n, time.Duration(rapid.IntRange(0, 30).Draw(t, "good after"))*time.Millisecond)
+	}
+}
+
 // queueAway takes the queue away for a while, maybe with a new master
 // meanwhile, which it confirms when it is back.
 func (s *storm) queueAway(t *rapid.T) {
@@ -194,7 +198,6 @@ func (s *storm) queueAway(t *rapid.T) {
 	provisional := rapid.Bool().Draw(t, "new master") && len(s.live()) > 1
 	s.pass(t)
 	if provisional {
-		s.excuse()
 		s.kill(s.office)
 		s.elect(s.live()[0])
 		s.pass(t)
@@ -239,11 +242,6 @@ func (s *storm) recallOne(t *rapid.T) {
 	id := s.anyTask(t)
 	s.note("%s is recalled", id.Name())
 	s.queue.recall(id)
-}
-
-func (s *storm) lapseAll() {
-	s.excuse()
-	s.queue.lapse()
 }
 
 func (s *storm) drainOne(t *rapid.T) {

@@ -24,7 +24,7 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 		case pilot.AnswerBroadcast:
 			// by deliver
 		case pilot.StageIn:
-			w.after(w.stageTime, func() { n.staged(a) })
+			w.after(w.takes(w.stageTime), func() { n.staged(a) })
 		case pilot.StartPayload:
 			n.start(a)
 		case pilot.KillPayload:
@@ -250,7 +250,7 @@ func (n *node) store(attempt task.AttemptID, output task.Produced) {
 	if w.queue.settings.SE == "" || w.noUploads && attempt.Pilot == n.id {
 		return
 	}
-	w.after(w.upload, func() {
+	w.after(w.takes(w.upload), func() {
 		if !n.cache[task.KeyOf("", output.Digest)] {
 			n.stepWorker(pilot.NotUploaded{Files: []task.LFN{output.LFN}})
 			return

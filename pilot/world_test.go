@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"crypto/sha256"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +41,7 @@ type world struct {
 	storage   map[task.LFN]bool // by storage element name, attempts apart
 
 	latency   time.Duration
+	jitter    *rand.Rand    // nil: every message takes the same time
 	broadcast time.Duration // from CastList to each pilot
 	syncTime  time.Duration // one way
 	stageTime time.Duration
@@ -53,10 +55,9 @@ type world struct {
 	loseReply bool // the next Sync is answered by an error, the queue has it
 	noUploads bool
 
-	running  map[task.ID]map[*node]bool // payloads that run, by task
-	excused  map[task.ID]bool           // may run twice: somebody was held for dead
-	started  map[task.ID]int
-	wasTwice []string
+	running map[task.ID]map[*node]bool // payloads that run, by task
+	excused map[task.ID]bool           // may run twice: somebody was held for dead
+	started map[task.ID]int
 }
 
 // happening is something that happens at a moment.
@@ -110,6 +111,17 @@ func (w *world) after(d time.Duration, do func()) {
 	heap.Push(&w.timeline, happening{w.now.Add(d), w.serial, do})
 }
 
+// takes is how long something takes that usually takes d.
+func (w *world) takes(d time.Duration) time.Duration {
+	if w.jitter == nil || d == 0 {
+		return d
+	}
+	if w.jitter.IntN(8) == 0 {
+		d *= 4
+	}
+	return time.Duration(w.jitter.Int64N(int64(2 * d)))
+}
+
 // run lets time pass.
 func (w *world) run(d time.Duration) {
 	end := w.now.Add(d)
@@ -156,7 +168,7 @@ type node struct {
 	drained                bool
 	free                   task.Resources
 	slots                  int
-	ticks                  int // in a row without time passing
+	given                  map[task.ID]bool // tasks that it was ever told to run
 }
 
 type payload struct {
@@ -176,7 +188,7 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 	}
 	n := &node{
 		w: w, id: id, peer: task.PeerID("peer-" + string(id)), self: self, alive: true,
-		cache: make(map[task.FileKey]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots,
+		cache: make(map[task.FileKey]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots, given: make(map[task.ID]bool),
 	}
 	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler, w.catalogue)
 	n.worker = pilot.NewWorker(w.config, self, n.peer, evaluator)
@@ -255,6 +267,9 @@ func (w *world) elect(n *node) {
 		if w.slowStart != nil {
 			delay = w.slowStart(other)
 		}
+		if w.broken[link(n, other)] {
+			w.excuse(other) // it may not answer the census in time
+		}
 		w.after(delay, func() { other.tellOffice(took.Term, n) })
 	}
 }
@@ -311,15 +326,18 @@ func (w *world) down(office, n *node) {
 // suspect has the master believe that a live pilot is dead, and meet it again.
 func (w *world) suspect(n *node, back time.Duration) {
 	w.note("%s is held for dead", n.id)
-	for id := range n.payloads {
-		w.excused[id.Task] = true
-	}
-	for id := range w.queue.tasks {
-		w.excused[id] = true // also what is on its way to it
-	}
+	w.excuse(n)
 	office := w.office
 	w.cut(office, n, back)
 	w.down(office, n)
+}
+
+// excuse lets what a pilot was given run twice: its master may think that it
+// does not run.
+func (w *world) excuse(n *node) {
+	for id := range n.given {
+		w.excused[id] = true
+	}
 }
 
 // cut loses every message between two pilots for a while. When the link is
@@ -354,7 +372,7 @@ func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
 	}
 	data := wire.Encode(m)
 	pair := [2]task.PilotID{from.id, target.id}
-	at := w.now.Add(w.latency)
+	at := w.now.Add(w.takes(w.latency))
 	if before := w.arrival[pair]; at.Before(before) {
 		at = before
 	}
@@ -369,9 +387,14 @@ func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
 			w.failed("%s -> %s %T: %v", from.id, target.id, m, err)
 			return
 		}
-		switch message.(type) {
+		switch message := message.(type) {
 		case pilot.State, pilot.Report:
 			target.stepMaster(pilot.FromPilot{From: from.peer, Message: message})
+		case pilot.Assign:
+			for _, given := range message.Tasks {
+				target.given[given.Task.ID] = true
+			}
+			target.stepWorker(pilot.FromMaster{From: from.peer, Message: message})
 		default:
 			target.stepWorker(pilot.FromMaster{From: from.peer, Message: message})
 		}
@@ -389,7 +412,7 @@ func (w *world) cast(from *node, c pilot.CastList) {
 			continue
 		}
 		done.missing++
-		w.after(w.broadcast, func() { n.deliver(from, id, data, done) })
+		w.after(w.takes(w.broadcast), func() { n.deliver(from, id, data, done) })
 	}
 	w.after(500*time.Millisecond, func() { w.castDone(from, done) })
 }
@@ -430,7 +453,7 @@ func (n *node) deliver(from *node, id pilot.BroadcastID, data []byte, g *gatheri
 			continue
 		}
 		reply := wire.Encode(answer.Answer)
-		w.after(w.broadcast, func() {
+		w.after(w.takes(w.broadcast), func() {
 			if !from.alive || g.missing < 0 {
 				return
 			}
@@ -463,7 +486,7 @@ func (w *world) callSync(from *node, c pilot.CallSync) {
 	w.detail("%s calls %d: leases %v, %+v, %d outcomes, %d returns", from.id, c.N, c.Sync.Leases, c.Sync.Capacity, len(c.Sync.Outcomes), len(c.Sync.Returns))
 	lost, lostReply := w.loseCall, w.loseReply
 	w.loseCall, w.loseReply = false, false
-	w.after(w.syncTime, func() {
+	w.after(w.takes(w.syncTime), func() {
 		switch {
 		case !from.alive:
 		case w.queue.away || lost:
@@ -475,7 +498,7 @@ func (w *world) callSync(from *node, c pilot.CallSync) {
 }
 
 func (w *world) answerSync(to *node, answer pilot.SyncAnswered) {
-	w.after(w.syncTime, func() {
+	w.after(w.takes(w.syncTime), func() {
 		if to.alive {
 			w.detail("%s has answer %d: leases %v unknown %v acks %d %s", to.id, answer.N, leaseNames(answer.Reply.Leases), answer.Reply.Unknown, len(answer.Reply.Acks), answer.Err)
 			to.stepMaster(answer)
