@@ -241,7 +241,7 @@ func checks(t *testing.T, number string) {
 }
 
 func TestASiteFindsToItselfAgain(t *testing.T) {
-	checks(t, "30")
+	checks(t, "20")
 	rapid.Check(t, func(t *rapid.T) {
 		m := newMachine(rapid.Uint64().Draw(t, "seed"))
 		for range rapid.IntRange(5, 40).Draw(t, "members") {
