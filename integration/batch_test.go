@@ -24,6 +24,7 @@ func TestPilotOnABatchNode(t *testing.T) {
 	t.Run("Slurm's variables", func(t *testing.T) { slurmVariables(g.in(t)) })
 	t.Run("the batch script", func(t *testing.T) { batchScript(g.in(t)) })
 	t.Run("port range", func(t *testing.T) { portRange(g.in(t)) })
+	t.Run("without a sandbox", func(t *testing.T) { withoutSandbox(g.in(t)) })
 	t.Run("the wrong access", func(t *testing.T) { wrongAccess(g.in(t)) })
 }
 
@@ -249,6 +250,17 @@ func freePorts(t *testing.T, n int) int {
 	}
 	t.Fatalf("no %d free ports in a row", n)
 	return 0
+}
+
+// withoutSandbox: pilot list says where nothing confines payloads.
+func withoutSandbox(g *grid) {
+	p := g.addPilot("siteB", "--sandbox", "off")
+	if said := g.pilot(p.id).GetSandbox(); !strings.HasPrefix(said, "nothing") {
+		g.t.Errorf("payloads are said to be confined by %q", said)
+	}
+	wantText(g.t, "pilot list", g.must("pilot", "list"), "nothing: ")
+	p.terminate(g.t, 30*time.Second)
+	g.expect(2, []string{"--sandbox", "maybe"}, "pilot", "--access", g.access("pilot-siteB"), "--sandbox", "maybe")
 }
 
 func wrongAccess(g *grid) {

@@ -42,7 +42,7 @@ func (g *grid) expect(code int, texts []string, args ...string) string {
 // read decodes what a command prints as JSON.
 func (g *grid) read(into any, args ...string) {
 	g.t.Helper()
-	text := g.must(append(args, "--output", "json")...)
+	text := g.must(append([]string{"--output", "json"}, args...)...)
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		g.t.Fatalf("pilotage %s: %v in\n%s", strings.Join(args, " "), err, text)
 	}

@@ -67,7 +67,7 @@ func forms(g *grid, listing []string) {
 	if !isList {
 		elements = []any{whole}
 	}
-	lines := strings.Split(strings.TrimSuffix(g.must(append(listing, "--output", "jsonl")...), "\n"), "\n")
+	lines := strings.Split(strings.TrimSuffix(g.must(append([]string{"--output", "jsonl"}, listing...)...), "\n"), "\n")
 	if len(lines) != len(elements) || len(elements) == 0 {
 		t.Errorf("%d elements in %d lines", len(elements), len(lines))
 	}

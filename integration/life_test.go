@@ -93,16 +93,16 @@ func (g *grid) draining(p *pilotProcess) {
 func terminatedTooSoon(g *grid) {
 	first := g.addPilot("siteA", "--grace", "1s")
 	marker := filepath.Join(g.outside(), "marker")
-	long := nap(86299)
+	long, hidden := nap(86299), nap(86298)
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "moves", "--retries", "0", "--",
-		"sh", "-c", "test -e "+marker+" && exit 0; touch "+marker+"; sleep "+long))
+		"sh", "-c", "test -e "+marker+" && exit 0; touch "+marker+"; trap '' TERM; setsid sleep "+hidden+" & sleep "+long))
 	if at := g.runs(id + "/moves"); at != first.id {
 		g.t.Fatalf("it runs at %s", at)
 	}
 	second := g.addPilot("siteA")
 	first.terminate(g.t, 30*time.Second)
-	if processWith("sleep\x00" + long + "\x00") {
-		g.t.Error("the payload outlives its pilot")
+	if processWith("sleep\x00"+long+"\x00") || processWith("sleep\x00"+hidden+"\x00") {
+		g.t.Error("the payload, deaf to SIGTERM, or its child outlives its pilot")
 	}
 	g.done(id)
 	attempts := g.task(id + "/moves").GetAttempts()

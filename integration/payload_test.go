@@ -23,6 +23,7 @@ func TestPayloads(t *testing.T) {
 	t.Run("cancel of running and waiting work", func(t *testing.T) { cancels(g.in(t)) })
 	t.Run("Ctrl-C on a wait", func(t *testing.T) { interruptedWait(g.in(t)) })
 	t.Run("a changed workflow runs what is not done", func(t *testing.T) { resubmits(g.in(t)) })
+	t.Run("a dry run", func(t *testing.T) { dryRun(g.in(t)) })
 	t.Run("an array of one command", func(t *testing.T) { array(g.in(t)) })
 }
 
@@ -243,4 +244,22 @@ func array(g *grid) {
 			g.t.Errorf("output of index %s is %q", index, got)
 		}
 	}
+}
+
+// dryRun shows what would be submitted, needs no queue and leaves nothing there.
+func dryRun(g *grid) {
+	path := g.workflow("shown", `
+tasks:
+  each: {foreach: {n: "{1..3}"}, shell: "echo {n} > o.{n}", outputs: ["o.{n}"]}
+`)
+	var tasks []struct {
+		ID, Shell string
+		Outputs   []struct{ LFN string }
+	}
+	g.read(&tasks, "--access", "/nowhere", "submit", "-f", path, "--dry-run")
+	if len(tasks) != 3 || tasks[2].ID != "each[3]" || tasks[2].Shell != "echo 3 > o.3" || len(tasks[2].Outputs) != 1 {
+		g.t.Errorf("the dry run shows %+v", tasks)
+	}
+	wantText(g.t, "the dry run", g.must("submit", "-f", path, "--dry-run"), "each[1]", "each[3]", "echo 2 > o.2")
+	g.expect(5, nil, "workflow", "show", "shown")
 }

@@ -1,7 +1,11 @@
 package integration
 
 import (
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
+	"unicode"
 )
 
 // Inputs made at two sites can meet: files pinned to siteA and siteB are
@@ -11,6 +15,7 @@ func TestTwoSites(t *testing.T) {
 	g := twoSites(t)
 	t.Run("files made at A and at B are merged", func(t *testing.T) { mergesAcrossSites(g.in(t)) })
 	t.Run("split and merge", func(t *testing.T) { splitsAndMerges(g.in(t)) })
+	t.Run("the examples of the documents", func(t *testing.T) { examples(g.in(t)) })
 }
 
 func mergesAcrossSites(g *grid) {
@@ -88,5 +93,37 @@ outputs: [total]
 	}
 	if len(sites) != 2 {
 		g.t.Errorf("parts worked on at %v, want both sites", sites)
+	}
+}
+
+// examples runs examples/workflows as their first lines say.
+func examples(g *grid) {
+	t := g.t
+	for name, command := range map[string][]string{
+		"chain": {"--upload"}, "splitting": {"--upload"}, "merging": nil,
+	} {
+		file := filepath.Join("..", "examples", "workflows", name+".yaml")
+		g.must(append([]string{"submit", "-f", file, "--dry-run"}, command...)...)
+		g.must(append([]string{"submit", "-f", file, "--wait"}, command...)...)
+	}
+	primes := strings.Fields(g.output("primes", "primes.txt"))
+	if len(primes) != 46 || primes[0] != "2" || primes[45] != "199" {
+		t.Errorf("the primes below 200 are %v", primes)
+	}
+	words := 0
+	for line := range strings.Lines(g.output("word-count", "counts.tsv")) {
+		_, count, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		n, err := strconv.Atoi(count)
+		if err != nil {
+			t.Errorf("line %q: %v", line, err)
+		}
+		words += n
+	}
+	text := readFile(t, filepath.Join("..", "examples", "workflows", "data", "lines.txt"))
+	if want := len(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })); words != want {
+		t.Errorf("%d words counted, want %d", words, want)
+	}
+	if got := g.output("longest-lines", "longest.03.txt"); !strings.HasPrefix(got, "03 ") {
+		t.Errorf("the longest line of part 03 is %q", got)
 	}
 }

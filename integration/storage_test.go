@@ -23,8 +23,8 @@ func TestStorageAndExplanations(t *testing.T) {
 	t.Run("a site that is drained", func(t *testing.T) { drainedSite(g.in(t)) })
 }
 
-// corruptedCache spoils the cached copy of a file, size and time unchanged:
-// whoever reads it afterwards gets the right bytes.
+// corruptedCache spoils cached copies of a file: whoever reads them afterwards
+// gets the right bytes.
 func corruptedCache(g *grid, holder *pilotProcess) {
 	t := g.t
 	content := strings.Repeat("the right bytes\n", 4096)
@@ -38,6 +38,35 @@ outputs: [copy%d]
 `, n, n, n)
 	}
 	g.done(g.submitted("first", text(1), "--upload"))
+	spoil(t, holder, content, true)
+	// A peer asks the holder for it, finds the bytes wrong and takes them from
+	// the storage element.
+	peer := g.addPilot("siteA")
+	at := func(n int, pilot string) string {
+		return strings.Replace(text(n), "{inputs", `{require: 'pilot.id == "`+pilot+`"', inputs`, 1)
+	}
+	id := g.submitted("second", at(2, peer.id), "--upload")
+	g.done(id)
+	if got := g.output(id, "copy2"); got != content {
+		t.Errorf("a peer got %.40q", got)
+	}
+	if said := peer.log.String() + holder.log.String(); !strings.Contains(said, "wrong bytes") {
+		t.Errorf("nobody noticed:\n%s", said)
+	}
+	// A pilot trusts its own disk's bits, but not a file that somebody wrote to.
+	spoil(t, peer, content, false)
+	id = g.submitted("third", at(3, peer.id), "--upload")
+	g.done(id)
+	if got := g.output(id, "copy3"); got != content {
+		t.Errorf("the pilot with the spoiled copy gave its payload %.40q", got)
+	}
+	peer.terminate(t, 30*time.Second)
+}
+
+// spoil overwrites what a pilot's cache holds of a content, with as many other
+// bytes; quietly leaves the time of the file as it was.
+func spoil(t *testing.T, holder *pilotProcess, content string, quietly bool) {
+	t.Helper()
 	spoiled := 0
 	err := filepath.WalkDir(filepath.Join(holder.dir, "cache"), func(path string, entry os.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
@@ -61,23 +90,14 @@ outputs: [copy%d]
 		if err := os.Chmod(path, info.Mode()); err != nil {
 			return err
 		}
+		if !quietly {
+			return nil
+		}
 		return os.Chtimes(path, info.ModTime(), info.ModTime())
 	})
 	if err != nil || spoiled == 0 {
 		t.Fatalf("%d cached files spoiled, %v", spoiled, err)
 	}
-	// A peer asks the holder for it, finds the bytes wrong and takes them from
-	// the storage element.
-	peer := g.addPilot("siteA")
-	id := g.submitted("second", strings.Replace(text(2), "{inputs", `{require: 'pilot.id == "`+peer.id+`"', inputs`, 1), "--upload")
-	g.done(id)
-	if got := g.output(id, "copy2"); got != content {
-		t.Errorf("a peer got %.40q", got)
-	}
-	if said := peer.log.String() + holder.log.String(); !strings.Contains(said, "wrong bytes") {
-		t.Errorf("nobody noticed:\n%s", said)
-	}
-	peer.terminate(t, 30*time.Second)
 }
 
 // unreachableStorage takes the folder away while outputs are made: the
