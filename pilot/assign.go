@@ -12,9 +12,10 @@ func (m *Master) assign() {
 		return
 	}
 	m.list.solve = false
-	if m.matrix.Ready() == 0 {
+	if !m.unsolved || m.matrix.Ready() == 0 {
 		return
 	}
+	m.unsolved = false
 	batches := make(map[task.PilotID][]Assignment)
 	m.serial++
 	for _, a := range m.matrix.Solve(matcher.Greedy) {

@@ -131,6 +131,7 @@ func (m *Master) setPhase(h *held, phase heldPhase) {
 	m.sums.count(h, +1)
 	if h.no != 0 {
 		m.matrix.SetReady(h.no, phase == ready)
+		m.unsolved = m.unsolved || phase == ready
 	}
 }
 

@@ -225,6 +225,7 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 		Order: h.Age, Priority: h.Task.Priority,
 	})
 	m.matrix.SetReady(h.no, h.phase == ready)
+	m.unsolved = true
 	return entry
 }
 

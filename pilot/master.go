@@ -39,6 +39,7 @@ type Master struct {
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
 	sums      sums
+	unsolved  bool      // the matrix has changed since it was solved
 	audit     time.Time // when every member is looked at again
 	retractAt time.Time // when idle slots look for prefilled tasks; zero: never
 	list      list
@@ -66,7 +67,7 @@ func (m *Master) reset() {
 	m.cancelled = make(map[LeasedID]bool)
 	m.gone = make(map[LeasedID]uint64)
 	m.sums = sums{classes: make(map[task.Class]int)}
-	m.fenced, m.retractAt = false, time.Time{}
+	m.fenced, m.unsolved, m.retractAt = false, false, time.Time{}
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)

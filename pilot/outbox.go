@@ -155,6 +155,9 @@ func (m *Master) addSEReads(reads []task.SERead) {
 		sum.Bytes += r.Bytes
 		m.outbox.reads[r.Owner] = sum
 	}
+	if len(reads) > 0 {
+		m.syncSoon(m.config.SyncEvery) // with other news, if there are any before
+	}
 }
 
 // Bounds of the outcomes in one call, in number and in bytes.

@@ -141,6 +141,7 @@ func (m *Master) setRow(w *member, row matcher.Row) {
 	}
 	early := w.row.early
 	w.row = rowState{listed: true, n: row.Version.N}
+	m.unsolved = true
 	for _, update := range early {
 		if update.Version.N > row.Version.N {
 			m.updateRow(w, update)
@@ -176,6 +177,7 @@ func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
 			return
 		}
 		w.row.n = max(w.row.n, u.Version.N)
+		m.unsolved = true
 	}
 }
 

@@ -169,6 +169,7 @@ func (m *Master) refreshPlaces(w *member) {
 		now = counted{w.total.slots, places.FreeSlots}
 	}
 	m.matrix.SetPlaces(w.id, places)
+	m.unsolved = true
 	m.sums.slots += now.slots - w.counted.slots
 	m.sums.free += now.free - w.counted.free
 	w.counted = now

@@ -142,6 +142,9 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	if len(o.outcomes) > 0 && o.due.IsZero() {
 		m.syncSoon(m.config.SyncDelay) // the queue has no verdict on them yet
 	}
+	if len(o.reads) > 0 {
+		m.syncSoon(m.config.SyncEvery)
+	}
 }
 
 // takeWishes takes what the queue hands out and wants.

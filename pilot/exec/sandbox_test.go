@@ -26,7 +26,7 @@ func TestSandboxAsPlainUser(t *testing.T) {
 	}
 	again := osexec.Command("/proc/self/exe", "-test.run=^TestSandbox[^A]", "-test.v", "-test.count=1")
 	again.Dir = "/"
-	again.Env = append(os.Environ(), "TMPDIR=/tmp", "HOME=/nonexistent")
+	again.Env = append(os.Environ(), "TMPDIR="+plainUserFolder(t), "HOME=/nonexistent")
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	output, err := again.CombinedOutput()
 	if err != nil {
@@ -37,6 +37,38 @@ func TestSandboxAsPlainUser(t *testing.T) {
 			t.Errorf("%s did not pass as uid 65534:\n%s", test, output)
 		}
 	}
+}
+
+// plainUserFolder makes a folder that uid 65534 owns and can reach.
+func plainUserFolder(t *testing.T) string {
+	t.Helper()
+	for _, base := range []string{os.TempDir(), "/tmp", "/var/tmp", "/dev/shm"} {
+		if !open(base) {
+			continue
+		}
+		folder, err := os.MkdirTemp(base, "plain-user")
+		if err != nil {
+			continue
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(folder) })
+		if err := os.Chown(folder, 65534, 65534); err != nil {
+			t.Fatal(err)
+		}
+		return folder
+	}
+	t.Fatal("no folder for temporary files that every user may pass through")
+	return ""
+}
+
+// open tells whether every user may pass through a folder and those above it.
+func open(folder string) bool {
+	for ; folder != "/"; folder = filepath.Dir(folder) {
+		info, err := os.Stat(folder)
+		if err != nil || info.Mode()&0o001 == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 var sandboxTests = []string{

@@ -1,0 +1,183 @@
+package pilot_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// A site of 1,500 pilots that holds 10,000 tasks: what one payload's end costs
+// the master, from the report of the free slot to the next assignment.
+func BenchmarkSlotEvent(b *testing.B) {
+	site := newFullSite(b, 1500, 10_000)
+	for b.Loop() {
+		site.endOne()
+	}
+}
+
+// What a tick costs when nothing is to be done.
+func BenchmarkTick(b *testing.B) {
+	site := newFullSite(b, 1500, 10_000)
+	for b.Loop() {
+		site.now = site.now.Add(time.Microsecond)
+		site.master.Step(site.now, pilot.Tick{})
+		site.master.Deadline()
+	}
+}
+
+// fullSite is a master with busy pilots.
+type fullSite struct {
+	b       *testing.B
+	now     time.Time
+	master  *pilot.Master
+	term    task.Term
+	version matcher.ListVersion
+	classes []matcher.ListClass
+	leases  task.LeaseID
+	tasks   int
+	calls   []pilot.CallSync
+	jobs    []assignedJob // whose payload runs, oldest first
+	counter uint64
+	number  map[task.PilotID]uint64
+	seen    map[task.PilotID]uint64
+}
+
+type assignedJob struct {
+	pilot task.PilotID
+	pilot.Assignment
+}
+
+func newFullSite(b *testing.B, pilots, tasks int) *fullSite {
+	s := &fullSite{
+		b: b, now: epoch, term: task.Term{Epoch: 1, Peer: peerOf(0)},
+		number: make(map[task.PilotID]uint64), seen: make(map[task.PilotID]uint64),
+	}
+	s.master = pilot.NewMaster(pilot.Config{}, pilotOf(0), matcher.NewCompiler(64))
+	settings := task.SiteSettings{Site: siteName, Prefill: 1}
+	s.step(pilot.TookOffice{Term: s.term, Settings: settings, Leases: []task.Lease{s.lease(tasks)}, Alone: true})
+	for i := range pilots {
+		s.step(pilot.PilotUp{Pilot: pilotOf(i), Peer: peerOf(i)})
+		s.number[pilotOf(i)]++
+		s.step(pilot.FromPilot{From: peerOf(i), Message: pilot.State{
+			Pilot: matcher.Pilot{ID: pilotOf(i), Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}},
+			Peer:  peerOf(i), Number: s.number[pilotOf(i)],
+		}})
+	}
+	for range 10 { // rounds that fill the list
+		s.pass(300 * time.Millisecond)
+	}
+	for i := range pilots {
+		s.row(i)
+	}
+	s.pass(time.Second)
+	if len(s.jobs) != 2*pilots {
+		b.Fatalf("%d tasks are given out to %d pilots", len(s.jobs), pilots)
+	}
+	return s
+}
+
+func pilotOf(i int) task.PilotID { return task.PilotID(fmt.Sprintf("p-%04d", i)) }
+func peerOf(i int) task.PeerID   { return task.PeerID(fmt.Sprintf("peer-%04d", i)) }
+
+// lease hands out single tasks that read one of a few shared files.
+func (s *fullSite) lease(n int) task.Lease {
+	s.leases++
+	lease := task.Lease{ID: s.leases, TTL: time.Hour}
+	for i := range 50 {
+		lease.Files = append(lease.Files, *external(name(fmt.Sprintf("db%d", i))))
+	}
+	for range n {
+		s.tasks++
+		lease.Tasks = append(lease.Tasks, task.LeasedTask{Generation: 1, Number: 1, Age: uint64(s.tasks), Task: task.Task{
+			ID: id(fmt.Sprintf("t%d", s.tasks)), Shell: "true", Walltime: time.Hour,
+			Inputs:    []task.Input{{LFN: name(fmt.Sprintf("db%d", s.tasks%50)), Name: "db"}},
+			Resources: task.Resources{Cores: 1, Memory: task.MiB},
+		}})
+	}
+	return lease
+}
+
+// row answers the whole list for a pilot: everything is feasible, one file in
+// ten is in its cache.
+func (s *fullSite) row(i int) {
+	id := pilotOf(i)
+	row := matcher.Row{Pilot: id, Version: s.version}
+	for _, class := range s.classes {
+		row.Classes = append(row.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
+	}
+	s.number[id]++
+	s.step(pilot.FromPilot{From: peerOf(i), Message: pilot.Report{Number: s.number[id], Seen: s.seen[id], Row: &row}})
+}
+
+func (s *fullSite) pass(d time.Duration) {
+	s.now = s.now.Add(d)
+	s.step(pilot.Tick{})
+}
+
+// step drives the master and answers like a site and a queue without delay.
+func (s *fullSite) step(event pilot.Event) {
+	for _, action := range s.master.Step(s.now, event) {
+		switch a := action.(type) {
+		case pilot.CastList:
+			s.version = a.List.Delta.Version
+			s.classes = append(s.classes, a.List.Delta.Classes...)
+			s.step(pilot.BroadcastDone{N: a.N, Answers: s.answers(a.List.Delta)})
+		case pilot.CallSync:
+			s.sync(a)
+		case pilot.Tell:
+			if m, assigned := a.Message.(pilot.Assign); assigned {
+				to := task.PilotID("p-" + string(a.To[len("peer-"):]))
+				s.seen[to] = m.Serial
+				for _, given := range m.Tasks {
+					s.jobs = append(s.jobs, assignedJob{to, given})
+				}
+			}
+		}
+	}
+}
+
+func (s *fullSite) answers(delta matcher.ListDelta) []pilot.Answer {
+	var answers []pilot.Answer
+	for i := range len(s.number) {
+		update := matcher.RowUpdate{Pilot: pilotOf(i), Base: delta.Base, Version: delta.Version}
+		for _, class := range delta.Classes {
+			update.Classes = append(update.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
+		}
+		answers = append(answers, pilot.Answer{Pilot: pilotOf(i), Peer: peerOf(i), Update: &update})
+	}
+	return answers
+}
+
+// sync accepts every outcome and hands out as many tasks as have ended.
+func (s *fullSite) sync(c pilot.CallSync) {
+	reply := task.SyncReply{}
+	for i := range c.Sync.Outcomes {
+		reply.Acks = append(reply.Acks, task.Ack{Attempt: c.Sync.Outcomes[i].Attempt, Verdict: task.AckAccepted})
+	}
+	if n := len(reply.Acks); n > 0 {
+		reply.Leases = []task.Lease{s.lease(n)}
+	}
+	if len(reply.Acks) == 0 && c.Sync.Hold > 0 {
+		return // parked
+	}
+	s.step(pilot.SyncAnswered{N: c.N, Reply: reply})
+}
+
+// endOne ends the payload that runs longest and starts the next one there.
+func (s *fullSite) endOne() {
+	s.now = s.now.Add(100 * time.Microsecond)
+	ended := s.jobs[0]
+	s.jobs = s.jobs[1:]
+	s.counter++
+	s.number[ended.pilot]++
+	attempt := task.AttemptID{Task: ended.Task.ID, Generation: 1, Lease: ended.Lease, Pilot: ended.pilot, Counter: s.counter}
+	s.step(pilot.FromPilot{From: task.PeerID("peer-" + string(ended.pilot[2:])), Message: pilot.Report{
+		Number: s.number[ended.pilot], Seen: s.seen[ended.pilot],
+		Starts:   []task.Start{{Attempt: attempt, Number: 1, Started: s.now}},
+		Outcomes: []task.Outcome{{Attempt: attempt, OK: true, Site: siteName, Delay: -1}},
+	}})
+}

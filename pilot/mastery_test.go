@@ -1,0 +1,304 @@
+package pilot_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// siteBench is a master with pilots p1 and p2 of one slot each, which hold
+// tasks a and b of lease 7; c waits.
+type siteBench struct {
+	*bench
+	call  uint64   // last one to the queue
+	open  []uint64 // calls without an answer
+	calls func(task.Sync)
+	said  map[task.PeerID]uint64
+	seen  map[task.PeerID]uint64
+	where map[string]task.PeerID
+}
+
+func newSiteBench(t *testing.T, names ...string) *siteBench {
+	m := pilot.NewMaster(pilot.Config{}, "p1", matcher.NewCompiler(8))
+	s := &siteBench{
+		bench: &bench{t: t, now: epoch, step: m.Step},
+		said:  make(map[task.PeerID]uint64), seen: make(map[task.PeerID]uint64), where: make(map[string]task.PeerID),
+	}
+	lease := task.Lease{ID: 7, TTL: time.Minute}
+	for i, short := range names {
+		lease.Tasks = append(lease.Tasks, task.LeasedTask{Task: given(short)[0].Task, Generation: 1, Number: 1, Age: uint64(i)})
+	}
+	s.follow(pilot.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName}, Leases: []task.Lease{lease}, Alone: true})
+	for _, id := range []task.PilotID{"p1", "p2"} {
+		s.follow(pilot.PilotUp{Pilot: id, Peer: task.PeerID(id)})
+		s.follow(s.news(task.PeerID(id), pilot.State{
+			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
+			List: matcher.ListVersion{Term: firstTerm},
+		}))
+	}
+	s.now = s.now.Add(time.Second)
+	s.follow(pilot.Tick{})
+	return s
+}
+
+// news numbers what a pilot says.
+func (s *siteBench) news(from task.PeerID, m pilot.Message) pilot.FromPilot {
+	s.said[from]++
+	switch said := m.(type) {
+	case pilot.State:
+		said.Number, said.Seen = s.said[from], s.seen[from]
+		m = said
+	case pilot.Report:
+		said.Number, said.Seen = s.said[from], s.seen[from]
+		m = said
+	}
+	return pilot.FromPilot{From: from, Message: m}
+}
+
+// follow steps, answers broadcasts for all pilots and notes assignments.
+func (s *siteBench) follow(event pilot.Event) []pilot.Action {
+	first := s.do(event)
+	actions := first
+	for _, action := range first {
+		switch a := action.(type) {
+		case pilot.CastList:
+			done := pilot.BroadcastDone{N: a.N}
+			for _, id := range []task.PilotID{"p1", "p2"} {
+				update := matcher.RowUpdate{Pilot: id, Base: a.List.Delta.Base, Version: a.List.Delta.Version}
+				for _, class := range a.List.Delta.Classes {
+					update.Classes = append(update.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
+				}
+				done.Answers = append(done.Answers, pilot.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
+			}
+			actions = append(actions, s.follow(done)...)
+		case pilot.CallSync:
+			s.call = a.N
+			s.open = append(s.open, a.N)
+			if s.calls != nil {
+				s.calls(a.Sync)
+			}
+		case pilot.Tell:
+			switch m := a.Message.(type) {
+			case pilot.Snapshot:
+				row := matcher.Row{Pilot: task.PilotID(a.To), Version: m.List.Version}
+				for _, class := range m.List.Classes {
+					row.Classes = append(row.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
+				}
+				actions = append(actions, s.follow(s.news(a.To, pilot.Report{Row: &row}))...)
+			case pilot.Want:
+				s.seen[a.To] = m.Serial
+			case pilot.Assign:
+				s.seen[a.To] = m.Serial
+				for _, given := range m.Tasks {
+					s.where[given.Task.ID.Name()] = a.To
+				}
+			}
+		}
+	}
+	return actions
+}
+
+func attemptOf(task_ string, at task.PeerID) task.AttemptID {
+	return task.AttemptID{Task: id(task_), Generation: 1, Lease: 7, Pilot: task.PilotID(at), Counter: 1}
+}
+
+// reports has a pilot tell of outcomes.
+func (s *siteBench) reports(from task.PeerID, outcomes ...task.Outcome) []pilot.Action {
+	return s.follow(s.news(from, pilot.Report{Outcomes: outcomes}))
+}
+
+// synced answers the calls that are under way, the last one with a reply, and
+// returns what the next one with content carries, or an empty one.
+func (s *siteBench) synced(reply task.SyncReply) task.Sync {
+	s.t.Helper()
+	var last task.Sync
+	for range 4 {
+		open := s.open
+		s.open = nil
+		for i, n := range open {
+			answer := pilot.SyncAnswered{N: n}
+			if i == len(open)-1 {
+				answer.Reply, reply = reply, task.SyncReply{}
+			}
+			for _, call := range all[pilot.CallSync](s.follow(answer)) {
+				last = call.Sync
+			}
+		}
+		s.now = s.now.Add(500 * time.Millisecond)
+		for _, call := range all[pilot.CallSync](s.follow(pilot.Tick{})) {
+			last = call.Sync
+		}
+		if last.Hold == 0 && !last.Term.IsZero() {
+			return last
+		}
+	}
+	return last
+}
+
+// A pilot that was held for dead comes back and says that its attempt failed,
+// while another runs the task: the queue must not open it again.
+func TestAFailureOfASupersededAttemptStaysHere(t *testing.T) {
+	s := newSiteBench(t, "a")
+	first := s.where["a"]
+	s.follow(pilot.PilotDown{Pilot: task.PilotID(first), Peer: first})
+	second := s.where["a"]
+	if first == second {
+		t.Fatalf("a is at %s still", first)
+	}
+	s.follow(pilot.PilotUp{Pilot: task.PilotID(first), Peer: first})
+	actions := s.reports(first, task.Outcome{Attempt: attemptOf("a", first), Failure: task.PayloadFailed})
+	if acks := told[pilot.Acks](actions); len(acks) != 1 || acks[0].Acks[0].Verdict != task.AckDuplicate {
+		t.Errorf("the pilot is told %+v, want that another attempt counts", acks)
+	}
+	for range 3 {
+		if sync := s.synced(task.SyncReply{}); len(sync.Outcomes) > 0 {
+			t.Fatalf("the queue hears %+v", sync.Outcomes)
+		}
+	}
+	s.reports(second, task.Outcome{Attempt: attemptOf("a", second), OK: true})
+	if sync := s.synced(task.SyncReply{}); len(sync.Outcomes) != 1 || !sync.Outcomes[0].OK {
+		t.Fatalf("the queue hears %+v of the attempt that counts", sync.Outcomes)
+	}
+}
+
+// An answer that was overtaken by a later one may list leases as open that
+// are over by now.
+func TestWishesOfAnOlderAnswerAreIgnored(t *testing.T) {
+	s := newSiteBench(t, "a")
+	for s.synced(task.SyncReply{}).Hold == 0 {
+	}
+	older := s.call // an empty one, which the queue parks
+	actions := s.reports(s.where["a"], task.Outcome{Attempt: attemptOf("a", s.where["a"]), OK: true})
+	newer := s.call
+	if older == newer || len(all[pilot.CallSync](actions)) == 0 {
+		t.Fatalf("the outcome is not sent at once although no work is left: calls %d, %d", older, newer)
+	}
+	s.follow(pilot.SyncAnswered{N: newer, Reply: task.SyncReply{Acks: []task.Ack{{Attempt: attemptOf("a", s.where["a"]), Verdict: task.AckAccepted}}}})
+	s.where["a"] = ""
+	again := task.Lease{ID: 7, TTL: time.Minute, Tasks: []task.LeasedTask{{Task: given("a")[0].Task, Generation: 1, Number: 1}}}
+	s.follow(pilot.SyncAnswered{N: older, Reply: task.SyncReply{Leases: []task.Lease{again}}})
+	s.now = s.now.Add(time.Second)
+	s.follow(pilot.Tick{})
+	if s.where["a"] != "" {
+		t.Fatal("a task that is done is given out again")
+	}
+}
+
+// What was given back is not taken again from an answer that was on its way.
+func TestATaskThatWasGivenBackIsNotTakenAgain(t *testing.T) {
+	s := newSiteBench(t, "a", "b", "c")
+	sync := s.synced(task.SyncReply{Revoked: []task.Revoked{{Lease: 7, Task: id("c")}}})
+	if len(sync.Returns) != 1 || sync.Returns[0].Task != id("c") || len(sync.Confirmed) != 1 {
+		t.Fatalf("the queue hears %+v, %+v", sync.Returns, sync.Confirmed)
+	}
+	again := task.Lease{ID: 7, TTL: time.Minute, Tasks: []task.LeasedTask{{Task: given("c")[0].Task, Generation: 1, Number: 1}}}
+	sync = s.synced(task.SyncReply{Leases: []task.Lease{again}})
+	if sync.Capacity.Waiting > 0 {
+		t.Fatal("the master holds the task again")
+	}
+}
+
+// A recall of a task that a pilot has is confirmed when the pilot has
+// answered: the queue takes a confirmation for a return.
+func TestARecallWaitsForThePilot(t *testing.T) {
+	s := newSiteBench(t, "a", "b")
+	actions := s.follow(pilot.SyncAnswered{N: s.call, Reply: task.SyncReply{Revoked: []task.Revoked{{Lease: 7, Task: id("a")}}}})
+	if retracts := told[pilot.Retract](actions); len(retracts) != 1 {
+		t.Fatalf("the pilot is asked %d times", len(retracts))
+	}
+	if sync := s.synced(task.SyncReply{}); len(sync.Confirmed)+len(sync.Returns) > 0 {
+		t.Fatalf("the recall is confirmed before the pilot has answered: %+v", sync)
+	}
+	started := task.Start{Attempt: attemptOf("a", s.where["a"]), Number: 1, Started: s.now}
+	s.follow(s.news(s.where["a"], pilot.Report{
+		Starts: []task.Start{started}, Retracts: []pilot.RetractAnswer{{Task: id("a"), Lease: 7}},
+	}))
+	sync := s.synced(task.SyncReply{})
+	if len(sync.Confirmed) != 1 || len(sync.Returns) > 0 || len(sync.Starts) != 1 {
+		t.Fatalf("after the start the queue hears %+v, %+v, %+v", sync.Confirmed, sync.Returns, sync.Starts)
+	}
+}
+
+func TestAFencedMasterAssignsNothing(t *testing.T) {
+	s := newSiteBench(t, "a", "b", "c")
+	if fenced := all[pilot.Fenced](s.follow(pilot.SyncAnswered{N: s.call, Stale: true, Err: "stale"})); len(fenced) != 1 {
+		t.Fatal("nobody is told")
+	}
+	s.reports(s.where["a"], task.Outcome{Attempt: attemptOf("a", s.where["a"]), OK: true})
+	if s.where["c"] != "" {
+		t.Fatal("a fenced master gives out work")
+	}
+}
+
+func TestOutcomesGoToTheQueueInBoundedCalls(t *testing.T) {
+	names := []string{"a", "b"}
+	s := newSiteBench(t, names...)
+	log := []byte(strings.Repeat("x", task.LogTail))
+	var outcomes []task.Outcome
+	for i := range 100 {
+		attempt := attemptOf("other", "p2")
+		attempt.Counter = uint64(i + 1)
+		outcomes = append(outcomes, task.Outcome{Attempt: attempt, OK: true, Stdout: log, Stderr: log})
+	}
+	s.reports("p2", outcomes...)
+	heard := make(map[task.AttemptID]bool)
+	reply := task.SyncReply{}
+	for len(heard) < len(outcomes) {
+		sync := s.synced(reply)
+		bytes := 0
+		reply = task.SyncReply{}
+		for _, o := range sync.Outcomes {
+			if heard[o.Attempt] {
+				t.Fatalf("%s is sent again after its verdict", o.Attempt)
+			}
+			heard[o.Attempt] = true
+			bytes += len(o.Stdout) + len(o.Stderr)
+			reply.Acks = append(reply.Acks, task.Ack{Attempt: o.Attempt, Verdict: task.AckUnknown})
+		}
+		if bytes > 2<<20 {
+			t.Fatalf("a call carries %d bytes of logs", bytes)
+		}
+	}
+}
+
+// Reads are sums: the queue counts a report by its number once, however often
+// it is sent, and none goes missing.
+func TestReadsAreReportedOnce(t *testing.T) {
+	s := newSiteBench(t, "a", "b")
+	counted := make(map[uint64]uint64)
+	s.calls = func(sync task.Sync) {
+		for _, read := range sync.Report.SEReads {
+			if before, known := counted[sync.Report.Seq]; known && before != read.Files {
+				t.Fatalf("report %d says %d files, then %d", sync.Report.Seq, before, read.Files)
+			}
+			counted[sync.Report.Seq] = read.Files
+		}
+	}
+	for i := range 20 {
+		s.follow(s.news("p2", pilot.Report{
+			SEReads: []task.SERead{{Owner: siteName, Files: 1}},
+			Starts:  []task.Start{{Attempt: attemptOf("a", "p2"), Number: i, Started: s.now}},
+		}))
+		s.now = s.now.Add(300 * time.Millisecond)
+		s.follow(pilot.Tick{})
+		answer := pilot.SyncAnswered{N: s.call}
+		if i%3 == 0 {
+			answer.Err = "the connection broke"
+		}
+		s.follow(answer)
+	}
+	for range 5 {
+		s.synced(task.SyncReply{})
+	}
+	var sum uint64
+	for _, n := range counted {
+		sum += n
+	}
+	if sum != 20 {
+		t.Fatalf("the queue counts %d reads of 20", sum)
+	}
+}

@@ -1,0 +1,240 @@
+package pilot_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// bench is one core, driven by hand.
+type bench struct {
+	t    *testing.T
+	now  time.Time
+	step func(time.Time, pilot.Event) []pilot.Action
+}
+
+func (b *bench) do(event pilot.Event) []pilot.Action { return b.step(b.now, event) }
+
+func (b *bench) after(d time.Duration, event pilot.Event) []pilot.Action {
+	b.now = b.now.Add(d)
+	return b.do(event)
+}
+
+// all returns the actions of one kind.
+func all[A pilot.Action](actions []pilot.Action) (found []A) {
+	for _, action := range actions {
+		if a, ok := action.(A); ok {
+			found = append(found, a)
+		}
+	}
+	return found
+}
+
+// told returns the messages of one kind.
+func told[M pilot.Message](actions []pilot.Action) (found []M) {
+	for _, tell := range all[pilot.Tell](actions) {
+		if m, ok := tell.Message.(M); ok {
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+var (
+	firstTerm  = task.Term{Epoch: 1, Peer: "m1"}
+	secondTerm = task.Term{Epoch: 2, Peer: "m2"}
+)
+
+func newWorkerBench(t *testing.T) *bench {
+	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 2, Resources: task.Resources{Cores: 2, Memory: task.GiB}}
+	evaluator := matcher.NewEvaluator(self, func(task.FileKey) bool { return false }, matcher.NewCompiler(8), matcher.NewCatalogue())
+	w := pilot.NewWorker(pilot.Config{}, self, "w1", evaluator)
+	b := &bench{t: t, now: epoch, step: w.Step}
+	b.do(pilot.MasterInOffice{Term: firstTerm, Peer: "m1"})
+	return b
+}
+
+func given(names ...string) (tasks []pilot.Assignment) {
+	for _, name := range names {
+		tasks = append(tasks, pilot.Assignment{
+			Task:  task.Task{ID: id(name), Shell: "true", Walltime: time.Hour, Resources: task.Resources{Cores: 1, Memory: task.MiB}},
+			Lease: 7, Generation: 1, Number: 1,
+		})
+	}
+	return tasks
+}
+
+// running has a worker run a task and returns its attempt.
+func (b *bench) running(name string, serial uint64) task.AttemptID {
+	b.t.Helper()
+	staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: serial, Tasks: given(name)}}))
+	if len(staging) != 1 {
+		b.t.Fatalf("%d attempts are staged in for %s", len(staging), name)
+	}
+	started := all[pilot.StartPayload](b.do(pilot.StagedIn{Attempt: staging[0].Attempt}))
+	if len(started) != 1 {
+		b.t.Fatalf("%d payloads are started for %s", len(started), name)
+	}
+	b.do(pilot.PayloadStarted{Attempt: staging[0].Attempt, At: b.now})
+	return staging[0].Attempt
+}
+
+// succeed ends a payload well and has its outputs published.
+func (b *bench) succeed(attempt task.AttemptID, stdout string) []pilot.Action {
+	outcome := task.Outcome{OK: true, Stdout: []byte(stdout), Delay: -1}
+	b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: outcome})
+	return b.do(pilot.Published{Attempt: attempt, Outcome: outcome})
+}
+
+func TestMessagesOfATermNotHeardOfWait(t *testing.T) {
+	b := newWorkerBench(t)
+	early := pilot.FromMaster{From: "m2", Message: pilot.Assign{Term: secondTerm, Serial: 1, Tasks: given("a")}}
+	if staging := all[pilot.StageIn](b.do(early)); len(staging) > 0 {
+		t.Fatal("a task of a master who is not in office yet is taken")
+	}
+	if staging := all[pilot.StageIn](b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})); len(staging) != 1 {
+		t.Fatalf("%d tasks are taken when the master is in office, want 1", len(staging))
+	}
+}
+
+func TestMessagesOfALowerTermAreIgnored(t *testing.T) {
+	b := newWorkerBench(t)
+	b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})
+	late := pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 9, Tasks: given("a")}}
+	if actions := b.do(late); len(all[pilot.StageIn](actions)) > 0 {
+		t.Fatal("a task of a former master is taken")
+	}
+}
+
+func TestAnAssignmentThatCountsAsLostIsNotTaken(t *testing.T) {
+	b := newWorkerBench(t)
+	state := told[pilot.State](b.do(pilot.FromMaster{From: "m1", Message: pilot.Want{Term: firstTerm, Serial: 5, State: true}}))
+	if len(state) != 1 || state[0].Seen != 5 {
+		t.Fatalf("the state %+v does not tell that 5 was seen", state)
+	}
+	overtaken := pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 4, Tasks: given("a")}}
+	if len(all[pilot.StageIn](b.do(overtaken))) > 0 {
+		t.Fatal("the master has given that task to somebody else by now")
+	}
+}
+
+func TestOutcomesAreSaidAgainToANewMaster(t *testing.T) {
+	b := newWorkerBench(t)
+	attempt := b.running("a", 1)
+	if reports := told[pilot.Report](b.succeed(attempt, "")); len(reports) != 1 || len(reports[0].Outcomes) != 1 {
+		t.Fatalf("the outcome is not reported: %+v", reports)
+	}
+	reports := told[pilot.Report](b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"}))
+	if len(reports) != 1 || len(reports[0].Outcomes) != 1 || reports[0].Outcomes[0].Attempt != attempt {
+		t.Fatalf("the new master hears %+v", reports)
+	}
+	b.do(pilot.FromMaster{From: "m2", Message: pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}})
+	third := task.Term{Epoch: 3, Peer: "m3"}
+	if reports := told[pilot.Report](b.do(pilot.MasterInOffice{Term: third, Peer: "m3"})); len(reports[0].Outcomes) > 0 {
+		t.Fatal("an outcome that the queue has judged is said again")
+	}
+}
+
+func TestOrphansDeliverToTheQueue(t *testing.T) {
+	b := newWorkerBench(t)
+	attempt := b.running("a", 1)
+	b.do(pilot.MasterInOffice{})
+	b.succeed(attempt, "")
+	delivered := all[pilot.DeliverToQueue](b.after(5*time.Second, pilot.Tick{}))
+	if len(delivered) != 1 || len(delivered[0].Outcomes) != 1 {
+		t.Fatalf("without a master the queue gets %+v", delivered)
+	}
+	b.do(pilot.DeliveredToQueue{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}})
+	if again := all[pilot.DeliverToQueue](b.after(5*time.Second, pilot.Tick{})); len(again) > 0 {
+		t.Fatal("an accepted outcome is delivered again")
+	}
+}
+
+// Logs make outcomes large; no message may grow with the number of them.
+func TestOutcomesTravelInBoundedMessages(t *testing.T) {
+	b := newWorkerBench(t)
+	log := strings.Repeat("x", task.LogTail)
+	const attempts = 100
+	b.do(pilot.MasterInOffice{})
+	for i := range attempts {
+		staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{
+			Term: firstTerm, Serial: uint64(i + 1), Tasks: given("t" + strings.Repeat("x", i)),
+		}}))
+		b.do(pilot.StagedIn{Attempt: staging[0].Attempt})
+		b.succeed(staging[0].Attempt, log)
+	}
+	total := 0
+	for _, report := range told[pilot.Report](b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})) {
+		bytes := 0
+		for _, outcome := range report.Outcomes {
+			bytes += len(outcome.Stdout)
+			total++
+		}
+		if bytes > 4<<20 {
+			t.Errorf("a report carries %d bytes of logs", bytes)
+		}
+	}
+	if total != attempts {
+		t.Errorf("%d of %d outcomes are reported", total, attempts)
+	}
+	actions := b.do(pilot.ListBroadcast{From: "m2", List: pilot.TaskList{
+		Census: true, Delta: matcher.ListDelta{Base: matcher.ListVersion{Term: secondTerm}, Version: matcher.ListVersion{Term: secondTerm, N: 1}},
+	}})
+	state := all[pilot.AnswerBroadcast](actions)[0].Answer.State
+	if len(state.Outcomes) > 1 || len(state.Outcomes)+len(state.InHand) != attempts {
+		t.Errorf("a census hears %d outcomes and of %d to follow, want at most 1 and %d in all", len(state.Outcomes), len(state.InHand), attempts)
+	}
+}
+
+// Another attempt counts: nobody is to hear of a failure that the site itself
+// has brought about.
+func TestAQuietKillHasNoOutcome(t *testing.T) {
+	b := newWorkerBench(t)
+	attempt := b.running("a", 1)
+	b.do(pilot.FromMaster{From: "m1", Message: pilot.Kill{Term: firstTerm, Task: attempt.Task, Lease: 7, Reason: "another runs it", Quiet: true}})
+	reports := told[pilot.Report](b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: task.Outcome{Failure: task.PayloadFailed}}))
+	if len(reports) != 1 || len(reports[0].Outcomes) > 0 || len(reports[0].Returned) != 1 {
+		t.Fatalf("the master hears %+v", reports)
+	}
+}
+
+func TestADrainedPilotHasStoredItsOutputs(t *testing.T) {
+	b := newWorkerBench(t)
+	b.do(pilot.SiteChanged{Settings: task.SiteSettings{Site: siteName, SE: "file:///se"}})
+	attempt := b.running("a", 1)
+	outcome := task.Outcome{OK: true, Delay: -1}
+	b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: outcome})
+	b.do(pilot.Published{Attempt: attempt, Outcome: outcome, Outputs: []task.Produced{{LFN: name("x"), Digest: digestOf("x")}}})
+	acks := pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}
+	if actions := append(b.do(pilot.Drain{Reason: "told to stop"}), b.do(pilot.FromMaster{From: "m1", Message: acks})...); len(all[pilot.Drained](actions)) > 0 {
+		t.Fatal("the pilot goes while only its cache holds an output")
+	}
+	b.do(pilot.Uploaded{Stored: []task.Stored{{LFN: name("x"), Attempt: attempt, URL: "file:///se/x"}}})
+	if actions := b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Stored: []task.LFN{name("x")}}}); len(all[pilot.Drained](actions)) != 1 {
+		t.Fatal("the pilot does not go although the queue knows everything")
+	}
+}
+
+// A node's lifetime counts for requirements: when it gets short the pilot
+// says that it can no longer run a class.
+func TestLifetimeIsJudgedAgain(t *testing.T) {
+	b := newWorkerBench(t)
+	version := matcher.ListVersion{Term: firstTerm, N: 1}
+	b.do(pilot.PilotChanged{Lifetime: time.Hour})
+	b.do(pilot.ListBroadcast{From: "m1", List: pilot.TaskList{Delta: matcher.ListDelta{
+		Base: matcher.ListVersion{Term: firstTerm}, Version: version,
+		Classes: []matcher.ListClass{{No: 1, Class: task.Class{Require: "pilot.lifetime_seconds > 600.0"}}},
+	}}})
+	if reports := told[pilot.Report](b.after(time.Minute, pilot.PilotChanged{Lifetime: 59 * time.Minute})); len(reports) > 0 && reports[0].Row != nil {
+		t.Fatal("a row is sent although no answer has changed")
+	}
+	b.do(pilot.PilotChanged{Lifetime: 5 * time.Minute})
+	reports := told[pilot.Report](b.after(time.Second, pilot.Tick{}))
+	if len(reports) != 1 || reports[0].Row == nil || reports[0].Row.Classes[0].Feasible {
+		t.Fatalf("the master hears %+v", reports)
+	}
+}
