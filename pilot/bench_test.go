@@ -39,7 +39,6 @@ type fullSite struct {
 	classes []matcher.ListClass
 	leases  task.LeaseID
 	tasks   int
-	calls   []pilot.CallSync
 	jobs    []assignedJob // whose payload runs, oldest first
 	counter uint64
 	number  map[task.PilotID]uint64
