@@ -1,27 +1,14 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"time"
+	"strings"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
-	"google.golang.org/grpc/credentials"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/identity/dial"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
-
-// maxReply bounds one answer of the queue to a tool.
-const maxReply = 256 << 20
-
-// reconnect makes a tool that waits for the queue see its return soon; by
-// default pauses grow to two minutes.
-var reconnect = grpc.ConnectParams{
-	Backoff:           backoff.Config{BaseDelay: 200 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 2 * time.Second},
-	MinConnectTimeout: 10 * time.Second,
-}
 
 // clients are the queue's services for one access file.
 type clients struct {
@@ -61,17 +48,12 @@ func connectWith(access *identity.AccessFile) (*clients, error) {
 	if err != nil {
 		return nil, usage(err)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+access.Queue[0],
-		grpc.WithTransportCredentials(credentials.NewTLS(config)),
-		grpc.WithPerRPCCredentials(bearer{access}),
-		grpc.WithConnectParams(reconnect),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxReply)),
-	)
+	conn, err := dial.Queue(access.Queue, config, func() string { return access.Token })
 	if err != nil {
-		return nil, fmt.Errorf("open the connection to the queue: %w", err)
+		return nil, usage(err)
 	}
 	return &clients{
-		address: access.Queue[0], conn: conn, tasks: pb.NewTaskServiceClient(conn), files: pb.NewFileServiceClient(conn),
+		address: strings.Join(access.Queue, ", "), conn: conn, tasks: pb.NewTaskServiceClient(conn), files: pb.NewFileServiceClient(conn),
 		sites: pb.NewSiteServiceClient(conn), pilots: pb.NewPilotServiceClient(conn),
 	}, nil
 }
@@ -85,16 +67,6 @@ func (a *app) withQueue(run func(*clients) error) error {
 	defer c.close()
 	return notReached(c.address, run(c))
 }
-
-type bearer struct{ access *identity.AccessFile }
-
-// GetRequestMetadata satisfies credentials.PerRPCCredentials.
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b.access.Token}, nil
-}
-
-// RequireTransportSecurity satisfies credentials.PerRPCCredentials.
-func (b bearer) RequireTransportSecurity() bool { return true }
 
 // pageSize is how many rows a tool asks for at a time.
 const pageSize = 1000

@@ -24,6 +24,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/identity/dial"
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
@@ -204,7 +205,7 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	if err != nil {
 		return Membership{}, err
 	}
-	conn, err := dialQueue(access.Queue, first, func() string { return access.Token })
+	conn, err := dial.Queue(access.Queue, first, func() string { return access.Token })
 	if err != nil {
 		return Membership{}, err
 	}
@@ -230,7 +231,7 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	if err != nil {
 		return Membership{}, err
 	}
-	if a.conn, err = dialQueue(access.Queue, second, nil); err != nil {
+	if a.conn, err = dial.Queue(access.Queue, second, nil); err != nil {
 		return Membership{}, err
 	}
 	a.queue = &grpcQueue{site: a.site, client: pb.NewPilotServiceClient(a.conn)}

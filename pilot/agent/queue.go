@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,12 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
-	"google.golang.org/grpc/resolver"
-	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -81,34 +75,6 @@ type Membership struct {
 // ErrStale tells that a later term is in office.
 var ErrStale = errors.New("another master is in office")
 
-// dialQueue connects to the first of the queue's addresses that answers;
-// gRPC reconnects by itself.
-func dialQueue(addresses []string, config *tls.Config, token func() string) (*grpc.ClientConn, error) {
-	if len(addresses) == 0 {
-		return nil, errors.New("the access file names no queue address")
-	}
-	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(credentials.NewTLS(config)),
-		grpc.WithConnectParams(grpc.ConnectParams{
-			// A lease clock may be running: come back soon after an outage.
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.5, MaxDelay: 3 * time.Second},
-			MinConnectTimeout: 5 * time.Second,
-		}),
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessage), grpc.MaxCallSendMsgSize(maxMessage)),
-	}
-	if token != nil {
-		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
-	}
-	known := manual.NewBuilderWithScheme("pilotage")
-	state := resolver.State{}
-	for _, address := range addresses {
-		state.Addresses = append(state.Addresses, resolver.Address{Addr: address})
-	}
-	known.InitialState(state)
-	return grpc.NewClient(known.Scheme()+":///queue", append(options, grpc.WithResolvers(known))...)
-}
-
 // A registration is tried again for a while: a queue that is being restarted
 // must not cost a batch job.
 const (
@@ -137,20 +103,6 @@ func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Reg
 		}
 	}
 }
-
-// maxMessage bounds one message to or from the queue: a hand-out of 20,000
-// tasks with their files.
-const maxMessage = 256 << 20
-
-type bearer func() string
-
-// GetRequestMetadata satisfies credentials.PerRPCCredentials.
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + b()}, nil
-}
-
-// RequireTransportSecurity satisfies credentials.PerRPCCredentials.
-func (b bearer) RequireTransportSecurity() bool { return true }
 
 // register makes the pilot a member of its site.
 func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration) (Membership, error) {

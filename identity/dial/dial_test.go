@@ -1,0 +1,88 @@
+package dial
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/pilotage-grid/pilotage/identity"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestQueueNeedsAnAddress(t *testing.T) {
+	if _, err := Queue(nil, nil, nil); err == nil || !strings.Contains(err.Error(), "no queue address") {
+		t.Errorf("dialling nobody: %v", err)
+	}
+}
+
+// The first address answers nobody; the second one serves.
+func TestQueueTriesEveryAddress(t *testing.T) {
+	authority, err := identity.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := authority.IssueServer([]string{"127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokens := make(chan string, 1)
+	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate)),
+		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			said, _ := metadata.FromIncomingContext(ctx)
+			tokens <- strings.Join(said.Get("authorization"), "")
+			return next(ctx, request)
+		}))
+	healthpb.RegisterHealthServer(server, health.NewServer())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	pem, _ := authority.PEM()
+	config, err := identity.QueueClientTLS(pem, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connection, err := Queue([]string{closedPort(t), listener.Addr().String()}, config, func() string { return "secret" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	if _, err := healthpb.NewHealthClient(connection).Check(ctx, &healthpb.HealthCheckRequest{}, grpc.WaitForReady(true)); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-tokens; got != "Bearer secret" {
+		t.Errorf("the call carried %q", got)
+	}
+}
+
+// closedPort is an address at which nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
