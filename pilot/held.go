@@ -270,6 +270,8 @@ func (m *Master) revoke(revoked []task.Revoked) {
 		case r.Cancel:
 			m.cancel(LeasedID{r.Lease, r.Task}, h)
 			m.confirm(r)
+		case h != nil && h.phase <= ready && !m.census.IsZero():
+			h.recalled = true // a pilot may have it: the census tells
 		case h != nil && h.phase <= ready:
 			m.giveBack(h, "recalled")
 			m.confirm(r)
@@ -278,6 +280,20 @@ func (m *Master) revoke(revoked []task.Revoked) {
 			m.retract(h.job)
 		default:
 			m.confirm(r)
+		}
+	}
+}
+
+// giveRecalled gives back what the queue wanted during the census and no pilot
+// has; what one has unstarted is asked for.
+func (m *Master) giveRecalled() {
+	for _, id := range sortedKeys(m.held) {
+		switch h := m.held[id]; {
+		case h == nil || !h.recalled:
+		case h.phase <= ready:
+			m.giveBack(h, "recalled")
+		case h.phase == placed && h.job.phase == assigned:
+			m.retract(h.job)
 		}
 	}
 }

@@ -180,7 +180,6 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.addLease(lease)
 		m.reconcile(lease)
 	}
-	m.revoke(e.Revoked)
 	if again {
 		m.retractStrays()
 	} else {
@@ -190,6 +189,7 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.list.census, m.list.copies = true, e.Provisional
 		m.list.hurry(m.now)
 	}
+	m.revoke(e.Revoked) // with the census to come, where there is one
 }
 
 // beginTerm starts list and matrix anew and has every member answer them.

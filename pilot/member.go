@@ -245,6 +245,7 @@ func (m *Master) endCensus() {
 		return
 	}
 	m.census = time.Time{}
+	m.giveRecalled()
 	m.retractStrays()
 }
 

@@ -71,13 +71,14 @@ func (m *Master) adopt(w *member, in InHand) {
 func (m *Master) follow(j *job, in InHand) {
 	w := j.member
 	switch {
-	case in.Ended:
-		m.finish(j)
-	case in.Started:
+	case in.Started || in.Ended:
 		fresh := j.phase == assigned
 		m.start(j)
 		if fresh && j.held != nil {
 			m.startedBy(j, in)
+		}
+		if in.Ended {
+			m.finish(j)
 		}
 	case in.Prefill:
 		w.unwait(j)
