@@ -25,16 +25,18 @@ type submitFlags struct {
 	name, require, rank, retries, cores   string
 	memory, walltime, array               string
 	inputs, outputs, sites                []string
+	recorded                              recordedFlags
 }
 
 func newSubmit(a *app) *cobra.Command {
 	f := &submitFlags{}
 	command := &cobra.Command{
-		Use:   "submit (-f FILE | -- COMMAND [ARG ...])",
-		Short: "Submit a workflow file, or one command",
+		Use:   "submit (-f FILE | --wfformat FILE | --dax FILE | -- COMMAND [ARG ...])",
+		Short: "Submit a workflow file, a recorded workflow, or one command",
 		Example: `  pilotage submit -f workflow.yaml --upload --wait
   pilotage submit --input data.txt --output counts.txt --wait -- sh -c 'wc data.txt > counts.txt'
-  pilotage submit --array 00-19 -- ./simulate --seed {i}`,
+  pilotage submit --array 00-19 -- ./simulate --seed {i}
+  pilotage submit --wfformat montage.json.gz --time-scale 0.001 --size-scale 0.001 --wait`,
 		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), f, args) },
 	}
 	flags := command.Flags()
@@ -57,15 +59,24 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringVar(&f.memory, "memory", "", "memory, e.g. 500MiB")
 	flags.StringVar(&f.walltime, "walltime", "", "longest run of one attempt, e.g. 1h")
 	flags.StringVar(&f.array, "array", "", "one task per index, {i} in command and file names: 0-9, 00-19, 1-3,7")
+	f.recorded.register(flags)
 	return command
 }
 
 // plan reads what is to be submitted.
 func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
 	options := workflow.Options{AllowMissing: f.allowMissing, CheckExpression: checkExpression}
+	given := 0
+	for _, is := range []bool{f.file != "", f.recorded.given(), len(args) > 0} {
+		if is {
+			given++
+		}
+	}
 	switch {
-	case f.file != "" && len(args) > 0:
-		return nil, errors.New("give a workflow file with -f or a command after --, not both")
+	case given > 1:
+		return nil, errors.New("give one of: a workflow file with -f, a recorded workflow with --wfformat or --dax, a command after --")
+	case f.recorded.given():
+		return f.recorded.plan()
 	case f.file != "":
 		data, err := readWorkflow(f.file)
 		if err != nil {
@@ -83,7 +94,7 @@ func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
 			Retries: f.retries, Cores: f.cores, Memory: f.memory, Walltime: f.walltime, Array: f.array,
 		}, options)
 	default:
-		return nil, errors.New("nothing to submit: give a workflow file with -f, or a command after --")
+		return nil, errors.New("nothing to submit: give a workflow file with -f, a recorded one with --wfformat or --dax, or a command after --")
 	}
 }
 
@@ -121,6 +132,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 	if err := f.checkOutputs(); err != nil {
 		return usage(err)
 	}
+	defer f.recorded.close()
 	plan, err := f.plan(args)
 	if err != nil {
 		return usage(err)
@@ -242,6 +254,9 @@ func (a *app) externalFiles(ctx context.Context, c *clients, f *submitFlags, pla
 	}
 	if !f.upload && f.file != "" {
 		return nil, coded(exitUsage, "%d files have a local source, %s first: add --upload to put them to the storage elements", len(sources), sources[0].Name)
+	}
+	if err := f.recorded.make(); err != nil {
+		return nil, err
 	}
 	uploaded, err := a.uploadSources(ctx, c, sources, f.sites)
 	return append(files, uploaded...), err

@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"bytes"
 	"fmt"
+	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -41,21 +43,27 @@ type ExternalContent struct {
 	Size task.Bytes
 }
 
-// Content is what a file of a replay holds: its name again and again, so that
-// two files of one size are not the same.
-func Content(name string, size task.Bytes) []byte {
+// WriteContent writes what a file of a replay holds: its name again and again,
+// so that two files of one size are not the same.
+func WriteContent(to io.Writer, name string, size task.Bytes) error {
 	line := []byte(name + "\n")
-	content := make([]byte, size)
-	for at := 0; at < len(content); {
-		at += copy(content[at:], line)
+	block := bytes.Repeat(line, 1+(64<<10)/len(line))
+	for left := int64(size); left > 0; {
+		n, err := to.Write(block[:min(left, int64(len(block)))])
+		if err != nil {
+			return err
+		}
+		left -= int64(n)
 	}
-	return content
+	return nil
 }
 
 // Plan makes real tasks of the workload: each reads all its inputs, sleeps for
 // its scaled run time and writes its outputs in their scaled sizes. The external
 // files are named with the sources that the caller is to make. Task and file
-// names that the grid does not allow are changed to such that it does.
+// names that the grid does not allow are changed to such that it does. A task
+// reserves one core whatever was recorded, since sleeping takes none: so a
+// recording of large machines runs on small pilots, too.
 func (w *Workload) Plan(scale Scale) (*workflow.Plan, []ExternalContent, error) {
 	if err := scale.Check(); err != nil {
 		return nil, nil, err
@@ -91,7 +99,7 @@ func (w *Workload) Plan(scale Scale) (*workflow.Plan, []ExternalContent, error) 
 func (w *Workload) live(recorded *Task, names []string, scale Scale) task.Task {
 	t := task.Task{
 		Retries: task.DefaultRetries, Walltime: task.DefaultWalltime,
-		Resources: task.Resources{Cores: recorded.Cores, Memory: task.DefaultMemory, Disk: task.DefaultDisk},
+		Resources: task.Resources{Cores: 1, Memory: task.DefaultMemory, Disk: task.DefaultDisk},
 	}
 	var command strings.Builder
 	command.WriteString("set -e\n")

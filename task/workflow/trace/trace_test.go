@@ -1,6 +1,7 @@
 package trace_test
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,8 +72,11 @@ func TestReplayedPayloadsMakeTheirFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "in"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	content := trace.Content(contents[0].Name, contents[0].Size)
-	if err := os.WriteFile(filepath.Join(dir, "in/0"), content, 0o644); err != nil {
+	var content bytes.Buffer
+	if err := trace.WriteContent(&content, contents[0].Name, contents[0].Size); err != nil || content.Len() != 100 {
+		t.Fatalf("%d bytes, %v", content.Len(), err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "in/0"), content.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	command := exec.Command("/bin/sh", "-c", plan.Tasks[0].Shell)

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/pilotage-grid/pilotage/task/workflow"
+	"github.com/pilotage-grid/pilotage/task/workflow/dax"
+	"github.com/pilotage-grid/pilotage/task/workflow/trace"
+	"github.com/pilotage-grid/pilotage/task/workflow/wfformat"
+)
+
+// recordedFlags replay a recorded workflow: real files of scaled size, payloads
+// that sleep for the scaled time.
+type recordedFlags struct {
+	wfformat, dax string
+	scale         trace.Scale
+	dir           string // of the made files, removed by close
+	contents      []trace.ExternalContent
+}
+
+func (f *recordedFlags) register(flags *pflag.FlagSet) {
+	flags.StringVar(&f.wfformat, "wfformat", "", "replay a workflow recorded in WfFormat 1.5, also gzipped")
+	flags.StringVar(&f.dax, "dax", "", "replay a Pegasus workflow in DAX 2.1, also gzipped")
+	flags.Float64Var(&f.scale.Time, "time-scale", 1, "factor on the run times of a replay")
+	flags.Float64Var(&f.scale.Size, "size-scale", 1, "factor on the file sizes of a replay")
+}
+
+func (f *recordedFlags) given() bool { return f.wfformat != "" || f.dax != "" }
+
+// read reads the recording.
+func (f *recordedFlags) read() (*trace.Workload, error) {
+	if f.wfformat != "" && f.dax != "" {
+		return nil, errors.New("give --wfformat or --dax, not both")
+	}
+	path, parse := f.wfformat, wfformat.Read
+	if path == "" {
+		path, parse = f.dax, dax.Read
+	}
+	data, err := readPlain(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, data)
+}
+
+// maxRecording bounds what a recording may hold once it is unpacked.
+const maxRecording = 1 << 30
+
+// readPlain reads a file, unpacked if it is gzipped.
+func readPlain(path string) ([]byte, error) {
+	data, err := os.ReadFile(path)
+	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
+		return data, err
+	}
+	unpacked, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("%s: unpack: %w", path, err)
+	}
+	data, err = io.ReadAll(io.LimitReader(unpacked, maxRecording+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: unpack: %w", path, err)
+	}
+	if len(data) > maxRecording {
+		return nil, fmt.Errorf("%s holds more than %d bytes when unpacked: too much to read", path, maxRecording)
+	}
+	return data, nil
+}
+
+// plan turns the recording into real tasks. Their sources are made later, by
+// make, in a temporary folder.
+func (f *recordedFlags) plan() (*workflow.Plan, error) {
+	recording, err := f.read()
+	if err != nil {
+		return nil, err
+	}
+	if recording.Name == "" {
+		recording.Name, _, _ = strings.Cut(filepath.Base(f.wfformat+f.dax), ".")
+	}
+	plan, contents, err := recording.Plan(f.scale)
+	if err != nil {
+		return nil, err
+	}
+	if f.dir, err = os.MkdirTemp("", "pilotage-replay-"); err != nil {
+		return nil, err
+	}
+	f.contents = contents
+	for i := range plan.Files {
+		plan.Files[i].Source = filepath.Join(f.dir, fmt.Sprint(i))
+	}
+	return plan, nil
+}
+
+// make writes the external files.
+func (f *recordedFlags) make() error {
+	for i, content := range f.contents {
+		file, err := os.Create(filepath.Join(f.dir, fmt.Sprint(i)))
+		if err != nil {
+			return err
+		}
+		err = trace.WriteContent(file, content.Name, content.Size)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("make %s: %w", content.Name, err)
+		}
+	}
+	return nil
+}
+
+// close removes the files that make wrote.
+func (f *recordedFlags) close() {
+	if f.dir != "" {
+		_ = os.RemoveAll(f.dir)
+	}
+}
