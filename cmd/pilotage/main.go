@@ -25,6 +25,9 @@ func run() int {
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	app := &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, interrupt: ctx.Done}
 	err := newRoot(app).ExecuteContext(ctx)
+	if app.endProfile != nil {
+		app.endProfile()
+	}
 	if err == nil {
 		return exitOK
 	}

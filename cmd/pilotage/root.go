@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"runtime/pprof"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +23,9 @@ type app struct {
 	output    string // --output: table, json, jsonl
 	logLevel  string
 	logFormat string
+
+	profilePath string // --cpu-profile
+	endProfile  func() // set while one is written
 }
 
 func newRoot(a *app) *cobra.Command {
@@ -52,10 +57,11 @@ network, share their caches, and schedule the site's tasks among themselves.
 	flags.StringVarP(&a.output, "output", "o", "", "table, json or jsonl (default $PILOTAGE_OUTPUT, then table)")
 	flags.StringVar(&a.logLevel, "log", "", "debug, info, warn or error (default $PILOTAGE_LOG, then info for daemons, warn for tools)")
 	flags.StringVar(&a.logFormat, "log-format", "", "text or json (default $PILOTAGE_LOG_FORMAT, then text)")
+	flags.StringVar(&a.profilePath, "cpu-profile", "", "write a CPU profile of this process to a file, for go tool pprof")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		newTaskqueue(a), newPilot(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
-		newWorkflow(a), newTask(a), newVersion(a),
+		newWorkflow(a), newTask(a), newBench(a), newVersion(a),
 	)
 	completeGroups(root)
 	wrapArgErrors(root)
@@ -106,8 +112,31 @@ func (a *app) prepare() error {
 	default:
 		return coded(exitUsage, "--output is %q: give table, json or jsonl", a.output)
 	}
-	_, err := a.logger(slog.LevelWarn)
-	return err
+	if _, err := a.logger(slog.LevelWarn); err != nil {
+		return err
+	}
+	return a.startProfile()
+}
+
+// startProfile begins the profile that was asked for; run ends it.
+func (a *app) startProfile() error {
+	if a.profilePath == "" {
+		return nil
+	}
+	file, err := os.Create(a.profilePath)
+	if err != nil {
+		return usage(fmt.Errorf("--cpu-profile: %w", err))
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	a.endProfile = func() {
+		pprof.StopCPUProfile()
+		if err := file.Close(); err != nil {
+			slog.Warn("the CPU profile is not complete", "error", err)
+		}
+	}
+	return nil
 }
 
 // logger makes the process's logger; level applies unless a flag or variable

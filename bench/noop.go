@@ -1,0 +1,207 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// Noop says how the path of short tasks is measured.
+type Noop struct {
+	Setup
+	Pilots, Slots, Tasks int
+	// TaskTime makes each payload /bin/sleep for that long; 0 is /bin/true.
+	TaskTime time.Duration
+}
+
+// NoopResult is what `pilotage bench noop` reports. Each task is a process in
+// a work folder of its own, with captured output and an attempt record.
+type NoopResult struct {
+	Pilots int `json:"pilots"`
+	Slots  int `json:"slots"`
+	Tasks  int `json:"tasks"`
+	// Payload is the command of every task.
+	Payload string `json:"payload"`
+	// TasksPerSecond counts from the first submission to the last outcome
+	// that is committed with fsync.
+	TasksPerSecond float64 `json:"tasks_per_second"`
+	// SubmitSeconds is the part of that time in which tasks were submitted.
+	SubmitSeconds float64 `json:"submit_seconds"`
+	// XargsTasksPerSecond is `xargs -P -n1` with as many processes at once and
+	// the same command, directly before; Ratio is of ours to it.
+	XargsTasksPerSecond float64 `json:"xargs_tasks_per_second"`
+	Ratio               float64 `json:"ratio_to_xargs"`
+	// InterTaskDelay: exit of one payload to the exec of the next on its slot,
+	// where that task was at the site already; Share is how many of the slot
+	// changes these are.
+	InterTaskDelay Distribution `json:"inter_task_delay_seconds"`
+	Share          float64      `json:"inter_task_delay_share"`
+	// QueueCPU is user and system time of the queue during the measurement,
+	// QueueRSS its resident memory at the end.
+	QueueCPU float64 `json:"queue_cpu_seconds"`
+	QueueRSS int64   `json:"queue_rss_bytes"`
+	PilotCPU float64 `json:"pilots_cpu_seconds"` // payloads not included
+	Failed   int     `json:"failed_tasks"`
+	Place
+}
+
+// noopSite is the site of a bench that needs one only.
+const noopSite = "bench"
+
+// Run measures once.
+func (n Noop) Run(ctx context.Context) (NoopResult, error) {
+	if n.Pilots < 1 || n.Slots < 1 || n.Tasks < 1 || n.TaskTime < 0 {
+		return NoopResult{}, fmt.Errorf("%d pilots, %d slots, %d tasks, %s each: at least 1 of each is needed", n.Pilots, n.Slots, n.Tasks, n.TaskTime)
+	}
+	queue, err := newQueue(ctx, n.Setup)
+	if err != nil {
+		return NoopResult{}, err
+	}
+	defer queue.close()
+	if err := queue.addSite(ctx, &pb.SiteSettings{Name: noopSite}); err != nil {
+		return NoopResult{}, err
+	}
+	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " ")}
+	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
+	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
+		return NoopResult{}, err
+	}
+	n.say("xargs")
+	floor, err := n.xargs(ctx)
+	if err != nil {
+		return NoopResult{}, err
+	}
+	result.XargsTasksPerSecond = float64(n.Tasks) / floor.Seconds()
+	pilots, err := n.startPilots(ctx, queue)
+	defer func() {
+		for _, p := range pilots {
+			p.stop()
+		}
+	}()
+	if err != nil {
+		return NoopResult{}, err
+	}
+	if err := n.measure(ctx, queue, pilots, &result); err != nil {
+		return NoopResult{}, err
+	}
+	result.LoadAfter = load()
+	return result, nil
+}
+
+// command is the payload of every task.
+func (n Noop) command() []string {
+	if n.TaskTime == 0 {
+		return []string{"/bin/true"}
+	}
+	return []string{"/bin/sleep", strconv.FormatFloat(n.TaskTime.Seconds(), 'f', -1, 64)}
+}
+
+// xargs runs the same command as often without any queue.
+func (n Noop) xargs(ctx context.Context) (time.Duration, error) {
+	// Without -I, xargs appends a word to the command: -n1 with sleep would
+	// sleep longer by it, so that word is 0.
+	words := strings.Repeat("0\n", n.Tasks)
+	command := exec.CommandContext(ctx, "xargs", append([]string{"-P" + strconv.Itoa(n.Pilots*n.Slots), "-n1"}, n.command()...)...)
+	command.Stdin = strings.NewReader(words)
+	began := time.Now()
+	if output, err := command.CombinedOutput(); err != nil {
+		return 0, fmt.Errorf("run xargs for comparison: %w: %s", err, output)
+	}
+	return time.Since(began), nil
+}
+
+// startPilots starts the pilots as a batch system would.
+func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process, error) {
+	var pilots []*process
+	for i := range n.Pilots {
+		name := fmt.Sprintf("pilot-%d", i+1)
+		args := []string{
+			"pilot", "--access", queue.accessPath("pilot-" + noopSite), "--cache", filepath.Join(queue.folder, name),
+			"--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB",
+			"--advertise", "127.0.0.1", "--lifetime", "24h", "--grace", "1s", "--log", "warn",
+		}
+		pilot, err := startProcess(name, filepath.Join(queue.folder, name+".log"), n.Program, append(args, queue.profile(name)...)...)
+		if err != nil {
+			return pilots, err
+		}
+		pilots = append(pilots, pilot)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, pilot := range pilots {
+		group.Go(func() error { return pilot.waitReady(ctx) })
+	}
+	return pilots, group.Wait()
+}
+
+func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*process, result *NoopResult) error {
+	workflow := submission{name: "noop"}
+	for i := range n.Tasks {
+		workflow.tasks = append(workflow.tasks, &pb.Task{Id: fmt.Sprintf("noop[%07d]", i), Argv: n.command(), Resources: smallTask(), Walltime: durationpb.New(time.Hour), Retries: 3})
+	}
+	n.say("%d tasks", n.Tasks)
+	queueBefore, _, err := queue.usage()
+	if err != nil {
+		return err
+	}
+	pilotsBefore, err := cpuOf(pilots)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	id, err := queue.submit(ctx, workflow)
+	if err != nil {
+		return err
+	}
+	result.SubmitSeconds = time.Since(began).Seconds()
+	ended, err := queue.waitEnded(ctx, id)
+	if err != nil {
+		return err
+	}
+	result.TasksPerSecond = float64(n.Tasks) / time.Since(began).Seconds()
+	result.Ratio = result.TasksPerSecond / result.XargsTasksPerSecond
+	result.Failed = int(ended.GetFailed() + ended.GetCancelled() + ended.GetQuarantined())
+	queueAfter, resident, err := queue.usage()
+	if err != nil {
+		return err
+	}
+	pilotsAfter, err := cpuOf(pilots)
+	if err != nil {
+		return err
+	}
+	result.QueueCPU, result.QueueRSS = (queueAfter - queueBefore).Seconds(), resident
+	result.PilotCPU = (pilotsAfter - pilotsBefore).Seconds()
+	var delays []time.Duration
+	err = queue.each(ctx, id, func(info *pb.TaskInfo) {
+		for _, attempt := range info.GetAttempts() {
+			if outcome := attempt.GetOutcome(); outcome.GetOk() && outcome.Delay != nil {
+				delays = append(delays, outcome.GetDelay().AsDuration())
+			}
+		}
+	})
+	// The first task of each slot has nothing before it.
+	result.Share = float64(len(delays)) / float64(max(1, n.Tasks-n.Pilots*n.Slots))
+	result.InterTaskDelay = Distribute(delays)
+	return err
+}
+
+func cpuOf(processes []*process) (sum time.Duration, err error) {
+	for _, p := range processes {
+		used, _, err := p.usage()
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}

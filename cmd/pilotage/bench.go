@@ -1,0 +1,137 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+
+	"github.com/pilotage-grid/pilotage/bench"
+	"github.com/pilotage-grid/pilotage/identity"
+)
+
+// benchFlags are what all benches share.
+type benchFlags struct{ folder, profiles string }
+
+func newBench(a *app) *cobra.Command {
+	command := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure this program on this machine",
+		Long: `Each bench starts what it measures, in a temporary folder, and removes it at the
+end. Run benches on an idle machine, and not on tmpfs: folder, file system and
+load are part of every result.`,
+	}
+	f := &benchFlags{}
+	flags := command.PersistentFlags()
+	flags.StringVar(&f.folder, "folder", "", "where to put what is measured (default: the system's temporary folder)")
+	flags.StringVar(&f.profiles, "profiles", "", "folder for CPU profiles of the processes")
+	command.AddCommand(newBenchNoop(a, f))
+	return command
+}
+
+// setup prepares what every bench needs.
+func (f *benchFlags) setup(a *app) (bench.Setup, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return bench.Setup{}, err
+	}
+	setup := bench.Setup{
+		Program: program, Folder: f.folder,
+		Connect: func(access *identity.AccessFile) (*grpc.ClientConn, error) {
+			c, err := connectWith(access)
+			if err != nil {
+				return nil, err
+			}
+			return c.conn, nil
+		},
+	}
+	if isTerminal(a.stderr) {
+		setup.Progress = func(format string, args ...any) { _, _ = fmt.Fprintf(a.stderr, format+"\n", args...) }
+	}
+	if f.profiles != "" {
+		if setup.Profiles, err = filepath.Abs(f.profiles); err != nil {
+			return bench.Setup{}, err
+		}
+		if err := os.MkdirAll(setup.Profiles, 0o755); err != nil {
+			return bench.Setup{}, err
+		}
+	}
+	return setup, nil
+}
+
+func newBenchNoop(a *app, f *benchFlags) *cobra.Command {
+	n := bench.Noop{}
+	command := &cobra.Command{
+		Use:   "noop",
+		Short: "Measure the path of short tasks: a real queue, real pilots, real processes",
+		Long: `Runs tasks that do nothing through a queue with its database on disk and pilots
+that are processes of their own, and the same command as often with xargs. The
+clock runs from the first submission to the last outcome that is on disk.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if n.Setup, err = f.setup(a); err != nil {
+				return err
+			}
+			if n.Pilots < 1 || n.Slots < 1 || n.Tasks < 1 || n.TaskTime < 0 {
+				return coded(exitUsage, "--pilots, --slots and --tasks are at least 1, --task-seconds is not negative")
+			}
+			result, err := n.Run(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(result, []string{"FIGURE", "MEASURED", "GOAL"}, noopRows(result))
+		},
+	}
+	flags := command.Flags()
+	flags.IntVar(&n.Pilots, "pilots", 2, "pilot processes")
+	flags.IntVar(&n.Slots, "slots", 2, "slots per pilot")
+	flags.IntVar(&n.Tasks, "tasks", 5000, "tasks")
+	flags.Var(seconds{&n.TaskTime}, "task-seconds", "seconds that each task sleeps; 0 runs /bin/true")
+	return command
+}
+
+func noopRows(r bench.NoopResult) [][]string {
+	return [][]string{
+		{"tasks/s, durable", decimal(r.TasksPerSecond), ">= 1000"},
+		{"xargs -P" + strconv.Itoa(r.Pilots*r.Slots) + " tasks/s", decimal(r.XargsTasksPerSecond), ""},
+		{"ratio to xargs", decimal(r.Ratio), ">= 0.60"},
+		{"inter-task delay p50, ms", decimal(1000 * r.InterTaskDelay.P50), "<= 1.50 with --task-seconds 0.02"},
+		{"inter-task delay p99, ms", decimal(1000 * r.InterTaskDelay.P99), ""},
+		{"queue CPU, s", decimal(r.QueueCPU), ""},
+		{"queue RSS, MiB", decimal(float64(r.QueueRSS) / (1 << 20)), ""},
+		{"pilots' CPU, s", decimal(r.PilotCPU), ""},
+		{"failed tasks", strconv.Itoa(r.Failed), "0"},
+		{"file system", r.FileSystem, ""},
+		{"load before, after", r.LoadBefore + ", " + r.LoadAfter, ""},
+	}
+}
+
+func decimal(v float64) string { return strconv.FormatFloat(v, 'f', 2, 64) }
+
+// seconds is a flag in seconds, with fractions.
+type seconds struct{ value *time.Duration }
+
+// String satisfies pflag.Value.
+func (s seconds) String() string {
+	if s.value == nil {
+		return "0"
+	}
+	return strconv.FormatFloat(s.value.Seconds(), 'f', -1, 64)
+}
+
+// Set satisfies pflag.Value.
+func (s seconds) Set(text string) error {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return err
+	}
+	*s.value = time.Duration(value * float64(time.Second))
+	return nil
+}
+
+// Type satisfies pflag.Value.
+func (s seconds) Type() string { return "seconds" }
