@@ -19,6 +19,7 @@ type Try struct {
 type FetchError struct {
 	File  task.File
 	Lost  bool // no peer gave it, and no storage element has it as far as the catalogue or the elements say
+	Away  bool // a storage element that should have it did not answer: it may later
 	Tries []Try
 	Local error // the pilot's own fault, e.g. *NoSpaceError; nil otherwise
 }
@@ -33,6 +34,8 @@ func (e *FetchError) Error() string {
 		text.WriteString("no pilot gave it and no storage element has it")
 	case e.Lost:
 		text.WriteString("no pilot gave it and its storage elements no longer have it")
+	case e.Away:
+		text.WriteString("no pilot gave it and a storage element does not answer")
 	default:
 		text.WriteString("no source gave it: check the storage elements below")
 	}

@@ -157,7 +157,9 @@ func (f *fetch) err(site task.Site) *FetchError {
 		if !r.missing {
 			e.Lost = false
 		}
-		if !f.remote && r.Site != site {
+		allowed := f.remote || r.Site == site
+		e.Away = e.Away || allowed && !r.out
+		if !allowed {
 			e.Tries = append(e.Tries, Try{
 				Source: r.source(), Reason: "not tried: reading other sites' storage elements is switched off for " + string(site), Times: 1,
 			})

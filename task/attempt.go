@@ -1,6 +1,9 @@
 package task
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // FailureKind says what a failed attempt means for the task.
 type FailureKind uint8
@@ -13,9 +16,10 @@ const (
 	PilotFailed               // the pilot or its node failed, not the payload
 	PilotLost                 // the pilot vanished while running it
 	KilledByUser              // cancelled
+	StorageFailed             // a storage element that should have an input did not answer
 )
 
-var failureNames = [...]string{"none", "payload failed", "input missing", "pilot failed", "pilot lost", "killed by user"}
+var failureNames = [...]string{"none", "payload failed", "input missing", "pilot failed", "pilot lost", "killed by user", "storage failed"}
 
 func (k FailureKind) String() string {
 	if int(k) < len(failureNames) {
@@ -112,3 +116,14 @@ const (
 	FileAnnounced                  // in caches of a site
 	FileStored                     // on a storage element
 )
+
+// OutputID names what an attempt has made.
+type OutputID struct {
+	Attempt AttemptID
+	LFN     LFN
+}
+
+// Compare orders outputs by attempt, then by name.
+func (o OutputID) Compare(other OutputID) int {
+	return cmp.Or(cmp.Compare(o.Attempt.String(), other.Attempt.String()), cmp.Compare(o.LFN, other.LFN))
+}

@@ -34,6 +34,9 @@ type RetryConfig struct {
 	QuarantineLosses int
 	// PilotFaults is how many failures of pilots are not held against a task.
 	PilotFaults int
+	// StorageFaults is how often a storage element that does not answer is not
+	// held against a task.
+	StorageFaults int
 }
 
 // HandOutConfig says how much work a site gets.
@@ -95,6 +98,7 @@ func DefaultConfig() Config {
 			MaxGenerations:   3, // more often than that, the loss is systematic
 			QuarantineLosses: 3, // three pilots are no coincidence
 			PilotFaults:      10,
+			StorageFaults:    120, // about an hour, at half of BackoffMax each
 		},
 		HandOut: HandOutConfig{
 			Work:         10 * time.Minute, // a site works on through a queue's restart

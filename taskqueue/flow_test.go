@@ -373,22 +373,30 @@ func TestFailuresUseUpRetriesAndCancelDependants(t *testing.T) {
 	g.check()
 }
 
-func TestPilotFaultsAreNotTheTasks(t *testing.T) {
+func TestFaultsOfPilotsAndStorageAreNotTheTasks(t *testing.T) {
+	for kind, free := range map[task.FailureKind]int{task.PilotFailed: 10, task.StorageFailed: 120} {
+		t.Run(kind.String(), func(t *testing.T) { testFreeFaults(t, kind, free) })
+	}
+}
+
+// A task survives so many faults, and its own retries after that.
+func testFreeFaults(t *testing.T, kind task.FailureKind, free int) {
 	g := newGrid(t)
 	a := g.addSite("A")
 	a.join("peerA", 1)
 	w := g.mustSubmit(taskqueue.Submission{Name: "one", Tasks: []task.Task{job("t", nil, nil)}})
 	id := task.NewID(w, "t")
-	for i := range 13 {
+	const retries = 2
+	for i := range free + retries + 1 {
 		a.sync()
 		if g.state(id).State != task.Leased {
 			t.Fatalf("after %d faults: %s", i, g.state(id).State)
 		}
-		a.end(id, a.fail(a.start(id, a.members[0]), task.PilotFailed))
+		a.end(id, a.fail(a.start(id, a.members[0]), kind))
 		a.sync()
 		g.tick(2 * time.Minute)
 	}
-	g.expect(task.Failed, id) // 10 for free, 2 retries, and the last
+	g.expect(task.Failed, id)
 	g.check()
 }
 

@@ -353,6 +353,10 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 		if s.Faults++; s.Faults <= j.config.Retry.PilotFaults {
 			return j.retryLater(s, s.Faults, o.Reason)
 		}
+	case task.StorageFailed:
+		if s.Faults++; s.Faults <= j.config.Retry.StorageFaults {
+			return j.retryLater(s, s.Faults, o.Reason)
+		}
 	}
 	s.Failures++
 	if s.Failures > j.specs.held[s.ID].Retries {

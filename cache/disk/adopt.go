@@ -15,8 +15,9 @@ import (
 )
 
 // Adopt takes a payload's output out of its work folder into the cache and
-// publishes it under its digest. Sole says that no storage element has it, so
-// that it stays until MarkStored; such a file is flushed to the disk. The file
+// publishes it under its digest. It stays until LetGo is told of each of the
+// outputs given, which no storage element has; such a file is flushed to the
+// disk. The file
 // is moved where that is safe and copied otherwise (another file system, or
 // further hard links by which it could change); either way it is gone from
 // the path afterwards. On an error it is still there, possibly read-only.
@@ -25,8 +26,8 @@ import (
 // caller sees to it that the folders before it are the payload's own and that
 // no process of the payload is left. Errors: *cache.NoSpaceError,
 // *FullError, ErrClosed, the context's.
-func (c *Cache) Adopt(ctx context.Context, path string, exec, sole bool) (Entry, error) {
-	entry, err := c.adopt(ctx, path, placing{exec: exec, sole: sole})
+func (c *Cache) Adopt(ctx context.Context, path string, exec bool, outputs ...task.OutputID) (Entry, error) {
+	entry, err := c.adopt(ctx, path, placing{exec: exec, outputs: outputs})
 	if err != nil {
 		return Entry{}, fmt.Errorf("take %s into the cache: %w", path, err)
 	}
@@ -58,7 +59,7 @@ func (c *Cache) adopt(ctx context.Context, path string, how placing) (Entry, err
 	if how.sealed, err = seal(ctx, file, how.exec, false); err != nil {
 		return Entry{}, err
 	}
-	if how.sole {
+	if how.sole() {
 		if err := file.Sync(); err != nil {
 			return Entry{}, c.diskFull(err, how.sealed.manifest.Size)
 		}
@@ -88,7 +89,7 @@ func (c *Cache) copyIn(ctx context.Context, path string, file *os.File, how plac
 	if _, err := io.CopyBuffer(io.NewOffsetWriter(w, 0), source, *buffer); err != nil {
 		return Entry{}, err
 	}
-	entry, _, err := w.publish(ctx, Expect{Exec: how.exec}, placing{sole: how.sole})
+	entry, _, err := w.publish(ctx, Expect{Exec: how.exec}, placing{outputs: how.outputs})
 	if err != nil {
 		return Entry{}, err
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 func output(t testing.TB, data []byte) string {
@@ -45,11 +47,11 @@ func TestAdoptMoves(t *testing.T) {
 	data := someBytes(1, 70_000)
 	path := output(t, data)
 	before := inode(t, path)
-	entry, err := c.Adopt(t.Context(), path, true, true)
+	entry, err := c.Adopt(t.Context(), path, true, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if entry.Key != keyOf(data) || !entry.Exec || !entry.Sole || entry.Size != 70_000 {
+	if entry.Key != keyOf(data) || !entry.Exec || !entry.Sole() || entry.Size != 70_000 {
 		t.Errorf("entry %+v", entry)
 	}
 	if after := inode(t, c.contentPath(entry.Digest)); after != before {
@@ -62,13 +64,16 @@ func TestAdoptMoves(t *testing.T) {
 // TestAdoptSameContent: two payloads may make the same file, often an empty one.
 func TestAdoptSameContent(t *testing.T) {
 	c := openCache(t, Config{})
-	for i, attributes := range []struct{ exec, sole bool }{{false, false}, {true, false}, {false, true}, {false, false}} {
+	for i, attributes := range []struct {
+		exec    bool
+		outputs []task.OutputID
+	}{{false, nil}, {true, nil}, {false, []task.OutputID{made("x")}}, {false, []task.OutputID{made("y")}}, {false, nil}} {
 		path := output(t, nil)
-		entry, err := c.Adopt(t.Context(), path, attributes.exec, attributes.sole)
+		entry, err := c.Adopt(t.Context(), path, attributes.exec, attributes.outputs...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if entry.Exec != (i >= 1) || entry.Sole != (i >= 2) {
+		if entry.Exec != (i >= 1) || entry.Sole() != (i >= 2) {
 			t.Errorf("after adoption %d: %+v", i, entry)
 		}
 		assertGone(t, path)
@@ -89,7 +94,7 @@ func TestAdoptLinked(t *testing.T) {
 	if err := os.Link(c.contentPath(input.Digest), path); err != nil {
 		t.Fatal(err)
 	}
-	entry, err := c.Adopt(t.Context(), path, false, true)
+	entry, err := c.Adopt(t.Context(), path, false, made("x"))
 	if err != nil || entry.Key != input.Key {
 		t.Fatalf("adopted input: %+v, %v", entry, err)
 	}
@@ -99,7 +104,7 @@ func TestAdoptLinked(t *testing.T) {
 	if err := os.Link(path, path+"2"); err != nil {
 		t.Fatal(err)
 	}
-	entry, err = c.Adopt(t.Context(), path, false, false)
+	entry, err = c.Adopt(t.Context(), path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +131,7 @@ func TestAdoptAcrossFileSystems(t *testing.T) {
 	c := openCacheWith(t, Config{}, calls)
 	data := someBytes(1, 5<<20)
 	path := output(t, data)
-	entry, err := c.Adopt(t.Context(), path, false, true)
+	entry, err := c.Adopt(t.Context(), path, false, made("x"))
 	if err != nil || !crossed {
 		t.Fatalf("crossed %t: %v", crossed, err)
 	}
@@ -151,12 +156,12 @@ func TestAdoptRefuses(t *testing.T) {
 		link: "symbolic link", pipe: "not a regular file", dir: "not a regular file",
 		filepath.Join(dir, "missing"): "no such file", large: "does not fit into a cache of 1000B",
 	} {
-		if _, err := c.Adopt(t.Context(), path, false, false); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := c.Adopt(t.Context(), path, false); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	var noSpace *cache.NoSpaceError
-	if _, err := c.Adopt(t.Context(), large, false, false); !errors.As(err, &noSpace) {
+	if _, err := c.Adopt(t.Context(), large, false); !errors.As(err, &noSpace) {
 		t.Errorf("too large: %v", err)
 	}
 	if _, err := os.Stat(large); err != nil {
@@ -164,7 +169,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Adopt(ended, output(t, someBytes(2, 10)), false, false); !errors.Is(err, context.Canceled) {
+	if _, err := c.Adopt(ended, output(t, someBytes(2, 10)), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context's end: %v", err)
 	}
 	checkFolder(t, c)
@@ -196,14 +201,14 @@ func TestAdoptRefusesWhatIsStillWritten(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if _, err := c.Adopt(ctx, path, false, false); !errors.Is(err, errUnstable) {
+	if _, err := c.Adopt(ctx, path, false); !errors.Is(err, errUnstable) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("a refused output is gone: %v", err)
 	}
 	// Written to later, it is taken, but not served afterwards.
-	entry, err := c.Adopt(t.Context(), path, false, false)
+	entry, err := c.Adopt(t.Context(), path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,8 +235,56 @@ func TestAdoptRefusesWhatIsSwapped(t *testing.T) {
 	c := openCacheWith(t, Config{}, calls)
 	path, other := output(t, someBytes(1, 1000)), output(t, someBytes(2, 1000))
 	swap = func() error { return os.Rename(other, path) }
-	if _, err := c.Adopt(t.Context(), path, false, false); !errors.Is(err, errUnstable) {
+	if _, err := c.Adopt(t.Context(), path, false); !errors.Is(err, errUnstable) {
 		t.Errorf("got %v", err)
 	}
 	checkFolder(t, c)
+}
+
+// made names an output of some attempt.
+func made(name string) task.OutputID {
+	return task.OutputID{
+		Attempt: task.AttemptID{Task: task.NewID("w-abcdefghij", "make"), Generation: 1, Lease: 2, Pilot: "p-abcdefgh", Counter: 3},
+		LFN:     task.Qualify("w-abcdefghij", name),
+	}
+}
+
+// TestOneFileIsTwoOutputs: a file stays while one of the outputs that it is
+// is on no storage element, also after a restart.
+func TestOneFileIsTwoOutputs(t *testing.T) {
+	dir := t.TempDir()
+	c := openCache(t, Config{Dir: dir, Capacity: 1000})
+	var key task.FileKey
+	for _, name := range []string{"x", "y"} {
+		entry, err := c.Adopt(t.Context(), output(t, someBytes(7, 600)), false, made(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key = entry.Key
+	}
+	c.LetGo(key, made("x"))
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c = openCache(t, Config{Dir: dir, Capacity: 1000})
+	if entry, _ := c.Lookup(key); !slices.Equal(entry.Outputs, []task.OutputID{made("y")}) {
+		t.Fatalf("after a restart it is kept as %+v", entry.Outputs)
+	}
+	if err := c.Keep(key, made("z")); err != nil {
+		t.Fatal(err)
+	}
+	c.LetGo(key, made("y"))
+	var noSpace *cache.NoSpaceError
+	if _, err := c.Create("lfn:other", 600); !errors.As(err, &noSpace) {
+		t.Fatalf("z is kept, but there is room for another file: %v", err)
+	}
+	c.LetGo(key, made("z"))
+	w, err := c.Create("lfn:other", 600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Abort()
+	if err := c.Keep(key, made("x")); !errors.Is(err, ErrNotCached) {
+		t.Errorf("an evicted file can be kept: %v", err)
+	}
 }

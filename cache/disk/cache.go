@@ -37,8 +37,13 @@ type Entry struct {
 	Manifest Manifest
 	Names    []task.FileKey // "lfn:" keys by which it is reachable too
 	Exec     bool           // mode 0555, else 0444
-	Sole     bool           // an output that no storage element has yet
+	// Outputs are what the file was made as and no storage element has yet; it
+	// stays while there are any.
+	Outputs []task.OutputID
 }
+
+// Sole tells whether the file must not be evicted.
+func (e *Entry) Sole() bool { return len(e.Outputs) > 0 }
 
 // Usage is where the bytes of the cache are. A file that is pinned and a sole
 // copy counts in both.
@@ -130,18 +135,53 @@ func (c *Cache) Usage() Usage {
 	}
 }
 
-// MarkStored notes that a storage element has the file, so that it may be
-// evicted. An unknown file is ignored: it left before its upload was noticed.
-func (c *Cache) MarkStored(key task.FileKey) {
+// Keep has a file stay until LetGo is told of the same output. Errors:
+// ErrNotCached.
+func (c *Cache) Keep(key task.FileKey, output task.OutputID) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.find(key)
+	if f == nil {
+		return fmt.Errorf("keep %s: %w", key, ErrNotCached)
+	}
+	if c.keep(f, output) {
+		c.rewriteMetadata(f)
+	}
+	return nil
+}
+
+// keep notes outputs that a file is and tells whether that is new.
+func (c *Cache) keep(f *stored, outputs ...task.OutputID) (changed bool) {
+	for _, output := range outputs {
+		if slices.Contains(f.Outputs, output) {
+			continue
+		}
+		if !f.Sole() {
+			if err := c.index.MarkSole(f.Key); err != nil {
+				c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
+			}
+		}
+		f.Outputs = append(slices.Clone(f.Outputs), output)
+		changed = true
+	}
+	return changed
+}
+
+// LetGo notes that an output need not be kept: a storage element has it,
+// another pilot keeps it, or nobody wants it. The file may be evicted when it
+// is no other output. What is unknown is ignored: it left before.
+func (c *Cache) LetGo(key task.FileKey, output task.OutputID) {
 	c.mu.Lock()
 	f := c.find(key)
-	if f == nil || !f.Sole {
+	if f == nil || !slices.Contains(f.Outputs, output) {
 		c.mu.Unlock()
 		return
 	}
-	f.Sole = false
-	if err := c.index.MarkStored(f.Key); err != nil {
-		c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
+	f.Outputs = slices.DeleteFunc(slices.Clone(f.Outputs), func(o task.OutputID) bool { return o == output })
+	if !f.Sole() {
+		if err := c.index.MarkStored(f.Key); err != nil {
+			c.log.Error("cache index and files disagree", "file", f.Key, "error", err)
+		}
 	}
 	c.rewriteMetadata(f)
 	lost := c.forget(c.index.Shed())
@@ -186,7 +226,7 @@ func (c *Cache) find(key task.FileKey) *stored {
 
 func (f *stored) snapshot() Entry {
 	entry := f.Entry
-	entry.Names = slices.Clone(f.Names)
+	entry.Names, entry.Outputs = slices.Clone(f.Names), slices.Clone(f.Outputs)
 	return entry
 }
 

@@ -30,7 +30,7 @@ func TestEvictionSparesPinsAndSoleCopies(t *testing.T) {
 	if err := os.WriteFile(output, someBytes(3, 300), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sole, err := c.Adopt(t.Context(), output, false, true)
+	sole, err := c.Adopt(t.Context(), output, false, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,8 +49,8 @@ func TestEvictionSparesPinsAndSoleCopies(t *testing.T) {
 	}
 	pinned.Release()
 	pinned.Release()
-	c.MarkStored(sole.Key)
-	c.MarkStored("lfn:never heard of")
+	c.LetGo(sole.Key, made("x"))
+	c.LetGo("lfn:never heard of", made("x"))
 	w, err := c.Create("lfn:large", 900)
 	if err != nil {
 		t.Fatal(err)
@@ -86,7 +86,7 @@ func TestConcurrentUse(t *testing.T) {
 					if err := os.WriteFile(path, data, 0o600); err != nil {
 						t.Error(err)
 					}
-					if _, err := c.Adopt(context.Background(), path, false, false); err != nil && !isNoSpace(err) {
+					if _, err := c.Adopt(context.Background(), path, false); err != nil && !isNoSpace(err) {
 						t.Error(err)
 					}
 				case 1:

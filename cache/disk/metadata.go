@@ -36,7 +36,7 @@ type metadata struct {
 	Chunks  []task.Digest  `json:"chunks"`
 	Names   []task.FileKey `json:"names,omitempty"`
 	Exec    bool           `json:"exec,omitempty"`
-	Sole    bool           `json:"sole,omitempty"`
+	Outputs []madeAs       `json:"outputs,omitempty"`
 	// Modified is the content's modification time in ns since 1970.
 	Modified int64 `json:"modified"`
 	// Boot identifies the run of the kernel that published the file; Synced
@@ -44,6 +44,16 @@ type metadata struct {
 	// have been lost by a power cut without a trace in size or time.
 	Boot   string `json:"boot,omitempty"`
 	Synced bool   `json:"synced,omitempty"`
+}
+
+// madeAs is a task.OutputID in a metadata file.
+type madeAs struct {
+	LFN        task.LFN     `json:"lfn"`
+	Task       task.ID      `json:"task"`
+	Generation uint32       `json:"generation"`
+	Lease      task.LeaseID `json:"lease"`
+	Pilot      task.PilotID `json:"pilot"`
+	Counter    uint64       `json:"counter"`
 }
 
 // encode appends the checksum of the text to the text.
@@ -89,17 +99,27 @@ func (m metadata) manifest() Manifest {
 }
 
 func (m metadata) entry() Entry {
-	return Entry{
-		Key: task.KeyOf("", m.Digest), Size: m.Size, Digest: m.Digest, Manifest: m.manifest(),
-		Names: m.Names, Exec: m.Exec, Sole: m.Sole,
+	entry := Entry{
+		Key: task.KeyOf("", m.Digest), Size: m.Size, Digest: m.Digest, Manifest: m.manifest(), Names: m.Names, Exec: m.Exec,
 	}
+	for _, o := range m.Outputs {
+		entry.Outputs = append(entry.Outputs, task.OutputID{
+			Attempt: task.AttemptID{Task: o.Task, Generation: o.Generation, Lease: o.Lease, Pilot: o.Pilot, Counter: o.Counter}, LFN: o.LFN,
+		})
+	}
+	return entry
 }
 
 func (f *stored) metadata() metadata {
-	return metadata{
+	m := metadata{
 		Version: metadataVersion, Digest: f.Digest, Size: f.Size, Chunk: f.Manifest.Chunk, Chunks: f.Manifest.Chunks,
-		Names: f.Names, Exec: f.Exec, Sole: f.Sole, Modified: f.modified, Boot: f.boot, Synced: f.synced,
+		Names: f.Names, Exec: f.Exec, Modified: f.modified, Boot: f.boot, Synced: f.synced,
 	}
+	for _, o := range f.Outputs {
+		a := o.Attempt
+		m.Outputs = append(m.Outputs, madeAs{o.LFN, a.Task, a.Generation, a.Lease, a.Pilot, a.Counter})
+	}
+	return m
 }
 
 // writeMetadata writes the metadata of a file to a path.

@@ -110,7 +110,7 @@ func (c *Cache) recover() error {
 		return cmp.Or(a.used.Compare(b.used), strings.Compare(string(a.file.Key), string(b.file.Key)))
 	})
 	for _, one := range all {
-		if err := c.index.Restore(one.file.Key, one.file.Size, one.file.Sole); err != nil {
+		if err := c.index.Restore(one.file.Key, one.file.Size, one.file.Sole()); err != nil {
 			return err
 		}
 		c.files[one.file.Key] = one.file

@@ -64,9 +64,12 @@ type placing struct {
 	sealed      sealed
 	reservation task.FileKey // "" when the bytes were not reserved before
 	name        task.FileKey // "lfn:" key to add, or ""
-	exec, sole  bool
+	exec        bool
+	outputs     []task.OutputID // that no storage element has
 	pin         bool
 }
+
+func (p *placing) sole() bool { return len(p.outputs) > 0 }
 
 // place moves a sealed file from a path into the cache. If its content is
 // there already, that file takes over name and attributes, and the one at the
@@ -75,9 +78,9 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 	f := &stored{
 		Entry: Entry{
 			Key: task.KeyOf("", how.sealed.digest), Size: how.sealed.manifest.Size, Digest: how.sealed.digest,
-			Manifest: how.sealed.manifest, Exec: how.exec, Sole: how.sole,
+			Manifest: how.sealed.manifest, Exec: how.exec, Outputs: how.outputs,
 		},
-		modified: how.sealed.info.ModTime().UnixNano(), boot: c.boot, synced: how.sole,
+		modified: how.sealed.info.ModTime().UnixNano(), boot: c.boot, synced: how.sole(),
 	}
 	if how.name != "" {
 		f.Names = []task.FileKey{how.name}
@@ -136,10 +139,10 @@ func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored,
 	}
 	var err error
 	if how.reservation != "" {
-		err = c.index.Commit(how.reservation, f.Key, f.Size, f.Sole)
+		err = c.index.Commit(how.reservation, f.Key, f.Size, f.Sole())
 	} else {
 		var evicted []task.FileKey
-		evicted, err = c.index.Insert(f.Key, f.Size, f.Sole)
+		evicted, err = c.index.Insert(f.Key, f.Size, f.Sole())
 		more := c.forget(evicted)
 		lost = losses{append(lost.paths, more.paths...), append(lost.keys, more.keys...)}
 	}
@@ -177,8 +180,9 @@ func (c *Cache) moveIn(path, meta string, f *stored, info os.FileInfo) error {
 }
 
 // merge gives a present file what another of the same content would bring.
-// Executable is the wider of two modes. Sole wins: the copy that a storage
-// element has may belong to another attempt and be deleted with it.
+// Executable is the wider of two modes. It stays for the outputs of both: the
+// copy that a storage element has may belong to another attempt and be deleted
+// with it.
 func (c *Cache) merge(present, other *stored) {
 	changed := false
 	for _, name := range other.Names {
@@ -195,13 +199,7 @@ func (c *Cache) merge(present, other *stored) {
 			present.Exec, changed = true, true
 		}
 	}
-	if other.Sole && !present.Sole {
-		if err := c.index.MarkSole(present.Key); err != nil {
-			c.log.Error("cache index and files disagree", "file", present.Key, "error", err)
-		}
-		present.Sole, changed = true, true
-	}
-	if changed {
+	if c.keep(present, other.Outputs...) || changed {
 		c.rewriteMetadata(present)
 	}
 }

@@ -181,7 +181,7 @@ func TestRecoveryKeepsEarlierBoot(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, Config{Dir: dir})
 	entry := put(t, c, "lfn:a", someBytes(1, 1000))
-	sole, err := c.Adopt(t.Context(), output(t, someBytes(2, 1000)), true, true)
+	sole, err := c.Adopt(t.Context(), output(t, someBytes(2, 1000)), true, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestRecoveryKeepsEarlierBoot(t *testing.T) {
 			t.Fatal(err)
 		}
 		c = openCache(t, Config{Dir: dir})
-		if got, found := c.Lookup(sole.Key); !found || !got.Sole || !got.Exec {
+		if got, found := c.Lookup(sole.Key); !found || !got.Sole() || !got.Exec {
 			t.Errorf("the sole copy came back as %t, %+v", found, got)
 		}
 		if _, found := c.Lookup("lfn:a"); !found {
@@ -209,7 +209,7 @@ func TestRecoveryKeepsEarlierBoot(t *testing.T) {
 func TestRecoveryRespectsCapacity(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, Config{Dir: dir})
-	sole, err := c.Adopt(t.Context(), output(t, someBytes(9, 1000)), false, true)
+	sole, err := c.Adopt(t.Context(), output(t, someBytes(9, 1000)), false, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestRecoveryRespectsCapacity(t *testing.T) {
 	if usage := c.Usage(); usage.Files != 1 || usage.Sole != 1000 {
 		t.Errorf("usage %+v", usage)
 	}
-	c.MarkStored(sole.Key)
+	c.LetGo(sole.Key, made("x"))
 	if usage := c.Usage(); usage.Files != 0 {
 		t.Errorf("over capacity after the upload: %+v", usage)
 	}

@@ -243,7 +243,7 @@ func (w *Writer) place(ctx context.Context, expect Expect, how placing) (Entry, 
 	if strings.HasPrefix(string(w.key), namePrefix) {
 		how.name = w.key
 	}
-	if how.sole {
+	if how.sole() {
 		if err := w.file.Sync(); err != nil {
 			return Entry{}, nil, fmt.Errorf("flush %s: %w", w.key, w.cache.diskFull(err, got.manifest.Size))
 		}

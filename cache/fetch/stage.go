@@ -30,6 +30,7 @@ type Staged struct {
 type StageError struct {
 	File   task.File
 	Lost   bool        // no pilot gave it and no storage element has it
+	Away   bool        // a storage element that should have it did not answer
 	Reason string      // for people, with every source tried and why
 	Tries  []cache.Try // the same for programs
 	Err    error       // the cause where it is this pilot, e.g. *cache.NoSpaceError; else nil
@@ -41,7 +42,7 @@ func (e *StageError) Error() string { return e.Reason }
 func (e *StageError) Unwrap() error { return e.Err }
 
 func stageError(e *cache.FetchError) *StageError {
-	return &StageError{File: e.File, Lost: e.Lost, Reason: e.Error(), Tries: e.Tries, Err: e.Local}
+	return &StageError{File: e.File, Lost: e.Lost, Away: e.Away, Reason: e.Error(), Tries: e.Tries, Err: e.Local}
 }
 
 // StageErrors are all inputs of one Stage that are known not to be had.
@@ -73,6 +74,21 @@ func (e StageErrors) Lost() []task.File {
 		}
 	}
 	return files
+}
+
+// Kind says whose failure it is: the inputs' own (one cannot be had even when
+// all goes well), this pilot's, or a storage element's that may answer later.
+func (e StageErrors) Kind() task.FailureKind {
+	kind := task.StorageFailed
+	for _, one := range e {
+		switch {
+		case one.Err != nil:
+			kind = task.PilotFailed
+		case !one.Away:
+			return task.InputMissing
+		}
+	}
+	return kind
 }
 
 // Stage brings all inputs of a task into the cache and pins them, in the order

@@ -136,6 +136,29 @@ func TestStageErrors(t *testing.T) {
 	if !errors.As(err, &noSpace) || noSpace.Need != 300_000 || noSpace.Capacity != 200_000 {
 		t.Errorf("the numbers of the full cache are lost: %+v", noSpace)
 	}
+	if kind := failures.Kind(); kind != task.InputMissing {
+		t.Errorf("the failure is %s, of which wrong bytes cannot be", kind)
+	}
+	for _, of := range []struct {
+		files []task.File
+		kind  task.FailureKind
+	}{
+		{[]task.File{unreachable}, task.StorageFailed},
+		{[]task.File{unreachable, huge}, task.PilotFailed},
+		{[]task.File{huge, lost}, task.InputMissing},
+	} {
+		var some StageErrors
+		for _, file := range of.files {
+			for _, failure := range failures {
+				if failure.File.LFN == file.LFN {
+					some = append(some, failure)
+				}
+			}
+		}
+		if some.Kind() != of.kind {
+			t.Errorf("got %s for %v, want %s", some.Kind(), some, of.kind)
+		}
+	}
 	if got := len(failures.Lost()); got != 2 {
 		t.Errorf("%d files are lost, want 2", got)
 	}

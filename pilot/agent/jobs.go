@@ -116,14 +116,10 @@ func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.
 		a.stepWorker(pilot.StagedIn{Attempt: id, Reads: reads})
 		return
 	}
-	failed := pilot.StageFailed{Attempt: id, Failure: task.InputMissing, Reason: err.Error()}
+	failed := pilot.StageFailed{Attempt: id, Failure: task.PilotFailed, Reason: err.Error()}
 	var failures fetch.StageErrors
 	if errors.As(err, &failures) {
-		for _, failure := range failures {
-			if failure.Lost {
-				failed.Lost = append(failed.Lost, failure.File)
-			}
-		}
+		failed.Failure, failed.Lost = failures.Kind(), failures.Lost()
 	}
 	a.log.Warn("inputs cannot be staged in", "attempt", id.String(), "error", err)
 	a.stepWorker(failed)

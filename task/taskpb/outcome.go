@@ -31,7 +31,7 @@ func FromOutcome(in *pb.Outcome) (task.Outcome, error) {
 	if _, err := task.ParseID(string(id.Task)); err != nil {
 		return task.Outcome{}, fmt.Errorf("outcome: %w", err)
 	}
-	if kind := in.GetFailure(); kind < 0 || int(kind) > int(task.KilledByUser) {
+	if kind := in.GetFailure(); kind < 0 || int(kind) > int(task.StorageFailed) {
 		return task.Outcome{}, fmt.Errorf("outcome of %s: unknown kind of failure %d", id, kind)
 	}
 	o := task.Outcome{

@@ -33,7 +33,7 @@ func digest(t *rapid.T) task.Digest {
 func outcome(t *rapid.T) task.Outcome {
 	return task.Outcome{
 		Attempt: attempt(t), Number: 2, Site: "siteA", OK: rapid.Bool().Draw(t, "ok"),
-		Failure: task.FailureKind(rapid.IntRange(0, int(task.KilledByUser)).Draw(t, "failure")),
+		Failure: task.FailureKind(rapid.IntRange(0, int(task.StorageFailed)).Draw(t, "failure")),
 		Reason:  rapid.String().Draw(t, "reason"), ExitCode: rapid.IntRange(-1, 255).Draw(t, "exit"), Signal: "SIGKILL",
 		Usage:   task.Usage{UserCPU: time.Second, SystemCPU: time.Millisecond, MaxMemory: 5 * task.MiB},
 		Outputs: []task.Produced{{LFN: "w-abcdefghij:o", Size: 7, Digest: digest(t), Exec: true, URL: "file:///x"}},

@@ -98,6 +98,7 @@ const (
 	FailureKind_FAILURE_KIND_PILOT_FAILED   FailureKind = 3
 	FailureKind_FAILURE_KIND_PILOT_LOST     FailureKind = 4
 	FailureKind_FAILURE_KIND_KILLED_BY_USER FailureKind = 5
+	FailureKind_FAILURE_KIND_STORAGE_FAILED FailureKind = 6
 )
 
 // Enum value maps for FailureKind.
@@ -109,6 +110,7 @@ var (
 		3: "FAILURE_KIND_PILOT_FAILED",
 		4: "FAILURE_KIND_PILOT_LOST",
 		5: "FAILURE_KIND_KILLED_BY_USER",
+		6: "FAILURE_KIND_STORAGE_FAILED",
 	}
 	FailureKind_value = map[string]int32{
 		"FAILURE_KIND_UNSPECIFIED":    0,
@@ -117,6 +119,7 @@ var (
 		"FAILURE_KIND_PILOT_FAILED":   3,
 		"FAILURE_KIND_PILOT_LOST":     4,
 		"FAILURE_KIND_KILLED_BY_USER": 5,
+		"FAILURE_KIND_STORAGE_FAILED": 6,
 	}
 )
 
@@ -1169,14 +1172,15 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\x0fTASK_STATE_DONE\x10\x04\x12\x15\n" +
 	"\x11TASK_STATE_FAILED\x10\x05\x12\x18\n" +
 	"\x14TASK_STATE_CANCELLED\x10\x06\x12\x1a\n" +
-	"\x16TASK_STATE_QUARANTINED\x10\a*\xc9\x01\n" +
+	"\x16TASK_STATE_QUARANTINED\x10\a*\xea\x01\n" +
 	"\vFailureKind\x12\x1c\n" +
 	"\x18FAILURE_KIND_UNSPECIFIED\x10\x00\x12\x1f\n" +
 	"\x1bFAILURE_KIND_PAYLOAD_FAILED\x10\x01\x12\x1e\n" +
 	"\x1aFAILURE_KIND_INPUT_MISSING\x10\x02\x12\x1d\n" +
 	"\x19FAILURE_KIND_PILOT_FAILED\x10\x03\x12\x1b\n" +
 	"\x17FAILURE_KIND_PILOT_LOST\x10\x04\x12\x1f\n" +
-	"\x1bFAILURE_KIND_KILLED_BY_USER\x10\x05*\x82\x01\n" +
+	"\x1bFAILURE_KIND_KILLED_BY_USER\x10\x05\x12\x1f\n" +
+	"\x1bFAILURE_KIND_STORAGE_FAILED\x10\x06*\x82\x01\n" +
 	"\n" +
 	"ReadSource\x12\x1b\n" +
 	"\x17READ_SOURCE_UNSPECIFIED\x10\x00\x12\x15\n" +
