@@ -206,7 +206,7 @@ func (p *pilot) close() {
 }
 
 // patience is how long a test waits for what should happen soon.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 // waitFor waits until a hook has seen an action that fits.
 func waitFor[A any](t testing.TB, p *pilot, what string, fits func(A) bool) A {

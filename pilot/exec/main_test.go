@@ -34,10 +34,11 @@ func TestMain(m *testing.M) {
 // by which payloads tell the test that they have come to some point.
 type stand struct {
 	*Runner
-	t     testing.TB
-	cache string
-	door  string
-	lines *bufio.Reader
+	t      testing.TB
+	cache  string
+	door   string
+	opened *os.File
+	lines  *bufio.Reader
 }
 
 func newStand(t testing.TB, change func(*Config)) *stand {
@@ -55,7 +56,7 @@ func newStand(t testing.TB, change func(*Config)) *stand {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { door.Close() })
-	s.lines = bufio.NewReader(door)
+	s.opened, s.lines = door, bufio.NewReader(door)
 	cfg := Config{
 		WorkDir: filepath.Join(base, "work"), LogDir: filepath.Join(base, "logs"), Site: "siteA",
 		Writable:  []string{s.door},
@@ -147,12 +148,18 @@ func (s *stand) wantFailure(result Result, kind task.FailureKind, words ...strin
 	}
 }
 
+// patience is how long a test waits for what should happen soon.
+const patience = time.Minute
+
 // heard waits for a line at the door.
 func (s *stand) heard() string {
 	s.t.Helper()
+	if err := s.opened.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		s.t.Fatal(err)
+	}
 	line, err := s.lines.ReadString('\n')
 	if err != nil {
-		s.t.Fatal(err)
+		s.t.Fatalf("the payload said nothing: %v", err)
 	}
 	return strings.TrimSpace(line)
 }

@@ -125,10 +125,12 @@ func TestRestartIsNoSilence(t *testing.T) {
 	first.introduce()
 	from := q.server.Clock()
 	q.eventually("a claim would be granted", func() bool { return q.server.Clock().Sub(from) > 2*silence })
+	// The clock stands still while the queue is away: what it says before the
+	// stop is the moment of the restart.
+	began := q.server.Clock()
 	q.stop()
 	q = startIn(t, dir, nil, onSQLite, rules)
 	second.client = q.dial("", second.cert)
-	began := q.server.Clock()
 	claim := func() bool {
 		reply, err := second.ClaimMastership(q.ctx, &pb.ClaimMastershipRequest{Site: "siteA", Expected: second.term})
 		if err != nil {
