@@ -25,6 +25,8 @@ type Config struct {
 	// Advertise is this host's address that the node listens on, and the only
 	// one that it tells others (see AdvertiseAddress).
 	Advertise netip.Addr
+	// Carrier carries the bytes; nil stands for TCP.
+	Carrier Carrier
 	// Overlay holds the core's timings; zero fields take their defaults.
 	Overlay dht.Config
 	// Logger defaults to one that discards.
@@ -45,6 +47,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if _, err := task.ParseSite(string(c.Site)); err != nil {
 		return c, fmt.Errorf("open the overlay's port: %w", err)
+	}
+	if c.Carrier == nil {
+		c.Carrier = overTCP{}
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

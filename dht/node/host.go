@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -34,9 +33,9 @@ const (
 	strangers = 512
 )
 
-// newHost makes a libp2p host that does not listen yet.
-func newHost(c Config, m *membership, g *gate) (host.Host, error) {
-	resources, err := newResources()
+// newHost makes a libp2p host on TCP that does not listen yet.
+func newHost(e Endpoint) (host.Host, error) {
+	options, err := e.Options()
 	if err != nil {
 		return nil, err
 	}
@@ -44,29 +43,14 @@ func newHost(c Config, m *membership, g *gate) (host.Host, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the connection manager: %w", err)
 	}
-	made, err := libp2p.New(
-		libp2p.Identity(c.Key.Libp2p()),
-		libp2p.UserAgent("pilotage"),
-		libp2p.NoListenAddrs,
+	made, err := libp2p.New(append(options,
 		// TCP only: a killed process is seen within milliseconds. The port is
 		// not shared: two pilots of one user could listen on the same one.
-		libp2p.NoTransports,
-		libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport(), tcp.WithDialerForAddr(dialFrom(c.Advertise))),
-		libp2p.Security(securityID, m.transport),
+		libp2p.Transport(tcp.NewTCPTransport, tcp.DisableReuseport(), tcp.WithDialerForAddr(dialFrom(e.Advertise))),
+		e.Security(),
 		libp2p.Muxer(yamux.ID, yamux.DefaultTransport),
-		libp2p.ConnectionGater(g),
 		libp2p.ConnectionManager(connections),
-		libp2p.ResourceManager(resources),
-		libp2p.WithDialTimeout(dialTime),
-		// Everything for the open Internet is off: a site is a LAN.
-		libp2p.DisableRelay(),
-		libp2p.DisableIdentifyAddressDiscovery(),
-		libp2p.ForceReachabilityPublic(),
-		libp2p.UDPBlackHoleSuccessCounter(nil),
-		libp2p.IPv6BlackHoleSuccessCounter(nil),
-		libp2p.DisableMetrics(),
-		libp2p.Ping(false),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("start libp2p: %w", err)
 	}
@@ -116,13 +100,4 @@ func listen(h host.Host, c Config) error {
 		}
 	}
 	return fmt.Errorf("listen on %s, %s: %w (free a port, widen --port-range or give another --advertise)", c.Advertise, c.Ports, err)
-}
-
-func (n *Node) connect(ctx context.Context, target destination) error {
-	ctx, cancel := context.WithTimeout(ctx, dialTime)
-	defer cancel()
-	if err := n.host.Connect(ctx, target.info()); err != nil {
-		return fmt.Errorf("connect to %s: %w", target.id, err)
-	}
-	return nil
 }

@@ -254,7 +254,7 @@ func (l *lane) transmit(c channel, buffer []byte) error {
 
 func (l *lane) openStream(c channel) (*outbound, error) {
 	n := l.lanes.node
-	if n.host.Network().Connectedness(l.target.id) != network.Connected {
+	if !connected(n.host, l.target.id) {
 		if err := n.connect(n.ctx, l.target); err != nil {
 			return nil, err
 		}

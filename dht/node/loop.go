@@ -130,7 +130,7 @@ func (n *Node) carryOut(action dht.Action) {
 func (n *Node) send(a dht.Send) {
 	if _, goodbye := a.Message.(dht.Bye); goodbye {
 		id, err := peer.Decode(string(a.To))
-		if err != nil || n.host.Network().Connectedness(id) != network.Connected {
+		if err != nil || !connected(n.host, id) {
 			return
 		}
 	}
@@ -175,7 +175,7 @@ func (n *Node) dial(m dht.Member) {
 // disconnected hears from libp2p that a connection ended.
 func (n *Node) disconnected(_ network.Network, connection network.Conn) {
 	id := connection.RemotePeer()
-	if n.host.Network().Connectedness(id) != network.Connected {
+	if !connected(n.host, id) {
 		n.post(dht.Disconnected{Peer: task.PeerID(id.String())})
 	}
 }

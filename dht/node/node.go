@@ -88,7 +88,8 @@ func Listen(config Config) (*Node, error) {
 	n.lanes = newLanes(n)
 	n.streams.open = make(map[streamKey]*inboundStream)
 	n.probes.last = make(map[peer.ID]time.Time)
-	if n.host, err = newHost(config, n.membership, n.gate); err != nil {
+	endpoint := Endpoint{Key: config.Key, Advertise: config.Advertise, membership: n.membership, gate: n.gate}
+	if n.host, err = config.Carrier.Host(endpoint); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (n *Node) serve() error {
 	n.host.SetStreamHandler(probeProtocol(n.config.Site), n.answerProbe)
 	n.host.Network().Notify(&network.NotifyBundle{DisconnectedF: n.disconnected})
 	var err error
-	if n.routing, err = newRouting(n.host, n.config.Site, n.bootstrapContacts, n.routed); err != nil {
+	if n.routing, err = newRouting(n.host, n.config, n.bootstrapContacts, n.routed); err != nil {
 		return err
 	}
 	return listen(n.host, n.config)
@@ -239,6 +240,13 @@ func (n *Node) Members() []dht.Member {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return n.overlay.Members()
+}
+
+// Size is the number of members on the roster.
+func (n *Node) Size() int {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.overlay.Size()
 }
 
 // Master is the member in office as far as this pilot knows.

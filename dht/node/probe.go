@@ -196,12 +196,11 @@ func (n *Node) tryPort(ip net.IP, port uint32) string {
 	if port > 65535 {
 		return fmt.Sprintf("%d is no port", port)
 	}
-	dialer := net.Dialer{Timeout: probeTime}
-	connection, err := dialer.DialContext(n.ctx, "tcp", net.JoinHostPort(ip.String(), strconv.Itoa(int(port))))
-	if err != nil {
+	ctx, cancel := context.WithTimeout(n.ctx, probeTime)
+	defer cancel()
+	if err := n.config.Carrier.Reach(ctx, ip, port); err != nil {
 		return err.Error()
 	}
-	_ = connection.Close() // nothing was sent
 	return ""
 }
 

@@ -26,9 +26,9 @@ const (
 
 // newRouting starts kad-dht as a router only: values and provider records are
 // off, locations are the overlay's own.
-func newRouting(h host.Host, site task.Site, contacts func() []peer.AddrInfo, found func(peer.ID)) (*kaddht.IpfsDHT, error) {
-	prefix := protocolPrefix(site)
-	routing, err := kaddht.New(h,
+func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, found func(peer.ID)) (*kaddht.IpfsDHT, error) {
+	prefix := protocolPrefix(c.Site)
+	routing, err := kaddht.New(h, append(c.Carrier.Routing(),
 		kaddht.ProtocolPrefix(protocol.ID(prefix)),
 		kaddht.V1ProtocolOverride(protocol.ID(prefix+"/kad")),
 		kaddht.Mode(kaddht.ModeServer), // by itself it stays a client on a LAN
@@ -37,7 +37,7 @@ func newRouting(h host.Host, site task.Site, contacts func() []peer.AddrInfo, fo
 		kaddht.RoutingTableRefreshPeriod(refreshEvery),
 		kaddht.RoutingTableRefreshQueryTimeout(dialTime),
 		kaddht.BootstrapPeersFunc(contacts),
-	)
+	)...)
 	if err != nil {
 		return nil, fmt.Errorf("start kad-dht: %w", err)
 	}

@@ -75,6 +75,22 @@ func (m *membership) member(id peer.ID) (identity.Member, bool) {
 	return member, found
 }
 
+// judge admits a peer by the certificate that it has shown.
+func (m *membership) judge(id peer.ID, key crypto.PubKey, certificate []byte) error {
+	if m.certificate() == nil {
+		return errNotJoined
+	}
+	member, err := m.verifier.VerifySite(certificate, m.site, m.clock())
+	if err != nil {
+		return fmt.Errorf("membership of %s: %w", id, err)
+	}
+	if !id.MatchesPublicKey(key) || string(member.Peer) != id.String() {
+		return fmt.Errorf("membership of %s: it showed the certificate of peer %s: %w", id, member.Peer, identity.ErrWrongKey)
+	}
+	m.admit(id, member)
+	return nil
+}
+
 // expired takes out and returns those whose membership has ended.
 func (m *membership) expired(now time.Time) []peer.ID {
 	m.mutex.Lock()

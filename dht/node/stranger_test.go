@@ -30,7 +30,7 @@ func rawHost(t *testing.T, s *site, key *identity.PilotKey, certificate []byte) 
 	m.set(certificate)
 	g := &gate{verifier: config.Verifier}
 	g.open.Store(true)
-	h, err := newHost(config, m, g)
+	h, err := newHost(Endpoint{Key: key, Advertise: loopback, membership: m, gate: g})
 	if err != nil {
 		t.Fatal(err)
 	}
