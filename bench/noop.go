@@ -39,7 +39,8 @@ type NoopResult struct {
 	// SubmitSeconds is the part of that time in which tasks were submitted.
 	SubmitSeconds float64 `json:"submit_seconds"`
 	// XargsTasksPerSecond is `xargs -P -n1` with as many processes at once and
-	// the same command, directly before; Ratio is of ours to it.
+	// the same command: the better of a run directly before and one directly
+	// after, because the load changes; Ratio is of ours to it.
 	XargsTasksPerSecond float64 `json:"xargs_tasks_per_second"`
 	Ratio               float64 `json:"ratio_to_xargs"`
 	// InterTaskDelay: exit of one payload to the exec of the next on its slot,
@@ -78,11 +79,10 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 		return NoopResult{}, err
 	}
 	n.say("xargs")
-	floor, err := n.xargs(ctx)
+	before, err := n.xargs(ctx)
 	if err != nil {
 		return NoopResult{}, err
 	}
-	result.XargsTasksPerSecond = float64(n.Tasks) / floor.Seconds()
 	pilots, err := n.startPilots(ctx, queue)
 	defer func() {
 		for _, p := range pilots {
@@ -95,6 +95,12 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 	if err := n.measure(ctx, queue, pilots, &result); err != nil {
 		return NoopResult{}, err
 	}
+	after, err := n.xargs(ctx)
+	if err != nil {
+		return NoopResult{}, err
+	}
+	result.XargsTasksPerSecond = float64(n.Tasks) / min(before, after).Seconds()
+	result.Ratio = result.TasksPerSecond / result.XargsTasksPerSecond
 	result.LoadAfter = load()
 	return result, nil
 }
@@ -169,7 +175,6 @@ func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*proces
 		return err
 	}
 	result.TasksPerSecond = float64(n.Tasks) / time.Since(began).Seconds()
-	result.Ratio = result.TasksPerSecond / result.XargsTasksPerSecond
 	result.Failed = int(ended.GetFailed() + ended.GetCancelled() + ended.GetQuarantined())
 	queueAfter, resident, err := queue.usage()
 	if err != nil {

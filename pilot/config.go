@@ -15,11 +15,19 @@ type Config struct {
 	// RoundLow and RoundHigh bound how long list changes are gathered before
 	// a broadcast: the more there are, the longer.
 	RoundLow, RoundHigh time.Duration
-	// WindowPerSlot and WindowMost size the task list: the oldest ready tasks.
-	WindowPerSlot, WindowMost int
+	// WindowPerSlot, WindowLeast and WindowMost size the task list: the oldest
+	// ready tasks. A small site runs short tasks faster than rounds come, so
+	// its list is longer than its slots ask for.
+	WindowPerSlot, WindowLeast, WindowMost int
 	// ReportDelay gathers a worker's news for its master; outcomes and freed
-	// slots do not wait.
+	// slots do not wait, or a quarter of it while work for more than the freed
+	// slots is at hand.
 	ReportDelay time.Duration
+	// PrefillTime is what the tasks that a slot gets early should last, of at
+	// most PrefillMost, where its site prefills at all: tasks that are shorter
+	// than a message's way would else leave the slot waiting for the next one.
+	PrefillTime time.Duration
+	PrefillMost int
 	// CensusWait is how long a new master waits for the census.
 	CensusWait time.Duration
 	// AuditAfter is how long a pilot with work may be silent before it is asked
@@ -48,8 +56,8 @@ func DefaultConfig() Config {
 	return Config{
 		SyncEvery: 2 * time.Second, SyncDelay: 200 * time.Millisecond, SyncBatch: 100,
 		RoundLow: 20 * time.Millisecond, RoundHigh: 200 * time.Millisecond,
-		WindowPerSlot: 4, WindowMost: 10_000,
-		ReportDelay: 20 * time.Millisecond, CensusWait: 2 * time.Second,
+		WindowPerSlot: 4, WindowLeast: 256, WindowMost: 10_000,
+		ReportDelay: 20 * time.Millisecond, PrefillTime: 20 * time.Millisecond, PrefillMost: 16, CensusWait: 2 * time.Second,
 		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
 		Copies: 2, CopyEvery: 10 * time.Second,
 		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond, Autonomy: 0.9,
@@ -73,6 +81,7 @@ func (c Config) withDefaults() Config {
 	duration(&c.RoundLow, d.RoundLow)
 	duration(&c.RoundHigh, d.RoundHigh)
 	duration(&c.ReportDelay, d.ReportDelay)
+	duration(&c.PrefillTime, d.PrefillTime)
 	duration(&c.CensusWait, d.CensusWait)
 	duration(&c.AuditAfter, d.AuditAfter)
 	duration(&c.RetractAfter, d.RetractAfter)
@@ -81,6 +90,8 @@ func (c Config) withDefaults() Config {
 	duration(&c.LostWait, d.LostWait)
 	number(&c.SyncBatch, d.SyncBatch)
 	number(&c.WindowPerSlot, d.WindowPerSlot)
+	number(&c.WindowLeast, d.WindowLeast)
+	number(&c.PrefillMost, d.PrefillMost)
 	number(&c.WindowMost, d.WindowMost)
 	number(&c.Copies, d.Copies)
 	if c.Autonomy <= 0 {

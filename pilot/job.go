@@ -193,6 +193,12 @@ func (w *Worker) payloadEnded(e PayloadEnded) {
 		w.finish(job, outcome)
 		return
 	}
+	if len(job.Task.Outputs) == 0 {
+		delete(w.work, job.attempt)
+		w.act(Discard{Attempt: job.attempt})
+		w.finish(job, outcome)
+		return
+	}
 	job.phase = publishing
 	w.report.Ended = append(w.report.Ended, job.attempt)
 	w.soon(0)
@@ -226,10 +232,25 @@ func (w *Worker) finish(job *work, outcome task.Outcome) {
 	outcome.Reads, outcome.StageIn, outcome.Delay = job.reads, job.stageIn, job.delay
 	w.outcomes[job.attempt] = &outcome
 	w.report.Outcomes = append(w.report.Outcomes, outcome)
-	w.soon(0)
+	w.soon(w.patience(&outcome))
 	if w.master == "" && w.deliver.IsZero() {
 		w.deliver = w.now.Add(w.config.ResendAfter)
 	}
+}
+
+// patience is how long an outcome may wait for others: not if tasks may wait
+// for its outputs, nor if the slots may soon wait for the master.
+func (w *Worker) patience(outcome *task.Outcome) time.Duration {
+	prefilled := 0
+	for _, job := range w.work {
+		if !job.holding && job.phase <= staged {
+			prefilled++
+		}
+	}
+	if !outcome.OK || len(outcome.Outputs) > 0 || prefilled <= 2*w.self.Slots {
+		return 0
+	}
+	return w.config.ReportDelay / 4
 }
 
 func (w *Worker) uploaded(e Uploaded) {

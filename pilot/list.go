@@ -143,8 +143,7 @@ func (m *Master) passPeriod() {
 
 // window is how many ready tasks are listed at the most.
 func (m *Master) window() int {
-	perSlot := m.config.WindowPerSlot
-	return min(max(perSlot*m.sums.slots, 4*perSlot), m.config.WindowMost)
+	return min(max(m.config.WindowPerSlot*m.sums.slots, m.config.WindowLeast), m.config.WindowMost)
 }
 
 // fillWindow lists ready tasks, and where room is left, tasks that wait: they

@@ -38,6 +38,7 @@ type Master struct {
 	cancelled map[LeasedID]bool   // which pilots may still have
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
+	usualRun  time.Duration // of the site's payloads; 0 while not known
 	sums      sums
 	unsolved  bool      // the matrix has changed since it was solved
 	audit     time.Time // when every member is looked at again
@@ -67,7 +68,7 @@ func (m *Master) reset() {
 	m.cancelled = make(map[LeasedID]bool)
 	m.gone = make(map[LeasedID]uint64)
 	m.sums = sums{classes: make(map[task.Class]int)}
-	m.fenced, m.unsolved, m.retractAt = false, false, time.Time{}
+	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)

@@ -201,6 +201,9 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 	fresh := m.outbox.addOutcome(w.peer, *o)
 	if fresh {
 		m.outcomeSoon()
+		if o.OK {
+			m.learnRun(o.Run)
+		}
 	}
 	switch {
 	case !fresh:

@@ -61,7 +61,8 @@ func newWorkerBench(t *testing.T) *bench {
 func given(names ...string) (tasks []pilot.Assignment) {
 	for _, name := range names {
 		tasks = append(tasks, pilot.Assignment{
-			Task:  task.Task{ID: id(name), Shell: "true", Walltime: time.Hour, Resources: task.Resources{Cores: 1, Memory: task.MiB}},
+			Task: task.Task{ID: id(name), Shell: "true", Walltime: time.Hour, Resources: task.Resources{Cores: 1, Memory: task.MiB},
+				Outputs: []task.Output{{LFN: "w-aaaaaaaaaa:x", Name: "x"}}},
 			Lease: 7, Generation: 1, Number: 1,
 		})
 	}
@@ -236,5 +237,50 @@ func TestLifetimeIsJudgedAgain(t *testing.T) {
 	reports := told[pilot.Report](b.after(time.Second, pilot.Tick{}))
 	if len(reports) != 1 || reports[0].Row == nil || reports[0].Row.Classes[0].Feasible {
 		t.Fatalf("the master hears %+v", reports)
+	}
+}
+
+// A payload that makes nothing has nothing to publish: its end and its outcome
+// are one message.
+func TestATaskWithoutOutputsEndsAtOnce(t *testing.T) {
+	b := newWorkerBench(t)
+	nothing := given("a")
+	nothing[0].Task.Outputs = nil
+	staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 1, Tasks: nothing}}))
+	b.do(pilot.StagedIn{Attempt: staging[0].Attempt})
+	actions := b.do(pilot.PayloadEnded{Attempt: staging[0].Attempt, Outcome: task.Outcome{OK: true, Delay: -1}})
+	if reports := told[pilot.Report](actions); len(reports) != 1 || len(reports[0].Outcomes) != 1 {
+		t.Errorf("the outcome is not reported: %+v", reports)
+	}
+	if len(all[pilot.Publish](actions)) != 0 || len(all[pilot.Discard](actions)) != 1 {
+		t.Errorf("instead of letting go of its folder: %+v", actions)
+	}
+}
+
+// Outcomes gather while there is work for more than the freed slots.
+func TestOutcomesGatherWhileSlotsHaveWork(t *testing.T) {
+	b := newWorkerBench(t)
+	tasks := given("a", "b", "c", "d", "e", "f", "g")
+	var attempts []task.AttemptID
+	for i := range tasks {
+		tasks[i].Task.Outputs = nil
+	}
+	for _, staging := range all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 1, Tasks: tasks}})) {
+		b.do(pilot.StagedIn{Attempt: staging.Attempt})
+		attempts = append(attempts, staging.Attempt)
+	}
+	end := func(i int) int {
+		b.do(pilot.PayloadStarted{Attempt: attempts[i], At: b.now})
+		reports := told[pilot.Report](b.after(time.Millisecond, pilot.PayloadEnded{Attempt: attempts[i], Outcome: task.Outcome{OK: true, Delay: -1}}))
+		if len(reports) == 0 {
+			return 0
+		}
+		return len(reports[0].Outcomes)
+	}
+	if n := end(0); n != 0 {
+		t.Errorf("with 5 tasks at hand for 2 slots, %d outcomes are sent at once", n)
+	}
+	if n := end(1); n != 2 {
+		t.Errorf("with 4 tasks at hand for 2 slots, %d outcomes are sent, want both", n)
 	}
 }

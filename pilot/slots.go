@@ -165,7 +165,7 @@ func (m *Master) refreshPlaces(w *member) {
 	if !w.draining {
 		places.Free = w.total.resources.Sub(w.used.resources)
 		places.FreeSlots = w.freeSlots()
-		places.Prefill = max(0, m.settings.Prefill*w.total.slots-len(w.waiting))
+		places.Prefill = max(0, m.prefillPerSlot()*w.total.slots-len(w.waiting))
 		now = counted{w.total.slots, places.FreeSlots}
 	}
 	m.matrix.SetPlaces(w.id, places)
@@ -179,6 +179,26 @@ func (m *Master) refreshPlaces(w *member) {
 	case w.idleSince.IsZero():
 		w.idleSince = m.now
 		m.retractSoon()
+	}
+}
+
+// prefillPerSlot is how many tasks a slot gets early: more where they are very
+// short.
+func (m *Master) prefillPerSlot() int {
+	usual := m.settings.Prefill
+	if usual == 0 || m.usualRun <= 0 {
+		return usual
+	}
+	return max(usual, min(m.config.PrefillMost, int(m.config.PrefillTime/m.usualRun)))
+}
+
+// learnRun takes a payload's time into account: a long one at once, shorter
+// ones slowly, because too deep a prefill costs more than too shallow a one.
+func (m *Master) learnRun(run time.Duration) {
+	if run >= m.usualRun {
+		m.usualRun = run
+	} else {
+		m.usualRun -= (m.usualRun - run) / 16
 	}
 }
 
