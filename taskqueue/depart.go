@@ -82,7 +82,7 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 	site.Pilots--
 	site.Registered -= pilot.Slots
 	site.Refused = nil
-	site.Check = true
+	site.Check, site.CheckAfter = true, ""
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	b.sites.touch(site.Name)
 	if state != PilotDead {

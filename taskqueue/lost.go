@@ -232,15 +232,19 @@ const maxCheckPages = 4
 
 // unguarded returns files that only the caches of a site hold and whose maker
 // is not there any more to store them: the master is asked to have them
-// stored, or to report them lost. The site's mark is cleared when there are
-// none.
+// stored, or to report them lost. Those that are found are repeated until they
+// are settled; where a few pages have none, the next call goes on behind them.
+// The site's mark is cleared when there are none at all.
 func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 	if !site.Check {
 		return nil, nil
 	}
 	var found []task.File
-	after, page := task.LFN(""), b.config.Workflow.SweepPage
+	after, page := site.CheckAfter, b.config.Workflow.SweepPage
 	for range maxCheckPages {
+		if len(found) == 0 {
+			site.CheckAfter = after
+		}
 		files, err := b.Files().OnlyAnnouncedAt(site.Name, after, page)
 		if err != nil {
 			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
@@ -259,12 +263,16 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 		}
 		if len(files) < page {
 			if len(found) == 0 {
-				site.Check = false
-				b.sites.touch(site.Name)
+				site.Check, site.CheckAfter = false, ""
 			}
+			b.sites.touch(site.Name)
 			return found, nil
 		}
 		after = files[len(files)-1].LFN
 	}
+	if len(found) == 0 {
+		site.CheckAfter = after
+	}
+	b.sites.touch(site.Name)
 	return found, nil
 }

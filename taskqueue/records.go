@@ -206,6 +206,7 @@ type SiteRecord struct {
 	ReportSeq  uint64          // and its number
 	Silent     bool            // its pilots were taken for dead because it fell silent
 	Check      bool            // pilots are gone that made files which only caches hold
+	CheckAfter task.LFN        // where looking for those files goes on
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 }
 

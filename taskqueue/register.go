@@ -102,6 +102,9 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 	site.Pilots++
 	site.Registered += pilot.Slots
 	site.Refused = nil // what nobody could run, the new one may
+	if site.Forget {   // what it brings or makes is not to be forgotten
+		site.Forget, site.Check, site.CheckAfter = false, true, ""
+	}
 	b.sites.touch(site.Name)
 	return pilot, again, nil
 }

@@ -1,0 +1,125 @@
+package taskqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// smallPages makes the rules look at two records at a time.
+func smallPages(g *grid) {
+	config := taskqueue.DefaultConfig()
+	config.Workflow.SweepPage = 2
+	g.rules = taskqueue.NewRules(config)
+}
+
+// makes has a member run one task per name, each with one output.
+func (c *crew) makes(names []string, by func(name string) *member) []task.LFN {
+	var tasks []task.Task
+	for _, name := range names {
+		tasks = append(tasks, job(name, nil, []string{name + ".out"}))
+	}
+	w := c.grid.mustSubmit(taskqueue.Submission{Name: "made", Tasks: tasks, Outputs: []string{names[0] + ".out"}})
+	var made []task.LFN
+	for len(made) < len(names) {
+		c.sync()
+		for _, name := range names {
+			id := task.NewID(w, name)
+			if c.grid.state(id).State != task.Leased {
+				continue
+			}
+			c.end(id, c.succeed(c.start(id, by(name))))
+			made = append(made, task.Qualify(w, name+".out"))
+		}
+		c.sync()
+	}
+	slices.Sort(made)
+	return made
+}
+
+// Many files have makers that live; behind them lies one whose maker is gone.
+func TestUnguardedFilesAreFoundBehindManyGuarded(t *testing.T) {
+	g := newGrid(t)
+	smallPages(g)
+	a := g.addSite("A")
+	a.join("peer1", 4)
+	keeper, maker := a.join("peer2", 4), a.join("peer3", 4)
+	var names []string
+	for i := range 40 {
+		names = append(names, fmt.Sprintf("t%02d", i))
+	}
+	last := names[len(names)-1]
+	made := a.makes(names, func(name string) *member {
+		if name == last {
+			return maker
+		}
+		return keeper
+	})
+	a.members = slices.DeleteFunc(a.members, func(m *member) bool { return m == maker })
+	a.next.Departed = []task.Departure{{Pilot: maker.id, Dead: true}}
+	asked := false
+	for range 10 {
+		reply := a.sync()
+		for _, file := range reply.Check {
+			asked = asked || file.LFN == made[len(made)-1]
+		}
+		a.next = task.Sync{}
+	}
+	if !asked {
+		t.Errorf("never asked for %s", made[len(made)-1])
+	}
+	a.upload(made[len(made)-1])
+	for range 10 {
+		a.sync()
+	}
+	if g.siteRecord("A").Check {
+		t.Error("the queue goes on looking when everything has its maker or is stored")
+	}
+	g.check()
+}
+
+// A site loses all pilots and with them its caches; before everything in them
+// is forgotten a new one comes. What is left is asked for, not forgotten
+// unseen.
+func TestForgettingEndsWhenAPilotComes(t *testing.T) {
+	g := newGrid(t)
+	smallPages(g)
+	a := g.addSite("A")
+	only := a.join("peer1", 4)
+	made := a.makes([]string{"t0", "t1", "t2", "t3", "t4", "t5"}, func(string) *member { return only })
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: only.id, Resigns: true, Term: a.term})
+	})
+	a.members, a.leases = nil, nil
+	a.forget()
+	if !g.siteRecord("A").Forget {
+		t.Fatal("nothing is left to forget")
+	}
+	known := func() (held int) {
+		for _, name := range made {
+			if slices.Contains(g.file(name).Announced, "A") {
+				held++
+			}
+		}
+		return held
+	}
+	left := known()
+	if left == 0 || left == len(made) {
+		t.Fatalf("%d of %d are not forgotten yet", left, len(made))
+	}
+	a.join("peer2", 4)
+	for range 5 {
+		g.tick(time.Second)
+	}
+	if got := known(); got != left {
+		t.Errorf("%d files are left of %d, though a pilot is there", got, left)
+	}
+	if reply := a.sync(); len(reply.Check) == 0 {
+		t.Error("nobody is asked for what is left")
+	}
+	g.check()
+}
