@@ -155,10 +155,15 @@ func (s *sandbox) grant(ruleset int, tree tree) error {
 }
 
 // rebuild opens the trees of the policy anew. What cannot be opened is not
-// granted: the payload then gets the same error as if it were hidden.
+// granted: the payload then gets the same error as if it were hidden. What is
+// left out for its size is said the first time.
 func (s *sandbox) rebuild() {
 	s.closeTrees()
-	for _, grant := range s.policy.grants(s.log) {
+	log := s.log
+	if !s.built.IsZero() {
+		log = slog.New(slog.DiscardHandler)
+	}
+	for _, grant := range s.policy.grants(log) {
 		fd, err := unix.Open(grant.path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		if err != nil {
 			continue

@@ -3,7 +3,9 @@ package exec
 import (
 	"log/slog"
 	"os"
+	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -35,16 +37,44 @@ var devices = []string{
 	"dri", "kfd", "infiniband", "nvidia*",
 }
 
+// systemFolders are those without which no program starts. Accounts of daemons
+// have one of them as home folder, which then stays open.
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/proc", "/sys"}
+
 func newPolicy(cfg Config) policy {
 	// Of /dev only the listed devices are granted, not a rule for each terminal.
-	shared := []string{"/tmp", "/var/tmp", "/dev", os.TempDir()}
+	closed := append([]string{"/tmp", "/var/tmp", "/dev", os.TempDir()}, homes()...)
 	hidden := append([]string{cfg.WorkDir, cfg.LogDir}, cfg.Hidden...)
-	for _, folder := range shared {
+	for _, folder := range closed {
 		if real, err := resolve(folder); err == nil && real != "/" {
 			hidden = append(hidden, real)
 		}
 	}
 	return policy{hidden: hidden, readable: cfg.Readable, writable: cfg.Writable, sharedMemory: cfg.SharedMemory}
+}
+
+// homes lists the folders of people: what lies there is readable for the
+// pilot's user because that is somebody's account, not because payloads are
+// meant to see it.
+func homes() []string {
+	folders := []string{"/home", "/root", "/run/user"}
+	own := []string{os.Getenv("HOME")}
+	if account, err := user.Current(); err == nil {
+		own = append(own, account.HomeDir)
+	}
+	for _, home := range own {
+		if filepath.IsAbs(home) && !isSystem(home) {
+			folders = append(folders, home)
+		}
+	}
+	return folders
+}
+
+func isSystem(folder string) bool {
+	folder = filepath.Clean(folder)
+	return slices.ContainsFunc(systemFolders, func(system string) bool {
+		return folder == system || strings.HasPrefix(folder, system+"/")
+	})
 }
 
 // grants lists what all payloads get. Explicitly readable and writable trees
@@ -101,12 +131,7 @@ func (p policy) spare(root string, log *slog.Logger, allow func(path string)) {
 }
 
 func (p policy) isHidden(path string) bool {
-	for _, hidden := range p.hidden {
-		if path == hidden {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p.hidden, path)
 }
 
 // holdsHidden tells whether something hidden lies strictly below path.

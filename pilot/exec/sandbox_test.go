@@ -72,7 +72,7 @@ func open(folder string) bool {
 }
 
 var sandboxTests = []string{
-	"TestSandboxSaysWhatIsInForce", "TestSandboxHidesFiles", "TestSandboxKeepsWritesInTheWorkFolder",
+	"TestSandboxSaysWhatIsInForce", "TestSandboxHidesFiles", "TestSandboxHidesHomes", "TestSandboxKeepsWritesInTheWorkFolder",
 	"TestSandboxHidesThePilot", "TestSandboxSparesTheOrdinary", "TestSandboxSpansNoOtherAttempt",
 	"TestSandboxDoesNotConfineThePilot", "TestSandboxOff", "TestSandboxUnderTheFirstThread",
 }
@@ -149,6 +149,36 @@ func TestSandboxHidesFiles(t *testing.T) {
 			t.Errorf("%s: printed %q", script, result.Stdout)
 		}
 	}
+}
+
+// Home folders are closed, whoever the pilot runs as, until a folder in them
+// is named.
+func TestSandboxHidesHomes(t *testing.T) {
+	home, _ := secrets(t)
+	t.Setenv("HOME", home)
+	// The folder above is opened on purpose, so that the home folder is hidden
+	// for what it is and not for lying in a temporary folder.
+	above := filepath.Dir(home)
+	closed := newStand(t, func(c *Config) { c.Readable = []string{above} })
+	for _, script := range []string{
+		"ls " + home, "cat " + home + "/software/tool", "ls -a /root", "ls -a /home", "ls /run/user", "cat /root/probe",
+		`for h in $(cut -d: -f6 /etc/passwd | grep -E '^/(home|root)'); do ls "$h" && exit 0; done; exit 1`,
+	} {
+		if result := closed.run(closed.shell(script)); result.OK && landlockInForce() {
+			t.Errorf("%s: printed %q", script, result.Stdout)
+		}
+	}
+	beside := newStand(t, func(c *Config) { c.Readable = []string{home + "/software"} })
+	beside.runOK(beside.shell("cat " + home + "/software/tool"))
+	if result := beside.run(beside.shell("cat " + home + "/.config/other.conf")); result.OK && landlockInForce() {
+		t.Error("one folder of a home opened all of it")
+	}
+	whole := newStand(t, func(c *Config) { c.Readable = []string{home} })
+	whole.runOK(whole.shell("cat " + home + "/software/tool " + home + "/.config/other.conf && ls -a " + home))
+	// A daemon's account has a system folder as its home.
+	t.Setenv("HOME", "/usr/sbin")
+	daemon := newStand(t, nil)
+	daemon.runOK(daemon.shell("ls /usr/sbin /usr/bin"))
 }
 
 func TestSandboxKeepsWritesInTheWorkFolder(t *testing.T) {
