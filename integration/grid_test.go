@@ -77,7 +77,8 @@ type process struct {
 	lines  chan string
 	log    *syncBuffer
 	exited chan struct{}
-	err    error
+	err    error // how it ended, and when; valid once exited is closed
+	ended  time.Time
 }
 
 type pilotProcess struct {
@@ -222,12 +223,12 @@ func (g *grid) launch(p *process) {
 			}
 		}
 		_, _ = io.Copy(io.Discard, out)
-		p.err = p.cmd.Wait()
+		p.err, p.ended = p.cmd.Wait(), time.Now()
 		close(p.exited)
 	}()
 }
 
-const startTime = 60 * time.Second
+const startTime = 3 * time.Minute
 
 // await waits for a line of stdout that begins so.
 func (p *process) await(t *testing.T, prefix string) string {

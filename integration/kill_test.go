@@ -9,15 +9,17 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	_ "modernc.org/sqlite" // to hold the queue's database still
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
-const observeTime = 20 * time.Second
+const observeTime = time.Minute
 
 // observe polls until the condition names a victim; a kill that hits nothing
 // is a failed test.
@@ -35,16 +37,27 @@ func observe[T any](g *grid, what string, look func() (T, bool)) T {
 	panic("unreachable")
 }
 
+// running is an attempt that runs, as the queue knows it, at a live pilot.
+type running struct {
+	pilot   *pilotProcess
+	attempt *pb.AttemptId
+}
+
+func (r running) task() string {
+	_, name, _ := strings.Cut(r.attempt.GetTask(), "/")
+	return name
+}
+
 // runningAt finds a pilot at which the queue knows an attempt to run.
-func (g *grid) runningAt(workflow string, among func(*pilotProcess) bool) *pilotProcess {
+func (g *grid) runningAt(workflow string, among func(*pilotProcess) bool) running {
 	g.t.Helper()
 	_, tasks, _, _ := g.client()
-	return observe(g, "an attempt running at a pilot that may be killed", func() (*pilotProcess, bool) {
+	return observe(g, "an attempt running at a pilot that may be killed", func() (running, bool) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
 		list, err := tasks.ListTasks(ctx, &pb.ListTasksRequest{Workflow: workflow, PageSize: 1000, Full: true, States: []pb.TaskState{pb.TaskState_TASK_STATE_LEASED}})
 		if err != nil {
-			return nil, false
+			return running{}, false
 		}
 		for _, info := range list.GetTasks() {
 			for _, attempt := range info.GetAttempts() {
@@ -52,13 +65,13 @@ func (g *grid) runningAt(workflow string, among func(*pilotProcess) bool) *pilot
 					continue
 				}
 				for _, p := range g.pilots {
-					if p.id == attempt.GetOutcome().GetAttempt().GetPilot() && p.running() && among(p) {
-						return p, true
+					if id := attempt.GetOutcome().GetAttempt(); p.id == id.GetPilot() && p.running() && among(p) {
+						return running{p, id}, true
 					}
 				}
 			}
 		}
-		return nil, false
+		return running{}, false
 	})
 }
 
@@ -99,39 +112,73 @@ func killed(t *testing.T, seed uint64, p *process, moment string) {
 
 func eachSeed(t *testing.T, run func(t *testing.T, seed uint64)) {
 	for _, seed := range seeds(t) {
-		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) { run(t, seed) })
+		t.Run(fmt.Sprintf("seed-%d", seed), func(t *testing.T) {
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Logf("repeat it with %s=%d", seedVariable, seed)
+				}
+			})
+			run(t, seed)
+		})
 	}
 }
 
+// The payload waits at its gate when its pilot is killed, so it is the kill
+// that ends the attempt.
 func TestKillOfAWorkingPilot(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 8)
+		l.gated = true
 		l.submit()
 		victim := g.runningAt(l.name, func(p *pilotProcess) bool { return !g.isMaster(p) })
-		killed(t, seed, victim.process, "an attempt running at it")
+		killed(t, seed, victim.pilot.process, "an attempt running at it")
+		l.open("all")
 		l.wait()
 		l.reconcile()
+		if state := g.stateOf(victim.attempt); state != pb.AttemptState_ATTEMPT_STATE_LOST {
+			t.Errorf("the attempt of %s at the killed pilot is %s", victim.task(), state)
+		}
 	})
 }
 
+// stateOf is what the queue says of an attempt.
+func (g *grid) stateOf(id *pb.AttemptId) pb.AttemptState {
+	g.t.Helper()
+	for _, attempt := range g.task(id.GetTask()).GetAttempts() {
+		if proto.Equal(attempt.GetOutcome().GetAttempt(), id) {
+			return attempt.GetState()
+		}
+	}
+	return pb.AttemptState_ATTEMPT_STATE_UNSPECIFIED
+}
+
+// While the queue's database is held no outcome can be acknowledged: what the
+// master gets then it has in hand when it is killed.
 func TestKillOfTheMasterTwiceInARow(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 8)
-		l.seconds = 1.5
+		l.gated, l.site = true, []string{"siteA", "siteB"}[rand.New(rand.NewPCG(seed, 2)).IntN(2)]
 		l.submit()
-		site := []string{"siteA", "siteB"}[rand.New(rand.NewPCG(seed, 2)).IntN(2)]
 		for range 2 {
-			master := g.master(site)
-			observe(g, "a master with an outcome that the queue does not have", func() (bool, bool) {
-				return true, strings.Contains(master.log.String(), "outcomes wait for the queue")
-			})
+			master := g.master(l.site)
+			worker := g.runningAt(l.name, func(p *pilotProcess) bool { return p.site == l.site && p != master })
+			release := g.holdDatabase()
+			heard := func() int { return strings.Count(master.log.String(), "outcomes wait for the queue") }
+			before := heard()
+			l.open(worker.task())
+			observe(g, "a master with an outcome that the queue does not have", func() (bool, bool) { return true, heard() > before })
 			since := time.Now()
 			killed(t, seed, master.process, "an unsent outcome in hand")
-			heir := g.master(site)
+			release()
+			heir := g.master(l.site)
 			t.Logf("seed %d: %s in office %s after the kill", seed, heir.id, time.Since(since).Round(time.Millisecond))
+			observe(g, "the outcome at the queue, from the heir", func() (bool, bool) {
+				return true, g.task(worker.attempt.GetTask()).GetState() == pb.TaskState_TASK_STATE_DONE
+			})
 		}
+		l.open("all")
 		l.wait()
 		l.reconcile()
 	})
@@ -141,16 +188,19 @@ func TestKillOfTheQueueBetweenReceiptAndCommit(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 8)
+		l.gated = true
 		l.submit()
-		g.runningAt(l.name, func(*pilotProcess) bool { return true })
+		worker := g.runningAt(l.name, func(*pilotProcess) bool { return true })
 		release := g.holdDatabase()
 		seen := strings.Count(g.queue.log.String(), "outcomes received")
+		l.open(worker.task())
 		observe(g, "outcomes received by the queue while it cannot commit", func() (bool, bool) {
 			return true, strings.Count(g.queue.log.String(), "outcomes received") > seen
 		})
 		killed(t, seed, g.queue, "outcomes received and not committed")
 		release()
 		g.startQueue()
+		l.open("all")
 		l.wait()
 		l.reconcile()
 	})
@@ -184,32 +234,68 @@ func (g *grid) holdDatabase() (release func()) {
 	}
 }
 
+// The first unfinished file in any cache is an output on its way in. Its pilot
+// is stopped before one looks again, so that the file is unfinished at the kill.
 func TestKillOfAPilotWithAFileHalfPublished(t *testing.T) {
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 3)
-		l.padding = 12 << 10
+		l.padding, l.linked = 12<<10, true
 		l.submit()
 		victim := observe(g, "an unfinished file in a pilot's cache", func() (*pilotProcess, bool) {
 			for _, p := range g.pilots {
-				unfinished, err := filepath.Glob(filepath.Join(p.dir, "cache", "tmp", "*"))
-				if err == nil && len(unfinished) > 0 && anySize(unfinished) {
+				if !p.halfPublished(t) {
+					continue
+				}
+				p.freeze(g)
+				if p.halfPublished(t) {
 					return p, true
 				}
+				_ = p.cmd.Process.Signal(syscall.SIGCONT)
 			}
 			return nil, false
 		})
 		killed(t, seed, victim.process, "a file half published")
+		if !victim.halfPublished(t) {
+			t.Error("the file was published before the kill")
+		}
 		l.wait()
 		l.reconcile()
 	})
 }
 
-func anySize(paths []string) bool {
-	for _, path := range paths {
+// halfPublished tells whether the pilot's cache holds an unfinished file.
+func (p *pilotProcess) halfPublished(t *testing.T) bool {
+	t.Helper()
+	unfinished, err := filepath.Glob(filepath.Join(p.dir, "cache", "tmp", "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range unfinished {
 		if info, err := os.Stat(path); err == nil && info.Size() > 0 {
 			return true
 		}
 	}
 	return false
+}
+
+// freeze stops a process and waits until all of its threads stand still.
+func (p *process) freeze(g *grid) {
+	g.t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		g.t.Fatal(err)
+	}
+	observe(g, p.name+" standing still", func() (bool, bool) {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", p.cmd.Process.Pid))
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		for _, thread := range threads {
+			stat, err := os.ReadFile(thread)
+			if _, state, _ := strings.Cut(string(stat), ") "); err == nil && !strings.HasPrefix(state, "T") {
+				return false, false
+			}
+		}
+		return true, len(threads) > 0
+	})
 }

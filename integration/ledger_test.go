@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
@@ -25,7 +27,10 @@ type ledgered struct {
 	ledger  string
 	tasks   map[string][]string // task -> the tasks whose outputs it reads
 	seconds float64
-	padding int // KiB added to each output
+	padding int    // KiB added to each output
+	gated   bool   // payloads wait until open lets them through
+	site    string // where every second task of the first layer has to run; "" is anywhere
+	linked  bool   // outputs have a second hard link, so that pilots copy them into their caches
 }
 
 // newLedgered draws a workflow of three layers from a seed: chains, splits
@@ -58,13 +63,24 @@ func (l *ledgered) submit() {
 			inputs = append(inputs, read+".out")
 			cat += "cat " + read + ".out; "
 		}
-		fmt.Fprintf(&text, "  %s:\n    inputs: [%s]\n    outputs: [%s.out]\n    shell: |\n", name, strings.Join(inputs, ", "), name)
+		fmt.Fprintf(&text, "  %s:\n    inputs: [%s]\n    outputs: [%s.out]\n", name, strings.Join(inputs, ", "), name)
+		if l.site != "" && len(reads) == 0 && strings.ContainsAny(name[len(name)-1:], "02468") {
+			fmt.Fprintf(&text, "    require: 'pilot.site == \"%s\"'\n", l.site)
+		}
+		fmt.Fprintf(&text, "    shell: |\n")
 		fmt.Fprintf(&text, "      n=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')\n")
 		fmt.Fprintf(&text, "      echo \"start $PILOTAGE_ATTEMPT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
-		fmt.Fprintf(&text, "      sleep %.2f\n", l.seconds)
+		if l.gated {
+			fmt.Fprintf(&text, "      until test -e %s -o -e %s; do sleep 0.05; done\n", l.gate("all"), l.gate(name))
+		} else {
+			fmt.Fprintf(&text, "      sleep %.2f\n", l.seconds)
+		}
 		fmt.Fprintf(&text, "      ( %secho \"%s $n\" ) > %s.out\n", cat, name, name)
 		if l.padding > 0 {
 			fmt.Fprintf(&text, "      head -c %dK /dev/zero | tr '\\0' x >> %s.out; echo >> %s.out\n", l.padding, name, name)
+		}
+		if l.linked {
+			fmt.Fprintf(&text, "      ln %s.out second-link\n", name)
 		}
 		fmt.Fprintf(&text, "      echo \"end $PILOTAGE_ATTEMPT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
 	}
@@ -74,6 +90,14 @@ func (l *ledgered) submit() {
 	}
 	text.WriteString("]\n")
 	l.g.must("submit", "-f", l.g.workflow(l.name, text.String()))
+}
+
+func (l *ledgered) gate(task string) string { return filepath.Join(l.g.outside(), "gate-"+task) }
+
+// open lets the payloads of a task, or of "all", go on.
+func (l *ledgered) open(task string) {
+	l.g.t.Helper()
+	writeFile(l.g.t, l.gate(task), "")
 }
 
 // wait follows the workflow to its end.
@@ -88,9 +112,10 @@ func (l *ledgered) wait() {
 }
 
 // reconcile checks from outside that every task has exactly one accepted
-// outcome and the right bytes: the nonces in the outputs on the storage
-// elements are those of payloads that ended, and each reader read the very
-// bytes that were accepted of its producer.
+// outcome and the right bytes: the nonce in each output on the storage
+// elements is, says the ledger, that of the accepted attempt, which came to
+// its end, and each reader read the very bytes that were accepted of its
+// producer.
 func (l *ledgered) reconcile() {
 	l.g.t.Helper()
 	t := l.g.t
@@ -105,13 +130,16 @@ func (l *ledgered) reconcile() {
 	if len(list.GetTasks()) != len(l.tasks) {
 		t.Fatalf("the queue lists %d tasks of %d", len(list.GetTasks()), len(l.tasks))
 	}
-	winners := make(map[string]string)
+	winners := make(map[string]string) // task -> its accepted attempt, as payloads know it
 	for _, info := range list.GetTasks() {
 		_, name, _ := strings.Cut(info.GetTask().GetId(), "/")
 		accepted := 0
 		for _, attempt := range info.GetAttempts() {
-			if attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_SUCCEEDED && attempt.GetOutcome().GetAttempt().GetGeneration() == info.GetGeneration() {
-				accepted++
+			if attempt.GetState() != pb.AttemptState_ATTEMPT_STATE_SUCCEEDED || attempt.GetOutcome().GetAttempt().GetGeneration() != info.GetGeneration() {
+				continue
+			}
+			accepted++
+			if proto.Equal(attempt.GetOutcome().GetAttempt(), info.GetWinner()) {
 				winners[name] = fmt.Sprintf("%s/a%d", info.GetTask().GetId(), attempt.GetOutcome().GetNumber())
 			}
 		}
@@ -127,8 +155,8 @@ func (l *ledgered) reconcile() {
 	}
 	for name, reads := range l.tasks {
 		own := nonces[name][name]
-		if own == "" || !ended[own] {
-			t.Errorf("the output of %s has nonce %q, of no payload that ended", name, own)
+		if wrote := ended[own]; own == "" || wrote == "" || wrote != winners[name] {
+			t.Errorf("the output of %s has nonce %q, which attempt %q wrote at its end; accepted is attempt %q", name, own, wrote, winners[name])
 		}
 		for _, read := range reads {
 			if got, want := nonces[name][read], nonces[read][read]; got != want {
@@ -138,19 +166,23 @@ func (l *ledgered) reconcile() {
 	}
 }
 
-// readLedger returns the nonces of payloads that came to their end.
-func (l *ledgered) readLedger() map[string]bool {
+// readLedger returns the nonces of payloads that came to their end, with the
+// attempts that drew them.
+func (l *ledgered) readLedger() map[string]string {
 	l.g.t.Helper()
 	file, err := os.Open(l.ledger)
 	if err != nil {
 		l.g.t.Fatal(err)
 	}
 	defer func() { _ = file.Close() }()
-	ended := make(map[string]bool)
+	ended := make(map[string]string)
 	scanner := bufio.NewScanner(file)
 	for scanner.Scan() {
 		if fields := strings.Fields(scanner.Text()); len(fields) == 4 && fields[0] == "end" {
-			ended[fields[2]] = true
+			if other := ended[fields[2]]; other != "" {
+				l.g.t.Errorf("nonce %s belongs to attempts %s and %s", fields[2], other, fields[1])
+			}
+			ended[fields[2]] = fields[1]
 		}
 	}
 	return ended
@@ -175,14 +207,21 @@ func readNonces(t *testing.T, path string) map[string]string {
 	return nonces
 }
 
-// seeds are derived from the commit, so that every commit tries others; a
-// failing one is printed and becomes a named test.
+// seedVariable names the seed to repeat, instead of those of the commit.
+const seedVariable = "PILOTAGE_TEST_SEED"
+
+// seeds are derived from the commit, so that every commit tries others. A
+// failing one is printed, with the way to repeat it.
 func seeds(t *testing.T) []uint64 {
 	t.Helper()
-	n := 3
-	if os.Getenv("ONESEED") != "" {
-		n = 1
+	if text := os.Getenv(seedVariable); text != "" {
+		seed, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", seedVariable, err)
+		}
+		return []uint64{seed}
 	}
+	n := 3
 	if os.Getenv("PILOTAGE_TEST_LONG") != "" {
 		n = 20
 	}
