@@ -248,7 +248,11 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 // confinement says what confines payloads, or why nothing does. The queue is
 // told at registration, when the pilot's folder has no name yet.
 func (a *Agent) confinement() (string, error) {
-	folder, err := os.MkdirTemp("", "pilotage-check-")
+	base, err := a.baseFolder()
+	if err != nil {
+		return "", err
+	}
+	folder, err := os.MkdirTemp(base, "check-")
 	if err != nil {
 		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
 	}
@@ -280,12 +284,9 @@ func (a *Agent) execConfig(folder string) exec.Config {
 // measureDisk divides the disk between cache and work folders, before the
 // registration names the latter.
 func (a *Agent) measureDisk() error {
-	folder := a.config.Folder
-	if folder == "" {
-		folder = filepath.Dir(DefaultFolder(os.Getenv, "x"))
-	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return fmt.Errorf("the pilot's folder: %w", err)
+	folder, err := a.baseFolder()
+	if err != nil {
+		return err
 	}
 	if a.config.Capacity == 0 {
 		capacity, err := disk.DefaultCapacity(folder)

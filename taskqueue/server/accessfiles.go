@@ -104,7 +104,8 @@ func (s *Server) makeAccess(ctx context.Context, role identity.Role, site task.S
 // it: the one place where the token is ever to be seen.
 func (s *Server) newAccess(ctx context.Context, role identity.Role, site task.Site, label string, life time.Duration) (*identity.AccessFile, string, error) {
 	now := time.Now()
-	expires := now.Add(life).UTC().Truncate(time.Second)
+	// Access files tell whole seconds; no life is shortened by that.
+	expires := now.Add(life + time.Second - 1).UTC().Truncate(time.Second)
 	if end := s.authority.NotAfter(); expires.After(end) {
 		expires = end
 	}

@@ -1,0 +1,44 @@
+package agent
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// baseFolder is the pilot's folder, or the one that it will lie in while the
+// pilot has no id yet. It is there afterwards.
+func (a *Agent) baseFolder() (string, error) {
+	folder := a.config.Folder
+	if folder == "" {
+		folder = filepath.Dir(DefaultFolder(os.Getenv, "x"))
+		if err := ownFolder(folder); err != nil {
+			return "", err
+		}
+		return folder, nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("the pilot's folder: %w", err)
+	}
+	return folder, nil
+}
+
+// ownFolder makes a folder under a name that anybody can foretell, in a place where
+// anybody may make one, and refuses one that is not this user's alone: who
+// made it could exchange payloads and cached files.
+func ownFolder(folder string) error {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("the pilot's folder: %w", err)
+	}
+	info, err := os.Lstat(folder)
+	if err != nil {
+		return fmt.Errorf("the pilot's folder: %w", err)
+	}
+	const othersWrite = 0o022
+	status, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(status.Uid) != os.Geteuid() || info.Mode().Perm()&othersWrite != 0 {
+		return fmt.Errorf("the pilot's folder %s is not a folder that only user %d can write to: remove it, or choose another with --cache", folder, os.Geteuid())
+	}
+	return nil
+}
