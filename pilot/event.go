@@ -79,9 +79,22 @@ type Published struct {
 // Uploaded tells that outputs have reached a storage element.
 type Uploaded struct{ Stored []task.Stored }
 
-// NotUploaded tells of outputs that will never reach a storage element: they
-// are no longer in the cache.
-type NotUploaded struct{ Files []task.LFN }
+// UploadFailed tells that an output could not be uploaded; that is tried again.
+type UploadFailed struct{ Output task.OutputID }
+
+// NotUploaded tells of an output that will not reach a storage element: it is
+// no longer in the cache.
+type NotUploaded struct{ Output task.OutputID }
+
+// Kept answers a Keep: the file is in the cache and stays, or why not.
+type Kept struct {
+	File    task.File
+	Failure string
+}
+
+// Recovered tells of outputs that an earlier pilot has left in the cache and
+// that no storage element has, as far as it knew.
+type Recovered struct{ Outputs []Output }
 
 // CacheChanged tells that files came into the cache or left it.
 type CacheChanged struct {
@@ -110,8 +123,12 @@ type PilotChanged struct {
 // they change.
 type SiteChanged struct{ Settings task.SiteSettings }
 
-// Drain ends a pilot: what runs finishes, nothing more is taken.
-type Drain struct{ Reason string }
+// Drain ends a pilot: what runs finishes, nothing more is taken. Within is how
+// long that may take; 0 is as long as it wants.
+type Drain struct {
+	Reason string
+	Within time.Duration
+}
 
 func (Tick) event()             {}
 func (MasterInOffice) event()   {}
@@ -123,7 +140,10 @@ func (PayloadStarted) event()   {}
 func (PayloadEnded) event()     {}
 func (Published) event()        {}
 func (Uploaded) event()         {}
+func (UploadFailed) event()     {}
 func (NotUploaded) event()      {}
+func (Kept) event()             {}
+func (Recovered) event()        {}
 func (CacheChanged) event()     {}
 func (DeliveredToQueue) event() {}
 func (SERead) event()           {}
@@ -165,15 +185,16 @@ type Publish struct {
 	Outcome    task.Outcome
 }
 
-// Upload copies outputs to the site's storage element in the background.
-type Upload struct {
-	Attempt task.AttemptID
-	Outputs []task.Produced
-}
+// Upload copies an output to the site's storage element in the background,
+// again and again until it is Uploaded, not in the cache, or let go.
+type Upload struct{ Output Output }
 
-// Store copies a file that is in the cache to the site's storage element:
-// whoever made it is gone.
-type Store struct{ File task.File }
+// LetGo ends the keeping of an output: the cache may evict it.
+type LetGo struct{ Output Output }
+
+// Keep takes a file into the cache, from another pilot if it is not there, has
+// it stay, and wants a Kept: whoever made it goes, or is gone.
+type Keep struct{ File task.File }
 
 // Discard lets go of an attempt's pins and work folder.
 type Discard struct{ Attempt task.AttemptID }
@@ -194,7 +215,8 @@ func (StartPayload) action()    {}
 func (KillPayload) action()     {}
 func (Publish) action()         {}
 func (Upload) action()          {}
-func (Store) action()           {}
+func (LetGo) action()           {}
+func (Keep) action()            {}
 func (Discard) action()         {}
 func (DeliverToQueue) action()  {}
 func (Drained) action()         {}

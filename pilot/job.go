@@ -218,11 +218,8 @@ func (w *Worker) published(e Published) {
 		outcome.OK, outcome.Failure, outcome.Reason, outcome.Outputs = false, task.PilotFailed, e.Failure, nil
 	}
 	w.finish(job, outcome)
-	if outcome.OK && len(outcome.Outputs) > 0 {
-		for _, output := range outcome.Outputs {
-			w.uploads[output.LFN] = true
-		}
-		w.act(Upload{Attempt: job.attempt, Outputs: outcome.Outputs})
+	for _, output := range outcome.Outputs {
+		w.keepSole(Output{Attempt: job.attempt, Produced: output})
 	}
 }
 
@@ -256,7 +253,7 @@ func (w *Worker) patience(outcome *task.Outcome) time.Duration {
 func (w *Worker) uploaded(e Uploaded) {
 	for _, stored := range e.Stored {
 		w.stored[stored.LFN] = stored
-		delete(w.uploads, stored.LFN)
+		w.letGo(task.OutputID{Attempt: stored.Attempt, LFN: stored.LFN})
 		if outcome := w.outcomes[stored.Attempt]; outcome != nil {
 			for i := range outcome.Outputs {
 				if outcome.Outputs[i].LFN == stored.LFN {

@@ -246,7 +246,7 @@ func (s *storm) recallOne(t *rapid.T) {
 
 func (s *storm) drainOne(t *rapid.T) {
 	if n := s.other(t); n != nil && len(s.live()) > 2 && !n.drained {
-		n.drainNow("its lifetime ends")
+		n.drainNow("its lifetime ends", 0)
 	}
 }
 

@@ -34,7 +34,8 @@ type Master struct {
 	members   map[task.PilotID]*member
 	peers     map[task.PeerID]*member
 	parted    map[task.PilotID]bool
-	strays    map[task.ID][]*job  // jobs of tasks that are not held, by task
+	strays    map[task.ID][]*job // jobs of tasks that are not held, by task
+	handOvers map[task.OutputID]*handOver
 	cancelled map[LeasedID]bool   // which pilots may still have
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
@@ -65,6 +66,7 @@ func (m *Master) reset() {
 	m.peers = make(map[task.PeerID]*member)
 	m.parted = make(map[task.PilotID]bool)
 	m.strays = make(map[task.ID][]*job)
+	m.handOvers = make(map[task.OutputID]*handOver)
 	m.cancelled = make(map[LeasedID]bool)
 	m.gone = make(map[LeasedID]uint64)
 	m.sums = sums{classes: make(map[task.Class]int)}

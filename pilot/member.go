@@ -26,7 +26,8 @@ type member struct {
 	heard     time.Time
 	said      uint64 // number of its last state or report
 	cache     CacheReport
-	idleSince time.Time // since when it has a free slot; zero: it has none
+	promised  task.Bytes // of sole copies that it was told to take over
+	idleSince time.Time  // since when it has a free slot; zero: it has none
 }
 
 // rowState is how a member's row in the matrix stands.
@@ -191,6 +192,7 @@ func (m *Master) pilotDown(e PilotDown) {
 		}
 	}
 	m.copies.forget(e.Pilot)
+	m.handOversWithout(e.Pilot)
 	m.searchFilesOf(e.Pilot)
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()

@@ -92,6 +92,16 @@ type Report struct {
 	WantList bool
 	// Retracts answers those that were carried out or came too late.
 	Retracts []RetractAnswer
+	// Leaves are sole copies of a leaving pilot that want another keeper.
+	Leaves []task.File
+	// Kept answers StoreOrders.
+	Kept []KeptAnswer
+}
+
+// KeptAnswer tells that a pilot has a file and keeps it, or why not.
+type KeptAnswer struct {
+	Output  task.OutputID
+	Failure string
 }
 
 // Handback gives an assignment back unstarted.
@@ -151,10 +161,12 @@ type Kill struct {
 	Quiet bool
 }
 
-// Acks echo the queue's acceptance of outcomes and stored files.
+// Acks echo the queue's acceptance of outcomes and stored files, and relieve
+// a leaving pilot of what others have taken over.
 type Acks struct {
-	Acks   []task.Ack
-	Stored []task.LFN
+	Acks     []task.Ack
+	Stored   []task.LFN
+	Relieved []task.OutputID
 }
 
 // Want asks a worker for its whole state, with the hand-outs that it keeps, or
@@ -187,7 +199,8 @@ type LeasedID struct {
 	Task  task.ID
 }
 
-// StoreOrder asks a pilot to copy a file to the site's storage element.
+// StoreOrder asks a pilot to keep a file, fetched from another pilot if need
+// be, and to copy it to the site's storage element.
 type StoreOrder struct{ File task.File }
 
 // DrainOrder asks a worker to finish what runs and leave.

@@ -32,10 +32,15 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 		case pilot.Publish:
 			w.after(5*time.Millisecond, func() { n.published(a) })
 		case pilot.Upload:
-			n.upload(a)
-		case pilot.Store:
-			w.note("%s stores %s", n.id, a.File.LFN.Local())
-			n.store(a.File.Producer, task.Produced{LFN: a.File.LFN, Size: a.File.Size, Digest: a.File.Digest})
+			n.upload(a.Output)
+		case pilot.Keep:
+			w.after(w.takes(w.stageTime), func() { n.takeOver(a.File) })
+		case pilot.LetGo:
+			if !n.sole[a.Output.ID()] {
+				w.failed("%s lets go of %s, which it does not keep", n.id, a.Output.LFN)
+			}
+			delete(n.sole, a.Output.ID())
+			w.detail("%s lets go of %s of %s", n.id, a.Output.LFN.Local(), attemptName(a.Output.Attempt))
 		case pilot.Discard:
 			delete(n.payloads, a.Attempt)
 		case pilot.DeliverToQueue:
@@ -231,6 +236,7 @@ func (n *node) published(a pilot.Publish) {
 	for _, output := range a.Assignment.Task.Outputs {
 		made := task.Produced{LFN: output.LFN, Size: task.MiB, Digest: digestOf(string(output.LFN), a.Attempt.String())}
 		published.Outputs = append(published.Outputs, made)
+		n.sole[task.OutputID{Attempt: a.Attempt, LFN: made.LFN}] = true
 		keys = append(keys, n.keep(task.File{LFN: made.LFN, Digest: made.Digest})...)
 	}
 	if len(keys) > 0 {
@@ -239,23 +245,39 @@ func (n *node) published(a pilot.Publish) {
 	n.stepWorker(published)
 }
 
-func (n *node) upload(a pilot.Upload) {
-	for _, output := range a.Outputs {
-		n.store(a.Attempt, output)
+// takeOver reads a file that this pilot is to keep.
+func (n *node) takeOver(file task.File) {
+	if !n.alive {
+		return
 	}
+	if _, found := n.find(file); !found || n.full {
+		n.stepWorker(pilot.Kept{File: file, Failure: "there is no room, or nobody gives it"})
+		return
+	}
+	n.w.note("%s keeps %s", n.id, file.LFN.Local())
+	n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
+	n.stepWorker(pilot.CacheChanged{Keys: n.keep(file)})
+	n.stepWorker(pilot.Kept{File: file})
 }
 
-func (n *node) store(attempt task.AttemptID, output task.Produced) {
-	w := n.w
-	if w.queue.settings.SE == "" || w.noUploads && attempt.Pilot == n.id {
+// upload tries until it works, the file is gone, or nobody wants it stored.
+func (n *node) upload(output pilot.Output) {
+	w, attempt := n.w, output.Attempt
+	if w.queue.settings.SE == "" {
 		return
 	}
 	w.after(w.takes(w.upload), func() {
-		if !n.cache[task.KeyOf("", output.Digest)] {
-			n.stepWorker(pilot.NotUploaded{Files: []task.LFN{output.LFN}})
+		if !n.alive || !n.sole[output.ID()] {
 			return
 		}
-		if !n.alive {
+		if !n.cache[task.KeyOf("", output.Digest)] {
+			delete(n.sole, output.ID())
+			n.stepWorker(pilot.NotUploaded{Output: output.ID()})
+			return
+		}
+		if w.storageDown || w.noUploads && attempt.Pilot == n.id {
+			n.stepWorker(pilot.UploadFailed{Output: output.ID()})
+			w.after(time.Second, func() { n.upload(output) })
 			return
 		}
 		url := "file:///se/" + attempt.Suffix() + "/" + output.LFN.Local()
@@ -319,6 +341,9 @@ func (w *world) noteTold(from *node, a pilot.Tell) {
 		for _, back := range m.Returned {
 			w.note("%s hands %s back: %s", from.id, back.Task.Name(), back.Reason)
 		}
+		for _, file := range m.Leaves {
+			w.note("%s wants another keeper for %s", from.id, file.LFN.Local())
+		}
 		for _, answer := range m.Retracts {
 			w.note("%s answers for %s: retracted=%v", from.id, answer.Task.Name(), answer.Retracted)
 		}
@@ -326,9 +351,9 @@ func (w *world) noteTold(from *node, a pilot.Tell) {
 }
 
 // drainNow ends a pilot in an orderly way.
-func (n *node) drainNow(reason string) {
+func (n *node) drainNow(reason string, within time.Duration) {
 	n.w.note("%s drains", n.id)
-	n.stepWorker(pilot.Drain{Reason: reason})
+	n.stepWorker(pilot.Drain{Reason: reason, Within: within})
 }
 
 // leave takes a drained pilot off the roster.

@@ -149,6 +149,8 @@ func (m *Master) report(w *member, r Report) {
 	for _, answer := range r.Retracts {
 		m.retracted(w, answer, r.Seen)
 	}
+	m.takeLeaves(w, r.Leaves)
+	m.takeKept(w, r.Kept)
 	m.addSEReads(r.SEReads)
 	m.refreshPlaces(w)
 	if r.Row != nil {

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -125,7 +127,11 @@ func (p *player) carryOut(words []string) {
 	case "cut":
 		w.cut(w.node(task.PilotID(names[0])), w.node(task.PilotID(names[1])), p.duration(names[2]))
 	case "drain":
-		w.node(task.PilotID(names[0])).drainNow("its lifetime ends")
+		w.node(task.PilotID(names[0])).drainNow("its lifetime ends", 0)
+	case "end":
+		w.node(task.PilotID(names[0])).drainNow("told to stop", p.duration(names[1]))
+	case "full":
+		w.node(task.PilotID(names[0])).full = true
 	case "stop":
 		w.node(task.PilotID(names[0])).stepWorker(pilot.PilotChanged{Lifetime: time.Hour, Stop: "its disk is full"})
 	case "leave":
@@ -187,7 +193,7 @@ func (p *player) setting(key, value string) {
 	case "stage":
 		w.stageTime = p.duration(value)
 	case "uploads":
-		w.noUploads = value == "fail"
+		w.noUploads, w.storageDown = value == "fail", value == "down"
 	case "perslot":
 		w.queue.perSlot = p.number(value)
 	case "ttl":
@@ -272,6 +278,9 @@ func (p *player) show() {
 		}
 	}
 	for _, n := range p.w.live() {
+		for _, id := range slices.SortedFunc(maps.Keys(n.sole), task.OutputID.Compare) {
+			p.w.note("%s keeps %s of %s", n.id, id.LFN.Local(), attemptName(id.Attempt))
+		}
 		if running := n.worker.Running(); running > 0 {
 			p.w.note("%s runs %d payloads", n.id, running)
 		}

@@ -34,7 +34,8 @@ type Worker struct {
 	freed    []time.Time // when each free slot's last payload ended
 	outcomes map[task.AttemptID]*task.Outcome
 	stored   map[task.LFN]task.Stored
-	uploads  map[task.LFN]bool // outputs on the way to the storage element
+	sole     map[task.OutputID]*soleCopy
+	handOver time.Time // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
 	copies   keptCopies
 
 	report   Report
@@ -55,7 +56,7 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 		work:     make(map[task.AttemptID]*work),
 		outcomes: make(map[task.AttemptID]*task.Outcome),
 		stored:   make(map[task.LFN]task.Stored),
-		uploads:  make(map[task.LFN]bool),
+		sole:     make(map[task.OutputID]*soleCopy),
 	}
 	w.copies.reset()
 	return w
@@ -86,14 +87,18 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 		w.published(e)
 	case Uploaded:
 		w.uploaded(e)
+	case UploadFailed:
+		w.uploadFailed(e.Output)
 	case NotUploaded:
-		for _, name := range e.Files {
-			delete(w.uploads, name)
-		}
+		delete(w.sole, e.Output)
+	case Kept:
+		w.kept(e)
+	case Recovered:
+		w.keepSole(e.Outputs...)
 	case CacheChanged:
 		w.cacheChanged(e)
 	case DeliveredToQueue:
-		w.acknowledge(Acks(e))
+		w.acknowledge(Acks{Acks: e.Acks, Stored: e.Stored})
 	case SERead:
 		w.report.SEReads = append(w.report.SEReads, e.Reads...)
 		w.soon(w.config.ReportDelay)
@@ -102,6 +107,9 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 	case PilotChanged:
 		w.pilotChanged(e)
 	case Drain:
+		if e.Within > 0 {
+			w.handOver = w.now.Add(e.Within / 2)
+		}
 		w.drain(e.Reason)
 	case Tick:
 	}
@@ -115,16 +123,19 @@ func (w *Worker) Deadline() time.Time {
 	if w.master == "" {
 		first = time.Time{}
 	}
-	if !w.deliver.IsZero() && (first.IsZero() || w.deliver.Before(first)) {
-		first = w.deliver
+	for _, due := range []time.Time{w.deliver, w.handOverDeadline()} {
+		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
 	}
 	return first
 }
 
 // Idle tells whether nothing is in hand, every outcome is accepted, and no
-// output waits for a storage element.
+// output waits for a storage element, or for another keeper when this pilot
+// leaves.
 func (w *Worker) Idle() bool {
-	return len(w.work) == 0 && len(w.outcomes) == 0 && len(w.stored) == 0 && (len(w.uploads) == 0 || !w.storage)
+	return len(w.work) == 0 && len(w.outcomes) == 0 && len(w.stored) == 0 && (len(w.sole) == 0 || !w.storage && !w.draining)
 }
 
 // Running is the number of payloads that run.
@@ -153,6 +164,7 @@ func (w *Worker) soon(delay time.Duration) {
 // pass starts what fits and sends what is due.
 func (w *Worker) pass() {
 	w.startWhatFits()
+	w.passHandOver()
 	w.passReport()
 	if w.draining && !w.drained && w.Idle() {
 		w.drained = true
@@ -178,6 +190,9 @@ func (w *Worker) masterInOffice(e MasterInOffice) {
 	w.evaluator.Reset(matcher.ListSnapshot{Version: matcher.ListVersion{Term: w.term}, Rates: matcher.DefaultRates()})
 	w.report.Row, w.report.Updates, w.report.WantList = nil, nil, false
 	w.report.Outcomes, w.report.Stored = w.pendingOutcomes(), w.pendingStored()
+	for _, kept := range w.sole {
+		kept.offered = time.Time{}
+	}
 	w.soon(0)
 	early := w.early
 	w.early = nil
@@ -227,7 +242,7 @@ func (w *Worker) fromMaster(e FromMaster) {
 	case KeepCopy:
 		w.copies.keep(w.now, m)
 	case StoreOrder:
-		w.act(Store(m))
+		w.takeOver(m.File)
 	case DrainOrder:
 		w.drain(m.Reason)
 	}
@@ -303,14 +318,19 @@ func (w *Worker) listBroadcast(e ListBroadcast) {
 }
 
 // acknowledge forgets what the queue has accepted, or judged otherwise: every
-// verdict is final.
+// verdict is final. What an attempt has made that does not count need not be
+// kept.
 func (w *Worker) acknowledge(m Acks) {
 	for _, ack := range m.Acks {
 		delete(w.outcomes, ack.Attempt)
+		if ack.Verdict != task.AckAccepted {
+			w.forsake(ack.Attempt)
+		}
 	}
 	for _, name := range m.Stored {
 		delete(w.stored, name)
 	}
+	w.letGo(m.Relieved...)
 }
 
 func (w *Worker) inOrder() []*work {

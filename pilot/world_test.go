@@ -53,11 +53,12 @@ type world struct {
 	arrival   map[[2]task.PilotID]time.Time
 	loseCall  bool // the next Sync is answered by an error before the queue has it
 	loseReply bool // the next Sync is answered by an error, the queue has it
-	noUploads bool
+	noUploads bool // of the maker
 
-	running map[task.ID]map[*node]bool // payloads that run, by task
-	excused map[task.ID]bool           // may run twice: somebody was held for dead
-	started map[task.ID]int
+	storageDown bool
+	running     map[task.ID]map[*node]bool // payloads that run, by task
+	excused     map[task.ID]bool           // may run twice: somebody was held for dead
+	started     map[task.ID]int
 }
 
 // happening is something that happens at a moment.
@@ -162,6 +163,8 @@ type node struct {
 	worker *pilot.Worker
 	master *pilot.Master
 	cache  map[task.FileKey]bool
+	sole   map[task.OutputID]bool // what the cache must not evict
+	full   bool                   // it has no room for what others made
 
 	wakeWorker, wakeMaster time.Time
 	payloads               map[task.AttemptID]*payload
@@ -188,7 +191,7 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 	}
 	n := &node{
 		w: w, id: id, peer: task.PeerID("peer-" + string(id)), self: self, alive: true,
-		cache: make(map[task.FileKey]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots, given: make(map[task.ID]bool),
+		cache: make(map[task.FileKey]bool), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots, given: make(map[task.ID]bool),
 	}
 	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler, w.catalogue)
 	n.worker = pilot.NewWorker(w.config, self, n.peer, evaluator)

@@ -348,6 +348,7 @@ func (a *Agent) join(m Membership) error {
 	compiler := matcher.NewCompiler(compiledExpressions)
 	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, matcher.NewCatalogue())
 	a.worker = pilot.NewWorker(a.config.Roles, a.self, a.peer, evaluator)
+	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
 	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
 	a.verifier.Deny(m.Denied)

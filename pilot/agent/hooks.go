@@ -277,6 +277,7 @@ func (a *Agent) callSync(act pilot.CallSync) {
 			a.mu.Lock()
 			a.settings = reply.Settings
 			a.mu.Unlock()
+			a.mailbox.post(func() { a.stepWorker(pilot.SiteChanged{Settings: reply.Settings}) })
 		}
 		a.mailbox.post(func() { a.stepMaster(answered) })
 		return nil

@@ -54,9 +54,11 @@ func (a *Agent) stepWorker(event pilot.Event) {
 		case pilot.Publish:
 			a.publish(act)
 		case pilot.Upload:
-			a.uploads.add(act)
-		case pilot.Store:
-			a.uploads.addCopy(act)
+			a.uploads.put(upload{output: act.Output})
+		case pilot.Keep:
+			a.keep(act.File)
+		case pilot.LetGo:
+			a.cache.LetGo(task.KeyOf("", act.Output.Digest), act.Output.ID())
 		case pilot.Discard:
 			a.discard(act.Attempt)
 		case pilot.DeliverToQueue:
@@ -182,11 +184,12 @@ func (a *Agent) publish(act pilot.Publish) {
 		published := pilot.Published{Attempt: act.Attempt, Outcome: act.Outcome}
 		var keys, announced []task.FileKey
 		for _, file := range files {
-			entry, err := a.cache.Adopt(a.context, file.Path, file.Exec, true)
+			made := task.OutputID{Attempt: act.Attempt, LFN: file.LFN}
+			entry, err := a.cache.Adopt(a.context, file.Path, file.Exec, made)
 			if err != nil {
 				published.Failure = fmt.Sprintf("output %s cannot be kept: %v", file.Name, err)
-				for _, key := range announced {
-					a.cache.MarkStored(key) // nobody needs what a failed attempt has made
+				for _, output := range published.Outputs { // nobody needs what a failed attempt has made
+					a.cache.LetGo(task.KeyOf("", output.Digest), task.OutputID{Attempt: act.Attempt, LFN: output.LFN})
 				}
 				break
 			}

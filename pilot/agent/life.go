@@ -73,7 +73,7 @@ func (a *Agent) live(ctx context.Context) error {
 		}
 	}
 	a.log.Info("the pilot drains", "reason", reason, "grace", grace)
-	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: reason}) })
+	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: reason, Within: grace}) })
 	a.waitDrained(grace)
 	return a.farewell(reason)
 }
@@ -110,16 +110,24 @@ func (a *Agent) refusal(findings []Finding) string {
 }
 
 // announceKept tells the site of files that an earlier pilot has left in this
-// folder; those that no storage element has are kept for a while, because the
-// queue may ask for them.
+// folder, and has those uploaded that no storage element has: the queue counts
+// them, or deletes what nobody wants.
 func (a *Agent) announceKept() {
-	var keys []task.FileKey
+	var keys, names []task.FileKey
+	var recovered pilot.Recovered
 	for _, entry := range a.cache.Entries() {
 		keys = append(append(keys, entry.Key), entry.Names...)
+		for _, id := range entry.Outputs {
+			a.aliases.learn(id.LFN, entry.Digest)
+			names = append(names, task.KeyOf(id.LFN, task.Digest{}))
+			made := task.Produced{LFN: id.LFN, Size: entry.Size, Digest: entry.Digest, Exec: entry.Exec}
+			recovered.Outputs = append(recovered.Outputs, pilot.Output{Attempt: id.Attempt, Produced: made})
+		}
 	}
 	if len(keys) > 0 {
 		a.node.Announce(keys...)
-		a.cacheChanged(keys)
+		a.cacheChanged(append(keys, names...))
+		a.mailbox.post(func() { a.stepWorker(recovered) })
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +22,8 @@ type uploader struct {
 }
 
 type upload struct {
-	attempt task.AttemptID
-	output  task.Produced
-	tries   int
+	output pilot.Output
+	tries  int
 }
 
 const (
@@ -37,20 +37,8 @@ func newUploader(a *Agent) *uploader {
 	return &uploader{agent: a, queue: make(chan upload, uploadBacklog)}
 }
 
-// add queues the outputs of an attempt. It never waits: a full backlog is
-// worked off by a goroutine of its own.
-func (u *uploader) add(act pilot.Upload) {
-	for _, output := range act.Outputs {
-		u.put(upload{attempt: act.Attempt, output: output})
-	}
-}
-
-// addCopy queues a file that another pilot made and could not upload.
-func (u *uploader) addCopy(act pilot.Store) {
-	file := act.File
-	u.put(upload{attempt: file.Producer, output: task.Produced{LFN: file.LFN, Size: file.Size, Digest: file.Digest, Exec: file.Exec}})
-}
-
+// put queues an output. It never waits: a full backlog is worked off by a
+// goroutine of its own.
 func (u *uploader) put(item upload) {
 	select {
 	case u.queue <- item:
@@ -87,23 +75,34 @@ func (u *uploader) run(ctx context.Context) error {
 	return nil
 }
 
-// attempt uploads one file, or puts it back for later.
+// attempt uploads one file, or puts it back for later. One that need not be
+// kept any more is let be.
 func (u *uploader) attempt(ctx context.Context, item upload) {
 	a := u.agent
 	settings := a.siteSettings()
 	if settings.SE == "" {
 		return // a site without storage element keeps its outputs in caches
 	}
+	id := item.output.ID()
+	entry, cached := a.cache.Lookup(task.KeyOf("", item.output.Digest))
+	if !cached {
+		a.log.Warn("an output has left the cache before it was uploaded", "file", id.LFN, "attempt", id.Attempt)
+		a.mailbox.post(func() { a.stepWorker(pilot.NotUploaded{Output: id}) })
+		return
+	}
+	if !slices.Contains(entry.Outputs, id) {
+		return
+	}
 	url, err := u.upload(ctx, settings.SE, item)
 	if err == nil {
-		a.cache.MarkStored(task.KeyOf("", item.output.Digest))
-		stored := task.Stored{LFN: item.output.LFN, Attempt: item.attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
+		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
+	a.mailbox.post(func() { a.stepWorker(pilot.UploadFailed{Output: id}) })
 	item.tries++
 	limit := min(uploadPause<<min(item.tries, 10), uploadLongest)
 	pause := rand.N(limit)
@@ -136,7 +135,30 @@ func (u *uploader) upload(ctx context.Context, se string, item upload) (string, 
 	if err != nil {
 		return "", err
 	}
-	return element.Put(ctx, StorageName(item.attempt, item.output.LFN), int64(item.output.Size), file)
+	return element.Put(ctx, StorageName(item.output.Attempt, item.output.LFN), int64(item.output.Size), file)
+}
+
+// keep takes a file over that only another pilot has, or is told to go on
+// keeping one that is here.
+func (a *Agent) keep(file task.File) {
+	a.group.Go(func() error {
+		kept := pilot.Kept{File: file}
+		staged, err := a.fetcher.Stage(a.context, []task.File{file})
+		if err == nil {
+			err = a.cache.Keep(staged[0].Entry.Key, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
+			staged[0].Release()
+		}
+		if err != nil {
+			kept.Failure = err.Error()
+			a.log.Warn("a file cannot be taken over", "file", file.LFN, "error", err)
+		} else {
+			a.log.Info("a file was taken over: it stays until a storage element has it", "file", file.LFN, "attempt", file.Producer)
+			a.aliases.learn(file.LFN, file.Digest)
+			a.cacheChanged([]task.FileKey{task.KeyOf(file.LFN, task.Digest{})})
+		}
+		a.mailbox.post(func() { a.stepWorker(kept) })
+		return nil
+	})
 }
 
 // StorageName is where an attempt's output is kept on a storage element: the

@@ -74,6 +74,10 @@ func (c *check) attempt(id *pb.AttemptId) task.AttemptID {
 	return taskpb.FromAttemptID(id)
 }
 
+func (c *check) outputID(id *pb.RoundOutputId) task.OutputID {
+	return task.OutputID{Attempt: c.attempt(id.GetAttempt()), LFN: c.lfn(id.GetLfn())}
+}
+
 func (c *check) task(field string, in *pb.Task) task.Task {
 	c.text(field+".id", in.GetId(), maxName)
 	c.length(field+".argv", len(in.GetArgv()), task.MaxArgv)

@@ -71,8 +71,9 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 		}
 	case *pb.RoundMessage_Acks:
 		return pilot.Acks{
-			Acks:   c.acks(body.Acks.GetAcks()),
-			Stored: list(c, "acks.stored", body.Acks.GetStored(), maxFiles, c.lfn),
+			Acks:     c.acks(body.Acks.GetAcks()),
+			Stored:   list(c, "acks.stored", body.Acks.GetStored(), maxFiles, c.lfn),
+			Relieved: list(c, "acks.relieved", body.Acks.GetRelieved(), maxFiles, c.outputID),
 		}
 	case *pb.RoundMessage_Want:
 		m := body.Want
@@ -172,6 +173,10 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 			return pilot.RetractAnswer{
 				Task: task.ID(c.text("retracts.task", a.GetTask(), maxName)), Lease: task.LeaseID(a.GetLease()), Retracted: a.GetRetracted(),
 			}
+		}),
+		Leaves: list(c, "report.leaves", m.GetLeaves(), maxFiles, c.file),
+		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) pilot.KeptAnswer {
+			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason)}
 		}),
 	}
 	if m.GetRow() != nil {

@@ -53,7 +53,9 @@ func envelopeOf(message pilot.Message) *pb.RoundMessage {
 			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason, Quiet: m.Quiet,
 		}}
 	case pilot.Acks:
-		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{Acks: taskpb.Acks(m.Acks), Stored: texts(m.Stored)}}
+		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{
+			Acks: taskpb.Acks(m.Acks), Stored: texts(m.Stored), Relieved: each(m.Relieved, outputID),
+		}}
 	case pilot.Want:
 		envelope.Body = &pb.RoundMessage_Want{Want: &pb.RoundWant{
 			Term: term(m.Term), Serial: m.Serial, State: m.State, Copies: m.Copies, Row: m.Row,
@@ -131,11 +133,19 @@ func report(m pilot.Report) *pb.RoundReport {
 		Retracts: each(m.Retracts, func(a pilot.RetractAnswer) *pb.RoundRetractAnswer {
 			return &pb.RoundRetractAnswer{Task: string(a.Task), Lease: uint64(a.Lease), Retracted: a.Retracted}
 		}),
+		Leaves: each(m.Leaves, taskpb.File),
+		Kept: each(m.Kept, func(k pilot.KeptAnswer) *pb.RoundKept {
+			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure}
+		}),
 	}
 	if m.Row != nil {
 		out.Row = row(*m.Row)
 	}
 	return out
+}
+
+func outputID(id task.OutputID) *pb.RoundOutputId {
+	return &pb.RoundOutputId{Attempt: taskpb.AttemptID(id.Attempt), Lfn: string(id.LFN)}
 }
 
 func assignment(a pilot.Assignment) *pb.RoundAssignment {

@@ -118,7 +118,7 @@ func file(t *rapid.T) task.File {
 
 func outcome(t *rapid.T) task.Outcome {
 	return task.Outcome{
-		Attempt: attempt(t), Number: number(t), Site: "siteA", OK: flag(t), Failure: task.FailureKind(rapid.IntRange(0, int(task.KilledByUser)).Draw(t, "failure")),
+		Attempt: attempt(t), Number: number(t), Site: "siteA", OK: flag(t), Failure: task.FailureKind(rapid.IntRange(0, int(task.StorageFailed)).Draw(t, "failure")),
 		Reason: text(t), ExitCode: rapid.IntRange(-1, 255).Draw(t, "exit"), Signal: text(t),
 		Usage: task.Usage{UserCPU: span(t), SystemCPU: span(t), MaxMemory: amount(t)},
 		Outputs: several(t, "outputs", 2, func(t *rapid.T) task.Produced {
@@ -242,6 +242,10 @@ func report(t *rapid.T) pilot.Report {
 		Retracts: several(t, "retracts", 2, func(t *rapid.T) pilot.RetractAnswer {
 			return pilot.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: flag(t)}
 		}),
+		Leaves: several(t, "leaves", 2, file),
+		Kept: several(t, "kept", 2, func(t *rapid.T) pilot.KeptAnswer {
+			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t)}
+		}),
 	}
 	if flag(t) {
 		whole := row(t)
@@ -249,6 +253,8 @@ func report(t *rapid.T) pilot.Report {
 	}
 	return out
 }
+
+func outputID(t *rapid.T) task.OutputID { return task.OutputID{Attempt: attempt(t), LFN: lfn(t)} }
 
 func answer(t *rapid.T) pilot.Answer {
 	out := pilot.Answer{Pilot: "p-abcdefgh", Peer: "12D3KooWpeer", Have: several(t, "have", 3, key)}
@@ -306,7 +312,7 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 	},
 	"Acks": func(t *rapid.T) pilot.Message {
 		return pilot.Acks{
-			Stored: several(t, "stored", 3, lfn),
+			Stored: several(t, "stored", 3, lfn), Relieved: several(t, "relieved", 2, outputID),
 			Acks: several(t, "acks", 3, func(t *rapid.T) task.Ack {
 				return task.Ack{
 					Attempt: attempt(t), Winner: attempt(t),

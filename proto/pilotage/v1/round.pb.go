@@ -1694,7 +1694,11 @@ type RoundReport struct {
 	// As in RoundState.
 	Seen uint64 `protobuf:"varint,13,opt,name=seen,proto3" json:"seen,omitempty"`
 	// As in RoundState.
-	Number        uint64 `protobuf:"varint,14,opt,name=number,proto3" json:"number,omitempty"`
+	Number uint64 `protobuf:"varint,14,opt,name=number,proto3" json:"number,omitempty"`
+	// Sole copies of a leaving pilot that want another keeper.
+	Leaves []*File `protobuf:"bytes,15,rep,name=leaves,proto3" json:"leaves,omitempty"`
+	// Answers to store orders.
+	Kept          []*RoundKept `protobuf:"bytes,16,rep,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1827,6 +1831,126 @@ func (x *RoundReport) GetNumber() uint64 {
 	return 0
 }
 
+func (x *RoundReport) GetLeaves() []*File {
+	if x != nil {
+		return x.Leaves
+	}
+	return nil
+}
+
+func (x *RoundReport) GetKept() []*RoundKept {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+// RoundOutputId names what an attempt has made.
+type RoundOutputId struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Attempt       *AttemptId             `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Lfn           string                 `protobuf:"bytes,2,opt,name=lfn,proto3" json:"lfn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundOutputId) Reset() {
+	*x = RoundOutputId{}
+	mi := &file_pilotage_v1_round_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundOutputId) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundOutputId) ProtoMessage() {}
+
+func (x *RoundOutputId) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_round_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundOutputId.ProtoReflect.Descriptor instead.
+func (*RoundOutputId) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RoundOutputId) GetAttempt() *AttemptId {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *RoundOutputId) GetLfn() string {
+	if x != nil {
+		return x.Lfn
+	}
+	return ""
+}
+
+// RoundKept tells that a pilot has a file and keeps it, or why not.
+type RoundKept struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Output        *RoundOutputId         `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
+	Failure       string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundKept) Reset() {
+	*x = RoundKept{}
+	mi := &file_pilotage_v1_round_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundKept) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundKept) ProtoMessage() {}
+
+func (x *RoundKept) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_round_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundKept.ProtoReflect.Descriptor instead.
+func (*RoundKept) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *RoundKept) GetOutput() *RoundOutputId {
+	if x != nil {
+		return x.Output
+	}
+	return nil
+}
+
+func (x *RoundKept) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 // RoundSnapshot is a whole task list.
 type RoundSnapshot struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1840,7 +1964,7 @@ type RoundSnapshot struct {
 
 func (x *RoundSnapshot) Reset() {
 	*x = RoundSnapshot{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[19]
+	mi := &file_pilotage_v1_round_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1976,7 @@ func (x *RoundSnapshot) String() string {
 func (*RoundSnapshot) ProtoMessage() {}
 
 func (x *RoundSnapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[19]
+	mi := &file_pilotage_v1_round_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +1989,7 @@ func (x *RoundSnapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundSnapshot.ProtoReflect.Descriptor instead.
 func (*RoundSnapshot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RoundSnapshot) GetVersion() *RoundVersion {
@@ -1914,7 +2038,7 @@ type RoundAssignment struct {
 
 func (x *RoundAssignment) Reset() {
 	*x = RoundAssignment{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[20]
+	mi := &file_pilotage_v1_round_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1926,7 +2050,7 @@ func (x *RoundAssignment) String() string {
 func (*RoundAssignment) ProtoMessage() {}
 
 func (x *RoundAssignment) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[20]
+	mi := &file_pilotage_v1_round_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1939,7 +2063,7 @@ func (x *RoundAssignment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundAssignment.ProtoReflect.Descriptor instead.
 func (*RoundAssignment) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RoundAssignment) GetTask() *Task {
@@ -2004,7 +2128,7 @@ type RoundAssign struct {
 
 func (x *RoundAssign) Reset() {
 	*x = RoundAssign{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[21]
+	mi := &file_pilotage_v1_round_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2016,7 +2140,7 @@ func (x *RoundAssign) String() string {
 func (*RoundAssign) ProtoMessage() {}
 
 func (x *RoundAssign) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[21]
+	mi := &file_pilotage_v1_round_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2029,7 +2153,7 @@ func (x *RoundAssign) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundAssign.ProtoReflect.Descriptor instead.
 func (*RoundAssign) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RoundAssign) GetTerm() *Term {
@@ -2065,7 +2189,7 @@ type RoundRetract struct {
 
 func (x *RoundRetract) Reset() {
 	*x = RoundRetract{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[22]
+	mi := &file_pilotage_v1_round_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2077,7 +2201,7 @@ func (x *RoundRetract) String() string {
 func (*RoundRetract) ProtoMessage() {}
 
 func (x *RoundRetract) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[22]
+	mi := &file_pilotage_v1_round_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2090,7 +2214,7 @@ func (x *RoundRetract) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundRetract.ProtoReflect.Descriptor instead.
 func (*RoundRetract) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RoundRetract) GetTerm() *Term {
@@ -2130,7 +2254,7 @@ type RoundKill struct {
 
 func (x *RoundKill) Reset() {
 	*x = RoundKill{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[23]
+	mi := &file_pilotage_v1_round_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2142,7 +2266,7 @@ func (x *RoundKill) String() string {
 func (*RoundKill) ProtoMessage() {}
 
 func (x *RoundKill) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[23]
+	mi := &file_pilotage_v1_round_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2155,7 +2279,7 @@ func (x *RoundKill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundKill.ProtoReflect.Descriptor instead.
 func (*RoundKill) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RoundKill) GetTerm() *Term {
@@ -2198,14 +2322,16 @@ type RoundAcks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Acks  []*Ack                 `protobuf:"bytes,1,rep,name=acks,proto3" json:"acks,omitempty"`
 	// Names of files.
-	Stored        []string `protobuf:"bytes,2,rep,name=stored,proto3" json:"stored,omitempty"`
+	Stored []string `protobuf:"bytes,2,rep,name=stored,proto3" json:"stored,omitempty"`
+	// What a leaving pilot need not keep any more: another one does.
+	Relieved      []*RoundOutputId `protobuf:"bytes,3,rep,name=relieved,proto3" json:"relieved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RoundAcks) Reset() {
 	*x = RoundAcks{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[24]
+	mi := &file_pilotage_v1_round_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2343,7 @@ func (x *RoundAcks) String() string {
 func (*RoundAcks) ProtoMessage() {}
 
 func (x *RoundAcks) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[24]
+	mi := &file_pilotage_v1_round_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2356,7 @@ func (x *RoundAcks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundAcks.ProtoReflect.Descriptor instead.
 func (*RoundAcks) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RoundAcks) GetAcks() []*Ack {
@@ -2243,6 +2369,13 @@ func (x *RoundAcks) GetAcks() []*Ack {
 func (x *RoundAcks) GetStored() []string {
 	if x != nil {
 		return x.Stored
+	}
+	return nil
+}
+
+func (x *RoundAcks) GetRelieved() []*RoundOutputId {
+	if x != nil {
+		return x.Relieved
 	}
 	return nil
 }
@@ -2263,7 +2396,7 @@ type RoundWant struct {
 
 func (x *RoundWant) Reset() {
 	*x = RoundWant{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[25]
+	mi := &file_pilotage_v1_round_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2275,7 +2408,7 @@ func (x *RoundWant) String() string {
 func (*RoundWant) ProtoMessage() {}
 
 func (x *RoundWant) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[25]
+	mi := &file_pilotage_v1_round_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2288,7 +2421,7 @@ func (x *RoundWant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundWant.ProtoReflect.Descriptor instead.
 func (*RoundWant) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *RoundWant) GetTerm() *Term {
@@ -2337,7 +2470,7 @@ type RoundLeasedId struct {
 
 func (x *RoundLeasedId) Reset() {
 	*x = RoundLeasedId{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[26]
+	mi := &file_pilotage_v1_round_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2482,7 @@ func (x *RoundLeasedId) String() string {
 func (*RoundLeasedId) ProtoMessage() {}
 
 func (x *RoundLeasedId) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[26]
+	mi := &file_pilotage_v1_round_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2495,7 @@ func (x *RoundLeasedId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundLeasedId.ProtoReflect.Descriptor instead.
 func (*RoundLeasedId) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RoundLeasedId) GetLease() uint64 {
@@ -2398,7 +2531,7 @@ type RoundKeepCopy struct {
 
 func (x *RoundKeepCopy) Reset() {
 	*x = RoundKeepCopy{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[27]
+	mi := &file_pilotage_v1_round_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2410,7 +2543,7 @@ func (x *RoundKeepCopy) String() string {
 func (*RoundKeepCopy) ProtoMessage() {}
 
 func (x *RoundKeepCopy) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[27]
+	mi := &file_pilotage_v1_round_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2423,7 +2556,7 @@ func (x *RoundKeepCopy) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundKeepCopy.ProtoReflect.Descriptor instead.
 func (*RoundKeepCopy) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RoundKeepCopy) GetTerm() *Term {
@@ -2468,7 +2601,8 @@ func (x *RoundKeepCopy) GetFiles() []*File {
 	return nil
 }
 
-// RoundStoreOrder asks a pilot to copy a file to the site's storage element.
+// RoundStoreOrder asks a pilot to keep a file and to copy it to the site's
+// storage element.
 type RoundStoreOrder struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	File          *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
@@ -2478,7 +2612,7 @@ type RoundStoreOrder struct {
 
 func (x *RoundStoreOrder) Reset() {
 	*x = RoundStoreOrder{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[28]
+	mi := &file_pilotage_v1_round_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2624,7 @@ func (x *RoundStoreOrder) String() string {
 func (*RoundStoreOrder) ProtoMessage() {}
 
 func (x *RoundStoreOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[28]
+	mi := &file_pilotage_v1_round_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2637,7 @@ func (x *RoundStoreOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundStoreOrder.ProtoReflect.Descriptor instead.
 func (*RoundStoreOrder) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RoundStoreOrder) GetFile() *File {
@@ -2523,7 +2657,7 @@ type RoundDrainOrder struct {
 
 func (x *RoundDrainOrder) Reset() {
 	*x = RoundDrainOrder{}
-	mi := &file_pilotage_v1_round_proto_msgTypes[29]
+	mi := &file_pilotage_v1_round_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2535,7 +2669,7 @@ func (x *RoundDrainOrder) String() string {
 func (*RoundDrainOrder) ProtoMessage() {}
 
 func (x *RoundDrainOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_round_proto_msgTypes[29]
+	mi := &file_pilotage_v1_round_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2548,7 +2682,7 @@ func (x *RoundDrainOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RoundDrainOrder.ProtoReflect.Descriptor instead.
 func (*RoundDrainOrder) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *RoundDrainOrder) GetReason() string {
@@ -2702,7 +2836,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xef\x04\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xc6\x05\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2718,7 +2852,15 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\bretracts\x18\v \x03(\v2\x1f.pilotage.v1.RoundRetractAnswerR\bretracts\x12,\n" +
 	"\x05ended\x18\f \x03(\v2\x16.pilotage.v1.AttemptIdR\x05ended\x12\x12\n" +
 	"\x04seen\x18\r \x01(\x04R\x04seen\x12\x16\n" +
-	"\x06number\x18\x0e \x01(\x04R\x06number\"\xd9\x01\n" +
+	"\x06number\x18\x0e \x01(\x04R\x06number\x12)\n" +
+	"\x06leaves\x18\x0f \x03(\v2\x11.pilotage.v1.FileR\x06leaves\x12*\n" +
+	"\x04kept\x18\x10 \x03(\v2\x16.pilotage.v1.RoundKeptR\x04kept\"S\n" +
+	"\rRoundOutputId\x120\n" +
+	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
+	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"Y\n" +
+	"\tRoundKept\x122\n" +
+	"\x06output\x18\x01 \x01(\v2\x1a.pilotage.v1.RoundOutputIdR\x06output\x12\x18\n" +
+	"\afailure\x18\x02 \x01(\tR\afailure\"\xd9\x01\n" +
 	"\rRoundSnapshot\x123\n" +
 	"\aversion\x18\x01 \x01(\v2\x19.pilotage.v1.RoundVersionR\aversion\x12-\n" +
 	"\x05rates\x18\x02 \x01(\v2\x17.pilotage.v1.RoundRatesR\x05rates\x121\n" +
@@ -2747,10 +2889,11 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x04R\x05lease\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05quiet\x18\x05 \x01(\bR\x05quiet\"I\n" +
+	"\x05quiet\x18\x05 \x01(\bR\x05quiet\"\x81\x01\n" +
 	"\tRoundAcks\x12$\n" +
 	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\x12\x16\n" +
-	"\x06stored\x18\x02 \x03(\tR\x06stored\"\x8a\x01\n" +
+	"\x06stored\x18\x02 \x03(\tR\x06stored\x126\n" +
+	"\brelieved\x18\x03 \x03(\v2\x1a.pilotage.v1.RoundOutputIdR\brelieved\"\x8a\x01\n" +
 	"\tRoundWant\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\bR\x05state\x12\x10\n" +
@@ -2784,7 +2927,7 @@ func file_pilotage_v1_round_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_round_proto_rawDescData
 }
 
-var file_pilotage_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_pilotage_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_pilotage_v1_round_proto_goTypes = []any{
 	(*RoundMessage)(nil),        // 0: pilotage.v1.RoundMessage
 	(*RoundVersion)(nil),        // 1: pilotage.v1.RoundVersion
@@ -2805,51 +2948,53 @@ var file_pilotage_v1_round_proto_goTypes = []any{
 	(*RoundHandback)(nil),       // 16: pilotage.v1.RoundHandback
 	(*RoundRetractAnswer)(nil),  // 17: pilotage.v1.RoundRetractAnswer
 	(*RoundReport)(nil),         // 18: pilotage.v1.RoundReport
-	(*RoundSnapshot)(nil),       // 19: pilotage.v1.RoundSnapshot
-	(*RoundAssignment)(nil),     // 20: pilotage.v1.RoundAssignment
-	(*RoundAssign)(nil),         // 21: pilotage.v1.RoundAssign
-	(*RoundRetract)(nil),        // 22: pilotage.v1.RoundRetract
-	(*RoundKill)(nil),           // 23: pilotage.v1.RoundKill
-	(*RoundAcks)(nil),           // 24: pilotage.v1.RoundAcks
-	(*RoundWant)(nil),           // 25: pilotage.v1.RoundWant
-	(*RoundLeasedId)(nil),       // 26: pilotage.v1.RoundLeasedId
-	(*RoundKeepCopy)(nil),       // 27: pilotage.v1.RoundKeepCopy
-	(*RoundStoreOrder)(nil),     // 28: pilotage.v1.RoundStoreOrder
-	(*RoundDrainOrder)(nil),     // 29: pilotage.v1.RoundDrainOrder
-	(*Term)(nil),                // 30: pilotage.v1.Term
-	(*Resources)(nil),           // 31: pilotage.v1.Resources
-	(ReadSource)(0),             // 32: pilotage.v1.ReadSource
-	(*Task)(nil),                // 33: pilotage.v1.Task
-	(*durationpb.Duration)(nil), // 34: google.protobuf.Duration
-	(*AttemptId)(nil),           // 35: pilotage.v1.AttemptId
-	(*Outcome)(nil),             // 36: pilotage.v1.Outcome
-	(*Stored)(nil),              // 37: pilotage.v1.Stored
-	(*Lease)(nil),               // 38: pilotage.v1.Lease
-	(*File)(nil),                // 39: pilotage.v1.File
-	(*Start)(nil),               // 40: pilotage.v1.Start
-	(*StorageReads)(nil),        // 41: pilotage.v1.StorageReads
-	(*Ack)(nil),                 // 42: pilotage.v1.Ack
+	(*RoundOutputId)(nil),       // 19: pilotage.v1.RoundOutputId
+	(*RoundKept)(nil),           // 20: pilotage.v1.RoundKept
+	(*RoundSnapshot)(nil),       // 21: pilotage.v1.RoundSnapshot
+	(*RoundAssignment)(nil),     // 22: pilotage.v1.RoundAssignment
+	(*RoundAssign)(nil),         // 23: pilotage.v1.RoundAssign
+	(*RoundRetract)(nil),        // 24: pilotage.v1.RoundRetract
+	(*RoundKill)(nil),           // 25: pilotage.v1.RoundKill
+	(*RoundAcks)(nil),           // 26: pilotage.v1.RoundAcks
+	(*RoundWant)(nil),           // 27: pilotage.v1.RoundWant
+	(*RoundLeasedId)(nil),       // 28: pilotage.v1.RoundLeasedId
+	(*RoundKeepCopy)(nil),       // 29: pilotage.v1.RoundKeepCopy
+	(*RoundStoreOrder)(nil),     // 30: pilotage.v1.RoundStoreOrder
+	(*RoundDrainOrder)(nil),     // 31: pilotage.v1.RoundDrainOrder
+	(*Term)(nil),                // 32: pilotage.v1.Term
+	(*Resources)(nil),           // 33: pilotage.v1.Resources
+	(ReadSource)(0),             // 34: pilotage.v1.ReadSource
+	(*Task)(nil),                // 35: pilotage.v1.Task
+	(*durationpb.Duration)(nil), // 36: google.protobuf.Duration
+	(*AttemptId)(nil),           // 37: pilotage.v1.AttemptId
+	(*Outcome)(nil),             // 38: pilotage.v1.Outcome
+	(*Stored)(nil),              // 39: pilotage.v1.Stored
+	(*Lease)(nil),               // 40: pilotage.v1.Lease
+	(*File)(nil),                // 41: pilotage.v1.File
+	(*Start)(nil),               // 42: pilotage.v1.Start
+	(*StorageReads)(nil),        // 43: pilotage.v1.StorageReads
+	(*Ack)(nil),                 // 44: pilotage.v1.Ack
 }
 var file_pilotage_v1_round_proto_depIdxs = []int32{
 	6,  // 0: pilotage.v1.RoundMessage.task_list:type_name -> pilotage.v1.RoundTaskList
 	11, // 1: pilotage.v1.RoundMessage.answer:type_name -> pilotage.v1.RoundAnswer
 	15, // 2: pilotage.v1.RoundMessage.state:type_name -> pilotage.v1.RoundState
 	18, // 3: pilotage.v1.RoundMessage.report:type_name -> pilotage.v1.RoundReport
-	19, // 4: pilotage.v1.RoundMessage.snapshot:type_name -> pilotage.v1.RoundSnapshot
-	21, // 5: pilotage.v1.RoundMessage.assign:type_name -> pilotage.v1.RoundAssign
-	22, // 6: pilotage.v1.RoundMessage.retract:type_name -> pilotage.v1.RoundRetract
-	23, // 7: pilotage.v1.RoundMessage.kill:type_name -> pilotage.v1.RoundKill
-	24, // 8: pilotage.v1.RoundMessage.acks:type_name -> pilotage.v1.RoundAcks
-	25, // 9: pilotage.v1.RoundMessage.want:type_name -> pilotage.v1.RoundWant
-	27, // 10: pilotage.v1.RoundMessage.keep_copy:type_name -> pilotage.v1.RoundKeepCopy
-	28, // 11: pilotage.v1.RoundMessage.store_order:type_name -> pilotage.v1.RoundStoreOrder
-	29, // 12: pilotage.v1.RoundMessage.drain_order:type_name -> pilotage.v1.RoundDrainOrder
-	30, // 13: pilotage.v1.RoundVersion.term:type_name -> pilotage.v1.Term
-	31, // 14: pilotage.v1.RoundClass.resources:type_name -> pilotage.v1.Resources
-	32, // 15: pilotage.v1.RoundFile.source:type_name -> pilotage.v1.ReadSource
-	33, // 16: pilotage.v1.RoundEntry.task:type_name -> pilotage.v1.Task
+	21, // 4: pilotage.v1.RoundMessage.snapshot:type_name -> pilotage.v1.RoundSnapshot
+	23, // 5: pilotage.v1.RoundMessage.assign:type_name -> pilotage.v1.RoundAssign
+	24, // 6: pilotage.v1.RoundMessage.retract:type_name -> pilotage.v1.RoundRetract
+	25, // 7: pilotage.v1.RoundMessage.kill:type_name -> pilotage.v1.RoundKill
+	26, // 8: pilotage.v1.RoundMessage.acks:type_name -> pilotage.v1.RoundAcks
+	27, // 9: pilotage.v1.RoundMessage.want:type_name -> pilotage.v1.RoundWant
+	29, // 10: pilotage.v1.RoundMessage.keep_copy:type_name -> pilotage.v1.RoundKeepCopy
+	30, // 11: pilotage.v1.RoundMessage.store_order:type_name -> pilotage.v1.RoundStoreOrder
+	31, // 12: pilotage.v1.RoundMessage.drain_order:type_name -> pilotage.v1.RoundDrainOrder
+	32, // 13: pilotage.v1.RoundVersion.term:type_name -> pilotage.v1.Term
+	33, // 14: pilotage.v1.RoundClass.resources:type_name -> pilotage.v1.Resources
+	34, // 15: pilotage.v1.RoundFile.source:type_name -> pilotage.v1.ReadSource
+	35, // 16: pilotage.v1.RoundEntry.task:type_name -> pilotage.v1.Task
 	3,  // 17: pilotage.v1.RoundEntry.files:type_name -> pilotage.v1.RoundFile
-	34, // 18: pilotage.v1.RoundRates.per_file:type_name -> google.protobuf.Duration
+	36, // 18: pilotage.v1.RoundRates.per_file:type_name -> google.protobuf.Duration
 	1,  // 19: pilotage.v1.RoundTaskList.base:type_name -> pilotage.v1.RoundVersion
 	1,  // 20: pilotage.v1.RoundTaskList.version:type_name -> pilotage.v1.RoundVersion
 	2,  // 21: pilotage.v1.RoundTaskList.classes:type_name -> pilotage.v1.RoundClass
@@ -2863,53 +3008,58 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	8,  // 29: pilotage.v1.RoundRowUpdate.set:type_name -> pilotage.v1.RoundExceptions
 	10, // 30: pilotage.v1.RoundAnswer.update:type_name -> pilotage.v1.RoundRowUpdate
 	15, // 31: pilotage.v1.RoundAnswer.state:type_name -> pilotage.v1.RoundState
-	31, // 32: pilotage.v1.RoundPilot.resources:type_name -> pilotage.v1.Resources
-	34, // 33: pilotage.v1.RoundPilot.lifetime:type_name -> google.protobuf.Duration
-	35, // 34: pilotage.v1.RoundInHand.attempt:type_name -> pilotage.v1.AttemptId
-	31, // 35: pilotage.v1.RoundInHand.need:type_name -> pilotage.v1.Resources
+	33, // 32: pilotage.v1.RoundPilot.resources:type_name -> pilotage.v1.Resources
+	36, // 33: pilotage.v1.RoundPilot.lifetime:type_name -> google.protobuf.Duration
+	37, // 34: pilotage.v1.RoundInHand.attempt:type_name -> pilotage.v1.AttemptId
+	33, // 35: pilotage.v1.RoundInHand.need:type_name -> pilotage.v1.Resources
 	12, // 36: pilotage.v1.RoundState.pilot:type_name -> pilotage.v1.RoundPilot
 	13, // 37: pilotage.v1.RoundState.in_hand:type_name -> pilotage.v1.RoundInHand
-	36, // 38: pilotage.v1.RoundState.outcomes:type_name -> pilotage.v1.Outcome
-	37, // 39: pilotage.v1.RoundState.stored:type_name -> pilotage.v1.Stored
-	38, // 40: pilotage.v1.RoundState.copies:type_name -> pilotage.v1.Lease
+	38, // 38: pilotage.v1.RoundState.outcomes:type_name -> pilotage.v1.Outcome
+	39, // 39: pilotage.v1.RoundState.stored:type_name -> pilotage.v1.Stored
+	40, // 40: pilotage.v1.RoundState.copies:type_name -> pilotage.v1.Lease
 	14, // 41: pilotage.v1.RoundState.cache:type_name -> pilotage.v1.RoundCache
 	1,  // 42: pilotage.v1.RoundState.list:type_name -> pilotage.v1.RoundVersion
-	39, // 43: pilotage.v1.RoundState.copy_files:type_name -> pilotage.v1.File
-	34, // 44: pilotage.v1.RoundState.copies_age:type_name -> google.protobuf.Duration
-	39, // 45: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
-	40, // 46: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
-	36, // 47: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
-	37, // 48: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
+	41, // 43: pilotage.v1.RoundState.copy_files:type_name -> pilotage.v1.File
+	36, // 44: pilotage.v1.RoundState.copies_age:type_name -> google.protobuf.Duration
+	41, // 45: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
+	42, // 46: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
+	38, // 47: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
+	39, // 48: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
 	16, // 49: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
 	9,  // 50: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
 	10, // 51: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
 	14, // 52: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
-	41, // 53: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
+	43, // 53: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
 	17, // 54: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
-	35, // 55: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
-	1,  // 56: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
-	5,  // 57: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
-	2,  // 58: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
-	4,  // 59: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
-	33, // 60: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
-	39, // 61: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
-	34, // 62: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
-	30, // 63: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
-	20, // 64: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
-	30, // 65: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
-	30, // 66: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
-	42, // 67: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
-	30, // 68: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
-	30, // 69: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
-	38, // 70: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
-	26, // 71: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
-	39, // 72: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
-	39, // 73: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
-	74, // [74:74] is the sub-list for method output_type
-	74, // [74:74] is the sub-list for method input_type
-	74, // [74:74] is the sub-list for extension type_name
-	74, // [74:74] is the sub-list for extension extendee
-	0,  // [0:74] is the sub-list for field type_name
+	37, // 55: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
+	41, // 56: pilotage.v1.RoundReport.leaves:type_name -> pilotage.v1.File
+	20, // 57: pilotage.v1.RoundReport.kept:type_name -> pilotage.v1.RoundKept
+	37, // 58: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
+	19, // 59: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
+	1,  // 60: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
+	5,  // 61: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
+	2,  // 62: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
+	4,  // 63: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
+	35, // 64: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
+	41, // 65: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
+	36, // 66: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
+	32, // 67: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
+	22, // 68: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
+	32, // 69: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
+	32, // 70: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
+	44, // 71: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
+	19, // 72: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
+	32, // 73: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
+	32, // 74: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
+	40, // 75: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
+	28, // 76: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
+	41, // 77: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
+	41, // 78: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
+	79, // [79:79] is the sub-list for method output_type
+	79, // [79:79] is the sub-list for method input_type
+	79, // [79:79] is the sub-list for extension type_name
+	79, // [79:79] is the sub-list for extension extendee
+	0,  // [0:79] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_round_proto_init() }
@@ -2940,7 +3090,7 @@ func file_pilotage_v1_round_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_round_proto_rawDesc), len(file_pilotage_v1_round_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

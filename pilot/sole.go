@@ -1,0 +1,142 @@
+package pilot
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Output is something that an attempt has made, in a pilot's cache.
+type Output struct {
+	Attempt task.AttemptID
+	task.Produced
+}
+
+// ID names the output.
+func (o Output) ID() task.OutputID { return task.OutputID{Attempt: o.Attempt, LFN: o.LFN} }
+
+// soleCopy is an output that this pilot keeps because no storage element has
+// it: until one does, another pilot has taken it over, or the queue has judged
+// that another attempt counts.
+type soleCopy struct {
+	Output
+	troubled bool      // an upload of it has failed
+	offered  time.Time // when the master was last asked for another keeper
+}
+
+// keepSole notes outputs that are to be kept, and has them uploaded.
+func (w *Worker) keepSole(outputs ...Output) {
+	for _, output := range outputs {
+		if w.sole[output.ID()] == nil {
+			w.sole[output.ID()] = &soleCopy{Output: output}
+			w.act(Upload{Output: output})
+		}
+	}
+}
+
+// letGo ends the keeping of outputs.
+func (w *Worker) letGo(ids ...task.OutputID) {
+	for _, id := range ids {
+		if kept := w.sole[id]; kept != nil {
+			delete(w.sole, id)
+			w.act(LetGo{Output: kept.Output})
+		}
+	}
+}
+
+// forsake lets go of what an attempt has made that the queue does not count.
+func (w *Worker) forsake(attempt task.AttemptID) {
+	for _, id := range w.soleInOrder() {
+		if id.Attempt == attempt {
+			w.letGo(id)
+		}
+	}
+}
+
+func (w *Worker) soleInOrder() []task.OutputID {
+	ids := make([]task.OutputID, 0, len(w.sole))
+	for id := range w.sole {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, task.OutputID.Compare)
+	return ids
+}
+
+func (w *Worker) uploadFailed(id task.OutputID) {
+	if kept := w.sole[id]; kept != nil {
+		kept.troubled = true
+	}
+}
+
+// takeOver carries out a StoreOrder.
+func (w *Worker) takeOver(file task.File) {
+	id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
+	if w.sole[id] != nil {
+		w.report.Kept = append(w.report.Kept, KeptAnswer{Output: id})
+		w.soon(w.config.ReportDelay)
+		return
+	}
+	w.act(Keep{File: file})
+}
+
+// kept tells the master whether a file was taken over.
+func (w *Worker) kept(e Kept) {
+	output := Output{Attempt: e.File.Producer, Produced: task.Produced{
+		LFN: e.File.LFN, Size: e.File.Size, Digest: e.File.Digest, Exec: e.File.Exec,
+	}}
+	if e.Failure == "" {
+		w.keepSole(output)
+	}
+	w.report.Kept = append(w.report.Kept, KeptAnswer{Output: output.ID(), Failure: e.Failure})
+	w.soon(w.config.ReportDelay)
+}
+
+// handOverDue is when a leaving pilot asks for another keeper of a copy; zero
+// is never. A copy whose upload is in trouble, or that no storage element will
+// ever have, does not wait; others have half of the time that is left. What
+// the queue has not judged yet stays here.
+func (w *Worker) handOverDue(kept *soleCopy) time.Time {
+	switch {
+	case !w.draining || w.master == "" || w.outcomes[kept.Attempt] != nil:
+		return time.Time{}
+	case !kept.offered.IsZero():
+		return kept.offered.Add(w.config.ResendAfter)
+	case kept.troubled || !w.storage:
+		return w.now
+	}
+	return w.handOver
+}
+
+// passHandOver asks the master for other keepers of this pilot's sole copies
+// (DESIGN section 4, leave).
+func (w *Worker) passHandOver() {
+	if !w.draining || len(w.sole) == 0 {
+		return
+	}
+	for _, id := range w.soleInOrder() {
+		kept := w.sole[id]
+		if due := w.handOverDue(kept); due.IsZero() || w.now.Before(due) {
+			continue
+		}
+		kept.offered = w.now
+		w.report.Leaves = append(w.report.Leaves, task.File{
+			LFN: kept.LFN, Size: kept.Size, Digest: kept.Digest, Exec: kept.Exec,
+			Producer: kept.Attempt, Announced: []task.Site{w.self.Site},
+		})
+		w.soon(0)
+	}
+}
+
+// handOverDeadline is when passHandOver has something to do; zero is never.
+func (w *Worker) handOverDeadline() (first time.Time) {
+	if !w.draining {
+		return first
+	}
+	for _, kept := range w.sole {
+		if due := w.handOverDue(kept); !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			first = due
+		}
+	}
+	return first
+}

@@ -1,0 +1,136 @@
+package pilot_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// maker is a worker of a site with a storage element whose attempt has made x.
+func maker(t *testing.T) (b *bench, made task.OutputID) {
+	b = newWorkerBench(t)
+	b.do(pilot.SiteChanged{Settings: task.SiteSettings{Site: siteName, SE: "file:///se"}})
+	attempt := b.running("a", 1)
+	outcome := task.Outcome{OK: true, Delay: -1}
+	b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: outcome})
+	actions := b.do(pilot.Published{Attempt: attempt, Outcome: outcome, Outputs: []task.Produced{{LFN: name("x"), Digest: digestOf("x")}}})
+	if uploads := all[pilot.Upload](actions); len(uploads) != 1 {
+		t.Fatalf("an output is uploaded %d times", len(uploads))
+	}
+	return b, task.OutputID{Attempt: attempt, LFN: name("x")}
+}
+
+func (b *bench) verdict(attempt task.AttemptID, verdict task.AckVerdict) []pilot.Action {
+	return b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: verdict}}}})
+}
+
+// Every verdict but acceptance ends the keeping of what the attempt has made;
+// a pilot that leaves does not wait for it.
+func TestLosersAreLetGo(t *testing.T) {
+	for _, verdict := range []task.AckVerdict{task.AckDuplicate, task.AckStale, task.AckUnknown} {
+		b, made := maker(t)
+		actions := b.verdict(made.Attempt, verdict)
+		if gone := all[pilot.LetGo](actions); len(gone) != 1 || gone[0].Output.ID() != made {
+			t.Errorf("after verdict %d the pilot lets go of %+v", verdict, gone)
+		}
+		if drained := all[pilot.Drained](b.do(pilot.Drain{Reason: "told to stop"})); len(drained) != 1 {
+			t.Errorf("after verdict %d the pilot does not go", verdict)
+		}
+	}
+	b, made := maker(t)
+	if gone := all[pilot.LetGo](b.verdict(made.Attempt, task.AckAccepted)); len(gone) > 0 {
+		t.Errorf("what counts is let go: %+v", gone)
+	}
+	if gone := all[pilot.LetGo](b.do(pilot.Uploaded{Stored: []task.Stored{{LFN: name("x"), Attempt: made.Attempt, URL: "file:///se/x"}}})); len(gone) != 1 {
+		t.Errorf("what the storage element has is kept: %+v", gone)
+	}
+}
+
+// What an earlier pilot has left is uploaded without being asked for.
+func TestRecoveredOutputsAreUploaded(t *testing.T) {
+	b := newWorkerBench(t)
+	left := pilot.Output{
+		Attempt:  task.AttemptID{Task: id("old"), Generation: 1, Lease: 3, Pilot: "p0", Counter: 9},
+		Produced: task.Produced{LFN: name("x"), Digest: digestOf("x"), Size: 5},
+	}
+	uploads := all[pilot.Upload](b.do(pilot.Recovered{Outputs: []pilot.Output{left}}))
+	if len(uploads) != 1 || uploads[0].Output != left {
+		t.Fatalf("the pilot uploads %+v", uploads)
+	}
+	stored := task.Stored{LFN: name("x"), Attempt: left.Attempt, URL: "file:///se/x", Size: 5, Digest: left.Digest}
+	actions := b.do(pilot.Uploaded{Stored: []task.Stored{stored}})
+	actions = append(actions, b.after(time.Second, pilot.Tick{})...)
+	if reports := told[pilot.Report](actions); len(reports) != 1 || len(reports[0].Stored) != 1 || reports[0].Stored[0] != stored {
+		t.Errorf("the master hears %+v", reports)
+	}
+	if gone := all[pilot.LetGo](actions); len(gone) != 1 {
+		t.Errorf("it lets go of %+v", gone)
+	}
+}
+
+// A leaving pilot asks for another keeper of what is in trouble at once, of
+// the rest after half of its time, again while nobody answers, and of a new
+// master at once.
+func TestALeavingPilotAsksForKeepers(t *testing.T) {
+	b, made := maker(t)
+	b.do(pilot.Drain{Reason: "told to stop", Within: 20 * time.Second})
+	asked := func(actions []pilot.Action) int {
+		n := 0
+		for _, report := range told[pilot.Report](actions) {
+			n += len(report.Leaves)
+		}
+		return n
+	}
+	if n := asked(b.do(pilot.UploadFailed{Output: made})); n > 0 {
+		t.Fatal("it asks before the queue has judged the attempt")
+	}
+	if n := asked(b.verdict(made.Attempt, task.AckAccepted)); n != 1 {
+		t.Fatalf("it asks %d times", n)
+	}
+	if n := asked(b.after(time.Second, pilot.Tick{})); n > 0 {
+		t.Error("it asks again at once")
+	}
+	if n := asked(b.after(5*time.Second, pilot.Tick{})); n != 1 {
+		t.Errorf("without an answer it asks %d times", n)
+	}
+	if n := asked(b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})); n != 1 {
+		t.Errorf("it asks a new master %d times", n)
+	}
+	relieved := pilot.Acks{Relieved: []task.OutputID{made}}
+	if actions := b.do(pilot.FromMaster{From: "m2", Message: relieved}); len(all[pilot.LetGo](actions)) != 1 || len(all[pilot.Drained](actions)) != 1 {
+		t.Errorf("relieved it does %+v", actions)
+	}
+
+	b, made = maker(t)
+	b.verdict(made.Attempt, task.AckAccepted)
+	if n := asked(b.do(pilot.Drain{Reason: "told to stop", Within: 20 * time.Second})); n > 0 {
+		t.Error("it does not give the upload time")
+	}
+	if n := asked(b.after(10*time.Second, pilot.Tick{})); n != 1 {
+		t.Errorf("after half of its time it asks %d times", n)
+	}
+}
+
+// Somebody who is told to keep what it keeps already says so and does nothing.
+func TestAKeptFileIsNotTakenTwice(t *testing.T) {
+	b := newWorkerBench(t)
+	file := task.File{LFN: name("x"), Digest: digestOf("x"), Size: 5, Producer: task.AttemptID{Task: id("old"), Pilot: "p0", Counter: 9}}
+	order := pilot.FromMaster{From: "m1", Message: pilot.StoreOrder{File: file}}
+	if keeps := all[pilot.Keep](b.do(order)); len(keeps) != 1 || keeps[0].File.LFN != file.LFN {
+		t.Fatalf("it keeps %+v", keeps)
+	}
+	if uploads := all[pilot.Upload](b.do(pilot.Kept{File: file})); len(uploads) != 1 || uploads[0].Output.Attempt != file.Producer {
+		t.Fatalf("it uploads %+v", uploads)
+	}
+	b.after(time.Second, pilot.Tick{})
+	actions := append(b.do(order), b.after(time.Second, pilot.Tick{})...)
+	if len(all[pilot.Keep](actions)) > 0 {
+		t.Error("it takes the file again")
+	}
+	reports := told[pilot.Report](actions)
+	if len(reports) != 1 || len(reports[0].Kept) != 1 || reports[0].Kept[0].Failure != "" {
+		t.Errorf("the master hears %+v", reports)
+	}
+}
