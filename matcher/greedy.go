@@ -20,8 +20,8 @@ import (
 func Greedy(m *Matrix) []Assignment {
 	m.runs++
 	run := greedyRun{matrix: m}
-	run.pass(false)
-	run.pass(true)
+	run.pass(false, m.bidders(false))
+	run.pass(true, m.bidders(true))
 	return run.result
 }
 
@@ -45,33 +45,48 @@ func (b *bidder) open(prefill bool) bool {
 	return prefill && b.places.Prefill > 0 || !prefill && b.places.FreeSlots > 0
 }
 
-// pass fills either the free slots or the prefill places.
-func (g *greedyRun) pass(prefill bool) {
-	g.prefill, g.bidders, g.open, g.groups, g.queue = prefill, nil, 0, nil, nil
-	for _, row := range g.matrix.rows {
-		b := bidder{row: row, places: row.places}
-		if row.answered && b.open(prefill) {
-			g.bidders = append(g.bidders, b)
+// bidders are the pilots that have answered and have places of the kind, by id.
+func (m *Matrix) bidders(prefill bool) (bidders []bidder) {
+	for _, row := range m.rows {
+		if b := (bidder{row: row, places: row.places}); row.answered && b.open(prefill) {
+			bidders = append(bidders, b)
 		}
 	}
-	g.open = len(g.bidders)
-	g.collect()
-	g.queue.heapify()
+	return bidders
+}
+
+// pass fills either the free slots or the prefill places of the bidders.
+func (g *greedyRun) pass(prefill bool, bidders []bidder) {
+	g.start(prefill, bidders)
 	for g.open > 0 && len(g.queue) > 0 {
-		best := g.queue[0]
-		b := &g.bidders[best.bidder]
-		free := !g.taken(best.cell) && b.places.offers(best.cell.block.need, prefill)
-		if free {
+		if best := g.queue[0]; g.available(&best) {
 			g.assign(best)
 		}
-		if best.group >= 0 {
-			if next, found := g.next(int(best.group)); found {
-				g.queue.replaceFirst(next)
-				continue
-			}
-		}
-		g.queue.dropFirst()
+		g.drop()
 	}
+}
+
+// start queues the pairs of the bidders.
+func (g *greedyRun) start(prefill bool, bidders []bidder) {
+	g.prefill, g.bidders, g.open, g.groups, g.queue = prefill, bidders, len(bidders), nil, nil
+	g.collect()
+	g.queue.heapify()
+}
+
+// available tells whether the task is free and the pilot can still take it.
+func (g *greedyRun) available(c *candidate) bool {
+	return !g.taken(c.cell) && g.bidders[c.bidder].places.offers(c.cell.block.need, g.prefill)
+}
+
+// drop takes the first pair off the queue; a group's next one takes its place.
+func (g *greedyRun) drop() {
+	if best := g.queue[0]; best.group >= 0 {
+		if next, found := g.next(int(best.group)); found {
+			g.queue.replaceFirst(next)
+			return
+		}
+	}
+	g.queue.dropFirst()
 }
 
 func (g *greedyRun) taken(c *cell) bool { return c.takenIn == g.matrix.runs }

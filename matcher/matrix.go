@@ -59,6 +59,7 @@ type cell struct {
 	passes   int    // younger tasks placed before it where it could run
 	since    uint64 // placements of the site when it became ready
 	takenIn  uint64 // the solver's run that has chosen it
+	node     int    // its number in the exact solver's network
 	gone     bool   // removed; exceptions may still point here
 }
 

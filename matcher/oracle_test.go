@@ -92,43 +92,55 @@ func (a densePair) compare(b densePair) int {
 	)
 }
 
-// solve follows 004, III-C, steps 1 to 4, to the letter.
-func (d *denseSite) solve() []Assignment {
-	var result []Assignment
-	for _, prefill := range []bool{false, true} {
-		for {
-			var best *densePair
-			for id, p := range d.pilots {
-				for no, t := range d.tasks {
-					need := d.needs[t.Class]
-					fits := p.places.FreeSlots > 0 && p.places.Free.Fits(need)
-					if prefill {
-						fits = p.places.Prefill > 0
-					}
-					rank, feasible := d.rank(id, no)
-					if !t.ready || !fits || !feasible {
-						continue
-					}
-					pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order}
-					if best == nil || pair.compare(*best) < 0 {
-						best = &pair
-					}
+// solveKind fills the places of one kind.
+func (d *denseSite) solveKind(prefill bool) (result []Assignment) {
+	for {
+		var best *densePair
+		for id, p := range d.pilots {
+			for no, t := range d.tasks {
+				need := d.needs[t.Class]
+				fits := p.places.FreeSlots > 0 && p.places.Free.Fits(need)
+				if prefill {
+					fits = p.places.Prefill > 0
+				}
+				rank, feasible := d.rank(id, no)
+				if !t.ready || !fits || !feasible {
+					continue
+				}
+				pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order}
+				if best == nil || pair.compare(*best) < 0 {
+					best = &pair
 				}
 			}
-			if best == nil {
-				break
-			}
-			t, places := d.tasks[best.No], &d.pilots[best.Pilot].places
-			t.ready = false
-			if prefill {
-				places.Prefill--
-			} else {
-				places.FreeSlots--
-				places.Free = places.Free.Sub(d.needs[t.Class])
-			}
-			result = append(result, best.Assignment)
+		}
+		if best == nil {
+			return result
+		}
+		t, places := d.tasks[best.No], &d.pilots[best.Pilot].places
+		t.ready = false
+		if prefill {
+			places.Prefill--
+		} else {
+			places.FreeSlots--
+			places.Free = places.Free.Sub(d.needs[t.Class])
+		}
+		result = append(result, best.Assignment)
+	}
+}
+
+// ready lists the tasks that wait.
+func (d *denseSite) ready() (numbers []uint64) {
+	for no, t := range d.tasks {
+		if t.ready {
+			numbers = append(numbers, no)
 		}
 	}
+	return numbers
+}
+
+// solve follows 004, III-C, steps 1 to 4, to the letter.
+func (d *denseSite) solve() []Assignment {
+	result := append(d.solveKind(false), d.solveKind(true)...)
 	for _, a := range result {
 		d.placed++
 		d.pending = append(d.pending, densePlacement{d.pilots[a.Pilot], d.tasks[a.No], d.placed})

@@ -1,0 +1,172 @@
+package matcher
+
+import (
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// TestSequentialServesOneByOne: each pilot takes what it ranks highest of
+// what those before it have left.
+func TestSequentialServesOneByOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, d := drawSite(t, 5, 8)
+		turn := make([]task.PilotID, len(d.pilots))
+		for i := range turn {
+			turn[i] = pilotID(i)
+		}
+		turn = rapid.Permutation(turn).Draw(t, "turn")
+		named := rapid.IntRange(0, len(turn)).Draw(t, "named")
+		slices.Sort(turn[named:])
+		all := maps.Clone(d.pilots)
+		var want []Assignment
+		for _, prefill := range []bool{false, true} {
+			for _, id := range turn {
+				d.pilots = map[task.PilotID]*densePilot{id: all[id]}
+				want = append(want, d.solveKind(prefill)...)
+			}
+		}
+		if got := InTurn(turn[:named]...)(m); !slices.Equal(got, want) {
+			t.Fatalf("%+v\nwant %+v", got, want)
+		}
+	})
+}
+
+// TestChooseTakesOneOfTheBest (001, section 3.3) checks each draw against the
+// n best tasks that the pilot could have had.
+func TestChooseTakesOneOfTheBest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m, d := drawSite(t, 4, 10)
+		n := rapid.IntRange(1, 4).Draw(t, "n")
+		seed := rapid.Uint64().Draw(t, "seed")
+		got := Choose(n, rand.New(rand.NewPCG(seed, 1)))(m)
+		if again := Choose(n, rand.New(rand.NewPCG(seed, 1)))(m); !slices.Equal(got, again) {
+			t.Fatalf("one seed gives %+v and %+v", got, again)
+		}
+		all := maps.Clone(d.pilots)
+		for _, a := range got {
+			d.pilots = map[task.PilotID]*densePilot{a.Pilot: {
+				answered: true, version: all[a.Pilot].version, answers: all[a.Pilot].answers,
+				exceptions: all[a.Pilot].exceptions, places: Places{Prefill: n},
+			}}
+			before := d.ready()
+			var allowed []uint64
+			for i, best := range d.solveKind(true) {
+				if i == 0 || d.tasks[best.No].Priority == d.tasks[allowed[0]].Priority {
+					allowed = append(allowed, best.No)
+				}
+			}
+			for _, no := range before {
+				d.tasks[no].ready = true
+			}
+			if !slices.Contains(allowed, a.No) {
+				t.Fatalf("%+v is not among the %d best, %v", a, n, allowed)
+			}
+			d.tasks[a.No].ready = false
+		}
+		if n == 1 {
+			if want := Sequential(m); !slices.Equal(got, want) {
+				t.Fatalf("n = 1 gives %+v, in turn %+v", got, want)
+			}
+		}
+	})
+}
+
+// TestDrawIsProportional (001, section 3.3, and where it is silent).
+func TestDrawIsProportional(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		ranks  []float64
+		shares []float64
+	}{
+		{"proportional", []float64{6, 3, 1}, []float64{0.6, 0.3, 0.1}},
+		{"huge", []float64{1e308, 1e308}, []float64{0.5, 0.5}},
+		{"tiny", []float64{5e-324, 0}, []float64{1, 0}},
+		{"all zero", []float64{0, 0, 0, 0}, []float64{0.25, 0.25, 0.25, 0.25}},
+		{"all unbounded", []float64{NothingMissing, NothingMissing}, []float64{0.5, 0.5}},
+		{"unbounded first", []float64{NothingMissing, 5, 0}, []float64{1, 0, 0}},
+		{"costs", []float64{-1, -2, -4}, []float64{4. / 7, 2. / 7, 1. / 7}},
+		{"no cost first", []float64{0, -2, -4}, []float64{1, 0, 0}},
+		{"both signs", []float64{3, 1, -1}, []float64{2. / 3, 1. / 3, 0}},
+		{"alone", []float64{7}, []float64{1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(1, 1))
+			counts := make([]float64, len(c.ranks))
+			const draws = 20_000
+			for range draws {
+				counts[Draw(c.ranks, random)]++
+			}
+			for i, count := range counts {
+				if math.Abs(count/draws-c.shares[i]) > 0.015 || c.shares[i] == 0 && count > 0 {
+					t.Errorf("drawn %v of %d, want shares %v", counts, draws, c.shares)
+					break
+				}
+			}
+		})
+	}
+}
+
+// TestSolverNames reads what it writes, and refuses the rest with a hint.
+func TestSolverNames(t *testing.T) {
+	for text, name := range map[string]string{
+		"": "greedy", "greedy": "greedy", "exact": "exact", "sequential": "sequential",
+		"choose(2)": "choose(2)", "choose( 1000 )": "choose(1000)",
+	} {
+		choice, err := ParseSolver(text)
+		if err != nil || choice.String() != name {
+			t.Errorf("%q is %v, %v", text, choice, err)
+		}
+		if back, err := ParseSolver(choice.String()); err != nil || back != choice {
+			t.Errorf("%v reads back as %v, %v", choice, back, err)
+		}
+		if choice.Random() != strings.HasPrefix(name, "choose") {
+			t.Errorf("%s draws: %v", name, choice.Random())
+		}
+		if got := choice.Solver(rand.New(rand.NewPCG(1, 1)))(crossedSite()); len(got) != 2 {
+			t.Errorf("%s assigns %+v", name, got)
+		}
+	}
+	for _, text := range []string{"Greedy", "hungarian", "choose", "choose()", "choose(0)", "choose(-1)", "choose(1001)", "choose(99999999999)"} {
+		if choice, err := ParseSolver(text); err == nil || !strings.Contains(err.Error(), "give ") {
+			t.Errorf("%q is %v, %v", text, choice, err)
+		}
+	}
+}
+
+// TestOptimality: the ratio is that of the sums, 1 only for the best one, and
+// the bound is never below it.
+func TestOptimality(t *testing.T) {
+	m, told := crossedSite(), Optimality{}
+	m.Solve(Measured(Greedy, func(o Optimality) { told = o }))
+	if want := (Optimality{Placed: 2, BestPlaced: 2, Sum: 11, BestSum: 18}); told != want || told.Ratio() != 11./18 {
+		t.Errorf("%+v, ratio %g", told, told.Ratio())
+	}
+	if costs := (Optimality{Placed: 1, BestPlaced: 1, Sum: -8, BestSum: -4}); costs.Ratio() != 0.5 {
+		t.Errorf("twice the cost is %g", costs.Ratio())
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		columns := rapid.IntRange(1, 6).Draw(t, "tasks")
+		rank := rapid.SampledFrom([]float64{-9, -3, -1, 0, 1, 2, 5, NothingMissing})
+		m := rankedSite(rapid.SliceOfN(rapid.SliceOfN(rank, columns, columns), 1, 6).Draw(t, "ranks"))
+		var o Optimality
+		pairs := Measured(Greedy, func(told Optimality) { o = told })(m)
+		if !slices.Equal(pairs, Greedy(m)) {
+			t.Fatal("measuring has changed the solution")
+		}
+		if ratio := o.Ratio(); ratio < 0 || ratio > 1 || o.Placed > o.BestPlaced {
+			t.Fatalf("%+v, ratio %g", o, ratio)
+		}
+		count, sum, unbounded := m.bound(o.BestPlaced)
+		if count < o.BestPlaced || unbounded < o.BestUnbounded || unbounded == o.BestUnbounded && sum < o.BestSum {
+			t.Fatalf("bound %d %g %d of %+v", count, sum, unbounded, o)
+		}
+	})
+}
