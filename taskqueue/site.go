@@ -45,6 +45,9 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			created = true
 			site = &SiteRecord{Name: s.Name, Created: b.Wall}
 			b.sites.put(s.Name, site)
+			if err := b.denyFormer(site); err != nil {
+				return err
+			}
 		}
 		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill

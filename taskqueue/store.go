@@ -172,6 +172,7 @@ type LeaseTable interface {
 type SiteTable interface {
 	Load(names ...task.Site) ([]SiteRecord, error)
 	Save(sites ...SiteRecord) error
+	Delete(names ...task.Site) error
 	All() ([]SiteRecord, error) // by name
 }
 

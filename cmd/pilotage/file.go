@@ -48,7 +48,7 @@ func newFilePut(a *app) *cobra.Command {
 			})
 		},
 	}
-	command.Flags().StringSliceVar(&sites, "site", nil, "upload to these sites only (default: all)")
+	command.Flags().StringSliceVar(&sites, "site", nil, "upload to these sites only (default: all that are not drained)")
 	command.Flags().StringVar(&name, "name", "", "name without vo: (default: the path's last part)")
 	return command
 }

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -16,8 +18,8 @@ import (
 )
 
 func newSite(a *app) *cobra.Command {
-	command := &cobra.Command{Use: "site", Short: "Add, list, show and drain sites"}
-	command.AddCommand(newSiteAdd(a), newSiteList(a), newSiteShow(a), newSiteDrain(a))
+	command := &cobra.Command{Use: "site", Short: "Add, list, show, drain and remove sites"}
+	command.AddCommand(newSiteAdd(a), newSiteList(a), newSiteShow(a), newSiteDrain(a), newSiteRemove(a))
 	return command
 }
 
@@ -30,7 +32,8 @@ func newSiteAdd(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "add NAME --se URL", Short: "Add a site, or change its settings", Args: cobra.ExactArgs(1),
 		Long: `Adds a site. The queue writes the access file for its pilots to
-DATA/access/pilot-NAME.json.`,
+DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
+flags are given are changed.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			encoded := taskpb.Mode(mode)
 			if encoded == pb.SiteMode_SITE_MODE_UNSPECIFIED {
@@ -40,13 +43,16 @@ DATA/access/pilot-NAME.json.`,
 				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
 					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
 					RoundPeriod: durationpb.New(period), Prefill: proto.Int32(int32(prefill)),
-				}})
+				}, UpdateMask: settingsGiven(c.Flags())})
 				if err != nil {
 					return err
 				}
 				verb := "changed"
-				if reply.GetCreated() {
+				switch {
+				case reply.GetCreated():
 					verb = "added"
+				case len(settingsGiven(c.Flags()).GetPaths()) == 0:
+					verb = "exists; nothing was changed"
 				}
 				return a.done(reply, "site %s %s", args[0], verb)
 			})
@@ -60,6 +66,41 @@ DATA/access/pilot-NAME.json.`,
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
 	return command
+}
+
+// siteSettings are the fields of a site's settings by the flags that give them.
+var siteSettings = map[string]string{
+	"se": "storage_url", "remote-read": "remote_read", "reach": "reach", "mode": "mode",
+	"round-period": "round_period", "prefill": "prefill",
+}
+
+// settingsGiven names the settings that the command line gives.
+func settingsGiven(flags *pflag.FlagSet) *fieldmaskpb.FieldMask {
+	mask := &fieldmaskpb.FieldMask{}
+	flags.Visit(func(flag *pflag.Flag) {
+		if field, is := siteSettings[flag.Name]; is {
+			mask.Paths = append(mask.Paths, field)
+		}
+	})
+	return mask
+}
+
+func newSiteRemove(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "remove NAME", Short: "Forget a site that nobody works at and that holds no file alone", Args: cobra.ExactArgs(1),
+		Long: `Forgets a site and revokes the accesses of its pilots. That is refused while the
+site has live pilots, holds tasks, or has the only copy of a file on its storage
+element; a site that cannot go is drained instead and then gets no tasks and no
+uploads. Nothing is deleted from its storage element.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.withQueue(func(cl *clients) error {
+				if _, err := cl.sites.RemoveSite(c.Context(), &pb.RemoveSiteRequest{Name: args[0]}); err != nil {
+					return err
+				}
+				return a.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
+			})
+		},
+	}
 }
 
 func newSiteList(a *app) *cobra.Command {
@@ -92,7 +133,7 @@ func newSiteList(a *app) *cobra.Command {
 func newSiteDrain(a *app) *cobra.Command {
 	var resume bool
 	command := &cobra.Command{
-		Use: "drain NAME", Short: "Hand no more tasks to a site", Args: cobra.ExactArgs(1),
+		Use: "drain NAME", Short: "Hand no more tasks to a site, and upload nothing to it", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.sites.DrainSite(c.Context(), &pb.DrainSiteRequest{Name: args[0], Resume: resume})

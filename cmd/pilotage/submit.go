@@ -48,7 +48,7 @@ func newSubmit(a *app) *cobra.Command {
 	flags.BoolVar(&f.fresh, "fresh", false, "run everything, also what an earlier run of the same name has done")
 	flags.StringVar(&f.key, "key", "", "idempotency key: what was submitted under the same key before is not submitted again (default: a random one)")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
-	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all)")
+	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all that are not drained)")
 	flags.StringVar(&f.name, "name", "", "name of a single command's workflow (default: the command's)")
 	flags.StringArrayVar(&f.inputs, "input", nil, "[NAME=]PATH or vo:NAME that a single command reads (repeatable)")
 	flags.StringArrayVar(&f.outputs, "output", nil, "[LFN=]PLACE that a single command leaves behind (repeatable; for JSON write `pilotage --output json submit`)")

@@ -33,7 +33,7 @@ func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.
 		return nil, err
 	}
 	if len(plan.GetTargets()) == 0 {
-		return nil, coded(exitConflict, "no site has a storage element to upload to: add one with `pilotage site add NAME --se URL`")
+		return nil, coded(exitConflict, "no site that takes uploads has a storage element: add one with `pilotage site add NAME --se URL`, or open a drained site with `pilotage site drain --resume NAME`")
 	}
 	progress := a.progress()
 	bar := progress.AddBar(int64(len(sources)*len(plan.GetTargets())),
@@ -76,13 +76,15 @@ func putEverywhere(ctx context.Context, client *storage.Client, source workflow.
 	for _, target := range targets {
 		element, err := client.Element(target.GetStorageUrl())
 		if err != nil {
-			return file, fmt.Errorf("storage element of %s: %w", target.GetSite(), err)
+			return file, fmt.Errorf("storage element of %s: %w\nGive the site another one with `pilotage site add %s --se URL`, or upload to other sites only with --site NAME.",
+				target.GetSite(), err, target.GetSite())
 		}
 		url, err := putOnce(ctx, element, name, file, content)
 		if err != nil {
 			var withCode *codedError
 			if !errors.As(err, &withCode) {
-				err = coded(exitUnreachable, "upload %s to %s: %w", source.Name, target.GetSite(), err)
+				err = coded(exitUnreachable, "upload %s to %s: %w\nUpload to other sites only with --site NAME, or take this one out with `pilotage site drain %s`.",
+					source.Name, target.GetSite(), err, target.GetSite())
 			}
 			return file, err
 		}

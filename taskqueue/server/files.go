@@ -100,7 +100,7 @@ func (h *fileHandlers) PlanUpload(ctx context.Context, in *pb.PlanUploadRequest)
 		for i := range sites {
 			name := string(sites[i].Name)
 			storage[name] = sites[i].SE
-			if len(in.GetSites()) == 0 && sites[i].SE != "" {
+			if len(in.GetSites()) == 0 && sites[i].SE != "" && !sites[i].Draining {
 				out.Targets = append(out.Targets, &pb.UploadTarget{Site: name, StorageUrl: sites[i].SE})
 			}
 		}

@@ -48,6 +48,7 @@ var permissions = map[string]may{
 	pb.SiteService_ListSites_FullMethodName:    people,
 	pb.SiteService_GetSite_FullMethodName:      people,
 	pb.SiteService_DrainSite_FullMethodName:    admin,
+	pb.SiteService_RemoveSite_FullMethodName:   admin,
 	pb.SiteService_CreateAccess_FullMethodName: admin,
 	pb.SiteService_RevokeAccess_FullMethodName: admin,
 	pb.SiteService_ListAccess_FullMethodName:   admin,

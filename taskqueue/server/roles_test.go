@@ -28,7 +28,7 @@ var rights = map[string]string{
 	"TaskService/*": "admin submit",
 	"FileService/*": "admin submit",
 
-	"SiteService/AddSite": "admin", "SiteService/DrainSite": "admin", "SiteService/CreateAccess": "admin",
+	"SiteService/AddSite": "admin", "SiteService/DrainSite": "admin", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin",
 	"SiteService/RevokeAccess": "admin", "SiteService/ListAccess": "admin",
 	"SiteService/ListSites": "admin submit", "SiteService/GetSite": "admin submit",
 

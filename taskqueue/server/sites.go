@@ -2,10 +2,14 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -40,7 +44,11 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 	}
 	out := &pb.AddSiteResponse{}
 	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		if out.Created, err = h.rules.AddSite(t, site); err != nil {
+		changed, err := keepSettings(t, site, in.GetUpdateMask())
+		if err != nil {
+			return err
+		}
+		if out.Created, err = h.rules.AddSite(t, changed); err != nil {
 			return err
 		}
 		record, err := loadSite(t, string(site.Name))
@@ -53,6 +61,57 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 		return nil, err
 	}
 	return out, h.ensureAccess(ctx, identity.RolePilot, site.Name)
+}
+
+// keepSettings takes over, from a site that exists, the settings that a mask
+// does not name.
+func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskpb.FieldMask) (taskqueue.SiteRecord, error) {
+	known, err := t.Sites().Load(site.Name)
+	if err != nil {
+		return site, fmt.Errorf("load site %s: %w", site.Name, err)
+	}
+	if mask == nil || len(known) == 0 {
+		return site, nil
+	}
+	changed := known[0]
+	for _, path := range mask.GetPaths() {
+		switch path {
+		case "storage_url":
+			changed.SE = site.SE
+		case "remote_read":
+			changed.RemoteRead = site.RemoteRead
+		case "mode":
+			changed.Mode = site.Mode
+		case "reach":
+			changed.Reach = site.Reach
+		case "round_period":
+			changed.RoundEvery = site.RoundEvery
+		case "prefill":
+			changed.Prefill = site.Prefill
+		default:
+			return site, invalid("update_mask: %q is no setting of a site that can be changed", path)
+		}
+	}
+	return changed, nil
+}
+
+// RemoveSite forgets a site, and deletes the access file of its pilots.
+func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest) (*pb.RemoveSiteResponse, error) {
+	site, err := task.ParseSite(in.GetName())
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	err = h.update(ctx, func(t *taskqueue.Turn) error { return h.rules.RemoveSite(t, site) })
+	if err != nil {
+		return nil, err
+	}
+	if err := h.reloadAccess(ctx); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(h.accessPath(identity.RolePilot, site)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("delete the access file of %s: %w", site, err)
+	}
+	return &pb.RemoveSiteResponse{}, nil
 }
 
 // ListSites lists all sites by name.

@@ -10,6 +10,7 @@ import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
+	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -683,8 +684,11 @@ func (x *RefusedClass) GetClauses() []*ClauseCount {
 }
 
 type AddSiteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Settings      *SiteSettings          `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Settings *SiteSettings          `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	// Which settings of a site that exists are changed; the others stay. Without
+	// a mask all of them are changed.
+	UpdateMask    *fieldmaskpb.FieldMask `protobuf:"bytes,2,opt,name=update_mask,json=updateMask,proto3" json:"update_mask,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -722,6 +726,13 @@ func (*AddSiteRequest) Descriptor() ([]byte, []int) {
 func (x *AddSiteRequest) GetSettings() *SiteSettings {
 	if x != nil {
 		return x.Settings
+	}
+	return nil
+}
+
+func (x *AddSiteRequest) GetUpdateMask() *fieldmaskpb.FieldMask {
+	if x != nil {
+		return x.UpdateMask
 	}
 	return nil
 }
@@ -1034,6 +1045,86 @@ func (*DrainSiteResponse) Descriptor() ([]byte, []int) {
 	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
 }
 
+type RemoveSiteRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSiteRequest) Reset() {
+	*x = RemoveSiteRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSiteRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSiteRequest) ProtoMessage() {}
+
+func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSiteRequest.ProtoReflect.Descriptor instead.
+func (*RemoveSiteRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RemoveSiteRequest) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+type RemoveSiteResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveSiteResponse) Reset() {
+	*x = RemoveSiteResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveSiteResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveSiteResponse) ProtoMessage() {}
+
+func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveSiteResponse.ProtoReflect.Descriptor instead.
+func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
+}
+
 type CreateAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// admin, submit or pilot.
@@ -1048,7 +1139,7 @@ type CreateAccessRequest struct {
 
 func (x *CreateAccessRequest) Reset() {
 	*x = CreateAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1060,7 +1151,7 @@ func (x *CreateAccessRequest) String() string {
 func (*CreateAccessRequest) ProtoMessage() {}
 
 func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1073,7 +1164,7 @@ func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateAccessRequest) GetRole() string {
@@ -1115,7 +1206,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1127,7 +1218,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1140,7 +1231,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -1167,7 +1258,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1270,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1283,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -1210,7 +1301,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1313,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1326,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
 }
 
 type Access struct {
@@ -1253,7 +1344,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1265,7 +1356,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1278,7 +1369,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Access) GetId() string {
@@ -1338,7 +1429,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1350,7 +1441,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1363,7 +1454,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
 }
 
 type ListAccessResponse struct {
@@ -1375,7 +1466,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1387,7 +1478,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1400,7 +1491,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -1414,7 +1505,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xaa\x02\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xaa\x02\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1491,9 +1582,11 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\fRefusedClass\x12\x18\n" +
 	"\arequire\x18\x01 \x01(\tR\arequire\x12\x16\n" +
 	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\x122\n" +
-	"\aclauses\x18\x03 \x03(\v2\x18.pilotage.v1.ClauseCountR\aclauses\"G\n" +
+	"\aclauses\x18\x03 \x03(\v2\x18.pilotage.v1.ClauseCountR\aclauses\"\x84\x01\n" +
 	"\x0eAddSiteRequest\x125\n" +
-	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"R\n" +
+	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12;\n" +
+	"\vupdate_mask\x18\x02 \x01(\v2\x1a.google.protobuf.FieldMaskR\n" +
+	"updateMask\"R\n" +
 	"\x0fAddSiteResponse\x12%\n" +
 	"\x04site\x18\x01 \x01(\v2\x11.pilotage.v1.SiteR\x04site\x12\x18\n" +
 	"\acreated\x18\x02 \x01(\bR\acreated\"\x12\n" +
@@ -1507,7 +1600,10 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x10DrainSiteRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\bR\x06resume\"\x13\n" +
-	"\x11DrainSiteResponse\"\x8b\x01\n" +
+	"\x11DrainSiteResponse\"'\n" +
+	"\x11RemoveSiteRequest\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
+	"\x12RemoveSiteResponse\"\x8b\x01\n" +
 	"\x13CreateAccessRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x14\n" +
@@ -1535,12 +1631,14 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x15SITE_MODE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SITE_MODE_DISTRIBUTED\x10\x01\x12\x19\n" +
 	"\x15SITE_MODE_CENTRALIZED\x10\x02\x12\x16\n" +
-	"\x12SITE_MODE_ISOLATED\x10\x032\xaa\x04\n" +
+	"\x12SITE_MODE_ISOLATED\x10\x032\xf9\x04\n" +
 	"\vSiteService\x12D\n" +
 	"\aAddSite\x12\x1b.pilotage.v1.AddSiteRequest\x1a\x1c.pilotage.v1.AddSiteResponse\x12J\n" +
 	"\tListSites\x12\x1d.pilotage.v1.ListSitesRequest\x1a\x1e.pilotage.v1.ListSitesResponse\x12D\n" +
 	"\aGetSite\x12\x1b.pilotage.v1.GetSiteRequest\x1a\x1c.pilotage.v1.GetSiteResponse\x12J\n" +
-	"\tDrainSite\x12\x1d.pilotage.v1.DrainSiteRequest\x1a\x1e.pilotage.v1.DrainSiteResponse\x12S\n" +
+	"\tDrainSite\x12\x1d.pilotage.v1.DrainSiteRequest\x1a\x1e.pilotage.v1.DrainSiteResponse\x12M\n" +
+	"\n" +
+	"RemoveSite\x12\x1e.pilotage.v1.RemoveSiteRequest\x1a\x1f.pilotage.v1.RemoveSiteResponse\x12S\n" +
 	"\fCreateAccess\x12 .pilotage.v1.CreateAccessRequest\x1a!.pilotage.v1.CreateAccessResponse\x12S\n" +
 	"\fRevokeAccess\x12 .pilotage.v1.RevokeAccessRequest\x1a!.pilotage.v1.RevokeAccessResponse\x12M\n" +
 	"\n" +
@@ -1559,7 +1657,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -1575,58 +1673,64 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*GetSiteResponse)(nil),       // 11: pilotage.v1.GetSiteResponse
 	(*DrainSiteRequest)(nil),      // 12: pilotage.v1.DrainSiteRequest
 	(*DrainSiteResponse)(nil),     // 13: pilotage.v1.DrainSiteResponse
-	(*CreateAccessRequest)(nil),   // 14: pilotage.v1.CreateAccessRequest
-	(*CreateAccessResponse)(nil),  // 15: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 16: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 17: pilotage.v1.RevokeAccessResponse
-	(*Access)(nil),                // 18: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 19: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 20: pilotage.v1.ListAccessResponse
-	nil,                           // 21: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 22: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 24: pilotage.v1.ClauseCount
+	(*RemoveSiteRequest)(nil),     // 14: pilotage.v1.RemoveSiteRequest
+	(*RemoveSiteResponse)(nil),    // 15: pilotage.v1.RemoveSiteResponse
+	(*CreateAccessRequest)(nil),   // 16: pilotage.v1.CreateAccessRequest
+	(*CreateAccessResponse)(nil),  // 17: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 18: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 19: pilotage.v1.RevokeAccessResponse
+	(*Access)(nil),                // 20: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 21: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 22: pilotage.v1.ListAccessResponse
+	nil,                           // 23: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 26: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 27: google.protobuf.FieldMask
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	22, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	23, // 2: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	24, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	25, // 2: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 3: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	2,  // 4: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	2,  // 5: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	21, // 6: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	22, // 7: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	22, // 8: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	23, // 6: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	24, // 7: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	24, // 8: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	3,  // 9: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	5,  // 10: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	24, // 11: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	26, // 11: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 12: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	4,  // 13: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
-	4,  // 14: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	4,  // 15: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	22, // 16: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	23, // 17: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	23, // 18: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	18, // 19: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	6,  // 20: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	8,  // 21: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	10, // 22: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	12, // 23: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	14, // 24: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	16, // 25: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	19, // 26: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	7,  // 27: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	9,  // 28: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	11, // 29: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	13, // 30: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	15, // 31: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	17, // 32: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	20, // 33: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	27, // [27:34] is the sub-list for method output_type
-	20, // [20:27] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	27, // 13: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	4,  // 14: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
+	4,  // 15: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
+	4,  // 16: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	24, // 17: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	25, // 18: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	25, // 19: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	20, // 20: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	6,  // 21: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	8,  // 22: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	10, // 23: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	12, // 24: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	14, // 25: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	16, // 26: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	18, // 27: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	21, // 28: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	7,  // 29: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	9,  // 30: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	11, // 31: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	13, // 32: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	15, // 33: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	17, // 34: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	19, // 35: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	22, // 36: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	29, // [29:37] is the sub-list for method output_type
+	21, // [21:29] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -1642,7 +1746,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   21,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

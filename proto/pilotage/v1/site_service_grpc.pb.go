@@ -23,6 +23,7 @@ const (
 	SiteService_ListSites_FullMethodName    = "/pilotage.v1.SiteService/ListSites"
 	SiteService_GetSite_FullMethodName      = "/pilotage.v1.SiteService/GetSite"
 	SiteService_DrainSite_FullMethodName    = "/pilotage.v1.SiteService/DrainSite"
+	SiteService_RemoveSite_FullMethodName   = "/pilotage.v1.SiteService/RemoveSite"
 	SiteService_CreateAccess_FullMethodName = "/pilotage.v1.SiteService/CreateAccess"
 	SiteService_RevokeAccess_FullMethodName = "/pilotage.v1.SiteService/RevokeAccess"
 	SiteService_ListAccess_FullMethodName   = "/pilotage.v1.SiteService/ListAccess"
@@ -40,6 +41,9 @@ type SiteServiceClient interface {
 	GetSite(ctx context.Context, in *GetSiteRequest, opts ...grpc.CallOption) (*GetSiteResponse, error)
 	// DrainSite stops or resumes hand-outs to a site.
 	DrainSite(ctx context.Context, in *DrainSiteRequest, opts ...grpc.CallOption) (*DrainSiteResponse, error)
+	// RemoveSite forgets a site and revokes its accesses. It is refused while the
+	// site has live pilots, open leases, or the only copy of a file.
+	RemoveSite(ctx context.Context, in *RemoveSiteRequest, opts ...grpc.CallOption) (*RemoveSiteResponse, error)
 	CreateAccess(ctx context.Context, in *CreateAccessRequest, opts ...grpc.CallOption) (*CreateAccessResponse, error)
 	RevokeAccess(ctx context.Context, in *RevokeAccessRequest, opts ...grpc.CallOption) (*RevokeAccessResponse, error)
 	ListAccess(ctx context.Context, in *ListAccessRequest, opts ...grpc.CallOption) (*ListAccessResponse, error)
@@ -93,6 +97,16 @@ func (c *siteServiceClient) DrainSite(ctx context.Context, in *DrainSiteRequest,
 	return out, nil
 }
 
+func (c *siteServiceClient) RemoveSite(ctx context.Context, in *RemoveSiteRequest, opts ...grpc.CallOption) (*RemoveSiteResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveSiteResponse)
+	err := c.cc.Invoke(ctx, SiteService_RemoveSite_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *siteServiceClient) CreateAccess(ctx context.Context, in *CreateAccessRequest, opts ...grpc.CallOption) (*CreateAccessResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(CreateAccessResponse)
@@ -135,6 +149,9 @@ type SiteServiceServer interface {
 	GetSite(context.Context, *GetSiteRequest) (*GetSiteResponse, error)
 	// DrainSite stops or resumes hand-outs to a site.
 	DrainSite(context.Context, *DrainSiteRequest) (*DrainSiteResponse, error)
+	// RemoveSite forgets a site and revokes its accesses. It is refused while the
+	// site has live pilots, open leases, or the only copy of a file.
+	RemoveSite(context.Context, *RemoveSiteRequest) (*RemoveSiteResponse, error)
 	CreateAccess(context.Context, *CreateAccessRequest) (*CreateAccessResponse, error)
 	RevokeAccess(context.Context, *RevokeAccessRequest) (*RevokeAccessResponse, error)
 	ListAccess(context.Context, *ListAccessRequest) (*ListAccessResponse, error)
@@ -159,6 +176,9 @@ func (UnimplementedSiteServiceServer) GetSite(context.Context, *GetSiteRequest) 
 }
 func (UnimplementedSiteServiceServer) DrainSite(context.Context, *DrainSiteRequest) (*DrainSiteResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DrainSite not implemented")
+}
+func (UnimplementedSiteServiceServer) RemoveSite(context.Context, *RemoveSiteRequest) (*RemoveSiteResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveSite not implemented")
 }
 func (UnimplementedSiteServiceServer) CreateAccess(context.Context, *CreateAccessRequest) (*CreateAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method CreateAccess not implemented")
@@ -262,6 +282,24 @@ func _SiteService_DrainSite_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SiteService_RemoveSite_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveSiteRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).RemoveSite(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_RemoveSite_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).RemoveSite(ctx, req.(*RemoveSiteRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SiteService_CreateAccess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(CreateAccessRequest)
 	if err := dec(in); err != nil {
@@ -338,6 +376,10 @@ var SiteService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DrainSite",
 			Handler:    _SiteService_DrainSite_Handler,
+		},
+		{
+			MethodName: "RemoveSite",
+			Handler:    _SiteService_RemoveSite_Handler,
 		},
 		{
 			MethodName: "CreateAccess",

@@ -31,6 +31,16 @@ func (t siteTable) Save(saved ...taskqueue.SiteRecord) error {
 	return nil
 }
 
+func (t siteTable) Delete(names ...task.Site) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, name := range names {
+		t.sites.remove(name)
+	}
+	return nil
+}
+
 func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
 	var found []taskqueue.SiteRecord
 	t.sites.each(func(_ task.Site, row *taskqueue.SiteRecord) bool {

@@ -21,6 +21,15 @@ func (t siteTable) Save(sites ...taskqueue.SiteRecord) error {
 	return t.writing()
 }
 
+func (t siteTable) Delete(names ...task.Site) error {
+	for _, name := range names {
+		if err := t.write("DELETE FROM sites WHERE name = ?", string(name)); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
 func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
 	return records(t.tx, siteCodec, "SELECT record FROM sites ORDER BY name")
 }

@@ -125,6 +125,10 @@ var calls = map[string]func(*draws) step{
 		site := taskqueue.SiteRecord{Name: d.site(), Pilots: d.number()}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Sites().Save(site) })
 	},
+	"delete site": func(d *draws) step {
+		site := d.site()
+		return nothing(func(tx taskqueue.Tx) error { return tx.Sites().Delete(site) })
+	},
 	"save pilot": func(d *draws) step {
 		pilot := taskqueue.PilotRecord{
 			ID: one(d, "pilot", somePilots...), Peer: one(d, "peer", somePeers...), Site: d.site(),

@@ -250,6 +250,13 @@ func (t modelSites) Save(sites ...taskqueue.SiteRecord) error {
 	return nil
 }
 
+func (t modelSites) Delete(names ...task.Site) error {
+	for _, name := range names {
+		delete(t.sites, name)
+	}
+	return nil
+}
+
 func (t modelSites) All() ([]taskqueue.SiteRecord, error) {
 	return where(t.sites, func(taskqueue.SiteRecord) bool { return true }), nil
 }

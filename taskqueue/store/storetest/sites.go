@@ -17,6 +17,10 @@ func testSites(t *testing.T, store taskqueue.Store) {
 		want(t, "by name; nil and empty differ", []taskqueue.SiteRecord{a, b})(tx.Sites().All())
 		want(t, "in the order asked", []taskqueue.SiteRecord{b, a})(tx.Sites().Load("siteB", "site", "siteA"))
 	})
+	update(t, store, func(tx taskqueue.Tx) error { return tx.Sites().Delete("siteA", "site") })
+	view(t, store, func(tx taskqueue.Tx) {
+		want(t, "one deleted", []taskqueue.SiteRecord{b})(tx.Sites().All())
+	})
 }
 
 func testPilots(t *testing.T, store taskqueue.Store) {

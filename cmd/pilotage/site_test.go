@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task/workflow"
+)
+
+// Only flags that were given reach a site that exists.
+func TestOnlyGivenSettingsAreChanged(t *testing.T) {
+	for line, want := range map[string][]string{
+		"": nil, "--se file:///x": {"storage_url"}, "--remote-read=false --prefill 0": {"prefill", "remote_read"},
+		"--reach siteB --round-period 1s --mode distributed": {"mode", "reach", "round_period"},
+	} {
+		command := newSiteAdd(testApp())
+		if err := command.ParseFlags(strings.Fields(line)); err != nil {
+			t.Fatal(err)
+		}
+		got := settingsGiven(command.Flags()).GetPaths()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%q gives %v, want %v", line, got, want)
+		}
+	}
+	for flag, field := range siteSettings {
+		if newSiteAdd(testApp()).Flags().Lookup(flag) == nil {
+			t.Errorf("no flag --%s", flag)
+		}
+		if (&pb.SiteSettings{}).ProtoReflect().Descriptor().Fields().ByName(protoreflect.Name(field)) == nil {
+			t.Errorf("no setting %s", field)
+		}
+	}
+}
+
+// uploadPlan is a file service that plans uploads.
+type uploadPlan struct {
+	pb.FileServiceClient
+	targets []*pb.UploadTarget
+}
+
+func (p uploadPlan) PlanUpload(context.Context, *pb.PlanUploadRequest, ...grpc.CallOption) (*pb.PlanUploadResponse, error) {
+	return &pb.PlanUploadResponse{Targets: p.targets}, nil
+}
+
+// One site that cannot be reached is named, with the flag that goes without it.
+func TestUploadNamesTheWayAroundABadSite(t *testing.T) {
+	for url, code := range map[string]int{"http://127.0.0.1:1/x": exitUnreachable, "ftp://x/y": exitInternal} {
+		cl := &clients{files: uploadPlan{targets: []*pb.UploadTarget{{Site: "bad", StorageUrl: url}}}}
+		_, err := testApp().uploadSources(t.Context(), cl, []workflow.ExternalFile{sourceFile(t, "content")}, nil)
+		if err == nil || exitCode(t.Context(), err) != code || !strings.Contains(err.Error(), "--site NAME") || !strings.Contains(err.Error(), "bad") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	_, err := testApp().uploadSources(t.Context(), &clients{files: uploadPlan{}}, []workflow.ExternalFile{sourceFile(t, "content")}, nil)
+	if err == nil || !strings.Contains(err.Error(), "--resume") {
+		t.Errorf("without a site to upload to: %v", err)
+	}
+}
