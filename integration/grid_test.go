@@ -78,6 +78,7 @@ type process struct {
 	log    *syncBuffer
 	exited chan struct{}
 	err    error // how it ended, and when; valid once exited is closed
+	began  time.Time
 	ended  time.Time
 }
 
@@ -211,6 +212,7 @@ func (g *grid) launch(p *process) {
 	if err != nil {
 		g.t.Fatal(err)
 	}
+	p.began = time.Now()
 	if err := p.cmd.Start(); err != nil {
 		g.t.Fatal(err)
 	}

@@ -12,12 +12,25 @@ import (
 // How pilots leave: by the end of their lifetime, told by SIGTERM within and
 // beyond the grace, drained by an operator. Each departure is recorded.
 func TestPilotsLeave(t *testing.T) {
-	g := newGrid(t, "siteA")
-	t.Run("at the end of its lifetime", func(t *testing.T) { lifetimeEnds(g.in(t)) })
+	g := newGrid(t, "siteA", "siteB")
+	short := strings.TrimSpace(g.must("submit", "--parsable", "--name", "short", "--require", atB, "--", "true"))
+	mortal := g.addPilot("siteB", "--lifetime", lifetime.String(), "--drain", "5s")
 	t.Run("on SIGTERM, its payload within the grace", func(t *testing.T) { terminatedInTime(g.in(t)) })
 	t.Run("on SIGTERM, its payload ends elsewhere", func(t *testing.T) { terminatedTooSoon(g.in(t)) })
 	t.Run("drained by an operator", func(t *testing.T) { drained(g.in(t)) })
+	t.Run("at the end of its lifetime", func(t *testing.T) { lifetimeEnds(g.in(t), mortal, short) })
 }
+
+// lifetime is that of the pilot at siteB, during which those of siteA leave.
+const lifetime = 25 * time.Second
+
+// departure is how long a pilot may take from the signal to its end.
+const departure = time.Minute
+
+const (
+	atA = `pilot.site == "siteA"`
+	atB = `pilot.site == "siteB"`
+)
 
 // left checks what `pilot list --all` says of a departed pilot.
 func (g *grid) left(id, reason string) {
@@ -38,40 +51,37 @@ func (g *grid) left(id, reason string) {
 	g.t.Errorf("pilot %s is not listed", id)
 }
 
-func lifetimeEnds(g *grid) {
-	began := time.Now()
-	p := g.addPilot("siteA", "--lifetime", "12s", "--drain", "6s")
-	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "short", "--", "true"))
-	g.done(id)
-	if code := p.ends(g.t, 30*time.Second); code != 0 {
+func lifetimeEnds(g *grid, p *pilotProcess, short string) {
+	g.done(short)
+	if code := p.ends(g.t, lifetime+farewell); code != 0 {
 		g.t.Errorf("the pilot ended with %d\n%s", code, p.log)
 	}
-	if lived := time.Since(began); lived > 12*time.Second+farewell {
-		g.t.Errorf("the pilot lived %s of its 12s", lived)
+	if lived := p.ended.Sub(p.began); lived > lifetime+farewell {
+		g.t.Errorf("the pilot lived %s of its %s", lived, lifetime)
 	}
 	g.left(p.id, "lifetime")
 	// Nobody is there: what comes now waits for the next pilot.
-	id = strings.TrimSpace(g.must("submit", "--parsable", "--name", "late", "--", "true"))
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "late", "--require", atB, "--", "true"))
 	if state := g.task(id + "/late").GetState(); state != pb.TaskState_TASK_STATE_READY {
 		g.t.Errorf("with no pilot left a task is %s", state)
 	}
-	next := g.addPilot("siteA")
+	next := g.addPilot("siteB")
 	g.done(id)
-	next.terminate(g.t, 30*time.Second)
+	next.terminate(g.t, departure)
 	g.left(next.id, "told to stop")
 }
 
 // farewell is how long a pilot may take to say goodbye on a busy machine.
-const farewell = 10 * time.Second
+const farewell = 20 * time.Second
 
 func terminatedInTime(g *grid) {
 	p := g.addPilot("siteA", "--grace", "30s")
 	release := filepath.Join(g.dir, "release")
-	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "ends", "--", "sh", "-c", "until test -e "+release+"; do sleep 0.1; done"))
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "ends", "--require", atA, "--", "sh", "-c", "until test -e "+release+"; do sleep 0.1; done"))
 	g.runs(id + "/ends")
 	g.draining(p)
 	writeFile(g.t, release, "")
-	if code := p.ends(g.t, 30*time.Second); code != 0 {
+	if code := p.ends(g.t, departure); code != 0 {
 		g.t.Errorf("the pilot ended with %d\n%s", code, p.log)
 	}
 	g.done(id)
@@ -94,13 +104,13 @@ func terminatedTooSoon(g *grid) {
 	first := g.addPilot("siteA", "--grace", "1s")
 	marker := filepath.Join(g.outside(), "marker")
 	long, hidden := nap(86299), nap(86298)
-	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "moves", "--retries", "0", "--",
+	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "moves", "--retries", "0", "--require", atA, "--",
 		"sh", "-c", "test -e "+marker+" && exit 0; touch "+marker+"; trap '' TERM; setsid sleep "+hidden+" & sleep "+long))
 	if at := g.runs(id + "/moves"); at != first.id {
 		g.t.Fatalf("it runs at %s", at)
 	}
 	second := g.addPilot("siteA")
-	first.terminate(g.t, 30*time.Second)
+	first.terminate(g.t, departure)
 	if processWith("sleep\x00"+long+"\x00") || processWith("sleep\x00"+hidden+"\x00") {
 		g.t.Error("the payload, deaf to SIGTERM, or its child outlives its pilot")
 	}
@@ -110,7 +120,7 @@ func terminatedTooSoon(g *grid) {
 		g.t.Errorf("attempts %v, want a second one at %s", attempts, second.id)
 	}
 	g.left(first.id, "told to stop")
-	second.terminate(g.t, 30*time.Second)
+	second.terminate(g.t, departure)
 }
 
 func drained(g *grid) {
@@ -121,13 +131,13 @@ func drained(g *grid) {
 	g.runs(id + "/held")
 	g.must("pilot", "drain", p.id)
 	observe(g, "the pilot draining", func() (bool, bool) { return true, g.pilot(p.id).GetState() == "draining" || !p.running() })
-	next := strings.TrimSpace(g.must("submit", "--parsable", "--name", "next", "--", "true"))
+	next := strings.TrimSpace(g.must("submit", "--parsable", "--name", "next", "--require", atA, "--", "true"))
 	g.done(next)
 	if at := g.task(next + "/next").GetAttempts()[0].GetOutcome().GetAttempt().GetPilot(); at != other.id {
 		g.t.Errorf("a draining pilot got a new task: it ran at %s", at)
 	}
 	writeFile(g.t, release, "")
-	if code := p.ends(g.t, 30*time.Second); code != 0 {
+	if code := p.ends(g.t, departure); code != 0 {
 		g.t.Errorf("the drained pilot ended with %d\n%s", code, p.log)
 	}
 	g.done(id)

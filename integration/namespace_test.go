@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
 const namespaceVariable = "PILOTAGE_TEST_NAMESPACE"
@@ -22,7 +24,7 @@ func TestTwentyPilotsAtOtherAddresses(t *testing.T) {
 		twentyPilots(t)
 		return
 	}
-	command := exec.Command(os.Args[0], "-test.run=^TestTwentyPilotsAtOtherAddresses$", "-test.v", "-test.count=1", "-test.timeout=4m")
+	command := exec.Command(os.Args[0], "-test.run=^TestTwentyPilotsAtOtherAddresses$", "-test.v", "-test.count=1", "-test.timeout=8m")
 	command.Env = append(os.Environ(), namespaceVariable+"=1", binaryVariable+"="+binary)
 	command.SysProcAttr = inNamespace(syscall.CLONE_NEWNET)
 	out, err := command.CombinedOutput()
@@ -52,34 +54,38 @@ func twentyPilots(t *testing.T) {
 			t.Errorf("pilot %d is at %s", i+1, address)
 		}
 	}
-	id := g.submitted("nodes", `
+	// Every pilot reads the file that one of them made.
+	var work strings.Builder
+	for i, p := range g.pilots {
+		fmt.Fprintf(&work, `
+  work%d:
+    require: 'pilot.id == "%s"'
+    inputs: [seed]
+    shell: "cksum seed | cut -d ' ' -f 1 > sum.%02d"
+    outputs: [sum.%02d]`, i, p.id, i, i)
+	}
+	id := g.submitted("nodes", fmt.Sprintf(`
 defaults: {memory: 64MiB, disk: 64MiB}
 tasks:
-  seed: {shell: "head -c 100000 /dev/urandom > seed", outputs: [seed]}
-  work:
-    foreach: {n: "{00..59}"}
-    inputs: [seed]
-    shell: "sleep 0.5; cksum seed | cut -d ' ' -f 1 > sum.{n}"
-    outputs: ["sum.{n}"]
-  same: {inputs: ["sum.{00..59}"], shell: "cat sum.* | sort -u | wc -l | tr -d ' ' > same", outputs: [same]}
+  seed: {shell: "head -c 100000 /dev/urandom > seed", outputs: [seed]}%s
+  same: {inputs: ["sum.{00..%02d}"], shell: "cat sum.* | sort -u | wc -l | tr -d ' ' > same", outputs: [same]}
 outputs: [same]
-`)
+`, &work, nodes-1))
 	g.done(id)
 	if got := g.output(id, "same"); got != "1\n" {
 		t.Errorf("%s different checksums of one file", got)
 	}
-	workers := make(map[string]bool)
-	for n := range 60 {
-		workers[g.task(fmt.Sprintf("%s/work[%02d]", id, n)).GetAttempts()[0].GetOutcome().GetAttempt().GetPilot()] = true
+	// All pilots but the one that made the file have to get it. One whose question
+	// stays without an answer for long reads the storage element by itself:
+	// starved ones may, most must not. The sums, all alike, are one content.
+	sums := observe(g, "all reads reported", func() (*pb.SourceSums, bool) {
+		s := g.site("siteA").GetIntermediate()
+		return s, reads(s) >= 2*nodes
+	})
+	if sums.GetPeerReads() < nodes/2 {
+		t.Errorf("reads %v, want at least half of %d from peers", sums, nodes-1)
 	}
-	if len(workers) < nodes*3/4 {
-		t.Errorf("%d of %d pilots worked", len(workers), nodes)
-	}
-	sums := g.site("siteA").GetIntermediate()
-	if sums.GetPeerReads() == 0 || sums.GetSeReads() > 1 {
-		t.Errorf("reads %v, want them from peers", sums)
-	}
-	t.Logf("%d pilots worked; reads %v", len(workers), sums)
+	t.Logf("reads %v", sums)
 }
 
 // giveAddresses brings the loopback device up and gives it the nodes'
