@@ -19,6 +19,9 @@ type Evaluator struct {
 	rates   Rates
 	listed  held
 	classes map[uint32]*judgement
+
+	references map[task.FileKey]uint32 // by tasks assigned to the pilot
+	combined   map[combined]*combinedTotals
 }
 
 // judgement is a class as one pilot sees it.
@@ -36,6 +39,7 @@ func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler
 	return &Evaluator{
 		pilot: pilot, local: local, compiler: compiler, catalogue: catalogue,
 		rates: DefaultRates(), classes: make(map[uint32]*judgement),
+		references: make(map[task.FileKey]uint32), combined: make(map[combined]*combinedTotals),
 	}
 }
 
@@ -60,6 +64,7 @@ func (e *Evaluator) Close() {
 	e.catalogue.release(e.version.Term, slices.Collect(e.listed.all))
 	e.version, e.listed = ListVersion{}, held{}
 	clear(e.classes)
+	clear(e.combined)
 }
 
 // Apply follows a change of the list and returns what it changes in the
@@ -73,6 +78,7 @@ func (e *Evaluator) Apply(delta ListDelta) (RowUpdate, error) {
 	e.version = delta.Version
 	gone := make([]uint64, 0, len(delta.Remove))
 	for _, no := range delta.Remove {
+		e.leaveTotals(no)
 		if e.listed.remove(no) {
 			gone = append(gone, no)
 		}
@@ -91,6 +97,7 @@ func (e *Evaluator) Apply(delta ListDelta) (RowUpdate, error) {
 		}
 	}
 	slices.SortFunc(update.Set, byNumber)
+	e.rankByTotals(&update)
 	return update, nil
 }
 
@@ -117,6 +124,7 @@ func (e *Evaluator) Answers() []ClassAnswer {
 func (e *Evaluator) Row() Row {
 	row := Row{Pilot: e.pilot.ID, Version: e.version, Classes: e.Answers()}
 	e.catalogue.read(e.version.Term, func(s *shelf) {
+		e.sumTotals(s)
 		for no := range e.listed.all {
 			if exception, found := e.exception(s.entry(no)); found {
 				row.Exceptions = append(row.Exceptions, exception)
@@ -129,6 +137,16 @@ func (e *Evaluator) Row() Row {
 // FilesChanged ranks again the tasks that read one of the files, which came
 // into the pilot's cache or left it. The cost is that of these tasks only.
 func (e *Evaluator) FilesChanged(keys ...task.FileKey) RowUpdate {
+	for _, key := range keys {
+		if !e.local(key) {
+			delete(e.references, key)
+		}
+	}
+	return e.rankAgain(keys)
+}
+
+// rankAgain ranks the tasks that read one of the files.
+func (e *Evaluator) rankAgain(keys []task.FileKey) RowUpdate {
 	update := RowUpdate{Pilot: e.pilot.ID, Base: e.version, Version: e.version}
 	e.catalogue.read(e.version.Term, func(s *shelf) {
 		if s == nil {
@@ -147,6 +165,7 @@ func (e *Evaluator) FilesChanged(keys ...task.FileKey) RowUpdate {
 				continue
 			}
 			entry := s.entry(no)
+			e.lookForTotals(entry)
 			if exception, found := e.exception(entry); found {
 				update.Set = append(update.Set, exception)
 			} else if judged := e.classes[entry.Class]; judged != nil && judged.answer.Feasible {
@@ -154,6 +173,7 @@ func (e *Evaluator) FilesChanged(keys ...task.FileKey) RowUpdate {
 			}
 		}
 	})
+	e.rankByTotals(&update)
 	return update
 }
 
@@ -185,6 +205,9 @@ func (e *Evaluator) list(entries []*ListEntry) {
 		}
 	}
 	e.catalogue.hold(e.version.Term, fresh)
+	for _, entry := range fresh {
+		e.enterTotals(entry)
+	}
 }
 
 // judge evaluates what is the same for all tasks of a class.
@@ -224,7 +247,7 @@ func (e *Evaluator) exception(entry *ListEntry) (Exception, bool) {
 		}
 	}
 	if judged.answer.PerTask || judged.rank.uses.Files && e.hasAny(entry.Files) {
-		return Exception{No: entry.No, Rank: judged.rank.Of(facts, e.rates)}, true
+		return Exception{No: entry.No, Rank: e.rankOf(judged.rank, &facts, entry.No)}, true
 	}
 	return Exception{}, false
 }

@@ -37,7 +37,7 @@ var (
 		"task.local_inputs > 0 || pilot.cores == 1", "files.all(f, !f.local)", "1 / (pilot.cores - 2) >= 0",
 	}
 	lifeRanks = []string{
-		"", "overlap", "overlap_bytes", "rest", "rest_bytes", "pilot.cores + 1", "-task.priority",
+		"", "overlap", "overlap_bytes", "rest", "rest_bytes", "dad(0.75)", "dad(0)", "dad(1)", "pilot.cores + 1", "-task.priority",
 		"task.local_bytes * pilot.cores", "files.exists(f, f.local) ? -1 : 1", "7", "pilot.load + double(task.inputs)",
 	}
 	lifeRates = Rates{Peer: 1 << 20, SE: 1 << 19, Remote: 1 << 18}

@@ -15,13 +15,19 @@ type Rank struct {
 	policy  builtin  // nil for an expression
 	formula *program // nil for a policy
 	uses    Uses
+	// combined is set for the policies that also depend on the other tasks
+	// of the list; the Evaluator adds what they contribute.
+	combined *combined
+	// ofPilot is added to a policy; it needs nothing but the pilot.
+	ofPilot func(*Pilot) float64
 }
 
 // maxRank bounds what an expression may give, so that sums stay finite.
 const maxRank = 1e300
 
-// CompileRank takes the name of a built-in policy (locality, overlap,
-// overlap_bytes, rest, rest_bytes; "" is locality) or a CEL expression whose
+// CompileRank takes the name of a built-in policy (locality, overlap, rest,
+// combined, combined_printed, each of the last four also with _bytes;
+// dad(BETA); "" is locality) or a CEL expression whose
 // value is a number, or a truth value for 1 and 0. Errors are
 // *ExpressionError.
 func CompileRank(text string) (*Rank, error) {
@@ -30,6 +36,15 @@ func CompileRank(text string) (*Rank, error) {
 	}
 	if policy, found := builtins[text]; found {
 		return &Rank{policy: policy, uses: Uses{Task: true, Files: true}}, nil
+	}
+	if form, found := combinedForms[text]; found {
+		policy := func(files []FileInfo, has func(FileInfo) bool, _ Rates) float64 {
+			return form.ofRest(form.missing(files, has))
+		}
+		return &Rank{policy: policy, uses: Uses{Task: true, Files: true}, combined: &form}, nil
+	}
+	if rank, found, err := dadRank(text); found {
+		return rank, err
 	}
 	formula, err := compile(RankExpression, text)
 	if err != nil {
@@ -52,7 +67,11 @@ func CompileRank(text string) (*Rank, error) {
 // from running.
 func (r *Rank) Of(facts Facts, rates Rates) float64 {
 	if r.policy != nil {
-		return r.policy(facts.Files, facts.has, rates)
+		rank := r.policy(facts.Files, facts.has, rates)
+		if r.ofPilot != nil {
+			rank += r.ofPilot(facts.Pilot)
+		}
+		return rank
 	}
 	value, err := r.formula.evaluate(&facts)
 	if err != nil {
@@ -80,6 +99,7 @@ func (r *Rank) Of(facts Facts, rates Rates) float64 {
 //
 //	no pilot attribute used   every pilot without any of the inputs agrees: EntryBase
 //	only the pilot used       every task of the class is alike: classBase
+//	a sum of both (dad)       EntryBase and classBase
 //	both used                 each pair is evaluated: perTask
 
 // EntryBase is the part of a task's rank that is the same for every pilot;
@@ -93,6 +113,9 @@ func (r *Rank) EntryBase(t *task.Task, files []FileInfo, rates Rates) float64 {
 
 // classBase is the pilot's part; facts.Task needs only resources.
 func (r *Rank) classBase(facts *Facts, rates Rates) float64 {
+	if r.ofPilot != nil {
+		return r.ofPilot(facts.Pilot)
+	}
 	if r.uses.Pilot && !r.perTask() {
 		return r.Of(*facts, rates)
 	}
