@@ -66,23 +66,61 @@ func (o *Overlay) mayCover(e *entry, m Cast) bool {
 	return e.member.Peer != o.self.Peer && !o.denied[e.member.Peer] && !slices.Contains(m.Path, e.key.Short())
 }
 
-// contact picks a member of a region that has not been tried: spread by the
-// broadcast's number, suspects last.
+// contact picks a member of a region that has not been tried, suspects last.
+// All broadcasts of one root take the same tree as long as the roster stays the
+// same, so that a site's nodes hold few connections open; every treeLife it is
+// the next one of treeCount, so that no node bears the load for ever and none
+// that fails its region unnoticed keeps it.
 func (o *Overlay) contact(duty *cast, r *region) (task.PeerID, bool) {
-	members := o.known().within(r.space)
-	var fallback task.PeerID
-	for i := range members {
-		candidate := members[(uint64(i)+duty.message.ID.N)%uint64(len(members))]
-		peer := candidate.member.Peer
-		switch {
-		case !o.mayCover(candidate, duty.message) || slices.Contains(r.tried, peer):
-		case o.isSuspect(peer):
-			if fallback == "" {
-				fallback = peer
-			}
-		default:
-			return peer, true
+	tree := treeSeed(duty.message.ID)
+	var best, fallback *entry
+	for _, candidate := range o.known().within(r.space) {
+		chosen := &best
+		if peer := candidate.member.Peer; o.isSuspect(peer) {
+			chosen = &fallback
+		}
+		if *chosen != nil && !candidate.key.before(&(*chosen).key, tree) {
+			continue
+		}
+		if o.mayCover(candidate, duty.message) && !slices.Contains(r.tried, candidate.member.Peer) {
+			*chosen = candidate
 		}
 	}
-	return fallback, fallback != ""
+	if best == nil {
+		best = fallback
+	}
+	if best == nil {
+		return "", false
+	}
+	return best.member.Peer, true
+}
+
+const (
+	// treeLife is for how many broadcasts of a root its tree stays the same:
+	// about a minute of beats.
+	treeLife = 64
+	// treeCount is how many trees a root takes in turn. Each costs a node two
+	// connections on average.
+	treeCount = 3
+)
+
+// treeSeed is the same number for all broadcasts that take the same tree.
+func treeSeed(id CastID) uint64 {
+	root := KeyOfPeer(id.Root)
+	return root.Short() + id.N/treeLife%treeCount
+}
+
+// before orders keys by chance, but always the same way for the same seed. A
+// member's place does not depend on who else is there.
+func (k *Key) before(other *Key, seed uint64) bool {
+	mine, others := scatter(k.Short()^seed), scatter(other.Short()^seed)
+	return mine < others || mine == others && k.Less(*other)
+}
+
+// scatter mixes a number's bits (the finaliser of SplitMix64; Steele, Lea and
+// Flood, OOPSLA 2014).
+func scatter(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
 }

@@ -62,7 +62,12 @@ func newLive(t testing.TB, kind memnet.Kind) *live {
 		t.Fatal(err)
 	}
 	s := &live{t: t, carrier: carrier, authority: authority, silence: 3 * time.Second, overlay: patient()}
-	t.Cleanup(s.close)
+	t.Cleanup(func() {
+		s.close()
+		if err := carrier.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s
 }
 
@@ -78,9 +83,7 @@ func (s *live) close() {
 		ending.Go(p.close)
 	}
 	ending.Wait()
-	if err := s.carrier.Close(); err != nil {
-		s.t.Error(err)
-	}
+	s.pilots = nil
 }
 
 func liveLogger() *slog.Logger {

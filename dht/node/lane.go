@@ -26,7 +26,7 @@ const (
 	writeTime = 5 * time.Second
 	// farewell bounds the wait for a peer to read a stream's rest.
 	farewell = 2 * time.Second
-	// keptBuffer is the largest buffer that a lane keeps between messages.
+	// keptBuffer is the largest buffer that is kept for further messages.
 	keptBuffer = 64 << 10
 )
 
@@ -51,7 +51,6 @@ type lane struct {
 	weight int
 
 	streams [channels]*outbound // the lane's goroutine only
-	buffer  []byte
 }
 
 func newLanes(n *Node) *lanes {
@@ -204,17 +203,22 @@ func (l *lane) end(anyway bool) bool {
 	return true
 }
 
+// buffers are shared by all lanes, of which most are silent most of the time.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // write sends one message. When that fails the order could not be kept any
 // more: what is queued is dropped and the core hears of it.
 func (l *lane) write(message dht.Message) {
 	n := l.lanes.node
-	buffer, err := wire.Append(l.buffer[:0], message)
+	kept := buffers.Get().(*[]byte)
+	defer buffers.Put(kept)
+	buffer, err := wire.Append((*kept)[:0], message)
 	if err != nil {
 		n.log.Error("a message has no form on the wire and is dropped", "peer", l.peer, "error", err)
 		return
 	}
-	if l.buffer = buffer; cap(buffer) > keptBuffer {
-		l.buffer = nil
+	if cap(buffer) <= keptBuffer {
+		*kept = buffer
 	}
 	if err := l.transmit(channelOf(message), buffer); err != nil {
 		n.log.Debug("sending failed", "peer", l.peer, "message", fmt.Sprintf("%T", message), "error", err)

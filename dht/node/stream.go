@@ -146,9 +146,12 @@ func (n *Node) enter() bool {
 	return true
 }
 
+// readAhead is enough for a beat; what is longer is read past the buffer.
+const readAhead = 512
+
 func (n *Node) readAll(c channel, stream network.Stream) error {
 	from := task.PeerID(stream.Conn().RemotePeer().String())
-	reader := bufio.NewReader(stream)
+	reader := bufio.NewReaderSize(stream, readAhead)
 	for {
 		frame, err := wire.ReadFrame(reader)
 		if errors.Is(err, io.EOF) {
