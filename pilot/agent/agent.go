@@ -6,10 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/netip"
 	"os"
-	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
@@ -17,17 +14,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
 
-	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
-	"github.com/pilotage-grid/pilotage/cache/peer"
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/dial"
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot"
-	"github.com/pilotage-grid/pilotage/pilot/exec"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -36,41 +29,45 @@ var noHash = crypto.Hash(0)
 
 // Agent is one running pilot.
 type Agent struct {
-	config  Config
-	log     *slog.Logger
-	site    task.Site
-	self    matcher.Pilot
-	ends    time.Time
-	peer    task.PeerID
-	dataURL string
-	sandbox string // what confines payloads
-	// temporary tells that the folder is this pilot\'s alone and goes with it.
-	temporary bool
-	contacts  []dht.Member  // known from the registration
-	skew      time.Duration // of this node's clock against the queue's
+	config   Config
+	log      *slog.Logger
+	site     task.Site
+	self     matcher.Pilot
+	ends     time.Time
+	peer     task.PeerID
+	dataURL  string
+	sandbox  string        // what confines payloads
+	contacts []dht.Member  // known from the registration
+	skew     time.Duration // of this node's clock against the queue's
 
+	key         *identity.PilotKey
+	certificate []byte // of the membership, DER
+
+	ground   Ground
 	conn     *grpc.ClientConn
 	queue    Queue
 	node     *node.Node
-	cache    *disk.Cache
-	fetcher  *fetch.Fetcher
-	storage  *storage.Client
+	cache    Cache
+	fetcher  Fetcher
+	payloads Payloads
+	store    Uploads
+	serve    func(context.Context) error
 	desk     *fetch.Desk
 	homes    *fetch.HomesClient
-	runner   *exec.Runner
 	verifier *identity.Verifier
 	aliases  *aliases
 	uploads  *uploader
-	serve    func(context.Context) error
 
-	mailbox *mailbox
-	group   *errgroup.Group
-	context context.Context // of everything that runs until the farewell
+	observer Observer
+	mailbox  *mailbox
+	group    *errgroup.Group
+	context  context.Context // of everything that runs until the farewell
 
 	// Owned by the loop.
 	worker   *pilot.Worker
 	master   *pilot.Master
 	jobs     map[task.AttemptID]*job
+	casts    map[uint64]time.Time // when broadcasts of the list were begun
 	drained  chan struct{}
 	expelled chan error // the queue has revoked the membership
 
@@ -94,51 +91,31 @@ func Run(ctx context.Context, config Config) error {
 }
 
 func newAgent(config Config) *Agent {
-	return &Agent{
+	a := &Agent{
 		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
-		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), drained: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
+		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), drained: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
 	}
-}
-
-// listeners are open before the registration, because it names them.
-type listeners struct {
-	data net.Listener
-	key  *identity.PilotKey
-}
-
-// listenData opens the first free port of the range for the data server.
-func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) {
-	var last error
-	for port := ports.Low; ; port++ {
-		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, port).String())
-		if err == nil {
-			return listener, nil
-		}
-		last = err
-		if port >= ports.High {
-			return nil, fmt.Errorf("open the data port on %s, ports %s: %w", address, ports, last)
-		}
+	if a.ground = config.Ground; a.ground == nil {
+		a.ground = &workerNode{agent: a}
 	}
+	if a.observer = config.Observer; a.observer == nil {
+		a.observer = nobody{}
+	}
+	return a
 }
 
 // open does everything up to membership, in the order in which each step
 // needs the one before.
 func (a *Agent) open(ctx context.Context) error {
-	if err := hideFromPayloads(); err != nil {
+	if err := a.listen(); err != nil {
 		return err
 	}
-	l, err := a.listen()
+	membership, err := a.enroll(ctx)
 	if err != nil {
-		return err
-	}
-	membership, err := a.enroll(ctx, l)
-	if err != nil {
-		_ = l.data.Close()
 		return err
 	}
 	a.log = a.log.With("site", a.site, "pilot", membership.Pilot)
-	if err := a.become(l, membership); err != nil {
-		_ = l.data.Close()
+	if err := a.become(membership); err != nil {
 		a.takeBack(ctx, membership, err)
 		return err
 	}
@@ -146,8 +123,8 @@ func (a *Agent) open(ctx context.Context) error {
 }
 
 // become turns a registered pilot into a working one.
-func (a *Agent) become(l *listeners, m Membership) error {
-	if err := a.openFolders(l, m); err != nil {
+func (a *Agent) become(m Membership) error {
+	if err := a.occupy(m); err != nil {
 		return err
 	}
 	return a.join(m)
@@ -164,42 +141,38 @@ func (a *Agent) takeBack(ctx context.Context, m Membership, cause error) {
 	}
 }
 
-func (a *Agent) listen() (*listeners, error) {
-	key, err := identity.NewPilotKey()
+// listen opens both ports: the registration names them.
+func (a *Agent) listen() error {
+	footing, err := a.ground.Prepare(&a.config)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	verifier, err := identity.NewVerifier([]byte(a.config.Access.CAPEM))
-	if err != nil {
-		return nil, fmt.Errorf("the access file's authority: %w", err)
+	a.dataURL, a.sandbox = footing.DataURL, footing.Sandbox
+	if a.key, err = identity.NewPilotKey(); err != nil {
+		return err
 	}
-	a.verifier = verifier
+	a.peer = a.key.Peer()
+	if a.verifier, err = identity.NewVerifier([]byte(a.config.Access.CAPEM)); err != nil {
+		return fmt.Errorf("the access file's authority: %w", err)
+	}
 	address, err := node.AdvertiseAddress(a.config.Access.Queue[0], a.config.Advertise)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ports, err := node.ParsePortRange(a.config.PortRange)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	a.node, err = node.Listen(node.Config{
-		Site: a.site, Key: key, Verifier: verifier, Ports: ports, Advertise: address,
-		Overlay: a.config.Overlay, Logger: a.log, Clock: time.Now,
+		Site: a.site, Key: a.key, Verifier: a.verifier, Ports: ports, Advertise: address,
+		Carrier: a.config.Carrier, Overlay: a.config.Overlay, Logger: a.log, Clock: time.Now,
 	})
-	if err != nil {
-		return nil, err
-	}
-	data, err := listenData(address, ports)
-	if err != nil {
-		return nil, err
-	}
-	a.peer, a.dataURL = key.Peer(), "https://"+data.Addr().String()
-	return &listeners{data: data, key: key}, nil
+	return err
 }
 
 // enroll registers with the token and goes on with the membership
 // certificate; the token is dropped.
-func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
+func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	access := a.config.Access
 	first, err := identity.QueueClientTLS([]byte(access.CAPEM), "", nil)
 	if err != nil {
@@ -211,14 +184,8 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	host, _ := os.Hostname()
-	if err := a.measureDisk(); err != nil {
-		return Membership{}, err
-	}
-	if a.sandbox, err = a.confinement(); err != nil {
-		return Membership{}, err
-	}
 	membership, err := registerPatiently(ctx, conn, Registration{
-		Site: a.site, Key: l.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: host,
+		Site: a.site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
 		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Log: a.log,
 	})
@@ -226,7 +193,7 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 		return Membership{}, err
 	}
 	access.Forget()
-	own := &identity.MemberCertificate{DER: membership.Certificate, Key: l.key}
+	own := &identity.MemberCertificate{DER: membership.Certificate, Key: a.key}
 	second, err := identity.QueueClientTLS([]byte(access.CAPEM), "", own)
 	if err != nil {
 		return Membership{}, err
@@ -235,7 +202,7 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 		return Membership{}, err
 	}
 	a.queue = &grpcQueue{site: a.site, client: pb.NewPilotServiceClient(a.conn)}
-	a.settings = membership.Settings
+	a.certificate, a.settings = membership.Certificate, membership.Settings
 	a.contacts = reachableContacts(membership.Joined)
 	a.skew = time.Since(membership.QueueTime)
 	a.self = matcher.Pilot{
@@ -245,101 +212,20 @@ func (a *Agent) enroll(ctx context.Context, l *listeners) (Membership, error) {
 	return membership, nil
 }
 
-// confinement says what confines payloads, or why nothing does. The queue is
-// told at registration, when the pilot's folder has no name yet.
-func (a *Agent) confinement() (string, error) {
-	base, err := a.baseFolder()
-	if err != nil {
-		return "", err
-	}
-	folder, err := os.MkdirTemp(base, "check-")
-	if err != nil {
-		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	runner, err := exec.New(a.execConfig(folder))
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = runner.Close() }()
-	confined, note := runner.Sandboxed()
-	if !confined {
-		note = "nothing: " + note
-	}
-	return note, nil
-}
-
-func (a *Agent) execConfig(folder string) exec.Config {
-	config := exec.Config{
-		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: a.site,
-		Readable: append([]string{filepath.Join(folder, "cache")}, a.config.Readable...), Writable: a.config.Writable,
-		Hidden: a.config.Hidden, SharedMemory: a.config.SharedMemory, Logger: a.log,
-	}
-	if a.config.SandboxOff {
-		config.Sandbox = exec.Off
-	}
-	return config
-}
-
-// measureDisk divides the disk between cache and work folders, before the
-// registration names the latter.
-func (a *Agent) measureDisk() error {
-	folder, err := a.baseFolder()
-	if err != nil {
-		return err
-	}
-	if a.config.Capacity == 0 {
-		capacity, err := disk.DefaultCapacity(folder)
-		if err != nil {
-			return err
-		}
-		a.config.Capacity = capacity
-	}
-	if a.config.Resources.Disk == 0 {
-		free, err := freeDisk(folder)
-		if err != nil {
-			return err
-		}
-		a.config.Resources.Disk = max(0, free-a.config.Capacity)
-	}
-	return nil
-}
-
-// openFolders opens cache, work and log folders and what works on them.
-func (a *Agent) openFolders(l *listeners, m Membership) error {
-	if a.config.Folder == "" {
-		a.config.Folder = DefaultFolder(os.Getenv, string(m.Pilot))
-		a.temporary = true
-	}
-	if err := os.MkdirAll(a.config.Folder, 0o700); err != nil {
-		return fmt.Errorf("the pilot's folder: %w", err)
-	}
-	var err error
-	a.cache, err = disk.Open(disk.Config{Dir: a.config.Folder, Capacity: a.config.Capacity, Evicted: a.evicted, Log: a.log})
-	if err != nil {
-		return err
-	}
-	if a.runner, err = exec.New(a.execConfig(a.config.Folder)); err != nil {
-		return err
-	}
-	// The queue has checked that file:// copies lie in their sites' storage.
-	a.storage = storage.NewClient(storage.Options{FileRoots: []string{"/"}})
-	a.uploads = newUploader(a)
-	return a.openFetcher(l, m)
-}
-
-func (a *Agent) openFetcher(l *listeners, m Membership) error {
-	own := identity.MemberCertificate{DER: m.Certificate, Key: l.key}
+// occupy opens what the pilot works with.
+func (a *Agent) occupy(m Membership) error {
 	self := fetch.Holder{Peer: a.peer, DataURL: a.dataURL}
 	a.desk = fetch.NewDesk(func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameHome, data)) })
 	a.homes = fetch.NewHomes(self, a.homeOf, func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameDesk, data)) })
-	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now, DataURL: a.dataURL})
-	a.fetcher = fetch.New(fetch.Config{
-		Cache: a.cache, Peers: client, Storage: a.storage, Locator: locator{a}, Homes: a.homes, Self: a.peer, Site: a.site,
-		Settings: a.siteSettings, Cached: a.cached, Log: a.log,
+	a.uploads = newUploader(a)
+	equipment, err := a.ground.Occupy(Occupant{
+		Site: a.site, Pilot: m.Pilot, Peer: a.peer, Cached: a.cached, Evicted: a.evicted,
+		Locator: locator{a}, Homes: a.homes, Settings: a.siteSettings,
 	})
-	server := peer.NewServer(peer.ServerConfig{Cache: a.cache, Own: own, Verifier: a.verifier, Site: a.site, Clock: time.Now, Log: a.log})
-	a.serve = func(ctx context.Context) error { return server.Run(ctx, l.data) }
+	if err != nil {
+		return err
+	}
+	a.cache, a.fetcher, a.payloads, a.store, a.serve = equipment.Cache, equipment.Fetcher, equipment.Payloads, equipment.Uploads, equipment.Serve
 	return nil
 }
 
@@ -390,23 +276,14 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 }
 
 func (a *Agent) close() {
-	if a.runner != nil {
-		_ = a.runner.Close()
+	if err := a.ground.Close(); err != nil {
+		a.log.Warn("the pilot leaves something behind", "error", err)
 	}
 	if a.node != nil {
 		_ = a.node.Close()
 	}
-	if a.cache != nil {
-		_ = a.cache.Close()
-	}
 	if a.conn != nil {
 		_ = a.conn.Close()
-	}
-	if a.storage != nil {
-		a.storage.Close()
-	}
-	if a.temporary {
-		_ = os.RemoveAll(a.config.Folder)
 	}
 }
 

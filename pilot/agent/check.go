@@ -50,22 +50,23 @@ func Check(ctx context.Context, config Config) ([]Finding, error) {
 	}
 	var findings []Finding
 	err := a.serveWhile(ctx, func(ctx context.Context) error {
-		findings = a.selfCheck(ctx)
+		findings = a.ground.Fit(ctx)
 		return a.farewell("self-check only")
 	})
 	return findings, err
 }
 
-// selfCheck looks at disk, clock, storage element, ports and the VO's own
-// command.
-func (a *Agent) selfCheck(ctx context.Context) []Finding {
+// Fit satisfies Ground: it looks at disk, clock, storage element, ports and the
+// VO's own command.
+func (n *workerNode) Fit(ctx context.Context) []Finding {
+	a := n.agent
 	checks := []struct {
 		what string
 		run  func(context.Context) (string, error)
 	}{
-		{"disk", a.checkDisk},
+		{"disk", n.checkDisk},
 		{"clock", a.checkClock},
-		{"storage element", a.checkStorage},
+		{"storage element", n.checkStorage},
 		{"ports", a.checkPorts},
 		{"sandbox", a.checkSandbox},
 		{"check command", a.checkCommand},
@@ -83,15 +84,15 @@ func (a *Agent) selfCheck(ctx context.Context) []Finding {
 	return findings
 }
 
-func (a *Agent) checkDisk(context.Context) (string, error) {
-	free, err := freeDisk(a.config.Folder)
+func (n *workerNode) checkDisk(context.Context) (string, error) {
+	free, err := freeDisk(n.config.Folder)
 	if err != nil {
 		return "", err
 	}
 	if free < minimumDisk {
-		return "", fmt.Errorf("only %s are free in %s: at least %s are needed; give another folder with --cache", free, a.config.Folder, minimumDisk)
+		return "", fmt.Errorf("only %s are free in %s: at least %s are needed; give another folder with --cache", free, n.config.Folder, minimumDisk)
 	}
-	return fmt.Sprintf("%s free in %s, cache %s", free, a.config.Folder, a.cache.Usage().Capacity), nil
+	return fmt.Sprintf("%s free in %s, cache %s", free, n.config.Folder, n.cache.Usage().Capacity), nil
 }
 
 func (a *Agent) checkClock(context.Context) (string, error) {
@@ -103,16 +104,16 @@ func (a *Agent) checkClock(context.Context) (string, error) {
 
 // checkStorage asks for a name that is not there: "not found" is what a
 // working storage element says.
-func (a *Agent) checkStorage(ctx context.Context) (string, error) {
-	se := a.siteSettings().SE
+func (n *workerNode) checkStorage(ctx context.Context) (string, error) {
+	se := n.agent.siteSettings().SE
 	if se == "" {
 		return "the site has none", nil
 	}
-	element, err := a.storage.Element(se)
+	element, err := n.storage.Element(se)
 	if err != nil {
 		return "", err
 	}
-	_, err = element.Head(ctx, "pilotage-check/"+string(a.self.ID))
+	_, err = element.Head(ctx, "pilotage-check/"+string(n.agent.self.ID))
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return "", err
 	}

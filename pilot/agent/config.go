@@ -52,6 +52,13 @@ type Config struct {
 	Hidden       []string
 	SharedMemory bool // /dev/shm
 
+	// Ground is what the pilot stands on; nil is the worker node that it runs on.
+	Ground Ground
+	// Carrier carries the bytes between pilots; nil stands for TCP.
+	Carrier node.Carrier
+	// Observer, if set, is told what happens.
+	Observer Observer
+
 	Overlay dht.Config
 	Roles   pilot.Config
 	Log     *slog.Logger

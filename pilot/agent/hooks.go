@@ -88,6 +88,7 @@ func (a *Agent) masterChanged(m dht.MasterChanged) {
 		}
 		return
 	}
+	a.observer.InOffice(m.Term)
 	took := pilot.TookOffice{Term: m.Term, Provisional: m.Provisional, Settings: a.siteSettings()}
 	took.Alone = len(a.node.Members()) < 2
 	if claimed := a.takeClaimed(m.Term); claimed != nil {
@@ -128,6 +129,10 @@ func (a *Agent) broadcastDone(d dht.Done) {
 			continue
 		}
 		done.Answers = append(done.Answers, answer)
+	}
+	if began, ours := a.casts[d.N]; ours {
+		delete(a.casts, d.N)
+		a.observer.RoundDone(time.Since(began), len(done.Answers), len(a.node.Members()))
 	}
 	a.stepMaster(done)
 }
@@ -237,6 +242,7 @@ func (a *Agent) stepMaster(event pilot.Event) {
 		case pilot.Tell:
 			a.tell(act)
 		case pilot.CastList:
+			a.casts[act.N] = time.Now()
 			a.node.Broadcast(act.N, wire.Encode(act.List), true)
 		case pilot.CallSync:
 			a.callSync(act)

@@ -138,7 +138,7 @@ func (a *Agent) startPayload(act pilot.StartPayload) {
 	}
 	a.group.Go(func() error {
 		defer cancel()
-		result := a.runner.Run(ctx, spec, func(at time.Time) {
+		result := a.payloads.Run(ctx, spec, func(at time.Time) {
 			a.mailbox.post(func() { a.stepWorker(pilot.PayloadStarted{Attempt: act.Attempt, At: at}) })
 		})
 		a.mailbox.post(func() { a.payloadEnded(act.Attempt, result) })
@@ -222,7 +222,7 @@ func (a *Agent) discard(id task.AttemptID) {
 	if j.folder != "" {
 		folder := j.folder
 		a.group.Go(func() error {
-			if err := a.runner.Release(folder); err != nil {
+			if err := a.payloads.Release(folder); err != nil {
 				a.log.Warn("a work folder stays behind", "folder", folder, "error", err)
 			}
 			return nil

@@ -36,7 +36,7 @@ func (a *Agent) live(ctx context.Context) error {
 	if err := a.writeState(); err != nil {
 		a.log.Warn("cannot write the pilot's state file", "error", err)
 	}
-	failed := a.refusal(a.selfCheck(ctx))
+	failed := a.refusal(a.ground.Fit(ctx))
 	if ctx.Err() != nil {
 		return a.farewell("told to stop")
 	}
@@ -95,7 +95,7 @@ func (a *Agent) goAtOnce(why error) error {
 	a.log.Error("the pilot has to go", "error", why)
 	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: "its membership was revoked"}) })
 	a.waitDrained(0)
-	_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
+	a.removeState()
 	return why
 }
 
@@ -133,12 +133,8 @@ func (a *Agent) announceKept() {
 
 // observe tells the worker what has changed about the node.
 func (a *Agent) observe() {
-	free, err := freeDisk(a.config.Folder)
-	stop := ""
-	if err == nil && free < minimumDisk {
-		stop = fmt.Sprintf("only %s are free on the disk of %s", free, a.config.Folder)
-	}
-	load, left := loadPerCPU(a.self.Resources.Cores), time.Until(a.ends)
+	load, stop := a.ground.Observe()
+	left := time.Until(a.ends)
 	reads := a.fetcher.SEReads()
 	a.mailbox.post(func() {
 		a.stepWorker(pilot.PilotChanged{Load: load, Lifetime: left, Stop: stop})
@@ -202,7 +198,7 @@ func (a *Agent) farewell(reason string) error {
 	if err := a.node.Leave(goodbye); err != nil {
 		a.log.Warn("could not say goodbye to the site", "error", err)
 	}
-	_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
+	a.removeState()
 	return nil
 }
 
@@ -259,7 +255,18 @@ func (a *Agent) ports() []string {
 	return ports
 }
 
+// removeState tells that the pilot is gone.
+func (a *Agent) removeState() {
+	if a.config.Folder != "" {
+		_ = os.Remove(filepath.Join(a.config.Folder, stateFile))
+	}
+}
+
+// writeState writes the state file, for a pilot that has a folder.
 func (a *Agent) writeState() error {
+	if a.config.Folder == "" {
+		return nil
+	}
 	state := struct {
 		ID        task.PilotID `json:"id"`
 		PID       int          `json:"pid"`

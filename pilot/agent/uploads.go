@@ -2,9 +2,7 @@ package agent
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -93,7 +91,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	if !slices.Contains(entry.Outputs, id) {
 		return
 	}
-	url, err := u.upload(ctx, settings.SE, item)
+	url, err := a.store.Put(ctx, settings.SE, StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest))
 	if err == nil {
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })
@@ -117,25 +115,6 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 		}
 		return nil
 	})
-}
-
-func (u *uploader) upload(ctx context.Context, se string, item upload) (string, error) {
-	a := u.agent
-	pinned, err := a.cache.Pin(task.KeyOf("", item.output.Digest))
-	if err != nil {
-		return "", fmt.Errorf("read it from the cache: %w", err)
-	}
-	defer pinned.Release()
-	file, err := os.Open(pinned.Path)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = file.Close() }()
-	element, err := a.storage.Element(se)
-	if err != nil {
-		return "", err
-	}
-	return element.Put(ctx, StorageName(item.output.Attempt, item.output.LFN), int64(item.output.Size), file)
 }
 
 // keep takes a file over that only another pilot has, or is told to go on

@@ -1,0 +1,114 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Ground is what a pilot stands on at its node: room for files and payloads,
+// a server for other pilots, and the way to storage elements. In production
+// that is the worker node; many pilots in one process have something smaller.
+// The calls come in the order of the methods, Observe any number of times.
+type Ground interface {
+	// Prepare completes resources and capacity where the configuration leaves
+	// them to the node, and says what the registration has to name.
+	Prepare(config *Config) (Footing, error)
+	// Occupy opens everything for a registered pilot.
+	Occupy(o Occupant) (Equipment, error)
+	// Fit looks whether the pilot can work here; no findings are well.
+	Fit(ctx context.Context) []Finding
+	// Observe tells the load per core, and why no work can be taken at the
+	// moment; empty if it can.
+	Observe() (load float64, stop string)
+	// Close gives everything up.
+	Close() error
+}
+
+// Footing is what a registration names of a ground.
+type Footing struct {
+	DataURL string // where other pilots fetch files
+	Sandbox string // what confines payloads, or why nothing does
+}
+
+// Occupant is a pilot as its ground sees it. The functions may be called from
+// any goroutine.
+type Occupant struct {
+	Site  task.Site
+	Pilot task.PilotID
+	Peer  task.PeerID
+	// Cached and Evicted are told of files that came into the cache by
+	// fetching, and of files that left it.
+	Cached  func(key task.FileKey)
+	Evicted func(keys []task.FileKey)
+	Locator fetch.Locator
+	Homes   fetch.Homes
+	// Settings are the site's of the moment.
+	Settings func() task.SiteSettings
+}
+
+// Equipment is what a pilot works with.
+type Equipment struct {
+	Cache    Cache
+	Fetcher  Fetcher
+	Payloads Payloads
+	Uploads  Uploads
+	// Serve gives files to other pilots until its context ends.
+	Serve func(context.Context) error
+}
+
+// Cache keeps files; package disk has it on a disk.
+type Cache interface {
+	Lookup(key task.FileKey) (disk.Entry, bool)
+	Entries() []disk.Entry
+	Usage() disk.Usage
+	// Adopt takes a payload's output over, to stay until LetGo.
+	Adopt(ctx context.Context, path string, exec bool, outputs ...task.OutputID) (disk.Entry, error)
+	// Keep has a file stay until LetGo is told of the same output.
+	Keep(key task.FileKey, output task.OutputID) error
+	LetGo(key task.FileKey, output task.OutputID)
+	Drop(key task.FileKey) error
+}
+
+// Fetcher brings inputs into the cache; package fetch has it for peers and
+// storage elements.
+type Fetcher interface {
+	Run(ctx context.Context) error
+	Stage(ctx context.Context, files []task.File) ([]fetch.Staged, error)
+	SEReads() []task.SERead
+}
+
+// Payloads runs attempts; package exec runs them as processes.
+type Payloads interface {
+	Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result
+	Release(folder string) error
+}
+
+// Uploads copies cached files to a storage element.
+type Uploads interface {
+	// Put copies a file under a name below the element and returns its URL.
+	Put(ctx context.Context, element, name string, key task.FileKey) (url string, err error)
+}
+
+// Observer watches a pilot from outside. It is called from the pilot's loop
+// and must not block.
+type Observer interface {
+	// RoundDone tells of the end of a broadcast of the task list that this
+	// pilot, as master, began: how many pilots answered of how many members.
+	RoundDone(took time.Duration, answered, members int)
+	// InOffice tells that this pilot took the mastership.
+	InOffice(term task.Term)
+}
+
+// nobody observes.
+type nobody struct{}
+
+// RoundDone satisfies Observer.
+func (nobody) RoundDone(time.Duration, int, int) {}
+
+// InOffice satisfies Observer.
+func (nobody) InOffice(task.Term) {}

@@ -1,0 +1,222 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/cache/peer"
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/dht/node"
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// workerNode is the ground of production: a folder on the node's disk,
+// processes, and an HTTPS server.
+type workerNode struct {
+	agent  *Agent
+	config *Config
+	data   net.Listener
+	// temporary tells that the folder is this pilot's alone and goes with it.
+	temporary bool
+
+	cache   *disk.Cache
+	storage *storage.Client
+	runner  *exec.Runner
+}
+
+// Prepare satisfies Ground.
+func (n *workerNode) Prepare(config *Config) (Footing, error) {
+	n.config = config
+	if err := hideFromPayloads(); err != nil {
+		return Footing{}, err
+	}
+	if err := n.measureDisk(); err != nil {
+		return Footing{}, err
+	}
+	sandbox, err := n.confinement()
+	if err != nil {
+		return Footing{}, err
+	}
+	address, err := node.AdvertiseAddress(config.Access.Queue[0], config.Advertise)
+	if err != nil {
+		return Footing{}, err
+	}
+	ports, err := node.ParsePortRange(config.PortRange)
+	if err != nil {
+		return Footing{}, err
+	}
+	if n.data, err = listenData(address, ports); err != nil {
+		return Footing{}, err
+	}
+	return Footing{DataURL: "https://" + n.data.Addr().String(), Sandbox: sandbox}, nil
+}
+
+// listenData opens the first free port of the range for the data server.
+func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) {
+	var last error
+	for port := ports.Low; ; port++ {
+		listener, err := net.Listen("tcp", netip.AddrPortFrom(address, port).String())
+		if err == nil {
+			return listener, nil
+		}
+		last = err
+		if port >= ports.High {
+			return nil, fmt.Errorf("open the data port on %s, ports %s: %w", address, ports, last)
+		}
+	}
+}
+
+// measureDisk divides the disk between cache and work folders, before the
+// registration names the latter.
+func (n *workerNode) measureDisk() error {
+	folder, err := n.agent.baseFolder()
+	if err != nil {
+		return err
+	}
+	if n.config.Capacity == 0 {
+		capacity, err := disk.DefaultCapacity(folder)
+		if err != nil {
+			return err
+		}
+		n.config.Capacity = capacity
+	}
+	if n.config.Resources.Disk == 0 {
+		free, err := freeDisk(folder)
+		if err != nil {
+			return err
+		}
+		n.config.Resources.Disk = max(0, free-n.config.Capacity)
+	}
+	return nil
+}
+
+// confinement says what confines payloads, or why nothing does. The queue is
+// told at registration, when the pilot's folder has no name yet.
+func (n *workerNode) confinement() (string, error) {
+	base, err := n.agent.baseFolder()
+	if err != nil {
+		return "", err
+	}
+	folder, err := os.MkdirTemp(base, "check-")
+	if err != nil {
+		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	runner, err := exec.New(n.execConfig(folder))
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = runner.Close() }()
+	confined, note := runner.Sandboxed()
+	if !confined {
+		note = "nothing: " + note
+	}
+	return note, nil
+}
+
+func (n *workerNode) execConfig(folder string) exec.Config {
+	config := exec.Config{
+		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.agent.site,
+		Readable: append([]string{filepath.Join(folder, "cache")}, n.config.Readable...), Writable: n.config.Writable,
+		Hidden: n.config.Hidden, SharedMemory: n.config.SharedMemory, Logger: n.agent.log,
+	}
+	if n.config.SandboxOff {
+		config.Sandbox = exec.Off
+	}
+	return config
+}
+
+// Occupy satisfies Ground: it opens cache, work and log folders and what works
+// on them.
+func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
+	if n.config.Folder == "" {
+		n.config.Folder = DefaultFolder(os.Getenv, string(o.Pilot))
+		n.temporary = true
+	}
+	if err := os.MkdirAll(n.config.Folder, 0o700); err != nil {
+		return Equipment{}, fmt.Errorf("the pilot's folder: %w", err)
+	}
+	var err error
+	n.cache, err = disk.Open(disk.Config{Dir: n.config.Folder, Capacity: n.config.Capacity, Evicted: o.Evicted, Log: n.agent.log})
+	if err != nil {
+		return Equipment{}, err
+	}
+	if n.runner, err = exec.New(n.execConfig(n.config.Folder)); err != nil {
+		return Equipment{}, err
+	}
+	// The queue has checked that file:// copies lie in their sites' storage.
+	n.storage = storage.NewClient(storage.Options{FileRoots: []string{"/"}})
+	a := n.agent
+	own := identity.MemberCertificate{DER: a.certificate, Key: a.key}
+	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: o.Site, Clock: time.Now, DataURL: a.dataURL})
+	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: own, Verifier: a.verifier, Site: o.Site, Clock: time.Now, Log: a.log})
+	return Equipment{
+		Cache: n.cache, Payloads: n.runner, Uploads: n,
+		Fetcher: fetch.New(fetch.Config{
+			Cache: n.cache, Peers: client, Storage: n.storage, Locator: o.Locator, Homes: o.Homes, Self: o.Peer, Site: o.Site,
+			Settings: o.Settings, Cached: o.Cached, Log: a.log,
+		}),
+		Serve: func(ctx context.Context) error { return server.Run(ctx, n.data) },
+	}, nil
+}
+
+// Put satisfies Uploads.
+func (n *workerNode) Put(ctx context.Context, element, name string, key task.FileKey) (string, error) {
+	pinned, err := n.cache.Pin(key)
+	if err != nil {
+		return "", fmt.Errorf("read it from the cache: %w", err)
+	}
+	defer pinned.Release()
+	file, err := os.Open(pinned.Path)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }()
+	at, err := n.storage.Element(element)
+	if err != nil {
+		return "", err
+	}
+	return at.Put(ctx, name, int64(pinned.Size), file)
+}
+
+// Observe satisfies Ground.
+func (n *workerNode) Observe() (load float64, stop string) {
+	free, err := freeDisk(n.config.Folder)
+	if err == nil && free < minimumDisk {
+		stop = fmt.Sprintf("only %s are free on the disk of %s", free, n.config.Folder)
+	}
+	return loadPerCPU(n.config.Resources.Cores), stop
+}
+
+// Close satisfies Ground.
+func (n *workerNode) Close() error {
+	var failures []error
+	if n.runner != nil {
+		failures = append(failures, n.runner.Close())
+	}
+	if n.cache != nil {
+		failures = append(failures, n.cache.Close())
+	}
+	if n.storage != nil {
+		n.storage.Close()
+	}
+	if n.data != nil {
+		if err := n.data.Close(); !errors.Is(err, net.ErrClosed) {
+			failures = append(failures, err)
+		}
+	}
+	if n.temporary {
+		failures = append(failures, os.RemoveAll(n.config.Folder))
+	}
+	return errors.Join(failures...)
+}
