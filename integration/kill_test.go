@@ -19,7 +19,7 @@ import (
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
-const observeTime = time.Minute
+const observeTime = 2 * time.Minute
 
 // observe polls until the condition names a victim; a kill that hits nothing
 // is a failed test.

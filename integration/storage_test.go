@@ -18,6 +18,8 @@ func TestStorageAndExplanations(t *testing.T) {
 	p := g.addPilot("siteA")
 	t.Run("a corrupted cache file", func(t *testing.T) { corruptedCache(g.in(t), p) })
 	t.Run("an unreachable storage element", func(t *testing.T) { unreachableStorage(g.in(t)) })
+	t.Run("an input on a storage element that is away", func(t *testing.T) { inputOfAwayStorage(g.in(t)) })
+	t.Run("an input that does not fit into a cache", func(t *testing.T) { inputBeyondCache(g.in(t)) })
 	t.Run("requirements that nobody meets", func(t *testing.T) { unmetRequirements(g.in(t)) })
 	t.Run("an input that is not there yet", func(t *testing.T) { missingInput(g.in(t)) })
 	t.Run("a site that is drained", func(t *testing.T) { drainedSite(g.in(t)) })
@@ -139,6 +141,82 @@ outputs: [kept, used]
 	}
 }
 
+// inputOfAwayStorage: a task without retries outlasts the absence of the
+// storage element that has its input.
+func inputOfAwayStorage(g *grid) {
+	t := g.t
+	path := filepath.Join(g.dir, "far.txt")
+	writeFile(t, path, "from afar\n")
+	g.must("file", "put", path, "--site", "siteA")
+	storage := filepath.Join(g.dir, "storage", "siteA")
+	if err := os.Rename(storage, storage+".away"); err != nil {
+		t.Fatal(err)
+	}
+	id := g.submitted("outlasts", `
+tasks:
+  read: {retries: 0, require: 'pilot.site == "siteA"', inputs: ["vo:far.txt"], shell: "cat far.txt > read", outputs: [read]}
+outputs: [read]
+`)
+	failed := g.failed(id + "/read")
+	if kind := failed.GetFailure(); kind != pb.FailureKind_FAILURE_KIND_STORAGE_FAILED {
+		t.Errorf("with the storage element away the attempt failed as %s: %s", kind, failed.GetReason())
+	}
+	wantText(t, "the reason", failed.GetReason(), "far.txt", "storage element")
+	if err := os.Rename(storage+".away", storage); err != nil {
+		t.Fatal(err)
+	}
+	g.done(id)
+	if got := g.output(id, "read"); got != "from afar\n" {
+		t.Errorf("it read %q", got)
+	}
+	if n := g.task(id + "/read").GetFailures(); n != 0 {
+		t.Errorf("%d failures are held against the task", n)
+	}
+}
+
+// failed waits for a failed attempt of a task.
+func (g *grid) failed(task string) *pb.Outcome {
+	g.t.Helper()
+	return observe(g, "a failed attempt of "+task, func() (*pb.Outcome, bool) {
+		for _, attempt := range g.task(task).GetAttempts() {
+			if attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_FAILED {
+				return attempt.GetOutcome(), true
+			}
+		}
+		return nil, false
+	})
+}
+
+// inputBeyondCache: a pilot whose cache is too small for an input is no reason
+// to give the task up; one with room runs it.
+func inputBeyondCache(g *grid) {
+	t := g.t
+	content := strings.Repeat("four", 1<<20)
+	writeFile(t, filepath.Join(g.dir, "large.bin"), content)
+	small := g.addPilot("siteB", "--cache-size", "2MiB")
+	id := g.submitted("beyond", `
+files: {large.bin: {source: ./large.bin}}
+tasks:
+  size: {retries: 0, require: 'pilot.site == "siteB"', inputs: [large.bin], shell: "wc -c < large.bin | tr -d ' ' > size", outputs: [size]}
+outputs: [size]
+`, "--upload")
+	failed := g.failed(id + "/size")
+	if kind := failed.GetFailure(); kind != pb.FailureKind_FAILURE_KIND_PILOT_FAILED || failed.GetAttempt().GetPilot() != small.id {
+		t.Errorf("the attempt at %s failed as %s: %s", failed.GetAttempt().GetPilot(), kind, failed.GetReason())
+	}
+	wantText(t, "the reason", failed.GetReason(), "large.bin", "2MiB")
+	roomy := g.addPilot("siteB")
+	small.terminate(t, time.Minute)
+	g.done(id)
+	if got, want := g.output(id, "size"), fmt.Sprintln(len(content)); got != want {
+		t.Errorf("it counted %q, want %q", got, want)
+	}
+	if n := g.task(id + "/size").GetFailures(); n != 0 {
+		t.Errorf("%d failures are held against the task", n)
+	}
+	roomy.terminate(t, time.Minute)
+}
+
 func unmetRequirements(g *grid) {
 	t := g.t
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "never", "--require", `pilot.site == "siteA" && "quantum" in pilot.features`, "--", "true"))
@@ -208,8 +286,11 @@ func drainedSite(g *grid) {
 	t := g.t
 	g.must("site", "drain", "siteA")
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "held", "--", "true"))
-	wantText(t, "task explain", g.must("task", "explain", id+"/held"), "READY", "siteA", "drain")
+	wantText(t, "task explain", g.must("task", "explain", id+"/held"), "READY", "siteA", "drain", " 0 ready tasks come first")
+	second := strings.TrimSpace(g.must("submit", "--parsable", "--name", "second", "--", "true"))
+	wantText(t, "task explain", g.must("task", "explain", second+"/second"), " 1 ready tasks come first")
 	wantText(t, "site list", g.must("site", "list"), "draining")
 	g.must("site", "drain", "siteA", "--resume")
 	g.done(id)
+	g.done(second)
 }
