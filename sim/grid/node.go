@@ -1,0 +1,221 @@
+package grid
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/sim"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// node is a worker node with its pilot.
+type node struct {
+	*world
+	Node
+	site    *site
+	index   int // over all sites
+	peer    task.PeerID
+	id      task.PilotID
+	alive   bool
+	load    sim.Load
+	worker  *pilot.Worker
+	master  *pilot.Master
+	fetcher *fetcher
+	cached  *cache.Index
+	up      sim.LinkID
+	down    sim.LinkID
+
+	workerWakes, masterWakes wakeup
+	jobs                     map[task.AttemptID]*job
+	slots                    []bool // in use, for the Gantt chart
+	unstored                 []made
+	computing                time.Duration
+}
+
+// wakeup is when a core wants a tick.
+type wakeup struct {
+	at    time.Time
+	event *sim.Event
+}
+
+// job is an attempt in a node's hands.
+type job struct {
+	pinned  []task.FileKey
+	missing int // inputs that are being fetched
+	err     *cache.FetchError
+	other   error
+	reads   []task.Read
+	since   time.Duration // of the stage it is in
+	slot    int
+	end     *sim.Event // of the payload
+	gone    bool
+}
+
+// made is an output that no storage element has.
+type made struct {
+	attempt task.AttemptID
+	output  task.Produced
+}
+
+func newNode(s *site, described Node, index int, load sim.Load) *node {
+	n := &node{
+		world: s.world, Node: described, site: s, index: index, peer: task.PeerID(fmt.Sprintf("peer%06d", index)), alive: true, load: load,
+		jobs: make(map[task.AttemptID]*job), slots: make([]bool, described.Slots),
+		up: s.network.Link(described.Bandwidth), down: s.network.Link(described.Bandwidth),
+	}
+	cached, err := cache.NewIndex(cache.IndexConfig{Capacity: described.Cache})
+	if err != nil {
+		s.fail("cache of %s: %w", n.peer, err)
+		return n
+	}
+	n.cached = cached
+	n.fetcher = newFetcher(n)
+	return n
+}
+
+func (n *node) resources() task.Resources {
+	return task.Resources{Cores: n.Cores, Memory: n.Memory, Disk: task.TiB}
+}
+
+// join registers the pilot; the first of a site is master.
+func (n *node) join() error {
+	registered, err := n.queue.register(n)
+	if err != nil {
+		return err
+	}
+	n.id = registered.Pilot
+	self := matcher.Pilot{
+		ID: n.id, Site: n.site.Name, Host: string(n.peer), Resources: n.resources(), Slots: n.Slots, Features: n.Features,
+		Arch: "amd64", OS: "linux", Lifetime: 10 * 365 * 24 * time.Hour,
+	}
+	evaluator := matcher.NewEvaluator(self, n.holds, n.compiler, n.catalogue)
+	n.worker = pilot.NewWorker(pilot.DefaultConfig(), self, n.peer, evaluator)
+	n.master = pilot.NewMaster(pilot.DefaultConfig(), n.id, n.compiler)
+	n.stepWorker(pilot.SiteChanged{Settings: registered.Settings})
+	s := n.site
+	if registered.Master.Pilot == n.id {
+		s.office, s.term = n, registered.Term
+		s.install(pilot.TookOffice{Term: s.term, Settings: registered.Settings, Alone: true})
+	} else {
+		s.meet(n)
+	}
+	if n.FailsAt > 0 {
+		n.timeline.After(n.FailsAt-n.timeline.Now(), n.die)
+	}
+	return nil
+}
+
+// die ends a node at once; its site notices later.
+func (n *node) die() {
+	n.record.Note(n.timeline.Now(), "dies", int64(n.index))
+	n.alive = false
+	for _, t := range n.fetcher.transfers {
+		n.fetcher.stop(t)
+	}
+	for _, j := range n.jobs {
+		n.timeline.Cancel(j.end)
+	}
+	s := n.site
+	n.timeline.After(n.config.Noticed, func() {
+		if s.office == n {
+			s.timeline.After(3*time.Second, s.elect)
+			return
+		}
+		s.office.stepMaster(pilot.PilotDown{Pilot: n.id, Peer: n.peer, Reason: "its node failed"})
+	})
+}
+
+// holds tells whether the cache has a file, by either of its keys.
+func (n *node) holds(key task.FileKey) bool {
+	if n.cached.Contains(key) {
+		return true
+	}
+	content, known := n.digests[key]
+	return known && n.cached.Contains(content)
+}
+
+// changed tells the worker of files that came or went, by all their keys.
+func (n *node) changed(keys []task.FileKey) {
+	every := keys
+	for _, key := range keys {
+		if name, known := n.digests[key]; known {
+			every = append(every, name)
+		}
+	}
+	usage := n.cached.Usage()
+	n.stepWorker(pilot.CacheChanged{Keys: every, Cache: pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions}})
+}
+
+func (n *node) gone(evicted []task.FileKey) {
+	if len(evicted) > 0 {
+		n.sums.Evictions += len(evicted)
+		n.changed(evicted)
+	}
+}
+
+// stepWorker drives the worker's core and carries its actions out.
+func (n *node) stepWorker(event pilot.Event) {
+	if !n.alive {
+		return
+	}
+	for _, action := range n.worker.Step(n.now(), event) {
+		switch a := action.(type) {
+		case pilot.Tell:
+			n.send(a)
+		case pilot.AnswerBroadcast:
+			n.site.answered(n, a)
+		case pilot.StageIn:
+			n.stageIn(a)
+		case pilot.StartPayload:
+			n.start(a)
+		case pilot.KillPayload:
+			n.kill(a.Attempt)
+		case pilot.Publish:
+			n.publish(a)
+		case pilot.Upload:
+			n.upload()
+		case pilot.Discard:
+			n.discard(a.Attempt)
+		case pilot.DeliverToQueue:
+			n.queue.deliver(n, a)
+		}
+	}
+	n.arm(&n.workerWakes, n.worker.Deadline(), func() { n.stepWorker(pilot.Tick{}) })
+}
+
+// stepMaster drives the master's core and carries its actions out.
+func (n *node) stepMaster(event pilot.Event) {
+	if !n.alive {
+		return
+	}
+	for _, action := range n.master.Step(n.now(), event) {
+		switch a := action.(type) {
+		case pilot.Tell:
+			n.send(a)
+		case pilot.CastList:
+			n.site.cast(n, a)
+		case pilot.CallSync:
+			n.queue.call(n, a)
+		}
+	}
+	n.arm(&n.masterWakes, n.master.Deadline(), func() { n.stepMaster(pilot.Tick{}) })
+}
+
+// arm has a core woken at its deadline.
+func (n *node) arm(w *wakeup, at time.Time, wake func()) {
+	if at.Equal(w.at) {
+		return
+	}
+	n.timeline.Cancel(w.event)
+	w.at, w.event = at, nil
+	if at.IsZero() {
+		return
+	}
+	w.event = n.timeline.After(max(at.Sub(n.now()), 0), func() {
+		w.at = time.Time{}
+		wake()
+	})
+}

@@ -1,0 +1,158 @@
+package grid_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/sim"
+	"github.com/pilotage-grid/pilotage/sim/grid"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/workflow/trace"
+)
+
+// sharing is the data-sharing workload by which other systems were measured,
+// where each is 200: so many tasks that each read 2 of 40 files of 16 MiB, so many
+// producers of 4 MiB, and so many consumers of 1 or 2 of those.
+func sharing(seed uint64, each int) *trace.Workload {
+	random := sim.Random(seed, "sharing")
+	w := &trace.Workload{Name: "sharing"}
+	for i := range 40 {
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprintf("in.%02d", i), Size: 16 * task.MiB, Producer: trace.External})
+	}
+	add := func(name string, inputs, outputs []int32) {
+		w.Tasks = append(w.Tasks, trace.Task{Name: name, Inputs: inputs, Outputs: outputs, Runtime: 50 * time.Millisecond, Cores: 1})
+	}
+	for i := range each {
+		a := random.IntN(40)
+		b := (a + 1 + random.IntN(39)) % 40
+		add(fmt.Sprintf("read.%03d", i), []int32{int32(a), int32(b)}, nil)
+	}
+	for i := range each {
+		w.Files = append(w.Files, trace.File{Name: fmt.Sprintf("made.%03d", i), Size: 4 * task.MiB, Producer: int32(len(w.Tasks))})
+		add(fmt.Sprintf("make.%03d", i), nil, []int32{int32(len(w.Files) - 1)})
+	}
+	for i := range each {
+		a := random.IntN(each)
+		inputs := []int32{int32(40 + a)}
+		if i%2 == 1 {
+			inputs = append(inputs, int32(40+(a+1+random.IntN(each-1))%each))
+		}
+		add(fmt.Sprintf("use.%03d", i), inputs, nil)
+	}
+	return w
+}
+
+func pilots(count int, change func(i int, n *grid.Node)) grid.Site {
+	site := grid.DefaultSite("siteA")
+	for i := range count {
+		node := grid.DefaultNode()
+		node.Slots, node.Cores = 1, 1
+		if change != nil {
+			change(i, &node)
+		}
+		site.Nodes = append(site.Nodes, node)
+	}
+	return site
+}
+
+func run(t *testing.T, config grid.Config) *grid.Result {
+	t.Helper()
+	if config.Workload == nil {
+		config.Workload = sharing(7, 40)
+	}
+	if config.Limit == 0 {
+		config.Limit = 24 * time.Hour
+	}
+	r, err := grid.Run(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TaskVine needed 145 replicas of inputs and 178 fetches of intermediate files
+// on the same workload. Each file comes from the storage element once.
+func TestSharedFilesMoveSeldom(t *testing.T) {
+	r := run(t, grid.Config{Workload: sharing(7, 200), Sites: []grid.Site{pilots(4, nil)}, Seed: 1})
+	se, peer := r.Reads[task.SourceSE], r.Reads[task.SourcePeer]
+	replicas := se.Files + peer.Files - peer.Intermediate
+	t.Logf("%d input replicas, %d fetches of intermediate files, %s", replicas, peer.Intermediate, r.Makespan)
+	if se.Files > 42 || replicas > 115 || peer.Intermediate > 95 {
+		t.Errorf("%d reads of the storage element, %d replicas of inputs, %d fetches of intermediate files", se.Files, replicas, peer.Intermediate)
+	}
+	if r.Total() != 200*2+100+2*100 || r.Uploads != 200 || r.Starts != 600 {
+		t.Errorf("%d reads, %d uploads, %d starts", r.Total(), r.Uploads, r.Starts)
+	}
+}
+
+func TestSameSeedSameHash(t *testing.T) {
+	config := func() grid.Config {
+		return grid.Config{Sites: []grid.Site{pilots(3, nil), func() grid.Site { s := pilots(2, nil); s.Name = "siteB"; return s }()}, Seed: 5, Background: 5 * time.Minute}
+	}
+	first, second := run(t, config()), run(t, config())
+	if first.Hash != second.Hash || first.Events != second.Events {
+		t.Errorf("%s after %d events, then %s after %d", first.Hash, first.Events, second.Hash, second.Events)
+	}
+	other := config()
+	other.Seed = 6
+	if run(t, other).Hash == first.Hash {
+		t.Error("another seed gives the same run")
+	}
+	other = config()
+	other.Rank = "overlap"
+	if run(t, other).Hash == first.Hash {
+		t.Error("another policy gives the same run")
+	}
+}
+
+// A worker and then the master fail: every task is done all the same.
+func TestFailuresCostNoTask(t *testing.T) {
+	site := pilots(5, func(i int, n *grid.Node) {
+		n.FailsAt = []time.Duration{time.Second, 0, 500 * time.Millisecond, 0, 0}[i]
+	})
+	quiet := run(t, grid.Config{Sites: []grid.Site{pilots(5, nil)}, Seed: 1})
+	r := run(t, grid.Config{Sites: []grid.Site{site}, Seed: 1, Noticed: time.Second})
+	if r.Makespan <= quiet.Makespan || r.Starts < 120 {
+		t.Errorf("%s and %d starts with failures, %s without", r.Makespan, r.Starts, quiet.Makespan)
+	}
+}
+
+func TestSmallCachesEvict(t *testing.T) {
+	small := pilots(4, func(_ int, n *grid.Node) { n.Cache = 160 * task.MiB })
+	r := run(t, grid.Config{Sites: []grid.Site{small}, Seed: 1})
+	if r.Evictions == 0 || r.HitRatio() >= 0.95 {
+		t.Errorf("%d evictions, hit ratio %.3f", r.Evictions, r.HitRatio())
+	}
+}
+
+// One task on one node: the time is that of its parts.
+func TestTimeIsTheSumOfItsParts(t *testing.T) {
+	w := &trace.Workload{Name: "one", Files: []trace.File{{Name: "in", Size: 1_250_000_000, Producer: trace.External}}}
+	w.Tasks = []trace.Task{{Name: "t", Inputs: []int32{0}, Runtime: 30 * time.Second, Cores: 1}}
+	slow := pilots(1, func(_ int, n *grid.Node) { n.Speed = 0.5 })
+	r := run(t, grid.Config{Workload: w, Sites: []grid.Site{slow}})
+	if want := 70 * time.Second; r.Makespan < want || r.Makespan > want+2*time.Second {
+		t.Errorf("10 s of transfer and 60 s of computing take %s", r.Makespan)
+	}
+	if r.Utilisation < 0.84 || r.Utilisation > 0.86 {
+		t.Errorf("utilisation %.3f", r.Utilisation)
+	}
+}
+
+func TestWrongSettingsAreNamed(t *testing.T) {
+	for want, change := range map[string]func(*grid.Config){
+		"site siteA has no nodes":                func(c *grid.Config) { c.Sites[0].Nodes = nil },
+		"no site's storage element holds":        func(c *grid.Config) { c.Sites[0].Holds = false },
+		"task read.000 needs 8 cores":            func(c *grid.Config) { c.Workload.Tasks[0].Cores = 8 },
+		"120 of 120 tasks are not done after":    func(c *grid.Config) { c.Limit = time.Second; c.Sites[0].StorageBandwidth = 1 },
+		"node 0: speed, slots, cores, cache and": func(c *grid.Config) { c.Sites[0].Nodes[0].Speed = 0 },
+	} {
+		config := grid.Config{Workload: sharing(7, 40), Sites: []grid.Site{pilots(2, nil)}}
+		change(&config)
+		if _, err := grid.Run(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}

@@ -1,0 +1,236 @@
+package grid
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/sim"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/workflow/trace"
+)
+
+// epoch is the wall clock at the start of a run.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// Run plays a workload to its end.
+func Run(config Config) (*Result, error) {
+	if err := config.check(); err != nil {
+		return nil, fmt.Errorf("simulate %s: %w", config.Workload.Name, err)
+	}
+	w := newWorld(config)
+	if err := w.begin(); err != nil {
+		return nil, fmt.Errorf("simulate %s: %w", config.Workload.Name, err)
+	}
+	limit := config.Limit
+	if limit <= 0 {
+		limit = 10 * 365 * 24 * time.Hour
+	}
+	for !w.over && w.failure == nil {
+		if w.timeline.Now() > limit || !w.timeline.Step() {
+			w.failure = fmt.Errorf("%d of %d tasks are not done after %s", len(w.config.Workload.Tasks)-len(w.done), len(w.config.Workload.Tasks), w.timeline.Now())
+		}
+	}
+	if w.failure != nil {
+		return nil, fmt.Errorf("simulate %s: %w", config.Workload.Name, w.failure)
+	}
+	return w.result(), nil
+}
+
+type world struct {
+	config    Config
+	timeline  *sim.Timeline
+	network   *sim.Network
+	record    *sim.Record
+	random    *rand.Rand
+	compiler  *matcher.Compiler
+	catalogue *matcher.Catalogue
+	queue     *queue
+	sites     []*site
+	nodes     []*node
+	peers     map[task.PeerID]*node
+	tasks     map[string]int32 // by name in the queue
+	files     map[string]int32 // by name in the queue
+	digests   map[task.FileKey]task.FileKey
+	done      map[task.ID]bool
+	over      bool
+	failure   error
+	sums      Result
+}
+
+// site is the part of a site that belongs to no pilot.
+type site struct {
+	*world
+	Site
+	index      int
+	nodes      []*node
+	office     *node
+	term       task.Term
+	grants     *grants
+	storage    *storage
+	wide       sim.LinkID
+	gatherings map[pilot.BroadcastID]*gathering
+}
+
+func newWorld(config Config) *world {
+	w := &world{
+		config: config, timeline: &sim.Timeline{}, record: sim.NewRecord(), random: sim.Random(config.Seed, "grid"),
+		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
+		digests: make(map[task.FileKey]task.FileKey), done: make(map[task.ID]bool),
+	}
+	w.record.Keep = config.KeepBars
+	w.network = sim.NewNetwork(w.timeline)
+	w.queue = newQueue(w)
+	for i, described := range config.Sites {
+		s := &site{world: w, Site: described, index: i, gatherings: make(map[pilot.BroadcastID]*gathering)}
+		s.storage = &storage{site: s, link: w.network.Link(described.StorageBandwidth)}
+		s.wide = w.network.Link(described.WideBandwidth)
+		s.grants = newGrants(s)
+		w.sites = append(w.sites, s)
+	}
+	return w
+}
+
+func (w *world) now() time.Time { return epoch.Add(w.timeline.Now()) }
+
+func (w *world) fail(format string, args ...any) {
+	if w.failure == nil {
+		w.failure = fmt.Errorf(format, args...)
+	}
+}
+
+// begin submits the workload and starts all pilots.
+func (w *world) begin() error {
+	for _, s := range w.sites {
+		if err := w.queue.addSite(s); err != nil {
+			return err
+		}
+	}
+	if err := w.submit(); err != nil {
+		return err
+	}
+	loads := sim.Random(w.config.Seed, "background")
+	for _, s := range w.sites {
+		for _, described := range s.Nodes {
+			n := newNode(s, described, len(w.nodes), sim.Load{Period: w.config.Background, Seed: loads.Uint64()})
+			w.nodes = append(w.nodes, n)
+			s.nodes = append(s.nodes, n)
+			w.peers[n.peer] = n
+			if err := n.join(); err != nil {
+				return err
+			}
+		}
+	}
+	w.queue.tick()
+	return nil
+}
+
+// submit brings the workload into the queue.
+func (w *world) submit() error {
+	plan, _, err := w.config.Workload.Plan(trace.Scale{Time: 1, Size: 1})
+	if err != nil {
+		return err
+	}
+	w.tasks, w.files = make(map[string]int32, len(plan.Tasks)), make(map[string]int32, len(w.config.Workload.Files))
+	for i := range plan.Tasks {
+		t, recorded := &plan.Tasks[i], &w.config.Workload.Tasks[i]
+		w.tasks[t.ID.Name()] = int32(i)
+		t.ID = "/" + t.ID
+		t.Shell, t.Rank = "", w.config.Rank
+		t.Argv = []string{"simulated"}
+		t.Resources = task.Resources{Cores: recorded.Cores, Memory: max(recorded.Memory, task.MiB)}
+		for j, f := range recorded.Inputs {
+			w.files[string(t.Inputs[j].LFN)] = f
+		}
+		for j, f := range recorded.Outputs {
+			w.files[string(t.Outputs[j].LFN)] = f
+		}
+	}
+	var external []task.File
+	for _, f := range plan.Files {
+		file := task.File{LFN: task.LFN(f.Name), Size: f.Size, Digest: digest("external", f.Name)}
+		for _, s := range w.sites {
+			if s.Holds {
+				file.Replicas = append(file.Replicas, task.Replica{Site: s.Name, URL: "file:///" + string(s.Name) + "/" + f.Name})
+			}
+		}
+		external = append(external, file)
+	}
+	return w.queue.submit(plan, external)
+}
+
+func digest(parts ...string) task.Digest {
+	h := sha256.New()
+	for _, part := range parts {
+		_, _ = h.Write(append([]byte(part), 0))
+	}
+	return task.Digest(h.Sum(nil))
+}
+
+// taskOf is the index of a task in the workload.
+func (w *world) taskOf(id task.ID) int32 { return w.tasks[id.Name()] }
+
+// elect puts the live pilot with the lowest peer id into a site's office.
+func (s *site) elect() {
+	var candidate *node
+	for _, n := range s.nodes {
+		if n.alive && (candidate == nil || n.peer < candidate.peer) {
+			candidate = n
+		}
+	}
+	if candidate == nil {
+		return
+	}
+	claimed, err := s.queue.claim(candidate)
+	switch {
+	case err != nil:
+		s.fail("claim of %s: %w", candidate.peer, err)
+	case !claimed.Granted:
+		s.timeline.After(time.Second, s.elect)
+	default:
+		s.office, s.term = candidate, claimed.Term
+		s.install(pilot.TookOffice{Term: s.term, Settings: s.queue.settings(s), Leases: claimed.Leases, Revoked: claimed.Revoked, Alone: s.alone()})
+	}
+}
+
+func (s *site) alone() bool {
+	live := 0
+	for _, n := range s.nodes {
+		if n.alive {
+			live++
+		}
+	}
+	return live < 2
+}
+
+// install tells everybody who is master.
+func (s *site) install(took pilot.TookOffice) {
+	office := s.office
+	s.record.Note(s.timeline.Now(), "office", int64(office.index), int64(took.Term.Epoch))
+	office.stepWorker(pilot.MasterInOffice{Term: s.term, Peer: office.peer})
+	office.stepMaster(took)
+	office.stepMaster(pilot.PilotUp{Pilot: office.id, Peer: office.peer})
+	for _, n := range s.nodes {
+		if n != office && n.alive {
+			s.meet(n)
+		}
+	}
+}
+
+// meet introduces a pilot and the master to each other.
+func (s *site) meet(n *node) {
+	office, term := s.office, s.term
+	s.timeline.After(s.Latency, func() {
+		if s.term == term {
+			n.stepWorker(pilot.MasterInOffice{Term: term, Peer: office.peer})
+		}
+	})
+	s.timeline.After(2*s.Latency, func() {
+		if s.term == term {
+			office.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+		}
+	})
+}
