@@ -87,6 +87,10 @@ type figures struct {
 	// cached are the digests of the files in the caches of a site's pilots, in
 	// hexadecimal, by site.
 	cached map[string]map[string]bool
+
+	// unasked are the messages of pilots that read a storage element without the
+	// consent of the file's home, because nobody answered for long.
+	unasked []string
 }
 
 // reads counts inputs of attempts, and their bytes.
@@ -203,6 +207,11 @@ func (f *figures) problems() []string {
 	}
 	if transfers > uint64(imported) {
 		say("the storage elements served %d files, of which %d are different ones for a site: some were read more than once", transfers, imported)
+	}
+	if len(found) > 0 {
+		for _, message := range f.unasked {
+			say("this may be why: %s", message)
+		}
 	}
 	return found
 }

@@ -104,6 +104,9 @@ func (d *demo) run(ctx context.Context) error {
 	if figures.cached, err = d.cachedFiles(); err != nil {
 		return err
 	}
+	if figures.unasked, err = unasked(d.pilots); err != nil {
+		return err
+	}
 
 	fmt.Println("Computing the same without Pilotage, to compare")
 	direct, took, err := d.compute(ctx)

@@ -237,6 +237,24 @@ func (d *demo) cachedFiles() (map[string]map[string]bool, error) {
 	return cached, nil
 }
 
+// unasked finds the messages of pilots about reads of a storage element that
+// nobody consented to.
+func unasked(pilots []*process) ([]string, error) {
+	var found []string
+	for _, p := range pilots {
+		data, err := os.ReadFile(p.log)
+		if err != nil {
+			return nil, err
+		}
+		for line := range strings.Lines(string(data)) {
+			if strings.Contains(line, "without the consent of the file's home") {
+				found = append(found, p.name+": "+strings.TrimSpace(line))
+			}
+		}
+	}
+	return found, nil
+}
+
 // stray is a process that works in a folder of the demo.
 type stray struct {
 	pid    int
