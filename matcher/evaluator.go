@@ -212,25 +212,31 @@ func (e *Evaluator) list(entries []*ListEntry) {
 
 // judge evaluates what is the same for all tasks of a class.
 func (e *Evaluator) judge(class ListClass) ClassAnswer {
-	judged := &judgement{class: class.Class, answer: ClassAnswer{Class: class.No}}
+	judged := newJudgement(e.compiler, &e.pilot, class, e.rates)
 	e.classes[class.No] = judged
+	return judged.answer
+}
+
+// newJudgement is what a pilot thinks of a class.
+func newJudgement(compiler *Compiler, pilot *Pilot, class ListClass, rates Rates) *judgement {
+	judged := &judgement{class: class.Class, answer: ClassAnswer{Class: class.No}}
 	var err error
-	judged.requirement, err = e.compiler.Requirement(class.Class.Require)
+	judged.requirement, err = compiler.Requirement(class.Class.Require)
 	if err == nil {
-		judged.rank, err = e.compiler.Rank(class.Class.Rank)
+		judged.rank, err = compiler.Rank(class.Class.Rank)
 	}
 	if err != nil { // checked at submit, so this is another version's expression
 		judged.answer.FailedClause = shorten(err.Error())
-		return judged.answer
+		return judged
 	}
-	facts := Facts{Pilot: &e.pilot, Task: &task.Task{Resources: class.Class.Resources}}
+	facts := Facts{Pilot: pilot, Task: &task.Task{Resources: class.Class.Resources}}
 	verdict := judged.requirement.checkClass(&facts)
 	judged.answer.Feasible, judged.answer.FailedClause = verdict.Feasible, verdict.FailedClause
 	if verdict.Feasible {
 		judged.answer.PerTask = judged.rank.perTask()
-		judged.answer.Base = judged.rank.classBase(&facts, e.rates)
+		judged.answer.Base = judged.rank.classBase(&facts, rates)
 	}
-	return judged.answer
+	return judged
 }
 
 // exception tells whether the pilot sees a task otherwise than its class
@@ -241,24 +247,20 @@ func (e *Evaluator) exception(entry *ListEntry) (Exception, bool) {
 		return Exception{}, false
 	}
 	facts := Facts{Pilot: &e.pilot, Task: entry.Task, Files: entry.Files, Local: e.local}
-	if judged.requirement.perTask() {
-		if verdict := judged.requirement.checkTask(&facts); !verdict.Feasible {
-			return Exception{No: entry.No, Infeasible: true, FailedClause: verdict.FailedClause}, true
-		}
-	}
-	if judged.answer.PerTask || judged.rank.uses.Files && e.hasAny(entry.Files) {
-		return Exception{No: entry.No, Rank: e.rankOf(judged.rank, &facts, entry.No)}, true
-	}
-	return Exception{}, false
+	return judged.exception(&facts, entry.No, e.rankOf)
 }
 
-func (e *Evaluator) hasAny(files []FileInfo) bool {
-	for _, file := range files {
-		if e.local(file.Key) {
-			return true
+// exception judges one task of a class that the pilot can run.
+func (j *judgement) exception(facts *Facts, no uint64, rankOf func(*Rank, *Facts, uint64) float64) (Exception, bool) {
+	if j.requirement.perTask() {
+		if verdict := j.requirement.checkTask(facts); !verdict.Feasible {
+			return Exception{No: no, Infeasible: true, FailedClause: verdict.FailedClause}, true
 		}
 	}
-	return false
+	if j.answer.PerTask || j.rank.uses.Files && slices.ContainsFunc(facts.Files, facts.has) {
+		return Exception{No: no, Rank: rankOf(j.rank, facts, no)}, true
+	}
+	return Exception{}, false
 }
 
 func byNumber(a, b Exception) int { return cmp.Compare(a.No, b.No) }

@@ -211,6 +211,31 @@ func (b *book) revoke(site task.Site, lease task.LeaseID, id task.ID, cancel boo
 	b.wake(site)
 }
 
+// mostStirred is how many tasks one turn's effects list.
+const mostStirred = 20_000
+
+// stir tells those who match tasks that one is READY, or was.
+func (b *book) stir(id task.ID) {
+	e := b.Effects
+	switch {
+	case e.TooMany:
+	case len(e.Tasks) >= mostStirred:
+		e.Tasks, e.TooMany = nil, true
+	default:
+		if e.Tasks == nil {
+			e.Tasks = make(map[task.ID]struct{})
+		}
+		e.Tasks[id] = struct{}{}
+	}
+}
+
+func (b *book) wakePilot(id task.PilotID) {
+	if b.Effects.Pilots == nil {
+		b.Effects.Pilots = make(map[task.PilotID]struct{})
+	}
+	b.Effects.Pilots[id] = struct{}{}
+}
+
 func (b *book) wake(site task.Site) {
 	if b.Effects.Wake == nil {
 		b.Effects.Wake = make(map[string]struct{})
@@ -284,9 +309,21 @@ func (b *book) saveLeases() error {
 	return saveAll(over, b.Leases().Delete)
 }
 
+// saveRevocations also wakes the pilots whose leases they are of.
 func (b *book) saveRevocations() error {
 	revoked := b.revoked
 	b.revoked = nil
+	for _, r := range revoked {
+		if b.sites.held[r.Site] != nil && !b.sites.held[r.Site].InForce().Central() {
+			continue
+		}
+		if err := b.loadLeases(r.Lease); err != nil {
+			return err
+		}
+		if lease := b.leases.held[r.Lease]; lease != nil && lease.Pilot != "" {
+			b.wakePilot(lease.Pilot)
+		}
+	}
 	return saveAll(revoked, b.Leases().Revoke)
 }
 

@@ -28,7 +28,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 		held := site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned
 		if !held {
 			if why, err := b.objection(site, claimant, &c); err != nil || why != "" {
-				result = ClaimResult{Term: site.Term, Why: why}
+				result = ClaimResult{Term: site.Term, Why: why, Settings: r.Settings(*site)}
 				if master := b.pilots.held[site.Master]; master != nil {
 					result.Master = contact(master)
 				}
@@ -36,7 +36,10 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 			}
 			b.crown(site, claimant, "claim")
 		}
-		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant)}
+		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Settings: r.Settings(*site)}
+		if site.InForce().Central() {
+			return nil // mastership of the overlay only
+		}
 		if result.Leases, err = b.openLeases(site); err != nil {
 			return err
 		}

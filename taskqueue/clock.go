@@ -1,6 +1,10 @@
 package taskqueue
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
 
 // Instant is a moment on the service clock: nanoseconds that the queue was
 // able to serve since it was created. A server advances the clock, by at most
@@ -41,4 +45,13 @@ type Effects struct {
 	Wake map[string]struct{}
 	// Workflows lists workflows whose progress changed.
 	Workflows map[string]struct{}
+	// Pilots lists pilots whose parked Pull should look again.
+	Pilots map[task.PilotID]struct{}
+	// Tasks lists tasks that became READY, or ceased to be, or whose inputs
+	// changed while they were; TooMany tells that they are not listed because
+	// they are many.
+	Tasks   map[task.ID]struct{}
+	TooMany bool
+	// Modes tells that sites were added or changed.
+	Modes bool
 }

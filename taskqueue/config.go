@@ -13,6 +13,7 @@ type Config struct {
 	HandOut  HandOutConfig
 	Site     SiteConfig
 	Workflow WorkflowConfig
+	Match    MatchConfig
 }
 
 // LeaseConfig bounds a site's autonomy.
@@ -130,6 +131,12 @@ func DefaultConfig() Config {
 			UnsealedFor: time.Hour,
 			SweepPage:   2_000, // some 20 ms of work
 			TickEvery:   time.Second,
+		},
+		Match: MatchConfig{
+			Window:       20_000,           // about 20 MB
+			Prints:       2_000_000,        // about 150 MB
+			PilotSilence: 25 * time.Second, // two missed calls, which are parked for 10 s
+			RetractEvery: time.Second,
 		},
 	}
 }

@@ -85,9 +85,16 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 	site.Check, site.CheckAfter = true, ""
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	b.sites.touch(site.Name)
-	if state != PilotDead {
-		return nil
+	if state == PilotDead {
+		if err := b.loseRunning(pilot, reason); err != nil {
+			return err
+		}
 	}
+	return b.takeBackFrom(pilot, reason)
+}
+
+// loseRunning books that what runs at a dead pilot is lost.
+func (b *book) loseRunning(pilot *PilotRecord, reason string) error {
 	running, err := b.Attempts().RunningAt(pilot.ID)
 	if err != nil {
 		return fmt.Errorf("load what ran at pilot %s: %w", pilot.ID, err)

@@ -139,7 +139,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 			x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, clauses(r))
 		}
 	}
-	silence := b.Clock.Sub(site.LastSync)
+	silence := b.Clock.Sub(site.LastHeard())
 	switch {
 	case count > 0:
 		x.Why = fmt.Sprintf("cannot read %d of %d inputs (%s): they are neither in its caches nor on a storage element that it may read",
@@ -149,7 +149,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	case site.Pilots == 0:
 		x.Why = "has 0 live pilots"
 	case silence >= b.config.Site.LiveFor:
-		x.Why = fmt.Sprintf("its master was not heard for %s", silence.Round(1e9))
+		x.Why = fmt.Sprintf("%s was not heard for %s", site.speaker(), silence.Round(1e9))
 	case x.Why != "": // refused
 	case e.BackoffUntil > 0:
 		x.Eligible = true

@@ -23,7 +23,7 @@ type offer struct {
 // tasks further down whose inputs it is about to make. A site that stays idle
 // recalls what another holds beyond its share.
 func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
-	if site.Draining || site.slots() == 0 {
+	if site.Draining || site.slots() == 0 || site.InForce().Central() {
 		return nil
 	}
 	ready, err := b.Tasks().ReadyClasses()
@@ -80,6 +80,7 @@ func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) 
 type handing struct {
 	*book
 	site  *SiteRecord
+	pilot task.PilotID // that gets it; "" is the site's master
 	lease *Lease
 	lent  []task.ID
 }
@@ -90,6 +91,7 @@ func (h *handing) lend(id task.ID) error {
 		if err != nil {
 			return err
 		}
+		lease.Pilot = h.pilot
 		h.lease = lease
 	}
 	h.lent = append(h.lent, id)
@@ -110,8 +112,11 @@ func (s *SiteRecord) idle() int {
 
 // live tells whether a site counts in shares: it has pilots and is heard.
 func (b *book) live(s *SiteRecord) bool {
-	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && b.Clock.Sub(s.LastSync) < b.config.Site.LiveFor
+	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && b.Clock.Sub(s.LastHeard()) < b.config.Site.LiveFor
 }
+
+// Live tells whether a site counts in shares.
+func (r *Rules) Live(t *Turn, s *SiteRecord) bool { return r.open(t).live(s) }
 
 // refuses tells whether a site lately gave a class back.
 func (b *book) refuses(s *SiteRecord, class task.Class) bool {

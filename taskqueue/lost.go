@@ -230,6 +230,29 @@ func (b *book) forgetCaches(site *SiteRecord) error {
 // maxCheckPages bounds how many files are looked at for one Sync's Check.
 const maxCheckPages = 4
 
+// Unguarded is what a Sync's answer asks the master of a site to check; where
+// a site has none the queue decides itself. It reads only.
+func (r *Rules) Unguarded(t *Turn, name task.Site) ([]task.File, error) {
+	b := r.open(t)
+	site, err := b.site(name)
+	if err != nil {
+		return nil, err
+	}
+	return b.unguarded(site)
+}
+
+// Guarded clears a site's mark if nothing is unguarded there any more.
+func (r *Rules) Guarded(t *Turn, name task.Site) error {
+	return r.apply(t, func(b *book) error {
+		site, err := b.site(name)
+		if err != nil {
+			return err
+		}
+		_, err = b.unguarded(site)
+		return err
+	})
+}
+
 // unguarded returns files that only the caches of a site hold and whose maker
 // is not there any more to store them: the master is asked to have them
 // stored, or to report them lost. Those that are found are repeated until they

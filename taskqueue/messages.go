@@ -82,6 +82,8 @@ type ClaimResult struct {
 	Why     string       // of a refusal
 	Leases  []task.Lease // the site's open leases, when granted
 	Revoked []task.Revoked
+	// Settings of the site, as they are now.
+	Settings task.SiteSettings
 }
 
 // Delivery brings outcomes of pilots whose site has no master.

@@ -32,6 +32,9 @@ func (b *book) move(s *TaskState, event task.Event, reason string) error {
 	}
 	w.Counts[next]++
 	b.closeWorkflow(w)
+	if s.State == task.Ready || next == task.Ready {
+		b.stir(s.ID)
+	}
 	s.State, s.Reason, s.Changed = next, reason, b.Wall
 	if next != task.Cancelled {
 		s.Upstream = ""

@@ -43,6 +43,34 @@ func (b *book) recall(site *SiteRecord, idle int) error {
 	return b.recallFrom(donor, site, n, asked)
 }
 
+// AskBack asks a site's pilots for tasks that they have not started.
+//
+// Errors: ErrNotFound (the site).
+func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) error {
+	return r.apply(t, func(b *book) error {
+		if _, err := b.site(name); err != nil {
+			return err
+		}
+		for _, want := range tasks {
+			s, err := b.state(want.Task)
+			if err != nil {
+				return err
+			}
+			if s == nil || s.State != task.Leased || s.Lease != want.Lease || s.Site != name {
+				continue
+			}
+			running, err := b.started(s)
+			if err != nil {
+				return err
+			}
+			if !running {
+				b.revoke(name, want.Lease, want.Task, false)
+			}
+		}
+		return nil
+	})
+}
+
 // recallFrom walks the donor's leases from the newest.
 func (b *book) recallFrom(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) error {
 	if n <= 0 {

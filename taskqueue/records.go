@@ -138,9 +138,12 @@ type Attempt struct {
 
 // Lease is one hand-out of tasks to a site.
 type Lease struct {
-	ID      task.LeaseID
-	Site    task.Site
-	Term    task.Term // of the master that got it
+	ID   task.LeaseID
+	Site task.Site
+	Term task.Term // of the master that got it
+	// Pilot is the one that holds it in modes without master; "" is the site's
+	// master, or nobody since the site's mode changed.
+	Pilot   task.PilotID
 	Expires Instant
 	Open    int // tasks of it that are still LEASED
 	Granted time.Time
@@ -158,13 +161,15 @@ type Revocation struct {
 // Mode says how a site schedules.
 type Mode string
 
-// Modes of a site. In this version every site is distributed; the other names
-// are kept for those to come.
+// Modes of a site (docs/decisions/0005-modes.md).
 const (
-	ModeDistributed Mode = "distributed"
-	ModeCentralized Mode = "centralized"
-	ModeIsolated    Mode = "isolated"
+	ModeDistributed Mode = "distributed" // its master matches the tasks of a hand-out
+	ModeCentralized Mode = "centralized" // its pilots share files, the queue matches
+	ModeIsolated    Mode = "isolated"    // its pilots share nothing, the queue matches
 )
+
+// Central tells whether the queue matches tasks to pilots.
+func (m Mode) Central() bool { return m == ModeCentralized || m == ModeIsolated }
 
 // SiteRecord is a site: its settings, its mastership and its sums.
 type SiteRecord struct {
@@ -172,7 +177,7 @@ type SiteRecord struct {
 	SE         string      // URL of its storage element
 	RemoteRead bool        // may read other sites' storage elements
 	Reach      []task.Site // whose; nil means all
-	Mode       Mode
+	Mode       Mode        // as an operator wants it; see InForce
 	// RoundEvery is the fixed period of the task list; 0 means rounds are
 	// driven by events.
 	RoundEvery time.Duration
@@ -185,7 +190,8 @@ type SiteRecord struct {
 	Term       task.Term // of the accepted master
 	Master     task.PilotID
 	MasterAddr []string
-	LastSync   Instant
+	LastSync   Instant // of its master
+	LastPull   Instant // of any pilot, in modes without master
 	Resigned   bool
 	History    []Mastership // newest last, bounded
 
@@ -208,6 +214,8 @@ type SiteRecord struct {
 	Check      bool            // pilots are gone that made files which only caches hold
 	CheckAfter task.LFN        // where looking for those files goes on
 	Forget     bool            // its caches are gone; files announced there are being forgotten
+	ModeSince  Instant         // when the mode in force began
+	Orphans    bool            // leases of a master are open although the queue matches now
 }
 
 // NoPrefill as SiteRecord.Prefill: slots get a task only when they are free.
@@ -299,6 +307,7 @@ type PilotRecord struct {
 	Ended      time.Time
 	Drain      bool   // an operator wants it drained
 	Reason     string // why it left or is taken for dead
+	ReportSeq  uint64 // number of its newest own report of storage reads
 }
 
 // Grant is what the queue keeps of an access token; never the token itself.

@@ -28,7 +28,7 @@ func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 		Site:       site.Name,
 		SE:         site.SE,
 		RemoteRead: site.RemoteRead,
-		Mode:       string(site.Mode),
+		Mode:       string(site.InForce()),
 		Draining:   site.Draining,
 		RoundEvery: site.RoundEvery,
 		Prefill:    prefill,

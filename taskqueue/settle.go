@@ -139,7 +139,10 @@ func (b *book) carryOver(f *FileRecord, before bool, s *TaskState) error {
 	switch {
 	case s.State == task.Blocked && s.Missing > 0 && !before && now:
 		b.walkable = append(b.walkable, s.ID)
-	case s.State == task.Blocked, s.State == task.Ready:
+	case s.State == task.Blocked:
+		b.review(s.ID)
+	case s.State == task.Ready:
+		b.stir(s.ID) // another file may be read at other places
 		b.review(s.ID)
 	case s.State == task.Leased && !before && now && !slices.Contains(f.Announced, s.Site):
 		// Its master waits for a file that its own pilots were to make.
@@ -261,6 +264,7 @@ func (b *book) judgeReadiness(s *TaskState, spec *task.Task) error {
 		b.wakeFor(class)
 	}
 	if s.Class != id {
+		b.stir(s.ID)
 		s.Class = id
 		b.tasks.touch(s.ID)
 		b.wakeFor(class)

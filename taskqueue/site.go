@@ -25,13 +25,13 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if _, err := task.ParseSite(string(s.Name)); err != nil {
 			return invalid("%w", err)
 		}
-		switch s.Mode {
-		case "":
+		if s.Mode == "" {
 			s.Mode = ModeDistributed
-		case ModeDistributed:
-		case ModeCentralized, ModeIsolated:
+		}
+		if s.Mode.Central() {
 			return invalid("mode %s is not available in this version: sites are distributed", s.Mode)
-		default:
+		}
+		if s.Mode != ModeDistributed {
 			return invalid("mode %q is not known: sites are %s", s.Mode, ModeDistributed)
 		}
 		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
@@ -49,7 +49,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 				return err
 			}
 		}
+		before := site.InForce()
 		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
+		if err := b.changeMode(site, before); err != nil {
+			return err
+		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
 		site.Reach = nil
 		if len(s.Reach) > 0 {
@@ -57,6 +61,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		}
 		b.sites.touch(s.Name)
 		b.wake(s.Name)
+		b.Effects.Modes = true
 		return b.reassessAll()
 	})
 	return created, err
@@ -74,6 +79,7 @@ func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
 		}
 		site.Draining = drain
 		b.sites.touch(name)
+		b.Effects.Modes = true
 		b.Effects.WakeAll = true // its share goes to the others, or comes back
 		return nil
 	})
@@ -99,6 +105,7 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
 			b.sites.touch(site.Name)
 		}
 		b.wake(site.Name)
+		b.wakePilot(id)
 		return nil
 	})
 }

@@ -161,11 +161,14 @@ type LeaseTable interface {
 	Load(ids ...task.LeaseID) ([]Lease, error)
 	Save(leases ...Lease) error
 	Delete(ids ...task.LeaseID) error
-	OfSite(site task.Site) ([]Lease, error)           // by id
-	ExpiredBy(now Instant) ([]Lease, error)           // by id
-	Revocations(site task.Site) ([]Revocation, error) // by lease, then task
-	Revoke(revocations ...Revocation) error           // same site, lease and task replaces
-	Confirm(revocations ...Revocation) error          // removes by site, lease and task
+	OfSite(site task.Site) ([]Lease, error)      // by id
+	OfPilot(pilot task.PilotID) ([]Lease, error) // that a pilot holds, by id
+	ExpiredBy(now Instant) ([]Lease, error)      // by id
+	// Revocations returns those of a site's leases, by lease, then task; no
+	// leases means all.
+	Revocations(site task.Site, leases ...task.LeaseID) ([]Revocation, error)
+	Revoke(revocations ...Revocation) error  // same site, lease and task replaces
+	Confirm(revocations ...Revocation) error // removes by site, lease and task
 }
 
 // SiteTable keeps sites.

@@ -73,10 +73,18 @@ func (b *book) takeReport(site *SiteRecord, term task.Term, report task.SiteRepo
 	}
 	site.ReportTerm, site.ReportSeq = term, report.Seq
 	b.sites.touch(site.Name)
+	return b.addReads(report.SEReads)
+}
+
+// addReads adds reads to the sums of those who own the storage elements.
+func (b *book) addReads(reads []task.SERead) error {
+	if len(reads) == 0 {
+		return nil
+	}
 	if err := b.loadSites(); err != nil {
 		return err
 	}
-	for _, read := range report.SEReads {
+	for _, read := range reads {
 		owner := b.sites.held[read.Owner]
 		if owner == nil {
 			continue // a storage element that was never added, or not any more

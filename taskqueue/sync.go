@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -36,8 +35,10 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
 		if err := b.save(); err != nil {
 			return err
 		}
-		if err := b.answerLeases(site, s.Leases, &reply); err != nil {
-			return err
+		if !site.InForce().Central() {
+			if err := b.answerLeases(site, s.Leases, &reply); err != nil {
+				return err
+			}
 		}
 		if err := b.handOut(site, &reply); err != nil {
 			return err
@@ -90,6 +91,9 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 // go by is saved at once; cache sizes, which change all the time, together
 // with the mark of a Sync.
 func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
+	if site.InForce().Central() {
+		return // its pilots tell it
+	}
 	before := site.Capacity
 	site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
 	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
@@ -331,14 +335,15 @@ func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.S
 	if err != nil {
 		return fmt.Errorf("load leases of %s: %w", site.Name, err)
 	}
-	ttl := b.config.Lease.TTL
-	renewBelow := time.Duration(b.config.Lease.RenewBelow * float64(ttl))
 	known := make(map[task.LeaseID]bool, len(held))
 	for _, id := range held {
 		known[id] = false
 	}
 	for i := range open {
 		lease := &open[i]
+		if lease.Pilot != "" {
+			continue // not the master's
+		}
 		if b.leases.held[lease.ID] == nil {
 			b.leases.put(lease.ID, lease)
 		}
@@ -352,10 +357,7 @@ func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.S
 			}
 			reply.Leases = append(reply.Leases, again)
 		}
-		if lease.Expires.Sub(b.Clock) < renewBelow {
-			lease.Expires = b.Clock.Add(ttl)
-			b.leases.touch(lease.ID)
-		}
+		b.renewLease(lease)
 	}
 	for _, id := range held {
 		if !known[id] {

@@ -133,7 +133,7 @@ func (b *book) watchSites() error {
 	}
 	for _, name := range b.siteNames {
 		site := b.sites.held[name]
-		if site.Pilots > 0 && b.Clock.Sub(site.LastSync) >= b.config.Lease.TTL {
+		if site.Pilots > 0 && b.Clock.Sub(site.LastHeard()) >= b.config.Lease.TTL {
 			if err := b.silence(site); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"math"
 	"net/url"
 	"strings"
 	"time"
@@ -106,6 +107,41 @@ func checkSync(in *task.Sync) error {
 	c := in.Capacity
 	if min(c.Pilots, c.Slots, c.FreeSlots, c.Assigned, c.Running, c.Waiting) < 0 || c.Slots > maxSlots*max(1, c.Pilots) {
 		return invalid("capacity %+v is impossible", c)
+	}
+	return nil
+}
+
+// maxHolding bounds the tasks that one pilot has in hand: one for each slot,
+// and the prefill.
+const maxHolding = 2_000_000
+
+// checkPull refuses a Pull that no pilot of ours would send.
+func checkPull(in *task.Pull) error {
+	if err := checkSync(&in.Sync); err != nil {
+		return err
+	}
+	if err := checkAttempts("holding", in.Holding, func(h task.Holding) task.ID { return h.Task }); err != nil {
+		return err
+	}
+	for _, check := range []error{
+		checkText("arch", in.Self.Arch, maxText), checkText("os", in.Self.OS, maxText),
+	} {
+		if check != nil {
+			return check
+		}
+	}
+	p, c := in.Places, &in.Cache
+	switch {
+	case math.IsNaN(in.Self.Load):
+		return invalid("load is no number")
+	case p.FreeSlots < 0 || p.FreeSlots > maxSlots || p.Prefill < 0 || p.Prefill > maxSlots*maxSlots:
+		return invalid("places %+v are impossible", p)
+	case len(in.Holding) > maxHolding:
+		return invalid("%d tasks in hand: at most %d are allowed", len(in.Holding), maxHolding)
+	case len(c.Added) > task.MaxPrints || len(c.Removed) > task.MaxPrints:
+		return invalid("a cache summary names %d and %d files: at most %d are allowed", len(c.Added), len(c.Removed), task.MaxPrints)
+	case c.Base > c.Version:
+		return invalid("a cache summary of version %d follows version %d", c.Version, c.Base)
 	}
 	return nil
 }

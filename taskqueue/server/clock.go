@@ -145,6 +145,11 @@ func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site
 			return err
 		}
 	}
+	if s.pulls.hearsFrom(site) {
+		if err := s.marks.HeardPull(t, site); err != nil {
+			return err
+		}
+	}
 	if counted := counts[site]; counted != nil {
 		return s.rules.CountRequests(t, site, counted.methods, counted.stale)
 	}

@@ -68,6 +68,11 @@ type Timing struct {
 	Persist time.Duration
 	// MaxHold bounds how long a Sync is parked: a master calls every 2 s.
 	MaxHold time.Duration
+	// MaxPullHold bounds how long a Pull is parked: there are as many as pilots.
+	MaxPullHold time.Duration
+	// MatchTick is how often sites are looked after at which the queue matches
+	// tasks.
+	MatchTick time.Duration
 	// WakePause is the shortest time between two looks of a parked Sync, so
 	// that a stream of changes does not become a stream of transactions.
 	WakePause time.Duration
@@ -89,6 +94,8 @@ func (t Timing) withDefaults() Timing {
 		{&t.ClockTick, 250 * time.Millisecond},
 		{&t.Persist, time.Second},
 		{&t.MaxHold, 2 * time.Second},
+		{&t.MaxPullHold, 10 * time.Second},
+		{&t.MatchTick, 500 * time.Millisecond},
 		{&t.WakePause, 20 * time.Millisecond},
 		{&t.WatchPause, 100 * time.Millisecond},
 		{&t.Garbage, 30 * time.Second},

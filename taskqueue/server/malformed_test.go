@@ -50,7 +50,7 @@ func (s *spoiler) scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 		return protoreflect.ValueOfEnum(protoreflect.EnumNumber([]int32{0, 1, 2, 3, 7, 99, -1, math.MaxInt32}[s.IntN(8)]))
 	case protoreflect.Int64Kind:
 		return protoreflect.ValueOfInt64(n)
-	case protoreflect.Uint64Kind:
+	case protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
 		return protoreflect.ValueOfUint64(uint64(n))
 	case protoreflect.Uint32Kind:
 		return protoreflect.ValueOfUint32(uint32(n))

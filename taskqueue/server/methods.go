@@ -56,6 +56,7 @@ var permissions = map[string]may{
 	pb.PilotService_Register_FullMethodName:        admin | newPilot,
 	pb.PilotService_ClaimMastership_FullMethodName: member,
 	pb.PilotService_Sync_FullMethodName:            member,
+	pb.PilotService_Pull_FullMethodName:            member,
 	pb.PilotService_DeliverOutcomes_FullMethodName: member,
 	pb.PilotService_Leave_FullMethodName:           member,
 	pb.PilotService_ListPilots_FullMethodName:      people,

@@ -91,7 +91,29 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 	return &pb.ClaimMastershipResponse{
 		Granted: result.Granted, Term: taskpb.Term(result.Term), Master: contactOf(result.Master), Why: result.Why,
 		Leases: taskpb.Leases(result.Leases), Revoked: taskpb.RevokedList(result.Revoked),
+		Settings: taskpb.Settings(result.Settings),
 	}, nil
+}
+
+// Pull takes what a pilot tells that is its own master and answers with what
+// there is for it.
+func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSync().GetSite()); err != nil {
+		return nil, err
+	}
+	told, err := taskpb.FromPull(in, c.pilot)
+	if err != nil {
+		return nil, invalid("%w", err)
+	}
+	if err := checkPull(&told); err != nil {
+		return nil, err
+	}
+	reply, err := h.pull(ctx, c, told)
+	if err != nil {
+		return nil, err
+	}
+	return taskpb.PullReply(reply), nil
 }
 
 // Sync takes what a master tells and answers with what there is for it.

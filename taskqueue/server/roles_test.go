@@ -33,7 +33,7 @@ var rights = map[string]string{
 	"SiteService/ListSites": "admin submit", "SiteService/GetSite": "admin submit",
 
 	"PilotService/Register":        "admin token",
-	"PilotService/ClaimMastership": "pilot", "PilotService/Sync": "pilot",
+	"PilotService/ClaimMastership": "pilot", "PilotService/Sync": "pilot", "PilotService/Pull": "pilot",
 	"PilotService/DeliverOutcomes": "pilot", "PilotService/Leave": "pilot",
 	"PilotService/ListPilots": "admin submit", "PilotService/GetPilot": "admin submit", "PilotService/DrainPilot": "admin",
 }

@@ -37,6 +37,7 @@ type Server struct {
 	access    access
 	clock     clock
 	desk      desk
+	pulls     *pulls
 	watches   watches
 	requests  requests
 	health    healthState
@@ -63,6 +64,7 @@ func New(config Config) (*Server, error) {
 	// Sync that brings and gets nothing has nothing to write.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
 	s.rules = taskqueue.NewRules(config.Rules)
+	s.pulls = newPulls(&s.rules.Config)
 	config.Rules.Site.MarkEvery = 1
 	s.marks = taskqueue.NewRules(config.Rules)
 	s.health.server = health.NewServer()

@@ -36,6 +36,7 @@ func (s *Server) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 
 // carryOut wakes whoever waits for what has changed.
 func (s *Server) carryOut(effects *taskqueue.Effects) {
+	s.pulls.changed(effects)
 	if effects.WakeAll {
 		s.desk.wakeAll()
 	} else {

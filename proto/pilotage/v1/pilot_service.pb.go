@@ -660,13 +660,15 @@ func (x *ClaimMastershipRequest) GetBallot() uint64 {
 }
 
 type ClaimMastershipResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Granted       bool                   `protobuf:"varint,1,opt,name=granted,proto3" json:"granted,omitempty"`
-	Term          *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
-	Master        *Contact               `protobuf:"bytes,3,opt,name=master,proto3" json:"master,omitempty"`
-	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
-	Leases        []*Lease               `protobuf:"bytes,5,rep,name=leases,proto3" json:"leases,omitempty"`
-	Revoked       []*Revoked             `protobuf:"bytes,6,rep,name=revoked,proto3" json:"revoked,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Granted bool                   `protobuf:"varint,1,opt,name=granted,proto3" json:"granted,omitempty"`
+	Term    *Term                  `protobuf:"bytes,2,opt,name=term,proto3" json:"term,omitempty"`
+	Master  *Contact               `protobuf:"bytes,3,opt,name=master,proto3" json:"master,omitempty"`
+	Why     string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	Leases  []*Lease               `protobuf:"bytes,5,rep,name=leases,proto3" json:"leases,omitempty"`
+	Revoked []*Revoked             `protobuf:"bytes,6,rep,name=revoked,proto3" json:"revoked,omitempty"`
+	// The site's settings, as they are now.
+	Settings      *SiteSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -739,6 +741,13 @@ func (x *ClaimMastershipResponse) GetLeases() []*Lease {
 func (x *ClaimMastershipResponse) GetRevoked() []*Revoked {
 	if x != nil {
 		return x.Revoked
+	}
+	return nil
+}
+
+func (x *ClaimMastershipResponse) GetSettings() *SiteSettings {
+	if x != nil {
+		return x.Settings
 	}
 	return nil
 }
@@ -1700,6 +1709,319 @@ func (x *SyncResponse) GetCheck() []*File {
 	return nil
 }
 
+// Holding is a task that a pilot has in hand.
+type Holding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Task          string                 `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Lease         uint64                 `protobuf:"varint,2,opt,name=lease,proto3" json:"lease,omitempty"`
+	Started       bool                   `protobuf:"varint,3,opt,name=started,proto3" json:"started,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holding) Reset() {
+	*x = Holding{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holding) ProtoMessage() {}
+
+func (x *Holding) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holding.ProtoReflect.Descriptor instead.
+func (*Holding) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *Holding) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Holding) GetLease() uint64 {
+	if x != nil {
+		return x.Lease
+	}
+	return 0
+}
+
+func (x *Holding) GetStarted() bool {
+	if x != nil {
+		return x.Started
+	}
+	return false
+}
+
+// CacheDelta tells which files came into a cache or left it since the summary
+// of version base; base 0 stands for an empty cache. Files are named by 64 bits.
+type CacheDelta struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Base    uint64                 `protobuf:"varint,1,opt,name=base,proto3" json:"base,omitempty"`
+	Version uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`
+	Added   []uint64               `protobuf:"fixed64,3,rep,packed,name=added,proto3" json:"added,omitempty"`
+	Removed []uint64               `protobuf:"fixed64,4,rep,packed,name=removed,proto3" json:"removed,omitempty"`
+	// The cache holds more files than a summary may name.
+	Partial       bool `protobuf:"varint,5,opt,name=partial,proto3" json:"partial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CacheDelta) Reset() {
+	*x = CacheDelta{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CacheDelta) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CacheDelta) ProtoMessage() {}
+
+func (x *CacheDelta) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CacheDelta.ProtoReflect.Descriptor instead.
+func (*CacheDelta) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *CacheDelta) GetBase() uint64 {
+	if x != nil {
+		return x.Base
+	}
+	return 0
+}
+
+func (x *CacheDelta) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *CacheDelta) GetAdded() []uint64 {
+	if x != nil {
+		return x.Added
+	}
+	return nil
+}
+
+func (x *CacheDelta) GetRemoved() []uint64 {
+	if x != nil {
+		return x.Removed
+	}
+	return nil
+}
+
+func (x *CacheDelta) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
+type PullRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Leases, capacity and news of this pilot alone; the term is set while it is
+	// master of its site's overlay.
+	Sync     *SyncRequest         `protobuf:"bytes,1,opt,name=sync,proto3" json:"sync,omitempty"`
+	Arch     string               `protobuf:"bytes,2,opt,name=arch,proto3" json:"arch,omitempty"`
+	Os       string               `protobuf:"bytes,3,opt,name=os,proto3" json:"os,omitempty"`
+	Load     float64              `protobuf:"fixed64,4,opt,name=load,proto3" json:"load,omitempty"`
+	Lifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
+	// What it can take at the moment.
+	Free          *Resources  `protobuf:"bytes,6,opt,name=free,proto3" json:"free,omitempty"`
+	FreeSlots     int32       `protobuf:"varint,7,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
+	Prefill       int32       `protobuf:"varint,8,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	Holding       []*Holding  `protobuf:"bytes,9,rep,name=holding,proto3" json:"holding,omitempty"`
+	Cache         *CacheDelta `protobuf:"bytes,10,opt,name=cache,proto3" json:"cache,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullRequest) Reset() {
+	*x = PullRequest{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullRequest) ProtoMessage() {}
+
+func (x *PullRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
+func (*PullRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *PullRequest) GetSync() *SyncRequest {
+	if x != nil {
+		return x.Sync
+	}
+	return nil
+}
+
+func (x *PullRequest) GetArch() string {
+	if x != nil {
+		return x.Arch
+	}
+	return ""
+}
+
+func (x *PullRequest) GetOs() string {
+	if x != nil {
+		return x.Os
+	}
+	return ""
+}
+
+func (x *PullRequest) GetLoad() float64 {
+	if x != nil {
+		return x.Load
+	}
+	return 0
+}
+
+func (x *PullRequest) GetLifetime() *durationpb.Duration {
+	if x != nil {
+		return x.Lifetime
+	}
+	return nil
+}
+
+func (x *PullRequest) GetFree() *Resources {
+	if x != nil {
+		return x.Free
+	}
+	return nil
+}
+
+func (x *PullRequest) GetFreeSlots() int32 {
+	if x != nil {
+		return x.FreeSlots
+	}
+	return 0
+}
+
+func (x *PullRequest) GetPrefill() int32 {
+	if x != nil {
+		return x.Prefill
+	}
+	return 0
+}
+
+func (x *PullRequest) GetHolding() []*Holding {
+	if x != nil {
+		return x.Holding
+	}
+	return nil
+}
+
+func (x *PullRequest) GetCache() *CacheDelta {
+	if x != nil {
+		return x.Cache
+	}
+	return nil
+}
+
+type PullResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Sync  *SyncResponse          `protobuf:"bytes,1,opt,name=sync,proto3" json:"sync,omitempty"`
+	// Version of the cache summary that the queue has; another one than the
+	// pilot's asks for a whole summary.
+	CacheVersion  uint64 `protobuf:"varint,2,opt,name=cache_version,json=cacheVersion,proto3" json:"cache_version,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PullResponse) Reset() {
+	*x = PullResponse{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PullResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PullResponse) ProtoMessage() {}
+
+func (x *PullResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
+func (*PullResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *PullResponse) GetSync() *SyncResponse {
+	if x != nil {
+		return x.Sync
+	}
+	return nil
+}
+
+func (x *PullResponse) GetCacheVersion() uint64 {
+	if x != nil {
+		return x.CacheVersion
+	}
+	return 0
+}
+
 type DeliverOutcomesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
@@ -1711,7 +2033,7 @@ type DeliverOutcomesRequest struct {
 
 func (x *DeliverOutcomesRequest) Reset() {
 	*x = DeliverOutcomesRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1723,7 +2045,7 @@ func (x *DeliverOutcomesRequest) String() string {
 func (*DeliverOutcomesRequest) ProtoMessage() {}
 
 func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1736,7 +2058,7 @@ func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesRequest.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeliverOutcomesRequest) GetSite() string {
@@ -1769,7 +2091,7 @@ type DeliverOutcomesResponse struct {
 
 func (x *DeliverOutcomesResponse) Reset() {
 	*x = DeliverOutcomesResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1781,7 +2103,7 @@ func (x *DeliverOutcomesResponse) String() string {
 func (*DeliverOutcomesResponse) ProtoMessage() {}
 
 func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1794,7 +2116,7 @@ func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesResponse.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeliverOutcomesResponse) GetAcks() []*Ack {
@@ -1818,7 +2140,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +2152,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +2165,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -1889,7 +2211,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1901,7 +2223,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1914,7 +2236,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
 }
 
 type Pilot struct {
@@ -1941,7 +2263,7 @@ type Pilot struct {
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1953,7 +2275,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1966,7 +2288,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -2088,7 +2410,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2422,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2435,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -2154,7 +2476,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2488,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2501,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -2205,7 +2527,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2539,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2552,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -2249,7 +2571,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2261,7 +2583,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2274,7 +2596,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -2293,7 +2615,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2305,7 +2627,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2318,7 +2640,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -2336,7 +2658,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2348,7 +2670,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2361,7 +2683,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -2420,14 +2742,15 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12-\n" +
 	"\bexpected\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\bexpected\x12\x1a\n" +
 	"\bresigned\x18\x03 \x01(\bR\bresigned\x12\x16\n" +
-	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\"\xf6\x01\n" +
+	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\"\xad\x02\n" +
 	"\x17ClaimMastershipResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12,\n" +
 	"\x06master\x18\x03 \x01(\v2\x14.pilotage.v1.ContactR\x06master\x12\x10\n" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12*\n" +
 	"\x06leases\x18\x05 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12.\n" +
-	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\"\x90\x02\n" +
+	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\x125\n" +
+	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\x90\x02\n" +
 	"\bCapacity\x12\x16\n" +
 	"\x06pilots\x18\x01 \x01(\x05R\x06pilots\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x1d\n" +
@@ -2512,7 +2835,34 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\n" +
 	"report_seq\x18\a \x01(\x04R\treportSeq\x12!\n" +
 	"\fdrain_pilots\x18\b \x03(\tR\vdrainPilots\x12'\n" +
-	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\"\x8b\x01\n" +
+	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\"M\n" +
+	"\aHolding\x12\x12\n" +
+	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
+	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x18\n" +
+	"\astarted\x18\x03 \x01(\bR\astarted\"\x84\x01\n" +
+	"\n" +
+	"CacheDelta\x12\x12\n" +
+	"\x04base\x18\x01 \x01(\x04R\x04base\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
+	"\x05added\x18\x03 \x03(\x06R\x05added\x12\x18\n" +
+	"\aremoved\x18\x04 \x03(\x06R\aremoved\x12\x18\n" +
+	"\apartial\x18\x05 \x01(\bR\apartial\"\xee\x02\n" +
+	"\vPullRequest\x12,\n" +
+	"\x04sync\x18\x01 \x01(\v2\x18.pilotage.v1.SyncRequestR\x04sync\x12\x12\n" +
+	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x0e\n" +
+	"\x02os\x18\x03 \x01(\tR\x02os\x12\x12\n" +
+	"\x04load\x18\x04 \x01(\x01R\x04load\x125\n" +
+	"\blifetime\x18\x05 \x01(\v2\x19.google.protobuf.DurationR\blifetime\x12*\n" +
+	"\x04free\x18\x06 \x01(\v2\x16.pilotage.v1.ResourcesR\x04free\x12\x1d\n" +
+	"\n" +
+	"free_slots\x18\a \x01(\x05R\tfreeSlots\x12\x18\n" +
+	"\aprefill\x18\b \x01(\x05R\aprefill\x12.\n" +
+	"\aholding\x18\t \x03(\v2\x14.pilotage.v1.HoldingR\aholding\x12-\n" +
+	"\x05cache\x18\n" +
+	" \x01(\v2\x17.pilotage.v1.CacheDeltaR\x05cache\"b\n" +
+	"\fPullResponse\x12-\n" +
+	"\x04sync\x18\x01 \x01(\v2\x19.pilotage.v1.SyncResponseR\x04sync\x12#\n" +
+	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\"\x8b\x01\n" +
 	"\x16DeliverOutcomesRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2567,11 +2917,12 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x14ACK_VERDICT_ACCEPTED\x10\x01\x12\x19\n" +
 	"\x15ACK_VERDICT_DUPLICATE\x10\x02\x12\x15\n" +
 	"\x11ACK_VERDICT_STALE\x10\x03\x12\x17\n" +
-	"\x13ACK_VERDICT_UNKNOWN\x10\x042\xf7\x04\n" +
+	"\x13ACK_VERDICT_UNKNOWN\x10\x042\xb4\x05\n" +
 	"\fPilotService\x12G\n" +
 	"\bRegister\x12\x1c.pilotage.v1.RegisterRequest\x1a\x1d.pilotage.v1.RegisterResponse\x12\\\n" +
 	"\x0fClaimMastership\x12#.pilotage.v1.ClaimMastershipRequest\x1a$.pilotage.v1.ClaimMastershipResponse\x12;\n" +
-	"\x04Sync\x12\x18.pilotage.v1.SyncRequest\x1a\x19.pilotage.v1.SyncResponse\x12\\\n" +
+	"\x04Sync\x12\x18.pilotage.v1.SyncRequest\x1a\x19.pilotage.v1.SyncResponse\x12;\n" +
+	"\x04Pull\x12\x18.pilotage.v1.PullRequest\x1a\x19.pilotage.v1.PullResponse\x12\\\n" +
 	"\x0fDeliverOutcomes\x12#.pilotage.v1.DeliverOutcomesRequest\x1a$.pilotage.v1.DeliverOutcomesResponse\x12>\n" +
 	"\x05Leave\x12\x19.pilotage.v1.LeaveRequest\x1a\x1a.pilotage.v1.LeaveResponse\x12M\n" +
 	"\n" +
@@ -2593,7 +2944,7 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(AckVerdict)(0),                 // 0: pilotage.v1.AckVerdict
 	(*Term)(nil),                    // 1: pilotage.v1.Term
@@ -2616,101 +2967,114 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*SyncRequest)(nil),             // 18: pilotage.v1.SyncRequest
 	(*Ack)(nil),                     // 19: pilotage.v1.Ack
 	(*SyncResponse)(nil),            // 20: pilotage.v1.SyncResponse
-	(*DeliverOutcomesRequest)(nil),  // 21: pilotage.v1.DeliverOutcomesRequest
-	(*DeliverOutcomesResponse)(nil), // 22: pilotage.v1.DeliverOutcomesResponse
-	(*LeaveRequest)(nil),            // 23: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),           // 24: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                   // 25: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),       // 26: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),      // 27: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),         // 28: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),        // 29: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),       // 30: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),      // 31: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),               // 32: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),   // 33: google.protobuf.Timestamp
-	(*SiteSettings)(nil),            // 34: pilotage.v1.SiteSettings
-	(*Task)(nil),                    // 35: pilotage.v1.Task
-	(*durationpb.Duration)(nil),     // 36: google.protobuf.Duration
-	(*File)(nil),                    // 37: pilotage.v1.File
-	(*AttemptId)(nil),               // 38: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),             // 39: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                 // 40: pilotage.v1.Outcome
+	(*Holding)(nil),                 // 21: pilotage.v1.Holding
+	(*CacheDelta)(nil),              // 22: pilotage.v1.CacheDelta
+	(*PullRequest)(nil),             // 23: pilotage.v1.PullRequest
+	(*PullResponse)(nil),            // 24: pilotage.v1.PullResponse
+	(*DeliverOutcomesRequest)(nil),  // 25: pilotage.v1.DeliverOutcomesRequest
+	(*DeliverOutcomesResponse)(nil), // 26: pilotage.v1.DeliverOutcomesResponse
+	(*LeaveRequest)(nil),            // 27: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),           // 28: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                   // 29: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),       // 30: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),      // 31: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),         // 32: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),        // 33: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),       // 34: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),      // 35: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),               // 36: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
+	(*SiteSettings)(nil),            // 38: pilotage.v1.SiteSettings
+	(*Task)(nil),                    // 39: pilotage.v1.Task
+	(*durationpb.Duration)(nil),     // 40: google.protobuf.Duration
+	(*File)(nil),                    // 41: pilotage.v1.File
+	(*AttemptId)(nil),               // 42: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),             // 43: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                 // 44: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	32, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	33, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	36, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	37, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	34, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	33, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	35, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	36, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	38, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	37, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	39, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	40, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	37, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	41, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	16, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	38, // 16: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	33, // 17: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	38, // 18: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	32, // 19: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	39, // 20: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 21: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
-	9,  // 22: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	40, // 23: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
-	10, // 24: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
-	11, // 25: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
-	12, // 26: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
-	13, // 27: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
-	14, // 28: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
-	15, // 29: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
-	16, // 30: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
-	17, // 31: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	36, // 32: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
-	38, // 33: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 34: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	38, // 35: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 36: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	16, // 37: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	19, // 38: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	34, // 39: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	37, // 40: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	40, // 41: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 42: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	19, // 43: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	1,  // 44: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 45: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	32, // 46: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	33, // 47: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	33, // 48: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	33, // 49: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	25, // 50: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	25, // 51: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 52: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 53: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	18, // 54: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	21, // 55: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	23, // 56: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	26, // 57: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	28, // 58: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	30, // 59: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 60: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 61: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	20, // 62: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	22, // 63: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	24, // 64: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	27, // 65: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	29, // 66: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	31, // 67: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	60, // [60:68] is the sub-list for method output_type
-	52, // [52:60] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	38, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	42, // 17: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	37, // 18: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	42, // 19: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	36, // 20: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	43, // 21: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 22: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
+	9,  // 23: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
+	44, // 24: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	10, // 25: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
+	11, // 26: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
+	12, // 27: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
+	13, // 28: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
+	14, // 29: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
+	15, // 30: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
+	16, // 31: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
+	17, // 32: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
+	40, // 33: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	42, // 34: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 35: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	42, // 36: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 37: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	16, // 38: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	19, // 39: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	38, // 40: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	41, // 41: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	18, // 42: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	40, // 43: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	36, // 44: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	21, // 45: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	22, // 46: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	20, // 47: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	44, // 48: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 49: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	19, // 50: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	1,  // 51: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 52: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	36, // 53: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	37, // 54: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	37, // 55: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	37, // 56: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	29, // 57: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	29, // 58: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 59: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 60: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	18, // 61: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	23, // 62: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	25, // 63: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	27, // 64: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	30, // 65: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	32, // 66: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	34, // 67: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 68: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 69: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	20, // 70: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	24, // 71: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	26, // 72: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	28, // 73: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	31, // 74: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	33, // 75: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	35, // 76: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	68, // [68:77] is the sub-list for method output_type
+	59, // [59:68] is the sub-list for method input_type
+	59, // [59:59] is the sub-list for extension type_name
+	59, // [59:59] is the sub-list for extension extendee
+	0,  // [0:59] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -2727,7 +3091,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   31,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

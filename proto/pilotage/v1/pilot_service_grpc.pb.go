@@ -22,6 +22,7 @@ const (
 	PilotService_Register_FullMethodName        = "/pilotage.v1.PilotService/Register"
 	PilotService_ClaimMastership_FullMethodName = "/pilotage.v1.PilotService/ClaimMastership"
 	PilotService_Sync_FullMethodName            = "/pilotage.v1.PilotService/Sync"
+	PilotService_Pull_FullMethodName            = "/pilotage.v1.PilotService/Pull"
 	PilotService_DeliverOutcomes_FullMethodName = "/pilotage.v1.PilotService/DeliverOutcomes"
 	PilotService_Leave_FullMethodName           = "/pilotage.v1.PilotService/Leave"
 	PilotService_ListPilots_FullMethodName      = "/pilotage.v1.PilotService/ListPilots"
@@ -42,6 +43,9 @@ type PilotServiceClient interface {
 	// Sync is the one call of a master: declarative and idempotent; a newer one
 	// ends the parked one.
 	Sync(ctx context.Context, in *SyncRequest, opts ...grpc.CallOption) (*SyncResponse, error)
+	// Pull is the call of a pilot that is its own master, in modes centralized
+	// and isolated: a Sync of its own, with what the queue matches tasks by.
+	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error)
 	// DeliverOutcomes takes outcomes from a site without master.
 	DeliverOutcomes(ctx context.Context, in *DeliverOutcomesRequest, opts ...grpc.CallOption) (*DeliverOutcomesResponse, error)
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
@@ -83,6 +87,16 @@ func (c *pilotServiceClient) Sync(ctx context.Context, in *SyncRequest, opts ...
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(SyncResponse)
 	err := c.cc.Invoke(ctx, PilotService_Sync_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *pilotServiceClient) Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(PullResponse)
+	err := c.cc.Invoke(ctx, PilotService_Pull_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -152,6 +166,9 @@ type PilotServiceServer interface {
 	// Sync is the one call of a master: declarative and idempotent; a newer one
 	// ends the parked one.
 	Sync(context.Context, *SyncRequest) (*SyncResponse, error)
+	// Pull is the call of a pilot that is its own master, in modes centralized
+	// and isolated: a Sync of its own, with what the queue matches tasks by.
+	Pull(context.Context, *PullRequest) (*PullResponse, error)
 	// DeliverOutcomes takes outcomes from a site without master.
 	DeliverOutcomes(context.Context, *DeliverOutcomesRequest) (*DeliverOutcomesResponse, error)
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
@@ -177,6 +194,9 @@ func (UnimplementedPilotServiceServer) ClaimMastership(context.Context, *ClaimMa
 }
 func (UnimplementedPilotServiceServer) Sync(context.Context, *SyncRequest) (*SyncResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Sync not implemented")
+}
+func (UnimplementedPilotServiceServer) Pull(context.Context, *PullRequest) (*PullResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Pull not implemented")
 }
 func (UnimplementedPilotServiceServer) DeliverOutcomes(context.Context, *DeliverOutcomesRequest) (*DeliverOutcomesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeliverOutcomes not implemented")
@@ -264,6 +284,24 @@ func _PilotService_Sync_Handler(srv interface{}, ctx context.Context, dec func(i
 	}
 	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
 		return srv.(PilotServiceServer).Sync(ctx, req.(*SyncRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PilotService_Pull_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(PullRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PilotServiceServer).Pull(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PilotService_Pull_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PilotServiceServer).Pull(ctx, req.(*PullRequest))
 	}
 	return interceptor(ctx, in, info, handler)
 }
@@ -376,6 +414,10 @@ var PilotService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Sync",
 			Handler:    _PilotService_Sync_Handler,
+		},
+		{
+			MethodName: "Pull",
+			Handler:    _PilotService_Pull_Handler,
 		},
 		{
 			MethodName: "DeliverOutcomes",

@@ -1,6 +1,8 @@
 package mem
 
 import (
+	"slices"
+
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -8,6 +10,7 @@ import (
 type leases struct {
 	rows    table[task.LeaseID, *taskqueue.Lease]
 	bySite  index[taskqueue.Lease]
+	byPilot index[taskqueue.Lease]
 	expiry  index[taskqueue.Lease]
 	revoked index[taskqueue.Revocation]
 }
@@ -21,6 +24,12 @@ func newLeases() leases {
 			}
 			return a.ID < b.ID
 		}, nil),
+		byPilot: newIndex(func(a, b *taskqueue.Lease) bool {
+			if a.Pilot != b.Pilot {
+				return a.Pilot < b.Pilot
+			}
+			return a.ID < b.ID
+		}, func(l *taskqueue.Lease) bool { return l.Pilot != "" }),
 		expiry: newIndex(func(a, b *taskqueue.Lease) bool {
 			if a.Expires != b.Expires {
 				return a.Expires < b.Expires
@@ -40,11 +49,12 @@ func newLeases() leases {
 }
 
 func (l leases) copy() leases {
-	return leases{l.rows.copy(), l.bySite.copy(), l.expiry.copy(), l.revoked.copy()}
+	return leases{l.rows.copy(), l.bySite.copy(), l.byPilot.copy(), l.expiry.copy(), l.revoked.copy()}
 }
 
 func (l leases) replace(before, after *taskqueue.Lease) {
 	l.bySite.replace(before, after)
+	l.byPilot.replace(before, after)
 	l.expiry.replace(before, after)
 }
 
@@ -93,6 +103,18 @@ func (t leaseTable) OfSite(site task.Site) ([]taskqueue.Lease, error) {
 	return found, nil
 }
 
+func (t leaseTable) OfPilot(pilot task.PilotID) ([]taskqueue.Lease, error) {
+	var found []taskqueue.Lease
+	t.leases.byPilot.from(&taskqueue.Lease{Pilot: pilot}, func(row *taskqueue.Lease) bool {
+		if row.Pilot != pilot {
+			return false
+		}
+		found = append(found, leaseCopy.loaded(*row))
+		return true
+	})
+	return found, nil
+}
+
 func (t leaseTable) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) {
 	var found []taskqueue.Lease
 	t.leases.expiry.tree.Scan(func(row *taskqueue.Lease) bool {
@@ -106,15 +128,23 @@ func (t leaseTable) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) 
 	return found, nil
 }
 
-func (t leaseTable) Revocations(site task.Site) ([]taskqueue.Revocation, error) {
+func (t leaseTable) Revocations(site task.Site, leases ...task.LeaseID) ([]taskqueue.Revocation, error) {
 	var found []taskqueue.Revocation
-	t.leases.revoked.from(&taskqueue.Revocation{Site: site}, func(row *taskqueue.Revocation) bool {
-		if row.Site != site {
-			return false
-		}
-		found = append(found, *row)
-		return true
-	})
+	from := func(first *taskqueue.Revocation, wanted func(*taskqueue.Revocation) bool) {
+		t.leases.revoked.from(first, func(row *taskqueue.Revocation) bool {
+			if row.Site != site || !wanted(row) {
+				return false
+			}
+			found = append(found, *row)
+			return true
+		})
+	}
+	if len(leases) == 0 {
+		from(&taskqueue.Revocation{Site: site}, func(*taskqueue.Revocation) bool { return true })
+	}
+	for _, id := range slices.Compact(slices.Sorted(slices.Values(leases))) {
+		from(&taskqueue.Revocation{Site: site, Lease: id}, func(row *taskqueue.Revocation) bool { return row.Lease == id })
+	}
 	return found, nil
 }
 

@@ -108,7 +108,7 @@ func prepareSchema(conn *connection) error {
 			fmt.Sprintf("%x", strconv.Itoa(schemaVersion)) + "'); COMMIT"); err != nil {
 			return fmt.Errorf("make tables: %w", err)
 		}
-		return nil
+		return conn.once(additions)
 	}
 	var text []byte
 	err = conn.query("SELECT value FROM meta WHERE name = '"+schemaName+"'", func(row []driver.Value) error {
@@ -125,5 +125,5 @@ func prepareSchema(conn *connection) error {
 	case version > schemaVersion:
 		return fmt.Errorf("the queue's database %s was written by a newer pilotage (schema %d, this one knows %d): run that release or a later one", conn.path, version, schemaVersion)
 	}
-	return nil
+	return conn.once(additions)
 }

@@ -65,3 +65,10 @@ CREATE INDEX pilots_by_site ON pilots (state, site, id);
 CREATE INDEX pilots_by_peer ON pilots (peer);
 CREATE TABLE grants (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
 `
+
+// additions are tables that databases of earlier releases lack and that an
+// older program does not miss.
+const additions = `
+CREATE TABLE IF NOT EXISTS lease_holders (lease INTEGER PRIMARY KEY, pilot TEXT NOT NULL); -- of leases that a pilot holds
+CREATE INDEX IF NOT EXISTS lease_holders_by_pilot ON lease_holders (pilot, lease);
+`

@@ -103,6 +103,7 @@ var calls = map[string]func(*draws) step{
 	},
 	"save lease": func(d *draws) step {
 		lease := taskqueue.Lease{ID: one(d, "lease", someLeases...), Site: d.site(), Expires: taskqueue.Instant(d.number()), Open: d.number()}
+		lease.Pilot = one(d, "holder", "", somePilots[0], somePilots[1])
 		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Save(lease) })
 	},
 	"delete leases": func(d *draws) step {

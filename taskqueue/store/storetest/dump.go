@@ -86,12 +86,14 @@ func (d *dumper) records(tx taskqueue.Tx) {
 	}
 	for _, pilot := range somePilots {
 		note[[]taskqueue.Attempt](d, "running", pilot)(attempts.RunningAt(pilot))
+		note[[]taskqueue.Lease](d, "held", pilot)(leases.OfPilot(pilot))
 	}
 	note[[]taskqueue.Lease](d, "leases")(leases.Load(someLeases...))
 	note[[]taskqueue.Lease](d, "expired")(leases.ExpiredBy(10))
 	for _, site := range someSites {
 		note[[]taskqueue.Lease](d, "leases", site)(leases.OfSite(site))
 		note[[]taskqueue.Revocation](d, "revocations", site)(leases.Revocations(site))
+		note[[]taskqueue.Revocation](d, "of leases", site)(leases.Revocations(site, someLeases[2], someLeases[0], someLeases[2]))
 		note[[]taskqueue.PilotRecord](d, "pilots", site)(pilots.OfSite(site))
 	}
 	note[[]taskqueue.PilotRecord](d, "pilots alive or dead")(pilots.OfSite("", taskqueue.PilotAlive, taskqueue.PilotDead))

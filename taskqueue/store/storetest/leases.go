@@ -21,17 +21,24 @@ func testLeases(t *testing.T, store taskqueue.Store) {
 		list(t, "none expired", leaseOf)(leases.ExpiredBy(29))
 		list(t, "one expired", leaseOf, 10)(leases.ExpiredBy(30))
 		list(t, "expired, by id", leaseOf, 1, 10)(leases.ExpiredBy(69))
-		ten.Expires, one.Site = 90, "siteA"
+		ten.Expires, one.Site, ten.Pilot = 90, "siteA", "p-aaaaaaaa"
 		return leases.Save(ten, one)
 	})
 	update(t, store, func(tx taskqueue.Tx) error {
 		list(t, "renewed", leaseOf, 1)(tx.Leases().ExpiredBy(60))
 		list(t, "moved", leaseOf, 10)(tx.Leases().OfSite("siteB"))
 		list(t, "moved here", leaseOf, 1, 2)(tx.Leases().OfSite("siteA"))
+		list(t, "of a pilot", leaseOf, 10)(tx.Leases().OfPilot("p-aaaaaaaa"))
+		list(t, "of nobody", leaseOf)(tx.Leases().OfPilot(""))
+		ten.Pilot, two.Pilot = "", "p-aaaaaaaa"
+		if err := tx.Leases().Save(ten, two); err != nil {
+			return err
+		}
 		return tx.Leases().Delete(1, 4)
 	})
 	view(t, store, func(tx taskqueue.Tx) {
 		list(t, "deleted", leaseOf, 2)(tx.Leases().OfSite("siteA"))
+		list(t, "another one of the pilot", leaseOf, 2)(tx.Leases().OfPilot("p-aaaaaaaa"))
 		list(t, "deleted does not expire", leaseOf, 2, 10)(tx.Leases().ExpiredBy(1000))
 	})
 }
@@ -48,6 +55,8 @@ func testRevocations(t *testing.T, store taskqueue.Store) {
 		want(t, "by lease, then task", []taskqueue.Revocation{c, b, a})(tx.Leases().Revocations("siteA"))
 		want(t, "another site", []taskqueue.Revocation{other})(tx.Leases().Revocations("siteB"))
 		want[[]taskqueue.Revocation](t, "no site", nil)(tx.Leases().Revocations("siteC"))
+		want(t, "of a lease", []taskqueue.Revocation{c, b})(tx.Leases().Revocations("siteA", 9, 7, 9))
+		want(t, "of two leases", []taskqueue.Revocation{c, b, a})(tx.Leases().Revocations("siteA", 10, 9))
 		return tx.Leases().Revoke(cancel)
 	})
 	update(t, store, func(tx taskqueue.Tx) error {

@@ -205,13 +205,17 @@ func (t modelLeases) OfSite(site task.Site) ([]taskqueue.Lease, error) {
 	return where(t.leases, func(l taskqueue.Lease) bool { return l.Site == site }), nil
 }
 
+func (t modelLeases) OfPilot(pilot task.PilotID) ([]taskqueue.Lease, error) {
+	return where(t.leases, func(l taskqueue.Lease) bool { return pilot != "" && l.Pilot == pilot }), nil
+}
+
 func (t modelLeases) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) {
 	return where(t.leases, func(l taskqueue.Lease) bool { return l.Expires <= now }), nil
 }
 
-func (t modelLeases) Revocations(site task.Site) (found []taskqueue.Revocation, err error) {
+func (t modelLeases) Revocations(site task.Site, leases ...task.LeaseID) (found []taskqueue.Revocation, err error) {
 	for revocation, cancel := range t.revoked {
-		if revocation.Site == site {
+		if revocation.Site == site && (len(leases) == 0 || slices.Contains(leases, revocation.Lease)) {
 			revocation.Cancel = cancel
 			found = append(found, revocation)
 		}

@@ -1,0 +1,469 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Matchmaker matches READY tasks to pilots, one request at a time, for sites
+// where the queue does so (modes centralized and isolated). It keeps an image
+// of the READY tasks of each such site, which Refresh brings up to date with
+// what was committed, and what the pilots have told last. All of it can be
+// lost: tasks are read again, pilots are asked for whole summaries. What it
+// chooses becomes true by Rules.Grant, which checks it.
+//
+// It is not safe for concurrent use.
+type Matchmaker struct {
+	config   *Config
+	compiler *matcher.Compiler
+	rooms    map[task.Site]*room
+	classes  map[ClassID]*Eligibility
+	live     []task.Site // sites that count in shares, by name
+}
+
+// room is one site.
+type room struct {
+	site    SiteRecord
+	pool    *matcher.Pool
+	guests  map[task.PilotID]*guest
+	inHand  map[task.ID]task.PilotID // who has told to have a task
+	dirty   map[task.ID]struct{}
+	later   map[task.ID]Instant // READY, not to be had before then
+	fresh   []task.ID           // put up since CallIn looked last
+	filled  bool                // the pool was read from the store
+	cut     bool                // there are more READY tasks than the pool holds
+	since   Instant             // when the pilots' silence began to count
+	retract Instant             // when prefilled tasks were asked for last
+}
+
+// guest is a pilot as its last Pull tells.
+type guest struct {
+	heard    Instant
+	places   task.Places
+	capacity task.Capacity
+	holding  []task.Holding
+	version  uint64 // of its cache summary
+	partial  bool   // which does not name every file
+	checks   []task.File
+	refused  map[task.ID]Instant // given back, not offered again before then
+}
+
+// NewMatchmaker returns one that knows no site yet.
+func NewMatchmaker(config *Config, compiler *matcher.Compiler) *Matchmaker {
+	return &Matchmaker{config: config, compiler: compiler, rooms: make(map[task.Site]*room), classes: make(map[ClassID]*Eligibility)}
+}
+
+func (m *Matchmaker) room(site task.Site, now Instant) *room {
+	r := m.rooms[site]
+	if r == nil {
+		r = &room{
+			site: SiteRecord{Name: site}, pool: matcher.NewPool(m.compiler), guests: make(map[task.PilotID]*guest),
+			inHand: make(map[task.ID]task.PilotID), dirty: make(map[task.ID]struct{}), later: make(map[task.ID]Instant), since: now,
+		}
+		m.rooms[site] = r
+	}
+	return r
+}
+
+// Hear takes what a pilot says of itself.
+func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
+	r := m.room(p.Site, now)
+	g := r.guests[p.Pilot]
+	if g == nil {
+		g = &guest{refused: make(map[task.ID]Instant)}
+		r.guests[p.Pilot] = g
+	}
+	g.heard, g.places, g.capacity = now, p.Places, p.Capacity
+	for _, h := range g.holding {
+		if r.inHand[h.Task] == p.Pilot {
+			delete(r.inHand, h.Task)
+		}
+	}
+	g.holding = p.Holding
+	for _, h := range g.holding {
+		r.inHand[h.Task] = p.Pilot
+	}
+	for _, back := range p.Returns {
+		g.refused[back.Task] = now.Add(m.config.HandOut.ShareWait)
+	}
+	m.takeCache(r, p, g)
+}
+
+// takeCache follows a pilot's summary. One that does not follow what is known
+// is not taken: the version in the answer asks for a whole one.
+func (m *Matchmaker) takeCache(r *room, p *task.Pull, g *guest) {
+	c := &p.Cache
+	switch {
+	case c.Version == g.version && c.Base == c.Version:
+		return // nothing new
+	case c.Base == 0:
+		r.pool.ForgetCache(p.Pilot)
+		g.partial = false
+	case c.Base != g.version:
+		return
+	}
+	g.version = c.Version
+	r.pool.Unlearn(p.Pilot, c.Removed)
+	room := min(task.MaxPrints-r.pool.Holds(p.Pilot), m.config.Match.Prints-m.prints())
+	all := r.pool.Learn(p.Pilot, c.Added, room)
+	g.partial = c.Partial || g.partial || !all
+}
+
+func (m *Matchmaker) prints() (sum int) {
+	for _, r := range m.rooms {
+		sum += r.pool.Prints()
+	}
+	return sum
+}
+
+// Version is that of the summary that is known of a pilot's cache.
+func (m *Matchmaker) Version(site task.Site, pilot task.PilotID) uint64 {
+	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
+		return r.guests[pilot].version
+	}
+	return 0
+}
+
+// Describe takes the records of a pilot and its site, as they are stored.
+func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord, self task.Puller) {
+	r := m.room(site.Name, now)
+	r.take(site)
+	r.pool.Describe(matcher.Pilot{
+		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
+		Features: pilot.Features, Arch: self.Arch, OS: self.OS, Load: self.Load, Lifetime: self.Lifetime,
+	})
+}
+
+// take follows a site's settings; others than before have all its tasks read
+// again.
+func (r *room) take(site *SiteRecord) {
+	same := r.site.InForce() == site.InForce() && r.site.SE == site.SE && r.site.RemoteRead == site.RemoteRead &&
+		slices.Equal(r.site.Reach, site.Reach)
+	if r.site = *site; !same {
+		r.filled = false
+	}
+}
+
+// Left forgets a pilot that is gone.
+func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
+	r := m.rooms[site]
+	if r == nil || r.guests[pilot] == nil {
+		return
+	}
+	for _, h := range r.guests[pilot].holding {
+		if r.inHand[h.Task] == pilot {
+			delete(r.inHand, h.Task)
+		}
+	}
+	delete(r.guests, pilot)
+	r.pool.Forget(pilot)
+}
+
+// Close forgets a site at which the queue matches no tasks any more.
+func (m *Matchmaker) Close(site task.Site) { delete(m.rooms, site) }
+
+// Capacity sums what the pilots of a site have told.
+func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
+	r := m.rooms[site]
+	if r == nil {
+		return sum
+	}
+	for _, g := range r.guests {
+		c := &g.capacity
+		sum.Pilots++
+		sum.Slots += c.Slots
+		sum.FreeSlots += c.FreeSlots
+		sum.Assigned += c.Assigned
+		sum.Running += c.Running
+		sum.Waiting += c.Waiting
+		sum.CacheBytes += c.CacheBytes
+		sum.CacheUsed += c.CacheUsed
+		sum.Evictions += c.Evictions
+	}
+	return sum
+}
+
+// Changed notes what a committed turn has changed.
+func (m *Matchmaker) Changed(e *Effects) {
+	for _, r := range m.rooms {
+		if e.TooMany {
+			r.filled = false
+			continue
+		}
+		for id := range e.Tasks {
+			r.dirty[id] = struct{}{}
+		}
+	}
+}
+
+// Match chooses tasks for a pilot's places, less those that it was given and
+// did not know of when it told them. They are offered to nobody else before
+// Granted tells what came of it. Prefill waits while slots are free elsewhere.
+func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unseen int) []task.ID {
+	r := m.rooms[site]
+	if r == nil || r.guests[pilot] == nil {
+		return nil
+	}
+	g := r.guests[pilot]
+	free := matcher.Places{Free: g.places.Free, FreeSlots: g.places.FreeSlots, Prefill: g.places.Prefill}
+	taken := min(unseen, free.FreeSlots)
+	free.FreeSlots -= taken
+	free.Prefill -= unseen - taken
+	idle := m.freeSlots(r, pilot) + free.FreeSlots
+	free.Prefill = max(0, min(free.Prefill, r.pool.Ready()-idle))
+	var ids []task.ID
+	var not []task.ID
+	for _, match := range r.pool.Match(pilot, free) {
+		if until, refused := g.refused[match.Task]; refused && now < until {
+			not = append(not, match.Task)
+			continue
+		}
+		ids = append(ids, match.Task)
+	}
+	for _, id := range not {
+		r.pool.Remove(id)
+		r.later[id] = g.refused[id]
+	}
+	for id, until := range g.refused {
+		if now >= until {
+			delete(g.refused, id)
+		}
+	}
+	return ids
+}
+
+// freeSlots is how many slots other pilots have free.
+func (m *Matchmaker) freeSlots(r *room, except task.PilotID) (sum int) {
+	for id, g := range r.guests {
+		if id != except {
+			sum += g.places.FreeSlots
+		}
+	}
+	return sum
+}
+
+// Granted tells what came of a match: what was leased is gone, the rest is
+// looked at again. The pilot's places are taken until it tells of others.
+func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.ID, lease *task.Lease) {
+	r := m.rooms[site]
+	if r == nil {
+		return
+	}
+	leased := make(map[task.ID]bool, len(lease.Tasks))
+	g := r.guests[pilot]
+	for i := range lease.Tasks {
+		t := &lease.Tasks[i].Task
+		leased[t.ID] = true
+		r.pool.Remove(t.ID)
+		if g == nil {
+			continue
+		}
+		r.inHand[t.ID] = pilot
+		g.holding = append(g.holding, task.Holding{Task: t.ID, Lease: lease.ID})
+		if g.places.FreeSlots > 0 {
+			g.places.FreeSlots--
+			g.places.Free = g.places.Free.Sub(t.Resources)
+		} else {
+			g.places.Prefill--
+		}
+	}
+	for _, id := range matched {
+		if !leased[id] {
+			r.pool.Release(id)
+			r.dirty[id] = struct{}{}
+		}
+	}
+}
+
+// CallIn chooses which of the waiting pilots should ask again because tasks
+// have come up: for each of those tasks one that has its files if there is
+// such a one, and rather one with a free slot.
+func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []task.PilotID {
+	r := m.rooms[site]
+	if r == nil || len(r.fresh) == 0 {
+		return nil
+	}
+	fresh := r.fresh
+	r.fresh = nil
+	room := make(map[task.PilotID]int)
+	var idle, others []task.PilotID
+	for id, g := range r.guests {
+		if !waits(id) {
+			continue
+		}
+		switch {
+		case g.places.FreeSlots > 0:
+			idle = append(idle, id)
+			room[id] = g.places.FreeSlots
+		case g.places.Prefill > 0:
+			others = append(others, id)
+			room[id] = g.places.Prefill
+		}
+	}
+	slices.Sort(idle)
+	slices.Sort(others)
+	waiting := slices.Concat(idle, others)
+	called := make(map[task.PilotID]bool)
+	var calls []task.PilotID
+	for _, id := range fresh {
+		if len(waiting) == 0 {
+			break
+		}
+		if !r.pool.Has(id) {
+			continue
+		}
+		chosen := waiting[0]
+		for _, holder := range r.pool.HoldersOf(id) {
+			if room[holder] > 0 {
+				chosen = holder
+				break
+			}
+		}
+		if !called[chosen] {
+			called[chosen] = true
+			calls = append(calls, chosen)
+		}
+		if room[chosen]--; room[chosen] == 0 {
+			waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return id == chosen })
+		}
+	}
+	return calls
+}
+
+// Silent lists pilots of a site that have not been heard for PilotSilence, of
+// those that live by the records.
+func (m *Matchmaker) Silent(now Instant, site task.Site, live []PilotRecord, waits func(task.PilotID) bool) []task.PilotID {
+	r := m.room(site, now)
+	var silent []task.PilotID
+	for i := range live {
+		heard := r.since
+		if g := r.guests[live[i].ID]; g != nil {
+			heard = max(heard, g.heard)
+		}
+		if !waits(live[i].ID) && now.Sub(heard) >= m.config.Match.PilotSilence {
+			silent = append(silent, live[i].ID)
+		}
+	}
+	return silent
+}
+
+// AllHeard tells whether every live pilot of a site has told what it has since
+// the mode in force began.
+func (m *Matchmaker) AllHeard(site *SiteRecord, live []PilotRecord) bool {
+	r := m.rooms[site.Name]
+	if r == nil {
+		return len(live) == 0
+	}
+	return !slices.ContainsFunc(live, func(p PilotRecord) bool {
+		g := r.guests[p.ID]
+		return g == nil || g.heard < site.ModeSince
+	})
+}
+
+// InHand tells whether some pilot of a site has told to have a task.
+func (m *Matchmaker) InHand(site task.Site, id task.ID) bool {
+	r := m.rooms[site]
+	return r != nil && r.inHand[id] != ""
+}
+
+// Guard decides on files that only caches of a site hold and whose makers are
+// gone: a pilot that holds one is to store it; what nobody holds is lost, once
+// all pilots have told all that they hold.
+func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord) (lost []task.LostFile) {
+	r := m.rooms[site]
+	if r == nil {
+		return nil
+	}
+	complete := true
+	for i := range live {
+		g := r.guests[live[i].ID]
+		complete = complete && g != nil && g.version > 0 && !g.partial
+	}
+	for _, g := range r.guests {
+		g.checks = nil
+	}
+	for _, file := range files {
+		holders := r.pool.Holders(file.Key())
+		if len(holders) == 0 {
+			holders = r.pool.Holders(task.KeyOf(file.LFN, task.Digest{}))
+		}
+		switch {
+		case len(holders) > 0:
+			if g := r.guests[holders[0]]; g != nil {
+				g.checks = append(g.checks, file)
+			}
+		case complete:
+			lost = append(lost, task.LostFile{
+				LFN: file.LFN, Digest: file.Digest, Reason: fmt.Sprintf("no pilot holds %s and no storage element has it", file.LFN.Local()),
+			})
+		}
+	}
+	return lost
+}
+
+// Checks are the files that a pilot is asked to store.
+func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
+	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
+		return r.guests[pilot].checks
+	}
+	return nil
+}
+
+// TrulyLost leaves of the files that a pilot could not read those that no
+// other pilot is known to hold.
+func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
+	r := m.rooms[p.Site]
+	if r == nil {
+		return p.Lost
+	}
+	return slices.DeleteFunc(slices.Clone(p.Lost), func(l task.LostFile) bool {
+		other := func(key task.FileKey) bool {
+			return slices.ContainsFunc(r.pool.Holders(key), func(id task.PilotID) bool { return id != p.Pilot })
+		}
+		return other(task.KeyOf(l.LFN, l.Digest)) || other(task.KeyOf(l.LFN, task.Digest{}))
+	})
+}
+
+// Retract lists tasks to be asked back for slots that are free although no
+// task waits: prefilled ones of other pilots, at most one for each slot.
+func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
+	r := m.rooms[site]
+	if r == nil || r.pool.Ready() > 0 || now.Sub(r.retract) < m.config.Match.RetractEvery {
+		return nil
+	}
+	idle := m.freeSlots(r, "")
+	if idle == 0 {
+		return nil
+	}
+	r.retract = now
+	var back []task.Revoked
+	ids := make([]task.PilotID, 0, len(r.guests))
+	for id := range r.guests {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		g := r.guests[id]
+		if g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
+			continue // it will start what it has
+		}
+		for _, h := range g.holding {
+			if !h.Started && len(back) < idle {
+				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
+			}
+		}
+	}
+	return back
+}
+
+// MatchConfig bounds what the queue keeps to match tasks to pilots.
+type MatchConfig struct {
+	Window       int           // READY tasks of a site that are looked at
+	Prints       int           // cached files of all pilots that are remembered
+	PilotSilence time.Duration // until a pilot is taken for dead
+	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
+}

@@ -1,0 +1,300 @@
+package server
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// pulls serves the pilots of sites at which the queue matches tasks: it knows
+// their calls, and the matchmaker under its lock.
+type pulls struct {
+	mutex  sync.Mutex
+	maker  *taskqueue.Matchmaker
+	guests map[task.PilotID]*pullGuest
+	due    map[task.Site]struct{} // tasks may have come up there
+	signal chan struct{}          // something is due; holds one
+}
+
+// pullGuest is a pilot at the desk.
+type pullGuest struct {
+	site   task.Site
+	ticket *pullTicket // of its newest call
+	told   task.PullReply
+	ever   bool // it was told something
+}
+
+// pullTicket is one call.
+type pullTicket struct {
+	parked bool
+	wake   chan struct{}
+	ended  chan struct{} // closed by the pilot's next call
+}
+
+// compiledExpressions bounds the cache of compiled requirements and ranks.
+const compiledExpressions = 4096
+
+func newPulls(config *taskqueue.Config) *pulls {
+	return &pulls{
+		maker:  taskqueue.NewMatchmaker(config, matcher.NewCompiler(compiledExpressions)),
+		guests: make(map[task.PilotID]*pullGuest), due: make(map[task.Site]struct{}), signal: make(chan struct{}, 1),
+	}
+}
+
+// arrive enters a pilot's call, ends its older one, and takes what it says of
+// the pilot.
+func (p *pulls) arrive(now taskqueue.Instant, in *task.Pull) (ticket *pullTicket, capacity task.Capacity, lost []task.LostFile) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	g := p.guests[in.Pilot]
+	if g == nil {
+		g = &pullGuest{site: in.Site}
+		p.guests[in.Pilot] = g
+	}
+	if g.ticket != nil {
+		close(g.ticket.ended)
+	}
+	g.ticket = &pullTicket{wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	lost = p.maker.TrulyLost(in)
+	p.maker.Hear(now, in)
+	return g.ticket, p.maker.Capacity(in.Site), lost
+}
+
+// leave ends a call.
+func (p *pulls) leave(pilot task.PilotID, ticket *pullTicket) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if g := p.guests[pilot]; g != nil && g.ticket == ticket {
+		g.ticket = nil
+	}
+}
+
+// newest tells whether no later call of the pilot has come.
+func (t *pullTicket) newest() bool {
+	select {
+	case <-t.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+func (p *pulls) setParked(ticket *pullTicket, parked bool) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	ticket.parked = parked
+}
+
+// waits tells whether a call of the pilot is parked.
+func (p *pulls) waits(pilot task.PilotID) bool {
+	g := p.guests[pilot]
+	return g != nil && g.ticket != nil && g.ticket.parked
+}
+
+// hearsFrom tells whether some pilot of a site has a call parked.
+func (p *pulls) hearsFrom(site task.Site) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for _, g := range p.guests {
+		if g.site == site && g.ticket != nil && g.ticket.parked {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pulls) wakeUp(pilot task.PilotID) {
+	if g := p.guests[pilot]; g != nil && g.ticket != nil {
+		select {
+		case g.ticket.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// changed hands on what a committed turn has changed.
+func (p *pulls) changed(e *taskqueue.Effects) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.maker.Changed(e)
+	for id := range e.Pilots {
+		p.wakeUp(id)
+	}
+	if e.Modes {
+		for id := range p.guests {
+			p.wakeUp(id)
+		}
+	}
+	if len(e.Tasks) > 0 || e.TooMany || e.WakeAll {
+		for _, site := range p.maker.Sites() {
+			p.due[site] = struct{}{}
+		}
+	}
+	if len(p.due) > 0 {
+		select {
+		case p.signal <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// tell keeps what a pilot is answered.
+func (p *pulls) tell(pilot task.PilotID, reply task.PullReply) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if g := p.guests[pilot]; g != nil {
+		g.told, g.ever = standingOf(reply), true
+	}
+}
+
+// saysNews tells whether the answer holds anything but what the pilot was last
+// told.
+func (p *pulls) saysNews(pilot task.PilotID, reply task.PullReply) bool {
+	if len(reply.Leases)+len(reply.Acks) > 0 {
+		return true
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	g := p.guests[pilot]
+	return g == nil || !g.ever || !reflect.DeepEqual(g.told, standingOf(reply))
+}
+
+func standingOf(reply task.PullReply) task.PullReply {
+	reply.SyncReply, reply.CacheVersion = standing(reply.SyncReply), 0
+	return reply
+}
+
+// pull serves one Pull. It is answered at once if it brings news or the queue
+// has some; else it is parked until something changes for the pilot, its next
+// Pull comes, or its time is over.
+func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullReply, error) {
+	ticket, capacity, lost := s.pulls.arrive(s.clock.now(), &in)
+	defer s.pulls.leave(in.Pilot, ticket)
+	in.Lost = lost
+	mastery := s.masteryOf(&in)
+	defer mastery.leave()
+	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxPullHold))
+	defer hold.Stop()
+	news := bringsNews(in.Sync)
+	for {
+		reply, err := s.pullOnce(ctx, &in, ticket, capacity)
+		if err == nil && slices.Contains(reply.Denied, c.peer) {
+			err = revoked(c) // while the call was under way
+		}
+		if err != nil {
+			return task.PullReply{}, err
+		}
+		if news || in.Hold <= 0 || reply.CacheVersion != in.Cache.Version || s.pulls.saysNews(in.Pilot, reply) {
+			s.pulls.tell(in.Pilot, reply)
+			return reply, nil
+		}
+		s.pulls.setParked(ticket, true)
+		mastery.park()
+		select {
+		case <-ticket.wake:
+		case <-ticket.ended:
+			return reply, nil
+		case <-hold.C:
+			return reply, nil
+		case <-s.stopping:
+			return reply, nil
+		case <-ctx.Done():
+			return task.PullReply{}, ctx.Err()
+		}
+		s.pulls.setParked(ticket, false)
+		if err := s.access.recheck(c, time.Now()); err != nil {
+			return task.PullReply{}, err
+		}
+	}
+}
+
+// pullOnce takes the news, then matches and leases tasks.
+func (s *Server) pullOnce(ctx context.Context, in *task.Pull, ticket *pullTicket, capacity task.Capacity) (task.PullReply, error) {
+	var pulled taskqueue.Pulled
+	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
+		pulled, err = s.rules.Pull(t, in, capacity)
+		return err
+	})
+	if err != nil {
+		return task.PullReply{}, err
+	}
+	matched, err := s.match(ctx, in, ticket, &pulled)
+	if err != nil || len(matched) == 0 {
+		return pulled.Reply, err
+	}
+	var lease task.Lease
+	err = s.update(ctx, func(t *taskqueue.Turn) (err error) {
+		lease, err = s.rules.Grant(t, in.Site, in.Pilot, matched)
+		return err
+	})
+	s.pulls.mutex.Lock()
+	s.pulls.maker.Granted(in.Site, in.Pilot, matched, &lease)
+	s.pulls.mutex.Unlock()
+	if err != nil {
+		return task.PullReply{}, err
+	}
+	if len(lease.Tasks) > 0 {
+		pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
+	}
+	return pulled.Reply, nil
+}
+
+// match chooses tasks for the pilot; one call after the other.
+func (s *Server) match(ctx context.Context, in *task.Pull, ticket *pullTicket, pulled *taskqueue.Pulled) ([]task.ID, error) {
+	p := s.pulls
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	now := s.clock.now()
+	p.maker.Describe(now, &pulled.Site, &pulled.Pilot, in.Self)
+	pulled.Reply.CacheVersion = p.maker.Version(in.Site, in.Pilot)
+	pulled.Reply.Check = p.maker.Checks(in.Site, in.Pilot)
+	if !pulled.MayTake() || !ticket.newest() {
+		return nil, nil
+	}
+	if err := s.refresh(ctx, in.Site); err != nil {
+		return nil, err
+	}
+	return p.maker.Match(now, in.Site, in.Pilot, pulled.Unseen), nil
+}
+
+// refresh brings the matchmaker's tasks up to date; its lock is held.
+func (s *Server) refresh(ctx context.Context, site task.Site) error {
+	if !s.pulls.maker.Stale(s.clock.now(), site) {
+		return nil
+	}
+	return s.view(ctx, func(t *taskqueue.Turn) error { return s.pulls.maker.Refresh(t, site) })
+}
+
+// mastery keeps the sign of life of a pilot that pulls and is master of its
+// site's overlay, so that nobody else may claim that office.
+type mastery struct {
+	server *Server
+	site   task.Site
+	ticket *ticket // nil: it is not master
+}
+
+func (s *Server) masteryOf(in *task.Pull) mastery {
+	m := mastery{server: s, site: in.Site}
+	if !in.Term.IsZero() {
+		m.ticket = s.desk.arrive(in.Site, in.Term)
+	}
+	return m
+}
+
+func (m mastery) park() {
+	if m.ticket != nil {
+		m.server.desk.park(m.site, m.ticket)
+	}
+}
+
+func (m mastery) leave() {
+	if m.ticket != nil {
+		m.server.desk.leave(m.site, m.ticket, m.server.clock.now())
+	}
+}
