@@ -170,8 +170,12 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	}, nil
 }
 
-// Put satisfies Uploads.
+// Put satisfies Uploads. What a storage element gets is there to stay, so the
+// bytes are compared with their digest first; damaged ones leave the cache.
 func (n *workerNode) Put(ctx context.Context, element, name string, key task.FileKey) (string, error) {
+	if err := n.cache.Verify(key); err != nil {
+		return "", fmt.Errorf("read it from the cache: %w", err)
+	}
 	pinned, err := n.cache.Pin(key)
 	if err != nil {
 		return "", fmt.Errorf("read it from the cache: %w", err)
