@@ -36,21 +36,30 @@ func Score(locality, load, beta float64) float64 {
 // dadPattern is the rank by name, for example dad(0.8).
 var dadPattern = regexp.MustCompile(`^dad\(\s*([0-9]+(?:\.[0-9]*)?)\s*\)$`)
 
-// dadRank is minus the score. Its load is the pilot's part, so that only
-// tasks with a local input are exceptions; beta may differ from task to task
-// (000, section VI, future work).
-func dadRank(text string) (rank *Rank, found bool, err error) {
+// dadBeta reads the rank's name; found is false for other ranks.
+func dadBeta(text string) (beta float64, found bool, err error) {
 	match := dadPattern.FindStringSubmatch(text)
 	if match == nil {
-		return nil, false, nil
+		return 0, false, nil
 	}
-	beta, err := strconv.ParseFloat(match[1], 64)
+	beta, err = strconv.ParseFloat(match[1], 64)
 	if err != nil || beta > 1 {
-		return nil, true, &ExpressionError{
+		return 0, true, &ExpressionError{
 			Kind: RankExpression, Line: 1, Column: 1,
 			Message: fmt.Sprintf("%s weighs locality with %s", text, match[1]),
 			Hint:    "beta is from 0 (load alone) to 1 (locality alone), for example dad(0.8)",
 		}
+	}
+	return beta, true, nil
+}
+
+// dadRank is minus the score. Its load is the pilot's part, so that only
+// tasks with a local input are exceptions; beta may differ from task to task
+// (000, section VI, future work).
+func dadRank(text string) (rank *Rank, found bool, err error) {
+	beta, found, err := dadBeta(text)
+	if !found || err != nil {
+		return nil, found, err
 	}
 	return &Rank{
 		policy: func(files []FileInfo, has func(FileInfo) bool, _ Rates) float64 {

@@ -5,7 +5,7 @@
 //	feasible   Requirement.Check    hard requirements, with the clause that fails
 //	rank       Rank, Evaluator      how much a pilot prefers each feasible task
 //	matrix     Row, Matrix          the ranks of all pilots of a site, sparse
-//	solve      Solver, ParseSolver  which pairs to take: Greedy, Exact, Sequential, Choose
+//	solve      Solver, ParseSolver  which pairs to take: Greedy, Exact, Sequential, Choose, DAD
 //	assign     Assignment           the result, for the master to carry out
 //
 // The Evaluator lives on every pilot: it follows the task list and answers

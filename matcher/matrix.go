@@ -20,6 +20,7 @@ type MatrixTask struct {
 	EntryBase float64 // see Rank.EntryBase
 	Order     uint64  // of submission: the smaller, the older
 	Priority  int     // higher first
+	Queue     string  // that it was submitted to; see DAD
 }
 
 // Places are what a pilot can take now.

@@ -228,12 +228,6 @@ func (n *assignmentNetwork) pairs() []candidate {
 
 // pair is a chosen one with the rank that the pilot has given.
 func (n *assignmentNetwork) pair(place int, c *cell) candidate {
-	row := n.places[place].bidder.row
-	rank := 0.0
-	if at, found := row.except(c.No); found {
-		rank = row.exceptions[at].rank
-	} else if at, found := row.find(c.Class); found {
-		rank = row.answers[at].Base + c.EntryBase
-	}
+	rank, _ := n.places[place].bidder.row.rank(c)
 	return newCandidate(c, rank, place, -1)
 }

@@ -197,21 +197,27 @@ func (r *pilotRow) forgetGone() {
 func (m *Matrix) Rank(pilot task.PilotID, no uint64) (float64, bool) {
 	at, found := m.findPilot(pilot)
 	c := m.tasks[no]
-	if !found || c == nil || c.Version > m.rows[at].version {
+	if !found || c == nil {
 		return 0, false
 	}
-	row := m.rows[at]
-	class, found := row.find(c.Class)
-	if !found || !row.answers[class].Feasible {
+	return m.rows[at].rank(c)
+}
+
+func (r *pilotRow) rank(c *cell) (float64, bool) {
+	if c.Version > r.version {
 		return 0, false
 	}
-	if at, found := row.except(no); found {
-		return row.exceptions[at].rank, row.exceptions[at].clause == ""
-	}
-	if row.answers[class].PerTask {
+	class, found := r.find(c.Class)
+	if !found || !r.answers[class].Feasible {
 		return 0, false
 	}
-	return row.answers[class].Base + c.EntryBase, true
+	if at, found := r.except(c.No); found {
+		return r.exceptions[at].rank, r.exceptions[at].clause == ""
+	}
+	if r.answers[class].PerTask {
+		return 0, false
+	}
+	return r.answers[class].Base + c.EntryBase, true
 }
 
 // number guards the order of ranks against what is no number; it bounds

@@ -119,6 +119,7 @@ func TestSolverNames(t *testing.T) {
 	for text, name := range map[string]string{
 		"": "greedy", "greedy": "greedy", "exact": "exact", "sequential": "sequential",
 		"choose(2)": "choose(2)", "choose( 1000 )": "choose(1000)",
+		"dad(0.5, 2)": "dad(0.5,2)",
 	} {
 		choice, err := ParseSolver(text)
 		if err != nil || choice.String() != name {
@@ -134,7 +135,7 @@ func TestSolverNames(t *testing.T) {
 			t.Errorf("%s assigns %+v", name, got)
 		}
 	}
-	for _, text := range []string{"Greedy", "hungarian", "choose", "choose()", "choose(0)", "choose(-1)", "choose(1001)", "choose(99999999999)"} {
+	for _, text := range []string{"Greedy", "hungarian", "choose", "choose()", "choose(0)", "choose(-1)", "choose(1001)", "choose(99999999999)", "dad", "dad(0.5)", "dad(x,1)"} {
 		if choice, err := ParseSolver(text); err == nil || !strings.Contains(err.Error(), "give ") {
 			t.Errorf("%q is %v, %v", text, choice, err)
 		}

@@ -1,6 +1,7 @@
 package matcher
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"regexp"
@@ -12,14 +13,19 @@ import (
 type SolverChoice struct {
 	kind string
 	n    int
+	rule DelayRule
 }
 
 // MaxChoose bounds n in choose(n).
 const MaxChoose = 1000
 
-var choosePattern = regexp.MustCompile(`^choose\(\s*([0-9]{1,9})\s*\)$`)
+var (
+	choosePattern = regexp.MustCompile(`^choose\(\s*([0-9]{1,9})\s*\)$`)
+	delayPattern  = regexp.MustCompile(`^dad\(\s*([0-9]+(?:\.[0-9]*)?)\s*,\s*([0-9]{1,9})\s*\)$`)
+)
 
-// ParseSolver reads greedy, exact, sequential or choose(N); "" is greedy.
+// ParseSolver reads greedy, exact, sequential, choose(N) or dad(LOCAL
+// THRESHOLD,WAIT LIMIT), see DelayRule; "" is greedy.
 func ParseSolver(text string) (SolverChoice, error) {
 	switch text {
 	case "", "greedy":
@@ -34,7 +40,34 @@ func ParseSolver(text string) (SolverChoice, error) {
 		}
 		return SolverChoice{}, fmt.Errorf("solver %q: give choose(1) to choose(%d)", text, MaxChoose)
 	}
-	return SolverChoice{}, fmt.Errorf("unknown solver %q: give greedy, exact, sequential or choose(N)", text)
+	if found := delayPattern.FindStringSubmatch(text); found != nil {
+		threshold, err := strconv.ParseFloat(found[1], 64)
+		limit, limitErr := strconv.Atoi(found[2])
+		if err := errors.Join(err, limitErr); err != nil {
+			return SolverChoice{}, fmt.Errorf("solver %q: %w", text, err)
+		}
+		return SolverChoice{kind: "dad", rule: DelayRule{threshold, limit}}, nil
+	}
+	return SolverChoice{}, fmt.Errorf("unknown solver %q: give greedy, exact, sequential, choose(N) or dad(THRESHOLD,PASSES)", text)
+}
+
+// CheckRank tells whether the solver goes with the rank that a site's tasks
+// have: dad needs the rank dad(BETA), and a threshold that separates with it.
+func (c SolverChoice) CheckRank(rank string) error {
+	if c.kind != "dad" {
+		return nil
+	}
+	beta, found, err := dadBeta(rank)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return fmt.Errorf("solver %s compares scores of 0 to 1: give the rank dad(BETA), not %q", c, rank)
+	}
+	if err := c.rule.Check(beta); err != nil {
+		return fmt.Errorf("solver %s: %w", c, err)
+	}
+	return nil
 }
 
 // String is the name that ParseSolver reads.
@@ -44,6 +77,8 @@ func (c SolverChoice) String() string {
 		return "greedy"
 	case "choose":
 		return fmt.Sprintf("choose(%d)", c.n)
+	case "dad":
+		return fmt.Sprintf("dad(%s,%d)", strconv.FormatFloat(c.rule.LocalThreshold, 'f', -1, 64), c.rule.WaitLimit)
 	}
 	return c.kind
 }
@@ -52,7 +87,8 @@ func (c SolverChoice) String() string {
 func (c SolverChoice) Random() bool { return c.kind == "choose" }
 
 // Solver is the one that is named. random may be nil unless Random says that
-// it is needed.
+// it is needed. A solver that remembers (dad) begins anew with each call, so
+// one is made for a matrix and kept as long as that.
 func (c SolverChoice) Solver(random *rand.Rand) Solver {
 	switch c.kind {
 	case "exact":
@@ -61,6 +97,8 @@ func (c SolverChoice) Solver(random *rand.Rand) Solver {
 		return Sequential
 	case "choose":
 		return Choose(c.n, random)
+	case "dad":
+		return NewDAD(c.rule).Solve
 	}
 	return Greedy
 }
