@@ -63,7 +63,7 @@ func TestBadInput(t *testing.T) {
 		says []string
 	}{
 		"nothing to submit":     {[]string{"submit"}, []string{"nothing to submit"}},
-		"file and command":      {[]string{"submit", "-f", "x.yaml", "--", "true"}, []string{"not both"}},
+		"file and command":      {[]string{"submit", "-f", "x.yaml", "--", "true"}, []string{"give one of"}},
 		"no such file":          {[]string{"submit", "-f", "absent.yaml"}, []string{"absent.yaml"}},
 		"a folder":              {[]string{"submit", "-f", g.dir}, []string{g.dir}},
 		"bad CEL on the line":   {[]string{"submit", "--require", "pilot.", "--", "true"}, []string{"require"}},
