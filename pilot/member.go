@@ -194,6 +194,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	m.copies.forget(e.Pilot)
 	m.handOversWithout(e.Pilot)
 	m.searchFilesOf(e.Pilot)
+	delete(m.outbox.joined, e.Pilot)
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()
 	m.syncSoon(0)

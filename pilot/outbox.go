@@ -18,6 +18,7 @@ type outbox struct {
 	stored    map[task.LFN]pendingStored
 	lost      []task.LostFile
 	departed  []task.Departure
+	joined    map[task.PilotID]uint64 // with the number of the last call before
 	refused   []task.Refusal
 	confirmed []task.Revoked
 	reads     map[task.Site]task.SERead // not in a report yet
@@ -60,6 +61,7 @@ type flight struct {
 	stored    []task.Stored
 	lost      int
 	departed  int
+	joined    []task.PilotID
 	refused   int
 	confirmed int
 	report    uint64
@@ -71,6 +73,7 @@ func (o *outbox) reset() {
 		ofTask:   make(map[task.ID][]*pendingOutcome),
 		stored:   make(map[task.LFN]pendingStored),
 		reads:    make(map[task.Site]task.SERead),
+		joined:   make(map[task.PilotID]uint64),
 		report:   task.SiteReport{Seq: o.report.Seq}, calls: o.calls, answered: o.calls,
 	}
 }
@@ -84,7 +87,7 @@ func (o *outbox) begin(now time.Time) {
 
 func (o *outbox) empty() bool {
 	return len(o.outcomes) == 0 && len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
-		len(o.lost) == 0 && len(o.departed) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
+		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
 }
 
 // addOutcome keeps an outcome and tells whether it is new.
@@ -185,6 +188,7 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 	s.Outcomes = o.inOrder()
 	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
 	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
+	s.Joined = sortedKeys(o.joined)
 	for _, name := range sortedKeys(o.stored) {
 		s.Stored = append(s.Stored, o.stored[name].stored)
 	}
@@ -200,7 +204,7 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 	}
 	return &flight{
 		number: o.calls, sent: now, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
-		departed: len(s.Departed), refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
+		departed: len(s.Departed), joined: s.Joined, refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
 	}
 }
 
@@ -210,6 +214,11 @@ func (o *outbox) delivered(f *flight) {
 	o.returns = o.returns[f.returns:]
 	o.lost = o.lost[f.lost:]
 	o.departed = o.departed[f.departed:]
+	for _, pilot := range f.joined {
+		if o.joined[pilot] < f.number { // else it has left and come back since
+			delete(o.joined, pilot)
+		}
+	}
 	o.refused = o.refused[f.refused:]
 	o.confirmed = o.confirmed[f.confirmed:]
 	if f.report != 0 && f.report == o.report.Seq {

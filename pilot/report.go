@@ -18,7 +18,8 @@ func (m *Master) describe(w *member, s State) {
 // it has in hand stays there, what it no longer has is to be run elsewhere.
 func (m *Master) state(w *member, s State) {
 	if !w.described {
-		m.syncSoon(m.config.SyncDelay) // the site's capacity has changed
+		m.outbox.joined[w.id] = m.outbox.calls
+		m.syncSoon(m.config.SyncDelay)
 	}
 	m.describe(w, s)
 	m.takeCopies([]State{s})

@@ -17,6 +17,7 @@ type Sync struct {
 	Stored   []Stored
 	Lost     []LostFile
 	Departed []Departure
+	Joined   []PilotID // that the master has met since
 	Refused  []Refusal
 	// Confirmed lists revocations that were carried out.
 	Confirmed []Revoked

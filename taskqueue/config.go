@@ -75,6 +75,9 @@ type SiteConfig struct {
 	// was heard is taken for dead, and OverdueEvery the time between two looks
 	// for such.
 	DeadAfterEnd time.Duration
+	// AbsentAfter is how long after its registration a pilot that no master of
+	// its site has met is taken for dead.
+	AbsentAfter  time.Duration
 	OverdueEvery time.Duration
 }
 
@@ -124,6 +127,7 @@ func DefaultConfig() Config {
 			MemberAfterEnd: time.Hour,
 			MaxLifetime:    30 * 24 * time.Hour,
 			DeadAfterEnd:   5 * time.Minute, // hosts' clocks differ, and batch systems are late to kill
+			AbsentAfter:    2 * time.Minute, // joining takes seconds; who is later is taken back
 			OverdueEvery:   time.Minute,
 		},
 		Workflow: WorkflowConfig{

@@ -74,6 +74,28 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 	return nil
 }
 
+// meet books pilots that their master has met: they live, whatever the queue
+// took them for, unless they have said goodbye.
+func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
+	if err := b.loadPilots(joined...); err != nil {
+		return err
+	}
+	for _, id := range joined {
+		pilot := b.pilots.held[id]
+		if pilot == nil || pilot.Site != site.Name || site.denies(pilot.Peer) || pilot.State == PilotLeft {
+			continue
+		}
+		if !pilot.Listed {
+			pilot.Listed = true
+			b.pilots.touch(id)
+		}
+		if pilot.State == PilotDead {
+			b.revive(site, pilot)
+		}
+	}
+	return nil
+}
+
 // dismiss takes a live pilot out of its site's counts. What ran on a dead one
 // is lost.
 func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {

@@ -234,6 +234,7 @@ type crew struct {
 
 // member is one pilot.
 type member struct {
+	listed  bool // its master has told the queue of it
 	id      task.PilotID
 	peer    task.PeerID
 	slots   int
@@ -307,6 +308,9 @@ func (c *crew) trySync() (task.SyncReply, error) {
 	})
 	if err == nil {
 		c.next = task.Sync{}
+		for _, m := range c.members {
+			m.listed = true
+		}
 		c.take(reply)
 	}
 	return reply, err
@@ -315,6 +319,11 @@ func (c *crew) trySync() (task.SyncReply, error) {
 // message is the Sync as the master would send it now.
 func (c *crew) message() task.Sync {
 	s := c.next
+	for _, m := range c.members {
+		if !m.listed {
+			s.Joined = append(s.Joined, m.id)
+		}
+	}
 	s.Site, s.Term, s.Pilot = c.site, c.term, c.master.id
 	for id := range c.leases {
 		s.Leases = append(s.Leases, id)

@@ -44,12 +44,15 @@ type Registration struct {
 	Sandbox   string
 	Version   string
 	Ends      time.Time
+	// Check tells that it only looks whether its node is fit: it is let in to
+	// be reached by the site's pilots, and is none of them.
+	Check bool
 }
 
 // Registered answers a Registration.
 type Registered struct {
 	Pilot    task.PilotID
-	Master   Contact   // the pilot itself when it is to be master
+	Master   Contact   // the pilot itself when it is to be master; nobody for a check of an idle site
 	Term     task.Term // of the master
 	Contacts []Contact // random sample of live pilots
 	Settings task.SiteSettings

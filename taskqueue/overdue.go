@@ -6,8 +6,8 @@ import (
 )
 
 // dismissOverdue takes pilots for dead that are well past their declared end
-// and never said goodbye: killed with their whole site, or gone before they
-// found a master that could report them.
+// and never said goodbye, killed with their whole site, and those that have
+// registered and that no master has met since.
 func (b *book) dismissOverdue() error {
 	last, err := b.noted(metaOverdue)
 	if err != nil || last != 0 && b.Clock.Sub(last) < b.config.Site.OverdueEvery {
@@ -36,19 +36,32 @@ func (b *book) dismissOverdueOf(site *SiteRecord) error {
 	}
 	dismissed := false
 	for _, pilot := range live {
-		over := pilot.Ends.Add(b.config.Site.DeadAfterEnd)
-		heard := pilot.ID == site.Master && b.Clock.Sub(site.LastSync) < b.config.Site.LiveFor
-		if pilot.Ends.IsZero() || !b.Wall.After(over) || heard {
+		if pilot.ID == site.Master && b.Clock.Sub(site.LastSync) < b.config.Site.LiveFor {
+			continue // it is heard
+		}
+		reason := b.overdue(pilot)
+		if reason == "" {
 			continue
 		}
-		reason := fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
 		if err := b.dismiss(site, pilot, PilotDead, reason); err != nil {
 			return err
 		}
 		dismissed = true
 	}
 	if dismissed && site.Pilots <= 0 {
-		return b.vacate(site, "its pilots are past their end")
+		return b.vacate(site, "its pilots are gone")
 	}
 	return nil
+}
+
+// overdue says why a pilot that is not heard is taken for dead, "" if it is
+// not.
+func (b *book) overdue(pilot *PilotRecord) string {
+	switch {
+	case !pilot.Ends.IsZero() && b.Wall.After(pilot.Ends.Add(b.config.Site.DeadAfterEnd)):
+		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
+	case !pilot.Listed && b.Wall.After(pilot.Registered.Add(b.config.Site.AbsentAfter)):
+		return fmt.Sprintf("it has registered, but no master of its site has met it for %s", b.config.Site.AbsentAfter)
+	}
+	return ""
 }

@@ -41,6 +41,7 @@ func TestPilotsPastTheirEndAreDismissed(t *testing.T) {
 	a.members = []*member{{id: master, peer: "peer1", slots: 1}}
 	a.master, a.term = a.members[0], task.Term{Epoch: 1, Peer: "peer1"}
 	phantom, stays := a.enlist("peer2", 10*time.Minute), a.enlist("peer3", time.Hour)
+	a.next.Joined = []task.PilotID{phantom, stays}
 	a.sync()
 	for range 14 {
 		g.tick(time.Minute - time.Second)
@@ -60,6 +61,78 @@ func TestPilotsPastTheirEndAreDismissed(t *testing.T) {
 	}
 	if p := g.pilot(stays); p.State != taskqueue.PilotAlive {
 		t.Errorf("the pilot with an hour to go is %s", p.State)
+	}
+	g.check()
+}
+
+// TestPilotsThatNeverCameAreForgotten: who has registered and is met by no
+// master counts for two minutes, one that comes later is taken back.
+func TestPilotsThatNeverCameAreForgotten(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	master := a.enlist("peer1", time.Hour)
+	a.members = []*member{{id: master, peer: "peer1", slots: 1}}
+	a.master, a.term = a.members[0], task.Term{Epoch: 1, Peer: "peer1"}
+	a.sync()
+	never, slow := a.enlist("peer2", time.Hour), a.enlist("peer3", time.Hour)
+	pass := func(d time.Duration) {
+		for range d / (5 * time.Second) {
+			g.tick(5 * time.Second)
+			a.sync()
+		}
+	}
+	pass(90 * time.Second)
+	if site := g.siteRecord("A"); site.Pilots != 3 || g.pilot(never).State != taskqueue.PilotAlive {
+		t.Errorf("a slow joiner is forgotten after 90 s: %d pilots", site.Pilots)
+	}
+	pass(2 * time.Minute)
+	if site := g.siteRecord("A"); site.Pilots != 1 || site.Registered != 1 {
+		t.Errorf("%d pilots with %d slots count, one is there", site.Pilots, site.Registered)
+	}
+	if p := g.pilot(never); p.State != taskqueue.PilotDead || !strings.Contains(p.Reason, "no master of its site has met it") {
+		t.Errorf("the one that never came is %s (%s)", p.State, p.Reason)
+	}
+	a.next.Joined = []task.PilotID{slow}
+	a.sync()
+	pass(5 * time.Minute)
+	if site := g.siteRecord("A"); site.Pilots != 2 || g.pilot(slow).State != taskqueue.PilotAlive {
+		t.Errorf("the slow one is %s, %d pilots count", g.pilot(slow).State, site.Pilots)
+	}
+	g.check()
+}
+
+// TestCheckIsNoMember: who only checks its node is let in, but is not master,
+// counts nowhere and cannot claim.
+func TestCheckIsNoMember(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	var out taskqueue.Registered
+	a.must(func(t *taskqueue.Turn) (err error) {
+		out, err = a.rules.Register(t, taskqueue.Registration{Site: "A", Peer: "peer1", Slots: 4, Check: true})
+		return err
+	})
+	if out.Pilot == "" || out.Master.Pilot != "" || !out.Term.IsZero() || out.NotAfter.IsZero() {
+		t.Errorf("it is answered %+v", out)
+	}
+	if site := g.siteRecord("A"); site.Pilots != 0 || site.Registered != 0 || site.Master != "" {
+		t.Errorf("the site has %d pilots, %d slots, master %q", site.Pilots, site.Registered, site.Master)
+	}
+	var claim taskqueue.ClaimResult
+	a.must(func(t *taskqueue.Turn) (err error) {
+		claim, err = a.rules.Claim(t, taskqueue.Claim{Site: "A", Pilot: out.Pilot})
+		return err
+	})
+	if claim.Granted {
+		t.Error("its claim is granted")
+	}
+	if err := a.update(func(t *taskqueue.Turn) error {
+		return a.rules.Leave(t, taskqueue.Leaving{Site: "A", Pilot: out.Pilot, Reason: "self-check only"})
+	}); err != nil {
+		t.Errorf("it cannot leave: %v", err)
+	}
+	first := a.enlist("peer2", time.Hour)
+	if site := g.siteRecord("A"); site.Master != first || site.Pilots != 1 {
+		t.Errorf("master is %q of %d pilots, want the first real one", site.Master, site.Pilots)
 	}
 	g.check()
 }

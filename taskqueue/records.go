@@ -303,6 +303,7 @@ type PilotRecord struct {
 	Version    string
 	State      PilotState
 	Registered time.Time
+	Listed     bool      // its site's master has met it
 	Ends       time.Time // end of its declared lifetime
 	Ended      time.Time
 	Drain      bool   // an operator wants it drained

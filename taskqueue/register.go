@@ -24,6 +24,10 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 		if err := admit(site, &reg); err != nil {
 			return err
 		}
+		if reg.Check {
+			out, err = r.visit(b, site, &reg)
+			return err
+		}
 		pilot, again, err := b.enrol(site, &reg)
 		if err != nil {
 			return err
@@ -36,18 +40,63 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 		if err != nil {
 			return err
 		}
-		out = Registered{
-			Pilot:    pilot.ID,
-			Master:   contact(master),
-			Term:     site.Term,
-			Contacts: b.sample(others),
-			Settings: r.Settings(*site),
-			Denied:   site.Denied,
-			NotAfter: pilot.Ends.Add(r.Config.Site.MemberAfterEnd),
-		}
+		out = r.registered(b, site, pilot, others)
+		out.Master = contact(master)
 		return nil
 	})
 	return out, err
+}
+
+func (r *Rules) registered(b *book, site *SiteRecord, pilot *PilotRecord, others []*PilotRecord) Registered {
+	return Registered{
+		Pilot:    pilot.ID,
+		Term:     site.Term,
+		Contacts: b.sample(others),
+		Settings: r.Settings(*site),
+		Denied:   site.Denied,
+		NotAfter: pilot.Ends.Add(r.Config.Site.MemberAfterEnd),
+	}
+}
+
+// visit lets somebody in who only checks a node. It is recorded as one who has
+// left: it counts nowhere, is told to nobody and cannot be master.
+func (r *Rules) visit(b *book, site *SiteRecord, reg *Registration) (Registered, error) {
+	known, err := b.Pilots().ByPeer(reg.Peer)
+	if err != nil {
+		return Registered{}, fmt.Errorf("find the pilot of peer %s: %w", reg.Peer, err)
+	}
+	if known != "" {
+		return Registered{}, conflict("peer %s is pilot %s already: check with a new key", reg.Peer, known)
+	}
+	pilot := &PilotRecord{
+		ID: task.NewPilotID(b.randomBytes(8)), Peer: reg.Peer, Site: reg.Site, Registered: b.Wall,
+		State: PilotLeft, Reason: "self-check only", Ended: b.Wall,
+	}
+	b.describePilot(pilot, reg)
+	b.pilots.put(pilot.ID, pilot)
+	b.pilots.touch(pilot.ID)
+	others, err := b.alive(site.Name, "")
+	if err != nil {
+		return Registered{}, err
+	}
+	out := r.registered(b, site, pilot, others)
+	for _, other := range others {
+		if other.ID == site.Master {
+			out.Master = contact(other)
+		}
+	}
+	return out, nil
+}
+
+// describePilot takes over what a pilot says of itself.
+func (b *book) describePilot(pilot *PilotRecord, reg *Registration) {
+	latest := b.Wall.Add(b.config.Site.MaxLifetime)
+	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
+	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
+	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
+	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
+		pilot.Ends = latest
+	}
 }
 
 func admit(site *SiteRecord, reg *Registration) error {
@@ -87,13 +136,7 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 		site.Pilots--
 		site.Registered -= pilot.Slots
 	}
-	latest := b.Wall.Add(b.config.Site.MaxLifetime)
-	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
-	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
-	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
-	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
-		pilot.Ends = latest
-	}
+	b.describePilot(pilot, reg)
 	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
 	if pilot.Drain {
 		pilot.State = PilotDraining

@@ -76,6 +76,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		func() error { return b.takeReturns(site.Name, s.Returns) },
 		func() error { return b.takeRefusals(site, s.Refused) },
 		func() error { return b.depart(site, s.Departed) },
+		func() error { return b.meet(site, s.Joined) },
 		func() error { return b.lose(site.Name, s.Lost) },
 		func() error { return b.takeConfirmed(site.Name, s.Confirmed) },
 		func() error { return b.takeReport(site, s.Term, s.Report) },

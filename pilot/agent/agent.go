@@ -34,6 +34,7 @@ type Agent struct {
 	site     task.Site
 	self     matcher.Pilot
 	ends     time.Time
+	checking bool // it only looks whether the node is fit
 	peer     task.PeerID
 	dataURL  string
 	sandbox  string        // what confines payloads
@@ -74,6 +75,7 @@ type Agent struct {
 	mu       sync.Mutex
 	settings task.SiteSettings
 	claimed  *ClaimReply // last granted claim, until the mastership begins
+	refused  task.Term   // in office when the last claim was refused
 }
 
 // Run is a pilot from registration to farewell. It returns nil after an
@@ -187,7 +189,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	membership, err := registerPatiently(ctx, conn, Registration{
 		Site: a.site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Log: a.log,
+		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, Log: a.log,
 	})
 	if err != nil {
 		return Membership{}, err

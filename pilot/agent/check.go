@@ -37,13 +37,14 @@ const (
 	checkOutput = 500
 )
 
-// Check registers as a pilot would, looks at everything that work needs, and
-// leaves again.
+// Check registers as a visitor, which counts nowhere and cannot be master,
+// looks at everything that work needs, and leaves again.
 func Check(ctx context.Context, config Config) ([]Finding, error) {
 	if err := config.Complete(os.Getenv, time.Now()); err != nil {
 		return nil, err
 	}
 	a := newAgent(config)
+	a.checking = true
 	defer a.close()
 	if err := a.open(ctx); err != nil {
 		return nil, err

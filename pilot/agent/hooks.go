@@ -57,11 +57,13 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 		a.log.Warn("the queue cannot be asked for the mastership", "error", err)
 		return dht.ClaimAnswer{}
 	}
-	if reply.Granted {
-		a.mu.Lock()
-		a.claimed = &reply
-		a.mu.Unlock()
-	} else {
+	a.mu.Lock()
+	known := a.refused
+	if a.refused = reply.Term; reply.Granted {
+		a.claimed, a.refused = &reply, task.Term{}
+	}
+	a.mu.Unlock()
+	if !reply.Granted && known != reply.Term { // a claim is repeated every half second
 		a.log.Info("the mastership was not granted", "why", reply.Why)
 	}
 	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master}

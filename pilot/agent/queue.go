@@ -49,6 +49,7 @@ type Leaving struct {
 // Registration is what a pilot says of itself.
 type Registration struct {
 	Site      task.Site
+	Check     bool // only looks whether the node is fit
 	Key       *identity.PilotKey
 	Addresses []string
 	DataURL   string
@@ -113,7 +114,7 @@ func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration
 	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
 		Site: string(r.Site), PublicKey: r.Key.Public(), Proof: proof, Addresses: r.Addresses, DataUrl: r.DataURL,
 		Host: r.Host, Resources: taskpb.Resources(r.Resources), Slots: int32(r.Slots), Features: r.Features,
-		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends),
+		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check,
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("register with the queue: %w", err)

@@ -15,7 +15,7 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Leases:   each(s.Leases, func(id task.LeaseID) uint64 { return uint64(id) }),
 		Capacity: capacity(s.Capacity), Outcomes: Outcomes(s.Outcomes),
 		Starts: Starts(s.Starts), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
-		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Refused: each(s.Refused, refusal),
+		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Joined: each(s.Joined, func(p task.PilotID) string { return string(p) }), Refused: each(s.Refused, refusal),
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
 		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold),
 	}
@@ -28,7 +28,7 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 		Leases:   each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
 		Capacity: fromCapacity(in.GetCapacity()),
 		Starts:   FromStarts(in.GetStarts()), Returns: each(in.GetReturns(), fromReturned),
-		Departed: each(in.GetDeparted(), fromDeparture), Refused: each(in.GetRefused(), fromRefusal),
+		Departed: each(in.GetDeparted(), fromDeparture), Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), Refused: each(in.GetRefused(), fromRefusal),
 		Confirmed: each(in.GetConfirmed(), fromRevoked),
 		Report:    task.SiteReport{Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads())},
 		Hold:      in.GetHold().AsDuration(),

@@ -216,16 +216,18 @@ type RegisterRequest struct {
 	// Ed25519, 32 bytes; the same key as the libp2p identity.
 	PublicKey []byte `protobuf:"bytes,2,opt,name=public_key,json=publicKey,proto3" json:"public_key,omitempty"`
 	// Ed25519 signature over "pilotage register " and the site, proving the key.
-	Proof         []byte                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
-	Addresses     []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
-	DataUrl       string                 `protobuf:"bytes,5,opt,name=data_url,json=dataUrl,proto3" json:"data_url,omitempty"`
-	Host          string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
-	Resources     *Resources             `protobuf:"bytes,7,opt,name=resources,proto3" json:"resources,omitempty"`
-	Slots         int32                  `protobuf:"varint,8,opt,name=slots,proto3" json:"slots,omitempty"`
-	Features      []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"`
-	Sandbox       string                 `protobuf:"bytes,10,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	Version       string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
-	Ends          *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ends,proto3" json:"ends,omitempty"`
+	Proof     []byte                 `protobuf:"bytes,3,opt,name=proof,proto3" json:"proof,omitempty"`
+	Addresses []string               `protobuf:"bytes,4,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	DataUrl   string                 `protobuf:"bytes,5,opt,name=data_url,json=dataUrl,proto3" json:"data_url,omitempty"`
+	Host      string                 `protobuf:"bytes,6,opt,name=host,proto3" json:"host,omitempty"`
+	Resources *Resources             `protobuf:"bytes,7,opt,name=resources,proto3" json:"resources,omitempty"`
+	Slots     int32                  `protobuf:"varint,8,opt,name=slots,proto3" json:"slots,omitempty"`
+	Features  []string               `protobuf:"bytes,9,rep,name=features,proto3" json:"features,omitempty"`
+	Sandbox   string                 `protobuf:"bytes,10,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Version   string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
+	Ends      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ends,proto3" json:"ends,omitempty"`
+	// It only looks whether the node is fit: it is no member of the site.
+	Check         bool `protobuf:"varint,13,opt,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -342,6 +344,13 @@ func (x *RegisterRequest) GetEnds() *timestamppb.Timestamp {
 		return x.Ends
 	}
 	return nil
+}
+
+func (x *RegisterRequest) GetCheck() bool {
+	if x != nil {
+		return x.Check
+	}
+	return false
 }
 
 type RegisterResponse struct {
@@ -1398,7 +1407,9 @@ type SyncRequest struct {
 	ReportSeq    uint64                 `protobuf:"varint,13,opt,name=report_seq,json=reportSeq,proto3" json:"report_seq,omitempty"`
 	StorageReads []*StorageReads        `protobuf:"bytes,14,rep,name=storage_reads,json=storageReads,proto3" json:"storage_reads,omitempty"`
 	// Longest time the call may be parked.
-	Hold          *durationpb.Duration `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
+	Hold *durationpb.Duration `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
+	// Pilots that the master has met.
+	Joined        []string `protobuf:"bytes,16,rep,name=joined,proto3" json:"joined,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1534,6 +1545,13 @@ func (x *SyncRequest) GetStorageReads() []*StorageReads {
 func (x *SyncRequest) GetHold() *durationpb.Duration {
 	if x != nil {
 		return x.Hold
+	}
+	return nil
+}
+
+func (x *SyncRequest) GetJoined() []string {
+	if x != nil {
+		return x.Joined
 	}
 	return nil
 }
@@ -2699,7 +2717,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x19\n" +
-	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xf3\x02\n" +
+	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\x89\x03\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x1d\n" +
 	"\n" +
@@ -2714,7 +2732,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\asandbox\x18\n" +
 	" \x01(\tR\asandbox\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x12.\n" +
-	"\x04ends\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\"\xf3\x02\n" +
+	"\x04ends\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x14\n" +
+	"\x05check\x18\r \x01(\bR\x05check\"\xf3\x02\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bpilot_id\x18\x01 \x01(\tR\apilotId\x125\n" +
 	"\x16membership_certificate\x18\x02 \x01(\fR\x15membershipCertificate\x12,\n" +
@@ -2802,7 +2821,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fStorageReads\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x04R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\x9e\x05\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xb6\x05\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -2820,7 +2839,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\n" +
 	"report_seq\x18\r \x01(\x04R\treportSeq\x12>\n" +
 	"\rstorage_reads\x18\x0e \x03(\v2\x19.pilotage.v1.StorageReadsR\fstorageReads\x12-\n" +
-	"\x04hold\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x04hold\"\x9a\x01\n" +
+	"\x04hold\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12\x16\n" +
+	"\x06joined\x18\x10 \x03(\tR\x06joined\"\x9a\x01\n" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
