@@ -346,15 +346,3 @@ func (w *Worker) drain(reason string) {
 	}
 	w.soon(0)
 }
-
-// Wind is how long the longest running payload may still take by its
-// walltime; the shell decides with it when to kill before the batch job ends.
-func (w *Worker) Wind() time.Duration {
-	var longest time.Duration
-	for _, job := range w.work {
-		if job.phase == running {
-			longest = max(longest, job.Task.Walltime-w.now.Sub(job.started))
-		}
-	}
-	return longest
-}

@@ -2148,7 +2148,8 @@ type LeaveRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Site   string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
 	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	// No other pilot is left: open leases are returned.
+	// The pilot sees no other one. The queue goes by the pilots that it knows:
+	// when none is left, open leases are returned.
 	Last          bool  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
 	Resigns       bool  `protobuf:"varint,4,opt,name=resigns,proto3" json:"resigns,omitempty"`
 	Term          *Term `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
