@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/spf13/pflag"
+	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/task/workflow"
 	"github.com/pilotage-grid/pilotage/task/workflow/dax"
@@ -27,7 +27,8 @@ type recordedFlags struct {
 	contents      []trace.ExternalContent
 }
 
-func (f *recordedFlags) register(flags *pflag.FlagSet) {
+func (f *recordedFlags) register(command *cobra.Command) {
+	flags := command.Flags()
 	flags.StringVar(&f.wfformat, "wfformat", "", "replay a workflow recorded in WfFormat 1.5, also gzipped")
 	flags.StringVar(&f.dax, "dax", "", "replay a Pegasus workflow in DAX 2.1, also gzipped")
 	flags.Float64Var(&f.scale.Time, "time-scale", 1, "factor on the run times of a replay")

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,10 +38,15 @@ func newSubmit(a *app) *cobra.Command {
   pilotage submit --input data.txt --output counts.txt --wait -- sh -c 'wc data.txt > counts.txt'
   pilotage submit --array 00-19 -- ./simulate --seed {i}
   pilotage submit --wfformat montage.json.gz --time-scale 0.001 --size-scale 0.001 --wait`,
-		RunE: func(c *cobra.Command, args []string) error { return a.submit(c.Context(), f, args) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkCommand(args, c.ArgsLenAtDash()); err != nil {
+				return usage(err)
+			}
+			return a.submit(c.Context(), f, args)
+		},
 	}
 	flags := command.Flags()
-	flags.StringVarP(&f.file, "file", "f", "", "workflow file (docs/workflow.md)")
+	flags.StringVarP(&f.file, "file", "f", "", "workflow file (docs/workflow.md); - reads it from standard input")
 	flags.BoolVar(&f.upload, "upload", false, "put the files' sources to the storage elements first")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the tasks, submit nothing")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end")
@@ -49,9 +55,10 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringVar(&f.key, "key", "", "idempotency key: what was submitted under the same key before is not submitted again (default: a random one)")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
 	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all that are not drained)")
+	completeFlag(a, command, "site", siteNames)
 	flags.StringVar(&f.name, "name", "", "name of a single command's workflow (default: the command's)")
-	flags.StringArrayVar(&f.inputs, "input", nil, "[NAME=]PATH or vo:NAME that a single command reads (repeatable)")
-	flags.StringArrayVar(&f.outputs, "output", nil, "[LFN=]PLACE that a single command leaves behind (repeatable; for JSON write `pilotage --output json submit`)")
+	flags.StringArrayVar(&f.inputs, "input", nil, "`[NAME=]PATH` or vo:NAME that a single command reads (repeatable)")
+	flags.StringArrayVar(&f.outputs, "output", nil, "`[LFN=]PLACE` that a single command leaves behind (repeatable; for JSON write: pilotage --output json submit)")
 	flags.StringVar(&f.require, "require", "", "CEL expression that a pilot must meet")
 	flags.StringVar(&f.rank, "rank", "", "built-in rank or CEL expression")
 	flags.StringVar(&f.retries, "retries", "", "further attempts after a failure")
@@ -59,8 +66,24 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringVar(&f.memory, "memory", "", "memory, e.g. 500MiB")
 	flags.StringVar(&f.walltime, "walltime", "", "longest run of one attempt, e.g. 1h")
 	flags.StringVar(&f.array, "array", "", "one task per index, {i} in command and file names: 0-9, 00-19, 1-3,7")
-	f.recorded.register(flags)
+	f.recorded.register(command)
 	return command
+}
+
+// checkCommand catches who forgot -f, or the -- that tells a command's words
+// from this program's.
+func checkCommand(args []string, beforeDash int) error {
+	if beforeDash < 0 {
+		beforeDash = len(args)
+	}
+	switch {
+	case beforeDash == 0:
+		return nil
+	case beforeDash == 1 && len(args) == 1 && (strings.HasSuffix(args[0], ".yaml") || strings.HasSuffix(args[0], ".yml")):
+		return fmt.Errorf("%s looks like a workflow file: write pilotage submit -f %s; to run it as a command write pilotage submit -- %[1]s", args[0], args[0])
+	default:
+		return fmt.Errorf("unexpected %q: write -- before the command, as in pilotage submit --wait -- %s", args[0], shorten(strings.Join(args, " "), 60))
+	}
 }
 
 // plan reads what is to be submitted.
@@ -74,7 +97,7 @@ func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
 	}
 	switch {
 	case given > 1:
-		return nil, errors.New("give one of: a workflow file with -f, a recorded workflow with --wfformat or --dax, a command after --")
+		return nil, errors.New("give one of these, not both: a workflow file with -f, a recorded workflow with --wfformat or --dax, a command after --")
 	case f.recorded.given():
 		return f.recorded.plan()
 	case f.file != "":
@@ -82,7 +105,7 @@ func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.Dir = filepath.Dir(f.file)
+		options.Dir = filepath.Dir(f.file) // of standard input: this folder
 		parsed, err := workflow.Parse(f.file, data)
 		if err != nil {
 			return nil, err
@@ -99,6 +122,13 @@ func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
 }
 
 func readWorkflow(path string) ([]byte, error) {
+	if path == "-" {
+		data, err := io.ReadAll(io.LimitReader(os.Stdin, workflow.MaxBytes+1))
+		if err == nil && len(data) > workflow.MaxBytes {
+			err = fmt.Errorf("standard input has more than %d bytes", int64(workflow.MaxBytes))
+		}
+		return data, err
+	}
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -150,6 +180,9 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 			return err
 		}
 		id := submitted.GetWorkflowId()
+		if submitted.GetExisted() && f.key != "" {
+			_, _ = fmt.Fprintf(a.stderr, "the key %q was used before: nothing new was submitted; %s is what came under it then\n", f.key, id)
+		}
 		switch {
 		case f.parsable:
 			_, _ = fmt.Fprintln(a.stdout, id)
@@ -160,7 +193,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 			if submitted.GetExisted() && f.key != "" {
 				verb = "submitted before:"
 			}
-			a.say("%s %s (%s): %d tasks", verb, id, plan.Name, submitted.GetTasks())
+			a.say("%s %s (%s): %s", verb, id, plan.Name, count(submitted.GetTasks(), "task"))
 			if submitted.GetReused() > 0 {
 				a.say(", %d taken over from an earlier run", submitted.GetReused())
 			}
@@ -169,7 +202,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		if !f.wait {
 			return nil
 		}
-		return a.waitWorkflow(ctx, c, id, 0)
+		return a.waitWorkflow(ctx, c, id, wait{quiet: f.parsable})
 	})
 }
 
