@@ -76,7 +76,7 @@ func TestBadInput(t *testing.T) {
 		"too few arguments":     {[]string{"workflow", "show"}, []string{"1 arg"}},
 		"unknown output form":   {[]string{"workflow", "list", "-o", "xml"}, []string{"xml", "jsonl"}},
 		"unknown state":         {[]string{"task", "list", "w", "--state", "ASLEEP"}, []string{"ASLEEP", "BLOCKED"}},
-		"not a task id":         {[]string{"task", "show", "nonsense"}, []string{"nonsense"}},
+		"not a task id":         {[]string{"task", "show", "/nonsense"}, []string{"nonsense"}},
 		"bad site name":         {[]string{"site", "add", "../siteA", "--se", "file:///x"}, []string{"../siteA"}},
 		"bad storage URL":       {[]string{"site", "add", "siteC", "--se", "gopher://x"}, []string{"gopher"}},
 		"relative storage":      {[]string{"site", "add", "siteC", "--se", "file://relative"}, []string{"relative"}},

@@ -36,8 +36,8 @@ outputs: [both]
 	for _, site := range []string{"siteA", "siteB"} {
 		var shown struct {
 			Intermediate struct {
-				RemoteReads uint64 `json:"remote_reads,string"`
-				RemoteBytes uint64 `json:"remote_bytes,string"`
+				RemoteReads uint64 `json:"remote_reads"`
+				RemoteBytes uint64 `json:"remote_bytes"`
 			} `json:"intermediate"`
 		}
 		g.read(&shown, "site", "show", site)

@@ -249,7 +249,7 @@ func (r *Rules) AddGrant(t *Turn, g Grant) error {
 			return fmt.Errorf("load grant %s: %w", g.ID, err)
 		}
 		if len(known) > 0 {
-			return conflict("grant %s exists", g.ID)
+			return conflict("access %s exists", g.ID)
 		}
 		return b.Grants().Save(g)
 	})
@@ -265,7 +265,7 @@ func (r *Rules) RevokeGrant(t *Turn, id string) error {
 			return fmt.Errorf("load grant %s: %w", id, err)
 		}
 		if len(known) == 0 {
-			return notFound("grant", id)
+			return notFound("access", id)
 		}
 		known[0].Revoked = true
 		return b.Grants().Save(known[0])

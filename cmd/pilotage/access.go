@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,17 +24,24 @@ func newAccess(a *app) *cobra.Command {
 }
 
 func newAccessCreate(a *app) *cobra.Command {
-	var role, site, label, into string
-	var expires time.Duration
+	var role, site, label, into, expires string
+	var force bool
 	command := &cobra.Command{
 		Use: "create --role ROLE [--site SITE]", Short: "Make an access file", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := identity.ParseRole(role); err != nil {
 				return usage(err)
 			}
+			validFor, err := parseLife(expires)
+			if err != nil {
+				return usage(fmt.Errorf("--expires: %w", err))
+			}
+			if _, err := os.Lstat(into); err == nil && !force {
+				return coded(exitConflict, "%s is there: give another --to, or --force to replace it", into)
+			}
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.sites.CreateAccess(c.Context(), &pb.CreateAccessRequest{
-					Role: role, Site: site, Label: label, ValidFor: durationpb.New(expires),
+					Role: role, Site: site, Label: label, ValidFor: durationpb.New(validFor),
 				})
 				if err != nil {
 					return err
@@ -55,9 +65,26 @@ func newAccessCreate(a *app) *cobra.Command {
 	flags.StringVar(&role, "role", "submit", "admin, submit or pilot")
 	flags.StringVar(&site, "site", "", "site of a pilot's access")
 	flags.StringVar(&label, "label", "", "whom it is for, shown by access list")
-	flags.DurationVar(&expires, "expires", 30*24*time.Hour, "how long it is valid")
+	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
+	flags.BoolVar(&force, "force", false, "replace a file that is there")
+	completeWords(command, "role", "admin", "submit", "pilot")
+	completeFlag(a, command, "site", siteNames)
 	return command
+}
+
+// parseLife reads a length of time that may be given in days.
+func parseLife(text string) (time.Duration, error) {
+	if days, is := strings.CutSuffix(text, "d"); is {
+		if n, err := strconv.ParseFloat(days, 64); err == nil && n > 0 && n < 36500 {
+			return time.Duration(n * 24 * float64(time.Hour)), nil
+		}
+	}
+	life, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no length of time: write e.g. 12h or 90d", text)
+	}
+	return life, nil
 }
 
 func newAccessRevoke(a *app) *cobra.Command {

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -148,6 +149,14 @@ func addDevSites(ctx context.Context, dir string) error {
 	return nil
 }
 
+// calledAs is how this program was started, for lines to be typed again.
+func calledAs() string {
+	if strings.ContainsAny(os.Args[0], " \t'\"$\\") {
+		return "'" + strings.ReplaceAll(os.Args[0], "'", `'\''`) + "'"
+	}
+	return os.Args[0]
+}
+
 func (a *app) devReady(dir string, addresses [2]string) error {
 	run := map[string]string{
 		"queue": addresses[0], "http": addresses[1], "access": filepath.Join(dir, "queue", "access", "admin.json"),
@@ -160,6 +169,6 @@ func (a *app) devReady(dir string, addresses [2]string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "ready queue=%s\n", addresses[0])
-	a.say("try: PILOTAGE_ACCESS=%s pilotage submit --wait -- /bin/echo hello\n", run["access"])
+	a.say("try: PILOTAGE_ACCESS=%s %s submit --wait -- /bin/echo hello\n", run["access"], calledAs())
 	return err
 }

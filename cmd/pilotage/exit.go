@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -123,7 +124,11 @@ func explain(err error) string {
 	case codes.Unavailable:
 		return "the task queue cannot be reached: " + s.Message()
 	case codes.Unauthenticated:
-		return "the task queue refused the access: " + s.Message() + "\nAsk its operator for a new access file (`pilotage access create`)."
+		text := "the task queue refused the access: " + s.Message()
+		if strings.Contains(text, "access file") { // the queue has said what to do
+			return text
+		}
+		return text + "\nAsk its operator for a new access file (`pilotage access create`)."
 	case codes.PermissionDenied:
 		return "not allowed with this access: " + s.Message()
 	default:

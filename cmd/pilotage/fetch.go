@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/adler32"
 	"io"
+	"io/fs"
 	"net/url"
 	"os"
 	"path"
@@ -42,6 +43,43 @@ func (a *app) fetchFile(ctx context.Context, file *pb.File, target string) error
 		failures = append(failures, fmt.Errorf("from %s: %w", replica.Site, err))
 	}
 	return coded(exitUnreachable, "fetch %s: %w", described.LFN.Local(), errors.Join(failures...))
+}
+
+// mayWrite tells whether a target has the right content already, and refuses
+// to replace anything else there unless forced.
+func mayWrite(target string, file *pb.File, force bool) (there bool, err error) {
+	content, err := os.Open(target)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, usage(err)
+	}
+	defer func() { _ = content.Close() }()
+	info, err := content.Stat()
+	if err != nil {
+		return false, err
+	}
+	if !info.Mode().IsRegular() {
+		return false, coded(exitUsage, "%s is there and no regular file: give another place with --to", target)
+	}
+	described, err := taskpb.FromFile(file)
+	if err != nil {
+		return false, err
+	}
+	if !described.Digest.IsZero() && info.Size() == int64(described.Size) {
+		digest := blake3.New()
+		if _, err := io.Copy(digest, content); err != nil {
+			return false, err
+		}
+		if sumOf(digest) == described.Digest {
+			return true, nil
+		}
+	}
+	if force {
+		return false, nil
+	}
+	return false, coded(exitConflict, "%s is there with other content: give another place with --to, or --force to replace it", target)
 }
 
 // openReplica opens one copy. A folder becomes a place to read file:// copies

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -49,6 +50,7 @@ func newFilePut(a *app) *cobra.Command {
 		},
 	}
 	command.Flags().StringSliceVar(&sites, "site", nil, "upload to these sites only (default: all that are not drained)")
+	completeFlag(a, command, "site", siteNames)
 	command.Flags().StringVar(&name, "name", "", "name without vo: (default: the path's last part)")
 	return command
 }
@@ -59,7 +61,7 @@ func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File) e
 	}
 	rows := make([][]string, len(files))
 	for i, f := range files {
-		rows[i] = []string{task.SharedPrefix + f.GetLfn(), task.Bytes(f.GetSizeBytes()).String(), fmt.Sprint(len(f.GetReplicas()))}
+		rows[i] = []string{task.SharedPrefix + f.GetLfn(), sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas()))}
 	}
 	return a.print(files, []string{"FILE", "SIZE", "REPLICAS"}, rows)
 }
@@ -100,6 +102,7 @@ func newFileRegister(a *app) *cobra.Command {
 
 func newFileGet(a *app) *cobra.Command {
 	var into string
+	var force bool
 	command := &cobra.Command{
 		Use: "get LFN", Short: "Fetch a file from a storage element", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -112,11 +115,24 @@ func newFileGet(a *app) *cobra.Command {
 				if target == "" {
 					target = filepath.Base(task.LFN(located.GetFile().GetLfn()).Local())
 				}
-				return a.fetchFile(c.Context(), located.GetFile(), target)
+				if info, err := os.Stat(filepath.Dir(target)); err != nil || !info.IsDir() {
+					return coded(exitUsage, "--to %s: %s is no folder: make it first", target, filepath.Dir(target))
+				}
+				there, err := mayWrite(target, located.GetFile(), force)
+				if err != nil {
+					return err
+				}
+				if !there {
+					if err := a.fetchFile(c.Context(), located.GetFile(), target); err != nil {
+						return err
+					}
+				}
+				return a.done(map[string]any{"lfn": located.GetFile().GetLfn(), "file": target, "size_bytes": located.GetFile().GetSizeBytes()}, "%s written to %s", located.GetFile().GetLfn(), target)
 			})
 		},
 	}
 	command.Flags().StringVar(&into, "to", "", "where to write it (default: its name in this folder)")
+	command.Flags().BoolVar(&force, "force", false, "replace a file that is there with other content")
 	return command
 }
 
@@ -137,7 +153,7 @@ func newFileList(a *app) *cobra.Command {
 				}
 				rows := make([][]string, len(files))
 				for i, f := range files {
-					rows[i] = []string{f.GetLfn(), task.Bytes(f.GetSizeBytes()).String(), fmt.Sprint(len(f.GetReplicas())), fmt.Sprint(len(f.GetAnnounced()))}
+					rows[i] = []string{f.GetLfn(), sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas())), fmt.Sprint(len(f.GetAnnounced()))}
 				}
 				return a.print(files, []string{"FILE", "SIZE", "REPLICAS", "SITES CACHING"}, rows)
 			})

@@ -61,7 +61,7 @@ refuses the access.`,
 	flags.StringSliceVar(&f.writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
 	flags.BoolVar(&f.sharedMemory, "shm", false, "let confined payloads use /dev/shm")
 	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd, and exit")
-	command.AddCommand(newPilotList(a), newPilotShow(a), newPilotDrain(a))
+	command.AddCommand(newPilotList(a), completeNames(a, newPilotShow(a), pilotNames), completeNames(a, newPilotDrain(a), pilotNames))
 	return command
 }
 

@@ -44,6 +44,7 @@ func newPilotList(a *app) *cobra.Command {
 	}
 	command.Flags().StringVar(&site, "site", "", "of one site only")
 	command.Flags().BoolVar(&all, "all", false, "also pilots that left or died")
+	completeFlag(a, command, "site", siteNames)
 	return command
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -8,8 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // print writes a value for programs (json, jsonl) or a table for people. A
@@ -38,41 +38,17 @@ func (a *app) printJSON(value any, indent bool) error {
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
+	var text bytes.Buffer
 	if indent {
-		var pretty any
-		if err := json.Unmarshal(data, &pretty); err != nil {
-			return err
-		}
-		if data, err = json.MarshalIndent(pretty, "", "  "); err != nil {
-			return err
-		}
+		err = json.Indent(&text, data, "", "  ")
+	} else {
+		err = json.Compact(&text, data)
 	}
-	_, err = fmt.Fprintln(a.stdout, string(data))
+	if err != nil {
+		return fmt.Errorf("encode the answer: %w", err)
+	}
+	_, err = fmt.Fprintln(a.stdout, text.String())
 	return err
-}
-
-// toJSON encodes protobuf messages with the names of the protos.
-func toJSON(value any) ([]byte, error) {
-	options := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}
-	if message, ok := value.(proto.Message); ok {
-		return options.Marshal(message)
-	}
-	list := reflect.ValueOf(value)
-	if list.Kind() != reflect.Slice || list.Len() == 0 {
-		if list.Kind() == reflect.Slice {
-			return []byte("[]"), nil
-		}
-		return json.Marshal(value)
-	}
-	elements := make([]json.RawMessage, list.Len())
-	for i := range elements {
-		element, err := toJSON(list.Index(i).Interface())
-		if err != nil {
-			return nil, err
-		}
-		elements[i] = element
-	}
-	return json.Marshal(elements)
 }
 
 func (a *app) table(header []string, rows [][]string) error {
@@ -119,6 +95,22 @@ func percent(part, whole uint64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
+}
+
+// count is a number with its noun: "1 task", "3 tasks".
+func count[N ~int | ~int32 | ~int64 | ~uint64](n N, noun string) string {
+	if n == 1 {
+		return fmt.Sprintf("%d %s", n, noun)
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// sizeText is a file's size; one that nobody knows yet is below 0.
+func sizeText(bytes int64) string {
+	if bytes < 0 {
+		return "-"
+	}
+	return task.Bytes(bytes).String()
 }
 
 func orDash(text string) string {

@@ -32,7 +32,7 @@ func TestPrintInEachForm(t *testing.T) {
 		t.Fatalf("json: %v, %v", whole, err)
 	}
 	// Names are those of the protos, and what is zero is there too.
-	if whole[0]["id"] != "w-1" || whole[0]["done"] != 3.0 || whole[0]["outputs_pending"] != 0.0 || whole[1]["state"] != "WORKFLOW_STATE_DONE" {
+	if whole[0]["id"] != "w-1" || whole[0]["done"] != 3.0 || whole[0]["outputs_pending"] != 0.0 || whole[1]["state"] != "DONE" {
 		t.Errorf("json: %v", whole)
 	}
 	lines := strings.Split(strings.TrimSuffix(printed(t, "jsonl", list), "\n"), "\n")
@@ -69,11 +69,11 @@ func TestFiguresForPeople(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{percent(1, 3), "33.3 %"}, {percent(0, 0), "-"}, {percent(0, 5), "0.0 %"}, {percent(5, 5), "100.0 %"},
 		{ago(now.Add(-90*time.Second), now), "1m30s"}, {ago(time.Time{}, now), "-"},
-		{orDash(""), "-"}, {orDash("x"), "x"},
+		{count(1, "task"), "1 task"}, {count(0, "task"), "0 tasks"}, {sizeText(-1), "-"}, {sizeText(1 << 20), "1MiB"}, {orDash(""), "-"}, {orDash("x"), "x"},
 		{shorten("a  b\n c", 10), "a b c"}, {shorten("abcdefghijkl", 10), "abcdefg..."},
 		{delayText(&pb.Site{}), "not measured yet"},
 		{requestsText(&pb.Site{QueueRequests: 6, Tasks: 4, RequestsByMethod: map[string]uint64{"Sync": 4, "Register": 2}}), "6, 1.50 per task; Register 2; Sync 4"},
-		{clausesText([]*pb.ClauseCount{{Clause: "a > 1", Pilots: 3}, {Clause: "b", Pilots: 1}}), "3 pilots fail `a > 1`, 1 pilots fail `b`"},
+		{clausesText([]*pb.ClauseCount{{Clause: "a > 1", Pilots: 3}, {Clause: "b", Pilots: 1}}), "3 pilots fail `a > 1`, 1 pilot fails `b`"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)

@@ -19,7 +19,10 @@ import (
 
 func newSite(a *app) *cobra.Command {
 	command := &cobra.Command{Use: "site", Short: "Add, list, show, drain and remove sites"}
-	command.AddCommand(newSiteAdd(a), newSiteList(a), newSiteShow(a), newSiteDrain(a), newSiteRemove(a))
+	command.AddCommand(newSiteAdd(a), newSiteList(a))
+	for _, child := range []*cobra.Command{newSiteShow(a), newSiteDrain(a), newSiteRemove(a)} {
+		command.AddCommand(completeNames(a, child, siteNames))
+	}
 	return command
 }
 
@@ -252,7 +255,11 @@ func clausesText(clauses []*pb.ClauseCount) string {
 		if i > 0 {
 			text += ", "
 		}
-		text += fmt.Sprintf("%d pilots fail `%s`", clause.GetPilots(), clause.GetClause())
+		verb := "fail"
+		if clause.GetPilots() == 1 {
+			verb = "fails"
+		}
+		text += fmt.Sprintf("%s %s `%s`", count(clause.GetPilots(), "pilot"), verb, clause.GetClause())
 	}
 	return text
 }

@@ -12,8 +12,15 @@ import (
 )
 
 func newTask(a *app) *cobra.Command {
-	command := &cobra.Command{Use: "task", Short: "List, show, explain, cancel and retry tasks; read their logs"}
-	command.AddCommand(newTaskList(a), newTaskShow(a), newTaskLogs(a), newTaskExplain(a), newTaskCancel(a), newTaskRetry(a))
+	command := &cobra.Command{
+		Use: "task", Short: "List, show, explain, cancel and retry tasks; read their logs",
+		Long: `List, show, explain, cancel and retry tasks; read their logs.
+
+A TASK is WORKFLOW/NAME as task list prints it; WORKFLOW is an id, or a name
+for the newest workflow of that name. Of a workflow with one task the WORKFLOW
+alone will do.`,
+	}
+	command.AddCommand(completeNames(a, newTaskList(a), workflowNames), newTaskShow(a), newTaskLogs(a), newTaskExplain(a), newTaskCancel(a), newTaskRetry(a))
 	return command
 }
 
@@ -41,17 +48,37 @@ func newTaskList(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(tasks))
-				for i, t := range tasks {
-					rows[i] = []string{t.GetTask().GetId(), taskStateName(t.GetState()), orDash(t.GetSite()), fmt.Sprint(t.GetFailures()), orDash(shorten(t.GetReason(), 80))}
-				}
-				return a.print(tasks, []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}, rows)
+				return a.printTasks(tasks, full)
 			})
 		},
 	}
 	command.Flags().StringSliceVar(&states, "state", nil, "only in these states")
+	completeWords(command, "state", "BLOCKED", "READY", "LEASED", "DONE", "FAILED", "CANCELLED", "QUARANTINED")
 	command.Flags().BoolVar(&full, "full", false, "with descriptions and attempts (for --output json)")
 	return command
+}
+
+// printTasks prints a list; of tasks that came without description and
+// attempts programs get the id and the state.
+func (a *app) printTasks(tasks []*pb.TaskInfo, full bool) error {
+	if a.output != "table" && !full {
+		list := make([]map[string]any, len(tasks))
+		for i, t := range tasks {
+			fields, err := tree(t)
+			if err != nil {
+				return err
+			}
+			delete(fields, "attempts")
+			fields["task"] = map[string]any{"id": t.GetTask().GetId()}
+			list[i] = fields
+		}
+		return a.print(list, nil, nil)
+	}
+	rows := make([][]string, len(tasks))
+	for i, t := range tasks {
+		rows[i] = []string{t.GetTask().GetId(), taskStateName(t.GetState()), orDash(t.GetSite()), fmt.Sprint(t.GetFailures()), orDash(shorten(t.GetReason(), 80))}
+	}
+	return a.print(tasks, []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}, rows)
 }
 
 func newTaskShow(a *app) *cobra.Command {
@@ -59,7 +86,11 @@ func newTaskShow(a *app) *cobra.Command {
 		Use: "show TASK", Short: "Show a task and its attempts", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.tasks.GetTask(c.Context(), &pb.GetTaskRequest{TaskId: args[0]})
+				id, err := findTask(c.Context(), cl, args[0])
+				if err != nil {
+					return err
+				}
+				reply, err := cl.tasks.GetTask(c.Context(), &pb.GetTaskRequest{TaskId: id})
 				if err != nil {
 					return err
 				}
@@ -112,7 +143,11 @@ func newTaskLogs(a *app) *cobra.Command {
 		Use: "logs TASK", Short: "Print the end of an attempt's stdout (or stderr)", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
-				logs, err := cl.tasks.GetTaskLogs(c.Context(), &pb.GetTaskLogsRequest{TaskId: args[0], Number: attempt})
+				id, err := findTask(c.Context(), cl, args[0])
+				if err != nil {
+					return err
+				}
+				logs, err := cl.tasks.GetTaskLogs(c.Context(), &pb.GetTaskLogsRequest{TaskId: id, Number: attempt})
 				if err != nil {
 					return err
 				}
@@ -141,7 +176,13 @@ func newTaskExplain(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "explain TASK", Short: "Say why a task is where it is, and what it waits for", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error { return a.explainTask(c.Context(), cl, args[0]) })
+			return a.withQueue(func(cl *clients) error {
+				id, err := findTask(c.Context(), cl, args[0])
+				if err != nil {
+					return err
+				}
+				return a.explainTask(c.Context(), cl, id)
+			})
 		},
 	}
 }
@@ -167,7 +208,7 @@ func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
 		a.say("  it is tried again in %s\n", e.GetBackoff().AsDuration().Round(time.Millisecond))
 	}
 	if t.GetState() == pb.TaskState_TASK_STATE_READY {
-		a.say("  %d ready tasks come first\n", e.GetAhead())
+		a.say("  ready tasks that come first: %d\n", e.GetAhead())
 	}
 	rows := make([][]string, 0, len(e.GetSites()))
 	for _, s := range e.GetSites() {
@@ -175,11 +216,7 @@ func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
 		if s.GetEligible() {
 			verdict = "yes"
 		}
-		why := s.GetWhy()
-		if text := clausesText(s.GetClauses()); text != "" {
-			why = strings.TrimPrefix(why+"; "+text, "; ")
-		}
-		rows = append(rows, []string{s.GetSite(), verdict, fmt.Sprint(s.GetPilots()), fmt.Sprint(s.GetFreeSlots()), fmt.Sprint(s.GetWaiting()), why})
+		rows = append(rows, []string{s.GetSite(), verdict, fmt.Sprint(s.GetPilots()), fmt.Sprint(s.GetFreeSlots()), fmt.Sprint(s.GetWaiting()), whyText(s)})
 	}
 	if len(rows) > 0 {
 		if err := a.table([]string{"SITE", "ELIGIBLE", "PILOTS", "FREE SLOTS", "WAITING", "WHY"}, rows); err != nil {
@@ -192,16 +229,34 @@ func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
 	return a.table(attemptHeader, attemptRows(t.GetAttempts()))
 }
 
+// whyText is a site's reason; the clauses that its pilots fail are added unless
+// it names them already.
+func whyText(s *pb.SiteExplanation) string {
+	clauses := s.GetClauses()
+	named := len(clauses) > 0
+	for _, clause := range clauses {
+		named = named && strings.Contains(s.GetWhy(), clause.GetClause())
+	}
+	if len(clauses) == 0 || named {
+		return s.GetWhy()
+	}
+	return strings.TrimPrefix(s.GetWhy()+"; "+clausesText(clauses), "; ")
+}
+
 func newTaskCancel(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use: "cancel TASK", Short: "Cancel a task and what depends on it", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.tasks.CancelTask(c.Context(), &pb.CancelTaskRequest{TaskId: args[0]})
+				id, err := findTask(c.Context(), cl, args[0])
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%d tasks cancelled", reply.GetCancelled())
+				reply, err := cl.tasks.CancelTask(c.Context(), &pb.CancelTaskRequest{TaskId: id})
+				if err != nil {
+					return err
+				}
+				return a.done(reply, "%s cancelled", count(reply.GetCancelled(), "task"))
 			})
 		},
 	}
@@ -212,11 +267,15 @@ func newTaskRetry(a *app) *cobra.Command {
 		Use: "retry TASK", Short: "Run a task that ended badly again, with what it cancelled", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.tasks.RetryTask(c.Context(), &pb.RetryTaskRequest{TaskId: args[0]})
+				id, err := findTask(c.Context(), cl, args[0])
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%d tasks to run again", reply.GetRetried())
+				reply, err := cl.tasks.RetryTask(c.Context(), &pb.RetryTaskRequest{TaskId: id})
+				if err != nil {
+					return err
+				}
+				return a.done(reply, "%s to run again", count(reply.GetRetried(), "task"))
 			})
 		},
 	}

@@ -76,7 +76,7 @@ func putEverywhere(ctx context.Context, client *storage.Client, source workflow.
 	for _, target := range targets {
 		element, err := client.Element(target.GetStorageUrl())
 		if err != nil {
-			return file, fmt.Errorf("storage element of %s: %w\nGive the site another one with `pilotage site add %s --se URL`, or upload to other sites only with --site NAME.",
+			return file, fmt.Errorf("storage element of %s: %w (upload to other sites only with --site NAME, or give the site another element: pilotage site add %s --se URL)",
 				target.GetSite(), err, target.GetSite())
 		}
 		url, err := putOnce(ctx, element, name, file, content)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/vbauerster/mpb/v8"
@@ -24,12 +25,15 @@ const (
 func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, error) {
 	shown := &watchBar{progress: a.progress()}
 	defer shown.end()
+	stalled := a.newStallHint(ctx, c, shown)
+	defer stalled.end()
 	var last *pb.Workflow
 	for failures := 0; ; failures++ {
 		before := last
 		err := follow(ctx, c, id, func(w *pb.Workflow) {
 			last = w
 			shown.set(w)
+			stalled.heard(w)
 		})
 		if last != before {
 			failures = 0
@@ -70,13 +74,18 @@ func follow(ctx context.Context, c *clients, id string, heard func(*pb.Workflow)
 type watchBar struct {
 	progress *mpb.Progress
 	bar      *mpb.Bar
+	counts   atomic.Pointer[string] // of tasks that are not done, shown behind the bar
 }
 
 func (b *watchBar) set(w *pb.Workflow) {
+	counts := fmt.Sprintf("%d leased, %d ready, %d blocked, %d failed ",
+		w.GetLeased(), w.GetReady(), w.GetBlocked(), w.GetFailed()+w.GetQuarantined())
+	b.counts.Store(&counts)
 	if b.bar == nil {
 		b.bar = b.progress.AddBar(int64(workflowTotal(w)),
 			mpb.PrependDecorators(decor.Name(w.GetName()+" ")),
-			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d "), decor.Elapsed(decor.ET_STYLE_GO)))
+			mpb.AppendDecorators(decor.CountersNoUnit("%d / %d "),
+				decor.Any(func(decor.Statistics) string { return *b.counts.Load() }), decor.Elapsed(decor.ET_STYLE_GO)))
 	}
 	b.bar.SetCurrent(int64(w.GetDone()))
 }

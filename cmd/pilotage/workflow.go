@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -15,7 +16,12 @@ import (
 
 func newWorkflow(a *app) *cobra.Command {
 	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel and retry workflows; fetch their outputs"}
-	command.AddCommand(newWorkflowList(a), newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a))
+	command.AddCommand(newWorkflowList(a))
+	for _, child := range []*cobra.Command{
+		newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a),
+	} {
+		command.AddCommand(completeNames(a, child, workflowNames))
+	}
 	return command
 }
 
@@ -91,19 +97,26 @@ func newWorkflowWait(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "wait WORKFLOW", Short: "Wait until a workflow is over; say what failed and why", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error { return a.waitWorkflow(c.Context(), cl, args[0], timeout) })
+			return a.withQueue(func(cl *clients) error { return a.waitWorkflow(c.Context(), cl, args[0], wait{timeout: timeout}) })
 		},
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time, exit code 7 (default: never)")
 	return command
 }
 
+// wait says how long to wait for a workflow; 0 means for ever. A quiet one
+// prints nothing when all went well.
+type wait struct {
+	timeout time.Duration
+	quiet   bool
+}
+
 // waitWorkflow follows a workflow to its end. Interrupting the wait leaves the
 // workflow running and says so.
-func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, timeout time.Duration) error {
+func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait) error {
 	watching, cancel := ctx, context.CancelFunc(func() {})
-	if timeout > 0 {
-		watching, cancel = context.WithTimeout(ctx, timeout)
+	if how.timeout > 0 {
+		watching, cancel = context.WithTimeout(ctx, how.timeout)
 	}
 	defer cancel()
 	last, err := a.watch(watching, c, id)
@@ -112,24 +125,60 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, timeout t
 		_, _ = fmt.Fprintf(a.stderr, "the workflow goes on; wait again with: pilotage workflow wait %s\n", id)
 		return &silentError{exitInterrupted}
 	case watching.Err() != nil:
-		return coded(exitTimeout, "%s is not over after %s; it goes on", id, timeout)
+		return coded(exitTimeout, "%s is not over after %s; it goes on", id, how.timeout)
 	case err != nil:
 		return err
 	}
-	if a.output != "table" {
-		if err := a.printJSON(last, a.output == "json"); err != nil {
+	if !how.quiet {
+		if err := a.print(last, workflowHeader, [][]string{workflowRow(last)}); err != nil {
 			return err
 		}
-	} else if err := a.table(workflowHeader, [][]string{workflowRow(last)}); err != nil {
-		return err
 	}
 	if last.GetState() == pb.WorkflowState_WORKFLOW_STATE_DONE {
+		if !how.quiet {
+			a.showOutput(ctx, c, last)
+		}
 		return nil
 	}
 	if err := a.reportFailures(ctx, c, last); err != nil {
 		return err
 	}
 	return &silentError{exitFailed}
+}
+
+// outputShown bounds what is printed of the output of a workflow's one task.
+const outputShown = 16 << 10
+
+// showOutput prints, for people, what the only task of a workflow wrote to its
+// standard output, or says how to see that of one of several.
+func (a *app) showOutput(ctx context.Context, c *clients, w *pb.Workflow) {
+	if a.output != "table" {
+		return
+	}
+	if workflowTotal(w) != 1 {
+		a.say("see what a task wrote with: pilotage task logs %s/TASK\n", w.GetId())
+		return
+	}
+	id, err := onlyTask(ctx, c, w.GetId())
+	if err != nil {
+		return
+	}
+	logs, err := c.tasks.GetTaskLogs(ctx, &pb.GetTaskLogsRequest{TaskId: id})
+	if err != nil {
+		return // e.g. taken over from an earlier run: it has no attempt of its own
+	}
+	out := logs.GetStdout()
+	if len(out) > outputShown {
+		out = out[len(out)-outputShown:]
+		if i := bytes.IndexByte(out, '\n'); i >= 0 {
+			out = out[i+1:]
+		}
+		a.say("... the end of what it wrote; all that is kept: pilotage task logs %s\n", id)
+	}
+	a.say("%s", out)
+	if len(out) > 0 && out[len(out)-1] != '\n' {
+		a.say("\n")
+	}
 }
 
 const (
@@ -187,7 +236,7 @@ func (a *app) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
 
 func newWorkflowOutputs(a *app) *cobra.Command {
 	var into string
-	var list bool
+	var list, force bool
 	command := &cobra.Command{
 		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -201,24 +250,48 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				rows := make([][]string, len(files))
-				for i, f := range files {
-					local := task.LFN(f.GetLfn()).Local()
-					target := filepath.Join(into, filepath.FromSlash(local))
-					if !list {
-						if err := a.fetchFile(c.Context(), f, target); err != nil {
-							return err
-						}
+				if list {
+					rows := make([][]string, len(files))
+					for i, f := range files {
+						rows[i] = []string{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes())}
 					}
-					rows[i] = []string{local, task.Bytes(f.GetSizeBytes()).String(), target}
+					return a.print(files, []string{"FILE", "SIZE"}, rows)
 				}
-				return a.print(files, []string{"FILE", "SIZE", "WRITTEN TO"}, rows)
+				return a.fetchOutputs(c.Context(), files, into, force)
 			})
 		},
 	}
 	command.Flags().StringVar(&into, "to", ".", "folder to write to")
 	command.Flags().BoolVar(&list, "list", false, "only list them")
+	command.Flags().BoolVar(&force, "force", false, "replace files that are there with other content")
 	return command
+}
+
+// fetchOutputs writes files to a folder, none of them when one may not be
+// written.
+func (a *app) fetchOutputs(ctx context.Context, files []*pb.File, into string, force bool) error {
+	rows := make([][]string, len(files))
+	missing := make(map[string]*pb.File)
+	for i, f := range files {
+		local := task.LFN(f.GetLfn()).Local()
+		target := filepath.Join(into, filepath.FromSlash(local))
+		there, err := mayWrite(target, f, force)
+		if err != nil {
+			return err
+		}
+		if !there {
+			missing[target] = f
+		}
+		rows[i] = []string{local, sizeText(f.GetSizeBytes()), target}
+	}
+	for _, row := range rows {
+		if f := missing[row[2]]; f != nil {
+			if err := a.fetchFile(ctx, f, row[2]); err != nil {
+				return err
+			}
+		}
+	}
+	return a.print(files, []string{"FILE", "SIZE", "WRITTEN TO"}, rows)
 }
 
 func newWorkflowCancel(a *app) *cobra.Command {
@@ -230,7 +303,7 @@ func newWorkflowCancel(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%d tasks cancelled", reply.GetCancelled())
+				return a.done(reply, "%s cancelled", count(reply.GetCancelled(), "task"))
 			})
 		},
 	}
@@ -246,7 +319,7 @@ func newWorkflowRetry(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%d tasks to run again", reply.GetRetried())
+				return a.done(reply, "%s to run again", count(reply.GetRetried(), "task"))
 			})
 		},
 	}

@@ -42,7 +42,7 @@ type attemptJSON struct {
 
 type readJSON struct {
 	LFN    string `json:"lfn"`
-	Size   int64  `json:"size_bytes,string"`
+	Size   int64  `json:"size_bytes"`
 	Source string `json:"source"`
 }
 
@@ -57,11 +57,11 @@ type siteJSON struct {
 	Settings struct {
 		Name string `json:"name"`
 	} `json:"settings"`
-	Transfers     uint64            `json:"se_transfers,string"` // from its storage element, to whichever site
-	TransferBytes uint64            `json:"se_transfer_bytes,string"`
-	Requests      uint64            `json:"queue_requests,string"`
-	ByMethod      map[string]string `json:"requests_by_method"`
-	Delays        uint64            `json:"delay_count,string"`
+	Transfers     uint64            `json:"se_transfers"` // from its storage element, to whichever site
+	TransferBytes uint64            `json:"se_transfer_bytes"`
+	Requests      uint64            `json:"queue_requests"`
+	ByMethod      map[string]uint64 `json:"requests_by_method"`
+	Delays        uint64            `json:"delay_count"`
 	DelayP50      float64           `json:"delay_p50_seconds"`
 	DelayP95      float64           `json:"delay_p95_seconds"`
 	Master        string            `json:"master"`
@@ -69,12 +69,12 @@ type siteJSON struct {
 }
 
 const (
-	taskDone         = "TASK_STATE_DONE"
-	attemptSucceeded = "ATTEMPT_STATE_SUCCEEDED"
-	sourceLocal      = "READ_SOURCE_LOCAL"
-	sourcePeer       = "READ_SOURCE_PEER"
-	sourceSE         = "READ_SOURCE_SE"
-	sourceRemote     = "READ_SOURCE_REMOTE"
+	taskDone         = "DONE"
+	attemptSucceeded = "SUCCEEDED"
+	sourceLocal      = "LOCAL"
+	sourcePeer       = "PEER"
+	sourceSE         = "SE"
+	sourceRemote     = "REMOTE"
 )
 
 // figures are what a run gave, as the binary reports it.
@@ -170,7 +170,7 @@ func (f *figures) problems() []string {
 			done++
 		}
 	}
-	if f.workflow.State != "WORKFLOW_STATE_DONE" || done != len(f.tasks) {
+	if f.workflow.State != "DONE" || done != len(f.tasks) {
 		say("the workflow is %s with %d of %d tasks done", f.workflow.State, done, len(f.tasks))
 	}
 	if len(f.tasks) < leastTasks {

@@ -14,11 +14,11 @@ import (
 func goodFigures(t *testing.T) *figures {
 	t.Helper()
 	f := &figures{cached: map[string]map[string]bool{}}
-	f.workflow.State = "WORKFLOW_STATE_DONE"
+	f.workflow.State = "DONE"
 	sites := []string{}
 	for _, site := range siteNames {
-		sites = append(sites, fmt.Sprintf(`{"settings": {"name": %q}, "se_transfers": "1", "se_transfer_bytes": "7", "queue_requests": "90",
-			"delay_count": "70", "delay_p50_seconds": 0.002, "delay_p95_seconds": 0.01, "master": "p-x", "term": "1.0/x"}`, site))
+		sites = append(sites, fmt.Sprintf(`{"settings": {"name": %q}, "se_transfers": 1, "se_transfer_bytes": 7, "queue_requests": 90,
+			"delay_count": 70, "delay_p50_seconds": 0.002, "delay_p95_seconds": 0.01, "master": "p-x", "term": "1.0/x"}`, site))
 		f.cached[site] = map[string]bool{strings.Repeat("0a", 32): true}
 		for n := range pilotsPerSite {
 			var p pilotJSON
@@ -34,9 +34,9 @@ func goodFigures(t *testing.T) *figures {
 		if source == "" {
 			source = sourceLocal
 		}
-		tasks = append(tasks, fmt.Sprintf(`{"task": {"id": "w-x/t[%d]"}, "state": "TASK_STATE_DONE", "attempts": [{
-			"state": "ATTEMPT_STATE_SUCCEEDED", "outcome": {"attempt": {"pilot": "%s-%d"}, "site": %q,
-			"reads": [{"lfn": "f", "size_bytes": "7", "source": %q}], "outputs": [{"digest": "C2g="}]}}]}`,
+		tasks = append(tasks, fmt.Sprintf(`{"task": {"id": "w-x/t[%d]"}, "state": "DONE", "attempts": [{
+			"state": "SUCCEEDED", "outcome": {"attempt": {"pilot": "%s-%d"}, "site": %q,
+			"reads": [{"lfn": "f", "size_bytes": 7, "source": %q}], "outputs": [{"digest": "C2g="}]}}]}`,
 			i, site, i/2%pilotsPerSite, site, source))
 	}
 	decode(t, "["+strings.Join(tasks, ",")+"]", &f.tasks)
@@ -61,12 +61,12 @@ func TestProblems(t *testing.T) {
 		want  string
 		spoil func(f *figures)
 	}{
-		{"the workflow is WORKFLOW_STATE_FAILED", func(f *figures) { f.workflow.State = "WORKFLOW_STATE_FAILED" }},
-		{"159 of 160 tasks done", func(f *figures) { f.tasks[3].State = "TASK_STATE_LEASED" }},
+		{"the workflow is FAILED", func(f *figures) { f.workflow.State = "FAILED" }},
+		{"159 of 160 tasks done", func(f *figures) { f.tasks[3].State = "LEASED" }},
 		{"fewer than 150", func(f *figures) { f.tasks = f.tasks[:149] }},
 		{"siteB ran 39 of 160 tasks", func(f *figures) {
 			for i := range 41 {
-				f.tasks[2*i+1].Attempts[0].State = "ATTEMPT_STATE_LOST"
+				f.tasks[2*i+1].Attempts[0].State = "LOST"
 			}
 		}},
 		{"at siteA nothing was read from a peer's cache", func(f *figures) { f.tasks[2].Attempts[0].Outcome.Reads = nil }},
@@ -96,7 +96,7 @@ func TestProblems(t *testing.T) {
 // TestSummary: the summary has all figures.
 func TestSummary(t *testing.T) {
 	f := goodFigures(t)
-	f.tasks[9].Attempts = append(f.tasks[9].Attempts, attemptJSON{State: "ATTEMPT_STATE_LOST"})
+	f.tasks[9].Attempts = append(f.tasks[9].Attempts, attemptJSON{State: "LOST"})
 	var text strings.Builder
 	f.print(&text)
 	for _, want := range []string{

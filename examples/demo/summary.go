@@ -58,7 +58,7 @@ func (f *figures) print(w io.Writer) {
 func othersText(counts map[string]int) string {
 	var parts []string
 	for state, n := range counts {
-		parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(strings.TrimPrefix(state, "ATTEMPT_STATE_"))))
+		parts = append(parts, fmt.Sprintf("%d %s", n, strings.ToLower(state)))
 	}
 	if len(parts) == 0 {
 		return ""

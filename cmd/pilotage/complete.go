@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// completionPatience bounds how long a shell waits for the queue on Tab.
+const completionPatience = 2 * time.Second
+
+// lister asks the queue for names that a shell may complete.
+type lister func(context.Context, *clients) ([]string, error)
+
+// completeNames lets a command's first argument be completed by names that the
+// queue knows.
+func completeNames(a *app, command *cobra.Command, list lister) *cobra.Command {
+	command.ValidArgsFunction = func(c *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return a.ask(c.Context(), list), cobra.ShellCompDirectiveNoFileComp
+	}
+	return command
+}
+
+// completeFlag lets a flag be completed by names that the queue knows.
+func completeFlag(a *app, command *cobra.Command, flag string, list lister) {
+	must(command.RegisterFlagCompletionFunc(flag, func(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return a.ask(c.Context(), list), cobra.ShellCompDirectiveNoFileComp
+	}))
+}
+
+// completeWords lets a flag be completed by fixed words.
+func completeWords(command *cobra.Command, flag string, words ...string) {
+	must(command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err) // the flag was just defined
+	}
+}
+
+// ask returns names, or none when the queue does not answer: a shell that
+// completes shows no errors.
+func (a *app) ask(ctx context.Context, list lister) []string {
+	ctx, cancel := context.WithTimeout(ctx, completionPatience)
+	defer cancel()
+	c, err := a.connect()
+	if err != nil {
+		return nil
+	}
+	defer c.close()
+	names, err := list(ctx, c)
+	if err != nil {
+		return nil
+	}
+	return names
+}
+
+func siteNames(ctx context.Context, c *clients) ([]string, error) {
+	reply, err := c.sites.ListSites(ctx, &pb.ListSitesRequest{})
+	names := make([]string, len(reply.GetSites()))
+	for i, s := range reply.GetSites() {
+		names[i] = s.GetSettings().GetName()
+	}
+	return names, err
+}
+
+// workflowNames gives ids, with names as their description.
+func workflowNames(ctx context.Context, c *clients) ([]string, error) {
+	reply, err := c.tasks.ListWorkflows(ctx, &pb.ListWorkflowsRequest{PageSize: 50})
+	names := make([]string, len(reply.GetWorkflows()))
+	for i, w := range reply.GetWorkflows() {
+		names[i] = w.GetId() + "\t" + w.GetName() + ", " + strings.ToLower(stateName(w.GetState()))
+	}
+	return names, err
+}
+
+func pilotNames(ctx context.Context, c *clients) ([]string, error) {
+	reply, err := c.pilots.ListPilots(ctx, &pb.ListPilotsRequest{PageSize: 200})
+	names := make([]string, len(reply.GetPilots()))
+	for i, p := range reply.GetPilots() {
+		names[i] = p.GetContact().GetPilot() + "\t" + p.GetSite()
+	}
+	return names, err
+}
