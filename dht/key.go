@@ -76,6 +76,21 @@ func WholeSpace() Range {
 // Contains tells whether a key lies in the range.
 func (r Range) Contains(k Key) bool { return !k.Less(r.First) && !r.Last.Less(k) }
 
+// middle is the first key of the range's upper half: where the ids of its ends
+// differ first, it has a one, and zeros follow.
+func (r Range) middle() Key {
+	var middle Key
+	for i := range len(middle) * 8 {
+		if r.Last.bit(i) {
+			middle[i/8] |= 0x80 >> (i % 8)
+		}
+		if r.First.bit(i) != r.Last.bit(i) {
+			break
+		}
+	}
+	return middle
+}
+
 // next is the key after k; the key after the last one is the last one.
 func (k Key) next() Key {
 	for i := len(k) - 1; i >= 0; i-- {

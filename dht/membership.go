@@ -42,9 +42,10 @@ func (o *Overlay) changed(c change) {
 	o.register.changes = append(o.register.changes, c)
 }
 
-// recentBeats is for how many beats a change travels with every beat; whoever
-// missed them all asks for a snapshot.
-const recentBeats = 5
+// recentBeats is for how many beats a change travels with every beat, so that
+// one may be missed; whoever missed both asks for a snapshot. While a large site
+// comes up, everybody reads every change that often.
+const recentBeats = 2
 
 // recent is the delta of the roster's changes of the last beats. It is the
 // whole roster where that is shorter, and in a new master's first beat.

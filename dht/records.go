@@ -35,6 +35,9 @@ type stored struct {
 const (
 	// sweepEvery is how often expired locations are cleared away.
 	sweepEvery = time.Minute
+	// graceBeats is for how many beats a writer may be missing from the roster:
+	// by then a newcomer is listed everywhere.
+	graceBeats = 5
 	// maxFound bounds the locations in one answer, well within what a message
 	// carries. Only a question for more files than this overlay ever asks at
 	// once is cut short.
@@ -43,7 +46,7 @@ const (
 
 func (r *records) init(config Config) {
 	r.ttl, r.most = config.LocationTTL, config.HoldersMost
-	r.grace, r.bridge = recentBeats*config.Beat, 3*recentBeats*config.Beat
+	r.grace, r.bridge = graceBeats*config.Beat, 3*graceBeats*config.Beat
 	r.byFile = make(map[task.FileKey][]stored)
 	r.hidden = make(map[task.PeerID]time.Time)
 }

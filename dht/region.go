@@ -2,6 +2,7 @@ package dht
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -16,8 +17,20 @@ func (o *Overlay) divide(m Cast) []Range {
 			keys = append(keys, e.key)
 		}
 	}
-	space := m.Space
-	groups := min(o.config.Fanout, len(keys))
+	switch {
+	case len(keys) == 0:
+		return nil
+	case o.current():
+		return byNumber(m.Space, keys, o.config.Fanout)
+	default:
+		return byPrefix(m.Space, keys, o.config.Fanout)
+	}
+}
+
+// byNumber makes regions of about as many members each: for a roster that
+// lists everybody.
+func byNumber(space Range, keys []Key, most int) []Range {
+	groups := min(most, len(keys))
 	regions := make([]Range, 0, groups)
 	first := space.First
 	for g := range groups {
@@ -27,6 +40,39 @@ func (o *Overlay) divide(m Cast) []Range {
 		}
 		regions = append(regions, Range{first, last})
 		first = last.next()
+	}
+	return regions
+}
+
+// byPrefix divides regions, the fullest first, at the first bit in which the ids
+// of those known there differ: for what a Kademlia node knows. Somebody is then
+// known in both parts, and knows in turn somebody in every part of its region
+// where anybody is.
+func byPrefix(space Range, keys []Key, most int) []Range {
+	type part struct {
+		Range
+		keys []Key
+	}
+	parts := []part{{space, keys}}
+	for len(parts) < most {
+		fullest := 0
+		for i, p := range parts {
+			if len(p.keys) > len(parts[fullest].keys) {
+				fullest = i
+			}
+		}
+		p := parts[fullest]
+		if len(p.keys) < 2 {
+			break
+		}
+		middle := Range{p.keys[0], p.keys[len(p.keys)-1]}.middle()
+		at := sort.Search(len(p.keys), func(i int) bool { return !p.keys[i].Less(middle) })
+		parts[fullest] = part{Range{p.First, middle.previous()}, p.keys[:at]}
+		parts = slices.Insert(parts, fullest+1, part{Range{middle, p.Last}, p.keys[at:]})
+	}
+	regions := make([]Range, len(parts))
+	for i, p := range parts {
+		regions[i] = p.Range
 	}
 	return regions
 }

@@ -48,9 +48,9 @@ func BenchmarkLiveJoin(b *testing.B) {
 			b.ReportMetric((processorTime(b) - cpu).Seconds(), "join-cpu-s")
 			b.ReportMetric(float64(runtime.NumGoroutine()-goroutines)/float64(size), "goroutines/node")
 			for i, when := range []string{"at-first", "later"} {
-				time.Sleep(time.Duration(20*i) * time.Second)
+				<-time.After(time.Duration(20*i) * time.Second)
 				sent, cpu := s.sent(), processorTime(b)
-				time.Sleep(idleTime)
+				<-time.After(idleTime)
 				b.ReportMetric((processorTime(b)-cpu).Seconds()/idleTime.Seconds(), "idle-"+when+"-cpu-s/s")
 				b.ReportMetric(float64(s.sent().Messages-sent.Messages)/idleTime.Seconds(), "idle-"+when+"-msg/s")
 			}
