@@ -15,6 +15,7 @@ type ExpressionKind string
 const (
 	RequirementExpression ExpressionKind = "requirement"
 	RankExpression        ExpressionKind = "rank"
+	AcceptExpression      ExpressionKind = "accept policy"
 )
 
 // ExpressionError tells where an expression is wrong and what to write.
@@ -44,8 +45,10 @@ func Check(kind ExpressionKind, text string) error {
 		_, err = CompileRequirement(text)
 	case RankExpression:
 		_, err = CompileRank(text)
+	case AcceptExpression:
+		_, err = CompileAcceptance(text)
 	default:
-		err = fmt.Errorf("unknown kind of expression %q: use %q or %q", kind, RequirementExpression, RankExpression)
+		err = fmt.Errorf("unknown kind of expression %q: use %q, %q or %q", kind, RequirementExpression, RankExpression, AcceptExpression)
 	}
 	return err
 }
@@ -71,7 +74,7 @@ func explainIssues(kind ExpressionKind, text string, issues *cel.Issues) error {
 			name = written
 		}
 		e.Message = fmt.Sprintf("unknown name %q", name)
-		e.Hint = suggest(name)
+		e.Hint = suggest(kind, name)
 	case noField.MatchString(e.Message):
 		e.Message = fmt.Sprintf("a file has no field %q", noField.FindStringSubmatch(e.Message)[1])
 		e.Hint = "it has name, size and local"
@@ -96,22 +99,26 @@ func textFrom(text string, line, column int) string {
 	return string(characters[column-1:])
 }
 
-// suggest names the nearest known word.
-func suggest(name string) string {
+// suggest names the nearest word that is known to a kind of expressions.
+func suggest(kind ExpressionKind, name string) string {
+	known, all := attributes, "pilot.*, task.*, files"
+	if kind == AcceptExpression {
+		known, all = acceptAttributes, "load, free_memory, free_disk, hour, minute, weekday"
+	}
 	best, least := "", len(name)/2+1
-	consider := func(known string) {
-		if d := distance(name, known); d < least || d == least && known < best {
-			best, least = known, d
+	consider := func(word string) {
+		if d := distance(name, word); d < least || d == least && word < best {
+			best, least = word, d
 		}
 	}
-	for _, a := range attributes {
+	for _, a := range known {
 		consider(a.name)
 	}
 	for unit := range units {
 		consider(unit)
 	}
 	if best == "" {
-		return "known are pilot.*, task.*, files and the units KiB MiB GiB TiB MB GB TB"
+		return "known are " + all + " and the units KiB MiB GiB TiB MB GB TB"
 	}
 	return "did you mean " + best + "?"
 }

@@ -17,6 +17,8 @@ type Facts struct {
 	Files []FileInfo
 	// Local tells whether the pilot's cache has a file; nil means it has none.
 	Local func(task.FileKey) bool
+
+	conditions *Conditions // of a pilot's own policy, which looks at nothing else
 }
 
 func (f *Facts) has(file FileInfo) bool { return f.Local != nil && f.Local(file.Key) }
@@ -64,6 +66,10 @@ var attributes = []attribute{
 	{"pilot.features", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Features }},
 	{"pilot.arch", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Arch }},
 	{"pilot.os", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.OS }},
+	{"pilot.core_speed", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.CoreSpeed }},
+	{"pilot.free_cores", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.FreeCores) }},
+	{"pilot.cpu_bound", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.CPUBound) }},
+	{"pilot.io_bound", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.IOBound) }},
 	{"pilot.load", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.Load }},
 	{"pilot.lifetime_seconds", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.Lifetime.Seconds() }},
 
@@ -90,9 +96,11 @@ var units = map[string]task.Bytes{
 }
 
 var attributeByName = func() map[string]*attribute {
-	byName := make(map[string]*attribute, len(attributes))
-	for i := range attributes {
-		byName[attributes[i].name] = &attributes[i]
+	byName := make(map[string]*attribute, len(attributes)+len(acceptAttributes))
+	for _, known := range [][]attribute{attributes, acceptAttributes} {
+		for i := range known {
+			byName[known[i].name] = &known[i]
+		}
 	}
 	return byName
 }()

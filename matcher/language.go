@@ -12,10 +12,25 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// language builds the CEL environment once: it is constant and safe for
-// concurrent use. map() is left out, since with it a short expression can
-// build a large value; the others return a truth value or part of a list.
-var language = sync.OnceValues(func() (*cel.Env, error) {
+// Both languages are built once: they are constant and safe for concurrent
+// use.
+var (
+	matchLanguage  = sync.OnceValues(func() (*cel.Env, error) { return newLanguage(attributes) })
+	acceptLanguage = sync.OnceValues(func() (*cel.Env, error) { return newLanguage(acceptAttributes) })
+)
+
+// language is the one of a kind of expressions.
+func language(kind ExpressionKind) (*cel.Env, error) {
+	if kind == AcceptExpression {
+		return acceptLanguage()
+	}
+	return matchLanguage()
+}
+
+// newLanguage builds a CEL environment with these names. map() is left out,
+// since with it a short expression can build a large value; the others return
+// a truth value or part of a list.
+func newLanguage(names []attribute) (*cel.Env, error) {
 	registry, err := types.NewRegistry()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the types of expressions: %w", err)
@@ -32,14 +47,14 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 		cel.ParserErrorRecoveryLimit(3),
 		cel.ExpressionNodeLimit(nodeLimit),
 	}
-	for _, a := range attributes {
+	for _, a := range names {
 		options = append(options, cel.Variable(a.name, a.kind))
 	}
 	for name, size := range units {
 		options = append(options, cel.Constant(name, cel.IntType, types.Int(size)))
 	}
 	return cel.NewEnv(options...)
-})
+}
 
 // program is a compiled expression.
 type program struct {
@@ -59,7 +74,7 @@ func compile(kind ExpressionKind, text string) (*program, error) {
 			Hint:    fmt.Sprintf("at most %d are allowed", task.MaxExpression),
 		}
 	}
-	env, err := language()
+	env, err := language(kind)
 	if err != nil {
 		return nil, err
 	}

@@ -19,6 +19,13 @@ type Pilot struct {
 	OS        string   // as Go names it, e.g. "linux"
 	Load      float64  // load average per CPU, 0 when idle
 	Lifetime  time.Duration
+
+	// What changes while it runs, for ranks that balance (004, section II,
+	// micro-scheduling).
+	CoreSpeed float64 // of one core, in GHz; 0 when not known
+	FreeCores int     // not in use by payloads
+	CPUBound  int     // payloads that run and say that they are
+	IOBound   int
 }
 
 // lacking returns the first resource of which the pilot has too little in
