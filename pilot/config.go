@@ -46,6 +46,11 @@ type Config struct {
 	// LostWait is how long a file may be looked for before a census decides
 	// that it is lost.
 	LostWait time.Duration
+	// RestAfter is how many tasks in a row must fail through a pilot before it
+	// takes no work for RestLeast, twice as long each further time, at the
+	// longest RestMost.
+	RestAfter           int
+	RestLeast, RestMost time.Duration
 	// Autonomy is the part of the lease TTL for which a master that the queue
 	// does not answer may start tasks.
 	Autonomy float64
@@ -60,6 +65,7 @@ func DefaultConfig() Config {
 		ReportDelay: 20 * time.Millisecond, PrefillTime: 20 * time.Millisecond, PrefillMost: 16, CensusWait: 2 * time.Second,
 		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
 		Copies: 2, CopyEvery: 10 * time.Second,
+		RestAfter: 3, RestLeast: 30 * time.Second, RestMost: 10 * time.Minute,
 		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond, Autonomy: 0.9,
 	}
 }
@@ -88,6 +94,9 @@ func (c Config) withDefaults() Config {
 	duration(&c.CopyEvery, d.CopyEvery)
 	duration(&c.ResendAfter, d.ResendAfter)
 	duration(&c.LostWait, d.LostWait)
+	duration(&c.RestLeast, d.RestLeast)
+	duration(&c.RestMost, d.RestMost)
+	number(&c.RestAfter, d.RestAfter)
 	number(&c.SyncBatch, d.SyncBatch)
 	number(&c.WindowPerSlot, d.WindowPerSlot)
 	number(&c.WindowLeast, d.WindowLeast)

@@ -228,6 +228,7 @@ func (w *Worker) finish(job *work, outcome task.Outcome) {
 	outcome.Attempt, outcome.Number, outcome.Site = job.attempt, job.Number, w.self.Site
 	outcome.Reads, outcome.StageIn, outcome.Delay = job.reads, job.stageIn, job.delay
 	w.outcomes[job.attempt] = &outcome
+	w.account(&outcome)
 	w.report.Outcomes = append(w.report.Outcomes, outcome)
 	w.soon(w.patience(&outcome))
 	if w.master == "" && w.deliver.IsZero() {
@@ -314,14 +315,8 @@ func (w *Worker) cacheChanged(e CacheChanged) {
 // pilotChanged judges the task list again: load and lifetime count for
 // requirements and ranks. The row is sent when that has changed an answer.
 func (w *Worker) pilotChanged(e PilotChanged) {
-	stop := e.Stop
-	if w.draining {
-		stop = w.stopped
-	}
-	if stop != w.stopped {
-		w.stopped = stop
-		w.soon(0)
-	}
+	w.unfit = e.Stop
+	w.restate()
 	before := w.evaluator.Answers()
 	w.self.Load, w.self.Lifetime = e.Load, e.Lifetime
 	w.evaluator.SetPilot(w.self)

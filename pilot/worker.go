@@ -46,6 +46,8 @@ type Worker struct {
 	draining bool
 	drained  bool
 	stopped  string // why no new work is taken; "" when it is
+	unfit    string // what the node says of that
+	rest     rest   // and what its failures do
 }
 
 // NewWorker makes a worker for a pilot; the evaluator knows its cache.
@@ -123,7 +125,7 @@ func (w *Worker) Deadline() time.Time {
 	if w.master == "" {
 		first = time.Time{}
 	}
-	for _, due := range []time.Time{w.deliver, w.handOverDeadline()} {
+	for _, due := range []time.Time{w.deliver, w.handOverDeadline(), w.rest.until} {
 		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
@@ -163,6 +165,7 @@ func (w *Worker) soon(delay time.Duration) {
 
 // pass starts what fits and sends what is due.
 func (w *Worker) pass() {
+	w.passRest()
 	w.startWhatFits()
 	w.passHandOver()
 	w.passReport()
