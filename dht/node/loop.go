@@ -10,6 +10,7 @@ import (
 	"github.com/libp2p/go-libp2p/p2p/net/swarm"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/wire"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -103,7 +104,7 @@ func (n *Node) carryOut(action dht.Action) {
 	case dht.Claim:
 		n.start(func() { n.claim(a) })
 	case dht.Deliver:
-		n.hooks.Deliver(a)
+		n.deliver(a)
 	case dht.Inbound:
 		n.hooks.Inbound(a.From, a.Data)
 	case dht.Done:
@@ -122,6 +123,21 @@ func (n *Node) carryOut(action dht.Action) {
 	case dht.Left:
 		n.leftOnce.Do(func() { close(n.left) })
 	}
+}
+
+// deliver hands a broadcast to the user in the form that its root gave it. One
+// that has no such form is answered with nothing.
+func (n *Node) deliver(a dht.Deliver) {
+	payload, err := wire.UnpackPayload(a.Payload)
+	if err != nil {
+		n.log.Warn("a broadcast cannot be read and is dropped", "peer", a.From, "error", err)
+		if a.Reply {
+			n.post(dht.Reply{ID: a.ID})
+		}
+		return
+	}
+	a.Payload = payload
+	n.hooks.Deliver(a)
 }
 
 // send queues a message. A goodbye is for those who are connected: to dial a

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/wire"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -183,7 +184,7 @@ func (n *Node) post(e dht.Event) { n.inbox.put(func() { n.step(e) }) }
 // Broadcast sends bytes to every member, this one included. number is the
 // caller's and unique; with reply set, Hooks.Done follows under it.
 func (n *Node) Broadcast(number uint64, payload []byte, reply bool) {
-	n.post(dht.Broadcast{N: number, Payload: payload, Reply: reply})
+	n.post(dht.Broadcast{N: number, Payload: wire.PackPayload(payload), Reply: reply})
 }
 
 // Reply answers a Deliver that wanted it.

@@ -28,7 +28,7 @@ func Append(buffer []byte, message dht.Message) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("send %T: %w", message, err)
 	}
-	if len(body) > packFrom {
+	if packable(message, len(body)) > packFrom {
 		if body, err = pack(body); err != nil {
 			return nil, fmt.Errorf("send %T: %w", message, err)
 		}

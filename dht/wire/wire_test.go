@@ -163,8 +163,10 @@ func plain(message dht.Message) dht.Message {
 
 func TestLargePayloadsAreCompressed(t *testing.T) {
 	payload := bytes.Repeat([]byte("task list "), 10_000)
-	space := dht.WholeSpace()
-	cast := dht.Cast{ID: dht.CastID{Root: "r"}, Kind: dht.CastPayload, Master: dht.Member{Peer: "r"}, Space: space, Payload: payload}
+	cast := dht.Cast{
+		ID: dht.CastID{Root: "r"}, Kind: dht.CastPayload, Master: dht.Member{Peer: "r"}, Space: dht.WholeSpace(),
+		Payload: PackPayload(payload),
+	}
 	framed, err := Append(nil, cast)
 	if err != nil {
 		t.Fatal(err)
@@ -263,6 +265,31 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: %T, %v", field, message, err)
 		}
 	}
+}
+
+func TestPayloadsComeBackAsTheyWere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		payload := blobs.Draw(t, "payload")
+		back, err := UnpackPayload(PackPayload(payload))
+		if err != nil || !bytes.Equal(back, payload) {
+			t.Fatalf("%d bytes came back as %d: %v", len(payload), len(back), err)
+		}
+	})
+}
+
+func FuzzUnpackPayload(f *testing.F) {
+	for _, form := range [][]byte{nil, {0}, {2, 1}, {1, 0x28, 0xb5}, PackPayload(bytes.Repeat([]byte("task"), 1000))} {
+		f.Add(form)
+	}
+	f.Fuzz(func(t *testing.T, form []byte) {
+		payload, err := UnpackPayload(form)
+		if err != nil && !errors.Is(err, ErrMalformed) {
+			t.Fatalf("%v", err)
+		}
+		if len(payload) > MaxUnpacked {
+			t.Fatalf("%d bytes", len(payload))
+		}
+	})
 }
 
 func FuzzDecode(f *testing.F) {

@@ -1123,7 +1123,7 @@ type OverlayCast struct {
 	Roster *OverlayRosterDelta `protobuf:"bytes,9,opt,name=roster,proto3" json:"roster,omitempty"`
 	// Peer ids that the sender passes over.
 	Suspect []string `protobuf:"bytes,10,rep,name=suspect,proto3" json:"suspect,omitempty"`
-	// Bytes of the overlay's user.
+	// Bytes of the overlay's user, after one byte: 0 as they are, 1 compressed.
 	Payload       []byte `protobuf:"bytes,11,opt,name=payload,proto3" json:"payload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
