@@ -227,6 +227,9 @@ func (w *Worker) published(e Published) {
 func (w *Worker) finish(job *work, outcome task.Outcome) {
 	outcome.Attempt, outcome.Number, outcome.Site = job.attempt, job.Number, w.self.Site
 	outcome.Reads, outcome.StageIn, outcome.Delay = job.reads, job.stageIn, job.delay
+	if len(w.outcomes)+len(w.stored) == 0 {
+		w.expectAnswer()
+	}
 	w.outcomes[job.attempt] = &outcome
 	w.account(&outcome)
 	w.report.Outcomes = append(w.report.Outcomes, outcome)
@@ -252,6 +255,9 @@ func (w *Worker) patience(outcome *task.Outcome) time.Duration {
 }
 
 func (w *Worker) uploaded(e Uploaded) {
+	if len(w.outcomes)+len(w.stored) == 0 {
+		w.expectAnswer()
+	}
 	for _, stored := range e.Stored {
 		w.stored[stored.LFN] = stored
 		w.letGo(task.OutputID{Attempt: stored.Attempt, LFN: stored.LFN})

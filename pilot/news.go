@@ -63,6 +63,36 @@ func (w *Worker) passReport() {
 	}
 }
 
+// mostPatient is the longest time between two repeats.
+const mostPatient = 10 * time.Minute
+
+// expectAnswer has what the master was told repeated when no answer comes: a
+// message can be lost with a connection. Any answer begins the wait anew.
+func (w *Worker) expectAnswer() {
+	w.patient = w.config.AuditAfter
+	w.repeat = w.now.Add(w.patient)
+}
+
+// repeatDue is when what is not acknowledged is told again; zero is never.
+func (w *Worker) repeatDue() time.Time {
+	if w.master == "" || len(w.outcomes)+len(w.stored) == 0 {
+		return time.Time{}
+	}
+	return w.repeat
+}
+
+// passRepeat tells the master again what it has not acknowledged, ever more
+// rarely: the queue may be away.
+func (w *Worker) passRepeat() {
+	if due := w.repeatDue(); due.IsZero() || w.now.Before(due) {
+		return
+	}
+	w.patient = min(2*w.patient, mostPatient)
+	w.repeat = w.now.Add(w.patient)
+	w.report.Outcomes, w.report.Stored = w.pendingOutcomes(), w.pendingStored()
+	w.soon(0)
+}
+
 // deliverToQueue takes the outcomes to the queue while no master does.
 func (w *Worker) deliverToQueue() {
 	if len(w.outcomes) == 0 && len(w.stored) == 0 {

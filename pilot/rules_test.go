@@ -155,6 +155,32 @@ func TestOrphansDeliverToTheQueue(t *testing.T) {
 	}
 }
 
+// A message can be lost with a connection: what is not acknowledged is told
+// again, ever more rarely.
+func TestOutcomesAreRepeatedUntilTheyAreAcknowledged(t *testing.T) {
+	b := newWorkerBench(t)
+	attempt := b.running("a", 1)
+	b.succeed(attempt, "")
+	var repeats []time.Duration
+	began := b.now
+	for b.now.Before(began.Add(5 * time.Minute)) {
+		for _, report := range told[pilot.Report](b.after(time.Second, pilot.Tick{})) {
+			if len(report.Outcomes) == 1 && report.Outcomes[0].Attempt == attempt {
+				repeats = append(repeats, b.now.Sub(began))
+			}
+		}
+	}
+	if len(repeats) != 3 || repeats[2]-repeats[1] <= repeats[1]-repeats[0] {
+		t.Fatalf("in 5 min it is told again after %v", repeats)
+	}
+	b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}})
+	for _, report := range told[pilot.Report](b.after(time.Hour, pilot.Tick{})) {
+		if len(report.Outcomes) > 0 {
+			t.Fatal("an acknowledged outcome is told again")
+		}
+	}
+}
+
 // Logs make outcomes large; no message may grow with the number of them.
 func TestOutcomesTravelInBoundedMessages(t *testing.T) {
 	b := newWorkerBench(t)

@@ -45,9 +45,11 @@ type Worker struct {
 	storage  bool // the site has a storage element
 	draining bool
 	drained  bool
-	stopped  string // why no new work is taken; "" when it is
-	unfit    string // what the node says of that
-	rest     rest   // and what its failures do
+	stopped  string        // why no new work is taken; "" when it is
+	unfit    string        // what the node says of that
+	rest     rest          // and what its failures do
+	repeat   time.Time     // when what is not acknowledged is told again
+	patient  time.Duration // after so long without an answer
 }
 
 // NewWorker makes a worker for a pilot; the evaluator knows its cache.
@@ -125,7 +127,7 @@ func (w *Worker) Deadline() time.Time {
 	if w.master == "" {
 		first = time.Time{}
 	}
-	for _, due := range []time.Time{w.deliver, w.handOverDeadline(), w.rest.until} {
+	for _, due := range []time.Time{w.deliver, w.handOverDeadline(), w.rest.until, w.repeatDue()} {
 		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
@@ -168,6 +170,7 @@ func (w *Worker) pass() {
 	w.passRest()
 	w.startWhatFits()
 	w.passHandOver()
+	w.passRepeat()
 	w.passReport()
 	if w.draining && !w.drained && w.Idle() {
 		w.drained = true
@@ -334,6 +337,7 @@ func (w *Worker) acknowledge(m Acks) {
 		delete(w.stored, name)
 	}
 	w.letGo(m.Relieved...)
+	w.expectAnswer()
 }
 
 func (w *Worker) inOrder() []*work {
