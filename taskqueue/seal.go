@@ -125,7 +125,11 @@ func (b *book) checkInputs(g *graph, allowMissing bool) error {
 			if _, made := g.makers[name]; made || len(b.files.held[name].Replicas) > 0 {
 				continue
 			}
-			unknown = append(unknown, fmt.Sprintf("%s (read by task %s)", name.Local(), g.nodes[i].id.Name()))
+			asked := name.Local()
+			if strings.HasPrefix(string(name), task.SharedPrefix) {
+				asked = string(name)
+			}
+			unknown = append(unknown, fmt.Sprintf("%s (read by task %s)", asked, g.nodes[i].id.Name()))
 			if len(unknown) == 5 {
 				break
 			}

@@ -87,8 +87,8 @@ func checkCommand(args []string, beforeDash int) error {
 }
 
 // plan reads what is to be submitted.
-func (f *submitFlags) plan(args []string) (*workflow.Plan, error) {
-	options := workflow.Options{AllowMissing: f.allowMissing, CheckExpression: checkExpression}
+func (f *submitFlags) plan(args []string, registered func(name string) bool) (*workflow.Plan, error) {
+	options := workflow.Options{AllowMissing: f.allowMissing, CheckExpression: checkExpression, Registered: registered}
 	given := 0
 	for _, is := range []bool{f.file != "", f.recorded.given(), len(args) > 0} {
 		if is {
@@ -163,7 +163,13 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		return usage(err)
 	}
 	defer f.recorded.close()
-	plan, err := f.plan(args)
+	var registered func(string) bool
+	if !f.dryRun { // which needs no queue
+		catalogue := a.openCatalogue(ctx)
+		defer catalogue.close()
+		registered = catalogue.has
+	}
+	plan, err := f.plan(args, registered)
 	if err != nil {
 		return usage(err)
 	}

@@ -179,3 +179,22 @@ func TestMissingFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestAccessOfAPerson: Slurm hands on the environment of whoever submits, and
+// PILOTAGE_ACCESS in it is not the pilots' access.
+func TestAccessOfAPerson(t *testing.T) {
+	b := newBatch(t)
+	b.write(t, "other.json", "{}")
+	b.env = append(b.env, "PILOTAGE_ACCESS=/home/someone/admin.json")
+	for access, more := range map[string][]string{
+		filepath.Join(b.folder, "access.json"): nil,
+		filepath.Join(b.folder, "other.json"):  {"PILOTAGE_PILOT_ACCESS=" + filepath.Join(b.folder, "other.json")},
+	} {
+		command := b.command(t)
+		command.Env = append(command.Env, more...)
+		out, err := command.CombinedOutput()
+		if err != nil || !strings.Contains(string(out), "--access "+access) || strings.Contains(string(out), "someone") {
+			t.Errorf("%v: %v\n%s", more, err, out)
+		}
+	}
+}
