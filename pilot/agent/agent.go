@@ -69,6 +69,7 @@ type Agent struct {
 	master   *pilot.Master
 	jobs     map[task.AttemptID]*job
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
+	silence  silence              // of the queue towards this master
 	drained  chan struct{}
 	expelled chan error // the queue has revoked the membership
 

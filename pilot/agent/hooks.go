@@ -287,7 +287,12 @@ func (a *Agent) callSync(act pilot.CallSync) {
 			a.mu.Unlock()
 			a.mailbox.post(func() { a.stepWorker(pilot.SiteChanged{Settings: reply.Settings}) })
 		}
-		a.mailbox.post(func() { a.stepMaster(answered) })
+		a.mailbox.post(func() {
+			if !answered.Stale { // a refusal is an answer
+				a.silence.note(a.log, err, time.Now())
+			}
+			a.stepMaster(answered)
+		})
 		return nil
 	})
 }

@@ -95,7 +95,11 @@ func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Reg
 		if err == nil || ctx.Err() != nil || !away || try == registerTries {
 			return membership, err
 		}
-		r.Log.Warn("the queue does not answer, trying again", "try", try, "error", err)
+		level := slog.LevelDebug
+		if try == 1 { // once is enough to know why the start takes long
+			level = slog.LevelWarn
+		}
+		r.Log.Log(ctx, level, "the queue does not answer, trying again", "try", try, "of", registerTries, "error", err)
 		timer := time.NewTimer(rand.N(min(registerPause, 250*time.Millisecond<<try)))
 		select {
 		case <-timer.C:
