@@ -53,14 +53,9 @@ func (o *Overlay) pong(from task.PeerID) {
 
 // passProbes repeats pings; the master drops whoever never answers.
 func (o *Overlay) passProbes() {
-	if len(o.pings) == 0 {
-		return
-	}
-	for _, peer := range sortedPeers(o.pings) {
+	overdue := func(p *probe) bool { return !o.now.Before(p.deadline) }
+	for _, peer := range sortedPeersWhere(o.pings, overdue) {
 		p := o.pings[peer]
-		if o.now.Before(p.deadline) {
-			continue
-		}
 		p.failed++
 		if p.failed >= o.config.Pings || !o.inOffice() {
 			delete(o.pings, peer)

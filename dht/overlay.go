@@ -303,9 +303,15 @@ func (o *Overlay) pass() {
 }
 
 func sortedPeers[V any](m map[task.PeerID]V) []task.PeerID {
-	peers := make([]task.PeerID, 0, len(m))
-	for peer := range m {
-		peers = append(peers, peer)
+	return sortedPeersWhere(m, func(V) bool { return true })
+}
+
+func sortedPeersWhere[V any](m map[task.PeerID]V, holds func(V) bool) []task.PeerID {
+	var peers []task.PeerID
+	for peer, v := range m {
+		if holds(v) {
+			peers = append(peers, peer)
+		}
 	}
 	slices.Sort(peers)
 	return peers

@@ -14,7 +14,6 @@ import (
 	"github.com/libp2p/go-libp2p/core/crypto"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/peer"
-	"github.com/libp2p/go-libp2p/core/peerstore"
 	"github.com/libp2p/go-libp2p/p2p/host/peerstore/pstoremem"
 	"github.com/multiformats/go-multiaddr"
 
@@ -76,7 +75,7 @@ func NewCarrier(kind Kind, seed uint64) (*Carrier, error) {
 		return nil, errors.Join(fmt.Errorf("%s: there is Memory and Light", kind), store.Close())
 	}
 	return &Carrier{
-		kind: kind, book: &memberBook{Peerstore: store, CertifiedAddrBook: store},
+		kind: kind, book: &memberBook{Peerstore: store, certified: store},
 		random:   rand.New(rand.NewPCG(seed, seed)),
 		stations: make(map[peer.ID]*station), byAddress: make(map[string]*station), byIP: make(map[netip.Addr]*station),
 	}, nil
@@ -84,19 +83,6 @@ func NewCarrier(kind Kind, seed uint64) (*Carrier, error) {
 
 // Close frees what the nodes have shared.
 func (c *Carrier) Close() error { return c.book.Peerstore.Close() }
-
-// memberBook is the peerstore that all nodes of the process share: they learn
-// the same of the same members. No node takes anything out of it for others.
-type memberBook struct {
-	peerstore.Peerstore
-	peerstore.CertifiedAddrBook
-}
-
-// Close leaves the book to the other nodes.
-func (*memberBook) Close() error { return nil }
-
-// RemovePeer leaves what others know.
-func (*memberBook) RemovePeer(peer.ID) {}
 
 // Host satisfies node.Carrier.
 func (c *Carrier) Host(e node.Endpoint) (host.Host, error) {
@@ -156,7 +142,7 @@ func (c *Carrier) announce(s *station, address multiaddr.Multiaddr) {
 	c.mutex.Lock()
 	c.byAddress[address.String()] = s
 	c.mutex.Unlock()
-	c.book.AddAddr(s.id, address, peerstore.PermanentAddrTTL)
+	c.book.list(s.id, address)
 }
 
 // at finds the station that listens on one of the addresses under an id.
