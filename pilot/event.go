@@ -229,6 +229,8 @@ type TookOffice struct {
 	Leases      []task.Lease // the site's open leases
 	Revoked     []task.Revoked
 	Alone       bool // nobody else is known: no census needed
+	// Own tells that the office is for this pilot alone: the queue matches.
+	Own bool
 }
 
 // PilotUp tells of a member, also of one that has reconnected.
@@ -265,6 +267,8 @@ type SyncAnswered struct {
 	Err   string
 	// Stale tells that the queue has a later term in office.
 	Stale bool
+	// CacheVersion is that of the cache summary that the queue has.
+	CacheVersion uint64
 }
 
 func (TookOffice) event()    {}

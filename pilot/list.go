@@ -107,6 +107,9 @@ func (m *Master) passList() {
 		m.fillWindow()
 		if n := len(l.added); n > 0 {
 			spread := m.config.RoundHigh - m.config.RoundLow
+			if m.own.on {
+				l.hurry(m.now) // nobody else is to be spared
+			}
 			l.hurry(m.now.Add(m.config.RoundLow + spread*time.Duration(min(n, 1000))/1000))
 		} else if len(l.removed) > 0 {
 			l.hurry(m.now.Add(removalDelay))

@@ -48,6 +48,8 @@ type Master struct {
 	matrix    *matcher.Matrix
 	outbox    outbox
 	copies    copies
+	own       own
+	ledger    ledger
 }
 
 // NewMaster makes a master that is not in office.
@@ -70,6 +72,7 @@ func (m *Master) reset() {
 	m.cancelled = make(map[LeasedID]bool)
 	m.gone = make(map[LeasedID]uint64)
 	m.sums = sums{classes: make(map[task.Class]int)}
+	m.own = own{}
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
 	m.outbox.reset()
 	m.copies.reset()
@@ -91,6 +94,11 @@ func (m *Master) Step(now time.Time, event Event) []Action {
 	switch e := event.(type) {
 	case TookOffice:
 		m.tookOffice(e)
+	case StandDown:
+		m.standDown()
+		return m.out
+	case OwnCache:
+		m.ownCache(e)
 	case LeftOffice:
 		m.inOffice = false
 		m.reset()
@@ -170,8 +178,11 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.reset()
 	}
 	m.inOffice, m.provisional, m.fenced = true, e.Provisional, false
+	if m.own.on = e.Own; e.Own {
+		m.ledger.known = 0 // the queue may have forgotten
+	}
 	if e.Settings.Site != "" {
-		m.settings = e.Settings
+		m.setSettings(e.Settings)
 	}
 	m.heard = m.now
 	m.audit = m.now.Add(m.config.SyncEvery)
@@ -189,10 +200,21 @@ func (m *Master) tookOffice(e TookOffice) {
 		if !e.Alone {
 			m.census = m.now.Add(m.config.CensusWait)
 		}
+		if e.Own {
+			m.census = m.now.Add(ownCensus)
+		}
 		m.list.census, m.list.copies = true, e.Provisional
 		m.list.hurry(m.now)
 	}
 	m.revoke(e.Revoked) // with the census to come, where there is one
+}
+
+// setSettings takes the site's settings; who works for itself needs no rounds.
+func (m *Master) setSettings(settings task.SiteSettings) {
+	m.settings = settings
+	if m.own.on {
+		m.settings.RoundEvery = 0
+	}
 }
 
 // beginTerm starts list and matrix anew and has every member answer them.

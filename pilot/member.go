@@ -244,7 +244,7 @@ func (m *Master) censusAsks() bool {
 
 // endCensus lets assignments begin when every member has told its state.
 func (m *Master) endCensus() {
-	if m.census.IsZero() || m.now.Before(m.census) && (m.censusAsks() || m.undescribed()) {
+	if m.census.IsZero() || m.now.Before(m.census) && (m.censusAsks() || m.undescribed() || m.own.on && !m.own.answered) {
 		return
 	}
 	m.census = time.Time{}

@@ -65,6 +65,7 @@ type flight struct {
 	refused   int
 	confirmed int
 	report    uint64
+	summary   uint64 // version of the cache summary
 }
 
 func (o *outbox) reset() {

@@ -134,6 +134,9 @@ func (m *Master) report(w *member, r Report) {
 	for _, update := range r.Updates {
 		m.updateRow(w, update)
 	}
+	if m.own.on && len(r.Ended) > 0 {
+		m.syncSoon(m.config.SyncDelay) // for the next task, although outputs may take long
+	}
 	for _, attempt := range r.Ended {
 		if j := w.jobs[LeasedID{attempt.Lease, attempt.Task}]; j != nil {
 			m.finish(j)
@@ -161,7 +164,7 @@ func (m *Master) report(w *member, r Report) {
 
 func (m *Master) payloadStarted(w *member, s task.Start) {
 	m.outbox.starts = append(m.outbox.starts, s)
-	m.syncSoon(m.config.SyncDelay)
+	m.syncSoon(m.startDelay())
 	j := w.jobs[LeasedID{s.Attempt.Lease, s.Attempt.Task}]
 	if j == nil {
 		if w.described && w.asked.IsZero() {

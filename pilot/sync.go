@@ -26,7 +26,7 @@ func (m *Master) outcomeSoon() {
 
 func (m *Master) syncDeadline() time.Time {
 	o := &m.outbox
-	if m.provisional || o.flight != nil {
+	if m.provisional || o.flight != nil || m.own.on && !m.introduced() {
 		return time.Time{}
 	}
 	next := o.due
@@ -44,13 +44,13 @@ func (m *Master) syncDeadline() time.Time {
 // the parked one.
 func (m *Master) passSync() {
 	o := &m.outbox
-	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) {
+	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) || m.own.on && !m.introduced() {
 		return
 	}
 	if !o.due.IsZero() && !m.now.Before(o.due) {
 		m.call(true)
 	} else if o.parked.number == 0 && !m.now.Before(o.poll) {
-		m.call(!o.empty())
+		m.call(!o.empty() || m.own.on && m.ledger.news())
 	}
 }
 
@@ -69,7 +69,15 @@ func (m *Master) call(content bool) {
 		s.Hold = m.config.SyncEvery
 		o.parked = parked{o.calls, m.now}
 	}
-	m.act(CallSync{N: o.calls, Sync: s})
+	if !m.own.on {
+		m.act(CallSync{N: o.calls, Sync: s})
+		return
+	}
+	p := m.pull(s, content)
+	if content {
+		o.flight.summary = p.Cache.Version
+	}
+	m.act(CallPull{N: o.calls, Pull: p})
 }
 
 func (m *Master) capacity() task.Capacity {
@@ -103,6 +111,7 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 		return // of an earlier term
 	}
 	if carried != nil && (e.Err != "" || e.Stale) {
+		m.ledger.failed()
 		m.syncSoon(0)
 	}
 	switch {
@@ -128,6 +137,10 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if o.parked.number == 0 {
 		o.poll = m.now
+	}
+	if m.own.on {
+		m.own.answered = true
+		m.summarised(e, carried)
 	}
 	if carried != nil {
 		o.delivered(carried)
@@ -177,7 +190,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 
 func (m *Master) takeSettings(settings task.SiteSettings) {
 	changed := settings.Prefill != m.settings.Prefill
-	m.settings = settings
+	m.setSettings(settings)
 	if !changed {
 		return
 	}

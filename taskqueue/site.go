@@ -28,11 +28,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if s.Mode == "" {
 			s.Mode = ModeDistributed
 		}
-		if s.Mode.Central() {
-			return invalid("mode %s is not available in this version: sites are distributed", s.Mode)
+		if s.Mode != ModeDistributed && !s.Mode.Central() {
+			return invalid("mode %q is not known: give %s, %s or %s", s.Mode, ModeDistributed, ModeCentralized, ModeIsolated)
 		}
-		if s.Mode != ModeDistributed {
-			return invalid("mode %q is not known: sites are %s", s.Mode, ModeDistributed)
+		if s.Mode == ModeIsolated && s.SE == "" {
+			return invalid("site %s: mode %s needs a storage element: without one, what a pilot makes no other pilot can read", s.Name, s.Mode)
 		}
 		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
 			return invalid("round period %s and prefill %d: give at most %s and %d", s.RoundEvery, s.Prefill, maxRound, maxPrefill)

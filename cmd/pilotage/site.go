@@ -65,7 +65,7 @@ flags are given are changed.`,
 	flags.StringVar(&se, "se", "", "storage element, file:// or http(s)://")
 	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements")
 	flags.StringSliceVar(&reach, "reach", nil, "whose (default: all sites')")
-	flags.StringVar(&mode, "mode", "distributed", "distributed (centralized and isolated are not available in this version)")
+	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
 	return command

@@ -67,6 +67,10 @@ type Agent struct {
 	// Owned by the loop.
 	worker   *pilot.Worker
 	master   *pilot.Master
+	office   *pilot.Office
+	joining  func() error  // joins the overlay; nil when that was done
+	joined   chan struct{} // closed when that was done
+	load     float64       // of the node per CPU, when it was last looked at
 	jobs     map[task.AttemptID]*job
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
 	silence  silence              // of the queue towards this master
@@ -96,7 +100,7 @@ func Run(ctx context.Context, config Config) error {
 func newAgent(config Config) *Agent {
 	a := &Agent{
 		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
-		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), drained: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
+		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), drained: make(chan struct{}), joined: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
 	}
 	if a.ground = config.Ground; a.ground == nil {
 		a.ground = &workerNode{agent: a}
@@ -240,12 +244,22 @@ func (a *Agent) join(m Membership) error {
 	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
 	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
+	a.office = pilot.NewOffice(a.peer)
 	a.verifier.Deny(m.Denied)
 	a.cacheChanged(nil) // its size, which the site's figures show
 	joined := m.Joined
 	joined.Self.Peer, joined.Self.Pilot = a.peer, m.Pilot
 	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.dataURL
-	return a.node.Join(m.Certificate, joined, a.hooks())
+	a.joining = func() error { return a.node.Join(m.Certificate, joined, a.hooks()) }
+	mode := a.siteSettings().Mode
+	a.mailbox.post(func() { a.setMode(mode, mode) })
+	if mode == pilot.ModeIsolated {
+		return nil
+	}
+	err := a.joining()
+	a.joining = nil
+	close(a.joined)
+	return err
 }
 
 // compiledExpressions bounds the cache of compiled CEL expressions.
@@ -265,7 +279,7 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 			return nil
 		})
 	}
-	service("overlay", a.node.Run)
+	service("overlay", a.runOverlay)
 	service("data server", a.serve)
 	service("fetcher", a.fetcher.Run)
 	service("desk", a.desk.Run)

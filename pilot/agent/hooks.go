@@ -18,6 +18,7 @@ const (
 	frameRole byte = iota + 1 // master and worker
 	frameDesk                 // to the home of a file
 	frameHome                 // from the home of a file
+	frameMode                 // the site's mode, from its master: pilots work for themselves
 )
 
 func broadcastID(id pilot.BroadcastID) dht.CastID { return dht.CastID(id) }
@@ -33,12 +34,14 @@ func (a *Agent) hooks() node.Hooks {
 		Done:          func(d dht.Done) { a.mailbox.post(func() { a.broadcastDone(d) }) },
 		MasterChanged: func(m dht.MasterChanged) { a.mailbox.post(func() { a.masterChanged(m) }) },
 		MemberUp: func(m dht.MemberUp) {
-			a.mailbox.post(func() { a.stepMaster(pilot.PilotUp{Pilot: m.Member.Pilot, Peer: m.Member.Peer}) })
+			a.mailbox.post(func() { a.memberUp(m.Member) })
 		},
 		MemberDown: func(m dht.MemberDown) {
 			a.desk.PeerGone(m.Member.Peer)
 			a.mailbox.post(func() {
-				a.stepMaster(pilot.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
+				if !a.office.Own() {
+					a.stepMaster(pilot.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
+				}
 			})
 		},
 	}
@@ -57,6 +60,7 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 		a.log.Warn("the queue cannot be asked for the mastership", "error", err)
 		return dht.ClaimAnswer{}
 	}
+	a.takeSettings(reply.Settings)
 	a.mu.Lock()
 	known := a.refused
 	if a.refused = reply.Term; reply.Granted {
@@ -80,28 +84,14 @@ func (a *Agent) takeClaimed(term task.Term) *ClaimReply {
 	return claimed
 }
 
-// masterChanged tells both roles who is in office.
-func (a *Agent) masterChanged(m dht.MasterChanged) {
-	a.log.Info("master in office", "term", m.Term.String(), "master", m.Master.Pilot, "self", m.Self, "provisional", m.Provisional)
-	a.stepWorker(pilot.MasterInOffice{Term: m.Term, Peer: m.Master.Peer})
-	if !m.Self {
-		if a.master.InOffice() {
-			a.stepMaster(pilot.LeftOffice{})
+// deliver hands a broadcast of the master to the worker.
+func (a *Agent) deliver(d dht.Deliver) {
+	if a.office.Own() {
+		if d.Reply {
+			a.node.Reply(d.ID, nil)
 		}
 		return
 	}
-	a.observer.InOffice(m.Term)
-	took := pilot.TookOffice{Term: m.Term, Provisional: m.Provisional, Settings: a.siteSettings()}
-	took.Alone = len(a.node.Members()) < 2
-	if claimed := a.takeClaimed(m.Term); claimed != nil {
-		took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
-	}
-	a.stepMaster(took)
-	a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer})
-}
-
-// deliver hands a broadcast of the master to the worker.
-func (a *Agent) deliver(d dht.Deliver) {
 	message, err := wire.Decode(d.Payload)
 	list, ok := message.(pilot.TaskList)
 	if err != nil || !ok {
@@ -150,6 +140,9 @@ func (a *Agent) inbound(from task.PeerID, data []byte) {
 		a.desk.Handle(from, content)
 	case frameHome:
 		a.homes.Handle(from, content)
+	case frameMode:
+		mode := string(content)
+		a.mailbox.post(func() { a.takeMode(from, mode) })
 	case frameRole:
 		message, err := wire.Decode(content)
 		if err != nil {
@@ -166,8 +159,15 @@ func (a *Agent) inbound(from task.PeerID, data []byte) {
 func (a *Agent) route(from task.PeerID, message pilot.Message) {
 	switch message.(type) {
 	case pilot.State, pilot.Report:
+		if a.office.Own() && from != a.peer {
+			a.tellMode(from)
+			return
+		}
 		a.stepMaster(pilot.FromPilot{From: from, Message: message})
 	default:
+		if a.office.Own() && from != a.peer {
+			return
+		}
 		a.stepWorker(pilot.FromMaster{From: from, Message: message})
 	}
 }
@@ -175,7 +175,7 @@ func (a *Agent) route(from task.PeerID, message pilot.Message) {
 // homeOf finds a file's home: the nearest live member to its key.
 func (a *Agent) homeOf(key task.FileKey) (task.PeerID, bool) {
 	nearest := a.node.Nearest(key, 1)
-	if len(nearest) == 0 {
+	if len(nearest) == 0 || a.isolated() {
 		return "", false
 	}
 	return nearest[0].Peer, true
@@ -186,6 +186,9 @@ type locator struct{ a *Agent }
 
 // Locate satisfies fetch.Locator.
 func (l locator) Locate(ctx context.Context, keys []task.FileKey) (map[task.FileKey][]fetch.Holder, error) {
+	if l.a.isolated() {
+		return nil, nil
+	}
 	found, err := l.a.node.Locate(ctx, keys)
 	if err != nil {
 		return nil, err
@@ -214,7 +217,7 @@ func (a *Agent) cached(key task.FileKey) {
 	if entry, found := a.cache.Lookup(key); found && entry.Key != key {
 		keys = append(keys, entry.Key)
 	}
-	a.node.Announce(keys...)
+	a.announce(keys...)
 	a.cacheChanged(keys)
 }
 
@@ -222,7 +225,7 @@ func (a *Agent) cached(key task.FileKey) {
 func (a *Agent) evicted(keys []task.FileKey) {
 	every := a.aliases.all(keys...)
 	a.aliases.forget(keys)
-	a.node.Withdraw(keys...)
+	a.withdraw(keys...)
 	a.cacheChanged(every)
 }
 
@@ -232,6 +235,7 @@ func (a *Agent) cacheChanged(keys []task.FileKey) {
 	a.mailbox.post(func() {
 		if a.worker != nil {
 			a.stepWorker(pilot.CacheChanged{Keys: keys, Cache: report})
+			a.ownCache(keys)
 		}
 	})
 }
@@ -244,10 +248,16 @@ func (a *Agent) stepMaster(event pilot.Event) {
 		case pilot.Tell:
 			a.tell(act)
 		case pilot.CastList:
+			if a.office.Own() {
+				a.castAside(act)
+				continue
+			}
 			a.casts[act.N] = time.Now()
 			a.node.Broadcast(act.N, wire.Encode(act.List), true)
 		case pilot.CallSync:
 			a.callSync(act)
+		case pilot.CallPull:
+			a.callPull(act)
 		case pilot.DenyPeers:
 			a.verifier.Deny(act.Peers)
 			a.node.Deny(act.Peers)
@@ -266,7 +276,25 @@ func (a *Agent) noteOutbox(held bool) {
 	}
 }
 
-func (a *Agent) tell(act pilot.Tell) { a.node.Send(act.To, frame(frameRole, wire.Encode(act.Message))) }
+func (a *Agent) tell(act pilot.Tell) {
+	if act.To == a.peer && a.office.Own() {
+		a.aside(act.Message)
+		return
+	}
+	a.node.Send(act.To, frame(frameRole, wire.Encode(act.Message)))
+}
+
+// memberUp tells the site's master of a member. Where pilots work for
+// themselves, one that may not know it is told.
+func (a *Agent) memberUp(m dht.Member) {
+	if !a.office.Own() {
+		a.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+		return
+	}
+	if master, _ := a.node.Master(); master.Peer == a.peer {
+		a.tellMode(m.Peer)
+	}
+}
 
 // syncTime bounds a Sync beyond the time it may be parked.
 const syncTime = 15 * time.Second
@@ -281,11 +309,8 @@ func (a *Agent) callSync(act pilot.CallSync) {
 			answered.Err, answered.Stale = err.Error(), errors.Is(err, ErrStale)
 			a.heed(err)
 			a.log.Debug("sync failed", "error", err)
-		} else if reply.Settings.Site != "" {
-			a.mu.Lock()
-			a.settings = reply.Settings
-			a.mu.Unlock()
-			a.mailbox.post(func() { a.stepWorker(pilot.SiteChanged{Settings: reply.Settings}) })
+		} else {
+			a.takeSettings(reply.Settings)
 		}
 		a.mailbox.post(func() {
 			if !answered.Stale { // a refusal is an answer

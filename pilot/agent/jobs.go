@@ -70,6 +70,10 @@ func (a *Agent) stepWorker(event pilot.Event) {
 }
 
 func (a *Agent) answer(act pilot.AnswerBroadcast) {
+	if a.office.Own() && act.ID.Root == a.peer {
+		a.answerAside(act)
+		return
+	}
 	a.node.Reply(broadcastID(act.ID), wire.Encode(act.Answer))
 }
 
@@ -200,7 +204,7 @@ func (a *Agent) publish(act pilot.Publish) {
 				LFN: file.LFN, Size: entry.Size, Digest: entry.Digest, Exec: file.Exec,
 			})
 		}
-		a.node.Announce(announced...)
+		a.announce(announced...)
 		a.cacheChanged(append(keys, announced...))
 		a.mailbox.post(func() {
 			a.stepWorker(published)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -125,7 +126,7 @@ func (a *Agent) announceKept() {
 		}
 	}
 	if len(keys) > 0 {
-		a.node.Announce(keys...)
+		a.announce(keys...)
 		a.cacheChanged(append(keys, names...))
 		a.mailbox.post(func() { a.stepWorker(recovered) })
 	}
@@ -137,6 +138,7 @@ func (a *Agent) observe() {
 	left := time.Until(a.ends)
 	reads := a.fetcher.SEReads()
 	a.mailbox.post(func() {
+		a.load = math.Round(10*load) / 10 // finer differences would only have requirements judged again
 		a.stepWorker(pilot.PilotChanged{Load: load, Lifetime: left, Stop: stop})
 		if len(reads) > 0 {
 			a.stepWorker(pilot.SERead{Reads: reads})
@@ -176,7 +178,7 @@ func (a *Agent) farewell(reason string) error {
 	root := context.WithoutCancel(a.context)
 	master, term := a.node.Master()
 	resigns := master.Peer == a.peer
-	if resigns {
+	if resigns || central(a.siteSettings().Mode) {
 		settling, cancel := context.WithTimeout(root, settleTime)
 		a.waitSettled(settling)
 		cancel()
@@ -192,6 +194,10 @@ func (a *Agent) farewell(reason string) error {
 	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: others == 0, Resigns: resigns, Term: term})
 	if err != nil {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
+	}
+	if !a.inOverlay() {
+		a.removeState()
+		return nil
 	}
 	goodbye, done := context.WithTimeout(root, leaveTime)
 	defer done()

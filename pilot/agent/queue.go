@@ -24,6 +24,7 @@ import (
 type Queue interface {
 	Claim(ctx context.Context, claim dht.Claim) (ClaimReply, error)
 	Sync(ctx context.Context, sync task.Sync) (task.SyncReply, error) // ErrStale for an old term
+	Pull(ctx context.Context, pull task.Pull) (task.PullReply, error)
 	Deliver(ctx context.Context, outcomes []task.Outcome, stored []task.Stored) ([]task.Ack, error)
 	Leave(ctx context.Context, leaving Leaving) error
 }
@@ -36,6 +37,8 @@ type ClaimReply struct {
 	Why     string
 	Leases  []task.Lease
 	Revoked []task.Revoked
+	// Settings of the site, as they are now.
+	Settings task.SiteSettings
 }
 
 // Leaving tells the queue how a pilot goes.
@@ -165,6 +168,7 @@ func (q *grpcQueue) Claim(ctx context.Context, claim dht.Claim) (ClaimReply, err
 	return ClaimReply{
 		Granted: reply.GetGranted(), Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()),
 		Why: reply.GetWhy(), Leases: leases, Revoked: taskpb.FromRevokedList(reply.GetRevoked()),
+		Settings: taskpb.FromSettings(reply.GetSettings()),
 	}, nil
 }
 
@@ -178,6 +182,15 @@ func (q *grpcQueue) Sync(ctx context.Context, sync task.Sync) (task.SyncReply, e
 		return task.SyncReply{}, fmt.Errorf("sync with the queue: %w", err)
 	}
 	return taskpb.FromSyncReply(reply)
+}
+
+// Pull satisfies Queue.
+func (q *grpcQueue) Pull(ctx context.Context, pull task.Pull) (task.PullReply, error) {
+	reply, err := q.client.Pull(ctx, taskpb.Pull(pull))
+	if err != nil {
+		return task.PullReply{}, fmt.Errorf("pull from the queue: %w", err)
+	}
+	return taskpb.FromPullReply(reply)
 }
 
 // Deliver satisfies Queue.

@@ -1,0 +1,240 @@
+package agent
+
+import (
+	"context"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// central tells whether the queue matches tasks to this pilot.
+func central(mode string) bool { return mode == pilot.ModeCentralized || mode == pilot.ModeIsolated }
+
+// isolated tells whether this pilot exchanges no files with others.
+func (a *Agent) isolated() bool { return a.siteSettings().Mode == pilot.ModeIsolated }
+
+// takeSettings takes the site's settings from the queue, or from a master that
+// has them from there.
+func (a *Agent) takeSettings(settings task.SiteSettings) {
+	if settings.Site == "" {
+		return
+	}
+	a.mu.Lock()
+	before := a.settings
+	a.settings = settings
+	a.mu.Unlock()
+	a.mailbox.post(func() {
+		a.stepWorker(pilot.SiteChanged{Settings: settings})
+		a.setMode(before.Mode, settings.Mode)
+	})
+}
+
+// setMode changes over to another mode of the site.
+func (a *Agent) setMode(before, mode string) {
+	if before != mode {
+		a.log.Info("the site's mode has changed", "before", before, "mode", mode)
+	}
+	if mode != pilot.ModeIsolated {
+		a.enterOverlay()
+		if before == pilot.ModeIsolated {
+			a.announceKept()
+		}
+	}
+	leads := a.master.InOffice() && !a.office.Own()
+	a.carryOut(a.office.Mode(mode))
+	if leads && a.office.Own() {
+		for _, m := range a.node.Members() {
+			a.tellMode(m.Peer)
+		}
+	}
+}
+
+// tellMode tells a member of the site that it works for itself from now on.
+func (a *Agent) tellMode(to task.PeerID) {
+	if to != a.peer {
+		a.node.Send(to, frame(frameMode, []byte(a.siteSettings().Mode)))
+	}
+}
+
+// takeMode takes the overlay master's word on the site's mode; the queue's
+// answer to the first call in it is the one that counts.
+func (a *Agent) takeMode(from task.PeerID, mode string) {
+	settings := a.siteSettings()
+	if master, _ := a.node.Master(); master.Peer != from || !central(mode) || settings.Mode == mode {
+		return
+	}
+	settings.Mode = mode
+	a.takeSettings(settings)
+}
+
+// enterOverlay joins the site's network, once.
+func (a *Agent) enterOverlay() {
+	if a.joining == nil {
+		return
+	}
+	if err := a.joining(); err != nil {
+		a.log.Error("this pilot cannot join the site's network", "error", err)
+		return
+	}
+	a.joining = nil
+	close(a.joined)
+}
+
+// runOverlay carries the overlay on from the moment it is joined.
+func (a *Agent) runOverlay(ctx context.Context) error {
+	select {
+	case <-a.joined:
+		return a.node.Run(ctx)
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// inOverlay tells whether this pilot has joined the site's network.
+func (a *Agent) inOverlay() bool {
+	select {
+	case <-a.joined:
+		return true
+	default:
+		return false
+	}
+}
+
+// carryOut tells both roles for whom they work.
+func (a *Agent) carryOut(p pilot.Posting) {
+	if p.StandDown && a.master.InOffice() {
+		a.stepMaster(pilot.StandDown{})
+	}
+	if p.Leave && a.master.InOffice() {
+		a.stepMaster(pilot.LeftOffice{})
+	}
+	if p.Worker != nil {
+		a.stepWorker(*p.Worker)
+	}
+	if p.Take == nil {
+		return
+	}
+	took := *p.Take
+	took.Settings = a.siteSettings()
+	if took.Own {
+		a.stepMaster(took)
+		a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer})
+		return
+	}
+	a.observer.InOffice(took.Term)
+	members := a.node.Members()
+	took.Alone = len(members) < 2
+	if claimed := a.takeClaimed(took.Term); claimed != nil {
+		took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
+	}
+	again := a.master.InOffice()
+	a.stepMaster(took)
+	a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer})
+	if !p.Leave || again {
+		return
+	}
+	for _, m := range members { // they came while this pilot worked for itself
+		if m.Peer != a.peer {
+			a.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+		}
+	}
+}
+
+// masterChanged takes the overlay's word on who is in office.
+func (a *Agent) masterChanged(m dht.MasterChanged) {
+	a.log.Info("master in office", "term", m.Term.String(), "master", m.Master.Pilot, "self", m.Self, "provisional", m.Provisional)
+	a.carryOut(a.office.Overlay(pilot.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional}))
+}
+
+// aside passes a message from one role of this pilot to the other; it goes
+// through its bytes, so that the two share nothing.
+func (a *Agent) aside(message pilot.Message) {
+	copied, err := wire.Decode(wire.Encode(message))
+	if err != nil {
+		a.log.Error("a message of this pilot to itself cannot be read", "error", err)
+		return
+	}
+	a.mailbox.post(func() { a.route(a.peer, copied) })
+}
+
+// castAside gives a task list to this pilot's own worker alone.
+func (a *Agent) castAside(act pilot.CastList) {
+	event := pilot.ListBroadcast{ID: pilot.BroadcastID{Root: a.peer, N: act.N}, From: a.peer, List: act.List}
+	for _, key := range act.List.Ask {
+		if a.holds(key) {
+			event.Have = append(event.Have, key)
+		}
+	}
+	a.mailbox.post(func() { a.stepWorker(event) })
+}
+
+// answerAside brings the worker's answer to this pilot's own master.
+func (a *Agent) answerAside(act pilot.AnswerBroadcast) {
+	copied, err := wire.Decode(wire.Encode(act.Answer))
+	answer, ok := copied.(pilot.Answer)
+	if err != nil || !ok {
+		a.log.Error("an answer of this pilot to itself cannot be read", "error", err)
+		return
+	}
+	a.mailbox.post(func() { a.stepMaster(pilot.BroadcastDone{N: act.ID.N, Answers: []pilot.Answer{answer}}) })
+}
+
+// callPull asks the queue for this pilot alone.
+func (a *Agent) callPull(act pilot.CallPull) {
+	pull := act.Pull
+	pull.Site = a.site
+	pull.Self = task.Puller{
+		Arch: a.self.Arch, OS: a.self.OS, Load: a.load, Lifetime: time.Until(a.ends),
+	}
+	if master, term := a.node.Master(); master.Peer == a.peer && a.inOverlay() {
+		pull.Term = term
+	}
+	a.group.Go(func() error {
+		ctx, cancel := context.WithTimeout(a.context, pull.Hold+syncTime)
+		defer cancel()
+		reply, err := a.queue.Pull(ctx, pull)
+		answered := pilot.SyncAnswered{N: act.N, Reply: reply.SyncReply, CacheVersion: reply.CacheVersion}
+		if err != nil {
+			answered.Err = err.Error()
+			a.heed(err)
+			a.log.Debug("pull failed", "error", err)
+		} else {
+			a.takeSettings(reply.Settings)
+		}
+		a.mailbox.post(func() { a.stepMaster(answered) })
+		return nil
+	})
+}
+
+// announce tells the site of files, where files are shared.
+func (a *Agent) announce(keys ...task.FileKey) {
+	if !a.isolated() {
+		a.node.Announce(keys...)
+	}
+}
+
+// withdraw tells the site that files are gone, where it was told of them.
+func (a *Agent) withdraw(keys ...task.FileKey) {
+	if a.inOverlay() {
+		a.node.Withdraw(keys...)
+	}
+}
+
+// ownCache tells the master what came into the cache of this pilot and what
+// left it.
+func (a *Agent) ownCache(keys []task.FileKey) {
+	var change pilot.OwnCache
+	for _, key := range keys {
+		if a.holds(key) {
+			change.Added = append(change.Added, key)
+		} else {
+			change.Removed = append(change.Removed, key)
+		}
+	}
+	if len(keys) > 0 {
+		a.stepMaster(change)
+	}
+}
