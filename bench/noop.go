@@ -137,7 +137,7 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 			"--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB",
 			"--advertise", "127.0.0.1", "--lifetime", "24h", "--grace", "1s", "--log", "warn",
 		}
-		pilot, err := startProcess(name, filepath.Join(queue.folder, name+".log"), n.Program, append(args, queue.profile(name)...)...)
+		pilot, err := startProcess(name, filepath.Join(queue.folder, name+".log"), n.Program, append(args, queue.profileFlags(name)...)...)
 		if err != nil {
 			return pilots, err
 		}
@@ -170,7 +170,7 @@ func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*proces
 		return err
 	}
 	result.SubmitSeconds = time.Since(began).Seconds()
-	ended, err := queue.waitEnded(ctx, id)
+	ended, err := queue.waitEnded(ctx, id, nil)
 	if err != nil {
 		return err
 	}

@@ -2,9 +2,11 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"time"
 
 	"google.golang.org/grpc"
@@ -67,7 +69,7 @@ func newQueue(ctx context.Context, setup Setup) (*queueProcess, error) {
 func (q *queueProcess) start(ctx context.Context) error {
 	q.starts++
 	args := []string{"taskqueue", "--data", q.data(), "--listen", "127.0.0.1:0", "--listen-http", "127.0.0.1:0"}
-	args = append(args, q.profile(fmt.Sprintf("queue-%d", q.starts))...)
+	args = append(args, q.profileFlags(fmt.Sprintf("queue-%d", q.starts))...)
 	var err error
 	q.process, err = startProcess("the task queue", filepath.Join(q.folder, fmt.Sprintf("queue-%d.log", q.starts)), q.setup.Program, args...)
 	if err != nil {
@@ -88,12 +90,31 @@ func (q *queueProcess) start(ctx context.Context) error {
 	return nil
 }
 
-// profile are the flags that make a process write its CPU profile.
-func (q *queueProcess) profile(name string) []string {
+// profileFlags are the flags that make a process write its CPU profile.
+func (q *queueProcess) profileFlags(name string) []string {
 	if q.setup.Profiles == "" {
 		return nil
 	}
 	return []string{"--cpu-profile", filepath.Join(q.setup.Profiles, name+".pprof")}
+}
+
+// profile writes the CPU profile of this process until the function returned
+// is called.
+func (s Setup) profile(name string) (stop func(), err error) {
+	if s.Profiles == "" {
+		return func() {}, nil
+	}
+	file, err := os.Create(filepath.Join(s.Profiles, name+".pprof"))
+	if err != nil {
+		return nil, fmt.Errorf("profile this process: %w", err)
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		_ = file.Close()
+	}, nil
 }
 
 func (q *queueProcess) data() string { return filepath.Join(q.folder, "queue") }
@@ -172,7 +193,8 @@ func (q *queueProcess) submit(ctx context.Context, w submission) (string, error)
 
 // waitEnded returns when the last outcome of a workflow is durable: the queue
 // announces no change before.
-func (q *queueProcess) waitEnded(ctx context.Context, workflow string) (*pb.Workflow, error) {
+// see, if not nil, is shown each state on the way.
+func (q *queueProcess) waitEnded(ctx context.Context, workflow string, see func(*pb.Workflow)) (*pb.Workflow, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := q.tasks.WatchWorkflow(ctx, &pb.WatchWorkflowRequest{Workflow: workflow})
@@ -186,6 +208,9 @@ func (q *queueProcess) waitEnded(ctx context.Context, workflow string) (*pb.Work
 			return nil, fmt.Errorf("watch %s: %w", workflow, err)
 		}
 		w := message.GetWorkflow()
+		if see != nil {
+			see(w)
+		}
 		if w.GetBlocked()+w.GetReady()+w.GetLeased() == 0 && w.GetState() != pb.WorkflowState_WORKFLOW_STATE_SUBMITTING {
 			return w, nil
 		}

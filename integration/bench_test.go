@@ -28,3 +28,30 @@ func TestBenchNoop(t *testing.T) {
 		t.Errorf("failed %v, file system %v", result["failed_tasks"], result["file_system"])
 	}
 }
+
+// Every figure of the overlay's bench has its key, no task is lost, and what a
+// pilot of the site has made is read from caches.
+func TestBenchOverlay(t *testing.T) {
+	g := newGrid(t)
+	for _, transport := range []string{"light", "tcp"} {
+		var r struct {
+			Makespan float64                    `json:"makespan_seconds"`
+			Requests float64                    `json:"tq_requests_per_task"`
+			Delay    map[string]float64         `json:"inter_task_delay_seconds"`
+			Lost     *int                       `json:"lost_tasks"`
+			Cache    map[string]float64         `json:"cache"`
+			Rounds   map[string]json.RawMessage `json:"rounds"`
+		}
+		out := g.must("--output", "json", "bench", "overlay", "--pilots", "6", "--sites", "1", "--tasks", "60",
+			"--workflow", "merging", "--task-seconds", "0.02", "--transport", transport, "--folder", g.dir)
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || r.Requests <= 0 || len(r.Delay) != 4 || len(r.Rounds) != 5 {
+			t.Errorf("%s: %s", transport, out)
+		}
+		if reads := r.Cache["reads_local"] + r.Cache["reads_peer"]; reads != 40 || r.Cache["total_hit_ratio"] != 1 {
+			t.Errorf("%s: %v of 40 reads are hits", transport, reads)
+		}
+	}
+}

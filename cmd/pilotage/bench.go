@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -29,7 +30,7 @@ load are part of every result.`,
 	flags := command.PersistentFlags()
 	flags.StringVar(&f.folder, "folder", "", "where to put what is measured (default: the system's temporary folder)")
 	flags.StringVar(&f.profiles, "profiles", "", "folder for CPU profiles of the processes")
-	command.AddCommand(newBenchNoop(a, f))
+	command.AddCommand(newBenchNoop(a, f), newBenchOverlay(a, f))
 	return command
 }
 
@@ -49,6 +50,7 @@ func (f *benchFlags) setup(a *app) (bench.Setup, error) {
 			return c.conn, nil
 		},
 	}
+	setup.Progress = func(format string, args ...any) { slog.Info(fmt.Sprintf(format, args...)) }
 	if isTerminal(a.stderr) {
 		setup.Progress = func(format string, args ...any) { _, _ = fmt.Fprintf(a.stderr, format+"\n", args...) }
 	}

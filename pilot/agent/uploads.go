@@ -6,6 +6,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/pilot"
@@ -16,7 +17,10 @@ import (
 // a few at a time, and tries again until the pilot ends.
 type uploader struct {
 	agent *Agent
-	queue chan upload
+
+	mutex   sync.Mutex
+	waiting []upload
+	wake    chan struct{} // holds a signal for each worker
 }
 
 type upload struct {
@@ -26,29 +30,36 @@ type upload struct {
 
 const (
 	uploadsAtOnce = 2
-	uploadBacklog = 100_000
 	uploadPause   = time.Second
 	uploadLongest = time.Minute
 )
 
 func newUploader(a *Agent) *uploader {
-	return &uploader{agent: a, queue: make(chan upload, uploadBacklog)}
+	return &uploader{agent: a, wake: make(chan struct{}, uploadsAtOnce)}
 }
 
-// put queues an output. It never waits: a full backlog is worked off by a
-// goroutine of its own.
+// put queues an output. It never waits.
 func (u *uploader) put(item upload) {
+	u.mutex.Lock()
+	u.waiting = append(u.waiting, item)
+	u.mutex.Unlock()
 	select {
-	case u.queue <- item:
-	default:
-		u.agent.group.Go(func() error {
-			select {
-			case u.queue <- item:
-			case <-u.agent.context.Done():
-			}
-			return nil
-		})
+	case u.wake <- struct{}{}:
+	default: // every worker looks again before it sleeps
 	}
+}
+
+// take returns the output that has waited longest; false if there is none.
+func (u *uploader) take() (upload, bool) {
+	u.mutex.Lock()
+	defer u.mutex.Unlock()
+	if len(u.waiting) == 0 {
+		u.waiting = nil
+		return upload{}, false
+	}
+	item := u.waiting[0]
+	u.waiting = u.waiting[1:]
+	return item, true
 }
 
 // run uploads until ctx ends.
@@ -59,10 +70,12 @@ func (u *uploader) run(ctx context.Context) error {
 			defer func() { done <- struct{}{} }()
 			for {
 				select {
-				case item := <-u.queue:
-					u.attempt(ctx, item)
+				case <-u.wake:
 				case <-ctx.Done():
 					return
+				}
+				for item, any := u.take(); any && ctx.Err() == nil; item, any = u.take() {
+					u.attempt(ctx, item)
 				}
 			}
 		}()

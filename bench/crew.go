@@ -1,0 +1,202 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/dht/node"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// crew are the pilots of a run: whole agents in this process, each with its
+// worker, its master's core, its node in the overlay and its conversation with
+// the queue. Only what lies on a worker node is in memory.
+type crew struct {
+	yard     *yard
+	carrier  *memnet.Carrier // nil over TCP
+	log      *slog.Logger
+	logFile  *os.File
+	observed observations
+
+	plots []*plot
+	group errgroup.Group
+	stop  context.CancelFunc
+}
+
+// observations are what masters saw, of all sites.
+type observations struct {
+	mutex    sync.Mutex
+	rounds   []time.Duration
+	coverage float64 // the least
+	terms    int
+}
+
+// RoundDone satisfies agent.Observer.
+func (o *observations) RoundDone(took time.Duration, answered, members int) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.rounds = append(o.rounds, took)
+	if members > 0 {
+		o.coverage = min(o.coverage, float64(answered)/float64(members))
+	}
+}
+
+// InOffice satisfies agent.Observer.
+func (o *observations) InOffice(task.Term) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.terms++
+}
+
+// reset forgets the rounds of the time in which pilots joined.
+func (o *observations) reset() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.rounds, o.coverage = nil, 1
+}
+
+// patient are timings for thousands of nodes on few cores: they only bound how
+// long the hung are waited for, and here whoever is slow is not hung.
+var patient = dht.Config{
+	HopAck: 2 * time.Second, ReplyHop: 3 * time.Second, PingTimeout: 5 * time.Second, MemberPing: 10 * time.Second,
+	Beat: 3 * time.Second, FindStep: 2 * time.Second,
+}
+
+// joinsAtOnce bounds how many pilots register at the same time.
+const joinsAtOnce = 32
+
+// board starts the pilots and returns when all are members of their sites.
+func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
+	capacity := unlimited
+	if o.CacheFiles > 0 {
+		capacity = task.Bytes(o.CacheFiles) * overlayFile
+	}
+	c := &crew{yard: newYard(overlayFile, capacity, o.Payload)}
+	var err error
+	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
+		return nil, err
+	}
+	c.log = slog.New(slog.NewTextHandler(c.logFile, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	switch o.Transport {
+	case TransportMemory:
+		c.carrier, err = memnet.NewCarrier(memnet.Memory, o.Seed)
+	case TransportLight:
+		c.carrier, err = memnet.NewCarrier(memnet.Light, o.Seed)
+	case TransportTCP:
+	default:
+		err = fmt.Errorf("transport %q: there are memory, light and tcp", o.Transport)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.logFile.Close())
+	}
+	// Pilots end by stop, not with ctx: they say goodbye while the queue runs.
+	living, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	if err := c.join(ctx, living, o, q); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) error {
+	turn := make(chan struct{}, joinsAtOnce)
+	failed := make(chan error, 1)
+	ready := make(chan struct{}, o.Pilots)
+	for i := range o.Pilots {
+		p := c.yard.newPlot(i)
+		c.plots = append(c.plots, p)
+		select {
+		case turn <- struct{}{}:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		c.group.Go(func() error {
+			once := sync.OnceFunc(func() { <-turn })
+			defer once()
+			err := c.run(living, o, q, i, p, func() { once(); ready <- struct{}{} })
+			if err != nil && !errors.Is(err, errKilled) {
+				select {
+				case failed <- err:
+				default:
+				}
+				return err
+			}
+			return nil
+		})
+		if i < o.Sites { // the first pilot of a site is its master
+			select {
+			case <-ready:
+				ready <- struct{}{}
+			case err := <-failed:
+				return err
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+	}
+	for range o.Pilots {
+		select {
+		case <-ready:
+		case err := <-failed:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// run is one pilot.
+func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, p *plot, ready func()) error {
+	access, err := q.access("pilot-" + overlaySite(number%o.Sites))
+	if err != nil {
+		return err
+	}
+	config := agent.Config{
+		Access: access, Slots: 1, Advertise: "127.0.0.1", Lifetime: 24 * time.Hour, Grace: time.Second,
+		Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
+		Ground:    p, Observer: &c.observed, Log: c.log, Overlay: patient,
+		Ready: func(task.PilotID, task.Site) { ready() },
+	}
+	if c.carrier != nil {
+		config.Carrier = node.Carrier(c.carrier)
+	}
+	return agent.Run(ctx, config)
+}
+
+// close lets all pilots leave.
+func (c *crew) close() error {
+	c.stop()
+	err := c.group.Wait()
+	if c.carrier != nil {
+		err = errors.Join(err, c.carrier.Close())
+	}
+	return errors.Join(err, c.logFile.Close())
+}
+
+// bytesSent is what all pilots have sent to each other; 0 over TCP, where
+// nobody counts.
+func (c *crew) bytesSent() (sum uint64) {
+	if c.carrier == nil {
+		return 0
+	}
+	for _, sent := range c.carrier.SentByAll() {
+		sum += sent.Bytes
+	}
+	return sum
+}
+
+func overlaySite(n int) string { return fmt.Sprintf("site%d", n+1) }

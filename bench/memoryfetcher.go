@@ -1,0 +1,135 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// memoryFetcher brings files without bytes into a pilot's cache: from peers
+// that the overlay finds, else from the storage element. There is nothing to
+// be gained by asking a file's home for leave, so it does not.
+type memoryFetcher struct {
+	plot     *plot
+	occupant agent.Occupant
+
+	mutex sync.Mutex
+	reads task.SERead
+}
+
+// Run satisfies agent.Fetcher.
+func (f *memoryFetcher) Run(ctx context.Context) error {
+	<-ctx.Done()
+	return nil
+}
+
+// SEReads satisfies agent.Fetcher.
+func (f *memoryFetcher) SEReads() []task.SERead {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	reads := f.reads
+	f.reads = task.SERead{}
+	if reads.Files == 0 {
+		return nil
+	}
+	reads.Owner = f.occupant.Site
+	return []task.SERead{reads}
+}
+
+// Stage satisfies agent.Fetcher.
+func (f *memoryFetcher) Stage(ctx context.Context, files []task.File) ([]fetch.Staged, error) {
+	staged := make([]fetch.Staged, len(files))
+	var missing []task.FileKey
+	for i, file := range files {
+		if entry, here := f.plot.cache.pin(file.Key()); here {
+			staged[i] = f.staged(file, entry, task.SourceLocal)
+		} else {
+			missing = append(missing, file.Key())
+		}
+	}
+	failures, err := f.fetch(ctx, files, missing, staged)
+	if err == nil && len(failures) == 0 {
+		return staged, nil
+	}
+	for _, s := range staged {
+		if s.Release != nil {
+			s.Release()
+		}
+	}
+	if err == nil {
+		err = failures
+	}
+	return nil, fmt.Errorf("stage %d files: %w", len(files), err)
+}
+
+// fetch fills in what is missing.
+func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []task.FileKey, staged []fetch.Staged) (fetch.StageErrors, error) {
+	if len(missing) == 0 {
+		return nil, nil
+	}
+	holders, err := f.occupant.Locator.Locate(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	var failures fetch.StageErrors
+	for i, file := range files {
+		if staged[i].Release != nil {
+			continue
+		}
+		entry, source, found := f.find(file, holders[file.Key()])
+		if !found {
+			failures = append(failures, &fetch.StageError{File: file, Lost: true, Reason: "no pilot gives " + string(file.LFN) + " and no storage element has it"})
+			continue
+		}
+		fresh, err := f.plot.cache.insert(entry, true)
+		if err != nil {
+			failures = append(failures, &fetch.StageError{File: file, Reason: err.Error(), Err: err})
+			continue
+		}
+		if fresh {
+			f.occupant.Cached(entry.Key)
+		}
+		staged[i] = f.staged(file, entry, source)
+	}
+	return failures, nil
+}
+
+// find looks for a file at its holders, then at the storage element.
+func (f *memoryFetcher) find(file task.File, holders []fetch.Holder) (disk.Entry, task.Source, bool) {
+	for _, holder := range holders {
+		if at := f.plot.yard.at(holder.DataURL); at != nil && at != f.plot {
+			if entry, has := at.cache.Lookup(file.Key()); has {
+				return disk.Entry{Key: entry.Key, Size: entry.Size, Digest: entry.Digest, Exec: entry.Exec}, task.SourcePeer, true
+			}
+		}
+	}
+	for _, replica := range file.Replicas {
+		if !f.plot.yard.isStored(replica.URL) {
+			continue
+		}
+		f.mutex.Lock()
+		f.reads.Files++
+		f.reads.Bytes += file.Size
+		f.mutex.Unlock()
+		source := task.SourceSE
+		if replica.Site != f.occupant.Site {
+			source = task.SourceRemote
+		}
+		return disk.Entry{Key: file.Key(), Size: f.plot.yard.fileSize, Digest: file.Digest, Exec: file.Exec}, source, true
+	}
+	return disk.Entry{}, 0, false
+}
+
+func (f *memoryFetcher) staged(file task.File, entry disk.Entry, source task.Source) fetch.Staged {
+	var once sync.Once
+	return fetch.Staged{
+		File: file, Path: string(entry.Key), Entry: entry, Source: source,
+		Check:   func() error { return nil },
+		Release: func() { once.Do(func() { f.plot.cache.unpin(entry.Key) }) },
+	}
+}

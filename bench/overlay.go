@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Transport is what carries the bytes between pilots.
+type Transport string
+
+// The transports.
+const (
+	TransportMemory Transport = "memory" // libp2p's whole host over memory: to about 1,500 pilots
+	TransportLight  Transport = "light"  // a host without swarm: to several thousand
+	TransportTCP    Transport = "tcp"    // real connections: to some hundred
+)
+
+// Overlay says which sites are measured and with what work.
+type Overlay struct {
+	Setup
+	Pilots, Sites, Tasks int
+	Workflow             Pattern
+	Mode                 pb.SiteMode
+	Transport            Transport
+	TaskTime             time.Duration // usual; each varies by 30 %
+	Payload              Payload
+	RoundPeriod          time.Duration // 0: rounds are driven by events
+	Prefill              int
+	CacheFiles           int     // capacity of each cache in files; 0: unlimited
+	KillRate             float64 // share of the pilots killed per second
+	Seed                 uint64
+}
+
+const (
+	overlayFile = task.MiB
+	unlimited   = task.Bytes(1) << 50
+)
+
+// Validate tells what of the values makes no sense.
+func (o Overlay) Validate() error {
+	switch {
+	case o.Sites < 1 || o.Pilots < o.Sites:
+		return fmt.Errorf("%d pilots for %d sites: at least one for each is needed", o.Pilots, o.Sites)
+	case o.TaskTime < 0 || o.RoundPeriod < 0 || o.Prefill < 0 || o.CacheFiles < 0 || o.KillRate < 0:
+		return errors.New("task time, round period, prefill, cache and kill rate cannot be negative")
+	case o.Payload != Sleep && o.Payload != Burn:
+		return fmt.Errorf("payload %q: there are sleep and burn", o.Payload)
+	}
+	_, _, err := o.Workflow.steps(o.Tasks)
+	return err
+}
+
+// Run measures once. All pilots have joined before the first task is
+// submitted.
+func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
+	if err := o.Validate(); err != nil {
+		return OverlayResult{}, err
+	}
+	workflow, err := twoStep(o.Workflow, o.Tasks, o.TaskTime, o.Seed)
+	if err != nil {
+		return OverlayResult{}, err
+	}
+	queue, err := newQueue(ctx, o.Setup)
+	if err != nil {
+		return OverlayResult{}, err
+	}
+	defer queue.close()
+	if err := o.addSites(ctx, queue); err != nil {
+		return OverlayResult{}, err
+	}
+	result := OverlayResult{
+		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
+		Transport: o.Transport, Payload: o.Payload, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
+		Prefill: o.Prefill, CacheFiles: o.CacheFiles, KillRate: o.KillRate,
+	}
+	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
+	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
+		return OverlayResult{}, err
+	}
+	began := time.Now()
+	o.say("%d pilots join", o.Pilots)
+	pilots, err := o.board(ctx, queue)
+	if err != nil {
+		return OverlayResult{}, err
+	}
+	result.JoinSeconds = time.Since(began).Seconds()
+	o.say("%d pilots have joined in %.1f s", o.Pilots, result.JoinSeconds)
+	err = o.measure(ctx, queue, pilots, workflow, &result)
+	o.say("the pilots leave")
+	if err := errors.Join(err, pilots.close()); err != nil {
+		return OverlayResult{}, err
+	}
+	if result.QueueRequestsInAll, err = queue.requestsOfPilots(ctx); err != nil {
+		return OverlayResult{}, err
+	}
+	result.LoadAfter = load()
+	return result, nil
+}
+
+func (o Overlay) addSites(ctx context.Context, queue *queueProcess) error {
+	for i := range o.Sites {
+		folder := queue.folder + "/storage/" + overlaySite(i)
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return err
+		}
+		prefill := int32(o.Prefill)
+		settings := &pb.SiteSettings{
+			Name: overlaySite(i), Mode: o.Mode, Prefill: &prefill, RemoteRead: true, StorageUrl: storage.FileURL(folder),
+		}
+		if o.RoundPeriod > 0 {
+			settings.RoundPeriod = durationpb.New(o.RoundPeriod)
+		}
+		if err := queue.addSite(ctx, settings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// measure submits the workflow, waits for its end, and takes the figures.
+func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew, workflow submission, result *OverlayResult) error {
+	before, err := queue.requestsOfPilots(ctx)
+	if err != nil {
+		return err
+	}
+	queueCPU, _, err := queue.usage()
+	if err != nil {
+		return err
+	}
+	ownCPU, _, err := processUsage(os.Getpid())
+	if err != nil {
+		return err
+	}
+	sent := pilots.bytesSent()
+	pilots.observed.reset()
+	stopKilling := pilots.killAtRate(ctx, o.KillRate*float64(o.Pilots), o.Seed)
+	defer stopKilling()
+	profile, err := o.profile("pilots")
+	if err != nil {
+		return err
+	}
+	defer profile()
+	began := time.Now()
+	id, err := queue.submit(ctx, workflow)
+	if err != nil {
+		return err
+	}
+	result.SubmitSeconds = time.Since(began).Seconds()
+	ended, err := queue.waitEnded(ctx, id, func(w *pb.Workflow) {
+		result.QueueLengthMax = max(result.QueueLengthMax, int(w.GetBlocked()+w.GetReady()))
+	})
+	if err != nil {
+		return err
+	}
+	result.Makespan = time.Since(began).Seconds()
+	result.Killed = stopKilling()
+	result.LostTasks = len(workflow.tasks) - int(ended.GetDone())
+	after, err := queue.requestsOfPilots(ctx)
+	if err != nil {
+		return err
+	}
+	result.countRequests(before, after)
+	if err := result.countUsage(queue, queueCPU, ownCPU); err != nil {
+		return err
+	}
+	result.takeRounds(&pilots.observed, pilots.bytesSent()-sent)
+	result.Cache.Evictions = pilots.yard.evictions()
+	tally := newTally(began, o.Pilots)
+	if err := queue.each(ctx, id, tally.take); err != nil {
+		return err
+	}
+	tally.sumUp(result)
+	return nil
+}
+
+// modeName is a site's mode as settings name it.
+func modeName(mode pb.SiteMode) string {
+	switch mode {
+	case pb.SiteMode_SITE_MODE_CENTRALIZED:
+		return "centralized"
+	case pb.SiteMode_SITE_MODE_ISOLATED:
+		return "isolated"
+	}
+	return "distributed"
+}

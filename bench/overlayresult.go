@@ -1,0 +1,143 @@
+package bench
+
+import (
+	"context"
+	"os"
+	"time"
+)
+
+// OverlayResult is what `pilotage bench overlay` reports.
+type OverlayResult struct {
+	Pilots      int       `json:"pilots"`
+	Sites       int       `json:"sites"`
+	Tasks       int       `json:"tasks"`
+	Mode        string    `json:"mode"`
+	Workflow    Pattern   `json:"workflow"`
+	Seed        uint64    `json:"seed"`
+	Transport   Transport `json:"transport"`
+	Payload     Payload   `json:"payload"`
+	TaskSeconds float64   `json:"task_seconds"`
+	RoundPeriod float64   `json:"round_period_seconds"`
+	Prefill     int       `json:"prefill"`
+	CacheFiles  int       `json:"cache_files"`
+	KillRate    float64   `json:"kill_rate"`
+	Killed      int       `json:"killed_pilots"`
+
+	JoinSeconds   float64 `json:"join_seconds"`
+	SubmitSeconds float64 `json:"submit_seconds"`
+	// Makespan is from the first submission to the last outcome on disk.
+	Makespan float64 `json:"makespan_seconds"`
+	// FirstFill is from the first submission, when all pilots are there, until
+	// every slot that got work has started its first payload; FilledSlots is
+	// how many did.
+	FirstFill   float64 `json:"first_fill_seconds"`
+	FilledSlots int     `json:"filled_slots"`
+	// Requests are calls and stream messages between the queue and pilots from
+	// the first submission to the end, without registrations and leaves, which
+	// QueueRequestsInAll has as well.
+	Requests           float64            `json:"tq_requests_total"`
+	RequestsPerTask    float64            `json:"tq_requests_per_task"`
+	RequestsByMethod   map[string]float64 `json:"tq_requests_by_method"`
+	QueueRequestsInAll map[string]float64 `json:"tq_requests_with_join_and_leave"`
+	QueueLengthMax     int                `json:"tq_queue_length_max"`
+	// InterTaskDelay: exit of one payload to the start of the next on its slot,
+	// where that one was at the site already; the share of slot changes that
+	// these are.
+	InterTaskDelay Distribution `json:"inter_task_delay_seconds"`
+	DelayShare     float64      `json:"inter_task_delay_share"`
+	// DependencyDelay: end of the last task that a task waited for to its
+	// start, where its slot was free before.
+	DependencyDelay Distribution     `json:"dependency_delay_seconds"`
+	DependencyShare float64          `json:"dependency_delay_share"`
+	Cache           CacheFigures     `json:"cache"`
+	Rounds          RoundFigures     `json:"rounds"`
+	Master          MastershipFigure `json:"master"`
+	LostTasks       int              `json:"lost_tasks"`
+	Duplicates      int              `json:"duplicate_outcomes"`
+	// CPU is of the queue and of all pilots, RSS their resident memory at the
+	// end.
+	CPU      float64 `json:"cpu_seconds"`
+	QueueCPU float64 `json:"queue_cpu_seconds"`
+	RSS      int64   `json:"rss_bytes"`
+	QueueRSS int64   `json:"queue_rss_bytes"`
+	Place
+}
+
+// CacheFigures count reads of files that tasks of the run have made, by where
+// the bytes were when the reading task was assigned.
+type CacheFigures struct {
+	Local     int     `json:"reads_local"`
+	Peer      int     `json:"reads_peer"`
+	SE        int     `json:"reads_se"`
+	TotalHits float64 `json:"total_hit_ratio"`
+	LocalHits float64 `json:"local_hit_ratio"`
+	// BestLocalHits is the local hit ratio if each reading task had run where
+	// most of its inputs were made, with caches that never evict.
+	BestLocalHits float64 `json:"local_hit_ratio_best_possible"`
+	Evictions     uint64  `json:"evictions"`
+}
+
+// RoundFigures are about broadcasts of the task list.
+type RoundFigures struct {
+	Count int `json:"count"`
+	// CoverageMin is the least share of the members that answered one.
+	CoverageMin float64 `json:"coverage_min"`
+	LatencyP50  float64 `json:"latency_p50"`
+	LatencyP99  float64 `json:"latency_p99"`
+	// BytesPerPilot is what pilots sent to each other in the run (everything,
+	// also locations, assignments and outcomes), by pilot and round.
+	BytesPerPilot float64 `json:"bytes_per_pilot"`
+}
+
+// MastershipFigure is about changes of master.
+type MastershipFigure struct {
+	Changes int `json:"changes"`
+}
+
+// requestsOfPilots returns all calls of pilots until now, by method.
+func (q *queueProcess) requestsOfPilots(ctx context.Context) (map[string]float64, error) {
+	scraped, err := q.scrape(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return scraped.requests(), nil
+}
+
+// countRequests takes the calls between two moments.
+func (r *OverlayResult) countRequests(before, after map[string]float64) {
+	r.RequestsByMethod = map[string]float64{}
+	for method, count := range after {
+		if grown := count - before[method]; grown > 0 {
+			r.RequestsByMethod[method] = grown
+			if method != "Register" && method != "Leave" {
+				r.Requests += grown
+			}
+		}
+	}
+	r.RequestsPerTask = r.Requests / float64(r.Tasks)
+}
+
+func (r *OverlayResult) countUsage(queue *queueProcess, queueBefore, ownBefore time.Duration) error {
+	queueAfter, queueRSS, err := queue.usage()
+	if err != nil {
+		return err
+	}
+	ownAfter, ownRSS, err := processUsage(os.Getpid())
+	if err != nil {
+		return err
+	}
+	r.QueueCPU, r.QueueRSS = (queueAfter - queueBefore).Seconds(), queueRSS
+	r.CPU, r.RSS = r.QueueCPU+(ownAfter-ownBefore).Seconds(), queueRSS+ownRSS
+	return nil
+}
+
+func (r *OverlayResult) takeRounds(o *observations, bytes uint64) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	latency := Distribute(o.rounds)
+	r.Rounds = RoundFigures{Count: len(o.rounds), CoverageMin: o.coverage, LatencyP50: latency.P50, LatencyP99: latency.P99}
+	if len(o.rounds) > 0 {
+		r.Rounds.BytesPerPilot = float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites)
+	}
+	r.Master.Changes = o.terms - r.Sites
+}

@@ -1,0 +1,206 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// yard is where pilots of one process keep what worker nodes and a storage
+// element would hold: files without bytes. It is safe for use by many
+// goroutines.
+type yard struct {
+	fileSize task.Bytes
+	capacity task.Bytes // of each cache
+	payload  Payload
+
+	mutex  sync.Mutex
+	plots  map[string]*plot // by data URL
+	stored map[string]bool  // replicas, by URL
+}
+
+// Payload is what stands for a task's process.
+type Payload string
+
+// The payloads: their time is the task's own, the first argument of its
+// command.
+const (
+	Sleep Payload = "sleep" // waits on a timer
+	Burn  Payload = "burn"  // keeps a core busy
+)
+
+func newYard(fileSize, capacity task.Bytes, payload Payload) *yard {
+	return &yard{fileSize: fileSize, capacity: capacity, payload: payload, plots: make(map[string]*plot), stored: make(map[string]bool)}
+}
+
+// plot is one pilot's part of the yard: its agent.Ground, and its payloads.
+type plot struct {
+	yard   *yard
+	url    string
+	cache  *memoryCache
+	killed chan struct{}
+	once   sync.Once
+}
+
+// errKilled ends a pilot as SIGKILL would: without a word to anybody.
+var errKilled = errors.New("killed by the bench")
+
+func (y *yard) newPlot(number int) *plot {
+	p := &plot{yard: y, url: fmt.Sprintf("https://127.0.0.1:1/plot/%d", number), killed: make(chan struct{})}
+	y.mutex.Lock()
+	defer y.mutex.Unlock()
+	y.plots[p.url] = p
+	return p
+}
+
+// at returns the plot with a data URL; nil when it is given up.
+func (y *yard) at(url string) *plot {
+	y.mutex.Lock()
+	defer y.mutex.Unlock()
+	return y.plots[url]
+}
+
+// evictions sums up what all caches have evicted.
+func (y *yard) evictions() (sum uint64) {
+	y.mutex.Lock()
+	defer y.mutex.Unlock()
+	for _, p := range y.plots {
+		if p.cache != nil {
+			sum += p.cache.Usage().Evictions
+		}
+	}
+	return sum
+}
+
+// kill ends the plot's pilot at once.
+func (p *plot) kill() { p.once.Do(func() { close(p.killed) }) }
+
+// Prepare satisfies agent.Ground.
+func (p *plot) Prepare(config *agent.Config) (agent.Footing, error) {
+	config.Capacity = p.yard.capacity
+	return agent.Footing{DataURL: p.url, Sandbox: "nothing: its payloads are no processes"}, nil
+}
+
+// Occupy satisfies agent.Ground.
+func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
+	var err error
+	p.yard.mutex.Lock()
+	p.cache, err = newMemoryCache(p.yard.capacity, p.yard.fileSize, o.Evicted)
+	p.yard.mutex.Unlock()
+	if err != nil {
+		return agent.Equipment{}, err
+	}
+	return agent.Equipment{
+		Cache: p.cache, Payloads: p, Uploads: p, Fetcher: &memoryFetcher{plot: p, occupant: o},
+		Serve: func(ctx context.Context) error {
+			select {
+			case <-p.killed:
+				return errKilled
+			case <-ctx.Done():
+				return nil
+			}
+		},
+	}, nil
+}
+
+// Fit satisfies agent.Ground.
+func (p *plot) Fit(context.Context) []agent.Finding { return nil }
+
+// Observe satisfies agent.Ground.
+func (p *plot) Observe() (load float64, stop string) { return 0, "" }
+
+// Close satisfies agent.Ground: nobody finds the files any more.
+func (p *plot) Close() error {
+	select {
+	case <-p.killed:
+		p.yard.mutex.Lock()
+		defer p.yard.mutex.Unlock()
+		delete(p.yard.plots, p.url)
+	default: // kept for the count of evictions; a pilot that left is not asked
+	}
+	return nil
+}
+
+// Put satisfies agent.Uploads.
+func (p *plot) Put(_ context.Context, element, name string, _ task.FileKey) (string, error) {
+	url := element + "/" + name
+	p.yard.mutex.Lock()
+	defer p.yard.mutex.Unlock()
+	p.yard.stored[url] = true
+	return url, nil
+}
+
+// isStored tells whether the storage element has a replica.
+func (y *yard) isStored(url string) bool {
+	y.mutex.Lock()
+	defer y.mutex.Unlock()
+	return y.stored[url]
+}
+
+// Run satisfies agent.Payloads.
+func (p *plot) Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result {
+	result := exec.Result{OK: true, Folder: spec.Attempt.String(), Started: time.Now()}
+	lasts, err := time.ParseDuration(spec.Task.Argv[len(spec.Task.Argv)-1] + "s")
+	if err != nil {
+		return exec.Result{Failure: task.PayloadFailed, Reason: fmt.Sprintf("the time of %s: %v", spec.Task.ID, err)}
+	}
+	if started != nil {
+		started(result.Started)
+	}
+	if p.yard.payload == Burn {
+		for time.Since(result.Started) < lasts && ctx.Err() == nil {
+			burn()
+		}
+	} else {
+		timer := time.NewTimer(lasts)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+	result.Ended = time.Now()
+	result.Run = result.Ended.Sub(result.Started)
+	if ctx.Err() != nil {
+		result.OK, result.Failure, result.Reason, result.Signal = false, task.KilledByUser, "cancelled", "SIGKILL"
+		return result
+	}
+	for _, output := range spec.Task.Outputs {
+		result.Outputs = append(result.Outputs, exec.Collected{
+			LFN: output.LFN, Name: output.Name, Path: spec.Attempt.String() + "/" + output.Name, Size: p.yard.fileSize,
+		})
+	}
+	return result
+}
+
+// burn keeps a core busy for some ten microseconds.
+func burn() {
+	x := burnSeed.Load()
+	for range 10_000 {
+		x = x*1664525 + 1013904223
+	}
+	burnSeed.Store(x)
+}
+
+// burnSeed keeps the compiler from leaving the work out; its value is of no use.
+var burnSeed atomic.Uint32
+
+// Release satisfies agent.Payloads.
+func (p *plot) Release(string) error { return nil }
+
+var (
+	_ agent.Ground   = (*plot)(nil)
+	_ agent.Payloads = (*plot)(nil)
+	_ agent.Uploads  = (*plot)(nil)
+	_ agent.Cache    = (*memoryCache)(nil)
+	_ agent.Fetcher  = (*memoryFetcher)(nil)
+	_ agent.Cache    = (*disk.Cache)(nil)
+)

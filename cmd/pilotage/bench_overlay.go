@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotage-grid/pilotage/bench"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
+	o := bench.Overlay{TaskTime: time.Second}
+	var workflow, mode, transport, payload string
+	command := &cobra.Command{
+		Use:   "overlay",
+		Short: "Measure whole sites: a real queue and many pilots in this process",
+		Long: `Runs a workflow of two steps over many pilots, each with its worker, master, node
+and conversation with the queue as in production. Only what lies on a worker
+node is replaced: files have no bytes, and payloads sleep or burn CPU.`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if o.Setup, err = f.setup(a); err != nil {
+				return err
+			}
+			o.Workflow, o.Transport, o.Payload = bench.Pattern(workflow), bench.Transport(transport), bench.Payload(payload)
+			if o.Mode, err = modeOf(mode); err != nil {
+				return usage(err)
+			}
+			if err := o.Validate(); err != nil {
+				return usage(err)
+			}
+			result, err := o.Run(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.print(result, []string{"FIGURE", "MEASURED"}, overlayRows(result))
+		},
+	}
+	flags := command.Flags()
+	flags.IntVar(&o.Pilots, "pilots", 100, "pilots, one slot each")
+	flags.IntVar(&o.Sites, "sites", 2, "sites that the pilots are spread over")
+	flags.IntVar(&o.Tasks, "tasks", 1000, "tasks of both steps together")
+	flags.StringVar(&workflow, "workflow", "serial", "serial, splitting or merging")
+	flags.StringVar(&mode, "mode", "distributed", "mode of the sites: distributed, centralized or isolated")
+	flags.StringVar(&transport, "transport", "memory", "what carries the pilots' bytes: memory, light or tcp")
+	flags.StringVar(&payload, "payload", "sleep", "what stands for a task: sleep or burn (CPU)")
+	flags.Var(seconds{&o.TaskTime}, "task-seconds", "usual time of a task; each varies by 30 %")
+	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
+	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")
+	flags.IntVar(&o.CacheFiles, "cache-files", 0, "files that each cache holds; 0: all")
+	flags.Float64Var(&o.KillRate, "kill-rate", 0, "share of the pilots killed per second")
+	flags.Uint64Var(&o.Seed, "seed", 1, "draws task times and kills")
+	return command
+}
+
+func modeOf(name string) (pb.SiteMode, error) {
+	switch name {
+	case "distributed":
+		return pb.SiteMode_SITE_MODE_DISTRIBUTED, nil
+	case "centralized":
+		return pb.SiteMode_SITE_MODE_CENTRALIZED, nil
+	case "isolated":
+		return pb.SiteMode_SITE_MODE_ISOLATED, nil
+	}
+	return 0, fmt.Errorf("--mode is %q: give distributed, centralized or isolated", name)
+}
+
+func overlayRows(r bench.OverlayResult) [][]string {
+	milliseconds := func(d bench.Distribution) string {
+		return fmt.Sprintf("p50 %.1f, p95 %.1f, p99 %.1f", 1000*d.P50, 1000*d.P95, 1000*d.P99)
+	}
+	return [][]string{
+		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed)},
+		{"carried by", string(r.Transport) + ", payloads " + string(r.Payload) + " " + decimal(r.TaskSeconds) + " s"},
+		{"pilots joined in, s", decimal(r.JoinSeconds)},
+		{"makespan, s", decimal(r.Makespan)},
+		{"all slots filled after, s", decimal(r.FirstFill) + " (" + strconv.Itoa(r.FilledSlots) + " slots)"},
+		{"queue requests per task", strconv.FormatFloat(r.RequestsPerTask, 'f', 4, 64)},
+		{"longest queue, tasks", strconv.Itoa(r.QueueLengthMax)},
+		{"inter-task delay, ms", milliseconds(r.InterTaskDelay) + ", of " + decimal(100*r.DelayShare) + " % of slot changes"},
+		{"dependency delay, ms", milliseconds(r.DependencyDelay) + ", of " + decimal(100*r.DependencyShare) + " % of readers"},
+		{"reads local, peer, SE", fmt.Sprintf("%d, %d, %d", r.Cache.Local, r.Cache.Peer, r.Cache.SE)},
+		{"total hit ratio", strconv.FormatFloat(r.Cache.TotalHits, 'f', 4, 64)},
+		{"local hit ratio", fmt.Sprintf("%.4f, best possible %.4f", r.Cache.LocalHits, r.Cache.BestLocalHits)},
+		{"evictions", strconv.FormatUint(r.Cache.Evictions, 10)},
+		{"rounds", fmt.Sprintf("%d, coverage at least %.4f, latency p50 %.0f ms, p99 %.0f ms", r.Rounds.Count, r.Rounds.CoverageMin, 1000*r.Rounds.LatencyP50, 1000*r.Rounds.LatencyP99)},
+		{"bytes per pilot and round", decimal(r.Rounds.BytesPerPilot)},
+		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes)},
+		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates)},
+		{"CPU in all, of the queue, s", decimal(r.CPU) + ", " + decimal(r.QueueCPU)},
+		{"RSS in all, of the queue, MiB", decimal(float64(r.RSS)/(1<<20)) + ", " + decimal(float64(r.QueueRSS)/(1<<20))},
+		{"file system", r.FileSystem},
+		{"load before, after", r.LoadBefore + ", " + r.LoadAfter},
+	}
+}
