@@ -77,6 +77,7 @@ var attributes = []attribute{
 	{"task.name", cel.StringType, ofTask, func(f *Facts) any { return f.Task.ID.Name() }},
 	{"task.workflow", cel.StringType, ofTask, func(f *Facts) any { return string(f.Task.ID.Workflow()) }},
 	{"task.priority", cel.IntType, ofTask, func(f *Facts) any { return int64(f.Task.Priority) }},
+	{"task.bound", cel.StringType, ofTask, func(f *Facts) any { return string(f.Task.Bound) }},
 	{"task.walltime_seconds", cel.DoubleType, ofTask, func(f *Facts) any { return f.Task.Walltime.Seconds() }},
 	{"task.inputs", cel.IntType, ofTask, func(f *Facts) any { return int64(len(f.Files)) }},
 	{"task.input_bytes", cel.IntType, ofTask, func(f *Facts) any { return int64(f.bytes(false)) }},

@@ -234,7 +234,7 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 // listed is what expressions may look at: pilots need no more of a task before
 // it is assigned to them.
 func listed(t task.Task) *task.Task {
-	return &task.Task{ID: t.ID, Resources: t.Resources, Priority: t.Priority, Walltime: t.Walltime}
+	return &task.Task{ID: t.ID, Resources: t.Resources, Priority: t.Priority, Walltime: t.Walltime, Bound: t.Bound}
 }
 
 // unlist takes a task off the list.

@@ -48,9 +48,20 @@ type Task struct {
 	Require   string        // CEL, hard requirement; "" accepts every pilot
 	Rank      string        // a built-in name or CEL; "" is locality
 	Priority  int           // higher first
+	Bound     Bound         // what limits it, a hint for ranks
 	Retries   int           // further attempts after a retryable failure
 	Walltime  time.Duration // of one attempt
 }
+
+// Bound says what limits a payload, so that a node can be given tasks that do
+// not get in each other's way (004, section II).
+type Bound string
+
+// What a task may say; "" says nothing.
+const (
+	CPUBound Bound = "cpu"
+	IOBound  Bound = "io"
+)
 
 // Class groups tasks that look alike to a pilot: same requirement, rank and
 // resources. Expressions are evaluated once per class and pilot.

@@ -129,6 +129,8 @@ func (t Task) validateResources() error {
 		return fmt.Errorf("retries is %d: give 0 to %d", t.Retries, MaxRetries)
 	case t.Walltime <= 0 || t.Walltime > 365*24*time.Hour:
 		return fmt.Errorf("walltime is %s: give more than 0 and at most a year", t.Walltime)
+	case t.Bound != "" && t.Bound != CPUBound && t.Bound != IOBound:
+		return fmt.Errorf("bound is %q: give %s, %s or nothing", t.Bound, CPUBound, IOBound)
 	case t.Priority < -MaxPriority || t.Priority > MaxPriority:
 		return fmt.Errorf("priority is %d: give %d to %d", t.Priority, -MaxPriority, MaxPriority)
 	case len(t.Require) > MaxExpression || len(t.Rank) > MaxExpression:

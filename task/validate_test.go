@@ -34,6 +34,7 @@ func TestValidateAccepts(t *testing.T) {
 		"longest shell":        func(x *task.Task) { x.Argv, x.Shell = nil, strings.Repeat("a", task.MaxArgvBytes) },
 		"empty words":          func(x *task.Task) { x.Argv = []string{"a", "", "-"} },
 		"no disk":              func(x *task.Task) { x.Resources.Disk = 0 },
+		"bound by its input":   func(x *task.Task) { x.Bound = task.IOBound },
 		"lowest priority":      func(x *task.Task) { x.Priority = -task.MaxPriority },
 		"folders side by side": func(x *task.Task) { x.Outputs[0].Name = "in.fa.d/x" },
 	} {
@@ -90,6 +91,7 @@ func TestValidateRefuses(t *testing.T) {
 		{func(x *task.Task) { x.Walltime = 0 }, "walltime"},
 		{func(x *task.Task) { x.Walltime = 366 * 24 * time.Hour }, "walltime"},
 		{func(x *task.Task) { x.Priority = task.MaxPriority + 1 }, "priority"},
+		{func(x *task.Task) { x.Bound = "disk" }, "give cpu, io or nothing"},
 		{func(x *task.Task) { x.Require = strings.Repeat("x", task.MaxExpression+1) }, "require"},
 		{func(x *task.Task) { x.Rank = strings.Repeat("x", task.MaxExpression+1) }, "rank"},
 	} {

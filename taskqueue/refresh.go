@@ -219,7 +219,7 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 func listed(spec *task.Task) *task.Task {
 	return &task.Task{
 		ID: spec.ID, Resources: spec.Resources, Priority: spec.Priority, Walltime: spec.Walltime,
-		Require: spec.Require, Rank: spec.Rank,
+		Require: spec.Require, Rank: spec.Rank, Bound: spec.Bound,
 	}
 }
 

@@ -201,6 +201,7 @@ func (t *template) instantiate(values []string) task.Task {
 		Resources: task.Resources{Cores: s.Cores.Value, Memory: s.Memory.Value, Disk: s.Disk.Value},
 		Require:   s.Require.Value,
 		Rank:      s.Rank.Value,
+		Bound:     task.Bound(s.Bound.Value),
 		Priority:  s.Priority.Value,
 		Retries:   s.Retries.Value,
 		Walltime:  s.Walltime.Value,

@@ -53,6 +53,8 @@ type Settings struct {
 	Require Text `key:"require" default:"every pilot will do" max:"8KiB"`
 	// Which pilots to prefer: the name of a ranking policy or a CEL expression that gives a number. It is not expanded.
 	Rank Text `key:"rank" default:"locality" max:"8KiB"`
+	// What limits the task, `cpu` or `io`: a hint for ranks that balance what runs on a node. With `bound: io` goes `rank: -pilot.io_bound`, with `bound: cpu` goes `rank: -pilot.cpu_bound`.
+	Bound Text `key:"bound" default:"no hint" max:"3B"`
 	// Tasks of higher priority are handed out first.
 	Priority Value[int] `key:"priority" default:"0" min:"-1000000" max:"1000000"`
 }

@@ -347,7 +347,9 @@ type Task struct {
 	// Further attempts after a retryable failure.
 	Retries int32 `protobuf:"varint,11,opt,name=retries,proto3" json:"retries,omitempty"`
 	// Of one attempt.
-	Walltime      *durationpb.Duration `protobuf:"bytes,12,opt,name=walltime,proto3" json:"walltime,omitempty"`
+	Walltime *durationpb.Duration `protobuf:"bytes,12,opt,name=walltime,proto3" json:"walltime,omitempty"`
+	// What limits it: "cpu", "io" or empty for no hint.
+	Bound         string `protobuf:"bytes,13,opt,name=bound,proto3" json:"bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -464,6 +466,13 @@ func (x *Task) GetWalltime() *durationpb.Duration {
 		return x.Walltime
 	}
 	return nil
+}
+
+func (x *Task) GetBound() string {
+	if x != nil {
+		return x.Bound
+	}
+	return ""
 }
 
 // AttemptId identifies one execution of a task.
@@ -1082,7 +1091,7 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"disk_bytes\x18\x03 \x01(\x03R\tdiskBytes\"/\n" +
 	"\aBinding\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xd5\x03\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xeb\x03\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x14\n" +
@@ -1096,7 +1105,8 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\bpriority\x18\n" +
 	" \x01(\x05R\bpriority\x12\x18\n" +
 	"\aretries\x18\v \x01(\x05R\aretries\x125\n" +
-	"\bwalltime\x18\f \x01(\v2\x19.google.protobuf.DurationR\bwalltime\x1a6\n" +
+	"\bwalltime\x18\f \x01(\v2\x19.google.protobuf.DurationR\bwalltime\x12\x14\n" +
+	"\x05bound\x18\r \x01(\tR\x05bound\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x01\n" +
