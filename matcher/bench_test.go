@@ -117,6 +117,28 @@ func BenchmarkExact(b *testing.B) {
 	}
 }
 
+// BenchmarkSolvers fills an empty site of 1,500 pilots from 10,000 tasks, 10
+// of which each pilot ranks itself.
+func BenchmarkSolvers(b *testing.B) {
+	for _, name := range []string{"greedy", "sequential", "choose(2)", "dad(0.5,0)"} {
+		b.Run(name, func(b *testing.B) {
+			choice, err := ParseSolver(name)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m := benchSite(1_500, 10_000, 10)
+			solver := choice.Solver(rand.New(rand.NewPCG(5, 6)))
+			fill(m, 1_500, onePlace)
+			defer reportCPU(b)()
+			for b.Loop() {
+				if got := solver(m); len(got) != 1_500 {
+					b.Fatalf("%d assignments", len(got))
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkServeSlot serves one slot from a standing matrix: 1,500 pilots,
 // 10,000 tasks.
 func BenchmarkServeSlot(b *testing.B) {

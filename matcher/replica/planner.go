@@ -153,13 +153,13 @@ type FCFS struct{}
 
 // Session is a Planner's.
 func (FCFS) Session(view View) (decisions Decisions) {
-	taken := make(map[task.PilotID]bool)
+	free := slices.DeleteFunc(slices.Clone(view.Nodes), func(n Node) bool { return !n.Free })
 	for i := range view.Tasks {
 		t := &view.Tasks[i]
-		at := slices.IndexFunc(view.Nodes, func(n Node) bool { return n.Free && !taken[n.ID] && t.canRun(n.ID) })
+		at := slices.IndexFunc(free, func(n Node) bool { return t.canRun(n.ID) })
 		if at >= 0 {
-			taken[view.Nodes[at].ID] = true
-			decisions.Starts = append(decisions.Starts, Start{t.No, view.Nodes[at].ID})
+			decisions.Starts = append(decisions.Starts, Start{t.No, free[at].ID})
+			free = slices.Delete(free, at, at+1)
 		}
 	}
 	return decisions

@@ -160,8 +160,10 @@ func (d *dataAt) covers(files []task.FileKey) bool {
 // launch gives the plan's first task to its node, once the files are there
 // and the task before it has ended.
 func (p *plan) launch(no uint64, view View) bool {
-	free := slices.ContainsFunc(view.Nodes, func(n Node) bool { return n.ID == p.node && n.Free })
-	if p.busy || len(p.tasks) == 0 || p.tasks[0] != no || !free {
+	if p.busy || len(p.tasks) == 0 || p.tasks[0] != no {
+		return false
+	}
+	if !slices.ContainsFunc(view.Nodes, func(n Node) bool { return n.ID == p.node && n.Free }) {
 		return false
 	}
 	for _, file := range p.files {

@@ -350,3 +350,31 @@ func TestWeight(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkSession is one session at the scale that 002 names (section 4):
+// 2,000 hosts, 20,000 tasks, 500 data sets, 300 plans.
+func BenchmarkSession(b *testing.B) {
+	s := newSite(2000, task.GiB)
+	for i := range 500 {
+		s.file(task.FileKey(fmt.Sprint("f", i)), task.MiB, s.nodes[i].ID)
+	}
+	for no := range uint64(20_000) {
+		s.waiting = append(s.waiting, reads(no, task.FileKey(fmt.Sprint("f", no%500))))
+	}
+	plans := NewPlans(PlanSettings{TaskLimit: 4})
+	for range 300 { // every plan starts one task, which never ends
+		s.do(b, plans.Session(s.view()))
+		s.arrive()
+	}
+	for _, chain := range []struct {
+		name    string
+		planner Planner
+	}{{"plans", plans}, {"alpha", Alpha{10}}, {"fcfs", FCFS{}}} {
+		b.Run(chain.name, func(b *testing.B) {
+			view := s.view()
+			for b.Loop() {
+				chain.planner.Session(view)
+			}
+		})
+	}
+}
