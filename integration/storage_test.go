@@ -225,7 +225,7 @@ func unmetRequirements(g *grid) {
 		out := g.must("task", "explain", task)
 		return out, strings.Contains(out, `"quantum" in pilot.features`)
 	})
-	wantText(t, "task explain", said, task, "siteA", "siteB", "1 pilots fail")
+	wantText(t, "task explain", said, task, "siteA", "siteB", "0 of 1 pilots can run it")
 	var explained struct {
 		Sites []struct {
 			Site    string
@@ -286,9 +286,9 @@ func drainedSite(g *grid) {
 	t := g.t
 	g.must("site", "drain", "siteA")
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "held", "--", "true"))
-	wantText(t, "task explain", g.must("task", "explain", id+"/held"), "READY", "siteA", "drain", " 0 ready tasks come first")
+	wantText(t, "task explain", g.must("task", "explain", id+"/held"), "READY", "siteA", "drain", "ready tasks that come first: 0")
 	second := strings.TrimSpace(g.must("submit", "--parsable", "--name", "second", "--", "true"))
-	wantText(t, "task explain", g.must("task", "explain", second+"/second"), " 1 ready tasks come first")
+	wantText(t, "task explain", g.must("task", "explain", second+"/second"), "ready tasks that come first: 1")
 	wantText(t, "site list", g.must("site", "list"), "draining")
 	g.must("site", "drain", "siteA", "--resume")
 	g.done(id)
