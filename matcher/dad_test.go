@@ -176,6 +176,43 @@ func TestQueuesInTurn(t *testing.T) {
 	}
 }
 
+// TestTurnsGoOn: with one free node per pass the queues still take turns.
+func TestTurnsGoOn(t *testing.T) {
+	m, names := fourNodes(t, "AAABBB", "dad(1)", [4]float64{}, func(file rune) string { return string(file) })
+	dad, served := NewDAD(DelayRule{}), ""
+	for range 6 {
+		for i := range 4 {
+			m.SetPlaces(pilotID(i), Places{})
+		}
+		m.SetPlaces(pilotID(0), onePlace)
+		for _, a := range m.Solve(dad.Solve) {
+			served += names[a.No]
+		}
+	}
+	if served != "ABABAB" {
+		t.Errorf("served %s", served)
+	}
+}
+
+// TestARefusedTaskWaitsAgain: what a task has waited counts until it is
+// dispatched; a task that comes back begins anew.
+func TestARefusedTaskWaitsAgain(t *testing.T) {
+	m, _ := fourNodes(t, "A", "dad(0.8)", [4]float64{}, oneQueue)
+	dad, got := NewDAD(DelayRule{0.5, 1}), ""
+	for range 4 {
+		for i := range 3 {
+			m.SetPlaces(pilotID(i), Places{})
+		}
+		m.SetPlaces(pilotID(3), onePlace)
+		assignments := m.Solve(dad.Solve)
+		got += fmt.Sprint(len(assignments))
+		m.SetReady(1, true)
+	}
+	if got != "0101" {
+		t.Errorf("dispatched in passes %s", got)
+	}
+}
+
 // TestWaitLimitCountsPasses: a task lets wLimit free nodes go by, then it
 // takes a remote one; where no node is local it takes one at once.
 func TestWaitLimitCountsPasses(t *testing.T) {

@@ -284,6 +284,24 @@ func TestStorageAffinityDecidesUpFront(t *testing.T) {
 	}
 }
 
+// TestStorageAffinityCopiesTheRarest: a task that has a copy already comes
+// after one that has none, and a copy counts.
+func TestStorageAffinityCopiesTheRarest(t *testing.T) {
+	s := NewStorageAffinity([]Worker{{"a1", "a"}, {"b1", "b"}, {"c1", "c"}}, false)
+	shared := []File{{Key: "x"}}
+	s.Add(Task{1, shared}, Task{2, shared}, Task{3, shared})
+	for i, want := range []uint64{1, 1, 2} {
+		worker := []string{"a1", "b1", "c1"}[i]
+		if no, found := s.Next(Request{Worker: worker}); !found || no != want {
+			t.Fatalf("%s gets %d %v, want %d", worker, no, found, want)
+		}
+	}
+	s.Leave("b1") // and with it the copy of 1, which a1 still runs
+	if losers := s.Done("a1", 1); len(losers) > 0 || s.Waiting() != 2 {
+		t.Errorf("losers %v of a worker that left, %d wait", losers, s.Waiting())
+	}
+}
+
 // benchTasks share files between neighbours, about as Coadd does: 78 files a
 // task, each read by about 9.
 func benchTasks(count int) []Task {

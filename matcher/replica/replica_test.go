@@ -263,6 +263,27 @@ func TestPlanStagesIn(t *testing.T) {
 	}
 }
 
+// TestLastReplicaStays: when the copy that a plan has made is the only one
+// left, the end of the plan does not drop it.
+func TestLastReplicaStays(t *testing.T) {
+	s := newSite(2, 100)
+	s.file("a", 100, "n0")
+	only1 := reads(1, "a")
+	only1.CanRun = func(node task.PilotID) bool { return node == "n1" }
+	s.waiting = []Task{only1}
+	plans := NewPlans(PlanSettings{TaskLimit: 8, Eliminate: true})
+	for range 2 {
+		s.do(t, plans.Session(s.view()))
+		s.arrive()
+	}
+	s.do(t, plans.Session(s.view()))
+	delete(s.running, "n1")
+	delete(s.copied["a"], "n0")
+	if d := plans.Session(s.view()); len(d.Drops)+len(d.Reserved) > 0 {
+		t.Errorf("%+v", d)
+	}
+}
+
 // TestPlansLive lets a site with plans before first come, first served live
 // at random: all tasks run, jobs of a plan run where their files are, one data
 // set at most gets a new replica in a session, and limits hold.
