@@ -66,7 +66,7 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	root.AddCommand(
 		newTaskqueue(a), newPilot(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
-		newWorkflow(a), newTask(a), newBench(a), newVersion(a),
+		newWorkflow(a), newTask(a), newSim(a), newBench(a), newVersion(a),
 	)
 	completeGroups(root)
 	wrapArgErrors(root)

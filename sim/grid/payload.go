@@ -2,6 +2,7 @@ package grid
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,6 +11,10 @@ import (
 	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// RowsPerNode is the distance between the Gantt rows of two nodes: bar.Row is
+// the node's number times this plus the slot's.
+const RowsPerNode = 4096
 
 // stageIn fetches and pins the inputs of an attempt.
 func (n *node) stageIn(a pilot.StageIn) {
@@ -59,6 +64,7 @@ func (n *node) staged(a pilot.StageIn, j *job) {
 				failed.Failure, failed.Lost = task.InputMissing, []task.File{j.err.File}
 			}
 		}
+		n.world.trouble = fmt.Sprintf("%s on %s: %s", a.Attempt.Task.Name(), n.peer, failed.Reason)
 		n.stepWorker(failed)
 		return
 	}
@@ -91,7 +97,7 @@ func (n *node) start(a pilot.StartPayload) {
 }
 
 func (n *node) bar(j *job, attempt task.AttemptID, kind sim.BarKind) {
-	row := n.index*64 + j.slot
+	row := n.index*RowsPerNode + j.slot
 	n.record.Bar(sim.Bar{Row: row, Kind: kind, Task: n.taskOf(attempt.Task), From: j.since, To: n.timeline.Now()})
 	j.since = n.timeline.Now()
 }
@@ -151,6 +157,7 @@ func (n *node) publish(a pilot.Publish) {
 		n.gone(evicted)
 		if err != nil {
 			published.Failure = err.Error()
+			n.world.trouble = fmt.Sprintf("output %s on %s: %s", output.LFN.Local(), n.peer, err)
 			break
 		}
 		n.alias(output.LFN, key)

@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -80,7 +81,7 @@ func (q *queue) look() {
 		q.over = q.over || found[0].Sealed && counts[task.Done] == found[0].Total()
 		for _, bad := range []task.State{task.Failed, task.Cancelled, task.Quarantined} {
 			if counts[bad] > 0 {
-				return fmt.Errorf("%d tasks are %s", counts[bad], bad)
+				return fmt.Errorf("%d tasks are %s; the last trouble with files: %s", counts[bad], bad, cmp.Or(q.trouble, "none"))
 			}
 		}
 		return nil

@@ -57,6 +57,7 @@ type world struct {
 	digests   map[task.FileKey]task.FileKey
 	done      map[task.ID]bool
 	over      bool
+	trouble   string // the last that a node had with files
 	failure   error
 	sums      Result
 }

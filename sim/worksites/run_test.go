@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher/dispatch"
 	"github.com/pilotage-grid/pilotage/sim/worksites"
 	"github.com/pilotage-grid/pilotage/task/workflow/coadd"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
@@ -128,5 +129,74 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		if _, err := worksites.Run(config, scheduler); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
+	}
+}
+
+// The product's schedulers decide as the formulas of the paper do, word by word.
+func TestProductSchedulersDecideAsThePaperSays(t *testing.T) {
+	for _, metric := range []string{"overlap", "rest", "combined"} {
+		config := worksites.Config{Workload: tiny(), Sites: sites(3, 2, 150), Background: 5 * time.Minute, Seed: 3}
+		policy, err := dispatch.ParsePolicy(metric)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := worksites.Run(config, worksites.Dispatch(&config, dispatch.NewWorkerCentric(policy, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := play(t, config, metric, 1); r.Hash != want.Hash {
+			t.Errorf("%s: %d transfers in %s, by the formulas %d in %s", metric, r.Transfers, r.Makespan, want.Transfers, want.Makespan)
+		}
+	}
+	config := worksites.Config{Workload: tiny(), Sites: sites(3, 2, 150)}
+	r, err := worksites.Run(config, worksites.Dispatch(&config, &dispatch.Workqueue{}))
+	if want := play(t, config, "fifo", 1); err != nil || r.Hash != want.Hash {
+		t.Errorf("workqueue: %v, %+v", err, r)
+	}
+}
+
+// Idle workers get copies; the first to end wins, the others are cancelled and
+// their computing is wasted.
+func TestStorageAffinityCancelsLosers(t *testing.T) {
+	config := worksites.Config{Workload: tiny(), Sites: sites(4, 2, 150)}
+	config.Sites[0].Speeds = []float64{0.01, 5}
+	r, err := worksites.Run(config, worksites.StorageAffinity(&config, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks, wasted := 0, time.Duration(0)
+	for _, one := range r.Workers {
+		tasks, wasted = tasks+one.Tasks, wasted+one.Wasted
+	}
+	if tasks != 60 || wasted == 0 {
+		t.Errorf("%d tasks ended, %s wasted", tasks, wasted)
+	}
+	if _, err := worksites.NewScheduler(&config, "fastest", 1); err == nil || !strings.Contains(err.Error(), "storage_affinity") {
+		t.Error(err)
+	}
+}
+
+func BenchmarkCoadd6000(b *testing.B) {
+	bag := coadd.Generate(coadd.Small(), 2006)
+	w := bag.Workload(25_000_000, 1000*time.Second)
+	for _, name := range []string{"workqueue", "storage_affinity", "overlap", "rest", "combined", "rest.2", "combined.2"} {
+		b.Run(name, func(b *testing.B) {
+			for range b.N {
+				config := worksites.Config{Workload: w, Background: 5 * time.Minute, Seed: 1}
+				for i := range 10 {
+					config.Sites = append(config.Sites, worksites.Site{Speeds: []float64{16 + 2*float64(i)}, Bandwidth: 4e6, Latency: 20 * time.Millisecond, Capacity: 6000})
+				}
+				scheduler, err := worksites.NewScheduler(&config, name, 1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r, err := worksites.Run(config, scheduler)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.ReportMetric(r.Makespan.Hours()/24, "days")
+				b.ReportMetric(float64(r.Transfers), "transfers")
+			}
+		})
 	}
 }

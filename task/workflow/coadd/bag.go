@@ -124,3 +124,14 @@ func (b *Bag) Workload(fileSize task.Bytes, perFile time.Duration) *trace.Worklo
 	}
 	return w
 }
+
+// Disordered is the same bag with its tasks in random order.
+func (b *Bag) Disordered(seed uint64) *Bag {
+	r := &random{seed}
+	disordered := &Bag{Name: b.Name + "-disordered", Files: b.Files, Tasks: slices.Clone(b.Tasks)}
+	for i := len(disordered.Tasks) - 1; i > 0; i-- {
+		j := r.below(i + 1)
+		disordered.Tasks[i], disordered.Tasks[j] = disordered.Tasks[j], disordered.Tasks[i]
+	}
+	return disordered
+}

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/sim/grid"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+func TestSimulatedSitesAreReadAndChanged(t *testing.T) {
+	sites, err := parseSites([]string{"siteA,nodes=3,slots=2,cache=1GiB,speed=0.5,fail=30m,serial=yes", "siteB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := sites[0], sites[1]
+	if len(a.Nodes) != 3 || a.Nodes[0].Slots != 2 || a.Nodes[2].Cores != 2 || a.Nodes[0].FailsAt != 30*time.Minute || a.Nodes[1].FailsAt != 0 || !a.OneAtATime || len(b.Nodes) != 4 {
+		t.Errorf("%+v %+v", a, b)
+	}
+	changed, err := changeSites(sites, "cache=2x")
+	if err != nil || changed[0].Nodes[1].Cache != 2*task.GiB || sites[0].Nodes[1].Cache != task.GiB {
+		t.Errorf("%v %+v", err, changed)
+	}
+	if changed, err = changeSites(sites, "nodes=0.5x"); err != nil || len(changed[0].Nodes) != 2 {
+		t.Errorf("%v %+v", err, changed)
+	}
+	if changed, err = changeSites(sites, "down=siteA"); err != nil || len(changed) != 1 || changed[0].Name != "siteB" {
+		t.Errorf("%v %+v", err, changed)
+	}
+	for want, texts := range map[string][]string{
+		`key "colour"`: {"siteA,colour=red"}, "nodes is": {"siteA,nodes=0"}, "speed is": {"siteA,speed=-1"}, "two sites": {"siteA", "siteA"}, "serial is": {"siteA,serial=maybe"},
+	} {
+		if _, err := parseSites(texts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", texts, err)
+		}
+	}
+	for _, change := range []string{"cache", "cache=2", "cache=-1x", "colour=2x", "down=siteC"} {
+		if _, err := changeSites(sites, change); err == nil {
+			t.Errorf("what-if %s is accepted", change)
+		}
+	}
+}
+
+// The shortest makespan wins, unless one that is as short moves less.
+func TestAdviceWeighsTimeThenBytes(t *testing.T) {
+	run := func(policy string, seconds, bytes float64) played {
+		return played{Policy: policy, MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{}}
+	}
+	for want, runs := range map[string][]played{
+		"take a:": {run("a", 100, 5), run("b", 102, 1)},
+		"take b:": {run("a", 100, 5), run("b", 100.5, 1), run("c", 100.6, 2)},
+	} {
+		if got := advise(runs); !strings.HasPrefix(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSimRunComparesPoliciesAndSaysWhichToTake(t *testing.T) {
+	trace, out := "../../task/workflow/wfformat/testdata/chain.json", t.TempDir()
+	table, err := call(t, "sim", "run", trace, "--site", "siteA,nodes=2", "--policy", "rest,locality", "--what-if", "speed=2x", "--out", out)
+	if err != nil || !strings.Contains(table, "\ntake ") || strings.Count(table, "speed=2x") != 2 {
+		t.Errorf("%v\n%s", err, table)
+	}
+	page, err := os.ReadFile(filepath.Join(out, "report.html"))
+	if err != nil || strings.Count(string(page), "<svg") != 4 {
+		t.Errorf("%v: the report has %d Gantt charts, want 4", err, strings.Count(string(page), "<svg"))
+	}
+	first, err := call(t, "--output", "json", "sim", "run", trace)
+	second, _ := call(t, "--output", "json", "sim", "run", trace)
+	if err != nil || first != second || !strings.Contains(first, `"makespan_seconds"`) {
+		t.Errorf("%v: two runs of one seed differ, or are no JSON:\n%s%s", err, first, second)
+	}
+	for _, wrong := range [][]string{
+		{"run", "none.json"}, {"run", "simsite.go"}, {"run", trace, "--policy", "fastest("}, {"run", trace, "--site", "a,x=1"},
+		{"run", trace, "--what-if", "cache"}, {"paper", "999"}, {"paper", "001", "--part", "9"},
+	} {
+		if _, err := call(t, append([]string{"sim"}, wrong...)...); err == nil || exitCode(t.Context(), err) != exitUsage {
+			t.Errorf("sim %s: %v", strings.Join(wrong, " "), err)
+		}
+	}
+}
