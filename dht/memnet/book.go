@@ -1,6 +1,7 @@
 package memnet
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +39,7 @@ func (*memberBook) RemovePeer(peer.ID) {}
 // Addrs satisfies peerstore.AddrBook, like the methods below.
 func (b *memberBook) Addrs(id peer.ID) []multiaddr.Multiaddr {
 	if addresses, listed := b.listed.Load(id); listed {
-		return addresses.([]multiaddr.Multiaddr)
+		return slices.Clone(addresses.([]multiaddr.Multiaddr)) // a swarm edits it
 	}
 	return b.Peerstore.Addrs(id)
 }

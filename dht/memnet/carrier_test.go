@@ -9,7 +9,7 @@ import (
 )
 
 // liveSize is how many real nodes a test of each carrier runs.
-const liveSize = 16
+const liveSize = 12
 
 func TestSiteOfRealNodes(t *testing.T) {
 	forBoth(t, func(t *testing.T, s *live) {

@@ -133,6 +133,18 @@ func (h *lightHost) handler(protocols []protocol.ID) (protocol.ID, network.Strea
 	return "", nil, fmt.Errorf("%s serves none of %v: %w", h.ID(), protocols, errRefused)
 }
 
+// enter counts a goroutine among those that Close waits for; after Close it may
+// not start.
+func (h *lightHost) enter() bool {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	if h.closed {
+		return false
+	}
+	h.served.Add(1)
+	return true
+}
+
 // Close ends all connections and waits for the handlers.
 func (h *lightHost) Close() error {
 	h.mutex.Lock()

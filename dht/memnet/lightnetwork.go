@@ -85,8 +85,10 @@ func (s *station) connect(l *cable, n *lightNetwork, welcome func(*end) bool) bo
 
 // welcome takes a connection that another host has dialled.
 func (n *lightNetwork) welcome(e *end) bool {
+	if !n.host.enter() {
+		return false
+	}
 	c := n.add(e)
-	n.host.served.Add(1)
 	go func() {
 		defer n.host.served.Done()
 		n.tell(c)

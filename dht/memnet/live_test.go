@@ -74,7 +74,7 @@ func newLive(t testing.TB, kind memnet.Kind) *live {
 // patient are timings for a loaded machine: what only bounds the silence of
 // the hung may take long.
 func patient() dht.Config {
-	return dht.Config{HopAck: 2 * time.Second, ReplyHop: 3 * time.Second, PingTimeout: 3 * time.Second, MemberPing: 5 * time.Second}
+	return dht.Config{HopAck: time.Second, ReplyHop: 1500 * time.Millisecond, PingTimeout: 2 * time.Second, MemberPing: 4 * time.Second}
 }
 
 func (s *live) close() {
