@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -76,12 +77,18 @@ var patient = dht.Config{
 // joinsAtOnce bounds how many pilots register at the same time.
 const joinsAtOnce = 32
 
+// collectAt is how much the heap may grow, in percent, between collections: one
+// process has the garbage of all pilots, which in production have memory of
+// their own.
+const collectAt = 400
+
 // board starts the pilots and returns when all are members of their sites.
 func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 	capacity := unlimited
 	if o.CacheFiles > 0 {
 		capacity = task.Bytes(o.CacheFiles) * overlayFile
 	}
+	debug.SetGCPercent(collectAt)
 	c := &crew{yard: newYard(overlayFile, capacity, o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {

@@ -55,3 +55,20 @@ func TestBenchOverlay(t *testing.T) {
 		}
 	}
 }
+
+func TestBenchQueue(t *testing.T) {
+	g := newGrid(t)
+	var r struct {
+		Rate     float64   `json:"submit_tasks_per_second"`
+		HandOuts []float64 `json:"hand_out_seconds"`
+		Restart  float64   `json:"restart_seconds"`
+		Database float64   `json:"database_bytes_per_task"`
+	}
+	out := g.must("--output", "json", "bench", "queue", "--tasks", "3000", "--sites", "4", "--clients", "2", "--hand-out", "400", "--folder", g.dir)
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if r.Rate <= 0 || len(r.HandOuts) != 3 || r.Restart <= 0 || r.Database <= 0 {
+		t.Error(out)
+	}
+}
