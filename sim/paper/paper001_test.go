@@ -1,8 +1,6 @@
 package paper
 
-import (
-	"testing"
-)
+import "testing"
 
 // The claims that hold on a smaller sky of the same shape: an eighth of the
 // tasks and of the capacities, one topology.
