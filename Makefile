@@ -62,7 +62,14 @@ test-count: ## Record the number of tests of the last `make test` in .ci/test-co
 	@cat .ci/test-count
 
 .PHONY: bench
-bench: ## Run the benchmarks, shortly
+bench: build ## Measure this program shortly: short tasks, the queue, a site of 100 pilots
+	bin/pilotage bench noop
+	bin/pilotage bench noop --task-seconds 0.02 --tasks 2000
+	bin/pilotage bench queue --tasks 100000
+	bin/pilotage bench overlay --pilots 100 --sites 1 --tasks 1000 --transport light
+
+.PHONY: bench-parts
+bench-parts: ## Run the Go benchmarks of single functions, shortly
 	go test -run '^$$' -bench . -benchmem -benchtime 200ms ./...
 
 .PHONY: generate

@@ -36,7 +36,7 @@ node is replaced: files have no bytes, and payloads sleep or burn CPU.`,
 			if err != nil {
 				return err
 			}
-			return a.print(result, []string{"FIGURE", "MEASURED"}, overlayRows(result))
+			return a.print(result, []string{"FIGURE", "MEASURED", "GOAL"}, overlayRows(result))
 		},
 	}
 	flags := command.Flags()
@@ -72,27 +72,31 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	milliseconds := func(d bench.Distribution) string {
 		return fmt.Sprintf("p50 %.1f, p95 %.1f, p99 %.1f", 1000*d.P50, 1000*d.P95, 1000*d.P99)
 	}
+	delayGoal := "p50 <= 20, p99 <= 500"
+	if r.Prefill == 0 {
+		delayGoal = "p50 <= 250 without prefill"
+	}
 	return [][]string{
-		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed)},
-		{"carried by", string(r.Transport) + ", payloads " + string(r.Payload) + " " + decimal(r.TaskSeconds) + " s"},
-		{"pilots joined in, s", decimal(r.JoinSeconds)},
-		{"makespan, s", decimal(r.Makespan)},
-		{"all slots filled after, s", decimal(r.FirstFill) + " (" + strconv.Itoa(r.FilledSlots) + " slots)"},
-		{"queue requests per task", strconv.FormatFloat(r.RequestsPerTask, 'f', 4, 64)},
-		{"longest queue, tasks", strconv.Itoa(r.QueueLengthMax)},
-		{"inter-task delay, ms", milliseconds(r.InterTaskDelay) + ", of " + decimal(100*r.DelayShare) + " % of slot changes"},
-		{"dependency delay, ms", milliseconds(r.DependencyDelay) + ", of " + decimal(100*r.DependencyShare) + " % of readers"},
-		{"reads local, peer, SE", fmt.Sprintf("%d, %d, %d", r.Cache.Local, r.Cache.Peer, r.Cache.SE)},
-		{"total hit ratio", strconv.FormatFloat(r.Cache.TotalHits, 'f', 4, 64)},
-		{"local hit ratio", fmt.Sprintf("%.4f, best possible %.4f", r.Cache.LocalHits, r.Cache.BestLocalHits)},
-		{"evictions", strconv.FormatUint(r.Cache.Evictions, 10)},
-		{"rounds", fmt.Sprintf("%d, coverage at least %.4f, latency p50 %.0f ms, p99 %.0f ms", r.Rounds.Count, r.Rounds.CoverageMin, 1000*r.Rounds.LatencyP50, 1000*r.Rounds.LatencyP99)},
-		{"bytes per pilot and round", decimal(r.Rounds.BytesPerPilot)},
-		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes)},
-		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates)},
-		{"CPU in all, of the queue, s", decimal(r.CPU) + ", " + decimal(r.QueueCPU)},
-		{"RSS in all, of the queue, MiB", decimal(float64(r.RSS)/(1<<20)) + ", " + decimal(float64(r.QueueRSS)/(1<<20))},
-		{"file system", r.FileSystem},
-		{"load before, after", r.LoadBefore + ", " + r.LoadAfter},
+		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed), ""},
+		{"carried by", string(r.Transport) + ", payloads " + string(r.Payload) + " " + decimal(r.TaskSeconds) + " s", ""},
+		{"pilots joined in, s", decimal(r.JoinSeconds), ""},
+		{"makespan, s", decimal(r.Makespan), ""},
+		{"all slots filled after, s", decimal(r.FirstFill) + " (" + strconv.Itoa(r.FilledSlots) + " slots)", "<= 10"},
+		{"queue requests per task", strconv.FormatFloat(r.RequestsPerTask, 'f', 4, 64), "<= 0.2 for 10000 tasks"},
+		{"longest queue, tasks", strconv.Itoa(r.QueueLengthMax), ""},
+		{"inter-task delay, ms", milliseconds(r.InterTaskDelay) + ", of " + decimal(100*r.DelayShare) + " % of slot changes", delayGoal},
+		{"dependency delay, ms", milliseconds(r.DependencyDelay) + ", of " + decimal(100*r.DependencyShare) + " % of readers", "p50 <= 100"},
+		{"reads local, peer, SE", fmt.Sprintf("%d, %d, %d", r.Cache.Local, r.Cache.Peer, r.Cache.SE), ""},
+		{"total hit ratio", strconv.FormatFloat(r.Cache.TotalHits, 'f', 4, 64), ">= 0.999, 1 without kills"},
+		{"local hit ratio", fmt.Sprintf("%.4f, best possible %.4f", r.Cache.LocalHits, r.Cache.BestLocalHits), ">= 0.98 of the best"},
+		{"evictions", strconv.FormatUint(r.Cache.Evictions, 10), ""},
+		{"rounds", fmt.Sprintf("%d, coverage at least %.4f, latency p50 %.0f ms, p99 %.0f ms", r.Rounds.Count, r.Rounds.CoverageMin, 1000*r.Rounds.LatencyP50, 1000*r.Rounds.LatencyP99), ""},
+		{"bytes per pilot and round", decimal(r.Rounds.BytesPerPilot), "< 20000"},
+		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
+		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates), "0, 0"},
+		{"CPU in all, of the queue, s", decimal(r.CPU) + ", " + decimal(r.QueueCPU), ""},
+		{"RSS in all, of the queue, MiB", decimal(float64(r.RSS)/(1<<20)) + ", " + decimal(float64(r.QueueRSS)/(1<<20)), ""},
+		{"file system", r.FileSystem, ""},
+		{"load before, after", r.LoadBefore + ", " + r.LoadAfter, ""},
 	}
 }
