@@ -121,3 +121,40 @@ outputs: [all]
 	}
 	t.Logf("requests %v", site.GetRequestsByMethod())
 }
+
+// A pilot that is its own master is killed: what it ran, what it had before
+// its time, and what only its cache had, others do again.
+func TestKilledPilotWhereTheQueueMatches(t *testing.T) {
+	for _, mode := range []string{"centralized", "isolated"} {
+		t.Run(mode, func(t *testing.T) {
+			g := newGrid(t, "siteA")
+			g.must("site", "add", "siteA", "--mode", mode)
+			for range 2 {
+				g.startPilot("siteA")
+			}
+			for _, p := range g.pilots {
+				p.awaitReady(t)
+			}
+			id := g.submitted("killed", `
+defaults: {memory: 64MiB, disk: 64MiB}
+tasks:
+  first:
+    foreach: {n: "{00..11}"}
+    shell: "sleep 0.5; echo {n} > part.{n}"
+    outputs: ["part.{n}"]
+  merge: {inputs: ["part.{00..11}"], shell: "cat part.* > all", outputs: [all]}
+outputs: [all]
+`)
+			observe(g, "some outcomes", func() (uint64, bool) {
+				tasks := g.site("siteA").GetTasks()
+				return tasks, tasks >= 4
+			})
+			g.pilots[0].kill()
+			g.done(id)
+			wantLines(t, g.output(id, "all"), 12)
+			if state := g.pilot(g.pilots[0].id).GetState(); state != "dead" {
+				t.Errorf("the killed pilot is %s", state)
+			}
+		})
+	}
+}

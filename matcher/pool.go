@@ -462,22 +462,30 @@ func (c *caller) local(key task.FileKey) bool {
 }
 
 // WhyNot counts the pilots that cannot run a task by the first clause that
-// fails, and tells how many of those that can lack a file that it needs.
-func (s *Pool) WhyNot(t *task.Task, files []FileInfo, needs []task.FilePrint) (why Explanation, lacking int) {
+// fails, and tells how many of those that can lack a file that it needs; known
+// is false for a task that is not here.
+func (s *Pool) WhyNot(id task.ID) (why Explanation, lacking int, known bool) {
+	t := s.tasks[id]
+	if t == nil {
+		return why, 0, false
+	}
+	requirement, err := s.compiler.Requirement(t.Task.Require)
+	if err != nil {
+		return why, 0, false
+	}
 	counts := make(map[string]int)
-	requirement, err := s.compiler.Requirement(t.Require)
 	for _, c := range s.callers {
-		if !c.known || err != nil {
+		if !c.known {
 			continue
 		}
 		why.Pilots++
-		verdict := requirement.Check(Facts{Pilot: &c.pilot, Task: t, Files: files, Local: c.local})
+		verdict := requirement.Check(Facts{Pilot: &c.pilot, Task: t.Task, Files: t.Files, Local: c.local})
 		if !verdict.Feasible {
 			counts[verdict.FailedClause]++
 			continue
 		}
 		why.Feasible++
-		if slices.ContainsFunc(needs, func(p task.FilePrint) bool { _, has := c.holds[p]; return !has }) {
+		if slices.ContainsFunc(t.Needs, func(p task.FilePrint) bool { _, has := c.holds[p]; return !has }) {
 			lacking++
 		}
 	}
@@ -487,7 +495,7 @@ func (s *Pool) WhyNot(t *task.Task, files []FileInfo, needs []task.FilePrint) (w
 	slices.SortFunc(why.Clauses, func(a, b ClauseCount) int {
 		return cmp.Or(cmp.Compare(b.Pilots, a.Pilots), cmp.Compare(a.Clause, b.Clause))
 	})
-	return why, lacking
+	return why, lacking, true
 }
 
 // IDs lists the tasks that are known, by id.

@@ -24,7 +24,11 @@ func (m *Matrix) Solve(solver Solver) []Assignment {
 	for _, a := range assignments {
 		c := m.tasks[a.No]
 		c.ready = false
-		touched[c.block] = true
+		if len(assignments) <= fewAssignments {
+			c.block.remove(c)
+		} else {
+			touched[c.block] = true
+		}
 		at, _ := m.findPilot(a.Pilot)
 		m.rows[at].places.take(c.block.need, a.Prefill)
 		m.passes.note(m.rows[at], c)
@@ -35,6 +39,10 @@ func (m *Matrix) Solve(solver Solver) []Assignment {
 	m.countPasses()
 	return assignments
 }
+
+// fewAssignments are taken out one by one, so that serving one pilot does not
+// cost a look at every ready task.
+const fewAssignments = 8
 
 // offers tells whether a task of this need can be taken. A prefilled task
 // waits for its resources, so it needs a place only.

@@ -34,6 +34,7 @@ type book struct {
 	remaking  []task.ID // DONE tasks whose lost output is needed
 	ended     []task.ID // tasks that ended badly: their dependants follow
 	revoked   []Revocation
+	holders   map[task.LeaseID]task.PilotID // of leases that were emptied
 	// uninformed are LEASED tasks with an input that was made elsewhere after
 	// their site had got them.
 	uninformed map[task.ID]struct{}
@@ -301,6 +302,12 @@ func (b *book) saveLeases() error {
 		}
 	}
 	for _, id := range over {
+		if pilot := b.leases.held[id].Pilot; pilot != "" {
+			if b.holders == nil {
+				b.holders = make(map[task.LeaseID]task.PilotID)
+			}
+			b.holders[id] = pilot
+		}
 		b.leases.put(id, nil)
 	}
 	if err := saveAll(open, b.Leases().Save); err != nil {
@@ -320,8 +327,12 @@ func (b *book) saveRevocations() error {
 		if err := b.loadLeases(r.Lease); err != nil {
 			return err
 		}
-		if lease := b.leases.held[r.Lease]; lease != nil && lease.Pilot != "" {
-			b.wakePilot(lease.Pilot)
+		pilot := b.holders[r.Lease]
+		if lease := b.leases.held[r.Lease]; lease != nil {
+			pilot = lease.Pilot
+		}
+		if pilot != "" {
+			b.wakePilot(pilot)
 		}
 	}
 	return saveAll(revoked, b.Leases().Revoke)

@@ -137,10 +137,11 @@ func DefaultConfig() Config {
 			TickEvery:   time.Second,
 		},
 		Match: MatchConfig{
-			Window:       20_000,           // about 20 MB
-			Prints:       2_000_000,        // about 150 MB
-			PilotSilence: 25 * time.Second, // two missed calls, which are parked for 10 s
-			RetractEvery: time.Second,
+			Window:        20_000,           // about 20 MB
+			Prints:        2_000_000,        // about 150 MB
+			PilotSilence:  25 * time.Second, // two missed calls, which are parked for 10 s
+			BrokenSilence: 5 * time.Second,  // a connection breaks for less too: time to call again
+			RetractEvery:  time.Second,
 		},
 	}
 }

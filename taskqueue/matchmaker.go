@@ -37,6 +37,7 @@ type room struct {
 	filled  bool                // the pool was read from the store
 	cut     bool                // there are more READY tasks than the pool holds
 	since   Instant             // when the pilots' silence began to count
+	free    int                 // slots of all guests
 	retract Instant             // when prefilled tasks were asked for last
 }
 
@@ -77,6 +78,7 @@ func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
 		g = &guest{refused: make(map[task.ID]Instant)}
 		r.guests[p.Pilot] = g
 	}
+	r.free += p.Places.FreeSlots - g.places.FreeSlots
 	g.heard, g.places, g.capacity = now, p.Places, p.Capacity
 	for _, h := range g.holding {
 		if r.inHand[h.Task] == p.Pilot {
@@ -159,6 +161,7 @@ func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
 			delete(r.inHand, h.Task)
 		}
 	}
+	r.free -= r.guests[pilot].places.FreeSlots
 	delete(r.guests, pilot)
 	r.pool.Forget(pilot)
 }
@@ -213,7 +216,7 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 	taken := min(unseen, free.FreeSlots)
 	free.FreeSlots -= taken
 	free.Prefill -= unseen - taken
-	idle := m.freeSlots(r, pilot) + free.FreeSlots
+	idle := r.free - g.places.FreeSlots + free.FreeSlots
 	free.Prefill = max(0, min(free.Prefill, r.pool.Ready()-idle))
 	var ids []task.ID
 	var not []task.ID
@@ -236,16 +239,6 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 	return ids
 }
 
-// freeSlots is how many slots other pilots have free.
-func (m *Matchmaker) freeSlots(r *room, except task.PilotID) (sum int) {
-	for id, g := range r.guests {
-		if id != except {
-			sum += g.places.FreeSlots
-		}
-	}
-	return sum
-}
-
 // Granted tells what came of a match: what was leased is gone, the rest is
 // looked at again. The pilot's places are taken until it tells of others.
 func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.ID, lease *task.Lease) {
@@ -266,6 +259,7 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 		g.holding = append(g.holding, task.Holding{Task: t.ID, Lease: lease.ID})
 		if g.places.FreeSlots > 0 {
 			g.places.FreeSlots--
+			r.free--
 			g.places.Free = g.places.Free.Sub(t.Resources)
 		} else {
 			g.places.Prefill--
@@ -334,6 +328,15 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 	return calls
 }
 
+// Broken notes that the connection of a pilot's parked call is gone: one that
+// does not call again soon is dead.
+func (m *Matchmaker) Broken(now Instant, site task.Site, pilot task.PilotID) {
+	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
+		g := r.guests[pilot]
+		g.heard = min(g.heard, now.Add(m.config.Match.BrokenSilence-m.config.Match.PilotSilence))
+	}
+}
+
 // Silent lists pilots of a site that have not been heard for PilotSilence, of
 // those that live by the records.
 func (m *Matchmaker) Silent(now Instant, site task.Site, live []PilotRecord, waits func(task.PilotID) bool) []task.PilotID {
@@ -342,7 +345,7 @@ func (m *Matchmaker) Silent(now Instant, site task.Site, live []PilotRecord, wai
 	for i := range live {
 		heard := r.since
 		if g := r.guests[live[i].ID]; g != nil {
-			heard = max(heard, g.heard)
+			heard = g.heard
 		}
 		if !waits(live[i].ID) && now.Sub(heard) >= m.config.Match.PilotSilence {
 			silent = append(silent, live[i].ID)
@@ -435,7 +438,7 @@ func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
 	if r == nil || r.pool.Ready() > 0 || now.Sub(r.retract) < m.config.Match.RetractEvery {
 		return nil
 	}
-	idle := m.freeSlots(r, "")
+	idle := r.free
 	if idle == 0 {
 		return nil
 	}
@@ -465,5 +468,7 @@ type MatchConfig struct {
 	Window       int           // READY tasks of a site that are looked at
 	Prints       int           // cached files of all pilots that are remembered
 	PilotSilence time.Duration // until a pilot is taken for dead
-	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
+	// BrokenSilence is the same after the connection of a parked call broke.
+	BrokenSilence time.Duration
+	RetractEvery  time.Duration // between two looks for prefilled tasks that idle slots could run
 }

@@ -278,3 +278,29 @@ func (m *Matchmaker) Reset() {
 		r.filled = false
 	}
 }
+
+// Explain says of a site at which the queue matches tasks what keeps a READY
+// task there, when it is known here.
+func (m *Matchmaker) Explain(x *SiteExplanation, id task.ID) {
+	r := m.rooms[x.Site]
+	if r == nil || !x.Eligible {
+		return
+	}
+	why, lacking, known := r.pool.WhyNot(id)
+	if !known {
+		return
+	}
+	for _, c := range why.Clauses {
+		x.Clauses = append(x.Clauses, task.ClauseCount{Clause: c.Clause, Pilots: c.Pilots})
+	}
+	switch {
+	case why.Pilots > 0 && why.Feasible == 0:
+		x.Eligible = false
+		x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", why.Pilots, clauses(&RefusedClass{Clauses: x.Clauses}))
+	case why.Feasible > 0 && lacking == why.Feasible:
+		x.Why = "pilots of this site share no files (mode isolated): no pilot's cache has all inputs that no storage element has; it waits for their upload"
+	case lacking > 0:
+		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one of %d pilots whose caches have its inputs, or for their upload; %s",
+			why.Feasible-lacking, x.Why)
+	}
+}

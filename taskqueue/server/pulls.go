@@ -75,6 +75,25 @@ func (p *pulls) leave(pilot task.PilotID, ticket *pullTicket) {
 	}
 }
 
+// broken notes that a pilot has not waited for the answer to its newest call.
+func (p *pulls) broken(now taskqueue.Instant, in *task.Pull, ticket *pullTicket) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if g := p.guests[in.Pilot]; g != nil && g.ticket == ticket {
+		p.maker.Broken(now, in.Site, in.Pilot)
+	}
+}
+
+// explain adds what keeps a task from the pilots of sites at which the queue
+// matches.
+func (p *pulls) explain(e *taskqueue.Explanation) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for i := range e.Sites {
+		p.maker.Explain(&e.Sites[i], e.State.ID)
+	}
+}
+
 // newest tells whether no later call of the pilot has come.
 func (t *pullTicket) newest() bool {
 	select {
@@ -205,6 +224,7 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 		case <-s.stopping:
 			return reply, nil
 		case <-ctx.Done():
+			s.pulls.broken(s.clock.now(), &in, ticket)
 			return task.PullReply{}, ctx.Err()
 		}
 		s.pulls.setParked(ticket, false)

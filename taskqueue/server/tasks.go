@@ -166,6 +166,9 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 	if err != nil {
 		return nil, err
 	}
+	if e.State.State == task.Ready {
+		h.pulls.explain(&e)
+	}
 	out := &pb.ExplainTaskResponse{
 		Task: taskInfo(&e.State, &e.Task, e.Attempts), Ahead: int32(e.Ahead), Backoff: durationpb.New(e.BackoffUntil),
 	}

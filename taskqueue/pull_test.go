@@ -1,0 +1,446 @@
+package taskqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
+)
+
+// desk is what a server does with Pulls.
+type desk struct {
+	*grid
+	maker *taskqueue.Matchmaker
+}
+
+func newDesk(g *grid) *desk {
+	return &desk{grid: g, maker: taskqueue.NewMatchmaker(&g.rules.Config, matcher.NewCompiler(100))}
+}
+
+// commit runs rules and tells the matchmaker what has changed.
+func (d *desk) commit(change func(*taskqueue.Turn) error) {
+	d.t.Helper()
+	d.must(change)
+	d.maker.Changed(&d.effects)
+}
+
+// solo is a pilot that is its own master.
+type solo struct {
+	*desk
+	site    task.Site
+	id      task.PilotID
+	slots   int
+	counter uint64
+	leases  []task.LeaseID
+	inHand  []task.LeasedTask
+	of      map[task.ID]task.LeaseID
+	version uint64
+	cached  []task.FilePrint
+	news    task.Sync
+	reply   task.PullReply
+}
+
+func (d *desk) solo(site task.Site, peer task.PeerID, slots int) *solo {
+	d.t.Helper()
+	var out taskqueue.Registered
+	d.commit(func(t *taskqueue.Turn) (err error) {
+		out, err = d.rules.Register(t, taskqueue.Registration{
+			Site: site, Peer: peer, Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
+		})
+		return err
+	})
+	return &solo{desk: d, site: site, id: out.Pilot, slots: slots, of: make(map[task.ID]task.LeaseID)}
+}
+
+// message is what the pilot tells with its next Pull.
+func (s *solo) message() task.Pull {
+	p := task.Pull{Sync: s.news}
+	s.news = task.Sync{}
+	p.Site, p.Pilot, p.Leases = s.site, s.id, s.leases
+	p.Capacity = task.Capacity{Pilots: 1, Slots: s.slots, FreeSlots: s.slots - len(s.inHand), Running: len(s.inHand)}
+	p.Places = task.Places{FreeSlots: s.slots - len(s.inHand), Free: task.Resources{Cores: s.slots - len(s.inHand), Memory: task.TiB, Disk: task.TiB}}
+	for _, lt := range s.inHand {
+		p.Holding = append(p.Holding, task.Holding{Task: lt.Task.ID, Lease: s.of[lt.Task.ID]})
+	}
+	p.Cache = task.CacheDelta{Base: s.version, Version: s.version}
+	if len(s.cached) > 0 || s.version == 0 {
+		p.Cache.Version++
+		p.Cache.Added, s.cached = s.cached, nil
+	}
+	return p
+}
+
+// pull tells the queue and takes in its answer.
+func (s *solo) pull() []task.ID {
+	s.t.Helper()
+	p := s.message()
+	s.reply = s.serve(&p)
+	s.version = p.Cache.Version
+	if s.reply.CacheVersion != p.Cache.Version {
+		s.version = 0
+	}
+	var got []task.ID
+	for _, lease := range s.reply.Leases {
+		s.leases = append(s.leases, lease.ID)
+		for _, lt := range lease.Tasks {
+			if _, again := s.of[lt.Task.ID]; !again {
+				s.inHand = append(s.inHand, lt)
+				got = append(got, lt.Task.ID)
+			}
+			s.of[lt.Task.ID] = lease.ID
+		}
+	}
+	for _, id := range s.reply.Unknown {
+		s.leases = slices.DeleteFunc(s.leases, func(other task.LeaseID) bool { return other == id })
+	}
+	return got
+}
+
+// serve is a Pull at the queue.
+func (d *desk) serve(p *task.Pull) task.PullReply {
+	d.t.Helper()
+	p.Lost = d.maker.TrulyLost(p)
+	d.maker.Hear(d.clock, p)
+	var pulled taskqueue.Pulled
+	d.commit(func(t *taskqueue.Turn) (err error) {
+		pulled, err = d.rules.Pull(t, p, d.maker.Capacity(p.Site))
+		return err
+	})
+	d.maker.Describe(d.clock, &pulled.Site, &pulled.Pilot, p.Self)
+	pulled.Reply.CacheVersion = d.maker.Version(p.Site, p.Pilot)
+	if !pulled.MayTake() {
+		return pulled.Reply
+	}
+	if d.maker.Stale(d.clock, p.Site) {
+		d.view(func(t *taskqueue.Turn) error { return d.maker.Refresh(t, p.Site) })
+	}
+	matched := d.maker.Match(d.clock, p.Site, p.Pilot, pulled.Unseen)
+	if len(matched) == 0 {
+		return pulled.Reply
+	}
+	var lease task.Lease
+	d.commit(func(t *taskqueue.Turn) (err error) {
+		lease, err = d.rules.Grant(t, p.Site, p.Pilot, matched)
+		return err
+	})
+	d.maker.Granted(p.Site, p.Pilot, matched, &lease)
+	if len(lease.Tasks) > 0 {
+		pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
+	}
+	return pulled.Reply
+}
+
+// finish ends a task well; its outputs are in the pilot's cache from now on.
+func (s *solo) finish(id task.ID) task.Outcome {
+	s.t.Helper()
+	i := slices.IndexFunc(s.inHand, func(lt task.LeasedTask) bool { return lt.Task.ID == id })
+	if i < 0 {
+		s.t.Fatalf("pilot %s does not have %s", s.id, id)
+	}
+	lt := s.inHand[i]
+	s.inHand = slices.Delete(s.inHand, i, i+1)
+	s.counter++
+	o := task.Outcome{
+		Attempt: task.AttemptID{Task: id, Generation: lt.Generation, Lease: s.of[id], Pilot: s.id, Counter: s.counter},
+		Number:  lt.Number, OK: true, Run: time.Second, Delay: -1,
+	}
+	for _, out := range lt.Task.Outputs {
+		o.Outputs = append(o.Outputs, task.Produced{LFN: out.LFN, Size: task.Bytes(task.GiB), Digest: content(o.Attempt, out.LFN)})
+		s.cached = append(s.cached, task.KeyOf(out.LFN, task.Digest{}).Print())
+	}
+	s.news.Outcomes = append(s.news.Outcomes, o)
+	return o
+}
+
+func inMode(mode taskqueue.Mode) func(*taskqueue.SiteRecord) {
+	return func(s *taskqueue.SiteRecord) { s.Mode = mode }
+}
+
+func pairs(n int) taskqueue.Submission {
+	s := taskqueue.Submission{Name: "pairs"}
+	for i := range n {
+		s.Tasks = append(s.Tasks, job(fmt.Sprintf("first[%d]", i), nil, []string{fmt.Sprintf("f.%d", i)}))
+	}
+	for i := range n {
+		s.Tasks = append(s.Tasks, job(fmt.Sprintf("second[%d]", i), []string{fmt.Sprintf("f.%d", i)}, []string{fmt.Sprintf("s.%d", i)}))
+	}
+	return s
+}
+
+// Each pilot gets the reader of the file that it has made (004, section II:
+// the queue ranks by the cache of the pilot that asks).
+func TestQueueMatchesTasksToCaches(t *testing.T) {
+	for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
+		d := newDesk(newGrid(t))
+		d.addSite("A", inMode(mode))
+		pilots := []*solo{d.solo("A", "p1", 1), d.solo("A", "p2", 1), d.solo("A", "p3", 1)}
+		w := d.mustSubmit(pairs(3))
+		d.maker.Changed(&d.effects)
+		for _, p := range pilots {
+			p.pull()
+		}
+		for i, p := range pilots {
+			p.finish(task.NewID(w, fmt.Sprintf("first[%d]", i)))
+		}
+		// The last one comes first: it passes the others' readers over.
+		for i := range pilots {
+			i := len(pilots) - 1 - i
+			if got, want := pilots[i].pull(), task.NewID(w, fmt.Sprintf("second[%d]", i)); !slices.Equal(got, []task.ID{want}) {
+				t.Errorf("%s: pilot %d got %v, want %s", mode, i, got, want)
+			}
+		}
+		for i, p := range pilots {
+			p.finish(task.NewID(w, fmt.Sprintf("second[%d]", i)))
+			p.pull()
+		}
+		if got := d.workflow(w); got.Counts[task.Done] != 6 {
+			t.Errorf("%s: %v", mode, got.Counts)
+		}
+	}
+}
+
+// In an isolated site a file in a cache is of use to its holder only, until it
+// is on a storage element.
+func TestIsolatedSiteWaitsForUploads(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeIsolated))
+	maker, other := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	w := d.mustSubmit(pairs(1))
+	d.maker.Changed(&d.effects)
+	maker.pull()
+	o := maker.finish(task.NewID(w, "first[0]"))
+	maker.inHand = append(maker.inHand, task.LeasedTask{}) // it is busy otherwise
+	maker.pull()
+	if got := other.pull(); len(got) > 0 {
+		t.Errorf("a pilot without the file got %v", got)
+	}
+	lfn := o.Outputs[0].LFN
+	maker.news.Stored = []task.Stored{{LFN: lfn, Attempt: o.Attempt, URL: "file:///se/A/" + string(w), Size: task.GiB}}
+	maker.pull()
+	if got := other.pull(); !slices.Equal(got, []task.ID{task.NewID(w, "second[0]")}) {
+		t.Errorf("after the upload it got %v", got)
+	}
+}
+
+// What a pilot that dies held is free again, and what only it had is made
+// again.
+func TestDeathOfAPilotThatHoldsLeases(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	dead, heir := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	w := d.mustSubmit(pairs(1))
+	d.maker.Changed(&d.effects)
+	dead.pull()
+	dead.finish(task.NewID(w, "first[0]"))
+	dead.pull()
+	second := task.NewID(w, "second[0]")
+	d.expect(task.Leased, second)
+	heir.pull()
+	d.clock = d.clock.Add(d.rules.Config.Match.PilotSilence)
+	heir.pull()
+	d.commit(func(t *taskqueue.Turn) error {
+		live, err := t.Pilots().OfSite("A", taskqueue.PilotAlive)
+		if err != nil {
+			return err
+		}
+		silent := d.maker.Silent(d.clock, "A", live, func(task.PilotID) bool { return false })
+		if !slices.Equal(silent, []task.PilotID{dead.id}) {
+			return fmt.Errorf("silent: %v", silent)
+		}
+		d.maker.Left("A", dead.id)
+		return d.rules.Dismiss(t, "A", silent, "it fell silent")
+	})
+	d.expect(task.Ready, second)
+	var lost []task.LostFile
+	d.view(func(t *taskqueue.Turn) error {
+		files, err := d.rules.Unguarded(t, "A")
+		if err != nil || len(files) != 1 {
+			return fmt.Errorf("files whose maker is gone: %v, %w", files, err)
+		}
+		live, err := t.Pilots().OfSite("A", taskqueue.PilotAlive)
+		lost = d.maker.Guard("A", files, live)
+		return err
+	})
+	if len(lost) != 1 {
+		t.Fatalf("lost: %v", lost)
+	}
+	d.commit(func(t *taskqueue.Turn) error { return d.rules.Lose(t, "A", lost) })
+	d.expect(task.Blocked, second)
+	d.expect(task.Ready, task.NewID(w, "first[0]"))
+	for range 4 {
+		for _, lt := range slices.Clone(heir.inHand) {
+			heir.finish(lt.Task.ID)
+		}
+		heir.pull()
+	}
+	if got := d.workflow(w); got.Counts[task.Done] != 2 {
+		t.Errorf("the heir left %v", got.Counts)
+	}
+}
+
+// An answer that was lost is said again, and what it brought is not given
+// twice over.
+func TestLostAnswerToAPull(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	p := d.solo("A", "p1", 2)
+	w := d.mustSubmit(bag(5))
+	d.maker.Changed(&d.effects)
+	lost := p.message()
+	if reply := d.serve(&lost); len(reply.Leases) != 1 || len(reply.Leases[0].Tasks) != 2 {
+		t.Fatalf("answered %v", reply.Leases)
+	}
+	p.version = 1
+	if got := p.pull(); len(got) != 2 {
+		t.Errorf("said again: %v, want the two tasks", got)
+	}
+	if n := d.workflow(w).Counts[task.Leased]; n != 2 {
+		t.Errorf("%d tasks are leased to a pilot of two slots", n)
+	}
+}
+
+// A cancelled task is asked back from the pilot that has it.
+func TestCancelReachesThePilot(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	p, other := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	w := d.mustSubmit(bag(2))
+	d.maker.Changed(&d.effects)
+	got := p.pull()
+	other.pull()
+	d.commit(func(t *taskqueue.Turn) error {
+		_, err := d.rules.CancelTask(t, got[0])
+		return err
+	})
+	if _, called := d.effects.Pilots[p.id]; !called {
+		t.Errorf("woken: %v", d.effects.Pilots)
+	}
+	other.pull()
+	if len(other.reply.Revoked) > 0 {
+		t.Errorf("the other pilot was asked for %v", other.reply.Revoked)
+	}
+	p.pull()
+	if want := []task.Revoked{{Lease: p.of[got[0]], Task: got[0], Cancel: true}}; !slices.Equal(p.reply.Revoked, want) {
+		t.Errorf("asked back %v, want %v", p.reply.Revoked, want)
+	}
+	p.news.Confirmed = p.reply.Revoked
+	p.inHand = nil
+	p.pull()
+	if len(p.reply.Revoked) > 0 {
+		t.Errorf("asked again for %v", p.reply.Revoked)
+	}
+	d.expect(task.Cancelled, task.NewID(w, got[0].Name()))
+}
+
+// A summary that does not follow the one at hand is not taken; the answer asks
+// for a whole one.
+func TestSummaryAfterARestart(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	p := d.solo("A", "p1", 1)
+	p.pull()
+	if p.version != 1 {
+		t.Fatalf("version %d", p.version)
+	}
+	d.maker = taskqueue.NewMatchmaker(&d.rules.Config, matcher.NewCompiler(100))
+	p.cached = []task.FilePrint{7}
+	p.pull()
+	if p.reply.CacheVersion == 2 || p.version != 0 {
+		t.Errorf("the queue says to have version %d of a cache that it has forgotten", p.reply.CacheVersion)
+	}
+}
+
+// BenchmarkPulls: pilots that bring an outcome and are matched their next
+// task, on 1,500 pilots and 10,000 READY tasks, durably and in memory.
+func BenchmarkPulls(b *testing.B) {
+	for _, engine := range []string{"memory", "sqlite"} {
+		for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
+			b.Run(engine+"/"+string(mode), func(b *testing.B) {
+				var store taskqueue.Store = mem.New()
+				if engine == "sqlite" {
+					var err error
+					if store, err = sqlite.Open(b.TempDir()); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.Cleanup(func() { _ = store.Close() })
+				benchmarkPulls(b, gridOn(b, store), mode)
+			})
+		}
+	}
+}
+
+func benchmarkPulls(b *testing.B, g *grid, mode taskqueue.Mode) {
+	const pilots, tasks = 1_500, 10_000
+	d := newDesk(g)
+	d.addSite("A", inMode(mode))
+	team := make([]*solo, pilots)
+	for i := range team {
+		team[i] = d.solo("A", task.PeerID(fmt.Sprintf("peer%d", i)), 1)
+	}
+	submitted := 0
+	more := func() {
+		d.mustSubmit(pairs(tasks))
+		d.maker.Changed(&d.effects)
+		submitted += 2 * tasks
+	}
+	more()
+	for _, p := range team {
+		p.pull()
+	}
+	matches, next := 0, 0
+	for b.Loop() {
+		p := team[next%pilots]
+		next++
+		if len(p.inHand) > 0 {
+			p.finish(p.inHand[0].Task.ID)
+		}
+		d.clock = d.clock.Add(time.Millisecond)
+		matches += len(p.pull())
+		if matches > submitted-tasks {
+			b.StopTimer()
+			more()
+			b.StartTimer()
+		}
+	}
+	b.ReportMetric(float64(matches)/b.Elapsed().Seconds(), "matches/s")
+}
+
+// The queue counts the clauses that a site's pilots fail, as masters do.
+func TestExplainWhereTheQueueMatches(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeIsolated))
+	busy, idle := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	s := pairs(1)
+	s.Tasks = append(s.Tasks, job("vast", nil, nil))
+	s.Tasks[2].Require = "pilot.cores >= 1000"
+	w := d.mustSubmit(s)
+	d.maker.Changed(&d.effects)
+	busy.pull()
+	busy.finish(task.NewID(w, "first[0]"))
+	busy.inHand = append(busy.inHand, task.LeasedTask{}) // something else
+	busy.pull()
+	idle.pull()
+	explain := func(name string) (x taskqueue.SiteExplanation) {
+		d.view(func(t *taskqueue.Turn) error {
+			e, err := d.rules.Explain(t, task.NewID(w, name))
+			x = e.Sites[0]
+			return err
+		})
+		d.maker.Explain(&x, task.NewID(w, name))
+		return x
+	}
+	if x := explain("vast"); x.Eligible || len(x.Clauses) != 1 || x.Clauses[0].Pilots != 2 {
+		t.Errorf("a task that nobody can run: %+v", x)
+	}
+	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "one of 1 pilots whose caches have its inputs") {
+		t.Errorf("a task that waits for its holder: %+v", x)
+	}
+}
