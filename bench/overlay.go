@@ -100,9 +100,11 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	if err := errors.Join(err, pilots.close()); err != nil {
 		return OverlayResult{}, err
 	}
-	if result.QueueRequestsInAll, err = queue.requestsOfPilots(ctx); err != nil {
+	requests, err := queue.requestsOfPilots(ctx)
+	if err != nil {
 		return OverlayResult{}, err
 	}
+	result.countRequests(requests)
 	result.LoadAfter = load()
 	return result, nil
 }
@@ -169,7 +171,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	if err != nil {
 		return err
 	}
-	result.countRequests(before, after)
+	result.countBesideJoining(before, after)
 	if err := result.countUsage(queue, queueCPU, ownCPU); err != nil {
 		return err
 	}

@@ -32,14 +32,15 @@ type OverlayResult struct {
 	// how many did.
 	FirstFill   float64 `json:"first_fill_seconds"`
 	FilledSlots int     `json:"filled_slots"`
-	// Requests are calls and stream messages between the queue and pilots from
-	// the first submission to the end, without registrations and leaves, which
-	// QueueRequestsInAll has as well.
-	Requests           float64            `json:"tq_requests_total"`
-	RequestsPerTask    float64            `json:"tq_requests_per_task"`
-	RequestsByMethod   map[string]float64 `json:"tq_requests_by_method"`
-	QueueRequestsInAll map[string]float64 `json:"tq_requests_with_join_and_leave"`
-	QueueLengthMax     int                `json:"tq_queue_length_max"`
+	// Requests are all calls and stream messages between the queue and pilots,
+	// from the first registration to the last leave.
+	Requests         float64            `json:"tq_requests_total"`
+	RequestsPerTask  float64            `json:"tq_requests_per_task"`
+	RequestsByMethod map[string]float64 `json:"tq_requests_by_method"`
+	// RequestsBesideJoining are those per task but for registrations and
+	// leaves, from the first submission to the workflow's end.
+	RequestsBesideJoining float64 `json:"tq_requests_per_task_beside_join_and_leave"`
+	QueueLengthMax        int     `json:"tq_queue_length_max"`
 	// InterTaskDelay: exit of one payload to the start of the next on its slot,
 	// where that one was at the site already; the share of slot changes that
 	// these are.
@@ -103,18 +104,24 @@ func (q *queueProcess) requestsOfPilots(ctx context.Context) (map[string]float64
 	return scraped.requests(), nil
 }
 
-// countRequests takes the calls between two moments.
-func (r *OverlayResult) countRequests(before, after map[string]float64) {
-	r.RequestsByMethod = map[string]float64{}
-	for method, count := range after {
-		if grown := count - before[method]; grown > 0 {
-			r.RequestsByMethod[method] = grown
-			if method != "Register" && method != "Leave" {
-				r.Requests += grown
-			}
-		}
+// countRequests takes all calls of the run.
+func (r *OverlayResult) countRequests(byMethod map[string]float64) {
+	r.RequestsByMethod = byMethod
+	for _, count := range byMethod {
+		r.Requests += count
 	}
 	r.RequestsPerTask = r.Requests / float64(r.Tasks)
+}
+
+// countBesideJoining takes the calls between submission and end.
+func (r *OverlayResult) countBesideJoining(before, after map[string]float64) {
+	calls := 0.0
+	for method, count := range after {
+		if method != "Register" && method != "Leave" {
+			calls += count - before[method]
+		}
+	}
+	r.RequestsBesideJoining = calls / float64(r.Tasks)
 }
 
 func (r *OverlayResult) countUsage(queue *queueProcess, queueBefore, ownBefore time.Duration) error {

@@ -36,7 +36,7 @@ func TestBenchOverlay(t *testing.T) {
 	for _, transport := range []string{"light", "tcp"} {
 		var r struct {
 			Makespan float64                    `json:"makespan_seconds"`
-			Requests float64                    `json:"tq_requests_per_task"`
+			Requests map[string]float64         `json:"tq_requests_by_method"`
 			Delay    map[string]float64         `json:"inter_task_delay_seconds"`
 			Lost     *int                       `json:"lost_tasks"`
 			Cache    map[string]float64         `json:"cache"`
@@ -47,8 +47,11 @@ func TestBenchOverlay(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || r.Requests <= 0 || len(r.Delay) != 4 || len(r.Rounds) != 5 {
+		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || len(r.Delay) != 4 || len(r.Rounds) != 5 {
 			t.Errorf("%s: %s", transport, out)
+		}
+		if r.Requests["Register"] != 6 || r.Requests["Leave"] != 6 || r.Requests["Sync"] < 2 {
+			t.Errorf("%s: six pilots came, worked and left with these requests: %v", transport, r.Requests)
 		}
 		if reads := r.Cache["reads_local"] + r.Cache["reads_peer"]; reads != 40 || r.Cache["total_hit_ratio"] != 1 {
 			t.Errorf("%s: %v of 40 reads are hits", transport, reads)

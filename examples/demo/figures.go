@@ -108,14 +108,16 @@ type tally struct {
 	bySite   map[string]int               // tasks done there
 	byPilot  map[string]int               // tasks done by it
 	bySource map[string]map[string]*reads // site, then source
-	fromSE   map[fileAtSite]int           // reads from a storage element, of whichever site
-	other    map[string]int               // attempts that did not succeed, by how they ended
+	// fromSE names the pilots that read a file from a storage element, of
+	// whichever site. Two tasks of one pilot that wait for it share one read.
+	fromSE map[fileAtSite]map[string]bool
+	other  map[string]int // attempts that did not succeed, by how they ended
 }
 
 func (f *figures) tally() tally {
 	t := tally{
 		bySite: map[string]int{}, byPilot: map[string]int{}, bySource: map[string]map[string]*reads{},
-		fromSE: map[fileAtSite]int{}, other: map[string]int{},
+		fromSE: map[fileAtSite]map[string]bool{}, other: map[string]int{},
 	}
 	for _, s := range f.sites {
 		t.bySource[s.Settings.Name] = map[string]*reads{sourceLocal: {}, sourcePeer: {}, sourceSE: {}, sourceRemote: {}}
@@ -131,14 +133,14 @@ func (f *figures) tally() tally {
 				t.other[attempt.State]++
 			}
 			for _, read := range attempt.Outcome.Reads {
-				t.add(site, read)
+				t.add(site, attempt.Outcome.Attempt.Pilot, read)
 			}
 		}
 	}
 	return t
 }
 
-func (t *tally) add(site string, read readJSON) {
+func (t *tally) add(site, pilot string, read readJSON) {
 	sources, known := t.bySource[site]
 	if !known {
 		return // problems names attempts of other sites by the missing tasks
@@ -149,7 +151,11 @@ func (t *tally) add(site string, read readJSON) {
 	sources[read.Source].count++
 	sources[read.Source].bytes += read.Size
 	if read.Source == sourceSE || read.Source == sourceRemote {
-		t.fromSE[fileAtSite{site, read.LFN}]++
+		file := fileAtSite{site, read.LFN}
+		if t.fromSE[file] == nil {
+			t.fromSE[file] = map[string]bool{}
+		}
+		t.fromSE[file][pilot] = true
 	}
 }
 
@@ -197,8 +203,8 @@ func (f *figures) problems() []string {
 		}
 	}
 	for _, file := range sortedFiles(t.fromSE) {
-		if n := t.fromSE[file]; n > 1 {
-			say("%s read %s %d times from a storage element", file.site, file.lfn, n)
+		if n := len(t.fromSE[file]); n > 1 {
+			say("%d pilots of %s read %s from a storage element", n, file.site, file.lfn)
 		}
 	}
 	transfers, imported := uint64(0), f.imported()
@@ -243,7 +249,7 @@ func (f *figures) imported() int {
 	return count
 }
 
-func sortedFiles(counts map[fileAtSite]int) []fileAtSite {
+func sortedFiles(counts map[fileAtSite]map[string]bool) []fileAtSite {
 	files := make([]fileAtSite, 0, len(counts))
 	for file := range counts {
 		files = append(files, file)

@@ -73,7 +73,7 @@ func TestProblems(t *testing.T) {
 		{"siteB has no master", func(f *figures) { f.sites[1].Master = "" }},
 		{"7 pilots are registered", func(f *figures) { f.pilots = f.pilots[1:] }},
 		{"pilot idle of siteA ran no task", func(f *figures) { f.pilots[0].Contact.Pilot = "idle" }},
-		{"siteA read f 2 times from a storage element", func(f *figures) { f.tasks[4].Attempts[0].Outcome.Reads[0].Source = sourceRemote }},
+		{"2 pilots of siteA read f from a storage element", func(f *figures) { f.tasks[4].Attempts[0].Outcome.Reads[0].Source = sourceRemote }},
 		{"served 3 files, of which 2", func(f *figures) { f.sites[0].Transfers = 2 }},
 		{"served 2 files, of which 1", func(f *figures) {
 			f.cached["siteA"] = map[string]bool{"0b68": true} // made there

@@ -150,10 +150,7 @@ func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site
 			return err
 		}
 	}
-	if counted := counts[site]; counted != nil {
-		return s.rules.CountRequests(t, site, counted.methods, counted.stale)
-	}
-	return nil
+	return s.saveRequests(t, site, counts)
 }
 
 // noteTrouble says once when writing stops and once when it goes on.

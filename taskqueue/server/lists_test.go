@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
 
@@ -180,6 +181,25 @@ func TestSubmissionRefusals(t *testing.T) {
 	wantRefusal(t, err, codes.Aborted, "CONFLICT")
 	if list, err := people.ListWorkflows(q.ctx, &pb.ListWorkflowsRequest{}); err != nil || len(list.GetWorkflows()) != 0 {
 		t.Errorf("refused submissions left %v, %v", list, err)
+	}
+}
+
+// TestRequestsAreCountedAtOnce: who reads the counts sees those that were not
+// written yet.
+func TestRequestsAreCountedAtOnce(t *testing.T) {
+	q := start(t, func(c *serverConfig) { c.Timing.Persist = time.Hour })
+	q.addSite("siteA")
+	q.join("siteA").introduce()
+	site, err := q.admin().GetSite(q.ctx, &pb.GetSiteRequest{Name: "siteA"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := site.GetSite().GetRequestsByMethod(); got["Register"] != 1 || got["Sync"] == 0 {
+		t.Errorf("requests %v after one Register and a Sync", got)
+	}
+	want := `pilotage_queue_requests_total{method="Register"} 1`
+	if _, text := q.get("/metrics"); !strings.Contains(text, want) {
+		t.Errorf("/metrics lacks %s", want)
 	}
 }
 

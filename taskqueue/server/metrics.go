@@ -55,6 +55,7 @@ func (m *siteMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 func (m *siteMetrics) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
+	m.server.storeRequests(ctx)
 	var sites []taskqueue.SiteRecord
 	err := m.server.view(ctx, func(t *taskqueue.Turn) (err error) {
 		sites, err = t.Sites().All()

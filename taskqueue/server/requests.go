@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
+	"fmt"
 	"sync"
 
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // tally is what has been counted of one site's pilots and is not yet stored.
@@ -63,4 +66,36 @@ func (r *requests) giveBack(taken map[task.Site]*tally) {
 			t.methods[method] += n
 		}
 	}
+}
+
+// storeRequests writes what was counted since the last time, for those who are
+// about to read the sums. While the store takes no writes they read older ones.
+func (s *Server) storeRequests(ctx context.Context) {
+	counts := s.requests.take()
+	if len(counts) == 0 {
+		return
+	}
+	err := s.update(ctx, func(t *taskqueue.Turn) error {
+		sites, err := t.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
+		}
+		for i := range sites {
+			if err := s.saveRequests(t, sites[i].Name, counts); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		s.requests.giveBack(counts)
+	}
+}
+
+func (s *Server) saveRequests(t *taskqueue.Turn, site task.Site, counts map[task.Site]*tally) error {
+	counted := counts[site]
+	if counted == nil {
+		return nil
+	}
+	return s.rules.CountRequests(t, site, counted.methods, counted.stale)
 }

@@ -116,6 +116,7 @@ func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest)
 
 // ListSites lists all sites by name.
 func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*pb.ListSitesResponse, error) {
+	h.storeRequests(ctx)
 	out := &pb.ListSitesResponse{}
 	return out, h.view(ctx, func(t *taskqueue.Turn) error {
 		sites, err := t.Sites().All()
@@ -131,6 +132,7 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 
 // GetSite returns one site with all its sums.
 func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.GetSiteResponse, error) {
+	h.storeRequests(ctx)
 	out := &pb.GetSiteResponse{}
 	return out, h.view(ctx, func(t *taskqueue.Turn) error {
 		site, err := loadSite(t, in.GetName())
