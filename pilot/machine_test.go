@@ -67,6 +67,7 @@ func newStorm(t *rapid.T) *storm {
 		return time.Duration(rapid.IntRange(low, high).Draw(t, label)) * time.Millisecond
 	}
 	s.verbose = *verbose
+	s.journals = rapid.IntRange(0, 3).Draw(t, "journals") == 0
 	if seed := rapid.Uint64().Draw(t, "jitter"); seed > 0 {
 		s.jitter = rand.New(rand.NewPCG(seed, 1))
 	}
@@ -294,6 +295,11 @@ func (s *storm) calm(t *rapid.T) {
 		}
 	}
 	s.agree(t)
+	for _, n := range s.nodes {
+		if n.recorder != nil {
+			n.wantSameAgain(t)
+		}
+	}
 }
 
 // agree compares the master's reckoning with what the workers have.

@@ -67,7 +67,7 @@ func (n *node) stepMaster(event pilot.Event) {
 		return
 	}
 	w := n.w
-	for _, action := range n.master.Step(w.now, event) {
+	for _, action := range n.stepCore(event) {
 		switch a := action.(type) {
 		case pilot.Tell:
 			w.noteTold(n, a)
@@ -89,6 +89,18 @@ func (n *node) stepMaster(event pilot.Event) {
 			w.failed("%s: the master wants a tick at %s, which is past", n.id, next.Sub(epoch))
 		}
 	})
+}
+
+// stepCore records what the master's core is told, if that is wanted.
+func (n *node) stepCore(event pilot.Event) []pilot.Action {
+	if n.recorder == nil {
+		return n.master.Step(n.w.now, event)
+	}
+	actions, err := n.recorder.Step(n.master, n.w.now, event)
+	if err != nil {
+		n.w.failed("%s: %v", n.id, err)
+	}
+	return actions
 }
 
 // arm has a core woken at its deadline.

@@ -1,6 +1,7 @@
 package pilot_test
 
 import (
+	"bytes"
 	"cmp"
 	"container/heap"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -32,6 +34,7 @@ type world struct {
 	verbose  bool
 
 	config    pilot.Config
+	journals  bool // of all masters
 	compiler  *matcher.Compiler
 	catalogue *matcher.Catalogue
 	queue     *queue
@@ -162,9 +165,12 @@ type node struct {
 	alive  bool
 	worker *pilot.Worker
 	master *pilot.Master
-	cache  map[task.FileKey]bool
-	sole   map[task.OutputID]bool // what the cache must not evict
-	full   bool                   // it has no room for what others made
+	// recorder writes what the master's core is told to the journal; nil: not.
+	recorder *journal.Writer
+	journal  bytes.Buffer
+	cache    map[task.FileKey]bool
+	sole     map[task.OutputID]bool // what the cache must not evict
+	full     bool                   // it has no room for what others made
 
 	wakeWorker, wakeMaster time.Time
 	payloads               map[task.AttemptID]*payload
@@ -196,6 +202,9 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler, w.catalogue)
 	n.worker = pilot.NewWorker(w.config, self, n.peer, evaluator)
 	n.master = pilot.NewMaster(w.config, id, w.compiler)
+	if w.journals {
+		n.record()
+	}
 	w.nodes = append(w.nodes, n)
 	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.id, b.id) })
 	n.stepWorker(pilot.SiteChanged{Settings: w.queue.settings})

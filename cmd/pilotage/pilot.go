@@ -18,6 +18,7 @@ type pilotFlags struct {
 	cache, capacity, memory, disk string
 	portRange, advertise          string
 	checkCommand, sandbox         string
+	journal                       string
 	slots, cores                  int
 	lifetime, grace, margin       time.Duration
 	features                      []string
@@ -56,6 +57,7 @@ refuses the access.`,
 	flags.StringVar(&f.advertise, "advertise", "", "address or CIDR under which other pilots reach this one (default: the interface that reaches the queue)")
 	flags.StringSliceVar(&f.features, "feature", nil, "what the node has, for requirements, e.g. --feature avx2 (repeatable)")
 	flags.StringVar(&f.checkCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
+	flags.StringVar(&f.journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
 	flags.StringVar(&f.sandbox, "sandbox", "auto", "auto confines payloads where the kernel can, off never does")
 	flags.StringSliceVar(&f.readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
 	flags.StringSliceVar(&f.writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
@@ -79,7 +81,7 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	}
 	config := agent.Config{
 		Access: access, Version: version, Folder: f.cache, Slots: f.slots, Features: f.features, Lifetime: f.lifetime,
-		Margin: f.margin, Grace: f.grace, PortRange: f.portRange, Advertise: f.advertise, CheckCommand: f.checkCommand, Log: log,
+		Margin: f.margin, Grace: f.grace, PortRange: f.portRange, Advertise: f.advertise, CheckCommand: f.checkCommand, Log: log, Journal: f.journal,
 		Resources: task.Resources{Cores: f.cores}, Readable: f.readable, Writable: f.writable, SharedMemory: f.sharedMemory,
 	}
 	for _, size := range []struct {

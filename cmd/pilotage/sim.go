@@ -19,7 +19,7 @@ func newSim(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "sim", Short: "Play workloads and the papers' experiments in virtual time, with the code that runs live",
 	}
-	command.AddCommand(newSimPaper(a), newSimRun(a))
+	command.AddCommand(newSimPaper(a), newSimRun(a), newSimReplay(a))
 	return command
 }
 

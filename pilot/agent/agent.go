@@ -74,6 +74,7 @@ type Agent struct {
 	jobs     map[task.AttemptID]*job
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
 	silence  silence              // of the queue towards this master
+	recorder recorder             // of the master's core
 	drained  chan struct{}
 	expelled chan error // the queue has revoked the membership
 
@@ -114,6 +115,9 @@ func newAgent(config Config) *Agent {
 // open does everything up to membership, in the order in which each step
 // needs the one before.
 func (a *Agent) open(ctx context.Context) error {
+	if err := a.openJournal(); err != nil {
+		return err
+	}
 	if err := a.listen(); err != nil {
 		return err
 	}
@@ -244,6 +248,9 @@ func (a *Agent) join(m Membership) error {
 	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
 	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
+	if err := a.beginJournal(a.self.ID); err != nil {
+		return err
+	}
 	a.office = pilot.NewOffice(a.peer)
 	a.verifier.Deny(m.Denied)
 	a.cacheChanged(nil) // its size, which the site's figures show
@@ -293,6 +300,7 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 }
 
 func (a *Agent) close() {
+	defer a.recorder.close()
 	if err := a.ground.Close(); err != nil {
 		a.log.Warn("the pilot leaves something behind", "error", err)
 	}

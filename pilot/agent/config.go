@@ -42,6 +42,9 @@ type Config struct {
 	// Advertise is an address or a CIDR; empty is the interface that reaches
 	// the queue.
 	Advertise string
+	// Journal is a file for what this pilot's master was told and assigned, for
+	// a replay; empty is none.
+	Journal string
 	// CheckCommand is the VO's own check; empty is none.
 	CheckCommand string
 	// SandboxOff lets payloads run unconfined. Confined ones see the system's

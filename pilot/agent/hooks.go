@@ -243,7 +243,7 @@ func (a *Agent) cacheChanged(keys []task.FileKey) {
 // stepMaster runs the master's core and carries its actions out.
 func (a *Agent) stepMaster(event pilot.Event) {
 	defer a.noteOutbox(!a.master.Settled())
-	for _, action := range a.master.Step(time.Now(), event) {
+	for _, action := range a.stepMasterCore(event) {
 		switch act := action.(type) {
 		case pilot.Tell:
 			a.tell(act)

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/journal"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// recorder writes the journal of this pilot's master, if one is wanted.
+type recorder struct {
+	file   *os.File
+	begun  bool
+	writer *journal.Writer // nil: nothing is recorded
+}
+
+// openJournal makes the journal's file. One that is there is not replaced.
+func (a *Agent) openJournal() error {
+	path := a.config.Journal
+	if path == "" {
+		return nil
+	}
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("the journal %s is there already: take it away or name another file", path)
+	}
+	if err != nil {
+		return fmt.Errorf("make the journal: %w", err)
+	}
+	a.recorder.file = file
+	return nil
+}
+
+// beginJournal has the master's core recorded from now on.
+func (a *Agent) beginJournal(id task.PilotID) (err error) {
+	r := &a.recorder
+	if r.file == nil {
+		return nil
+	}
+	r.begun = true
+	r.writer, err = journal.NewWriter(r.file, journal.Header{
+		Version: a.config.Version, Site: a.site, Pilot: id, Config: a.config.Roles,
+	})
+	return err
+}
+
+// stepMasterCore lets the master's core take an event, and records it. A
+// journal that cannot be written ends; the pilot goes on.
+func (a *Agent) stepMasterCore(event pilot.Event) []pilot.Action {
+	if a.recorder.writer == nil {
+		return a.master.Step(time.Now(), event)
+	}
+	actions, err := a.recorder.writer.Step(a.master, time.Now(), event)
+	if err != nil {
+		a.log.Error("the journal ends here", "file", a.config.Journal, "error", err)
+		a.recorder.writer = nil
+	}
+	return actions
+}
+
+// close ends the journal, of which every record was written at once.
+func (r *recorder) close() {
+	if r.file == nil {
+		return
+	}
+	_ = r.file.Close()
+	if !r.begun {
+		_ = os.Remove(r.file.Name())
+	}
+}

@@ -1,0 +1,9 @@
+// Package journal records what a site's master was told and when, and plays it
+// to the master's core again: since the core decides by nothing else, the same
+// journal gives the same assignments, and another solver or setting shows what
+// it would have decided with the same knowledge.
+//
+// A journal is a stream of gob values: a Header, then records. It can be read
+// up to its last whole record, also when its writer was killed; it belongs to
+// the version of the program that wrote it.
+package journal

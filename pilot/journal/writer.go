@@ -1,0 +1,51 @@
+package journal
+
+import (
+	"bufio"
+	"encoding/gob"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+)
+
+// Writer writes a journal. Not safe for concurrent use.
+type Writer struct {
+	buffer  *bufio.Writer
+	encoder *gob.Encoder
+	began   time.Time
+}
+
+// NewWriter begins a journal.
+func NewWriter(to io.Writer, header Header) (*Writer, error) {
+	w := &Writer{buffer: bufio.NewWriter(to), began: time.Now()}
+	w.encoder = gob.NewEncoder(w.buffer)
+	header.Format = Format
+	return w, w.write(header)
+}
+
+// Step lets a core take an event and records both the event and what it
+// assigns. The actions are good also when an error tells that the journal
+// cannot be written; it then ends with the record before.
+func (w *Writer) Step(core *pilot.Master, now time.Time, event pilot.Event) ([]pilot.Action, error) {
+	// The core must see the very time that is recorded, so the wall clock's
+	// jumps are left out before and not when the time is encoded.
+	at := w.began.Round(0).Add(now.Sub(w.began))
+	err := w.write(recordOf(at, event))
+	actions := core.Step(at, event)
+	if assigned := assignedBy(actions); err == nil && len(assigned) > 0 {
+		err = w.write(record{Assigned: assigned})
+	}
+	return actions, err
+}
+
+func (w *Writer) write(value any) error {
+	if err := w.encoder.Encode(value); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	if err := w.buffer.Flush(); err != nil {
+		return fmt.Errorf("write the journal: %w", err)
+	}
+	return nil
+}
