@@ -1,57 +1,32 @@
 package integration
 
 import (
-	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
-// The journal of a live master, of a site of eight pilots with different
-// caches of which one is killed, gives the same assignments when it is played
-// again, and others with other settings.
-func TestReplayOfALiveMaster(t *testing.T) {
+// A recorded workflow runs as real tasks with files of scaled size; what is
+// wrong with a recording is told with the place.
+func TestRecordedWorkflowsRunLive(t *testing.T) {
 	g := newGrid(t, "siteA")
-	journal := filepath.Join(g.dir, "siteA.journal")
-	g.addPilot("siteA", "--journal", journal)
-	for range 7 {
-		g.startPilot("siteA")
-	}
-	for _, p := range g.pilots[1:] {
-		p.awaitReady(t)
-	}
-	text := strings.Builder{}
-	text.WriteString("tasks:\n")
-	for i := range 8 {
-		fmt.Fprintf(&text, "  make%d: {shell: \"sleep 0.2; echo %d > f%d\", outputs: [f%d]}\n", i, i, i, i)
-	}
-	for i := range 200 {
-		fmt.Fprintf(&text, "  use%d: {shell: \"sleep 0.0%d; cat f%d > u%d\", inputs: [f%d], outputs: [u%d]}\n", i, 3+i%5, i%8, i, i%8, i)
-	}
-	id := g.submitted("replay", text.String())
-	victim := g.runningAt(id, func(p *pilotProcess) bool { return p != g.pilots[0] })
-	victim.pilot.kill()
+	g.addPilot("siteA")
+	g.addPilot("siteA")
+	recordings := "../task/workflow"
+	id := strings.TrimSpace(g.must("submit", "--wfformat", recordings+"/wfformat/testdata/chain.json",
+		"--time-scale", "0.01", "--size-scale", "2", "--parsable"))
+	other := strings.TrimSpace(g.must("submit", "--dax", recordings+"/dax/testdata/chain.xml", "--time-scale", "0.01", "--parsable"))
 	g.done(id)
-	g.pilots[0].terminate(t, 30*time.Second)
-
-	var again, other struct {
-		Steps    int `json:"steps"`
-		Recorded int `json:"recorded_assignments"`
-		Replayed int `json:"replayed_assignments"`
-		Same     int `json:"same_assignments"`
-		Changed  int `json:"tasks_given_to_others"`
+	g.done(other)
+	if count := g.output(other, "count.1"); count != "count.1\n" {
+		t.Errorf("count.1 holds %q", count)
 	}
-	g.read(&again, "sim", "replay", journal)
-	if again.Recorded < 208 || again.Replayed != again.Recorded || again.Same != again.Recorded || again.Changed != 0 {
-		t.Errorf("played again: %+v", again)
+	attempt := g.task(id + "/join_3").GetAttempts()[0].GetOutcome()
+	if produced := attempt.GetOutputs()[0]; produced.GetSizeBytes() != 8 {
+		t.Errorf("the sum of 4 bytes, doubled: %v", produced)
 	}
-	g.read(&other, "sim", "replay", journal, "--prefill", "5")
-	if other.Recorded != again.Recorded || other.Changed == 0 {
-		t.Errorf("with other settings: %+v", other)
-	}
-	t.Logf("%d assignments in %d steps; %d tasks elsewhere with other settings", again.Recorded, again.Steps, other.Changed)
-	if _, stderr, code := g.run("pilot", "--access", g.access("pilot-siteA"), "--cache", t.TempDir(), "--journal", journal); code != 1 || !strings.Contains(stderr, "there already") {
-		t.Errorf("a journal that is there: exit %d, %s", code, stderr)
-	}
+	broken := filepath.Join(g.dir, "broken.json")
+	writeFile(t, broken, "{\n\"name\" 1}")
+	g.rejects([]string{broken + ":2:8: this is no JSON"}, "submit", "--wfformat", broken)
+	g.rejects([]string{"the time scale is 0"}, "submit", "--wfformat", recordings+"/wfformat/testdata/chain.json", "--time-scale", "0")
 }
