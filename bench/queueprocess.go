@@ -24,7 +24,8 @@ type Setup struct {
 	// sub-folder is made there and removed at the end; empty: the system's
 	// temporary folder.
 	Folder string
-	// Profiles, if set, is a folder for the CPU profiles of the processes.
+	// Profiles, if set, is a folder for the CPU profiles of the processes, and
+	// one of this process's memory.
 	Profiles string
 	// Connect opens the queue as a tool does.
 	Connect func(*identity.AccessFile) (*grpc.ClientConn, error)
@@ -115,6 +116,18 @@ func (s Setup) profile(name string) (stop func(), err error) {
 		pprof.StopCPUProfile()
 		_ = file.Close()
 	}, nil
+}
+
+// profileMemory writes what occupies this process's heap.
+func (s Setup) profileMemory(name string) error {
+	if s.Profiles == "" {
+		return nil
+	}
+	file, err := os.Create(filepath.Join(s.Profiles, name+".pprof"))
+	if err != nil {
+		return fmt.Errorf("profile this process's memory: %w", err)
+	}
+	return errors.Join(pprof.Lookup("heap").WriteTo(file, 0), file.Close())
 }
 
 func (q *queueProcess) data() string { return filepath.Join(q.folder, "queue") }

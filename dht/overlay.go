@@ -149,6 +149,10 @@ func (o *Overlay) Nearest(file task.FileKey, n int) []Member {
 	return o.known().Nearest(KeyOfFile(file), n, o.unreachable)
 }
 
+// Routes returns up to n members of every part of the key space, as a Kademlia
+// routing table holds them.
+func (o *Overlay) Routes(n int) []Member { return o.roster.routes(o.selfKey, n) }
+
 // known is the member list that decisions are made on: the master's roster.
 // Where that is missing, or of another term than the one in office, it is
 // taken together with whoever else was met: a broadcast then divides a region

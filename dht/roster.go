@@ -283,6 +283,30 @@ func (r *Roster) nearest(key Key, n int, skip func(task.PeerID) bool) []*entry {
 	return found
 }
 
+// routes returns up to n members of every part of the key space that a Kademlia
+// node at a key has a bucket for: those whose ids share so many of its first
+// bits and no more. Every key begins at another member of a part.
+func (r *Roster) routes(key Key, n int) []Member {
+	var members []Member
+	part := r.sorted
+	for bit := 0; len(part) > 0 && bit < len(key)*8; bit++ {
+		half := sort.Search(len(part), func(i int) bool { return part[i].key.bit(bit) })
+		near, far := part[:half], part[half:]
+		if key.bit(bit) {
+			near, far = far, near
+		}
+		for i := range min(n, len(far)) {
+			first := int(scatter(key.Short()+uint64(bit)) % uint64(len(far)))
+			members = append(members, far[(first+i)%len(far)].member)
+		}
+		part = near
+		if len(part) == 1 && part[0].key == key {
+			break
+		}
+	}
+	return members
+}
+
 func (r *Roster) search(key Key) int {
 	return sort.Search(len(r.sorted), func(i int) bool { return !r.sorted[i].key.Less(key) })
 }

@@ -157,3 +157,42 @@ func TestNearestAgainstSorting(t *testing.T) {
 		}
 	})
 }
+
+// Every bucket of a Kademlia node is filled as far as there are members for it.
+func TestRoutesFillEveryBucket(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var roster Roster
+		count, most := rapid.IntRange(1, 60).Draw(t, "members"), rapid.IntRange(1, 5).Draw(t, "of a bucket")
+		for i := range count {
+			roster.Put(memberNamed(i))
+		}
+		self := KeyOfPeer(memberNamed(rapid.IntRange(0, 70).Draw(t, "self")).Peer)
+		bucket := func(m Member) (shared int) {
+			for key := KeyOfPeer(m.Peer); shared < len(key)*8 && key.bit(shared) == self.bit(shared); {
+				shared++
+			}
+			return shared
+		}
+		there, taken, seen := map[int]int{}, map[int]int{}, map[task.PeerID]bool{}
+		for _, m := range roster.Members() {
+			if KeyOfPeer(m.Peer) != self {
+				there[bucket(m)]++
+			}
+		}
+		for _, m := range roster.routes(self, most) {
+			taken[bucket(m)]++
+			if seen[m.Peer] {
+				t.Fatalf("%s twice", m.Peer)
+			}
+			seen[m.Peer] = true
+		}
+		for b, n := range there {
+			if taken[b] != min(n, most) {
+				t.Fatalf("bucket %d: %d members of %d, at most %d", b, taken[b], n, most)
+			}
+		}
+		if len(taken) > len(there) {
+			t.Fatalf("buckets %v, there are %v", taken, there)
+		}
+	})
+}

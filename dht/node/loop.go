@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"time"
 
 	"github.com/libp2p/go-libp2p/core/network"
@@ -44,12 +45,15 @@ func (n *Node) Run(ctx context.Context) error {
 	defer n.work.Done()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
+	look := time.NewTicker(lookEvery/2 + rand.N(lookEvery)) // not all at once
+	defer look.Stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
 		for _, f := range n.inbox.take() {
 			f()
 		}
+		n.fillRoutes()
 		n.plan(alarm)
 		select {
 		case <-ctx.Done():
@@ -64,6 +68,9 @@ func (n *Node) Run(ctx context.Context) error {
 				n.log.Info("a member's time is over: hanging up", "peer", id)
 				n.hangUp(id)
 			}
+		case <-look.C:
+			n.filled = 0
+			n.routing.RefreshRoutingTable()
 		}
 	}
 }
@@ -205,14 +212,17 @@ func (n *Node) protectMaster(a dht.MasterChanged) {
 		n.master = ""
 	}
 	if !a.Self {
-		for _, m := range n.Members() {
-			n.protectWorker(m, false)
+		if n.reigned {
+			for _, m := range n.Members() {
+				n.protectWorker(m, false)
+			}
 		}
 		if id, err := peer.Decode(string(a.Master.Peer)); err == nil {
 			n.master = id
 			manager.Protect(id, masterTag)
 		}
 	}
+	n.reigned = a.Self
 }
 
 // protectWorker keeps, or no longer keeps, a worker's connection from being

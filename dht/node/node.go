@@ -63,6 +63,8 @@ type Node struct {
 	// Touched by the loop only.
 	dialling map[task.PeerID]bool
 	master   peer.ID // protected from trimming
+	reigned  bool    // this pilot is master, and its workers are protected
+	filled   int     // how long the roster was when routes were last taken from it
 	hooks    Hooks   // set once, before the first event
 
 	left     chan struct{} // closed when the core has said its goodbyes

@@ -18,10 +18,16 @@ import (
 // Kademlia's numbers: on one site k=8, alpha=3, beta=3 route as accurately as
 // the defaults of the open Internet at a half to a quarter of the cost.
 const (
-	bucketSize   = 8
-	concurrency  = 3
-	resiliency   = 3
-	refreshEvery = 90 * time.Second
+	bucketSize  = 8
+	concurrency = 3
+	resiliency  = 3
+	// lookEvery is how often kad-dht looks through the whole key space for
+	// itself: some ten lookups, each with connections to a dozen members. The
+	// roster says who is there much earlier and for nothing (fillRoutes), so
+	// this is for a site that has had no master for long.
+	lookEvery = 30 * time.Minute
+	// lookTime bounds the lookup of a newcomer's neighbours.
+	lookTime = 30 * time.Second
 )
 
 // newRouting starts kad-dht as a router only: values and provider records are
@@ -34,7 +40,7 @@ func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, found fu
 		kaddht.Mode(kaddht.ModeServer), // by itself it stays a client on a LAN
 		kaddht.BucketSize(bucketSize), kaddht.Concurrency(concurrency), kaddht.Resiliency(resiliency),
 		kaddht.DisableValues(), kaddht.DisableProviders(),
-		kaddht.RoutingTableRefreshPeriod(refreshEvery),
+		kaddht.RoutingTableRefreshPeriod(lookEvery), kaddht.DisableAutoRefresh(), // the loop has it look
 		kaddht.RoutingTableRefreshQueryTimeout(dialTime),
 		kaddht.BootstrapPeersFunc(contacts),
 	)...)
@@ -51,8 +57,8 @@ func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, found fu
 	return routing, nil
 }
 
-// bootstrap connects to the members that the queue named and has kad-dht look
-// around from there. Some of them may be gone by now.
+// bootstrap connects to the members that the queue named, some of which may be
+// gone by now, and has kad-dht find the neighbours in the key space from there.
 func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 	var attempts sync.WaitGroup
 	for _, member := range contacts {
@@ -63,12 +69,38 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 		attempts.Go(func() {
 			if err := n.connect(ctx, target); err != nil {
 				n.log.Debug("a contact named by the queue was not reached", "pilot", member.Pilot, "error", err)
+				return
 			}
+			_, _ = n.routing.RoutingTable().TryAddPeer(target.id, true, true) // full: it is not needed
 		})
 	}
 	attempts.Wait()
-	if err := n.routing.Bootstrap(ctx); err != nil {
-		n.log.Warn("kad-dht did not start to look around", "error", err)
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	if _, err := n.routing.GetClosestPeers(ctx, string(n.host.ID())); err != nil {
+		n.log.Debug("the neighbours in the key space were not found", "error", err) // there are none yet
+	}
+}
+
+// fillRoutes puts members of every part of the key space into the routing
+// table: at first, and when the roster has doubled since.
+func (n *Node) fillRoutes() {
+	n.mutex.Lock()
+	size := n.overlay.Size()
+	if size < 2*max(1, n.filled) {
+		n.mutex.Unlock()
+		return
+	}
+	n.filled = size
+	members := n.overlay.Routes(bucketSize)
+	n.mutex.Unlock()
+	for _, m := range members {
+		target, err := destinationOf(m)
+		if err != nil {
+			continue
+		}
+		n.host.Peerstore().AddAddrs(target.id, dialable(target.addresses), lookEvery)
+		_, _ = n.routing.RoutingTable().TryAddPeer(target.id, false, true) // full: it is not needed
 	}
 }
 
