@@ -158,6 +158,9 @@ func (m *Master) Deadline() time.Time {
 // InOffice tells whether this pilot serves its site.
 func (m *Master) InOffice() bool { return m.inOffice }
 
+// Provisional tells whether it does so without the queue's word.
+func (m *Master) Provisional() bool { return m.provisional }
+
 // Settled tells whether the queue has everything that this master knows.
 func (m *Master) Settled() bool { return m.outbox.empty() }
 

@@ -35,6 +35,19 @@ func (w *Worker) keepSole(outputs ...Output) {
 	}
 }
 
+// storageIs tells whether the site has a storage element. One that comes gets
+// what was kept without it.
+func (w *Worker) storageIs(there bool) {
+	comes := there && !w.storage
+	w.storage = there
+	if !comes {
+		return
+	}
+	for _, id := range w.soleInOrder() {
+		w.act(Upload{Output: w.sole[id].Output})
+	}
+}
+
 // letGo ends the keeping of outputs.
 func (w *Worker) letGo(ids ...task.OutputID) {
 	for _, id := range ids {

@@ -48,6 +48,20 @@ func TestLosersAreLetGo(t *testing.T) {
 	}
 }
 
+// A storage element that a live site is given gets what was kept without it,
+// once.
+func TestNewStorageGetsWhatWasKept(t *testing.T) {
+	b, made := maker(t)
+	b.do(pilot.SiteChanged{Settings: task.SiteSettings{Site: siteName}})
+	given := pilot.SiteChanged{Settings: task.SiteSettings{Site: siteName, SE: "file:///other"}}
+	if uploads := all[pilot.Upload](b.do(given)); len(uploads) != 1 || uploads[0].Output.ID() != made {
+		t.Errorf("the new storage element gets %+v", uploads)
+	}
+	if uploads := all[pilot.Upload](b.do(given)); len(uploads) > 0 {
+		t.Errorf("settings told again have %+v uploaded again", uploads)
+	}
+}
+
 // What an earlier pilot has left is uploaded without being asked for.
 func TestRecoveredOutputsAreUploaded(t *testing.T) {
 	b := newWorkerBench(t)

@@ -107,7 +107,7 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 		w.report.SEReads = append(w.report.SEReads, e.Reads...)
 		w.soon(w.config.ReportDelay)
 	case SiteChanged:
-		w.storage = e.Settings.SE != ""
+		w.storageIs(e.Settings.SE != "")
 	case PilotChanged:
 		w.pilotChanged(e)
 	case Drain:

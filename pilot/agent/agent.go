@@ -74,6 +74,7 @@ type Agent struct {
 	jobs     map[task.AttemptID]*job
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
 	silence  silence              // of the queue towards this master
+	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	recorder recorder             // of the master's core
 	drained  chan struct{}
 	expelled chan error // the queue has revoked the membership
@@ -101,7 +102,7 @@ func Run(ctx context.Context, config Config) error {
 func newAgent(config Config) *Agent {
 	a := &Agent{
 		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
-		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), drained: make(chan struct{}), joined: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
+		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), briefed: make(map[task.PeerID]bool), drained: make(chan struct{}), joined: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
 	}
 	if a.ground = config.Ground; a.ground == nil {
 		a.ground = &workerNode{agent: a}
@@ -336,10 +337,4 @@ func (a *Agent) loop(ctx context.Context) error {
 		}
 		timer.Reset(max(next, 0))
 	}
-}
-
-func (a *Agent) siteSettings() task.SiteSettings {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.settings
 }

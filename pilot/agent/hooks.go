@@ -15,10 +15,10 @@ import (
 
 // Frames tell whom bytes between pilots are for.
 const (
-	frameRole byte = iota + 1 // master and worker
-	frameDesk                 // to the home of a file
-	frameHome                 // from the home of a file
-	frameMode                 // the site's mode, from its master: pilots work for themselves
+	frameRole     byte = iota + 1 // master and worker
+	frameDesk                     // to the home of a file
+	frameHome                     // from the home of a file
+	frameSettings                 // the site's settings, from its master
 )
 
 func broadcastID(id pilot.BroadcastID) dht.CastID { return dht.CastID(id) }
@@ -39,6 +39,7 @@ func (a *Agent) hooks() node.Hooks {
 		MemberDown: func(m dht.MemberDown) {
 			a.desk.PeerGone(m.Member.Peer)
 			a.mailbox.post(func() {
+				delete(a.briefed, m.Member.Peer)
 				if !a.office.Own() {
 					a.stepMaster(pilot.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
 				}
@@ -140,9 +141,8 @@ func (a *Agent) inbound(from task.PeerID, data []byte) {
 		a.desk.Handle(from, content)
 	case frameHome:
 		a.homes.Handle(from, content)
-	case frameMode:
-		mode := string(content)
-		a.mailbox.post(func() { a.takeMode(from, mode) })
+	case frameSettings:
+		a.mailbox.post(func() { a.hearSettings(from, content) })
 	case frameRole:
 		message, err := wire.Decode(content)
 		if err != nil {
@@ -160,9 +160,10 @@ func (a *Agent) route(from task.PeerID, message pilot.Message) {
 	switch message.(type) {
 	case pilot.State, pilot.Report:
 		if a.office.Own() && from != a.peer {
-			a.tellMode(from)
+			a.tellSettings(from)
 			return
 		}
+		a.brief(from)
 		a.stepMaster(pilot.FromPilot{From: from, Message: message})
 	default:
 		if a.office.Own() && from != a.peer {
@@ -292,7 +293,7 @@ func (a *Agent) memberUp(m dht.Member) {
 		return
 	}
 	if master, _ := a.node.Master(); master.Peer == a.peer {
-		a.tellMode(m.Peer)
+		a.tellSettings(m.Peer)
 	}
 }
 

@@ -16,22 +16,6 @@ func central(mode string) bool { return mode == pilot.ModeCentralized || mode ==
 // isolated tells whether this pilot exchanges no files with others.
 func (a *Agent) isolated() bool { return a.siteSettings().Mode == pilot.ModeIsolated }
 
-// takeSettings takes the site's settings from the queue, or from a master that
-// has them from there.
-func (a *Agent) takeSettings(settings task.SiteSettings) {
-	if settings.Site == "" {
-		return
-	}
-	a.mu.Lock()
-	before := a.settings
-	a.settings = settings
-	a.mu.Unlock()
-	a.mailbox.post(func() {
-		a.stepWorker(pilot.SiteChanged{Settings: settings})
-		a.setMode(before.Mode, settings.Mode)
-	})
-}
-
 // setMode changes over to another mode of the site.
 func (a *Agent) setMode(before, mode string) {
 	if before != mode {
@@ -43,31 +27,7 @@ func (a *Agent) setMode(before, mode string) {
 			a.announceKept()
 		}
 	}
-	leads := a.master.InOffice() && !a.office.Own()
 	a.carryOut(a.office.Mode(mode))
-	if leads && a.office.Own() {
-		for _, m := range a.node.Members() {
-			a.tellMode(m.Peer)
-		}
-	}
-}
-
-// tellMode tells a member of the site that it works for itself from now on.
-func (a *Agent) tellMode(to task.PeerID) {
-	if to != a.peer {
-		a.node.Send(to, frame(frameMode, []byte(a.siteSettings().Mode)))
-	}
-}
-
-// takeMode takes the overlay master's word on the site's mode; the queue's
-// answer to the first call in it is the one that counts.
-func (a *Agent) takeMode(from task.PeerID, mode string) {
-	settings := a.siteSettings()
-	if master, _ := a.node.Master(); master.Peer != from || !central(mode) || settings.Mode == mode {
-		return
-	}
-	settings.Mode = mode
-	a.takeSettings(settings)
 }
 
 // enterOverlay joins the site's network, once.
@@ -117,6 +77,7 @@ func (a *Agent) carryOut(p pilot.Posting) {
 	if p.Take == nil {
 		return
 	}
+	clear(a.briefed)
 	took := *p.Take
 	took.Settings = a.siteSettings()
 	if took.Own {
