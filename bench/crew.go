@@ -29,6 +29,7 @@ type crew struct {
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
+	talk     *paperTalk // nil with our own protocol
 
 	plots []*plot
 	group errgroup.Group
@@ -95,6 +96,9 @@ func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 		return nil, err
 	}
 	c.log = slog.New(slog.NewTextHandler(c.logFile, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if c.talk, err = o.talkAsInPaper(q); err != nil {
+		return nil, errors.Join(err, c.logFile.Close())
+	}
 	switch o.Transport {
 	case TransportMemory:
 		c.carrier, err = memnet.NewCarrier(memnet.Memory, o.Seed)
@@ -105,7 +109,7 @@ func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 		err = fmt.Errorf("transport %q: there are memory, light and tcp", o.Transport)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.logFile.Close())
+		return nil, errors.Join(err, c.talk.close(), c.logFile.Close())
 	}
 	// Pilots end by stop, not with ctx: they say goodbye while the queue runs.
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -122,6 +126,7 @@ func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) err
 	ready := make(chan struct{}, o.Pilots)
 	for i := range o.Pilots {
 		p := c.yard.newPlot(i)
+		p.paper = c.talk.pilot(i)
 		c.plots = append(c.plots, p)
 		select {
 		case turn <- struct{}{}:
@@ -191,7 +196,7 @@ func (c *crew) close() error {
 	if c.carrier != nil {
 		err = errors.Join(err, c.carrier.Close())
 	}
-	return errors.Join(err, c.logFile.Close())
+	return errors.Join(err, c.talk.close(), c.logFile.Close())
 }
 
 // bytesSent is what all pilots have sent to each other; 0 over TCP, where

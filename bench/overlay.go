@@ -34,11 +34,14 @@ type Overlay struct {
 	Transport            Transport
 	TaskTime             time.Duration // usual; each varies by 30 %
 	Payload              Payload
+	Protocol             Protocol
 	RoundPeriod          time.Duration // 0: rounds are driven by events
 	Prefill              int
 	CacheFiles           int     // capacity of each cache in files; 0: unlimited
 	KillRate             float64 // share of the pilots killed per second
 	Seed                 uint64
+
+	trace *trace // if not nil, is told how the run goes
 }
 
 const (
@@ -55,6 +58,8 @@ func (o Overlay) Validate() error {
 		return errors.New("task time, round period, prefill, cache and kill rate cannot be negative")
 	case o.Payload != Sleep && o.Payload != Burn:
 		return fmt.Errorf("payload %q: there are sleep and burn", o.Payload)
+	case o.Protocol != Ours && o.Protocol != AsInPaper:
+		return fmt.Errorf("protocol %q: there are ours and paper", o.Protocol)
 	}
 	_, _, err := o.Workflow.steps(o.Tasks)
 	return err
@@ -80,16 +85,21 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	}
 	result := OverlayResult{
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
-		Transport: o.Transport, Payload: o.Payload, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
+		Transport: o.Transport, Payload: o.Payload, Protocol: o.Protocol, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
 		Prefill: o.Prefill, CacheFiles: o.CacheFiles, KillRate: o.KillRate,
 	}
 	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
 	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
 		return OverlayResult{}, err
 	}
+	profile, err := o.profile("joining")
+	if err != nil {
+		return OverlayResult{}, err
+	}
 	began := time.Now()
 	o.say("%d pilots join", o.Pilots)
 	pilots, err := o.board(ctx, queue)
+	profile()
 	if err != nil {
 		return OverlayResult{}, err
 	}
@@ -105,6 +115,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 		return OverlayResult{}, err
 	}
 	result.countRequests(requests)
+	result.countPaper(pilots.talk)
 	result.LoadAfter = load()
 	return result, nil
 }
@@ -147,12 +158,14 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	pilots.observed.reset()
 	stopKilling := pilots.killAtRate(ctx, o.KillRate*float64(o.Pilots), o.Seed)
 	defer stopKilling()
-	profile, err := o.profile("pilots")
+	profile, err := o.profile("working")
 	if err != nil {
 		return err
 	}
 	defer profile()
 	began := time.Now()
+	endTrace := o.trace.follow(ctx, began, pilots.talk)
+	defer endTrace()
 	id, err := queue.submit(ctx, workflow)
 	if err != nil {
 		return err
@@ -165,6 +178,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 		return err
 	}
 	result.Makespan = time.Since(began).Seconds()
+	endTrace()
 	result.Killed = stopKilling()
 	result.LostTasks = len(workflow.tasks) - int(ended.GetDone())
 	after, err := queue.requestsOfPilots(ctx)
@@ -172,6 +186,9 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 		return err
 	}
 	result.countBesideJoining(before, after)
+	if err := o.profileMemory("memory"); err != nil {
+		return err
+	}
 	if err := result.countUsage(queue, queueCPU, ownCPU); err != nil {
 		return err
 	}
@@ -182,6 +199,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 		return err
 	}
 	tally.sumUp(result)
+	o.trace.sumUp(tally)
 	return nil
 }
 

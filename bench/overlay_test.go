@@ -1,8 +1,11 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/sim/chart"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -59,13 +63,14 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Overlay{Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Payload: Sleep}
+	good := Overlay{Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Payload: Sleep, Protocol: Ours}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Overlay){
 		"fewer pilots than sites": func(o *Overlay) { o.Pilots = 1 },
 		"negative prefill":        func(o *Overlay) { o.Prefill = -1 },
+		"protocol":                func(o *Overlay) { o.Protocol = "theirs" },
 		"payload":                 func(o *Overlay) { o.Payload = "dream" },
 		"workflow":                func(o *Overlay) { o.Workflow = "" },
 	} {
@@ -208,6 +213,17 @@ func TestTally(t *testing.T) {
 	tally.sumUp(&r)
 	if r.FirstFill != 1.5 || r.FilledSlots != 2 || r.InterTaskDelay.P50 != .5 || r.DelayShare != .5 {
 		t.Errorf("filled after %v, %d slots, delay %v of %v", r.FirstFill, r.FilledSlots, r.InterTaskDelay.P50, r.DelayShare)
+	}
+	if r.SlotChange.P50 != .5 || r.SlotChangeShare != .5 {
+		t.Errorf("slots change in %v, of %v", r.SlotChange.P50, r.SlotChangeShare)
+	}
+	way := &trace{}
+	way.sumUp(tally)
+	if most := slices.MaxFunc(way.Running, func(a, b chart.Point) int { return cmp.Compare(a.Y, b.Y) }); most.Y != 2 || way.Running[traceBins].Y != 0 {
+		t.Errorf("at most %v payloads run, at the end %v", most, way.Running[traceBins])
+	}
+	if len(way.Delays) != 1 || way.Delays[0].Y != .5 || math.Abs(way.Delays[0].X-3.5) > .05 {
+		t.Errorf("delays over time: %v", way.Delays)
 	}
 	if r.DependencyDelay.P50 != .25 || r.DependencyShare != 1 {
 		t.Errorf("dependency delay %v of %v", r.DependencyDelay.P50, r.DependencyShare)

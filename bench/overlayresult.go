@@ -16,6 +16,7 @@ type OverlayResult struct {
 	Seed        uint64    `json:"seed"`
 	Transport   Transport `json:"transport"`
 	Payload     Payload   `json:"payload"`
+	Protocol    Protocol  `json:"protocol"`
 	TaskSeconds float64   `json:"task_seconds"`
 	RoundPeriod float64   `json:"round_period_seconds"`
 	Prefill     int       `json:"prefill"`
@@ -40,12 +41,21 @@ type OverlayResult struct {
 	// RequestsBesideJoining are those per task but for registrations and
 	// leaves, from the first submission to the workflow's end.
 	RequestsBesideJoining float64 `json:"tq_requests_per_task_beside_join_and_leave"`
-	QueueLengthMax        int     `json:"tq_queue_length_max"`
+	// PaperRequests are those that 004's system makes: with protocol "paper"
+	// its messages are sent beside ours, and Requests has both.
+	PaperRequests          float64           `json:"paper_requests_total,omitempty"`
+	PaperRequestsPerTask   float64           `json:"paper_requests_per_task,omitempty"`
+	PaperRequestsByMessage map[string]uint64 `json:"paper_requests_by_message,omitempty"`
+	QueueLengthMax         int               `json:"tq_queue_length_max"`
 	// InterTaskDelay: exit of one payload to the start of the next on its slot,
 	// where that one was at the site already; the share of slot changes that
 	// these are.
 	InterTaskDelay Distribution `json:"inter_task_delay_seconds"`
 	DelayShare     float64      `json:"inter_task_delay_share"`
+	// SlotChange: the same between any two payloads of a slot, where all inputs
+	// of the second existed when the first one ended, wherever it waited.
+	SlotChange      Distribution `json:"slot_change_seconds"`
+	SlotChangeShare float64      `json:"slot_change_share"`
 	// DependencyDelay: end of the last task that a task waited for to its
 	// start, where its slot was free before.
 	DependencyDelay Distribution     `json:"dependency_delay_seconds"`
@@ -146,5 +156,5 @@ func (r *OverlayResult) takeRounds(o *observations, bytes uint64) {
 	if len(o.rounds) > 0 {
 		r.Rounds.BytesPerPilot = float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites)
 	}
-	r.Master.Changes = o.terms - r.Sites
+	r.Master.Changes = max(0, o.terms-r.Sites) // sites without masters have no terms
 }

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"slices"
 	"time"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -17,22 +18,22 @@ type tally struct {
 	first      map[string]time.Time // when each pilot started its first payload
 	ends       map[string]time.Time // when the maker of a file ended
 	maker      map[string]string    // its pilot
-	readers    []reader
+	readers    []turn               // that have inputs
 	duplicates int
 	cache      CacheFigures
+	turns      map[string][]turn // what each pilot ran, if that has one slot
 }
 
-// reader is a winning attempt of a task with inputs.
-type reader struct {
-	started time.Time
-	waited  bool // its slot was free before its inputs existed
-	inputs  []string
+// turn is one payload on a slot.
+type turn struct {
+	started, ended time.Time
+	inputs         []string
 }
 
 func newTally(began time.Time, pilots int) *tally {
 	return &tally{
 		began: began, pilots: pilots, first: make(map[string]time.Time),
-		ends: make(map[string]time.Time), maker: make(map[string]string),
+		ends: make(map[string]time.Time), maker: make(map[string]string), turns: make(map[string][]turn),
 	}
 }
 
@@ -62,9 +63,9 @@ func (t *tally) attempt(outcome *pb.Outcome) {
 	for _, output := range outcome.GetOutputs() {
 		t.ends[output.GetLfn()], t.maker[output.GetLfn()] = outcome.GetEnded().AsTime(), pilot
 	}
-	reads := reader{started: started, waited: outcome.Delay == nil}
+	one := turn{started: started, ended: outcome.GetEnded().AsTime()}
 	for _, read := range outcome.GetReads() {
-		reads.inputs = append(reads.inputs, read.GetLfn())
+		one.inputs = append(one.inputs, read.GetLfn())
 		switch task.Source(int(read.GetSource()) - 1) {
 		case task.SourceLocal:
 			t.cache.Local++
@@ -74,9 +75,44 @@ func (t *tally) attempt(outcome *pb.Outcome) {
 			t.cache.SE++
 		}
 	}
-	if len(reads.inputs) > 0 {
-		t.readers = append(t.readers, reads)
+	if len(one.inputs) > 0 {
+		t.readers = append(t.readers, one)
 	}
+	t.turns[pilot] = append(t.turns[pilot], one)
+}
+
+// slotChange is the time that a slot was free although the task that came next
+// could have been run.
+type slotChange struct {
+	at   time.Time // when that one started
+	free time.Duration
+}
+
+// slotChanges looks at what came next on every slot, in no order: how long the
+// slot was free, and, where the next task could not have been run when it
+// became free, how long after the end of the last maker of its inputs it
+// started.
+func (t *tally) slotChanges() (changes []slotChange, dependencies []time.Duration) {
+	for _, turns := range t.turns {
+		slices.SortFunc(turns, func(a, b turn) int { return a.started.Compare(b.started) })
+		free := t.began
+		for i, next := range turns {
+			made := t.began
+			for _, input := range next.inputs {
+				if end := t.ends[input]; end.After(made) {
+					made = end
+				}
+			}
+			switch {
+			case made.After(free):
+				dependencies = append(dependencies, max(0, next.started.Sub(made)))
+			case i > 0:
+				changes = append(changes, slotChange{at: next.started, free: max(0, next.started.Sub(free))})
+			}
+			free = next.ended
+		}
+	}
+	return changes, dependencies
 }
 
 // sumUp fills in what follows from all attempts.
@@ -84,6 +120,13 @@ func (t *tally) sumUp(r *OverlayResult) {
 	r.Duplicates = t.duplicates
 	r.InterTaskDelay = Distribute(t.delays)
 	r.DelayShare = float64(len(t.delays)) / float64(max(1, t.attempts-len(t.first)))
+	changes, dependencies := t.slotChanges()
+	free := make([]time.Duration, len(changes))
+	for i, change := range changes {
+		free[i] = change.free
+	}
+	r.SlotChange = Distribute(free)
+	r.SlotChangeShare = float64(len(changes)) / float64(max(1, t.attempts-len(t.first)))
 	for _, at := range t.first {
 		r.FirstFill = max(r.FirstFill, at.Sub(t.began).Seconds())
 	}
@@ -95,25 +138,17 @@ func (t *tally) sumUp(r *OverlayResult) {
 		r.Cache.TotalHits = float64(t.cache.Local+t.cache.Peer) / all
 		r.Cache.LocalHits = float64(t.cache.Local) / all
 	}
-	var dependencies []time.Duration
 	best, all := 0, 0
 	for _, reader := range t.readers {
 		made := map[string]int{}
-		var last time.Time
 		for _, input := range reader.inputs {
 			made[t.maker[input]]++
-			if end := t.ends[input]; end.After(last) {
-				last = end
-			}
 		}
 		most := 0
 		for _, count := range made {
 			most = max(most, count)
 		}
 		best, all = best+most, all+len(reader.inputs)
-		if reader.waited {
-			dependencies = append(dependencies, max(0, reader.started.Sub(last)))
-		}
 	}
 	if all > 0 {
 		r.Cache.BestLocalHits = float64(best) / float64(all)

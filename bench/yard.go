@@ -46,6 +46,7 @@ type plot struct {
 	yard   *yard
 	url    string
 	cache  *memoryCache
+	paper  *paperPilot // nil with our own protocol
 	killed chan struct{}
 	once   sync.Once
 }
@@ -93,21 +94,17 @@ func (p *plot) Prepare(config *agent.Config) (agent.Footing, error) {
 func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
 	var err error
 	p.yard.mutex.Lock()
-	p.cache, err = newMemoryCache(p.yard.capacity, p.yard.fileSize, o.Evicted)
+	p.cache, err = newMemoryCache(p.yard.capacity, p.yard.fileSize, func(keys []task.FileKey) {
+		p.paper.cacheChanged(len(keys))
+		o.Evicted(keys)
+	})
 	p.yard.mutex.Unlock()
 	if err != nil {
 		return agent.Equipment{}, err
 	}
 	return agent.Equipment{
 		Cache: p.cache, Payloads: p, Uploads: p, Fetcher: &memoryFetcher{plot: p, occupant: o},
-		Serve: func(ctx context.Context) error {
-			select {
-			case <-p.killed:
-				return errKilled
-			case <-ctx.Done():
-				return nil
-			}
-		},
+		Serve: func(ctx context.Context) error { return p.paper.beat(ctx, p.killed) },
 	}, nil
 }
 
@@ -125,6 +122,9 @@ func (p *plot) Close() error {
 		defer p.yard.mutex.Unlock()
 		delete(p.yard.plots, p.url)
 	default: // kept for the count of evictions; a pilot that left is not asked
+		if p.cache != nil { // its files are deleted
+			p.paper.cacheChanged(p.cache.Usage().Files)
+		}
 	}
 	return nil
 }
@@ -147,6 +147,13 @@ func (y *yard) isStored(url string) bool {
 
 // Run satisfies agent.Payloads.
 func (p *plot) Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result {
+	p.paper.assigned()
+	result := p.run(ctx, spec, started)
+	p.paper.ended(len(result.Outputs))
+	return result
+}
+
+func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result {
 	result := exec.Result{OK: true, Folder: spec.Attempt.String(), Started: time.Now()}
 	lasts, err := time.ParseDuration(spec.Task.Argv[len(spec.Task.Argv)-1] + "s")
 	if err != nil {
