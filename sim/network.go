@@ -44,6 +44,16 @@ func (n *Network) Link(bytesPerSecond float64) LinkID {
 	return LinkID(len(n.links) - 1)
 }
 
+// Resize changes what a link can carry from now on, in bytes a second.
+func (n *Network) Resize(id LinkID, bytesPerSecond float64) {
+	if n.links[id].capacity == bytesPerSecond {
+		return
+	}
+	n.advance()
+	n.links[id].capacity = bytesPerSecond
+	n.share()
+}
+
 // Moved is how many bytes have gone over a link.
 func (n *Network) Moved(id LinkID) float64 {
 	n.advance()

@@ -68,6 +68,22 @@ func TestFlowsShareLinksFairly(t *testing.T) {
 	}
 }
 
+func TestLinksChangeUnderTheirFlows(t *testing.T) {
+	timeline := &sim.Timeline{}
+	network := sim.NewNetwork(timeline)
+	link := network.Link(100)
+	var end time.Duration
+	network.Send(1000, []sim.LinkID{link}, func() { end = timeline.Now() })
+	timeline.Run(4 * time.Second)
+	network.Resize(link, 50) // 600 are left
+	timeline.Run(8 * time.Second)
+	network.Resize(link, 400) // 400 are left
+	timeline.Run(time.Minute)
+	if math.Abs(end.Seconds()-9) > 1e-6 {
+		t.Errorf("it ends at %s, want 9 s", end)
+	}
+}
+
 // No link carries more than it can, and what is sent arrives.
 func TestFlowsConserveBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

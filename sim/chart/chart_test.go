@@ -50,6 +50,19 @@ func wellFormed(t *testing.T, text string) {
 	}
 }
 
+func TestGanttBecomesFilesOfItsKind(t *testing.T) {
+	g := &chart.Gantt{Title: "a & b", Rows: []string{"w 1"}, Bars: []sim.Bar{{Kind: sim.Transferring, From: time.Second, To: 2500 * time.Millisecond}, {Row: 9, To: 5}}, End: 3 * time.Second}
+	var text bytes.Buffer
+	if err := g.CSV(&text); err != nil || text.String() != "row,kind,from (s),to (s)\nw 1,transferring,1,2.5\n" {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	text.Reset()
+	if err := g.SVG(&text); err != nil || !strings.Contains(text.String(), "3s in all") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	wellFormed(t, text.String())
+}
+
 func TestPageHoldsEverythingItself(t *testing.T) {
 	page := &chart.Page{
 		Title: "<T>", Lead: []string{"a & b"}, Figures: []*chart.Figure{figure()},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"gonum.org/v1/plot"
@@ -22,6 +23,7 @@ type Figure struct {
 	Title  string
 	X, Y   string // what the axes show, with units
 	LogX   bool
+	Dots   bool // no lines between the points
 	Series []Series
 }
 
@@ -98,25 +100,44 @@ func (f *Figure) plot() (*plot.Plot, error) {
 		}
 		line.Color, dots.Color = plotutil.Color(i), plotutil.Color(i)
 		line.Dashes, dots.Shape = plotutil.Dashes(i), plotutil.Shape(i)
+		if f.Dots {
+			p.Add(dots)
+			p.Legend.Add(s.Name, dots)
+			continue
+		}
 		p.Add(line)
 		p.Legend.Add(s.Name, line, dots)
 		if len(s.Points) <= 40 {
 			p.Add(dots)
 		}
-		bars, err := plotter.NewYErrorBars(points)
-		if err != nil {
+		if err := addSpreads(p, points, i); err != nil {
 			return nil, fmt.Errorf("series %s: %w", s.Name, err)
 		}
-		bars.Color = plotutil.Color(i)
-		p.Add(bars)
 	}
 	if least >= 0 {
 		p.Y.Min = 0
 	}
+	// Room above the curves for the legend: each of its lines is about a
+	// twentieth of the height.
+	p.Y.Max = p.Y.Min + (p.Y.Max-p.Y.Min)/(1-min(0.5, 0.02+0.045*float64(len(f.Series))))
 	if f.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
 	return p, nil
+}
+
+// addSpreads draws error bars, if there is any spread.
+func addSpreads(p *plot.Plot, points values, colour int) error {
+	if !slices.ContainsFunc(points, func(one Point) bool { return one.Spread > 0 }) {
+		return nil
+	}
+	bars, err := plotter.NewYErrorBars(points)
+	if err != nil {
+		return err
+	}
+	bars.Color = plotutil.Color(colour)
+	p.Add(bars)
+	return nil
 }
 
 // values gives points with spreads to the plotter.

@@ -12,6 +12,7 @@ import (
 
 // Gantt shows what every row (a worker, or a slot) did over time.
 type Gantt struct {
+	Name  string // of its files, without ending
 	Title string
 	Rows  []string // their names, from the top
 	Bars  []sim.Bar
@@ -20,13 +21,24 @@ type Gantt struct {
 
 var barColours = map[sim.BarKind]string{sim.Waiting: "#d9d9d9", sim.Transferring: "#e08214", sim.Computing: "#4575b4"}
 
-// SVG draws the chart: grey waits, orange transfers, blue computes.
+// CSV writes a line for each bar: row, kind, start and end in seconds.
+func (g *Gantt) CSV(to io.Writer) error {
+	rows := [][]string{{"row", "kind", "from (s)", "to (s)"}}
+	for _, bar := range g.Bars {
+		if bar.Row >= 0 && bar.Row < len(g.Rows) {
+			rows = append(rows, []string{g.Rows[bar.Row], bar.Kind.String(), number(bar.From.Seconds()), number(bar.To.Seconds())})
+		}
+	}
+	return writeCSV(to, g.Name, rows)
+}
+
+// SVG draws the chart: grey waits, orange reads inputs, blue computes.
 func (g *Gantt) SVG(to io.Writer) error {
 	const left, line, wide = 90, 16, 900
 	tall := 40 + line*len(g.Rows)
 	out := bufio.NewWriter(to)
 	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", left+wide+10, tall+20)
-	fmt.Fprintf(out, `<text x="4" y="16" font-size="14">%s (grey: waiting, orange: staging in, blue: computing; %s in all)</text>`+"\n", html.EscapeString(g.Title), g.End.Round(time.Second))
+	fmt.Fprintf(out, `<text x="4" y="16" font-size="14">%s (grey: waiting, orange: reading inputs, blue: computing; %s in all)</text>`+"\n", html.EscapeString(g.Title), g.End.Round(time.Second/10))
 	for i, name := range g.Rows {
 		fmt.Fprintf(out, `<text x="4" y="%d">%s</text>`+"\n", 36+line*i+11, html.EscapeString(name))
 	}
