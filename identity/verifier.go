@@ -15,6 +15,7 @@ import (
 // list. Safe for concurrent use.
 type Verifier struct {
 	roots *x509.CertPool
+	seen  *signatures
 
 	mutex  sync.RWMutex
 	denied map[task.PeerID]struct{}
@@ -27,7 +28,13 @@ func NewVerifier(caPEM []byte) (*Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{roots: roots, denied: make(map[task.PeerID]struct{})}, nil
+	return &Verifier{roots: roots, seen: newSignatures(), denied: make(map[task.PeerID]struct{})}, nil
+}
+
+// Another returns a verifier with the same authority and a deny list of its
+// own: for another pilot of the process. A signature is checked once for both.
+func (v *Verifier) Another() *Verifier {
+	return &Verifier{roots: v.roots, seen: v.seen, denied: make(map[task.PeerID]struct{})}
 }
 
 func poolOf(caPEM []byte) (*x509.CertPool, error) {
@@ -115,11 +122,7 @@ func (v *Verifier) verifyChain(certificate *x509.Certificate, now time.Time) err
 	if moment.After(end) {
 		moment = end
 	}
-	_, err := certificate.Verify(x509.VerifyOptions{
-		Roots:       v.roots,
-		CurrentTime: moment,
-		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	err := v.verifySignature(certificate, moment)
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired && moment.After(invalid.Cert.NotAfter):
@@ -134,4 +137,22 @@ func (v *Verifier) verifyChain(certificate *x509.Certificate, now time.Time) err
 		return fmt.Errorf("%w before %s: check this host's clock", ErrNotYetValid, begin.UTC().Format(time.RFC3339))
 	}
 	return nil
+}
+
+// verifySignature checks that the authority, itself valid at a moment, has
+// signed a certificate that is valid then, for a client. What was found good
+// is not computed again: members meet often.
+func (v *Verifier) verifySignature(certificate *x509.Certificate, moment time.Time) error {
+	if v.seen.good(certificate.Raw, moment) {
+		return nil
+	}
+	chains, err := certificate.Verify(x509.VerifyOptions{
+		Roots:       v.roots,
+		CurrentTime: moment,
+		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err == nil {
+		v.seen.add(certificate.Raw, chains[0])
+	}
+	return err
 }

@@ -101,7 +101,7 @@ func (m *Master) wholeCopy() KeepCopy {
 	}
 	for _, name := range sortedKeys(m.files) {
 		k := m.files[name]
-		if k.readers > 0 && exists(k.file) && !k.file.Producer.IsZero() && m.outbox.outcomes[k.file.Producer] == nil {
+		if len(k.readers) > 0 && exists(k.file) && !k.file.Producer.IsZero() && m.outbox.outcomes[k.file.Producer] == nil {
 			whole.Files = append(whole.Files, k.file)
 		}
 	}

@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -11,17 +12,17 @@ import (
 // that the site has made and that no storage element has yet.
 type known struct {
 	file    task.File
-	readers int     // inputs of held tasks
-	makers  int     // held tasks of which it is an output
-	waiters waiters // held tasks that miss it
+	readers heldTasks // of which it is an input
+	makers  int       // held tasks of which it is an output
+	waiters heldTasks // that miss it
 	// stranded is since when tasks wait for it although no held task makes it.
 	stranded time.Time
 }
 
-type waiters []*held
+type heldTasks []*held
 
-func (w *waiters) drop(h *held) {
-	*w = slices.DeleteFunc(*w, func(other *held) bool { return other == h })
+func (t *heldTasks) drop(h *held) {
+	*t = slices.DeleteFunc(*t, func(other *held) bool { return other == h })
 }
 
 // file returns what is known of a file, made when nothing is.
@@ -45,7 +46,7 @@ func sole(file task.File) bool {
 // dispose forgets a file that nobody here needs to know. What the queue does
 // not know yet stays: hand-outs describe files as the queue knows them.
 func (m *Master) dispose(k *known) {
-	if k.readers > 0 || k.makers > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
+	if len(k.readers) > 0 || k.makers > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
 		return
 	}
 	if m.files[k.file.LFN] == k {
@@ -110,27 +111,30 @@ func (m *Master) mayBeReady(h *held) {
 // fileMissing takes a file for lost: tasks that were to read it wait.
 func (m *Master) fileMissing(k *known) {
 	k.file = task.File{LFN: k.file.LFN, Size: -1}
-	if k.readers > 0 {
-		for _, h := range m.readersOf(k.file.LFN) {
-			m.miss(h, k)
-			if h.phase == ready {
-				m.makeWait(h)
-			}
+	for _, h := range m.readersOf(k.file.LFN) {
+		m.miss(h, k)
+		if h.phase == ready {
+			m.makeWait(h)
 		}
 	}
 	m.dispose(k)
 }
 
-// readersOf lists held tasks that read a file and are not at a pilot.
+// readersOf lists held tasks that read a file and are not at a pilot, in the
+// order of their ids.
 func (m *Master) readersOf(name task.LFN) []*held {
+	k := m.files[name]
+	if k == nil {
+		return nil
+	}
 	var readers []*held
-	for _, id := range sortedKeys(m.held) {
-		h := m.held[id]
-		if h.phase <= ready && slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return in.LFN == name }) {
+	for _, h := range k.readers {
+		if h.phase <= ready {
 			readers = append(readers, h)
 		}
 	}
-	return readers
+	slices.SortFunc(readers, func(a, b *held) int { return cmp.Compare(a.Task.ID, b.Task.ID) })
+	return slices.Compact(readers) // it may read a file under two names
 }
 
 // passStranded gives tasks back that wait for a file which the site does not
@@ -218,7 +222,7 @@ func (m *Master) takeStored(w *member, stored []task.Stored) {
 			continue
 		}
 		k.file.Replicas = withReplica(k.file.Replicas, task.Replica{Site: m.settings.Site, URL: s.URL})
-		if k.readers > 0 && m.outbox.outcomes[s.Attempt] == nil {
+		if len(k.readers) > 0 && m.outbox.outcomes[s.Attempt] == nil {
 			m.copies.files(k.file)
 		}
 		m.dispose(k)

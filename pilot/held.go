@@ -92,7 +92,7 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 	}
 	for _, input := range leased.Task.Inputs {
 		k := m.file(input.LFN)
-		k.readers++
+		k.readers = append(k.readers, h)
 		if !exists(k.file) {
 			m.miss(h, k)
 		}
@@ -196,7 +196,7 @@ func (m *Master) forget(h *held) {
 	}
 	for _, input := range h.Task.Inputs {
 		k := m.file(input.LFN)
-		k.readers--
+		k.readers.drop(h)
 		m.dispose(k)
 	}
 	for _, output := range h.Task.Outputs {

@@ -234,7 +234,7 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 		if k == nil || k.file.Producer != o.Attempt {
 			continue
 		}
-		if counts && k.readers > 0 {
+		if counts && len(k.readers) > 0 {
 			m.copies.files(k.file)
 		}
 		m.dispose(k)

@@ -164,7 +164,7 @@ func (a *Agent) listen() error {
 		return err
 	}
 	a.peer = a.key.Peer()
-	if a.verifier, err = identity.NewVerifier([]byte(a.config.Access.CAPEM)); err != nil {
+	if a.verifier, err = a.newVerifier(); err != nil {
 		return fmt.Errorf("the access file's authority: %w", err)
 	}
 	address, err := node.AdvertiseAddress(a.config.Access.Queue[0], a.config.Advertise)
@@ -243,8 +243,8 @@ func (a *Agent) occupy(m Membership) error {
 
 // join makes the cores and enters the overlay.
 func (a *Agent) join(m Membership) error {
-	compiler := matcher.NewCompiler(compiledExpressions)
-	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, matcher.NewCatalogue())
+	compiler, catalogue := a.matching()
+	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, catalogue)
 	a.worker = pilot.NewWorker(a.config.Roles, a.self, a.peer, evaluator)
 	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
 	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})

@@ -59,6 +59,8 @@ type Config struct {
 	Ground Ground
 	// Carrier carries the bytes between pilots; nil stands for TCP.
 	Carrier node.Carrier
+	// Shared is common to the pilots of a process; nil for a pilot by itself.
+	Shared *Shared
 	// Observer, if set, is told what happens.
 	Observer Observer
 

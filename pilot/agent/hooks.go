@@ -93,7 +93,7 @@ func (a *Agent) deliver(d dht.Deliver) {
 		}
 		return
 	}
-	message, err := wire.Decode(d.Payload)
+	message, err := a.read(d.Payload)
 	list, ok := message.(pilot.TaskList)
 	if err != nil || !ok {
 		a.log.Warn("a broadcast cannot be read", "from", d.From, "error", err)
