@@ -26,6 +26,7 @@ import (
 type crew struct {
 	yard     *yard
 	carrier  *memnet.Carrier // nil over TCP
+	shared   *agent.Shared
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
@@ -68,20 +69,26 @@ func (o *observations) reset() {
 	o.rounds, o.coverage = nil, 1
 }
 
-// patient are timings for thousands of nodes on few cores: they only bound how
-// long the hung are waited for, and here whoever is slow is not hung.
-var patient = dht.Config{
-	HopAck: 2 * time.Second, ReplyHop: 3 * time.Second, PingTimeout: 5 * time.Second, MemberPing: 10 * time.Second,
-	Beat: 3 * time.Second, FindStep: 2 * time.Second,
+// patient are timings for so many nodes on few cores: they only bound how long
+// the hung are waited for, and here whoever is slow is not hung.
+func patient(pilots int) dht.Config {
+	times := func(d time.Duration) time.Duration { return d * time.Duration(min(max(1, pilots/500), 5)) }
+	return dht.Config{
+		HopAck: times(2 * time.Second), ReplyHop: times(3 * time.Second), PingTimeout: times(5 * time.Second),
+		MemberPing: times(10 * time.Second), Beat: times(3 * time.Second), FindStep: times(2 * time.Second),
+	}
 }
 
 // joinsAtOnce bounds how many pilots register at the same time.
 const joinsAtOnce = 32
 
-// collectAt is how much the heap may grow, in percent, between collections: one
-// process has the garbage of all pilots, which in production have memory of
-// their own.
-const collectAt = 400
+// collectAt is how much the heap may grow, in percent, between collections, and
+// collectMore the bytes above which it grows less: one process has the garbage
+// of all pilots, which in production have memory of their own.
+const (
+	collectAt   = 400
+	collectMore = 8 << 30
+)
 
 // board starts the pilots and returns when all are members of their sites.
 func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
@@ -90,7 +97,8 @@ func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 		capacity = task.Bytes(o.CacheFiles) * overlayFile
 	}
 	debug.SetGCPercent(collectAt)
-	c := &crew{yard: newYard(overlayFile, capacity, o.Payload)}
+	debug.SetMemoryLimit(collectMore)
+	c := &crew{shared: agent.NewShared(), yard: newYard(overlayFile, capacity, o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
 		return nil, err
@@ -180,7 +188,7 @@ func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, 
 	config := agent.Config{
 		Access: access, Slots: 1, Advertise: "127.0.0.1", Lifetime: 24 * time.Hour, Grace: time.Second,
 		Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
-		Ground:    p, Observer: &c.observed, Log: c.log, Overlay: patient,
+		Ground:    p, Shared: c.shared, Observer: &c.observed, Log: c.log, Overlay: patient(o.Pilots),
 		Ready: func(task.PilotID, task.Site) { ready() },
 	}
 	if c.carrier != nil {
