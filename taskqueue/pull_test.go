@@ -81,7 +81,12 @@ func (s *solo) message() task.Pull {
 func (s *solo) pull() []task.ID {
 	s.t.Helper()
 	p := s.message()
-	s.reply = s.serve(&p)
+	return s.take(&p, s.serve(&p))
+}
+
+// take takes in what the queue answers to a Pull.
+func (s *solo) take(p *task.Pull, reply task.PullReply) []task.ID {
+	s.reply = reply
 	s.version = p.Cache.Version
 	if s.reply.CacheVersion != p.Cache.Version {
 		s.version = 0
