@@ -37,38 +37,6 @@ type crew struct {
 	stop  context.CancelFunc
 }
 
-// observations are what masters saw, of all sites.
-type observations struct {
-	mutex    sync.Mutex
-	rounds   []time.Duration
-	coverage float64 // the least
-	terms    int
-}
-
-// RoundDone satisfies agent.Observer.
-func (o *observations) RoundDone(took time.Duration, answered, members int) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.rounds = append(o.rounds, took)
-	if members > 0 {
-		o.coverage = min(o.coverage, float64(answered)/float64(members))
-	}
-}
-
-// InOffice satisfies agent.Observer.
-func (o *observations) InOffice(task.Term) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.terms++
-}
-
-// reset forgets the rounds of the time in which pilots joined.
-func (o *observations) reset() {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.rounds, o.coverage = nil, 1
-}
-
 // patient are timings for so many nodes on few cores: they only bound how long
 // the hung are waited for, and here whoever is slow is not hung.
 func patient(pilots int) dht.Config {
@@ -98,7 +66,7 @@ func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 	}
 	debug.SetGCPercent(collectAt)
 	debug.SetMemoryLimit(collectMore)
-	c := &crew{shared: agent.NewShared(), yard: newYard(overlayFile, capacity, o.Payload)}
+	c := &crew{shared: agent.NewShared(), observed: observations{offices: make(map[int]office)}, yard: newYard(overlayFile, capacity, o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
 		return nil, err
@@ -188,7 +156,7 @@ func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, 
 	config := agent.Config{
 		Access: access, Slots: 1, Advertise: "127.0.0.1", Lifetime: 24 * time.Hour, Grace: time.Second,
 		Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
-		Ground:    p, Shared: c.shared, Observer: &c.observed, Log: c.log, Overlay: patient(o.Pilots),
+		Ground:    p, Shared: c.shared, Observer: witness{&c.observed, number % o.Sites, number}, Solver: c.observed.solver(), Log: c.log, Overlay: patient(o.Pilots),
 		Ready: func(task.PilotID, task.Site) { ready() },
 	}
 	if c.carrier != nil {

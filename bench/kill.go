@@ -10,7 +10,7 @@ import (
 // killAtRate kills so many pilots per second, at random times and drawn by the
 // seed, and leaves one in ten alive. The function returned ends it and tells
 // how many were killed; it may be called again.
-func (c *crew) killAtRate(ctx context.Context, perSecond float64, seed uint64) (stop func() (killed int)) {
+func (c *crew) killAtRate(ctx context.Context, sites int, perSecond float64, seed uint64) (stop func() (killed int)) {
 	if perSecond <= 0 {
 		return func() int { return 0 }
 	}
@@ -29,6 +29,7 @@ func (c *crew) killAtRate(ctx context.Context, perSecond float64, seed uint64) (
 				return
 			}
 			c.plots[i].kill()
+			c.observed.killed(i%sites, i)
 			killed++
 		}
 	})

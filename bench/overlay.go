@@ -156,7 +156,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	}
 	sent := pilots.bytesSent()
 	pilots.observed.reset()
-	stopKilling := pilots.killAtRate(ctx, o.KillRate*float64(o.Pilots), o.Seed)
+	stopKilling := pilots.killAtRate(ctx, o.Sites, o.KillRate*float64(o.Pilots), o.Seed)
 	defer stopKilling()
 	profile, err := o.profile("working")
 	if err != nil {
@@ -192,7 +192,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	if err := result.countUsage(queue, queueCPU, ownCPU); err != nil {
 		return err
 	}
-	result.takeRounds(&pilots.observed, pilots.bytesSent()-sent)
+	pilots.observed.tell(result, pilots.bytesSent()-sent)
 	result.Cache.Evictions = pilots.yard.evictions()
 	tally := newTally(began, o.Pilots)
 	if err := queue.each(ctx, id, tally.take); err != nil {

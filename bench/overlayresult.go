@@ -58,13 +58,14 @@ type OverlayResult struct {
 	SlotChangeShare float64      `json:"slot_change_share"`
 	// DependencyDelay: end of the last task that a task waited for to its
 	// start, where its slot was free before.
-	DependencyDelay Distribution     `json:"dependency_delay_seconds"`
-	DependencyShare float64          `json:"dependency_delay_share"`
-	Cache           CacheFigures     `json:"cache"`
-	Rounds          RoundFigures     `json:"rounds"`
-	Master          MastershipFigure `json:"master"`
-	LostTasks       int              `json:"lost_tasks"`
-	Duplicates      int              `json:"duplicate_outcomes"`
+	DependencyDelay Distribution      `json:"dependency_delay_seconds"`
+	DependencyShare float64           `json:"dependency_delay_share"`
+	Cache           CacheFigures      `json:"cache"`
+	Assignment      AssignmentFigures `json:"assignment"`
+	Rounds          RoundFigures      `json:"rounds"`
+	Master          MastershipFigures `json:"master"`
+	LostTasks       int               `json:"lost_tasks"`
+	Duplicates      int               `json:"duplicate_outcomes"`
 	// CPU is of the queue and of all pilots, RSS their resident memory at the
 	// end.
 	CPU      float64 `json:"cpu_seconds"`
@@ -93,16 +94,33 @@ type RoundFigures struct {
 	Count int `json:"count"`
 	// CoverageMin is the least share of the members that answered one.
 	CoverageMin float64 `json:"coverage_min"`
-	LatencyP50  float64 `json:"latency_p50"`
-	LatencyP99  float64 `json:"latency_p99"`
+	// PeersMax is the most peers that one pilot sent one round to, its repair
+	// apart.
+	PeersMax   int     `json:"peers_per_node_max"`
+	LatencyP50 float64 `json:"latency_p50"`
+	LatencyP99 float64 `json:"latency_p99"`
 	// BytesPerPilot is what pilots sent to each other in the run (everything,
 	// also locations, assignments and outcomes), by pilot and round.
 	BytesPerPilot float64 `json:"bytes_per_pilot"`
 }
 
-// MastershipFigure is about changes of master.
-type MastershipFigure struct {
+// MastershipFigures are about changes of master.
+type MastershipFigures struct {
 	Changes int `json:"changes"`
+	// Failover is the longest time from the kill of a master until another
+	// pilot of its site took office.
+	Failover float64 `json:"failover_seconds_max"`
+}
+
+// AssignmentFigures are about who got which task.
+type AssignmentFigures struct {
+	// RankSum is of all tasks given to free slots whose rank is bounded.
+	RankSum float64 `json:"rank_sum"`
+	// Ratio is how good the masters' greedy solutions were: 1 is the best, by
+	// tasks placed, over those that were compared.
+	Ratio     float64 `json:"optimal_ratio"`
+	Solutions int     `json:"solutions"`
+	Compared  int     `json:"compared"`
 }
 
 // requestsOfPilots returns all calls of pilots until now, by method.
@@ -146,15 +164,4 @@ func (r *OverlayResult) countUsage(queue *queueProcess, queueBefore, ownBefore t
 	r.QueueCPU, r.QueueRSS = (queueAfter - queueBefore).Seconds(), queueRSS
 	r.CPU, r.RSS = r.QueueCPU+(ownAfter-ownBefore).Seconds(), queueRSS+ownRSS
 	return nil
-}
-
-func (r *OverlayResult) takeRounds(o *observations, bytes uint64) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	latency := Distribute(o.rounds)
-	r.Rounds = RoundFigures{Count: len(o.rounds), CoverageMin: o.coverage, LatencyP50: latency.P50, LatencyP99: latency.P99}
-	if len(o.rounds) > 0 {
-		r.Rounds.BytesPerPilot = float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites)
-	}
-	r.Master.Changes = max(0, o.terms-r.Sites) // sites without masters have no terms
 }

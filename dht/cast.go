@@ -29,7 +29,7 @@ type cast struct {
 	answered  bool      // the local reply is in
 	finished  bool
 	repairing bool // the root has gone after those that were missed
-	peers     int  // sent to by this node in the tree
+	peers     int  // that one of the members below sent to in the tree; the most
 	forget    time.Time
 }
 
@@ -212,7 +212,6 @@ func (o *Overlay) begin(m Cast, parents []task.PeerID, user uint64) {
 		duty.regions = append(duty.regions, r)
 		o.forward(duty, r)
 	}
-	duty.peers = len(duty.regions)
 	o.conclude(duty)
 }
 
@@ -276,7 +275,7 @@ func (o *Overlay) castReply(from task.PeerID, m CastReply) {
 	duty.data = append(duty.data, m.Data...)
 	duty.reached = append(duty.reached, m.Reached...)
 	duty.suspects = append(duty.suspects, m.Suspect...)
-	duty.depth = max(duty.depth, m.Depth)
+	duty.depth, duty.peers = max(duty.depth, m.Depth), max(duty.peers, m.Peers)
 	o.heardSuspicion(m.Suspect)
 	o.conclude(duty)
 }
@@ -326,6 +325,9 @@ func (o *Overlay) finish(duty *cast) {
 	if wanted && root && o.repair(duty) {
 		return
 	}
+	if !duty.repairing {
+		duty.peers = o.casts.peersOf(duty)
+	}
 	o.casts.retire(o.now, duty)
 	switch {
 	case !wanted:
@@ -339,10 +341,26 @@ func (o *Overlay) finish(duty *cast) {
 	}
 }
 
+// peersOf is how many peers one member sent a broadcast to, at most: this one,
+// in all its duties, or one below.
+func (c *casts) peersOf(duty *cast) int {
+	var own []task.PeerID
+	for _, mine := range c.byID[duty.message.ID] {
+		for _, r := range mine.regions {
+			for _, peer := range r.tried {
+				if !slices.Contains(own, peer) {
+					own = append(own, peer)
+				}
+			}
+		}
+	}
+	return max(duty.peers, len(own))
+}
+
 func (c *cast) reply() CastReply {
 	return CastReply{
 		ID: c.message.ID, Space: c.message.Space, Data: c.data,
-		Reached: c.reached, Suspect: c.suspects, Depth: c.depth,
+		Reached: c.reached, Suspect: c.suspects, Depth: c.depth, Peers: c.peers,
 	}
 }
 

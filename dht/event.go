@@ -139,7 +139,7 @@ type Done struct {
 	Reached int
 	Missed  []task.PeerID // members that did not get it, also not after repair
 	Depth   int
-	Peers   int // that the root sent to in the tree
+	Peers   int // that one member sent to in the tree; the most
 }
 
 // Inbound hands a member's bytes to the user.

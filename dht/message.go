@@ -89,6 +89,7 @@ type CastReply struct {
 	Reached []uint64 // Key.Short of the members that got the broadcast
 	Suspect []task.PeerID
 	Depth   int // greatest depth below
+	Peers   int // that the sender, or a member below, sent it to; the most
 }
 
 // Record is the location of one file at one holder. Its writer is the holder;

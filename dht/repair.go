@@ -40,6 +40,7 @@ func (o *Overlay) repair(duty *cast) bool {
 		return false
 	}
 	duty.repairing = true
+	duty.peers = o.casts.peersOf(duty)
 	begun := duty.deadline.Add(-duty.message.Budget)
 	duty.deadline = o.now.Add(o.config.ReplyHop + o.config.HopAck)
 	duty.regions = make([]*region, 0, len(missed))

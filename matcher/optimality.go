@@ -43,8 +43,16 @@ func (o Optimality) Ratio() float64 {
 // Measured is a solver that also tells how good its solution for the free
 // slots is. It costs a second, exact solution whenever it is used.
 func Measured(solver Solver, tell func(Optimality)) Solver {
+	return MeasuredWhere(solver, func([]Assignment) bool { return true }, tell)
+}
+
+// MeasuredWhere is Measured for those solutions that are wanted.
+func MeasuredWhere(solver Solver, wanted func([]Assignment) bool, tell func(Optimality)) Solver {
 	return func(m *Matrix) []Assignment {
 		result := solver(m)
+		if !wanted(result) {
+			return result
+		}
 		var o Optimality
 		o.Placed, o.Sum, o.Unbounded = startsOf(result)
 		slots := 0

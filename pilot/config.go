@@ -15,6 +15,9 @@ type Config struct {
 	// RoundLow and RoundHigh bound how long list changes are gathered before
 	// a broadcast: the more there are, the longer.
 	RoundLow, RoundHigh time.Duration
+	// RoundWait is how long a broadcast may be under way. The overlay ends it
+	// by itself, and earlier; until then nobody is taken to have missed it.
+	RoundWait time.Duration
 	// WindowPerSlot, WindowLeast and WindowMost size the task list: the oldest
 	// ready tasks. A small site runs short tasks faster than rounds come, so
 	// its list is longer than its slots ask for.
@@ -60,7 +63,7 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		SyncEvery: 2 * time.Second, SyncDelay: 200 * time.Millisecond, SyncBatch: 100,
-		RoundLow: 20 * time.Millisecond, RoundHigh: 200 * time.Millisecond,
+		RoundLow: 20 * time.Millisecond, RoundHigh: 200 * time.Millisecond, RoundWait: time.Minute,
 		WindowPerSlot: 4, WindowLeast: 256, WindowMost: 10_000,
 		ReportDelay: 20 * time.Millisecond, PrefillTime: 20 * time.Millisecond, PrefillMost: 16, CensusWait: 2 * time.Second,
 		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
@@ -86,6 +89,7 @@ func (c Config) withDefaults() Config {
 	duration(&c.SyncDelay, d.SyncDelay)
 	duration(&c.RoundLow, d.RoundLow)
 	duration(&c.RoundHigh, d.RoundHigh)
+	duration(&c.RoundWait, d.RoundWait)
 	duration(&c.ReportDelay, d.ReportDelay)
 	duration(&c.PrefillTime, d.PrefillTime)
 	duration(&c.CensusWait, d.CensusWait)

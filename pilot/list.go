@@ -29,6 +29,8 @@ type list struct {
 	copies  bool      // the census wants the hand-outs that are kept
 	due     time.Time // when changes are to be broadcast; zero: there are none
 	sent    time.Time
+	usual   time.Duration         // of a round, from its beginning to its end
+	whole   *matcher.ListSnapshot // of the version at hand; nil: not asked for yet
 
 	rounds      uint64
 	open        uint64 // round under way; 0: none
@@ -53,7 +55,7 @@ func (l *list) reset(term task.Term) {
 		uses:    make(map[uint32]int),
 		entries: make(map[uint64]*matcher.ListEntry),
 		owner:   make(map[uint64]*held),
-		rounds:  l.rounds, period: l.period,
+		rounds:  l.rounds, period: l.period, usual: l.usual,
 	}
 }
 
@@ -118,8 +120,10 @@ func (m *Master) passList() {
 	if l.due.IsZero() || m.now.Before(l.due) {
 		return
 	}
-	if l.open != 0 && m.now.Sub(l.sent) < m.config.RoundHigh {
-		l.due = l.sent.Add(m.config.RoundHigh)
+	// A site that is slow to answer, or that a hung pilot holds up, is not
+	// given the next change before the last one is through, within reason.
+	if pause := max(m.config.RoundHigh, 2*l.usual); l.open != 0 && m.now.Sub(l.sent) < pause {
+		l.due = l.sent.Add(pause)
 		return
 	}
 	m.flush()
@@ -181,6 +185,7 @@ func (m *Master) flush() {
 	}
 	delta := matcher.ListDelta{Base: l.version, Remove: l.removed}
 	l.version.N++
+	l.whole = nil
 	delta.Version = l.version
 	for _, h := range l.added {
 		if m.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
@@ -277,7 +282,12 @@ func (m *Master) dropClasses(delta *matcher.ListDelta) {
 	}
 }
 
+// snapshot is the whole list, the same for all who ask for one version: what
+// was taken off it since, the next version takes off at the pilots.
 func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
+	if l.whole != nil {
+		return *l.whole
+	}
 	s := matcher.ListSnapshot{Version: l.version, Rates: matcher.DefaultRates()}
 	s.Version.Term = term
 	for _, no := range sortedKeys(l.byNo) {
@@ -287,5 +297,6 @@ func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
 	for _, no := range sortedKeys(l.entries) {
 		s.Entries = append(s.Entries, l.entries[no])
 	}
+	l.whole = &s
 	return s
 }

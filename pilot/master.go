@@ -15,6 +15,7 @@ type Master struct {
 	config   Config
 	self     task.PilotID
 	compiler *matcher.Compiler
+	solver   matcher.Solver
 	now      time.Time
 	out      []Action
 
@@ -54,7 +55,7 @@ type Master struct {
 
 // NewMaster makes a master that is not in office.
 func NewMaster(config Config, self task.PilotID, compiler *matcher.Compiler) *Master {
-	m := &Master{config: config.withDefaults(), self: self, compiler: compiler}
+	m := &Master{config: config.withDefaults(), self: self, compiler: compiler, solver: matcher.Greedy}
 	m.reset()
 	return m
 }

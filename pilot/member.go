@@ -156,7 +156,7 @@ func (m *Master) passAudit() {
 	}
 	m.audit = m.now.Add(m.config.SyncEvery)
 	m.passStranded()
-	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.SyncEvery
+	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.RoundWait
 	for _, id := range sortedKeys(m.members) {
 		w := m.members[id]
 		switch {

@@ -101,7 +101,10 @@ func (m *Master) endRound(round uint64) {
 	if l.open != round {
 		return
 	}
-	l.open = 0
+	l.open, l.usual = 0, max(m.now.Sub(l.sent), l.usual*7/8)
+	if len(l.added) > 0 {
+		l.hurry(m.now.Add(m.config.RoundLow))
+	}
 	for _, id := range sortedKeys(m.members) {
 		w := m.members[id]
 		early := w.row.early

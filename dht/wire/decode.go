@@ -94,9 +94,11 @@ func (c *check) castReply(m *pb.OverlayCastReply) dht.Message {
 	c.length("cast_reply.reached", len(m.GetReached()), maxMembers)
 	c.length("cast_reply.suspect", len(m.GetSuspect()), maxMembers)
 	c.length("cast_reply.depth", int(m.GetDepth()), maxDepth)
+	c.length("cast_reply.peers", int(m.GetPeers()), maxPeers)
 	return dht.CastReply{
 		ID: c.castID(m.GetId()), Space: c.space(m.GetSpace()), Data: m.GetData(), Reached: m.GetReached(),
 		Suspect: names[task.PeerID](c, "cast_reply.suspect", m.GetSuspect(), maxPeer), Depth: int(m.GetDepth()),
+		Peers: int(m.GetPeers()),
 	}
 }
 

@@ -36,7 +36,7 @@ func envelopeOf(message dht.Message) (*pb.OverlayMessage, error) {
 	case dht.CastReply:
 		envelope.Body = &pb.OverlayMessage_CastReply{CastReply: &pb.OverlayCastReply{
 			Id: castIDOf(m.ID), Space: rangeOf(m.Space), Data: m.Data, Reached: m.Reached,
-			Suspect: texts(m.Suspect), Depth: uint32(m.Depth),
+			Suspect: texts(m.Suspect), Depth: uint32(m.Depth), Peers: uint32(m.Peers),
 		}}
 	case dht.Put:
 		envelope.Body = &pb.OverlayMessage_Put{Put: &pb.OverlayPut{Number: m.N, Records: recordsOf(m.Records)}}

@@ -28,6 +28,7 @@ const (
 	maxRecords   = 100_000
 	maxPath      = 64 // depth of a broadcast's tree
 	maxDepth     = 1 << 10
+	maxPeers     = 1 << 10 // of one pilot in a broadcast
 	maxBudget    = time.Hour
 	maxTTL       = 30 * 24 * time.Hour
 )

@@ -73,6 +73,7 @@ type Agent struct {
 	load     float64       // of the node per CPU, when it was last looked at
 	jobs     map[task.AttemptID]*job
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
+	whole    encodedList          // the last one that a pilot was sent
 	silence  silence              // of the queue towards this master
 	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	recorder recorder             // of the master's core
@@ -249,6 +250,9 @@ func (a *Agent) join(m Membership) error {
 	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
 	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
+	if a.config.Solver != nil {
+		a.master.SolveWith(a.config.Solver)
+	}
 	if err := a.beginJournal(a.self.ID); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -61,6 +62,9 @@ type Config struct {
 	Carrier node.Carrier
 	// Shared is common to the pilots of a process; nil for a pilot by itself.
 	Shared *Shared
+	// Solver decides who gets which task while this pilot is master; nil is
+	// greedy.
+	Solver matcher.Solver
 	// Observer, if set, is told what happens.
 	Observer Observer
 

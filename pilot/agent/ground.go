@@ -98,17 +98,24 @@ type Uploads interface {
 // and must not block.
 type Observer interface {
 	// RoundDone tells of the end of a broadcast of the task list that this
-	// pilot, as master, began: how many pilots answered of how many members.
-	RoundDone(took time.Duration, answered, members int)
+	// pilot, as master, began.
+	RoundDone(Round)
 	// InOffice tells that this pilot took the mastership.
 	InOffice(term task.Term)
+}
+
+// Round is a broadcast of the task list that is over.
+type Round struct {
+	Took              time.Duration
+	Answered, Members int // pilots
+	Peers             int // that one pilot sent it to, at most
 }
 
 // nobody observes.
 type nobody struct{}
 
 // RoundDone satisfies Observer.
-func (nobody) RoundDone(time.Duration, int, int) {}
+func (nobody) RoundDone(Round) {}
 
 // InOffice satisfies Observer.
 func (nobody) InOffice(task.Term) {}

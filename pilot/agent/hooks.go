@@ -8,6 +8,7 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/task"
@@ -125,7 +126,9 @@ func (a *Agent) broadcastDone(d dht.Done) {
 	}
 	if began, ours := a.casts[d.N]; ours {
 		delete(a.casts, d.N)
-		a.observer.RoundDone(time.Since(began), len(done.Answers), len(a.node.Members()))
+		a.observer.RoundDone(Round{
+			Took: time.Since(began), Answered: len(done.Answers), Members: a.node.Size(), Peers: d.Peers,
+		})
 	}
 	a.stepMaster(done)
 }
@@ -282,7 +285,27 @@ func (a *Agent) tell(act pilot.Tell) {
 		a.aside(act.Message)
 		return
 	}
-	a.node.Send(act.To, frame(frameRole, wire.Encode(act.Message)))
+	a.node.Send(act.To, a.encode(act.Message))
+}
+
+// encode frames a message. A list that many pilots ask for at the same time, as
+// after an election, is brought into its form once.
+func (a *Agent) encode(message pilot.Message) []byte {
+	snapshot, whole := message.(pilot.Snapshot)
+	if !whole || len(snapshot.List.Entries) == 0 {
+		return frame(frameRole, wire.Encode(message))
+	}
+	if first := snapshot.List.Entries[0]; a.whole.first != first || a.whole.version != snapshot.List.Version {
+		a.whole = encodedList{first, snapshot.List.Version, frame(frameRole, wire.Encode(message))}
+	}
+	return a.whole.data
+}
+
+// encodedList is the form of a list's version.
+type encodedList struct {
+	first   *matcher.ListEntry
+	version matcher.ListVersion
+	data    []byte
 }
 
 // memberUp tells the site's master of a member. Where pilots work for

@@ -1305,7 +1305,9 @@ type OverlayCastReply struct {
 	// Peer ids that did not answer.
 	Suspect []string `protobuf:"bytes,5,rep,name=suspect,proto3" json:"suspect,omitempty"`
 	// Greatest depth below the replier, counted from the root.
-	Depth         uint32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
+	Depth uint32 `protobuf:"varint,6,opt,name=depth,proto3" json:"depth,omitempty"`
+	// The most peers that the replier, or a pilot below it, sent the broadcast to.
+	Peers         uint32 `protobuf:"varint,7,opt,name=peers,proto3" json:"peers,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1378,6 +1380,13 @@ func (x *OverlayCastReply) GetSuspect() []string {
 func (x *OverlayCastReply) GetDepth() uint32 {
 	if x != nil {
 		return x.Depth
+	}
+	return 0
+}
+
+func (x *OverlayCastReply) GetPeers() uint32 {
+	if x != nil {
+		return x.Peers
 	}
 	return 0
 }
@@ -1940,14 +1949,15 @@ const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\apayload\x18\v \x01(\fR\apayload\"m\n" +
 	"\x0eOverlayCastAck\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayCastIdR\x02id\x12/\n" +
-	"\x05space\x18\x02 \x01(\v2\x19.pilotage.v1.OverlayRangeR\x05space\"\xcd\x01\n" +
+	"\x05space\x18\x02 \x01(\v2\x19.pilotage.v1.OverlayRangeR\x05space\"\xe3\x01\n" +
 	"\x10OverlayCastReply\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayCastIdR\x02id\x12/\n" +
 	"\x05space\x18\x02 \x01(\v2\x19.pilotage.v1.OverlayRangeR\x05space\x12\x12\n" +
 	"\x04data\x18\x03 \x03(\fR\x04data\x12\x18\n" +
 	"\areached\x18\x04 \x03(\x06R\areached\x12\x18\n" +
 	"\asuspect\x18\x05 \x03(\tR\asuspect\x12\x14\n" +
-	"\x05depth\x18\x06 \x01(\rR\x05depth\"\xb3\x01\n" +
+	"\x05depth\x18\x06 \x01(\rR\x05depth\x12\x14\n" +
+	"\x05peers\x18\a \x01(\rR\x05peers\"\xb3\x01\n" +
 	"\rOverlayRecord\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x16\n" +
 	"\x06holder\x18\x02 \x01(\tR\x06holder\x12\x19\n" +

@@ -1,0 +1,159 @@
+package bench
+
+import (
+	"math"
+	"sync"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// observations are what masters saw, of all sites.
+type observations struct {
+	mutex    sync.Mutex
+	rounds   []time.Duration
+	coverage float64 // the least
+	peers    int     // that one pilot sent a round to, at most
+	terms    int
+	offices  map[int]office // by number of the site
+	failover time.Duration  // the longest that is over
+
+	since    time.Time     // of reset
+	spent    time.Duration // on looking for better assignments
+	rankSum  float64       // of all assignments to free slots, as far as bounded
+	ratioSum float64       // of the solutions compared, by tasks placed
+	placed   int           // by them
+	solved   int           // solutions that placed something
+	compared int
+}
+
+// office is the mastership of a site.
+type office struct {
+	pilot  int       // number of the last one that took it
+	killed time.Time // when that one was; zero: it was not
+}
+
+// witness tells the observations what one pilot sees.
+type witness struct {
+	*observations
+	site, pilot int
+}
+
+// RoundDone satisfies agent.Observer.
+func (w witness) RoundDone(r agent.Round) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.rounds = append(w.rounds, r.Took)
+	w.peers = max(w.peers, r.Peers)
+	if r.Members > 0 {
+		w.coverage = min(w.coverage, float64(r.Answered)/float64(r.Members))
+	}
+}
+
+// InOffice satisfies agent.Observer.
+func (w witness) InOffice(task.Term) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.terms++
+	w.endFailover(w.site)
+	w.offices[w.site] = office{pilot: w.pilot}
+}
+
+// killed notes that a pilot was killed: perhaps a master.
+func (o *observations) killed(site, pilot int) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if in, taken := o.offices[site]; taken && in.pilot == pilot && in.killed.IsZero() {
+		o.offices[site] = office{pilot: pilot, killed: time.Now()}
+	}
+}
+
+// endFailover counts how long a site was without a master until now.
+func (o *observations) endFailover(site int) {
+	if killed := o.offices[site].killed; !killed.IsZero() {
+		o.failover = max(o.failover, time.Since(killed))
+	}
+}
+
+// reset forgets the rounds of the time in which pilots joined.
+func (o *observations) reset() {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.rounds, o.coverage, o.peers = nil, 1, 0
+	o.since, o.spent = time.Now(), 0
+	o.rankSum, o.ratioSum, o.placed, o.solved, o.compared = 0, 0, 0, 0, 0
+}
+
+const (
+	// comparisons may take one part in so many of the run's time: they are the
+	// bench's, not the masters', and hold the masters up.
+	comparisonShare = 50
+	// mostCompared bounds, in tasks, the solutions that are compared.
+	mostCompared = 200
+)
+
+// solver makes a greedy one for one pilot, of which some solutions are compared with the best
+// ones.
+func (o *observations) solver() matcher.Solver {
+	var began time.Time // of a comparison; a master solves one matrix at a time
+	wanted := func(solution []matcher.Assignment) bool {
+		began = time.Now()
+		return o.wanted(solution)
+	}
+	return matcher.MeasuredWhere(matcher.Greedy, wanted, func(how matcher.Optimality) { o.judged(how, time.Since(began)) })
+}
+
+// wanted looks at a solution and tells whether it is to be compared.
+func (o *observations) wanted(solution []matcher.Assignment) bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	placed := 0
+	for _, a := range solution {
+		if a.Prefill {
+			continue
+		}
+		if placed++; math.Abs(a.Rank) < math.MaxFloat64 {
+			o.rankSum += a.Rank
+		}
+	}
+	if placed > 0 {
+		o.solved++
+	}
+	return placed > 0 && placed <= mostCompared && o.spent*comparisonShare <= time.Since(o.since)
+}
+
+// judged takes how good a solution is.
+func (o *observations) judged(how matcher.Optimality, took time.Duration) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	o.spent += took
+	o.compared++
+	o.placed += how.Placed
+	o.ratioSum += float64(how.Placed) * how.Ratio()
+}
+
+// tell fills in what was seen since reset. Bytes are what all pilots have sent.
+func (o *observations) tell(r *OverlayResult, bytes uint64) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	latency := Distribute(o.rounds)
+	r.Rounds = RoundFigures{
+		Count: len(o.rounds), CoverageMin: o.coverage, PeersMax: o.peers, LatencyP50: latency.P50, LatencyP99: latency.P99,
+	}
+	if len(o.rounds) > 0 {
+		r.Rounds.BytesPerPilot = float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites)
+	}
+	for site := range o.offices {
+		o.endFailover(site) // that nobody has ended
+	}
+	r.Master = MastershipFigures{
+		Changes:  max(0, o.terms-r.Sites), // sites without masters have no terms
+		Failover: o.failover.Seconds(),
+	}
+	r.Assignment = AssignmentFigures{RankSum: o.rankSum, Solutions: o.solved, Compared: o.compared, Ratio: 1}
+	if o.placed > 0 {
+		r.Assignment.Ratio = o.ratioSum / float64(o.placed)
+	}
+}
