@@ -14,14 +14,19 @@ func (m *Master) syncSoon(delay time.Duration) {
 	}
 }
 
-// outcomeSoon gathers outcomes, unless there are many, or the site is short
-// of work and the queue should know at once.
+// outcomeSoon gathers outcomes, unless there are many. Where the site is short
+// of work the queue should know soon: the fewer payloads run, the less would be
+// gathered by waiting.
 func (m *Master) outcomeSoon() {
-	if len(m.outbox.outcomes) >= m.config.SyncBatch || m.sums.phases[ready] == 0 {
+	batch := m.config.SyncBatch
+	switch {
+	case len(m.outbox.outcomes) >= batch:
 		m.syncSoon(0)
-		return
+	case m.sums.phases[ready] == 0:
+		m.syncSoon(m.config.SyncDelay * time.Duration(min(m.sums.running, batch)) / time.Duration(batch))
+	default:
+		m.syncSoon(m.config.SyncDelay)
 	}
-	m.syncSoon(m.config.SyncDelay)
 }
 
 func (m *Master) syncDeadline() time.Time {
