@@ -86,7 +86,7 @@ func (f *Figure) draw(to io.Writer, canvas vg.CanvasSizer, written io.WriterTo) 
 func (f *Figure) plot() (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = f.Title, f.X, f.Y
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Left = true, true
 	p.Add(plotter.NewGrid())
 	least := math.Inf(1)
 	for i, s := range f.Series {

@@ -22,12 +22,12 @@ type Report struct {
 	Findings []Finding
 	Figures  []*chart.Figure
 	Tables   []*chart.Table
+	Gantt    []*chart.Gantt
 }
 
 // Page makes a report that can be read in a browser.
 func (r *Report) Page() *chart.Page {
-	page := &chart.Page{Title: r.Title, Lead: r.Choices, Findings: *r.Summary(), Figures: r.Figures, Tables: r.Tables}
-	return page
+	return &chart.Page{Title: r.Title, Lead: r.Choices, Findings: *r.Summary(), Figures: r.Figures, Tables: r.Tables, Gantt: r.Gantt}
 }
 
 // Summary is the table of claims.

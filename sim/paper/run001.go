@@ -17,11 +17,7 @@ type Options001 struct {
 	Part int
 	// Topologies of the paper's five.
 	Topologies int
-	// Each calls do for 0 to n-1, several at once if it likes; nil calls one
-	// after the other.
-	Each func(n int, do func(i int) error) error
-	// Progress is told how many of all runs are over; nil is silence.
-	Progress func(done, all int)
+	Effort
 }
 
 // policies001 are the algorithms of the paper (001, section 4.3), in its order.
@@ -95,19 +91,8 @@ func (l *lab001) want(s setting, kind bagKind, policies ...string) {
 
 // run carries out what was planned.
 func (l *lab001) run() error {
-	each := l.Each
-	if each == nil {
-		each = func(n int, do func(int) error) error {
-			for i := range n {
-				if err := do(i); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}
 	results := make([]*worksites.Result, len(l.jobs))
-	err := each(len(l.jobs), func(i int) error {
+	err := l.each(len(l.jobs), func(i int) error {
 		j := l.jobs[i]
 		config := j.config(l.topologies[j.topology], l.workload(j), j.topology)
 		scheduler, err := worksites.NewScheduler(&config, j.policy, uint64(j.topology))
@@ -116,9 +101,6 @@ func (l *lab001) run() error {
 		}
 		if results[i], err = worksites.Run(config, scheduler); err != nil {
 			return fmt.Errorf("policy %s: %w", j.policy, err)
-		}
-		if l.Progress != nil {
-			l.Progress(i+1, len(l.jobs))
 		}
 		return nil
 	})
