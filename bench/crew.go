@@ -111,10 +111,14 @@ func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) err
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+		staying, leave := context.WithCancel(living)
+		p.leave = leave
 		c.group.Go(func() error {
 			once := sync.OnceFunc(func() { <-turn })
 			defer once()
-			err := c.run(living, o, q, i, p, func() { once(); ready <- struct{}{} })
+			defer close(p.gone)
+			defer leave()
+			err := c.run(staying, o, q, i, p, func() { once(); ready <- struct{}{} })
 			if err != nil && !errors.Is(err, errKilled) {
 				select {
 				case failed <- err:
@@ -165,8 +169,30 @@ func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, 
 	return agent.Run(ctx, config)
 }
 
-// close lets all pilots leave.
+// leavesAtOnce bounds how many pilots leave at the same time, so that each is
+// heard.
+const leavesAtOnce = 128
+
+// close lets all pilots leave, masters last: a site without pilots needs no
+// other one.
 func (c *crew) close() error {
+	masters := c.observed.masters()
+	turn := make(chan struct{}, leavesAtOnce)
+	for i, p := range c.plots {
+		if p.leave == nil || masters[i] {
+			continue
+		}
+		turn <- struct{}{}
+		p.leave()
+		c.group.Go(func() error {
+			<-p.gone
+			<-turn
+			return nil
+		})
+	}
+	for range leavesAtOnce {
+		turn <- struct{}{} // all have gone
+	}
 	c.stop()
 	err := c.group.Wait()
 	if c.carrier != nil {

@@ -77,6 +77,17 @@ func (o *observations) endFailover(site int) {
 	}
 }
 
+// masters lists the pilots in office by their numbers.
+func (o *observations) masters() map[int]bool {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	masters := make(map[int]bool, len(o.offices))
+	for _, in := range o.offices {
+		masters[in.pilot] = true
+	}
+	return masters
+}
+
 // reset forgets the rounds of the time in which pilots joined.
 func (o *observations) reset() {
 	o.mutex.Lock()

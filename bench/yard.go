@@ -49,13 +49,15 @@ type plot struct {
 	paper  *paperPilot // nil with our own protocol
 	killed chan struct{}
 	once   sync.Once
+	leave  func()        // has the pilot say goodbye; nil before it starts
+	gone   chan struct{} // closed when it has
 }
 
 // errKilled ends a pilot as SIGKILL would: without a word to anybody.
 var errKilled = errors.New("killed by the bench")
 
 func (y *yard) newPlot(number int) *plot {
-	p := &plot{yard: y, url: fmt.Sprintf("https://127.0.0.1:1/plot/%d", number), killed: make(chan struct{})}
+	p := &plot{yard: y, url: fmt.Sprintf("https://127.0.0.1:1/plot/%d", number), killed: make(chan struct{}), gone: make(chan struct{})}
 	y.mutex.Lock()
 	defer y.mutex.Unlock()
 	y.plots[p.url] = p
