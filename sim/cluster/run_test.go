@@ -98,6 +98,39 @@ func TestCopiesTakeTime(t *testing.T) {
 	isAbout(t, "the third task, on the new node", r.Tasks[2].Started, 4)
 }
 
+// Who receives a copy reads its own files at half its speed too.
+func TestReceivingHalvesLocalReads(t *testing.T) {
+	c := machines(2)
+	c.Solver, c.Rank, c.Replicas = "dad(0.5,9)", "dad(1)", "alpha(1)"
+	c.Files = []cluster.File{{Size: 400, Holders: []int{0}}, {Size: 800, Holders: []int{1}}}
+	c.Tasks = []cluster.Task{{Files: []int{0}}, {Queue: "other", Files: []int{1}}, {Files: []int{0}}, {Files: []int{0}}, {Files: []int{0}}}
+	r := run(t, c)
+	if len(r.Copies) != 1 || r.Copies[0].To != 1 {
+		t.Fatalf("%+v", r.Copies)
+	}
+	// The copy takes until 4 s, the read begins after 1 s.
+	isAbout(t, "node 1's own read", r.Tasks[1].Read, 3.5)
+}
+
+// 002, section 4: a plan's node runs the plan's tasks only, and these run there
+// only, whatever scheduler works beside it.
+func TestPlansKeepTheirNodesAndTasks(t *testing.T) {
+	c := machines(2)
+	c.Replicas, c.SessionEvery = "plans(0,9)", time.Second
+	c.Files = []cluster.File{{Size: 400, Holders: []int{0}}}
+	for range 4 {
+		c.Tasks = append(c.Tasks, cluster.Task{Compute: 10 * time.Second})
+	}
+	for range 5 {
+		c.Tasks = append(c.Tasks, cluster.Task{Files: []int{0}, Compute: 10 * time.Second})
+	}
+	for i, one := range run(t, c).Tasks {
+		if planned := i >= 4; planned != (one.Node == 0) {
+			t.Errorf("task %d runs on node %d", i, one.Node)
+		}
+	}
+}
+
 // draw makes any small workload.
 func draw(t *rapid.T) cluster.Config {
 	c := machines(rapid.IntRange(1, 4).Draw(t, "nodes"))
