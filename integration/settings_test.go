@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
 // A storage element that a live site is given is every pilot's at once, not
@@ -39,4 +41,41 @@ outputs: ["part.{0..8}"]
 	}
 	g.must("site", "add", "siteA", "--se", "file://"+storage)
 	g.done(id)
+}
+
+// The solver and the rank of a site are settings like any other: they hold for
+// tasks that wait, and how near the assignments come to the best ones is shown.
+func TestSolverAndRankOfALiveSite(t *testing.T) {
+	g := newGrid(t, "siteA")
+	g.rejects([]string{"give the rank dad(BETA)"}, "site", "add", "siteA", "--solver", "dad(0.5,2)")
+	g.rejects([]string{"unknown solver", "greedy, exact"}, "site", "add", "siteA", "--solver", "best")
+	g.rejects([]string{"pilot.kores"}, "site", "add", "siteA", "--rank", "pilot.kores")
+	g.must("site", "add", "siteA", "--solver", "exact", "--rank", "overlap")
+	for range 2 {
+		g.startPilot("siteA", "--slots", "2")
+	}
+	for _, p := range g.pilots {
+		p.awaitReady(t)
+	}
+	id := g.submitted("exact", chainAndMerge)
+	g.done(id)
+	wantLines(t, g.output(id, "all"), 12)
+	optimality := observe(g, "a measured solution", func() (*pb.Optimality, bool) {
+		o := g.site("siteA").GetOptimality()
+		return o, o.GetMeasured() > 0
+	})
+	if optimality.GetMeanRatio() != 1 || optimality.GetLeastRatio() != 1 {
+		t.Errorf("the exact solver reaches %v of the best sum", optimality)
+	}
+	g.expect(0, []string{"exact, 1 of the best sum of ranks", "overlap"}, "site", "show", "siteA")
+
+	g.must("site", "add", "siteA", "--solver", "dad(0.5,2)", "--rank", "dad(0.8)")
+	id = g.submitted("delayed", chainAndMerge)
+	g.done(id)
+	wantLines(t, g.output(id, "all"), 12)
+	g.rejects([]string{"give mode distributed"}, "site", "add", "siteA", "--mode", "centralized")
+	g.must("site", "add", "siteA", "--mode", "centralized", "--solver", "choose(2)", "--rank", "combined")
+	id = g.submitted("chosen", chainAndMerge)
+	g.done(id)
+	wantLines(t, g.output(id, "all"), 12)
 }

@@ -13,7 +13,7 @@ import (
 // keeps what it is told of each pilot's cache and an index from files to the
 // tasks that read them, so that one match costs about as much as the pilot has
 // files that waiting tasks read, and not as much as there are tasks. Order and
-// fairness are those of the matrix; the solver is Sequential.
+// fairness are those of the matrix.
 //
 // It is not safe for concurrent use.
 type Pool struct {
@@ -358,10 +358,10 @@ func (s *Pool) HoldersOf(id task.ID) []task.PilotID {
 
 const fewHolders = 8
 
-// Match chooses tasks for a pilot's places: the best first, free slots before
+// Match has a solver choose tasks for a pilot's places, free slots before
 // prefill. They stay known, and are chosen for nobody else, until they are
-// removed or released.
-func (s *Pool) Match(pilot task.PilotID, places Places) []Match {
+// removed or released. The solver sees this pilot alone, so it cannot be DAD's.
+func (s *Pool) Match(pilot task.PilotID, places Places, solver Solver) []Match {
 	c := s.callers[pilot]
 	if c == nil || !c.known || places.FreeSlots <= 0 && places.Prefill <= 0 {
 		return nil
@@ -371,7 +371,7 @@ func (s *Pool) Match(pilot task.PilotID, places Places) []Match {
 	row := s.matrix.row(pilot)
 	row.exceptions = s.matrix.tie(s.exceptions(c))
 	row.places = places
-	chosen := s.matrix.Solve(Sequential)
+	chosen := s.matrix.Solve(solver)
 	row.exceptions, row.places = nil, Places{}
 	matches := make([]Match, len(chosen))
 	for i, a := range chosen {

@@ -113,7 +113,7 @@ func TestPoolAgainstNaive(t *testing.T) {
 			"match": func(t *rapid.T) {
 				pilot := rapid.SampledFrom(pilots).Draw(t, "pilot")
 				places := Places{Free: pilot.Resources, FreeSlots: rapid.IntRange(0, 2).Draw(t, "slots"), Prefill: rapid.IntRange(0, 2).Draw(t, "prefill")}
-				got := pool.Match(pilot.ID, places)
+				got := pool.Match(pilot.ID, places, Sequential)
 				var want []Match
 				for _, prefill := range []bool{false, true} {
 					for places.FreeSlots > 0 && !prefill || places.Prefill > 0 && prefill {
@@ -185,7 +185,7 @@ func benchmarkPool(b *testing.B, wide bool) {
 	}
 	next := tasks
 	for b.Loop() {
-		for _, m := range pool.Match(id(next%pilots), Places{Free: task.Resources{Cores: 1}, FreeSlots: 1}) {
+		for _, m := range pool.Match(id(next%pilots), Places{Free: task.Resources{Cores: 1}, FreeSlots: 1}, Sequential) {
 			pool.Remove(m.Task)
 			put(next)
 			next++

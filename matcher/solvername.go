@@ -86,6 +86,11 @@ func (c SolverChoice) String() string {
 // Random tells whether the solver draws from the source that Solver is given.
 func (c SolverChoice) Random() bool { return c.kind == "choose" }
 
+// WholeSite tells whether the solver compares the pilots of a site with each
+// other, those without a free place included, so that it cannot serve one that
+// is looked at alone.
+func (c SolverChoice) WholeSite() bool { return c.kind == "dad" }
+
 // Solver is the one that is named. random may be nil unless Random says that
 // it is needed. A solver that remembers (dad) begins anew with each call, so
 // one is made for a matrix and kept as long as that.

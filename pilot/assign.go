@@ -1,12 +1,8 @@
 package pilot
 
 import (
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 )
-
-// SolveWith has another solver than the greedy one decide who gets which task.
-func (m *Master) SolveWith(solver matcher.Solver) { m.solver = solver }
 
 // assign solves the rank matrix and gives out the tasks (004, section III-C).
 // With a fixed period it does so at the end of a round only.
@@ -21,7 +17,7 @@ func (m *Master) assign() {
 	m.unsolved = false
 	batches := make(map[task.PilotID][]Assignment)
 	m.serial++
-	for _, a := range m.matrix.Solve(m.solver) {
+	for _, a := range m.matrix.Solve(m.solver()) {
 		h, w := m.list.owner[a.No], m.members[a.Pilot]
 		if h == nil || w == nil || h.phase != ready {
 			continue

@@ -54,6 +54,11 @@ type Config struct {
 	// longest RestMost.
 	RestAfter           int
 	RestLeast, RestMost time.Duration
+	// MeasureEvery is how often a solution of the rank matrix is compared with
+	// the best one, and MeasureSlots up to how many free slots: that costs an
+	// exact solution.
+	MeasureEvery time.Duration
+	MeasureSlots int
 	// Autonomy is the part of the lease TTL for which a master that the queue
 	// does not answer may start tasks.
 	Autonomy float64
@@ -69,7 +74,8 @@ func DefaultConfig() Config {
 		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
 		Copies: 2, CopyEvery: 10 * time.Second,
 		RestAfter: 3, RestLeast: 30 * time.Second, RestMost: 10 * time.Minute,
-		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond, Autonomy: 0.9,
+		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond,
+		MeasureEvery: 10 * time.Second, MeasureSlots: 500, Autonomy: 0.9,
 	}
 }
 
@@ -100,6 +106,8 @@ func (c Config) withDefaults() Config {
 	duration(&c.LostWait, d.LostWait)
 	duration(&c.RestLeast, d.RestLeast)
 	duration(&c.RestMost, d.RestMost)
+	duration(&c.MeasureEvery, d.MeasureEvery)
+	number(&c.MeasureSlots, d.MeasureSlots)
 	number(&c.RestAfter, d.RestAfter)
 	number(&c.SyncBatch, d.SyncBatch)
 	number(&c.WindowPerSlot, d.WindowPerSlot)

@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"cmp"
 	"container/heap"
 	"time"
 
@@ -208,7 +209,7 @@ func (m *Master) flush() {
 // enter gives a task its place in list and matrix.
 func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	l := &m.list
-	of := h.Task.Class()
+	of := m.class(h.Task)
 	class, known := l.classes[of]
 	if !known {
 		l.nextID++
@@ -224,7 +225,7 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	}
 	l.entries[h.no], l.owner[h.no] = entry, h
 	base := 0.0
-	if rank, err := m.compiler.Rank(h.Task.Rank); err == nil {
+	if rank, err := m.compiler.Rank(of.Rank); err == nil {
 		base = rank.EntryBase(entry.Task, entry.Files, matcher.DefaultRates())
 	}
 	m.matrix.AddTask(matcher.MatrixTask{
@@ -234,6 +235,28 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	m.matrix.SetReady(h.no, h.phase == ready)
 	m.unsolved = true
 	return entry
+}
+
+// class is a task's in the list: where the task gives no rank, the site does.
+func (m *Master) class(t task.Task) task.Class {
+	class := t.Class()
+	class.Rank = cmp.Or(class.Rank, m.settings.Rank)
+	return class
+}
+
+// relist takes every task off the list and puts those that wait on it again,
+// in their classes by the settings of the moment.
+func (m *Master) relist() {
+	for _, id := range sortedKeys(m.held) {
+		h := m.held[id]
+		if h.no == 0 {
+			continue
+		}
+		m.unlist(h)
+		if h.phase <= ready {
+			m.list.offer(h)
+		}
+	}
 }
 
 // listed is what expressions may look at: pilots need no more of a task before

@@ -15,7 +15,7 @@ type Master struct {
 	config   Config
 	self     task.PilotID
 	compiler *matcher.Compiler
-	solver   matcher.Solver
+	given    matcher.Solver // instead of the site's; nil: by the settings
 	now      time.Time
 	out      []Action
 
@@ -49,13 +49,14 @@ type Master struct {
 	matrix    *matcher.Matrix
 	outbox    outbox
 	copies    copies
+	solving   solving
 	own       own
 	ledger    ledger
 }
 
 // NewMaster makes a master that is not in office.
 func NewMaster(config Config, self task.PilotID, compiler *matcher.Compiler) *Master {
-	m := &Master{config: config.withDefaults(), self: self, compiler: compiler, solver: matcher.Greedy}
+	m := &Master{config: config.withDefaults(), self: self, compiler: compiler}
 	m.reset()
 	return m
 }
@@ -78,6 +79,7 @@ func (m *Master) reset() {
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)
+	m.solving = solving{}
 	m.matrix = matcher.NewMatrix(m.term)
 }
 
@@ -213,11 +215,20 @@ func (m *Master) tookOffice(e TookOffice) {
 	m.revoke(e.Revoked) // with the census to come, where there is one
 }
 
-// setSettings takes the site's settings; who works for itself needs no rounds.
+// setSettings takes the site's settings. Who works for itself needs no rounds,
+// and takes what the queue has chosen.
 func (m *Master) setSettings(settings task.SiteSettings) {
+	before := m.settings
 	m.settings = settings
 	if m.own.on {
-		m.settings.RoundEvery = 0
+		m.settings.RoundEvery, m.settings.Solver = 0, ""
+	}
+	if m.settings.Solver != before.Solver {
+		m.solving = solving{}
+		m.unsolved = true
+	}
+	if m.settings.Rank != before.Rank {
+		m.relist()
 	}
 }
 
@@ -227,6 +238,7 @@ func (m *Master) beginTerm() {
 		m.setNumber(h, 0)
 	}
 	m.list.reset(m.term)
+	m.solving = solving{}
 	m.matrix = matcher.NewMatrix(m.term)
 	for _, id := range sortedKeys(m.held) {
 		if h := m.held[id]; h.phase <= ready {

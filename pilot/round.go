@@ -205,20 +205,31 @@ func (m *Master) refuse(w *member, h *held, reason string) {
 func (m *Master) returnInfeasible() {
 	for _, no := range m.matrix.Infeasible() {
 		class, listed := m.list.byNo[no]
-		if !listed || m.sums.classes[class] == 0 || !m.mayStart() || m.undescribed() {
+		if !listed || !m.mayStart() || m.undescribed() {
 			continue
 		}
-		why := m.matrix.WhyNot(no)
-		refusal := task.Refusal{Class: class, Pilots: why.Pilots}
-		for _, count := range why.Clauses {
-			refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
+		m.returnClass(class, m.matrix.WhyNot(no))
+		if class.Rank == m.settings.Rank && class.Rank != "" {
+			class.Rank = "" // as the queue knows the tasks that the site gives its rank
+			m.returnClass(class, m.matrix.WhyNot(no))
 		}
-		m.outbox.refused = append(m.outbox.refused, refusal)
-		for _, id := range sortedKeys(m.held) {
-			if h := m.held[id]; h.phase <= ready && h.Task.Class() == class {
-				m.giveBack(h, "no pilot of the site can run it")
-			}
-		}
-		m.syncSoon(0)
 	}
+}
+
+// returnClass gives a class back, if tasks of it wait.
+func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
+	if m.sums.classes[class] == 0 {
+		return
+	}
+	refusal := task.Refusal{Class: class, Pilots: why.Pilots}
+	for _, count := range why.Clauses {
+		refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
+	}
+	m.outbox.refused = append(m.outbox.refused, refusal)
+	for _, id := range sortedKeys(m.held) {
+		if h := m.held[id]; h.phase <= ready && h.Task.Class() == class {
+			m.giveBack(h, "no pilot of the site can run it")
+		}
+	}
+	m.syncSoon(0)
 }

@@ -89,7 +89,7 @@ func (m *Master) capacity() task.Capacity {
 	c := task.Capacity{
 		Pilots: len(m.members), Slots: m.sums.slots, FreeSlots: m.sums.free,
 		Waiting: m.sums.phases[waiting] + m.sums.phases[ready], Running: m.sums.running,
-		Assigned: m.sums.phases[placed] - m.sums.running,
+		Assigned: m.sums.phases[placed] - m.sums.running, Optimality: m.solving.optimality(),
 	}
 	for _, w := range m.members {
 		c.CacheBytes += w.cache.Capacity

@@ -59,7 +59,18 @@ type Capacity struct {
 	CacheBytes Bytes
 	CacheUsed  Bytes
 	Evictions  uint64
+	Optimality Optimality
 }
+
+// Optimality tells how near a site's solver comes to the best assignment.
+type Optimality struct {
+	Measured uint64 // solutions that were compared with the best one, in this term
+	// Mean and Least of their ratios in millionths: 1,000,000 is the best.
+	Mean, Least int
+}
+
+// Best is the ratio, in millionths, of the best assignment.
+const Best = 1_000_000
 
 // SiteReport carries sums since the last acknowledged report.
 type SiteReport struct {
@@ -181,4 +192,6 @@ type SiteSettings struct {
 	Draining   bool
 	RoundEvery time.Duration // 0 means driven by events
 	Prefill    int           // further tasks per slot
+	Solver     string        // who gets which task; empty means greedy
+	Rank       string        // of tasks that give none; empty means locality
 }

@@ -39,6 +39,7 @@ type room struct {
 	since   Instant             // when the pilots' silence began to count
 	free    int                 // slots of all guests
 	retract Instant             // when prefilled tasks were asked for last
+	solver  matcher.Solver
 }
 
 // guest is a pilot as its last Pull tells.
@@ -64,6 +65,7 @@ func (m *Matchmaker) room(site task.Site, now Instant) *room {
 		r = &room{
 			site: SiteRecord{Name: site}, pool: matcher.NewPool(m.compiler), guests: make(map[task.PilotID]*guest),
 			inHand: make(map[task.ID]task.PilotID), dirty: make(map[task.ID]struct{}), later: make(map[task.ID]Instant), since: now,
+			solver: matcher.Sequential,
 		}
 		m.rooms[site] = r
 	}
@@ -144,7 +146,10 @@ func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord,
 // again.
 func (r *room) take(site *SiteRecord) {
 	same := r.site.InForce() == site.InForce() && r.site.SE == site.SE && r.site.RemoteRead == site.RemoteRead &&
-		slices.Equal(r.site.Reach, site.Reach)
+		r.site.Rank == site.Rank && slices.Equal(r.site.Reach, site.Reach)
+	if r.site.Solver != site.Solver {
+		r.solver = solverOf(site)
+	}
 	if r.site = *site; !same {
 		r.filled = false
 	}
@@ -220,7 +225,7 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 	free.Prefill = max(0, min(free.Prefill, r.pool.Ready()-idle))
 	var ids []task.ID
 	var not []task.ID
-	for _, match := range r.pool.Match(pilot, free) {
+	for _, match := range r.pool.Match(pilot, free, r.solver) {
 		if until, refused := g.refused[match.Task]; refused && now < until {
 			not = append(not, match.Task)
 			continue

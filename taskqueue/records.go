@@ -184,6 +184,8 @@ type SiteRecord struct {
 	// Prefill is how many further tasks a slot is given early; 0 means the
 	// queue's default, NoPrefill none.
 	Prefill  int
+	Solver   string // as matcher.ParseSolver reads it; empty is greedy
+	Rank     string // of tasks that give none; empty is locality
 	Draining bool
 	Created  time.Time
 

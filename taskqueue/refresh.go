@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -203,7 +204,7 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 		if spec == nil {
 			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
 		}
-		waiting := matcher.Waiting{Task: listed(spec), Order: s.Seq, Priority: s.Priority}
+		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority}
 		var readable bool
 		if waiting.Files, waiting.Needs, readable = r.inputs(spec, byName); !readable {
 			r.pool.Remove(s.ID)
@@ -215,11 +216,12 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 	return nil
 }
 
-// listed is what expressions may look at.
-func listed(spec *task.Task) *task.Task {
+// listed is what expressions may look at, with the rank that the site gives to
+// tasks without one.
+func (r *room) listed(spec *task.Task) *task.Task {
 	return &task.Task{
 		ID: spec.ID, Resources: spec.Resources, Priority: spec.Priority, Walltime: spec.Walltime,
-		Require: spec.Require, Rank: spec.Rank, Bound: spec.Bound,
+		Require: spec.Require, Rank: cmp.Or(spec.Rank, r.site.Rank), Bound: spec.Bound,
 	}
 }
 

@@ -32,6 +32,8 @@ func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 		Draining:   site.Draining,
 		RoundEvery: site.RoundEvery,
 		Prefill:    prefill,
+		Solver:     site.Solver,
+		Rank:       site.Rank,
 	}
 }
 

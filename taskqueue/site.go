@@ -17,7 +17,7 @@ const (
 )
 
 // AddSite creates a site, or changes the settings of one: storage element,
-// remote reads, reach and mode. Everything else of the record is ignored.
+// remote reads, reach, mode, rounds, prefill, solver and rank. Everything else of the record is ignored.
 //
 // Errors: ErrInvalid.
 func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
@@ -37,6 +37,9 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
 			return invalid("round period %s and prefill %d: give at most %s and %d", s.RoundEvery, s.Prefill, maxRound, maxPrefill)
 		}
+		if err := checkPolicy(&s); err != nil {
+			return err
+		}
 		site, err := b.site(s.Name)
 		if err != nil {
 			if !isNotFound(err) {
@@ -55,6 +58,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			return err
 		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
+		site.Solver, site.Rank = s.Solver, s.Rank
 		site.Reach = nil
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))

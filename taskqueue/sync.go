@@ -89,8 +89,8 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 }
 
 // takeCapacity keeps what a master says of its site's pilots. What hand-outs
-// go by is saved at once; cache sizes, which change all the time, together
-// with the mark of a Sync.
+// go by is saved at once; figures for people, which change all the time,
+// together with the mark of a Sync.
 func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 	if site.InForce().Central() {
 		return // its pilots tell it
@@ -98,6 +98,7 @@ func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 	before := site.Capacity
 	site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
 	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
+	before.Optimality = capacity.Optimality
 	if before != capacity {
 		b.sites.touch(site.Name)
 	}

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"sort"
 	"time"
 
@@ -27,7 +29,7 @@ func newSite(a *app) *cobra.Command {
 }
 
 func newSiteAdd(a *app) *cobra.Command {
-	var se, mode string
+	var se, mode, solver, rank string
 	var remote bool
 	var reach []string
 	var period time.Duration
@@ -46,6 +48,7 @@ flags are given are changed.`,
 				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
 					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
 					RoundPeriod: durationpb.New(period), Prefill: proto.Int32(int32(prefill)),
+					Solver: solver, Rank: rank,
 				}, UpdateMask: settingsGiven(c.Flags())})
 				if err != nil {
 					return err
@@ -68,13 +71,15 @@ flags are given are changed.`,
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
+	flags.StringVar(&solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
+	flags.StringVar(&rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
 	return command
 }
 
 // siteSettings are the fields of a site's settings by the flags that give them.
 var siteSettings = map[string]string{
 	"se": "storage_url", "remote-read": "remote_read", "reach": "reach", "mode": "mode",
-	"round-period": "round_period", "prefill": "prefill",
+	"round-period": "round_period", "prefill": "prefill", "solver": "solver", "rank": "rank",
 }
 
 // settingsGiven names the settings that the command line gives.
@@ -176,6 +181,8 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	rows := [][]string{
 		{"site", s.GetSettings().GetName()},
 		{"mode", taskpb.FromMode(s.GetSettings().GetMode())},
+		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy") + ", " + optimalityText(s)},
+		{"rank", cmp.Or(s.GetSettings().GetRank(), "locality")},
 		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
 		{"pilots", fmt.Sprint(s.GetPilots())},
 		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
@@ -223,6 +230,19 @@ func ratioRows(name string, s *pb.SourceSums) [][]string {
 			percent(s.GetLocalReads()+s.GetPeerReads(), reads), percent(s.GetLocalBytes()+s.GetPeerBytes(), bytes),
 			percent(s.GetLocalReads(), reads), percent(s.GetLocalBytes(), bytes))},
 	}
+}
+
+// optimalityText says how near the assignments come to the largest sum of
+// ranks.
+func optimalityText(s *pb.Site) string {
+	o := s.GetOptimality()
+	switch {
+	case o.GetMeasured() > 0:
+		return fmt.Sprintf("%.4g of the best sum of ranks, %.4g at the least, in %s", o.GetMeanRatio(), o.GetLeastRatio(), count(int32(min(o.GetMeasured(), math.MaxInt32)), "measured round"))
+	case s.GetSettings().GetMode() != pb.SiteMode_SITE_MODE_DISTRIBUTED:
+		return "one pilot at a time"
+	}
+	return "not measured yet"
 }
 
 func delayText(s *pb.Site) string {

@@ -63,7 +63,7 @@ type Config struct {
 	// Shared is common to the pilots of a process; nil for a pilot by itself.
 	Shared *Shared
 	// Solver decides who gets which task while this pilot is master; nil is
-	// greedy.
+	// what the site's settings say.
 	Solver matcher.Solver
 	// Observer, if set, is told what happens.
 	Observer Observer

@@ -1,6 +1,8 @@
 package taskpb
 
 import (
+	"math"
+
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -121,6 +123,7 @@ func Settings(s task.SiteSettings) *pb.SiteSettings {
 	return &pb.SiteSettings{
 		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
 		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: proto.Int32(int32(s.Prefill)),
+		Solver: s.Solver, Rank: s.Rank,
 	}
 }
 
@@ -129,6 +132,7 @@ func FromSettings(in *pb.SiteSettings) task.SiteSettings {
 	return task.SiteSettings{
 		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()),
 		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
+		Solver: in.GetSolver(), Rank: in.GetRank(),
 	}
 }
 
@@ -201,7 +205,7 @@ func capacity(c task.Capacity) *pb.Capacity {
 	return &pb.Capacity{
 		Pilots: int32(c.Pilots), Slots: int32(c.Slots), FreeSlots: int32(c.FreeSlots), Assigned: int32(c.Assigned),
 		Running: int32(c.Running), Waiting: int32(c.Waiting), CacheBytes: uint64(c.CacheBytes),
-		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions,
+		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions, Optimality: Optimality(c.Optimality),
 	}
 }
 
@@ -209,8 +213,29 @@ func fromCapacity(in *pb.Capacity) task.Capacity {
 	return task.Capacity{
 		Pilots: int(in.GetPilots()), Slots: int(in.GetSlots()), FreeSlots: int(in.GetFreeSlots()), Assigned: int(in.GetAssigned()),
 		Running: int(in.GetRunning()), Waiting: int(in.GetWaiting()), CacheBytes: task.Bytes(in.GetCacheBytes()),
-		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(),
+		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(), Optimality: fromOptimality(in.GetOptimality()),
 	}
+}
+
+// Optimality encodes how near a solver comes to the best assignment; nil where
+// nothing was measured.
+func Optimality(o task.Optimality) *pb.Optimality {
+	if o.Measured == 0 {
+		return nil
+	}
+	return &pb.Optimality{Measured: o.Measured, MeanRatio: float64(o.Mean) / task.Best, LeastRatio: float64(o.Least) / task.Best}
+}
+
+func fromOptimality(in *pb.Optimality) task.Optimality {
+	return task.Optimality{Measured: in.GetMeasured(), Mean: millionths(in.GetMeanRatio()), Least: millionths(in.GetLeastRatio())}
+}
+
+// millionths reads a ratio; what is none of 0 to 1 becomes the nearest.
+func millionths(ratio float64) int {
+	if math.IsNaN(ratio) {
+		return 0
+	}
+	return int(math.Round(min(max(ratio, 0), 1) * task.Best))
 }
 
 // Starts encodes the starts of payloads.

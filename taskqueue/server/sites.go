@@ -88,6 +88,10 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 			changed.RoundEvery = site.RoundEvery
 		case "prefill":
 			changed.Prefill = site.Prefill
+		case "solver":
+			changed.Solver = site.Solver
+		case "rank":
+			changed.Rank = site.Rank
 		default:
 			return site, invalid("update_mask: %q is no setting of a site that can be changed", path)
 		}
@@ -169,6 +173,7 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		DelayP99Seconds: quantile(sums.DelayBucket, .99),
 		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
 		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, StaleTerms: sums.StaleTerms,
+		Optimality: taskpb.Optimality(site.Capacity.Optimality),
 	}
 	if !site.Term.IsZero() {
 		last := site.LastSync

@@ -772,8 +772,10 @@ type Capacity struct {
 	CacheBytes     uint64                 `protobuf:"varint,7,opt,name=cache_bytes,json=cacheBytes,proto3" json:"cache_bytes,omitempty"`
 	CacheUsedBytes uint64                 `protobuf:"varint,8,opt,name=cache_used_bytes,json=cacheUsedBytes,proto3" json:"cache_used_bytes,omitempty"`
 	Evictions      uint64                 `protobuf:"varint,9,opt,name=evictions,proto3" json:"evictions,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// In mode distributed.
+	Optimality    *Optimality `protobuf:"bytes,10,opt,name=optimality,proto3" json:"optimality,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Capacity) Reset() {
@@ -867,6 +869,13 @@ func (x *Capacity) GetEvictions() uint64 {
 		return x.Evictions
 	}
 	return 0
+}
+
+func (x *Capacity) GetOptimality() *Optimality {
+	if x != nil {
+		return x.Optimality
+	}
+	return nil
 }
 
 type Start struct {
@@ -2770,7 +2779,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12*\n" +
 	"\x06leases\x18\x05 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12.\n" +
 	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\x125\n" +
-	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\x90\x02\n" +
+	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\xc9\x02\n" +
 	"\bCapacity\x12\x16\n" +
 	"\x06pilots\x18\x01 \x01(\x05R\x06pilots\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x1d\n" +
@@ -2782,7 +2791,11 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\vcache_bytes\x18\a \x01(\x04R\n" +
 	"cacheBytes\x12(\n" +
 	"\x10cache_used_bytes\x18\b \x01(\x04R\x0ecacheUsedBytes\x12\x1c\n" +
-	"\tevictions\x18\t \x01(\x04R\tevictions\"\x87\x01\n" +
+	"\tevictions\x18\t \x01(\x04R\tevictions\x127\n" +
+	"\n" +
+	"optimality\x18\n" +
+	" \x01(\v2\x17.pilotage.v1.OptimalityR\n" +
+	"optimality\"\x87\x01\n" +
 	"\x05Start\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x124\n" +
@@ -3009,9 +3022,10 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*Task)(nil),                    // 39: pilotage.v1.Task
 	(*durationpb.Duration)(nil),     // 40: google.protobuf.Duration
 	(*File)(nil),                    // 41: pilotage.v1.File
-	(*AttemptId)(nil),               // 42: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),             // 43: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                 // 44: pilotage.v1.Outcome
+	(*Optimality)(nil),              // 42: pilotage.v1.Optimality
+	(*AttemptId)(nil),               // 43: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),             // 44: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                 // 45: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	36, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
@@ -3031,71 +3045,72 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	16, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
 	38, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	42, // 17: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	37, // 18: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	42, // 19: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	36, // 20: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	43, // 21: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 22: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
-	9,  // 23: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	44, // 24: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
-	10, // 25: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
-	11, // 26: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
-	12, // 27: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
-	13, // 28: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
-	14, // 29: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
-	15, // 30: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
-	16, // 31: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
-	17, // 32: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	40, // 33: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
-	42, // 34: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 35: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	42, // 36: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 37: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	16, // 38: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	19, // 39: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	38, // 40: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	41, // 41: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	18, // 42: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	40, // 43: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	36, // 44: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	21, // 45: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	22, // 46: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	20, // 47: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	44, // 48: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 49: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	19, // 50: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	1,  // 51: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 52: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	36, // 53: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	37, // 54: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	37, // 55: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	37, // 56: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	29, // 57: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	29, // 58: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 59: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 60: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	18, // 61: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	23, // 62: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	25, // 63: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	27, // 64: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	30, // 65: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	32, // 66: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	34, // 67: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 68: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 69: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	20, // 70: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	24, // 71: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	26, // 72: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	28, // 73: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	31, // 74: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	33, // 75: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	35, // 76: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	68, // [68:77] is the sub-list for method output_type
-	59, // [59:68] is the sub-list for method input_type
-	59, // [59:59] is the sub-list for extension type_name
-	59, // [59:59] is the sub-list for extension extendee
-	0,  // [0:59] is the sub-list for field type_name
+	42, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
+	43, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	37, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	43, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	36, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	44, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
+	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
+	45, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
+	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
+	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
+	13, // 29: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
+	14, // 30: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
+	15, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
+	16, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
+	17, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
+	40, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	43, // 35: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 36: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	43, // 37: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 38: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	16, // 39: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	19, // 40: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	38, // 41: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	41, // 42: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	18, // 43: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	40, // 44: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	36, // 45: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	21, // 46: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	22, // 47: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	20, // 48: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	45, // 49: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 50: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	19, // 51: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	1,  // 52: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 53: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	36, // 54: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	37, // 55: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	37, // 56: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	37, // 57: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	29, // 58: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	29, // 59: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 60: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 61: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	18, // 62: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	23, // 63: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	25, // 64: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	27, // 65: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	30, // 66: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	32, // 67: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	34, // 68: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 69: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 70: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	20, // 71: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	24, // 72: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	26, // 73: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	28, // 74: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	31, // 75: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	33, // 76: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	35, // 77: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	69, // [69:78] is the sub-list for method output_type
+	60, // [60:69] is the sub-list for method input_type
+	60, // [60:60] is the sub-list for extension type_name
+	60, // [60:60] is the sub-list for extension extendee
+	0,  // [0:60] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }

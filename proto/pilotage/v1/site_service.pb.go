@@ -91,7 +91,13 @@ type SiteSettings struct {
 	// 0 means driven by events.
 	RoundPeriod *durationpb.Duration `protobuf:"bytes,7,opt,name=round_period,json=roundPeriod,proto3" json:"round_period,omitempty"`
 	// Further tasks per slot; absent means the queue's default.
-	Prefill       *int32 `protobuf:"varint,8,opt,name=prefill,proto3,oneof" json:"prefill,omitempty"`
+	Prefill *int32 `protobuf:"varint,8,opt,name=prefill,proto3,oneof" json:"prefill,omitempty"`
+	// Who gets which task: greedy (also when empty), exact, sequential, choose(N)
+	// or, in mode distributed, dad(THRESHOLD,PASSES).
+	Solver string `protobuf:"bytes,9,opt,name=solver,proto3" json:"solver,omitempty"`
+	// Of tasks that give none: a built-in rank or a CEL expression; empty is
+	// locality.
+	Rank          string `protobuf:"bytes,10,opt,name=rank,proto3" json:"rank,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -182,6 +188,83 @@ func (x *SiteSettings) GetPrefill() int32 {
 	return 0
 }
 
+func (x *SiteSettings) GetSolver() string {
+	if x != nil {
+		return x.Solver
+	}
+	return ""
+}
+
+func (x *SiteSettings) GetRank() string {
+	if x != nil {
+		return x.Rank
+	}
+	return ""
+}
+
+// Optimality tells how near a site's solver comes to the best assignment. A
+// ratio of 1 is the best; 0.9 is a sum of ranks a tenth below it.
+type Optimality struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Solutions of at least two free slots that were compared, in this term.
+	Measured      uint64  `protobuf:"varint,1,opt,name=measured,proto3" json:"measured,omitempty"`
+	MeanRatio     float64 `protobuf:"fixed64,2,opt,name=mean_ratio,json=meanRatio,proto3" json:"mean_ratio,omitempty"`
+	LeastRatio    float64 `protobuf:"fixed64,3,opt,name=least_ratio,json=leastRatio,proto3" json:"least_ratio,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Optimality) Reset() {
+	*x = Optimality{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Optimality) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Optimality) ProtoMessage() {}
+
+func (x *Optimality) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Optimality.ProtoReflect.Descriptor instead.
+func (*Optimality) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Optimality) GetMeasured() uint64 {
+	if x != nil {
+		return x.Measured
+	}
+	return 0
+}
+
+func (x *Optimality) GetMeanRatio() float64 {
+	if x != nil {
+		return x.MeanRatio
+	}
+	return 0
+}
+
+func (x *Optimality) GetLeastRatio() float64 {
+	if x != nil {
+		return x.LeastRatio
+	}
+	return 0
+}
+
 // SourceSums counts reads by source.
 type SourceSums struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -199,7 +282,7 @@ type SourceSums struct {
 
 func (x *SourceSums) Reset() {
 	*x = SourceSums{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -211,7 +294,7 @@ func (x *SourceSums) String() string {
 func (*SourceSums) ProtoMessage() {}
 
 func (x *SourceSums) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -224,7 +307,7 @@ func (x *SourceSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceSums.ProtoReflect.Descriptor instead.
 func (*SourceSums) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{1}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SourceSums) GetLocalReads() uint64 {
@@ -296,7 +379,7 @@ type Mastership struct {
 
 func (x *Mastership) Reset() {
 	*x = Mastership{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -308,7 +391,7 @@ func (x *Mastership) String() string {
 func (*Mastership) ProtoMessage() {}
 
 func (x *Mastership) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -321,7 +404,7 @@ func (x *Mastership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mastership.ProtoReflect.Descriptor instead.
 func (*Mastership) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{2}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Mastership) GetTerm() string {
@@ -385,13 +468,14 @@ type Site struct {
 	CacheUsedBytes  uint64               `protobuf:"varint,27,opt,name=cache_used_bytes,json=cacheUsedBytes,proto3" json:"cache_used_bytes,omitempty"`
 	Evictions       uint64               `protobuf:"varint,28,opt,name=evictions,proto3" json:"evictions,omitempty"`
 	StaleTerms      uint64               `protobuf:"varint,29,opt,name=stale_terms,json=staleTerms,proto3" json:"stale_terms,omitempty"`
+	Optimality      *Optimality          `protobuf:"bytes,30,opt,name=optimality,proto3" json:"optimality,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Site) Reset() {
 	*x = Site{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -403,7 +487,7 @@ func (x *Site) String() string {
 func (*Site) ProtoMessage() {}
 
 func (x *Site) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -416,7 +500,7 @@ func (x *Site) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{3}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Site) GetSettings() *SiteSettings {
@@ -622,6 +706,13 @@ func (x *Site) GetStaleTerms() uint64 {
 	return 0
 }
 
+func (x *Site) GetOptimality() *Optimality {
+	if x != nil {
+		return x.Optimality
+	}
+	return nil
+}
+
 // RefusedClass is a class of tasks that no live pilot of the site can run.
 type RefusedClass struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -634,7 +725,7 @@ type RefusedClass struct {
 
 func (x *RefusedClass) Reset() {
 	*x = RefusedClass{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -646,7 +737,7 @@ func (x *RefusedClass) String() string {
 func (*RefusedClass) ProtoMessage() {}
 
 func (x *RefusedClass) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -659,7 +750,7 @@ func (x *RefusedClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedClass.ProtoReflect.Descriptor instead.
 func (*RefusedClass) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{4}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefusedClass) GetRequire() string {
@@ -695,7 +786,7 @@ type AddSiteRequest struct {
 
 func (x *AddSiteRequest) Reset() {
 	*x = AddSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -707,7 +798,7 @@ func (x *AddSiteRequest) String() string {
 func (*AddSiteRequest) ProtoMessage() {}
 
 func (x *AddSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -720,7 +811,7 @@ func (x *AddSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSiteRequest.ProtoReflect.Descriptor instead.
 func (*AddSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{5}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AddSiteRequest) GetSettings() *SiteSettings {
@@ -747,7 +838,7 @@ type AddSiteResponse struct {
 
 func (x *AddSiteResponse) Reset() {
 	*x = AddSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -759,7 +850,7 @@ func (x *AddSiteResponse) String() string {
 func (*AddSiteResponse) ProtoMessage() {}
 
 func (x *AddSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -772,7 +863,7 @@ func (x *AddSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSiteResponse.ProtoReflect.Descriptor instead.
 func (*AddSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{6}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AddSiteResponse) GetSite() *Site {
@@ -797,7 +888,7 @@ type ListSitesRequest struct {
 
 func (x *ListSitesRequest) Reset() {
 	*x = ListSitesRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +900,7 @@ func (x *ListSitesRequest) String() string {
 func (*ListSitesRequest) ProtoMessage() {}
 
 func (x *ListSitesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +913,7 @@ func (x *ListSitesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSitesRequest.ProtoReflect.Descriptor instead.
 func (*ListSitesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{7}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
 }
 
 type ListSitesResponse struct {
@@ -834,7 +925,7 @@ type ListSitesResponse struct {
 
 func (x *ListSitesResponse) Reset() {
 	*x = ListSitesResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -846,7 +937,7 @@ func (x *ListSitesResponse) String() string {
 func (*ListSitesResponse) ProtoMessage() {}
 
 func (x *ListSitesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -859,7 +950,7 @@ func (x *ListSitesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSitesResponse.ProtoReflect.Descriptor instead.
 func (*ListSitesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListSitesResponse) GetSites() []*Site {
@@ -878,7 +969,7 @@ type GetSiteRequest struct {
 
 func (x *GetSiteRequest) Reset() {
 	*x = GetSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -890,7 +981,7 @@ func (x *GetSiteRequest) String() string {
 func (*GetSiteRequest) ProtoMessage() {}
 
 func (x *GetSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -903,7 +994,7 @@ func (x *GetSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteRequest.ProtoReflect.Descriptor instead.
 func (*GetSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{9}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSiteRequest) GetName() string {
@@ -922,7 +1013,7 @@ type GetSiteResponse struct {
 
 func (x *GetSiteResponse) Reset() {
 	*x = GetSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -934,7 +1025,7 @@ func (x *GetSiteResponse) String() string {
 func (*GetSiteResponse) ProtoMessage() {}
 
 func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -947,7 +1038,7 @@ func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteResponse.ProtoReflect.Descriptor instead.
 func (*GetSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{10}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetSiteResponse) GetSite() *Site {
@@ -967,7 +1058,7 @@ type DrainSiteRequest struct {
 
 func (x *DrainSiteRequest) Reset() {
 	*x = DrainSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1070,7 @@ func (x *DrainSiteRequest) String() string {
 func (*DrainSiteRequest) ProtoMessage() {}
 
 func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1083,7 @@ func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteRequest.ProtoReflect.Descriptor instead.
 func (*DrainSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainSiteRequest) GetName() string {
@@ -1017,7 +1108,7 @@ type DrainSiteResponse struct {
 
 func (x *DrainSiteResponse) Reset() {
 	*x = DrainSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1029,7 +1120,7 @@ func (x *DrainSiteResponse) String() string {
 func (*DrainSiteResponse) ProtoMessage() {}
 
 func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1042,7 +1133,7 @@ func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteResponse.ProtoReflect.Descriptor instead.
 func (*DrainSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
 }
 
 type RemoveSiteRequest struct {
@@ -1054,7 +1145,7 @@ type RemoveSiteRequest struct {
 
 func (x *RemoveSiteRequest) Reset() {
 	*x = RemoveSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1066,7 +1157,7 @@ func (x *RemoveSiteRequest) String() string {
 func (*RemoveSiteRequest) ProtoMessage() {}
 
 func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1079,7 +1170,7 @@ func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveSiteRequest) GetName() string {
@@ -1097,7 +1188,7 @@ type RemoveSiteResponse struct {
 
 func (x *RemoveSiteResponse) Reset() {
 	*x = RemoveSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1109,7 +1200,7 @@ func (x *RemoveSiteResponse) String() string {
 func (*RemoveSiteResponse) ProtoMessage() {}
 
 func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1122,7 +1213,7 @@ func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
 }
 
 type CreateAccessRequest struct {
@@ -1139,7 +1230,7 @@ type CreateAccessRequest struct {
 
 func (x *CreateAccessRequest) Reset() {
 	*x = CreateAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1151,7 +1242,7 @@ func (x *CreateAccessRequest) String() string {
 func (*CreateAccessRequest) ProtoMessage() {}
 
 func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1164,7 +1255,7 @@ func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateAccessRequest) GetRole() string {
@@ -1206,7 +1297,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1309,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1322,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -1258,7 +1349,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1270,7 +1361,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1283,7 +1374,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -1301,7 +1392,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1313,7 +1404,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1326,7 +1417,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
 }
 
 type Access struct {
@@ -1344,7 +1435,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1447,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1460,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Access) GetId() string {
@@ -1429,7 +1520,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1441,7 +1532,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1454,7 +1545,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 type ListAccessResponse struct {
@@ -1466,7 +1557,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1478,7 +1569,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1491,7 +1582,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -1505,7 +1596,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xaa\x02\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xd6\x02\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1516,9 +1607,19 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x05reach\x18\x05 \x03(\tR\x05reach\x12\x1a\n" +
 	"\bdraining\x18\x06 \x01(\bR\bdraining\x12<\n" +
 	"\fround_period\x18\a \x01(\v2\x19.google.protobuf.DurationR\vroundPeriod\x12\x1d\n" +
-	"\aprefill\x18\b \x01(\x05H\x00R\aprefill\x88\x01\x01B\n" +
+	"\aprefill\x18\b \x01(\x05H\x00R\aprefill\x88\x01\x01\x12\x16\n" +
+	"\x06solver\x18\t \x01(\tR\x06solver\x12\x12\n" +
+	"\x04rank\x18\n" +
+	" \x01(\tR\x04rankB\n" +
 	"\n" +
-	"\b_prefill\"\x88\x02\n" +
+	"\b_prefill\"h\n" +
+	"\n" +
+	"Optimality\x12\x1a\n" +
+	"\bmeasured\x18\x01 \x01(\x04R\bmeasured\x12\x1d\n" +
+	"\n" +
+	"mean_ratio\x18\x02 \x01(\x01R\tmeanRatio\x12\x1f\n" +
+	"\vleast_ratio\x18\x03 \x01(\x01R\n" +
+	"leastRatio\"\x88\x02\n" +
 	"\n" +
 	"SourceSums\x12\x1f\n" +
 	"\vlocal_reads\x18\x01 \x01(\x04R\n" +
@@ -1538,7 +1639,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xce\t\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\x87\n" +
+	"\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
 	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\x12\x14\n" +
@@ -1575,7 +1677,10 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x10cache_used_bytes\x18\x1b \x01(\x04R\x0ecacheUsedBytes\x12\x1c\n" +
 	"\tevictions\x18\x1c \x01(\x04R\tevictions\x12\x1f\n" +
 	"\vstale_terms\x18\x1d \x01(\x04R\n" +
-	"staleTerms\x1aC\n" +
+	"staleTerms\x127\n" +
+	"\n" +
+	"optimality\x18\x1e \x01(\v2\x17.pilotage.v1.OptimalityR\n" +
+	"optimality\x1aC\n" +
 	"\x15RequestsByMethodEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +
@@ -1657,80 +1762,82 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
-	(*SourceSums)(nil),            // 2: pilotage.v1.SourceSums
-	(*Mastership)(nil),            // 3: pilotage.v1.Mastership
-	(*Site)(nil),                  // 4: pilotage.v1.Site
-	(*RefusedClass)(nil),          // 5: pilotage.v1.RefusedClass
-	(*AddSiteRequest)(nil),        // 6: pilotage.v1.AddSiteRequest
-	(*AddSiteResponse)(nil),       // 7: pilotage.v1.AddSiteResponse
-	(*ListSitesRequest)(nil),      // 8: pilotage.v1.ListSitesRequest
-	(*ListSitesResponse)(nil),     // 9: pilotage.v1.ListSitesResponse
-	(*GetSiteRequest)(nil),        // 10: pilotage.v1.GetSiteRequest
-	(*GetSiteResponse)(nil),       // 11: pilotage.v1.GetSiteResponse
-	(*DrainSiteRequest)(nil),      // 12: pilotage.v1.DrainSiteRequest
-	(*DrainSiteResponse)(nil),     // 13: pilotage.v1.DrainSiteResponse
-	(*RemoveSiteRequest)(nil),     // 14: pilotage.v1.RemoveSiteRequest
-	(*RemoveSiteResponse)(nil),    // 15: pilotage.v1.RemoveSiteResponse
-	(*CreateAccessRequest)(nil),   // 16: pilotage.v1.CreateAccessRequest
-	(*CreateAccessResponse)(nil),  // 17: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 18: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 19: pilotage.v1.RevokeAccessResponse
-	(*Access)(nil),                // 20: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 21: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 22: pilotage.v1.ListAccessResponse
-	nil,                           // 23: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 26: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 27: google.protobuf.FieldMask
+	(*Optimality)(nil),            // 2: pilotage.v1.Optimality
+	(*SourceSums)(nil),            // 3: pilotage.v1.SourceSums
+	(*Mastership)(nil),            // 4: pilotage.v1.Mastership
+	(*Site)(nil),                  // 5: pilotage.v1.Site
+	(*RefusedClass)(nil),          // 6: pilotage.v1.RefusedClass
+	(*AddSiteRequest)(nil),        // 7: pilotage.v1.AddSiteRequest
+	(*AddSiteResponse)(nil),       // 8: pilotage.v1.AddSiteResponse
+	(*ListSitesRequest)(nil),      // 9: pilotage.v1.ListSitesRequest
+	(*ListSitesResponse)(nil),     // 10: pilotage.v1.ListSitesResponse
+	(*GetSiteRequest)(nil),        // 11: pilotage.v1.GetSiteRequest
+	(*GetSiteResponse)(nil),       // 12: pilotage.v1.GetSiteResponse
+	(*DrainSiteRequest)(nil),      // 13: pilotage.v1.DrainSiteRequest
+	(*DrainSiteResponse)(nil),     // 14: pilotage.v1.DrainSiteResponse
+	(*RemoveSiteRequest)(nil),     // 15: pilotage.v1.RemoveSiteRequest
+	(*RemoveSiteResponse)(nil),    // 16: pilotage.v1.RemoveSiteResponse
+	(*CreateAccessRequest)(nil),   // 17: pilotage.v1.CreateAccessRequest
+	(*CreateAccessResponse)(nil),  // 18: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 19: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 20: pilotage.v1.RevokeAccessResponse
+	(*Access)(nil),                // 21: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 22: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 23: pilotage.v1.ListAccessResponse
+	nil,                           // 24: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 27: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 28: google.protobuf.FieldMask
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	24, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	25, // 2: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	25, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	26, // 2: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 3: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 4: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
-	2,  // 5: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	23, // 6: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	24, // 7: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	24, // 8: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
-	3,  // 9: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
-	5,  // 10: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	26, // 11: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 12: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	27, // 13: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
-	4,  // 14: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
-	4,  // 15: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	4,  // 16: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	24, // 17: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	25, // 18: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	25, // 19: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	20, // 20: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	6,  // 21: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	8,  // 22: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	10, // 23: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	12, // 24: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	14, // 25: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	16, // 26: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	18, // 27: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	21, // 28: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	7,  // 29: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	9,  // 30: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	11, // 31: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	13, // 32: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	15, // 33: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	17, // 34: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	19, // 35: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	22, // 36: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	29, // [29:37] is the sub-list for method output_type
-	21, // [21:29] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	3,  // 4: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
+	3,  // 5: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
+	24, // 6: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	25, // 7: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	25, // 8: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	4,  // 9: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
+	6,  // 10: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
+	2,  // 11: pilotage.v1.Site.optimality:type_name -> pilotage.v1.Optimality
+	27, // 12: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 13: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
+	28, // 14: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	5,  // 15: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
+	5,  // 16: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
+	5,  // 17: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	25, // 18: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	26, // 19: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	26, // 20: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	21, // 21: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	7,  // 22: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 23: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 24: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	13, // 25: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	15, // 26: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	17, // 27: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	19, // 28: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	22, // 29: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	8,  // 30: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 31: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	12, // 32: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	14, // 33: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	16, // 34: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	18, // 35: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	20, // 36: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	23, // 37: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	30, // [30:38] is the sub-list for method output_type
+	22, // [22:30] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -1746,7 +1853,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

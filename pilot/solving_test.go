@@ -1,0 +1,179 @@
+package pilot_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// rankedSite is a master with pilots p1 and p2 of one slot each, whose ranks
+// of tasks are given. Its broadcasts are answered at once.
+type rankedSite struct {
+	*bench
+	ranks   map[string][2]float64 // of p1 and p2, by task
+	fails   bool                  // neither can run any class
+	where   map[string]task.PeerID
+	lists   []matcher.ListDelta
+	work    []task.Lease // for the next answer of the queue, which is away otherwise
+	told    task.Optimality
+	refused []task.Refusal
+	returns int
+}
+
+func newRankedSite(t *testing.T, settings task.SiteSettings, ranks map[string][2]float64, names ...string) *rankedSite {
+	m := pilot.NewMaster(pilot.Config{}, "p1", matcher.NewCompiler(8))
+	s := &rankedSite{bench: &bench{t: t, now: epoch, step: m.Step}, ranks: ranks, where: make(map[string]task.PeerID)}
+	settings.Site = siteName
+	s.follow(pilot.TookOffice{Term: firstTerm, Settings: settings, Alone: true})
+	for _, id := range []task.PilotID{"p1", "p2"} {
+		s.follow(pilot.PilotUp{Pilot: id, Peer: task.PeerID(id)})
+	}
+	for _, id := range []task.PilotID{"p1", "p2"} {
+		s.follow(pilot.FromPilot{From: task.PeerID(id), Message: pilot.State{
+			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
+			List: matcher.ListVersion{Term: firstTerm}, Number: 1,
+		}})
+	}
+	s.settle()
+	lease := task.Lease{ID: 7, TTL: time.Hour}
+	for i, short := range names {
+		lease.Tasks = append(lease.Tasks, task.LeasedTask{Task: given(short)[0].Task, Generation: 1, Number: 1, Age: uint64(i)})
+	}
+	s.work = []task.Lease{lease}
+	s.settle()
+	return s
+}
+
+// settle lets the coalesced rounds and calls happen.
+func (s *rankedSite) settle() {
+	for range 4 {
+		s.now = s.now.Add(time.Second)
+		s.follow(pilot.Tick{})
+	}
+}
+
+func (s *rankedSite) follow(event pilot.Event) {
+	for _, action := range s.do(event) {
+		switch a := action.(type) {
+		case pilot.CastList:
+			s.lists = append(s.lists, a.List.Delta)
+			done := pilot.BroadcastDone{N: a.N}
+			for i, id := range []task.PilotID{"p1", "p2"} {
+				update := s.answer(i, a.List.Delta)
+				update.Pilot = id
+				done.Answers = append(done.Answers, pilot.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
+			}
+			s.follow(done)
+		case pilot.CallSync:
+			s.told = a.Sync.Capacity.Optimality
+			if len(a.Sync.Refused) > 0 {
+				s.refused, s.returns = a.Sync.Refused, len(a.Sync.Returns)
+			}
+			answer := pilot.SyncAnswered{N: a.N, Err: "the queue is away"}
+			if s.work != nil {
+				answer.Err, answer.Reply.Leases, s.work = "", s.work, nil
+			}
+			s.follow(answer)
+		case pilot.Tell:
+			switch m := a.Message.(type) {
+			case pilot.Snapshot:
+				pilotNo := int(a.To[1] - '1')
+				whole := s.answer(pilotNo, matcher.ListDelta{Version: m.List.Version, Classes: m.List.Classes, Add: m.List.Entries})
+				row := matcher.Row{Pilot: task.PilotID(a.To), Version: m.List.Version, Classes: whole.Classes, Exceptions: whole.Set}
+				s.follow(pilot.FromPilot{From: a.To, Message: pilot.Report{Number: 2, Row: &row}})
+			case pilot.Assign:
+				for _, given := range m.Tasks {
+					s.where[given.Task.ID.Name()] = a.To
+				}
+			}
+		}
+	}
+}
+
+// answer is a pilot's row for a change of the list.
+func (s *rankedSite) answer(pilot int, delta matcher.ListDelta) matcher.RowUpdate {
+	update := matcher.RowUpdate{Base: delta.Base, Version: delta.Version}
+	for _, class := range delta.Classes {
+		answer := matcher.ClassAnswer{Class: class.No, Feasible: !s.fails}
+		if s.fails {
+			answer.FailedClause = "pilot.memory >= 5"
+		}
+		update.Classes = append(update.Classes, answer)
+	}
+	for _, entry := range delta.Add {
+		if rank, given := s.ranks[entry.Task.ID.Name()]; given {
+			update.Set = append(update.Set, matcher.Exception{No: entry.No, Rank: rank[pilot]})
+		}
+	}
+	return update
+}
+
+// wronged is where greedy is far from the best: it gives a to p1 for 10, which
+// leaves b to p2 for nothing, instead of 9 for each.
+var wronged = map[string][2]float64{"a": {10, 9}, "b": {9, 0}}
+
+// A site's solver is that of its settings, and what it reaches of the best sum
+// of ranks goes to the queue.
+func TestTheSiteChoosesTheSolver(t *testing.T) {
+	for solver, want := range map[string]struct {
+		a, b  task.PeerID
+		ratio int
+	}{
+		"": {"p1", "p2", 555_556}, "greedy": {"p1", "p2", 555_556}, "sequential": {"p1", "p2", 555_556},
+		"exact": {"p2", "p1", task.Best}, "not known yet": {"p1", "p2", 555_556},
+	} {
+		s := newRankedSite(t, task.SiteSettings{Solver: solver}, wronged, "a", "b")
+		if s.where["a"] != want.a || s.where["b"] != want.b {
+			t.Errorf("solver %q: a is at %q, b at %q; want %s and %s", solver, s.where["a"], s.where["b"], want.a, want.b)
+		}
+		if got := s.told; got != (task.Optimality{Measured: 1, Mean: want.ratio, Least: want.ratio}) {
+			t.Errorf("solver %q: the queue hears %+v, want %d millionths", solver, got, want.ratio)
+		}
+	}
+}
+
+// A draw is the same for the same term.
+func TestDrawsCanBeRepeated(t *testing.T) {
+	even := map[string][2]float64{"a": {1, 1}, "b": {1, 1}, "c": {1, 1}, "d": {1, 1}}
+	first := newRankedSite(t, task.SiteSettings{Solver: "choose(4)"}, even, "a", "b", "c", "d")
+	again := newRankedSite(t, task.SiteSettings{Solver: "choose(4)"}, even, "a", "b", "c", "d")
+	if len(first.where) != 2 {
+		t.Fatalf("%d tasks are given out", len(first.where))
+	}
+	for name, at := range first.where {
+		if again.where[name] != at {
+			t.Errorf("%s is at %s first, then at %s", name, at, again.where[name])
+		}
+	}
+}
+
+// Tasks without a rank get the site's; when it changes, the list names them
+// anew.
+func TestTheSiteRanksTasksThatGiveNoRank(t *testing.T) {
+	s := newRankedSite(t, task.SiteSettings{Rank: "overlap"}, nil, "a", "b", "c") // two of them run
+	first := s.lists[len(s.lists)-1]
+	if len(first.Classes) != 1 || first.Classes[0].Class.Rank != "overlap" {
+		t.Fatalf("the tasks are listed as %+v", s.lists)
+	}
+	s.follow(pilot.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName, Rank: "rest"}, Alone: true})
+	s.settle()
+	last := s.lists[len(s.lists)-1]
+	if len(last.Classes) != 1 || last.Classes[0].Class.Rank != "rest" || len(last.Add) != 1 {
+		t.Errorf("after the change the task that waits is listed as %+v", last)
+	}
+}
+
+// The queue knows such tasks without rank: so it hears that nobody can run
+// them.
+func TestRefusalsNameTheClassOfTheQueue(t *testing.T) {
+	s := newRankedSite(t, task.SiteSettings{Rank: "overlap"}, nil)
+	s.fails = true
+	s.work = []task.Lease{{ID: 8, TTL: time.Hour, Tasks: []task.LeasedTask{{Task: given("a")[0].Task, Generation: 1, Number: 1}}}}
+	s.settle()
+	if len(s.refused) != 1 || s.refused[0].Class != given("a")[0].Task.Class() || s.returns != 1 {
+		t.Errorf("the queue hears of %+v and gets %d tasks back", s.refused, s.returns)
+	}
+}

@@ -1,0 +1,74 @@
+package taskqueue_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Solvers and ranks that a site could not use are refused when they are set,
+// and say what to give instead.
+func TestPoliciesOfSites(t *testing.T) {
+	g := newGrid(t)
+	for _, c := range []struct {
+		mode         taskqueue.Mode
+		solver, rank string
+		want         string
+	}{
+		{"", "", "", ""}, {"", "exact", "rest", ""}, {"", "choose(3)", "combined", ""}, {"", "dad(0.5,3)", "dad(0.8)", ""},
+		{taskqueue.ModeCentralized, "exact", "overlap", ""}, {taskqueue.ModeCentralized, "choose(2)", "double(pilot.cores)", ""},
+		{taskqueue.ModeCentralized, "dad(0.5,3)", "dad(0.8)", "give mode distributed"},
+		{"", "best", "", "greedy, exact"}, {"", "choose(0)", "", "choose(1)"}, {"", "", "pilot.kores", "kores"},
+		{"", "dad(0.5,3)", "", "give the rank dad(BETA)"}, {"", "dad(0.9,3)", "dad(0.8)", "at most 0.8"},
+		{"", "", strings.Repeat("1+", task.MaxExpression) + "1", "longer than"},
+	} {
+		err := g.update(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", Mode: c.mode, Solver: c.solver, Rank: c.rank})
+			return err
+		})
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("mode %q, solver %q, rank %.40q: %v, want %q", c.mode, c.solver, c.rank, err, c.want)
+		}
+		if site := g.siteRecord("A"); err == nil {
+			if s := g.rules.Settings(site); s.Solver != c.solver || s.Rank != c.rank {
+				t.Errorf("solver %q and rank %q are told as %q and %q", c.solver, c.rank, s.Solver, s.Rank)
+			}
+		}
+	}
+}
+
+// Where the queue matches, it ranks by the site's rank the tasks that give
+// none, and by another one as soon as the site is given it.
+func TestTheQueueMatchesByTheRankOfTheSite(t *testing.T) {
+	d := newDesk(newGrid(t))
+	ranked := func(rank string) func(*taskqueue.SiteRecord) {
+		return func(s *taskqueue.SiteRecord) { s.Mode, s.Rank = taskqueue.ModeCentralized, rank }
+	}
+	d.addSite("A", ranked("double(task.cores)"))
+	p := d.solo("A", "p1", 3)
+	s := taskqueue.Submission{Name: "sizes"}
+	for i, cores := range []int{1, 2, 1, 2} {
+		wide := job("t"+string(rune('0'+i)), nil, nil)
+		wide.Resources.Cores = cores
+		s.Tasks = append(s.Tasks, wide)
+	}
+	own := job("own", nil, nil)
+	own.Rank = "7"
+	s.Tasks = append(s.Tasks, own)
+	w := d.mustSubmit(s)
+	d.maker.Changed(&d.effects)
+	if got, want := p.pull(), []task.ID{task.NewID(w, "own"), task.NewID(w, "t1")}; !slices.Equal(got, want) {
+		t.Errorf("by the number of cores the pilot got %v, want %v", got, want)
+	}
+	for _, name := range []string{"own", "t1"} {
+		p.finish(task.NewID(w, name))
+	}
+	d.addSite("A", ranked("0.0 - double(task.cores)"))
+	if got, want := p.pull(), []task.ID{task.NewID(w, "t0"), task.NewID(w, "t2")}; !slices.Equal(got, want) {
+		t.Errorf("by few cores the pilot got %v, want %v", got, want)
+	}
+}
