@@ -1,6 +1,8 @@
 package pilot
 
 import (
+	"time"
+
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -11,10 +13,15 @@ func (m *Master) assign() {
 		return
 	}
 	m.list.solve = false
+	m.solveDue = time.Time{}
 	if !m.unsolved || m.matrix.Ready() == 0 {
 		return
 	}
-	m.unsolved = false
+	if due := m.solved.Add(m.solvePause()); m.now.Before(due) {
+		m.solveDue = due
+		return
+	}
+	m.unsolved, m.solved = false, m.now
 	batches := make(map[task.PilotID][]Assignment)
 	m.serial++
 	for _, a := range m.matrix.Solve(m.solver()) {
@@ -45,6 +52,23 @@ func (m *Master) assign() {
 		m.refill()
 	}
 }
+
+// solvePause is the least time between two solutions. Each looks at all pilots
+// with places, and at a large site something changes all the time: gathering
+// the changes keeps the master's work from growing with the square of its size.
+func (m *Master) solvePause() time.Duration {
+	pause := time.Duration(len(m.members)) * solvePausePerMember
+	if pause < leastSolvePause {
+		return 0
+	}
+	return min(pause, mostSolvePause)
+}
+
+const (
+	solvePausePerMember = 20 * time.Microsecond
+	leastSolvePause     = 2 * time.Millisecond // 100 pilots: smaller sites are served at once
+	mostSolvePause      = 50 * time.Millisecond
+)
 
 // refill asks the queue for more before the hand-out runs dry.
 func (m *Master) refill() {

@@ -43,6 +43,8 @@ type Master struct {
 	usualRun  time.Duration // of the site's payloads; 0 while not known
 	sums      sums
 	unsolved  bool      // the matrix has changed since it was solved
+	solved    time.Time // when it was
+	solveDue  time.Time // when it is to be solved again; zero: at the next event
 	audit     time.Time // when every member is looked at again
 	retractAt time.Time // when idle slots look for prefilled tasks; zero: never
 	list      list
@@ -76,6 +78,7 @@ func (m *Master) reset() {
 	m.sums = sums{classes: make(map[task.Class]int)}
 	m.own = own{}
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
+	m.solved, m.solveDue = time.Time{}, time.Time{}
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)
@@ -151,6 +154,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.list.period)
 	earliest(m.syncDeadline())
 	earliest(m.retractAt)
+	earliest(m.solveDue)
 	earliest(m.copies.due)
 	for _, s := range m.searches {
 		earliest(s.again)
