@@ -40,7 +40,7 @@ type crew struct {
 // patient are timings for so many nodes on few cores: they only bound how long
 // the hung are waited for, and here whoever is slow is not hung.
 func patient(pilots int) dht.Config {
-	times := func(d time.Duration) time.Duration { return d * time.Duration(min(max(1, pilots/500), 5)) }
+	times := func(d time.Duration) time.Duration { return d * time.Duration(min(max(1, pilots/250), 10)) }
 	return dht.Config{
 		HopAck: times(2 * time.Second), ReplyHop: times(3 * time.Second), PingTimeout: times(5 * time.Second),
 		MemberPing: times(10 * time.Second), Beat: times(3 * time.Second), FindStep: times(2 * time.Second),

@@ -129,6 +129,9 @@ func (c *casts) deadline() time.Time {
 
 func (c *cast) nextDeadline() time.Time {
 	first := c.deadline
+	if c.repairing { // all of its regions wait until then
+		return first
+	}
 	for _, r := range c.regions {
 		if !r.acked && !r.replied && !r.given && r.next.Before(first) {
 			first = r.next
@@ -374,6 +377,9 @@ func (o *Overlay) passCasts() {
 		if !o.now.Before(duty.deadline) {
 			o.giveUp(duty)
 			continue
+		}
+		if duty.repairing {
+			continue // nobody is asked in place of a member that was missed
 		}
 		for _, r := range duty.regions {
 			if r.acked || r.replied || r.given || o.now.Before(r.next) {

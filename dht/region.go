@@ -90,7 +90,9 @@ func (o *Overlay) forward(duty *cast, r *region) {
 	m := duty.message
 	m.Space, m.Path = r.space, append(slices.Clone(m.Path), o.selfKey.Short())
 	m.Budget = max(duty.deadline.Sub(o.now)-o.config.ReplyHop, o.config.ReplyHop/2)
-	m.Suspect = o.toldSuspects(duty.message.Suspect)
+	if m.Suspect = nil; !duty.repairing { // else it is for one member, who gives it to nobody
+		m.Suspect = o.toldSuspects(duty.message.Suspect)
+	}
 	o.send(contact, m)
 }
 
