@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,14 +112,18 @@ type played struct {
 	Policy          string  `json:"policy"`
 	WhatIf          string  `json:"what_if,omitempty"`
 	MakespanSeconds float64 `json:"makespan_seconds"`
-	StorageBytes    float64 `json:"storage_bytes"`
-	PeerBytes       float64 `json:"peer_bytes"`
-	HitRatio        float64 `json:"hit_ratio"`
-	LocalHitRatio   float64 `json:"local_hit_ratio"`
-	Evictions       int     `json:"evictions"`
-	Utilisation     float64 `json:"utilisation"`
-	QueueRequests   int     `json:"queue_requests"`
-	Hash            string  `json:"hash"`
+	// MakespanChange and BytesChange are against the same policy as it is: -0.25
+	// is a quarter less. Both are 0 without a what-if.
+	MakespanChange float64 `json:"makespan_change,omitempty"`
+	BytesChange    float64 `json:"bytes_change,omitempty"`
+	StorageBytes   float64 `json:"storage_bytes"`
+	PeerBytes      float64 `json:"peer_bytes"`
+	HitRatio       float64 `json:"hit_ratio"`
+	LocalHitRatio  float64 `json:"local_hit_ratio"`
+	Evictions      int     `json:"evictions"`
+	Utilisation    float64 `json:"utilisation"`
+	QueueRequests  int     `json:"queue_requests"`
+	Hash           string  `json:"hash"`
 
 	result *grid.Result
 }
@@ -163,6 +168,9 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 	if err != nil {
 		return err
 	}
+	for i := range runs {
+		runs[i].against(runs[i%len(f.policies)])
+	}
 	return a.reportRuns(f, workload, runs)
 }
 
@@ -174,24 +182,35 @@ func describeRun(policy, change string, r *grid.Result) played {
 	}
 }
 
+// moved is the bytes that the run moved, over storage elements and between caches.
+func (r *played) moved() float64 { return r.StorageBytes + r.PeerBytes }
+
+// against compares with the same policy as things are.
+func (r *played) against(base played) {
+	r.MakespanChange = r.MakespanSeconds/base.MakespanSeconds - 1
+	if base.moved() > 0 {
+		r.BytesChange = r.moved()/base.moved() - 1
+	}
+}
+
 func (a *app) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played) error {
 	table := chart.Table{
 		Name: "runs", Title: workload.Name,
-		Header: []string{"POLICY", "WHAT-IF", "MAKESPAN", "STORAGE", "PEERS", "HITS", "LOCAL", "EVICTIONS", "BUSY", "REQUESTS"},
+		Header: []string{"POLICY", "WHAT-IF", "MAKESPAN", "CHANGE", "STORAGE", "PEERS", "CHANGE", "HITS", "LOCAL", "EVICTIONS", "BUSY", "REQUESTS"},
 	}
 	for _, r := range runs {
-		change := r.WhatIf
-		if change == "" {
-			change = "-"
+		change, slower, more := "-", "-", "-"
+		if r.WhatIf != "" {
+			change, slower, more = r.WhatIf, relative(r.MakespanChange), relative(r.BytesChange)
 		}
 		table.Rows = append(table.Rows, []string{
-			r.Policy, change, r.result.Makespan.Round(time.Millisecond).String(), task.Bytes(r.StorageBytes).String(), task.Bytes(r.PeerBytes).String(),
+			r.Policy, change, r.result.Makespan.Round(time.Millisecond).String(), slower, task.Bytes(r.StorageBytes).String(), task.Bytes(r.PeerBytes).String(), more,
 			fmt.Sprintf("%.3f", r.HitRatio), fmt.Sprintf("%.3f", r.LocalHitRatio), fmt.Sprint(r.Evictions), fmt.Sprintf("%.3f", r.Utilisation), fmt.Sprint(r.QueueRequests),
 		})
 	}
-	advice := advise(runs[:len(f.policies)])
+	advice := adviseAll(runs, len(f.policies))
 	if f.out != "" {
-		page := &chart.Page{Title: "Simulated: " + workload.Name, Lead: append([]string{advice}, workload.Notes...), Tables: []*chart.Table{&table}}
+		page := &chart.Page{Title: "Simulated: " + workload.Name, Lead: append(slices.Clone(advice), workload.Notes...), Tables: []*chart.Table{&table}}
 		for _, r := range runs {
 			page.Gantt = append(page.Gantt, ganttOf(r))
 		}
@@ -206,14 +225,35 @@ func (a *app) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played
 		for _, note := range workload.Notes {
 			a.say("note: %s\n", note)
 		}
-		a.say("%s\n", advice)
+		for _, line := range advice {
+			a.say("%s\n", line)
+		}
 	}
 	return nil
 }
 
+// relative shows a change of so much of what there was.
+func relative(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
+
+// adviseAll says which policy to take as things are, and what each what-if would
+// bring. Runs stand by what-if, so many policies each.
+func adviseAll(runs []played, policies int) (lines []string) {
+	base := advise(runs[:policies])
+	lines = append(lines, fmt.Sprintf("take %s: %s, %s moved (shortest makespan; within 1 %% of it, fewest bytes)",
+		base.Policy, base.result.Makespan.Round(time.Millisecond), task.Bytes(base.moved())))
+	for at := policies; at < len(runs); at += policies {
+		best := advise(runs[at : at+policies])
+		whatIf := best.WhatIf
+		best.against(base)
+		lines = append(lines, fmt.Sprintf("with %s take %s: %s (%s), %s moved (%s)",
+			whatIf, best.Policy, best.result.Makespan.Round(time.Millisecond), relative(best.MakespanChange), task.Bytes(best.moved()), relative(best.BytesChange)))
+	}
+	return lines
+}
+
 // advise picks the shortest makespan; among those within 1 % of it the one that
 // moves the fewest bytes.
-func advise(runs []played) string {
+func advise(runs []played) played {
 	best := runs[0]
 	for _, r := range runs {
 		if r.MakespanSeconds < best.MakespanSeconds {
@@ -222,12 +262,11 @@ func advise(runs []played) string {
 	}
 	shortest := best.MakespanSeconds
 	for _, r := range runs {
-		if r.MakespanSeconds <= 1.01*shortest && r.StorageBytes+r.PeerBytes < best.StorageBytes+best.PeerBytes {
+		if r.MakespanSeconds <= 1.01*shortest && r.moved() < best.moved() {
 			best = r
 		}
 	}
-	moved := task.Bytes(best.StorageBytes + best.PeerBytes)
-	return fmt.Sprintf("take %s: %s, %s moved (shortest makespan; within 1 %% of it, fewest bytes)", best.Policy, best.result.Makespan.Round(time.Millisecond), moved)
+	return best
 }
 
 func ganttOf(r played) *chart.Gantt {

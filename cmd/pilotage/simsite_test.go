@@ -50,19 +50,35 @@ func TestAdviceWeighsTimeThenBytes(t *testing.T) {
 		return played{Policy: policy, MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{}}
 	}
 	for want, runs := range map[string][]played{
-		"take a:": {run("a", 100, 5), run("b", 102, 1)},
-		"take b:": {run("a", 100, 5), run("b", 100.5, 1), run("c", 100.6, 2)},
+		"a": {run("a", 100, 5), run("b", 102, 1)},
+		"b": {run("a", 100, 5), run("b", 100.5, 1), run("c", 100.6, 2)},
 	} {
-		if got := advise(runs); !strings.HasPrefix(got, want) {
+		if got := advise(runs).Policy; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
+	}
+}
+
+// A what-if is set beside the same policy as it is, its best beside the best.
+func TestWhatIfsAreComparedWithThingsAsTheyAre(t *testing.T) {
+	run := func(policy, whatIf string, seconds, bytes float64) played {
+		return played{Policy: policy, WhatIf: whatIf, MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{Makespan: time.Duration(seconds * float64(time.Second))}}
+	}
+	runs := []played{run("a", "", 100, 4), run("b", "", 200, 4), run("a", "cache=2x", 90, 3), run("b", "cache=2x", 75, 5)}
+	runs[3].against(runs[1])
+	if runs[3].MakespanChange != -0.625 || runs[3].BytesChange != 0.25 {
+		t.Errorf("%+v", runs[3])
+	}
+	lines := adviseAll(runs, 2)
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "take a: 1m40s, 4B moved") || lines[1] != "with cache=2x take b: 1m15s (-25.0 %), 5B moved (+25.0 %)" {
+		t.Errorf("%q", lines)
 	}
 }
 
 func TestSimRunComparesPoliciesAndSaysWhichToTake(t *testing.T) {
 	trace, out := "../../task/workflow/wfformat/testdata/chain.json", t.TempDir()
 	table, err := call(t, "sim", "run", trace, "--site", "siteA,nodes=2", "--policy", "rest,locality", "--what-if", "speed=2x", "--out", out)
-	if err != nil || !strings.Contains(table, "\ntake ") || strings.Count(table, "speed=2x") != 2 {
+	if err != nil || !strings.Contains(table, "\ntake ") || strings.Count(table, "speed=2x") != 3 || !strings.Contains(table, "with speed=2x take") {
 		t.Errorf("%v\n%s", err, table)
 	}
 	page, err := os.ReadFile(filepath.Join(out, "report.html"))
