@@ -156,7 +156,7 @@ func (g *Grants) grant(now time.Time, key task.FileKey, f *grantedFile, to asker
 func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 	f := g.files[e.Key]
 	if f == nil {
-		if !e.OK {
+		if e.End != Arrived {
 			return nil
 		}
 		f = &grantedFile{}
@@ -167,7 +167,7 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 	if wasReader {
 		f.reader = ""
 	}
-	if e.OK {
+	if e.End == Arrived {
 		// Also when the grant had run out: the file is there all the same.
 		f.failures = 0
 		f.holders = slices.DeleteFunc(f.holders, func(h Holder) bool { return h.Peer == e.From.Peer })
@@ -175,7 +175,7 @@ func (g *Grants) finish(now time.Time, e Finish) []GrantAction {
 		f.holders = f.holders[:min(len(f.holders), maxHolders)]
 		return g.pointAll(now, e.Key, f)
 	}
-	if !wasReader {
+	if !wasReader || e.End == GivenBack {
 		return g.passOn(now, e.Key, f)
 	}
 	f.failures++

@@ -32,12 +32,30 @@ type Renew struct {
 	From task.PeerID
 }
 
-// Finish ends a pilot's interest in a file: its read succeeded or failed, or,
-// from one that waits, it wants the file no more.
+// Ending is how a pilot's interest in a file ended.
+type Ending uint8
+
+// Endings.
+const (
+	GivenBack  Ending = iota // it wants the file no more, or cannot take it for want of room
+	ReadFailed               // the storage element did not give it
+	Arrived                  // it holds the file now
+)
+
+var endingNames = [...]string{"given back", "failed", "arrived"}
+
+func (e Ending) String() string {
+	if int(e) < len(endingNames) {
+		return endingNames[e]
+	}
+	return "unknown ending"
+}
+
+// Finish ends a pilot's interest in a file.
 type Finish struct {
 	Key  task.FileKey
 	From Holder
-	OK   bool // it holds the file now
+	End  Ending
 }
 
 // PeerGone tells that a pilot has left the site or died.

@@ -191,13 +191,13 @@ func (p *Planner) cancelled(waiter uint64) {
 		f.phase = stopping // ends with its transfer
 		return
 	}
-	p.end(f, false)
+	p.end(f, GivenBack)
 }
 
 // end forgets a fetch and tells the home.
-func (p *Planner) end(f *fetch, arrived bool) {
+func (p *Planner) end(f *fetch, ending Ending) {
 	if f.granted || f.phase == asking {
-		p.emit(FinishGrant{Key: f.key, OK: arrived})
+		p.emit(FinishGrant{Key: f.key, End: ending})
 	}
 	p.endAsk(f)
 	delete(p.fetches, f.key)

@@ -204,7 +204,7 @@ func (p *Planner) endRound(f *fetch) {
 	}
 	if f.granted {
 		f.granted = false
-		p.emit(FinishGrant{Key: f.key})
+		p.emit(FinishGrant{Key: f.key, End: ReadFailed})
 	}
 	for _, r := range f.replicas {
 		r.spent = false
@@ -218,5 +218,9 @@ func (p *Planner) fail(f *fetch, err *FetchError) {
 		p.emit(Failed{Waiter: waiter, Err: err})
 	}
 	p.emit(Abandon{Key: f.key})
-	p.end(f, false)
+	ending := ReadFailed
+	if err.Local != nil {
+		ending = GivenBack // others may have room
+	}
+	p.end(f, ending)
 }

@@ -119,11 +119,11 @@ type TransferFromSE struct {
 // RenewGrant tells the home that the granted read moves.
 type RenewGrant struct{ Key task.FileKey }
 
-// FinishGrant tells the home that the granted read ended, or, not OK, that
+// FinishGrant tells the home how the granted read ended, or, GivenBack, that
 // the answer is wanted no more.
 type FinishGrant struct {
 	Key task.FileKey
-	OK  bool
+	End Ending
 }
 
 // Abandon ends whatever goes on for a file and forgets its parts: a transfer

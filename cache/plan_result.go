@@ -84,7 +84,7 @@ func (p *Planner) transferDone(e TransferDone) {
 	case e.Arrived:
 		p.arrived(f, t, e.From)
 	case len(f.waiters) == 0:
-		p.end(f, false)
+		p.end(f, GivenBack)
 	case f.phase == stopping: // wanted again meanwhile
 		p.enqueue(f)
 	case e.Local != nil:
@@ -113,7 +113,7 @@ func (p *Planner) arrived(f *fetch, t *transfer, from task.PeerID) {
 	for _, waiter := range f.waiters {
 		p.emit(Ready{Waiter: waiter, Key: f.key, Source: source, From: from})
 	}
-	p.end(f, true)
+	p.end(f, Arrived)
 }
 
 // takeFaults draws the consequences for each source that failed.

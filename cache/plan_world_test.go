@@ -115,7 +115,7 @@ func (w *world) perform(p *simulated, action PlanAction) {
 	case RenewGrant:
 		w.toHome(p, Renew{Key: a.Key, From: p.name})
 	case FinishGrant:
-		w.toHome(p, Finish{Key: a.Key, From: holder(p.name), OK: a.OK})
+		w.toHome(p, Finish{Key: a.Key, From: holder(p.name), End: a.End})
 	case TransferFromPeers:
 		w.fromPeers(p, a)
 	case TransferFromSE:

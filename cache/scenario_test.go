@@ -262,8 +262,9 @@ func (s *scenario) grantEvent() GrantEvent {
 		return Ask{From: task.PeerID(s.word(1)), Key: key(s.word(2)), Tried: peersOf(s.named["tried"])}
 	case "renew": // PEER FILE
 		return Renew{From: task.PeerID(s.word(1)), Key: key(s.word(2))}
-	case "done", "failed": // PEER FILE
-		return Finish{From: holder(task.PeerID(s.word(1))), Key: key(s.word(2)), OK: s.word(0) == "done"}
+	case "done", "failed", "withdraw": // PEER FILE
+		end := map[string]Ending{"done": Arrived, "failed": ReadFailed, "withdraw": GivenBack}[s.word(0)]
+		return Finish{From: holder(task.PeerID(s.word(1))), Key: key(s.word(2)), End: end}
 	case "gone": // PEER
 		return PeerGone{Peer: task.PeerID(s.word(1))}
 	}

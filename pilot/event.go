@@ -54,6 +54,8 @@ type StageFailed struct {
 	Failure task.FailureKind
 	Reason  string
 	Lost    []task.File // inputs with no replica that no pilot gave
+	// NoRoom tells that the inputs do not fit beside what is pinned.
+	NoRoom bool
 }
 
 // PayloadStarted tells that a payload's process was started.

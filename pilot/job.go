@@ -11,7 +11,8 @@ import (
 type workPhase uint8
 
 const (
-	staging    workPhase = iota // inputs are being fetched
+	crowded    workPhase = iota // waits for room in the cache
+	staging                     // inputs are being fetched
 	staged                      // ready to start, waits for a slot
 	running                     // payload started
 	publishing                  // payload ended well, outputs go to the cache
@@ -31,6 +32,7 @@ type work struct {
 	killed   string // why it is being killed
 	quiet    bool   // killed without wanting an outcome
 	holding  bool   // holds a slot and resources
+	beside   bool   // others have had inputs since it began to stage its own in
 }
 
 func (w *Worker) find(id task.ID, lease task.LeaseID) *work {
@@ -58,12 +60,12 @@ func (w *Worker) assigned(a Assignment) {
 	}
 	w.counter++
 	job := &work{
-		Assignment: a, order: w.counter, received: w.now, delay: -1,
+		Assignment: a, phase: staging, order: w.counter, received: w.now, delay: -1,
 		attempt: task.AttemptID{Task: a.Task.ID, Generation: a.Generation, Lease: a.Lease, Pilot: w.self.ID, Counter: w.counter},
 	}
 	w.work[job.attempt] = job
 	w.reserve(job)
-	w.act(StageIn{Attempt: job.attempt, Files: a.Files})
+	w.stage(job)
 }
 
 // reserve gives a job a slot and its resources if they are free.
@@ -95,8 +97,17 @@ func (w *Worker) handBack(a Assignment, reason string, missing []task.File) {
 // drop forgets a job that will not be run.
 func (w *Worker) drop(job *work) {
 	w.release(job)
-	delete(w.work, job.attempt)
+	if job.phase == crowded {
+		w.crowd--
+	}
+	w.forget(job)
 	w.act(Discard{Attempt: job.attempt})
+}
+
+// forget takes a job out; what it had pinned makes room.
+func (w *Worker) forget(job *work) {
+	delete(w.work, job.attempt)
+	w.roomier = true
 }
 
 func (w *Worker) stagedIn(e StagedIn) {
@@ -105,6 +116,7 @@ func (w *Worker) stagedIn(e StagedIn) {
 		return
 	}
 	job.phase, job.reads, job.stageIn = staged, e.Reads, w.now.Sub(job.received)
+	w.roomier = true // at least this one was not too much: the next may try
 }
 
 // stageFailed ends a job whose inputs cannot be read. A file without replica
@@ -112,6 +124,10 @@ func (w *Worker) stagedIn(e StagedIn) {
 func (w *Worker) stageFailed(e StageFailed) {
 	job := w.work[e.Attempt]
 	if job == nil || job.phase != staging {
+		return
+	}
+	if e.NoRoom && job.beside {
+		w.crowdOut(job)
 		return
 	}
 	w.drop(job)
@@ -184,7 +200,7 @@ func (w *Worker) payloadEnded(e PayloadEnded) {
 		outcome.OK, outcome.Failure, outcome.Reason = false, task.KilledByUser, job.killed
 	}
 	if !outcome.OK {
-		delete(w.work, job.attempt)
+		w.forget(job)
 		w.act(Discard{Attempt: job.attempt})
 		if job.quiet {
 			w.handBack(job.Assignment, job.killed, nil)
@@ -194,7 +210,7 @@ func (w *Worker) payloadEnded(e PayloadEnded) {
 		return
 	}
 	if len(job.Task.Outputs) == 0 {
-		delete(w.work, job.attempt)
+		w.forget(job)
 		w.act(Discard{Attempt: job.attempt})
 		w.finish(job, outcome)
 		return
@@ -211,7 +227,7 @@ func (w *Worker) published(e Published) {
 	if job == nil || job.phase != publishing {
 		return
 	}
-	delete(w.work, job.attempt)
+	w.forget(job)
 	outcome := e.Outcome
 	outcome.Outputs = e.Outputs
 	if e.Failure != "" {
@@ -270,6 +286,7 @@ func (w *Worker) uploaded(e Uploaded) {
 		}
 	}
 	w.report.Stored = append(w.report.Stored, e.Stored...)
+	w.roomier = true
 	w.soon(w.config.ReportDelay)
 }
 
@@ -295,7 +312,7 @@ func (w *Worker) kill(m Kill) {
 			continue
 		}
 		switch job.phase {
-		case staging, staged:
+		case crowded, staging, staged:
 			w.drop(job)
 			w.handBack(job.Assignment, m.Reason, nil)
 		case running:

@@ -67,7 +67,7 @@ func newStorm(t *rapid.T) *storm {
 		return time.Duration(rapid.IntRange(low, high).Draw(t, label)) * time.Millisecond
 	}
 	s.verbose = *verbose
-	s.journals = rapid.IntRange(0, 3).Draw(t, "journals") == 0
+	s.journals = rapid.IntRange(0, 15).Draw(t, "journals") == 0
 	if seed := rapid.Uint64().Draw(t, "jitter"); seed > 0 {
 		s.jitter = rand.New(rand.NewPCG(seed, 1))
 	}

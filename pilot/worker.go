@@ -32,6 +32,8 @@ type Worker struct {
 	free     task.Resources
 	slots    int
 	freed    []time.Time // when each free slot's last payload ended
+	crowd    int         // jobs that wait for room in the cache
+	roomier  bool        // there may be more room than when the last one found none
 	outcomes map[task.AttemptID]*task.Outcome
 	stored   map[task.LFN]task.Stored
 	sole     map[task.OutputID]*soleCopy
@@ -169,6 +171,7 @@ func (w *Worker) soon(delay time.Duration) {
 func (w *Worker) pass() {
 	w.passRest()
 	w.startWhatFits()
+	w.passCrowd()
 	w.passHandOver()
 	w.passRepeat()
 	w.passReport()

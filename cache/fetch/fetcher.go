@@ -183,7 +183,7 @@ func (f *Fetcher) perform(action cache.PlanAction) {
 	case cache.RenewGrant:
 		f.config.Homes.Renew(a.Key)
 	case cache.FinishGrant:
-		f.config.Homes.Finish(a.Key, a.OK)
+		f.config.Homes.Finish(a.Key, a.End)
 	case cache.Abandon:
 		f.abandon(a.Key)
 	case cache.Ready:

@@ -32,9 +32,9 @@ type Homes interface {
 	Ask(ctx context.Context, q Question) (Answer, error)
 	// Renew tells that a granted read moves.
 	Renew(key task.FileKey)
-	// Finish tells that a read ended and whether this pilot holds the file now,
-	// or that an answer is wanted no more. Neither blocks.
-	Finish(key task.FileKey, ok bool)
+	// Finish tells how a read ended, or that an answer is wanted no more. Neither
+	// blocks.
+	Finish(key task.FileKey, end cache.Ending)
 }
 
 // Errors of HomesClient.Ask.
@@ -183,9 +183,9 @@ func (h *HomesClient) Renew(key task.FileKey) {
 }
 
 // Finish implements Homes.
-func (h *HomesClient) Finish(key task.FileKey, ok bool) {
+func (h *HomesClient) Finish(key task.FileKey, end cache.Ending) {
 	if home, known := h.responsible(key, true); known {
-		h.send(home, encodeQuestion(question{Kind: kindFinish, Key: key, URL: h.self.DataURL, OK: ok}))
+		h.send(home, encodeQuestion(question{Kind: kindFinish, Key: key, URL: h.self.DataURL, End: end}))
 	}
 }
 

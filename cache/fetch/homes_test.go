@@ -74,7 +74,7 @@ func TestAskWaitsForTheReader(t *testing.T) {
 			<-time.After(4 * time.Second) // fake time: the read's own pace
 			b.clients["a"].Renew(file)
 		}
-		b.clients["a"].Finish(file, true)
+		b.clients["a"].Finish(file, cache.Arrived)
 		got := <-second
 		if got.err != nil || got.answer.Verdict != cache.PointedTo || len(got.answer.Holders) != 1 || got.answer.Holders[0].Peer != "a" {
 			t.Errorf("%+v", got)
@@ -135,7 +135,7 @@ func TestWithdrawnQuestion(t *testing.T) {
 		if got := <-second; !errors.Is(got.err, context.Canceled) {
 			t.Errorf("%+v", got)
 		}
-		b.clients["a"].Finish(file, false) // b gets the grant and refuses it
+		b.clients["a"].Finish(file, cache.ReadFailed) // b gets the grant and refuses it
 		if got := <-third; got.answer.Verdict != cache.Granted || got.after != 0 {
 			t.Errorf("%+v", got)
 		}
@@ -166,7 +166,7 @@ func TestForgedAnswers(t *testing.T) {
 			t.Fatalf("a forged answer counts: %+v", got)
 		default:
 		}
-		b.clients["a"].Finish(file, true)
+		b.clients["a"].Finish(file, cache.Arrived)
 		if got := <-waiting; got.answer.Verdict != cache.PointedTo {
 			t.Errorf("%+v", got)
 		}
@@ -190,7 +190,7 @@ func FuzzMessages(f *testing.F) {
 	for _, seed := range [][]byte{
 		encodeQuestion(question{Kind: kindAsk, Key: "lfn:vo:a/b", Number: 3, Tried: []task.PeerID{"p"}}),
 		encodeQuestion(question{Kind: kindRenew, Key: "lfn:a"}),
-		encodeQuestion(question{Kind: kindFinish, Key: "lfn:a", URL: "https://h:1", OK: true}),
+		encodeQuestion(question{Kind: kindFinish, Key: "lfn:a", URL: "https://h:1", End: cache.Arrived}),
 		encodeReply(cache.Answer{Key: "lfn:a", Verdict: cache.PointedTo, Holders: []Holder{{Peer: "p", DataURL: "https://h:1"}}}),
 		[]byte(`q{"kind":"ask","key":"lfn:../x"}`), []byte(`a{"verdict":0,"key":"lfn:a"}`), []byte("q"), {},
 	} {

@@ -40,7 +40,7 @@ type question struct {
 	Number uint64        `json:"number,omitempty"` // ask
 	Tried  []task.PeerID `json:"tried,omitempty"`  // ask
 	URL    string        `json:"url,omitempty"`    // finish: where the pilot serves
-	OK     bool          `json:"ok,omitempty"`     // finish
+	End    cache.Ending  `json:"end,omitempty"`    // finish
 }
 
 // reply is what the home answers.
@@ -95,12 +95,15 @@ func decodeQuestion(from task.PeerID, data []byte) (cache.GrantEvent, error) {
 		return cache.Renew{Key: q.Key, From: from}, nil
 	case kindFinish:
 		holder := Holder{Peer: from, DataURL: q.URL}
-		if err := peer.CheckHolder(holder); q.OK && err != nil {
+		if err := peer.CheckHolder(holder); q.End == cache.Arrived && err != nil {
 			// It holds the file but nobody can fetch it there: pointing to it
 			// would help nobody, so its read ended without use.
 			return cache.Finish{Key: q.Key, From: Holder{Peer: from}}, nil
 		}
-		return cache.Finish{Key: q.Key, From: holder, OK: q.OK}, nil
+		if q.End > cache.Arrived {
+			return nil, fmt.Errorf("question from %s ends a read in an unknown way, %d", from, q.End)
+		}
+		return cache.Finish{Key: q.Key, From: holder, End: q.End}, nil
 	default:
 		return nil, fmt.Errorf("question from %s is of unknown kind %.20q", from, q.Kind)
 	}

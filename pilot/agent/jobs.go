@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
@@ -127,7 +129,13 @@ func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.
 	if errors.As(err, &failures) {
 		failed.Failure, failed.Lost = failures.Kind(), failures.Lost()
 	}
-	a.log.Warn("inputs cannot be staged in", "attempt", id.String(), "error", err)
+	var full *cache.NoSpaceError
+	failed.NoRoom = failed.Failure == task.PilotFailed && errors.As(err, &full)
+	level := slog.LevelWarn
+	if failed.NoRoom {
+		level = slog.LevelDebug // the job waits for others; if it does not, its outcome tells
+	}
+	a.log.Log(a.context, level, "inputs cannot be staged in", "attempt", id.String(), "error", err)
 	a.stepWorker(failed)
 }
 

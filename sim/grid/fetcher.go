@@ -67,7 +67,7 @@ func (f *fetcher) perform(action cache.PlanAction) {
 	case cache.RenewGrant:
 		f.site.grants.tell(cache.Renew{Key: a.Key, From: f.peer})
 	case cache.FinishGrant:
-		f.site.grants.tell(cache.Finish{Key: a.Key, From: f.holder(), OK: a.OK})
+		f.site.grants.tell(cache.Finish{Key: a.Key, From: f.holder(), End: a.End})
 	case cache.TransferFromPeers:
 		f.fromPeers(a)
 	case cache.TransferFromSE:

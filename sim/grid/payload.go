@@ -63,6 +63,8 @@ func (n *node) staged(a pilot.StageIn, j *job) {
 			if j.err.Lost {
 				failed.Failure, failed.Lost = task.InputMissing, []task.File{j.err.File}
 			}
+			var full *cache.NoSpaceError
+			failed.NoRoom = errors.As(j.err, &full)
 		}
 		n.world.trouble = fmt.Sprintf("%s on %s: %s", a.Attempt.Task.Name(), n.peer, failed.Reason)
 		n.stepWorker(failed)

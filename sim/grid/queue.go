@@ -78,6 +78,7 @@ func (q *queue) look() {
 			return err
 		}
 		counts := found[0].Counts
+		q.done = counts[task.Done]
 		q.over = q.over || found[0].Sealed && counts[task.Done] == found[0].Total()
 		for _, bad := range []task.State{task.Failed, task.Cancelled, task.Quarantined} {
 			if counts[bad] > 0 {

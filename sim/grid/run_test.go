@@ -141,6 +141,14 @@ func TestTimeIsTheSumOfItsParts(t *testing.T) {
 	}
 }
 
+// A run that takes too long tells how far it came.
+func TestARunTooLongTellsWhatIsDone(t *testing.T) {
+	_, err := grid.Run(grid.Config{Workload: sharing(7, 40), Sites: []grid.Site{pilots(2, nil)}, Limit: 5 * time.Second})
+	if err == nil || !strings.Contains(err.Error(), "of 120 tasks are not done after") || strings.Contains(err.Error(), "120 of 120") {
+		t.Errorf("the run ends with %v", err)
+	}
+}
+
 func TestWrongSettingsAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*grid.Config){
 		"site siteA has no nodes":                func(c *grid.Config) { c.Sites[0].Nodes = nil },

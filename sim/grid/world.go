@@ -31,7 +31,7 @@ func Run(config Config) (*Result, error) {
 	}
 	for !w.over && w.failure == nil {
 		if w.timeline.Now() > limit || !w.timeline.Step() {
-			w.failure = fmt.Errorf("%d of %d tasks are not done after %s", len(w.config.Workload.Tasks)-len(w.done), len(w.config.Workload.Tasks), w.timeline.Now())
+			w.failure = fmt.Errorf("%d of %d tasks are not done after %s", len(w.config.Workload.Tasks)-w.done, len(w.config.Workload.Tasks), w.timeline.Now())
 		}
 	}
 	if w.failure != nil {
@@ -55,7 +55,7 @@ type world struct {
 	tasks     map[string]int32 // by name in the queue
 	files     map[string]int32 // by name in the queue
 	digests   map[task.FileKey]task.FileKey
-	done      map[task.ID]bool
+	done      int // tasks
 	over      bool
 	trouble   string // the last that a node had with files
 	failure   error
@@ -80,7 +80,7 @@ func newWorld(config Config) *world {
 	w := &world{
 		config: config, timeline: &sim.Timeline{}, record: sim.NewRecord(), random: sim.Random(config.Seed, "grid"),
 		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
-		digests: make(map[task.FileKey]task.FileKey), done: make(map[task.ID]bool),
+		digests: make(map[task.FileKey]task.FileKey),
 	}
 	w.record.Keep = config.KeepBars
 	w.network = sim.NewNetwork(w.timeline)
