@@ -230,7 +230,7 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	}
 	m.matrix.AddTask(matcher.MatrixTask{
 		No: h.no, Class: class, Version: l.version.N, EntryBase: base,
-		Order: h.Age, Priority: h.Task.Priority,
+		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
 	})
 	m.matrix.SetReady(h.no, h.phase == ready)
 	m.unsolved = true

@@ -49,6 +49,7 @@ type Task struct {
 	Rank      string        // a built-in name or CEL; "" is locality
 	Priority  int           // higher first
 	Bound     Bound         // what limits it, a hint for ranks
+	Queue     string        // sites may serve queues in turn; "" is one of them
 	Retries   int           // further attempts after a retryable failure
 	Walltime  time.Duration // of one attempt
 }
@@ -88,6 +89,7 @@ const (
 	MaxArgvBytes  = 128 << 10
 	MaxEnv        = 256
 	MaxExpression = 8 << 10
+	MaxQueue      = 64 // bytes of a queue's name
 	MaxRetries    = 100
 	MaxCores      = 4_096
 	MaxPriority   = 1_000_000

@@ -133,11 +133,18 @@ func (t Task) validateResources() error {
 		return fmt.Errorf("bound is %q: give %s, %s or nothing", t.Bound, CPUBound, IOBound)
 	case t.Priority < -MaxPriority || t.Priority > MaxPriority:
 		return fmt.Errorf("priority is %d: give %d to %d", t.Priority, -MaxPriority, MaxPriority)
+	case !ValidQueue(t.Queue):
+		return fmt.Errorf("queue is %.80q: give up to %d letters, digits, '.', '_' and '-', or nothing", t.Queue, MaxQueue)
 	case len(t.Require) > MaxExpression || len(t.Rank) > MaxExpression:
 		return fmt.Errorf("require or rank is longer than %d bytes", MaxExpression)
 	}
 	return nil
 }
+
+var queueForm = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)
+
+// ValidQueue tells whether a task may be submitted to a queue of that name.
+func ValidQueue(name string) bool { return len(name) <= MaxQueue && queueForm.MatchString(name) }
 
 // Qualify makes a workflow's own file name unique in the queue.
 func Qualify(workflow WorkflowID, name string) LFN { return LFN(string(workflow) + ":" + name) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -26,17 +28,20 @@ type submitFlags struct {
 	name, require, rank, retries, cores   string
 	memory, walltime, array               string
 	inputs, outputs, sites                []string
+	queue, files, tag, script             string
+	argv, ignored                         []string // of the script: what runs it, and its directives that mean nothing
 	recorded                              recordedFlags
 }
 
 func newSubmit(a *app) *cobra.Command {
 	f := &submitFlags{}
 	command := &cobra.Command{
-		Use:   "submit (-f FILE | --wfformat FILE | --dax FILE | -- COMMAND [ARG ...])",
+		Use:   "submit (-f FILE | --wfformat FILE | --dax FILE | --script FILE [-- ARG ...] | -- COMMAND [ARG ...])",
 		Short: "Submit a workflow file, a recorded workflow, or one command",
 		Example: `  pilotage submit -f workflow.yaml --upload --wait
   pilotage submit --input data.txt --output counts.txt --wait -- sh -c 'wc data.txt > counts.txt'
   pilotage submit --array 00-19 -- ./simulate --seed {i}
+  pilotage submit -q blast -g nr.00,query.fa --script blast.pbs
   pilotage submit --wfformat montage.json.gz --time-scale 0.001 --size-scale 0.001 --wait`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkCommand(args, c.ArgsLenAtDash()); err != nil {
@@ -66,6 +71,10 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringVar(&f.memory, "memory", "", "memory, e.g. 500MiB")
 	flags.StringVar(&f.walltime, "walltime", "", "longest run of one attempt, e.g. 1h")
 	flags.StringVar(&f.array, "array", "", "one task per index, {i} in command and file names: 0-9, 00-19, 1-3,7")
+	flags.StringVarP(&f.queue, "queue", "q", "", "queue of all tasks that name none: sites whose solver is dad serve queues in turn")
+	flags.StringVarP(&f.files, "files", "g", "", "files that a single command or script reads, with commas or blanks between them, each as for --input")
+	flags.StringVar(&f.tag, "ext", "", "the same as a tag: 'Gfarm Files=f1,..,fn'")
+	flags.StringVar(&f.script, "script", "", "shell script to run as a single command; its #PBS -g, -q, -N and #BSUB -ext, -q, -J lines are read")
 	f.recorded.register(command)
 	return command
 }
@@ -90,14 +99,16 @@ func checkCommand(args []string, beforeDash int) error {
 func (f *submitFlags) plan(args []string, registered func(name string) bool) (*workflow.Plan, error) {
 	options := workflow.Options{AllowMissing: f.allowMissing, CheckExpression: checkExpression, Registered: registered}
 	given := 0
-	for _, is := range []bool{f.file != "", f.recorded.given(), len(args) > 0} {
+	for _, is := range []bool{f.file != "", f.recorded.given(), f.script != "" || len(args) > 0} {
 		if is {
 			given++
 		}
 	}
 	switch {
 	case given > 1:
-		return nil, errors.New("give one of these, not both: a workflow file with -f, a recorded workflow with --wfformat or --dax, a command after --")
+		return nil, errors.New("give one of these, not both: a workflow file with -f, a recorded workflow with --wfformat or --dax, a script with --script, a command after --")
+	case (f.file != "" || f.recorded.given()) && (f.files != "" || f.tag != ""):
+		return nil, errors.New("-g and --ext name the files of a single command or script: in a workflow file, list them as inputs of its tasks")
 	case f.recorded.given():
 		return f.recorded.plan()
 	case f.file != "":
@@ -111,14 +122,75 @@ func (f *submitFlags) plan(args []string, registered func(name string) bool) (*w
 			return nil, err
 		}
 		return parsed.Expand(options)
-	case len(args) > 0:
-		return workflow.SingleTask(workflow.Single{
-			Name: f.name, Argv: args, Inputs: f.inputs, Outputs: f.outputs, Require: f.require, Rank: f.rank,
+	case f.script != "" || len(args) > 0:
+		name, argv, inputs, err := f.single(args)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := workflow.SingleTask(workflow.Single{
+			Name: name, Argv: argv, Inputs: inputs, Outputs: f.outputs, Require: f.require, Rank: f.rank,
 			Retries: f.retries, Cores: f.cores, Memory: f.memory, Walltime: f.walltime, Array: f.array,
 		}, options)
+		if err == nil && f.argv != nil {
+			plan.Tasks[0].Argv = f.argv // as it is: nothing in a script stands for anything
+			err = plan.Tasks[0].Validate()
+		}
+		return plan, err
 	default:
-		return nil, errors.New("nothing to submit: give a workflow file with -f, a recorded one with --wfformat or --dax, or a command after --")
+		return nil, errors.New("nothing to submit: give a workflow file with -f, a recorded one with --wfformat or --dax, a script with --script, or a command after --")
 	}
+}
+
+// single is a command or script with the files that it was said to read. What
+// the command line says goes before what the script says.
+func (f *submitFlags) single(args []string) (name string, argv, inputs []string, err error) {
+	name, argv, inputs = f.name, args, slices.Clone(f.inputs)
+	var files []string
+	if f.files != "" {
+		if files, err = parseFiles(f.files); err != nil {
+			return "", nil, nil, fmt.Errorf("-g: %w", err)
+		}
+	}
+	if f.tag != "" {
+		tagged, err := parseGfarmTag(f.tag)
+		if err != nil {
+			return "", nil, nil, fmt.Errorf("--ext: %w", err)
+		}
+		files = append(files, tagged...)
+	}
+	if f.script != "" {
+		if f.array != "" {
+			return "", nil, nil, errors.New("--array is for commands: {i} stands for nothing in a script")
+		}
+		script, err := readBatchScript(f.script)
+		if err != nil {
+			return "", nil, nil, err
+		}
+		f.ignored = script.ignored
+		name, f.queue = cmp.Or(name, script.name), cmp.Or(f.queue, script.queue)
+		if len(files) == 0 {
+			files = script.files
+		}
+		f.argv = slices.Concat(script.argv, args)
+		argv = script.argv[:1]
+	}
+	for _, file := range files {
+		if !slices.Contains(inputs, file) {
+			inputs = append(inputs, file)
+		}
+	}
+	return name, argv, inputs, nil
+}
+
+// enqueue gives its queue to the tasks that name none.
+func (f *submitFlags) enqueue(plan *workflow.Plan) error {
+	if !task.ValidQueue(f.queue) {
+		return fmt.Errorf("queue %q: give up to %d letters, digits, '.', '_' and '-'", f.queue, task.MaxQueue)
+	}
+	for i := range plan.Tasks {
+		plan.Tasks[i].Queue = cmp.Or(plan.Tasks[i].Queue, f.queue)
+	}
+	return nil
 }
 
 func readWorkflow(path string) ([]byte, error) {
@@ -170,8 +242,14 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		registered = catalogue.has
 	}
 	plan, err := f.plan(args, registered)
+	if err == nil {
+		err = f.enqueue(plan)
+	}
 	if err != nil {
 		return usage(err)
+	}
+	for _, directive := range f.ignored {
+		_, _ = fmt.Fprintf(a.stderr, "%s: %q means nothing to pilots and is passed over\n", f.script, directive)
 	}
 	if f.dryRun {
 		return a.printPlan(plan)

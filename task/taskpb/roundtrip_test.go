@@ -95,7 +95,7 @@ func TestSyncReplyRoundTrip(t *testing.T) {
 		described := task.Task{
 			ID: "w-abcdefghij/t", Argv: []string{"true"}, Env: map[string]string{"A": "b"},
 			Inputs: []task.Input{{LFN: "i", Name: "in"}}, Outputs: []task.Output{{LFN: "o", Name: "out"}},
-			Resources: task.Resources{Cores: 1, Memory: 2, Disk: 3}, Require: "true", Rank: "rest", Bound: task.IOBound, Priority: -4, Retries: 2,
+			Resources: task.Resources{Cores: 1, Memory: 2, Disk: 3}, Require: "true", Rank: "rest", Bound: task.IOBound, Queue: "blastn", Priority: -4, Retries: 2,
 			Walltime: time.Hour,
 		}
 		sent := task.SyncReply{

@@ -202,6 +202,7 @@ func (t *template) instantiate(values []string) task.Task {
 		Require:   s.Require.Value,
 		Rank:      s.Rank.Value,
 		Bound:     task.Bound(s.Bound.Value),
+		Queue:     s.Queue.Value,
 		Priority:  s.Priority.Value,
 		Retries:   s.Retries.Value,
 		Walltime:  s.Walltime.Value,

@@ -258,6 +258,7 @@ func merge(own, defaults Settings) Settings {
 	fill(&merged.Require, defaults.Require, "")
 	fill(&merged.Rank, defaults.Rank, "")
 	fill(&merged.Bound, defaults.Bound, "")
+	fill(&merged.Queue, defaults.Queue, "")
 	fill(&merged.Priority, defaults.Priority, 0)
 	merged.Env = Map[Text]{}
 	taken := make(map[string]bool)

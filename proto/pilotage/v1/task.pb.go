@@ -349,7 +349,9 @@ type Task struct {
 	// Of one attempt.
 	Walltime *durationpb.Duration `protobuf:"bytes,12,opt,name=walltime,proto3" json:"walltime,omitempty"`
 	// What limits it: "cpu", "io" or empty for no hint.
-	Bound         string `protobuf:"bytes,13,opt,name=bound,proto3" json:"bound,omitempty"`
+	Bound string `protobuf:"bytes,13,opt,name=bound,proto3" json:"bound,omitempty"`
+	// That it was submitted to: sites whose solver is dad serve queues in turn.
+	Queue         string `protobuf:"bytes,14,opt,name=queue,proto3" json:"queue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -471,6 +473,13 @@ func (x *Task) GetWalltime() *durationpb.Duration {
 func (x *Task) GetBound() string {
 	if x != nil {
 		return x.Bound
+	}
+	return ""
+}
+
+func (x *Task) GetQueue() string {
+	if x != nil {
+		return x.Queue
 	}
 	return ""
 }
@@ -1091,7 +1100,7 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"disk_bytes\x18\x03 \x01(\x03R\tdiskBytes\"/\n" +
 	"\aBinding\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\xeb\x03\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x81\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x14\n" +
@@ -1106,7 +1115,8 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	" \x01(\x05R\bpriority\x12\x18\n" +
 	"\aretries\x18\v \x01(\x05R\aretries\x125\n" +
 	"\bwalltime\x18\f \x01(\v2\x19.google.protobuf.DurationR\bwalltime\x12\x14\n" +
-	"\x05bound\x18\r \x01(\tR\x05bound\x1a6\n" +
+	"\x05bound\x18\r \x01(\tR\x05bound\x12\x14\n" +
+	"\x05queue\x18\x0e \x01(\tR\x05queue\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x01\n" +
