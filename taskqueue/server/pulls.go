@@ -244,11 +244,32 @@ func (s *Server) pullOnce(ctx context.Context, in *task.Pull, ticket *pullTicket
 	if err != nil {
 		return task.PullReply{}, err
 	}
-	matched, err := s.match(ctx, in, ticket, &pulled)
-	if err != nil || len(matched) == 0 {
-		return pulled.Reply, err
+	for range matchTries {
+		lease, matched, err := s.matchOnce(ctx, in, ticket, &pulled)
+		if err != nil {
+			return task.PullReply{}, err
+		}
+		if len(lease.Tasks) > 0 {
+			pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
+		}
+		if len(lease.Tasks) > 0 || !matched {
+			break
+		}
 	}
-	var lease task.Lease
+	return pulled.Reply, nil
+}
+
+// matchTries is how often a pilot is matched in one call, when all that was
+// chosen for it has just gone to another site: nobody would wake it for the
+// tasks behind those.
+const matchTries = 8
+
+// matchOnce chooses tasks and leases those that nobody has taken meanwhile.
+func (s *Server) matchOnce(ctx context.Context, in *task.Pull, ticket *pullTicket, pulled *taskqueue.Pulled) (lease task.Lease, some bool, err error) {
+	matched, err := s.match(ctx, in, ticket, pulled)
+	if err != nil || len(matched) == 0 {
+		return task.Lease{}, false, err
+	}
 	err = s.update(ctx, func(t *taskqueue.Turn) (err error) {
 		lease, err = s.rules.Grant(t, in.Site, in.Pilot, matched)
 		return err
@@ -256,13 +277,7 @@ func (s *Server) pullOnce(ctx context.Context, in *task.Pull, ticket *pullTicket
 	s.pulls.mutex.Lock()
 	s.pulls.maker.Granted(in.Site, in.Pilot, matched, &lease)
 	s.pulls.mutex.Unlock()
-	if err != nil {
-		return task.PullReply{}, err
-	}
-	if len(lease.Tasks) > 0 {
-		pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
-	}
-	return pulled.Reply, nil
+	return lease, true, err
 }
 
 // match chooses tasks for the pilot; one call after the other.
