@@ -41,14 +41,19 @@ func TestBenchOverlay(t *testing.T) {
 			Lost     *int                       `json:"lost_tasks"`
 			Cache    map[string]float64         `json:"cache"`
 			Rounds   map[string]json.RawMessage `json:"rounds"`
+			Master   map[string]json.RawMessage `json:"master"`
+			Assigned map[string]float64         `json:"assignment"`
 		}
 		out := g.must("--output", "json", "bench", "overlay", "--pilots", "6", "--sites", "1", "--tasks", "60",
 			"--workflow", "merging", "--task-seconds", "0.02", "--transport", transport, "--folder", g.dir)
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || len(r.Delay) != 4 || len(r.Rounds) != 5 {
+		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || len(r.Delay) != 4 || len(r.Rounds) != 6 || len(r.Master) != 2 {
 			t.Errorf("%s: %s", transport, out)
+		}
+		if ratio := r.Assigned["optimal_ratio"]; ratio <= 0 || ratio > 1 || r.Assigned["solutions"] == 0 {
+			t.Errorf("%s: assignments %v", transport, r.Assigned)
 		}
 		if r.Requests["Register"] != 6 || r.Requests["Leave"] != 6 || r.Requests["Sync"] < 2 {
 			t.Errorf("%s: six pilots came, worked and left with these requests: %v", transport, r.Requests)
