@@ -24,15 +24,22 @@ var builtins = map[string]builtin{
 	"rest_bytes":    restBytes,
 }
 
-// locality is minus the seconds to stage in what is missing.
+// savedWeight is what a second saved counts against a second to come: enough
+// to prefer, of tasks that cost a pilot alike, the one that costs others more.
+const savedWeight = 0.1
+
+// locality is minus the seconds to stage in what is missing, and a little of
+// the seconds that the rest would take where it is missing.
 func locality(files []FileInfo, has func(FileInfo) bool, rates Rates) float64 {
-	seconds := 0.0
+	missing, saved := 0.0, 0.0
 	for _, file := range files {
-		if !has(file) {
-			seconds += rates.Seconds(file)
+		if has(file) {
+			saved += rates.Seconds(file)
+		} else {
+			missing += rates.Seconds(file)
 		}
 	}
-	return 0 - seconds // not -seconds: a negative zero would print as such
+	return savedWeight*saved - missing
 }
 
 // overlap is the number of inputs in the cache (001, section 3.2).

@@ -79,7 +79,7 @@ func TestSharedFilesMoveSeldom(t *testing.T) {
 	se, peer := r.Reads[task.SourceSE], r.Reads[task.SourcePeer]
 	replicas := se.Files + peer.Files - peer.Intermediate
 	t.Logf("%d input replicas, %d fetches of intermediate files, %s", replicas, peer.Intermediate, r.Makespan)
-	if se.Files > 42 || replicas > 115 || peer.Intermediate > 95 {
+	if se.Files > 42 || replicas > 112 || peer.Intermediate > 80 {
 		t.Errorf("%d reads of the storage element, %d replicas of inputs, %d fetches of intermediate files", se.Files, replicas, peer.Intermediate)
 	}
 	if r.Total() != 200*2+100+2*100 || r.Uploads != 200 || r.Starts != 600 {
