@@ -50,6 +50,10 @@ func TestReplayOfALiveMaster(t *testing.T) {
 	if other.Recorded != again.Recorded || other.Changed == 0 {
 		t.Errorf("with other settings: %+v", other)
 	}
+	g.read(&other, "sim", "replay", journal, "--solver", "choose(3)")
+	if other.Recorded != again.Recorded || other.Changed == 0 {
+		t.Errorf("with another solver: %+v", other)
+	}
 	t.Logf("%d assignments in %d steps; %d tasks elsewhere with other settings", again.Recorded, again.Steps, other.Changed)
 	if _, stderr, code := g.run("pilot", "--access", g.access("pilot-siteA"), "--cache", t.TempDir(), "--journal", journal); code != 1 || !strings.Contains(stderr, "there already") {
 		t.Errorf("a journal that is there: exit %d, %s", code, stderr)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -15,6 +16,7 @@ import (
 type replayFlags struct {
 	prefill int
 	period  time.Duration
+	solver  string
 }
 
 func newSimReplay(a *app) *cobra.Command {
@@ -30,13 +32,15 @@ recorded assignments: what follows is no forecast, for that see sim run.
 
 Exits with 1 when nothing was changed and the assignments differ all the same.`,
 		Example: `  pilotage sim replay siteA.journal
-  pilotage sim replay siteA.journal --prefill 0`,
+  pilotage sim replay siteA.journal --prefill 0
+  pilotage sim replay siteA.journal --solver exact`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.simReplay(c, f, args[0]) },
 	}
 	flags := command.Flags()
 	flags.IntVar(&f.prefill, "prefill", 0, "assign as if the site's prefill were this")
 	flags.DurationVar(&f.period, "round-period", 0, "assign as if the site's rounds had this period; 0 is whenever something changes")
+	flags.StringVar(&f.solver, "solver", "", "assign as if the site had this solver, e.g. exact or choose(2)")
 	return command
 }
 
@@ -63,16 +67,8 @@ func (a *app) simReplay(c *cobra.Command, f *replayFlags, path string) error {
 	}
 	defer func() { _ = file.Close() }()
 	replay := journal.Replay{}
-	prefill, period := c.Flags().Changed("prefill"), c.Flags().Changed("round-period")
-	if prefill || period {
-		replay.Change = func(s *task.SiteSettings) {
-			if prefill {
-				s.Prefill = f.prefill
-			}
-			if period {
-				s.RoundEvery = f.period
-			}
-		}
+	if replay.Change, err = f.change(c); err != nil {
+		return usage(err)
 	}
 	result, err := replay.Run(file)
 	if err != nil {
@@ -86,6 +82,28 @@ func (a *app) simReplay(c *cobra.Command, f *replayFlags, path string) error {
 			d.Step, d.Replayed, d.Recorded, result.Header.Version)
 	}
 	return nil
+}
+
+// change is what the flags do to the site's settings; nil for nothing.
+func (f *replayFlags) change(c *cobra.Command) (func(*task.SiteSettings), error) {
+	prefill, period, solver := c.Flags().Changed("prefill"), c.Flags().Changed("round-period"), c.Flags().Changed("solver")
+	if !prefill && !period && !solver {
+		return nil, nil
+	}
+	if _, err := matcher.ParseSolver(f.solver); err != nil {
+		return nil, fmt.Errorf("--solver: %w", err)
+	}
+	return func(s *task.SiteSettings) {
+		if prefill {
+			s.Prefill = f.prefill
+		}
+		if period {
+			s.RoundEvery = f.period
+		}
+		if solver {
+			s.Solver = f.solver
+		}
+	}, nil
 }
 
 func replayedOf(r journal.Result) replayed {
