@@ -227,11 +227,13 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 }
 
 // hideStrangers points nobody to the files of those that were met and are not
-// on the roster: they are gone, or about to be listed.
+// on the roster: they are gone, or about to be listed. What they were told of
+// this member's own files they are told again, or whoever is near instead.
 func (o *Overlay) hideStrangers() {
 	for _, e := range o.contacts.sorted {
 		if peer := e.member.Peer; peer != o.self.Peer && !o.roster.lists(e) {
 			o.records.hide(o.now, peer)
+			o.announced.memberGone(o, peer)
 		}
 	}
 }

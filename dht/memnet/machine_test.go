@@ -180,7 +180,7 @@ func (m *machine) problem() string {
 	return ""
 }
 
-func (m *machine) checkFiles(t *rapid.T) {
+func (m *machine) checkFiles(t rapid.TB) {
 	var files []task.FileKey
 	want := make(map[task.FileKey][]task.PeerID)
 	for i := range m.files {
@@ -213,9 +213,68 @@ func (m *machine) checkFiles(t *rapid.T) {
 	m.net.OnAction = nil
 }
 
+// calm ends all troubles and waits until the site has found to itself.
+func (m *machine) calm(t rapid.TB) {
+	m.net.Heal()
+	m.resume()
+	m.registry.Reachable = nil
+	if len(m.live(false)) == 0 {
+		m.join()
+	}
+	calm := m.net.Now()
+	if !m.net.Run(quiet, func() bool { return m.net.Now().Sub(calm) > 10*time.Second && m.problem() == "" }) {
+		t.Fatalf("after %s of quiet: %s", quiet, m.problem())
+	}
+	m.net.Run(20*time.Second, nil) // suspicions end, and what waited for that is done
+	if problem := m.problem(); problem != "" {
+		t.Fatalf("later: %s", problem)
+	}
+}
+
+// A member that was met before it was on the roster, and dies before it ever
+// is, kept the only copies of a location: its holder tells others.
+func TestALocationOutlivesAStranger(t *testing.T) {
+	m := newMachine(1)
+	pass := func() { m.net.Run(time.Millisecond, nil) }
+	leave := func(node *memnet.Node) {
+		m.net.Do(node, dht.Leave{})
+		m.net.Run(20*time.Millisecond, nil)
+		m.net.Close(node)
+		pass()
+	}
+	announce := func(node *memnet.Node, files ...task.FileKey) {
+		for _, file := range files {
+			m.announce(node, file)
+			m.files++
+		}
+		pass()
+	}
+	for range 6 {
+		m.join()
+		pass()
+	}
+	pass()
+	announce(m.live(false)[5], "f000", "f001")
+	m.net.Close(m.live(true)[2])
+	pass()
+	announce(m.live(false)[0], "f002")
+	pass()
+	pass()
+	announce(m.live(false)[0], "f003")
+	announce(m.live(false)[0], "f004")
+	leave(m.live(false)[3])
+	if master, _ := m.registry.Office(); !master.Closed {
+		m.net.Close(master)
+	}
+	pass()
+	leave(m.live(false)[0])
+	m.calm(t)
+	m.checkFiles(t)
+}
+
 // compare checks what an asker found: at least one of the others that hold
 // the file, and nobody who does not.
-func (m *machine) compare(t *rapid.T, asker *memnet.Node, file task.FileKey, found []dht.Holder, want []task.PeerID) {
+func (m *machine) compare(t rapid.TB, asker *memnet.Node, file task.FileKey, found []dht.Holder, want []task.PeerID) {
 	others := slices.DeleteFunc(slices.Clone(want), func(peer task.PeerID) bool { return peer == asker.Member.Peer })
 	if len(found) == 0 && len(others) > 0 {
 		t.Fatalf("%s does not find %s, held by %v", asker.Overlay, file, others)
@@ -249,20 +308,7 @@ func TestASiteFindsToItselfAgain(t *testing.T) {
 			m.net.Run(time.Millisecond, nil)
 		}
 		t.Repeat(m.actions())
-		m.net.Heal()
-		m.resume()
-		m.registry.Reachable = nil
-		if len(m.live(false)) == 0 {
-			m.join()
-		}
-		calm := m.net.Now()
-		if !m.net.Run(quiet, func() bool { return m.net.Now().Sub(calm) > 10*time.Second && m.problem() == "" }) {
-			t.Fatalf("after %s of quiet: %s", quiet, m.problem())
-		}
-		m.net.Run(20*time.Second, nil) // suspicions end, and what waited for that is done
-		if problem := m.problem(); problem != "" {
-			t.Fatalf("later: %s", problem)
-		}
+		m.calm(t)
 		m.checkFiles(t)
 		if m.net.Spins > 0 {
 			t.Fatalf("%d wake-ups led to no later deadline", m.net.Spins)
