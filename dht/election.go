@@ -35,6 +35,15 @@ func (o *Overlay) lookAgain() {
 	o.act(Dial{Member: o.office.master})
 }
 
+// lookFor has a provisional master look for the one that the queue has in
+// office: their parts of the site may have nobody who knows of the other.
+func (o *Overlay) lookFor(master Member) {
+	if o.inOffice() && o.office.provisional && master.Peer != "" && master.Peer != o.self.Peer && !o.roster.Has(master.Peer) {
+		o.lose(master)
+		o.act(Dial{Member: master})
+	}
+}
+
 // masterDead begins an election.
 func (o *Overlay) masterDead() {
 	if o.office.dead == nil {
@@ -136,6 +145,7 @@ func (o *Overlay) claimAnswered(e ClaimAnswer) {
 		o.office.refusals++
 		o.claimAgainLater()
 		o.lookAgain()
+		o.lookFor(e.Master)
 	case o.office.phase == claiming:
 		// The queue cannot be asked: go on without it under a provisional
 		// ballot, which any term of the queue outranks.

@@ -272,6 +272,38 @@ func TestALocationOutlivesAStranger(t *testing.T) {
 	m.checkFiles(t)
 }
 
+// Both halves of a partition have a master, one by the queue's word and one
+// without, and nobody of one half knows anybody of the other: the queue's
+// refusal brings them together.
+func TestTheQueueJoinsHalvesThatAreStrangers(t *testing.T) {
+	m := newMachine(0)
+	pass := func(d time.Duration) { m.net.Run(d, nil) }
+	join := func(count int) {
+		for range count {
+			m.join()
+		}
+		pass(time.Millisecond)
+	}
+	for range 5 {
+		join(1)
+	}
+	pass(3 * time.Millisecond)
+	join(1)
+	if master, _ := m.registry.Office(); !master.Closed {
+		m.net.Close(master)
+	}
+	pass(time.Millisecond)
+	m.net.Partition(func(node *memnet.Node) int {
+		return (int(dht.KeyOfPeer(node.Member.Peer).Short()%1000) + 1) % 2
+	})
+	pass(2 * time.Millisecond)
+	join(7)
+	pass(6135 * time.Millisecond)
+	m.registry.Reachable = func(*memnet.Node) bool { return false }
+	pass(3399 * time.Millisecond)
+	m.calm(t)
+}
+
 // compare checks what an asker found: at least one of the others that hold
 // the file, and nobody who does not.
 func (m *machine) compare(t rapid.TB, asker *memnet.Node, file task.FileKey, found []dht.Holder, want []task.PeerID) {
