@@ -75,7 +75,9 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 }
 
 // meet books pilots that their master has met: they live, whatever the queue
-// took them for, unless they have said goodbye.
+// took them for, unless they have said goodbye. What nobody could run before,
+// they may: the master may have asked without them, although the queue knew
+// them already.
 func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 	if err := b.loadPilots(joined...); err != nil {
 		return err
@@ -84,6 +86,10 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 		pilot := b.pilots.held[id]
 		if pilot == nil || pilot.Site != site.Name || site.denies(pilot.Peer) || pilot.State == PilotLeft {
 			continue
+		}
+		if site.Refused != nil {
+			site.Refused = nil
+			b.sites.touch(site.Name)
 		}
 		if !pilot.Listed {
 			pilot.Listed = true

@@ -27,15 +27,7 @@ func TestRefusedClassIsPassedOver(t *testing.T) {
 		t.Fatal("the newest task was given first")
 	}
 	class := tasks[0].Class()
-	refuse := func() {
-		for lease, held := range a.leases {
-			for id, lt := range held {
-				a.next.Returns = append(a.next.Returns, task.Returned{Task: id, Generation: lt.Generation, Lease: lease})
-				delete(held, id)
-			}
-		}
-		a.next.Refused = []task.Refusal{{Class: class, Pilots: 1, Clauses: []task.ClauseCount{{Clause: class.Require, Pilots: 1}}}}
-	}
+	refuse := func() { a.refuse(class) }
 	refuse()
 	a.sync()
 	if !slices.Equal(a.held(), []string{"small"}) {
@@ -60,6 +52,44 @@ func TestRefusedClassIsPassedOver(t *testing.T) {
 	}
 	g.expect(task.Done, task.NewID(w, "small"))
 	g.check()
+}
+
+// A master may ask its pilots before it has met one that the queue knows: its
+// refusal says nothing of that one, in whatever order the queue hears of them.
+func TestRefusalOfAMasterThatHadNotMetThePilot(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer", 1)
+	big := job("big", nil, nil)
+	big.Require = "pilot.memory >= 64 * GiB"
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{big}})
+	a.sync()
+	for _, apart := range []bool{true, false} {
+		bigger := a.join(task.PeerID(fmt.Sprint("bigger", apart)), 1)
+		if apart {
+			bigger.listed = true // its master does not know of it yet
+		}
+		a.refuse(big.Class())
+		if a.sync(); apart && len(a.held()) != 0 {
+			t.Fatal("offered again at once")
+		}
+		bigger.listed = !apart
+		if a.sync(); len(a.held()) == 0 {
+			t.Errorf("not offered again after the master met the pilot, apart from its refusal: %t", apart)
+		}
+	}
+	g.check()
+}
+
+// refuse gives everything back, since no pilot of the site can run the class.
+func (c *crew) refuse(class task.Class) {
+	for lease, held := range c.leases {
+		for id, lt := range held {
+			c.next.Returns = append(c.next.Returns, task.Returned{Task: id, Generation: lt.Generation, Lease: lease})
+			delete(held, id)
+		}
+	}
+	c.next.Refused = []task.Refusal{{Class: class, Pilots: 1, Clauses: []task.ClauseCount{{Clause: class.Require, Pilots: 1}}}}
 }
 
 func TestPriorityThenAge(t *testing.T) {

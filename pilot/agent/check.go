@@ -126,27 +126,53 @@ func (a *Agent) checkPorts(ctx context.Context) (string, error) {
 	if a.isolated() {
 		return "not tried: the site is isolated", nil
 	}
+	return askForProbes(ctx, a.peersToAsk(), func(contact dht.Member) error {
+		return a.node.Probe(ctx, contact, a.dataURL)
+	})
+}
+
+// mostProbes bounds how many peers are asked in vain, probePasses how often.
+const (
+	mostProbes  = 3
+	probePasses = 3
+)
+
+// peersToAsk are the first contacts that a probe can be asked of.
+func (a *Agent) peersToAsk() []dht.Member {
 	asked := map[task.PeerID]bool{a.peer: true}
-	var answers []probeAnswer
+	var peers []dht.Member
 	for _, contact := range a.contacts {
-		if asked[contact.Peer] || len(contact.Addresses) == 0 {
+		if asked[contact.Peer] || len(contact.Addresses) == 0 || len(peers) == mostProbes {
 			continue
 		}
 		asked[contact.Peer] = true
-		err := a.node.Probe(ctx, contact, a.dataURL)
-		if err == nil {
-			return fmt.Sprintf("reached by %s", contact.Pilot), nil
-		}
-		answers = append(answers, probeAnswer{contact.Pilot, err})
-		if len(answers) == mostProbes {
-			break
-		}
+		peers = append(peers, contact)
 	}
-	return judgeProbes(answers)
+	return peers
 }
 
-// mostProbes bounds how many peers are asked in vain.
-const mostProbes = 3
+// askForProbes has one peer after the other connect to this pilot until one
+// can. Peers whose answers speak against the pilot are asked again: while many
+// pilots start on a loaded node, connecting takes longer than anybody waits.
+func askForProbes(ctx context.Context, peers []dht.Member, probe func(dht.Member) error) (string, error) {
+	for pass := 1; ; pass++ {
+		var answers []probeAnswer
+		for _, peer := range peers {
+			err := probe(peer)
+			if err == nil {
+				return fmt.Sprintf("reached by %s", peer.Pilot), nil
+			}
+			answers = append(answers, probeAnswer{peer.Pilot, err})
+			if ctx.Err() != nil {
+				break
+			}
+		}
+		detail, err := judgeProbes(answers)
+		if err == nil || pass == probePasses || ctx.Err() != nil {
+			return detail, err
+		}
+	}
+}
 
 // probeAnswer is how a peer failed to confirm this pilot's ports.
 type probeAnswer struct {

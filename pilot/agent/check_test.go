@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -47,6 +48,33 @@ func TestJudgeProbes(t *testing.T) {
 		if (err != nil) != c.against || !strings.Contains(detail, c.want) {
 			t.Errorf("%s: %q (against the pilot: %v), want %q (%v)", c.name, detail, err != nil, c.want, c.against)
 		}
+	}
+}
+
+// TestPortsAreTriedAgain: a pilot that no peer reaches at first, because all
+// are busy starting, takes work when one does; one that nobody ever reaches
+// does not, and asks no more often than it may.
+func TestPortsAreTriedAgain(t *testing.T) {
+	peers := []dht.Member{{Pilot: "p-0"}, {Pilot: "p-1"}}
+	for _, c := range []struct {
+		needed, asked int
+		against       bool
+	}{{1, 1, false}, {2, 2, false}, {3, 3, false}, {6, 6, false}, {7, 6, true}} {
+		asked := 0
+		detail, err := askForProbes(t.Context(), peers, func(dht.Member) error {
+			if asked++; asked >= c.needed {
+				return nil
+			}
+			return context.DeadlineExceeded
+		})
+		if (err != nil) != c.against || asked != c.asked {
+			t.Errorf("reached by probe %d: %q, %v after %d probes", c.needed, detail, err, asked)
+		}
+	}
+	over, cancel := context.WithCancel(t.Context())
+	asked := 0
+	if _, err := askForProbes(over, peers, func(dht.Member) error { asked++; cancel(); return over.Err() }); asked != 1 {
+		t.Errorf("out of time: %v after %d probes, want 1", err, asked)
 	}
 }
 
