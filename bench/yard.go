@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
@@ -114,7 +115,7 @@ func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
 func (p *plot) Fit(context.Context) []agent.Finding { return nil }
 
 // Observe satisfies agent.Ground.
-func (p *plot) Observe() (load float64, stop string) { return 0, "" }
+func (p *plot) Observe() (now matcher.Conditions, stop string) { return matcher.Conditions{}, "" }
 
 // Close satisfies agent.Ground: nobody finds the files any more.
 func (p *plot) Close() error {

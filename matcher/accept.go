@@ -26,6 +26,7 @@ var acceptAttributes = []attribute{
 	{"hour", cel.IntType, ofClass, func(f *Facts) any { return int64(f.conditions.Now.Hour()) }},
 	{"minute", cel.IntType, ofClass, func(f *Facts) any { return int64(f.conditions.Now.Minute()) }},
 	{"weekday", cel.IntType, ofClass, func(f *Facts) any { return int64(f.conditions.Now.Weekday()) }},
+	{"now", cel.TimestampType, ofClass, func(f *Facts) any { return f.conditions.Now }},
 }
 
 // Acceptance is a compiled policy of a pilot. It is immutable and safe for
@@ -35,9 +36,10 @@ type Acceptance struct {
 }
 
 // CompileAcceptance takes a CEL expression over load, free_memory, free_disk,
-// hour (0 to 23), minute and weekday (0 is Sunday), for example
+// hour (0 to 23), minute, weekday (0 is Sunday) and now, for example
 //
 //	load < 0.5 && free_memory > 2 * GiB && (hour >= 20 || hour < 6)
+//	now < timestamp("2026-12-01T06:00:00Z")
 //
 // "" accepts always. Errors are *ExpressionError.
 func CompileAcceptance(text string) (*Acceptance, error) {
@@ -56,6 +58,13 @@ func CompileAcceptance(text string) (*Acceptance, error) {
 		}
 	}
 	return &Acceptance{policy}, nil
+}
+
+func (a *Acceptance) String() string {
+	if a.policy == nil {
+		return "always"
+	}
+	return a.policy.text
 }
 
 // Accepts tells whether the pilot may ask for work now, and if not, why. A

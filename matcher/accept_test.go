@@ -26,7 +26,10 @@ func TestAcceptIs001(t *testing.T) {
 		"free_memory > 2 * GiB && free_disk >= 20 * GiB": true,
 		"hour >= 20 || hour < 6":                         true, "hour >= 9 && hour < 17": false,
 		"weekday == 6 && minute == 15": true, "weekday == 0": false,
-		"free_memory / (hour - 22) > 0": false, // cannot be evaluated
+		"free_memory / (hour - 22) > 0":                                   false, // cannot be evaluated
+		`now >= timestamp("2026-11-21T22:15:00Z")`:                        true,
+		`now < timestamp("2026-11-21T22:15:00Z")`:                         false,
+		`now.getFullYear("Europe/Berlin") == 2026 && now.getHours() > 10`: true,
 	} {
 		compiled, err := CompileAcceptance(policy)
 		if err != nil {

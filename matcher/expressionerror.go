@@ -103,7 +103,7 @@ func textFrom(text string, line, column int) string {
 func suggest(kind ExpressionKind, name string) string {
 	known, all := attributes, "pilot.*, task.*, files"
 	if kind == AcceptExpression {
-		known, all = acceptAttributes, "load, free_memory, free_disk, hour, minute, weekday"
+		known, all = acceptAttributes, "load, free_memory, free_disk, hour, minute, weekday, now"
 	}
 	best, least := "", len(name)/2+1
 	consider := func(word string) {

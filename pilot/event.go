@@ -113,12 +113,14 @@ type DeliveredToQueue struct {
 // SERead sums reads from storage elements since the last such event.
 type SERead struct{ Reads []task.SERead }
 
-// PilotChanged brings what changes about a node; a non-empty Stop says why it
-// takes no new work.
+// PilotChanged brings what changes about a node.
 type PilotChanged struct {
-	Load     float64
+	matcher.Conditions
 	Lifetime time.Duration
-	Stop     string
+	// Stop says why the node takes no new work; "" when it can.
+	Stop string
+	// Checking tells that it is not known yet whether it can.
+	Checking bool
 }
 
 // SiteChanged brings the settings of the site, when it is known and whenever

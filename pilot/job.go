@@ -1,9 +1,11 @@
 package pilot
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -50,7 +52,7 @@ func (w *Worker) assigned(a Assignment) {
 	if w.find(a.Task.ID, a.Lease) != nil {
 		return // said twice
 	}
-	if w.draining || w.stopped != "" {
+	if w.stopped != "" {
 		w.handBack(a, "the pilot takes no more work: "+w.stopped, nil)
 		return
 	}
@@ -335,10 +337,12 @@ func (w *Worker) cacheChanged(e CacheChanged) {
 	}
 }
 
-// pilotChanged judges the task list again: load and lifetime count for
-// requirements and ranks. The row is sent when that has changed an answer.
+// pilotChanged asks the pilot's own policy, and judges the task list again:
+// load and lifetime count for requirements and ranks. The row is sent when that
+// has changed an answer.
 func (w *Worker) pilotChanged(e PilotChanged) {
-	w.unfit = e.Stop
+	w.unfit, w.checking = e.Stop, e.Checking
+	w.ask(e.Conditions)
 	w.restate()
 	before := w.evaluator.Answers()
 	w.self.Load, w.self.Lifetime = e.Load, e.Lifetime
@@ -350,17 +354,34 @@ func (w *Worker) pilotChanged(e PilotChanged) {
 	}
 }
 
+// ask has the pilot's own policy decide. When it begins to decline, what does
+// not run yet goes back; what runs ends.
+func (w *Worker) ask(now matcher.Conditions) {
+	before := w.declines
+	w.declines = ""
+	if accepts, why := w.policy.Accepts(now); !accepts && !w.checking {
+		w.declines = "its own policy declines: " + why
+	}
+	if before == "" && w.declines != "" {
+		w.handBackUnstarted(w.declines)
+	}
+}
+
 // drain finishes what runs, gives back what waits, and takes nothing more.
 func (w *Worker) drain(reason string) {
 	if w.draining {
 		return
 	}
-	w.draining, w.stopped = true, reason
+	w.draining, w.stopped = true, cmp.Or(reason, "it drains")
+	w.handBackUnstarted("the pilot drains: " + reason)
+	w.soon(0)
+}
+
+func (w *Worker) handBackUnstarted(reason string) {
 	for _, job := range w.inOrder() {
 		if job.phase < running {
 			w.drop(job)
-			w.handBack(job.Assignment, "the pilot drains: "+reason, nil)
+			w.handBack(job.Assignment, reason, nil)
 		}
 	}
-	w.soon(0)
 }

@@ -133,6 +133,7 @@ func (m *Master) pass() {
 	m.passSearches()
 	m.passList()
 	m.assign()
+	m.passPauses()
 	m.passRetracts()
 	m.passCopies()
 	m.passSync()

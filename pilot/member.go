@@ -16,6 +16,7 @@ type member struct {
 	peer      task.PeerID
 	described bool // its state has come
 	draining  bool
+	stopped   string // why it takes no new work; "" while it does
 	total     capacity
 	used      capacity
 	counted   counted // its share in the sums of the site
@@ -195,6 +196,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	m.handOversWithout(e.Pilot)
 	m.searchFilesOf(e.Pilot)
 	delete(m.outbox.joined, e.Pilot)
+	delete(m.outbox.pauses, e.Pilot)
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()
 	m.syncSoon(0)

@@ -36,6 +36,9 @@ type State struct {
 	Pilot    matcher.Pilot
 	Peer     task.PeerID
 	Draining bool
+	// Stopped says why no new work is taken; "" while it is, or while the
+	// pilot has not found out yet whether it can.
+	Stopped string
 	// Number rises with every State and Report of the worker: answers to a
 	// census may be overtaken.
 	Number uint64
@@ -88,6 +91,7 @@ type Report struct {
 	Cache    CacheReport
 	SEReads  []task.SERead // since the last report
 	Draining bool
+	Stopped  string // as in State
 	// WantList asks for a snapshot of the task list.
 	WantList bool
 	// Retracts answers those that were carried out or came too late.

@@ -51,7 +51,8 @@ func (w *Worker) passReport() {
 		report := w.report
 		w.said++
 		report.Number = w.said
-		report.Seen, report.Cache, report.Draining = w.seen, w.cache, w.draining || w.stopped != ""
+		report.Seen, report.Cache = w.seen, w.cache
+		report.Draining, report.Stopped = w.stopped != "", w.toldStopped()
 		n := splitOutcomes(report.Outcomes, reportOutcomes)
 		w.report = Report{Outcomes: report.Outcomes[n:]}
 		report.Outcomes = report.Outcomes[:n]
@@ -109,7 +110,7 @@ func (w *Worker) state(bytes int) State {
 	n := splitOutcomes(outcomes, bytes)
 	w.said++
 	s := State{
-		Number: w.said, Pilot: w.self, Peer: w.peer, Draining: w.draining || w.stopped != "", Seen: w.seen, List: w.evaluator.Version(),
+		Number: w.said, Pilot: w.self, Peer: w.peer, Draining: w.stopped != "", Stopped: w.toldStopped(), Seen: w.seen, List: w.evaluator.Version(),
 		Outcomes: outcomes[:n], Stored: w.pendingStored(), Cache: w.cache,
 	}
 	for _, job := range w.inOrder() {

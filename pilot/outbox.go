@@ -19,6 +19,7 @@ type outbox struct {
 	lost      []task.LostFile
 	departed  []task.Departure
 	joined    map[task.PilotID]uint64 // with the number of the last call before
+	pauses    map[task.PilotID]string // why pilots take no new work by now; "" is that they do
 	refused   []task.Refusal
 	confirmed []task.Revoked
 	reads     map[task.Site]task.SERead // not in a report yet
@@ -62,6 +63,7 @@ type flight struct {
 	lost      int
 	departed  int
 	joined    []task.PilotID
+	pauses    []task.Pause
 	refused   int
 	confirmed int
 	report    uint64
@@ -75,6 +77,7 @@ func (o *outbox) reset() {
 		stored:   make(map[task.LFN]pendingStored),
 		reads:    make(map[task.Site]task.SERead),
 		joined:   make(map[task.PilotID]uint64),
+		pauses:   make(map[task.PilotID]string),
 		report:   task.SiteReport{Seq: o.report.Seq}, calls: o.calls, answered: o.calls,
 	}
 }
@@ -88,7 +91,7 @@ func (o *outbox) begin(now time.Time) {
 
 func (o *outbox) empty() bool {
 	return len(o.outcomes) == 0 && len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
-		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
+		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.pauses) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
 }
 
 // addOutcome keeps an outcome and tells whether it is new.
@@ -190,6 +193,9 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
 	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
 	s.Joined = sortedKeys(o.joined)
+	for _, pilot := range sortedKeys(o.pauses) {
+		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: o.pauses[pilot]})
+	}
 	for _, name := range sortedKeys(o.stored) {
 		s.Stored = append(s.Stored, o.stored[name].stored)
 	}
@@ -205,7 +211,7 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 	}
 	return &flight{
 		number: o.calls, sent: now, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
-		departed: len(s.Departed), joined: s.Joined, refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
+		departed: len(s.Departed), joined: s.Joined, pauses: s.Pauses, refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
 	}
 }
 
@@ -218,6 +224,11 @@ func (o *outbox) delivered(f *flight) {
 	for _, pilot := range f.joined {
 		if o.joined[pilot] < f.number { // else it has left and come back since
 			delete(o.joined, pilot)
+		}
+	}
+	for _, told := range f.pauses {
+		if o.pauses[told.Pilot] == told.Why { // else there is other news of it since
+			delete(o.pauses, told.Pilot)
 		}
 	}
 	o.refused = o.refused[f.refused:]

@@ -12,6 +12,7 @@ func (m *Master) describe(w *member, s State) {
 	w.described, w.asked = true, time.Time{}
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
 	w.draining, w.cache = s.Draining, s.Cache
+	m.pause(w, s.Stopped)
 }
 
 // state takes a pilot's whole state, after a census or a reconnection: what
@@ -123,6 +124,7 @@ func (m *Master) report(w *member, r Report) {
 		w.draining = r.Draining
 		m.syncSoon(m.config.SyncDelay)
 	}
+	m.pause(w, r.Stopped)
 	w.cache = r.Cache
 	if r.WantList {
 		w.row.asked = time.Time{}

@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -50,15 +51,23 @@ func (w *Worker) passRest() {
 // restate tells the master when the reason has changed for which no new work
 // is taken, if there is one.
 func (w *Worker) restate() {
-	stopped := w.unfit
-	switch {
-	case w.draining:
+	if w.draining {
 		return
-	case stopped == "":
-		stopped = w.rest.why
+	}
+	stopped := cmp.Or(w.unfit, w.declines, w.rest.why)
+	if w.checking {
+		stopped = "the self-check is not over"
 	}
 	if stopped != w.stopped {
 		w.stopped = stopped
 		w.soon(0)
 	}
+}
+
+// toldStopped is what others are told of that: not that a pilot begins.
+func (w *Worker) toldStopped() string {
+	if w.checking && !w.draining {
+		return ""
+	}
+	return w.stopped
 }

@@ -49,10 +49,13 @@ var (
 	secondTerm = task.Term{Epoch: 2, Peer: "m2"}
 )
 
-func newWorkerBench(t *testing.T) *bench {
+func newWorkerBench(t *testing.T, set ...func(*pilot.Worker)) *bench {
 	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 2, Resources: task.Resources{Cores: 2, Memory: task.GiB}}
 	evaluator := matcher.NewEvaluator(self, func(task.FileKey) bool { return false }, matcher.NewCompiler(8), matcher.NewCatalogue())
 	w := pilot.NewWorker(pilot.Config{}, self, "w1", evaluator)
+	for _, change := range set {
+		change(w)
+	}
 	b := &bench{t: t, now: epoch, step: w.Step}
 	b.do(pilot.MasterInOffice{Term: firstTerm, Peer: "m1"})
 	return b

@@ -134,6 +134,8 @@ func (p *player) carryOut(words []string) {
 		w.node(task.PilotID(names[0])).full = true
 	case "stop":
 		w.node(task.PilotID(names[0])).stepWorker(pilot.PilotChanged{Lifetime: time.Hour, Stop: "its disk is full"})
+	case "goon":
+		w.node(task.PilotID(names[0])).stepWorker(pilot.PilotChanged{Lifetime: time.Hour})
 	case "leave":
 		w.node(task.PilotID(names[0])).leave()
 	case "evict":

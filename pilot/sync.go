@@ -96,6 +96,10 @@ func (m *Master) capacity() task.Capacity {
 		c.CacheUsed += w.cache.Used
 		c.Evictions += w.cache.Evictions
 	}
+	var first *member
+	if c.Stopped, c.StoppedSlots, first = m.stopped(); first != nil {
+		c.StoppedWhy = first.stopped
+	}
 	return c
 }
 

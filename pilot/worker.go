@@ -47,9 +47,12 @@ type Worker struct {
 	storage  bool // the site has a storage element
 	draining bool
 	drained  bool
-	stopped  string        // why no new work is taken; "" when it is
-	unfit    string        // what the node says of that
-	rest     rest          // and what its failures do
+	stopped  string // why no new work is taken; "" when it is
+	checking bool   // it is not known yet whether it can be
+	unfit    string // what the node says of that
+	declines string // what the pilot's own policy says
+	rest     rest   // and what its failures do
+	policy   *matcher.Acceptance
 	repeat   time.Time     // when what is not acknowledged is told again
 	patient  time.Duration // after so long without an answer
 }
@@ -57,7 +60,7 @@ type Worker struct {
 // NewWorker makes a worker for a pilot; the evaluator knows its cache.
 func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *matcher.Evaluator) *Worker {
 	w := &Worker{
-		config: config.withDefaults(), self: self, peer: peer, evaluator: evaluator,
+		config: config.withDefaults(), self: self, peer: peer, evaluator: evaluator, policy: &matcher.Acceptance{},
 		free: self.Resources, slots: self.Slots,
 		work:     make(map[task.AttemptID]*work),
 		outcomes: make(map[task.AttemptID]*task.Outcome),
@@ -67,6 +70,10 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 	w.copies.reset()
 	return w
 }
+
+// AcceptBy has a policy of the pilot's own decide when it takes new work (001,
+// section 2.3). It is asked with every PilotChanged.
+func (w *Worker) AcceptBy(policy *matcher.Acceptance) { w.policy = policy }
 
 // Step takes an event and returns what is to be done, in order.
 func (w *Worker) Step(now time.Time, event Event) []Action {

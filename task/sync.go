@@ -18,6 +18,7 @@ type Sync struct {
 	Lost     []LostFile
 	Departed []Departure
 	Joined   []PilotID // that the master has met since
+	Pauses   []Pause   // of pilots that have stopped taking work since, or take it again
 	Refused  []Refusal
 	// Confirmed lists revocations that were carried out.
 	Confirmed []Revoked
@@ -60,6 +61,11 @@ type Capacity struct {
 	CacheUsed  Bytes
 	Evictions  uint64
 	Optimality Optimality
+	// Stopped pilots take no new work: by a policy of their own, after failures,
+	// or because they end. Their slots are not in Slots.
+	Stopped      int
+	StoppedSlots int
+	StoppedWhy   string // of one of them
 }
 
 // Optimality tells how near a site's solver comes to the best assignment.
@@ -136,6 +142,12 @@ type Departure struct {
 	Pilot  PilotID
 	Dead   bool
 	Reason string
+}
+
+// Pause tells that a pilot takes no new work, or takes it again.
+type Pause struct {
+	Pilot PilotID
+	Why   string // "": it takes work again
 }
 
 // Revoked names a task that the queue wants back.

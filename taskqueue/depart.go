@@ -91,8 +91,8 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 			site.Refused = nil
 			b.sites.touch(site.Name)
 		}
-		if !pilot.Listed {
-			pilot.Listed = true
+		if !pilot.Listed || pilot.Stopped != "" { // the master tells if it still is
+			pilot.Listed, pilot.Stopped = true, ""
 			b.pilots.touch(id)
 		}
 		if pilot.State == PilotDead {
@@ -102,10 +102,34 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 	return nil
 }
 
+// takePauses notes which pilots of a site take no new work.
+func (b *book) takePauses(site *SiteRecord, pauses []task.Pause) error {
+	ids := make([]task.PilotID, len(pauses))
+	for i := range pauses {
+		ids[i] = pauses[i].Pilot
+	}
+	if err := b.loadPilots(ids...); err != nil {
+		return err
+	}
+	for _, pause := range pauses {
+		b.stopped(site, b.pilots.held[pause.Pilot], pause.Why)
+	}
+	return nil
+}
+
+// stopped notes why a pilot takes no new work; "" is that it takes some.
+func (b *book) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
+	if pilot == nil || pilot.Site != site.Name || !pilot.State.present() || pilot.Stopped == why {
+		return
+	}
+	pilot.Stopped = why
+	b.pilots.touch(pilot.ID)
+}
+
 // dismiss takes a live pilot out of its site's counts. What ran on a dead one
 // is lost.
 func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {
-	pilot.State, pilot.Reason, pilot.Ended = state, reason, b.Wall
+	pilot.State, pilot.Reason, pilot.Stopped, pilot.Ended = state, reason, "", b.Wall
 	b.pilots.touch(pilot.ID)
 	site.Pilots--
 	site.Registered -= pilot.Slots

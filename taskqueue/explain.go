@@ -151,17 +151,29 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	case silence >= b.config.Site.LiveFor:
 		x.Why = fmt.Sprintf("%s was not heard for %s", site.speaker(), silence.Round(1e9))
 	case x.Why != "": // refused
+	case site.slots() == 0 && site.Capacity.Stopped > 0:
+		x.Eligible = true
+		x.Why = "takes no work at the moment: " + site.pauses()
 	case e.BackoffUntil > 0:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("waits %s before the next attempt", e.BackoffUntil.Round(1e6))
 	case site.idle() <= 0:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("0 free slots of %d; %d tasks wait there, %d are ahead in the queue", site.slots(), x.Waiting, e.Ahead)
+		if site.Capacity.Stopped > 0 {
+			x.Why += "; " + site.pauses()
+		}
 	default:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("gets it with its next hand-out; %d tasks are ahead", e.Ahead)
 	}
 	return x
+}
+
+// pauses says how many pilots of a site take no new work, and why.
+func (s *SiteRecord) pauses() string {
+	c := &s.Capacity
+	return fmt.Sprintf("%d of %d pilots take no new work; one of them: %s", c.Stopped, max(c.Pilots, c.Stopped), c.StoppedWhy)
 }
 
 func clauses(r *RefusedClass) string {
@@ -186,6 +198,9 @@ func (b *book) explainLeased(e *Explanation) error {
 	}
 	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %d slots run %d tasks",
 		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.slots(), site.Capacity.Running)
+	if site.Capacity.Stopped > 0 {
+		x.Why += "; " + site.pauses()
+	}
 	if e.State.Missing > 0 {
 		x.Why = fmt.Sprintf("the site makes its %d missing inputs first", e.State.Missing)
 	}

@@ -238,6 +238,7 @@ type member struct {
 	id      task.PilotID
 	peer    task.PeerID
 	slots   int
+	stopped string // why it takes no new work
 	counter uint64
 }
 
@@ -284,9 +285,17 @@ func (c *crew) join(peer task.PeerID, slots int) *member {
 func (c *crew) slots() int {
 	n := 0
 	for _, m := range c.members {
-		n += m.slots
+		if m.stopped == "" {
+			n += m.slots
+		}
 	}
 	return n
+}
+
+// pause has a pilot take no new work, or take it again if why is empty.
+func (c *crew) pause(m *member, why string) {
+	m.stopped = why
+	c.next.Pauses = append(c.next.Pauses, task.Pause{Pilot: m.id, Why: why})
 }
 
 // sync sends what the master has to tell and takes in the reply.
@@ -337,6 +346,13 @@ func (c *crew) message() task.Sync {
 	s.Capacity = task.Capacity{
 		Pilots: len(c.members), Slots: c.slots(), FreeSlots: max(0, c.slots()-len(c.running)),
 		Running: len(c.running), Waiting: waiting,
+	}
+	for _, m := range c.members {
+		if m.stopped != "" {
+			s.Capacity.Stopped++
+			s.Capacity.StoppedSlots += m.slots
+			s.Capacity.StoppedWhy = m.stopped
+		}
 	}
 	return s
 }

@@ -180,7 +180,8 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 	if r == nil {
 		return sum
 	}
-	for _, g := range r.guests {
+	first := task.PilotID("")
+	for id, g := range r.guests {
 		c := &g.capacity
 		sum.Pilots++
 		sum.Slots += c.Slots
@@ -191,6 +192,11 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 		sum.CacheBytes += c.CacheBytes
 		sum.CacheUsed += c.CacheUsed
 		sum.Evictions += c.Evictions
+		sum.Stopped += c.Stopped
+		sum.StoppedSlots += c.StoppedSlots
+		if c.Stopped > 0 && (first == "" || id < first) {
+			first, sum.StoppedWhy = id, c.StoppedWhy
+		}
 	}
 	return sum
 }

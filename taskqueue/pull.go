@@ -79,6 +79,7 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 	if err := b.heard(site); err != nil {
 		return nil, err
 	}
+	b.stopped(site, pilot, p.Capacity.StoppedWhy) // of a site of one
 	acks, err := b.takeOutcomes(site, p.Outcomes)
 	if err != nil {
 		return nil, err

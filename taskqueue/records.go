@@ -310,6 +310,7 @@ type PilotRecord struct {
 	Ended      time.Time
 	Drain      bool   // an operator wants it drained
 	Reason     string // why it left or is taken for dead
+	Stopped    string // why it takes no new work; "" while it does
 	ReportSeq  uint64 // number of its newest own report of storage reads
 }
 

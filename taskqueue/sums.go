@@ -63,8 +63,9 @@ func (s *SiteRecord) medianRun(knownAfter int) (median time.Duration, known bool
 }
 
 // slots is how many payloads a site can run: as its master reports, or as its
-// pilots declared when they registered, before they have joined the overlay.
-func (s *SiteRecord) slots() int { return max(s.Slots, s.Registered) }
+// pilots declared when they registered, before they have joined the overlay,
+// less those of pilots that take no work.
+func (s *SiteRecord) slots() int { return max(s.Slots, s.Registered-s.Capacity.StoppedSlots) }
 
 // takeReport adds a report of storage reads, each report once.
 func (b *book) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {

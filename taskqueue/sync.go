@@ -77,6 +77,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		func() error { return b.takeRefusals(site, s.Refused) },
 		func() error { return b.depart(site, s.Departed) },
 		func() error { return b.meet(site, s.Joined) },
+		func() error { return b.takePauses(site, s.Pauses) },
 		func() error { return b.lose(site.Name, s.Lost) },
 		func() error { return b.takeConfirmed(site.Name, s.Confirmed) },
 		func() error { return b.takeReport(site, s.Term, s.Report) },

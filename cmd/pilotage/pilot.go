@@ -18,7 +18,7 @@ type pilotFlags struct {
 	cache, capacity, memory, disk string
 	portRange, advertise          string
 	checkCommand, sandbox         string
-	journal                       string
+	journal, accept               string
 	slots, cores                  int
 	lifetime, grace, margin       time.Duration
 	features                      []string
@@ -56,13 +56,14 @@ refuses the access.`,
 	flags.StringVar(&f.portRange, "port-range", "", "LOW-HIGH for the two ports (default: any free port)")
 	flags.StringVar(&f.advertise, "advertise", "", "address or CIDR under which other pilots reach this one (default: the interface that reaches the queue)")
 	flags.StringSliceVar(&f.features, "feature", nil, "what the node has, for requirements, e.g. --feature avx2 (repeatable)")
+	flags.StringVar(&f.accept, "accept", "", "when this pilot takes new work: a CEL expression over load, free_memory, free_disk, hour, minute, weekday and now, e.g. 'load < 0.5 && (hour >= 20 || hour < 6)' (default: always; docs/policies.md)")
 	flags.StringVar(&f.checkCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
 	flags.StringVar(&f.journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
 	flags.StringVar(&f.sandbox, "sandbox", "auto", "auto confines payloads where the kernel can, off never does")
 	flags.StringSliceVar(&f.readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
 	flags.StringSliceVar(&f.writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
 	flags.BoolVar(&f.sharedMemory, "shm", false, "let confined payloads use /dev/shm")
-	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd, and exit")
+	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd and --accept, and exit")
 	command.AddCommand(newPilotList(a), completeNames(a, newPilotShow(a), pilotNames), completeNames(a, newPilotDrain(a), pilotNames))
 	return command
 }
@@ -83,6 +84,7 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 		Access: access, Version: version, Folder: f.cache, Slots: f.slots, Features: f.features, Lifetime: f.lifetime,
 		Margin: f.margin, Grace: f.grace, PortRange: f.portRange, Advertise: f.advertise, CheckCommand: f.checkCommand, Log: log, Journal: f.journal,
 		Resources: task.Resources{Cores: f.cores}, Readable: f.readable, Writable: f.writable, SharedMemory: f.sharedMemory,
+		Accept: f.accept,
 	}
 	for _, size := range []struct {
 		flag, text string

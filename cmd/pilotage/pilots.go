@@ -35,7 +35,7 @@ func newPilotList(a *app) *cobra.Command {
 					}
 					rows[i] = []string{
 						p.GetContact().GetPilot(), p.GetSite(), p.GetState(), orDash(role), p.GetHost(),
-						fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()), ago(p.GetRegistered().AsTime(), now), orDash(p.GetSandbox()), orDash(p.GetReason()),
+						fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()), ago(p.GetRegistered().AsTime(), now), orDash(p.GetSandbox()), orDash(pilotReason(p)),
 					}
 				}
 				return a.print(pilots, []string{"PILOT", "SITE", "STATE", "ROLE", "HOST", "RUNNING/SLOTS", "AGE", "PAYLOADS CONFINED BY", "REASON"}, rows)
@@ -46,6 +46,14 @@ func newPilotList(a *app) *cobra.Command {
 	command.Flags().BoolVar(&all, "all", false, "also pilots that left or died")
 	completeFlag(a, command, "site", siteNames)
 	return command
+}
+
+// pilotReason says why a pilot has gone, or takes no new work.
+func pilotReason(p *pb.Pilot) string {
+	if p.GetReason() == "" && p.GetStopped() != "" {
+		return "takes no new work: " + p.GetStopped()
+	}
+	return p.GetReason()
 }
 
 func newPilotShow(a *app) *cobra.Command {
@@ -60,7 +68,7 @@ func newPilotShow(a *app) *cobra.Command {
 				p := reply.GetPilot()
 				r := p.GetResources()
 				return a.print(p, nil, [][]string{
-					{"pilot", p.GetContact().GetPilot()}, {"site", p.GetSite()}, {"state", p.GetState()}, {"reason", orDash(p.GetReason())},
+					{"pilot", p.GetContact().GetPilot()}, {"site", p.GetSite()}, {"state", p.GetState()}, {"reason", orDash(pilotReason(p))},
 					{"host", p.GetHost()}, {"slots", fmt.Sprintf("%d, %d running", p.GetSlots(), p.GetRunning())},
 					{"resources", fmt.Sprintf("%d cores, %s memory, %s disk", r.GetCores(), task.Bytes(r.GetMemoryBytes()), task.Bytes(r.GetDiskBytes()))},
 					{"features", fmt.Sprint(p.GetFeatures())}, {"payloads confined by", orDash(p.GetSandbox())},

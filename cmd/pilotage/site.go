@@ -184,7 +184,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy") + ", " + optimalityText(s)},
 		{"rank", cmp.Or(s.GetSettings().GetRank(), "locality")},
 		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
-		{"pilots", fmt.Sprint(s.GetPilots())},
+		{"pilots", pilotsText(s)},
 		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
 		{"tasks", fmt.Sprintf("%d done, %d failed attempts, %d duplicates; %d running, %d waiting", s.GetTasks(), s.GetFailures(), s.GetDuplicates(), s.GetRunning(), s.GetWaiting())},
 	}
@@ -230,6 +230,14 @@ func ratioRows(name string, s *pb.SourceSums) [][]string {
 			percent(s.GetLocalReads()+s.GetPeerReads(), reads), percent(s.GetLocalBytes()+s.GetPeerBytes(), bytes),
 			percent(s.GetLocalReads(), reads), percent(s.GetLocalBytes(), bytes))},
 	}
+}
+
+// pilotsText says how many pilots there are, and why some take no new work.
+func pilotsText(s *pb.Site) string {
+	if s.GetStoppedPilots() == 0 {
+		return fmt.Sprint(s.GetPilots())
+	}
+	return fmt.Sprintf("%d, of which %d take no new work; one of them: %s", s.GetPilots(), s.GetStoppedPilots(), s.GetStoppedWhy())
 }
 
 // optimalityText says how near the assignments come to the largest sum of

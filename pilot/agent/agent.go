@@ -248,7 +248,8 @@ func (a *Agent) join(m Membership) error {
 	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, catalogue)
 	a.worker = pilot.NewWorker(a.config.Roles, a.self, a.peer, evaluator)
 	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
-	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Stop: "the self-check is not over"})
+	a.worker.AcceptBy(a.config.acceptance)
+	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
 	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
 	if a.config.Solver != nil {
 		a.master.SolveWith(a.config.Solver)

@@ -71,6 +71,7 @@ func (n *workerNode) Fit(ctx context.Context) []Finding {
 		{"ports", a.checkPorts},
 		{"sandbox", a.checkSandbox},
 		{"check command", a.checkCommand},
+		{"accept policy", n.checkAcceptance},
 	}
 	findings := make([]Finding, 0, len(checks))
 	for _, check := range checks {
@@ -208,6 +209,17 @@ func judgeProbes(answers []probeAnswer) (string, error) {
 }
 
 func (a *Agent) checkSandbox(context.Context) (string, error) { return a.sandbox, nil }
+
+// checkAcceptance says what the pilot's own policy thinks of the moment. One
+// that declines now is no fault.
+func (n *workerNode) checkAcceptance(context.Context) (string, error) {
+	policy := n.agent.config.acceptance
+	now, _ := n.Observe()
+	if accepts, _ := policy.Accepts(now); !accepts {
+		return fmt.Sprintf("%s: declines work now (load %.2f, %s of memory and %s of disk free)", policy, now.Load, now.FreeMemory, now.FreeDisk), nil
+	}
+	return fmt.Sprintf("%s: accepts work now", policy), nil
+}
 
 func (a *Agent) checkCommand(ctx context.Context) (string, error) {
 	if a.config.CheckCommand == "" {

@@ -32,6 +32,9 @@ type Config struct {
 	// Resources that payloads may use in all.
 	Resources task.Resources
 	Features  []string
+	// Accept is the pilot's own policy on when it takes new work, as
+	// matcher.CompileAcceptance reads it; "" is always.
+	Accept string
 	// Lifetime of the pilot, Margin before its end in which it drains, Grace
 	// that running payloads get when it is told to stop.
 	Lifetime time.Duration
@@ -73,6 +76,8 @@ type Config struct {
 	Log     *slog.Logger
 	// Ready is called once the pilot is a member of its site.
 	Ready func(id task.PilotID, site task.Site)
+
+	acceptance *matcher.Acceptance
 }
 
 // defaults of a pilot.
@@ -120,6 +125,10 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 		return fmt.Errorf("a pilot that lives %s cannot drain for %s: no time is left for work", c.Lifetime, c.Margin)
 	}
 	if _, err := node.ParsePortRange(c.PortRange); err != nil {
+		return err
+	}
+	var err error
+	if c.acceptance, err = matcher.CompileAcceptance(c.Accept); err != nil {
 		return err
 	}
 	if c.Margin == 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -22,9 +23,9 @@ type Ground interface {
 	Occupy(o Occupant) (Equipment, error)
 	// Fit looks whether the pilot can work here; no findings are well.
 	Fit(ctx context.Context) []Finding
-	// Observe tells the load per core, and why no work can be taken at the
-	// moment; empty if it can.
-	Observe() (load float64, stop string)
+	// Observe tells how things are at the node by now, and why no work can be
+	// taken at the moment; empty if it can.
+	Observe() (now matcher.Conditions, stop string)
 	// Close gives everything up.
 	Close() error
 }

@@ -29,8 +29,12 @@ const (
 	leaveTime  = 3 * time.Second // for each goodbye
 )
 
-// observeEvery is how often the node is looked at.
-const observeEvery = 10 * time.Second
+// The node is looked at so often, and more often for a policy of the pilot's
+// own.
+const (
+	observeEvery = 10 * time.Second
+	acceptEvery  = 2 * time.Second
+)
 
 // live waits for the end of the pilot's life, drains, and says farewell.
 func (a *Agent) live(ctx context.Context) error {
@@ -54,7 +58,11 @@ func (a *Agent) live(ctx context.Context) error {
 	}
 	end := time.NewTimer(time.Until(a.ends.Add(-a.config.Margin)))
 	defer end.Stop()
-	observe := time.NewTicker(observeEvery)
+	pause := observeEvery
+	if a.config.Accept != "" {
+		pause = acceptEvery
+	}
+	observe := time.NewTicker(pause)
 	defer observe.Stop()
 	reason, grace := "", a.config.Margin
 	for reason == "" {
@@ -134,12 +142,12 @@ func (a *Agent) announceKept() {
 
 // observe tells the worker what has changed about the node.
 func (a *Agent) observe() {
-	load, stop := a.ground.Observe()
+	now, stop := a.ground.Observe()
 	left := time.Until(a.ends)
 	reads := a.fetcher.SEReads()
 	a.mailbox.post(func() {
-		a.load = math.Round(10*load) / 10 // finer differences would only have requirements judged again
-		a.stepWorker(pilot.PilotChanged{Load: load, Lifetime: left, Stop: stop})
+		a.load = math.Round(10*now.Load) / 10 // finer differences would only have requirements judged again
+		a.stepWorker(pilot.PilotChanged{Conditions: now, Lifetime: left, Stop: stop})
 		if len(reads) > 0 {
 			a.stepWorker(pilot.SERead{Reads: reads})
 		}

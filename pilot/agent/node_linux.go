@@ -3,6 +3,7 @@ package agent
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -29,8 +30,37 @@ func freeDisk(dir string) (task.Bytes, error) {
 	return task.Bytes(stat.Bavail * uint64(stat.Bsize)), nil
 }
 
+// freeMemory is what new processes could have of the node's memory without
+// swapping; 0 when the system does not say.
+func freeMemory() task.Bytes {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	fields := strings.Fields(rest)
+	if len(fields) == 0 {
+		return 0
+	}
+	kibibytes, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil || kibibytes < 0 {
+		return 0
+	}
+	return task.Bytes(kibibytes) * task.KiB
+}
+
+// nodeCPUs is how many CPUs the node has, of which this process may be allowed
+// a few only: the load is that of all of them.
+func nodeCPUs() int {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return runtime.NumCPU()
+	}
+	return max(1, strings.Count(string(text), "\ncpu")) // the line before counts them together
+}
+
 // loadPerCPU is the node's load average of the last minute per CPU.
-func loadPerCPU(cpus int) float64 {
+func loadPerCPU() float64 {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
 		return 0
@@ -40,7 +70,7 @@ func loadPerCPU(cpus int) float64 {
 	if err != nil {
 		return 0
 	}
-	return load / float64(max(1, cpus))
+	return load / float64(nodeCPUs())
 }
 
 // hideFromPayloads keeps processes of the same user from reading this

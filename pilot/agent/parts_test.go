@@ -136,7 +136,10 @@ func TestNodeFigures(t *testing.T) {
 	if _, err := freeDisk("/no/such/folder"); err == nil || !strings.Contains(err.Error(), "/no/such/folder") {
 		t.Errorf("free disk of nowhere: %v", err)
 	}
-	if load := loadPerCPU(2); load < 0 {
-		t.Errorf("load %v", load)
+	if load, cpus := loadPerCPU(), nodeCPUs(); load < 0 || cpus < 1 {
+		t.Errorf("load %v, %d CPUs", load, cpus)
+	}
+	if free, err := systemMemory(); err != nil || freeMemory() <= 0 || freeMemory() > free {
+		t.Errorf("%s of %s of memory are free, %v", freeMemory(), free, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -194,12 +195,14 @@ func (n *workerNode) Put(ctx context.Context, element, name string, key task.Fil
 }
 
 // Observe satisfies Ground.
-func (n *workerNode) Observe() (load float64, stop string) {
+func (n *workerNode) Observe() (now matcher.Conditions, stop string) {
+	now = matcher.Conditions{Load: loadPerCPU(), FreeMemory: freeMemory(), Now: time.Now()}
 	free, err := freeDisk(n.config.Folder)
 	if err == nil && free < minimumDisk {
 		stop = fmt.Sprintf("only %s are free on the disk of %s", free, n.config.Folder)
 	}
-	return loadPerCPU(n.config.Resources.Cores), stop
+	now.FreeDisk = free
+	return now, stop
 }
 
 // Close satisfies Ground.

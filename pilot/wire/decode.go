@@ -135,6 +135,7 @@ func (c *check) state(m *pb.RoundState) pilot.State {
 			Load: p.GetLoad(), Lifetime: p.GetLifetime().AsDuration(),
 		},
 		Peer: task.PeerID(c.text("state.peer", m.GetPeer(), maxPeer)), Draining: m.GetDraining(),
+		Stopped:  c.text("state.stopped", m.GetStopped(), maxReason),
 		InHand:   list(c, "state.in_hand", m.GetInHand(), maxTasks, c.inHand),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()), Copies: c.leases(m.GetCopies()),
 		CopyFiles: list(c, "state.copy_files", m.GetCopyFiles(), maxFiles, c.file), CopiesAge: m.GetCopiesAge().AsDuration(),
@@ -169,6 +170,7 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 		}),
 		Updates: list(c, "report.updates", m.GetUpdates(), maxUpdates, c.rowUpdate), Cache: c.cacheReport(m.GetCache()),
 		SEReads: c.storageReads(m.GetStorageReads()), Draining: m.GetDraining(), WantList: m.GetWantList(),
+		Stopped: c.text("report.stopped", m.GetStopped(), maxReason),
 		Retracts: list(c, "report.retracts", m.GetRetracts(), maxTasks, func(a *pb.RoundRetractAnswer) pilot.RetractAnswer {
 			return pilot.RetractAnswer{
 				Task: task.ID(c.text("retracts.task", a.GetTask(), maxName)), Lease: task.LeaseID(a.GetLease()), Retracted: a.GetRetracted(),

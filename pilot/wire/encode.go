@@ -90,7 +90,7 @@ func state(m pilot.State) *pb.RoundState {
 			Slots: int32(m.Pilot.Slots), Features: m.Pilot.Features, Arch: m.Pilot.Arch, Os: m.Pilot.OS,
 			Load: m.Pilot.Load, Lifetime: durationpb.New(m.Pilot.Lifetime),
 		},
-		Peer: string(m.Peer), Draining: m.Draining, InHand: each(m.InHand, inHand),
+		Peer: string(m.Peer), Draining: m.Draining, Stopped: m.Stopped, InHand: each(m.InHand, inHand),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored), Copies: taskpb.Leases(m.Copies),
 		CopyFiles: each(m.CopyFiles, taskpb.File), CopiesAge: durationpb.New(m.CopiesAge),
 		Cache: cacheReport(m.Cache), Number: m.Number, Seen: m.Seen, List: version(m.List),
@@ -129,7 +129,7 @@ func report(m pilot.Report) *pb.RoundReport {
 			return &pb.RoundHandback{Task: string(h.Task), Lease: uint64(h.Lease), Reason: h.Reason, Missing: each(h.Missing, taskpb.File)}
 		}),
 		Updates: each(m.Updates, rowUpdate), Cache: cacheReport(m.Cache), StorageReads: taskpb.StorageReads(m.SEReads),
-		Draining: m.Draining, WantList: m.WantList,
+		Draining: m.Draining, Stopped: m.Stopped, WantList: m.WantList,
 		Retracts: each(m.Retracts, func(a pilot.RetractAnswer) *pb.RoundRetractAnswer {
 			return &pb.RoundRetractAnswer{Task: string(a.Task), Lease: uint64(a.Lease), Retracted: a.Retracted}
 		}),

@@ -207,7 +207,7 @@ func state(t *rapid.T) pilot.State {
 			ID: "p-abcdefgh", Site: "siteA", Host: text(t), Resources: resources(t), Slots: number(t),
 			Features: several(t, "features", 2, text), Arch: text(t), OS: text(t), Load: rank(t), Lifetime: span(t),
 		},
-		Peer: "12D3KooWpeer", Draining: flag(t),
+		Peer: "12D3KooWpeer", Draining: flag(t), Stopped: text(t),
 		InHand: several(t, "in hand", 3, func(t *rapid.T) pilot.InHand {
 			return pilot.InHand{
 				Attempt: attempt(t), Number: number(t), Started: flag(t), Ended: flag(t), Prefill: flag(t), Need: resources(t),
@@ -238,7 +238,7 @@ func report(t *rapid.T) pilot.Report {
 		SEReads: several(t, "reads", 2, func(t *rapid.T) task.SERead {
 			return task.SERead{Owner: "siteB", Files: rapid.Uint64().Draw(t, "files"), Bytes: amount(t)}
 		}),
-		Draining: flag(t), WantList: flag(t),
+		Draining: flag(t), Stopped: text(t), WantList: flag(t),
 		Retracts: several(t, "retracts", 2, func(t *rapid.T) pilot.RetractAnswer {
 			return pilot.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: flag(t)}
 		}),

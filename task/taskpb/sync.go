@@ -19,7 +19,7 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Starts: Starts(s.Starts), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
 		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Joined: each(s.Joined, func(p task.PilotID) string { return string(p) }), Refused: each(s.Refused, refusal),
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
-		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold),
+		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold), Pauses: each(s.Pauses, pause),
 	}
 }
 
@@ -33,7 +33,7 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 		Departed: each(in.GetDeparted(), fromDeparture), Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), Refused: each(in.GetRefused(), fromRefusal),
 		Confirmed: each(in.GetConfirmed(), fromRevoked),
 		Report:    task.SiteReport{Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads())},
-		Hold:      in.GetHold().AsDuration(),
+		Hold:      in.GetHold().AsDuration(), Pauses: each(in.GetPauses(), fromPause),
 	}
 	var err error
 	if s.Outcomes, err = FromOutcomes(in.GetOutcomes()); err != nil {
@@ -206,6 +206,7 @@ func capacity(c task.Capacity) *pb.Capacity {
 		Pilots: int32(c.Pilots), Slots: int32(c.Slots), FreeSlots: int32(c.FreeSlots), Assigned: int32(c.Assigned),
 		Running: int32(c.Running), Waiting: int32(c.Waiting), CacheBytes: uint64(c.CacheBytes),
 		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions, Optimality: Optimality(c.Optimality),
+		Stopped: int32(c.Stopped), StoppedSlots: int32(c.StoppedSlots), StoppedWhy: c.StoppedWhy,
 	}
 }
 
@@ -214,6 +215,7 @@ func fromCapacity(in *pb.Capacity) task.Capacity {
 		Pilots: int(in.GetPilots()), Slots: int(in.GetSlots()), FreeSlots: int(in.GetFreeSlots()), Assigned: int(in.GetAssigned()),
 		Running: int(in.GetRunning()), Waiting: int(in.GetWaiting()), CacheBytes: task.Bytes(in.GetCacheBytes()),
 		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(), Optimality: fromOptimality(in.GetOptimality()),
+		Stopped: int(in.GetStopped()), StoppedSlots: int(in.GetStoppedSlots()), StoppedWhy: in.GetStoppedWhy(),
 	}
 }
 
@@ -267,6 +269,12 @@ func lostFile(l task.LostFile) *pb.LostFile {
 func fromLostFile(in *pb.LostFile) (task.LostFile, error) {
 	digest, err := FromDigest(in.GetDigest())
 	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, Reason: in.GetReason()}, err
+}
+
+func pause(p task.Pause) *pb.Pause { return &pb.Pause{Pilot: string(p.Pilot), Why: p.Why} }
+
+func fromPause(in *pb.Pause) task.Pause {
+	return task.Pause{Pilot: task.PilotID(in.GetPilot()), Why: in.GetWhy()}
 }
 
 func departure(d task.Departure) *pb.Departure {

@@ -104,8 +104,17 @@ func checkSync(in *task.Sync) error {
 			return check
 		}
 	}
+	for i := range in.Pauses {
+		if err := checkText("pauses", in.Pauses[i].Why, maxText); err != nil {
+			return err
+		}
+	}
 	c := in.Capacity
-	if min(c.Pilots, c.Slots, c.FreeSlots, c.Assigned, c.Running, c.Waiting) < 0 || c.Slots > maxSlots*max(1, c.Pilots) {
+	if err := checkText("capacity", c.StoppedWhy, maxText); err != nil {
+		return err
+	}
+	if min(c.Pilots, c.Slots, c.FreeSlots, c.Assigned, c.Running, c.Waiting, c.Stopped, c.StoppedSlots) < 0 ||
+		max(c.Slots, c.StoppedSlots) > maxSlots*max(1, c.Pilots) {
 		return invalid("capacity %+v is impossible", c)
 	}
 	return nil

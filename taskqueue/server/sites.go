@@ -173,7 +173,8 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		DelayP99Seconds: quantile(sums.DelayBucket, .99),
 		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
 		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, StaleTerms: sums.StaleTerms,
-		Optimality: taskpb.Optimality(site.Capacity.Optimality),
+		Optimality:    taskpb.Optimality(site.Capacity.Optimality),
+		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy,
 	}
 	if !site.Term.IsZero() {
 		last := site.LastSync

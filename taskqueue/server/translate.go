@@ -70,6 +70,6 @@ func pilotOf(p *taskqueue.PilotRecord, running int, master bool) *pb.Pilot {
 		Site:    string(p.Site), Host: p.Host, Resources: taskpb.Resources(p.Resources), Slots: int32(p.Slots),
 		Features: p.Features, Sandbox: p.Sandbox, Version: p.Version, State: p.State.String(),
 		Registered: taskpb.Time(p.Registered), Ends: taskpb.Time(p.Ends), Ended: taskpb.Time(p.Ended),
-		Reason: p.Reason, Running: int32(running), Master: master,
+		Reason: p.Reason, Stopped: p.Stopped, Running: int32(running), Master: master,
 	}
 }

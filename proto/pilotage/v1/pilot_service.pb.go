@@ -773,7 +773,11 @@ type Capacity struct {
 	CacheUsedBytes uint64                 `protobuf:"varint,8,opt,name=cache_used_bytes,json=cacheUsedBytes,proto3" json:"cache_used_bytes,omitempty"`
 	Evictions      uint64                 `protobuf:"varint,9,opt,name=evictions,proto3" json:"evictions,omitempty"`
 	// In mode distributed.
-	Optimality    *Optimality `protobuf:"bytes,10,opt,name=optimality,proto3" json:"optimality,omitempty"`
+	Optimality *Optimality `protobuf:"bytes,10,opt,name=optimality,proto3" json:"optimality,omitempty"`
+	// Pilots that take no new work, their slots, and why one of them does not.
+	Stopped       int32  `protobuf:"varint,11,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	StoppedSlots  int32  `protobuf:"varint,12,opt,name=stopped_slots,json=stoppedSlots,proto3" json:"stopped_slots,omitempty"`
+	StoppedWhy    string `protobuf:"bytes,13,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -876,6 +880,27 @@ func (x *Capacity) GetOptimality() *Optimality {
 		return x.Optimality
 	}
 	return nil
+}
+
+func (x *Capacity) GetStopped() int32 {
+	if x != nil {
+		return x.Stopped
+	}
+	return 0
+}
+
+func (x *Capacity) GetStoppedSlots() int32 {
+	if x != nil {
+		return x.StoppedSlots
+	}
+	return 0
+}
+
+func (x *Capacity) GetStoppedWhy() string {
+	if x != nil {
+		return x.StoppedWhy
+	}
+	return ""
 }
 
 type Start struct {
@@ -1202,6 +1227,60 @@ func (x *Departure) GetReason() string {
 	return ""
 }
 
+// Pause tells that a pilot takes no new work, or takes it again.
+type Pause struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Pilot string                 `protobuf:"bytes,1,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	// Empty: it takes work again.
+	Why           string `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Pause) Reset() {
+	*x = Pause{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Pause) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Pause) ProtoMessage() {}
+
+func (x *Pause) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Pause.ProtoReflect.Descriptor instead.
+func (*Pause) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *Pause) GetPilot() string {
+	if x != nil {
+		return x.Pilot
+	}
+	return ""
+}
+
+func (x *Pause) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type Refusal struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Require       string                 `protobuf:"bytes,1,opt,name=require,proto3" json:"require,omitempty"`
@@ -1215,7 +1294,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1227,7 +1306,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1240,7 +1319,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Refusal) GetRequire() string {
@@ -1289,7 +1368,7 @@ type Revoked struct {
 
 func (x *Revoked) Reset() {
 	*x = Revoked{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1380,7 @@ func (x *Revoked) String() string {
 func (*Revoked) ProtoMessage() {}
 
 func (x *Revoked) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1393,7 @@ func (x *Revoked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Revoked.ProtoReflect.Descriptor instead.
 func (*Revoked) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Revoked) GetLease() uint64 {
@@ -1350,7 +1429,7 @@ type StorageReads struct {
 
 func (x *StorageReads) Reset() {
 	*x = StorageReads{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1362,7 +1441,7 @@ func (x *StorageReads) String() string {
 func (*StorageReads) ProtoMessage() {}
 
 func (x *StorageReads) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1375,7 +1454,7 @@ func (x *StorageReads) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageReads.ProtoReflect.Descriptor instead.
 func (*StorageReads) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *StorageReads) GetOwner() string {
@@ -1419,13 +1498,14 @@ type SyncRequest struct {
 	Hold *durationpb.Duration `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
 	// Pilots that the master has met.
 	Joined        []string `protobuf:"bytes,16,rep,name=joined,proto3" json:"joined,omitempty"`
+	Pauses        []*Pause `protobuf:"bytes,17,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1437,7 +1517,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1450,7 +1530,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *SyncRequest) GetSite() string {
@@ -1565,6 +1645,13 @@ func (x *SyncRequest) GetJoined() []string {
 	return nil
 }
 
+func (x *SyncRequest) GetPauses() []*Pause {
+	if x != nil {
+		return x.Pauses
+	}
+	return nil
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       *AttemptId             `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1576,7 +1663,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1588,7 +1675,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1601,7 +1688,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Ack) GetAttempt() *AttemptId {
@@ -1645,7 +1732,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1657,7 +1744,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1670,7 +1757,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SyncResponse) GetLeases() []*Lease {
@@ -1748,7 +1835,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1760,7 +1847,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1773,7 +1860,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Holding) GetTask() string {
@@ -1813,7 +1900,7 @@ type CacheDelta struct {
 
 func (x *CacheDelta) Reset() {
 	*x = CacheDelta{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1912,7 @@ func (x *CacheDelta) String() string {
 func (*CacheDelta) ProtoMessage() {}
 
 func (x *CacheDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1925,7 @@ func (x *CacheDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheDelta.ProtoReflect.Descriptor instead.
 func (*CacheDelta) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CacheDelta) GetBase() uint64 {
@@ -1897,7 +1984,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1909,7 +1996,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1922,7 +2009,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PullRequest) GetSync() *SyncRequest {
@@ -2007,7 +2094,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2019,7 +2106,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2032,7 +2119,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PullResponse) GetSync() *SyncResponse {
@@ -2060,7 +2147,7 @@ type DeliverOutcomesRequest struct {
 
 func (x *DeliverOutcomesRequest) Reset() {
 	*x = DeliverOutcomesRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2072,7 +2159,7 @@ func (x *DeliverOutcomesRequest) String() string {
 func (*DeliverOutcomesRequest) ProtoMessage() {}
 
 func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2085,7 +2172,7 @@ func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesRequest.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeliverOutcomesRequest) GetSite() string {
@@ -2118,7 +2205,7 @@ type DeliverOutcomesResponse struct {
 
 func (x *DeliverOutcomesResponse) Reset() {
 	*x = DeliverOutcomesResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2130,7 +2217,7 @@ func (x *DeliverOutcomesResponse) String() string {
 func (*DeliverOutcomesResponse) ProtoMessage() {}
 
 func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2143,7 +2230,7 @@ func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesResponse.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeliverOutcomesResponse) GetAcks() []*Ack {
@@ -2168,7 +2255,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2180,7 +2267,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2193,7 +2280,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -2239,7 +2326,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2338,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2351,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
 }
 
 type Pilot struct {
@@ -2276,22 +2363,24 @@ type Pilot struct {
 	Slots     int32                  `protobuf:"varint,5,opt,name=slots,proto3" json:"slots,omitempty"`
 	Features  []string               `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
 	// What confines payloads, or why nothing does.
-	Sandbox       string                 `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
-	Version       string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
-	State         string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
-	Registered    *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered,proto3" json:"registered,omitempty"`
-	Ends          *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ends,proto3" json:"ends,omitempty"`
-	Ended         *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended,proto3" json:"ended,omitempty"`
-	Reason        string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
-	Running       int32                  `protobuf:"varint,14,opt,name=running,proto3" json:"running,omitempty"`
-	Master        bool                   `protobuf:"varint,15,opt,name=master,proto3" json:"master,omitempty"`
+	Sandbox    string                 `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
+	Version    string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
+	State      string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
+	Registered *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=registered,proto3" json:"registered,omitempty"`
+	Ends       *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ends,proto3" json:"ends,omitempty"`
+	Ended      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ended,proto3" json:"ended,omitempty"`
+	Reason     string                 `protobuf:"bytes,13,opt,name=reason,proto3" json:"reason,omitempty"`
+	Running    int32                  `protobuf:"varint,14,opt,name=running,proto3" json:"running,omitempty"`
+	Master     bool                   `protobuf:"varint,15,opt,name=master,proto3" json:"master,omitempty"`
+	// Why it takes no new work at the moment; empty while it does.
+	Stopped       string `protobuf:"bytes,16,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2392,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2405,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -2424,6 +2513,13 @@ func (x *Pilot) GetMaster() bool {
 	return false
 }
 
+func (x *Pilot) GetStopped() string {
+	if x != nil {
+		return x.Stopped
+	}
+	return ""
+}
+
 type ListPilotsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: every site.
@@ -2438,7 +2534,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2450,7 +2546,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2463,7 +2559,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -2504,7 +2600,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2516,7 +2612,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2529,7 +2625,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -2555,7 +2651,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2567,7 +2663,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2580,7 +2676,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -2599,7 +2695,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2611,7 +2707,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2624,7 +2720,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -2643,7 +2739,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2655,7 +2751,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2668,7 +2764,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -2686,7 +2782,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2698,7 +2794,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2711,7 +2807,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -2779,7 +2875,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12*\n" +
 	"\x06leases\x18\x05 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12.\n" +
 	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\x125\n" +
-	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\xc9\x02\n" +
+	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\xa9\x03\n" +
 	"\bCapacity\x12\x16\n" +
 	"\x06pilots\x18\x01 \x01(\x05R\x06pilots\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x1d\n" +
@@ -2795,7 +2891,11 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\n" +
 	"optimality\x18\n" +
 	" \x01(\v2\x17.pilotage.v1.OptimalityR\n" +
-	"optimality\"\x87\x01\n" +
+	"optimality\x12\x18\n" +
+	"\astopped\x18\v \x01(\x05R\astopped\x12#\n" +
+	"\rstopped_slots\x18\f \x01(\x05R\fstoppedSlots\x12\x1f\n" +
+	"\vstopped_why\x18\r \x01(\tR\n" +
+	"stoppedWhy\"\x87\x01\n" +
 	"\x05Start\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x124\n" +
@@ -2821,7 +2921,10 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\tDeparture\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xb9\x01\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"/\n" +
+	"\x05Pause\x12\x14\n" +
+	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"\xb9\x01\n" +
 	"\aRefusal\x12\x18\n" +
 	"\arequire\x18\x01 \x01(\tR\arequire\x12\x12\n" +
 	"\x04rank\x18\x02 \x01(\tR\x04rank\x124\n" +
@@ -2835,7 +2938,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fStorageReads\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x04R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xb6\x05\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xe2\x05\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -2854,7 +2957,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"report_seq\x18\r \x01(\x04R\treportSeq\x12>\n" +
 	"\rstorage_reads\x18\x0e \x03(\v2\x19.pilotage.v1.StorageReadsR\fstorageReads\x12-\n" +
 	"\x04hold\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12\x16\n" +
-	"\x06joined\x18\x10 \x03(\tR\x06joined\"\x9a\x01\n" +
+	"\x06joined\x18\x10 \x03(\tR\x06joined\x12*\n" +
+	"\x06pauses\x18\x11 \x03(\v2\x12.pilotage.v1.PauseR\x06pauses\"\x9a\x01\n" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
@@ -2909,7 +3013,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04last\x18\x03 \x01(\bR\x04last\x12\x18\n" +
 	"\aresigns\x18\x04 \x01(\bR\aresigns\x12%\n" +
 	"\x04term\x18\x05 \x01(\v2\x11.pilotage.v1.TermR\x04term\"\x0f\n" +
-	"\rLeaveResponse\"\xf9\x03\n" +
+	"\rLeaveResponse\"\x93\x04\n" +
 	"\x05Pilot\x12.\n" +
 	"\acontact\x18\x01 \x01(\v2\x14.pilotage.v1.ContactR\acontact\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x12\n" +
@@ -2928,7 +3032,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05ended\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x16\n" +
 	"\x06reason\x18\r \x01(\tR\x06reason\x12\x18\n" +
 	"\arunning\x18\x0e \x01(\x05R\arunning\x12\x16\n" +
-	"\x06master\x18\x0f \x01(\bR\x06master\"u\n" +
+	"\x06master\x18\x0f \x01(\bR\x06master\x12\x18\n" +
+	"\astopped\x18\x10 \x01(\tR\astopped\"u\n" +
 	"\x11ListPilotsRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x1b\n" +
@@ -2978,7 +3083,7 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(AckVerdict)(0),                 // 0: pilotage.v1.AckVerdict
 	(*Term)(nil),                    // 1: pilotage.v1.Term
@@ -2995,122 +3100,124 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*Stored)(nil),                  // 12: pilotage.v1.Stored
 	(*LostFile)(nil),                // 13: pilotage.v1.LostFile
 	(*Departure)(nil),               // 14: pilotage.v1.Departure
-	(*Refusal)(nil),                 // 15: pilotage.v1.Refusal
-	(*Revoked)(nil),                 // 16: pilotage.v1.Revoked
-	(*StorageReads)(nil),            // 17: pilotage.v1.StorageReads
-	(*SyncRequest)(nil),             // 18: pilotage.v1.SyncRequest
-	(*Ack)(nil),                     // 19: pilotage.v1.Ack
-	(*SyncResponse)(nil),            // 20: pilotage.v1.SyncResponse
-	(*Holding)(nil),                 // 21: pilotage.v1.Holding
-	(*CacheDelta)(nil),              // 22: pilotage.v1.CacheDelta
-	(*PullRequest)(nil),             // 23: pilotage.v1.PullRequest
-	(*PullResponse)(nil),            // 24: pilotage.v1.PullResponse
-	(*DeliverOutcomesRequest)(nil),  // 25: pilotage.v1.DeliverOutcomesRequest
-	(*DeliverOutcomesResponse)(nil), // 26: pilotage.v1.DeliverOutcomesResponse
-	(*LeaveRequest)(nil),            // 27: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),           // 28: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                   // 29: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),       // 30: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),      // 31: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),         // 32: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),        // 33: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),       // 34: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),      // 35: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),               // 36: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),   // 37: google.protobuf.Timestamp
-	(*SiteSettings)(nil),            // 38: pilotage.v1.SiteSettings
-	(*Task)(nil),                    // 39: pilotage.v1.Task
-	(*durationpb.Duration)(nil),     // 40: google.protobuf.Duration
-	(*File)(nil),                    // 41: pilotage.v1.File
-	(*Optimality)(nil),              // 42: pilotage.v1.Optimality
-	(*AttemptId)(nil),               // 43: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),             // 44: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                 // 45: pilotage.v1.Outcome
+	(*Pause)(nil),                   // 15: pilotage.v1.Pause
+	(*Refusal)(nil),                 // 16: pilotage.v1.Refusal
+	(*Revoked)(nil),                 // 17: pilotage.v1.Revoked
+	(*StorageReads)(nil),            // 18: pilotage.v1.StorageReads
+	(*SyncRequest)(nil),             // 19: pilotage.v1.SyncRequest
+	(*Ack)(nil),                     // 20: pilotage.v1.Ack
+	(*SyncResponse)(nil),            // 21: pilotage.v1.SyncResponse
+	(*Holding)(nil),                 // 22: pilotage.v1.Holding
+	(*CacheDelta)(nil),              // 23: pilotage.v1.CacheDelta
+	(*PullRequest)(nil),             // 24: pilotage.v1.PullRequest
+	(*PullResponse)(nil),            // 25: pilotage.v1.PullResponse
+	(*DeliverOutcomesRequest)(nil),  // 26: pilotage.v1.DeliverOutcomesRequest
+	(*DeliverOutcomesResponse)(nil), // 27: pilotage.v1.DeliverOutcomesResponse
+	(*LeaveRequest)(nil),            // 28: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),           // 29: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                   // 30: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),       // 31: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),      // 32: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),         // 33: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),        // 34: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),       // 35: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),      // 36: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),               // 37: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
+	(*SiteSettings)(nil),            // 39: pilotage.v1.SiteSettings
+	(*Task)(nil),                    // 40: pilotage.v1.Task
+	(*durationpb.Duration)(nil),     // 41: google.protobuf.Duration
+	(*File)(nil),                    // 42: pilotage.v1.File
+	(*Optimality)(nil),              // 43: pilotage.v1.Optimality
+	(*AttemptId)(nil),               // 44: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),             // 45: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                 // 46: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	36, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	37, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	37, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	38, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	38, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	37, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	39, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	40, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	39, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	38, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	40, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	41, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	41, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	42, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
-	16, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	38, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	42, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
-	43, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	37, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	43, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	36, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	44, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
+	39, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	43, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
+	44, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	38, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	44, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	37, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	45, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
 	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	45, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	46, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
 	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
 	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
 	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
 	13, // 29: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
 	14, // 30: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
-	15, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
-	16, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
-	17, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	40, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
-	43, // 35: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 36: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	43, // 37: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 38: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	16, // 39: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	19, // 40: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	38, // 41: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	41, // 42: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	18, // 43: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	40, // 44: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	36, // 45: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	21, // 46: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	22, // 47: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	20, // 48: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	45, // 49: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 50: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	19, // 51: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	1,  // 52: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 53: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	36, // 54: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	37, // 55: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	37, // 56: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	37, // 57: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	29, // 58: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	29, // 59: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 60: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 61: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	18, // 62: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	23, // 63: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	25, // 64: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	27, // 65: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	30, // 66: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	32, // 67: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	34, // 68: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 69: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 70: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	20, // 71: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	24, // 72: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	26, // 73: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	28, // 74: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	31, // 75: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	33, // 76: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	35, // 77: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	69, // [69:78] is the sub-list for method output_type
-	60, // [60:69] is the sub-list for method input_type
-	60, // [60:60] is the sub-list for extension type_name
-	60, // [60:60] is the sub-list for extension extendee
-	0,  // [0:60] is the sub-list for field type_name
+	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
+	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
+	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
+	41, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
+	44, // 36: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 37: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	44, // 38: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 39: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	17, // 40: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	20, // 41: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	39, // 42: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	42, // 43: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	19, // 44: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	41, // 45: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	37, // 46: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	22, // 47: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	23, // 48: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	21, // 49: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	46, // 50: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 51: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	20, // 52: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	1,  // 53: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 54: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	37, // 55: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	38, // 56: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	38, // 57: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	38, // 58: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	30, // 59: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	30, // 60: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 61: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 62: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 63: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	24, // 64: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	26, // 65: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	28, // 66: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	31, // 67: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	33, // 68: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	35, // 69: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 70: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 71: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	21, // 72: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	25, // 73: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	27, // 74: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	29, // 75: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	32, // 76: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	34, // 77: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	36, // 78: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	70, // [70:79] is the sub-list for method output_type
+	61, // [61:70] is the sub-list for method input_type
+	61, // [61:61] is the sub-list for extension type_name
+	61, // [61:61] is the sub-list for extension extendee
+	0,  // [0:61] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -3127,7 +3234,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

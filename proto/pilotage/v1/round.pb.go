@@ -1416,7 +1416,9 @@ type RoundState struct {
 	// Since the master last spoke of the copies.
 	CopiesAge *durationpb.Duration `protobuf:"bytes,12,opt,name=copies_age,json=copiesAge,proto3" json:"copies_age,omitempty"`
 	// Rises with every state and report of the pilot.
-	Number        uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
+	Number uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
+	// Why it takes no new work; empty while it does, or does not know yet.
+	Stopped       string `protobuf:"bytes,14,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1540,6 +1542,13 @@ func (x *RoundState) GetNumber() uint64 {
 		return x.Number
 	}
 	return 0
+}
+
+func (x *RoundState) GetStopped() string {
+	if x != nil {
+		return x.Stopped
+	}
+	return ""
 }
 
 // RoundHandback gives an assignment back unstarted.
@@ -1698,7 +1707,9 @@ type RoundReport struct {
 	// Sole copies of a leaving pilot that want another keeper.
 	Leaves []*File `protobuf:"bytes,15,rep,name=leaves,proto3" json:"leaves,omitempty"`
 	// Answers to store orders.
-	Kept          []*RoundKept `protobuf:"bytes,16,rep,name=kept,proto3" json:"kept,omitempty"`
+	Kept []*RoundKept `protobuf:"bytes,16,rep,name=kept,proto3" json:"kept,omitempty"`
+	// As in RoundState.
+	Stopped       string `protobuf:"bytes,17,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1843,6 +1854,13 @@ func (x *RoundReport) GetKept() []*RoundKept {
 		return x.Kept
 	}
 	return nil
+}
+
+func (x *RoundReport) GetStopped() string {
+	if x != nil {
+		return x.Stopped
+	}
+	return ""
 }
 
 // RoundOutputId names what an attempt has made.
@@ -2809,7 +2827,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x0ecapacity_bytes\x18\x01 \x01(\x04R\rcapacityBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1c\n" +
-	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\x9f\x04\n" +
+	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\xb9\x04\n" +
 	"\n" +
 	"RoundState\x12-\n" +
 	"\x05pilot\x18\x01 \x01(\v2\x17.pilotage.v1.RoundPilotR\x05pilot\x12\x12\n" +
@@ -2827,7 +2845,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"copy_files\x18\v \x03(\v2\x11.pilotage.v1.FileR\tcopyFiles\x128\n" +
 	"\n" +
 	"copies_age\x18\f \x01(\v2\x19.google.protobuf.DurationR\tcopiesAge\x12\x16\n" +
-	"\x06number\x18\r \x01(\x04R\x06number\"~\n" +
+	"\x06number\x18\r \x01(\x04R\x06number\x12\x18\n" +
+	"\astopped\x18\x0e \x01(\tR\astopped\"~\n" +
 	"\rRoundHandback\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x16\n" +
@@ -2836,7 +2855,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xc6\x05\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xe0\x05\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2854,7 +2873,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x04seen\x18\r \x01(\x04R\x04seen\x12\x16\n" +
 	"\x06number\x18\x0e \x01(\x04R\x06number\x12)\n" +
 	"\x06leaves\x18\x0f \x03(\v2\x11.pilotage.v1.FileR\x06leaves\x12*\n" +
-	"\x04kept\x18\x10 \x03(\v2\x16.pilotage.v1.RoundKeptR\x04kept\"S\n" +
+	"\x04kept\x18\x10 \x03(\v2\x16.pilotage.v1.RoundKeptR\x04kept\x12\x18\n" +
+	"\astopped\x18\x11 \x01(\tR\astopped\"S\n" +
 	"\rRoundOutputId\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
 	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"Y\n" +

@@ -469,8 +469,11 @@ type Site struct {
 	Evictions       uint64               `protobuf:"varint,28,opt,name=evictions,proto3" json:"evictions,omitempty"`
 	StaleTerms      uint64               `protobuf:"varint,29,opt,name=stale_terms,json=staleTerms,proto3" json:"stale_terms,omitempty"`
 	Optimality      *Optimality          `protobuf:"bytes,30,opt,name=optimality,proto3" json:"optimality,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Pilots that take no new work at the moment, and why one of them does not.
+	StoppedPilots int32  `protobuf:"varint,31,opt,name=stopped_pilots,json=stoppedPilots,proto3" json:"stopped_pilots,omitempty"`
+	StoppedWhy    string `protobuf:"bytes,32,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Site) Reset() {
@@ -711,6 +714,20 @@ func (x *Site) GetOptimality() *Optimality {
 		return x.Optimality
 	}
 	return nil
+}
+
+func (x *Site) GetStoppedPilots() int32 {
+	if x != nil {
+		return x.StoppedPilots
+	}
+	return 0
+}
+
+func (x *Site) GetStoppedWhy() string {
+	if x != nil {
+		return x.StoppedWhy
+	}
+	return ""
 }
 
 // RefusedClass is a class of tasks that no live pilot of the site can run.
@@ -1639,7 +1656,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\x87\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xcf\n" +
 	"\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
@@ -1680,7 +1697,10 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"staleTerms\x127\n" +
 	"\n" +
 	"optimality\x18\x1e \x01(\v2\x17.pilotage.v1.OptimalityR\n" +
-	"optimality\x1aC\n" +
+	"optimality\x12%\n" +
+	"\x0estopped_pilots\x18\x1f \x01(\x05R\rstoppedPilots\x12\x1f\n" +
+	"\vstopped_why\x18  \x01(\tR\n" +
+	"stoppedWhy\x1aC\n" +
 	"\x15RequestsByMethodEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +

@@ -1,0 +1,62 @@
+package pilot
+
+import (
+	"strings"
+	"unicode"
+)
+
+// pause notes why a member takes no new work, for the queue to tell people;
+// "" is that it takes some.
+func (m *Master) pause(w *member, why string) {
+	if why = inBrief(why); why == w.stopped {
+		return
+	}
+	w.stopped = why
+	m.outbox.pauses[w.id] = why
+	m.syncSoon(m.config.SyncDelay)
+}
+
+// mostWhy bounds a reason in bytes, as everything that other pilots say.
+const mostWhy = 300
+
+// inBrief makes a reason fit for one line of a table.
+func inBrief(why string) string {
+	clean := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(why, "?"), func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
+	if len(clean) > mostWhy {
+		clean = strings.ToValidUTF8(clean[:mostWhy-3], "") + "..."
+	}
+	return clean
+}
+
+// passPauses gives back what no pilot has while none takes new work: others
+// may run it meanwhile.
+func (m *Master) passPauses() {
+	if m.sums.slots > 0 || m.sums.phases[waiting]+m.sums.phases[ready] == 0 || m.provisional || m.fenced || !m.census.IsZero() {
+		return
+	}
+	stopped, _, first := m.stopped()
+	if stopped == 0 || stopped < len(m.members) {
+		return
+	}
+	for _, id := range sortedKeys(m.held) {
+		if h := m.held[id]; h.phase <= ready {
+			m.giveBack(h, "no pilot of the site takes work; one of them: "+first.stopped)
+		}
+	}
+}
+
+// stopped counts the members that take no new work, and names the first of
+// them by id.
+func (m *Master) stopped() (pilots, slots int, first *member) {
+	for _, w := range m.members {
+		if w.stopped == "" {
+			continue
+		}
+		pilots++
+		slots += w.total.slots
+		if first == nil || w.id < first.id {
+			first = w
+		}
+	}
+	return pilots, slots, first
+}
