@@ -14,6 +14,9 @@ import (
 // smaller number; smaller pilot id. The result is the same for the same
 // matrix, whatever came before.
 //
+// No task is given early, as prefill, to a pilot that does not raise it while
+// another one keeps it; see cell.kept.
+//
 // It looks at pilots with places only: their exceptions one by one, all other
 // tasks through the common order of each class. Serving one slot therefore
 // costs about as much as the pilot has exceptions and classes.
@@ -21,6 +24,7 @@ func Greedy(m *Matrix) []Assignment {
 	m.runs++
 	run := greedyRun{matrix: m}
 	run.pass(false, m.bidders(false))
+	run.keeping = true
 	run.pass(true, m.bidders(true))
 	return run.result
 }
@@ -28,6 +32,7 @@ func Greedy(m *Matrix) []Assignment {
 type greedyRun struct {
 	matrix  *Matrix
 	prefill bool
+	keeping bool // tasks that are kept are given early to those only that raise them
 	bidders []bidder
 	open    int // bidders with places
 	groups  []group
@@ -167,7 +172,7 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 				lowered = append(lowered, answer.Class)
 			}
 		}
-		if e.clause == "" && !g.taken(e.cell) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
+		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.keeping || !e.cell.kept()) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
 			g.queue = append(g.queue, newCandidate(e.cell, e.rank, i, -1))
 		}
 	}
@@ -217,7 +222,7 @@ func (g *greedyRun) next(index int) (candidate, bool) {
 }
 
 func (g *greedyRun) mayTake(group *group, c *cell) bool {
-	if g.taken(c) || c.Version > group.version {
+	if g.taken(c) || c.Version > group.version || g.keeping && c.kept() {
 		return false
 	}
 	if group.alone < 0 {

@@ -56,12 +56,13 @@ type cell struct {
 	MatrixTask
 	block    *block
 	ready    bool
-	starving bool   // passed over too often
-	passes   int    // younger tasks placed before it where it could run
-	since    uint64 // placements of the site when it became ready
-	takenIn  uint64 // the solver's run that has chosen it
-	node     int    // its number in the exact solver's network
-	gone     bool   // removed; exceptions may still point here
+	starving bool        // passed over too often
+	passes   int         // younger tasks placed before it where it could run
+	since    uint64      // placements of the site when it became ready
+	takenIn  uint64      // the solver's run that has chosen it
+	node     int         // its number in the exact solver's network
+	gone     bool        // removed; exceptions may still point here
+	keepers  []*pilotRow // that raise it
 }
 
 // level orders tasks before their rank does.
@@ -108,7 +109,8 @@ func (m *Matrix) RemoveClass(no uint32) {
 	}
 	for _, c := range m.tasks {
 		if c.block == block {
-			c.ready, c.gone = false, true
+			c.setReady(false)
+			c.gone = true
 			delete(m.tasks, c.No)
 		}
 	}
@@ -156,7 +158,7 @@ func (m *Matrix) SetReady(no uint64, ready bool) {
 	} else {
 		c.block.remove(c)
 	}
-	c.ready = ready
+	c.setReady(ready)
 }
 
 // Ready is the number of tasks that wait for a place.

@@ -92,8 +92,42 @@ func (a densePair) compare(b densePair) int {
 	)
 }
 
-// solveKind fills the places of one kind.
-func (d *denseSite) solveKind(prefill bool) (result []Assignment) {
+// raises tells whether a pilot ranks a task higher than its class.
+func (d *denseSite) raises(id task.PilotID, no uint64) bool {
+	p, t := d.pilots[id], d.tasks[no]
+	answer, answered := p.answers[t.Class]
+	exception, excepted := p.exceptions[no]
+	return answered && answer.Feasible && !answer.PerTask && excepted && !exception.Infeasible &&
+		exception.Rank > answer.Base+t.EntryBase
+}
+
+// kept lists the tasks that only those who raise them are given early.
+func (d *denseSite) kept() map[uint64]bool {
+	waiting := make(map[task.PilotID]int)
+	for id := range d.pilots {
+		for no, t := range d.tasks {
+			if t.ready && d.raises(id, no) {
+				waiting[id]++
+			}
+		}
+	}
+	kept := make(map[uint64]bool)
+	for no, t := range d.tasks {
+		keepers, soon := 0, false
+		for id := range d.pilots {
+			if d.raises(id, no) {
+				keepers++
+				soon = soon || waiting[id] <= keptMost
+			}
+		}
+		kept[no] = !t.starving && keepers <= keepersMost && soon
+	}
+	return kept
+}
+
+// solveKind fills the places of one kind; of the tasks that are kept, only
+// those that the pilot raises.
+func (d *denseSite) solveKind(prefill bool, kept map[uint64]bool) (result []Assignment) {
 	for {
 		var best *densePair
 		for id, p := range d.pilots {
@@ -104,7 +138,7 @@ func (d *denseSite) solveKind(prefill bool) (result []Assignment) {
 					fits = p.places.Prefill > 0
 				}
 				rank, feasible := d.rank(id, no)
-				if !t.ready || !fits || !feasible {
+				if !t.ready || !fits || !feasible || kept[no] && !d.raises(id, no) {
 					continue
 				}
 				pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order}
@@ -140,7 +174,8 @@ func (d *denseSite) ready() (numbers []uint64) {
 
 // solve follows 004, III-C, steps 1 to 4, to the letter.
 func (d *denseSite) solve() []Assignment {
-	result := append(d.solveKind(false), d.solveKind(true)...)
+	kept := d.kept()
+	result := append(d.solveKind(false, nil), d.solveKind(true, kept)...)
 	for _, a := range result {
 		d.placed++
 		d.pending = append(d.pending, densePlacement{d.pilots[a.Pilot], d.tasks[a.No], d.placed})

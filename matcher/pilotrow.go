@@ -15,6 +15,7 @@ type pilotRow struct {
 	version    uint64 // N of the list that it answers
 	answers    []ClassAnswer
 	exceptions []exception // by number
+	keeps      int         // ready tasks that it raises
 	places     Places
 }
 
@@ -23,6 +24,7 @@ type exception struct {
 	cell   *cell
 	rank   float64
 	clause string // the failed one; "" when feasible
+	raised bool   // it is higher than without the exception; see raises
 }
 
 // row returns a pilot's row, made when missing.
@@ -51,6 +53,7 @@ func (m *Matrix) RemovePilot(pilot task.PilotID) {
 	for _, answer := range m.rows[at].answers {
 		m.count(answer, -1)
 	}
+	m.rows[at].dropExceptions()
 	m.rows = slices.Delete(m.rows, at, at+1)
 }
 
@@ -64,7 +67,8 @@ func (m *Matrix) SetRow(from Row) bool {
 	for _, answer := range row.answers {
 		m.count(answer, -1)
 	}
-	row.answers, row.exceptions = nil, nil
+	row.dropExceptions()
+	row.answers = nil
 	row.answered, row.version = true, from.Version.N
 	m.answer(row, from.Classes)
 	row.change(m.tie(from.Exceptions), nil)
@@ -100,7 +104,20 @@ func (m *Matrix) answer(row *pilotRow, answers []ClassAnswer) {
 			row.answers = slices.Insert(row.answers, at, answer)
 		}
 		m.count(answer, +1)
+		for i := range row.exceptions {
+			if e := &row.exceptions[i]; e.cell.Class == answer.Class {
+				row.weigh(e)
+			}
+		}
 	}
+}
+
+// dropExceptions leaves the answers about classes.
+func (r *pilotRow) dropExceptions() {
+	for i := range r.exceptions {
+		r.unweigh(&r.exceptions[i])
+	}
+	r.exceptions = nil
 }
 
 // count keeps the sums of a class.
@@ -148,11 +165,14 @@ func (r *pilotRow) change(set []exception, clear []uint64) {
 	if len(set)+len(clear) <= 4 { // a file or two: no need to copy a long row
 		for _, no := range clear {
 			if at, found := r.except(no); found {
+				r.unweigh(&r.exceptions[at])
 				r.exceptions = slices.Delete(r.exceptions, at, at+1)
 			}
 		}
 		for _, e := range set {
+			r.weigh(&e)
 			if at, found := r.except(e.cell.No); found {
+				r.unweigh(&r.exceptions[at])
 				r.exceptions[at] = e
 			} else {
 				r.exceptions = slices.Insert(r.exceptions, at, e)
@@ -167,22 +187,29 @@ func (r *pilotRow) change(set []exception, clear []uint64) {
 	merged := make([]exception, 0, len(r.exceptions)+len(set))
 	keep := func(e exception) {
 		if last := len(merged) - 1; last >= 0 && merged[last].cell.No == e.cell.No {
+			r.unweigh(&merged[last])
 			merged[last] = e
 		} else {
 			merged = append(merged, e)
 		}
 	}
+	add := func(e exception) {
+		r.weigh(&e)
+		keep(e)
+	}
 	for _, old := range r.exceptions {
 		for len(set) > 0 && set[0].cell.No < old.cell.No {
-			keep(set[0])
+			add(set[0])
 			set = set[1:]
 		}
-		if !old.cell.gone && !dropped[old.cell.No] {
-			keep(old)
+		if old.cell.gone || dropped[old.cell.No] {
+			r.unweigh(&old)
+			continue
 		}
+		keep(old)
 	}
 	for _, e := range set {
-		keep(e)
+		add(e)
 	}
 	r.exceptions = slices.Clip(merged)
 }

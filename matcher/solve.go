@@ -23,7 +23,7 @@ func (m *Matrix) Solve(solver Solver) []Assignment {
 	touched := make(map[*block]bool)
 	for _, a := range assignments {
 		c := m.tasks[a.No]
-		c.ready = false
+		c.setReady(false)
 		if len(assignments) <= fewAssignments {
 			c.block.remove(c)
 		} else {

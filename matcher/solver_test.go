@@ -30,7 +30,7 @@ func TestSequentialServesOneByOne(t *testing.T) {
 		for _, prefill := range []bool{false, true} {
 			for _, id := range turn {
 				d.pilots = map[task.PilotID]*densePilot{id: all[id]}
-				want = append(want, d.solveKind(prefill)...)
+				want = append(want, d.solveKind(prefill, nil)...)
 			}
 		}
 		if got := InTurn(turn[:named]...)(m); !slices.Equal(got, want) {
@@ -58,7 +58,7 @@ func TestChooseTakesOneOfTheBest(t *testing.T) {
 			}}
 			before := d.ready()
 			var allowed []uint64
-			for i, best := range d.solveKind(true) {
+			for i, best := range d.solveKind(true, nil) {
 				if i == 0 || d.tasks[best.No].Priority == d.tasks[allowed[0]].Priority {
 					allowed = append(allowed, best.No)
 				}
