@@ -50,13 +50,17 @@ func patient(pilots int) dht.Config {
 // joinsAtOnce bounds how many pilots register at the same time.
 const joinsAtOnce = 32
 
-// collectAt is how much the heap may grow, in percent, between collections, and
-// collectMore the bytes above which it grows less: one process has the garbage
-// of all pilots, which in production have memory of their own.
-const (
-	collectAt   = 400
-	collectMore = 8 << 30
-)
+// collectSeldom has the garbage of all pilots lie until half of the memory that
+// is to be had is used: a collection in a process of thousands takes all of them
+// seconds on a busy machine, where in production each has a small heap of its
+// own.
+func collectSeldom() {
+	debug.SetGCPercent(-1)
+	debug.SetMemoryLimit(max(leastMemory, availableMemory()/2))
+}
+
+// leastMemory is what a run may use however little there is.
+const leastMemory = 2 << 30
 
 // board starts the pilots and returns when all are members of their sites.
 func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
@@ -64,8 +68,7 @@ func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 	if o.CacheFiles > 0 {
 		capacity = task.Bytes(o.CacheFiles) * overlayFile
 	}
-	debug.SetGCPercent(collectAt)
-	debug.SetMemoryLimit(collectMore)
+	collectSeldom()
 	c := &crew{shared: agent.NewShared(), observed: observations{offices: make(map[int]office)}, yard: newYard(overlayFile, capacity, o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {

@@ -105,6 +105,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	}
 	result.JoinSeconds = time.Since(began).Seconds()
 	o.say("%d pilots have joined in %.1f s", o.Pilots, result.JoinSeconds)
+	runtime.GC() // what joining has left behind is not to be collected under work
 	err = o.measure(ctx, queue, pilots, workflow, &result)
 	o.say("the pilots leave")
 	if err := errors.Join(err, pilots.close()); err != nil {

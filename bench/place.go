@@ -44,3 +44,19 @@ func load() string {
 	fields := strings.Fields(string(text))
 	return strings.Join(fields[:min(3, len(fields))], " ")
 }
+
+// availableMemory is what may be used without taking it from others, in bytes;
+// 0 when it is not known.
+func availableMemory() int64 {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		var kilobytes int64
+		if _, err := fmt.Sscanf(line, "MemAvailable: %d kB", &kilobytes); err == nil {
+			return kilobytes << 10
+		}
+	}
+	return 0
+}

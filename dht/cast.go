@@ -85,6 +85,7 @@ func (c *casts) add(duty *cast) {
 // retire moves a duty that is finished to those that are only remembered.
 func (c *casts) retire(now time.Time, duty *cast) {
 	duty.finished = true
+	duty.message.Payload, duty.message.Roster, duty.message.Suspect = nil, RosterDelta{}, nil // sent on for the last time
 	c.active = slices.DeleteFunc(c.active, func(other *cast) bool { return other == duty })
 	if duty.message.Kind == CastBeat {
 		duty.forget = now.Add(forgetBeats)

@@ -29,6 +29,9 @@ type Config struct {
 	Carrier Carrier
 	// Overlay holds the core's timings; zero fields take their defaults.
 	Overlay dht.Config
+	// Directory is shared by the nodes of one process; nil: each keeps its own
+	// copies of the members that it hears of.
+	Directory *dht.Directory
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 	// Clock judges certificates and drives the core; it has to go on as real

@@ -30,7 +30,7 @@ func (n *Node) watch(to task.PeerID, stream network.Stream) (*outbound, error) {
 	o := &outbound{Stream: stream, ended: make(chan struct{})}
 	started := n.start(func() {
 		defer close(o.ended)
-		_, _ = io.Copy(io.Discard, stream) // only its end matters
+		awaitEnd(stream)
 		if !o.given.Load() {
 			n.post(dht.Disconnected{Peer: to})
 		}
@@ -40,6 +40,17 @@ func (n *Node) watch(to task.PeerID, stream network.Stream) (*outbound, error) {
 		return nil, ErrClosed
 	}
 	return o, nil
+}
+
+// awaitEnd reads a stream to its end. Nothing comes before that, so a byte is
+// room enough: there are some dozen such streams for each node.
+func awaitEnd(stream io.Reader) {
+	var nothing [1]byte
+	for {
+		if _, err := stream.Read(nothing[:]); err != nil {
+			return
+		}
+	}
 }
 
 func (o *outbound) over() bool {
@@ -166,6 +177,9 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 		}
 		if channelOf(message) != c {
 			return errors.Join(wire.ErrMalformed, errors.New("it belongs to the protocol "+channelOf(message).String()))
+		}
+		if n.config.Directory != nil {
+			message = n.config.Directory.Share(message)
 		}
 		weight := min(int64(weigh(message)), inFlight)
 		if err := n.inFlight.Acquire(n.ctx, weight); err != nil {

@@ -178,7 +178,7 @@ func (a *Agent) listen() error {
 	}
 	a.node, err = node.Listen(node.Config{
 		Site: a.site, Key: a.key, Verifier: a.verifier, Ports: ports, Advertise: address,
-		Carrier: a.config.Carrier, Overlay: a.config.Overlay, Logger: a.log, Clock: time.Now,
+		Carrier: a.config.Carrier, Overlay: a.config.Overlay, Directory: a.directory(), Logger: a.log, Clock: time.Now,
 	})
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"sync"
 
+	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot"
@@ -12,10 +13,12 @@ import (
 )
 
 // Shared is what thousands of pilots in one process need only once: compiled
-// expressions, the entries of task lists, broadcasts as they were read, and
-// which memberships were found genuine. It is safe for concurrent use.
+// expressions, the entries of task lists, broadcasts as they were read, the
+// members of sites, and which memberships were found genuine. It is safe for
+// concurrent use.
 type Shared struct {
 	compiler  *matcher.Compiler
+	directory *dht.Directory
 	catalogue *matcher.Catalogue
 	seed      maphash.Seed
 
@@ -41,7 +44,7 @@ type read struct {
 // NewShared returns one without content.
 func NewShared() *Shared {
 	return &Shared{
-		compiler: matcher.NewCompiler(compiledExpressions), catalogue: matcher.NewCatalogue(),
+		compiler: matcher.NewCompiler(compiledExpressions), catalogue: matcher.NewCatalogue(), directory: dht.NewDirectory(),
 		seed: maphash.MakeSeed(), verifiers: make(map[string]*identity.Verifier),
 	}
 }
@@ -99,6 +102,14 @@ func (a *Agent) matching() (*matcher.Compiler, *matcher.Catalogue) {
 		return a.config.Shared.compiler, a.config.Shared.catalogue
 	}
 	return matcher.NewCompiler(compiledExpressions), matcher.NewCatalogue()
+}
+
+// directory returns where the members of sites are kept; nil: by the node.
+func (a *Agent) directory() *dht.Directory {
+	if a.config.Shared != nil {
+		return a.config.Shared.directory
+	}
+	return nil
 }
 
 // read reads a broadcast.
