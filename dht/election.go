@@ -14,6 +14,10 @@ const patience = 10
 // between them grow: more than a failover needs (3 s of silence at the queue).
 const steadyClaims = 10
 
+// trustedLooks is how often a pilot whose claims are refused looks for the
+// master over a connection that is open; then it takes it for hung.
+const trustedLooks = 2
+
 // suspectMaster starts to doubt: the connection broke, or somebody says so.
 func (o *Overlay) suspectMaster() {
 	if o.office.phase != following || o.leaving {
@@ -32,7 +36,7 @@ func (o *Overlay) lookAgain() {
 		return
 	}
 	o.office.looked = o.now
-	o.act(Dial{Member: o.office.master})
+	o.act(Dial{Member: o.office.master, Afresh: o.office.refusals > trustedLooks})
 }
 
 // lookFor has a provisional master look for the one that the queue has in

@@ -145,6 +145,23 @@ func TestAnothersWordMakesOneLookAgain(t *testing.T) {
 	}
 }
 
+// A pilot that the queue refuses again and again looks for the master over a
+// new connection: the one that is open may hang since the network broke.
+func TestRefusedClaimantDialsAfresh(t *testing.T) {
+	p := worker(t, ids[0], ids[5], ids)
+	p.lose(ids[5])
+	var afresh []bool
+	for range 6 {
+		for _, dial := range done[dht.Dial](p.step(dht.ClaimAnswer{Reached: true, Term: term(1, ids[5]), Master: ids[5]})) {
+			afresh = append(afresh, dial.Afresh)
+		}
+		p.pass(2 * time.Second)
+	}
+	if want := []bool{false, false, true, true, true, true}; !slices.Equal(afresh, want) {
+		t.Errorf("dialled afresh: %v, want %v", afresh, want)
+	}
+}
+
 func TestALowerTermIsIgnored(t *testing.T) {
 	p := worker(t, ids[2], ids[5], ids)
 	p.get(ids[1].Peer, dht.Office{Term: term(3, ids[1]), Master: ids[1]})

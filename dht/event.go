@@ -112,7 +112,11 @@ type Send struct {
 }
 
 // Dial asks to connect to a member and to answer with Dialled.
-type Dial struct{ Member Member }
+type Dial struct {
+	Member Member
+	// Afresh: an open connection does not count, it may hang.
+	Afresh bool
+}
 
 // Forget asks to take a dead peer out of the Kademlia routing table.
 type Forget struct{ Peer task.PeerID }

@@ -45,7 +45,7 @@ func (o *Overlay) seekLost() {
 	for range min(lostAtOnce, len(o.lost)) {
 		next := o.lost[0]
 		o.lost = append(o.lost[1:], next)
-		o.act(Dial{Member: next.member})
+		o.act(Dial{Member: next.member, Afresh: true})
 	}
 }
 

@@ -18,20 +18,27 @@ const namespaceVariable = "PILOTAGE_TEST_NAMESPACE"
 
 // Twenty pilots, each at a non-loopback address of its own, as on twenty
 // worker nodes: the limits that libraries set for the outside world must not
-// bite inside a site. The test runs itself in a namespace of its own.
+// bite inside a site.
 func TestTwentyPilotsAtOtherAddresses(t *testing.T) {
+	inOwnNamespace(t, twentyPilots)
+}
+
+// inOwnNamespace runs a test in a network namespace of its own: a process of
+// this binary that runs the same test.
+func inOwnNamespace(t *testing.T, run func(*testing.T)) {
+	t.Helper()
 	if os.Getenv(namespaceVariable) != "" {
-		twentyPilots(t)
+		run(t)
 		return
 	}
-	command := exec.Command(os.Args[0], "-test.run=^TestTwentyPilotsAtOtherAddresses$", "-test.v", "-test.count=1", "-test.timeout=8m")
+	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=8m")
 	command.Env = append(os.Environ(), namespaceVariable+"=1", binaryVariable+"="+binary)
 	command.SysProcAttr = inNamespace(syscall.CLONE_NEWNET)
 	out, err := command.CombinedOutput()
 	if command.ProcessState == nil {
 		t.Fatalf("cannot make a namespace: %v; %s", err, namespaceHint)
 	}
-	if err != nil || !strings.Contains(string(out), "--- PASS: TestTwentyPilotsAtOtherAddresses") {
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("in the namespace: %v\n%s", err, out)
 	}
 }
@@ -92,33 +99,63 @@ outputs: [same]
 // addresses, which are none of the loopback network.
 func giveAddresses(t *testing.T) {
 	t.Helper()
+	device := loopback{t}
+	device.up("lo")
+	for n := 1; n <= nodes; n++ {
+		device.address(n, nodeAddress(n))
+		device.netmask(n)
+		device.up(alias(n))
+	}
+}
+
+// takeAddresses takes the nodes' addresses away, and with them the traffic
+// between pilots: what is connected hangs, what dials fails. The queue is at
+// another address.
+func takeAddresses(t *testing.T) {
+	t.Helper()
+	for n := 1; n <= nodes; n++ {
+		loopback{t}.address(n, "0.0.0.0")
+	}
+}
+
+func alias(n int) string { return fmt.Sprintf("lo:%d", n) }
+
+// loopback is the loopback device of a test's namespace.
+type loopback struct{ t *testing.T }
+
+func (l loopback) set(device string, request uint, change func(*unix.Ifreq) error) {
+	l.t.Helper()
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		l.t.Fatal(err)
 	}
 	defer func() { _ = unix.Close(socket) }()
-	set := func(device string, request uint, change func(*unix.Ifreq) error) {
-		t.Helper()
-		ask, err := unix.NewIfreq(device)
-		if err == nil {
-			err = change(ask)
-		}
-		if err == nil {
-			err = unix.IoctlIfreq(socket, request, ask)
-		}
-		if err != nil {
-			t.Fatalf("set up %s: %v; %s", device, err, namespaceHint)
-		}
+	ask, err := unix.NewIfreq(device)
+	if err == nil {
+		err = change(ask)
 	}
-	up := func(ask *unix.Ifreq) error {
+	if err == nil {
+		err = unix.IoctlIfreq(socket, request, ask)
+	}
+	if err != nil {
+		l.t.Fatalf("set up %s: %v; %s", device, err, namespaceHint)
+	}
+}
+
+func (l loopback) up(device string) {
+	l.t.Helper()
+	l.set(device, unix.SIOCSIFFLAGS, func(ask *unix.Ifreq) error {
 		ask.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
 		return nil
-	}
-	set("lo", unix.SIOCSIFFLAGS, up)
-	for n := 1; n <= nodes; n++ {
-		device := fmt.Sprintf("lo:%d", n)
-		set(device, unix.SIOCSIFADDR, func(ask *unix.Ifreq) error { return ask.SetInet4Addr(net.ParseIP(nodeAddress(n)).To4()) })
-		set(device, unix.SIOCSIFNETMASK, func(ask *unix.Ifreq) error { return ask.SetInet4Addr(net.IPv4Mask(255, 255, 255, 0)) })
-		set(device, unix.SIOCSIFFLAGS, up)
-	}
+	})
+}
+
+func (l loopback) address(n int, address string) {
+	l.t.Helper()
+	l.set(alias(n), unix.SIOCSIFADDR, func(ask *unix.Ifreq) error { return ask.SetInet4Addr(net.ParseIP(address).To4()) })
+}
+
+func (l loopback) netmask(n int) {
+	l.t.Helper()
+	l.set(alias(n), unix.SIOCSIFNETMASK, func(ask *unix.Ifreq) error { return ask.SetInet4Addr(net.IPv4Mask(255, 255, 255, 0)) })
 }

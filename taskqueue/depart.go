@@ -91,8 +91,9 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 			site.Refused = nil
 			b.sites.touch(site.Name)
 		}
-		if !pilot.Listed || pilot.Stopped != "" { // the master tells if it still is
-			pilot.Listed, pilot.Stopped = true, ""
+		if !pilot.Listed || pilot.Stopped != "" || pilot.Unreachable {
+			// Whether it is stopped the master tells.
+			pilot.Listed, pilot.Stopped, pilot.Unreachable = true, "", false
 			b.pilots.touch(id)
 		}
 		if pilot.State == PilotDead {
@@ -245,6 +246,13 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 		return err
 	}
 	site.Capacity, site.Slots, site.FreeSlots, site.Check = task.Capacity{}, 0, 0, false
+	if site.Fallback != "" { // the next pilots may run where the network is another
+		before := site.InForce()
+		site.Fallback = ""
+		if err := b.changedMode(site, before); err != nil {
+			return err
+		}
+	}
 	return b.forgetCaches(site)
 }
 

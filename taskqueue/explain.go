@@ -123,6 +123,7 @@ func (b *book) explainReady(e *Explanation) error {
 func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	x := SiteExplanation{
 		Site: site.Name, Pilots: site.Pilots, FreeSlots: site.FreeSlots, Waiting: site.unstarted(),
+		Fallback: site.Fallback,
 	}
 	var unreadable []string
 	count := 0
@@ -195,6 +196,7 @@ func (b *book) explainLeased(e *Explanation) error {
 	}
 	x := SiteExplanation{
 		Site: site.Name, Eligible: true, Pilots: site.Pilots, FreeSlots: site.FreeSlots, Waiting: site.unstarted(),
+		Fallback: site.Fallback,
 	}
 	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %d slots run %d tasks",
 		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.slots(), site.Capacity.Running)

@@ -136,6 +136,7 @@ type SiteExplanation struct {
 	FreeSlots int
 	Waiting   int
 	Clauses   []task.ClauseCount
+	Fallback  string // see SiteRecord
 }
 
 // NewGrant asks for an access token.

@@ -8,6 +8,14 @@ import (
 
 // InForce is the mode by which a site schedules at the moment.
 func (s *SiteRecord) InForce() Mode {
+	if s.Fallback != "" {
+		return ModeIsolated
+	}
+	return s.wanted()
+}
+
+// wanted is the mode that an operator has set.
+func (s *SiteRecord) wanted() Mode {
 	if s.Mode == "" {
 		return ModeDistributed
 	}

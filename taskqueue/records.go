@@ -178,6 +178,7 @@ type SiteRecord struct {
 	RemoteRead bool        // may read other sites' storage elements
 	Reach      []task.Site // whose; nil means all
 	Mode       Mode        // as an operator wants it; see InForce
+	Fallback   string      // why it is isolated all the same; "": it is not
 	// RoundEvery is the fixed period of the task list; 0 means rounds are
 	// driven by events.
 	RoundEvery time.Duration
@@ -312,6 +313,9 @@ type PilotRecord struct {
 	Reason     string // why it left or is taken for dead
 	Stopped    string // why it takes no new work; "" while it does
 	ReportSeq  uint64 // number of its newest own report of storage reads
+	// Unreachable: no other pilot can be reached from it, or none reaches it,
+	// by its own word; see Rules.Unreachable.
+	Unreachable bool
 }
 
 // Grant is what the queue keeps of an access token; never the token itself.

@@ -137,7 +137,7 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 		site.Registered -= pilot.Slots
 	}
 	b.describePilot(pilot, reg)
-	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
+	pilot.State, pilot.Reason, pilot.Ended, pilot.Unreachable = PilotAlive, "", time.Time{}, false
 	if pilot.Drain {
 		pilot.State = PilotDraining
 	}

@@ -17,7 +17,8 @@ const (
 )
 
 // AddSite creates a site, or changes the settings of one: storage element,
-// remote reads, reach, mode, rounds, prefill, solver and rank. Everything else of the record is ignored.
+// remote reads, reach, mode, rounds, prefill, solver and rank. A fallback ends
+// unless the record still has it. Everything else of the record is ignored.
 //
 // Errors: ErrInvalid.
 func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
@@ -53,8 +54,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			}
 		}
 		before := site.InForce()
-		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
-		if err := b.changeMode(site, before); err != nil {
+		site.SE, site.RemoteRead, site.Mode, site.Fallback = s.SE, s.RemoteRead, s.Mode, s.Fallback
+		if site.SE == "" {
+			site.Fallback = "" // an isolated site needs a storage element
+		}
+		if err := b.changedMode(site, before); err != nil {
 			return err
 		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
@@ -63,9 +67,6 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
 		}
-		b.sites.touch(s.Name)
-		b.wake(s.Name)
-		b.Effects.Modes = true
 		return b.reassessAll()
 	})
 	return created, err

@@ -169,6 +169,15 @@ func newSiteShow(a *app) *cobra.Command {
 	}
 }
 
+// modeText is the mode in force, and why if it is not the one that was set.
+func modeText(s *pb.Site) string {
+	mode := taskpb.FromMode(s.GetSettings().GetMode())
+	if s.GetFallback() == "" {
+		return mode
+	}
+	return fmt.Sprintf("%s: %s (set a mode with 'site add --mode' to try again)", mode, s.GetFallback())
+}
+
 func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	reply, err := c.sites.GetSite(ctx, &pb.GetSiteRequest{Name: name})
 	if err != nil {
@@ -180,7 +189,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	s := reply.GetSite()
 	rows := [][]string{
 		{"site", s.GetSettings().GetName()},
-		{"mode", taskpb.FromMode(s.GetSettings().GetMode())},
+		{"mode", modeText(s)},
 		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy") + ", " + optimalityText(s)},
 		{"rank", cmp.Or(s.GetSettings().GetRank(), "locality")},
 		{"storage element", orDash(s.GetSettings().GetStorageUrl())},

@@ -223,6 +223,11 @@ func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
 			return err
 		}
 	}
+	for _, s := range e.GetSites() {
+		if s.GetFallback() != "" {
+			a.say("  %s is in mode isolated: %s\n", s.GetSite(), s.GetFallback())
+		}
+	}
 	if len(t.GetAttempts()) == 0 {
 		return nil
 	}

@@ -103,7 +103,7 @@ func (n *Node) carryOut(action dht.Action) {
 	case dht.Send:
 		n.send(a)
 	case dht.Dial:
-		n.dial(a.Member)
+		n.dial(a)
 	case dht.Forget:
 		if id, err := peer.Decode(string(a.Peer)); err == nil {
 			n.routing.RoutingTable().RemovePeer(id)
@@ -124,6 +124,9 @@ func (n *Node) carryOut(action dht.Action) {
 		n.hooks.MemberUp(a)
 	case dht.MemberDown:
 		n.protectWorker(a.Member, false)
+		if id, err := peer.Decode(string(a.Member.Peer)); err == nil && !a.Left {
+			n.hangUp(id) // what is open to a dead member hangs, and would be used when it is back
+		}
 		n.hooks.MemberDown(a)
 	case dht.Located:
 		n.answerLocate(a.N, a.Holders)
@@ -168,7 +171,8 @@ func (n *Node) claim(a dht.Claim) {
 
 // dial connects to a member and tells the core how it went; a second wish
 // during an attempt shares its result.
-func (n *Node) dial(m dht.Member) {
+func (n *Node) dial(a dht.Dial) {
+	m := a.Member
 	target, err := destinationOf(m)
 	if err != nil {
 		n.post(dht.Dialled{Peer: m.Peer})
@@ -183,6 +187,9 @@ func (n *Node) dial(m dht.Member) {
 		// has reasons to, and asks seldom.
 		if s, ok := n.host.Network().(*swarm.Swarm); ok {
 			s.Backoff().Clear(target.id)
+		}
+		if a.Afresh {
+			_ = n.host.Network().ClosePeer(target.id)
 		}
 		err := n.connect(n.ctx, target)
 		if err != nil {

@@ -84,6 +84,7 @@ type Agent struct {
 	settings task.SiteSettings
 	claimed  *ClaimReply // last granted claim, until the mastership begins
 	refused  task.Term   // in office when the last claim was refused
+	cutOff   cutOff
 }
 
 // Run is a pilot from registration to farewell. It returns nil after an

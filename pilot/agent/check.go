@@ -68,7 +68,7 @@ func (n *workerNode) Fit(ctx context.Context) []Finding {
 		{"disk", n.checkDisk},
 		{"clock", a.checkClock},
 		{"storage element", n.checkStorage},
-		{"ports", a.checkPorts},
+		{portsCheck, a.checkPorts},
 		{"sandbox", a.checkSandbox},
 		{"check command", a.checkCommand},
 		{"accept policy", n.checkAcceptance},

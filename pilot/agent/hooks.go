@@ -68,9 +68,13 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 	if a.refused = reply.Term; reply.Granted {
 		a.claimed, a.refused = &reply, task.Term{}
 	}
+	cutOff := !reply.Granted && a.settings.Mode != pilot.ModeIsolated && a.cutOff.refused(time.Now())
 	a.mu.Unlock()
 	if !reply.Granted && known != reply.Term { // a claim is repeated every half second
 		a.log.Info("the mastership was not granted", "why", reply.Why)
+	}
+	if cutOff {
+		a.tellUnreachable(ctx, "it hears no master, and the queue does: "+reply.Why)
 	}
 	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master}
 }

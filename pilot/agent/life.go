@@ -41,7 +41,9 @@ func (a *Agent) live(ctx context.Context) error {
 	if err := a.writeState(); err != nil {
 		a.log.Warn("cannot write the pilot's state file", "error", err)
 	}
-	failed := a.refusal(a.ground.Fit(ctx))
+	findings := a.ground.Fit(ctx)
+	a.withoutPeers(ctx, findings)
+	failed := a.refusal(findings)
 	if ctx.Err() != nil {
 		return a.farewell("told to stop")
 	}

@@ -26,6 +26,9 @@ type Queue interface {
 	Sync(ctx context.Context, sync task.Sync) (task.SyncReply, error) // ErrStale for an old term
 	Pull(ctx context.Context, pull task.Pull) (task.PullReply, error)
 	Deliver(ctx context.Context, outcomes []task.Outcome, stored []task.Stored) ([]task.Ack, error)
+	// Unreachable tells that the site's network does not carry, and returns the
+	// settings of the site from then on.
+	Unreachable(ctx context.Context, reason string) (task.SiteSettings, error)
 	Leave(ctx context.Context, leaving Leaving) error
 }
 
@@ -202,6 +205,15 @@ func (q *grpcQueue) Deliver(ctx context.Context, outcomes []task.Outcome, stored
 		return nil, fmt.Errorf("deliver outcomes: %w", err)
 	}
 	return taskpb.FromAcks(reply.GetAcks()), nil
+}
+
+// Unreachable satisfies Queue.
+func (q *grpcQueue) Unreachable(ctx context.Context, reason string) (task.SiteSettings, error) {
+	reply, err := q.client.ReportUnreachable(ctx, &pb.ReportUnreachableRequest{Site: string(q.site), Reason: reason})
+	if err != nil {
+		return task.SiteSettings{}, fmt.Errorf("report that no pilot is reached: %w", err)
+	}
+	return taskpb.FromSettings(reply.GetSettings()), nil
 }
 
 // Leave satisfies Queue.

@@ -164,6 +164,27 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 	return &pb.DeliverOutcomesResponse{Acks: taskpb.Acks(acks)}, nil
 }
 
+// ReportUnreachable takes a pilot's word that its site's network does not
+// carry.
+func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnreachableRequest) (*pb.ReportUnreachableResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	if err := checkText("reason", in.GetReason(), maxText); err != nil {
+		return nil, err
+	}
+	var settings task.SiteSettings
+	err := h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		settings, err = h.rules.Unreachable(t, taskqueue.Unreachable{Site: c.site, Pilot: c.pilot, Reason: in.GetReason()})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ReportUnreachableResponse{Settings: taskpb.Settings(settings)}, nil
+}
+
 // Leave books a pilot that goes by itself.
 func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	c := callerOf(ctx)

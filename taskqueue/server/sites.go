@@ -81,7 +81,7 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 		case "remote_read":
 			changed.RemoteRead = site.RemoteRead
 		case "mode":
-			changed.Mode = site.Mode
+			changed.Mode, changed.Fallback = site.Mode, "" // and let its pilots try again
 		case "reach":
 			changed.Reach = site.Reach
 		case "round_period":
@@ -174,7 +174,7 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
 		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, StaleTerms: sums.StaleTerms,
 		Optimality:    taskpb.Optimality(site.Capacity.Optimality),
-		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy,
+		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy, Fallback: site.Fallback,
 	}
 	if !site.Term.IsZero() {
 		last := site.LastSync

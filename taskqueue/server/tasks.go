@@ -183,6 +183,7 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 		out.Sites = append(out.Sites, &pb.SiteExplanation{
 			Site: string(x.Site), Eligible: x.Eligible, Why: x.Why, Pilots: int32(x.Pilots),
 			FreeSlots: int32(x.FreeSlots), Waiting: int32(x.Waiting), Clauses: taskpb.Clauses(x.Clauses),
+			Fallback: x.Fallback,
 		})
 	}
 	return out, nil

@@ -2240,6 +2240,104 @@ func (x *DeliverOutcomesResponse) GetAcks() []*Ack {
 	return nil
 }
 
+type ReportUnreachableRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Site  string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	// What was tried, and how it failed.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportUnreachableRequest) Reset() {
+	*x = ReportUnreachableRequest{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportUnreachableRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportUnreachableRequest) ProtoMessage() {}
+
+func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportUnreachableRequest.ProtoReflect.Descriptor instead.
+func (*ReportUnreachableRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *ReportUnreachableRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *ReportUnreachableRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReportUnreachableResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The site's, with the mode in force from now on.
+	Settings      *SiteSettings `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportUnreachableResponse) Reset() {
+	*x = ReportUnreachableResponse{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportUnreachableResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportUnreachableResponse) ProtoMessage() {}
+
+func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportUnreachableResponse.ProtoReflect.Descriptor instead.
+func (*ReportUnreachableResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *ReportUnreachableResponse) GetSettings() *SiteSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
 type LeaveRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Site   string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
@@ -2255,7 +2353,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2267,7 +2365,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2280,7 +2378,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -2326,7 +2424,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2338,7 +2436,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2351,7 +2449,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
 }
 
 type Pilot struct {
@@ -2380,7 +2478,7 @@ type Pilot struct {
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2490,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2503,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -2534,7 +2632,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2546,7 +2644,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2559,7 +2657,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -2600,7 +2698,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2612,7 +2710,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2625,7 +2723,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -2651,7 +2749,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2663,7 +2761,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2676,7 +2774,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -2695,7 +2793,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2805,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2818,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -2739,7 +2837,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2751,7 +2849,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2764,7 +2862,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -2782,7 +2880,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2794,7 +2892,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2807,7 +2905,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -3006,7 +3104,12 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
 	"\x06stored\x18\x03 \x03(\v2\x13.pilotage.v1.StoredR\x06stored\"?\n" +
 	"\x17DeliverOutcomesResponse\x12$\n" +
-	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\"\x8f\x01\n" +
+	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\"F\n" +
+	"\x18ReportUnreachableRequest\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"R\n" +
+	"\x19ReportUnreachableResponse\x125\n" +
+	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\x8f\x01\n" +
 	"\fLeaveRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
@@ -3056,13 +3159,14 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x14ACK_VERDICT_ACCEPTED\x10\x01\x12\x19\n" +
 	"\x15ACK_VERDICT_DUPLICATE\x10\x02\x12\x15\n" +
 	"\x11ACK_VERDICT_STALE\x10\x03\x12\x17\n" +
-	"\x13ACK_VERDICT_UNKNOWN\x10\x042\xb4\x05\n" +
+	"\x13ACK_VERDICT_UNKNOWN\x10\x042\x98\x06\n" +
 	"\fPilotService\x12G\n" +
 	"\bRegister\x12\x1c.pilotage.v1.RegisterRequest\x1a\x1d.pilotage.v1.RegisterResponse\x12\\\n" +
 	"\x0fClaimMastership\x12#.pilotage.v1.ClaimMastershipRequest\x1a$.pilotage.v1.ClaimMastershipResponse\x12;\n" +
 	"\x04Sync\x12\x18.pilotage.v1.SyncRequest\x1a\x19.pilotage.v1.SyncResponse\x12;\n" +
 	"\x04Pull\x12\x18.pilotage.v1.PullRequest\x1a\x19.pilotage.v1.PullResponse\x12\\\n" +
-	"\x0fDeliverOutcomes\x12#.pilotage.v1.DeliverOutcomesRequest\x1a$.pilotage.v1.DeliverOutcomesResponse\x12>\n" +
+	"\x0fDeliverOutcomes\x12#.pilotage.v1.DeliverOutcomesRequest\x1a$.pilotage.v1.DeliverOutcomesResponse\x12b\n" +
+	"\x11ReportUnreachable\x12%.pilotage.v1.ReportUnreachableRequest\x1a&.pilotage.v1.ReportUnreachableResponse\x12>\n" +
 	"\x05Leave\x12\x19.pilotage.v1.LeaveRequest\x1a\x1a.pilotage.v1.LeaveResponse\x12M\n" +
 	"\n" +
 	"ListPilots\x12\x1e.pilotage.v1.ListPilotsRequest\x1a\x1f.pilotage.v1.ListPilotsResponse\x12G\n" +
@@ -3083,83 +3187,85 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
-	(AckVerdict)(0),                 // 0: pilotage.v1.AckVerdict
-	(*Term)(nil),                    // 1: pilotage.v1.Term
-	(*Contact)(nil),                 // 2: pilotage.v1.Contact
-	(*RegisterRequest)(nil),         // 3: pilotage.v1.RegisterRequest
-	(*RegisterResponse)(nil),        // 4: pilotage.v1.RegisterResponse
-	(*LeasedTask)(nil),              // 5: pilotage.v1.LeasedTask
-	(*Lease)(nil),                   // 6: pilotage.v1.Lease
-	(*ClaimMastershipRequest)(nil),  // 7: pilotage.v1.ClaimMastershipRequest
-	(*ClaimMastershipResponse)(nil), // 8: pilotage.v1.ClaimMastershipResponse
-	(*Capacity)(nil),                // 9: pilotage.v1.Capacity
-	(*Start)(nil),                   // 10: pilotage.v1.Start
-	(*Return)(nil),                  // 11: pilotage.v1.Return
-	(*Stored)(nil),                  // 12: pilotage.v1.Stored
-	(*LostFile)(nil),                // 13: pilotage.v1.LostFile
-	(*Departure)(nil),               // 14: pilotage.v1.Departure
-	(*Pause)(nil),                   // 15: pilotage.v1.Pause
-	(*Refusal)(nil),                 // 16: pilotage.v1.Refusal
-	(*Revoked)(nil),                 // 17: pilotage.v1.Revoked
-	(*StorageReads)(nil),            // 18: pilotage.v1.StorageReads
-	(*SyncRequest)(nil),             // 19: pilotage.v1.SyncRequest
-	(*Ack)(nil),                     // 20: pilotage.v1.Ack
-	(*SyncResponse)(nil),            // 21: pilotage.v1.SyncResponse
-	(*Holding)(nil),                 // 22: pilotage.v1.Holding
-	(*CacheDelta)(nil),              // 23: pilotage.v1.CacheDelta
-	(*PullRequest)(nil),             // 24: pilotage.v1.PullRequest
-	(*PullResponse)(nil),            // 25: pilotage.v1.PullResponse
-	(*DeliverOutcomesRequest)(nil),  // 26: pilotage.v1.DeliverOutcomesRequest
-	(*DeliverOutcomesResponse)(nil), // 27: pilotage.v1.DeliverOutcomesResponse
-	(*LeaveRequest)(nil),            // 28: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),           // 29: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                   // 30: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),       // 31: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),      // 32: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),         // 33: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),        // 34: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),       // 35: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),      // 36: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),               // 37: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),   // 38: google.protobuf.Timestamp
-	(*SiteSettings)(nil),            // 39: pilotage.v1.SiteSettings
-	(*Task)(nil),                    // 40: pilotage.v1.Task
-	(*durationpb.Duration)(nil),     // 41: google.protobuf.Duration
-	(*File)(nil),                    // 42: pilotage.v1.File
-	(*Optimality)(nil),              // 43: pilotage.v1.Optimality
-	(*AttemptId)(nil),               // 44: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),             // 45: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                 // 46: pilotage.v1.Outcome
+	(AckVerdict)(0),                   // 0: pilotage.v1.AckVerdict
+	(*Term)(nil),                      // 1: pilotage.v1.Term
+	(*Contact)(nil),                   // 2: pilotage.v1.Contact
+	(*RegisterRequest)(nil),           // 3: pilotage.v1.RegisterRequest
+	(*RegisterResponse)(nil),          // 4: pilotage.v1.RegisterResponse
+	(*LeasedTask)(nil),                // 5: pilotage.v1.LeasedTask
+	(*Lease)(nil),                     // 6: pilotage.v1.Lease
+	(*ClaimMastershipRequest)(nil),    // 7: pilotage.v1.ClaimMastershipRequest
+	(*ClaimMastershipResponse)(nil),   // 8: pilotage.v1.ClaimMastershipResponse
+	(*Capacity)(nil),                  // 9: pilotage.v1.Capacity
+	(*Start)(nil),                     // 10: pilotage.v1.Start
+	(*Return)(nil),                    // 11: pilotage.v1.Return
+	(*Stored)(nil),                    // 12: pilotage.v1.Stored
+	(*LostFile)(nil),                  // 13: pilotage.v1.LostFile
+	(*Departure)(nil),                 // 14: pilotage.v1.Departure
+	(*Pause)(nil),                     // 15: pilotage.v1.Pause
+	(*Refusal)(nil),                   // 16: pilotage.v1.Refusal
+	(*Revoked)(nil),                   // 17: pilotage.v1.Revoked
+	(*StorageReads)(nil),              // 18: pilotage.v1.StorageReads
+	(*SyncRequest)(nil),               // 19: pilotage.v1.SyncRequest
+	(*Ack)(nil),                       // 20: pilotage.v1.Ack
+	(*SyncResponse)(nil),              // 21: pilotage.v1.SyncResponse
+	(*Holding)(nil),                   // 22: pilotage.v1.Holding
+	(*CacheDelta)(nil),                // 23: pilotage.v1.CacheDelta
+	(*PullRequest)(nil),               // 24: pilotage.v1.PullRequest
+	(*PullResponse)(nil),              // 25: pilotage.v1.PullResponse
+	(*DeliverOutcomesRequest)(nil),    // 26: pilotage.v1.DeliverOutcomesRequest
+	(*DeliverOutcomesResponse)(nil),   // 27: pilotage.v1.DeliverOutcomesResponse
+	(*ReportUnreachableRequest)(nil),  // 28: pilotage.v1.ReportUnreachableRequest
+	(*ReportUnreachableResponse)(nil), // 29: pilotage.v1.ReportUnreachableResponse
+	(*LeaveRequest)(nil),              // 30: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),             // 31: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                     // 32: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),         // 33: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),        // 34: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),           // 35: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),          // 36: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),         // 37: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),        // 38: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),                 // 39: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
+	(*SiteSettings)(nil),              // 41: pilotage.v1.SiteSettings
+	(*Task)(nil),                      // 42: pilotage.v1.Task
+	(*durationpb.Duration)(nil),       // 43: google.protobuf.Duration
+	(*File)(nil),                      // 44: pilotage.v1.File
+	(*Optimality)(nil),                // 45: pilotage.v1.Optimality
+	(*AttemptId)(nil),                 // 46: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),               // 47: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                   // 48: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	37, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	38, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	39, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	40, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	39, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	38, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	40, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	41, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	41, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	40, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	42, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	43, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	42, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	44, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	39, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	43, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
-	44, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	38, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	44, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	37, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	45, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	41, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	45, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
+	46, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	40, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	46, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	39, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	47, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
 	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	46, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	48, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
 	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
 	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
 	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
@@ -3168,56 +3274,59 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
 	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
 	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	41, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	43, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
 	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
-	44, // 36: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	46, // 36: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
 	0,  // 37: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	44, // 38: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	46, // 38: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
 	6,  // 39: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 40: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
 	20, // 41: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	39, // 42: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	42, // 43: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	41, // 42: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	44, // 43: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
 	19, // 44: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	41, // 45: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	37, // 46: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	43, // 45: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	39, // 46: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
 	22, // 47: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
 	23, // 48: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
 	21, // 49: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	46, // 50: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	48, // 50: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
 	12, // 51: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
 	20, // 52: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	1,  // 53: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 54: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	37, // 55: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	38, // 56: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	38, // 57: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	38, // 58: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	30, // 59: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	30, // 60: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 61: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 62: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 63: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	24, // 64: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	26, // 65: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	28, // 66: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	31, // 67: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	33, // 68: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	35, // 69: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 70: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 71: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	21, // 72: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	25, // 73: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	27, // 74: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	29, // 75: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	32, // 76: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	34, // 77: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	36, // 78: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	70, // [70:79] is the sub-list for method output_type
-	61, // [61:70] is the sub-list for method input_type
-	61, // [61:61] is the sub-list for extension type_name
-	61, // [61:61] is the sub-list for extension extendee
-	0,  // [0:61] is the sub-list for field type_name
+	41, // 53: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 54: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 55: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	39, // 56: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	40, // 57: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	40, // 58: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	40, // 59: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	32, // 60: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	32, // 61: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 62: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 63: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 64: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	24, // 65: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	26, // 66: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	28, // 67: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	30, // 68: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	33, // 69: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	35, // 70: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	37, // 71: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 72: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 73: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	21, // 74: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	25, // 75: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	27, // 76: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	29, // 77: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	31, // 78: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	34, // 79: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	36, // 80: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	38, // 81: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	72, // [72:82] is the sub-list for method output_type
+	62, // [62:72] is the sub-list for method input_type
+	62, // [62:62] is the sub-list for extension type_name
+	62, // [62:62] is the sub-list for extension extendee
+	0,  // [0:62] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -3234,7 +3343,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,15 +19,16 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PilotService_Register_FullMethodName        = "/pilotage.v1.PilotService/Register"
-	PilotService_ClaimMastership_FullMethodName = "/pilotage.v1.PilotService/ClaimMastership"
-	PilotService_Sync_FullMethodName            = "/pilotage.v1.PilotService/Sync"
-	PilotService_Pull_FullMethodName            = "/pilotage.v1.PilotService/Pull"
-	PilotService_DeliverOutcomes_FullMethodName = "/pilotage.v1.PilotService/DeliverOutcomes"
-	PilotService_Leave_FullMethodName           = "/pilotage.v1.PilotService/Leave"
-	PilotService_ListPilots_FullMethodName      = "/pilotage.v1.PilotService/ListPilots"
-	PilotService_GetPilot_FullMethodName        = "/pilotage.v1.PilotService/GetPilot"
-	PilotService_DrainPilot_FullMethodName      = "/pilotage.v1.PilotService/DrainPilot"
+	PilotService_Register_FullMethodName          = "/pilotage.v1.PilotService/Register"
+	PilotService_ClaimMastership_FullMethodName   = "/pilotage.v1.PilotService/ClaimMastership"
+	PilotService_Sync_FullMethodName              = "/pilotage.v1.PilotService/Sync"
+	PilotService_Pull_FullMethodName              = "/pilotage.v1.PilotService/Pull"
+	PilotService_DeliverOutcomes_FullMethodName   = "/pilotage.v1.PilotService/DeliverOutcomes"
+	PilotService_ReportUnreachable_FullMethodName = "/pilotage.v1.PilotService/ReportUnreachable"
+	PilotService_Leave_FullMethodName             = "/pilotage.v1.PilotService/Leave"
+	PilotService_ListPilots_FullMethodName        = "/pilotage.v1.PilotService/ListPilots"
+	PilotService_GetPilot_FullMethodName          = "/pilotage.v1.PilotService/GetPilot"
+	PilotService_DrainPilot_FullMethodName        = "/pilotage.v1.PilotService/DrainPilot"
 )
 
 // PilotServiceClient is the client API for PilotService service.
@@ -48,6 +49,10 @@ type PilotServiceClient interface {
 	Pull(ctx context.Context, in *PullRequest, opts ...grpc.CallOption) (*PullResponse, error)
 	// DeliverOutcomes takes outcomes from a site without master.
 	DeliverOutcomes(ctx context.Context, in *DeliverOutcomesRequest, opts ...grpc.CallOption) (*DeliverOutcomesResponse, error)
+	// ReportUnreachable tells that no other pilot can be reached from this one, or
+	// that none reaches it. A site most of whose pilots say so does without its
+	// network: it falls back to mode isolated.
+	ReportUnreachable(ctx context.Context, in *ReportUnreachableRequest, opts ...grpc.CallOption) (*ReportUnreachableResponse, error)
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	ListPilots(ctx context.Context, in *ListPilotsRequest, opts ...grpc.CallOption) (*ListPilotsResponse, error)
 	GetPilot(ctx context.Context, in *GetPilotRequest, opts ...grpc.CallOption) (*GetPilotResponse, error)
@@ -113,6 +118,16 @@ func (c *pilotServiceClient) DeliverOutcomes(ctx context.Context, in *DeliverOut
 	return out, nil
 }
 
+func (c *pilotServiceClient) ReportUnreachable(ctx context.Context, in *ReportUnreachableRequest, opts ...grpc.CallOption) (*ReportUnreachableResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportUnreachableResponse)
+	err := c.cc.Invoke(ctx, PilotService_ReportUnreachable_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *pilotServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -171,6 +186,10 @@ type PilotServiceServer interface {
 	Pull(context.Context, *PullRequest) (*PullResponse, error)
 	// DeliverOutcomes takes outcomes from a site without master.
 	DeliverOutcomes(context.Context, *DeliverOutcomesRequest) (*DeliverOutcomesResponse, error)
+	// ReportUnreachable tells that no other pilot can be reached from this one, or
+	// that none reaches it. A site most of whose pilots say so does without its
+	// network: it falls back to mode isolated.
+	ReportUnreachable(context.Context, *ReportUnreachableRequest) (*ReportUnreachableResponse, error)
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	ListPilots(context.Context, *ListPilotsRequest) (*ListPilotsResponse, error)
 	GetPilot(context.Context, *GetPilotRequest) (*GetPilotResponse, error)
@@ -200,6 +219,9 @@ func (UnimplementedPilotServiceServer) Pull(context.Context, *PullRequest) (*Pul
 }
 func (UnimplementedPilotServiceServer) DeliverOutcomes(context.Context, *DeliverOutcomesRequest) (*DeliverOutcomesResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeliverOutcomes not implemented")
+}
+func (UnimplementedPilotServiceServer) ReportUnreachable(context.Context, *ReportUnreachableRequest) (*ReportUnreachableResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportUnreachable not implemented")
 }
 func (UnimplementedPilotServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -324,6 +346,24 @@ func _PilotService_DeliverOutcomes_Handler(srv interface{}, ctx context.Context,
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PilotService_ReportUnreachable_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportUnreachableRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PilotServiceServer).ReportUnreachable(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PilotService_ReportUnreachable_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PilotServiceServer).ReportUnreachable(ctx, req.(*ReportUnreachableRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PilotService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -422,6 +462,10 @@ var PilotService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeliverOutcomes",
 			Handler:    _PilotService_DeliverOutcomes_Handler,
+		},
+		{
+			MethodName: "ReportUnreachable",
+			Handler:    _PilotService_ReportUnreachable_Handler,
 		},
 		{
 			MethodName: "Leave",

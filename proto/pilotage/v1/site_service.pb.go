@@ -472,6 +472,9 @@ type Site struct {
 	// Pilots that take no new work at the moment, and why one of them does not.
 	StoppedPilots int32  `protobuf:"varint,31,opt,name=stopped_pilots,json=stoppedPilots,proto3" json:"stopped_pilots,omitempty"`
 	StoppedWhy    string `protobuf:"bytes,32,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
+	// Why the mode in force is not the one that an operator has set; empty when
+	// it is.
+	Fallback      string `protobuf:"bytes,33,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -726,6 +729,13 @@ func (x *Site) GetStoppedPilots() int32 {
 func (x *Site) GetStoppedWhy() string {
 	if x != nil {
 		return x.StoppedWhy
+	}
+	return ""
+}
+
+func (x *Site) GetFallback() string {
+	if x != nil {
+		return x.Fallback
 	}
 	return ""
 }
@@ -1656,7 +1666,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xcf\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xeb\n" +
 	"\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
@@ -1700,7 +1710,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"optimality\x12%\n" +
 	"\x0estopped_pilots\x18\x1f \x01(\x05R\rstoppedPilots\x12\x1f\n" +
 	"\vstopped_why\x18  \x01(\tR\n" +
-	"stoppedWhy\x1aC\n" +
+	"stoppedWhy\x12\x1a\n" +
+	"\bfallback\x18! \x01(\tR\bfallback\x1aC\n" +
 	"\x15RequestsByMethodEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +

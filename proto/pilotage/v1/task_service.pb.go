@@ -1831,8 +1831,11 @@ type SiteExplanation struct {
 	Pilots    int32                  `protobuf:"varint,4,opt,name=pilots,proto3" json:"pilots,omitempty"`
 	FreeSlots int32                  `protobuf:"varint,5,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
 	// Tasks leased to the site and not yet assigned.
-	Waiting       int32          `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
-	Clauses       []*ClauseCount `protobuf:"bytes,7,rep,name=clauses,proto3" json:"clauses,omitempty"`
+	Waiting int32          `protobuf:"varint,6,opt,name=waiting,proto3" json:"waiting,omitempty"`
+	Clauses []*ClauseCount `protobuf:"bytes,7,rep,name=clauses,proto3" json:"clauses,omitempty"`
+	// Why the site is in mode isolated although another one is set; empty when it
+	// is not.
+	Fallback      string `protobuf:"bytes,8,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1914,6 +1917,13 @@ func (x *SiteExplanation) GetClauses() []*ClauseCount {
 		return x.Clauses
 	}
 	return nil
+}
+
+func (x *SiteExplanation) GetFallback() string {
+	if x != nil {
+		return x.Fallback
+	}
+	return ""
 }
 
 type ExplainTaskResponse struct {
@@ -2228,7 +2238,7 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x03why\x18\x05 \x01(\tR\x03why\"=\n" +
 	"\vClauseCount\x12\x16\n" +
 	"\x06clause\x18\x01 \x01(\tR\x06clause\x12\x16\n" +
-	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\"\xd8\x01\n" +
+	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\"\xf4\x01\n" +
 	"\x0fSiteExplanation\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x1a\n" +
 	"\beligible\x18\x02 \x01(\bR\beligible\x12\x10\n" +
@@ -2237,7 +2247,8 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\n" +
 	"free_slots\x18\x05 \x01(\x05R\tfreeSlots\x12\x18\n" +
 	"\awaiting\x18\x06 \x01(\x05R\awaiting\x122\n" +
-	"\aclauses\x18\a \x03(\v2\x18.pilotage.v1.ClauseCountR\aclauses\"\xf4\x01\n" +
+	"\aclauses\x18\a \x03(\v2\x18.pilotage.v1.ClauseCountR\aclauses\x12\x1a\n" +
+	"\bfallback\x18\b \x01(\tR\bfallback\"\xf4\x01\n" +
 	"\x13ExplainTaskResponse\x12)\n" +
 	"\x04task\x18\x01 \x01(\v2\x15.pilotage.v1.TaskInfoR\x04task\x123\n" +
 	"\amissing\x18\x02 \x03(\v2\x19.pilotage.v1.MissingInputR\amissing\x122\n" +

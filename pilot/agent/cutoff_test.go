@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// toldQueue is a queue that is told that pilots are cut off.
+type toldQueue struct {
+	Queue
+
+	mode string
+	err  error
+	told []string
+}
+
+func (q *toldQueue) Unreachable(_ context.Context, reason string) (task.SiteSettings, error) {
+	q.told = append(q.told, reason)
+	return task.SiteSettings{Site: "siteA", Mode: q.mode}, q.err
+}
+
+// A pilot that no peer reaches takes work if its site does without that.
+func TestWithoutPeers(t *testing.T) {
+	for _, c := range []struct {
+		what   string
+		ok     bool
+		mode   string
+		err    error
+		fit    bool
+		told   int
+		detail string
+	}{
+		{portsCheck, true, "", nil, true, 0, "as it was"},
+		{"disk", false, "", nil, false, 0, "as it was"},
+		{portsCheck, false, pilot.ModeIsolated, nil, true, 1, "the site does without its network: as it was"},
+		{portsCheck, false, "distributed", nil, false, 1, "as it was"},
+		{portsCheck, false, pilot.ModeIsolated, errors.New("away"), false, 1, "as it was"},
+	} {
+		queue := &toldQueue{mode: c.mode, err: c.err}
+		a := &Agent{queue: queue, log: slog.New(slog.DiscardHandler), mailbox: newMailbox(), office: pilot.NewOffice("self")}
+		findings := []Finding{{What: "clock", OK: true}, {What: c.what, OK: c.ok, Detail: "as it was"}}
+		a.withoutPeers(t.Context(), findings)
+		if got := findings[1]; got.OK != c.fit || got.Detail != c.detail || len(queue.told) != c.told {
+			t.Errorf("%+v: %+v after %q", c, got, queue.told)
+		}
+		if c.told > 0 && !strings.Contains(queue.told[0], "as it was") {
+			t.Errorf("the queue was told %q", queue.told[0])
+		}
+		if isolated := a.isolated(); isolated != (c.mode == pilot.ModeIsolated && c.err == nil) {
+			t.Errorf("%+v: isolated %v", c, isolated)
+		}
+	}
+}
+
+// A pilot that is refused the mastership again and again tells so after a
+// while, and then seldom; one that was refused now and then does not.
+func TestCutOff(t *testing.T) {
+	var c cutOff
+	start := time.Unix(1000, 0)
+	var told []time.Duration
+	for at := time.Duration(0); at <= 100*time.Second; at += time.Second / 2 {
+		if c.refused(start.Add(at)) {
+			told = append(told, at)
+		}
+	}
+	if len(told) != 2 || told[0] != cutOffAfter || told[1] != cutOffAfter+cutOffAgain {
+		t.Errorf("told after %v, want after %s and %s more", told, cutOffAfter, cutOffAgain)
+	}
+	c = cutOff{}
+	for at := time.Duration(0); at <= time.Hour; at += cutOffPause + time.Second {
+		if c.refused(start.Add(at)) {
+			t.Fatalf("told after %s of single refusals", at)
+		}
+	}
+}
