@@ -62,7 +62,7 @@ func TestAcceptKnowsItsOwnNames(t *testing.T) {
 // TestMicroScheduling (004, section II): ranks that see free cores, their
 // speed and what runs beside.
 func TestMicroScheduling(t *testing.T) {
-	busy := Facts{Task: &task.Task{Bound: task.IOBound}, Pilot: &Pilot{CoreSpeed: 2.5, FreeCores: 3, CPUBound: 4, IOBound: 1, Features: []string{"matlab"}}}
+	busy := Facts{Task: &task.Task{Bound: task.IOBound}, Pilot: &Pilot{CoreSpeed: 2.5, Live: Live{FreeCores: 3, CPUBound: 4, IOBound: 1}, Features: []string{"matlab"}}}
 	for expression, want := range map[string]float64{
 		"double(pilot.free_cores) * pilot.core_speed": 7.5,
 		"pilot.io_bound - pilot.cpu_bound":            -3,
@@ -85,7 +85,7 @@ func TestBoundIsOfTheTask(t *testing.T) {
 	if err != nil || !rank.perTask() {
 		t.Fatalf("%+v, %v", rank, err)
 	}
-	pilot := &Pilot{CPUBound: 4, IOBound: 1}
+	pilot := &Pilot{Live: Live{CPUBound: 4, IOBound: 1}}
 	for bound, want := range map[task.Bound]float64{task.IOBound: -1, task.CPUBound: -4, "": -4} {
 		if got := rank.Of(Facts{Pilot: pilot, Task: &task.Task{Bound: bound}}, Rates{}); got != want {
 			t.Errorf("bound %q: %g, want %g", bound, got, want)

@@ -110,6 +110,46 @@ func (e *Evaluator) SetPilot(pilot Pilot) {
 	}
 }
 
+// SetLive takes what runs at the pilot by now, and returns what that changes in
+// its row. The cost is that of the classes, and of the tasks of those whose
+// rank differs from task to task, that look at it.
+func (e *Evaluator) SetLive(live Live) RowUpdate {
+	e.pilot.Live = live
+	update := RowUpdate{Pilot: e.pilot.ID, Base: e.version, Version: e.version}
+	each := make(map[uint32]bool) // classes whose tasks are ranked again one by one
+	for no, judged := range e.classes {
+		if !judged.live() {
+			continue
+		}
+		answer := e.judge(ListClass{No: no, Class: judged.class})
+		update.Classes = append(update.Classes, answer)
+		// Those of a class that could not run before were not ranked.
+		if answer.Feasible && (answer.PerTask || judged.requirement.perTask() || !judged.answer.Feasible) {
+			each[no] = true
+		}
+	}
+	slices.SortFunc(update.Classes, func(a, b ClassAnswer) int { return cmp.Compare(a.Class, b.Class) })
+	if len(each) == 0 {
+		return update
+	}
+	e.catalogue.read(e.version.Term, func(s *shelf) {
+		for no := range e.listed.all {
+			entry := s.entry(no)
+			if !each[entry.Class] {
+				continue
+			}
+			if exception, found := e.exception(entry); found {
+				update.Set = append(update.Set, exception)
+			} else {
+				update.Clear = append(update.Clear, no)
+			}
+		}
+	})
+	slices.SortFunc(update.Set, byNumber)
+	slices.Sort(update.Clear)
+	return update
+}
+
 // Answers are the pilot's answers about all classes of the list, by number.
 func (e *Evaluator) Answers() []ClassAnswer {
 	var answers []ClassAnswer
@@ -237,6 +277,11 @@ func newJudgement(compiler *Compiler, pilot *Pilot, class ListClass, rates Rates
 		judged.answer.Base = judged.rank.classBase(&facts, rates)
 	}
 	return judged
+}
+
+// live tells whether an answer about the class depends on what runs.
+func (j *judgement) live() bool {
+	return j.requirement != nil && j.requirement.uses.Live || j.rank != nil && j.rank.uses.Live
 }
 
 // exception tells whether the pilot sees a task otherwise than its class

@@ -35,10 +35,12 @@ var (
 	lifeRequirements = []string{
 		"", "pilot.cores >= 2", `"gpu" in pilot.features && task.inputs < 3`,
 		"task.local_inputs > 0 || pilot.cores == 1", "files.all(f, !f.local)", "1 / (pilot.cores - 2) >= 0",
+		"pilot.free_cores > 0", "task.inputs < 2 || pilot.io_bound == 0",
 	}
 	lifeRanks = []string{
 		"", "overlap", "overlap_bytes", "rest", "rest_bytes", "dad(0.75)", "dad(0)", "dad(1)", "pilot.cores + 1", "-task.priority",
 		"task.local_bytes * pilot.cores", "files.exists(f, f.local) ? -1 : 1", "7", "pilot.load + double(task.inputs)",
+		"-pilot.io_bound", `task.inputs > 1 ? -pilot.io_bound : pilot.free_cores - pilot.cpu_bound`,
 	}
 	lifeRates = Rates{Peer: 1 << 20, SE: 1 << 19, Remote: 1 << 18}
 )
@@ -64,6 +66,23 @@ func (l *life) drawPilot(t *rapid.T, id task.PilotID) Pilot {
 		ID: id, Resources: task.Resources{Cores: rapid.IntRange(1, 3).Draw(t, "cores")},
 		Features: rapid.SampledFrom([][]string{nil, {"gpu"}}).Draw(t, "features"),
 		Load:     float64(rapid.IntRange(0, 4).Draw(t, "load")) / 4,
+		Live:     l.drawLive(t),
+	}
+}
+
+func (l *life) drawLive(t *rapid.T) Live {
+	number := rapid.IntRange(0, 2)
+	return Live{FreeCores: number.Draw(t, "free cores"), CPUBound: number.Draw(t, "cpu-bound"), IOBound: number.Draw(t, "io-bound")}
+}
+
+// work has something else run at a pilot.
+func (l *life) work(t *rapid.T) {
+	p := l.somePilot(t)
+	p.pilot.Live = l.drawLive(t)
+	if err := l.matrix.UpdateRow(p.evaluator.SetLive(p.pilot.Live)); errors.Is(err, ErrRowGap) {
+		l.matrix.SetRow(p.evaluator.Row())
+	} else if err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -226,7 +245,7 @@ func TestRowsAndEntryBasesGiveEveryRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLife(t)
 		t.Repeat(map[string]func(*rapid.T){
-			"change": l.change, "turn over": l.turnOver, "reload": l.reload, "": l.check,
+			"change": l.change, "turn over": l.turnOver, "work": l.work, "reload": l.reload, "": l.check,
 		})
 		for _, p := range l.pilots {
 			p.evaluator.Close()

@@ -29,10 +29,11 @@ type Uses struct {
 	Pilot bool // what the pilot is
 	Task  bool // what differs between the tasks of a class
 	Files bool // which inputs the pilot has
+	Live  bool // what runs at the pilot: changes with each payload
 }
 
 func (u Uses) and(other Uses) Uses {
-	return Uses{u.Pilot || other.Pilot, u.Task || other.Task, u.Files || other.Files}
+	return Uses{u.Pilot || other.Pilot, u.Task || other.Task, u.Files || other.Files, u.Live || other.Live}
 }
 
 // perTask tells whether the value may differ between the tasks of a class.
@@ -48,6 +49,7 @@ type attribute struct {
 
 var (
 	ofPilot = Uses{Pilot: true}
+	ofLive  = Uses{Pilot: true, Live: true}
 	ofTask  = Uses{Task: true}
 	ofFiles = Uses{Files: true}
 	ofClass = Uses{}
@@ -67,9 +69,9 @@ var attributes = []attribute{
 	{"pilot.arch", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Arch }},
 	{"pilot.os", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.OS }},
 	{"pilot.core_speed", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.CoreSpeed }},
-	{"pilot.free_cores", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.FreeCores) }},
-	{"pilot.cpu_bound", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.CPUBound) }},
-	{"pilot.io_bound", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.IOBound) }},
+	{"pilot.free_cores", cel.IntType, ofLive, func(f *Facts) any { return int64(f.Pilot.FreeCores) }},
+	{"pilot.cpu_bound", cel.IntType, ofLive, func(f *Facts) any { return int64(f.Pilot.CPUBound) }},
+	{"pilot.io_bound", cel.IntType, ofLive, func(f *Facts) any { return int64(f.Pilot.IOBound) }},
 	{"pilot.load", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.Load }},
 	{"pilot.lifetime_seconds", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.Lifetime.Seconds() }},
 

@@ -23,8 +23,14 @@ type Pilot struct {
 	// What changes while it runs, for ranks that balance (004, section II,
 	// micro-scheduling).
 	CoreSpeed float64 // of one core, in GHz; 0 when not known
-	FreeCores int     // not in use by payloads
-	CPUBound  int     // payloads that run and say that they are
+	Live
+}
+
+// Live is what payloads make of a pilot. A payload counts from when it is given
+// a slot.
+type Live struct {
+	FreeCores int // not in use by payloads
+	CPUBound  int // payloads that say that they are
 	IOBound   int
 }
 

@@ -122,5 +122,9 @@ func (r *Rank) classBase(facts *Facts, rates Rates) float64 {
 	return 0
 }
 
+// Live tells whether the rank looks at what runs at a pilot, so that it differs
+// after each task that the pilot is given.
+func (r *Rank) Live() bool { return r.uses.Live }
+
 // perTask tells that no base exists: the pilot names the rank of every task.
 func (r *Rank) perTask() bool { return r.uses.Pilot && r.uses.perTask() }

@@ -45,6 +45,7 @@ func (m *Master) assign() {
 	}
 	for _, id := range sortedKeys(batches) {
 		w := m.members[id]
+		w.given = m.serial
 		m.refreshPlaces(w)
 		m.tell(w, Assign{Term: m.term, Serial: m.serial, Tasks: batches[id]})
 	}

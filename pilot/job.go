@@ -66,6 +66,7 @@ func (w *Worker) assigned(a Assignment) {
 		attempt: task.AttemptID{Task: a.Task.ID, Generation: a.Generation, Lease: a.Lease, Pilot: w.self.ID, Counter: w.counter},
 	}
 	w.work[job.attempt] = job
+	w.tellUpdate(w.evaluator.Assigned(ListFiles(a.Files)), w.config.ReportDelay)
 	w.reserve(job)
 	w.stage(job)
 }
@@ -78,6 +79,7 @@ func (w *Worker) reserve(job *work) {
 	job.holding = true
 	w.slots--
 	w.free = w.free.Sub(job.Task.Resources)
+	w.bound[job.Task.Bound]++
 }
 
 func (w *Worker) release(job *work) {
@@ -87,6 +89,7 @@ func (w *Worker) release(job *work) {
 	job.holding = false
 	w.slots++
 	w.free = w.free.Add(job.Task.Resources)
+	w.bound[job.Task.Bound]--
 }
 
 func (w *Worker) handBack(a Assignment, reason string, missing []task.File) {
@@ -331,10 +334,27 @@ func (w *Worker) cacheChanged(e CacheChanged) {
 	if len(e.Keys) == 0 {
 		return
 	}
-	if update := w.evaluator.FilesChanged(e.Keys...); !update.Empty() && w.report.Row == nil {
+	w.tellUpdate(w.evaluator.FilesChanged(e.Keys...), w.config.ReportDelay)
+}
+
+// tellUpdate has the master hear of a change of this pilot's row. A whole row
+// that waits to be told comes before it.
+func (w *Worker) tellUpdate(update matcher.RowUpdate, delay time.Duration) {
+	if !update.Empty() {
 		w.report.Updates = append(w.report.Updates, update)
-		w.soon(w.config.ReportDelay)
+		w.soon(delay)
 	}
+}
+
+// passLive has ranks see what runs here by now (004, section II,
+// micro-scheduling). A master that goes by them waits for the answer.
+func (w *Worker) passLive() {
+	now := matcher.Live{FreeCores: w.free.Cores, CPUBound: w.bound[task.CPUBound], IOBound: w.bound[task.IOBound]}
+	if now == w.live {
+		return
+	}
+	w.live, w.self.Live = now, now
+	w.tellUpdate(w.evaluator.SetLive(now), 0)
 }
 
 // pilotChanged asks the pilot's own policy, and judges the task list again:

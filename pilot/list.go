@@ -18,6 +18,7 @@ type list struct {
 	classes map[task.Class]uint32
 	byNo    map[uint32]task.Class
 	uses    map[uint32]int // entries of a class
+	live    int            // entries whose rank looks at what runs at a pilot
 	entries map[uint64]*matcher.ListEntry
 	owner   map[uint64]*held
 	ready   backlog // not listed, ready
@@ -227,6 +228,9 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	base := 0.0
 	if rank, err := m.compiler.Rank(of.Rank); err == nil {
 		base = rank.EntryBase(entry.Task, entry.Files, matcher.DefaultRates())
+		if rank.Live() {
+			m.countLive(+1)
+		}
 	}
 	m.matrix.AddTask(matcher.MatrixTask{
 		No: h.no, Class: class, Version: l.version.N, EntryBase: base,
@@ -235,6 +239,15 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	m.matrix.SetReady(h.no, h.phase == ready)
 	m.unsolved = true
 	return entry
+}
+
+// countLive counts the entries whose rank looks at what runs at a pilot: while
+// there are some, members are served otherwise.
+func (m *Master) countLive(by int) {
+	before := m.list.live
+	if m.list.live += by; (before == 0) != (m.list.live == 0) {
+		m.refreshAll()
+	}
 }
 
 // class is a task's in the list: where the task gives no rank, the site does.
@@ -278,6 +291,9 @@ func (m *Master) unlist(h *held) {
 		return
 	}
 	l.uses[entry.Class]--
+	if rank, err := m.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
+		m.countLive(-1)
+	}
 	delete(l.entries, no)
 	delete(l.owner, no)
 	l.removed = append(l.removed, no)

@@ -26,6 +26,8 @@ type member struct {
 	asked     time.Time // when its state was asked for; zero: it has come since
 	heard     time.Time
 	said      uint64 // number of its last state or report
+	given     uint64 // serial of the last Assign to it
+	seen      uint64 // and of the last that it has told to have seen
 	cache     CacheReport
 	promised  task.Bytes // of sole copies that it was told to take over
 	idleSince time.Time  // since when it has a free slot; zero: it has none
@@ -211,11 +213,11 @@ func (m *Master) fromPilot(e FromPilot) {
 	w.heard = m.now
 	switch message := e.Message.(type) {
 	case State:
-		w.said = message.Number
+		w.said, w.seen = message.Number, message.Seen
 		m.state(w, message)
 		m.endCensus()
 	case Report:
-		w.said = message.Number
+		w.said, w.seen = message.Number, message.Seen
 		m.report(w, message)
 	}
 }

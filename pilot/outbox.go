@@ -89,9 +89,10 @@ func (o *outbox) begin(now time.Time) {
 	o.poll = now
 }
 
+// empty tells whether the queue has all that must not be lost.
 func (o *outbox) empty() bool {
 	return len(o.outcomes) == 0 && len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
-		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.pauses) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
+		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
 }
 
 // addOutcome keeps an outcome and tells whether it is new.

@@ -64,7 +64,10 @@ func (m *Master) takeStates(answers []Answer) {
 			m.wantState(w) // overtaken by what it has said since
 			continue
 		}
-		w.said = answer.State.Number
+		w.said, w.seen = answer.State.Number, answer.State.Seen
+		if !w.described {
+			m.outbox.pauses[w.id] = inBrief(answer.State.Stopped) // the master before may have told otherwise
+		}
 		m.describe(w, *answer.State)
 		states, members = append(states, *answer.State), append(members, w)
 	}

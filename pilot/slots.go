@@ -167,6 +167,7 @@ func (m *Master) refreshPlaces(w *member) {
 		places.FreeSlots = w.freeSlots()
 		places.Prefill = max(0, m.prefillPerSlot()*w.total.slots-len(w.waiting))
 		now = counted{w.total.slots, places.FreeSlots}
+		m.oneByOne(w, &places)
 	}
 	m.matrix.SetPlaces(w.id, places)
 	m.unsolved = true
@@ -179,6 +180,27 @@ func (m *Master) refreshPlaces(w *member) {
 	case w.idleSince.IsZero():
 		w.idleSince = m.now
 		m.retractSoon()
+	}
+}
+
+// oneByOne has a member get the next task only when its ranks show the one
+// before, while ranks are listed that look at what runs at a pilot (004, section
+// II): else all its slots would be filled by what it was before the first.
+func (m *Master) oneByOne(w *member, places *matcher.Places) {
+	if m.list.live == 0 {
+		return
+	}
+	places.Prefill = 0
+	places.FreeSlots = min(places.FreeSlots, 1)
+	if w.seen < w.given {
+		places.FreeSlots = 0
+	}
+}
+
+// refreshAll tells the matrix what every member can take.
+func (m *Master) refreshAll() {
+	for _, id := range sortedKeys(m.members) {
+		m.refreshPlaces(m.members[id])
 	}
 }
 

@@ -200,11 +200,8 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 func (m *Master) takeSettings(settings task.SiteSettings) {
 	changed := settings.Prefill != m.settings.Prefill
 	m.setSettings(settings)
-	if !changed {
-		return
-	}
-	for _, id := range sortedKeys(m.members) {
-		m.refreshPlaces(m.members[id])
+	if changed {
+		m.refreshAll()
 	}
 }
 

@@ -40,6 +40,9 @@ type Worker struct {
 	handOver time.Time // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
 	copies   keptCopies
 
+	live  matcher.Live       // as the evaluator was told
+	bound map[task.Bound]int // jobs that hold a slot, by what limits them
+
 	report   Report
 	due      time.Time // when the report is to be sent; zero: nothing to say
 	deliver  time.Time // when outcomes go to the queue directly
@@ -66,8 +69,10 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 		outcomes: make(map[task.AttemptID]*task.Outcome),
 		stored:   make(map[task.LFN]task.Stored),
 		sole:     make(map[task.OutputID]*soleCopy),
+		bound:    make(map[task.Bound]int),
 	}
 	w.copies.reset()
+	w.passLive()
 	return w
 }
 
@@ -178,6 +183,7 @@ func (w *Worker) soon(delay time.Duration) {
 func (w *Worker) pass() {
 	w.passRest()
 	w.startWhatFits()
+	w.passLive()
 	w.passCrowd()
 	w.passHandOver()
 	w.passRepeat()

@@ -222,6 +222,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	a.self = matcher.Pilot{
 		ID: membership.Pilot, Site: a.site, Host: host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
+		CoreSpeed: coreSpeed(),
 	}
 	return membership, nil
 }

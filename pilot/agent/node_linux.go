@@ -49,6 +49,27 @@ func freeMemory() task.Bytes {
 	return task.Bytes(kibibytes) * task.KiB
 }
 
+// coreSpeed is the clock of a core in GHz: its highest where the kernel knows
+// that, else the one at this moment, 0 where it tells neither.
+func coreSpeed() float64 {
+	if text, err := os.ReadFile("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"); err == nil {
+		if kilohertz, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err == nil && kilohertz > 0 {
+			return kilohertz / 1e6
+		}
+	}
+	text, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), "cpu MHz")
+	line, _, _ := strings.Cut(rest, "\n")
+	megahertz, err := strconv.ParseFloat(strings.Trim(line, " \t:"), 64)
+	if err != nil || megahertz < 0 {
+		return 0
+	}
+	return megahertz / 1e3
+}
+
 // nodeCPUs is how many CPUs the node has, of which this process may be allowed
 // a few only: the load is that of all of them.
 func nodeCPUs() int {

@@ -139,6 +139,9 @@ func TestNodeFigures(t *testing.T) {
 	if load, cpus := loadPerCPU(), nodeCPUs(); load < 0 || cpus < 1 {
 		t.Errorf("load %v, %d CPUs", load, cpus)
 	}
+	if speed := coreSpeed(); speed < 0 || speed > 100 {
+		t.Errorf("cores of %v GHz", speed)
+	}
 	if free, err := systemMemory(); err != nil || freeMemory() <= 0 || freeMemory() > free {
 		t.Errorf("%s of %s of memory are free, %v", freeMemory(), free, err)
 	}
