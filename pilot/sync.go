@@ -146,6 +146,11 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if o.parked.number == 0 {
 		o.poll = m.now
+		if carried != nil && m.sums.running >= m.config.SyncBatch {
+			// At a large site the next call with content comes soon and would
+			// end a parked one at once.
+			o.poll = m.now.Add(2 * m.config.SyncDelay)
+		}
 	}
 	if m.own.on {
 		m.own.answered = true
