@@ -2,9 +2,12 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/sim/paper"
 )
@@ -15,10 +18,12 @@ type simPaperFlags struct {
 	seeds      int
 	part       int
 	topologies int
+
+	sites, pilots, tasks int
 }
 
 // papers are those whose experiments can be repeated.
-var papers = []string{"000", "001", "002", "003"}
+var papers = []string{"000", "001", "002", "003", "004"}
 
 func newSimPaper(a *app) *cobra.Command {
 	f := &simPaperFlags{}
@@ -33,8 +38,12 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
   001  worker-centric scheduling: Coadd
   002  plans for data sets: no experiment in the paper; a hot data set under
        growing load
-  003  replicas by demand: 20 files on 4 nodes, 40 tasks on one file`,
-		Example:           "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1",
+  003  replicas by demand: 20 files on 4 nodes, 40 tasks on one file
+  004  the distributed architecture at many large sites, with the queue's own
+       rules and a model of a site; the paper's own sizes are played with whole
+       pilots by "pilotage bench paper"`,
+		Example: "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n" +
+			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many",
 		Args:              cobra.ExactArgs(1),
 		ValidArgs:         papers,
 		ValidArgsFunction: cobra.FixedCompletions(papers, cobra.ShellCompDirectiveNoFileComp),
@@ -45,6 +54,9 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 	flags.IntVar(&f.seeds, "seeds", 0, "000, 002, 003: random draws that are averaged (default: as many as the paper's page has)")
 	flags.IntVar(&f.topologies, "topologies", 5, "001: of the paper's five")
 	flags.IntVar(&f.part, "part", 1, "001: take an n-th of the workload and of the capacities, for a quick look")
+	flags.IntVar(&f.sites, "sites", 20, "004: sites")
+	flags.IntVar(&f.pilots, "pilots", 500, "004: pilots of each site, of one slot each")
+	flags.IntVar(&f.tasks, "tasks", 40_000, "004: tasks")
 	return command
 }
 
@@ -60,13 +72,31 @@ func (f *simPaperFlags) run(id string, effort paper.Effort) (*paper.Report, erro
 		return paper.Run002(options)
 	case "003":
 		return paper.Run003(options)
+	case "004":
+		return paper.Run004(paper.Options004{Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Watch: threadClock, Effort: effort})
 	}
-	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002 or 003", id)
+	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003 or 004", id)
+}
+
+// threadClock ties the caller to its thread and tells the processor time of
+// that.
+func threadClock() (clock func() time.Duration, stop func()) {
+	runtime.LockOSThread()
+	return func() time.Duration {
+		var used unix.Timespec
+		if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used) != nil {
+			return 0
+		}
+		return time.Duration(used.Nano())
+	}, runtime.UnlockOSThread
 }
 
 func (a *app) simPaper(f *simPaperFlags, id string) error {
 	if f.part < 1 || f.part > 8 || f.topologies < 1 || f.topologies > 5 || f.seeds < 0 || f.seeds > 1000 {
 		return coded(exitUsage, "give --part 1 to 8, --topologies 1 to 5 and --seeds 1 to 1000")
+	}
+	if f.sites < 1 || f.sites > 1000 || f.pilots < 1 || f.pilots > 20_000 || f.tasks < 1 || f.tasks > 20_000_000 {
+		return coded(exitUsage, "give --sites 1 to 1000, --pilots 1 to 20000 and --tasks 1 to 20000000")
 	}
 	var lock sync.Mutex
 	over := 0
