@@ -3,8 +3,10 @@ package main
 import (
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
@@ -16,7 +18,11 @@ func newSim(a *app) *cobra.Command {
 	command := &cobra.Command{
 		Use: "sim", Short: "Play workloads and the papers' experiments in virtual time, with the code that runs live",
 	}
-	command.AddCommand(newSimPaper(a), newSimRun(a), newSimReplay(a))
+	for _, play := range []*cobra.Command{newSimPaper(a), newSimRun(a), newSimReplay(a)} {
+		// What plays keeps nothing that could be lost: the first signal ends it.
+		play.PreRun = func(*cobra.Command, []string) { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+		command.AddCommand(play)
+	}
 	return command
 }
 
