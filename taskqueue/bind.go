@@ -11,13 +11,11 @@ import (
 // bindTasks gives the tasks their full ids and checks each by itself.
 func (p *part) bindTasks() error {
 	p.Tasks = slices.Clone(p.Tasks)
-	ids := make([]task.ID, len(p.Tasks))
 	seen := make(map[task.ID]struct{}, len(p.Tasks))
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		name := strings.TrimPrefix(strings.TrimPrefix(string(t.ID), string(p.workflow.ID)), "/")
 		t.ID = task.NewID(p.workflow.ID, name)
-		ids[i] = t.ID
 		if err := t.Validate(); err != nil {
 			return fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
@@ -27,18 +25,7 @@ func (p *part) bindTasks() error {
 		if _, again := seen[t.ID]; again {
 			return invalid("two tasks are named %s", name)
 		}
-		seen[t.ID] = struct{}{}
-	}
-	if p.workflow.Parts == 0 {
-		return nil
-	}
-	if err := p.loadTasks(ids...); err != nil {
-		return err
-	}
-	for _, id := range ids {
-		if p.tasks.held[id] != nil {
-			return invalid("two tasks are named %s", id.Name())
-		}
+		seen[t.ID] = struct{}{} // of earlier parts the store knows
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package taskqueue
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -16,6 +18,7 @@ type book struct {
 
 	tasks     shelf[task.ID, TaskState]
 	specs     shelf[task.ID, task.Task]
+	entered   []task.ID // new tasks, on both shelves and not in the store yet
 	files     shelf[task.LFN, FileRecord]
 	attempts  shelf[task.AttemptID, Attempt]
 	leases    shelf[task.LeaseID, Lease]
@@ -38,7 +41,8 @@ type book struct {
 	// uninformed are LEASED tasks with an input that was made elsewhere after
 	// their site had got them.
 	uninformed map[task.ID]struct{}
-	walkable   []task.ID // BLOCKED readers seen on the way: candidates to lease ahead
+	walkable   []task.ID            // BLOCKED readers seen on the way: candidates to lease ahead
+	arisen     map[ClassID]struct{} // classes that got READY tasks since the last settling
 }
 
 func (b *book) loadTasks(ids ...task.ID) error {
@@ -147,6 +151,9 @@ func (b *book) loadPilots(ids ...task.PilotID) error {
 }
 
 func (b *book) workflow(id task.WorkflowID) (*Workflow, error) {
+	if held := b.workflows.held[id]; held != nil {
+		return held, nil
+	}
 	if len(b.workflows.wanted([]task.WorkflowID{id})) > 0 {
 		found, err := b.Workflows().Load(id)
 		if err != nil {
@@ -268,7 +275,7 @@ func (b *book) save() error {
 	}
 	for _, write := range []func() error{
 		func() error { return saveAll(b.workflows.take(), b.Workflows().Save) },
-		func() error { return saveAll(b.tasks.take(), b.Tasks().Save) },
+		b.saveTasks,
 		func() error { return saveAll(b.files.take(), b.Files().Save) },
 		func() error { return saveAll(b.attempts.take(), b.Attempts().Save) },
 		b.saveLeases,
@@ -288,6 +295,33 @@ func saveAll[V any](values []V, save func(...V) error) error {
 		return nil
 	}
 	return save(values...)
+}
+
+// saveTasks writes each task once: a new one with its description, of the
+// others the state.
+func (b *book) saveTasks() error {
+	changed, entered := b.tasks.take(), b.entered
+	b.entered = nil
+	if len(entered) == 0 {
+		return saveAll(changed, b.Tasks().Save)
+	}
+	specs, states := make([]task.Task, len(entered)), make([]TaskState, len(entered))
+	fresh := make(map[task.ID]struct{}, len(entered))
+	for i, id := range entered {
+		specs[i], states[i] = *b.specs.held[id], *b.tasks.held[id]
+		fresh[id] = struct{}{}
+	}
+	err := b.Tasks().Add(specs, states)
+	if errors.Is(err, ErrTaskExists) {
+		return invalid("two tasks of the workflow have the same name: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return saveAll(slices.DeleteFunc(changed, func(s TaskState) bool {
+		_, added := fresh[s.ID]
+		return added
+	}), b.Tasks().Save)
 }
 
 // saveLeases deletes leases that hold no task any more.

@@ -165,8 +165,17 @@ func (e *Eligibility) allows(site task.Site) bool {
 
 // classBook knows the interned classes.
 type classBook struct {
-	byKey map[string]ClassID
-	byID  map[ClassID]*Eligibility
+	byKey    map[string]ClassID
+	byID     map[ClassID]*Eligibility
+	anywhere map[task.Class]ClassID // those of every site, which prefer none
+}
+
+func (c *classBook) put(class *Eligibility) {
+	c.byKey[class.Key()] = class.ID
+	c.byID[class.ID] = class
+	if class.Sites == nil && class.Prefer == "" {
+		c.anywhere[class.Work] = class.ID
+	}
 }
 
 func (b *book) loadClasses() error {
@@ -177,10 +186,11 @@ func (b *book) loadClasses() error {
 	if err != nil {
 		return fmt.Errorf("load eligibility classes: %w", err)
 	}
-	b.classes = &classBook{make(map[string]ClassID, len(all)), make(map[ClassID]*Eligibility, len(all))}
+	b.classes = &classBook{
+		make(map[string]ClassID, len(all)), make(map[ClassID]*Eligibility, len(all)), make(map[task.Class]ClassID),
+	}
 	for i := range all {
-		b.classes.byKey[all[i].Key()] = all[i].ID
-		b.classes.byID[all[i].ID] = &all[i]
+		b.classes.put(&all[i])
 	}
 	return nil
 }
@@ -190,8 +200,11 @@ func (b *book) intern(class Eligibility) (ClassID, error) {
 	if err := b.loadClasses(); err != nil {
 		return 0, err
 	}
-	key := class.Key()
-	if id, known := b.classes.byKey[key]; known {
+	if class.Sites == nil && class.Prefer == "" {
+		if id, known := b.classes.anywhere[class.Work]; known {
+			return id, nil
+		}
+	} else if id, known := b.classes.byKey[class.Key()]; known {
 		return id, nil
 	}
 	next, err := b.Meta().Next("class", 1)
@@ -202,7 +215,6 @@ func (b *book) intern(class Eligibility) (ClassID, error) {
 	if err := b.Files().SaveClass(class); err != nil {
 		return 0, fmt.Errorf("save eligibility class: %w", err)
 	}
-	b.classes.byKey[key] = class.ID
-	b.classes.byID[class.ID] = &class
+	b.classes.put(&class)
 	return class.ID, nil
 }

@@ -122,13 +122,9 @@ func (b *book) reuse(w *Workflow, g *graph) error {
 		if err := b.reusePage(w, g, page, earlier); err != nil {
 			return err
 		}
-		if err := b.settle(); err != nil {
+		if err := b.turnPage(g); err != nil {
 			return err
 		}
-		if err := b.save(); err != nil {
-			return err
-		}
-		b.forget()
 	}
 	return nil
 }

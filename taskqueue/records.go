@@ -74,7 +74,8 @@ type TaskState struct {
 	Priority   int
 	Generation uint32       // starts at 1
 	Missing    int          // inputs that nobody can read yet
-	Class      ClassID      // eligibility, meaningful while READY
+	Bare       bool         // reads and makes no file: it depends on no other task
+	Class      ClassID      // eligibility, meaningful while READY, of a bare task always
 	NotBefore  Instant      // backoff: not handed out earlier
 	Lease      task.LeaseID // while LEASED
 	Site       task.Site    // while LEASED; after that, where it ended
@@ -87,7 +88,7 @@ type TaskState struct {
 	Winner     task.AttemptID
 	Reason     string // why it is in this state, for people
 	Upstream   task.ID
-	MemoKey    task.Digest // what the task computes: equal keys, equal results
+	MemoKey    task.Digest // what the task computes: equal keys, equal results; none if bare
 	Changed    time.Time
 	// Past are the leases that it was in, newest last, bounded by maxPast:
 	// attempts under them may still report.

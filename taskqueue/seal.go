@@ -12,7 +12,7 @@ import (
 // sealPage is how many tasks are in memory in full while a workflow is sealed.
 const sealPage = 5_000
 
-// node is what sealing keeps of each task of a workflow.
+// node is what sealing keeps of each task of a workflow that is not bare.
 type node struct {
 	id      task.ID
 	inputs  []task.LFN // in the order of the description
@@ -23,8 +23,10 @@ type node struct {
 	readers []int32     // tasks that read its outputs
 }
 
-// graph is a workflow as a whole: its tasks and who makes what.
+// graph is a workflow as a whole: its tasks that read or make files, and who
+// makes what.
 type graph struct {
+	held   bool // all tasks are on the shelves: they came with this turn
 	nodes  []node
 	makers map[task.LFN]maker
 	order  []int32 // makers before readers
@@ -36,22 +38,22 @@ type maker struct {
 	output int
 }
 
-// seal closes a workflow, checks its graph, and makes READY what can run.
-func (b *book) seal(w *Workflow, s *Submission) error {
+// seal closes the part's workflow, checks its graph, and makes READY what can
+// run. A workflow of one part is not read back: each of its tasks is stored
+// once, as it is in the end.
+func (p *part) seal() error {
+	w, b := p.workflow, p.book
 	if w.Total() == 0 {
 		return invalid("workflow %s has no task", w.Name)
-	}
-	if err := b.save(); err != nil {
-		return err
 	}
 	if err := b.noteUnsealed(w.ID, false); err != nil {
 		return err
 	}
-	g, err := b.loadGraph(w.ID)
+	g, err := p.graph()
 	if err != nil {
 		return err
 	}
-	if err := b.checkInputs(g, s.AllowMissing); err != nil {
+	if err := b.checkInputs(g, p.AllowMissing); err != nil {
 		return err
 	}
 	if err := g.sort(); err != nil {
@@ -65,50 +67,94 @@ func (b *book) seal(w *Workflow, s *Submission) error {
 	}
 	w.Sealed = true
 	b.workflows.touch(w.ID)
-	if !s.Fresh {
+	if !p.Fresh {
 		if err := b.reuse(w, g); err != nil {
 			return err
 		}
 	}
-	return b.enliven(w, g)
+	return b.enliven(g)
 }
 
-// loadGraph reads a workflow's tasks, page by page.
-func (b *book) loadGraph(id task.WorkflowID) (*graph, error) {
-	g := &graph{makers: make(map[task.LFN]maker)}
+// graph returns what is to be checked as a whole, and releases the bare tasks.
+func (p *part) graph() (*graph, error) {
+	g := &graph{makers: make(map[task.LFN]maker), held: p.workflow.Parts == 1}
+	if !g.held {
+		if err := p.turnPage(g); err != nil {
+			return nil, err
+		}
+		return g, p.loadGraph(g)
+	}
+	for i := range p.Tasks {
+		s := p.tasks.held[p.Tasks[i].ID]
+		if !s.Bare {
+			g.add(&p.Tasks[i])
+		} else if err := p.release(s, s.Class); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// loadGraph reads a workflow's tasks, page by page, and the descriptions of
+// those that are not bare.
+func (p *part) loadGraph(g *graph) error {
+	id := p.workflow.ID
 	for after := uint64(0); ; {
-		states, err := b.Tasks().InWorkflow(id, after, sealPage)
+		states, err := p.book.Tasks().InWorkflow(id, after, sealPage)
 		if err != nil {
-			return nil, fmt.Errorf("load tasks of %s: %w", id, err)
+			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
 		if len(states) == 0 {
-			return g, nil
+			return nil
 		}
 		after = states[len(states)-1].Seq
-		ids := make([]task.ID, len(states))
+		linked := make([]task.ID, 0, len(states))
 		for i := range states {
-			ids[i] = states[i].ID
+			switch s := &states[i]; {
+			case !s.Bare:
+				linked = append(linked, s.ID)
+			case s.State == task.Blocked:
+				p.tasks.put(s.ID, s)
+				if err := p.release(s, s.Class); err != nil {
+					return err
+				}
+			}
 		}
-		specs, err := b.Tasks().Describe(ids...)
+		specs, err := p.book.Tasks().Describe(linked...)
 		if err != nil {
-			return nil, fmt.Errorf("load tasks of %s: %w", id, err)
+			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
 		for i := range specs {
-			n := int32(len(g.nodes))
-			g.nodes = append(g.nodes, newNode(&specs[i]))
-			for k, out := range specs[i].Outputs {
-				g.makers[out.LFN] = maker{n, k}
-			}
+			g.add(&specs[i])
+		}
+		if err := p.turnPage(g); err != nil {
+			return err
 		}
 	}
 }
 
-func newNode(spec *task.Task) node {
+// turnPage carries over what was done to a page of tasks. Those that came from
+// the store go back there, so that a large workflow is not in memory at once.
+func (b *book) turnPage(g *graph) error {
+	if err := b.settle(); err != nil || g.held {
+		return err
+	}
+	if err := b.save(); err != nil {
+		return err
+	}
+	b.forget()
+	return nil
+}
+
+func (g *graph) add(spec *task.Task) {
 	n := node{id: spec.ID, outputs: len(spec.Outputs), memo: memoOf(spec)}
 	for _, in := range spec.Inputs {
 		n.inputs = append(n.inputs, in.LFN)
 	}
-	return n
+	for k, out := range spec.Outputs {
+		g.makers[out.LFN] = maker{int32(len(g.nodes)), k}
+	}
+	g.nodes = append(g.nodes, n)
 }
 
 // checkInputs refuses inputs that nothing makes, declares or registers.
@@ -232,39 +278,30 @@ func (b *book) markFinal(w *Workflow, g *graph) error {
 
 // enliven gives the tasks of a sealed workflow what they compute, and makes
 // READY those whose inputs exist, page by page.
-func (b *book) enliven(w *Workflow, g *graph) error {
-	memos := make(map[task.ID]task.Digest, len(g.nodes))
-	for i := range g.nodes {
-		if g.nodes[i].known {
-			memos[g.nodes[i].id] = g.nodes[i].memo
+func (b *book) enliven(g *graph) error {
+	for nodes := range slices.Chunk(g.nodes, sealPage) {
+		ids := make([]task.ID, len(nodes))
+		for i := range nodes {
+			ids[i] = nodes[i].id
 		}
-	}
-	for after := uint64(0); ; {
-		if err := b.settle(); err != nil {
+		if err := b.loadTasks(ids...); err != nil {
 			return err
 		}
-		if err := b.save(); err != nil {
-			return err
-		}
-		b.forget()
-		states, err := b.Tasks().InWorkflow(w.ID, after, sealPage)
-		if err != nil {
-			return fmt.Errorf("load tasks of %s: %w", w.ID, err)
-		}
-		if len(states) == 0 {
-			return nil
-		}
-		after = states[len(states)-1].Seq
-		b.holdTasks(states)
-		for i := range states {
-			s := b.tasks.held[states[i].ID]
-			s.MemoKey = memos[s.ID]
+		for i := range nodes {
+			s := b.tasks.held[ids[i]]
+			if nodes[i].known {
+				s.MemoKey = nodes[i].memo
+			}
 			b.tasks.touch(s.ID)
 			if s.State == task.Blocked && s.Missing == 0 {
 				b.review(s.ID)
 			}
 		}
+		if err := b.turnPage(g); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // metaUnsealed names the list of workflows whose last part has not come.

@@ -77,7 +77,7 @@ func (b *book) settle() error {
 			}
 		}
 	}
-	return nil
+	return b.wakeArisen()
 }
 
 // countMissing brings the missing counts of the readers of changed files up
@@ -257,18 +257,53 @@ func (b *book) judgeReadiness(s *TaskState, spec *task.Task) error {
 		return err
 	}
 	if s.State == task.Blocked {
-		if err := b.move(s, task.InputsExist, ""); err != nil {
-			return err
-		}
-		s.NotBefore = max(s.NotBefore, b.Clock)
-		b.wakeFor(class)
+		return b.release(s, id)
 	}
 	if s.Class != id {
 		b.stir(s.ID)
 		s.Class = id
 		b.tasks.touch(s.ID)
-		b.wakeFor(class)
+		b.arise(id)
 	}
+	return nil
+}
+
+// release makes a BLOCKED task READY in a class.
+func (b *book) release(s *TaskState, class ClassID) error {
+	if err := b.move(s, task.InputsExist, ""); err != nil {
+		return err
+	}
+	s.NotBefore, s.Class = max(s.NotBefore, b.Clock), class
+	b.arise(class)
+	return nil
+}
+
+// arise notes that there is more work of a class.
+func (b *book) arise(class ClassID) {
+	if b.arisen == nil {
+		b.arisen = make(map[ClassID]struct{})
+	}
+	b.arisen[class] = struct{}{}
+}
+
+// wakeArisen wakes the sites that would take work of the classes that have
+// arisen.
+func (b *book) wakeArisen() error {
+	if len(b.arisen) == 0 {
+		return nil
+	}
+	if err := b.loadSites(); err != nil {
+		return err
+	}
+	if err := b.loadClasses(); err != nil {
+		return err
+	}
+	for id := range b.arisen { // what is woken is a set
+		if class := b.classes.byID[id]; class != nil {
+			b.wakeFor(class)
+		}
+	}
+	clear(b.arisen)
 	return nil
 }
 
@@ -321,7 +356,7 @@ func (b *book) started(s *TaskState) (bool, error) {
 }
 
 // wakeFor wakes the sites that would take work of a class.
-func (b *book) wakeFor(class Eligibility) {
+func (b *book) wakeFor(class *Eligibility) {
 	names := class.Sites
 	if names == nil {
 		names = b.siteNames

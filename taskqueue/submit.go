@@ -29,7 +29,7 @@ func (r *Rules) Submit(t *Turn, s Submission) (Submitted, error) {
 				return err
 			}
 			if !s.More {
-				if err := b.seal(w, &s); err != nil {
+				if err := p.seal(); err != nil {
 					return err
 				}
 			}
@@ -144,7 +144,7 @@ func (p *part) qualify(name string) task.LFN {
 	return task.Qualify(p.workflow.ID, name)
 }
 
-// enter stores the part's tasks, BLOCKED until the workflow is sealed.
+// enter takes up the part's tasks, BLOCKED until the workflow is sealed.
 func (p *part) enter() error {
 	if len(p.Tasks) == 0 {
 		return nil
@@ -154,38 +154,51 @@ func (p *part) enter() error {
 		return fmt.Errorf("number tasks: %w", err)
 	}
 	states := make([]TaskState, len(p.Tasks))
+	p.entered = make([]task.ID, len(p.Tasks))
 	for i := range p.Tasks {
-		t := &p.Tasks[i]
-		states[i] = TaskState{
+		t, s := &p.Tasks[i], &states[i]
+		*s = TaskState{
 			ID: t.ID, Seq: first + uint64(i), State: task.Blocked, Priority: t.Priority,
 			Generation: 1, Number: 1, Changed: p.Wall,
 		}
-		for _, name := range inputs(t) {
-			record, err := p.entry(name)
-			if err != nil {
+		if len(t.Inputs)+len(t.Outputs) == 0 {
+			s.Bare = true
+			if s.Class, err = p.intern(Eligibility{Work: t.Class()}); err != nil {
 				return err
 			}
-			record.Uses++
-			if before, altered := p.existed[name]; altered && !before || !altered && !exists(record) {
-				states[i].Missing++
-			}
 		}
-	}
-	if err := p.book.Tasks().Add(p.Tasks, states); err != nil {
-		return fmt.Errorf("add tasks: %w", err)
-	}
-	for i := range p.Tasks {
-		p.tasks.put(p.Tasks[i].ID, &states[i])
-		p.specs.put(p.Tasks[i].ID, &p.Tasks[i])
-		if names := inputs(&p.Tasks[i]); len(names) > 0 {
-			if err := p.book.Files().AddUses(p.Tasks[i].ID, names...); err != nil {
-				return fmt.Errorf("record the inputs of %s: %w", p.Tasks[i].ID, err)
-			}
+		if err := p.use(t, s); err != nil {
+			return err
 		}
+		p.tasks.put(t.ID, s)
+		p.specs.put(t.ID, t)
+		p.entered[i] = t.ID
 	}
 	if p.workflow.Counts == nil {
 		p.workflow.Counts = make(map[task.State]int)
 	}
 	p.workflow.Counts[task.Blocked] += len(states)
+	return nil
+}
+
+// use notes what a new task reads, and counts what of it nobody has.
+func (p *part) use(t *task.Task, s *TaskState) error {
+	names := inputs(t)
+	if len(names) == 0 {
+		return nil
+	}
+	for _, name := range names {
+		record, err := p.entry(name)
+		if err != nil {
+			return err
+		}
+		record.Uses++
+		if before, altered := p.existed[name]; altered && !before || !altered && !exists(record) {
+			s.Missing++
+		}
+	}
+	if err := p.book.Files().AddUses(t.ID, names...); err != nil {
+		return fmt.Errorf("record the inputs of %s: %w", t.ID, err)
+	}
 	return nil
 }
