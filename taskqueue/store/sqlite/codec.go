@@ -31,7 +31,7 @@ func records[T any](t *tx, codec record.Codec[T], sql string, values ...driver.V
 
 func appendRecords[T any](found []T, t *tx, codec record.Codec[T], sql string, values ...driver.Value) ([]T, error) {
 	err := t.read(sql, func(row []driver.Value) (err error) {
-		found, err = appendDecoded(found, t, codec, row[0])
+		found, err = appendDecoded(found, t, codec, row[0].([]byte))
 		return err
 	}, values...)
 	return found, err
@@ -47,11 +47,16 @@ func load[T any, K ~string](t *tx, codec record.Codec[T], sql string, keys []K) 
 	return found, nil
 }
 
-func appendDecoded[T any](found []T, t *tx, codec record.Codec[T], column driver.Value) ([]T, error) {
+func appendDecoded[T any](found []T, t *tx, codec record.Codec[T], blob []byte) ([]T, error) {
 	var zero T
 	found = append(found, zero)
-	if err := codec.Decode(column.([]byte), &found[len(found)-1]); err != nil {
-		return nil, fmt.Errorf("%w: %s: restore the folder from a backup: %w", ErrDamaged, t.conn.path, err)
+	if err := codec.Decode(blob, &found[len(found)-1]); err != nil {
+		return nil, t.damaged(err)
 	}
 	return found, nil
+}
+
+// damaged tells that a record cannot be what was written.
+func (t *tx) damaged(err error) error {
+	return t.fail(fmt.Errorf("%w: %s: restore the folder from a backup: %w", ErrDamaged, t.conn.path, err))
 }

@@ -74,7 +74,7 @@ func (t fileTable) List(prefix string, after task.LFN, limit int) (found []taskq
 			return errStop
 		}
 		var err error
-		found, err = appendDecoded(found, t.tx, fileCodec, row[0])
+		found, err = appendDecoded(found, t.tx, fileCodec, row[0].([]byte))
 		return err
 	}, from, atMost(limit))
 	return found, err

@@ -92,11 +92,14 @@ func openLocked(path string) (*Store, error) {
 	return store, nil
 }
 
-// prepareSchema makes the tables of a new database and refuses those of a
-// newer program.
+// writeVersion notes the version of the schema.
+var writeVersion = fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('%s', x'%x');", schemaName, strconv.Itoa(schemaVersion))
+
+// prepareSchema makes the tables of a new database, takes over those of earlier
+// releases, and refuses those of a newer program.
 func prepareSchema(conn *connection) error {
 	tables := 0
-	err := conn.query("SELECT count(*) FROM sqlite_schema WHERE name IN ('meta', 'tasks')", func(row []driver.Value) error {
+	err := conn.query("SELECT count(*) FROM sqlite_schema WHERE name = 'meta'", func(row []driver.Value) error {
 		tables = int(row[0].(int64))
 		return nil
 	})
@@ -104,8 +107,7 @@ func prepareSchema(conn *connection) error {
 		return err
 	}
 	if tables == 0 {
-		if err := conn.once("BEGIN IMMEDIATE;" + schema + "INSERT INTO meta VALUES ('" + schemaName + "', x'" +
-			fmt.Sprintf("%x", strconv.Itoa(schemaVersion)) + "'); COMMIT"); err != nil {
+		if err := conn.once("BEGIN IMMEDIATE;" + schema + runSchema + writeVersion + "COMMIT"); err != nil {
 			return fmt.Errorf("make tables: %w", err)
 		}
 		return conn.once(additions)
@@ -124,6 +126,10 @@ func prepareSchema(conn *connection) error {
 		return fmt.Errorf("%w: %s: its schema version is %q: restore the folder from a backup", ErrDamaged, conn.path, text)
 	case version > schemaVersion:
 		return fmt.Errorf("the queue's database %s was written by a newer pilotage (schema %d, this one knows %d): run that release or a later one", conn.path, version, schemaVersion)
+	case version == 1:
+		if err := conn.once("BEGIN IMMEDIATE;" + fromVersion1 + writeVersion + "COMMIT"); err != nil {
+			return fmt.Errorf("bring the queue's database %s from schema 1 to %d: %w", conn.path, schemaVersion, err)
+		}
 	}
 	return conn.once(additions)
 }

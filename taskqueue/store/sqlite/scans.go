@@ -20,25 +20,25 @@ func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, state
 	states = slices.Compact(slices.Sorted(slices.Values(states)))
 	var values []driver.Value
 	for _, state := range states {
-		values = append(values, string(id), int64(state), int64(after))
+		values = append(values, string(id), int64(state), int64(after)-longestRun)
 	}
-	return records(t.tx, stateCodec, inWorkflow[len(states)], append(values, atMost(limit))...)
+	return t.states(inWorkflow[len(states)], int64(after), limit, values...)
 }
 
 // inWorkflow is one query for each number of states: SQLite merges the
-// branches, each of which comes sorted from the index. For "0+?" see atMost.
+// branches, each of which comes sorted from the index. A run that holds tasks
+// after a number may begin before it. For "0+?" see atMost.
 var inWorkflow = func() (queries [256]string) {
-	const branch = "SELECT record, seq FROM tasks WHERE workflow = ? AND state = 0+? AND seq > ?"
+	const branch = "SELECT " + runColumns + " FROM runs WHERE workflow = ? AND state = 0+? AND seq > ?"
 	for states := range queries {
-		queries[states] = strings.Join(slices.Repeat([]string{branch}, states), " UNION ALL ") + " ORDER BY seq LIMIT 0+?"
+		queries[states] = strings.Join(slices.Repeat([]string{branch}, states), " UNION ALL ") + " ORDER BY seq"
 	}
 	return queries
 }()
 
 func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
-	return records(t.tx, stateCodec, `SELECT record FROM tasks INDEXED BY tasks_ready
-		WHERE state = 2 AND class = ? AND not_before <= ? ORDER BY priority DESC, seq LIMIT 0+?`,
-		int64(class), int64(now), atMost(limit))
+	return t.states("SELECT "+runColumns+` FROM runs INDEXED BY runs_ready
+		WHERE state = 2 AND class = ? AND not_before <= ? ORDER BY priority DESC, seq`, -1, limit, int64(class), int64(now))
 }
 
 func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
@@ -56,32 +56,46 @@ func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
 }
 
 func (t taskTable) NextBackoff(now taskqueue.Instant) (taskqueue.Instant, error) {
-	next, err := t.integer(`SELECT not_before FROM tasks INDEXED BY tasks_backoff
-		WHERE state = 2 AND not_before > 0 AND not_before > ? ORDER BY not_before LIMIT 1`, int64(now))
+	next, err := t.integer(`SELECT not_before FROM runs INDEXED BY runs_backoff
+		WHERE state = 2 AND not_before > ? ORDER BY not_before LIMIT 1`, int64(now))
 	return taskqueue.Instant(next), err
 }
 
 func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
-	return records(t.tx, stateCodec, "SELECT record FROM tasks INDEXED BY tasks_leased WHERE state = 3 AND lease = ? ORDER BY seq", int64(id))
+	return t.states("SELECT "+runColumns+" FROM runs INDEXED BY runs_leased WHERE state = 3 AND lease = ? ORDER BY seq",
+		-1, math.MaxInt, int64(id))
 }
 
 func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (int, error) {
-	higher, err := t.integer("SELECT count(*) FROM tasks INDEXED BY tasks_ready WHERE state = 2 AND class = ? AND priority > ?",
+	higher, err := t.integer("SELECT sum(number) FROM runs INDEXED BY runs_ready WHERE state = 2 AND class = ? AND priority > ?",
 		int64(class), int64(priority))
 	if err != nil {
 		return 0, err
 	}
-	older, err := t.integer("SELECT count(*) FROM tasks INDEXED BY tasks_ready WHERE state = 2 AND class = ? AND priority = ? AND seq < ?",
-		int64(class), int64(priority), int64(min(seq, math.MaxInt64)))
+	before := int64(min(seq, math.MaxInt64))
+	older, err := t.integer(`SELECT sum(min(number, ? - seq)) FROM runs INDEXED BY runs_ready
+		WHERE state = 2 AND class = ? AND priority = ? AND seq < ?`, before, int64(class), int64(priority), before)
 	return int(higher + older), err
 }
 
 func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) (found []taskqueue.TaskState, err error) {
 	for _, key := range keys {
-		found, err = appendRecords(found, t.tx, stateCodec, `SELECT record FROM tasks INDEXED BY tasks_memo
-			WHERE state = 4 AND workflow = ? AND memo = ? ORDER BY seq`, string(id), key[:])
+		var seqs []int64
+		err := t.read("SELECT seq FROM memos WHERE workflow = ? AND memo = ? ORDER BY seq", func(row []driver.Value) error {
+			seqs = append(seqs, row[0].(int64))
+			return nil
+		}, string(id), key[:])
 		if err != nil {
 			return nil, err
+		}
+		for _, seq := range seqs {
+			r, err := t.runAt(seq)
+			if err != nil {
+				return nil, err
+			}
+			if found, err = t.appendState(found, r, int(seq-r.first)); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return found, nil

@@ -2,7 +2,7 @@ package sqlite
 
 // schemaVersion is written into the meta table. It rises with every change
 // that an older program could not live with.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // schemaName is the name of the version in the meta table.
 const schemaName = "schema"
@@ -19,16 +19,8 @@ CREATE TABLE workflows (
 CREATE INDEX workflows_by_name ON workflows (name);
 CREATE INDEX workflows_by_key ON workflows (key) WHERE key <> '';
 
-CREATE TABLE descriptions (seq INTEGER PRIMARY KEY, record BLOB NOT NULL);
-CREATE TABLE tasks (
-	seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, workflow TEXT NOT NULL,
-	state INTEGER NOT NULL, priority INTEGER NOT NULL, class INTEGER NOT NULL,
-	not_before INTEGER NOT NULL, lease INTEGER NOT NULL, memo BLOB, record BLOB NOT NULL);
-CREATE INDEX tasks_by_state ON tasks (workflow, state);
-CREATE INDEX tasks_ready ON tasks (class, priority DESC, seq, not_before) WHERE state = 2;
-CREATE INDEX tasks_backoff ON tasks (not_before) WHERE state = 2 AND not_before > 0;
-CREATE INDEX tasks_leased ON tasks (lease) WHERE state = 3;
-CREATE INDEX tasks_memo ON tasks (workflow, memo) WHERE state = 4 AND memo IS NOT NULL;
+CREATE TABLE descriptions ( -- of a number of tasks from seq on
+	seq INTEGER PRIMARY KEY, records BLOB NOT NULL, number INTEGER NOT NULL DEFAULT 1);
 CREATE TABLE ready_counts (class INTEGER PRIMARY KEY, number INTEGER NOT NULL);
 
 CREATE TABLE files (name TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
@@ -64,6 +56,32 @@ CREATE TABLE pilots (
 CREATE INDEX pilots_by_site ON pilots (state, site, id);
 CREATE INDEX pilots_by_peer ON pilots (peer);
 CREATE TABLE grants (id TEXT PRIMARY KEY, record BLOB NOT NULL) WITHOUT ROWID;
+`
+
+// runSchema are the tables of tasks, see run.
+const runSchema = `
+CREATE TABLE names (id TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID; -- of tasks
+CREATE TABLE runs (
+	seq INTEGER PRIMARY KEY, -- of the first task
+	number INTEGER NOT NULL, workflow TEXT NOT NULL,
+	state INTEGER NOT NULL, priority INTEGER NOT NULL, class INTEGER NOT NULL,
+	not_before INTEGER NOT NULL, lease INTEGER NOT NULL, records BLOB NOT NULL);
+CREATE TABLE memos (workflow TEXT, memo BLOB, seq INTEGER, -- of DONE tasks
+	PRIMARY KEY (workflow, memo, seq)) WITHOUT ROWID;
+CREATE INDEX runs_by_state ON runs (workflow, state);
+CREATE INDEX runs_ready ON runs (class, priority DESC, seq, not_before, number) WHERE state = 2;
+CREATE INDEX runs_backoff ON runs (not_before) WHERE state = 2;
+CREATE INDEX runs_leased ON runs (lease) WHERE state = 3;
+`
+
+// fromVersion1 takes over tasks that had a row each.
+const fromVersion1 = runSchema + `
+INSERT INTO names SELECT id, seq FROM tasks ORDER BY id;
+INSERT INTO runs SELECT seq, 1, workflow, state, priority, class, not_before, lease, record FROM tasks ORDER BY seq;
+INSERT INTO memos SELECT workflow, memo, seq FROM tasks WHERE state = 4 AND memo IS NOT NULL;
+DROP TABLE tasks;
+ALTER TABLE descriptions RENAME COLUMN record TO records;
+ALTER TABLE descriptions ADD COLUMN number INTEGER NOT NULL DEFAULT 1;
 `
 
 // additions are tables that databases of earlier releases lack and that an

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -13,6 +14,8 @@ type tx struct {
 	over     bool
 	failed   error                       // first error: nothing more is done after it
 	ready    map[taskqueue.ClassID]int64 // changes of ready_counts not written yet
+	seqs     map[task.ID]int64           // of tasks that were read lately
+	at       *run                        // that was read last, as it is in the database
 }
 
 func (t *tx) end() { t.over = true }
