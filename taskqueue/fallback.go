@@ -52,7 +52,7 @@ func (b *book) fallBack(site *SiteRecord, reason string) error {
 	if site.InForce() == ModeIsolated || site.SE == "" {
 		return nil
 	}
-	live, err := b.alive(site.Name, "")
+	live, err := b.alive(site.Name)
 	if err != nil {
 		return err
 	}

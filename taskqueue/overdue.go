@@ -30,7 +30,7 @@ func (b *book) dismissOverdue() error {
 }
 
 func (b *book) dismissOverdueOf(site *SiteRecord) error {
-	live, err := b.alive(site.Name, "")
+	live, err := b.alive(site.Name)
 	if err != nil {
 		return err
 	}

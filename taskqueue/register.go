@@ -32,7 +32,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 		if err != nil {
 			return err
 		}
-		others, err := b.alive(site.Name, pilot.ID)
+		others, err := b.present(site.Name, pilot.ID)
 		if err != nil {
 			return err
 		}
@@ -40,22 +40,23 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 		if err != nil {
 			return err
 		}
-		out = r.registered(b, site, pilot, others)
+		out, err = r.registered(b, site, pilot, others)
 		out.Master = contact(master)
-		return nil
+		return err
 	})
 	return out, err
 }
 
-func (r *Rules) registered(b *book, site *SiteRecord, pilot *PilotRecord, others []*PilotRecord) Registered {
+func (r *Rules) registered(b *book, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) (Registered, error) {
+	contacts, err := b.sample(others)
 	return Registered{
 		Pilot:    pilot.ID,
 		Term:     site.Term,
-		Contacts: b.sample(others),
+		Contacts: contacts,
 		Settings: r.Settings(*site),
 		Denied:   site.Denied,
 		NotAfter: pilot.Ends.Add(r.Config.Site.MemberAfterEnd),
-	}
+	}, err
 }
 
 // visit lets somebody in who only checks a node. It is recorded as one who has
@@ -75,16 +76,18 @@ func (r *Rules) visit(b *book, site *SiteRecord, reg *Registration) (Registered,
 	b.describePilot(pilot, reg)
 	b.pilots.put(pilot.ID, pilot)
 	b.pilots.touch(pilot.ID)
-	others, err := b.alive(site.Name, "")
+	others, err := b.present(site.Name, "")
 	if err != nil {
 		return Registered{}, err
 	}
-	out := r.registered(b, site, pilot, others)
-	for _, other := range others {
-		if other.ID == site.Master {
-			out.Master = contact(other)
-		}
+	out, err := r.registered(b, site, pilot, others)
+	if err != nil || !slices.Contains(others, site.Master) {
+		return out, err
 	}
+	if err := b.loadPilots(site.Master); err != nil {
+		return Registered{}, err
+	}
+	out.Master = contact(b.pilots.held[site.Master])
 	return out, nil
 }
 
@@ -155,9 +158,21 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 // present tells whether the pilot counts as a live member of its site.
 func (s PilotState) present() bool { return s == PilotAlive || s == PilotDraining }
 
-// alive returns the other live pilots of a site, by id, as this turn sees
-// them.
-func (b *book) alive(site task.Site, except task.PilotID) ([]*PilotRecord, error) {
+// present returns the ids of the other live pilots of a site, in order, as
+// this turn sees them. A site may have thousands, and each that registers asks.
+func (b *book) present(site task.Site, except task.PilotID) ([]task.PilotID, error) {
+	ids, err := b.Pilots().IDsOfSite(site, PilotAlive, PilotDraining)
+	if err != nil {
+		return nil, fmt.Errorf("list pilots of %s: %w", site, err)
+	}
+	return slices.DeleteFunc(ids, func(id task.PilotID) bool {
+		held := b.pilots.held[id]
+		return id == except || held != nil && !held.State.present()
+	}), nil
+}
+
+// alive returns the live pilots of a site, by id, as this turn sees them.
+func (b *book) alive(site task.Site) ([]*PilotRecord, error) {
 	found, err := b.Pilots().OfSite(site, PilotAlive, PilotDraining)
 	if err != nil {
 		return nil, fmt.Errorf("load pilots of %s: %w", site, err)
@@ -167,7 +182,7 @@ func (b *book) alive(site task.Site, except task.PilotID) ([]*PilotRecord, error
 		if b.pilots.held[found[i].ID] == nil {
 			b.pilots.put(found[i].ID, &found[i])
 		}
-		if p := b.pilots.held[found[i].ID]; p.ID != except && p.State.present() {
+		if p := b.pilots.held[found[i].ID]; p.State.present() {
 			live = append(live, p)
 		}
 	}
@@ -176,7 +191,7 @@ func (b *book) alive(site task.Site, except task.PilotID) ([]*PilotRecord, error
 
 // appoint returns the site's master: the one in office; if there is none
 // alive, or it has resigned, and nobody else is there, the new pilot.
-func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []*PilotRecord, again bool) (*PilotRecord, error) {
+func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
 	if site.Master == pilot.ID && !site.Resigned {
 		if !again {
 			b.crown(site, pilot, "re-registration")
@@ -191,16 +206,13 @@ func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []*PilotReco
 		b.crown(site, pilot, why)
 		return pilot, nil
 	}
-	if site.Master == "" {
-		return others[0], nil
-	}
-	if err := b.loadPilots(site.Master); err != nil {
+	if err := b.loadPilots(site.Master, others[0]); err != nil {
 		return nil, err
 	}
 	if master := b.pilots.held[site.Master]; master != nil {
 		return master, nil
 	}
-	return others[0], nil
+	return b.pilots.held[others[0]], nil
 }
 
 // crown opens the next term of a site.
@@ -214,15 +226,18 @@ func (b *book) crown(site *SiteRecord, pilot *PilotRecord, why string) {
 }
 
 // sample returns a random choice of contacts.
-func (b *book) sample(pilots []*PilotRecord) []Contact {
+func (b *book) sample(pilots []task.PilotID) ([]Contact, error) {
 	pilots = slices.Clone(pilots)
 	b.Random.Shuffle(len(pilots), func(i, j int) { pilots[i], pilots[j] = pilots[j], pilots[i] })
 	pilots = pilots[:min(len(pilots), b.config.Site.ContactSample)]
-	contacts := make([]Contact, len(pilots))
-	for i, p := range pilots {
-		contacts[i] = contact(p)
+	if err := b.loadPilots(pilots...); err != nil {
+		return nil, err
 	}
-	return contacts
+	contacts := make([]Contact, len(pilots))
+	for i, id := range pilots {
+		contacts[i] = contact(b.pilots.held[id])
+	}
+	return contacts, nil
 }
 
 func contact(p *PilotRecord) Contact {

@@ -47,7 +47,7 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site) error {
 
 // checkIdle refuses a site that somebody still works at.
 func (b *book) checkIdle(name task.Site) error {
-	live, err := b.alive(name, "")
+	live, err := b.alive(name)
 	if err != nil {
 		return err
 	}

@@ -186,6 +186,8 @@ type PilotTable interface {
 	// OfSite returns a site's pilots by id; no states means all; site ""
 	// means every site.
 	OfSite(site task.Site, states ...PilotState) ([]PilotRecord, error)
+	// IDsOfSite returns the ids of those that OfSite returns.
+	IDsOfSite(site task.Site, states ...PilotState) ([]task.PilotID, error)
 	// ByPeer finds the newest pilot of a peer id, by first Save; "" if none.
 	ByPeer(peer task.PeerID) (task.PilotID, error)
 }

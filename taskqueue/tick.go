@@ -149,7 +149,7 @@ func (b *book) watchSites() error {
 
 // silence takes all pilots of a site for dead.
 func (b *book) silence(site *SiteRecord) error {
-	live, err := b.alive(site.Name, "")
+	live, err := b.alive(site.Name)
 	if err != nil {
 		return err
 	}

@@ -81,22 +81,32 @@ var pilotStates = []taskqueue.PilotState{
 	taskqueue.PilotAlive, taskqueue.PilotDraining, taskqueue.PilotLeft, taskqueue.PilotDead,
 }
 
-func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) ([]taskqueue.PilotRecord, error) {
+// ofSite shows the rows of a site's pilots.
+func (t pilotTable) ofSite(site task.Site, states []taskqueue.PilotState, show func(*pilotRow)) {
 	if len(states) == 0 {
 		states = pilotStates
 	}
-	var found []taskqueue.PilotRecord
 	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
 		pivot := &pilotRow{PilotRecord: taskqueue.PilotRecord{Site: site, State: state}}
 		t.pilots.bySite.from(pivot, func(row *pilotRow) bool {
 			if row.State != state || site != "" && row.Site != site {
 				return false
 			}
-			found = append(found, pilotCopy.loaded(row.PilotRecord))
+			show(row)
 			return true
 		})
 	}
+}
+
+func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
+	t.ofSite(site, states, func(row *pilotRow) { found = append(found, pilotCopy.loaded(row.PilotRecord)) })
 	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
+	return found, nil
+}
+
+func (t pilotTable) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (found []task.PilotID, err error) {
+	t.ofSite(site, states, func(row *pilotRow) { found = append(found, row.ID) })
+	slices.Sort(found)
 	return found, nil
 }
 

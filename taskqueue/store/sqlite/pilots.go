@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"cmp"
+	"database/sql/driver"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -27,10 +28,7 @@ func (t pilotTable) Save(pilots ...taskqueue.PilotRecord) error {
 }
 
 func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
-	if len(states) == 0 {
-		states = []taskqueue.PilotState{taskqueue.PilotAlive, taskqueue.PilotDraining, taskqueue.PilotLeft, taskqueue.PilotDead}
-	}
-	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
+	for _, state := range allOr(states) {
 		if site == "" {
 			found, err = appendRecords(found, t.tx, pilotCodec, "SELECT record FROM pilots WHERE state = ?", int64(state))
 		} else {
@@ -42,6 +40,33 @@ func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (foun
 	}
 	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
 	return found, nil
+}
+
+func (t pilotTable) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (found []task.PilotID, err error) {
+	note := func(row []driver.Value) error {
+		found = append(found, task.PilotID(row[0].(string)))
+		return nil
+	}
+	for _, state := range allOr(states) {
+		if site == "" {
+			err = t.read("SELECT id FROM pilots WHERE state = ?", note, int64(state))
+		} else {
+			err = t.read("SELECT id FROM pilots WHERE state = ? AND site = ?", note, int64(state), string(site))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	slices.Sort(found)
+	return found, nil
+}
+
+// allOr returns the given states, each once; none means all.
+func allOr(states []taskqueue.PilotState) []taskqueue.PilotState {
+	if len(states) == 0 {
+		return []taskqueue.PilotState{taskqueue.PilotAlive, taskqueue.PilotDraining, taskqueue.PilotLeft, taskqueue.PilotDead}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(states)))
 }
 
 func (t pilotTable) ByPeer(peer task.PeerID) (task.PilotID, error) {

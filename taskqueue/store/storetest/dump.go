@@ -95,6 +95,7 @@ func (d *dumper) records(tx taskqueue.Tx) {
 		note[[]taskqueue.Revocation](d, "revocations", site)(leases.Revocations(site))
 		note[[]taskqueue.Revocation](d, "of leases", site)(leases.Revocations(site, someLeases[2], someLeases[0], someLeases[2]))
 		note[[]taskqueue.PilotRecord](d, "pilots", site)(pilots.OfSite(site))
+		note[[]task.PilotID](d, "pilots that left", site)(pilots.IDsOfSite(site, taskqueue.PilotLeft))
 	}
 	note[[]taskqueue.PilotRecord](d, "pilots alive or dead")(pilots.OfSite("", taskqueue.PilotAlive, taskqueue.PilotDead))
 	note[[]taskqueue.PilotRecord](d, "pilots")(pilots.Load(somePilots...))

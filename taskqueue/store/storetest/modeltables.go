@@ -286,6 +286,14 @@ func (t modelPilots) OfSite(site task.Site, states ...taskqueue.PilotState) (fou
 	return found, nil
 }
 
+func (t modelPilots) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (ids []task.PilotID, err error) {
+	found, err := t.OfSite(site, states...)
+	for _, pilot := range found {
+		ids = append(ids, pilot.ID)
+	}
+	return ids, err
+}
+
 func (t modelPilots) ByPeer(peer task.PeerID) (id task.PilotID, err error) {
 	for _, pilot := range t.pilots {
 		if pilot.Peer == peer {

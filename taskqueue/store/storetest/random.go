@@ -12,17 +12,17 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// checks is how many pairs of stores Compare opens, unless -rapid.checks says
-// otherwise: opening a durable one costs more than many transactions.
-const checks = "10"
+// How many pairs of stores are opened, unless -rapid.checks says otherwise:
+// opening a durable one costs more than many transactions.
+const (
+	checks      = "10"
+	crowdChecks = "3"
+)
 
 // Compare drives two stores with the same random transactions and compares
 // everything that they answer.
 func Compare(t *testing.T, open, openReference Open) {
-	if asked := flag.Lookup("rapid.checks"); asked.Value.String() == asked.DefValue {
-		setChecks(t, checks)
-		defer setChecks(t, asked.DefValue)
-	}
+	defer fewChecks(t, checks)()
 	rapid.Check(t, func(r *rapid.T) {
 		store, reference := open(t), openReference(t)
 		defer store.Close()
@@ -40,6 +40,18 @@ func Compare(t *testing.T, open, openReference Open) {
 			r.Fatalf("after %v\n got %s\nwant %s", draws.names, got, want)
 		}
 	})
+}
+
+// fewChecks sets the number of checks, unless it was asked for, until the
+// function returned is called.
+func fewChecks(t *testing.T, number string) (restore func()) {
+	t.Helper()
+	asked := flag.Lookup("rapid.checks")
+	if asked.Value.String() != asked.DefValue {
+		return func() {}
+	}
+	setChecks(t, number)
+	return func() { setChecks(t, asked.DefValue) }
 }
 
 func setChecks(t *testing.T, number string) {

@@ -73,6 +73,7 @@ func Run(t *testing.T, open Open, reopen Reopen) {
 	t.Run("Random", func(t *testing.T) {
 		Compare(t, open, func(testing.TB) taskqueue.Store { return newModel() })
 	})
+	t.Run("Crowds", func(t *testing.T) { compareCrowds(t, open) })
 	if reopen != nil {
 		t.Run("Reopen", func(t *testing.T) { testReopen(t, open, reopen) })
 	}
