@@ -59,7 +59,7 @@ func selfCheck(g *grid) {
 			t.Errorf("check %q says %q, want %q", what, got, detail)
 		}
 	}
-	g.expect(1, []string{"check command", "FAILED", "no compiler here", "1 of 6 checks failed"},
+	g.expect(1, []string{"check command", "FAILED", "no compiler here", "1 of 7 checks failed"},
 		g.check("siteA", "--check-cmd", "echo no compiler here; exit 3")...)
 	storage := filepath.Join(g.dir, "storage", "siteA")
 	if err := os.Rename(storage, storage+".away"); err != nil {
