@@ -14,7 +14,7 @@ const fellSilent = "its site fell silent"
 
 func (s *SiteRecord) denies(peer task.PeerID) bool { return slices.Contains(s.Denied, peer) }
 
-// revive counts a pilot as live again.
+// revive counts a pilot as live, from now on or again.
 func (b *book) revive(site *SiteRecord, pilot *PilotRecord) {
 	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
 	if pilot.Drain {

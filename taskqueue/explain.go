@@ -121,10 +121,7 @@ func (b *book) explainReady(e *Explanation) error {
 }
 
 func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
-	x := SiteExplanation{
-		Site: site.Name, Pilots: site.Pilots, FreeSlots: site.FreeSlots, Waiting: site.unstarted(),
-		Fallback: site.Fallback,
-	}
+	x := site.explained()
 	var unreadable []string
 	count := 0
 	for _, name := range inputs(&e.Task) {
@@ -171,6 +168,13 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	return x
 }
 
+// explained is what every explanation says of a site.
+func (s *SiteRecord) explained() SiteExplanation {
+	return SiteExplanation{
+		Site: s.Name, Pilots: s.Pilots, FreeSlots: s.FreeSlots, Waiting: s.unstarted(), Fallback: s.Fallback,
+	}
+}
+
 // pauses says how many pilots of a site take no new work, and why.
 func (s *SiteRecord) pauses() string {
 	c := &s.Capacity
@@ -194,10 +198,8 @@ func (b *book) explainLeased(e *Explanation) error {
 	if err != nil {
 		return err
 	}
-	x := SiteExplanation{
-		Site: site.Name, Eligible: true, Pilots: site.Pilots, FreeSlots: site.FreeSlots, Waiting: site.unstarted(),
-		Fallback: site.Fallback,
-	}
+	x := site.explained()
+	x.Eligible = true
 	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %d slots run %d tasks",
 		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.slots(), site.Capacity.Running)
 	if site.Capacity.Stopped > 0 {

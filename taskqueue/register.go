@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -140,18 +139,12 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 		site.Registered -= pilot.Slots
 	}
 	b.describePilot(pilot, reg)
-	pilot.State, pilot.Reason, pilot.Ended, pilot.Unreachable = PilotAlive, "", time.Time{}, false
-	if pilot.Drain {
-		pilot.State = PilotDraining
-	}
-	b.pilots.touch(id)
-	site.Pilots++
-	site.Registered += pilot.Slots
+	pilot.Unreachable = false
+	b.revive(site, pilot)
 	site.Refused = nil // what nobody could run, the new one may
 	if site.Forget {   // what it brings or makes is not to be forgotten
 		site.Forget, site.Check, site.CheckAfter = false, true, ""
 	}
-	b.sites.touch(site.Name)
 	return pilot, again, nil
 }
 
