@@ -17,7 +17,7 @@ func (m *Master) assign() {
 	if !m.unsolved || m.matrix.Ready() == 0 {
 		return
 	}
-	if due := m.solved.Add(m.solvePause()); m.now.Before(due) {
+	if due := m.solved.Add(SolvePause(len(m.members))); m.now.Before(due) {
 		m.solveDue = due
 		return
 	}
@@ -53,23 +53,6 @@ func (m *Master) assign() {
 		m.refill()
 	}
 }
-
-// solvePause is the least time between two solutions. Each looks at all pilots
-// with places, and at a large site something changes all the time: gathering
-// the changes keeps the master's work from growing with the square of its size.
-func (m *Master) solvePause() time.Duration {
-	pause := time.Duration(len(m.members)) * solvePausePerMember
-	if pause < leastSolvePause {
-		return 0
-	}
-	return min(pause, mostSolvePause)
-}
-
-const (
-	solvePausePerMember = 20 * time.Microsecond
-	leastSolvePause     = 2 * time.Millisecond // 100 pilots: smaller sites are served at once
-	mostSolvePause      = 50 * time.Millisecond
-)
 
 // refill asks the queue for more before the hand-out runs dry.
 func (m *Master) refill() {

@@ -110,11 +110,10 @@ func (m *Master) passList() {
 		l.period = time.Time{}
 		m.fillWindow()
 		if n := len(l.added); n > 0 {
-			spread := m.config.RoundHigh - m.config.RoundLow
 			if m.own.on {
 				l.hurry(m.now) // nobody else is to be spared
 			}
-			l.hurry(m.now.Add(m.config.RoundLow + spread*time.Duration(min(n, 1000))/1000))
+			l.hurry(m.now.Add(m.config.RoundDelay(n)))
 		} else if len(l.removed) > 0 {
 			l.hurry(m.now.Add(removalDelay))
 		}
@@ -150,15 +149,10 @@ func (m *Master) passPeriod() {
 	l.solve = true
 }
 
-// window is how many ready tasks are listed at the most.
-func (m *Master) window() int {
-	return min(max(m.config.WindowPerSlot*m.sums.slots, m.config.WindowLeast), m.config.WindowMost)
-}
-
 // fillWindow lists ready tasks, and where room is left, tasks that wait: they
 // are ranked before their inputs exist, and never keep a ready one out.
 func (m *Master) fillWindow() {
-	window := m.window()
+	window := m.config.Window(m.sums.slots)
 	m.fill(&m.list.ready, window-m.sums.listed[ready], ready)
 	m.fill(&m.list.blocked, window-m.sums.listed[ready]-m.sums.listed[waiting], waiting)
 }

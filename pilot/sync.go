@@ -14,19 +14,9 @@ func (m *Master) syncSoon(delay time.Duration) {
 	}
 }
 
-// outcomeSoon gathers outcomes, unless there are many. Where the site is short
-// of work the queue should know soon: the fewer payloads run, the less would be
-// gathered by waiting.
+// outcomeSoon gathers outcomes.
 func (m *Master) outcomeSoon() {
-	batch := m.config.SyncBatch
-	switch {
-	case len(m.outbox.outcomes) >= batch:
-		m.syncSoon(0)
-	case m.sums.phases[ready] == 0:
-		m.syncSoon(m.config.SyncDelay * time.Duration(min(m.sums.running, batch)) / time.Duration(batch))
-	default:
-		m.syncSoon(m.config.SyncDelay)
-	}
+	m.syncSoon(m.config.OutcomeDelay(len(m.outbox.outcomes), m.sums.phases[ready], m.sums.running))
 }
 
 func (m *Master) syncDeadline() time.Time {
@@ -146,10 +136,8 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if o.parked.number == 0 {
 		o.poll = m.now
-		if carried != nil && m.sums.running >= m.config.SyncBatch {
-			// At a large site the next call with content comes soon and would
-			// end a parked one at once.
-			o.poll = m.now.Add(2 * m.config.SyncDelay)
+		if carried != nil {
+			o.poll = m.now.Add(m.config.ParkPause(m.sums.running))
 		}
 	}
 	if m.own.on {

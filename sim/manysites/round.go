@@ -1,6 +1,10 @@
 package manysites
 
-import "time"
+import (
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+)
 
 // round is how the list of tasks reaches the pilots, as package pilot has it:
 // changes are gathered and broadcast, or are broadcast with a fixed period.
@@ -12,15 +16,9 @@ type round struct {
 	full   bool // a fixed one is over: the matrix may be solved
 }
 
-// window is how many ready tasks are listed at the most.
-func (s *site) window() int {
-	c := &s.config.Pilot
-	return min(max(c.WindowPerSlot*len(s.pilots), c.WindowLeast), c.WindowMost)
-}
-
 // fill lists tasks as far as the window reaches.
 func (s *site) fill() {
-	s.listed.add(s.held.take(s.window() - s.listed.len() - s.ready.len())...)
+	s.listed.add(s.held.take(s.config.Pilot.Window(len(s.pilots)) - s.listed.len() - s.ready.len())...)
 }
 
 func (s *site) nextPeriod() time.Duration {
@@ -44,15 +42,14 @@ func (s *site) passRound() {
 		s.broadcast()
 		return
 	}
-	if s.held.len() > 0 && s.window() > s.listed.len()+s.ready.len() {
+	if s.held.len() > 0 && s.config.Pilot.Window(len(s.pilots)) > s.listed.len()+s.ready.len() {
 		s.fill()
 	}
 	n := s.listed.len()
 	if n == 0 || r.open {
 		return // what came since is broadcast when the open one is over
 	}
-	c := &s.config.Pilot
-	if due := now + c.RoundLow + (c.RoundHigh-c.RoundLow)*time.Duration(min(n, 1000))/1000; r.due == 0 || due < r.due {
+	if due := now + s.config.Pilot.RoundDelay(n); r.due == 0 || due < r.due {
 		r.due = due
 	}
 	if now >= r.due {
@@ -92,7 +89,7 @@ func (s *site) solve() {
 	if s.ready.len() == 0 || len(s.free)+len(s.wants) == 0 {
 		return
 	}
-	if due := v.solved + s.solvePause(); v.once && now < due {
+	if due := v.solved + pilot.SolvePause(len(s.pilots)); v.once && now < due {
 		v.due = due
 		return
 	}
@@ -119,12 +116,3 @@ func (s *site) solve() {
 }
 
 func (s *site) unassigned() int { return s.held.len() + s.listed.len() + s.ready.len() }
-
-// solvePause is the least time between two solutions, as package pilot has it.
-func (s *site) solvePause() time.Duration {
-	pause := time.Duration(len(s.pilots)) * 20 * time.Microsecond
-	if pause < 2*time.Millisecond {
-		return 0
-	}
-	return min(pause, 50*time.Millisecond)
-}

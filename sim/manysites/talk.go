@@ -34,18 +34,9 @@ func (s *site) soon(delay time.Duration) {
 	}
 }
 
-// outcomeSoon gathers outcomes; the fewer payloads run where nothing is ready,
-// the less long.
+// outcomeSoon gathers outcomes.
 func (s *site) outcomeSoon() {
-	c := &s.config.Pilot
-	switch {
-	case len(s.talk.outcomes) >= c.SyncBatch:
-		s.soon(0)
-	case s.unassigned() == 0:
-		s.soon(c.SyncDelay * time.Duration(min(s.runs, c.SyncBatch)) / time.Duration(c.SyncBatch))
-	default:
-		s.soon(c.SyncDelay)
-	}
+	s.soon(s.config.Pilot.OutcomeDelay(len(s.talk.outcomes), s.unassigned(), s.runs))
 }
 
 // nextTalk is when a call is due; 0 is never.
@@ -113,8 +104,8 @@ func (s *site) answered(number uint64, reply task.SyncReply) {
 	}
 	if k.parked == 0 {
 		k.poll = s.timeline.Now()
-		if c := &s.config.Pilot; content && s.runs >= c.SyncBatch {
-			k.poll += 2 * c.SyncDelay
+		if content {
+			k.poll += s.config.Pilot.ParkPause(s.runs)
 		}
 	}
 	for _, ack := range reply.Acks {

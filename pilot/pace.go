@@ -1,0 +1,55 @@
+package pilot
+
+import "time"
+
+// The pace of a master, as functions of how large its site is and how busy:
+// models of sites go by the same.
+
+// OutcomeDelay is how long outcomes are gathered when so many are: not at all
+// when they make a batch. Where no task is ready the queue should know soon: the
+// fewer payloads run, the less would be gathered by waiting.
+func (c Config) OutcomeDelay(gathered, ready, running int) time.Duration {
+	switch {
+	case gathered >= c.SyncBatch:
+		return 0
+	case ready == 0:
+		return c.SyncDelay * time.Duration(min(running, c.SyncBatch)) / time.Duration(c.SyncBatch)
+	}
+	return c.SyncDelay
+}
+
+// ParkPause is how long no call is parked at the queue after one with content.
+// At a large site the next one comes soon and would end it.
+func (c Config) ParkPause(running int) time.Duration {
+	if running < c.SyncBatch {
+		return 0
+	}
+	return 2 * c.SyncDelay
+}
+
+// Window is how many ready tasks are listed at the most.
+func (c Config) Window(slots int) int {
+	return min(max(c.WindowPerSlot*slots, c.WindowLeast), c.WindowMost)
+}
+
+// RoundDelay is how long so many new tasks wait for others to be broadcast with.
+func (c Config) RoundDelay(added int) time.Duration {
+	return c.RoundLow + (c.RoundHigh-c.RoundLow)*time.Duration(min(added, 1000))/1000
+}
+
+// SolvePause is the least time between two solutions. Each looks at all pilots
+// with places, and at a large site something changes all the time: gathering
+// the changes keeps the master's work from growing with the square of its size.
+func SolvePause(members int) time.Duration {
+	pause := time.Duration(members) * solvePausePerMember
+	if pause < leastSolvePause {
+		return 0
+	}
+	return min(pause, mostSolvePause)
+}
+
+const (
+	solvePausePerMember = 20 * time.Microsecond
+	leastSolvePause     = 2 * time.Millisecond // 100 pilots: smaller sites are served at once
+	mostSolvePause      = 50 * time.Millisecond
+)
