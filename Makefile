@@ -62,11 +62,8 @@ test-count: ## Record the number of tests of the last `make test` in .ci/test-co
 	@cat .ci/test-count
 
 .PHONY: bench
-bench: build ## Measure this program shortly: short tasks, the queue, a site of 100 pilots
-	bin/pilotage bench noop
-	bin/pilotage bench noop --task-seconds 0.02 --tasks 2000
-	bin/pilotage bench queue --tasks 100000
-	bin/pilotage bench overlay --pilots 100 --sites 1 --tasks 1000 --transport light
+bench: build ## Measure this program shortly, and print one table with the goals
+	bin/pilotage bench all
 
 .PHONY: bench-parts
 bench-parts: ## Run the Go benchmarks of single functions, shortly

@@ -7,11 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
@@ -20,7 +22,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// crew are the pilots of a run: whole agents in this process, each with its
+// crew are pilots of one process: whole agents, each with its
 // worker, its master's core, its node in the overlay and its conversation with
 // the queue. Only what lies on a worker node is in memory.
 type crew struct {
@@ -30,8 +32,10 @@ type crew struct {
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
-	talk     *paperTalk // nil with our own protocol
+	talking  *paperTalk // nil with our own protocol
+	sent     uint64     // bytes before the work began
 
+	sites int
 	plots []*plot
 	group errgroup.Group
 	stop  context.CancelFunc
@@ -45,6 +49,15 @@ func patient(pilots int) dht.Config {
 		HopAck: times(2 * time.Second), ReplyHop: times(3 * time.Second), PingTimeout: times(5 * time.Second),
 		MemberPing: times(10 * time.Second), Beat: times(3 * time.Second), FindStep: times(2 * time.Second),
 	}
+}
+
+// timing of the overlay: with masters taken away that is what is measured, so
+// it is production's.
+func (o Overlay) timing() dht.Config {
+	if o.KillMasters+o.HangMasters > 0 {
+		return dht.Config{}
+	}
+	return patient(o.Pilots)
 }
 
 // joinsAtOnce bounds how many pilots register at the same time.
@@ -62,20 +75,20 @@ func collectSeldom() {
 // leastMemory is what a run may use however little there is.
 const leastMemory = 2 << 30
 
-// board starts the pilots and returns when all are members of their sites.
-func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
+// hire starts the pilots of a crew.
+func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 	capacity := unlimited
 	if o.CacheFiles > 0 {
 		capacity = task.Bytes(o.CacheFiles) * overlayFile
 	}
 	collectSeldom()
-	c := &crew{shared: agent.NewShared(), observed: observations{offices: make(map[int]office)}, yard: newYard(overlayFile, capacity, o.Payload)}
+	c := &crew{sites: o.Sites, shared: agent.NewShared(), observed: newObservations(), yard: newYard(overlayFile, capacity, o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
 		return nil, err
 	}
 	c.log = slog.New(slog.NewTextHandler(c.logFile, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if c.talk, err = o.talkAsInPaper(q); err != nil {
+	if c.talking, err = o.talkAsInPaper(q); err != nil {
 		return nil, errors.Join(err, c.logFile.Close())
 	}
 	switch o.Transport {
@@ -85,10 +98,10 @@ func (o Overlay) board(ctx context.Context, q *queueProcess) (*crew, error) {
 		c.carrier, err = memnet.NewCarrier(memnet.Light, o.Seed)
 	case TransportTCP:
 	default:
-		err = fmt.Errorf("transport %q: there are memory, light and tcp", o.Transport)
+		err = fmt.Errorf("transport %q: there are memory, light, tcp and processes", o.Transport)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.talk.close(), c.logFile.Close())
+		return nil, errors.Join(err, c.talking.close(), c.logFile.Close())
 	}
 	// Pilots end by stop, not with ctx: they say goodbye while the queue runs.
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -105,7 +118,7 @@ func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) err
 	ready := make(chan struct{}, o.Pilots)
 	for i := range o.Pilots {
 		p := c.yard.newPlot(i)
-		p.paper = c.talk.pilot(i)
+		p.paper = c.talking.pilot(i)
 		c.plots = append(c.plots, p)
 		select {
 		case turn <- struct{}{}:
@@ -163,8 +176,9 @@ func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, 
 	config := agent.Config{
 		Access: access, Slots: 1, Advertise: "127.0.0.1", Lifetime: 24 * time.Hour, Grace: time.Second,
 		Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
-		Ground:    p, Shared: c.shared, Observer: witness{&c.observed, number % o.Sites, number}, Solver: c.observed.solver(), Log: c.log, Overlay: patient(o.Pilots),
-		Ready: func(task.PilotID, task.Site) { ready() },
+		Ground:    p, Shared: c.shared, Observer: witness{&c.observed, number % o.Sites, number}, Solver: c.observed.solver(), Log: c.log, Overlay: o.timing(),
+		ToQueue: []grpc.DialOption{p.line.option()},
+		Ready:   func(task.PilotID, task.Site) { ready() },
 	}
 	if c.carrier != nil {
 		config.Carrier = node.Carrier(c.carrier)
@@ -201,7 +215,7 @@ func (c *crew) close() error {
 	if c.carrier != nil {
 		err = errors.Join(err, c.carrier.Close())
 	}
-	return errors.Join(err, c.talk.close(), c.logFile.Close())
+	return errors.Join(err, c.talking.close(), c.logFile.Close())
 }
 
 // bytesSent is what all pilots have sent to each other; 0 over TCP, where
@@ -214,6 +228,46 @@ func (c *crew) bytesSent() (sum uint64) {
 		sum += sent.Bytes
 	}
 	return sum
+}
+
+func (c *crew) begin() {
+	runtime.GC() // what joining has left behind is not to be collected under work
+	c.sent = c.bytesSent()
+	c.observed.reset()
+}
+
+func (c *crew) kill(i int) {
+	c.plots[i].kill()
+	c.observed.lost(i%c.sites, i)
+}
+
+func (c *crew) hang(i int) {
+	c.plots[i].line.freeze()
+	if c.carrier != nil {
+		c.carrier.Hang(c.plots[i].peer)
+	}
+	c.observed.lost(i%c.sites, i)
+}
+
+func (c *crew) resume(i int) {
+	if c.carrier != nil {
+		c.carrier.Resume(c.plots[i].peer)
+	}
+	c.plots[i].line.thaw()
+}
+
+func (c *crew) seen() *observations { return &c.observed }
+
+func (c *crew) talk() *paperTalk { return c.talking }
+
+func (c *crew) tell(_ context.Context, r *OverlayResult) error {
+	c.observed.tell(r, c.bytesSent()-c.sent)
+	r.Cache.Evictions = c.yard.evictions()
+	return nil
+}
+
+func (c *crew) usage() (cpu time.Duration, resident int64, err error) {
+	return processUsage(os.Getpid())
 }
 
 func overlaySite(n int) string { return fmt.Sprintf("site%d", n+1) }

@@ -33,6 +33,8 @@ type NoopResult struct {
 	Tasks  int `json:"tasks"`
 	// Payload is the command of every task.
 	Payload string `json:"payload"`
+	// TaskSeconds is how long each sleeps.
+	TaskSeconds float64 `json:"task_seconds"`
 	// TasksPerSecond counts from the first submission to the last outcome
 	// that is committed with fsync.
 	TasksPerSecond float64 `json:"tasks_per_second"`
@@ -73,7 +75,7 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 	if err := queue.addSite(ctx, &pb.SiteSettings{Name: noopSite}); err != nil {
 		return NoopResult{}, err
 	}
-	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " ")}
+	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds()}
 	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
 	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
 		return NoopResult{}, err
@@ -145,7 +147,10 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for _, pilot := range pilots {
-		group.Go(func() error { return pilot.waitReady(ctx) })
+		group.Go(func() error {
+			_, err := pilot.waitReady(ctx)
+			return err
+		})
 	}
 	return pilots, group.Wait()
 }

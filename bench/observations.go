@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"math"
 	"sync"
 	"time"
@@ -18,7 +19,9 @@ type observations struct {
 	peers    int     // that one pilot sent a round to, at most
 	terms    int
 	offices  map[int]office // by number of the site
-	failover time.Duration  // the longest that is over
+	changed  chan struct{}  // closed when somebody takes one
+	// failovers that are over.
+	failovers []time.Duration
 
 	since    time.Time     // of reset
 	spent    time.Duration // on looking for better assignments
@@ -31,8 +34,12 @@ type observations struct {
 
 // office is the mastership of a site.
 type office struct {
-	pilot  int       // number of the last one that took it
-	killed time.Time // when that one was; zero: it was not
+	pilot int       // number of the last one that took it
+	lost  time.Time // when that one was killed or stopped; zero: it was not
+}
+
+func newObservations() observations {
+	return observations{offices: make(map[int]office), changed: make(chan struct{}), coverage: 1}
 }
 
 // witness tells the observations what one pilot sees.
@@ -45,6 +52,9 @@ type witness struct {
 func (w witness) RoundDone(r agent.Round) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	if in := w.offices[w.site]; in.pilot != w.pilot || !in.lost.IsZero() {
+		return // of a master that was stopped, to nobody
+	}
 	w.rounds = append(w.rounds, r.Took)
 	w.peers = max(w.peers, r.Peers)
 	if r.Members > 0 {
@@ -53,27 +63,54 @@ func (w witness) RoundDone(r agent.Round) {
 }
 
 // InOffice satisfies agent.Observer.
-func (w witness) InOffice(task.Term) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.terms++
-	w.endFailover(w.site)
-	w.offices[w.site] = office{pilot: w.pilot}
-}
+func (w witness) InOffice(task.Term) { w.inOffice(w.site, w.pilot) }
 
-// killed notes that a pilot was killed: perhaps a master.
-func (o *observations) killed(site, pilot int) {
+func (o *observations) inOffice(site, pilot int) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	if in, taken := o.offices[site]; taken && in.pilot == pilot && in.killed.IsZero() {
-		o.offices[site] = office{pilot: pilot, killed: time.Now()}
+	o.terms++
+	o.endFailover(site)
+	o.offices[site] = office{pilot: pilot}
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// lost notes that a pilot was killed or stopped: perhaps a master.
+func (o *observations) lost(site, pilot int) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	if in, taken := o.offices[site]; taken && in.pilot == pilot && in.lost.IsZero() {
+		o.offices[site] = office{pilot: pilot, lost: time.Now()}
 	}
 }
 
 // endFailover counts how long a site was without a master until now.
 func (o *observations) endFailover(site int) {
-	if killed := o.offices[site].killed; !killed.IsZero() {
-		o.failover = max(o.failover, time.Since(killed))
+	if lost := o.offices[site].lost; !lost.IsZero() {
+		o.failovers = append(o.failovers, time.Since(lost))
+	}
+}
+
+// master returns the pilot that took the mastership of a site last; changed is
+// closed when another one does so at any site.
+func (o *observations) master(site int) (pilot int, changed <-chan struct{}) {
+	o.mutex.Lock()
+	defer o.mutex.Unlock()
+	return o.offices[site].pilot, o.changed
+}
+
+// succession waits until another pilot than this one is a site's master.
+func (o *observations) succession(ctx context.Context, site, before int) {
+	for {
+		now, changed := o.master(site)
+		if now != before {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -159,9 +196,10 @@ func (o *observations) tell(r *OverlayResult, bytes uint64) {
 	for site := range o.offices {
 		o.endFailover(site) // that nobody has ended
 	}
-	r.Master = MastershipFigures{
-		Changes:  max(0, o.terms-r.Sites), // sites without masters have no terms
-		Failover: o.failover.Seconds(),
+	r.Master.Changes = max(0, o.terms-r.Sites) // sites without masters have no terms
+	r.Master.Failovers = Distribute(o.failovers)
+	for _, took := range o.failovers {
+		r.Master.Failover = max(r.Master.Failover, took.Seconds())
 	}
 	r.Assignment = AssignmentFigures{RankSum: o.rankSum, Solutions: o.solved, Compared: o.compared, Ratio: 1}
 	if o.placed > 0 {

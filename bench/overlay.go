@@ -23,6 +23,9 @@ const (
 	TransportMemory Transport = "memory" // libp2p's whole host over memory: to about 1,500 pilots
 	TransportLight  Transport = "light"  // a host without swarm: to several thousand
 	TransportTCP    Transport = "tcp"    // real connections: to some hundred
+	// TransportProcesses has each pilot in a process of its own: TCP, files on a
+	// disk, payloads that are processes; to some tens.
+	TransportProcesses Transport = "processes"
 )
 
 // Overlay says which sites are measured and with what work.
@@ -39,7 +42,10 @@ type Overlay struct {
 	Prefill              int
 	CacheFiles           int     // capacity of each cache in files; 0: unlimited
 	KillRate             float64 // share of the pilots killed per second
-	Seed                 uint64
+	// KillMasters and HangMasters are how many masters are killed, and stopped
+	// for a while, one after the other.
+	KillMasters, HangMasters int
+	Seed                     uint64
 
 	trace *trace // if not nil, is told how the run goes
 }
@@ -54,8 +60,14 @@ func (o Overlay) Validate() error {
 	switch {
 	case o.Sites < 1 || o.Pilots < o.Sites:
 		return fmt.Errorf("%d pilots for %d sites: at least one for each is needed", o.Pilots, o.Sites)
-	case o.TaskTime < 0 || o.RoundPeriod < 0 || o.Prefill < 0 || o.CacheFiles < 0 || o.KillRate < 0:
-		return errors.New("task time, round period, prefill, cache and kill rate cannot be negative")
+	case o.TaskTime < 0 || o.RoundPeriod < 0 || o.Prefill < 0 || o.CacheFiles < 0 || o.KillRate < 0 || o.KillMasters < 0 || o.HangMasters < 0:
+		return errors.New("task time, round period, prefill, cache, kill rate and masters taken away cannot be negative")
+	case o.HangMasters > 0 && o.Transport == TransportTCP:
+		return errors.New("connections over TCP within a process cannot be held: to stop masters, take the transport memory, light or processes")
+	case o.KillMasters+o.HangMasters > 0 && o.Mode != pb.SiteMode_SITE_MODE_DISTRIBUTED:
+		return errors.New("only sites in mode distributed have masters to take away")
+	case o.Protocol == AsInPaper && o.Transport == TransportProcesses:
+		return errors.New("pilots that are processes do not send the messages of 004: take another transport")
 	case o.Payload != Sleep && o.Payload != Burn:
 		return fmt.Errorf("payload %q: there are sleep and burn", o.Payload)
 	case o.Protocol != Ours && o.Protocol != AsInPaper:
@@ -71,7 +83,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	if err := o.Validate(); err != nil {
 		return OverlayResult{}, err
 	}
-	workflow, err := twoStep(o.Workflow, o.Tasks, o.TaskTime, o.Seed)
+	workflow, err := twoStep(o.Workflow, o.Tasks, o.TaskTime, o.Seed, o.payloads())
 	if err != nil {
 		return OverlayResult{}, err
 	}
@@ -105,7 +117,6 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	}
 	result.JoinSeconds = time.Since(began).Seconds()
 	o.say("%d pilots have joined in %.1f s", o.Pilots, result.JoinSeconds)
-	runtime.GC() // what joining has left behind is not to be collected under work
 	err = o.measure(ctx, queue, pilots, workflow, &result)
 	o.say("the pilots leave")
 	if err := errors.Join(err, pilots.close()); err != nil {
@@ -116,7 +127,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 		return OverlayResult{}, err
 	}
 	result.countRequests(requests)
-	result.countPaper(pilots.talk)
+	result.countPaper(pilots.talk())
 	result.LoadAfter = load()
 	return result, nil
 }
@@ -142,7 +153,7 @@ func (o Overlay) addSites(ctx context.Context, queue *queueProcess) error {
 }
 
 // measure submits the workflow, waits for its end, and takes the figures.
-func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew, workflow submission, result *OverlayResult) error {
+func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet, workflow submission, result *OverlayResult) error {
 	before, err := queue.requestsOfPilots(ctx)
 	if err != nil {
 		return err
@@ -151,21 +162,22 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	if err != nil {
 		return err
 	}
-	ownCPU, _, err := processUsage(os.Getpid())
+	pilots.begin()
+	pilotsCPU, _, err := pilots.usage()
 	if err != nil {
 		return err
 	}
-	sent := pilots.bytesSent()
-	pilots.observed.reset()
-	stopKilling := pilots.killAtRate(ctx, o.Sites, o.KillRate*float64(o.Pilots), o.Seed)
+	stopKilling := o.killAtRate(ctx, pilots)
 	defer stopKilling()
+	stopTaking := o.takeMasters(ctx, pilots)
+	defer stopTaking()
 	profile, err := o.profile("working")
 	if err != nil {
 		return err
 	}
 	defer profile()
 	began := time.Now()
-	endTrace := o.trace.follow(ctx, began, pilots.talk)
+	endTrace := o.trace.follow(ctx, began, pilots.talk())
 	defer endTrace()
 	id, err := queue.submit(ctx, workflow)
 	if err != nil {
@@ -181,6 +193,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	result.Makespan = time.Since(began).Seconds()
 	endTrace()
 	result.Killed = stopKilling()
+	result.Master.Killed, result.Master.Hung = stopTaking()
 	result.LostTasks = len(workflow.tasks) - int(ended.GetDone())
 	after, err := queue.requestsOfPilots(ctx)
 	if err != nil {
@@ -190,11 +203,12 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots *crew,
 	if err := o.profileMemory("memory"); err != nil {
 		return err
 	}
-	if err := result.countUsage(queue, queueCPU, ownCPU); err != nil {
+	if err := result.countUsage(queue, pilots, queueCPU, pilotsCPU); err != nil {
 		return err
 	}
-	pilots.observed.tell(result, pilots.bytesSent()-sent)
-	result.Cache.Evictions = pilots.yard.evictions()
+	if err := pilots.tell(ctx, result); err != nil {
+		return err
+	}
 	tally := newTally(began, o.Pilots)
 	if err := queue.each(ctx, id, tally.take); err != nil {
 		return err

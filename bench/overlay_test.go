@@ -25,7 +25,7 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 	for pattern, want := range map[Pattern]struct{ first, second, reads, readers int }{
 		Serial: {450, 450, 1, 1}, Splitting: {300, 600, 1, 2}, Merging: {600, 300, 2, 1},
 	} {
-		w, err := twoStep(pattern, 900, time.Second, 7)
+		w, err := twoStep(pattern, 900, time.Second, 7, Overlay{}.payloads())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,19 +51,19 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 				t.Errorf("%s: %s has %d readers, want %d", pattern, file, count, want.readers)
 			}
 		}
-		again, _ := twoStep(pattern, 900, time.Second, 7)
-		other, _ := twoStep(pattern, 900, time.Second, 8)
+		again, _ := twoStep(pattern, 900, time.Second, 7, Overlay{}.payloads())
+		other, _ := twoStep(pattern, 900, time.Second, 8, Overlay{}.payloads())
 		if again.tasks[5].Argv[1] != w.tasks[5].Argv[1] || other.tasks[5].Argv[1] == w.tasks[5].Argv[1] {
 			t.Errorf("%s: times do not follow the seed", pattern)
 		}
 	}
-	if _, err := twoStep("circular", 900, time.Second, 7); err == nil {
+	if _, err := twoStep("circular", 900, time.Second, 7, Overlay{}.payloads()); err == nil {
 		t.Error("an unknown pattern makes a workflow")
 	}
 }
 
 func TestValidate(t *testing.T) {
-	good := Overlay{Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Payload: Sleep, Protocol: Ours}
+	good := Overlay{Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep, Protocol: Ours}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,14 @@ func TestValidate(t *testing.T) {
 		"negative prefill":        func(o *Overlay) { o.Prefill = -1 },
 		"protocol":                func(o *Overlay) { o.Protocol = "theirs" },
 		"payload":                 func(o *Overlay) { o.Payload = "dream" },
-		"workflow":                func(o *Overlay) { o.Workflow = "" },
+		"masters where there are none": func(o *Overlay) {
+			o.KillMasters, o.Mode = 1, pb.SiteMode_SITE_MODE_CENTRALIZED
+		},
+		"stopped masters over TCP": func(o *Overlay) { o.HangMasters, o.Transport = 1, TransportTCP },
+		"004's messages of processes": func(o *Overlay) {
+			o.Protocol, o.Transport = AsInPaper, TransportProcesses
+		},
+		"workflow": func(o *Overlay) { o.Workflow = "" },
 	} {
 		o := good
 		spoil(&o)

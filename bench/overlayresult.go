@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"os"
 	"time"
 )
 
@@ -107,9 +106,13 @@ type RoundFigures struct {
 // MastershipFigures are about changes of master.
 type MastershipFigures struct {
 	Changes int `json:"changes"`
-	// Failover is the longest time from the kill of a master until another
-	// pilot of its site took office.
-	Failover float64 `json:"failover_seconds_max"`
+	// Killed and Hung are the masters that were taken away on purpose.
+	Killed int `json:"killed"`
+	Hung   int `json:"hung"`
+	// Failover is the longest time from the kill or stop of a master until
+	// another pilot of its site took office; Failovers are all such times.
+	Failover  float64      `json:"failover_seconds_max"`
+	Failovers Distribution `json:"failover_seconds"`
 }
 
 // AssignmentFigures are about who got which task.
@@ -152,16 +155,16 @@ func (r *OverlayResult) countBesideJoining(before, after map[string]float64) {
 	r.RequestsBesideJoining = calls / float64(r.Tasks)
 }
 
-func (r *OverlayResult) countUsage(queue *queueProcess, queueBefore, ownBefore time.Duration) error {
+func (r *OverlayResult) countUsage(queue *queueProcess, pilots fleet, queueBefore, pilotsBefore time.Duration) error {
 	queueAfter, queueRSS, err := queue.usage()
 	if err != nil {
 		return err
 	}
-	ownAfter, ownRSS, err := processUsage(os.Getpid())
+	pilotsAfter, pilotsRSS, err := pilots.usage()
 	if err != nil {
 		return err
 	}
 	r.QueueCPU, r.QueueRSS = (queueAfter - queueBefore).Seconds(), queueRSS
-	r.CPU, r.RSS = r.QueueCPU+(ownAfter-ownBefore).Seconds(), queueRSS+ownRSS
+	r.CPU, r.RSS = r.QueueCPU+(pilotsAfter-pilotsBefore).Seconds(), queueRSS+pilotsRSS
 	return nil
 }

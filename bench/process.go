@@ -80,16 +80,17 @@ func (p *process) follow(stdout io.Reader) {
 	close(p.ended)
 }
 
-func (p *process) waitReady(ctx context.Context) error {
+// waitReady returns what the ready line says.
+func (p *process) waitReady(ctx context.Context) (words string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	select {
-	case <-p.ready:
-		return nil
+	case words = <-p.ready:
+		return words, nil
 	case <-p.ended:
-		return errors.Join(fmt.Errorf("%s ended before it was ready", p.name), p.err, p.quote())
+		return "", errors.Join(fmt.Errorf("%s ended before it was ready", p.name), p.err, p.quote())
 	case <-ctx.Done():
-		return errors.Join(fmt.Errorf("%s is not ready: %w", p.name, ctx.Err()), p.quote())
+		return "", errors.Join(fmt.Errorf("%s is not ready: %w", p.name, ctx.Err()), p.quote())
 	}
 }
 

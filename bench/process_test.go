@@ -30,7 +30,7 @@ func TestProcessBecomesReadyAndEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.waitReady(context.Background()); err != nil {
+	if _, err := p.waitReady(context.Background()); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := p.usage(); err != nil {
@@ -47,7 +47,7 @@ func TestProcessThatFailsIsQuoted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = p.waitReady(context.Background())
+	_, err = p.waitReady(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "no such luck") || !strings.Contains(err.Error(), "exit status 7") {
 		t.Errorf("the error is %v", err)
 	}

@@ -76,7 +76,7 @@ func (q *queueProcess) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := q.waitReady(ctx); err != nil {
+	if _, err := q.waitReady(ctx); err != nil {
 		return err
 	}
 	access, err := q.access("admin")

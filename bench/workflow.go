@@ -50,9 +50,9 @@ func (p Pattern) reads(second int) []int {
 }
 
 // twoStep makes the workflow of a pattern. Task times vary by 30 % around the
-// usual one, drawn from the seed; they are the argument of the command, so
+// usual one, drawn from the seed; they are the last argument of the command, so
 // that real payloads and those in memory take the same time.
-func twoStep(p Pattern, tasks int, usual time.Duration, seed uint64) (submission, error) {
+func twoStep(p Pattern, tasks int, usual time.Duration, seed uint64, payload command) (submission, error) {
 	first, second, err := p.steps(tasks)
 	if err != nil || first == 0 {
 		return submission{}, fmt.Errorf("%d tasks are too few for two steps: %w", tasks, err)
@@ -63,7 +63,7 @@ func twoStep(p Pattern, tasks int, usual time.Duration, seed uint64) (submission
 		lasts := usual.Seconds() * (0.7 + 0.6*random.Float64())
 		name := fmt.Sprintf("%s[%07d]", step, n)
 		t := &pb.Task{
-			Id: name, Argv: []string{"/bin/sleep", strconv.FormatFloat(lasts, 'f', 6, 64)}, Resources: smallTask(),
+			Id: name, Argv: payload(fileOf(step, n), lasts), Resources: smallTask(),
 			Walltime: durationpb.New(time.Hour), Retries: 100,
 			Outputs: []*pb.Binding{{Lfn: fileOf(step, n), Name: "out"}},
 		}
@@ -79,6 +79,21 @@ func twoStep(p Pattern, tasks int, usual time.Duration, seed uint64) (submission
 		add("second", n, p.reads(n))
 	}
 	return w, nil
+}
+
+// command is a task's: what it writes, and how many seconds it takes.
+type command func(file string, lasts float64) []string
+
+// payloads returns the command of every task. That of a process writes a file
+// as large as those in memory are, and like no other.
+func (o Overlay) payloads() command {
+	return func(file string, lasts float64) []string {
+		words := []string{"/bin/sleep"}
+		if o.Transport == TransportProcesses {
+			words = []string{"/bin/sh", "-c", fmt.Sprintf(`sleep "$1" && printf '%%-%ds' "$0" >out`, int64(overlayFile)), file}
+		}
+		return append(words, strconv.FormatFloat(lasts, 'f', 6, 64))
+	}
 }
 
 func fileOf(step string, n int) string { return fmt.Sprintf("%s.%07d", step, n) }

@@ -48,6 +48,8 @@ type plot struct {
 	url    string
 	cache  *memoryCache
 	paper  *paperPilot // nil with our own protocol
+	line   line        // to the queue
+	peer   task.PeerID // set by Occupy
 	killed chan struct{}
 	once   sync.Once
 	leave  func()        // has the pilot say goodbye; nil before it starts
@@ -96,6 +98,7 @@ func (p *plot) Prepare(config *agent.Config) (agent.Footing, error) {
 // Occupy satisfies agent.Ground.
 func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
 	var err error
+	p.peer = o.Peer
 	p.yard.mutex.Lock()
 	p.cache, err = newMemoryCache(p.yard.capacity, p.yard.fileSize, func(keys []task.FileKey) {
 		p.paper.cacheChanged(len(keys))
@@ -177,6 +180,7 @@ func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Tim
 		case <-ctx.Done():
 		}
 	}
+	p.line.wait(p.killed) // a pilot that is stopped does not see its payload end
 	result.Ended = time.Now()
 	result.Run = result.Ended.Sub(result.Started)
 	if ctx.Err() != nil {

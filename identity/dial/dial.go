@@ -28,9 +28,9 @@ var reconnect = grpc.ConnectParams{
 
 // Queue connects to the first of the queue's addresses (HOST:PORT) that
 // answers, when the first call is made; gRPC reconnects by itself. token, if
-// not nil, is asked for the access token of each call. An empty list of
-// addresses is an error.
-func Queue(addresses []string, config *tls.Config, token func() string) (*grpc.ClientConn, error) {
+// not nil, is asked for the access token of each call. Further options count
+// beside our own. An empty list of addresses is an error.
+func Queue(addresses []string, config *tls.Config, token func() string, further ...grpc.DialOption) (*grpc.ClientConn, error) {
 	if len(addresses) == 0 {
 		return nil, errors.New("the access file names no queue address")
 	}
@@ -49,7 +49,7 @@ func Queue(addresses []string, config *tls.Config, token func() string) (*grpc.C
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: address})
 	}
 	known.InitialState(state)
-	connection, err := grpc.NewClient(known.Scheme()+":///queue", append(options, grpc.WithResolvers(known))...)
+	connection, err := grpc.NewClient(known.Scheme()+":///queue", append(append(options, grpc.WithResolvers(known)), further...)...)
 	if err != nil {
 		return nil, fmt.Errorf("open the connection to the queue: %w", err)
 	}

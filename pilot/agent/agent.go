@@ -192,7 +192,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	if err != nil {
 		return Membership{}, err
 	}
-	conn, err := dial.Queue(access.Queue, first, func() string { return access.Token })
+	conn, err := dial.Queue(access.Queue, first, func() string { return access.Token }, a.config.ToQueue...)
 	if err != nil {
 		return Membership{}, err
 	}
@@ -212,7 +212,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	if err != nil {
 		return Membership{}, err
 	}
-	if a.conn, err = dial.Queue(access.Queue, second, nil); err != nil {
+	if a.conn, err = dial.Queue(access.Queue, second, nil, a.config.ToQueue...); err != nil {
 		return Membership{}, err
 	}
 	a.queue = &grpcQueue{site: a.site, client: pb.NewPilotServiceClient(a.conn)}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
@@ -63,6 +65,8 @@ type Config struct {
 	Ground Ground
 	// Carrier carries the bytes between pilots; nil stands for TCP.
 	Carrier node.Carrier
+	// ToQueue are further options of the connection to the queue.
+	ToQueue []grpc.DialOption
 	// Shared is common to the pilots of a process; nil for a pilot by itself.
 	Shared *Shared
 	// Solver decides who gets which task while this pilot is master; nil is

@@ -1,0 +1,37 @@
+package bench
+
+import (
+	"context"
+	"time"
+)
+
+// fleet are the pilots of a run: in this process (crew) or each in its own
+// (convoy).
+type fleet interface {
+	// begin forgets what was seen while pilots joined.
+	begin()
+	// kill ends a pilot as SIGKILL does; hang stops it as SIGSTOP does, and
+	// resume lets it go on. Pilots have numbers from 0; that of pilot n's site is
+	// n modulo the number of sites.
+	kill(pilot int)
+	hang(pilot int)
+	resume(pilot int)
+	// seen is what pilots did, as far as it can be seen.
+	seen() *observations
+	// tell fills in what was seen since begin.
+	tell(ctx context.Context, r *OverlayResult) error
+	// usage is what all pilots have used by now.
+	usage() (cpu time.Duration, resident int64, err error)
+	// talk is what pilots send as those of 004 do; nil if they do not.
+	talk() *paperTalk
+	// close lets all pilots leave.
+	close() error
+}
+
+// board starts the pilots and returns when all are members of their sites.
+func (o Overlay) board(ctx context.Context, q *queueProcess) (fleet, error) {
+	if o.Transport == TransportProcesses {
+		return o.launch(ctx, q)
+	}
+	return o.hire(ctx, q)
+}
