@@ -64,6 +64,7 @@ func (m *Master) miss(h *held, k *known) {
 	}
 	h.missing[k.file.LFN] = true
 	k.waiters = append(k.waiters, h)
+	m.missed[k.file.LFN] = true
 }
 
 // learnFile takes the queue's word on a file that held tasks read. What an
@@ -140,8 +141,11 @@ func (m *Master) readersOf(name task.LFN) []*held {
 // passStranded gives tasks back that wait for a file which the site does not
 // make: the queue knows where it is by now, or has it made elsewhere.
 func (m *Master) passStranded() {
-	for _, name := range sortedKeys(m.files) {
+	for _, name := range sortedKeys(m.missed) {
 		k := m.files[name]
+		if k == nil || len(k.waiters) == 0 {
+			delete(m.missed, name)
+		}
 		if k == nil {
 			continue
 		}

@@ -31,6 +31,7 @@ type Master struct {
 	leases    map[task.LeaseID]*lease
 	held      map[task.ID]*held
 	files     map[task.LFN]*known
+	missed    map[task.LFN]bool // files that tasks waited for at the last audit, or have begun to since
 	searches  map[task.LFN]*search
 	members   map[task.PilotID]*member
 	peers     map[task.PeerID]*member
@@ -67,6 +68,7 @@ func (m *Master) reset() {
 	m.leases = make(map[task.LeaseID]*lease)
 	m.held = make(map[task.ID]*held)
 	m.files = make(map[task.LFN]*known)
+	m.missed = make(map[task.LFN]bool)
 	m.searches = make(map[task.LFN]*search)
 	m.members = make(map[task.PilotID]*member)
 	m.peers = make(map[task.PeerID]*member)

@@ -56,8 +56,10 @@ type HandOutConfig struct {
 	// RefusalHold is how long a class is not offered to a site that has no
 	// pilot for it.
 	RefusalHold time.Duration
-	// RecallScan bounds the tasks looked at in one recall.
-	RecallScan int
+	// RecallScan bounds the tasks looked at in one recall, and RecallEvery is how
+	// long a site that found no other with work to spare looks for none again.
+	RecallScan  int
+	RecallEvery time.Duration
 }
 
 // SiteConfig is about masterships and signs of life.
@@ -116,6 +118,7 @@ func DefaultConfig() Config {
 			ShareWait:    3 * time.Second,
 			RefusalHold:  10 * time.Minute,
 			RecallScan:   1_000,
+			RecallEvery:  time.Second, // a look at all sites; most find nothing
 		},
 		Site: SiteConfig{
 			ClaimSilence:   3 * time.Second, // longer than the longest time between Syncs, 2 s

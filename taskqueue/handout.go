@@ -31,7 +31,7 @@ func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
 		return fmt.Errorf("count READY tasks: %w", err)
 	}
 	idle := site.idle()
-	if len(ready) == 0 && len(b.walkable) == 0 && idle <= 0 {
+	if len(b.walkable) == 0 && (!b.wants(site) || len(ready) == 0 && (idle <= 0 || b.lone(site))) {
 		return nil
 	}
 	if err := b.loadSites(); err != nil {
@@ -225,6 +225,19 @@ func (b *book) room(site *SiteRecord) int {
 	}
 	free := site.idle() + site.unstarted()
 	return min(c.Max, max(most, c.FloorTasks*free)) - site.unstarted()
+}
+
+// lumps is how many hand-outs the unstarted tasks of a site come in while its
+// slots have enough to do: each costs a look at all sites, and its lease is
+// looked at with every Sync until the last task of it has ended.
+const lumps = 16
+
+// wants tells whether a site has room for a lump, or for any task while it is
+// not far from having no more than those that its slots get early.
+func (b *book) wants(site *SiteRecord) bool {
+	room, unstarted := b.room(site), site.unstarted()
+	lump := (room + unstarted) / lumps
+	return room > 0 && (room >= lump || unstarted < b.config.prefill(site)*site.slots()+2*lump)
 }
 
 // choose picks READY tasks within the quotas, highest priority and oldest

@@ -50,9 +50,6 @@ func (j *judgement) load() error {
 		ids, attempts, pilots = append(ids, attempt.Task), append(attempts, attempt), append(pilots, attempt.Pilot)
 		j.of[attempt.Task] = append(j.of[attempt.Task], i)
 	}
-	if err := j.loadSites(); err != nil {
-		return err
-	}
 	if err := j.loadTasks(ids...); err != nil {
 		return err
 	}

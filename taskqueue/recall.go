@@ -29,6 +29,7 @@ func (b *book) recall(site *SiteRecord, idle int) error {
 		}
 	}
 	if donor == nil {
+		site.Alone = b.Clock
 		return nil
 	}
 	pending, err := b.Leases().Revocations(donor.Name)
@@ -41,6 +42,11 @@ func (b *book) recall(site *SiteRecord, idle int) error {
 	}
 	n := min(most, b.config.HandOut.FloorTasks*idle) - len(asked)
 	return b.recallFrom(donor, site, n, asked)
+}
+
+// lone tells whether a site has only just found that no other has work to spare.
+func (b *book) lone(site *SiteRecord) bool {
+	return site.Alone != 0 && b.Clock.Sub(site.Alone) < b.config.HandOut.RecallEvery
 }
 
 // AskBack asks a site's pilots for tasks that they have not started.

@@ -214,6 +214,7 @@ type SiteRecord struct {
 	Drain      []task.PilotID  // live pilots that an operator wants drained
 	ReportTerm task.Term       // of the newest report of storage reads,
 	ReportSeq  uint64          // and its number
+	Alone      Instant         // when it last found that no other site has work to spare
 	Silent     bool            // its pilots were taken for dead because it fell silent
 	Check      bool            // pilots are gone that made files which only caches hold
 	CheckAfter task.LFN        // where looking for those files goes on

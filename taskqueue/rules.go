@@ -17,13 +17,6 @@ func NewRules(config Config) *Rules { return &Rules{Config: config} }
 
 // Settings returns what a site's pilots need to know of it.
 func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
-	prefill := site.Prefill
-	switch prefill {
-	case 0:
-		prefill = r.Config.Site.Prefill
-	case NoPrefill:
-		prefill = 0
-	}
 	return task.SiteSettings{
 		Site:       site.Name,
 		SE:         site.SE,
@@ -31,10 +24,21 @@ func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 		Mode:       string(site.InForce()),
 		Draining:   site.Draining,
 		RoundEvery: site.RoundEvery,
-		Prefill:    prefill,
+		Prefill:    r.Config.prefill(&site),
 		Solver:     site.Solver,
 		Rank:       site.Rank,
 	}
+}
+
+// prefill is how many further tasks a slot of a site is given early.
+func (c *Config) prefill(site *SiteRecord) int {
+	switch site.Prefill {
+	case 0:
+		return c.Site.Prefill
+	case NoPrefill:
+		return 0
+	}
+	return site.Prefill
 }
 
 func (r *Rules) open(t *Turn) *book {

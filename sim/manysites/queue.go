@@ -47,7 +47,7 @@ type call struct {
 }
 
 func newQueue(w *world) *queue {
-	return &queue{world: w, store: mem.New(), rules: taskqueue.NewRules(w.config.Queue), desks: make(map[task.Site]*desk)}
+	return &queue{world: w, store: mem.NewInPlace(), rules: taskqueue.NewRules(w.config.Queue), desks: make(map[task.Site]*desk)}
 }
 
 // update applies rules in one transaction and wakes the sites that it concerns.

@@ -42,7 +42,7 @@ func (t siteTable) Delete(names ...task.Site) error {
 }
 
 func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
-	var found []taskqueue.SiteRecord
+	found := slices.Grow([]taskqueue.SiteRecord(nil), t.sites.tree.Len())
 	t.sites.each(func(_ task.Site, row *taskqueue.SiteRecord) bool {
 		found = append(found, siteCopy.loaded(*row))
 		return true

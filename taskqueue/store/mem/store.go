@@ -2,6 +2,7 @@ package mem
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,8 @@ type Store struct {
 	gate    gate.Gate
 	writer  sync.Mutex
 	current atomic.Pointer[version]
+	inPlace bool
+	broken  error // of the Update that has left a store in place half changed
 }
 
 var _ taskqueue.Store = (*Store)(nil)
@@ -22,6 +25,15 @@ var _ taskqueue.Store = (*Store)(nil)
 func New() *Store {
 	store := &Store{}
 	store.current.Store(newVersion())
+	return store
+}
+
+// NewInPlace returns an empty store that changes its one version instead of
+// copies, for a simulation: one goroutine, whose run ends with an Update that
+// fails. After such a one, which cannot be taken back, every call fails.
+func NewInPlace() *Store {
+	store := New()
+	store.inPlace = true
 	return store
 }
 
@@ -34,13 +46,17 @@ func (s *Store) View(ctx context.Context, read func(taskqueue.Tx) error) error {
 		return taskqueue.ErrClosed
 	}
 	defer s.gate.Leave()
+	if s.inPlace && s.broken != nil {
+		return s.broken
+	}
 	tx := &tx{version: s.current.Load(), readOnly: true}
 	defer tx.end()
 	return read(tx)
 }
 
-// Update calls write with a copy of the current version and makes it current
-// unless write, or one of the Tx's writes, failed.
+// Update calls write, which changes a copy of the current version, made at its
+// first change, and makes that current unless write, or one of the Tx's writes,
+// failed.
 func (s *Store) Update(ctx context.Context, write func(taskqueue.Tx) error) error {
 	if !s.gate.Enter() {
 		return taskqueue.ErrClosed
@@ -51,15 +67,24 @@ func (s *Store) Update(ctx context.Context, write func(taskqueue.Tx) error) erro
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	tx := &tx{version: s.current.Load().copy()}
+	if s.broken != nil {
+		return s.broken
+	}
+	tx := &tx{version: s.current.Load(), inPlace: s.inPlace}
 	defer tx.end()
-	if err := write(tx); err != nil {
+	err := write(tx)
+	if err == nil {
+		err = tx.failed
+	}
+	if err != nil {
+		if tx.own && s.inPlace {
+			s.broken = fmt.Errorf("the store is half changed: %w", err)
+		}
 		return err
 	}
-	if tx.failed != nil {
-		return tx.failed
+	if tx.own {
+		s.current.Store(tx.version)
 	}
-	s.current.Store(tx.version)
 	return nil
 }
 
@@ -72,6 +97,8 @@ func (s *Store) Close() error {
 // tx is one transaction over one version.
 type tx struct {
 	*version
+	inPlace  bool // the version may be changed without a copy
+	own      bool // it has been written; unless in place, it is this transaction's copy
 	readOnly bool
 	over     bool
 	failed   error // first error of a write
@@ -79,7 +106,8 @@ type tx struct {
 
 func (t *tx) end() { t.over = true }
 
-// writing tells why a write is not possible, if it is not.
+// writing comes before every write: it tells why that is not possible, if it is
+// not, and makes the version one's own.
 func (t *tx) writing() error {
 	switch {
 	case t.over:
@@ -87,6 +115,10 @@ func (t *tx) writing() error {
 	case t.readOnly:
 		return taskqueue.ErrReadOnly
 	}
+	if !t.own && !t.inPlace {
+		t.version = t.version.copy()
+	}
+	t.own = true
 	return nil
 }
 
