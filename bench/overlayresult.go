@@ -64,7 +64,9 @@ type OverlayResult struct {
 	Rounds          RoundFigures      `json:"rounds"`
 	Master          MastershipFigures `json:"master"`
 	LostTasks       int               `json:"lost_tasks"`
-	Duplicates      int               `json:"duplicate_outcomes"`
+	// Lost says of some tasks that did not end DONE how they ended, and why.
+	Lost       []string `json:"lost_tasks_why,omitempty"`
+	Duplicates int      `json:"duplicate_outcomes"`
 	// CPU is of the queue and of all pilots, RSS their resident memory at the
 	// end.
 	CPU      float64 `json:"cpu_seconds"`

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -20,6 +21,7 @@ type tally struct {
 	maker      map[string]string    // its pilot
 	readers    []turn               // that have inputs
 	duplicates int
+	lost       []string
 	cache      CacheFigures
 	turns      map[string][]turn // what each pilot ran, if that has one slot
 }
@@ -30,6 +32,9 @@ type turn struct {
 	inputs         []string
 }
 
+// mostLost bounds how many lost tasks are described.
+const mostLost = 10
+
 func newTally(began time.Time, pilots int) *tally {
 	return &tally{
 		began: began, pilots: pilots, first: make(map[string]time.Time),
@@ -39,6 +44,9 @@ func newTally(began time.Time, pilots int) *tally {
 
 // take looks at one task.
 func (t *tally) take(info *pb.TaskInfo) {
+	if info.GetState() != pb.TaskState_TASK_STATE_DONE && len(t.lost) < mostLost {
+		t.lost = append(t.lost, fmt.Sprintf("%s %s: %s (%d failures) %s", info.GetTask().GetId(), info.GetState(), info.GetReason(), info.GetFailures(), info.GetUpstream()))
+	}
 	for _, attempt := range info.GetAttempts() {
 		outcome := attempt.GetOutcome()
 		if attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_DUPLICATE {
@@ -117,7 +125,7 @@ func (t *tally) slotChanges() (changes []slotChange, dependencies []time.Duratio
 
 // sumUp fills in what follows from all attempts.
 func (t *tally) sumUp(r *OverlayResult) {
-	r.Duplicates = t.duplicates
+	r.Duplicates, r.Lost = t.duplicates, t.lost
 	r.InterTaskDelay = Distribute(t.delays)
 	r.DelayShare = float64(len(t.delays)) / float64(max(1, t.attempts-len(t.first)))
 	changes, dependencies := t.slotChanges()

@@ -31,8 +31,13 @@ type RetryConfig struct {
 	BackoffMax time.Duration
 	// MaxGenerations bounds how often a task's lost output is made again.
 	MaxGenerations int
-	// QuarantineLosses is how many pilots a task may take with it.
+	// QuarantineLosses is how many pilots a task may take with it where pilots
+	// hardly vanish; see Fates. Where they do, it may be as many as make a
+	// coincidence less likely than QuarantineChance, but never more than
+	// QuarantineMost.
 	QuarantineLosses int
+	QuarantineChance float64
+	QuarantineMost   int
 	// PilotFaults is how many failures of pilots are not held against a task.
 	PilotFaults int
 	// StorageFaults is how often a storage element that does not answer is not
@@ -101,8 +106,10 @@ func DefaultConfig() Config {
 		Retry: RetryConfig{
 			BackoffMin:       time.Second, // a transient fault is seldom over sooner
 			BackoffMax:       time.Minute,
-			MaxGenerations:   3, // more often than that, the loss is systematic
-			QuarantineLosses: 3, // three pilots are no coincidence
+			MaxGenerations:   3,    // more often than that, the loss is systematic
+			QuarantineLosses: 3,    // three pilots are no coincidence,
+			QuarantineChance: 1e-6, // unless that is what a large workflow must expect
+			QuarantineMost:   20,
 			PilotFaults:      10,
 			StorageFaults:    120, // about an hour, at half of BackoffMax each
 		},

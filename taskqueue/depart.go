@@ -139,7 +139,7 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	b.sites.touch(site.Name)
 	if state == PilotDead {
-		if err := b.loseRunning(pilot, reason); err != nil {
+		if err := b.loseRunning(site, pilot, reason); err != nil {
 			return err
 		}
 	}
@@ -147,7 +147,7 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 }
 
 // loseRunning books that what runs at a dead pilot is lost.
-func (b *book) loseRunning(pilot *PilotRecord, reason string) error {
+func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) error {
 	running, err := b.Attempts().RunningAt(pilot.ID)
 	if err != nil {
 		return fmt.Errorf("load what ran at pilot %s: %w", pilot.ID, err)
@@ -160,14 +160,14 @@ func (b *book) loseRunning(pilot *PilotRecord, reason string) error {
 		return err
 	}
 	for i := range running {
-		if err := b.loseAttempt(&running[i], reason); err != nil {
+		if err := b.loseAttempt(site, &running[i], reason); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *book) loseAttempt(a *Attempt, reason string) error {
+func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string) error {
 	id := a.Outcome.Attempt
 	if held := b.attempts.held[id]; held != nil {
 		if a = held; a.State != AttemptRunning {
@@ -178,6 +178,7 @@ func (b *book) loseAttempt(a *Attempt, reason string) error {
 	}
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
 	b.attempts.touch(id)
+	site.Fates.add(true)
 	s := b.tasks.held[id.Task]
 	if s == nil {
 		return nil
@@ -187,7 +188,7 @@ func (b *book) loseAttempt(a *Attempt, reason string) error {
 	if s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
 		return nil
 	}
-	return b.countLoss(s)
+	return b.countLoss(site, s)
 }
 
 // Leave books a pilot that goes by itself. When the queue knows of nobody else

@@ -407,24 +407,60 @@ func TestPoisonousTaskIsQuarantined(t *testing.T) {
 	w := g.mustSubmit(taskqueue.Submission{Name: "one", Tasks: []task.Task{job("t", nil, []string{"x"}), job("u", []string{"x"}, nil)}})
 	id := task.NewID(w, "t")
 	a.sync()
-	lease := a.waiting()[0]
 	for i := range 3 {
-		victim := a.join(task.PeerID(fmt.Sprint("victim", i)), 1)
-		a.start(id, victim)
-		a.sync()
-		delete(a.running, id)
-		a.members = a.members[:1]
-		a.next.Departed = []task.Departure{{Pilot: victim.id, Dead: true, Reason: "no answer"}}
-		for held := range a.leases {
-			a.leases[held][id] = lease // the master assigns it again itself
-		}
-		a.sync()
+		a.lose(id, i)
 	}
 	g.expect(task.Quarantined, id)
 	g.expect(task.Cancelled, task.NewID(w, "u"))
 	if len(a.reply.Revoked) == 0 {
 		t.Error("the site is not told to stop")
 	}
+	g.check()
+}
+
+// lose starts a task on a new pilot that vanishes with it; the master assigns
+// it again itself.
+func (c *crew) lose(id task.ID, number int) {
+	var lease task.LeaseID
+	var lt task.LeasedTask
+	for held, tasks := range c.leases {
+		if found, is := tasks[id]; is {
+			lease, lt = held, found
+		}
+	}
+	victim := c.join(task.PeerID(fmt.Sprint("victim of ", id, number)), 1)
+	c.start(id, victim)
+	c.sync()
+	delete(c.running, id)
+	c.members = c.members[:1]
+	c.next.Departed = []task.Departure{{Pilot: victim.id, Dead: true, Reason: "no answer"}}
+	c.leases[lease][id] = lt
+	c.sync()
+}
+
+// Where attempts vanish with their pilots all the time, a task that lost three
+// is not held for the cause; one that loses pilot after pilot is, in the end.
+func TestLossesThatOthersHaveAsWell(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("master", 60)
+	submission := taskqueue.Submission{Name: "many"}
+	for i := range 60 {
+		submission.Tasks = append(submission.Tasks, job(fmt.Sprint("t", i), nil, nil))
+	}
+	w := g.mustSubmit(submission)
+	a.sync()
+	for i := range 60 {
+		a.lose(task.NewID(w, fmt.Sprint("t", i)), 0)
+	}
+	id := task.NewID(w, "t0")
+	a.lose(id, 1)
+	a.lose(id, 2)
+	g.expect(task.Leased, id)
+	for n := 3; n < taskqueue.DefaultConfig().Retry.QuarantineMost; n++ {
+		a.lose(id, n)
+	}
+	g.expect(task.Quarantined, id)
 	g.check()
 }
 

@@ -345,7 +345,7 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	case task.KilledByUser:
 		return j.reopen(s, task.Return, o.Reason)
 	case task.PilotLost:
-		return j.countLoss(s)
+		return j.countLoss(j.site, s)
 	case task.PilotFailed:
 		if s.Faults++; s.Faults <= j.config.Retry.PilotFaults {
 			return j.retryLater(s, s.Faults, o.Reason)
@@ -393,11 +393,11 @@ func (b *book) reopen(s *TaskState, event task.Event, reason string) error {
 
 // countLoss books that a LEASED task's attempt vanished with its pilot. The
 // site's master runs it again itself; a task that takes pilot after pilot
-// with it is put aside.
-func (b *book) countLoss(s *TaskState) error {
+// with it, more than vanish there anyway, is put aside.
+func (b *book) countLoss(site *SiteRecord, s *TaskState) error {
 	s.Losses++
 	b.tasks.touch(s.ID)
-	if s.Losses < b.config.Retry.QuarantineLosses {
+	if s.Losses < b.config.Retry.lossesTooMany(&site.Fates, s.Losses) {
 		return nil
 	}
 	b.revoke(s.Site, s.Lease, s.ID, true)

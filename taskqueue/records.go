@@ -216,6 +216,7 @@ type SiteRecord struct {
 	ReportSeq  uint64          // and its number
 	Alone      Instant         // when it last found that no other site has work to spare
 	Silent     bool            // its pilots were taken for dead because it fell silent
+	Fates      Fates           // of the newest attempts
 	Check      bool            // pilots are gone that made files which only caches hold
 	CheckAfter task.LFN        // where looking for those files goes on
 	Forget     bool            // its caches are gone; files announced there are being forgotten
