@@ -24,9 +24,10 @@ var builtins = map[string]builtin{
 	"rest_bytes":    restBytes,
 }
 
-// savedWeight is what a second saved counts against a second to come: enough
-// to prefer, of tasks that cost a pilot alike, the one that costs others more.
-const savedWeight = 0.1
+// SavedWeight is what a second saved counts against a second to come in
+// locality: enough to prefer, of tasks that cost a pilot alike, the one that
+// costs others more.
+const SavedWeight = 0.1
 
 // locality is minus the seconds to stage in what is missing, and a little of
 // the seconds that the rest would take where it is missing.
@@ -39,7 +40,7 @@ func locality(files []FileInfo, has func(FileInfo) bool, rates Rates) float64 {
 			missing += rates.Seconds(file)
 		}
 	}
-	return savedWeight*saved - missing
+	return SavedWeight*saved - missing
 }
 
 // overlap is the number of inputs in the cache (001, section 3.2).

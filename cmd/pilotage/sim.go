@@ -6,6 +6,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -20,11 +21,20 @@ func newSim(a *app) *cobra.Command {
 	}
 	for _, play := range []*cobra.Command{newSimPaper(a), newSimRun(a), newSimReplay(a)} {
 		// What plays keeps nothing that could be lost: the first signal ends it.
-		play.PreRun = func(*cobra.Command, []string) { signal.Reset(os.Interrupt, syscall.SIGTERM) }
+		play.PreRun = func(*cobra.Command, []string) {
+			signal.Reset(os.Interrupt, syscall.SIGTERM)
+			if os.Getenv("GOGC") == "" {
+				debug.SetGCPercent(simGarbage)
+			}
+		}
 		command.AddCommand(play)
 	}
 	return command
 }
+
+// simGarbage has the garbage of a run collected seldom: it makes much, and keeps
+// little for long.
+const simGarbage = 300
 
 // parallel runs as many at once as there are processors.
 func parallel(n int, do func(i int) error) error {

@@ -28,6 +28,9 @@ type paperScheduler struct {
 }
 
 func (p *paperScheduler) size(file File) float64 {
+	if p.policy.Metric == Locality {
+		return 10e6 + 20*max(0, float64(file.Size)) // nanoseconds
+	}
 	if p.policy.Bytes {
 		return max(1, float64(file.Size))
 	}
@@ -60,6 +63,8 @@ func (p *paperScheduler) weights(table *matcher.ReferenceTable) []float64 {
 		switch {
 		case p.policy.Metric == Overlap:
 			weights[i] = overlap[i]
+		case p.policy.Metric == Locality:
+			weights[i] = .1*overlap[i] - missing[i]
 		case missing[i] == 0:
 			weights[i] = matcher.NothingMissing
 		case p.policy.Metric == Rest:
@@ -118,7 +123,7 @@ func (p *paperScheduler) next(r Request) (uint64, bool) {
 // algorithm, for all metrics, with evictions and ineligible tasks.
 func TestWorkerCentricIs001(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := Policy{Metric: Metric(rapid.IntRange(0, 3).Draw(t, "metric")), Bytes: rapid.Bool().Draw(t, "bytes"), N: rapid.IntRange(1, 3).Draw(t, "n")}
+		policy := Policy{Metric: Metric(rapid.IntRange(0, 4).Draw(t, "metric")), Bytes: rapid.Bool().Draw(t, "bytes"), N: rapid.IntRange(1, 3).Draw(t, "n")}
 		clever := NewWorkerCentric(policy, rand.New(rand.NewPCG(1, 2)))
 		paper := &paperScheduler{policy: policy, random: rand.New(rand.NewPCG(1, 2)), tables: map[string]*matcher.ReferenceTable{"a": {}, "b": {}}}
 		next := uint64(1)
@@ -176,12 +181,12 @@ func TestPiggybackBound(t *testing.T) {
 }
 
 func TestPolicyNames(t *testing.T) {
-	for _, name := range []string{"overlap", "rest", "combined", "combined_printed", "rest_bytes", "combined.2", "rest_bytes.7"} {
+	for _, name := range []string{"overlap", "rest", "combined", "combined_printed", "rest_bytes", "combined.2", "rest_bytes.7", "locality", "locality.2"} {
 		if policy, err := ParsePolicy(name); err != nil || policy.String() != name {
 			t.Errorf("%s is %v, %v", name, policy, err)
 		}
 	}
-	for _, name := range []string{"", "rests", "rest.0", "rest.", "rest.x", "rest.2_bytes", ".2"} {
+	for _, name := range []string{"", "rests", "rest.0", "rest.", "rest.x", "rest.2_bytes", ".2", "locality_bytes"} {
 		if policy, err := ParsePolicy(name); err == nil {
 			t.Errorf("%q is %v", name, policy)
 		}

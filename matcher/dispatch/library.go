@@ -5,7 +5,7 @@ import "github.com/pilotage-grid/pilotage/task"
 // library numbers files and tasks and knows which tasks read a file, so that
 // a file that comes or goes costs as much as it has readers.
 type library struct {
-	bytes   bool // count bytes instead of files
+	size    func(File) float64 // what a file counts
 	ids     map[task.FileKey]int32
 	sizes   []float64
 	readers [][]int32
@@ -18,8 +18,8 @@ type libraryTask struct {
 	size  float64 // of all files together
 }
 
-func newLibrary(bytes bool) *library {
-	return &library{bytes: bytes, ids: make(map[task.FileKey]int32)}
+func newLibrary(size func(File) float64) *library {
+	return &library{size: size, ids: make(map[task.FileKey]int32)}
 }
 
 // add numbers a task and returns its number.
@@ -31,11 +31,7 @@ func (l *library) add(t Task) int32 {
 		if !known {
 			id = int32(len(l.sizes))
 			l.ids[file.Key] = id
-			size := 1.0
-			if l.bytes {
-				size = max(1, float64(file.Size))
-			}
-			l.sizes = append(l.sizes, size)
+			l.sizes = append(l.sizes, l.size(file))
 			l.readers = append(l.readers, nil)
 		}
 		added.files[i] = id
@@ -51,7 +47,7 @@ func (l *library) add(t Task) int32 {
 type holding struct {
 	library    *library
 	references []uint32  // r_i by file, 0 when the site has not got it
-	overlap    []float64 // by task: |F_t|, in files or bytes
+	overlap    []float64 // by task: |F_t|, in what files count
 	ref        []float64 // by task: ref_t
 }
 

@@ -40,7 +40,7 @@ type affinityWorker struct {
 // in files or in bytes.
 func NewStorageAffinity(workers []Worker, bytes bool) *StorageAffinity {
 	s := &StorageAffinity{
-		library: newLibrary(bytes), byName: make(map[string]*affinityWorker), numbers: make(map[uint64]int32),
+		library: newLibrary(Policy{Bytes: bytes}.size), byName: make(map[string]*affinityWorker), numbers: make(map[uint64]int32),
 		sites: make(map[string]*holding), planned: make(map[string]*holding),
 	}
 	for _, worker := range workers {

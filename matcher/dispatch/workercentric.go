@@ -25,7 +25,7 @@ type WorkerCentric struct {
 // NewWorkerCentric returns a scheduler without tasks. random is used only by
 // policies with n > 1.
 func NewWorkerCentric(policy Policy, random *rand.Rand) *WorkerCentric {
-	return &WorkerCentric{policy: policy, random: random, library: newLibrary(policy.Bytes), sites: make(map[string]*holding)}
+	return &WorkerCentric{policy: policy, random: random, library: newLibrary(policy.size), sites: make(map[string]*holding)}
 }
 
 // Add puts a task at the end of the queue.
@@ -87,7 +87,7 @@ func (w *WorkerCentric) best(r *Request, site *holding) []valued {
 }
 
 func (w *WorkerCentric) sums(site *holding) (sums totals) {
-	if w.policy.Metric < Combined {
+	if !w.policy.sums() {
 		return sums
 	}
 	for _, number := range w.waiting {

@@ -26,6 +26,8 @@ type Result struct {
 	Transfers int
 	Bytes     task.Bytes
 	Hits      int
+	Evictions int // of the data servers
+	Requests  int // to the scheduler
 	// Utilisation is computing time over makespan, the mean of all workers
 	// (001, section 2.2).
 	Utilisation float64
@@ -49,7 +51,7 @@ func (r *Result) HitRatio() float64 {
 }
 
 func (w *world) result() *Result {
-	r := &Result{Makespan: w.timeline.Now(), Piggyback: w.piggyback, Events: w.timeline.Events()}
+	r := &Result{Makespan: w.timeline.Now(), Piggyback: w.piggyback, Events: w.timeline.Events(), Evictions: w.evictions, Requests: w.requests}
 	for i := range w.workers {
 		one := &w.workers[i]
 		if one.task >= 0 {

@@ -38,6 +38,8 @@ type world struct {
 	completed int
 	idle      []int // workers that got nothing
 	piggyback int
+	evictions int
+	requests  int
 	// busySince and busy: how long some transfer was under way.
 	busySince, busy time.Duration
 	transferring    int
@@ -79,6 +81,7 @@ func (w *world) ask(i int) {
 }
 
 func (w *world) request(i int) {
+	w.requests++
 	one := &w.workers[i]
 	evicted := one.server.takeEvicted()
 	w.piggyback = max(w.piggyback, len(evicted))

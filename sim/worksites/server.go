@@ -26,7 +26,10 @@ type dataServer struct {
 
 func newDataServer(w *world, site Site, route []sim.LinkID) *dataServer {
 	s := &dataServer{world: w, site: site, route: route, serving: -1}
-	files, err := simplelru.NewLRU(site.Capacity, func(file int32, _ struct{}) { s.evicted = append(s.evicted, file) })
+	files, err := simplelru.NewLRU(site.Capacity, func(file int32, _ struct{}) {
+		s.evicted = append(s.evicted, file)
+		w.evictions++
+	})
 	if err != nil {
 		panic(err) // the capacity was checked
 	}
