@@ -82,7 +82,24 @@ const Best = 1_000_000
 type SiteReport struct {
 	Seq     uint64
 	SEReads []SERead
+	// Replicas are copies that replica policies have had made.
+	Replicas ReplicaSum
 }
+
+// ReplicaSum counts copies made before tasks asked for them.
+type ReplicaSum struct {
+	Files uint64
+	Bytes Bytes
+}
+
+// Add adds another sum.
+func (s *ReplicaSum) Add(other ReplicaSum) {
+	s.Files += other.Files
+	s.Bytes += other.Bytes
+}
+
+// Empty tells that a report says nothing.
+func (r *SiteReport) Empty() bool { return len(r.SEReads) == 0 && r.Replicas == (ReplicaSum{}) }
 
 // SERead sums reads from one storage element by the site's pilots: transfers,
 // not inputs (one transfer may serve many reads).
@@ -206,4 +223,5 @@ type SiteSettings struct {
 	Prefill    int           // further tasks per slot
 	Solver     string        // who gets which task; empty means greedy
 	Rank       string        // of tasks that give none; empty means locality
+	Replicate  string        // replica policies in their order; empty means none
 }

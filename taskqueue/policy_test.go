@@ -41,6 +41,31 @@ func TestPoliciesOfSites(t *testing.T) {
 	}
 }
 
+// Replica policies are those that a master can carry out.
+func TestReplicaPoliciesOfSites(t *testing.T) {
+	g := newGrid(t)
+	for _, c := range []struct {
+		mode            taskqueue.Mode
+		replicate, want string
+	}{
+		{"", "", ""}, {"", "alpha(15)", ""}, {"", "alpha(5); plans(600,8,eliminate)", ""}, {taskqueue.ModeIsolated, "", ""},
+		{"", "alpha", "alpha(15)"}, {"", "beta(2)", "plans(SECONDS,LIMIT)"}, {"", "alpha(2);fcfs", "the solver gives out"},
+		{taskqueue.ModeCentralized, "alpha(2)", "give mode distributed"}, {taskqueue.ModeIsolated, "alpha(2)", "give mode distributed"},
+		{"", strings.Repeat("alpha(1);", task.MaxExpression), "longer than"},
+	} {
+		err := g.update(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", SE: "file:///se/A", Mode: c.mode, Replicate: c.replicate})
+			return err
+		})
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("mode %q, policies %.40q: %v, want %q", c.mode, c.replicate, err, c.want)
+		}
+		if s := g.rules.Settings(g.siteRecord("A")); err == nil && s.Replicate != c.replicate {
+			t.Errorf("policies %q are told as %q", c.replicate, s.Replicate)
+		}
+	}
+}
+
 // Where the queue matches, it ranks by the site's rank the tasks that give
 // none, and by another one as soon as the site is given it.
 func TestTheQueueMatchesByTheRankOfTheSite(t *testing.T) {

@@ -185,11 +185,12 @@ type SiteRecord struct {
 	RoundEvery time.Duration
 	// Prefill is how many further tasks a slot is given early; 0 means the
 	// queue's default, NoPrefill none.
-	Prefill  int
-	Solver   string // as matcher.ParseSolver reads it; empty is greedy
-	Rank     string // of tasks that give none; empty is locality
-	Draining bool
-	Created  time.Time
+	Prefill   int
+	Solver    string // as matcher.ParseSolver reads it; empty is greedy
+	Rank      string // of tasks that give none; empty is locality
+	Replicate string // as replica.ParseChain reads it; empty is none
+	Draining  bool
+	Created   time.Time
 
 	Term       task.Term // of the accepted master
 	Master     task.PilotID
@@ -266,6 +267,7 @@ type SiteSums struct {
 	Busy         time.Duration // payload run time
 	SEReads      uint64        // reads from this site's storage element by pilots, from pilots' reports
 	SEReadBytes  uint64
+	Replicas     task.ReplicaSum // that its replica policies have had made
 	DelayCount   uint64
 	DelaySum     time.Duration
 	DelayBucket  []uint64          // len(DelayBuckets)+1

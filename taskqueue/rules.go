@@ -27,6 +27,7 @@ func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 		Prefill:    r.Config.prefill(&site),
 		Solver:     site.Solver,
 		Rank:       site.Rank,
+		Replicate:  site.Replicate,
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 )
 
 // AddSite creates a site, or changes the settings of one: storage element,
-// remote reads, reach, mode, rounds, prefill, solver and rank. A fallback ends
+// remote reads, reach, mode, rounds, prefill, solver, rank and replica policies. A fallback ends
 // unless the record still has it. Everything else of the record is ignored.
 //
 // Errors: ErrInvalid.
@@ -62,7 +62,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			return err
 		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
-		site.Solver, site.Rank = s.Solver, s.Rank
+		site.Solver, site.Rank, site.Replicate = s.Solver, s.Rank, s.Replicate
 		site.Reach = nil
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))

@@ -135,7 +135,7 @@ func TestSiteSums(t *testing.T) {
 	f := a.fail(a.start(bad, a.members[0]), task.PayloadFailed)
 	f.Delay = -1
 	a.end(bad, f)
-	report := task.SiteReport{Seq: 1, SEReads: []task.SERead{{Owner: "B", Files: 1, Bytes: 100}, {Owner: "A", Files: 2, Bytes: 7}}}
+	report := task.SiteReport{Seq: 1, SEReads: []task.SERead{{Owner: "B", Files: 1, Bytes: 100}, {Owner: "A", Files: 2, Bytes: 7}}, Replicas: task.ReplicaSum{Files: 2, Bytes: 9}}
 	for range 2 {
 		a.next.Report = report
 		if reply := a.sync(); reply.ReportSeq != 1 {
@@ -160,6 +160,9 @@ func TestSiteSums(t *testing.T) {
 	}
 	if s.SEReads != 2 || g.siteRecord("B").Sums.SEReadBytes != 100 {
 		t.Errorf("storage reads %d at A, %d bytes at B", s.SEReads, g.siteRecord("B").Sums.SEReadBytes)
+	}
+	if s.Replicas != (task.ReplicaSum{Files: 2, Bytes: 9}) {
+		t.Errorf("replicas %+v, the report told of 2 with 9 bytes", s.Replicas)
 	}
 	if in := g.file(task.Qualify(w, "in")); in.Digest != digest || !in.Learned {
 		t.Errorf("the digest of the first read is not kept: %+v", in)

@@ -68,12 +68,13 @@ func (s *SiteRecord) medianRun(knownAfter int) (median time.Duration, known bool
 // less those of pilots that take no work.
 func (s *SiteRecord) slots() int { return max(s.Slots, s.Registered-s.Capacity.StoppedSlots) }
 
-// takeReport adds a report of storage reads, each report once.
+// takeReport adds a report of storage reads and replicas, each report once.
 func (b *book) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {
 	if report.Seq == 0 || site.ReportTerm == term && report.Seq <= site.ReportSeq {
 		return nil
 	}
 	site.ReportTerm, site.ReportSeq = term, report.Seq
+	site.Sums.Replicas.Add(report.Replicas)
 	b.sites.touch(site.Name)
 	return b.addReads(report.SEReads)
 }

@@ -29,7 +29,7 @@ func newSite(a *app) *cobra.Command {
 }
 
 func newSiteAdd(a *app) *cobra.Command {
-	var se, mode, solver, rank string
+	var se, mode, solver, rank, replicate string
 	var remote bool
 	var reach []string
 	var period time.Duration
@@ -48,7 +48,7 @@ flags are given are changed.`,
 				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
 					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
 					RoundPeriod: durationpb.New(period), Prefill: proto.Int32(int32(prefill)),
-					Solver: solver, Rank: rank,
+					Solver: solver, Rank: rank, Replicate: replicate,
 				}, UpdateMask: settingsGiven(c.Flags())})
 				if err != nil {
 					return err
@@ -73,13 +73,14 @@ flags are given are changed.`,
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
 	flags.StringVar(&solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
 	flags.StringVar(&rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
+	flags.StringVar(&replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
 	return command
 }
 
 // siteSettings are the fields of a site's settings by the flags that give them.
 var siteSettings = map[string]string{
 	"se": "storage_url", "remote-read": "remote_read", "reach": "reach", "mode": "mode",
-	"round-period": "round_period", "prefill": "prefill", "solver": "solver", "rank": "rank",
+	"round-period": "round_period", "prefill": "prefill", "solver": "solver", "rank": "rank", "replicate": "replicate",
 }
 
 // settingsGiven names the settings that the command line gives.
@@ -192,6 +193,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		{"mode", modeText(s)},
 		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy") + ", " + optimalityText(s)},
 		{"rank", cmp.Or(s.GetSettings().GetRank(), "locality")},
+		{"replica policies", replicasText(s)},
 		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
 		{"pilots", pilotsText(s)},
 		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
@@ -260,6 +262,15 @@ func optimalityText(s *pb.Site) string {
 		return "one pilot at a time"
 	}
 	return "not measured yet"
+}
+
+// replicasText names the replica policies and counts what they have had copied.
+func replicasText(s *pb.Site) string {
+	policies := cmp.Or(s.GetSettings().GetReplicate(), "none")
+	if s.GetReplicas() == 0 {
+		return policies
+	}
+	return fmt.Sprintf("%s; %d copies made, %s", policies, s.GetReplicas(), task.Bytes(s.GetReplicaBytes()))
 }
 
 func delayText(s *pb.Site) string {

@@ -71,7 +71,7 @@ func TestSyncRoundTrip(t *testing.T) {
 			Departed:  []task.Departure{{Pilot: "p-abcdefgh", Dead: true, Reason: "z"}},
 			Refused:   []task.Refusal{{Class: class, Pilots: 4, Clauses: clauses}},
 			Confirmed: []task.Revoked{{Lease: 9, Task: "w-abcdefghij/t", Cancel: true}},
-			Report:    task.SiteReport{Seq: 4, SEReads: []task.SERead{{Owner: "siteB", Files: 1, Bytes: 2}}}, Hold: time.Second,
+			Report:    task.SiteReport{Seq: 4, SEReads: []task.SERead{{Owner: "siteB", Files: 1, Bytes: 2}}, Replicas: task.ReplicaSum{Files: 3, Bytes: 4}}, Hold: time.Second,
 		}
 		wire, err := proto.Marshal(taskpb.Sync(sent))
 		if err != nil {

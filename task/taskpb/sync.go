@@ -20,6 +20,7 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Joined: each(s.Joined, func(p task.PilotID) string { return string(p) }), Refused: each(s.Refused, refusal),
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
 		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold), Pauses: each(s.Pauses, pause),
+		Replicas: s.Report.Replicas.Files, ReplicaBytes: uint64(max(0, s.Report.Replicas.Bytes)),
 	}
 }
 
@@ -32,8 +33,11 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 		Starts:   FromStarts(in.GetStarts()), Returns: each(in.GetReturns(), fromReturned),
 		Departed: each(in.GetDeparted(), fromDeparture), Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), Refused: each(in.GetRefused(), fromRefusal),
 		Confirmed: each(in.GetConfirmed(), fromRevoked),
-		Report:    task.SiteReport{Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads())},
-		Hold:      in.GetHold().AsDuration(), Pauses: each(in.GetPauses(), fromPause),
+		Report: task.SiteReport{
+			Seq: in.GetReportSeq(), SEReads: FromStorageReads(in.GetStorageReads()),
+			Replicas: task.ReplicaSum{Files: in.GetReplicas(), Bytes: task.Bytes(min(in.GetReplicaBytes(), math.MaxInt64))},
+		},
+		Hold: in.GetHold().AsDuration(), Pauses: each(in.GetPauses(), fromPause),
 	}
 	var err error
 	if s.Outcomes, err = FromOutcomes(in.GetOutcomes()); err != nil {
@@ -123,7 +127,7 @@ func Settings(s task.SiteSettings) *pb.SiteSettings {
 	return &pb.SiteSettings{
 		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
 		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: proto.Int32(int32(s.Prefill)),
-		Solver: s.Solver, Rank: s.Rank,
+		Solver: s.Solver, Rank: s.Rank, Replicate: s.Replicate,
 	}
 }
 
@@ -132,7 +136,7 @@ func FromSettings(in *pb.SiteSettings) task.SiteSettings {
 	return task.SiteSettings{
 		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()),
 		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
-		Solver: in.GetSolver(), Rank: in.GetRank(),
+		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(),
 	}
 }
 

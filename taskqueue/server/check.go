@@ -207,7 +207,7 @@ func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
 func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 	site := taskqueue.SiteRecord{
 		Name: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode),
-		Solver: in.GetSolver(), Rank: in.GetRank(),
+		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(),
 	}
 	period, err := duration("round period", in.GetRoundPeriod())
 	if err != nil {

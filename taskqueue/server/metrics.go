@@ -22,6 +22,10 @@ var (
 		"Bytes of inputs read by attempts, by where they were at assignment.", []string{"site", "source"}, nil)
 	metricSaved = prometheus.NewDesc("pilotage_se_bytes_saved_total",
 		"Bytes read from own and peers' caches instead of a storage element.", []string{"site"}, nil)
+	metricReplicas = prometheus.NewDesc("pilotage_replicas_total",
+		"Copies of files that replica policies have had made.", []string{"site"}, nil)
+	metricReplicaBytes = prometheus.NewDesc("pilotage_replica_bytes_total",
+		"Bytes of the copies that replica policies have had made.", []string{"site"}, nil)
 	metricSlots = prometheus.NewDesc("pilotage_slots",
 		"Slots of the live pilots, by state (free, busy).", []string{"site", "state"}, nil)
 	metricRequests = prometheus.NewDesc("pilotage_queue_requests_total",
@@ -44,7 +48,7 @@ const collectTime = 10 * time.Second
 // Describe implements prometheus.Collector.
 func (m *siteMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		metricReads, metricReadBytes, metricSaved, metricSlots, metricRequests,
+		metricReads, metricReadBytes, metricSaved, metricReplicas, metricReplicaBytes, metricSlots, metricRequests,
 		metricDelay, metricTerm, metricMasters, metricDuplicates, metricStale,
 	} {
 		descriptions <- d
@@ -106,6 +110,8 @@ func collectSite(metrics chan<- prometheus.Metric, site *taskqueue.SiteRecord) {
 		saved += sums.Intermediate.Bytes[source] + sums.External.Bytes[source]
 	}
 	add(metricSaved, prometheus.CounterValue, float64(saved))
+	add(metricReplicas, prometheus.CounterValue, float64(sums.Replicas.Files))
+	add(metricReplicaBytes, prometheus.CounterValue, float64(sums.Replicas.Bytes))
 	add(metricSlots, prometheus.GaugeValue, float64(site.FreeSlots), "free")
 	add(metricSlots, prometheus.GaugeValue, float64(max(0, site.Slots-site.FreeSlots)), "busy")
 	add(metricTerm, prometheus.GaugeValue, float64(site.Term.Epoch))

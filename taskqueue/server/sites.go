@@ -92,6 +92,8 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 			changed.Solver = site.Solver
 		case "rank":
 			changed.Rank = site.Rank
+		case "replicate":
+			changed.Replicate = site.Replicate
 		default:
 			return site, invalid("update_mask: %q is no setting of a site that can be changed", path)
 		}
@@ -167,6 +169,7 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		Intermediate: sourceSums(&sums.Intermediate), External: sourceSums(&sums.External),
 		Tasks: sums.Tasks, Failures: sums.Failures, Duplicates: sums.Duplicates,
 		SeTransfers: sums.SEReads, SeTransferBytes: sums.SEReadBytes,
+		Replicas: sums.Replicas.Files, ReplicaBytes: uint64(max(0, sums.Replicas.Bytes)),
 		QueueRequests: sums.Requests, RequestsByMethod: sums.Methods,
 		DelayCount: sums.DelayCount, DelaySum: durationpb.New(sums.DelaySum),
 		DelayP50Seconds: quantile(sums.DelayBucket, .50), DelayP95Seconds: quantile(sums.DelayBucket, .95),

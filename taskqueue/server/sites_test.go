@@ -38,8 +38,8 @@ func TestSettingsThatAreNotNamedStay(t *testing.T) {
 		t.Errorf("an empty mask made %v of %v", same, first)
 	}
 	want := proto.CloneOf(first)
-	want.RemoteRead, want.Prefill, want.Solver, want.Rank = false, proto.Int32(0), "exact", "rest"
-	if got := change(&pb.SiteSettings{Solver: "exact", Rank: "rest"}, "solver", "rank"); got.GetSolver() != "exact" || got.GetRank() != "rest" {
+	want.RemoteRead, want.Prefill, want.Solver, want.Rank, want.Replicate = false, proto.Int32(0), "exact", "rest", "alpha(15)"
+	if got := change(&pb.SiteSettings{Solver: "exact", Rank: "rest", Replicate: "alpha(15)"}, "solver", "rank", "replicate"); got.GetSolver() != "exact" || got.GetRank() != "rest" {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := change(&pb.SiteSettings{Prefill: proto.Int32(0)}, "remote_read", "prefill"); !proto.Equal(got, want) {

@@ -72,7 +72,7 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, er
 // bringsNews tells whether a master reports anything but its standing state.
 func bringsNews(in task.Sync) bool {
 	return len(in.Outcomes)+len(in.Starts)+len(in.Returns)+len(in.Stored)+len(in.Lost)+len(in.Departed)+
-		len(in.Refused)+len(in.Confirmed)+len(in.Report.SEReads) > 0
+		len(in.Refused)+len(in.Confirmed) > 0 || !in.Report.Empty()
 }
 
 // saysNews tells whether the answer holds anything but what this master was

@@ -1497,8 +1497,11 @@ type SyncRequest struct {
 	// Longest time the call may be parked.
 	Hold *durationpb.Duration `protobuf:"bytes,15,opt,name=hold,proto3" json:"hold,omitempty"`
 	// Pilots that the master has met.
-	Joined        []string `protobuf:"bytes,16,rep,name=joined,proto3" json:"joined,omitempty"`
-	Pauses        []*Pause `protobuf:"bytes,17,rep,name=pauses,proto3" json:"pauses,omitempty"`
+	Joined []string `protobuf:"bytes,16,rep,name=joined,proto3" json:"joined,omitempty"`
+	Pauses []*Pause `protobuf:"bytes,17,rep,name=pauses,proto3" json:"pauses,omitempty"`
+	// Copies that replica policies have had made since the last report.
+	Replicas      uint64 `protobuf:"varint,18,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	ReplicaBytes  uint64 `protobuf:"varint,19,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1650,6 +1653,20 @@ func (x *SyncRequest) GetPauses() []*Pause {
 		return x.Pauses
 	}
 	return nil
+}
+
+func (x *SyncRequest) GetReplicas() uint64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *SyncRequest) GetReplicaBytes() uint64 {
+	if x != nil {
+		return x.ReplicaBytes
+	}
+	return 0
 }
 
 type Ack struct {
@@ -3036,7 +3053,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fStorageReads\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x04R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xe2\x05\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xa3\x06\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -3056,7 +3073,9 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\rstorage_reads\x18\x0e \x03(\v2\x19.pilotage.v1.StorageReadsR\fstorageReads\x12-\n" +
 	"\x04hold\x18\x0f \x01(\v2\x19.google.protobuf.DurationR\x04hold\x12\x16\n" +
 	"\x06joined\x18\x10 \x03(\tR\x06joined\x12*\n" +
-	"\x06pauses\x18\x11 \x03(\v2\x12.pilotage.v1.PauseR\x06pauses\"\x9a\x01\n" +
+	"\x06pauses\x18\x11 \x03(\v2\x12.pilotage.v1.PauseR\x06pauses\x12\x1a\n" +
+	"\breplicas\x18\x12 \x01(\x04R\breplicas\x12#\n" +
+	"\rreplica_bytes\x18\x13 \x01(\x04R\freplicaBytes\"\x9a\x01\n" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +

@@ -44,6 +44,7 @@ type RoundMessage struct {
 	//	*RoundMessage_KeepCopy
 	//	*RoundMessage_StoreOrder
 	//	*RoundMessage_DrainOrder
+	//	*RoundMessage_Replicate
 	Body          isRoundMessage_Body `protobuf_oneof:"body"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -203,6 +204,15 @@ func (x *RoundMessage) GetDrainOrder() *RoundDrainOrder {
 	return nil
 }
 
+func (x *RoundMessage) GetReplicate() *RoundReplicate {
+	if x != nil {
+		if x, ok := x.Body.(*RoundMessage_Replicate); ok {
+			return x.Replicate
+		}
+	}
+	return nil
+}
+
 type isRoundMessage_Body interface {
 	isRoundMessage_Body()
 }
@@ -259,6 +269,10 @@ type RoundMessage_DrainOrder struct {
 	DrainOrder *RoundDrainOrder `protobuf:"bytes,13,opt,name=drain_order,json=drainOrder,proto3,oneof"`
 }
 
+type RoundMessage_Replicate struct {
+	Replicate *RoundReplicate `protobuf:"bytes,14,opt,name=replicate,proto3,oneof"`
+}
+
 func (*RoundMessage_TaskList) isRoundMessage_Body() {}
 
 func (*RoundMessage_Answer) isRoundMessage_Body() {}
@@ -284,6 +298,8 @@ func (*RoundMessage_KeepCopy) isRoundMessage_Body() {}
 func (*RoundMessage_StoreOrder) isRoundMessage_Body() {}
 
 func (*RoundMessage_DrainOrder) isRoundMessage_Body() {}
+
+func (*RoundMessage_Replicate) isRoundMessage_Body() {}
 
 // RoundVersion names one state of a site's task list.
 type RoundVersion struct {
@@ -899,11 +915,13 @@ func (x *RoundExceptions) GetClauses() []string {
 
 // RoundRow is all that a pilot has to say about one version of the list.
 type RoundRow struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pilot         string                 `protobuf:"bytes,1,opt,name=pilot,proto3" json:"pilot,omitempty"`
-	Version       *RoundVersion          `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
-	Classes       []*RoundClassAnswer    `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"`
-	Exceptions    *RoundExceptions       `protobuf:"bytes,4,opt,name=exceptions,proto3" json:"exceptions,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Pilot      string                 `protobuf:"bytes,1,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	Version    *RoundVersion          `protobuf:"bytes,2,opt,name=version,proto3" json:"version,omitempty"`
+	Classes    []*RoundClassAnswer    `protobuf:"bytes,3,rep,name=classes,proto3" json:"classes,omitempty"`
+	Exceptions *RoundExceptions       `protobuf:"bytes,4,opt,name=exceptions,proto3" json:"exceptions,omitempty"`
+	// Keys of the files of listed tasks that it has, where the site replicates.
+	Files         [][]byte `protobuf:"bytes,5,rep,name=files,proto3" json:"files,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -966,6 +984,13 @@ func (x *RoundRow) GetExceptions() *RoundExceptions {
 	return nil
 }
 
+func (x *RoundRow) GetFiles() [][]byte {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
 // RoundRowUpdate changes a row.
 type RoundRowUpdate struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
@@ -975,7 +1000,10 @@ type RoundRowUpdate struct {
 	Classes []*RoundClassAnswer    `protobuf:"bytes,4,rep,name=classes,proto3" json:"classes,omitempty"`
 	Set     *RoundExceptions       `protobuf:"bytes,5,opt,name=set,proto3" json:"set,omitempty"`
 	// Exceptions that are none any more; each the difference from the one before.
-	Clear         []int64 `protobuf:"zigzag64,6,rep,packed,name=clear,proto3" json:"clear,omitempty"`
+	Clear []int64 `protobuf:"zigzag64,6,rep,packed,name=clear,proto3" json:"clear,omitempty"`
+	// Keys of files of listed tasks that it has, and of those that it has lost.
+	Came          [][]byte `protobuf:"bytes,7,rep,name=came,proto3" json:"came,omitempty"`
+	Left          [][]byte `protobuf:"bytes,8,rep,name=left,proto3" json:"left,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1048,6 +1076,20 @@ func (x *RoundRowUpdate) GetSet() *RoundExceptions {
 func (x *RoundRowUpdate) GetClear() []int64 {
 	if x != nil {
 		return x.Clear
+	}
+	return nil
+}
+
+func (x *RoundRowUpdate) GetCame() [][]byte {
+	if x != nil {
+		return x.Came
+	}
+	return nil
+}
+
+func (x *RoundRowUpdate) GetLeft() [][]byte {
+	if x != nil {
+		return x.Left
 	}
 	return nil
 }
@@ -1709,7 +1751,9 @@ type RoundReport struct {
 	// Answers to store orders.
 	Kept []*RoundKept `protobuf:"bytes,16,rep,name=kept,proto3" json:"kept,omitempty"`
 	// As in RoundState.
-	Stopped       string `protobuf:"bytes,17,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Stopped string `protobuf:"bytes,17,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// Answers to orders to replicate.
+	Replicated    []*RoundReplicated `protobuf:"bytes,18,rep,name=replicated,proto3" json:"replicated,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1861,6 +1905,13 @@ func (x *RoundReport) GetStopped() string {
 		return x.Stopped
 	}
 	return ""
+}
+
+func (x *RoundReport) GetReplicated() []*RoundReplicated {
+	if x != nil {
+		return x.Replicated
+	}
+	return nil
 }
 
 // RoundOutputId names what an attempt has made.
@@ -2710,11 +2761,144 @@ func (x *RoundDrainOrder) GetReason() string {
 	return ""
 }
 
+// RoundReplicate has a pilot copy files into its cache before tasks ask for
+// them, and drop others.
+type RoundReplicate struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Term          *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	Files         []*File                `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	Drops         []*File                `protobuf:"bytes,3,rep,name=drops,proto3" json:"drops,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundReplicate) Reset() {
+	*x = RoundReplicate{}
+	mi := &file_pilotage_v1_round_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundReplicate) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundReplicate) ProtoMessage() {}
+
+func (x *RoundReplicate) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_round_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundReplicate.ProtoReflect.Descriptor instead.
+func (*RoundReplicate) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *RoundReplicate) GetTerm() *Term {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *RoundReplicate) GetFiles() []*File {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *RoundReplicate) GetDrops() []*File {
+	if x != nil {
+		return x.Drops
+	}
+	return nil
+}
+
+// RoundReplicated tells that a file is in the cache, or why not.
+type RoundReplicated struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Key by which the task list knows it.
+	Key []byte `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	// Copied for the order; 0 if it was there before.
+	Bytes         uint64 `protobuf:"varint,2,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	Copied        bool   `protobuf:"varint,3,opt,name=copied,proto3" json:"copied,omitempty"`
+	Failure       string `protobuf:"bytes,4,opt,name=failure,proto3" json:"failure,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RoundReplicated) Reset() {
+	*x = RoundReplicated{}
+	mi := &file_pilotage_v1_round_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RoundReplicated) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RoundReplicated) ProtoMessage() {}
+
+func (x *RoundReplicated) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_round_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RoundReplicated.ProtoReflect.Descriptor instead.
+func (*RoundReplicated) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_round_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *RoundReplicated) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *RoundReplicated) GetBytes() uint64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *RoundReplicated) GetCopied() bool {
+	if x != nil {
+		return x.Copied
+	}
+	return false
+}
+
+func (x *RoundReplicated) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
 var File_pilotage_v1_round_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\n" +
-	"\x17pilotage/v1/round.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fpilotage/v1/pilot_service.proto\x1a\x16pilotage/v1/task.proto\"\xd6\x05\n" +
+	"\x17pilotage/v1/round.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fpilotage/v1/pilot_service.proto\x1a\x16pilotage/v1/task.proto\"\x93\x06\n" +
 	"\fRoundMessage\x129\n" +
 	"\ttask_list\x18\x01 \x01(\v2\x1a.pilotage.v1.RoundTaskListH\x00R\btaskList\x122\n" +
 	"\x06answer\x18\x02 \x01(\v2\x18.pilotage.v1.RoundAnswerH\x00R\x06answer\x12/\n" +
@@ -2731,7 +2915,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\vstore_order\x18\f \x01(\v2\x1c.pilotage.v1.RoundStoreOrderH\x00R\n" +
 	"storeOrder\x12?\n" +
 	"\vdrain_order\x18\r \x01(\v2\x1c.pilotage.v1.RoundDrainOrderH\x00R\n" +
-	"drainOrderB\x06\n" +
+	"drainOrder\x12;\n" +
+	"\treplicate\x18\x0e \x01(\v2\x1b.pilotage.v1.RoundReplicateH\x00R\treplicateB\x06\n" +
 	"\x04body\"M\n" +
 	"\fRoundVersion\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -2781,21 +2966,24 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\anumbers\x18\x01 \x03(\x12R\anumbers\x12\x14\n" +
 	"\x05ranks\x18\x02 \x03(\x01R\x05ranks\x12\x16\n" +
 	"\x06failed\x18\x03 \x03(\rR\x06failed\x12\x18\n" +
-	"\aclauses\x18\x04 \x03(\tR\aclauses\"\xcc\x01\n" +
+	"\aclauses\x18\x04 \x03(\tR\aclauses\"\xe2\x01\n" +
 	"\bRoundRow\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x123\n" +
 	"\aversion\x18\x02 \x01(\v2\x19.pilotage.v1.RoundVersionR\aversion\x127\n" +
 	"\aclasses\x18\x03 \x03(\v2\x1d.pilotage.v1.RoundClassAnswerR\aclasses\x12<\n" +
 	"\n" +
 	"exceptions\x18\x04 \x01(\v2\x1c.pilotage.v1.RoundExceptionsR\n" +
-	"exceptions\"\x89\x02\n" +
+	"exceptions\x12\x14\n" +
+	"\x05files\x18\x05 \x03(\fR\x05files\"\xb1\x02\n" +
 	"\x0eRoundRowUpdate\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12-\n" +
 	"\x04base\x18\x02 \x01(\v2\x19.pilotage.v1.RoundVersionR\x04base\x123\n" +
 	"\aversion\x18\x03 \x01(\v2\x19.pilotage.v1.RoundVersionR\aversion\x127\n" +
 	"\aclasses\x18\x04 \x03(\v2\x1d.pilotage.v1.RoundClassAnswerR\aclasses\x12.\n" +
 	"\x03set\x18\x05 \x01(\v2\x1c.pilotage.v1.RoundExceptionsR\x03set\x12\x14\n" +
-	"\x05clear\x18\x06 \x03(\x12R\x05clear\"\xaf\x01\n" +
+	"\x05clear\x18\x06 \x03(\x12R\x05clear\x12\x12\n" +
+	"\x04came\x18\a \x03(\fR\x04came\x12\x12\n" +
+	"\x04left\x18\b \x03(\fR\x04left\"\xaf\x01\n" +
 	"\vRoundAnswer\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x123\n" +
@@ -2855,7 +3043,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xe0\x05\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\x9e\x06\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -2874,7 +3062,10 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x06number\x18\x0e \x01(\x04R\x06number\x12)\n" +
 	"\x06leaves\x18\x0f \x03(\v2\x11.pilotage.v1.FileR\x06leaves\x12*\n" +
 	"\x04kept\x18\x10 \x03(\v2\x16.pilotage.v1.RoundKeptR\x04kept\x12\x18\n" +
-	"\astopped\x18\x11 \x01(\tR\astopped\"S\n" +
+	"\astopped\x18\x11 \x01(\tR\astopped\x12<\n" +
+	"\n" +
+	"replicated\x18\x12 \x03(\v2\x1c.pilotage.v1.RoundReplicatedR\n" +
+	"replicated\"S\n" +
 	"\rRoundOutputId\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
 	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"Y\n" +
@@ -2933,7 +3124,16 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x0fRoundStoreOrder\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.pilotage.v1.FileR\x04file\")\n" +
 	"\x0fRoundDrainOrder\x12\x16\n" +
-	"\x06reason\x18\x01 \x01(\tR\x06reasonB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"\x06reason\x18\x01 \x01(\tR\x06reason\"\x89\x01\n" +
+	"\x0eRoundReplicate\x12%\n" +
+	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12'\n" +
+	"\x05files\x18\x02 \x03(\v2\x11.pilotage.v1.FileR\x05files\x12'\n" +
+	"\x05drops\x18\x03 \x03(\v2\x11.pilotage.v1.FileR\x05drops\"k\n" +
+	"\x0fRoundReplicated\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x14\n" +
+	"\x05bytes\x18\x02 \x01(\x04R\x05bytes\x12\x16\n" +
+	"\x06copied\x18\x03 \x01(\bR\x06copied\x12\x18\n" +
+	"\afailure\x18\x04 \x01(\tR\afailureB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_round_proto_rawDescOnce sync.Once
@@ -2947,7 +3147,7 @@ func file_pilotage_v1_round_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_round_proto_rawDescData
 }
 
-var file_pilotage_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_pilotage_v1_round_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_pilotage_v1_round_proto_goTypes = []any{
 	(*RoundMessage)(nil),        // 0: pilotage.v1.RoundMessage
 	(*RoundVersion)(nil),        // 1: pilotage.v1.RoundVersion
@@ -2981,19 +3181,21 @@ var file_pilotage_v1_round_proto_goTypes = []any{
 	(*RoundKeepCopy)(nil),       // 29: pilotage.v1.RoundKeepCopy
 	(*RoundStoreOrder)(nil),     // 30: pilotage.v1.RoundStoreOrder
 	(*RoundDrainOrder)(nil),     // 31: pilotage.v1.RoundDrainOrder
-	(*Term)(nil),                // 32: pilotage.v1.Term
-	(*Resources)(nil),           // 33: pilotage.v1.Resources
-	(ReadSource)(0),             // 34: pilotage.v1.ReadSource
-	(*Task)(nil),                // 35: pilotage.v1.Task
-	(*durationpb.Duration)(nil), // 36: google.protobuf.Duration
-	(*AttemptId)(nil),           // 37: pilotage.v1.AttemptId
-	(*Outcome)(nil),             // 38: pilotage.v1.Outcome
-	(*Stored)(nil),              // 39: pilotage.v1.Stored
-	(*Lease)(nil),               // 40: pilotage.v1.Lease
-	(*File)(nil),                // 41: pilotage.v1.File
-	(*Start)(nil),               // 42: pilotage.v1.Start
-	(*StorageReads)(nil),        // 43: pilotage.v1.StorageReads
-	(*Ack)(nil),                 // 44: pilotage.v1.Ack
+	(*RoundReplicate)(nil),      // 32: pilotage.v1.RoundReplicate
+	(*RoundReplicated)(nil),     // 33: pilotage.v1.RoundReplicated
+	(*Term)(nil),                // 34: pilotage.v1.Term
+	(*Resources)(nil),           // 35: pilotage.v1.Resources
+	(ReadSource)(0),             // 36: pilotage.v1.ReadSource
+	(*Task)(nil),                // 37: pilotage.v1.Task
+	(*durationpb.Duration)(nil), // 38: google.protobuf.Duration
+	(*AttemptId)(nil),           // 39: pilotage.v1.AttemptId
+	(*Outcome)(nil),             // 40: pilotage.v1.Outcome
+	(*Stored)(nil),              // 41: pilotage.v1.Stored
+	(*Lease)(nil),               // 42: pilotage.v1.Lease
+	(*File)(nil),                // 43: pilotage.v1.File
+	(*Start)(nil),               // 44: pilotage.v1.Start
+	(*StorageReads)(nil),        // 45: pilotage.v1.StorageReads
+	(*Ack)(nil),                 // 46: pilotage.v1.Ack
 }
 var file_pilotage_v1_round_proto_depIdxs = []int32{
 	6,  // 0: pilotage.v1.RoundMessage.task_list:type_name -> pilotage.v1.RoundTaskList
@@ -3009,77 +3211,82 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	29, // 10: pilotage.v1.RoundMessage.keep_copy:type_name -> pilotage.v1.RoundKeepCopy
 	30, // 11: pilotage.v1.RoundMessage.store_order:type_name -> pilotage.v1.RoundStoreOrder
 	31, // 12: pilotage.v1.RoundMessage.drain_order:type_name -> pilotage.v1.RoundDrainOrder
-	32, // 13: pilotage.v1.RoundVersion.term:type_name -> pilotage.v1.Term
-	33, // 14: pilotage.v1.RoundClass.resources:type_name -> pilotage.v1.Resources
-	34, // 15: pilotage.v1.RoundFile.source:type_name -> pilotage.v1.ReadSource
-	35, // 16: pilotage.v1.RoundEntry.task:type_name -> pilotage.v1.Task
-	3,  // 17: pilotage.v1.RoundEntry.files:type_name -> pilotage.v1.RoundFile
-	36, // 18: pilotage.v1.RoundRates.per_file:type_name -> google.protobuf.Duration
-	1,  // 19: pilotage.v1.RoundTaskList.base:type_name -> pilotage.v1.RoundVersion
-	1,  // 20: pilotage.v1.RoundTaskList.version:type_name -> pilotage.v1.RoundVersion
-	2,  // 21: pilotage.v1.RoundTaskList.classes:type_name -> pilotage.v1.RoundClass
-	4,  // 22: pilotage.v1.RoundTaskList.add:type_name -> pilotage.v1.RoundEntry
-	1,  // 23: pilotage.v1.RoundRow.version:type_name -> pilotage.v1.RoundVersion
-	7,  // 24: pilotage.v1.RoundRow.classes:type_name -> pilotage.v1.RoundClassAnswer
-	8,  // 25: pilotage.v1.RoundRow.exceptions:type_name -> pilotage.v1.RoundExceptions
-	1,  // 26: pilotage.v1.RoundRowUpdate.base:type_name -> pilotage.v1.RoundVersion
-	1,  // 27: pilotage.v1.RoundRowUpdate.version:type_name -> pilotage.v1.RoundVersion
-	7,  // 28: pilotage.v1.RoundRowUpdate.classes:type_name -> pilotage.v1.RoundClassAnswer
-	8,  // 29: pilotage.v1.RoundRowUpdate.set:type_name -> pilotage.v1.RoundExceptions
-	10, // 30: pilotage.v1.RoundAnswer.update:type_name -> pilotage.v1.RoundRowUpdate
-	15, // 31: pilotage.v1.RoundAnswer.state:type_name -> pilotage.v1.RoundState
-	33, // 32: pilotage.v1.RoundPilot.resources:type_name -> pilotage.v1.Resources
-	36, // 33: pilotage.v1.RoundPilot.lifetime:type_name -> google.protobuf.Duration
-	37, // 34: pilotage.v1.RoundInHand.attempt:type_name -> pilotage.v1.AttemptId
-	33, // 35: pilotage.v1.RoundInHand.need:type_name -> pilotage.v1.Resources
-	12, // 36: pilotage.v1.RoundState.pilot:type_name -> pilotage.v1.RoundPilot
-	13, // 37: pilotage.v1.RoundState.in_hand:type_name -> pilotage.v1.RoundInHand
-	38, // 38: pilotage.v1.RoundState.outcomes:type_name -> pilotage.v1.Outcome
-	39, // 39: pilotage.v1.RoundState.stored:type_name -> pilotage.v1.Stored
-	40, // 40: pilotage.v1.RoundState.copies:type_name -> pilotage.v1.Lease
-	14, // 41: pilotage.v1.RoundState.cache:type_name -> pilotage.v1.RoundCache
-	1,  // 42: pilotage.v1.RoundState.list:type_name -> pilotage.v1.RoundVersion
-	41, // 43: pilotage.v1.RoundState.copy_files:type_name -> pilotage.v1.File
-	36, // 44: pilotage.v1.RoundState.copies_age:type_name -> google.protobuf.Duration
-	41, // 45: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
-	42, // 46: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
-	38, // 47: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
-	39, // 48: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
-	16, // 49: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
-	9,  // 50: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
-	10, // 51: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
-	14, // 52: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
-	43, // 53: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
-	17, // 54: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
-	37, // 55: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
-	41, // 56: pilotage.v1.RoundReport.leaves:type_name -> pilotage.v1.File
-	20, // 57: pilotage.v1.RoundReport.kept:type_name -> pilotage.v1.RoundKept
-	37, // 58: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
-	19, // 59: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
-	1,  // 60: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
-	5,  // 61: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
-	2,  // 62: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
-	4,  // 63: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
-	35, // 64: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
-	41, // 65: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
-	36, // 66: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
-	32, // 67: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
-	22, // 68: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
-	32, // 69: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
-	32, // 70: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
-	44, // 71: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
-	19, // 72: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
-	32, // 73: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
-	32, // 74: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
-	40, // 75: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
-	28, // 76: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
-	41, // 77: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
-	41, // 78: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
-	79, // [79:79] is the sub-list for method output_type
-	79, // [79:79] is the sub-list for method input_type
-	79, // [79:79] is the sub-list for extension type_name
-	79, // [79:79] is the sub-list for extension extendee
-	0,  // [0:79] is the sub-list for field type_name
+	32, // 13: pilotage.v1.RoundMessage.replicate:type_name -> pilotage.v1.RoundReplicate
+	34, // 14: pilotage.v1.RoundVersion.term:type_name -> pilotage.v1.Term
+	35, // 15: pilotage.v1.RoundClass.resources:type_name -> pilotage.v1.Resources
+	36, // 16: pilotage.v1.RoundFile.source:type_name -> pilotage.v1.ReadSource
+	37, // 17: pilotage.v1.RoundEntry.task:type_name -> pilotage.v1.Task
+	3,  // 18: pilotage.v1.RoundEntry.files:type_name -> pilotage.v1.RoundFile
+	38, // 19: pilotage.v1.RoundRates.per_file:type_name -> google.protobuf.Duration
+	1,  // 20: pilotage.v1.RoundTaskList.base:type_name -> pilotage.v1.RoundVersion
+	1,  // 21: pilotage.v1.RoundTaskList.version:type_name -> pilotage.v1.RoundVersion
+	2,  // 22: pilotage.v1.RoundTaskList.classes:type_name -> pilotage.v1.RoundClass
+	4,  // 23: pilotage.v1.RoundTaskList.add:type_name -> pilotage.v1.RoundEntry
+	1,  // 24: pilotage.v1.RoundRow.version:type_name -> pilotage.v1.RoundVersion
+	7,  // 25: pilotage.v1.RoundRow.classes:type_name -> pilotage.v1.RoundClassAnswer
+	8,  // 26: pilotage.v1.RoundRow.exceptions:type_name -> pilotage.v1.RoundExceptions
+	1,  // 27: pilotage.v1.RoundRowUpdate.base:type_name -> pilotage.v1.RoundVersion
+	1,  // 28: pilotage.v1.RoundRowUpdate.version:type_name -> pilotage.v1.RoundVersion
+	7,  // 29: pilotage.v1.RoundRowUpdate.classes:type_name -> pilotage.v1.RoundClassAnswer
+	8,  // 30: pilotage.v1.RoundRowUpdate.set:type_name -> pilotage.v1.RoundExceptions
+	10, // 31: pilotage.v1.RoundAnswer.update:type_name -> pilotage.v1.RoundRowUpdate
+	15, // 32: pilotage.v1.RoundAnswer.state:type_name -> pilotage.v1.RoundState
+	35, // 33: pilotage.v1.RoundPilot.resources:type_name -> pilotage.v1.Resources
+	38, // 34: pilotage.v1.RoundPilot.lifetime:type_name -> google.protobuf.Duration
+	39, // 35: pilotage.v1.RoundInHand.attempt:type_name -> pilotage.v1.AttemptId
+	35, // 36: pilotage.v1.RoundInHand.need:type_name -> pilotage.v1.Resources
+	12, // 37: pilotage.v1.RoundState.pilot:type_name -> pilotage.v1.RoundPilot
+	13, // 38: pilotage.v1.RoundState.in_hand:type_name -> pilotage.v1.RoundInHand
+	40, // 39: pilotage.v1.RoundState.outcomes:type_name -> pilotage.v1.Outcome
+	41, // 40: pilotage.v1.RoundState.stored:type_name -> pilotage.v1.Stored
+	42, // 41: pilotage.v1.RoundState.copies:type_name -> pilotage.v1.Lease
+	14, // 42: pilotage.v1.RoundState.cache:type_name -> pilotage.v1.RoundCache
+	1,  // 43: pilotage.v1.RoundState.list:type_name -> pilotage.v1.RoundVersion
+	43, // 44: pilotage.v1.RoundState.copy_files:type_name -> pilotage.v1.File
+	38, // 45: pilotage.v1.RoundState.copies_age:type_name -> google.protobuf.Duration
+	43, // 46: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
+	44, // 47: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
+	40, // 48: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
+	41, // 49: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
+	16, // 50: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
+	9,  // 51: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
+	10, // 52: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
+	14, // 53: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
+	45, // 54: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
+	17, // 55: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
+	39, // 56: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
+	43, // 57: pilotage.v1.RoundReport.leaves:type_name -> pilotage.v1.File
+	20, // 58: pilotage.v1.RoundReport.kept:type_name -> pilotage.v1.RoundKept
+	33, // 59: pilotage.v1.RoundReport.replicated:type_name -> pilotage.v1.RoundReplicated
+	39, // 60: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
+	19, // 61: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
+	1,  // 62: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
+	5,  // 63: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
+	2,  // 64: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
+	4,  // 65: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
+	37, // 66: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
+	43, // 67: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
+	38, // 68: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
+	34, // 69: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
+	22, // 70: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
+	34, // 71: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
+	34, // 72: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
+	46, // 73: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
+	19, // 74: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
+	34, // 75: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
+	34, // 76: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
+	42, // 77: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
+	28, // 78: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
+	43, // 79: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
+	43, // 80: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
+	34, // 81: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
+	43, // 82: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
+	43, // 83: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
+	84, // [84:84] is the sub-list for method output_type
+	84, // [84:84] is the sub-list for method input_type
+	84, // [84:84] is the sub-list for extension type_name
+	84, // [84:84] is the sub-list for extension extendee
+	0,  // [0:84] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_round_proto_init() }
@@ -3103,6 +3310,7 @@ func file_pilotage_v1_round_proto_init() {
 		(*RoundMessage_KeepCopy)(nil),
 		(*RoundMessage_StoreOrder)(nil),
 		(*RoundMessage_DrainOrder)(nil),
+		(*RoundMessage_Replicate)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3110,7 +3318,7 @@ func file_pilotage_v1_round_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_round_proto_rawDesc), len(file_pilotage_v1_round_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -97,7 +97,11 @@ type SiteSettings struct {
 	Solver string `protobuf:"bytes,9,opt,name=solver,proto3" json:"solver,omitempty"`
 	// Of tasks that give none: a built-in rank or a CEL expression; empty is
 	// locality.
-	Rank          string `protobuf:"bytes,10,opt,name=rank,proto3" json:"rank,omitempty"`
+	Rank string `protobuf:"bytes,10,opt,name=rank,proto3" json:"rank,omitempty"`
+	// Which files the site's master has copied before tasks ask for them, in mode
+	// distributed: policies in their order, such as "alpha(15)" or "plans(600,8)",
+	// separated by semicolons; empty is none.
+	Replicate     string `protobuf:"bytes,12,opt,name=replicate,proto3" json:"replicate,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -198,6 +202,13 @@ func (x *SiteSettings) GetSolver() string {
 func (x *SiteSettings) GetRank() string {
 	if x != nil {
 		return x.Rank
+	}
+	return ""
+}
+
+func (x *SiteSettings) GetReplicate() string {
+	if x != nil {
+		return x.Replicate
 	}
 	return ""
 }
@@ -474,7 +485,10 @@ type Site struct {
 	StoppedWhy    string `protobuf:"bytes,32,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
 	// Why the mode in force is not the one that an operator has set; empty when
 	// it is.
-	Fallback      string `protobuf:"bytes,33,opt,name=fallback,proto3" json:"fallback,omitempty"`
+	Fallback string `protobuf:"bytes,33,opt,name=fallback,proto3" json:"fallback,omitempty"`
+	// Copies that its replica policies have had made, and their bytes.
+	Replicas      uint64 `protobuf:"varint,34,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	ReplicaBytes  uint64 `protobuf:"varint,35,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -738,6 +752,20 @@ func (x *Site) GetFallback() string {
 		return x.Fallback
 	}
 	return ""
+}
+
+func (x *Site) GetReplicas() uint64 {
+	if x != nil {
+		return x.Replicas
+	}
+	return 0
+}
+
+func (x *Site) GetReplicaBytes() uint64 {
+	if x != nil {
+		return x.ReplicaBytes
+	}
+	return 0
 }
 
 // RefusedClass is a class of tasks that no live pilot of the site can run.
@@ -1623,7 +1651,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xd6\x02\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xf4\x02\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1637,7 +1665,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\aprefill\x18\b \x01(\x05H\x00R\aprefill\x88\x01\x01\x12\x16\n" +
 	"\x06solver\x18\t \x01(\tR\x06solver\x12\x12\n" +
 	"\x04rank\x18\n" +
-	" \x01(\tR\x04rankB\n" +
+	" \x01(\tR\x04rank\x12\x1c\n" +
+	"\treplicate\x18\f \x01(\tR\treplicateB\n" +
 	"\n" +
 	"\b_prefill\"h\n" +
 	"\n" +
@@ -1666,8 +1695,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xeb\n" +
-	"\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xac\v\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
 	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\x12\x14\n" +
@@ -1711,7 +1739,9 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x0estopped_pilots\x18\x1f \x01(\x05R\rstoppedPilots\x12\x1f\n" +
 	"\vstopped_why\x18  \x01(\tR\n" +
 	"stoppedWhy\x12\x1a\n" +
-	"\bfallback\x18! \x01(\tR\bfallback\x1aC\n" +
+	"\bfallback\x18! \x01(\tR\bfallback\x12\x1a\n" +
+	"\breplicas\x18\" \x01(\x04R\breplicas\x12#\n" +
+	"\rreplica_bytes\x18# \x01(\x04R\freplicaBytes\x1aC\n" +
 	"\x15RequestsByMethodEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +
