@@ -161,6 +161,19 @@ func (c *memoryCache) Drop(key task.FileKey) error {
 	return err
 }
 
+// Evict satisfies agent.Cache.
+func (c *memoryCache) Evict(key task.FileKey) bool {
+	c.mutex.Lock()
+	var lost []task.FileKey
+	if c.index.Evict(key) {
+		lost = []task.FileKey{key}
+		c.forget(lost)
+	}
+	c.mutex.Unlock()
+	c.tell(lost)
+	return len(lost) > 0
+}
+
 func (c *memoryCache) forget(lost []task.FileKey) {
 	for _, key := range lost {
 		delete(c.files, key)

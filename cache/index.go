@@ -242,6 +242,18 @@ func (x *Index) Remove(key task.FileKey) error {
 	return nil
 }
 
+// Evict forgets a file before its turn and tells whether it could: not one that
+// is pinned, a sole copy or unknown.
+func (x *Index) Evict(key task.FileKey) bool {
+	f := x.files[key]
+	if f == nil || !f.evictable() {
+		return false
+	}
+	x.drop(key, f)
+	x.evictions++
+	return true
+}
+
 // Contains tells whether the file is in the cache.
 func (x *Index) Contains(key task.FileKey) bool { return x.files[key] != nil }
 

@@ -226,6 +226,16 @@ func TestIndexAgainstOracle(t *testing.T) {
 					o.touch(i, func(f *oracleFile) { f.sole = sole })
 				}
 			},
+			"evict": func(t *rapid.T) {
+				key := keys.Draw(t, "key")
+				gone, i := x.Evict(key), o.find(key)
+				if want := i >= 0 && oracleEvictable(o.files[i]); gone != want {
+					t.Fatalf("evict %s: %v, want %v", key, gone, want)
+				}
+				if gone {
+					o.files = slices.Delete(o.files, i, i+1)
+				}
+			},
 			"remove": func(t *rapid.T) {
 				key := keys.Draw(t, "key")
 				err, i := x.Remove(key), o.find(key)

@@ -22,6 +22,7 @@ type Evaluator struct {
 
 	references map[task.FileKey]uint32 // by tasks assigned to the pilot
 	combined   map[combined]*combinedTotals
+	tellFiles  bool
 }
 
 // judgement is a class as one pilot sees it.
@@ -98,6 +99,7 @@ func (e *Evaluator) Apply(delta ListDelta) (RowUpdate, error) {
 	}
 	slices.SortFunc(update.Set, byNumber)
 	e.rankByTotals(&update)
+	update.Came = e.filesHeld(delta.Add...)
 	return update, nil
 }
 
@@ -165,11 +167,15 @@ func (e *Evaluator) Row() Row {
 	row := Row{Pilot: e.pilot.ID, Version: e.version, Classes: e.Answers()}
 	e.catalogue.read(e.version.Term, func(s *shelf) {
 		e.sumTotals(s)
+		entries := make([]*ListEntry, 0, e.listed.count)
 		for no := range e.listed.all {
-			if exception, found := e.exception(s.entry(no)); found {
+			entry := s.entry(no)
+			if exception, found := e.exception(entry); found {
 				row.Exceptions = append(row.Exceptions, exception)
 			}
+			entries = append(entries, entry)
 		}
+		row.Files = e.filesHeld(entries...)
 	})
 	return row
 }
@@ -182,7 +188,9 @@ func (e *Evaluator) FilesChanged(keys ...task.FileKey) RowUpdate {
 			delete(e.references, key)
 		}
 	}
-	return e.rankAgain(keys)
+	update := e.rankAgain(keys)
+	update.Came, update.Left = e.filesMoved(keys)
+	return update
 }
 
 // rankAgain ranks the tasks that read one of the files.

@@ -29,6 +29,7 @@ type livePilot struct {
 	pilot     Pilot
 	cache     map[task.FileKey]bool
 	evaluator *Evaluator
+	told      map[task.FileKey]bool // files that it says to have
 }
 
 var (
@@ -55,6 +56,7 @@ func newLife(t *rapid.T) *life {
 		p := &livePilot{cache: make(map[task.FileKey]bool)}
 		p.pilot = l.drawPilot(t, pilotID(i))
 		p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, l.compiler, l.catalogue)
+		p.evaluator.TellFiles(true)
 		l.pilots[p.pilot.ID] = p
 		l.reset(p)
 	}
@@ -79,11 +81,7 @@ func (l *life) drawLive(t *rapid.T) Live {
 func (l *life) work(t *rapid.T) {
 	p := l.somePilot(t)
 	p.pilot.Live = l.drawLive(t)
-	if err := l.matrix.UpdateRow(p.evaluator.SetLive(p.pilot.Live)); errors.Is(err, ErrRowGap) {
-		l.matrix.SetRow(p.evaluator.Row())
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	l.update(t, p, p.evaluator.SetLive(p.pilot.Live))
 }
 
 func (l *life) somePilot(t *rapid.T) *livePilot {
@@ -100,7 +98,34 @@ func (l *life) reset(p *livePilot) {
 		list.Entries = append(list.Entries, l.entries[no])
 	}
 	p.evaluator.Reset(list)
-	l.matrix.SetRow(p.evaluator.Row())
+	l.tellAll(p)
+}
+
+// tellAll gives the matrix a pilot's whole row.
+func (l *life) tellAll(p *livePilot) {
+	row := p.evaluator.Row()
+	l.matrix.SetRow(row)
+	p.told = make(map[task.FileKey]bool)
+	for _, key := range row.Files {
+		p.told[key] = true
+	}
+}
+
+// update gives the matrix a change of a pilot's row, or all of it.
+func (l *life) update(t *rapid.T, p *livePilot, change RowUpdate) {
+	switch err := l.matrix.UpdateRow(change); {
+	case errors.Is(err, ErrRowGap):
+		l.tellAll(p)
+		return
+	case err != nil:
+		t.Fatal(err)
+	}
+	for _, key := range change.Came {
+		p.told[key] = true
+	}
+	for _, key := range change.Left {
+		delete(p.told, key)
+	}
 }
 
 // change makes the next version of the list and lets some pilots miss it.
@@ -179,11 +204,7 @@ func (l *life) deliver(t *rapid.T, p *livePilot, delta ListDelta) {
 	if rapid.IntRange(0, 5).Draw(t, "answer lost") == 0 {
 		return
 	}
-	if err := l.matrix.UpdateRow(update); errors.Is(err, ErrRowGap) {
-		l.matrix.SetRow(p.evaluator.Row())
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	l.update(t, p, update)
 }
 
 // turnOver puts files into a pilot's cache and out of it.
@@ -195,18 +216,14 @@ func (l *life) turnOver(t *rapid.T) {
 		p.cache[key] = rapid.Bool().Draw(t, "in cache")
 		keys = append(keys, key)
 	}
-	if err := l.matrix.UpdateRow(p.evaluator.FilesChanged(keys...)); errors.Is(err, ErrRowGap) {
-		l.matrix.SetRow(p.evaluator.Row())
-	} else if err != nil {
-		t.Fatal(err)
-	}
+	l.update(t, p, p.evaluator.FilesChanged(keys...))
 }
 
 func (l *life) reload(t *rapid.T) {
 	p := l.somePilot(t)
 	p.pilot = l.drawPilot(t, p.pilot.ID)
 	p.evaluator.SetPilot(p.pilot)
-	l.matrix.SetRow(p.evaluator.Row())
+	l.tellAll(p)
 }
 
 // check compares the matrix with requirement and rank evaluated pair by pair,
@@ -221,6 +238,11 @@ func (l *life) check(t *rapid.T) {
 					t.Fatalf("%s may get task %d although it has not seen it", id, no)
 				}
 				continue
+			}
+			for _, file := range entry.Files {
+				if p.told[file.Key] != p.cache[file.Key] {
+					t.Fatalf("%s says of %s, which task %d reads: %v", id, file.Key, no, p.told[file.Key])
+				}
 			}
 			facts := Facts{Pilot: &p.pilot, Task: entry.Task, Files: entry.Files, Local: p.evaluator.local}
 			verdict := p.evaluator.Check(entry.Task, entry.Files)
@@ -240,7 +262,8 @@ func (l *life) check(t *rapid.T) {
 
 // TestRowsAndEntryBasesGiveEveryRank lets lists, caches and pilots change at
 // random, with lost messages, and compares what the master knows with the
-// requirement and rank of each pair evaluated by itself.
+// requirement and rank of each pair evaluated by itself, and the files that
+// pilots say to have with their caches.
 func TestRowsAndEntryBasesGiveEveryRank(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLife(t)

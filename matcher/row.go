@@ -32,6 +32,9 @@ type Row struct {
 	Version    ListVersion
 	Classes    []ClassAnswer // every class of the list
 	Exceptions []Exception   // by rising No
+	// Files of listed tasks that are in the cache, by key, where the evaluator
+	// is to tell them.
+	Files []task.FileKey
 }
 
 // RowUpdate changes a row of version Base, or a later one, into one of Version.
@@ -41,9 +44,13 @@ type RowUpdate struct {
 	Classes       []ClassAnswer // of new classes
 	Set           []Exception   // by rising No
 	Clear         []uint64      // exceptions that are none any more, rising
+	// Came and Left are files of listed tasks that are in the cache now, and
+	// that are not any more, by key; for replica policies only.
+	Came, Left []task.FileKey
 }
 
 // Empty tells that the update says nothing new.
 func (u *RowUpdate) Empty() bool {
-	return u.Base == u.Version && len(u.Classes) == 0 && len(u.Set) == 0 && len(u.Clear) == 0
+	return u.Base == u.Version && len(u.Classes) == 0 && len(u.Set) == 0 && len(u.Clear) == 0 &&
+		len(u.Came) == 0 && len(u.Left) == 0
 }

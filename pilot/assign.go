@@ -3,6 +3,7 @@ package pilot
 import (
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -22,15 +23,21 @@ func (m *Master) assign() {
 		return
 	}
 	m.unsolved, m.solved = false, m.now
+	m.give(m.matrix.Solve(m.solver()))
+}
+
+// give tells pilots what they are to run.
+func (m *Master) give(assignments []matcher.Assignment) {
 	batches := make(map[task.PilotID][]Assignment)
 	m.serial++
-	for _, a := range m.matrix.Solve(m.solver()) {
+	for _, a := range assignments {
 		h, w := m.list.owner[a.No], m.members[a.Pilot]
 		if h == nil || w == nil || h.phase != ready {
 			continue
 		}
 		j := m.place(w, h.id(), h.Generation, h.Task.Resources)
 		j.serial = m.serial
+		m.read(w, m.list.entries[a.No])
 		m.attach(j, h)
 		if a.Prefill {
 			w.waiting = append(w.waiting, j)
@@ -51,6 +58,7 @@ func (m *Master) assign() {
 	}
 	if len(batches) > 0 {
 		m.refill()
+		m.replicationChanged()
 	}
 }
 

@@ -49,6 +49,10 @@ type Config struct {
 	// LostWait is how long a file may be looked for before a census decides
 	// that it is lost.
 	LostWait time.Duration
+	// SessionEvery is the least time between two sessions of replica policies
+	// (002, section 4), and ReplicaRest for how long a pilot is given no
+	// copies after one has failed.
+	SessionEvery, ReplicaRest time.Duration
 	// RestAfter is how many tasks in a row must fail through a pilot before it
 	// takes no work for RestLeast, twice as long each further time, at the
 	// longest RestMost.
@@ -73,6 +77,7 @@ func DefaultConfig() Config {
 		ReportDelay: 20 * time.Millisecond, PrefillTime: 20 * time.Millisecond, PrefillMost: 16, CensusWait: 2 * time.Second,
 		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
 		Copies: 2, CopyEvery: 10 * time.Second,
+		SessionEvery: 200 * time.Millisecond, ReplicaRest: 30 * time.Second,
 		RestAfter: 3, RestLeast: 30 * time.Second, RestMost: 10 * time.Minute,
 		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond,
 		MeasureEvery: 10 * time.Second, MeasureSlots: 500, Autonomy: 0.9,
@@ -102,6 +107,8 @@ func (c Config) withDefaults() Config {
 	duration(&c.AuditAfter, d.AuditAfter)
 	duration(&c.RetractAfter, d.RetractAfter)
 	duration(&c.CopyEvery, d.CopyEvery)
+	duration(&c.SessionEvery, d.SessionEvery)
+	duration(&c.ReplicaRest, d.ReplicaRest)
 	duration(&c.ResendAfter, d.ResendAfter)
 	duration(&c.LostWait, d.LostWait)
 	duration(&c.RestLeast, d.RestLeast)

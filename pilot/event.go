@@ -94,6 +94,15 @@ type Kept struct {
 	Failure string
 }
 
+// CopiedIn answers a CopyIn: the file is in the cache, or why not.
+type CopiedIn struct {
+	File task.File
+	// Copied tells that it was not there before; Bytes is its size then.
+	Copied  bool
+	Bytes   task.Bytes
+	Failure string
+}
+
 // Recovered tells of outputs that an earlier pilot has left in the cache and
 // that no storage element has, as far as it knew.
 type Recovered struct{ Outputs []Output }
@@ -147,6 +156,7 @@ func (Uploaded) event()         {}
 func (UploadFailed) event()     {}
 func (NotUploaded) event()      {}
 func (Kept) event()             {}
+func (CopiedIn) event()         {}
 func (Recovered) event()        {}
 func (CacheChanged) event()     {}
 func (DeliveredToQueue) event() {}
@@ -200,6 +210,14 @@ type LetGo struct{ Output Output }
 // it stay, and wants a Kept: whoever made it goes, or is gone.
 type Keep struct{ File task.File }
 
+// CopyIn takes a file into the cache before a task asks for it, from another
+// pilot if one has it, and wants a CopiedIn. It may be evicted as soon as it is
+// there.
+type CopyIn struct{ File task.File }
+
+// DropCopy takes a file out of the cache, unless something needs it.
+type DropCopy struct{ File task.File }
+
 // Discard lets go of an attempt's pins and work folder.
 type Discard struct{ Attempt task.AttemptID }
 
@@ -221,6 +239,8 @@ func (Publish) action()         {}
 func (Upload) action()          {}
 func (LetGo) action()           {}
 func (Keep) action()            {}
+func (CopyIn) action()          {}
+func (DropCopy) action()        {}
 func (Discard) action()         {}
 func (DeliverToQueue) action()  {}
 func (Drained) action()         {}

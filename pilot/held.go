@@ -35,6 +35,7 @@ type held struct {
 	job        *job           // when placed
 	endedBy    task.AttemptID // when ended
 	recalled   bool           // the queue wants it back if it is unstarted
+	session    uint64         // its number for replica policies; 0: none yet
 	refused    int
 	searched   int
 }
@@ -130,7 +131,7 @@ func (m *Master) setPhase(h *held, phase heldPhase) {
 	h.phase = phase
 	m.sums.count(h, +1)
 	if h.no != 0 {
-		m.matrix.SetReady(h.no, phase == ready)
+		m.matrix.SetReady(h.no, phase == ready && m.replication.claimed[h.session] == nil)
 		m.unsolved = m.unsolved || phase == ready
 	}
 }

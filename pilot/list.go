@@ -232,6 +232,7 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	})
 	m.matrix.SetReady(h.no, h.phase == ready)
 	m.unsolved = true
+	m.track(entry)
 	return entry
 }
 
@@ -288,6 +289,7 @@ func (m *Master) unlist(h *held) {
 	if rank, err := m.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
 		m.countLive(-1)
 	}
+	m.untrack(entry)
 	delete(l.entries, no)
 	delete(l.owner, no)
 	l.removed = append(l.removed, no)

@@ -24,6 +24,8 @@ type storm struct {
 	added   int
 	files   []string // outputs of what was submitted
 	cancels map[task.ID]bool
+
+	capacity task.Bytes // of every pilot's cache; 0: it does not tell
 }
 
 // Whatever happens to pilots, masters, messages, files and the queue: when it
@@ -83,6 +85,10 @@ func newStorm(t *rapid.T) *storm {
 	if rapid.IntRange(0, 4).Draw(t, "without storage") == 0 {
 		s.queue.settings.SE = ""
 	}
+	s.queue.settings.Replicate = rapid.SampledFrom([]string{
+		"", "", "alpha(1)", "alpha(0)", "plans(0,2)", "plans(1,1,eliminate)", "alpha(2);plans(2,3,eliminate)",
+	}).Draw(t, "replica policies")
+	s.capacity = task.Bytes(rapid.IntRange(0, 8).Draw(t, "cache")) * task.MiB
 	for range rapid.IntRange(2, 4).Draw(t, "pilots") {
 		s.join()
 	}
@@ -143,7 +149,7 @@ func (s *storm) join() {
 	s.added++
 	slots := 1 + s.added%3
 	s.note("p%d joins with %d slots", s.added, slots)
-	s.add(task.PilotID(fmt.Sprintf("p%d", s.added)), slots, nil)
+	s.add(task.PilotID(fmt.Sprintf("p%d", s.added)), slots, nil).capacity = s.capacity
 }
 
 // other draws a live pilot that is not master.

@@ -41,20 +41,21 @@ type Master struct {
 	cancelled map[LeasedID]bool   // which pilots may still have
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
-	usualRun  time.Duration // of the site's payloads; 0 while not known
-	sums      sums
-	unsolved  bool      // the matrix has changed since it was solved
-	solved    time.Time // when it was
-	solveDue  time.Time // when it is to be solved again; zero: at the next event
-	audit     time.Time // when every member is looked at again
-	retractAt time.Time // when idle slots look for prefilled tasks; zero: never
-	list      list
-	matrix    *matcher.Matrix
-	outbox    outbox
-	copies    copies
-	solving   solving
-	own       own
-	ledger    ledger
+	usualRun    time.Duration // of the site's payloads; 0 while not known
+	sums        sums
+	unsolved    bool      // the matrix has changed since it was solved
+	solved      time.Time // when it was
+	solveDue    time.Time // when it is to be solved again; zero: at the next event
+	audit       time.Time // when every member is looked at again
+	retractAt   time.Time // when idle slots look for prefilled tasks; zero: never
+	list        list
+	matrix      *matcher.Matrix
+	outbox      outbox
+	copies      copies
+	solving     solving
+	replication replication
+	own         own
+	ledger      ledger
 }
 
 // NewMaster makes a master that is not in office.
@@ -85,6 +86,7 @@ func (m *Master) reset() {
 	m.copies.reset()
 	m.list.reset(m.term)
 	m.solving = solving{}
+	m.replication = replication{}
 	m.matrix = matcher.NewMatrix(m.term)
 }
 
@@ -135,6 +137,7 @@ func (m *Master) pass() {
 	m.passSearches()
 	m.passList()
 	m.assign()
+	m.passReplicas()
 	m.passPauses()
 	m.passRetracts()
 	m.passCopies()
@@ -158,6 +161,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.syncDeadline())
 	earliest(m.retractAt)
 	earliest(m.solveDue)
+	earliest(m.replication.due)
 	earliest(m.copies.due)
 	for _, s := range m.searches {
 		earliest(s.again)
@@ -228,7 +232,7 @@ func (m *Master) setSettings(settings task.SiteSettings) {
 	before := m.settings
 	m.settings = settings
 	if m.own.on {
-		m.settings.RoundEvery, m.settings.Solver = 0, ""
+		m.settings.RoundEvery, m.settings.Solver, m.settings.Replicate = 0, "", ""
 	}
 	if m.settings.Solver != before.Solver {
 		m.solving = solving{}
@@ -237,6 +241,7 @@ func (m *Master) setSettings(settings task.SiteSettings) {
 	if m.settings.Rank != before.Rank {
 		m.relist()
 	}
+	m.followPolicies()
 }
 
 // beginTerm starts list and matrix anew and has every member answer them.
@@ -246,7 +251,9 @@ func (m *Master) beginTerm() {
 	}
 	m.list.reset(m.term)
 	m.solving = solving{}
+	m.replication = replication{numbers: m.replication.numbers}
 	m.matrix = matcher.NewMatrix(m.term)
+	m.followPolicies()
 	for _, id := range sortedKeys(m.held) {
 		if h := m.held[id]; h.phase <= ready {
 			m.list.offer(h)

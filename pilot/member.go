@@ -30,6 +30,8 @@ type member struct {
 	seen      uint64 // and of the last that it has told to have seen
 	cache     CacheReport
 	promised  task.Bytes // of sole copies that it was told to take over
+	copyless  time.Time  // until then it is given no replicas: one has failed
+	unplanned bool       // the next session passes it over, which ends its plan
 	idleSince time.Time  // since when it has a free slot; zero: it has none
 }
 
@@ -159,6 +161,7 @@ func (m *Master) passAudit() {
 	}
 	m.audit = m.now.Add(m.config.SyncEvery)
 	m.passStranded()
+	m.passLostCopies()
 	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.RoundWait
 	for _, id := range sortedKeys(m.members) {
 		w := m.members[id]
@@ -196,6 +199,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	}
 	m.copies.forget(e.Pilot)
 	m.handOversWithout(e.Pilot)
+	m.replicasWithout(e.Pilot)
 	m.searchFilesOf(e.Pilot)
 	delete(m.outbox.joined, e.Pilot)
 	delete(m.outbox.pauses, e.Pilot)

@@ -100,6 +100,17 @@ type Report struct {
 	Leaves []task.File
 	// Kept answers StoreOrders.
 	Kept []KeptAnswer
+	// Replicated answers orders to replicate.
+	Replicated []ReplicatedAnswer
+}
+
+// ReplicatedAnswer tells that a file is in the cache, or why not.
+type ReplicatedAnswer struct {
+	Key task.FileKey // by which the task list knows it
+	// Copied tells that it was not there before; Bytes is its size then.
+	Copied  bool
+	Bytes   task.Bytes
+	Failure string
 }
 
 // KeptAnswer tells that a pilot has a file and keeps it, or why not.
@@ -207,6 +218,14 @@ type LeasedID struct {
 // be, and to copy it to the site's storage element.
 type StoreOrder struct{ File task.File }
 
+// Replicate has a pilot copy files into its cache before tasks ask for them
+// (002, 003), and drop others, which it may do without.
+type Replicate struct {
+	Term  task.Term
+	Files []task.File
+	Drops []task.File
+}
+
 // DrainOrder asks a worker to finish what runs and leave.
 type DrainOrder struct{ Reason string }
 
@@ -222,4 +241,5 @@ func (Acks) message()       {}
 func (Want) message()       {}
 func (KeepCopy) message()   {}
 func (StoreOrder) message() {}
+func (Replicate) message()  {}
 func (DrainOrder) message() {}

@@ -35,6 +35,17 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 			n.upload(a.Output)
 		case pilot.Keep:
 			w.after(w.takes(w.stageTime), func() { n.takeOver(a.File) })
+		case pilot.CopyIn:
+			n.making++
+			if n.making > 2 {
+				w.failed("%s makes %d copies at once", n.id, n.making)
+			}
+			w.after(w.takes(w.stageTime), func() { n.copyIn(a.File) })
+		case pilot.DropCopy:
+			if n.cache[a.File.Key()] && !n.keeps(a.File) {
+				w.note("%s drops %s", n.id, a.File.LFN.Local())
+				w.after(0, func() { n.evict(a.File) })
+			}
 		case pilot.LetGo:
 			if !n.sole[a.Output.ID()] {
 				w.failed("%s lets go of %s, which it does not keep", n.id, a.Output.LFN)
@@ -131,7 +142,7 @@ func (n *node) evict(f task.File) {
 	for _, key := range keys {
 		delete(n.cache, key)
 	}
-	n.stepWorker(pilot.CacheChanged{Keys: keys})
+	n.stepWorker(pilot.CacheChanged{Keys: keys, Cache: n.usage()})
 }
 
 // staged reads inputs from the own cache, peers, or the storage element.
@@ -154,7 +165,7 @@ func (n *node) staged(a pilot.StageIn) {
 		})
 	}
 	if len(fresh) > 0 {
-		n.stepWorker(pilot.CacheChanged{Keys: fresh})
+		n.stepWorker(pilot.CacheChanged{Keys: fresh, Cache: n.usage()})
 	}
 	if len(lost) > 0 {
 		w.note("%s cannot read %s", n.id, lost[0].LFN.Local())
@@ -252,7 +263,7 @@ func (n *node) published(a pilot.Publish) {
 		keys = append(keys, n.keep(task.File{LFN: made.LFN, Digest: made.Digest})...)
 	}
 	if len(keys) > 0 {
-		n.stepWorker(pilot.CacheChanged{Keys: keys})
+		n.stepWorker(pilot.CacheChanged{Keys: keys, Cache: n.usage()})
 	}
 	n.stepWorker(published)
 }
@@ -268,9 +279,37 @@ func (n *node) takeOver(file task.File) {
 	}
 	n.w.note("%s keeps %s", n.id, file.LFN.Local())
 	n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
-	n.stepWorker(pilot.CacheChanged{Keys: n.keep(file)})
+	n.stepWorker(pilot.CacheChanged{Keys: n.keep(file), Cache: n.usage()})
 	n.stepWorker(pilot.Kept{File: file})
 }
+
+// copyIn makes a replica of a file.
+func (n *node) copyIn(file task.File) {
+	if !n.alive {
+		return
+	}
+	n.making--
+	done := pilot.CopiedIn{File: file}
+	switch source, found := n.find(file); {
+	case !found || n.full:
+		done.Failure = "there is no room, or nobody gives it"
+		n.w.note("%s cannot copy %s", n.id, file.LFN.Local())
+	case source != task.SourceLocal:
+		n.w.note("%s copies %s from %s", n.id, file.LFN.Local(), source)
+		n.copied = append(n.copied, file.LFN)
+		done.Copied, done.Bytes = true, file.Size
+		n.stepWorker(pilot.CacheChanged{Keys: n.keep(file), Cache: n.usage()})
+	}
+	n.stepWorker(done)
+}
+
+// keeps tells whether the file is an output that no storage element has.
+func (n *node) keeps(file task.File) bool {
+	return n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
+}
+
+// usage is what the pilot says of its cache.
+func (n *node) usage() pilot.CacheReport { return pilot.CacheReport{Capacity: n.capacity} }
 
 // upload tries until it works, the file is gone, or nobody wants it stored.
 func (n *node) upload(output pilot.Output) {

@@ -23,6 +23,7 @@ type outbox struct {
 	refused   []task.Refusal
 	confirmed []task.Revoked
 	reads     map[task.Site]task.SERead // not in a report yet
+	replicas  task.ReplicaSum           // neither
 	report    task.SiteReport           // sent until it is acknowledged
 	orders    uint64
 
@@ -200,14 +201,16 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 	for _, name := range sortedKeys(o.stored) {
 		s.Stored = append(s.Stored, o.stored[name].stored)
 	}
-	if len(o.report.SEReads) == 0 && len(o.reads) > 0 {
+	if o.report.Empty() && o.unreported() {
 		o.report.Seq++
 		for _, owner := range sortedKeys(o.reads) {
 			o.report.SEReads = append(o.report.SEReads, o.reads[owner])
 		}
+		o.report.Replicas = o.replicas
 		clear(o.reads)
+		o.replicas = task.ReplicaSum{}
 	}
-	if len(o.report.SEReads) > 0 {
+	if !o.report.Empty() {
 		s.Report = o.report
 	}
 	return &flight{
@@ -235,6 +238,9 @@ func (o *outbox) delivered(f *flight) {
 	o.refused = o.refused[f.refused:]
 	o.confirmed = o.confirmed[f.confirmed:]
 	if f.report != 0 && f.report == o.report.Seq {
-		o.report.SEReads = nil
+		o.report.SEReads, o.report.Replicas = nil, task.ReplicaSum{}
 	}
 }
+
+// unreported tells whether there is something for the next report.
+func (o *outbox) unreported() bool { return len(o.reads) > 0 || o.replicas != (task.ReplicaSum{}) }

@@ -53,3 +53,12 @@ const (
 	leastSolvePause     = 2 * time.Millisecond // 100 pilots: smaller sites are served at once
 	mostSolvePause      = 50 * time.Millisecond
 )
+
+// SessionPause is the least time between two sessions of replica policies,
+// which look at every listed task and pilot.
+func (c Config) SessionPause(tasks, members int) time.Duration {
+	return max(c.SessionEvery, time.Duration(tasks+members)*sessionPauseEach)
+}
+
+// sessionPauseEach is more than ten times what a session costs for each.
+const sessionPauseEach = 50 * time.Microsecond

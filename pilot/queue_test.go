@@ -47,6 +47,8 @@ type queue struct {
 	told   task.SyncReply
 
 	lastSync task.Sync
+	reports  uint64 // number of the last report
+	replicas task.ReplicaSum
 }
 
 // call is a Sync under way.
@@ -254,6 +256,10 @@ func (q *queue) arrive(from *node, e pilot.CallSync, lostReply bool) {
 		return
 	}
 	q.lastSync = s
+	if s.Report.Seq > q.reports {
+		q.reports = s.Report.Seq
+		q.replicas.Add(s.Report.Replicas)
+	}
 	content := len(s.Outcomes)+len(s.Starts)+len(s.Returns)+len(s.Stored)+len(s.Lost)+len(s.Departed)+len(s.Refused)+len(s.Confirmed) > 0
 	reply := q.serve(s)
 	if lostReply {

@@ -157,8 +157,10 @@ func (m *Master) report(w *member, r Report) {
 	}
 	m.takeLeaves(w, r.Leaves)
 	m.takeKept(w, r.Kept)
+	m.takeReplicated(w, r.Replicated)
 	m.addSEReads(r.SEReads)
 	m.refreshPlaces(w)
+	m.replicationChanged()
 	if r.Row != nil {
 		m.returnInfeasible()
 	}

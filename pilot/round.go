@@ -105,6 +105,7 @@ func (m *Master) endRound(round uint64) {
 		return
 	}
 	l.open, l.usual = 0, max(m.now.Sub(l.sent), l.usual*7/8)
+	m.replicationChanged()
 	if len(l.added) > 0 {
 		l.hurry(m.now.Add(m.config.RoundLow))
 	}
@@ -148,6 +149,8 @@ func (m *Master) setRow(w *member, row matcher.Row) {
 	early := w.row.early
 	w.row = rowState{listed: true, n: row.Version.N}
 	m.unsolved = true
+	m.replication.has(&row)
+	m.replicationChanged()
 	for _, update := range early {
 		if update.Version.N > row.Version.N {
 			m.updateRow(w, update)
@@ -184,6 +187,7 @@ func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
 		}
 		w.row.n = max(w.row.n, u.Version.N)
 		m.unsolved = true
+		m.replication.moved(w.id, u.Came, u.Left)
 	}
 }
 

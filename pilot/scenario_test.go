@@ -196,6 +196,8 @@ func (p *player) setting(key, value string) {
 		w.stageTime = p.duration(value)
 	case "uploads":
 		w.noUploads, w.storageDown = value == "fail", value == "down"
+	case "replicate":
+		settings.Replicate = value
 	case "perslot":
 		w.queue.perSlot = p.number(value)
 	case "ttl":
@@ -207,23 +209,26 @@ func (p *player) setting(key, value string) {
 	}
 }
 
-func (p *player) pilot(name string, options map[string]string) {
+func (p *player) pilot(id string, options map[string]string) {
 	slots := 1
 	if value, found := options["slots"]; found {
 		slots = p.number(value)
 	}
-	p.w.add(task.PilotID(name), slots, func(self *matcher.Pilot) {
+	n := p.w.add(task.PilotID(id), slots, func(self *matcher.Pilot) {
 		if value, found := options["memory"]; found {
-			memory, err := task.ParseBytes(value)
-			if err != nil {
-				p.t.Fatal(err)
-			}
-			self.Resources.Memory = memory
+			self.Resources.Memory = p.bytes(value)
 		}
 		if value, found := options["features"]; found {
 			self.Features = strings.Split(value, ",")
 		}
 	})
+	if value, found := options["cache"]; found {
+		n.capacity = p.bytes(value)
+		n.stepWorker(pilot.CacheChanged{Cache: n.usage()})
+	}
+	if value, found := options["has"]; found {
+		n.stepWorker(pilot.CacheChanged{Keys: n.keep(*external(name(value))), Cache: n.usage()})
+	}
 }
 
 func (p *player) tasks(names []string, options map[string]string) {
@@ -244,11 +249,7 @@ func (p *player) tasks(names []string, options map[string]string) {
 					t.Outputs = append(t.Outputs, task.Output{LFN: name(output), Name: output})
 				}
 			case "memory":
-				memory, err := task.ParseBytes(value)
-				if err != nil {
-					p.t.Fatal(err)
-				}
-				t.Resources.Memory = memory
+				t.Resources.Memory = p.bytes(value)
 			case "require":
 				t.Require = value
 			case "priority":
@@ -295,6 +296,14 @@ func (p *player) duration(text string) time.Duration {
 		p.t.Fatal(err)
 	}
 	return d
+}
+
+func (p *player) bytes(text string) task.Bytes {
+	size, err := task.ParseBytes(text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return size
 }
 
 func (p *player) number(text string) int {

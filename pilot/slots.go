@@ -169,6 +169,9 @@ func (m *Master) refreshPlaces(w *member) {
 		now = counted{w.total.slots, places.FreeSlots}
 		m.oneByOne(w, &places)
 	}
+	if m.replication.reserved[w.id] {
+		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
+	}
 	m.matrix.SetPlaces(w.id, places)
 	m.unsolved = true
 	m.sums.slots += now.slots - w.counted.slots

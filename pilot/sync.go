@@ -157,7 +157,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	if len(o.outcomes) > 0 && o.due.IsZero() {
 		m.syncSoon(m.config.SyncDelay) // the queue has no verdict on them yet
 	}
-	if len(o.reads) > 0 {
+	if o.unreported() {
 		m.syncSoon(m.config.SyncEvery)
 	}
 }

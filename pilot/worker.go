@@ -39,6 +39,7 @@ type Worker struct {
 	sole     map[task.OutputID]*soleCopy
 	handOver time.Time // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
 	copies   keptCopies
+	copying  copying
 
 	live  matcher.Live       // as the evaluator was told
 	bound map[task.Bound]int // jobs that hold a slot, by what limits them
@@ -70,6 +71,7 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 		stored:   make(map[task.LFN]task.Stored),
 		sole:     make(map[task.OutputID]*soleCopy),
 		bound:    make(map[task.Bound]int),
+		copying:  copying{underWay: make(map[task.FileKey]task.File)},
 	}
 	w.copies.reset()
 	w.passLive()
@@ -120,8 +122,11 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 	case SERead:
 		w.report.SEReads = append(w.report.SEReads, e.Reads...)
 		w.soon(w.config.ReportDelay)
+	case CopiedIn:
+		w.copiedIn(e)
 	case SiteChanged:
 		w.storageIs(e.Settings.SE != "")
+		w.replicates(e.Settings)
 	case PilotChanged:
 		w.pilotChanged(e)
 	case Drain:
@@ -186,6 +191,7 @@ func (w *Worker) pass() {
 	w.passLive()
 	w.passCrowd()
 	w.passHandOver()
+	w.passCopying()
 	w.passRepeat()
 	w.passReport()
 	if w.draining && !w.drained && w.Idle() {
@@ -265,6 +271,8 @@ func (w *Worker) fromMaster(e FromMaster) {
 		w.copies.keep(w.now, m)
 	case StoreOrder:
 		w.takeOver(m.File)
+	case Replicate:
+		w.replicate(m)
 	case DrainOrder:
 		w.drain(m.Reason)
 	}
@@ -282,6 +290,8 @@ func termOf(m Message) (task.Term, bool) {
 	case Want:
 		return m.Term, true
 	case KeepCopy:
+		return m.Term, true
+	case Replicate:
 		return m.Term, true
 	case Snapshot:
 		return m.List.Version.Term, true

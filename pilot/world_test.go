@@ -171,6 +171,9 @@ type node struct {
 	cache    map[task.FileKey]bool
 	sole     map[task.OutputID]bool // what the cache must not evict
 	full     bool                   // it has no room for what others made
+	capacity task.Bytes             // of its cache, as it tells
+	making   int                    // copies under way
+	copied   []task.LFN             // for replica policies
 
 	wakeWorker, wakeMaster time.Time
 	payloads               map[task.AttemptID]*payload
@@ -208,6 +211,7 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 	w.nodes = append(w.nodes, n)
 	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.id, b.id) })
 	n.stepWorker(pilot.SiteChanged{Settings: w.queue.settings})
+	n.stepWorker(pilot.CacheChanged{Cache: n.usage()})
 	if w.office != nil && w.office.alive {
 		office, term := w.office, w.term
 		w.after(w.latency, func() { n.tellOffice(term, office) })

@@ -204,6 +204,21 @@ func (c *Cache) Drop(key task.FileKey) error {
 	return nil
 }
 
+// Evict removes a file before its turn and tells whether it could: what is
+// pinned, or an output that no storage element has, stays.
+func (c *Cache) Evict(key task.FileKey) bool {
+	c.mu.Lock()
+	f := c.find(key)
+	if f == nil || !c.index.Evict(f.Key) {
+		c.mu.Unlock()
+		return false
+	}
+	lost := c.forget([]task.FileKey{f.Key})
+	c.mu.Unlock()
+	c.finish(lost)
+	return true
+}
+
 // Close gives the folder up. Files stay for the next Open; unfinished Writers
 // can no longer publish.
 func (c *Cache) Close() error {

@@ -38,6 +38,9 @@ func TestEvictionSparesPinsAndSoleCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if c.Evict("lfn:pinned") || c.Evict(sole.Key) || c.Evict("lfn:never heard of") {
+		t.Error("what must stay was evicted")
+	}
 	put(t, c, "lfn:new", someBytes(4, 300))
 	if want := []task.FileKey{old.Key, "lfn:old"}; !slices.Equal(told, want) {
 		t.Errorf("evicted %v, want %v", told, want)
@@ -51,6 +54,9 @@ func TestEvictionSparesPinsAndSoleCopies(t *testing.T) {
 	pinned.Release()
 	c.LetGo(sole.Key, made("x"))
 	c.LetGo("lfn:never heard of", made("x"))
+	if !c.Evict("lfn:pinned") || c.Evict("lfn:pinned") {
+		t.Error("what nobody needs was not evicted, or twice")
+	}
 	w, err := c.Create("lfn:large", 900)
 	if err != nil {
 		t.Fatal(err)

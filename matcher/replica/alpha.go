@@ -30,16 +30,17 @@ func (a Alpha) Replicas(used, replicas, nodes int) int {
 
 // Session makes copies only. Files that most tasks use come first. A copy
 // goes to the node that gets the fewest in this session, then to the one with
-// the least access load, and comes from the holder with the least.
+// the least access load, and comes from the holder with the least. Where no
+// waiting task that uses the file can run, there is no copy.
 func (a Alpha) Session(view View) (decisions Decisions) {
-	used := make(map[task.FileKey]int)
-	for _, t := range view.Tasks {
-		for _, file := range t.Files {
-			used[file]++
+	users := make(map[task.FileKey][]*Task)
+	for i := range view.Tasks {
+		for _, file := range view.Tasks[i].Files {
+			users[file] = append(users[file], &view.Tasks[i])
 		}
 	}
-	files := slices.SortedFunc(maps.Keys(used), func(x, y task.FileKey) int {
-		return cmp.Or(cmp.Compare(used[y], used[x]), cmp.Compare(x, y))
+	files := slices.SortedFunc(maps.Keys(users), func(x, y task.FileKey) int {
+		return cmp.Or(cmp.Compare(len(users[y]), len(users[x])), cmp.Compare(x, y))
 	})
 	coming := make(map[task.PilotID]int)
 	room := make(map[task.PilotID]task.Bytes)
@@ -47,26 +48,36 @@ func (a Alpha) Session(view View) (decisions Decisions) {
 	for _, node := range nodes {
 		room[node.ID] = node.Room
 	}
+	before := func(x, y Node) int {
+		return cmp.Or(cmp.Compare(coming[x.ID], coming[y.ID]), cmp.Compare(x.Load, y.Load), cmp.Compare(x.ID, y.ID))
+	}
+	slices.SortFunc(nodes, before)
 	for _, file := range files {
 		replicas := view.Replicas(file)
-		missing := a.Replicas(used[file], len(replicas), len(nodes)) - len(replicas)
+		missing := a.Replicas(len(users[file]), len(replicas), len(nodes)) - len(replicas)
 		if missing <= 0 {
 			continue
 		}
 		size := max(0, view.Size(file))
-		slices.SortFunc(nodes, func(x, y Node) int {
-			return cmp.Or(cmp.Compare(coming[x.ID], coming[y.ID]), cmp.Compare(x.Load, y.Load), cmp.Compare(x.ID, y.ID))
-		})
 		from := source(view, replicas)
+		var chosen []Node
 		for _, node := range nodes {
 			holds := func(c Copied) bool { return c.Node == node.ID }
-			if missing == 0 || room[node.ID] < size || slices.ContainsFunc(replicas, holds) {
+			runs := func(t *Task) bool { return t.canRun(node.ID) }
+			if missing == 0 || room[node.ID] < size || slices.ContainsFunc(replicas, holds) || !slices.ContainsFunc(users[file], runs) {
 				continue
 			}
 			decisions.Copies = append(decisions.Copies, Copy{file, from, node.ID})
-			coming[node.ID]++
+			chosen = append(chosen, node)
 			room[node.ID] -= size
 			missing--
+		}
+		for _, node := range chosen { // to where they now belong
+			at, _ := slices.BinarySearchFunc(nodes, node, before)
+			nodes = slices.Delete(nodes, at, at+1)
+			coming[node.ID]++
+			at, _ = slices.BinarySearchFunc(nodes, node, before)
+			nodes = slices.Insert(nodes, at, node)
 		}
 	}
 	return decisions

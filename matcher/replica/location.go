@@ -20,7 +20,7 @@ type location struct {
 // (002, section 4, step 5): one that can run its oldest task and has, or has
 // room for, its files; without spare room anywhere obsolete replicas are
 // overwritten, the least recently used first.
-func (p *Plans) begin(ds *dataSet, view View, decisions *Decisions) {
+func (p *Plans) begin(ds *dataSet, view *View, decisions *Decisions) {
 	if ds == nil {
 		return
 	}
@@ -30,7 +30,7 @@ func (p *Plans) begin(ds *dataSet, view View, decisions *Decisions) {
 		if reserved || !ds.first.canRun(node.ID) {
 			continue
 		}
-		if l, fits := p.locate(ds, node, view); fits && (best == nil || l.compare(best) < 0) {
+		if l, fits := p.locate(ds, node, *view); fits && (best == nil || l.compare(best) < 0) {
 			best = l
 		}
 	}
@@ -45,6 +45,7 @@ func (p *Plans) begin(ds *dataSet, view View, decisions *Decisions) {
 	}
 	p.forget(best.victims)
 	decisions.Drops = append(decisions.Drops, best.victims...)
+	view.Replicas = withoutDrops(view.Replicas, best.victims)
 	p.plans = append(p.plans, made)
 }
 

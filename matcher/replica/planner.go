@@ -108,7 +108,7 @@ func (c Chain) Session(view View) (all Decisions) {
 			busy := func(s Start) bool { return s.Node == node.ID }
 			node.Free = node.Free && !slices.Contains(one.Reserved, node.ID) && !slices.ContainsFunc(one.Starts, busy)
 		}
-		view.Replicas = withCopies(view.Replicas, one.Copies)
+		view.Replicas = withCopies(withoutDrops(view.Replicas, one.Drops), one.Copies)
 		all.Drops = append(all.Drops, one.Drops...)
 		all.Copies = append(all.Copies, one.Copies...)
 		all.Reserved = append(all.Reserved, one.Reserved...)
@@ -134,6 +134,16 @@ func withCopies(replicas func(task.FileKey) []Copied, copies []Copy) func(task.F
 		}
 		slices.SortFunc(known, byNode)
 		return known
+	}
+}
+
+// withoutDrops hides what was decided to be dropped.
+func withoutDrops(replicas func(task.FileKey) []Copied, drops []Drop) func(task.FileKey) []Copied {
+	if len(drops) == 0 {
+		return replicas
+	}
+	return func(file task.FileKey) []Copied {
+		return slices.DeleteFunc(slices.Clone(replicas(file)), func(c Copied) bool { return slices.Contains(drops, Drop{file, c.Node}) })
 	}
 }
 

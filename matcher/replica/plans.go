@@ -97,8 +97,8 @@ func (p *Plans) Session(view View) (decisions Decisions) {
 			decisions.Starts = append(decisions.Starts, Start{t.No, plan.node})
 		}
 	}
-	p.end(view, &decisions)
-	p.begin(largest(sums, p.settings.Threshold), view, &decisions)
+	p.end(&view, &decisions)
+	p.begin(largest(sums, p.settings.Threshold), &view, &decisions)
 	for _, plan := range p.plans {
 		decisions.Reserved = append(decisions.Reserved, plan.node)
 		decisions.Copies = append(decisions.Copies, plan.missing(view)...)
@@ -187,14 +187,17 @@ func (p *plan) missing(view View) (copies []Copy) {
 	return copies
 }
 
-// end closes the plans that have nothing left to do.
-func (p *Plans) end(view View, decisions *Decisions) {
+// end closes the plans that have nothing left to do. What it drops the view
+// does not show any more.
+func (p *Plans) end(view *View, decisions *Decisions) {
 	p.plans = slices.DeleteFunc(p.plans, func(plan *plan) bool {
 		if plan.busy || len(plan.tasks) > 0 {
 			return false
 		}
 		if p.settings.Eliminate {
-			decisions.Drops = append(decisions.Drops, plan.drops(view)...)
+			drops := plan.drops(*view)
+			decisions.Drops = append(decisions.Drops, drops...)
+			view.Replicas = withoutDrops(view.Replicas, drops)
 		} else if len(plan.made) > 0 {
 			p.obsolete = append(p.obsolete, plan.dataAt)
 		}

@@ -399,3 +399,42 @@ func BenchmarkSession(b *testing.B) {
 		})
 	}
 }
+
+// A copy goes where a task that uses it can run.
+func TestAlphaCopiesWhereTasksCanRun(t *testing.T) {
+	s := newSite(4, task.GiB)
+	s.file("f", 60, "n0")
+	for no := range uint64(8) {
+		one := reads(no, "f")
+		one.CanRun = func(node task.PilotID) bool { return node == "n0" || node == "n2" }
+		s.waiting = append(s.waiting, one)
+	}
+	if d, want := (Alpha{2}).Session(s.view()), []Copy{{"f", "n0", "n2"}}; !slices.Equal(d.Copies, want) {
+		t.Errorf("%+v, want %+v", d.Copies, want)
+	}
+}
+
+// What a session drops is no source of its copies.
+func TestDroppedReplicaIsNoSource(t *testing.T) {
+	s := newSite(3, 1000)
+	s.file("a", 100, "n1")
+	s.node("n1").Load = 1
+	only := func(no uint64, at task.PilotID) Task {
+		one := reads(no, "a")
+		one.CanRun = func(node task.PilotID) bool { return node == at }
+		return one
+	}
+	plans := NewPlans(PlanSettings{TaskLimit: 8, Eliminate: true})
+	s.waiting = []Task{only(1, "n0")}
+	for range 2 {
+		s.do(t, plans.Session(s.view()))
+		s.arrive()
+	}
+	s.do(t, plans.Session(s.view()))
+	delete(s.running, "n0")
+	s.waiting = []Task{only(2, "n2")}
+	d := plans.Session(s.view())
+	if !slices.Equal(d.Drops, []Drop{{"a", "n0"}}) || !slices.Equal(d.Copies, []Copy{{"a", "n1", "n2"}}) {
+		t.Errorf("drops %+v, copies %+v", d.Drops, d.Copies)
+	}
+}

@@ -73,6 +73,8 @@ type Cache interface {
 	Keep(key task.FileKey, output task.OutputID) error
 	LetGo(key task.FileKey, output task.OutputID)
 	Drop(key task.FileKey) error
+	// Evict removes a file unless it is pinned or must stay.
+	Evict(key task.FileKey) bool
 }
 
 // Fetcher brings inputs into the cache; package fetch has it for peers and

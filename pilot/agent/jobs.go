@@ -59,6 +59,10 @@ func (a *Agent) stepWorker(event pilot.Event) {
 			a.uploads.put(upload{output: act.Output})
 		case pilot.Keep:
 			a.keep(act.File)
+		case pilot.CopyIn:
+			a.copyIn(act.File)
+		case pilot.DropCopy:
+			a.dropCopy(act.File)
 		case pilot.LetGo:
 			a.cache.LetGo(task.KeyOf("", act.Output.Digest), act.Output.ID())
 		case pilot.Discard:

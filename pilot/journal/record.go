@@ -50,7 +50,7 @@ func init() { //nolint:gochecknoinits // gob wants to know the types that stand 
 	}
 	for _, message := range []pilot.Message{
 		pilot.TaskList{}, pilot.Answer{}, pilot.State{}, pilot.Report{}, pilot.Snapshot{}, pilot.Assign{}, pilot.Retract{},
-		pilot.Kill{}, pilot.Acks{}, pilot.Want{}, pilot.KeepCopy{}, pilot.StoreOrder{}, pilot.DrainOrder{},
+		pilot.Kill{}, pilot.Acks{}, pilot.Want{}, pilot.KeepCopy{}, pilot.StoreOrder{}, pilot.Replicate{}, pilot.DrainOrder{},
 	} {
 		gob.Register(message)
 	}

@@ -84,6 +84,12 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 		return c.keepCopy(body.KeepCopy)
 	case *pb.RoundMessage_StoreOrder:
 		return pilot.StoreOrder{File: c.file(body.StoreOrder.GetFile())}
+	case *pb.RoundMessage_Replicate:
+		m := body.Replicate
+		return pilot.Replicate{
+			Term: c.term(m.GetTerm()), Files: list(c, "replicate.files", m.GetFiles(), maxFiles, c.file),
+			Drops: list(c, "replicate.drops", m.GetDrops(), maxFiles, c.file),
+		}
 	case *pb.RoundMessage_DrainOrder:
 		return pilot.DrainOrder{Reason: c.text("drain_order.reason", body.DrainOrder.GetReason(), maxReason)}
 	}
@@ -179,6 +185,12 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 		Leaves: list(c, "report.leaves", m.GetLeaves(), maxFiles, c.file),
 		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) pilot.KeptAnswer {
 			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason)}
+		}),
+		Replicated: list(c, "report.replicated", m.GetReplicated(), maxFiles, func(r *pb.RoundReplicated) pilot.ReplicatedAnswer {
+			return pilot.ReplicatedAnswer{
+				Key: c.key(r.GetKey()), Copied: r.GetCopied(), Bytes: c.bytes("replicated.bytes", r.GetBytes()),
+				Failure: c.text("replicated.failure", r.GetFailure(), maxReason),
+			}
 		}),
 	}
 	if m.GetRow() != nil {

@@ -86,6 +86,7 @@ func (c *check) row(m *pb.RoundRow) matcher.Row {
 		Pilot: task.PilotID(c.text("row.pilot", m.GetPilot(), maxName)), Version: c.version(m.GetVersion()),
 		Classes:    list(c, "row.classes", m.GetClasses(), maxClasses, c.classAnswer),
 		Exceptions: c.exceptions(m.GetExceptions()),
+		Files:      list(c, "row.files", m.GetFiles(), maxFiles, c.key),
 	}
 }
 
@@ -96,6 +97,7 @@ func (c *check) rowUpdate(m *pb.RoundRowUpdate) matcher.RowUpdate {
 		Base:  c.version(m.GetBase()), Version: c.version(m.GetVersion()),
 		Classes: list(c, "row_update.classes", m.GetClasses(), maxClasses, c.classAnswer),
 		Set:     c.exceptions(m.GetSet()), Clear: sums(m.GetClear()),
+		Came: list(c, "row_update.came", m.GetCame(), maxFiles, c.key), Left: list(c, "row_update.left", m.GetLeft(), maxFiles, c.key),
 	}
 }
 

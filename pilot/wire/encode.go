@@ -64,6 +64,10 @@ func envelopeOf(message pilot.Message) *pb.RoundMessage {
 		envelope.Body = &pb.RoundMessage_KeepCopy{KeepCopy: keepCopy(m)}
 	case pilot.StoreOrder:
 		envelope.Body = &pb.RoundMessage_StoreOrder{StoreOrder: &pb.RoundStoreOrder{File: taskpb.File(m.File)}}
+	case pilot.Replicate:
+		envelope.Body = &pb.RoundMessage_Replicate{Replicate: &pb.RoundReplicate{
+			Term: term(m.Term), Files: each(m.Files, taskpb.File), Drops: each(m.Drops, taskpb.File),
+		}}
 	case pilot.DrainOrder:
 		envelope.Body = &pb.RoundMessage_DrainOrder{DrainOrder: &pb.RoundDrainOrder{Reason: m.Reason}}
 	default:
@@ -136,6 +140,9 @@ func report(m pilot.Report) *pb.RoundReport {
 		Leaves: each(m.Leaves, taskpb.File),
 		Kept: each(m.Kept, func(k pilot.KeptAnswer) *pb.RoundKept {
 			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure}
+		}),
+		Replicated: each(m.Replicated, func(r pilot.ReplicatedAnswer) *pb.RoundReplicated {
+			return &pb.RoundReplicated{Key: key(r.Key), Copied: r.Copied, Bytes: uint64(max(0, r.Bytes)), Failure: r.Failure}
 		}),
 	}
 	if m.Row != nil {

@@ -190,7 +190,7 @@ func classAnswer(t *rapid.T) matcher.ClassAnswer {
 func row(t *rapid.T) matcher.Row {
 	return matcher.Row{
 		Pilot: "p-abcdefgh", Version: version(t), Classes: several(t, "classes", 3, classAnswer),
-		Exceptions: several(t, "exceptions", 5, exception),
+		Exceptions: several(t, "exceptions", 5, exception), Files: several(t, "files", 3, key),
 	}
 }
 
@@ -198,6 +198,7 @@ func rowUpdate(t *rapid.T) matcher.RowUpdate {
 	return matcher.RowUpdate{
 		Pilot: "p-abcdefgh", Base: version(t), Version: version(t), Classes: several(t, "classes", 3, classAnswer),
 		Set: several(t, "set", 5, exception), Clear: several(t, "clear", 5, func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "no") }),
+		Came: several(t, "came", 3, key), Left: several(t, "left", 3, key),
 	}
 }
 
@@ -245,6 +246,9 @@ func report(t *rapid.T) pilot.Report {
 		Leaves: several(t, "leaves", 2, file),
 		Kept: several(t, "kept", 2, func(t *rapid.T) pilot.KeptAnswer {
 			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t)}
+		}),
+		Replicated: several(t, "replicated", 2, func(t *rapid.T) pilot.ReplicatedAnswer {
+			return pilot.ReplicatedAnswer{Key: key(t), Copied: flag(t), Bytes: amount(t), Failure: text(t)}
 		}),
 	}
 	if flag(t) {
@@ -332,5 +336,8 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 		}
 	},
 	"StoreOrder": func(t *rapid.T) pilot.Message { return pilot.StoreOrder{File: file(t)} },
+	"Replicate": func(t *rapid.T) pilot.Message {
+		return pilot.Replicate{Term: term(t), Files: several(t, "files", 3, file), Drops: several(t, "drops", 2, file)}
+	},
 	"DrainOrder": func(t *rapid.T) pilot.Message { return pilot.DrainOrder{Reason: text(t)} },
 }

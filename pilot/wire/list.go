@@ -68,14 +68,14 @@ func key(k task.FileKey) []byte {
 func row(r matcher.Row) *pb.RoundRow {
 	return &pb.RoundRow{
 		Pilot: string(r.Pilot), Version: version(r.Version), Classes: each(r.Classes, classAnswer),
-		Exceptions: exceptions(r.Exceptions),
+		Exceptions: exceptions(r.Exceptions), Files: each(r.Files, key),
 	}
 }
 
 func rowUpdate(u matcher.RowUpdate) *pb.RoundRowUpdate {
 	return &pb.RoundRowUpdate{
 		Pilot: string(u.Pilot), Base: version(u.Base), Version: version(u.Version), Classes: each(u.Classes, classAnswer),
-		Set: exceptions(u.Set), Clear: differences(u.Clear),
+		Set: exceptions(u.Set), Clear: differences(u.Clear), Came: each(u.Came, key), Left: each(u.Left, key),
 	}
 }
 
