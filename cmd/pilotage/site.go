@@ -270,7 +270,7 @@ func replicasText(s *pb.Site) string {
 	if s.GetReplicas() == 0 {
 		return policies
 	}
-	return fmt.Sprintf("%s; %d copies made, %s", policies, s.GetReplicas(), task.Bytes(s.GetReplicaBytes()))
+	return fmt.Sprintf("%s; copies made: %d, %s", policies, s.GetReplicas(), task.Bytes(s.GetReplicaBytes()))
 }
 
 func delayText(s *pb.Site) string {
