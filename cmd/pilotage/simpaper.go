@@ -23,7 +23,7 @@ type simPaperFlags struct {
 }
 
 // papers are those whose experiments can be repeated.
-var papers = []string{"000", "001", "002", "003", "004"}
+var papers = []string{"000", "001", "002", "003", "004", "ours"}
 
 func newSimPaper(a *app) *cobra.Command {
 	f := &simPaperFlags{}
@@ -41,7 +41,8 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
   003  replicas by demand: 20 files on 4 nodes, 40 tasks on one file
   004  the distributed architecture at many large sites, with the queue's own
        rules and a model of a site; the paper's own sizes are played with whole
-       pilots by "pilotage bench paper"`,
+       pilots by "pilotage bench paper"
+  ours the workloads of 000, 002 and 003 with our default policy beside theirs`,
 		Example: "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n" +
 			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many",
 		Args:              cobra.ExactArgs(1),
@@ -72,10 +73,12 @@ func (f *simPaperFlags) run(id string, effort paper.Effort) (*paper.Report, erro
 		return paper.Run002(options)
 	case "003":
 		return paper.Run003(options)
+	case "ours":
+		return paper.RunOurs(options)
 	case "004":
 		return paper.Run004(paper.Options004{Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Watch: threadClock, Effort: effort})
 	}
-	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003 or 004", id)
+	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003, 004 or ours", id)
 }
 
 // threadClock ties the caller to its thread and tells the processor time of

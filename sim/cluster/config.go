@@ -53,6 +53,10 @@ type Config struct {
 	Solver, Rank string
 	// Replicas is a chain of replica policies (replica.ParseChain), "" none.
 	Replicas string
+	// KeepReads lets nodes keep the files that they read over the network, as
+	// the caches of pilots do; what was used least recently gives way, but not
+	// the last replica of a file. In Gfarm reading makes no copy.
+	KeepReads bool
 	// SessionEvery is the period of scheduling sessions (002), in which replica
 	// policies run first and see all waiting tasks. 0: tasks are dispatched when
 	// they enter and when a slot is free, and the replica policies run when

@@ -127,8 +127,45 @@ func (n *node) read(f int, then func(local bool)) {
 	n.network.Send(float64(n.files[f].Size), []sim.LinkID{at.up, n.down}, func() {
 		at.serve(-1)
 		n.reads--
+		if n.KeepReads {
+			n.keep(f)
+		}
 		then(false)
 	})
+}
+
+// keep makes a file that the node has read a replica, if there is room.
+func (n *node) keep(f int) {
+	own := &n.files[f]
+	if slices.ContainsFunc(own.replicas, func(h holding) bool { return h.index == n.index }) || !n.makeRoom(own.Size) {
+		return
+	}
+	now := replica.Copied{Node: n.id, Complete: true, Used: epoch.Add(n.timeline.Now())}
+	own.replicas = append(own.replicas, holding{now, n.index})
+	slices.SortFunc(own.replicas, func(a, b holding) int { return a.index - b.index })
+	n.record.Note(n.timeline.Now(), "keep", int64(f), int64(n.index))
+	n.news(false)
+}
+
+// makeRoom drops replicas until there is room.
+func (n *node) makeRoom(size task.Bytes) bool {
+	for n.room() < size {
+		oldest, used := -1, time.Time{}
+		for f := range n.files {
+			for _, h := range n.files[f].replicas {
+				if h.index == n.index && h.Complete && len(n.files[f].replicas) > 1 && (oldest < 0 || h.Used.Before(used)) {
+					oldest, used = f, h.Used
+				}
+			}
+		}
+		if oldest < 0 {
+			return false
+		}
+		n.files[oldest].replicas = slices.DeleteFunc(n.files[oldest].replicas, func(h holding) bool { return h.index == n.index })
+		n.record.Note(n.timeline.Now(), "drop", int64(oldest), int64(n.index))
+		n.result.Drops = append(n.result.Drops, Drop{oldest, n.index, n.timeline.Now()})
+	}
+	return true
 }
 
 // copyTo makes a replica.

@@ -81,6 +81,39 @@ func TestFIFOTakesTheLeastLoadedNode(t *testing.T) {
 	}
 }
 
+// What a node has read it keeps, if nodes do: the second reading is local. Without
+// room the file used longest ago goes, unless it is the last replica.
+func TestNodesKeepWhatTheyRead(t *testing.T) {
+	c := machines(2)
+	c.Files = []cluster.File{{Size: 100, Holders: []int{0}}, {Size: 100, Holders: []int{0}}, {Size: 100, Holders: []int{0}}}
+	// Node 0 is busy throughout; node 1 reads 0, 0, 1, 2, 0.
+	c.Tasks = []cluster.Task{{Compute: time.Hour}}
+	for i, f := range []int{0, 0, 1, 2, 0} {
+		c.Tasks = append(c.Tasks, cluster.Task{Files: []int{f}, Enters: time.Duration(i) * time.Minute})
+	}
+	local := func(c cluster.Config) (local []bool, remote float64) {
+		r := run(t, c)
+		for _, one := range r.Tasks[1:] {
+			if one.Node != 1 {
+				t.Errorf("a task ran on node %d", one.Node)
+			}
+			local = append(local, one.Local)
+		}
+		return local, r.RemoteBytes
+	}
+	if got, remote := local(c); slices.Contains(got, true) || remote != 500 {
+		t.Errorf("reading makes copies: %v, %v bytes", got, remote)
+	}
+	c.KeepReads = true
+	if got, remote := local(c); !slices.Equal(got, []bool{false, true, false, false, true}) || remote != 300 {
+		t.Errorf("local %v, %v bytes", got, remote)
+	}
+	c.Hardware.Room = 200
+	if got, remote := local(c); !slices.Equal(got, []bool{false, true, false, false, false}) || remote != 400 {
+		t.Errorf("with room for two: local %v, %v bytes", got, remote)
+	}
+}
+
 // A copy takes the network, and tasks find it when it is there.
 func TestCopiesTakeTime(t *testing.T) {
 	c := machines(2)

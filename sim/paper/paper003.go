@@ -120,12 +120,7 @@ func (l *lab003) run() (err error) {
 func oneFile(rule scheduling, start time.Duration) (map[int]*cluster.Result, error) {
 	results := make(map[int]*cluster.Result)
 	for _, a := range alphas003 {
-		c := testbed()
-		c.Hardware.Start = start
-		c.Files = []cluster.File{{Size: 512e6, Holders: []int{0}}}
-		for range 40 {
-			c.Tasks = append(c.Tasks, cluster.Task{Files: []int{0}})
-		}
+		c := sharedFile(start)
 		c.KeepBars, c.Solver, c.Rank, c.Replicas = true, rule.solver, rule.rank, fmt.Sprintf("alpha(%d)", a.alpha)
 		var err error
 		if results[a.alpha], err = cluster.Run(c); err != nil {
@@ -133,6 +128,17 @@ func oneFile(rule scheduling, start time.Duration) (map[int]*cluster.Result, err
 		}
 	}
 	return results, nil
+}
+
+// sharedFile is the workload of figure 4.
+func sharedFile(start time.Duration) cluster.Config {
+	c := testbed()
+	c.Hardware.Start = start
+	c.Files = []cluster.File{{Size: 512e6, Holders: []int{0}}}
+	for range 40 {
+		c.Tasks = append(c.Tasks, cluster.Task{Files: []int{0}})
+	}
+	return c
 }
 
 func (l *lab003) figure3() *chart.Table {

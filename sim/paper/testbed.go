@@ -45,6 +45,7 @@ func choicesOfTestbed() []string {
 type scheduling struct {
 	name                   string
 	solver, rank, replicas string
+	keeps                  bool // what nodes read, as pilots' caches do
 }
 
 // torque is the batch system's own scheduler.
@@ -91,7 +92,7 @@ func (o Options) play(s scheduling, config func(seed uint64) cluster.Config) (sa
 	results := make(sample, o.Seeds)
 	err := o.each(o.Seeds, func(i int) (err error) {
 		c := config(uint64(i))
-		c.Solver, c.Rank, c.Replicas = s.solver, s.rank, s.replicas
+		c.Solver, c.Rank, c.Replicas, c.KeepReads = s.solver, s.rank, s.replicas, s.keeps
 		if results[i], err = cluster.Run(c); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)
 		}

@@ -1,0 +1,153 @@
+package paper
+
+import (
+	"fmt"
+
+	"github.com/pilotage-grid/pilotage/sim/chart"
+	"github.com/pilotage-grid/pilotage/sim/cluster"
+)
+
+// contest is a workload of a paper, played by the policies of the papers and by
+// ours.
+type contest struct {
+	name   string
+	draws  int // unless the options say otherwise
+	papers []scheduling
+	config func(seed uint64) cluster.Config
+}
+
+// Ours are greedy, which is the default, and exact, both by locality, on nodes
+// that keep what they read, as pilots do. The first is judged.
+var (
+	oursGreedy = scheduling{name: "ours: greedy, locality", solver: "greedy", rank: "locality", keeps: true}
+	oursExact  = scheduling{name: "ours: exact, locality", solver: "exact", rank: "locality", keeps: true}
+	// oursGfarm has no copies, for the part that caches have in it.
+	oursGfarm = scheduling{name: "greedy, locality, reading makes no copy", solver: "greedy", rank: "locality"}
+	ours      = []scheduling{oursGreedy, oursExact, oursGfarm}
+)
+
+// entry is what a policy did on a workload.
+type entry struct {
+	scheduling
+	ours bool
+	runs sample
+}
+
+func (e *entry) seconds() float64 { return e.runs.average(seconds) }
+func (e *entry) moved() float64   { return e.runs.average(movedGigabytes) }
+
+func movedGigabytes(r *cluster.Result) float64 { return (r.RemoteBytes + r.CopiedBytes) / 1e9 }
+
+func meanResponse(r *cluster.Result) float64 {
+	sum := 0.0
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		sum += (t.Ended - t.Started + t.Waited).Seconds()
+	}
+	return sum / float64(len(r.Tasks))
+}
+
+// contests lists the workloads of 000, 002 and 003. The mix is calibrated
+// already.
+func contests(calibrated blast) []contest {
+	alphas := []scheduling{best}
+	for _, a := range alphas003 {
+		alphas = append(alphas, best.with(fmt.Sprintf("alpha(%d)", a.alpha)).named(fmt.Sprintf("DAD with alpha(%d)", a.alpha)))
+	}
+	return []contest{
+		{"readgf (000, Fig. 6)", 30, []scheduling{torque, best}, readgf.config},
+		{"BLAST mix (000, Fig. 7)", 30, []scheduling{torque, best, dad(1, 2)}, calibrated.config},
+		{"20 files, two copies each (003, Fig. 3)", 30, []scheduling{torque, dad(0.8, 0), best}, twice.config},
+		{"40 tasks on one file (003, Fig. 4)", 1, alphas, func(uint64) cluster.Config { return sharedFile(startCost) }},
+		{"hot data set (002)", 5, hotPapers(), hot},
+	}
+}
+
+// hotPapers are those of 002's schedulers that are not ours.
+func hotPapers() (papers []scheduling) {
+	for _, s := range hotSchedulings {
+		if s.solver != "greedy" {
+			papers = append(papers, s)
+		}
+	}
+	return papers
+}
+
+// RunOurs plays the workloads of papers 000, 002 and 003 with their own policies
+// and with our default, and says who is better.
+func RunOurs(options Options) (*Report, error) {
+	if options.Seeds == 0 {
+		options.Seeds = 30
+	}
+	calibrated, err := mix.calibrate(options)
+	if err != nil {
+		return nil, fmt.Errorf("our default: %w", err)
+	}
+	report := &Report{
+		Paper: "ours", Title: "Our default policy beside the papers'",
+		Choices: append(choicesOfTestbed(),
+			"Ours: every task ranked by the seconds that staging in would take (locality), nodes keep what they read as pilots' caches do, no task waits for a better node. Greedy is the default solver; exact has the largest sum of ranks.",
+			"The best of the papers is the one with the shortest makespan. Better is a shorter makespan by more than 1 %, or one within 1 % and fewer bytes over the network, copies included."),
+	}
+	table := &chart.Table{
+		Name: "policies", Title: "Means, with the standard deviation of the mean",
+		Header: []string{"workload", "policy", "makespan (s)", "mean response (s)", "over the network (GB)", "local tasks (%)"},
+	}
+	for _, c := range contests(calibrated) {
+		entries, err := c.play(options)
+		if err != nil {
+			return nil, fmt.Errorf("our default: %s: %w", c.name, err)
+		}
+		for i := range entries {
+			table.Rows = append(table.Rows, entries[i].row(c.name))
+		}
+		report.Findings = append(report.Findings, verdict(c.name, entries))
+	}
+	report.Tables = []*chart.Table{table}
+	return report, nil
+}
+
+func (c *contest) play(options Options) (entries []entry, err error) {
+	options.Seeds = min(options.Seeds, c.draws)
+	for _, s := range c.papers {
+		entries = append(entries, entry{scheduling: s})
+	}
+	for _, s := range ours {
+		entries = append(entries, entry{scheduling: s, ours: true})
+	}
+	for i := range entries {
+		if entries[i].runs, err = options.play(entries[i].scheduling, c.config); err != nil {
+			return nil, err
+		}
+	}
+	return entries, nil
+}
+
+func (e *entry) row(workload string) []string {
+	local := func(r *cluster.Result) float64 { return 100 * float64(r.Local()) / float64(len(r.Tasks)) }
+	return []string{
+		workload, e.name, withSpread(e.runs.mean(seconds)), withSpread(e.runs.mean(meanResponse)),
+		fmt.Sprintf("%.1f", e.moved()), fmt.Sprintf("%.0f", e.runs.average(local)),
+	}
+}
+
+// verdict sets our default beside the best of the papers.
+func verdict(workload string, entries []entry) Finding {
+	var mine, theirs *entry
+	for i := range entries {
+		switch e := &entries[i]; {
+		case e.name == oursGreedy.name:
+			mine = e
+		case !e.ours && (theirs == nil || e.seconds() < theirs.seconds()):
+			theirs = e
+		}
+	}
+	ratio := mine.seconds() / theirs.seconds()
+	describe := func(e *entry) string {
+		return fmt.Sprintf("%s: %.2f s, %.1f GB", e.name, e.seconds(), e.moved())
+	}
+	return Finding{
+		Claim: workload + ": our default beats the papers' best", Paper: describe(theirs), Ours: fmt.Sprintf("%s (%.2f of its makespan)", describe(mine), ratio),
+		Same: ratio < 0.99 || ratio < 1.01 && mine.moved() < theirs.moved(),
+	}
+}
