@@ -42,7 +42,7 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
   004  the distributed architecture at many large sites, with the queue's own
        rules and a model of a site; the paper's own sizes are played with whole
        pilots by "pilotage bench paper"
-  ours the workloads of 000, 002 and 003 with our default policy beside theirs`,
+  ours the workloads of 000 to 003 with our default policy beside theirs`,
 		Example: "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n" +
 			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many",
 		Args:              cobra.ExactArgs(1),

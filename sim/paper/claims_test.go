@@ -162,3 +162,21 @@ func TestOursBesideThePapers(t *testing.T) {
 	hold(t, findings, true, "readgf", "BLAST mix", "hot data set")
 	hold(t, findings, false, "40 tasks on one file", "20 files, two copies each")
 }
+
+// On 001's grid, with a quarter of its bag, our rank moves hardly more than the
+// best of the paper's, and far less than the work queue.
+func TestOursOnCoadd(t *testing.T) {
+	entries, err := playCoadd(inSkyOrder, 4, Effort{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, mine, least := entries[0], entries[1], entries[0].moved
+	for _, e := range entries {
+		if !e.ours {
+			least = min(least, e.moved)
+		}
+	}
+	if queue.name != "workqueue" || !mine.ours || mine.moved > 1.1*least || mine.moved > 0.5*queue.moved {
+		t.Errorf("%+v moves much beside %v GB of the best, or %+v", mine, least, queue)
+	}
+}
