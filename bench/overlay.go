@@ -12,6 +12,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/sim/chart"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -132,6 +133,26 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	return result, nil
 }
 
+// Draw measures once and draws how the run went over time.
+func (o Overlay) Draw(ctx context.Context) (OverlayResult, []*chart.Figure, error) {
+	o.trace = &trace{}
+	result, err := o.Run(ctx)
+	if err != nil {
+		return OverlayResult{}, nil, err
+	}
+	title := fmt.Sprintf("%d pilots, %d tasks, %s, %s", result.Pilots, result.Tasks, result.Workflow, result.Mode)
+	return result, []*chart.Figure{
+		{
+			Name: "slots", Title: title, X: "time (s)", Y: "slots",
+			Series: []chart.Series{{Name: "running payloads", Points: o.trace.Running}, beside("requests to the queue until then", o.trace.Messages, o.trace.Running)},
+		},
+		{
+			Name: "delay", Title: title, X: "time (s)", Y: "time that a slot was free (s)",
+			Series: []chart.Series{{Name: "slot change", Points: o.trace.Delays}, beside("tasks at the queue", o.trace.Queued, o.trace.Delays)},
+		},
+	}, nil
+}
+
 func (o Overlay) addSites(ctx context.Context, queue *queueProcess) error {
 	for i := range o.Sites {
 		folder := queue.folder + "/storage/" + overlaySite(i)
@@ -177,7 +198,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 	}
 	defer profile()
 	began := time.Now()
-	endTrace := o.trace.follow(ctx, began, pilots.talk())
+	endTrace := o.trace.follow(ctx, began, queue.counts(pilots.talk()))
 	defer endTrace()
 	id, err := queue.submit(ctx, workflow)
 	if err != nil {
@@ -186,6 +207,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 	result.SubmitSeconds = time.Since(began).Seconds()
 	ended, err := queue.waitEnded(ctx, id, func(w *pb.Workflow) {
 		result.QueueLengthMax = max(result.QueueLengthMax, int(w.GetBlocked()+w.GetReady()))
+		o.trace.sees(w, time.Since(began))
 	})
 	if err != nil {
 		return err

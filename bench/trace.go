@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/sim/chart"
 )
 
@@ -14,9 +15,12 @@ import (
 type trace struct {
 	// Running payloads.
 	Running []chart.Point `json:"running"`
-	// Messages of 004's pilots until then, and those that wait for an answer.
+	// Messages of 004's pilots until then, and those that wait for an answer; with
+	// our own protocol the requests of pilots until then, and none.
 	Messages []chart.Point `json:"messages"`
 	Waiting  []chart.Point `json:"waiting"`
+	// Queued are the tasks at the queue: not leased to a site, or blocked.
+	Queued []chart.Point `json:"queued,omitempty"`
 	// Delays of slots (slotChange), in seconds: their means, with the standard
 	// deviation of the delays beside them.
 	Delays []chart.Point `json:"delays"`
@@ -27,10 +31,31 @@ const (
 	traceBins  = 100
 )
 
+// counter tells how many messages were sent until now, and how many wait for an
+// answer.
+type counter func(context.Context) (sent, waiting float64, err error)
+
+// counts are those of 004's messages, or else of the requests that the queue has
+// served.
+func (q *queueProcess) counts(talk *paperTalk) counter {
+	if talk != nil {
+		return func(context.Context) (float64, float64, error) {
+			return float64(talk.total()), float64(talk.waiting.Load()), nil
+		}
+	}
+	return func(ctx context.Context) (sum, waiting float64, err error) {
+		byMethod, err := q.requestsOfPilots(ctx)
+		for _, count := range byMethod {
+			sum += count
+		}
+		return sum, 0, err
+	}
+}
+
 // follow samples the messages until the function returned is called, which may
 // be more than once.
-func (t *trace) follow(ctx context.Context, began time.Time, talk *paperTalk) (end func()) {
-	if t == nil || talk == nil {
+func (t *trace) follow(ctx context.Context, began time.Time, count counter) (end func()) {
+	if t == nil {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -38,13 +63,17 @@ func (t *trace) follow(ctx context.Context, began time.Time, talk *paperTalk) (e
 	sampling.Go(func() {
 		ticker := time.NewTicker(traceEvery)
 		defer ticker.Stop()
-		before := talk.total()
+		before, _, _ := count(ctx)
 		for {
 			select {
 			case at := <-ticker.C:
+				sent, waiting, err := count(ctx)
+				if err != nil {
+					continue // a sample less
+				}
 				x := at.Sub(began).Seconds()
-				t.Messages = append(t.Messages, chart.Point{X: x, Y: float64(talk.total() - before)})
-				t.Waiting = append(t.Waiting, chart.Point{X: x, Y: float64(talk.waiting.Load())})
+				t.Messages = append(t.Messages, chart.Point{X: x, Y: sent - before})
+				t.Waiting = append(t.Waiting, chart.Point{X: x, Y: waiting})
 			case <-ctx.Done():
 				return
 			}
@@ -53,6 +82,13 @@ func (t *trace) follow(ctx context.Context, began time.Time, talk *paperTalk) (e
 	return func() {
 		cancel()
 		sampling.Wait()
+	}
+}
+
+// sees notes a state of the workflow.
+func (t *trace) sees(w *pb.Workflow, since time.Duration) {
+	if t != nil {
+		t.Queued = append(t.Queued, chart.Point{X: since.Seconds(), Y: float64(w.GetBlocked() + w.GetReady())})
 	}
 }
 

@@ -9,11 +9,12 @@ import (
 
 	"github.com/pilotage-grid/pilotage/bench"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/sim/chart"
 )
 
 func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
-	var workflow, mode, transport, payload, protocol string
+	var workflow, mode, transport, payload, protocol, plot string
 	command := &cobra.Command{
 		Use:   "overlay",
 		Short: "Measure whole sites: a real queue and many pilots in this process",
@@ -46,11 +47,24 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 			if err := o.Validate(); err != nil {
 				return usage(err)
 			}
-			result, err := o.Run(c.Context())
+			header := []string{"FIGURE", "MEASURED", "GOAL"}
+			if plot == "" {
+				result, err := o.Run(c.Context())
+				if err != nil {
+					return err
+				}
+				return a.print(result, header, overlayRows(result))
+			}
+			result, figures, err := o.Draw(c.Context())
 			if err != nil {
 				return err
 			}
-			return a.print(result, []string{"FIGURE", "MEASURED", "GOAL"}, overlayRows(result))
+			rows := overlayRows(result)
+			page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: header, Rows: rows}}}
+			if err := writePage(plot, page); err != nil {
+				return err
+			}
+			return a.print(result, header, rows)
 		},
 	}
 	flags := command.Flags()
@@ -69,6 +83,7 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.Float64Var(&o.KillRate, "kill-rate", 0, "share of the pilots killed per second")
 	flags.IntVar(&o.KillMasters, "kill-masters", 0, "masters killed, one after the other")
 	flags.IntVar(&o.HangMasters, "hang-masters", 0, "masters stopped for a while, one after the other")
+	flags.StringVar(&plot, "plot", "", "folder for figures of the run over time (CSV, SVG, PNG) and a page with them")
 	flags.Uint64Var(&o.Seed, "seed", 1, "draws task times and kills")
 	return command
 }
