@@ -55,6 +55,14 @@ func TestReplayOfALiveMaster(t *testing.T) {
 		t.Errorf("with another solver: %+v", other)
 	}
 	t.Logf("%d assignments in %d steps; %d tasks elsewhere with other settings", again.Recorded, again.Steps, other.Changed)
+	var forecast []struct {
+		Makespan float64 `json:"makespan_seconds"`
+		Hits     float64 `json:"hit_ratio"`
+	}
+	g.read(&forecast, "sim", "run", journal, "--site", "siteB,nodes=2", "--policy", "locality,rest")
+	if len(forecast) != 2 || forecast[0].Makespan < 0.2 || forecast[0].Hits == 0 {
+		t.Errorf("what the site has run, played on another one: %+v", forecast)
+	}
 	if _, stderr, code := g.run("pilot", "--access", g.access("pilot-siteA"), "--cache", t.TempDir(), "--journal", journal); code != 1 || !strings.Contains(stderr, "there already") {
 		t.Errorf("a journal that is there: exit %d, %s", code, stderr)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/sim/chart"
 )
@@ -23,18 +24,25 @@ func newSim(a *app) *cobra.Command {
 		// What plays keeps nothing that could be lost: the first signal ends it.
 		play.PreRun = func(*cobra.Command, []string) {
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
-			if os.Getenv("GOGC") == "" {
-				debug.SetGCPercent(simGarbage)
-			}
+			collectSeldom()
 		}
 		command.AddCommand(play)
 	}
 	return command
 }
 
-// simGarbage has the garbage of a run collected seldom: it makes much, and keeps
-// little for long.
-const simGarbage = 300
+// collectSeldom has the garbage of a run collected seldom, for it makes much and
+// keeps little, but often enough not to take more than half of the memory. The
+// variables of Go's runtime go before.
+func collectSeldom() {
+	var machine unix.Sysinfo_t
+	if os.Getenv("GOGC") == "" && unix.Sysinfo(&machine) == nil {
+		debug.SetGCPercent(300)
+		if os.Getenv("GOMEMLIMIT") == "" {
+			debug.SetMemoryLimit(int64(machine.Totalram) * int64(machine.Unit) / 2)
+		}
+	}
+}
 
 // parallel runs as many at once as there are processors.
 func parallel(n int, do func(i int) error) error {

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,6 +22,7 @@ type simPaperFlags struct {
 	topologies int
 
 	sites, pilots, tasks int
+	setting              string
 }
 
 // papers are those whose experiments can be repeated.
@@ -44,7 +47,7 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
        pilots by "pilotage bench paper"
   ours the workloads of 000 to 003 with our default policy beside theirs`,
 		Example: "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n" +
-			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many",
+			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many\n  pilotage sim paper 004 --sites 100 --pilots 10000 --tasks 10000000 --setting events --out largest",
 		Args:              cobra.ExactArgs(1),
 		ValidArgs:         papers,
 		ValidArgsFunction: cobra.FixedCompletions(papers, cobra.ShellCompDirectiveNoFileComp),
@@ -58,6 +61,7 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 	flags.IntVar(&f.sites, "sites", 20, "004: sites")
 	flags.IntVar(&f.pilots, "pilots", 500, "004: pilots of each site, of one slot each")
 	flags.IntVar(&f.tasks, "tasks", 40_000, "004: tasks")
+	flags.StringVar(&f.setting, "setting", "", "004: only rounds (the paper's) or events (default: both, at once)")
 	return command
 }
 
@@ -76,7 +80,7 @@ func (f *simPaperFlags) run(id string, effort paper.Effort) (*paper.Report, erro
 	case "ours":
 		return paper.RunOurs(options)
 	case "004":
-		return paper.Run004(paper.Options004{Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Watch: threadClock, Effort: effort})
+		return paper.Run004(paper.Options004{Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Effort: effort})
 	}
 	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003, 004 or ours", id)
 }
@@ -100,6 +104,9 @@ func (a *app) simPaper(f *simPaperFlags, id string) error {
 	}
 	if f.sites < 1 || f.sites > 1000 || f.pilots < 1 || f.pilots > 20_000 || f.tasks < 1 || f.tasks > 20_000_000 {
 		return coded(exitUsage, "give --sites 1 to 1000, --pilots 1 to 20000 and --tasks 1 to 20000000")
+	}
+	if f.setting != "" && !slices.Contains(paper.Settings004(), f.setting) {
+		return coded(exitUsage, "give --setting %s", strings.Join(paper.Settings004(), " or "))
 	}
 	var lock sync.Mutex
 	over := 0

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/sim/chart"
 	"github.com/pilotage-grid/pilotage/sim/grid"
 	"github.com/pilotage-grid/pilotage/task"
@@ -37,8 +39,9 @@ func newSimRun(a *app) *cobra.Command {
 		Short: "Compare policies on a workload, and say which to take",
 		Long: `Plays a workload on simulated sites with the code that runs live, once for each
 policy, and says which to take. WORKLOAD is a file (WfFormat 1.5 as .json, Pegasus
-DAX 2.1 as .xml or .dax, a workflow as .yaml; also gzipped) or coadd6000 or
-coadd44000, bags of so many tasks like paper 001's.
+DAX 2.1 as .xml or .dax, a workflow as .yaml, what a live site has run as .journal
+(pilotage pilot --journal); also gzipped) or coadd6000 or coadd44000, bags of so
+many tasks like paper 001's.
 
 A site is NAME or NAME,KEY=VALUE,... with the keys nodes (4), slots (4 a node),
 cores (as slots), memory (16GiB), cache (20GiB a node), speed (1), network
@@ -102,8 +105,14 @@ func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
 		return dax.Read(name, data)
 	case ".yaml", ".yml":
 		return f.fromWorkflow(name, data)
+	case ".journal":
+		workload, err := journal.Workload(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		return workload, nil
 	}
-	return nil, fmt.Errorf("%s: what is it? Give a file that ends in .json (WfFormat), .xml or .dax (Pegasus), .yaml (a workflow), or coadd6000 or coadd44000", name)
+	return nil, fmt.Errorf("%s: what is it? Give a file that ends in .json (WfFormat), .xml or .dax (Pegasus), .yaml (a workflow), .journal (of a pilot), or coadd6000 or coadd44000", name)
 }
 
 func (f *simRunFlags) fromWorkflow(name string, data []byte) (*trace.Workload, error) {

@@ -1,9 +1,6 @@
 package journal
 
 import (
-	"bufio"
-	"encoding/gob"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -49,32 +46,18 @@ const compilerSize = 1024
 // telling what happened under the recorded assignments, so what the core does
 // from then on is its answer to the recorded site, not a forecast.
 func (p Replay) Run(from io.Reader) (Result, error) {
-	decoder := gob.NewDecoder(bufio.NewReader(from))
 	var result Result
-	if err := decoder.Decode(&result.Header); err != nil {
-		return Result{}, fmt.Errorf("this is no journal of a pilot: %w", err)
+	records, err := open(from)
+	if err != nil {
+		return Result{}, err
 	}
-	if result.Header.Format != Format {
-		return Result{}, fmt.Errorf("the journal has format %d, this version reads %d: replay it with pilotage %s, which wrote it",
-			result.Header.Format, Format, result.Header.Version)
-	}
+	result.Header = records.header
 	run := &run{
 		Result: &result, replay: p, recorded: map[task.ID]task.PeerID{}, replayed: map[task.ID]task.PeerID{},
 		core: pilot.NewMaster(result.Header.Config, result.Header.Pilot, matcher.NewCompiler(compilerSize)),
 	}
-	for {
-		var next record
-		err := decoder.Decode(&next)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			result.Cut = !errors.Is(err, io.EOF)
-			break
-		}
-		if err != nil {
-			return Result{}, fmt.Errorf("read the journal after step %d: %w", result.Steps, err)
-		}
-		if err := run.take(next); err != nil {
-			return Result{}, err
-		}
+	if result.Cut, err = records.each(run.take); err != nil {
+		return Result{}, fmt.Errorf("read the journal after step %d: %w", result.Steps, err)
 	}
 	run.compare(nil)
 	for id, peer := range run.recorded {

@@ -22,6 +22,7 @@ type queue struct {
 	lined    []func() time.Duration // calls that wait for the server
 	serving  bool
 	desks    map[task.Site]*desk
+	newest   task.LeaseID
 	supplied int // tasks submitted
 	parts    int // of the workflow that is being submitted
 	open     []task.WorkflowID
@@ -192,7 +193,12 @@ func (q *queue) sync(c *call) (task.SyncReply, time.Duration) {
 	}
 	handed := 0
 	for _, lease := range reply.Leases {
-		handed += len(lease.Tasks)
+		if lease.ID > q.newest { // else it is told again
+			handed += len(lease.Tasks)
+		}
+	}
+	for _, lease := range reply.Leases {
+		q.newest = max(q.newest, lease.ID)
 	}
 	for _, ack := range reply.Acks {
 		if ack.Verdict == task.AckAccepted {

@@ -11,7 +11,7 @@ import (
 func (l *lab004) over(name, title, y string, of func(s, before *manysites.Sample) float64) *chart.Figure {
 	f := &chart.Figure{Name: name, Title: title, X: "time (s)", Y: y}
 	for i, r := range l.runs {
-		curve := chart.Series{Name: settings004[i].name}
+		curve := chart.Series{Name: l.settings[i].name}
 		for k := 1; k < len(r.Samples); k++ {
 			s := &r.Samples[k]
 			curve.Points = append(curve.Points, chart.Point{X: s.At.Seconds(), Y: of(s, &r.Samples[k-1])})
@@ -37,7 +37,7 @@ func (l *lab004) requests() *chart.Figure {
 func (l *lab004) eachHandOut(name, title, y string, of func(*manysites.HandOut) float64) *chart.Figure {
 	f := &chart.Figure{Name: name, Title: title, X: "time (s)", Y: y, Dots: true}
 	for i, r := range l.runs {
-		dots := chart.Series{Name: settings004[i].name}
+		dots := chart.Series{Name: l.settings[i].name}
 		step := max(1, len(r.HandOuts)/1000)
 		for k := 0; k < len(r.HandOuts); k += step {
 			dots.Points = append(dots.Points, chart.Point{X: r.HandOuts[k].At.Seconds(), Y: of(&r.HandOuts[k])})
@@ -59,7 +59,7 @@ func (l *lab004) latencies() *chart.Figure {
 func (l *lab004) delays() *chart.Figure {
 	f := &chart.Figure{Name: "many-delay", Title: "Between two payloads of a slot", X: "no longer than (ms)", Y: "of all (%)", LogX: true}
 	for i, r := range l.runs {
-		curve := chart.Series{Name: settings004[i].name}
+		curve := chart.Series{Name: l.settings[i].name}
 		sum := 0
 		for class, n := range r.DelayClass {
 			sum += n

@@ -2,6 +2,7 @@ package paper
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/sim/chart"
@@ -11,6 +12,8 @@ import (
 // Options004 say how large the grid of many sites is.
 type Options004 struct {
 	Sites, Pilots, Tasks int // pilots of each site
+	// Setting plays one of Settings004 only; "" is all, at once.
+	Setting string
 	// Watch, if set, is called where a run is carried out and returns a clock of
 	// the processor time that it uses.
 	Watch func() (clock func() time.Duration, stop func())
@@ -19,27 +22,46 @@ type Options004 struct {
 
 // setting004 is how sites assign tasks.
 type setting004 struct {
+	word    string
 	name    string
 	period  time.Duration
 	prefill int
 }
 
 var settings004 = []setting004{
-	{"rounds every 20 s, nothing early (the paper's)", 20 * time.Second, 0},
-	{"event-driven, one task early (our default)", 0, 1},
+	{"rounds", "rounds every 20 s, nothing early (the paper's)", 20 * time.Second, 0},
+	{"events", "event-driven, one task early (our default)", 0, 1},
+}
+
+// Settings004 are how sites may assign tasks.
+func Settings004() (words []string) {
+	for _, s := range settings004 {
+		words = append(words, s.word)
+	}
+	return words
 }
 
 // lab004 holds the runs.
 type lab004 struct {
 	Options004
-	runs []*manysites.Result // by setting
+	settings []setting004
+	runs     []*manysites.Result // by setting
 }
 
 // Run004 plays the distributed architecture of paper 004 at many sites.
 func Run004(options Options004) (*Report, error) {
-	l := &lab004{Options004: options, runs: make([]*manysites.Result, len(settings004))}
-	err := l.each(len(settings004), func(i int) (err error) {
-		l.runs[i], err = l.run(settings004[i])
+	l := &lab004{Options004: options}
+	for _, s := range settings004 {
+		if options.Setting == "" || options.Setting == s.word {
+			l.settings = append(l.settings, s)
+		}
+	}
+	if len(l.settings) == 0 {
+		return nil, fmt.Errorf("paper 004: there is no setting %q: give one of %s", options.Setting, strings.Join(Settings004(), ", "))
+	}
+	l.runs = make([]*manysites.Result, len(l.settings))
+	err := l.each(len(l.settings), func(i int) (err error) {
+		l.runs[i], err = l.run(l.settings[i])
 		return err
 	})
 	if err != nil {
@@ -79,17 +101,40 @@ func choices004() []string {
 
 func perTask(n int, r *lab004) float64 { return float64(n) / float64(r.Tasks) }
 
+// told joins what is to be said of each setting.
+func (l *lab004) told(of func(*manysites.Result) string) string {
+	var parts []string
+	for i, r := range l.runs {
+		parts = append(parts, of(r)+" with "+l.settings[i].word)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// played returns the run of a setting, nil if it was left out.
+func (l *lab004) played(word string) *manysites.Result {
+	for i, s := range l.settings {
+		if s.word == word {
+			return l.runs[i]
+		}
+	}
+	return nil
+}
+
 func (l *lab004) findings() []Finding {
-	rounds, ours := l.runs[0], l.runs[1]
-	delay := rounds.MeanDelay().Seconds()
+	delay, filled := time.Duration(0), true
+	if rounds := l.played("rounds"); rounds != nil {
+		delay = rounds.MeanDelay()
+	}
+	for _, r := range l.runs {
+		filled = filled && r.FirstFill > 0 && r.FirstFill < time.Minute
+	}
 	return []Finding{
 		{"queue requests per task, distributed (Fig. 2)", "around 5: each pilot calls for itself, too",
-			fmt.Sprintf("%.3f with rounds, %.3f event-driven: only masters call", perTask(rounds.Requests, l), perTask(ours.Requests, l)), false},
+			l.told(func(r *manysites.Result) string { return fmt.Sprintf("%.3f", perTask(r.Requests, l)) }) + ": only masters call", false},
 		{"distributed: the delay does not depend on size and is about the period (Fig. 3)", "about 20 s",
-			fmt.Sprintf("%.1f s with rounds of 20 s; %s event-driven", delay, short(ours.MeanDelay())), delay >= 15 && delay <= 25},
+			l.told(func(r *manysites.Result) string { return short(r.MeanDelay()) }), delay >= 15*time.Second && delay <= 25*time.Second},
 		{"all slots run their first job (Fig. 5, pre-DHT: almost 10 minutes)", "soon (Fig. 6); here: within a tenth of those 10 minutes",
-			fmt.Sprintf("after %.1f s with rounds, %.1f s event-driven, the submission included", rounds.FirstFill.Seconds(), ours.FirstFill.Seconds()),
-			ours.FirstFill > 0 && ours.FirstFill < time.Minute},
+			l.told(func(r *manysites.Result) string { return fmt.Sprintf("after %.1f s", r.FirstFill.Seconds()) }) + ", the submission included", filled},
 	}
 }
 
@@ -121,7 +166,7 @@ func (l *lab004) steady(r *manysites.Result) string {
 // table has a row for each figure and a column for each setting.
 func (l *lab004) table() *chart.Table {
 	t := &chart.Table{Name: "many-sites", Title: "What the queue and the slots do", Header: []string{"figure"}}
-	for _, s := range settings004 {
+	for _, s := range l.settings {
 		t.Header = append(t.Header, s.name)
 	}
 	size := func(h *manysites.HandOut) float64 { return float64(h.Tasks) }
