@@ -146,6 +146,7 @@ func (o *Overlay) disconnected(peer task.PeerID) {
 	switch {
 	case o.leaving:
 	case peer == o.office.master.Peer && !o.inOffice():
+		o.office.introduced = time.Time{} // the last Hello is perhaps lost: at its next sign of life another one goes
 		o.suspectMaster()
 	case o.inOffice():
 		if m, listed := o.roster.Get(peer); listed {

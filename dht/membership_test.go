@@ -65,6 +65,23 @@ func TestAMemberThatLacksTheBaseAsksTheSenderThenTheMaster(t *testing.T) {
 	}
 }
 
+// A newcomer reaches a master that does not answer yet, having registered a
+// moment before. At the first sign of life it introduces itself again, and does
+// not wait for a beat.
+func TestAHelloThatWasLostIsRepeatedAtTheMastersFirstSignOfLife(t *testing.T) {
+	p := worker(t, member(0), member(1), number(0, 2))
+	p.step(dht.Disconnected{Peer: member(1).Peer})
+	p.step(dht.Dialled{Peer: member(1).Peer})
+	p.pass(100 * time.Millisecond)
+	office := dht.Office{Term: term(1, member(1)), Master: member(1)}
+	if hello := sent[dht.Hello](p.get(member(1).Peer, office)); len(hello) != 1 || hello[0].to != member(1).Peer {
+		t.Fatalf("introductions %+v", hello)
+	}
+	if hello := sent[dht.Hello](p.get(member(1).Peer, office)); len(hello) != 0 {
+		t.Errorf("and once more within the beat: %+v", hello)
+	}
+}
+
 func TestOnlyPingsOfTheMasterTakeAMemberForDead(t *testing.T) {
 	m := master(t, member(0), number(0, 6))
 	m.step(dht.Disconnected{Peer: member(3).Peer})
