@@ -2,6 +2,7 @@ package matcher
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -31,6 +32,7 @@ type Pool struct {
 	holders  map[task.FilePrint][]*caller
 	callers  map[task.PilotID]*caller
 	prints   int // files of all caches, each as often as it is held
+	live     int // tasks whose rank looks at what runs at a pilot
 	runs     uint64
 }
 
@@ -56,6 +58,7 @@ type waiting struct {
 	no     uint64
 	kind   uint32
 	base   float64
+	live   bool             // its rank looks at what runs at a pilot
 	prints []task.FilePrint // of Files, each once
 	seen   uint64           // last run that has looked at it
 }
@@ -103,6 +106,10 @@ func (s *Pool) Len() int { return len(s.tasks) }
 // Ready is the number of tasks that may be matched.
 func (s *Pool) Ready() int { return s.matrix.Ready() }
 
+// Live tells whether there are tasks whose rank looks at what runs at a pilot:
+// then each task that a pilot gets changes how the next ones rank.
+func (s *Pool) Live() bool { return s.live > 0 }
+
 // Has tells whether a task is known.
 func (s *Pool) Has(id task.ID) bool { return s.tasks[id] != nil }
 
@@ -113,6 +120,9 @@ func (s *Pool) Add(w Waiting) {
 	t := &waiting{Waiting: w, no: s.nextNo, kind: s.number(kind{w.Task.Class(), len(w.Needs) > 0})}
 	if rank, err := s.compiler.Rank(w.Task.Rank); err == nil {
 		t.base = rank.EntryBase(w.Task, w.Files, s.rates)
+		if t.live = rank.Live(); t.live {
+			s.live++
+		}
 	}
 	s.tasks[w.Task.ID], s.numbered[t.no] = t, t
 	s.uses[t.kind]++
@@ -196,6 +206,9 @@ func (s *Pool) Remove(id task.ID) {
 	if t == nil {
 		return
 	}
+	if t.live {
+		s.live--
+	}
 	delete(s.tasks, id)
 	delete(s.numbered, t.no)
 	delete(s.ofClass[t.kind], t.no)
@@ -237,10 +250,14 @@ func (s *Pool) caller(id task.PilotID) *caller {
 }
 
 // Describe says what a pilot is; another description has every class judged
-// again.
+// again, and other payloads there those classes that look at them.
 func (s *Pool) Describe(pilot Pilot) {
 	c := s.caller(pilot.ID)
 	if c.known && samePilot(&c.pilot, &pilot) {
+		if c.pilot.Live != pilot.Live {
+			c.pilot.Live = pilot.Live
+			maps.DeleteFunc(c.judged, func(_ uint32, j *judgement) bool { return j.live() })
+		}
 		return
 	}
 	c.pilot, c.known = pilot, true
@@ -253,7 +270,7 @@ func samePilot(a, b *Pilot) bool {
 	x.Features, y.Features = nil, nil
 	x.Lifetime, y.Lifetime = x.Lifetime.Truncate(lifetimeStep), y.Lifetime.Truncate(lifetimeStep)
 	return x.Host == y.Host && x.Site == y.Site && x.Resources == y.Resources && x.Slots == y.Slots && x.Arch == y.Arch &&
-		x.OS == y.OS && x.Load == y.Load && x.Lifetime == y.Lifetime && slices.Equal(a.Features, b.Features)
+		x.OS == y.OS && x.Load == y.Load && x.CoreSpeed == y.CoreSpeed && x.Lifetime == y.Lifetime && slices.Equal(a.Features, b.Features)
 }
 
 // Learn notes files that came into a pilot's cache, at most so many as there

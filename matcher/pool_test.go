@@ -3,6 +3,7 @@ package matcher
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -50,7 +51,7 @@ func (n *naivePool) best(pilot Pilot, free task.Resources, prefill bool) *Waitin
 // off here: Greedy's own tests hold it.
 func TestPoolAgainstNaive(t *testing.T) {
 	requires := []string{"", "pilot.cores >= 4", "task.local_inputs >= 1", `task.name != "t3"`}
-	ranks := []string{"", "overlap", "rest", "double(pilot.cores) + double(task.local_inputs)"}
+	ranks := []string{"", "overlap", "rest", "double(pilot.cores) + double(task.local_inputs)", "pilot.free_cores - 2 * pilot.io_bound", `task.bound == "io" ? -pilot.io_bound : 1`}
 	rapid.Check(t, func(t *rapid.T) {
 		pool := NewPool(NewCompiler(100))
 		pool.matrix.passes.limit = 1 << 30
@@ -73,6 +74,7 @@ func TestPoolAgainstNaive(t *testing.T) {
 				w := Waiting{Order: order, Priority: rapid.IntRange(0, 1).Draw(t, "priority"), Task: &task.Task{
 					ID: task.ID(fmt.Sprintf("w-aaaaaaaaaa/t%d", order)), Require: rapid.SampledFrom(requires).Draw(t, "require"),
 					Rank: rapid.SampledFrom(ranks).Draw(t, "rank"), Resources: task.Resources{Cores: rapid.IntRange(1, 3).Draw(t, "cores")},
+					Bound: rapid.SampledFrom([]task.Bound{"", task.IOBound}).Draw(t, "bound"),
 				}}
 				for range rapid.IntRange(0, 3).Draw(t, "inputs") {
 					w.Files = append(w.Files, file("input"))
@@ -107,7 +109,11 @@ func TestPoolAgainstNaive(t *testing.T) {
 			},
 			"describe": func(t *rapid.T) {
 				i := rapid.IntRange(0, len(pilots)-1).Draw(t, "pilot")
-				pilots[i].Resources.Cores = rapid.IntRange(1, 6).Draw(t, "cores")
+				if rapid.Bool().Draw(t, "only what runs") {
+					pilots[i].Live = Live{FreeCores: rapid.IntRange(0, 3).Draw(t, "free"), IOBound: rapid.IntRange(0, 2).Draw(t, "io-bound")}
+				} else {
+					pilots[i].Resources.Cores = rapid.IntRange(1, 6).Draw(t, "cores")
+				}
 				pool.Describe(pilots[i])
 			},
 			"match": func(t *rapid.T) {
@@ -133,6 +139,13 @@ func TestPoolAgainstNaive(t *testing.T) {
 			"": func(t *rapid.T) {
 				if pool.Len() != len(naive.tasks) || pool.Ready() != len(naive.tasks)-len(naive.out) {
 					t.Fatalf("%d tasks, %d ready; want %d and %d", pool.Len(), pool.Ready(), len(naive.tasks), len(naive.tasks)-len(naive.out))
+				}
+				live := false
+				for _, w := range naive.tasks {
+					live = live || strings.Contains(w.Task.Rank, "_bound") || strings.Contains(w.Task.Rank, "free_cores")
+				}
+				if pool.Live() != live {
+					t.Fatalf("the pool says that ranks look at what runs: %v", pool.Live())
 				}
 				held := 0
 				for _, h := range naive.holds {

@@ -35,7 +35,7 @@ type OwnCache struct{ Added, Removed []task.FileKey }
 func (OwnCache) event() {}
 
 // CallPull calls the queue and wants a SyncAnswered. The shell adds what the
-// pilot is and the term of its overlay.
+// node is and the term of its overlay.
 type CallPull struct {
 	N    uint64
 	Pull task.Pull
@@ -71,7 +71,7 @@ func (m *Master) pull(s task.Sync, content bool) task.Pull {
 	if s.Hold > 0 {
 		s.Hold = pullHold
 	}
-	p := task.Pull{Sync: s, Places: m.places(), Holding: m.holding()}
+	p := task.Pull{Sync: s, Self: m.live(), Places: m.places(), Holding: m.holding()}
 	p.Cache = m.ledger.tell(content)
 	return p
 }
@@ -98,6 +98,31 @@ func (m *Master) places() task.Places {
 		}
 	}
 	return places
+}
+
+// live is what payloads make of this pilot (004, section II): those that have a
+// slot, and those that will have one of what it holds and has not placed.
+func (m *Master) live() (self task.Puller) {
+	w := m.members[m.self]
+	if w == nil {
+		return self
+	}
+	bound := make(map[task.Bound]int)
+	free, slots := w.total.resources.Sub(w.used.resources).Cores, w.freeSlots()
+	for _, j := range w.jobs {
+		if j.holding && j.held != nil {
+			bound[j.held.Task.Bound]++
+		}
+	}
+	for _, id := range sortedKeys(m.held) {
+		if h := m.held[id]; h.phase <= ready && slots > 0 {
+			slots--
+			bound[h.Task.Bound]++
+			free -= h.Task.Resources.Cores
+		}
+	}
+	self.FreeCores, self.CPUBound, self.IOBound = max(0, free), bound[task.CPUBound], bound[task.IOBound]
+	return self
 }
 
 // holding lists the tasks of this pilot's leases, and what it has in hand of a

@@ -22,6 +22,11 @@ type Puller struct {
 	OS       string
 	Load     float64
 	Lifetime time.Duration
+	// CoreSpeed is of one core, in GHz; 0 when not known.
+	CoreSpeed float64
+	// FreeCores are not in use by payloads; CPUBound and IOBound count those
+	// that say what limits them.
+	FreeCores, CPUBound, IOBound int
 }
 
 // Places are what a pilot can take at the moment.

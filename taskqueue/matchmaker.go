@@ -139,6 +139,8 @@ func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord,
 	r.pool.Describe(matcher.Pilot{
 		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
 		Features: pilot.Features, Arch: self.Arch, OS: self.OS, Load: self.Load, Lifetime: self.Lifetime,
+		CoreSpeed: self.CoreSpeed,
+		Live:      matcher.Live{FreeCores: self.FreeCores, CPUBound: self.CPUBound, IOBound: self.IOBound},
 	})
 }
 
@@ -229,6 +231,12 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 	free.Prefill -= unseen - taken
 	idle := r.free - g.places.FreeSlots + free.FreeSlots
 	free.Prefill = max(0, min(free.Prefill, r.pool.Ready()-idle))
+	if r.pool.Live() { // the next task when the pilot has told what this one changes
+		free.FreeSlots, free.Prefill = min(1, free.FreeSlots), 0
+		if unseen > 0 {
+			free.FreeSlots = 0
+		}
+	}
 	var ids []task.ID
 	var not []task.ID
 	for _, match := range r.pool.Match(pilot, free, r.solver) {

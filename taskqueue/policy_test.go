@@ -10,6 +10,30 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
+// Where the queue matches, ranks see what runs at a pilot (004, section II): it
+// gets one task at a time, and each changes what the next one is.
+func TestTheQueueMatchesByWhatRuns(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeCentralized))
+	p := d.solo("A", "p1", 3)
+	s := taskqueue.Submission{Name: "kinds"}
+	for i, bound := range []task.Bound{task.IOBound, task.IOBound, task.CPUBound, task.CPUBound} {
+		one := job("t"+string(rune('0'+i)), nil, nil)
+		one.Bound, one.Rank = bound, `task.bound == "io" ? -pilot.io_bound : -pilot.cpu_bound`
+		s.Tasks = append(s.Tasks, one)
+	}
+	w := d.mustSubmit(s)
+	d.maker.Changed(&d.effects)
+	for _, name := range []string{"t0", "t2", "t1"} {
+		if got, want := p.pull(), []task.ID{task.NewID(w, name)}; !slices.Equal(got, want) {
+			t.Fatalf("the pilot got %v, want %v", got, want)
+		}
+	}
+	if got := p.pull(); len(got) > 0 {
+		t.Errorf("without a free slot the pilot got %v", got)
+	}
+}
+
 // Solvers and ranks that a site could not use are refused when they are set,
 // and say what to give instead.
 func TestPoliciesOfSites(t *testing.T) {

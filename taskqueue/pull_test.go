@@ -66,7 +66,14 @@ func (s *solo) message() task.Pull {
 	p.Site, p.Pilot, p.Leases = s.site, s.id, s.leases
 	p.Capacity = task.Capacity{Pilots: 1, Slots: s.slots, FreeSlots: s.slots - len(s.inHand), Running: len(s.inHand)}
 	p.Places = task.Places{FreeSlots: s.slots - len(s.inHand), Free: task.Resources{Cores: s.slots - len(s.inHand), Memory: task.TiB, Disk: task.TiB}}
+	p.Self.FreeCores = p.Places.Free.Cores
 	for _, lt := range s.inHand {
+		switch lt.Task.Bound {
+		case task.CPUBound:
+			p.Self.CPUBound++
+		case task.IOBound:
+			p.Self.IOBound++
+		}
 		p.Holding = append(p.Holding, task.Holding{Task: lt.Task.ID, Lease: s.of[lt.Task.ID]})
 	}
 	p.Cache = task.CacheDelta{Base: s.version, Version: s.version}

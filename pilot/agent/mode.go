@@ -147,9 +147,8 @@ func (a *Agent) answerAside(act pilot.AnswerBroadcast) {
 func (a *Agent) callPull(act pilot.CallPull) {
 	pull := act.Pull
 	pull.Site = a.site
-	pull.Self = task.Puller{
-		Arch: a.self.Arch, OS: a.self.OS, Load: a.load, Lifetime: time.Until(a.ends),
-	}
+	self := &pull.Self
+	self.Arch, self.OS, self.Load, self.Lifetime, self.CoreSpeed = a.self.Arch, a.self.OS, a.load, time.Until(a.ends), a.self.CoreSpeed
 	if master, term := a.node.Master(); master.Peer == a.peer && a.inOverlay() {
 		pull.Term = term
 	}

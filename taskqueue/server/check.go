@@ -141,8 +141,8 @@ func checkPull(in *task.Pull) error {
 	}
 	p, c := in.Places, &in.Cache
 	switch {
-	case math.IsNaN(in.Self.Load):
-		return invalid("load is no number")
+	case math.IsNaN(in.Self.Load) || math.IsNaN(in.Self.CoreSpeed):
+		return invalid("load or core speed is no number")
 	case p.FreeSlots < 0 || p.FreeSlots > maxSlots || p.Prefill < 0 || p.Prefill > maxSlots*maxSlots:
 		return invalid("places %+v are impossible", p)
 	case len(in.Holding) > maxHolding:

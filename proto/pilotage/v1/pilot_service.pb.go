@@ -1990,11 +1990,17 @@ type PullRequest struct {
 	Load     float64              `protobuf:"fixed64,4,opt,name=load,proto3" json:"load,omitempty"`
 	Lifetime *durationpb.Duration `protobuf:"bytes,5,opt,name=lifetime,proto3" json:"lifetime,omitempty"`
 	// What it can take at the moment.
-	Free          *Resources  `protobuf:"bytes,6,opt,name=free,proto3" json:"free,omitempty"`
-	FreeSlots     int32       `protobuf:"varint,7,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
-	Prefill       int32       `protobuf:"varint,8,opt,name=prefill,proto3" json:"prefill,omitempty"`
-	Holding       []*Holding  `protobuf:"bytes,9,rep,name=holding,proto3" json:"holding,omitempty"`
-	Cache         *CacheDelta `protobuf:"bytes,10,opt,name=cache,proto3" json:"cache,omitempty"`
+	Free      *Resources  `protobuf:"bytes,6,opt,name=free,proto3" json:"free,omitempty"`
+	FreeSlots int32       `protobuf:"varint,7,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
+	Prefill   int32       `protobuf:"varint,8,opt,name=prefill,proto3" json:"prefill,omitempty"`
+	Holding   []*Holding  `protobuf:"bytes,9,rep,name=holding,proto3" json:"holding,omitempty"`
+	Cache     *CacheDelta `protobuf:"bytes,10,opt,name=cache,proto3" json:"cache,omitempty"`
+	// Of one core, in GHz; 0 when not known.
+	CoreSpeed float64 `protobuf:"fixed64,11,opt,name=core_speed,json=coreSpeed,proto3" json:"core_speed,omitempty"`
+	// Not in use by payloads, and payloads that say what limits them.
+	FreeCores     int32 `protobuf:"varint,12,opt,name=free_cores,json=freeCores,proto3" json:"free_cores,omitempty"`
+	CpuBound      int32 `protobuf:"varint,13,opt,name=cpu_bound,json=cpuBound,proto3" json:"cpu_bound,omitempty"`
+	IoBound       int32 `protobuf:"varint,14,opt,name=io_bound,json=ioBound,proto3" json:"io_bound,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2097,6 +2103,34 @@ func (x *PullRequest) GetCache() *CacheDelta {
 		return x.Cache
 	}
 	return nil
+}
+
+func (x *PullRequest) GetCoreSpeed() float64 {
+	if x != nil {
+		return x.CoreSpeed
+	}
+	return 0
+}
+
+func (x *PullRequest) GetFreeCores() int32 {
+	if x != nil {
+		return x.FreeCores
+	}
+	return 0
+}
+
+func (x *PullRequest) GetCpuBound() int32 {
+	if x != nil {
+		return x.CpuBound
+	}
+	return 0
+}
+
+func (x *PullRequest) GetIoBound() int32 {
+	if x != nil {
+		return x.IoBound
+	}
+	return 0
 }
 
 type PullResponse struct {
@@ -3101,7 +3135,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05added\x18\x03 \x03(\x06R\x05added\x12\x18\n" +
 	"\aremoved\x18\x04 \x03(\x06R\aremoved\x12\x18\n" +
-	"\apartial\x18\x05 \x01(\bR\apartial\"\xee\x02\n" +
+	"\apartial\x18\x05 \x01(\bR\apartial\"\xe4\x03\n" +
 	"\vPullRequest\x12,\n" +
 	"\x04sync\x18\x01 \x01(\v2\x18.pilotage.v1.SyncRequestR\x04sync\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x0e\n" +
@@ -3114,7 +3148,13 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\aprefill\x18\b \x01(\x05R\aprefill\x12.\n" +
 	"\aholding\x18\t \x03(\v2\x14.pilotage.v1.HoldingR\aholding\x12-\n" +
 	"\x05cache\x18\n" +
-	" \x01(\v2\x17.pilotage.v1.CacheDeltaR\x05cache\"b\n" +
+	" \x01(\v2\x17.pilotage.v1.CacheDeltaR\x05cache\x12\x1d\n" +
+	"\n" +
+	"core_speed\x18\v \x01(\x01R\tcoreSpeed\x12\x1d\n" +
+	"\n" +
+	"free_cores\x18\f \x01(\x05R\tfreeCores\x12\x1b\n" +
+	"\tcpu_bound\x18\r \x01(\x05R\bcpuBound\x12\x19\n" +
+	"\bio_bound\x18\x0e \x01(\x05R\aioBound\"b\n" +
 	"\fPullResponse\x12-\n" +
 	"\x04sync\x18\x01 \x01(\v2\x19.pilotage.v1.SyncResponseR\x04sync\x12#\n" +
 	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\"\x8b\x01\n" +
