@@ -154,8 +154,23 @@ func (l *life) change(t *rapid.T) {
 			l.matrix.RemoveTask(no)
 		}
 	}
+	l.forgetUnread()
 	for _, id := range slices.Sorted(maps.Keys(l.pilots)) {
 		l.deliver(t, l.pilots[id], delta)
+	}
+}
+
+// forgetUnread has the master forget who has files that no task listed before
+// reads: of these pilots tell nothing until a task that does is listed.
+func (l *life) forgetUnread() {
+	read := make(map[task.FileKey]bool)
+	for _, entry := range l.entries {
+		for _, file := range entry.Files {
+			read[file.Key] = read[file.Key] || entry.Version < l.version.N
+		}
+	}
+	for _, p := range l.pilots {
+		maps.DeleteFunc(p.told, func(key task.FileKey, _ bool) bool { return !read[key] })
 	}
 }
 
