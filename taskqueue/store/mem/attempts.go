@@ -84,13 +84,13 @@ func (a attempts) removeWorkflow(id task.WorkflowID) {
 type attemptTable struct{ *tx }
 
 func (t attemptTable) Load(ids ...task.AttemptID) ([]taskqueue.Attempt, error) {
-	var found []taskqueue.Attempt
-	for _, id := range ids {
-		if row, ok := t.attempts.rows.get(id.String()); ok {
-			found = append(found, attemptCopy.loaded(row.Attempt))
+	return gather(ids, func(id task.AttemptID) (attempt taskqueue.Attempt, ok bool) {
+		row, ok := t.attempts.rows.get(id.String())
+		if ok {
+			attempt = attemptCopy.loaded(row.Attempt)
 		}
-	}
-	return found, nil
+		return attempt, ok
+	}), nil
 }
 
 func (t attemptTable) Save(saved ...taskqueue.Attempt) error {

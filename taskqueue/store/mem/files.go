@@ -106,13 +106,13 @@ func (f files) removeUses(id task.WorkflowID) {
 type fileTable struct{ *tx }
 
 func (t fileTable) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
-	var found []taskqueue.FileRecord
-	for _, name := range names {
-		if row, ok := t.files.rows.get(name); ok {
-			found = append(found, fileCopy.loaded(*row))
+	return gather(names, func(name task.LFN) (file taskqueue.FileRecord, ok bool) {
+		row, ok := t.files.rows.get(name)
+		if ok {
+			file = fileCopy.loaded(*row)
 		}
-	}
-	return found, nil
+		return file, ok
+	}), nil
 }
 
 func (t fileTable) Save(saved ...taskqueue.FileRecord) error {

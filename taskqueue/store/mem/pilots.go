@@ -50,13 +50,13 @@ func (p pilots) replace(before, after *pilotRow) {
 type pilotTable struct{ *tx }
 
 func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
-	var found []taskqueue.PilotRecord
-	for _, id := range ids {
-		if row, ok := t.pilots.rows.get(id); ok {
-			found = append(found, pilotCopy.loaded(row.PilotRecord))
+	return gather(ids, func(id task.PilotID) (pilot taskqueue.PilotRecord, ok bool) {
+		row, ok := t.pilots.rows.get(id)
+		if ok {
+			pilot = pilotCopy.loaded(row.PilotRecord)
 		}
-	}
-	return found, nil
+		return pilot, ok
+	}), nil
 }
 
 func (t pilotTable) Save(saved ...taskqueue.PilotRecord) error {

@@ -115,13 +115,13 @@ func (t tasks) count(row *taskRow, change int) {
 type taskTable struct{ *tx }
 
 func (t taskTable) Describe(ids ...task.ID) ([]task.Task, error) {
-	var found []task.Task
-	for _, id := range ids {
-		if row, ok := t.tasks.rows.get(id); ok {
-			found = append(found, taskCopy.loaded(*row.description))
+	return gather(ids, func(id task.ID) (described task.Task, ok bool) {
+		row, ok := t.tasks.rows.get(id)
+		if ok {
+			described = taskCopy.loaded(*row.description)
 		}
-	}
-	return found, nil
+		return described, ok
+	}), nil
 }
 
 func (t taskTable) Add(added []task.Task, states []taskqueue.TaskState) error {
@@ -147,13 +147,13 @@ func (t taskTable) Add(added []task.Task, states []taskqueue.TaskState) error {
 }
 
 func (t taskTable) Load(ids ...task.ID) ([]taskqueue.TaskState, error) {
-	var found []taskqueue.TaskState
-	for _, id := range ids {
-		if row, ok := t.tasks.rows.get(id); ok {
-			found = append(found, stateCopy.loaded(row.TaskState))
+	return gather(ids, func(id task.ID) (state taskqueue.TaskState, ok bool) {
+		row, ok := t.tasks.rows.get(id)
+		if ok {
+			state = stateCopy.loaded(row.TaskState)
 		}
-	}
-	return found, nil
+		return state, ok
+	}), nil
 }
 
 func (t taskTable) Save(states ...taskqueue.TaskState) error {
