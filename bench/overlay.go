@@ -41,8 +41,9 @@ type Overlay struct {
 	Protocol             Protocol
 	RoundPeriod          time.Duration // 0: rounds are driven by events
 	Prefill              int
-	CacheFiles           int     // capacity of each cache in files; 0: unlimited
-	KillRate             float64 // share of the pilots killed per second
+	LocalityWait         *time.Duration // nil: the queue's default
+	CacheFiles           int            // capacity of each cache in files; 0: unlimited
+	KillRate             float64        // share of the pilots killed per second
 	// KillMasters and HangMasters are how many masters are killed, and stopped
 	// for a while, one after the other.
 	KillMasters, HangMasters int
@@ -74,6 +75,9 @@ func (o Overlay) Validate() error {
 	case o.Protocol != Ours && o.Protocol != AsInPaper:
 		return fmt.Errorf("protocol %q: there are ours and paper", o.Protocol)
 	}
+	if o.LocalityWait != nil && *o.LocalityWait < 0 {
+		return errors.New("the locality wait cannot be negative")
+	}
 	_, _, err := o.Workflow.steps(o.Tasks)
 	return err
 }
@@ -100,6 +104,10 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
 		Transport: o.Transport, Payload: o.Payload, Protocol: o.Protocol, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
 		Prefill: o.Prefill, CacheFiles: o.CacheFiles, KillRate: o.KillRate,
+	}
+	if o.LocalityWait != nil {
+		seconds := o.LocalityWait.Seconds()
+		result.LocalityWait = &seconds
 	}
 	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
 	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
@@ -162,6 +170,9 @@ func (o Overlay) addSites(ctx context.Context, queue *queueProcess) error {
 		prefill := int32(o.Prefill)
 		settings := &pb.SiteSettings{
 			Name: overlaySite(i), Mode: o.Mode, Prefill: &prefill, RemoteRead: true, StorageUrl: storage.FileURL(folder),
+		}
+		if o.LocalityWait != nil {
+			settings.LocalityWait = durationpb.New(*o.LocalityWait)
 		}
 		if o.RoundPeriod > 0 {
 			settings.RoundPeriod = durationpb.New(o.RoundPeriod)

@@ -19,9 +19,11 @@ type OverlayResult struct {
 	TaskSeconds float64   `json:"task_seconds"`
 	RoundPeriod float64   `json:"round_period_seconds"`
 	Prefill     int       `json:"prefill"`
-	CacheFiles  int       `json:"cache_files"`
-	KillRate    float64   `json:"kill_rate"`
-	Killed      int       `json:"killed_pilots"`
+	// LocalityWait is what was set; without, it is the queue's default.
+	LocalityWait *float64 `json:"locality_wait_seconds,omitempty"`
+	CacheFiles   int      `json:"cache_files"`
+	KillRate     float64  `json:"kill_rate"`
+	Killed       int      `json:"killed_pilots"`
 
 	JoinSeconds   float64 `json:"join_seconds"`
 	SubmitSeconds float64 `json:"submit_seconds"`

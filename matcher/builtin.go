@@ -24,13 +24,15 @@ var builtins = map[string]builtin{
 	"rest_bytes":    restBytes,
 }
 
-// SavedWeight is what a second saved counts against a second to come in
-// locality: enough to prefer, of tasks that cost a pilot alike, the one that
-// costs others more.
-const SavedWeight = 0.1
+// MissingWeight is what a second of copying counts against a second saved in
+// locality: enough to prefer, of tasks of which a pilot has as much, the one that
+// lacks less.
+const MissingWeight = 0.1
 
-// locality is minus the seconds to stage in what is missing, and a little of
-// the seconds that the rest would take where it is missing.
+// locality is the seconds that what is there would take to stage in, less a
+// little of the seconds that the rest takes. Every task is run somewhere in the
+// end, so the least is copied in all if each runs where most of it is; what a
+// task has to copy anywhere does not count against it.
 func locality(files []FileInfo, has func(FileInfo) bool, rates Rates) float64 {
 	missing, saved := 0.0, 0.0
 	for _, file := range files {
@@ -40,7 +42,7 @@ func locality(files []FileInfo, has func(FileInfo) bool, rates Rates) float64 {
 			missing += rates.Seconds(file)
 		}
 	}
-	return SavedWeight*saved - missing
+	return saved - MissingWeight*missing
 }
 
 // overlap is the number of inputs in the cache (001, section 3.2).

@@ -216,8 +216,8 @@ func TestBuiltInRanks(t *testing.T) {
 		{Key: "lfn:d", Size: 2e6, Source: task.SourceRemote},
 	}
 	for name, want := range map[string]float64{ // lfn:b is in the cache
-		"":                           -(1 + 1 + 1 + 1 + 2) + 0.1*(1+6),
-		"locality":                   -(1 + 1 + 1 + 1 + 2) + 0.1*(1+6),
+		"":                           (1 + 6) - 0.1*(1+1+1+1+2),
+		"locality":                   (1 + 6) - 0.1*(1+1+1+1+2),
 		"overlap":                    1,
 		"overlap_bytes":              30e6,
 		"rest":                       1.0 / 3,

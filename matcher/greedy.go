@@ -15,14 +15,15 @@ import (
 // matrix, whatever came before.
 //
 // No task is given early, as prefill, to a pilot that does not raise it while
-// another one keeps it; see cell.kept.
+// another one keeps it; see cell.kept. With a Patience no task goes to a free
+// slot that waits while it is left to another pilot.
 //
 // It looks at pilots with places only: their exceptions one by one, all other
 // tasks through the common order of each class. Serving one slot therefore
 // costs about as much as the pilot has exceptions and classes.
 func Greedy(m *Matrix) []Assignment {
 	m.runs++
-	run := greedyRun{matrix: m}
+	run := greedyRun{matrix: m, patient: m.patience != nil}
 	run.pass(false, m.bidders(false))
 	run.keeping = true
 	run.pass(true, m.bidders(true))
@@ -33,6 +34,7 @@ type greedyRun struct {
 	matrix  *Matrix
 	prefill bool
 	keeping bool // tasks that are kept are given early to those only that raise them
+	patient bool // tasks are left to pilots that come to them soon
 	bidders []bidder
 	open    int // bidders with places
 	groups  []group
@@ -44,6 +46,7 @@ type greedyRun struct {
 type bidder struct {
 	row    *pilotRow
 	places Places
+	waits  bool // leaves to others also tasks that are not fresh
 }
 
 func (b *bidder) open(prefill bool) bool {
@@ -54,6 +57,7 @@ func (b *bidder) open(prefill bool) bool {
 func (m *Matrix) bidders(prefill bool) (bidders []bidder) {
 	for _, row := range m.rows {
 		if b := (bidder{row: row, places: row.places}); row.answered && b.open(prefill) {
+			b.waits = m.patience != nil && (prefill || m.patience.Waits(row.pilot))
 			bidders = append(bidders, b)
 		}
 	}
@@ -126,7 +130,7 @@ func (g *greedyRun) collect() {
 				!g.bidders[i].places.offers(block.need, g.prefill) {
 				continue
 			}
-			key := groupKey{class: answer.Class, version: min(row.version, block.newest), alone: -1}
+			key := groupKey{class: answer.Class, version: min(row.version, block.newest), alone: -1, waits: g.bidders[i].waits}
 			if slices.Contains(lowered, answer.Class) {
 				key.alone = i
 			}
@@ -172,7 +176,7 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 				lowered = append(lowered, answer.Class)
 			}
 		}
-		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.keeping || !e.cell.kept()) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
+		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
 			g.queue = append(g.queue, newCandidate(e.cell, e.rank, i, -1))
 		}
 	}
@@ -197,6 +201,7 @@ type groupKey struct {
 	class   uint32
 	version uint64 // tasks that are newer are not assignable
 	alone   int    // the only bidder, -1 if there may be more
+	waits   bool
 }
 
 type member struct {
@@ -221,8 +226,13 @@ func (g *greedyRun) next(index int) (candidate, bool) {
 	return newCandidate(c, m.base+c.EntryBase, m.bidder, index), true
 }
 
+// leaves tells whether bidders that do not raise a task are not to have it.
+func (g *greedyRun) leaves(c *cell, waits bool) bool {
+	return g.keeping && c.kept() || g.patient && g.matrix.left(c) && (waits || g.matrix.patience.Fresh(c.No))
+}
+
 func (g *greedyRun) mayTake(group *group, c *cell) bool {
-	if g.taken(c) || c.Version > group.version || g.keeping && c.kept() {
+	if g.taken(c) || c.Version > group.version || g.leaves(c, group.waits) {
 		return false
 	}
 	if group.alone < 0 {

@@ -65,8 +65,8 @@ func (c *cell) setReady(ready bool) {
 // kept tells whether a task is not to be given early to a pilot that does not
 // raise it: few pilots do, and one of them has so few of such tasks waiting
 // that it will soon come to this one. Given away early it would leave that one
-// to take another pilot's task in turn, and so on. A slot that is free waits
-// for nobody.
+// to take another pilot's task in turn, and so on. For slots that are free see
+// Matrix.left.
 func (c *cell) kept() bool {
 	if c.starving || len(c.keepers) > keepersMost {
 		return false

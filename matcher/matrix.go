@@ -43,12 +43,13 @@ type Assignment struct {
 // answered, so a free slot is served at once. It belongs to one mastership
 // and is not safe for concurrent use.
 type Matrix struct {
-	term    task.Term
-	tasks   map[uint64]*cell
-	classes map[uint32]*block
-	rows    []*pilotRow // by pilot id
-	passes  passCounter
-	runs    uint64 // of solvers
+	term     task.Term
+	tasks    map[uint64]*cell
+	classes  map[uint32]*block
+	rows     []*pilotRow // by pilot id
+	passes   passCounter
+	runs     uint64   // of solvers
+	patience Patience // nil: no slot waits
 }
 
 // cell is a task in the matrix.

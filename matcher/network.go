@@ -45,6 +45,7 @@ type hubNode struct {
 	tasks   *classTasks
 	version uint64
 	alone   *pilotRow // the only member, nil if there may be more
+	waits   bool      // of the members; see bidder
 	members []hubMember
 	next    int // first task of the block that may be free
 	price   weight
@@ -60,10 +61,11 @@ type classTasks struct {
 
 type taskNode struct {
 	cell  *cell
-	value weight // without the pilot's base
-	from  int    // node that has the task, nobody if it is free
-	paid  weight // weight of the arc from there
-	price weight // 0 while it is free
+	value weight  // without the pilot's base
+	left  [2]bool // to pilots that come to it soon, by bidders that do not wait and those that do
+	from  int     // node that has the task, nobody if it is free
+	paid  weight  // weight of the arc from there
+	price weight  // 0 while it is free
 }
 
 // newAssignmentNetwork builds the graph with no task placed.
@@ -76,13 +78,13 @@ func newAssignmentNetwork(g *greedyRun, prefill bool, bidders []bidder) *assignm
 		if place.supply == 0 {
 			continue
 		}
-		lowered := n.want(place, prefill)
+		lowered := n.want(g, place, prefill)
 		for _, answer := range b.row.answers {
 			block, tasks := g.matrix.classes[answer.Class], stock[answer.Class]
 			if tasks == nil || !answer.Feasible || answer.PerTask || !b.places.offers(block.need, prefill) {
 				continue
 			}
-			key := groupKey{class: answer.Class, version: min(b.row.version, block.newest), alone: -1}
+			key := groupKey{class: answer.Class, version: min(b.row.version, block.newest), alone: -1, waits: b.waits}
 			if slices.Contains(lowered, answer.Class) {
 				key.alone = i
 			}
@@ -114,7 +116,7 @@ func (n *assignmentNetwork) stock(g *greedyRun) map[uint32]*classTasks {
 			}
 			level, _ := slices.BinarySearch(levels, c.level())
 			c.node = len(n.tasks)
-			n.tasks = append(n.tasks, taskNode{cell: c, from: nobody, value: newWeight(int32(level+1), c.EntryBase)})
+			n.tasks = append(n.tasks, taskNode{cell: c, from: nobody, left: [2]bool{g.leaves(c, false), g.leaves(c, true)}, value: newWeight(int32(level+1), c.EntryBase)})
 		}
 		if tasks.end = len(n.tasks); tasks.end > tasks.first {
 			stock[no] = tasks
@@ -125,7 +127,7 @@ func (n *assignmentNetwork) stock(g *greedyRun) map[uint32]*classTasks {
 
 // want adds the arcs to the tasks that the pilot ranks itself. It returns the
 // classes in which it ranks some task lower than the base, or refuses it.
-func (n *assignmentNetwork) want(place *placeNode, prefill bool) (lowered []uint32) {
+func (n *assignmentNetwork) want(g *greedyRun, place *placeNode, prefill bool) (lowered []uint32) {
 	row := place.bidder.row
 	var answer ClassAnswer
 	known := false
@@ -147,7 +149,7 @@ func (n *assignmentNetwork) want(place *placeNode, prefill bool) (lowered []uint
 		if (e.clause != "" || e.rank < answer.Base+e.cell.EntryBase) && !slices.Contains(lowered, answer.Class) {
 			lowered = append(lowered, answer.Class)
 		}
-		if e.clause == "" {
+		if e.clause == "" && (e.raised || !g.leaves(e.cell, place.bidder.waits)) {
 			value := newWeight(n.tasks[e.cell.node].value.urgent, e.rank)
 			place.wants.heap = append(place.wants.heap, want{int32(e.cell.node), value})
 		}
@@ -162,7 +164,7 @@ func (n *assignmentNetwork) link(place int, tasks *classTasks, key groupKey, bas
 	if !found {
 		at = len(n.hubs)
 		tasks.hubs[key] = at
-		hub := hubNode{tasks: tasks, version: key.version, next: tasks.first, price: unfilled}
+		hub := hubNode{tasks: tasks, version: key.version, waits: key.waits, next: tasks.first, price: unfilled}
 		if key.alone >= 0 {
 			hub.alone = n.places[place].bidder.row
 		}
@@ -178,20 +180,20 @@ func (n *assignmentNetwork) link(place int, tasks *classTasks, key groupKey, bas
 
 // firstFree is the best task that nobody has and the hub leads to.
 func (n *assignmentNetwork) firstFree(h *hubNode) (int, bool) {
-	for h.next < h.tasks.end && (n.tasks[h.next].from != nobody || !h.leadsTo(n.tasks[h.next].cell)) {
+	for h.next < h.tasks.end && (n.tasks[h.next].from != nobody || !h.leadsTo(&n.tasks[h.next])) {
 		h.next++
 	}
 	return h.next, h.next < h.tasks.end
 }
 
-func (h *hubNode) leadsTo(c *cell) bool {
-	if c.Version > h.version {
+func (h *hubNode) leadsTo(t *taskNode) bool {
+	if t.cell.Version > h.version || !h.waits && t.left[0] || h.waits && t.left[1] {
 		return false
 	}
 	if h.alone == nil {
 		return true
 	}
-	_, excepted := h.alone.except(c.No)
+	_, excepted := h.alone.except(t.cell.No)
 	return !excepted
 }
 

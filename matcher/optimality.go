@@ -75,7 +75,7 @@ func MeasuredWhere(solver Solver, wanted func([]Assignment) bool, tell func(Opti
 // exactStarts solves for the free slots only.
 func exactStarts(m *Matrix) []Assignment {
 	m.runs++
-	run := exactRun{greedyRun{matrix: m}}
+	run := exactRun{greedyRun{matrix: m, patient: m.patience != nil}}
 	run.pass(false)
 	return run.result
 }

@@ -155,7 +155,7 @@ func (n *assignmentNetwork) leaveHub(hub int, length weight) {
 		if !beyond.less(s.best.length) {
 			break
 		}
-		if beyond = length.beyond(h.price.sub(t.value).sub(t.price)); s.closer(n.taskNode(task), beyond) && h.leadsTo(t.cell) {
+		if beyond = length.beyond(h.price.sub(t.value).sub(t.price)); s.closer(n.taskNode(task), beyond) && h.leadsTo(t) {
 			s.reach(n.taskNode(task), node, 0, beyond)
 		}
 	}

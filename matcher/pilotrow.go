@@ -17,6 +17,8 @@ type pilotRow struct {
 	exceptions []exception // by number
 	keeps      int         // ready tasks that it raises
 	places     Places
+	line       []*cell // see Matrix.line
+	lined      uint64  // the solver's run for which the line holds
 }
 
 // exception is an Exception tied to its task.

@@ -23,6 +23,7 @@ func (m *Master) assign() {
 		return
 	}
 	m.unsolved, m.solved = false, m.now
+	m.setPatience()
 	m.give(m.matrix.Solve(m.solver()))
 }
 
@@ -33,6 +34,10 @@ func (m *Master) give(assignments []matcher.Assignment) {
 	for _, a := range assignments {
 		h, w := m.list.owner[a.No], m.members[a.Pilot]
 		if h == nil || w == nil || h.phase != ready {
+			continue
+		}
+		if a.Prefill && m.prefillOf(w) == 0 { // by what it has been given in this solution
+			m.matrix.SetReady(a.No, true)
 			continue
 		}
 		j := m.place(w, h.id(), h.Generation, h.Task.Resources)
@@ -59,6 +64,9 @@ func (m *Master) give(assignments []matcher.Assignment) {
 	if len(batches) > 0 {
 		m.refill()
 		m.replicationChanged()
+	}
+	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
+		m.lookAgain(m.settings.LocalityWait / looks)
 	}
 }
 

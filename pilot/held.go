@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -30,12 +31,13 @@ type held struct {
 	phase      heldPhase
 	missing    map[task.LFN]bool // inputs that do not exist
 	searching  int               // searches that it waits for
-	readySince time.Time
-	no         uint64         // in the task list; 0 when not listed
-	job        *job           // when placed
-	endedBy    task.AttemptID // when ended
-	recalled   bool           // the queue wants it back if it is unstarted
-	session    uint64         // its number for replica policies; 0: none yet
+	readySince time.Time         // while not started; zero: it waits
+	near       bool              // it reads what a task has made; since it was ready
+	no         uint64            // in the task list; 0 when not listed
+	job        *job              // when placed
+	endedBy    task.AttemptID    // when ended
+	recalled   bool              // the queue wants it back if it is unstarted
+	session    uint64            // its number for replica policies; 0: none yet
 	refused    int
 	searched   int
 }
@@ -143,7 +145,10 @@ func (m *Master) setNumber(h *held, no uint64) {
 }
 
 func (m *Master) makeReady(h *held) {
-	h.readySince = m.now
+	if h.readySince.IsZero() {
+		h.readySince = m.now
+	}
+	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !m.file(in.LFN).file.Producer.IsZero() })
 	m.setPhase(h, ready)
 	if h.no == 0 {
 		m.list.offer(h)
@@ -152,6 +157,7 @@ func (m *Master) makeReady(h *held) {
 
 // makeWait puts a task that was ready, or is back from a pilot, to waiting.
 func (m *Master) makeWait(h *held) {
+	h.readySince = time.Time{}
 	m.setPhase(h, waiting)
 	if h.no == 0 {
 		m.list.offer(h)
@@ -162,6 +168,7 @@ func (m *Master) makeWait(h *held) {
 func (m *Master) backToReady(h *held, wasStarted bool) {
 	if wasStarted {
 		h.Number++
+		h.readySince = time.Time{}
 	}
 	for _, input := range h.Task.Inputs {
 		if k := m.file(input.LFN); !exists(k.file) {

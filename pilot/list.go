@@ -61,13 +61,17 @@ func (l *list) reset(term task.Term) {
 	}
 }
 
-// backlog orders tasks by priority, then age.
+// backlog orders tasks by priority; those that read what other tasks have made
+// before others, while caches have it; then by age.
 type backlog []*held
 
 func (b backlog) Len() int { return len(b) }
 func (b backlog) Less(i, j int) bool {
 	if b[i].Task.Priority != b[j].Task.Priority {
 		return b[i].Task.Priority > b[j].Task.Priority
+	}
+	if b[i].near != b[j].near {
+		return b[i].near
 	}
 	return b[i].Age < b[j].Age
 }
@@ -150,12 +154,17 @@ func (m *Master) passPeriod() {
 }
 
 // fillWindow lists ready tasks, and where room is left, tasks that wait: they
-// are ranked before their inputs exist, and never keep a ready one out.
+// are ranked before their inputs exist, and never keep a ready one out. Beside
+// a full window as many wait as may follow what runs.
 func (m *Master) fillWindow() {
 	window := m.config.Window(m.sums.slots)
 	m.fill(&m.list.ready, window-m.sums.listed[ready], ready)
-	m.fill(&m.list.blocked, window-m.sums.listed[ready]-m.sums.listed[waiting], waiting)
+	m.fill(&m.list.blocked, max(window-m.sums.listed[ready], waitingPerSlot*m.sums.slots)-m.sums.listed[waiting], waiting)
 }
+
+// waitingPerSlot is how many tasks that wait are listed for each slot in any
+// case: those that read what runs there.
+const waitingPerSlot = 2
 
 // fill lists tasks of a phase; those that moved on since they were offered
 // are passed over.

@@ -78,6 +78,7 @@ func newStorm(t *rapid.T) *storm {
 	office := millis("office", 0, 60)
 	s.slowStart = func(n *node) time.Duration { return office * time.Duration(n.id[1]-'0') / 9 }
 	s.queue.settings.Prefill = rapid.IntRange(0, 2).Draw(t, "prefill")
+	s.queue.settings.LocalityWait = time.Duration(rapid.IntRange(0, 3).Draw(t, "locality wait")) * 2 * time.Second
 	s.queue.perSlot = rapid.IntRange(2, 6).Draw(t, "tasks per slot")
 	if rapid.IntRange(0, 9).Draw(t, "fixed rounds") == 0 {
 		s.queue.settings.RoundEvery = 500 * time.Millisecond

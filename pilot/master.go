@@ -46,6 +46,7 @@ type Master struct {
 	unsolved    bool      // the matrix has changed since it was solved
 	solved      time.Time // when it was
 	solveDue    time.Time // when it is to be solved again; zero: at the next event
+	waitDue     time.Time // when slots that wait are looked at again; zero: none does
 	audit       time.Time // when every member is looked at again
 	retractAt   time.Time // when idle slots look for prefilled tasks; zero: never
 	list        list
@@ -81,7 +82,7 @@ func (m *Master) reset() {
 	m.sums = sums{classes: make(map[task.Class]int)}
 	m.own = own{}
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
-	m.solved, m.solveDue = time.Time{}, time.Time{}
+	m.solved, m.solveDue, m.waitDue = time.Time{}, time.Time{}, time.Time{}
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)
@@ -136,6 +137,7 @@ func (m *Master) pass() {
 	m.passAudit()
 	m.passSearches()
 	m.passList()
+	m.passWaits()
 	m.assign()
 	m.passReplicas()
 	m.passPauses()
@@ -162,6 +164,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.retractAt)
 	earliest(m.solveDue)
 	earliest(m.replication.due)
+	earliest(m.waitDue)
 	earliest(m.copies.due)
 	for _, s := range m.searches {
 		earliest(s.again)
@@ -233,6 +236,9 @@ func (m *Master) setSettings(settings task.SiteSettings) {
 	m.settings = settings
 	if m.own.on {
 		m.settings.RoundEvery, m.settings.Solver, m.settings.Replicate = 0, "", ""
+	}
+	if m.settings.LocalityWait != before.LocalityWait {
+		m.unsolved = true
 	}
 	if m.settings.Solver != before.Solver {
 		m.solving = solving{}

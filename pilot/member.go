@@ -33,6 +33,7 @@ type member struct {
 	copyless  time.Time  // until then it is given no replicas: one has failed
 	unplanned bool       // the next session passes it over, which ends its plan
 	idleSince time.Time  // since when it has a free slot; zero: it has none
+	keptFree  int        // free slots that are kept for a task that is about to be ready
 }
 
 // rowState is how a member's row in the matrix stands.

@@ -186,6 +186,8 @@ func (p *player) setting(key, value string) {
 	switch key {
 	case "prefill":
 		settings.Prefill = p.number(value)
+	case "wait":
+		settings.LocalityWait = p.duration(value)
 	case "period":
 		settings.RoundEvery = p.duration(value)
 	case "se":

@@ -19,6 +19,8 @@ type job struct {
 	serial     uint64 // of the Assign that carried it; 0 when it was found in a state
 	order      uint64 // of assignment
 	since      time.Time
+	began      time.Time // when its start was heard of
+	ended      time.Time // and the end of its payload
 	phase      jobPhase
 	holding    bool // has a slot
 	retracting bool
@@ -130,7 +132,7 @@ func (m *Master) start(j *job) {
 		return
 	}
 	w := j.member
-	j.phase, j.retracting = started, false
+	j.phase, j.retracting, j.began = started, false, m.now
 	w.unwait(j)
 	if !j.holding {
 		w.take(j)
@@ -149,7 +151,7 @@ func (m *Master) start(j *job) {
 // finish notes that a job's payload has ended: its slot is free.
 func (m *Master) finish(j *job) {
 	m.start(j)
-	j.phase = over
+	j.phase, j.ended = over, m.now
 	j.member.release(j)
 	j.member.promote()
 	m.refreshPlaces(j.member)
@@ -162,15 +164,20 @@ func (m *Master) refreshPlaces(w *member) {
 	}
 	var places matcher.Places
 	var now counted
+	w.keptFree = 0
 	if !w.draining {
 		places.Free = w.total.resources.Sub(w.used.resources)
-		places.FreeSlots = w.freeSlots()
-		places.Prefill = max(0, m.prefillPerSlot()*w.total.slots-len(w.waiting))
+		w.keptFree = min(w.freeSlots(), m.successors(w, true))
+		places.FreeSlots = w.freeSlots() - w.keptFree
+		places.Prefill = m.prefillOf(w)
 		now = counted{w.total.slots, places.FreeSlots}
 		m.oneByOne(w, &places)
 	}
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
+	}
+	if w.keptFree > 0 {
+		m.lookAgain(m.publishWait())
 	}
 	m.matrix.SetPlaces(w.id, places)
 	m.unsolved = true
@@ -217,6 +224,16 @@ func (m *Master) prefillPerSlot() int {
 	return max(usual, min(m.config.PrefillMost, int(m.config.PrefillTime/m.usualRun)))
 }
 
+// prefillOf is how many more tasks a member may be given early: none for a slot
+// that is about to make what another task waits for.
+func (m *Master) prefillOf(w *member) int {
+	most := m.prefillPerSlot() * w.total.slots
+	if most == 0 || most <= len(w.waiting) {
+		return 0
+	}
+	return max(0, most-len(w.waiting)-m.successors(w, false))
+}
+
 // learnRun takes a payload's time into account: a long one at once, shorter
 // ones slowly, because too deep a prefill costs more than too shallow a one.
 func (m *Master) learnRun(run time.Duration) {
@@ -228,9 +245,11 @@ func (m *Master) learnRun(run time.Duration) {
 }
 
 // retractSoon has idle slots look for prefilled tasks a while from now.
-func (m *Master) retractSoon() {
-	if m.retractAt.IsZero() {
-		m.retractAt = m.now.Add(m.config.RetractAfter)
+func (m *Master) retractSoon() { m.retractIn(m.config.RetractAfter) }
+
+func (m *Master) retractIn(wait time.Duration) {
+	if due := m.now.Add(wait); m.retractAt.IsZero() || due.Before(m.retractAt) {
+		m.retractAt = due
 	}
 }
 
@@ -269,7 +288,14 @@ func (m *Master) passRetracts() {
 			i := slices.IndexFunc(prefilled, func(j *job) bool {
 				budget--
 				_, feasible := m.matrix.Rank(w.id, j.held.no)
-				return budget < 0 || feasible && j.member != w && w.fits(j.need)
+				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
+					return false
+				}
+				if budget >= 0 && m.leavesTo(w, j) {
+					m.retractIn(m.settings.LocalityWait / looks)
+					return false
+				}
+				return true
 			})
 			if i < 0 || budget < 0 {
 				break

@@ -224,4 +224,7 @@ type SiteSettings struct {
 	Solver     string        // who gets which task; empty means greedy
 	Rank       string        // of tasks that give none; empty means locality
 	Replicate  string        // replica policies in their order; empty means none
+	// LocalityWait is how long a free slot leaves tasks to pilots that have their
+	// inputs; 0 is not at all.
+	LocalityWait time.Duration
 }

@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -12,8 +13,9 @@ const maxAheadInputs = 1_000
 
 // leaseAhead walks down the graph from what a site was given: a BLOCKED task
 // joins the lease when every input is readable at the site or made by a task
-// that the site holds. While other sites are live the walk is short, so that
-// their share of what comes next is not taken before it exists.
+// that the site holds. While other sites are live the walk goes by what the site
+// holds that can run: who makes files reads them, and the rest of what comes
+// next is for whoever makes that.
 func (h *handing) leaseAhead(from []task.ID) error {
 	allowance := h.aheadAllowance()
 	seen := make(map[task.ID]struct{})
@@ -41,16 +43,22 @@ func (h *handing) leaseAhead(from []task.ID) error {
 }
 
 // aheadAllowance is how many more tasks a site may hold before their inputs
-// exist.
+// exist: some for each slot or task at hand, and all that there is room for
+// where no other site is live.
 func (h *handing) aheadAllowance() int {
-	allowance := h.room(h.site)
-	for _, name := range h.siteNames {
-		if s := h.sites.held[name]; s != h.site && h.live(s) {
-			allowance = min(allowance, h.config.HandOut.AheadTasks*h.site.slots())
-			break
-		}
+	allowance := h.config.HandOut.AheadTasks * max(h.site.slots(), h.site.Leased-h.site.Ahead)
+	if !h.shared() {
+		allowance = max(allowance, h.room(h.site))
 	}
-	return allowance - h.site.Ahead
+	return min(allowance, h.config.HandOut.Max) - h.site.Ahead
+}
+
+// shared tells whether another site is live.
+func (h *handing) shared() bool {
+	return slices.ContainsFunc(h.siteNames, func(name task.Site) bool {
+		s := h.sites.held[name]
+		return s != h.site && h.live(s)
+	})
 }
 
 // readersBelow returns tasks that read what the given ones will make, once

@@ -54,7 +54,9 @@ type HandOutConfig struct {
 	KnownAfter   int           // outcomes that make durations known
 	Sample       int           // newest run times of a site that are kept
 	FloorTasks   int           // per free slot, while the share allows
-	AheadTasks   int           // per slot: tasks leased before their inputs exist, while other sites are live
+	// AheadTasks is how many tasks are leased before their inputs exist, while
+	// other sites are live, for each slot or task at hand.
+	AheadTasks int
 	// ShareWait is how long a READY task is kept for the sites whose share it
 	// is; after that any idle slot may have it.
 	ShareWait time.Duration
@@ -75,6 +77,7 @@ type SiteConfig struct {
 	ContactSample int           // contacts told to a new pilot
 	MaxHistory    int           // masterships remembered
 	Prefill       int           // further tasks per slot
+	LocalityWait  time.Duration // for which free slots leave tasks to pilots that have their inputs
 	// MemberAfterEnd is how long a membership outlives a pilot's declared end.
 	MemberAfterEnd time.Duration
 	MaxLifetime    time.Duration // of a pilot that declares no end
@@ -121,7 +124,7 @@ func DefaultConfig() Config {
 			KnownAfter:   5,
 			Sample:       32,
 			FloorTasks:   4, // the master needs a choice to find locality
-			AheadTasks:   2, // as with unknown durations: what they wait for may be slow
+			AheadTasks:   2, // a slot goes on with what it made
 			ShareWait:    3 * time.Second,
 			RefusalHold:  10 * time.Minute,
 			RecallScan:   1_000,
@@ -134,6 +137,7 @@ func DefaultConfig() Config {
 			ContactSample:  16,               // more than the bucket size, so that a join finds its neighbours
 			MaxHistory:     64,
 			Prefill:        1,
+			LocalityWait:   30 * time.Second, // a slot of tasks that last minutes loses little by it
 			MemberAfterEnd: time.Hour,
 			MaxLifetime:    30 * 24 * time.Hour,
 			DeadAfterEnd:   5 * time.Minute, // hosts' clocks differ, and batch systems are late to kill

@@ -54,7 +54,8 @@ func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
 	return b.grant(site, chosen, reply)
 }
 
-// grant leases the chosen tasks and those further down to a site.
+// grant leases the chosen tasks, their companions and those further down to a
+// site.
 func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) error {
 	h := &handing{book: b, site: site}
 	for _, id := range chosen {
@@ -62,7 +63,10 @@ func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) 
 			return err
 		}
 	}
-	if err := h.leaseAhead(chosen); err != nil {
+	if err := h.leaseCompanions(chosen); err != nil {
+		return err
+	}
+	if err := h.leaseAhead(h.lent); err != nil {
 		return err
 	}
 	if h.lease == nil {
@@ -177,7 +181,7 @@ func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) 
 	})
 	given := 0
 	for i := range offers {
-		offers[i].quota = offers[i].share(site, total, given)
+		offers[i].quota = b.share(&offers[i], site, total, given)
 		given += offers[i].quota
 	}
 	return offers, nil
@@ -197,18 +201,23 @@ func after(x, y bool) int {
 // share is how many tasks of the class a site may take, of total READY tasks
 // in its reach and with some given already, so that the load of all sites that
 // share the class goes by their slots. Of work that prefers another site, as
-// much stays as that site has slots for.
-func (o *offer) share(site *SiteRecord, total, given int) int {
+// much stays as that one comes to soon, and that one may take as much whatever
+// the shares.
+func (b *book) share(o *offer, site *SiteRecord, total, given int) int {
 	work, slots, reserved := total+site.Leased, site.slots(), 0
 	for _, s := range o.sharers {
 		work += s.Leased
 		slots += s.slots()
 		if s.Name == o.class.Prefer {
-			reserved = max(0, s.slots()-s.Leased)
+			reserved = b.soon(s, b.localityWait(site))
 		}
 	}
 	target := (work*site.slots() + slots - 1) / slots
-	return max(0, min(target-site.Leased-given, o.ready-reserved))
+	least := 0
+	if o.own {
+		least = min(o.ready, b.soon(site, b.localityWait(site))-given)
+	}
+	return max(0, least, min(target-site.Leased-given, o.ready-reserved))
 }
 
 // room is how many more unstarted tasks a site may hold: 10 minutes of work,
@@ -254,7 +263,24 @@ func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, er
 		return chosen, nil
 	}
 	left := b.Clock.Add(-b.config.HandOut.ShareWait)
-	return b.pick(site, offers, idle, func(o *offer) int { return min(o.ready, idle+len(chosen)) }, left, chosen)
+	quota := func(foreign bool) func(o *offer) int {
+		return func(o *offer) int {
+			if o.foreign != foreign {
+				return 0
+			}
+			return min(o.ready, idle+len(chosen))
+		}
+	}
+	before := len(chosen)
+	if chosen, err = b.pick(site, offers, idle, quota(false), left, chosen); err != nil {
+		return nil, err
+	}
+	idle -= len(chosen) - before
+	if idle <= 0 {
+		return chosen, nil
+	}
+	left = b.Clock.Add(-max(b.config.HandOut.ShareWait, b.localityWait(site)))
+	return b.pick(site, offers, idle, quota(true), left, chosen)
 }
 
 // pick adds to the chosen at most limit tasks that were ready by the given

@@ -41,7 +41,24 @@ func (b *book) recall(site *SiteRecord, idle int) error {
 		asked[r.Task] = struct{}{}
 	}
 	n := min(most, b.config.HandOut.FloorTasks*idle) - len(asked)
-	return b.recallFrom(donor, site, n, asked)
+	if n <= 0 {
+		return nil
+	}
+	found, err := b.recallable(donor, site, n, asked)
+	if err != nil {
+		return err
+	}
+	// What reads files of the donor stays there, as far as it comes to that soon.
+	own := donor.unstarted() - b.turns(donor, b.localityWait(site))
+	var recalled []task.ID
+	for _, r := range found {
+		if len(recalled) == n || r.own && len(recalled) >= own {
+			break
+		}
+		b.revoke(donor.Name, r.lease, r.id, false)
+		recalled = append(recalled, r.id)
+	}
+	return b.recallReaders(donor, recalled)
 }
 
 // lone tells whether a site has only just found that no other has work to spare.
@@ -77,20 +94,27 @@ func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) error {
 	})
 }
 
-// recallFrom walks the donor's leases from the newest.
-func (b *book) recallFrom(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) error {
-	if n <= 0 {
-		return nil
-	}
+// recallable is an unstarted task that another site could run; own, if it
+// prefers the one that holds it.
+type recallable struct {
+	lease task.LeaseID
+	id    task.ID
+	own   bool
+}
+
+// recallable walks the donor's leases from the newest and lists what an idle
+// site can run: tasks that do not prefer the donor, at most n, then those that do.
+func (b *book) recallable(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) ([]recallable, error) {
 	open, err := b.Leases().OfSite(donor.Name)
 	if err != nil {
-		return fmt.Errorf("load leases of %s: %w", donor.Name, err)
+		return nil, fmt.Errorf("load leases of %s: %w", donor.Name, err)
 	}
+	var others, own []recallable
 	scan := b.config.HandOut.RecallScan
 	for _, lease := range slices.Backward(open) {
 		states, err := b.Tasks().InLease(lease.ID)
 		if err != nil {
-			return fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
+			return nil, fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
 		}
 		states = states[max(0, len(states)-scan):]
 		scan -= len(states)
@@ -100,28 +124,58 @@ func (b *book) recallFrom(donor, site *SiteRecord, n int, asked map[task.ID]stru
 			ids = append(ids, states[i].ID)
 		}
 		if err := b.loadInputs(ids); err != nil {
-			return err
+			return nil, err
 		}
 		for _, id := range slices.Backward(ids) {
-			s, spec := b.tasks.held[id], b.specs.held[id]
-			if _, already := asked[id]; already || spec == nil || s.State != task.Leased || s.Lease != lease.ID ||
-				s.Missing > 0 || !b.readsAll(site, spec) || b.refuses(site, spec.Class()) {
+			if _, already := asked[id]; already {
 				continue
 			}
-			running, err := b.started(s)
-			if err != nil {
-				return err
+			may, err := b.mayRecall(id, lease.ID, site)
+			switch {
+			case err != nil:
+				return nil, err
+			case !may:
+			case b.prefers(donor.Name, b.specs.held[id]):
+				own = append(own, recallable{lease.ID, id, true})
+			default:
+				others = append(others, recallable{lease.ID, id, false})
 			}
-			if running {
-				continue
-			}
-			b.revoke(donor.Name, lease.ID, id, false)
-			if n--; n == 0 {
-				return nil
+			if len(others) == n {
+				return others, nil
 			}
 		}
 		if scan <= 0 {
-			return nil
+			break
+		}
+	}
+	return append(others, own...), nil
+}
+
+// mayRecall tells whether a task of a lease is unstarted and fit for another
+// site. It is loaded, with its inputs.
+func (b *book) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) (bool, error) {
+	s, spec := b.tasks.held[id], b.specs.held[id]
+	if spec == nil || s.State != task.Leased || s.Lease != lease || s.Missing > 0 ||
+		!b.readsAll(site, spec) || b.refuses(site, spec.Class()) {
+		return false, nil
+	}
+	running, err := b.started(s)
+	return !running, err
+}
+
+// recallReaders has tasks go along that a site was to run once it had made what
+// it is now asked to give back: who makes files reads them.
+func (b *book) recallReaders(donor *SiteRecord, makers []task.ID) error {
+	readers, err := b.readersBelow(makers, len(makers))
+	if err != nil {
+		return err
+	}
+	if err := b.loadTasks(readers...); err != nil {
+		return err
+	}
+	for _, id := range readers {
+		if s := b.tasks.held[id]; s != nil && s.State == task.Leased && s.Site == donor.Name && s.Missing > 0 {
+			b.revoke(donor.Name, s.Lease, id, false)
 		}
 	}
 	return nil

@@ -185,12 +185,15 @@ type SiteRecord struct {
 	RoundEvery time.Duration
 	// Prefill is how many further tasks a slot is given early; 0 means the
 	// queue's default, NoPrefill none.
-	Prefill   int
-	Solver    string // as matcher.ParseSolver reads it; empty is greedy
-	Rank      string // of tasks that give none; empty is locality
-	Replicate string // as replica.ParseChain reads it; empty is none
-	Draining  bool
-	Created   time.Time
+	Prefill int
+	// LocalityWait is how long a free slot leaves tasks to pilots that have
+	// their inputs; 0 means the queue's default, NoLocalityWait none.
+	LocalityWait time.Duration
+	Solver       string // as matcher.ParseSolver reads it; empty is greedy
+	Rank         string // of tasks that give none; empty is locality
+	Replicate    string // as replica.ParseChain reads it; empty is none
+	Draining     bool
+	Created      time.Time
 
 	Term       task.Term // of the accepted master
 	Master     task.PilotID
@@ -227,6 +230,9 @@ type SiteRecord struct {
 
 // NoPrefill as SiteRecord.Prefill: slots get a task only when they are free.
 const NoPrefill = -1
+
+// NoLocalityWait as SiteRecord.LocalityWait: a free slot takes any task.
+const NoLocalityWait time.Duration = -1
 
 // Mastership is one line of a site's master history.
 type Mastership struct {

@@ -1,6 +1,8 @@
 package taskqueue
 
 import (
+	"time"
+
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -18,16 +20,17 @@ func NewRules(config Config) *Rules { return &Rules{Config: config} }
 // Settings returns what a site's pilots need to know of it.
 func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 	return task.SiteSettings{
-		Site:       site.Name,
-		SE:         site.SE,
-		RemoteRead: site.RemoteRead,
-		Mode:       string(site.InForce()),
-		Draining:   site.Draining,
-		RoundEvery: site.RoundEvery,
-		Prefill:    r.Config.prefill(&site),
-		Solver:     site.Solver,
-		Rank:       site.Rank,
-		Replicate:  site.Replicate,
+		Site:         site.Name,
+		SE:           site.SE,
+		RemoteRead:   site.RemoteRead,
+		Mode:         string(site.InForce()),
+		Draining:     site.Draining,
+		RoundEvery:   site.RoundEvery,
+		Prefill:      r.Config.prefill(&site),
+		Solver:       site.Solver,
+		Rank:         site.Rank,
+		Replicate:    site.Replicate,
+		LocalityWait: r.Config.localityWait(&site),
 	}
 }
 
@@ -40,6 +43,17 @@ func (c *Config) prefill(site *SiteRecord) int {
 		return 0
 	}
 	return site.Prefill
+}
+
+// localityWait is how long a site's free slots leave tasks to others.
+func (c *Config) localityWait(site *SiteRecord) time.Duration {
+	switch site.LocalityWait {
+	case 0:
+		return c.Site.LocalityWait
+	case NoLocalityWait:
+		return 0
+	}
+	return site.LocalityWait
 }
 
 func (r *Rules) open(t *Turn) *book {

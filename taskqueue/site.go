@@ -9,16 +9,18 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Longest period of a task list, and most tasks that wait at one slot: beyond
-// them a site would stand still, or hoard.
+// Longest period of a task list, most tasks that wait at one slot, and longest
+// wait of a slot: beyond them a site would stand still, or hoard.
 const (
-	maxRound   = time.Hour
-	maxPrefill = 1000
+	maxRound        = time.Hour
+	maxPrefill      = 1000
+	maxLocalityWait = time.Hour
 )
 
 // AddSite creates a site, or changes the settings of one: storage element,
-// remote reads, reach, mode, rounds, prefill, solver, rank and replica policies. A fallback ends
-// unless the record still has it. Everything else of the record is ignored.
+// remote reads, reach, mode, rounds, prefill, locality wait, solver, rank and
+// replica policies. A fallback ends unless the record still has it. Everything
+// else of the record is ignored.
 //
 // Errors: ErrInvalid.
 func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
@@ -37,6 +39,9 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		}
 		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
 			return invalid("round period %s and prefill %d: give at most %s and %d", s.RoundEvery, s.Prefill, maxRound, maxPrefill)
+		}
+		if s.LocalityWait < NoLocalityWait || s.LocalityWait > maxLocalityWait {
+			return invalid("locality wait %s: give at most %s, 0 for none", s.LocalityWait, maxLocalityWait)
 		}
 		if err := checkPolicy(&s); err != nil {
 			return err
@@ -62,7 +67,8 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			return err
 		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
-		site.Solver, site.Rank, site.Replicate = s.Solver, s.Rank, s.Replicate
+		site.LocalityWait, site.Solver, site.Rank = s.LocalityWait, s.Solver, s.Rank
+		site.Replicate = s.Replicate
 		site.Reach = nil
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))

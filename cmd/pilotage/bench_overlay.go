@@ -14,6 +14,7 @@ import (
 
 func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
+	var wait time.Duration
 	var workflow, mode, transport, payload, protocol, plot string
 	command := &cobra.Command{
 		Use:   "overlay",
@@ -40,6 +41,9 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 				if !c.Flags().Changed("prefill") {
 					o.Prefill = 0
 				}
+			}
+			if c.Flags().Changed("locality-wait") {
+				o.LocalityWait = &wait
 			}
 			if o.Mode, err = modeOf(mode); err != nil {
 				return usage(err)
@@ -79,6 +83,7 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.Var(seconds{&o.TaskTime}, "task-seconds", "usual time of a task; each varies by 30 %")
 	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
 	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")
+	flags.Var(seconds{&wait}, "locality-wait", "seconds for which a free slot leaves tasks to pilots that have their inputs; 0: not at all (default: the queue's)")
 	flags.IntVar(&o.CacheFiles, "cache-files", 0, "files that each cache holds; 0: all")
 	flags.Float64Var(&o.KillRate, "kill-rate", 0, "share of the pilots killed per second")
 	flags.IntVar(&o.KillMasters, "kill-masters", 0, "masters killed, one after the other")

@@ -32,7 +32,7 @@ func newSiteAdd(a *app) *cobra.Command {
 	var se, mode, solver, rank, replicate string
 	var remote bool
 	var reach []string
-	var period time.Duration
+	var period, wait time.Duration
 	var prefill int
 	command := &cobra.Command{
 		Use: "add NAME --se URL", Short: "Add a site, or change its settings", Args: cobra.ExactArgs(1),
@@ -48,7 +48,7 @@ flags are given are changed.`,
 				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
 					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
 					RoundPeriod: durationpb.New(period), Prefill: proto.Int32(int32(prefill)),
-					Solver: solver, Rank: rank, Replicate: replicate,
+					LocalityWait: durationpb.New(wait), Solver: solver, Rank: rank, Replicate: replicate,
 				}, UpdateMask: settingsGiven(c.Flags())})
 				if err != nil {
 					return err
@@ -71,6 +71,7 @@ flags are given are changed.`,
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
+	flags.DurationVar(&wait, "locality-wait", 30*time.Second, "how long a free slot leaves tasks to pilots that have their inputs; 0: not at all (mode distributed)")
 	flags.StringVar(&solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
 	flags.StringVar(&rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
 	flags.StringVar(&replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
@@ -80,7 +81,7 @@ flags are given are changed.`,
 // siteSettings are the fields of a site's settings by the flags that give them.
 var siteSettings = map[string]string{
 	"se": "storage_url", "remote-read": "remote_read", "reach": "reach", "mode": "mode",
-	"round-period": "round_period", "prefill": "prefill", "solver": "solver", "rank": "rank", "replicate": "replicate",
+	"round-period": "round_period", "prefill": "prefill", "locality-wait": "locality_wait", "solver": "solver", "rank": "rank", "replicate": "replicate",
 }
 
 // settingsGiven names the settings that the command line gives.
@@ -179,6 +180,22 @@ func modeText(s *pb.Site) string {
 	return fmt.Sprintf("%s: %s (set a mode with 'site add --mode' to try again)", mode, s.GetFallback())
 }
 
+// waitText is how long free slots of a site wait for pilots that have the inputs
+// of tasks.
+func waitText(s *pb.Site) string {
+	settings := s.GetSettings()
+	wait := settings.GetLocalityWait().AsDuration()
+	switch {
+	case settings.GetMode() != pb.SiteMode_SITE_MODE_DISTRIBUTED:
+		return "none: the queue matches tasks to pilots"
+	case settings.GetRoundPeriod().AsDuration() > 0:
+		return "none: tasks are assigned in rounds of a fixed period"
+	case wait == 0:
+		return "none"
+	}
+	return wait.String()
+}
+
 func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	reply, err := c.sites.GetSite(ctx, &pb.GetSiteRequest{Name: name})
 	if err != nil {
@@ -193,6 +210,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		{"mode", modeText(s)},
 		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy") + ", " + optimalityText(s)},
 		{"rank", cmp.Or(s.GetSettings().GetRank(), "locality")},
+		{"locality wait", waitText(s)},
 		{"replica policies", replicasText(s)},
 		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
 		{"pilots", pilotsText(s)},

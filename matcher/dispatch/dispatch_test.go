@@ -64,7 +64,7 @@ func (p *paperScheduler) weights(table *matcher.ReferenceTable) []float64 {
 		case p.policy.Metric == Overlap:
 			weights[i] = overlap[i]
 		case p.policy.Metric == Locality:
-			weights[i] = .1*overlap[i] - missing[i]
+			weights[i] = overlap[i] - .1*missing[i]
 		case missing[i] == 0:
 			weights[i] = matcher.NothingMissing
 		case p.policy.Metric == Rest:

@@ -93,7 +93,7 @@ func (p Policy) weight(overlap, missing, ref float64, sums totals) float64 {
 	case p.Metric == Overlap:
 		return overlap
 	case p.Metric == Locality:
-		return matcher.SavedWeight*overlap - missing
+		return overlap - matcher.MissingWeight*missing
 	case missing == 0:
 		return matcher.NothingMissing
 	case p.Metric == Rest:

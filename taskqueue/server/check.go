@@ -219,6 +219,14 @@ func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 			site.Prefill = taskqueue.NoPrefill
 		}
 	}
+	if in.GetLocalityWait() != nil {
+		if site.LocalityWait, err = duration("locality wait", in.GetLocalityWait()); err != nil {
+			return site, err
+		}
+		if site.LocalityWait == 0 {
+			site.LocalityWait = taskqueue.NoLocalityWait
+		}
+	}
 	if in.GetMode() != pb.SiteMode_SITE_MODE_UNSPECIFIED && mode == "" {
 		return site, invalid("mode %d is not known", in.GetMode())
 	}

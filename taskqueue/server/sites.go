@@ -88,6 +88,8 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 			changed.RoundEvery = site.RoundEvery
 		case "prefill":
 			changed.Prefill = site.Prefill
+		case "locality_wait":
+			changed.LocalityWait = site.LocalityWait
 		case "solver":
 			changed.Solver = site.Solver
 		case "rank":

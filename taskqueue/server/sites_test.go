@@ -30,8 +30,9 @@ func TestSettingsThatAreNotNamedStay(t *testing.T) {
 	}
 	first := change(&pb.SiteSettings{
 		StorageUrl: "file:///se/siteA", RemoteRead: true, Reach: []string{"siteB"}, RoundPeriod: durationpb.New(time.Second), Prefill: proto.Int32(3),
+		LocalityWait: durationpb.New(time.Minute),
 	})
-	if first.GetStorageUrl() != "file:///se/siteA" || first.GetPrefill() != 3 {
+	if first.GetStorageUrl() != "file:///se/siteA" || first.GetPrefill() != 3 || first.GetLocalityWait().AsDuration() != time.Minute {
 		t.Fatalf("a new site takes all settings, whatever the mask: %v", first)
 	}
 	if same := change(&pb.SiteSettings{}); !proto.Equal(same, first) {
@@ -43,6 +44,10 @@ func TestSettingsThatAreNotNamedStay(t *testing.T) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := change(&pb.SiteSettings{Prefill: proto.Int32(0)}, "remote_read", "prefill"); !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	want.LocalityWait = durationpb.New(0)
+	if got := change(&pb.SiteSettings{LocalityWait: durationpb.New(0)}, "locality_wait"); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	want.StorageUrl, want.Reach, want.RoundPeriod = "file:///other", nil, nil

@@ -98,6 +98,10 @@ type SiteSettings struct {
 	// Of tasks that give none: a built-in rank or a CEL expression; empty is
 	// locality.
 	Rank string `protobuf:"bytes,10,opt,name=rank,proto3" json:"rank,omitempty"`
+	// How long a free slot leaves tasks to pilots that have their inputs; 0 is not
+	// at all, absent means the queue's default. It holds in mode distributed with
+	// rounds driven by events.
+	LocalityWait *durationpb.Duration `protobuf:"bytes,11,opt,name=locality_wait,json=localityWait,proto3" json:"locality_wait,omitempty"`
 	// Which files the site's master has copied before tasks ask for them, in mode
 	// distributed: policies in their order, such as "alpha(15)" or "plans(600,8)",
 	// separated by semicolons; empty is none.
@@ -204,6 +208,13 @@ func (x *SiteSettings) GetRank() string {
 		return x.Rank
 	}
 	return ""
+}
+
+func (x *SiteSettings) GetLocalityWait() *durationpb.Duration {
+	if x != nil {
+		return x.LocalityWait
+	}
+	return nil
 }
 
 func (x *SiteSettings) GetReplicate() string {
@@ -1651,7 +1662,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xf4\x02\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xb4\x03\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1665,7 +1676,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\aprefill\x18\b \x01(\x05H\x00R\aprefill\x88\x01\x01\x12\x16\n" +
 	"\x06solver\x18\t \x01(\tR\x06solver\x12\x12\n" +
 	"\x04rank\x18\n" +
-	" \x01(\tR\x04rank\x12\x1c\n" +
+	" \x01(\tR\x04rank\x12>\n" +
+	"\rlocality_wait\x18\v \x01(\v2\x19.google.protobuf.DurationR\flocalityWait\x12\x1c\n" +
 	"\treplicate\x18\f \x01(\tR\treplicateB\n" +
 	"\n" +
 	"\b_prefill\"h\n" +
@@ -1858,47 +1870,48 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
 	25, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	26, // 2: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
-	1,  // 3: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
-	3,  // 4: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
-	3,  // 5: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	24, // 6: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	25, // 7: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	25, // 8: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
-	4,  // 9: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
-	6,  // 10: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	2,  // 11: pilotage.v1.Site.optimality:type_name -> pilotage.v1.Optimality
-	27, // 12: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 13: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	28, // 14: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
-	5,  // 15: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
-	5,  // 16: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	5,  // 17: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	25, // 18: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	26, // 19: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	26, // 20: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	21, // 21: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	7,  // 22: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 23: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 24: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	13, // 25: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	15, // 26: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	17, // 27: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	19, // 28: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	22, // 29: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	8,  // 30: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 31: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	12, // 32: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	14, // 33: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	16, // 34: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	18, // 35: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	20, // 36: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	23, // 37: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	30, // [30:38] is the sub-list for method output_type
-	22, // [22:30] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	25, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	26, // 3: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	1,  // 4: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
+	3,  // 5: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
+	3,  // 6: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
+	24, // 7: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	25, // 8: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	25, // 9: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	4,  // 10: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
+	6,  // 11: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
+	2,  // 12: pilotage.v1.Site.optimality:type_name -> pilotage.v1.Optimality
+	27, // 13: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 14: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
+	28, // 15: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	5,  // 16: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
+	5,  // 17: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
+	5,  // 18: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	25, // 19: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	26, // 20: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	26, // 21: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	21, // 22: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	7,  // 23: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 24: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 25: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	13, // 26: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	15, // 27: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	17, // 28: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	19, // 29: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	22, // 30: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	8,  // 31: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 32: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	12, // 33: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	14, // 34: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	16, // 35: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	18, // 36: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	20, // 37: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	23, // 38: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	31, // [31:39] is the sub-list for method output_type
+	23, // [23:31] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }

@@ -1,0 +1,190 @@
+package pilot
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// patience has tasks wait for the pilots that have their inputs (000, section
+// IV-B, with seconds for passes): a free slot leaves a task to a pilot that
+// ranks it higher and is expected to come to it within the site's locality
+// wait, among the next turns of its slots. A slot that has been free for that
+// time takes any task that has been ready for that time.
+type patience struct{ *Master }
+
+var _ matcher.Patience = patience{}
+
+// turnsWaitedFor is how many tasks of a slot are waited for, from the one that
+// it starts next: the more are left to one pilot, the longer others stand idle.
+const turnsWaitedFor = 2
+
+// patient tells whether slots wait. Rounds of a fixed period are those of 004,
+// and who works for itself has nobody to leave tasks to.
+func (m *Master) patient() bool {
+	return m.settings.LocalityWait > 0 && m.settings.RoundEvery == 0 && !m.own.on
+}
+
+// setPatience has the matrix solved by the settings of the moment.
+func (m *Master) setPatience() {
+	if m.patient() {
+		m.matrix.SetPatience(patience{m})
+	} else {
+		m.matrix.SetPatience(nil)
+	}
+}
+
+// Soon satisfies matcher.Patience.
+func (p patience) Soon(id task.PilotID) int {
+	w := p.members[id]
+	if w == nil {
+		return 0
+	}
+	return max(0, p.turns(w)-len(w.waiting))
+}
+
+// Waits satisfies matcher.Patience.
+func (p patience) Waits(id task.PilotID) bool {
+	w := p.members[id]
+	return w != nil && (w.idleSince.IsZero() || p.now.Sub(w.idleSince) < p.settings.LocalityWait)
+}
+
+// Fresh satisfies matcher.Patience.
+func (p patience) Fresh(no uint64) bool {
+	h := p.list.owner[no]
+	return h != nil && p.now.Sub(h.readySince) < p.settings.LocalityWait
+}
+
+// turns is how many tasks a member is expected to start within the locality
+// wait, if tasks take as long as usual. One that a plan has reserved starts what
+// its plan says.
+func (m *Master) turns(w *member) int {
+	if w.draining || m.replication.reserved[w.id] {
+		return 0
+	}
+	turns := m.turnsAfter(0) * w.freeSlots()
+	for _, j := range w.jobs {
+		if j.holding {
+			turns += m.turnsAfter(m.left(j))
+		}
+	}
+	return turns
+}
+
+// turnsAfter is how many tasks a slot starts that is free after so long.
+func (m *Master) turnsAfter(free time.Duration) int {
+	wait := m.settings.LocalityWait
+	switch {
+	case free > wait:
+		return 0
+	case m.usualRun <= 0:
+		return 1
+	}
+	return min(turnsWaitedFor, 1+int((wait-free)/m.usualRun))
+}
+
+// left is how much longer a job is expected to hold its slot: not at all, when
+// it has taken as long as usual; when it has taken longer by the locality wait,
+// nobody knows.
+func (m *Master) left(j *job) time.Duration {
+	unknown := m.settings.LocalityWait + 1
+	if m.usualRun <= 0 {
+		return unknown
+	}
+	left := m.usualRun
+	if j.phase != assigned {
+		left -= m.now.Sub(j.began)
+	}
+	if left < -m.settings.LocalityWait {
+		return unknown
+	}
+	return max(0, left)
+}
+
+// leavesTo tells whether a member's free slot leaves a task to the member that
+// has been given it early.
+func (m *Master) leavesTo(w *member, j *job) bool {
+	rule := patience{m}
+	if !m.patient() || !m.matrix.Raises(j.member.id, j.held.no) || !rule.Waits(w.id) && !rule.Fresh(j.held.no) {
+		return false
+	}
+	at := slices.Index(j.member.waiting, j)
+	return at >= 0 && at < m.turns(j.member)
+}
+
+const (
+	// longTask is from when on a slot is kept free of other work for what it
+	// can run next: the news of it takes little beside such tasks.
+	longTask = time.Second
+	// publishWait is how long a free slot is kept for a task that reads what
+	// the one before is about to publish.
+	publishWait = time.Second
+	// looks is how often waiting slots look again within the locality wait.
+	looks = 8
+)
+
+// successors counts the listed tasks that miss nothing but what a member is
+// making: they are ready, with their input in its cache, when the task ends
+// that runs now, and would have to wait for, or be copied from, a slot that had
+// been given another task early. Counted are at most as many as the member has
+// slots; with published, only those whose input is being published.
+func (m *Master) successors(w *member, published bool) (count int) {
+	if !m.patient() || m.usualRun > 0 && m.usualRun < longTask {
+		return 0
+	}
+	for _, j := range w.jobs {
+		if j.held == nil || published && (j.phase != over || m.now.Sub(j.ended) >= m.publishWait()) {
+			continue
+		}
+		for _, output := range j.held.Task.Outputs {
+			k := m.files[output.LFN]
+			if k == nil {
+				continue
+			}
+			for _, h := range k.waiters {
+				if count == w.total.slots {
+					return count
+				}
+				if m.follows(w, h) {
+					count++
+				}
+			}
+		}
+	}
+	return count
+}
+
+// follows tells whether a task that waits for a file may run at its maker.
+func (m *Master) follows(w *member, h *held) bool {
+	if h.phase != waiting || len(h.missing) != 1 || h.searching > 0 || h.no == 0 {
+		return false
+	}
+	_, feasible := m.matrix.Rank(w.id, h.no)
+	return feasible
+}
+
+func (m *Master) publishWait() time.Duration { return min(publishWait, m.settings.LocalityWait) }
+
+// lookAgain has the matrix solved again after a while in which nothing else may
+// happen: waits end by time alone.
+func (m *Master) lookAgain(after time.Duration) {
+	if due := m.now.Add(after); m.waitDue.IsZero() || due.Before(m.waitDue) {
+		m.waitDue = due
+	}
+}
+
+// passWaits looks again at slots that are free.
+func (m *Master) passWaits() {
+	if m.waitDue.IsZero() || m.now.Before(m.waitDue) {
+		return
+	}
+	m.waitDue = time.Time{}
+	for _, id := range sortedKeys(m.members) {
+		if w := m.members[id]; w.keptFree > 0 {
+			m.refreshPlaces(w)
+		}
+	}
+	m.unsolved = true
+}

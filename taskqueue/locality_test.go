@@ -1,0 +1,151 @@
+package taskqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// jobs are count tasks of the same inputs.
+func jobs(name string, count int, inputs ...string) (tasks []task.Task) {
+	for i := range count {
+		tasks = append(tasks, job(fmt.Sprintf("%s[%02d]", name, i), inputs, nil))
+	}
+	return tasks
+}
+
+// TestReadersAreLeftToTheSiteOfTheirInputs: A runs two tasks on two slots when
+// tasks come that read a file of its storage element, and B has two free slots.
+func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
+	still := func(*grid, *crew) {}
+	for name, c := range map[string]struct {
+		wait    time.Duration // of B
+		readers int
+		before  func(g *grid, a *crew) // B asks
+		got     int
+	}{
+		"A comes to them soon":      {0, 2, still, 0},
+		"B waits for nobody":        {taskqueue.NoLocalityWait, 2, still, 2},
+		"more than A comes to soon": {0, 10, still, 6}, // A's slots begin four
+		"A drains": {0, 2, func(g *grid, a *crew) {
+			g.must(func(t *taskqueue.Turn) error { return g.rules.DrainSite(t, a.site, true) })
+		}, 2},
+		"A is silent": {0, 2, func(g *grid, _ *crew) { g.clock = g.clock.Add(11 * time.Second) }, 2},
+		"A takes nothing for B's wait": {5 * time.Second, 2, func(g *grid, _ *crew) {
+			g.clock = g.clock.Add(6 * time.Second)
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrid(t)
+			a, b := g.addSite("A"), g.addSite("B", func(s *taskqueue.SiteRecord) { s.LocalityWait = c.wait })
+			g.warmUp(a)
+			a.join("peerA", 2)
+			g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", 2)})
+			a.sync()
+			for _, lt := range a.waiting() {
+				a.start(lt.Task.ID, a.members[0])
+			}
+			a.sync()
+			b.join("peerB", 2)
+			g.mustSubmit(taskqueue.Submission{Name: "readers", Files: []task.File{at("x", 1000, "A")}, Tasks: jobs("r", c.readers, "x")})
+			c.before(g, a)
+			b.sync()
+			if got := len(b.held()); got != c.got {
+				t.Errorf("B holds %v, want %d tasks", b.held(), c.got)
+			}
+			a.sync()
+			if c.got == 0 && len(a.held()) != c.readers {
+				t.Errorf("A holds %v, want all readers", a.held())
+			}
+			g.check()
+		})
+	}
+}
+
+// A recall takes what is no closer to the loaded site, and with tasks those
+// that read what they make.
+func TestRecallLeavesReadersWithTheirInputs(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	g.warmUp(a)
+	a.join("peerA", 2)
+	tasks := jobs("f", 2)
+	for i := range 4 {
+		made := fmt.Sprintf("made%d", i)
+		tasks = append(tasks, job(fmt.Sprintf("m[%d]", i), nil, []string{made}), job(fmt.Sprintf("u[%d]", i), []string{made}, nil))
+	}
+	tasks = append(tasks, jobs("r", 2, "x")...)
+	g.mustSubmit(taskqueue.Submission{Name: "w", Files: []task.File{at("x", 1000, "A")}, Tasks: tasks})
+	a.sync()
+	if len(a.held()) != len(tasks) {
+		t.Fatalf("A holds %v, want all: nobody else is live", a.held())
+	}
+	for _, lt := range a.waiting()[:2] {
+		a.start(lt.Task.ID, a.members[0])
+	}
+	a.sync()
+	b.join("peerB", 4)
+	b.sync()
+	a.sync() // learns of the recall, and returns with the next one
+	for _, r := range a.reply.Revoked {
+		if name := r.Task.Name(); name[0] == 'r' {
+			t.Errorf("%s is recalled from its input", name)
+		}
+	}
+	a.sync()
+	b.sync()
+	for _, name := range b.held() {
+		if name[0] == 'f' || name[0] == 'r' {
+			t.Errorf("B holds %s", name)
+		}
+	}
+	makers := 0
+	for i := range 4 {
+		m, u := fmt.Sprintf("m[%d]", i), fmt.Sprintf("u[%d]", i)
+		if slices.Contains(b.held(), m) {
+			makers++
+			if !slices.Contains(b.held(), u) {
+				t.Errorf("B holds %s without %s, which reads what it makes: %v", m, u, b.held())
+			}
+		}
+	}
+	if makers == 0 {
+		t.Errorf("B holds %v, want some of the makers", b.held())
+	}
+	g.check()
+}
+
+// Two tasks whose outputs are read together are handed to one site, also where
+// the share of that site would part them.
+func TestCompanionsGoToOneSite(t *testing.T) {
+	const pairs = 5
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	g.warmUp(a)
+	g.warmUp(b)
+	a.join("peerA", 4)
+	b.join("peerB", 4)
+	var makers, readers []task.Task
+	for i := range pairs {
+		left, right := fmt.Sprintf("left%d", i), fmt.Sprintf("right%d", i)
+		makers = append(makers, job(fmt.Sprintf("m[%d]", 2*i), nil, []string{left}), job(fmt.Sprintf("m[%d]", 2*i+1), nil, []string{right}))
+		readers = append(readers, job(fmt.Sprintf("u[%d]", i), []string{left, right}, nil))
+	}
+	g.mustSubmit(taskqueue.Submission{Name: "pairs", Tasks: append(makers, readers...)})
+	a.sync()
+	b.sync()
+	if got := len(a.held()) + len(b.held()); got != 3*pairs {
+		t.Errorf("A holds %v, B %v: want all", a.held(), b.held())
+	}
+	for i := range pairs {
+		m, n, u := fmt.Sprintf("m[%d]", 2*i), fmt.Sprintf("m[%d]", 2*i+1), fmt.Sprintf("u[%d]", i)
+		if at := slices.Contains(a.held(), m); at != slices.Contains(a.held(), n) || at != slices.Contains(a.held(), u) {
+			t.Errorf("%s, %s and %s are parted: A holds %v", m, n, u, a.held())
+		}
+	}
+	g.check()
+}
