@@ -197,14 +197,15 @@ func (n *node) start(a pilot.StartPayload) {
 	if n.slots < 0 || n.free.Cores < 0 || n.free.Memory < 0 || n.free.Disk < 0 {
 		w.failed("%s starts %s without room for it: %d slots and %v are left", n.id, t.ID.Name(), n.slots, n.free)
 	}
-	if w.running[t.ID] == nil {
-		w.running[t.ID] = make(map[*node]bool)
+	of := generationOf(a.Attempt)
+	if w.running[of] == nil {
+		w.running[of] = make(map[*node]bool)
 	}
-	if w.running[t.ID][n] {
+	if w.running[of][n] {
 		w.failed("%s runs %s twice itself", n.id, t.ID.Name())
 	}
-	w.running[t.ID][n] = true
-	if len(w.running[t.ID]) > 1 && !w.excused[t.ID] {
+	w.running[of][n] = true
+	if len(w.running[of]) > 1 && !w.excused[t.ID] {
 		w.failed("%s runs %s, which runs elsewhere too", n.id, t.ID.Name())
 	}
 	w.started[t.ID]++
@@ -218,7 +219,16 @@ func (n *node) start(a pilot.StartPayload) {
 	w.after(run, func() { n.ended(a.Attempt, p, at) })
 }
 
-func (w *world) stopped(n *node, id task.ID) { delete(w.running[id], n) }
+// generation is a task as often as it is made anew: an attempt of an earlier one
+// may still run, for late work is still work.
+type generation struct {
+	task   task.ID
+	number uint32
+}
+
+func generationOf(id task.AttemptID) generation { return generation{id.Task, id.Generation} }
+
+func (w *world) stopped(n *node, id task.AttemptID) { delete(w.running[generationOf(id)], n) }
 
 func (n *node) killed(id task.AttemptID) {
 	if p := n.payloads[id]; p != nil && !p.over {
@@ -235,7 +245,7 @@ func (n *node) ended(id task.AttemptID, p *payload, started time.Time) {
 	p.over = true
 	n.slots++
 	n.free = n.free.Add(p.assignment.Task.Resources)
-	w.stopped(n, id.Task)
+	w.stopped(n, id)
 	outcome := task.Outcome{OK: true, Run: w.now.Sub(started), Started: started, Ended: w.now, Delay: -1}
 	switch name := id.Task.Name(); {
 	case p.killed:

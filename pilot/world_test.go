@@ -59,8 +59,8 @@ type world struct {
 	noUploads bool // of the maker
 
 	storageDown bool
-	running     map[task.ID]map[*node]bool // payloads that run, by task
-	excused     map[task.ID]bool           // may run twice: somebody was held for dead
+	running     map[generation]map[*node]bool // payloads that run
+	excused     map[task.ID]bool              // may run twice: somebody was held for dead
 	started     map[task.ID]int
 }
 
@@ -93,7 +93,7 @@ func newWorld(failed func(format string, args ...any)) *world {
 		syncTime: 5 * time.Millisecond, stageTime: 10 * time.Millisecond, upload: 50 * time.Millisecond,
 		runs: make(map[string]time.Duration), failures: make(map[string]int),
 		broken: make(map[[2]task.PilotID]bool), arrival: make(map[[2]task.PilotID]time.Time),
-		running: make(map[task.ID]map[*node]bool), excused: make(map[task.ID]bool), started: make(map[task.ID]int),
+		running: make(map[generation]map[*node]bool), excused: make(map[task.ID]bool), started: make(map[task.ID]int),
 	}
 	w.queue = newQueue(w)
 	return w
@@ -320,7 +320,7 @@ func (w *world) kill(n *node) {
 	w.note("%s is killed", n.id)
 	n.alive = false
 	for id, p := range n.payloads {
-		w.stopped(n, id.Task)
+		w.stopped(n, id)
 		p.over = true
 	}
 	n.payloads = make(map[task.AttemptID]*payload)
@@ -386,6 +386,11 @@ func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
 		w.failed("%s sends %T to nobody: %q", from.id, m, to)
 		return
 	}
+	if order, is := m.(pilot.Assign); is {
+		for _, given := range order.Tasks {
+			target.given[given.Task.ID] = true // on its way it counts, too: it may arrive after a break of the link
+		}
+	}
 	data := wire.Encode(m)
 	pair := [2]task.PilotID{from.id, target.id}
 	at := w.now.Add(w.takes(w.latency))
@@ -406,11 +411,6 @@ func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
 		switch message := message.(type) {
 		case pilot.State, pilot.Report:
 			target.stepMaster(pilot.FromPilot{From: from.peer, Message: message})
-		case pilot.Assign:
-			for _, given := range message.Tasks {
-				target.given[given.Task.ID] = true
-			}
-			target.stepWorker(pilot.FromMaster{From: from.peer, Message: message})
 		default:
 			target.stepWorker(pilot.FromMaster{From: from.peer, Message: message})
 		}
