@@ -13,7 +13,7 @@ import (
 // A site of 1,500 pilots that holds 10,000 tasks: what one payload's end costs
 // the master, from the report of the free slot to the next assignment.
 func BenchmarkSlotEvent(b *testing.B) {
-	site := newFullSite(b, 1500, 10_000)
+	site := newFullSite(b, 1500, 10_000, "")
 	for b.Loop() {
 		site.endOne()
 	}
@@ -21,11 +21,23 @@ func BenchmarkSlotEvent(b *testing.B) {
 
 // What a tick costs when nothing is to be done.
 func BenchmarkTick(b *testing.B) {
-	site := newFullSite(b, 1500, 10_000)
+	site := newFullSite(b, 1500, 10_000, "")
 	for b.Loop() {
 		site.now = site.now.Add(time.Microsecond)
 		site.master.Step(site.now, pilot.Tick{})
 		site.master.Deadline()
+	}
+}
+
+// What a session of a replica policy costs at the same site, with 50 files that
+// its listed tasks read.
+func BenchmarkReplicaSession(b *testing.B) {
+	site := newFullSite(b, 1500, 10_000, "alpha(15)")
+	for b.Loop() {
+		b.StopTimer()
+		site.row(0) // something has changed
+		b.StartTimer()
+		site.pass(time.Second)
 	}
 }
 
@@ -50,13 +62,13 @@ type assignedJob struct {
 	pilot.Assignment
 }
 
-func newFullSite(b *testing.B, pilots, tasks int) *fullSite {
+func newFullSite(b *testing.B, pilots, tasks int, replicate string) *fullSite {
 	s := &fullSite{
 		b: b, now: epoch, term: task.Term{Epoch: 1, Peer: peerOf(0)},
 		number: make(map[task.PilotID]uint64), seen: make(map[task.PilotID]uint64),
 	}
 	s.master = pilot.NewMaster(pilot.Config{}, pilotOf(0), matcher.NewCompiler(64))
-	settings := task.SiteSettings{Site: siteName, Prefill: 1}
+	settings := task.SiteSettings{Site: siteName, Prefill: 1, Replicate: replicate}
 	s.step(pilot.TookOffice{Term: s.term, Settings: settings, Leases: []task.Lease{s.lease(tasks)}, Alone: true})
 	for i := range pilots {
 		s.step(pilot.PilotUp{Pilot: pilotOf(i), Peer: peerOf(i)})
