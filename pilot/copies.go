@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -129,12 +130,14 @@ func (m *Master) takeCopies(states []State) {
 	if heard := m.now.Add(-youngest); len(m.leases) == 0 || heard.After(m.heard) {
 		m.heard = heard
 	}
-	for _, s := range states {
+	byAge := slices.Clone(states)
+	slices.SortStableFunc(byAge, func(a, b State) int { return cmp.Compare(a.CopiesAge, b.CopiesAge) })
+	for _, s := range byAge {
 		if s.CopiesAge > youngest+copySlack*m.config.CopyEvery {
 			continue
 		}
 		for _, lease := range s.Copies {
-			m.addLease(lease)
+			m.takeCopy(lease)
 		}
 	}
 	for _, s := range states {
@@ -142,4 +145,18 @@ func (m *Master) takeCopies(states []State) {
 			m.learnFile(file)
 		}
 	}
+}
+
+// takeCopy adds a kept lease, but for tasks that a younger copy has under
+// another one: this one was over before, and dropping the newer for it would
+// have the queue's word of that count as old news.
+func (m *Master) takeCopy(lease task.Lease) {
+	known := lease.Tasks
+	lease.Tasks = nil
+	for _, leased := range known {
+		if h := m.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
+			lease.Tasks = append(lease.Tasks, leased)
+		}
+	}
+	m.addLease(lease)
 }

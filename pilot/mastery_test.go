@@ -1,6 +1,7 @@
 package pilot_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -300,5 +301,39 @@ func TestReadsAreReportedOnce(t *testing.T) {
 	}
 	if sum != 20 {
 		t.Fatalf("the queue counts %d reads of 20", sum)
+	}
+}
+
+// A provisional master finds two copies of the hand-out, of which the older has
+// a task under a lease that is over. It goes on under the younger one, so that
+// the queue's word of that lease, when it confirms the master, is nothing new.
+func TestAnOlderCopyOfTheHandOutTakesNothingFromAYoungerOne(t *testing.T) {
+	m := pilot.NewMaster(pilot.Config{}, "p1", matcher.NewCompiler(8))
+	b := &bench{t: t, now: epoch, step: m.Step}
+	settings := task.SiteSettings{Site: siteName}
+	leased := []task.LeasedTask{{Task: given("a")[0].Task, Generation: 1, Number: 1}}
+	before, after := task.Lease{ID: 3, TTL: time.Minute, Tasks: leased}, task.Lease{ID: 7, TTL: time.Minute, Tasks: leased}
+	state := func(id task.PilotID, copied task.Lease, age time.Duration) pilot.Answer {
+		return pilot.Answer{Pilot: id, Peer: task.PeerID(id), State: &pilot.State{
+			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
+			Number: 1, Copies: []task.Lease{copied}, CopiesAge: age,
+		}}
+	}
+	var leases []task.LeaseID
+	waiting := 0
+	for _, action := range b.do(pilot.TookOffice{Term: firstTerm, Settings: settings, Provisional: true}) {
+		if cast, is := action.(pilot.CastList); is && cast.List.Census {
+			b.do(pilot.PilotUp{Pilot: "p2", Peer: "p2"})
+			b.do(pilot.PilotUp{Pilot: "p3", Peer: "p3"})
+			b.do(pilot.BroadcastDone{N: cast.N, Answers: []pilot.Answer{state("p2", after, 0), state("p3", before, 10*time.Millisecond)}})
+		}
+	}
+	for _, action := range b.do(pilot.TookOffice{Term: secondTerm, Settings: settings, Leases: []task.Lease{after}}) {
+		if call, is := action.(pilot.CallSync); is {
+			leases, waiting = call.Sync.Leases, call.Sync.Capacity.Waiting
+		}
+	}
+	if !slices.Equal(leases, []task.LeaseID{7}) || waiting != 1 {
+		t.Errorf("the master goes on under leases %v with %d tasks", leases, waiting)
 	}
 }
