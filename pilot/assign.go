@@ -66,7 +66,7 @@ func (m *Master) give(assignments []matcher.Assignment) {
 		m.replicationChanged()
 	}
 	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
-		m.lookAgain(m.settings.LocalityWait / looks)
+		m.lookAgain(m.lookPause())
 	}
 }
 

@@ -159,7 +159,8 @@ func (m *Master) passPeriod() {
 func (m *Master) fillWindow() {
 	window := m.config.Window(m.sums.slots)
 	m.fill(&m.list.ready, window-m.sums.listed[ready], ready)
-	m.fill(&m.list.blocked, max(window-m.sums.listed[ready], waitingPerSlot*m.sums.slots)-m.sums.listed[waiting], waiting)
+	beside := min(waitingPerSlot*m.sums.slots, m.config.WindowMost)
+	m.fill(&m.list.blocked, max(window-m.sums.listed[ready], beside)-m.sums.listed[waiting], waiting)
 }
 
 // waitingPerSlot is how many tasks that wait are listed for each slot in any

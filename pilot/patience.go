@@ -121,9 +121,14 @@ const (
 	// publishWait is how long a free slot is kept for a task that reads what
 	// the one before is about to publish.
 	publishWait = time.Second
-	// looks is how often waiting slots look again within the locality wait.
-	looks = 8
+	// looks is how often waiting slots look again within the locality wait, but
+	// no sooner than leastLook after the last time.
+	looks     = 8
+	leastLook = 20 * time.Millisecond
 )
+
+// lookPause is the time between two looks of slots that wait.
+func (m *Master) lookPause() time.Duration { return max(leastLook, m.settings.LocalityWait/looks) }
 
 // successors counts the listed tasks that miss nothing but what a member is
 // making: they are ready, with their input in its cache, when the task ends

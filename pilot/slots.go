@@ -292,7 +292,7 @@ func (m *Master) passRetracts() {
 					return false
 				}
 				if budget >= 0 && m.leavesTo(w, j) {
-					m.retractIn(m.settings.LocalityWait / looks)
+					m.retractIn(m.lookPause())
 					return false
 				}
 				return true

@@ -11,6 +11,8 @@ const (
 	// for companions: tasks that belong together were submitted together, so it
 	// is the end of a hand-out that parts them.
 	companionTail = 64
+	// companionReaders is how many of their newest readers are looked at.
+	companionReaders = 4 * companionTail
 	// companionInputs is how many files a task may read whose makers are kept
 	// together: what reads more is read from several sites in any case.
 	companionInputs = 16
@@ -29,16 +31,17 @@ func (h *handing) leaseCompanions(chosen []task.ID) error {
 	if err != nil || len(readers) == 0 {
 		return err
 	}
+	readers = readers[max(0, len(readers)-companionReaders):]
+	if err := h.describe(readers...); err != nil {
+		return err
+	}
+	readers = slices.DeleteFunc(readers, func(id task.ID) bool { return len(inputs(h.specs.held[id])) > companionInputs })
 	if err := h.loadInputs(readers); err != nil {
 		return err
 	}
 	var makers []task.ID
 	for _, id := range readers {
-		names := inputs(h.specs.held[id])
-		if len(names) > companionInputs {
-			continue
-		}
-		for _, name := range names {
+		for _, name := range inputs(h.specs.held[id]) {
 			if f := h.files.held[name]; f != nil && f.ProducerTask != "" && !exists(f) {
 				makers = append(makers, f.ProducerTask)
 			}
