@@ -68,6 +68,11 @@ func (o Overlay) Validate() error {
 		return errors.New("connections over TCP within a process cannot be held: to stop masters, take the transport memory, light or processes")
 	case o.KillMasters+o.HangMasters > 0 && o.Mode != pb.SiteMode_SITE_MODE_DISTRIBUTED:
 		return errors.New("only sites in mode distributed have masters to take away")
+	case o.KillMasters+o.HangMasters > 0 && o.Pilots/o.Sites <= max(1, (o.KillMasters+o.Sites-1)/o.Sites):
+		return fmt.Errorf("%d pilots at %d sites are too few for %d masters to be killed and %d stopped: another one takes office each time",
+			o.Pilots, o.Sites, o.KillMasters, o.HangMasters)
+	case o.Payload == Burn && o.Transport == TransportProcesses:
+		return errors.New("the payloads of pilots that are processes sleep: to burn CPU, take another transport")
 	case o.Protocol == AsInPaper && o.Transport == TransportProcesses:
 		return errors.New("pilots that are processes do not send the messages of 004: take another transport")
 	case o.Payload != Sleep && o.Payload != Burn:

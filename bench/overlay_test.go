@@ -76,6 +76,11 @@ func TestValidate(t *testing.T) {
 			o.KillMasters, o.Mode = 1, pb.SiteMode_SITE_MODE_CENTRALIZED
 		},
 		"stopped masters over TCP": func(o *Overlay) { o.HangMasters, o.Transport = 1, TransportTCP },
+		"more masters than pilots": func(o *Overlay) { o.Pilots, o.KillMasters = 6, 5 },
+		"the only pilot of a site": func(o *Overlay) { o.HangMasters = 1 },
+		"processes that burn": func(o *Overlay) {
+			o.Payload, o.Transport = Burn, TransportProcesses
+		},
 		"004's messages of processes": func(o *Overlay) {
 			o.Protocol, o.Transport = AsInPaper, TransportProcesses
 		},

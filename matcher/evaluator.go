@@ -167,13 +167,15 @@ func (e *Evaluator) Row() Row {
 	row := Row{Pilot: e.pilot.ID, Version: e.version, Classes: e.Answers()}
 	e.catalogue.read(e.version.Term, func(s *shelf) {
 		e.sumTotals(s)
-		entries := make([]*ListEntry, 0, e.listed.count)
+		var entries []*ListEntry
 		for no := range e.listed.all {
 			entry := s.entry(no)
 			if exception, found := e.exception(entry); found {
 				row.Exceptions = append(row.Exceptions, exception)
 			}
-			entries = append(entries, entry)
+			if e.tellFiles {
+				entries = append(entries, entry)
+			}
 		}
 		row.Files = e.filesHeld(entries...)
 	})

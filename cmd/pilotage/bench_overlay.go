@@ -78,7 +78,7 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.StringVar(&workflow, "workflow", "serial", "serial, splitting or merging")
 	flags.StringVar(&mode, "mode", "distributed", "mode of the sites: distributed, centralized or isolated")
 	flags.StringVar(&transport, "transport", "memory", "what carries the pilots' bytes: memory, light or tcp; processes: TCP, and each pilot is a process with real files and payloads")
-	flags.StringVar(&payload, "payload", "sleep", "what stands for a task: sleep or burn (CPU)")
+	flags.StringVar(&payload, "payload", "sleep", "what stands for a task: sleep or burn (CPU; not with processes)")
 	flags.StringVar(&protocol, "protocol", "ours", "messages to the queue: ours, or paper for those of paper 004 as well")
 	flags.Var(seconds{&o.TaskTime}, "task-seconds", "usual time of a task; each varies by 30 %")
 	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
