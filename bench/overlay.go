@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -75,6 +76,10 @@ func (o Overlay) Validate() error {
 		return errors.New("the payloads of pilots that are processes sleep: to burn CPU, take another transport")
 	case o.Protocol == AsInPaper && o.Transport == TransportProcesses:
 		return errors.New("pilots that are processes do not send the messages of 004: take another transport")
+	case o.KillRate > 1:
+		return fmt.Errorf("a kill rate of %g: it is the share of the pilots killed per second, at most 1", o.KillRate)
+	case !slices.Contains([]Transport{TransportMemory, TransportLight, TransportTCP, TransportProcesses}, o.Transport):
+		return fmt.Errorf("transport %q: there are memory, light, tcp and processes", o.Transport)
 	case o.Payload != Sleep && o.Payload != Burn:
 		return fmt.Errorf("payload %q: there are sleep and burn", o.Payload)
 	case o.Protocol != Ours && o.Protocol != AsInPaper:

@@ -63,15 +63,18 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Overlay{Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep, Protocol: Ours}
+	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep, Protocol: Ours}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
 	for name, spoil := range map[string]func(*Overlay){
-		"fewer pilots than sites": func(o *Overlay) { o.Pilots = 1 },
-		"negative prefill":        func(o *Overlay) { o.Prefill = -1 },
-		"protocol":                func(o *Overlay) { o.Protocol = "theirs" },
-		"payload":                 func(o *Overlay) { o.Payload = "dream" },
+		"fewer pilots than sites":    func(o *Overlay) { o.Pilots = 1 },
+		"no tasks":                   func(o *Overlay) { o.Tasks = 0 },
+		"more killed than there are": func(o *Overlay) { o.KillRate = 2 },
+		"transport":                  func(o *Overlay) { o.Transport = "carrier pigeon" },
+		"negative prefill":           func(o *Overlay) { o.Prefill = -1 },
+		"protocol":                   func(o *Overlay) { o.Protocol = "theirs" },
+		"payload":                    func(o *Overlay) { o.Payload = "dream" },
 		"masters where there are none": func(o *Overlay) {
 			o.KillMasters, o.Mode = 1, pb.SiteMode_SITE_MODE_CENTRALIZED
 		},

@@ -114,7 +114,7 @@ func TestPaperRunsWhatIsMissing(t *testing.T) {
 }
 
 func TestPaperValidate(t *testing.T) {
-	good := Paper{Out: "x", Scale: 5, Speed: 100, Seeds: 3, Protocols: []Protocol{Ours}, SingleSpeed: 20}
+	good := Paper{Transport: TransportLight, Out: "x", Scale: 5, Speed: 100, Seeds: 3, Protocols: []Protocol{Ours}, SingleSpeed: 20}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -24,6 +24,9 @@ const (
 
 // steps returns how many tasks each step has.
 func (p Pattern) steps(tasks int) (first, second int, err error) {
+	if tasks < 3 {
+		return 0, 0, fmt.Errorf("%d tasks are too few for two steps: give 3 at least", tasks)
+	}
 	switch p {
 	case Serial:
 		first = tasks / 2
@@ -54,8 +57,8 @@ func (p Pattern) reads(second int) []int {
 // that real payloads and those in memory take the same time.
 func twoStep(p Pattern, tasks int, usual time.Duration, seed uint64, payload command) (submission, error) {
 	first, second, err := p.steps(tasks)
-	if err != nil || first == 0 {
-		return submission{}, fmt.Errorf("%d tasks are too few for two steps: %w", tasks, err)
+	if err != nil {
+		return submission{}, err
 	}
 	random := rand.New(rand.NewPCG(seed, uint64(tasks)))
 	w := submission{name: fmt.Sprintf("%s-%d", p, tasks)}

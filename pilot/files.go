@@ -217,7 +217,7 @@ func (m *Master) disown(outcome task.Outcome) {
 func (m *Master) takeStored(w *member, stored []task.Stored) {
 	for _, s := range stored {
 		m.outbox.addStored(w.peer, s)
-		m.syncSoon(m.config.SyncDelay)
+		m.syncSoon(m.gatherDelay())
 		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
 			m.endWatch(search)
 		}

@@ -263,7 +263,7 @@ func (m *Master) giveBack(h *held, reason string) {
 		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
 	})
 	m.forget(h)
-	m.syncSoon(m.config.SyncDelay)
+	m.syncSoon(m.gatherDelay())
 }
 
 // revoke carries out the queue's wish to have tasks back. It repeats a wish
@@ -310,7 +310,7 @@ func (m *Master) confirm(r task.Revoked) {
 	if !m.outbox.hasConfirmed(r) {
 		m.outbox.confirmed = append(m.outbox.confirmed, r)
 	}
-	m.syncSoon(m.config.SyncDelay)
+	m.syncSoon(m.gatherDelay())
 }
 
 // cancel ends a task wherever it is.

@@ -150,7 +150,7 @@ func (m *Master) startDelay() time.Duration {
 	if m.own.on {
 		return m.config.SyncEvery
 	}
-	return m.config.SyncDelay
+	return m.gatherDelay()
 }
 
 // ownCache follows the cache of this pilot.

@@ -15,8 +15,17 @@ func (c Config) OutcomeDelay(gathered, ready, running int) time.Duration {
 	case ready == 0:
 		return c.SyncDelay * time.Duration(min(running, c.SyncBatch)) / time.Duration(c.SyncBatch)
 	}
-	return c.SyncDelay
+	return c.GatherDelay(running)
 }
+
+// GatherDelay is how long other news for the queue is gathered: the larger a
+// site, the more comes with a call, up to three times as long.
+func (c Config) GatherDelay(running int) time.Duration {
+	return c.SyncDelay * time.Duration(min(max(running, gatherAt), 3*gatherAt)) / gatherAt
+}
+
+// gatherAt is how many running payloads have their news gathered for SyncDelay.
+const gatherAt = 250
 
 // ParkPause is how long no call is parked at the queue after one with content.
 // At a large site the next one comes soon and would end it.
@@ -24,7 +33,7 @@ func (c Config) ParkPause(running int) time.Duration {
 	if running < c.SyncBatch {
 		return 0
 	}
-	return 2 * c.SyncDelay
+	return 2 * c.GatherDelay(running)
 }
 
 // Window is how many ready tasks are listed at the most.

@@ -13,7 +13,7 @@ func (m *Master) pause(w *member, why string) {
 	}
 	w.stopped = why
 	m.outbox.pauses[w.id] = why
-	m.syncSoon(m.config.SyncDelay)
+	m.syncSoon(m.gatherDelay())
 }
 
 // mostWhy bounds a reason in bytes, as everything that other pilots say.

@@ -20,7 +20,7 @@ func (m *Master) describe(w *member, s State) {
 func (m *Master) state(w *member, s State) {
 	if !w.described {
 		m.outbox.joined[w.id] = m.outbox.calls
-		m.syncSoon(m.config.SyncDelay)
+		m.syncSoon(m.gatherDelay())
 	}
 	m.describe(w, s)
 	m.takeCopies([]State{s})
@@ -98,7 +98,7 @@ func (m *Master) follow(j *job, in InHand) {
 // startedBy tells the queue of a start that was found in a state.
 func (m *Master) startedBy(j *job, in InHand) {
 	m.outbox.starts = append(m.outbox.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: m.now})
-	m.syncSoon(m.config.SyncDelay)
+	m.syncSoon(m.gatherDelay())
 }
 
 // absent takes up what a pilot should have and has not: it was lost on the
@@ -122,7 +122,7 @@ func (m *Master) absent(w *member, s State) {
 func (m *Master) report(w *member, r Report) {
 	if r.Draining != w.draining {
 		w.draining = r.Draining
-		m.syncSoon(m.config.SyncDelay)
+		m.syncSoon(m.gatherDelay())
 	}
 	m.pause(w, r.Stopped)
 	w.cache = r.Cache
@@ -137,7 +137,7 @@ func (m *Master) report(w *member, r Report) {
 		m.updateRow(w, update)
 	}
 	if m.own.on && len(r.Ended) > 0 {
-		m.syncSoon(m.config.SyncDelay) // for the next task, although outputs may take long
+		m.syncSoon(m.gatherDelay()) // for the next task, although outputs may take long
 	}
 	for _, attempt := range r.Ended {
 		if j := w.jobs[LeasedID{attempt.Lease, attempt.Task}]; j != nil {

@@ -92,7 +92,7 @@ func (m *Master) takeStates(answers []Answer) {
 		m.absent(w, states[i])
 		m.listAt(w, states[i].List)
 	}
-	m.syncSoon(m.config.SyncDelay) // the site's capacity has changed
+	m.syncSoon(m.gatherDelay()) // the site's capacity has changed
 }
 
 // endRound ends a round: who has not answered it gets the whole list.

@@ -14,6 +14,8 @@ func (m *Master) syncSoon(delay time.Duration) {
 	}
 }
 
+func (m *Master) gatherDelay() time.Duration { return m.config.GatherDelay(m.sums.running) }
+
 // outcomeSoon gathers outcomes.
 func (m *Master) outcomeSoon() {
 	m.syncSoon(m.config.OutcomeDelay(len(m.outbox.outcomes), m.sums.phases[ready], m.sums.running))
@@ -155,7 +157,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 		m.takeWishes(e.Reply)
 	}
 	if len(o.outcomes) > 0 && o.due.IsZero() {
-		m.syncSoon(m.config.SyncDelay) // the queue has no verdict on them yet
+		m.syncSoon(m.gatherDelay()) // the queue has no verdict on them yet
 	}
 	if o.unreported() {
 		m.syncSoon(m.config.SyncEvery)

@@ -65,8 +65,14 @@ out). Compare its figures among each other only.`,
   pilotage sim run coadd6000 --light --site a,nodes=8 --site b --policy rest,combined.2,storage_affinity`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.taskTime < 0 {
+				return coded(exitUsage, "--task-time %s: times cannot be negative", f.taskTime)
+			}
 			if f.light && !c.Flags().Changed("policy") {
 				f.policies = lightPolicies
+			}
+			if err := f.checkLight(); err != nil {
+				return usage(err)
 			}
 			return a.simRun(f, args[0])
 		},
@@ -82,6 +88,26 @@ out). Compare its figures among each other only.`,
 	flags.BoolVar(&f.background, "background", false, "load the nodes with other jobs: 0 to 100 %, drawn anew every 5 minutes")
 	flags.StringVar(&f.out, "out", "", "folder for report.html with Gantt charts, and the table as CSV")
 	return command
+}
+
+// checkLight refuses what would change nothing on the simpler grid.
+func (f *simRunFlags) checkLight() error {
+	if !f.light {
+		return nil
+	}
+	for _, change := range f.whatIf {
+		if key, _, _ := strings.Cut(change, "="); key == "network" || key == "wide" {
+			return fmt.Errorf("--what-if %s: --light has no traffic between nodes or sites, so it would change nothing", change)
+		}
+	}
+	for _, site := range f.sites {
+		for _, setting := range strings.Split(site, ",")[1:] {
+			if key, _, _ := strings.Cut(setting, "="); slices.Contains([]string{"network", "wide", "serial", "memory", "cores"}, key) {
+				return fmt.Errorf("--site %s: %s does not count with --light", site, key)
+			}
+		}
+	}
+	return nil
 }
 
 // fileTime is what a task of the Coadd-like bags takes for each of its files.

@@ -31,7 +31,9 @@ var siteKeys = map[string]func(s *grid.Site, n *grid.Node, nodes *int, value str
 		return nil
 	},
 	"fail": func(_ *grid.Site, n *grid.Node, _ *int, v string) (err error) {
-		n.FailsAt, err = time.ParseDuration(v)
+		if n.FailsAt, err = time.ParseDuration(v); err == nil && n.FailsAt <= 0 {
+			err = fmt.Errorf("%s is not after the start", v)
+		}
 		return err
 	},
 }

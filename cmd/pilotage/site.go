@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sort"
 	"time"
 
@@ -67,11 +68,11 @@ flags are given are changed.`,
 	flags := command.Flags()
 	flags.StringVar(&se, "se", "", "storage element, file:// or http(s)://")
 	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements")
-	flags.StringSliceVar(&reach, "reach", nil, "whose (default: all sites')")
+	flags.StringSliceVar(&reach, "reach", nil, "sites whose storage elements it may read (default: all)")
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
-	flags.DurationVar(&wait, "locality-wait", 30*time.Second, "how long a free slot leaves tasks to pilots that have their inputs; 0: not at all (mode distributed)")
+	flags.DurationVar(&wait, "locality-wait", 30*time.Second, "how long a free slot leaves tasks to pilots that have their inputs; at most 1h; 0: not at all (mode distributed, solvers greedy and exact)")
 	flags.StringVar(&solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
 	flags.StringVar(&rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
 	flags.StringVar(&replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
@@ -192,6 +193,8 @@ func waitText(s *pb.Site) string {
 		return "none: tasks are assigned in rounds of a fixed period"
 	case wait == 0:
 		return "none"
+	case !slices.Contains([]string{"", "greedy", "exact"}, settings.GetSolver()):
+		return "none: solver " + settings.GetSolver() + " waits for nobody"
 	}
 	return wait.String()
 }

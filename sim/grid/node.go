@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
@@ -112,6 +113,9 @@ func (n *node) join() error {
 func (n *node) die() {
 	n.record.Note(n.timeline.Now(), "dies", int64(n.index))
 	n.alive = false
+	if !slices.ContainsFunc(n.nodes, func(other *node) bool { return other.alive }) && n.failure == nil {
+		n.failure = fmt.Errorf("no node is left after %s: %d of %d tasks are not done", n.timeline.Now(), len(n.config.Workload.Tasks)-n.done, len(n.config.Workload.Tasks))
+	}
 	for _, t := range n.fetcher.transfers {
 		n.fetcher.stop(t)
 	}

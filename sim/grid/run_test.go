@@ -125,6 +125,15 @@ func TestFailuresCostNoTask(t *testing.T) {
 	}
 }
 
+// Where no node is left, the run ends and says so.
+func TestRunsEndWithTheirLastNode(t *testing.T) {
+	site := pilots(2, func(i int, n *grid.Node) { n.FailsAt = time.Duration(i+1) * 300 * time.Millisecond })
+	_, err := grid.Run(grid.Config{Workload: sharing(7, 40), Sites: []grid.Site{site}, Seed: 1, Limit: 24 * time.Hour})
+	if err == nil || !strings.Contains(err.Error(), "no node is left after 600ms") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestSmallCachesEvict(t *testing.T) {
 	small := pilots(4, func(_ int, n *grid.Node) { n.Cache = 160 * task.MiB })
 	r := run(t, grid.Config{Sites: []grid.Site{small}, Seed: 1})

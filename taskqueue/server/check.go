@@ -209,11 +209,17 @@ func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 		Name: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode),
 		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(),
 	}
+	if strings.Trim(site.Replicate, "; \t\n") == "" {
+		site.Replicate = "" // separators alone name no policy
+	}
 	period, err := duration("round period", in.GetRoundPeriod())
 	if err != nil {
 		return site, err
 	}
 	site.RoundEvery = period
+	if in.GetPrefill() < 0 {
+		return site, invalid("prefill %d: give how many tasks a slot gets early, 0 for none", in.GetPrefill())
+	}
 	if in != nil && in.Prefill != nil {
 		if site.Prefill = int(in.GetPrefill()); site.Prefill == 0 {
 			site.Prefill = taskqueue.NoPrefill
