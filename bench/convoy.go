@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -12,9 +11,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/pilotage-grid/pilotage/task"
-
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // convoy are the pilots of a run, each a process of its own as a batch system
@@ -24,6 +22,7 @@ type convoy struct {
 	queue    *queueProcess
 	sites    int
 	pilots   []*process
+	joining  sync.Mutex     // while pilots join, guards
 	numbers  map[string]int // by pilot id
 	observed observations
 	ended    []bool // by kill
@@ -46,17 +45,8 @@ func (o Overlay) launch(ctx context.Context, q *queueProcess) (*convoy, error) {
 
 func (c *convoy) join(ctx context.Context, o Overlay) error {
 	for i := range o.Pilots {
-		name := fmt.Sprintf("pilot-%04d", i)
-		capacity := convoyCache
-		if o.CacheFiles > 0 {
-			capacity = task.Bytes(o.CacheFiles) * overlayFile
-		}
-		args := []string{
-			"pilot", "--access", c.queue.accessPath("pilot-" + overlaySite(i%o.Sites)), "--cache", filepath.Join(c.queue.folder, name),
-			"--slots", "1", "--memory", "1GiB", "--disk", "1GiB", "--cache-size", capacity.String(),
-			"--advertise", "127.0.0.1", "--lifetime", "24h", "--grace", "1s", "--log", "warn",
-		}
-		pilot, err := startProcess(name, filepath.Join(c.queue.folder, name+".log"), o.Program, append(args, c.queue.profileFlags(name)...)...)
+		pilot, err := c.queue.startPilot(fmt.Sprintf("pilot-%04d", i), overlaySite(i%o.Sites),
+			"--slots", "1", "--memory", "1GiB", "--disk", "1GiB", "--cache-size", o.capacity(convoyCache).String())
 		if err != nil {
 			return err
 		}
@@ -68,22 +58,17 @@ func (c *convoy) join(ctx context.Context, o Overlay) error {
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	var mutex sync.Mutex
 	for i := o.Sites; i < o.Pilots; i++ {
-		group.Go(func() error {
-			id, err := c.pilots[i].waitReady(ctx)
-			mutex.Lock()
-			defer mutex.Unlock()
-			c.numbers[pilotOf(id)] = i
-			return err
-		})
+		group.Go(func() error { return c.ready(ctx, i) })
 	}
 	return group.Wait()
 }
 
-// ready waits for one pilot.
+// ready waits for one pilot; several may be waited for at once.
 func (c *convoy) ready(ctx context.Context, i int) error {
 	words, err := c.pilots[i].waitReady(ctx)
+	c.joining.Lock()
+	defer c.joining.Unlock()
 	c.numbers[pilotOf(words)] = i
 	return err
 }

@@ -82,12 +82,8 @@ const leastMemory = 2 << 30
 
 // hire starts the pilots of a crew.
 func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
-	capacity := unlimited
-	if o.CacheFiles > 0 {
-		capacity = task.Bytes(o.CacheFiles) * overlayFile
-	}
 	collectSeldom()
-	c := &crew{sites: o.Sites, shared: agent.NewShared(), observed: newObservations(), yard: newYard(overlayFile, capacity, o.Payload)}
+	c := &crew{sites: o.Sites, shared: agent.NewShared(), observed: newObservations(), yard: newYard(overlayFile, o.capacity(unlimited), o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
 		return nil, err
@@ -101,9 +97,6 @@ func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 		c.carrier, err = memnet.NewCarrier(memnet.Memory, o.Seed)
 	case TransportLight:
 		c.carrier, err = memnet.NewCarrier(memnet.Light, o.Seed)
-	case TransportTCP:
-	default:
-		err = fmt.Errorf("transport %q: there are memory, light, tcp and processes", o.Transport)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.talking.close(), c.logFile.Close())

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // fleet are the pilots of a run: in this process (crew) or each in its own
@@ -26,6 +28,14 @@ type fleet interface {
 	talk() *paperTalk
 	// close lets all pilots leave.
 	close() error
+}
+
+// capacity is that of each cache; all is what holds every file.
+func (o Overlay) capacity(all task.Bytes) task.Bytes {
+	if o.CacheFiles == 0 {
+		return all
+	}
+	return task.Bytes(o.CacheFiles) * overlayFile
 }
 
 // board starts the pilots and returns when all are members of their sites.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -134,12 +133,7 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 	var pilots []*process
 	for i := range n.Pilots {
 		name := fmt.Sprintf("pilot-%d", i+1)
-		args := []string{
-			"pilot", "--access", queue.accessPath("pilot-" + noopSite), "--cache", filepath.Join(queue.folder, name),
-			"--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB",
-			"--advertise", "127.0.0.1", "--lifetime", "24h", "--grace", "1s", "--log", "warn",
-		}
-		pilot, err := startProcess(name, filepath.Join(queue.folder, name+".log"), n.Program, append(args, queue.profileFlags(name)...)...)
+		pilot, err := queue.startPilot(name, noopSite, "--slots", strconv.Itoa(n.Slots), "--memory", "4GiB", "--disk", "1GiB", "--cache-size", "1GiB")
 		if err != nil {
 			return pilots, err
 		}

@@ -54,6 +54,17 @@ func startProcess(name, log, program string, args ...string) (*process, error) {
 	return p, nil
 }
 
+// startPilot starts a pilot of a site as a batch system would, with its cache in
+// a folder of its own name.
+func (q *queueProcess) startPilot(name, site string, flags ...string) (*process, error) {
+	args := []string{
+		"pilot", "--access", q.accessPath("pilot-" + site), "--cache", filepath.Join(q.folder, name),
+		"--advertise", "127.0.0.1", "--lifetime", "24h", "--grace", "1s", "--log", "warn",
+	}
+	args = append(append(args, flags...), q.profileFlags(name)...)
+	return startProcess(name, filepath.Join(q.folder, name+".log"), q.setup.Program, args...)
+}
+
 // plainEnvironment is ours without what would change how pilots behave.
 func plainEnvironment() []string {
 	var kept []string

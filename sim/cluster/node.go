@@ -161,11 +161,16 @@ func (n *node) makeRoom(size task.Bytes) bool {
 		if oldest < 0 {
 			return false
 		}
-		n.files[oldest].replicas = slices.DeleteFunc(n.files[oldest].replicas, func(h holding) bool { return h.index == n.index })
-		n.record.Note(n.timeline.Now(), "drop", int64(oldest), int64(n.index))
-		n.result.Drops = append(n.result.Drops, Drop{oldest, n.index, n.timeline.Now()})
+		n.drop(oldest)
 	}
 	return true
+}
+
+// drop takes the node's replica of a file away.
+func (n *node) drop(f int) {
+	n.files[f].replicas = slices.DeleteFunc(n.files[f].replicas, func(h holding) bool { return h.index == n.index })
+	n.record.Note(n.timeline.Now(), "drop", int64(f), int64(n.index))
+	n.result.Drops = append(n.result.Drops, Drop{f, n.index, n.timeline.Now()})
 }
 
 // copyTo makes a replica.

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher/replica"
@@ -16,10 +15,7 @@ func (w *world) session() {
 	}
 	decided := w.planner.Session(w.view())
 	for _, drop := range decided.Drops {
-		f, n := w.byKey[drop.File], w.nodeOf(drop.Node)
-		w.files[f].replicas = slices.DeleteFunc(w.files[f].replicas, func(h holding) bool { return h.Node == drop.Node })
-		w.record.Note(w.timeline.Now(), "drop", int64(f), int64(n))
-		w.result.Drops = append(w.result.Drops, Drop{f, n, w.timeline.Now()})
+		w.nodes[w.nodeOf(drop.Node)].drop(w.byKey[drop.File])
 	}
 	for _, c := range decided.Copies {
 		w.nodes[w.nodeOf(c.From)].copyTo(w.nodes[w.nodeOf(c.To)], w.byKey[c.File])
