@@ -58,7 +58,7 @@ func (o *Office) forSite() Posting {
 
 // Mode takes the mode in which the site schedules.
 func (o *Office) Mode(mode string) Posting {
-	central := mode == ModeCentralized || mode == ModeIsolated
+	central := CentralMode(mode)
 	if central == o.own {
 		return Posting{}
 	}
@@ -85,3 +85,6 @@ const (
 	ModeCentralized = "centralized"
 	ModeIsolated    = "isolated"
 )
+
+// CentralMode tells whether the queue matches tasks to pilots in a mode.
+func CentralMode(mode string) bool { return mode == ModeCentralized || mode == ModeIsolated }

@@ -25,7 +25,7 @@ const (
 // replicates takes from the site's settings whether its master goes by what
 // pilots have: the task list is then answered with that, too.
 func (w *Worker) replicates(s task.SiteSettings) {
-	on := s.Replicate != "" && s.Mode != ModeCentralized && s.Mode != ModeIsolated
+	on := s.Replicate != "" && !CentralMode(s.Mode)
 	if on == w.evaluator.TellsFiles() {
 		return
 	}

@@ -188,7 +188,7 @@ func (a *Agent) farewell(reason string) error {
 	root := context.WithoutCancel(a.context)
 	master, term := a.node.Master()
 	resigns := master.Peer == a.peer
-	if resigns || central(a.siteSettings().Mode) {
+	if resigns || pilot.CentralMode(a.siteSettings().Mode) {
 		settling, cancel := context.WithTimeout(root, settleTime)
 		a.waitSettled(settling)
 		cancel()

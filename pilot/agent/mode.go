@@ -10,9 +10,6 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// central tells whether the queue matches tasks to this pilot.
-func central(mode string) bool { return mode == pilot.ModeCentralized || mode == pilot.ModeIsolated }
-
 // isolated tells whether this pilot exchanges no files with others.
 func (a *Agent) isolated() bool { return a.siteSettings().Mode == pilot.ModeIsolated }
 
