@@ -122,6 +122,9 @@ func (r *Rank) classBase(facts *Facts, rates Rates) float64 {
 	return 0
 }
 
+// Files tells whether the rank looks at a task's input files.
+func (r *Rank) Files() bool { return r.uses.Files }
+
 // Live tells whether the rank looks at what runs at a pilot, so that it differs
 // after each task that the pilot is given.
 func (r *Rank) Live() bool { return r.uses.Live }

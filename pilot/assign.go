@@ -40,21 +40,16 @@ func (m *Master) give(assignments []matcher.Assignment) {
 			m.matrix.SetReady(a.No, true)
 			continue
 		}
-		j := m.place(w, h.id(), h.Generation, h.Task.Resources)
-		j.serial = m.serial
-		m.read(w, m.list.entries[a.No])
-		m.attach(j, h)
-		if a.Prefill {
-			w.waiting = append(w.waiting, j)
-			m.retractSoon()
-		} else {
-			w.take(j)
-		}
-		batches[w.id] = append(batches[w.id], Assignment{
-			Task: h.Task, Lease: h.lease, Generation: h.Generation, Number: h.Number,
-			Files: m.inputs(h.Task), Prefill: a.Prefill, Waited: m.now.Sub(h.readySince),
-		})
+		batches[w.id] = append(batches[w.id], m.bind(h, w, a.Prefill))
 	}
+	m.send(batches)
+	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
+		m.lookAgain(m.lookPause())
+	}
+}
+
+// send tells pilots what they have been bound to.
+func (m *Master) send(batches map[task.PilotID][]Assignment) {
 	for _, id := range sortedKeys(batches) {
 		w := m.members[id]
 		w.given = m.serial
@@ -65,9 +60,28 @@ func (m *Master) give(assignments []matcher.Assignment) {
 		m.refill()
 		m.replicationChanged()
 	}
-	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
-		m.lookAgain(m.lookPause())
+}
+
+// bind notes that a pilot is given a task, at once or early.
+func (m *Master) bind(h *held, w *member, prefill bool) Assignment {
+	j := m.place(w, h.id(), h.Generation, h.Task.Resources)
+	j.serial = m.serial
+	m.read(w, m.list.entries[h.no])
+	m.attach(j, h)
+	if prefill {
+		w.waiting = append(w.waiting, j)
+		m.retractSoon()
+	} else {
+		w.take(j)
 	}
+	a := Assignment{
+		Task: h.Task, Lease: h.lease, Generation: h.Generation, Number: h.Number,
+		Files: m.inputs(h.Task), Prefill: prefill,
+	}
+	if !h.readySince.IsZero() {
+		a.Waited = m.now.Sub(h.readySince)
+	}
+	return a
 }
 
 // refill asks the queue for more before the hand-out runs dry.

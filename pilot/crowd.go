@@ -36,7 +36,7 @@ func (w *Worker) passCrowd() {
 	var oldest *work
 	alone := true
 	for _, job := range w.inOrder() {
-		alone = alone && job.phase == crowded
+		alone = alone && job.phase <= crowded
 		if job.phase == crowded && (oldest == nil || job.holding && !oldest.holding) {
 			oldest = job
 		}

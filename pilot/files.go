@@ -104,8 +104,14 @@ func (m *Master) fileExists(k *known) {
 }
 
 func (m *Master) mayBeReady(h *held) {
-	if m.held[h.Task.ID] == h && h.phase == waiting && len(h.missing) == 0 && h.searching == 0 {
+	if m.held[h.Task.ID] != h || len(h.missing) > 0 {
+		return
+	}
+	switch {
+	case h.phase == waiting && h.searching == 0:
 		m.makeReady(h)
+	case h.phase == placed:
+		m.followed(h.job)
 	}
 }
 
@@ -185,13 +191,7 @@ func (m *Master) produced(outcome task.Outcome) {
 		if here && k.file.Producer.Task == outcome.Attempt.Task {
 			continue
 		}
-		k.file = task.File{
-			LFN: output.LFN, Size: output.Size, Digest: output.Digest, Exec: output.Exec,
-			Producer: outcome.Attempt, Announced: []task.Site{outcome.Site},
-		}
-		if output.URL != "" {
-			k.file.Replicas = []task.Replica{{Site: outcome.Site, URL: output.URL}}
-		}
+		k.file = producedFile(&outcome, output)
 		m.fileExists(k)
 		m.dispose(k)
 	}

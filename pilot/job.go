@@ -13,7 +13,8 @@ import (
 type workPhase uint8
 
 const (
-	crowded    workPhase = iota // waits for room in the cache
+	following  workPhase = iota // waits for inputs that a payload here is making
+	crowded                     // waits for room in the cache
 	staging                     // inputs are being fetched
 	staged                      // ready to start, waits for a slot
 	running                     // payload started
@@ -26,7 +27,8 @@ type work struct {
 	Assignment
 	phase    workPhase
 	order    uint64
-	received time.Time
+	ready    time.Time // since when it could have been run, as the master says
+	received time.Time // and since when its inputs can be fetched
 	reads    []task.Read
 	stageIn  time.Duration
 	delay    time.Duration
@@ -62,11 +64,15 @@ func (w *Worker) assigned(a Assignment) {
 	}
 	w.counter++
 	job := &work{
-		Assignment: a, phase: staging, order: w.counter, received: w.now, delay: -1,
+		Assignment: a, phase: staging, order: w.counter, ready: w.now.Add(-a.Waited), received: w.now, delay: -1,
 		attempt: task.AttemptID{Task: a.Task.ID, Generation: a.Generation, Lease: a.Lease, Pilot: w.self.ID, Counter: w.counter},
 	}
 	w.work[job.attempt] = job
 	w.tellUpdate(w.evaluator.Assigned(ListFiles(a.Files)), w.config.ReportDelay)
+	if w.awaits(job) {
+		job.phase = following
+		return
+	}
 	w.reserve(job)
 	w.stage(job)
 }
@@ -150,7 +156,7 @@ func (w *Worker) startWhatFits() {
 		return
 	}
 	for _, job := range w.inOrder() {
-		if job.phase > staged || job.killed != "" {
+		if job.phase == following || job.phase > staged || job.killed != "" {
 			continue
 		}
 		w.reserve(job)
@@ -181,7 +187,7 @@ func (w *Worker) payloadStarted(e PayloadStarted) {
 		// only if the task could have run when the slot became free.
 		free := w.freed[n-1]
 		w.freed = w.freed[:n-1]
-		if readySince := job.received.Add(-job.Waited); !readySince.After(free) {
+		if !job.ready.After(free) {
 			job.delay = max(0, e.At.Sub(free))
 		}
 	}
@@ -239,6 +245,7 @@ func (w *Worker) published(e Published) {
 		outcome.OK, outcome.Failure, outcome.Reason, outcome.Outputs = false, task.PilotFailed, e.Failure, nil
 	}
 	w.finish(job, outcome)
+	w.follow(&outcome)
 	for _, output := range outcome.Outputs {
 		w.keepSole(Output{Attempt: job.attempt, Produced: output})
 	}
@@ -317,7 +324,7 @@ func (w *Worker) kill(m Kill) {
 			continue
 		}
 		switch job.phase {
-		case crowded, staging, staged:
+		case following, crowded, staging, staged:
 			w.drop(job)
 			w.handBack(job.Assignment, m.Reason, nil)
 		case running:

@@ -54,6 +54,7 @@ type Master struct {
 	outbox      outbox
 	copies      copies
 	solving     solving
+	leading     map[task.PilotID]bool // members whose tasks may have got a successor
 	replication replication
 	own         own
 	ledger      ledger
@@ -79,8 +80,9 @@ func (m *Master) reset() {
 	m.handOvers = make(map[task.OutputID]*handOver)
 	m.cancelled = make(map[LeasedID]bool)
 	m.gone = make(map[LeasedID]uint64)
-	m.sums = sums{classes: make(map[task.Class]int)}
+	m.sums = sums{classes: make(map[task.Class]int), urgency: make(map[int]int)}
 	m.own = own{}
+	m.leading = make(map[task.PilotID]bool)
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
 	m.solved, m.solveDue, m.waitDue = time.Time{}, time.Time{}, time.Time{}
 	m.outbox.reset()
@@ -139,6 +141,7 @@ func (m *Master) pass() {
 	m.passList()
 	m.passWaits()
 	m.assign()
+	m.passSuccessors()
 	m.passReplicas()
 	m.passPauses()
 	m.passRetracts()

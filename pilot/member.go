@@ -72,10 +72,11 @@ func (w *member) release(j *job) {
 	w.used.resources = w.used.resources.Sub(j.need)
 }
 
-// promote gives freed slots to waiting assignments, oldest first.
+// promote gives freed slots to waiting assignments, oldest first, but not to
+// one that follows another: its slot is that one's.
 func (w *member) promote() {
 	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool {
-		if w.fits(j.need) {
+		if !j.follows() && w.fits(j.need) {
 			w.take(j)
 			return true
 		}
@@ -190,6 +191,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	m.parted[e.Pilot] = true
 	delete(m.members, e.Pilot)
 	delete(m.peers, w.peer)
+	delete(m.leading, e.Pilot)
 	m.matrix.RemovePilot(e.Pilot)
 	m.sums.slots -= w.counted.slots
 	m.sums.free -= w.counted.free

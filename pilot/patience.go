@@ -115,9 +115,6 @@ func (m *Master) leavesTo(w *member, j *job) bool {
 }
 
 const (
-	// longTask is from when on a slot is kept free of other work for what it
-	// can run next: the news of it takes little beside such tasks.
-	longTask = time.Second
 	// publishWait is how long a free slot is kept for a task that reads what
 	// the one before is about to publish.
 	publishWait = time.Second
@@ -129,46 +126,6 @@ const (
 
 // lookPause is the time between two looks of slots that wait.
 func (m *Master) lookPause() time.Duration { return max(leastLook, m.settings.LocalityWait/looks) }
-
-// successors counts the listed tasks that miss nothing but what a member is
-// making: they are ready, with their input in its cache, when the task ends
-// that runs now, and would have to wait for, or be copied from, a slot that had
-// been given another task early. Counted are at most as many as the member has
-// slots; with published, only those whose input is being published.
-func (m *Master) successors(w *member, published bool) (count int) {
-	if !m.patient() || m.usualRun > 0 && m.usualRun < longTask {
-		return 0
-	}
-	for _, j := range w.jobs {
-		if j.held == nil || published && (j.phase != over || m.now.Sub(j.ended) >= m.publishWait()) {
-			continue
-		}
-		for _, output := range j.held.Task.Outputs {
-			k := m.files[output.LFN]
-			if k == nil {
-				continue
-			}
-			for _, h := range k.waiters {
-				if count == w.total.slots {
-					return count
-				}
-				if m.follows(w, h) {
-					count++
-				}
-			}
-		}
-	}
-	return count
-}
-
-// follows tells whether a task that waits for a file may run at its maker.
-func (m *Master) follows(w *member, h *held) bool {
-	if h.phase != waiting || len(h.missing) != 1 || h.searching > 0 || h.no == 0 {
-		return false
-	}
-	_, feasible := m.matrix.Rank(w.id, h.no)
-	return feasible
-}
 
 func (m *Master) publishWait() time.Duration { return min(publishWait, m.settings.LocalityWait) }
 

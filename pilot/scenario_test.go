@@ -254,6 +254,8 @@ func (p *player) tasks(names []string, options map[string]string) {
 				t.Resources.Memory = p.bytes(value)
 			case "require":
 				t.Require = value
+			case "rank":
+				t.Rank = value
 			case "priority":
 				t.Priority = p.number(value)
 			case "run":

@@ -42,6 +42,7 @@ type sums struct {
 	phases  [ended + 1]int     // held tasks by phase
 	listed  [ready + 1]int     // of them, on the list and not at a pilot
 	classes map[task.Class]int // not at a pilot
+	urgency map[int]int        // ready, by priority
 	running int                // held tasks whose payload was started
 	slots   int                // of members that are not draining
 	free    int
@@ -53,6 +54,11 @@ func (s *sums) count(h *held, by int) {
 	if h.phase > ready {
 		return
 	}
+	if h.phase == ready {
+		if s.urgency[h.Task.Priority] += by; s.urgency[h.Task.Priority] == 0 {
+			delete(s.urgency, h.Task.Priority)
+		}
+	}
 	if h.no != 0 {
 		s.listed[h.phase] += by
 	}
@@ -60,6 +66,16 @@ func (s *sums) count(h *held, by int) {
 	if s.classes[class] += by; s.classes[class] == 0 {
 		delete(s.classes, class)
 	}
+}
+
+// outranks tells whether a ready task has a higher priority.
+func (s *sums) outranks(priority int) bool {
+	for other := range s.urgency {
+		if other > priority {
+			return true
+		}
+	}
+	return false
 }
 
 // place notes that a member has a task. Until it is attached to a held one it
@@ -167,7 +183,7 @@ func (m *Master) refreshPlaces(w *member) {
 	w.keptFree = 0
 	if !w.draining {
 		places.Free = w.total.resources.Sub(w.used.resources)
-		w.keptFree = min(w.freeSlots(), m.successors(w, true))
+		w.keptFree = min(w.freeSlots(), m.aboutToStart(w))
 		places.FreeSlots = w.freeSlots() - w.keptFree
 		places.Prefill = m.prefillOf(w)
 		now = counted{w.total.slots, places.FreeSlots}
@@ -176,6 +192,7 @@ func (m *Master) refreshPlaces(w *member) {
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
+	m.mayFollow(w)
 	if w.keptFree > 0 {
 		m.lookAgain(m.publishWait())
 	}
@@ -231,7 +248,7 @@ func (m *Master) prefillOf(w *member) int {
 	if most == 0 || most <= len(w.waiting) {
 		return 0
 	}
-	return max(0, most-len(w.waiting)-m.successors(w, false))
+	return max(0, most-len(w.waiting)-m.successors(w))
 }
 
 // learnRun takes a payload's time into account: a long one at once, shorter
@@ -314,7 +331,7 @@ func (m *Master) prefilled() (jobs []*job, retracting int) {
 			switch {
 			case j.retracting:
 				retracting++
-			case !j.holding && j.phase == assigned && j.held != nil:
+			case !j.holding && j.phase == assigned && j.held != nil && !j.follows():
 				jobs = append(jobs, j)
 			}
 		}

@@ -187,6 +187,7 @@ func (w *Worker) soon(delay time.Duration) {
 // pass starts what fits and sends what is due.
 func (w *Worker) pass() {
 	w.passRest()
+	w.passFollowing()
 	w.startWhatFits()
 	w.passLive()
 	w.passCrowd()

@@ -1,0 +1,100 @@
+package pilot
+
+import (
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// A task that follows another one at its pilot has come early: its master names
+// no file for an input that a payload here is about to make. It starts when
+// that is in the cache, without anybody being asked.
+
+// awaits tells whether inputs of a job do not exist yet.
+func (w *Worker) awaits(job *work) bool {
+	return slices.ContainsFunc(job.Files, func(file task.File) bool { return !exists(file) })
+}
+
+// follow hands the outputs of an attempt to the jobs that follow it.
+func (w *Worker) follow(outcome *task.Outcome) {
+	if !outcome.OK {
+		return
+	}
+	for _, job := range w.inOrder() {
+		if job.phase != following {
+			continue
+		}
+		for _, output := range outcome.Outputs {
+			job.learn(producedFile(outcome, output))
+		}
+		if !w.awaits(job) {
+			job.received = w.now
+			w.reserve(job)
+			w.stage(job)
+		}
+	}
+}
+
+// learn fills a file in that did not exist when the job was assigned.
+func (job *work) learn(file task.File) {
+	for i := range job.Files {
+		if job.Files[i].LFN == file.LFN && !exists(job.Files[i]) {
+			job.Files[i] = file
+		}
+	}
+}
+
+// passFollowing gives back what follows nothing any more: the payload that was
+// to make its input has failed, was killed, or was over before.
+func (w *Worker) passFollowing() {
+	if !w.anyFollowing() {
+		return
+	}
+	for _, job := range w.inOrder() {
+		if job.phase == following && !w.makesAll(job) {
+			w.drop(job)
+			w.report.Retracts = append(w.report.Retracts, RetractAnswer{Task: job.Task.ID, Lease: job.Lease, Retracted: true})
+			w.soon(0)
+		}
+	}
+}
+
+func (w *Worker) anyFollowing() bool {
+	for _, job := range w.work {
+		if job.phase == following {
+			return true
+		}
+	}
+	return false
+}
+
+// makesAll tells whether all inputs that a job awaits are being made here.
+func (w *Worker) makesAll(job *work) bool {
+	for _, file := range job.Files {
+		if !exists(file) && !w.makes(file.LFN) {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *Worker) makes(name task.LFN) bool {
+	for _, job := range w.work {
+		if slices.ContainsFunc(job.Task.Outputs, func(output task.Output) bool { return output.LFN == name }) {
+			return true
+		}
+	}
+	return false
+}
+
+// producedFile is an output of a successful attempt as its site knows it.
+func producedFile(outcome *task.Outcome, output task.Produced) task.File {
+	file := task.File{
+		LFN: output.LFN, Size: output.Size, Digest: output.Digest, Exec: output.Exec,
+		Producer: outcome.Attempt, Announced: []task.Site{outcome.Site},
+	}
+	if output.URL != "" {
+		file.Replicas = []task.Replica{{Site: outcome.Site, URL: output.URL}}
+	}
+	return file
+}
