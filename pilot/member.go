@@ -31,6 +31,7 @@ type member struct {
 	cache     CacheReport
 	promised  task.Bytes // of sole copies that it was told to take over
 	copyless  time.Time  // until then it is given no replicas: one has failed
+	lapses    int        // how often in a row it has left orders to copy unanswered
 	unplanned bool       // the next session passes it over, which ends its plan
 	idleSince time.Time  // since when it has a free slot; zero: it has none
 	keptFree  int        // free slots that are kept for a task that is about to be ready

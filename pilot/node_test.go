@@ -36,6 +36,9 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 		case pilot.Keep:
 			w.after(w.takes(w.stageTime), func() { n.takeOver(a.File) })
 		case pilot.CopyIn:
+			if n.mute {
+				continue
+			}
 			n.making++
 			if n.making > 2 {
 				w.failed("%s makes %d copies at once", n.id, n.making)

@@ -15,7 +15,8 @@ type replication struct {
 	text     string // that the policies were read from
 	policies replica.Chain
 	files    map[task.FileKey]*tracked
-	kept     int // of them, those that no listed task reads
+	at       map[task.PilotID]map[task.FileKey]*copyAt // the same copies, by pilot
+	kept     int                                       // of files, those that no listed task reads
 	numbers  uint64
 	launched map[uint64]*held // by a plan; by the number that policies know them by
 	claimed  map[uint64]*held // by a plan: nobody else may have them
@@ -58,8 +59,8 @@ func (m *Master) followPolicies() {
 		return
 	}
 	*r = replication{
-		text: m.settings.Replicate, policies: chain, files: make(map[task.FileKey]*tracked), launched: make(map[uint64]*held),
-		numbers: r.numbers,
+		text: m.settings.Replicate, policies: chain, files: make(map[task.FileKey]*tracked),
+		at: make(map[task.PilotID]map[task.FileKey]*copyAt), launched: make(map[uint64]*held), numbers: r.numbers,
 	}
 	for _, no := range sortedKeys(m.list.entries) {
 		m.track(m.list.entries[no])
@@ -146,7 +147,7 @@ func (m *Master) untrack(entry *matcher.ListEntry) {
 		}
 		r.kept++
 		if !t.copied() && len(r.reserved) == 0 || r.kept > maxKept {
-			delete(r.files, key)
+			r.forget(key)
 			r.kept--
 		}
 	}
@@ -162,19 +163,40 @@ func (t *tracked) copied() bool {
 }
 
 // copyOf is a tracked file at a pilot, made when nothing is known of it.
-func (t *tracked) copyOf(pilot task.PilotID) *copyAt {
+func (r *replication) copyOf(key task.FileKey, pilot task.PilotID) *copyAt {
+	t := r.files[key]
 	c := t.at[pilot]
 	if c == nil {
 		c = &copyAt{}
 		t.at[pilot] = c
+		if r.at[pilot] == nil {
+			r.at[pilot] = make(map[task.FileKey]*copyAt)
+		}
+		r.at[pilot][key] = c
 	}
 	return c
 }
 
+// drop forgets a tracked file at a pilot.
+func (r *replication) drop(key task.FileKey, pilot task.PilotID) {
+	if t := r.files[key]; t != nil {
+		delete(t.at, pilot)
+	}
+	delete(r.at[pilot], key)
+}
+
+// forget tracks a file no more.
+func (r *replication) forget(key task.FileKey) {
+	for pilot := range r.files[key].at {
+		delete(r.at[pilot], key)
+	}
+	delete(r.files, key)
+}
+
 // has takes from a whole row what files its pilot has.
 func (r *replication) has(row *matcher.Row) {
-	for _, t := range r.files {
-		if c := t.at[row.Pilot]; c != nil && t.readers > 0 {
+	for key, c := range r.at[row.Pilot] {
+		if r.files[key].readers > 0 {
 			c.complete = false
 		}
 	}
@@ -184,16 +206,14 @@ func (r *replication) has(row *matcher.Row) {
 // moved takes from a change of a row which files have come and gone.
 func (r *replication) moved(pilot task.PilotID, came, left []task.FileKey) {
 	for _, key := range came {
-		if t := r.files[key]; t != nil {
-			c := t.copyOf(pilot)
+		if r.files[key] != nil {
+			c := r.copyOf(key, pilot)
 			c.complete, c.ordered = true, time.Time{}
 		}
 	}
 	for _, key := range left {
-		if t := r.files[key]; t != nil {
-			if c := t.at[pilot]; c != nil && c.ordered.IsZero() {
-				delete(t.at, pilot)
-			}
+		if c := r.at[pilot][key]; c != nil && c.ordered.IsZero() {
+			r.drop(key, pilot)
 		}
 	}
 }
@@ -204,25 +224,30 @@ func (m *Master) read(w *member, entry *matcher.ListEntry) {
 		return
 	}
 	for i := range entry.Files {
-		if t := m.replication.files[entry.Files[i].Key]; t != nil {
-			if c := t.at[w.id]; c != nil {
-				c.used = m.now
-			}
+		if c := m.replication.at[w.id][entry.Files[i].Key]; c != nil {
+			c.used = m.now
 		}
 	}
 }
 
 // replicasWithout forgets a pilot that is gone.
 func (m *Master) replicasWithout(pilot task.PilotID) {
-	for _, t := range m.replication.files {
-		delete(t.at, pilot)
+	r := &m.replication
+	for key := range r.at[pilot] {
+		delete(r.files[key].at, pilot)
 	}
+	delete(r.at, pilot)
 	m.replicationChanged()
 }
 
 // takeReplicated takes a pilot's answers to orders. One that could not copy is
 // left alone for a while: plans go elsewhere.
 func (m *Master) takeReplicated(w *member, answers []ReplicatedAnswer) {
+	if len(answers) == 0 {
+		return
+	}
+	r := &m.replication
+	w.lapses = 0
 	for _, answer := range answers {
 		if answer.Copied {
 			m.outbox.replicas.Add(task.ReplicaSum{Files: 1, Bytes: answer.Bytes})
@@ -231,37 +256,49 @@ func (m *Master) takeReplicated(w *member, answers []ReplicatedAnswer) {
 		if answer.Failure != "" {
 			w.copyless = m.now.Add(m.config.ReplicaRest)
 		}
-		t := m.replication.files[answer.Key]
-		if t == nil {
+		if r.files[answer.Key] == nil {
 			continue
 		}
-		switch c := t.copyOf(w.id); {
+		switch c := r.copyOf(answer.Key, w.id); {
 		case answer.Failure == "":
 			c.complete, c.ordered = true, time.Time{}
 		case c.complete:
 			c.ordered = time.Time{}
 		default:
-			delete(t.at, w.id)
+			r.drop(answer.Key, w.id)
 		}
 	}
-	if len(answers) > 0 {
-		m.replicationChanged()
-	}
+	m.replicationChanged()
 }
+
+// maxLapses is how often in a row a pilot may leave orders unanswered before
+// plans go elsewhere: by then a file of a few gigabytes would have been copied.
+const maxLapses = 5
 
 // passLostCopies gives up orders that were not answered for long: they, or the
 // answers, were lost, and the policies decide again. A pilot that is copying
-// still takes no harm from being told twice.
+// still takes no harm from being told twice. One that has not answered for some
+// times is left alone for as long as it was waited for.
 func (m *Master) passLostCopies() {
-	for _, t := range m.replication.files {
-		for pilot, c := range t.at {
+	r := &m.replication
+	for pilot, copies := range r.at {
+		lapsed := false
+		for key, c := range copies {
 			if c.ordered.IsZero() || m.now.Sub(c.ordered) < m.config.AuditAfter {
 				continue
 			}
+			lapsed = true
 			if c.ordered = (time.Time{}); !c.complete {
-				delete(t.at, pilot)
+				r.drop(key, pilot)
 			}
-			m.replicationChanged()
 		}
+		w := m.members[pilot]
+		if !lapsed || w == nil {
+			continue
+		}
+		if w.lapses++; w.lapses >= maxLapses {
+			w.copyless = m.now.Add(time.Duration(w.lapses) * m.config.AuditAfter)
+		}
+		m.replicationChanged()
 	}
 }

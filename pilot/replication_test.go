@@ -118,6 +118,44 @@ func TestReplicasAreBounded(t *testing.T) {
 	}
 }
 
+// A pilot that never answers an order to copy loses its plan after a while, and
+// the tasks of that go on elsewhere (002 has a plan stage in before its tasks).
+func TestAPilotThatNeverCopiesLosesItsPlan(t *testing.T) {
+	w := newWorld(t.Errorf)
+	w.queue.settings.Replicate, w.queue.settings.Prefill, w.queue.settings.LocalityWait = "plans(100,4)", 0, 0
+	for _, id := range []task.PilotID{"p1", "p2", "p3"} {
+		w.add(id, 1, nil).capacity = task.GiB
+	}
+	w.elect(w.node("p3"))
+	w.run(time.Second)
+	holder := w.node("p3")
+	holder.stepWorker(pilot.CacheChanged{Keys: holder.keep(*external(name("f"))), Cache: holder.usage()})
+	w.node("p1").mute, w.node("p2").mute = true, true
+	w.run(time.Second)
+	var busy []task.Task
+	for i := range 3 {
+		short := fmt.Sprint("busy", i)
+		w.runs[short] = 20 * time.Second
+		busy = append(busy, task.Task{ID: id(short), Shell: "true", Walltime: time.Hour, Resources: task.Resources{Cores: 1}})
+	}
+	w.queue.submit(busy...)
+	w.run(time.Second)
+	w.submitReaders(8) // that last longer than the test
+	w.run(time.Minute)
+	idle := func() (count int) {
+		for _, n := range w.nodes {
+			count += 1 - min(1, n.worker.Running())
+		}
+		return count
+	}
+	if idle() == 0 {
+		t.Fatal("no pilot is kept for a plan: the test proves nothing")
+	}
+	if !w.runUntil(15*time.Minute, func() bool { return idle() == 0 }) {
+		t.Errorf("after 15 minutes %d pilots are still kept for plans although they never copy, and tasks wait", idle())
+	}
+}
+
 // A worker makes two copies at a time, takes an order once, and refuses what
 // it has no room for.
 func TestAWorkerMakesCopies(t *testing.T) {

@@ -90,7 +90,7 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 		if !w.described || w.draining || m.now.Before(w.copyless) || unplanned {
 			continue
 		}
-		node := replica.Node{ID: id, Free: w.freeSlots() > 0, Room: math.MaxInt64}
+		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: m.freeIn(w), Room: math.MaxInt64}
 		if w.cache.Capacity > 0 { // else it refuses what is too much
 			node.Room = w.cache.Capacity/replicaShare - made[id]
 		}
@@ -112,6 +112,30 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 	}
 	sight.Running = m.runs
 	return sight
+}
+
+// freeIn is how long until a member is expected to have a free slot for a plan,
+// if tasks take as long as usual. A task that takes longer is expected to take
+// as much longer again: who knows, but the longer the worse.
+func (m *Master) freeIn(w *member) time.Duration {
+	if w.freeSlots() > 0 {
+		return 0
+	}
+	usual := cmp.Or(m.usualRun, unknownRun)
+	first := time.Duration(-1)
+	for _, j := range w.jobs {
+		if !j.holding {
+			continue
+		}
+		left := usual
+		if j.phase != assigned {
+			left -= m.now.Sub(j.began)
+		}
+		if left = max(left, -left); first < 0 || left < first {
+			first = left
+		}
+	}
+	return max(0, first) + time.Duration(len(w.waiting))*usual
 }
 
 // replicaTask is a task as replica policies see it.
@@ -190,7 +214,7 @@ func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID
 	}
 	for _, drop := range decided.Drops {
 		if t := r.files[drop.File]; t != nil {
-			delete(t.at, drop.Node)
+			r.drop(drop.File, drop.Node)
 			order(drop.Node).Drops = append(order(drop.Node).Drops, t.file)
 		}
 	}
@@ -207,7 +231,7 @@ func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID
 			continue
 		}
 		copying[one.To]++
-		c := t.copyOf(one.To)
+		c := r.copyOf(one.File, one.To)
 		c.ordered, c.made = m.now, true
 		order(one.To).Files = append(order(one.To).Files, t.file)
 	}

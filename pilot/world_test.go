@@ -173,6 +173,7 @@ type node struct {
 	full     bool                   // it has no room for what others made
 	capacity task.Bytes             // of its cache, as it tells
 	making   int                    // copies under way
+	mute     bool                   // orders to copy are never carried out
 	copied   []task.LFN             // for replica policies
 
 	wakeWorker, wakeMaster time.Time

@@ -11,6 +11,7 @@ import (
 // location is a node that could take a new replica.
 type location struct {
 	node    Node
+	waits   int        // run times of the data set's first task until the node is idle, rounded down
 	lacks   task.Bytes // of the data set
 	victims []Drop     // to be overwritten for it
 	used    time.Time  // when the last of the victims was read
@@ -49,19 +50,20 @@ func (p *Plans) begin(ds *dataSet, view *View, decisions *Decisions) {
 	p.plans = append(p.plans, made)
 }
 
-// compare prefers spare room to overwriting, then what lacks least, then
+// compare prefers nodes that are idle, or will be within a run time, then those
+// that will be soonest; of them spare room to overwriting, then what lacks least, then
 // little load; among nodes that must overwrite, the oldest replicas go first.
 func (l *location) compare(other *location) int {
 	overwrites := func(l *location) int { return min(1, len(l.victims)) }
 	return cmp.Or(
-		cmp.Compare(overwrites(l), overwrites(other)), l.used.Compare(other.used), cmp.Compare(l.lacks, other.lacks),
+		cmp.Compare(l.waits, other.waits), cmp.Compare(overwrites(l), overwrites(other)), l.used.Compare(other.used), cmp.Compare(l.lacks, other.lacks),
 		cmp.Compare(l.node.Load, other.node.Load), cmp.Compare(l.node.ID, other.node.ID),
 	)
 }
 
 // locate tells what a replica on the node would take.
 func (p *Plans) locate(ds *dataSet, node Node, view View) (*location, bool) {
-	l := &location{node: node}
+	l := &location{node: node, waits: int(node.FreeIn / max(ds.first.Runtime, time.Nanosecond))}
 	for _, file := range ds.files {
 		if !slices.ContainsFunc(view.Replicas(file), func(c Copied) bool { return c.Node == node.ID }) {
 			l.lacks += max(0, view.Size(file))

@@ -48,9 +48,12 @@ func Weight(priority int) float64 {
 // Node is a pilot.
 type Node struct {
 	ID   task.PilotID
-	Free bool       // has a free slot
-	Room task.Bytes // for further replicas, without dropping any
-	Load float64    // of access to its files; the smaller the better
+	Free bool // has a free slot
+	// FreeIn is how long until it is expected to have one; 0 for one that has,
+	// and where that is not to count.
+	FreeIn time.Duration
+	Room   task.Bytes // for further replicas, without dropping any
+	Load   float64    // of access to its files; the smaller the better
 }
 
 // Copied is a replica of a file.

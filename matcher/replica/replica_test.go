@@ -263,6 +263,32 @@ func TestPlanStagesIn(t *testing.T) {
 	}
 }
 
+// TestPlansPreferIdleNodes: a plan goes to a node that is idle or will be soon,
+// though a busy one has the files, and of busy ones to the soonest (002, section
+// 4: idle hosts are reserved).
+func TestPlansPreferIdleNodes(t *testing.T) {
+	for _, c := range []struct {
+		freeIn []time.Duration // n0 has the file
+		want   task.PilotID
+	}{
+		{[]time.Duration{0, 0, 0}, "n0"},
+		{[]time.Duration{time.Hour, 0, 0}, "n1"},
+		{[]time.Duration{9 * time.Second, 0, 0}, "n0"}, // within the 10 s of a task
+		{[]time.Duration{time.Hour, 2 * time.Hour, 5 * time.Second}, "n2"},
+		{[]time.Duration{time.Hour, time.Minute, 2 * time.Minute}, "n1"},
+	} {
+		s := newSite(3, 100)
+		s.file("a", 10, "n0")
+		s.waiting = []Task{reads(1, "a")}
+		for i := range s.nodes {
+			s.nodes[i].FreeIn = c.freeIn[i]
+		}
+		if d := NewPlans(PlanSettings{}).Session(s.view()); !slices.Equal(d.Reserved, []task.PilotID{c.want}) {
+			t.Errorf("free in %v: %v is reserved, want %s", c.freeIn, d.Reserved, c.want)
+		}
+	}
+}
+
 // TestLastReplicaStays: when the copy that a plan has made is the only one
 // left, the end of the plan does not drop it.
 func TestLastReplicaStays(t *testing.T) {
