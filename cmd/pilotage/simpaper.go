@@ -5,10 +5,10 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/sim/paper"
@@ -27,6 +27,25 @@ type simPaperFlags struct {
 
 // papers are those whose experiments can be repeated.
 var papers = []string{"000", "001", "002", "003", "004", "ours"}
+
+// paperFlags tell which papers a flag is for.
+var paperFlags = map[string][]string{
+	"seeds": {"000", "002", "003", "ours"}, "topologies": {"001"}, "part": {"001"},
+	"sites": {"004"}, "pilots": {"004"}, "tasks": {"004"}, "setting": {"004"},
+}
+
+// checkPaperFlags refuses flags that would change nothing.
+func checkPaperFlags(flags *pflag.FlagSet, id string) (err error) {
+	if !slices.Contains(papers, id) {
+		return nil // that is said elsewhere
+	}
+	flags.Visit(func(flag *pflag.Flag) {
+		if of := paperFlags[flag.Name]; err == nil && of != nil && !slices.Contains(of, id) {
+			err = fmt.Errorf("--%s is for paper %s: it would change nothing of paper %s", flag.Name, strings.Join(of, ", "), id)
+		}
+	})
+	return err
+}
 
 func newSimPaper(a *app) *cobra.Command {
 	f := &simPaperFlags{}
@@ -51,7 +70,12 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 		Args:              cobra.ExactArgs(1),
 		ValidArgs:         papers,
 		ValidArgsFunction: cobra.FixedCompletions(papers, cobra.ShellCompDirectiveNoFileComp),
-		RunE:              func(_ *cobra.Command, args []string) error { return a.simPaper(f, args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := checkPaperFlags(c.Flags(), args[0]); err != nil {
+				return usage(err)
+			}
+			return a.simPaper(f, args[0])
+		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.out, "out", "", "folder for figures and report (default: print the claims only)")
@@ -108,20 +132,11 @@ func (a *app) simPaper(f *simPaperFlags, id string) error {
 	if f.setting != "" && !slices.Contains(paper.Settings004(), f.setting) {
 		return coded(exitUsage, "give --setting %s", strings.Join(paper.Settings004(), " or "))
 	}
-	var lock sync.Mutex
-	over := 0
-	report, err := f.run(id, paper.Effort{Each: parallel, Progress: func() {
-		lock.Lock()
-		defer lock.Unlock()
-		if over++; isTerminal(a.stderr) {
-			_, _ = fmt.Fprintf(a.stderr, "\r%d runs", over)
-		}
-	}})
+	shown := a.countRuns(0)
+	report, err := f.run(id, paper.Effort{Each: parallel, Progress: shown.add})
+	shown.end()
 	if err != nil {
 		return err
-	}
-	if isTerminal(a.stderr) {
-		_, _ = fmt.Fprintln(a.stderr)
 	}
 	if f.out != "" {
 		if err := writePage(f.out, report.Page()); err != nil {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -16,7 +15,7 @@ import (
 type replayFlags struct {
 	prefill int
 	period  time.Duration
-	solver  string
+	site    siteTrial
 }
 
 func newSimReplay(a *app) *cobra.Command {
@@ -33,14 +32,14 @@ recorded assignments: what follows is no forecast, for that see sim run.
 Exits with 1 when nothing was changed and the assignments differ all the same.`,
 		Example: `  pilotage sim replay siteA.journal
   pilotage sim replay siteA.journal --prefill 0
-  pilotage sim replay siteA.journal --solver exact`,
+  pilotage sim replay siteA.journal --solver exact --locality-wait 0`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error { return a.simReplay(c, f, args[0]) },
 	}
 	flags := command.Flags()
 	flags.IntVar(&f.prefill, "prefill", 0, "assign as if the site's prefill were this")
 	flags.DurationVar(&f.period, "round-period", 0, "assign as if the site's rounds had this period; 0 is whenever something changes")
-	flags.StringVar(&f.solver, "solver", "", "assign as if the site had this solver, e.g. exact or choose(2)")
+	f.site.flags(flags)
 	return command
 }
 
@@ -86,12 +85,12 @@ func (a *app) simReplay(c *cobra.Command, f *replayFlags, path string) error {
 
 // change is what the flags do to the site's settings; nil for nothing.
 func (f *replayFlags) change(c *cobra.Command) (func(*task.SiteSettings), error) {
-	prefill, period, solver := c.Flags().Changed("prefill"), c.Flags().Changed("round-period"), c.Flags().Changed("solver")
-	if !prefill && !period && !solver {
-		return nil, nil
+	prefill, period := c.Flags().Changed("prefill"), c.Flags().Changed("round-period")
+	if err := f.site.read(c.Flags()); err != nil {
+		return nil, err
 	}
-	if _, err := matcher.ParseSolver(f.solver); err != nil {
-		return nil, fmt.Errorf("--solver: %w", err)
+	if !prefill && !period && len(f.site.given) == 0 {
+		return nil, nil
 	}
 	return func(s *task.SiteSettings) {
 		if prefill {
@@ -100,9 +99,7 @@ func (f *replayFlags) change(c *cobra.Command) (func(*task.SiteSettings), error)
 		if period {
 			s.RoundEvery = f.period
 		}
-		if solver {
-			s.Solver = f.solver
-		}
+		f.site.change(s)
 	}, nil
 }
 

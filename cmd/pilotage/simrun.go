@@ -14,7 +14,6 @@ import (
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
-	"github.com/pilotage-grid/pilotage/sim/chart"
 	"github.com/pilotage-grid/pilotage/sim/grid"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow"
@@ -30,6 +29,7 @@ type simRunFlags struct {
 	fileSize, out           string
 	seed                    uint64
 	background, light       bool
+	site                    siteTrial
 }
 
 func newSimRun(a *app) *cobra.Command {
@@ -50,7 +50,12 @@ serial (yes: the storage element serves one read at a time),
 fail (30m: the first node fails then).
 
 A what-if changes every site: cache=2x, nodes=0.5x, slots=2x, speed=2x,
-network=10x, storage=0.1x, wide=2x; or takes a site away: down=NAME.
+network=10x, storage=0.1x, wide=2x; or takes a site away: down=NAME. One that
+cannot be played is named at the end, with the reason, and its place in the table
+is empty.
+
+All sites have the same --solver, --locality-wait and --replicate, as in
+pilotage site add.
 
 Whole sites are played in detail, which takes minutes for thousands of tasks that
 read many files each. --light plays a bag of independent tasks in seconds on a
@@ -62,11 +67,15 @@ with .N for one of the N best, storage_affinity and workqueue (first in, first
 out). Compare its figures among each other only.`,
 		Example: `  pilotage sim run montage.json.gz --site siteA,nodes=8 --policy locality,rest,overlap
   pilotage sim run montage.json.gz --site a,cache=1GiB --site b --what-if cache=2x --what-if down=b
+  pilotage sim run montage.json.gz --policy locality --solver exact --locality-wait 2m
   pilotage sim run coadd6000 --light --site a,nodes=8 --site b --policy rest,combined.2,storage_affinity`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.taskTime < 0 {
 				return coded(exitUsage, "--task-time %s: times cannot be negative", f.taskTime)
+			}
+			if err := f.site.read(c.Flags()); err != nil {
+				return usage(err)
 			}
 			if f.light && !c.Flags().Changed("policy") {
 				f.policies = lightPolicies
@@ -81,6 +90,7 @@ out). Compare its figures among each other only.`,
 	flags.BoolVar(&f.light, "light", false, "play a bag of independent tasks on a simpler grid, in seconds")
 	flags.StringArrayVar(&f.sites, "site", []string{"siteA"}, "a site (repeatable)")
 	flags.StringSliceVar(&f.policies, "policy", []string{matcher.DefaultRank, "overlap", "rest"}, "ranking policies to compare, by name; an expression needs a --policy of its own")
+	f.site.flags(flags)
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "also play it with this change (repeatable)")
 	flags.DurationVar(&f.taskTime, "task-time", time.Minute, "run time of the tasks of a workflow file, which does not say")
 	flags.StringVar(&f.fileSize, "file-size", "10MiB", "size of the files of a workflow file that does not say")
@@ -94,6 +104,9 @@ out). Compare its figures among each other only.`,
 func (f *simRunFlags) checkLight() error {
 	if !f.light {
 		return nil
+	}
+	if len(f.site.given) > 0 {
+		return fmt.Errorf("--%s: --light has a scheduler instead of a site's master, so it would change nothing", f.site.given[0])
 	}
 	for _, change := range f.whatIf {
 		if key, _, _ := strings.Cut(change, "="); key == "network" || key == "wide" {
@@ -163,27 +176,7 @@ func (f *simRunFlags) fromWorkflow(name string, data []byte) (*trace.Workload, e
 	})
 }
 
-// played is one run of a comparison.
-type played struct {
-	Policy          string  `json:"policy"`
-	WhatIf          string  `json:"what_if,omitempty"`
-	MakespanSeconds float64 `json:"makespan_seconds"`
-	// MakespanChange and BytesChange are against the same policy as it is: -0.25
-	// is a quarter less. Both are 0 without a what-if.
-	MakespanChange float64 `json:"makespan_change,omitempty"`
-	BytesChange    float64 `json:"bytes_change,omitempty"`
-	StorageBytes   float64 `json:"storage_bytes"`
-	PeerBytes      float64 `json:"peer_bytes"`
-	HitRatio       float64 `json:"hit_ratio"`
-	LocalHitRatio  float64 `json:"local_hit_ratio"`
-	Evictions      int     `json:"evictions"`
-	Utilisation    float64 `json:"utilisation"`
-	QueueRequests  int     `json:"queue_requests"`
-	Hash           string  `json:"hash"`
-
-	result *grid.Result
-}
-
+// simRun plays all policies with all what-ifs, and reports what could be played.
 func (a *app) simRun(f *simRunFlags, name string) error {
 	workload, err := f.readWorkload(name)
 	if err != nil {
@@ -193,6 +186,7 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 	if err != nil {
 		return usage(err)
 	}
+	f.site.apply(sites)
 	variants := append([]string{""}, f.whatIf...)
 	plans := make([][]grid.Site, len(variants))
 	for i, change := range variants {
@@ -200,147 +194,53 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 			return usage(err)
 		}
 	}
-	if len(f.policies) == 0 {
-		return usage(errors.New("give at least one --policy"))
+	if err := f.checkPolicies(); err != nil {
+		return usage(err)
 	}
-	play := lightRun // its scheduler knows the policies
-	if !f.light {
-		play = grid.Run
-		for _, policy := range f.policies {
-			if err := matcher.Check(matcher.RankExpression, policy); err != nil {
-				return usage(fmt.Errorf("policy %q: %w", policy, err))
-			}
-		}
+	play := grid.Run
+	if f.light {
+		play = lightRun
 	}
 	runs := make([]played, len(variants)*len(f.policies))
+	shown := a.countRuns(len(runs))
 	err = parallel(len(runs), func(i int) error {
 		config := grid.Config{Workload: workload, Sites: plans[i/len(f.policies)], Rank: f.policies[i%len(f.policies)], Seed: f.seed, Noticed: 3 * time.Second, KeepBars: f.out != ""}
 		if f.background {
 			config.Background = 5 * time.Minute
 		}
 		result, err := play(config)
-		if err != nil {
-			return usage(fmt.Errorf("policy %s%s: %w", config.Rank, strings.TrimSuffix(" with "+variants[i/len(f.policies)], " with "), err))
-		}
-		runs[i] = describeRun(config.Rank, variants[i/len(f.policies)], result)
+		runs[i] = describeRun(config.Rank, variants[i/len(f.policies)], result, err)
+		shown.add()
 		return nil
 	})
+	shown.end()
 	if err != nil {
 		return err
 	}
 	for i := range runs {
 		runs[i].against(runs[i%len(f.policies)])
 	}
+	if err := failedRuns(runs); err != nil {
+		if slices.ContainsFunc(runs, func(r played) bool { return r.figures != nil }) {
+			return errors.Join(a.reportRuns(f, workload, runs), usage(err))
+		}
+		return usage(err)
+	}
 	return a.reportRuns(f, workload, runs)
 }
 
-func describeRun(policy, change string, r *grid.Result) played {
-	return played{
-		Policy: policy, WhatIf: change, MakespanSeconds: r.Makespan.Seconds(), StorageBytes: r.StorageBytes, PeerBytes: r.PeerBytes,
-		HitRatio: r.HitRatio(), LocalHitRatio: r.LocalHitRatio(), Evictions: r.Evictions, Utilisation: r.Utilisation,
-		QueueRequests: r.Requests, Hash: r.Hash, result: r,
+// checkPolicies refuses what is no rank. The scheduler of --light knows its own.
+func (f *simRunFlags) checkPolicies() error {
+	if len(f.policies) == 0 {
+		return errors.New("give at least one --policy")
 	}
-}
-
-// moved is the bytes that the run moved, over storage elements and between caches.
-func (r *played) moved() float64 { return r.StorageBytes + r.PeerBytes }
-
-// against compares with the same policy as things are.
-func (r *played) against(base played) {
-	r.MakespanChange = r.MakespanSeconds/base.MakespanSeconds - 1
-	if base.moved() > 0 {
-		r.BytesChange = r.moved()/base.moved() - 1
+	if f.light {
+		return nil
 	}
-}
-
-func (a *app) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played) error {
-	table := chart.Table{
-		Name: "runs", Title: workload.Name,
-		Header: []string{"POLICY", "WHAT-IF", "MAKESPAN", "CHANGE", "STORAGE", "PEERS", "CHANGE", "HITS", "LOCAL", "EVICTIONS", "BUSY", "REQUESTS"},
-	}
-	for _, r := range runs {
-		change, slower, more := "-", "-", "-"
-		if r.WhatIf != "" {
-			change, slower, more = r.WhatIf, relative(r.MakespanChange), relative(r.BytesChange)
-		}
-		table.Rows = append(table.Rows, []string{
-			r.Policy, change, r.result.Makespan.Round(time.Millisecond).String(), slower, task.Bytes(r.StorageBytes).String(), task.Bytes(r.PeerBytes).String(), more,
-			fmt.Sprintf("%.3f", r.HitRatio), fmt.Sprintf("%.3f", r.LocalHitRatio), fmt.Sprint(r.Evictions), fmt.Sprintf("%.3f", r.Utilisation), fmt.Sprint(r.QueueRequests),
-		})
-	}
-	advice := adviseAll(runs, len(f.policies))
-	if f.out != "" {
-		page := &chart.Page{Title: "Simulated: " + workload.Name, Lead: append(slices.Clone(advice), workload.Notes...), Tables: []*chart.Table{&table}}
-		for _, r := range runs {
-			page.Gantt = append(page.Gantt, ganttOf(r))
-		}
-		if err := writePage(f.out, page); err != nil {
-			return err
-		}
-	}
-	if err := a.print(runs, table.Header, table.Rows); err != nil {
-		return err
-	}
-	if a.output == "table" {
-		for _, note := range workload.Notes {
-			a.say("note: %s\n", note)
-		}
-		for _, line := range advice {
-			a.say("%s\n", line)
+	for _, policy := range f.policies {
+		if err := matcher.Check(matcher.RankExpression, policy); err != nil {
+			return fmt.Errorf("--policy %q: %w", policy, err)
 		}
 	}
 	return nil
-}
-
-// relative shows a change of so much of what there was.
-func relative(change float64) string { return fmt.Sprintf("%+.1f %%", 100*change) }
-
-// adviseAll says which policy to take as things are, and what each what-if would
-// bring. Runs stand by what-if, so many policies each.
-func adviseAll(runs []played, policies int) (lines []string) {
-	base := advise(runs[:policies])
-	lines = append(lines, fmt.Sprintf("take %s: %s, %s moved (shortest makespan; within 1 %% of it, fewest bytes)",
-		base.Policy, base.result.Makespan.Round(time.Millisecond), task.Bytes(base.moved())))
-	for at := policies; at < len(runs); at += policies {
-		best := advise(runs[at : at+policies])
-		whatIf := best.WhatIf
-		best.against(base)
-		lines = append(lines, fmt.Sprintf("with %s take %s: %s (%s), %s moved (%s)",
-			whatIf, best.Policy, best.result.Makespan.Round(time.Millisecond), relative(best.MakespanChange), task.Bytes(best.moved()), relative(best.BytesChange)))
-	}
-	return lines
-}
-
-// advise picks the shortest makespan; among those within 1 % of it the one that
-// moves the fewest bytes.
-func advise(runs []played) played {
-	best := runs[0]
-	for _, r := range runs {
-		if r.MakespanSeconds < best.MakespanSeconds {
-			best = r
-		}
-	}
-	shortest := best.MakespanSeconds
-	for _, r := range runs {
-		if r.MakespanSeconds <= 1.01*shortest && r.moved() < best.moved() {
-			best = r
-		}
-	}
-	return best
-}
-
-func ganttOf(r played) *chart.Gantt {
-	g := &chart.Gantt{Title: strings.TrimSpace(r.Policy + " " + r.WhatIf), End: r.result.Makespan}
-	rows := make(map[int]int)
-	for _, bar := range r.result.Bars {
-		row, known := rows[bar.Row]
-		if !known {
-			row = len(rows)
-			rows[bar.Row] = row
-			g.Rows = append(g.Rows, fmt.Sprintf("node %d slot %d", bar.Row/grid.RowsPerNode, bar.Row%grid.RowsPerNode))
-		}
-		bar.Row = row
-		g.Bars = append(g.Bars, bar)
-	}
-	return g
 }

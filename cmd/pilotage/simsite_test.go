@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/sim/grid"
@@ -49,22 +51,30 @@ func TestSimulatedSitesAreReadAndChanged(t *testing.T) {
 // The shortest makespan wins, unless one that is as short moves less.
 func TestAdviceWeighsTimeThenBytes(t *testing.T) {
 	run := func(policy string, seconds, bytes float64) played {
-		return played{Policy: policy, MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{}}
+		return played{Policy: policy, figures: &figures{MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{}}}
 	}
 	for want, runs := range map[string][]played{
 		"a": {run("a", 100, 5), run("b", 102, 1)},
 		"b": {run("a", 100, 5), run("b", 100.5, 1), run("c", 100.6, 2)},
+		"c": {{Policy: "a", Error: "no"}, run("b", 100.5, 1), run("c", 100, 1), run("d", 100, 1)},
 	} {
-		if got := advise(runs).Policy; got != want {
-			t.Errorf("got %q, want %q", got, want)
+		if got, known := advise(runs); got.Policy != want || !known {
+			t.Errorf("got %q, want %q", got.Policy, want)
 		}
+	}
+	if got, known := advise([]played{{Policy: "a", Error: "no"}}); known {
+		t.Errorf("%q is advised, which could not be played", got.Policy)
+	}
+	tied := []played{run("a", 100, 1), run("b", 100, 1), run("c", 100, 2)}
+	if lines := adviseAll(tied, 3); len(lines) != 1 || !strings.HasPrefix(lines[0], "take a (b as good): ") {
+		t.Errorf("two as good as each other: %q", lines)
 	}
 }
 
 // A what-if is set beside the same policy as it is, its best beside the best.
 func TestWhatIfsAreComparedWithThingsAsTheyAre(t *testing.T) {
 	run := func(policy, whatIf string, seconds, bytes float64) played {
-		return played{Policy: policy, WhatIf: whatIf, MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{Makespan: time.Duration(seconds * float64(time.Second))}}
+		return played{Policy: policy, WhatIf: whatIf, figures: &figures{MakespanSeconds: seconds, StorageBytes: bytes, result: &grid.Result{Makespan: time.Duration(seconds * float64(time.Second))}}}
 	}
 	runs := []played{run("a", "", 100, 4), run("b", "", 200, 4), run("a", "cache=2x", 90, 3), run("b", "cache=2x", 75, 5)}
 	runs[3].against(runs[1])
@@ -75,6 +85,85 @@ func TestWhatIfsAreComparedWithThingsAsTheyAre(t *testing.T) {
 	if len(lines) != 2 || !strings.HasPrefix(lines[0], "take a: 1m40s, 4B moved") || lines[1] != "with cache=2x take b: 1m15s (-25.0 %), 5B moved (+25.0 %)" {
 		t.Errorf("%q", lines)
 	}
+}
+
+// Who asks what a failing node would do still sees the rest, and is told what
+// could not be played.
+func TestSimRunShowsWhatCouldBePlayed(t *testing.T) {
+	chain := "../../task/workflow/wfformat/testdata/chain.json"
+	args := []string{"sim", "run", chain, "--site", "a,nodes=1,fail=1ms", "--site", "b,nodes=1", "--policy", "locality", "--what-if", "down=b", "--what-if", "speed=1x"}
+	table, err := call(t, args...)
+	if err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), "1 of 3 runs") || !strings.Contains(err.Error(), "policy locality with down=b") {
+		t.Errorf("%v", err)
+	}
+	for _, want := range []string{"locality  as it is", "failed", "\ntake locality", "with speed=1x take locality"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("no %q in\n%s", want, table)
+		}
+	}
+	document, err := call(t, append([]string{"--output", "jsonl"}, args...)...)
+	if err == nil || !strings.Contains(document, `"what_if":"down=b","error":`) {
+		t.Errorf("%v\n%s", err, document)
+	}
+	if table, err = call(t, "sim", "run", chain, "--site", "a,nodes=1,fail=1ms"); err == nil || table != "" {
+		t.Errorf("nothing could be played: %v\n%s", err, table)
+	}
+}
+
+// The settings of sites are those of a live site, and refused alike.
+func TestSimRunTriesSettingsOfSites(t *testing.T) {
+	chain := "../../task/workflow/wfformat/testdata/chain.json"
+	for _, given := range []string{"--solver exact", "--solver sequential", "--locality-wait 0", "--replicate alpha(2)"} {
+		if out, err := call(t, append([]string{"sim", "run", chain, "--policy", "locality"}, strings.Fields(given)...)...); err != nil || !strings.Contains(out, "take locality") {
+			t.Errorf("%s: %v\n%s", given, err, out)
+		}
+	}
+	for given, want := range map[string]string{
+		"--solver best": "greedy, exact", "--locality-wait -5s": "up to 1h", "--replicate alpha": "alpha(15)", "--light --solver exact": "--light",
+	} {
+		if _, err := call(t, append([]string{"sim", "run", chain, "--policy", "locality"}, strings.Fields(given)...)...); err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", given, err, want)
+		}
+	}
+	var trial siteTrial
+	command := newSimReplay(testApp())
+	if err := command.ParseFlags([]string{"--locality-wait", "1m", "--replicate", "alpha(2)"}); err != nil {
+		t.Fatal(err)
+	}
+	trial.wait, trial.replicate = time.Minute, "alpha(2)"
+	if err := trial.read(command.Flags()); err != nil {
+		t.Fatal(err)
+	}
+	settings := task.SiteSettings{Solver: "exact"}
+	if trial.change(&settings); settings != (task.SiteSettings{Solver: "exact", LocalityWait: time.Minute, Replicate: "alpha(2)"}) {
+		t.Errorf("a replay has the settings %+v", settings)
+	}
+}
+
+// Without a terminal a long run says now and then how far it is, a short one
+// nothing.
+func TestRunsAreCountedWithoutATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := testApp()
+		c := a.countRuns(3)
+		said := func() string {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			return a.stderr.(*bytes.Buffer).String()
+		}
+		<-time.After(countEvery - time.Second)
+		c.add()
+		synctest.Wait()
+		if told := said(); told != "" {
+			t.Errorf("told %q", told)
+		}
+		<-time.After(countEvery + 2*time.Second)
+		synctest.Wait()
+		c.end()
+		if told := said(); told != "1 of 3 runs are over after 30s\n1 of 3 runs are over after 1m0s\n" {
+			t.Errorf("told %q", told)
+		}
+	})
 }
 
 func TestSimRunComparesPoliciesAndSaysWhichToTake(t *testing.T) {

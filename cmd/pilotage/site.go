@@ -79,6 +79,14 @@ flags are given are changed.`,
 	return command
 }
 
+// checkLocalityWait refuses what no site can have.
+func checkLocalityWait(wait time.Duration) error {
+	if wait < 0 || wait > time.Hour {
+		return fmt.Errorf("--locality-wait is %s: give a time up to 1h, for example 30s, or 0 for free slots to wait for nobody", wait)
+	}
+	return nil
+}
+
 // siteSettings are the fields of a site's settings by the flags that give them.
 var siteSettings = map[string]string{
 	"se": "storage_url", "remote-read": "remote_read", "reach": "reach", "mode": "mode",

@@ -38,6 +38,10 @@ type Site struct {
 	// the queue's default; a negative Prefill is none.
 	RoundEvery time.Duration
 	Prefill    int
+	// Solver, Replicate and LocalityWait as well; empty, and 0, are the queue's
+	// defaults, a negative LocalityWait is none.
+	Solver, Replicate string
+	LocalityWait      time.Duration
 	// Holds tells that the external files are on this site's storage element.
 	Holds bool
 }

@@ -181,6 +181,10 @@ func (n *node) stepWorker(event pilot.Event) {
 			n.publish(a)
 		case pilot.Upload:
 			n.upload()
+		case pilot.CopyIn:
+			n.copyIn(a.File)
+		case pilot.DropCopy:
+			n.dropCopy(a.File)
 		case pilot.Discard:
 			n.discard(a.Attempt)
 		case pilot.DeliverToQueue:

@@ -95,9 +95,13 @@ func (q *queue) look() {
 func (q *queue) addSite(s *site) error {
 	record := taskqueue.SiteRecord{
 		Name: s.Name, SE: "file:///" + string(s.Name), RemoteRead: true, Prefill: s.Prefill, RoundEvery: s.RoundEvery,
+		Solver: s.Solver, Rank: q.config.Rank, Replicate: s.Replicate, LocalityWait: s.LocalityWait,
 	}
 	if s.Prefill < 0 {
 		record.Prefill = taskqueue.NoPrefill
+	}
+	if s.LocalityWait < 0 {
+		record.LocalityWait = taskqueue.NoLocalityWait
 	}
 	return q.update(func(t *taskqueue.Turn) error {
 		_, err := q.rules.AddSite(t, record)

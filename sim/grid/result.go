@@ -27,6 +27,7 @@ type Result struct {
 	StorageBytes  float64
 	Uploads       int
 	Evictions     int
+	Replicas      int // copies that replica policies had made
 	Starts        int
 	Waited        time.Duration // of all started tasks from ready to assigned
 	Staging       time.Duration // of all started tasks

@@ -179,3 +179,28 @@ func TestWrongSettingsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// Replica policies of a site copy what many waiting tasks read, and its other
+// settings reach the queue.
+func TestSitesHaveTheSettingsOfLiveOnes(t *testing.T) {
+	w := &trace.Workload{Name: "hot", Files: []trace.File{{Name: "f", Size: 64 * task.MiB, Producer: trace.External}}}
+	for i := range 6 {
+		w.Tasks = append(w.Tasks, trace.Task{Name: fmt.Sprint("long", i), Runtime: time.Hour, Cores: 1})
+	}
+	for i := range 40 {
+		w.Tasks = append(w.Tasks, trace.Task{Name: fmt.Sprint("read", i), Inputs: []int32{0}, Runtime: time.Minute, Cores: 1})
+	}
+	replicas := func(policies string) int {
+		site := pilots(8, nil)
+		site.Replicate, site.LocalityWait, site.Prefill = policies, -1, -1
+		return run(t, grid.Config{Workload: w, Sites: []grid.Site{site}, Rank: "locality", Seed: 1}).Replicas
+	}
+	if none, some := replicas(""), replicas("alpha(1)"); none != 0 || some == 0 {
+		t.Errorf("%d copies without a policy, %d with alpha(1)", none, some)
+	}
+	site := pilots(2, nil)
+	site.Solver = "best"
+	if _, err := grid.Run(grid.Config{Workload: w, Sites: []grid.Site{site}, Rank: "locality", Seed: 1}); err == nil || !strings.Contains(err.Error(), "best") {
+		t.Errorf("an unknown solver: %v", err)
+	}
+}
