@@ -73,7 +73,7 @@ func TestBadInput(t *testing.T) {
 		"unknown flag":          {[]string{"submit", "--frobnicate", "--", "true"}, []string{"--frobnicate"}},
 		"unknown command":       {[]string{"frobnicate"}, []string{"frobnicate"}},
 		"unknown subcommand":    {[]string{"workflow", "frobnicate"}, []string{"frobnicate"}},
-		"too few arguments":     {[]string{"workflow", "show"}, []string{"1 arg"}},
+		"too few arguments":     {[]string{"workflow", "show"}, []string{"WORKFLOW is missing", "workflow show WORKFLOW"}},
 		"unknown output form":   {[]string{"workflow", "list", "-o", "xml"}, []string{"xml", "jsonl"}},
 		"unknown state":         {[]string{"task", "list", "w", "--state", "ASLEEP"}, []string{"ASLEEP", "BLOCKED"}},
 		"not a task id":         {[]string{"task", "show", "/nonsense"}, []string{"nonsense"}},

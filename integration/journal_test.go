@@ -63,7 +63,7 @@ func TestReplayOfALiveMaster(t *testing.T) {
 	if len(forecast) != 2 || forecast[0].Makespan < 0.2 || forecast[0].Hits == 0 {
 		t.Errorf("what the site has run, played on another one: %+v", forecast)
 	}
-	if _, stderr, code := g.run("pilot", "--access", g.access("pilot-siteA"), "--cache", t.TempDir(), "--journal", journal); code != 1 || !strings.Contains(stderr, "there already") {
+	if _, stderr, code := g.run("pilot", "--access", g.access("pilot-siteA"), "--cache", t.TempDir(), "--journal", journal); code != 8 || !strings.Contains(stderr, "there already") {
 		t.Errorf("a journal that is there: exit %d, %s", code, stderr)
 	}
 }

@@ -46,7 +46,7 @@ func TestAcceptIs001(t *testing.T) {
 // the other way round.
 func TestAcceptKnowsItsOwnNames(t *testing.T) {
 	for policy, part := range map[string]string{
-		"pilot.memory > 1": "did you mean free_memory?", "x > 1": "known are load", "lod < 1": "did you mean load?", "load": "true when", "hour +": "Syntax error",
+		"pilot.memory > 1": "did you mean free_memory?", "x > 1": "known are load", "lod < 1": "did you mean load?", "load": "true when", "hour +": "breaks off here",
 	} {
 		err := Check(AcceptExpression, policy)
 		var expression *ExpressionError

@@ -153,7 +153,9 @@ func TestBadExpressionsGetPositionAndHint(t *testing.T) {
 		{RequirementExpression, `files.exists(f, f.locale)`, `a file has no field "locale": it has name, size and local`},
 		{RequirementExpression, `pilot.memory >= 1.5 * GiB`, `write 1536 * MiB`},
 		{RequirementExpression, `pilot.memory`, `its value is of type int: a requirement must be true or false`},
-		{RequirementExpression, `pilot.cores > 1 and pilot.cores < 3`, `Syntax error`},
+		{RequirementExpression, `pilot.cores > 1 and pilot.cores < 3`, `line 1 column 17: "and" is not expected here: write CEL, for example pilot.memory`},
+		{RequirementExpression, `pilot.cores > `, `it breaks off here`},
+		{RequirementExpression, `(pilot.cores > 1`, `is missing`},
 		{RequirementExpression, `files.map(f, f.size).size() > 0`, `requirement, line 1`},
 		{RequirementExpression, `files == files`, `line 1 column 1: files can be searched`},
 		{RequirementExpression, `[files].all(f, true)`, `files can be searched`},
@@ -167,7 +169,16 @@ func TestBadExpressionsGetPositionAndHint(t *testing.T) {
 		{RequirementExpression, `pilot.host.matches(pilot.site)`, `the pattern must be a text between quotes`},
 		{RequirementExpression, `pilot.host.matches("[")`, `missing closing ]`},
 		{RankExpression, `pilot.site`, `its value is of type string: a rank must be a number`},
-		{RankExpression, `localty`, `unknown name "localty"`},
+		{RankExpression, `localty`, `unknown name "localty": did you mean locality? Ranks by name are locality, overlap, rest, combined`},
+		{RankExpression, `nearest_first`, `ranks by name are locality, overlap`},
+		{RankExpression, `dad(-1)`, `did you mean dad(BETA)`},
+		{RankExpression, `pilot.laod`, `did you mean pilot.load?`},
+		{RankExpression, `1+`, `rank, line 1 column 3: it breaks off here: a value or a bracket is missing: write CEL, for example pilot.core_speed`},
+		{RankExpression, `true`, `its value is true for every task and pilot: a rank must be a finite number`},
+		{RankExpression, `1/0`, `it cannot be computed: division by zero: a rank must be a finite number`},
+		{RankExpression, `1.0/0.0`, `its value is +Inf`},
+		{RankExpression, `dyn("seven")`, `its value is seven`},
+		{AcceptExpression, `load <`, `for example load < 0.5`},
 		{ExpressionKind("wish"), `1`, `unknown kind of expression "wish"`},
 	} {
 		err := Check(c.kind, c.text)
@@ -313,6 +324,21 @@ func TestCompilerForgetsWhatIsNotAskedFor(t *testing.T) {
 	}
 	if _, err := compiler.Rank("nonsense"); err == nil {
 		t.Error("nonsense compiled")
+	}
+}
+
+// A constant number is a rank that prefers nothing, and truth values that differ
+// are ranks of 1 and 0.
+func TestGoodRanksPassTheCheck(t *testing.T) {
+	for _, text := range []string{"", "0", "1.5", "uint(7)", "2 * GiB", "locality", "dad(0.8)", "pilot.site == 'siteA'", "task.cores", "1 / task.inputs", exampleOf[RankExpression]} {
+		if err := Check(RankExpression, text); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for kind, text := range exampleOf {
+		if err := Check(kind, text); err != nil {
+			t.Errorf("the example for a %s is refused: %v", kind, err)
+		}
 	}
 }
 

@@ -2,7 +2,9 @@ package matcher
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -36,15 +38,18 @@ func (e *ExpressionError) Error() string {
 }
 
 // Check tells whether an expression that came from outside is usable, without
-// keeping what was compiled. A rank may also be a built-in name. Errors are
-// *ExpressionError.
+// keeping what was compiled. A rank may also be a built-in name, and a constant
+// one must be a number. Errors are *ExpressionError.
 func Check(kind ExpressionKind, text string) error {
 	var err error
 	switch kind {
 	case RequirementExpression:
 		_, err = CompileRequirement(text)
 	case RankExpression:
-		_, err = CompileRank(text)
+		var rank *Rank
+		if rank, err = CompileRank(text); err == nil {
+			err = rank.checkConstant()
+		}
 	case AcceptExpression:
 		_, err = CompileAcceptance(text)
 	default:
@@ -57,6 +62,8 @@ var (
 	undeclared = regexp.MustCompile(`^undeclared reference to '([^']*)'`)
 	noField    = regexp.MustCompile(`^undefined field '([^']*)'`)
 	nameAt     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*`)
+	unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|token recognition error at:|no viable alternative at input) '(.*?)'(?: expecting .*)?$`)
+	lacking    = regexp.MustCompile(`^missing (.+) at '`)
 )
 
 // explainIssues turns the compiler's first complaint into ours.
@@ -80,10 +87,33 @@ func explainIssues(kind ExpressionKind, text string, issues *cel.Issues) error {
 		e.Hint = "it has name, size and local"
 	case strings.HasPrefix(e.Message, "found no matching overload"):
 		e.Hint = "both sides must be of one type; sizes are whole numbers, write 1536 * MiB and not 1.5 * GiB"
-	case strings.HasPrefix(e.Message, "Syntax error"):
-		e.Hint = "write CEL, for example pilot.memory >= 500 * MiB && \"avx2\" in pilot.features"
+	case strings.HasPrefix(e.Message, "Syntax error: "):
+		e.Message = explainSyntax(strings.TrimPrefix(e.Message, "Syntax error: "))
+		e.Hint = "write CEL, for example " + exampleOf[kind]
 	}
 	return e
+}
+
+// exampleOf is an expression of each kind.
+var exampleOf = map[ExpressionKind]string{
+	RequirementExpression: "pilot.memory >= 500 * MiB && \"avx2\" in pilot.features",
+	RankExpression:        "pilot.core_speed - 10.0 * pilot.load",
+	AcceptExpression:      "load < 0.5 && free_memory > 2 * GiB",
+}
+
+// explainSyntax says what the parser stumbles over, without its grammar.
+func explainSyntax(complaint string) string {
+	if found := lacking.FindStringSubmatch(complaint); found != nil {
+		return found[1] + " is missing here"
+	}
+	found := unexpected.FindStringSubmatch(complaint)
+	switch {
+	case found == nil:
+		return complaint
+	case strings.HasSuffix(found[1], "<EOF>"):
+		return "it breaks off here: a value or a bracket is missing"
+	}
+	return fmt.Sprintf("%q is not expected here", found[1])
 }
 
 // textFrom returns the source from a position on.
@@ -102,6 +132,9 @@ func textFrom(text string, line, column int) string {
 // suggest names the nearest word that is known to a kind of expressions.
 func suggest(kind ExpressionKind, name string) string {
 	known, all := attributes, "pilot.*, task.*, files"
+	if kind == RankExpression && !strings.Contains(name, ".") {
+		return suggestRank(name)
+	}
 	if kind == AcceptExpression {
 		known, all = acceptAttributes, "load, free_memory, free_disk, hour, minute, weekday, now"
 	}
@@ -121,6 +154,30 @@ func suggest(kind ExpressionKind, name string) string {
 		return "known are " + all + " and the units KiB MiB GiB TiB MB GB TB"
 	}
 	return "did you mean " + best + "?"
+}
+
+// rankNames are the ranks by name, as messages list them.
+const rankNames = "locality, overlap, rest, combined, combined_printed (the last four also with _bytes) and dad(BETA)"
+
+// suggestRank names the nearest rank, and all that there are.
+func suggestRank(name string) string {
+	names := append(slices.Collect(maps.Keys(builtins)), slices.Collect(maps.Keys(combinedForms))...)
+	names = append(names, "dad")
+	slices.Sort(names)
+	best, least := "", len(name)/2+1
+	for _, known := range names {
+		if d := distance(name, known); d < least {
+			best, least = known, d
+		}
+	}
+	hint := "ranks by name are " + rankNames + "; else write CEL, for example " + exampleOf[RankExpression]
+	switch best {
+	case "":
+		return hint
+	case "dad":
+		best = "dad(BETA) with a number from 0 to 1"
+	}
+	return "did you mean " + best + "? " + strings.ToUpper(hint[:1]) + hint[1:]
 }
 
 // distance is the number of single-character edits between two words.

@@ -61,7 +61,9 @@ type program struct {
 	text   string
 	uses   Uses
 	result *cel.Type
-	run    cel.Program
+	// constant tells that it looks at no task, pilot or file.
+	constant bool
+	run      cel.Program
 }
 
 // compile checks names and types and prepares the evaluation. Errors are
@@ -86,10 +88,11 @@ func compile(kind ExpressionKind, text string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	compiled := &program{text: text, result: ast.OutputType()}
+	compiled := &program{text: text, result: ast.OutputType(), constant: true}
 	for _, reference := range ast.NativeRep().ReferenceMap() {
 		if a, found := attributeByName[reference.Name]; found && reference.Value == nil {
 			compiled.uses = compiled.uses.and(a.uses)
+			compiled.constant = false
 		}
 	}
 	compiled.run, err = env.Program(ast,

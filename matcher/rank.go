@@ -62,6 +62,31 @@ func CompileRank(text string) (*Rank, error) {
 	}
 }
 
+// checkConstant refuses a constant that is no finite number: whoever writes it
+// means something else. A number prefers nothing, which is a choice.
+func (r *Rank) checkConstant() error {
+	if r.formula == nil || !r.formula.constant {
+		return nil
+	}
+	e := &ExpressionError{Kind: RankExpression, Line: 1, Column: 1, Hint: "a rank must be a finite number, the larger the better"}
+	value, err := r.formula.evaluate(&Facts{Pilot: &Pilot{}, Task: &task.Task{}})
+	switch v := value.(type) {
+	case int64, uint64:
+		return nil
+	case float64:
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			return nil
+		}
+		e.Message = fmt.Sprintf("its value is %v", v)
+	default:
+		e.Message = fmt.Sprintf("its value is %v for every task and pilot", v)
+		if err != nil {
+			e.Message = "it cannot be computed: " + err.Error()
+		}
+	}
+	return e
+}
+
 // Of is the rank of the task for the pilot. A preference that cannot be
 // computed, and one that is no number, counts as 0: it must not keep a task
 // from running.

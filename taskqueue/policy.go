@@ -15,7 +15,7 @@ func checkPolicy(s *SiteRecord) error {
 	if len(s.Rank) > task.MaxExpression {
 		return invalid("site %s: the rank is longer than %d bytes", s.Name, task.MaxExpression)
 	}
-	if _, err := matcher.NewCompiler(1).Rank(s.Rank); err != nil {
+	if err := matcher.Check(matcher.RankExpression, s.Rank); err != nil {
 		return invalid("site %s: %w", s.Name, err)
 	}
 	choice, err := matcher.ParseSolver(s.Solver)

@@ -27,7 +27,7 @@ func newAccessCreate(a *app) *cobra.Command {
 	var role, site, label, into, expires string
 	var force bool
 	command := &cobra.Command{
-		Use: "create --role ROLE [--site SITE]", Short: "Make an access file", Args: cobra.NoArgs,
+		Use: "create --role ROLE [--site SITE]", Short: "Make an access file", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if _, err := identity.ParseRole(role); err != nil {
 				return usage(err)
@@ -89,7 +89,7 @@ func parseLife(text string) (time.Duration, error) {
 
 func newAccessRevoke(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "revoke ID", Short: "Revoke an access (by id), or a pilot's membership (by pilot id)", Args: cobra.ExactArgs(1),
+		Use: "revoke ID", Short: "Revoke an access (by id), or a pilot's membership (by pilot id)", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.sites.RevokeAccess(c.Context(), &pb.RevokeAccessRequest{Id: args[0]})
@@ -104,7 +104,7 @@ func newAccessRevoke(a *app) *cobra.Command {
 
 func newAccessList(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List accesses; tokens are not kept and cannot be shown", Args: cobra.NoArgs,
+		Use: "list", Short: "List accesses; tokens are not kept and cannot be shown", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.sites.ListAccess(c.Context(), &pb.ListAccessRequest{})

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -73,7 +75,7 @@ func newBenchNoop(a *app, f *benchFlags) *cobra.Command {
 		Long: `Runs tasks that do nothing through a queue with its database on disk and pilots
 that are processes of their own, and the same command as often with xargs. The
 clock runs from the first submission to the last outcome that is on disk.`,
-		Args: cobra.NoArgs,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if n.Setup, err = f.setup(a); err != nil {
 				return err
@@ -129,11 +131,15 @@ func (s seconds) String() string {
 	return strconv.FormatFloat(s.value.Seconds(), 'f', -1, 64)
 }
 
-// Set satisfies pflag.Value.
+// Set satisfies pflag.Value. A time with its unit is taken as well.
 func (s seconds) Set(text string) error {
+	if value, err := time.ParseDuration(text); err == nil {
+		*s.value = value
+		return nil
+	}
 	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return err
+	if err != nil || math.Abs(value) > math.MaxInt64/float64(time.Second) || math.IsNaN(value) {
+		return errors.New("give seconds, for example 20 or 0.5, or a time with its unit, for example 30s or 200ms")
 	}
 	*s.value = time.Duration(value * float64(time.Second))
 	return nil

@@ -26,7 +26,7 @@ func newBenchAll(a *app, f *benchFlags) *cobra.Command {
 		Long: `Runs a short form of every bench, one after the other, in less than ten minutes.
 Only figures that have a goal are printed; --output json has all of them. Goals
 that are for larger runs say so: pilotage bench NAME measures those.`,
-		Args: cobra.NoArgs,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			setup, err := f.setup(a)
 			if err != nil {

@@ -28,7 +28,7 @@ With --protocol paper pilots also send the messages of paper 004, which are
 counted apart, and tasks are handed out as there unless --round-period and
 --prefill say otherwise: none early, and in rounds of 20 s where tasks take the
 paper's 3.3 minutes (shorter tasks have shorter rounds).`,
-		Args: cobra.NoArgs,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if o.Setup, err = f.setup(a); err != nil {
 				return err
@@ -50,6 +50,9 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 			}
 			if err := o.Validate(); err != nil {
 				return usage(err)
+			}
+			if err := checkFolder("--plot", plot); err != nil {
+				return err
 			}
 			header := []string{"FIGURE", "MEASURED", "GOAL"}
 			if plot == "" {

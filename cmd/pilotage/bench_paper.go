@@ -23,7 +23,7 @@ in --out as well, so a bench that was stopped goes on where it was. With
 --scale 1 and --speed 1 it is the paper's experiment, which takes days; the grid
 that was run is named in the report.`,
 		Example: "  pilotage bench paper --out paper004 --quick\n  pilotage bench paper --out full --scale 1 --speed 10",
-		Args:    cobra.NoArgs,
+		Args:    asUsed,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if p.Setup, err = f.setup(a); err != nil {
 				return err
@@ -40,6 +40,9 @@ that was run is named in the report.`,
 			}
 			if err := p.Validate(); err != nil {
 				return usage(err)
+			}
+			if err := checkFolder("--out", p.Out); err != nil {
+				return err
 			}
 			report, err := p.Run(c.Context())
 			if err != nil {

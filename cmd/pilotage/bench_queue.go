@@ -15,7 +15,7 @@ func newBenchQueue(a *app, f *benchFlags) *cobra.Command {
 		Short: "Measure the queue alone: submissions, hand-outs, restart, memory",
 		Long: `Submits many tasks to a queue with its database on disk, restarts it, and asks for
 work as sites' masters do.`,
-		Args: cobra.NoArgs,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if b.Setup, err = f.setup(a); err != nil {
 				return err

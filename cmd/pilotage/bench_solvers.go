@@ -16,7 +16,7 @@ func newBenchSolvers(a *app) *cobra.Command {
 		Long: `Draws rank matrices in which every pilot has a free slot and ranks some tasks
 itself, and fills the whole site at once: the largest sum of ranks (exact), best
 rank first (greedy), and one pilot after the other (sequential).`,
-		Args: cobra.NoArgs,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := b.Validate(); err != nil {
 				return usage(err)

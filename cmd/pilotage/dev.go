@@ -31,7 +31,7 @@ func newDev(a *app) *cobra.Command {
 	var dir string
 	var pilots, slots int
 	command := &cobra.Command{
-		Use: "dev", Short: "Run a queue, two sites and their pilots in this process, to try things out", Args: cobra.NoArgs,
+		Use: "dev", Short: "Run a queue, two sites and their pilots in this process, to try things out", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error { return a.dev(c.Context(), dir, pilots, slots) },
 	}
 	flags := command.Flags()

@@ -25,7 +25,7 @@ func newFilePut(a *app) *cobra.Command {
 	var name string
 	command := &cobra.Command{
 		Use: "put PATH [PATH ...]", Short: "Upload files and register them for every workflow as vo:NAME",
-		Args: cobra.MinimumNArgs(1),
+		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			if name != "" && len(args) > 1 {
 				return coded(exitUsage, "--name goes with one file, not %d", len(args))
@@ -71,7 +71,7 @@ func newFileRegister(a *app) *cobra.Command {
 	var size, adler string
 	command := &cobra.Command{
 		Use: "register NAME --at SITE=URL", Short: "Register a file that is on a storage element already, as vo:NAME",
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			file := &pb.File{Lfn: args[0], SizeBytes: -1, Adler32: adler}
 			if size != "" {
@@ -104,7 +104,7 @@ func newFileGet(a *app) *cobra.Command {
 	var into string
 	var force bool
 	command := &cobra.Command{
-		Use: "get LFN", Short: "Fetch a file from a storage element", Args: cobra.ExactArgs(1),
+		Use: "get LFN", Short: "Fetch a file from a storage element", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				located, err := cl.files.LocateFile(c.Context(), &pb.LocateFileRequest{Lfn: args[0]})
@@ -139,7 +139,7 @@ func newFileGet(a *app) *cobra.Command {
 func newFileList(a *app) *cobra.Command {
 	var prefix string
 	command := &cobra.Command{
-		Use: "list", Short: "List files of the catalogue", Args: cobra.NoArgs,
+		Use: "list", Short: "List files of the catalogue", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withQueue(func(cl *clients) error {
 				var files []*pb.File
@@ -165,7 +165,7 @@ func newFileList(a *app) *cobra.Command {
 
 func newFileLocate(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "locate LFN", Short: "Show where a file is", Args: cobra.ExactArgs(1),
+		Use: "locate LFN", Short: "Show where a file is", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				located, err := cl.files.LocateFile(c.Context(), &pb.LocateFileRequest{Lfn: args[0]})

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"time"
 
@@ -40,7 +41,7 @@ Exit codes: 0 after an orderly end, also on SIGTERM; 1 when this node failed
 the self-check, with and without --check, or something broke; 2 for flags or an
 access file that are no good; 3 when the queue cannot be reached; 4 when it
 refuses the access.`,
-		Args: cobra.NoArgs,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPilot(c, f) },
 	}
 	flags := command.Flags()
@@ -124,8 +125,14 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 		_, _ = fmt.Fprintf(a.stdout, "ready pilot=%s site=%s\n", id, site)
 	}
 	err = agent.Run(c.Context(), config)
-	if errors.Is(err, agent.ErrUnfit) {
+	var journal *agent.JournalError
+	switch {
+	case errors.Is(err, agent.ErrUnfit):
 		return coded(exitUnfit, "%w", err)
+	case errors.As(err, &journal) && errors.Is(err, fs.ErrExist):
+		return coded(exitConflict, "--journal: %w", err)
+	case errors.As(err, &journal):
+		return coded(exitUsage, "--journal: %w", err)
 	}
 	return err
 }

@@ -14,7 +14,7 @@ func newPilotList(a *app) *cobra.Command {
 	var site string
 	var all bool
 	command := &cobra.Command{
-		Use: "list", Short: "List pilots", Args: cobra.NoArgs,
+		Use: "list", Short: "List pilots", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withQueue(func(cl *clients) error {
 				var pilots []*pb.Pilot
@@ -58,7 +58,7 @@ func pilotReason(p *pb.Pilot) string {
 
 func newPilotShow(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show PILOT", Short: "Show a pilot", Args: cobra.ExactArgs(1),
+		Use: "show PILOT", Short: "Show a pilot", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.pilots.GetPilot(c.Context(), &pb.GetPilotRequest{PilotId: args[0]})
@@ -83,7 +83,7 @@ func newPilotShow(a *app) *cobra.Command {
 
 func newPilotDrain(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "drain PILOT", Short: "Let a pilot finish what runs and leave", Args: cobra.ExactArgs(1),
+		Use: "drain PILOT", Short: "Let a pilot finish what runs and leave", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.pilots.DrainPilot(c.Context(), &pb.DrainPilotRequest{PilotId: args[0]})

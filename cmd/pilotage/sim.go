@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -52,6 +53,22 @@ func parallel(n int, do func(i int) error) error {
 		group.Go(func() error { return do(i) })
 	}
 	return group.Wait()
+}
+
+// checkFolder refuses, before a run, a folder that its report could not be
+// written to; "" is none.
+func checkFolder(flag, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return coded(exitUsage, "%s: %w", flag, err)
+	}
+	probe, err := os.CreateTemp(dir, ".pilotage-*")
+	if err != nil {
+		return coded(exitUsage, "%s: nothing can be written there: %w", flag, err)
+	}
+	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
 // writePage writes a report, and its figures and tables as files of their own.

@@ -67,7 +67,7 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
   ours the workloads of 000 to 003 with our default policy beside theirs`,
 		Example: "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n" +
 			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many\n  pilotage sim paper 004 --sites 100 --pilots 10000 --tasks 10000000 --setting events --out largest",
-		Args:              cobra.ExactArgs(1),
+		Args:              asUsed,
 		ValidArgs:         papers,
 		ValidArgsFunction: cobra.FixedCompletions(papers, cobra.ShellCompDirectiveNoFileComp),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -131,6 +131,9 @@ func (a *app) simPaper(f *simPaperFlags, id string) error {
 	}
 	if f.setting != "" && !slices.Contains(paper.Settings004(), f.setting) {
 		return coded(exitUsage, "give --setting %s", strings.Join(paper.Settings004(), " or "))
+	}
+	if err := checkFolder("--out", f.out); err != nil {
+		return err
 	}
 	shown := a.countRuns(0)
 	report, err := f.run(id, paper.Effort{Each: parallel, Progress: shown.add})

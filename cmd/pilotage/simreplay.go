@@ -33,7 +33,7 @@ Exits with 1 when nothing was changed and the assignments differ all the same.`,
 		Example: `  pilotage sim replay siteA.journal
   pilotage sim replay siteA.journal --prefill 0
   pilotage sim replay siteA.journal --solver exact --locality-wait 0`,
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error { return a.simReplay(c, f, args[0]) },
 	}
 	flags := command.Flags()

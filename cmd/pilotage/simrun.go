@@ -69,7 +69,7 @@ out). Compare its figures among each other only.`,
   pilotage sim run montage.json.gz --site a,cache=1GiB --site b --what-if cache=2x --what-if down=b
   pilotage sim run montage.json.gz --policy locality --solver exact --locality-wait 2m
   pilotage sim run coadd6000 --light --site a,nodes=8 --site b --policy rest,combined.2,storage_affinity`,
-		Args: cobra.ExactArgs(1),
+		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.taskTime < 0 {
 				return coded(exitUsage, "--task-time %s: times cannot be negative", f.taskTime)
@@ -196,6 +196,9 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 	}
 	if err := f.checkPolicies(); err != nil {
 		return usage(err)
+	}
+	if err := checkFolder("--out", f.out); err != nil {
+		return err
 	}
 	play := grid.Run
 	if f.light {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -36,11 +37,21 @@ func newSiteAdd(a *app) *cobra.Command {
 	var period, wait time.Duration
 	var prefill int
 	command := &cobra.Command{
-		Use: "add NAME --se URL", Short: "Add a site, or change its settings", Args: cobra.ExactArgs(1),
+		Use: "add NAME", Short: "Add a site, or change its settings", Args: asUsed,
 		Long: `Adds a site. The queue writes the access file for its pilots to
 DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
-flags are given are changed.`,
+flags are given are changed. Without --se a site has no storage element: what its
+tasks make stays in its pilots' caches.`,
+		Example: `  pilotage site add siteA --se https://se.site-a.example/pilotage
+  pilotage site add siteA --locality-wait 1m --rank rest
+  pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own`,
 		RunE: func(c *cobra.Command, args []string) error {
+			if se == "" && c.Flags().Changed("se") {
+				return coded(exitUsage, "--se is empty: give a URL, file:// or http(s)://, or leave the flag out (a site without a storage element keeps files in its caches only)")
+			}
+			if err := checkLocalityWait(wait); err != nil {
+				return usage(err)
+			}
 			encoded := taskpb.Mode(mode)
 			if encoded == pb.SiteMode_SITE_MODE_UNSPECIFIED {
 				return usage(fmt.Errorf("--mode is %q: give distributed, centralized or isolated", mode))
@@ -67,8 +78,8 @@ flags are given are changed.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&se, "se", "", "storage element, file:// or http(s)://")
-	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements")
-	flags.StringSliceVar(&reach, "reach", nil, "sites whose storage elements it may read (default: all)")
+	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements; false: its own only")
+	flags.StringSliceVar(&reach, "reach", nil, "other sites whose storage elements it may read, separated by commas (default, and '': all)")
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
@@ -106,7 +117,7 @@ func settingsGiven(flags *pflag.FlagSet) *fieldmaskpb.FieldMask {
 
 func newSiteRemove(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "remove NAME", Short: "Forget a site that nobody works at and that holds no file alone", Args: cobra.ExactArgs(1),
+		Use: "remove NAME", Short: "Forget a site that nobody works at and that holds no file alone", Args: asUsed,
 		Long: `Forgets a site and revokes the accesses of its pilots. That is refused while the
 site has live pilots, holds tasks, or has the only copy of a file on its storage
 element; a site that cannot go is drained instead and then gets no tasks and no
@@ -124,7 +135,7 @@ uploads. Nothing is deleted from its storage element.`,
 
 func newSiteList(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "list", Short: "List sites", Args: cobra.NoArgs,
+		Use: "list", Short: "List sites", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.sites.ListSites(c.Context(), &pb.ListSitesRequest{})
@@ -140,7 +151,7 @@ func newSiteList(a *app) *cobra.Command {
 					rows = append(rows, []string{
 						s.GetSettings().GetName(), taskpb.FromMode(s.GetSettings().GetMode()), state, fmt.Sprint(s.GetPilots()),
 						fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()), fmt.Sprint(s.GetRunning()), fmt.Sprint(s.GetWaiting()),
-						orDash(s.GetMaster()), orDash(s.GetSettings().GetStorageUrl()),
+						presentMaster(s), orDash(s.GetSettings().GetStorageUrl()),
 					})
 				}
 				return a.print(reply.GetSites(), []string{"SITE", "MODE", "STATE", "PILOTS", "FREE/SLOTS", "RUNNING", "WAITING", "MASTER", "STORAGE"}, rows)
@@ -149,10 +160,18 @@ func newSiteList(a *app) *cobra.Command {
 	}
 }
 
+// presentMaster is a site's master while it has pilots.
+func presentMaster(s *pb.Site) string {
+	if s.GetPilots() == 0 {
+		return "-"
+	}
+	return orDash(s.GetMaster())
+}
+
 func newSiteDrain(a *app) *cobra.Command {
 	var resume bool
 	command := &cobra.Command{
-		Use: "drain NAME", Short: "Hand no more tasks to a site, and upload nothing to it", Args: cobra.ExactArgs(1),
+		Use: "drain NAME", Short: "Hand no more tasks to a site, and upload nothing to it", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				_, err := cl.sites.DrainSite(c.Context(), &pb.DrainSiteRequest{Name: args[0], Resume: resume})
@@ -173,7 +192,7 @@ func newSiteDrain(a *app) *cobra.Command {
 
 func newSiteShow(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show NAME", Short: "Show a site: hit ratios, slots, master, requests, delay", Args: cobra.ExactArgs(1),
+		Use: "show NAME", Short: "Show a site: hit ratios, slots, master, requests, delay", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error { return a.showSite(c.Context(), cl, args[0]) })
 		},
@@ -224,6 +243,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		{"locality wait", waitText(s)},
 		{"replica policies", replicasText(s)},
 		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
+		{"may read from", reachText(s.GetSettings())},
 		{"pilots", pilotsText(s)},
 		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
 		{"tasks", fmt.Sprintf("%d done, %d failed attempts, %d duplicates; %d running, %d waiting", s.GetTasks(), s.GetFailures(), s.GetDuplicates(), s.GetRunning(), s.GetWaiting())},
@@ -239,7 +259,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		{"caches", fmt.Sprintf("%s of %s used, %d evictions", task.Bytes(s.GetCacheUsedBytes()), task.Bytes(s.GetCacheBytes()), s.GetEvictions())},
 		{"inter-task delay", delayText(s)},
 		{"queue requests", requestsText(s)},
-		{"master", fmt.Sprintf("%s, term %s, heard %s ago", orDash(s.GetMaster()), orDash(s.GetTerm()), s.GetLastSyncAgo().AsDuration().Round(time.Millisecond))},
+		{"master", masterText(s)},
 	}...)
 	for _, h := range s.GetHistory() {
 		rows = append(rows, []string{"  term " + h.GetTerm(), fmt.Sprintf("%s since %s (%s)", h.GetPilot(), h.GetSince().AsTime().Format(time.DateTime), h.GetWhy())})
@@ -248,6 +268,29 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		rows = append(rows, []string{"cannot run", fmt.Sprintf("%q: %s", refused.GetRequire(), clausesText(refused.GetClauses()))})
 	}
 	return a.table(nil, rows)
+}
+
+// reachText says whose storage elements a site may read.
+func reachText(s *pb.SiteSettings) string {
+	switch {
+	case !s.GetRemoteRead():
+		return "its own storage element only"
+	case len(s.GetReach()) > 0:
+		return "its own storage element, and those of " + strings.Join(s.GetReach(), ", ")
+	}
+	return "its own storage element, and those of all other sites"
+}
+
+// masterText names the master, or who was it last.
+func masterText(s *pb.Site) string {
+	switch ago := s.GetLastSyncAgo().AsDuration().Round(time.Millisecond); {
+	case s.GetMaster() == "":
+		return "-"
+	case s.GetPilots() == 0:
+		return fmt.Sprintf("none, as there is no pilot; the last one was %s, term %s, heard %s ago", s.GetMaster(), s.GetTerm(), ago)
+	default:
+		return fmt.Sprintf("%s, term %s, heard %s ago", s.GetMaster(), s.GetTerm(), ago)
+	}
 }
 
 func addSums(a, b *pb.SourceSums) *pb.SourceSums {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -61,5 +62,37 @@ func TestUploadNamesTheWayAroundABadSite(t *testing.T) {
 	_, err := testApp().uploadSources(t.Context(), &clients{files: uploadPlan{}}, []workflow.ExternalFile{sourceFile(t, "content")}, nil)
 	if err == nil || !strings.Contains(err.Error(), "--resume") {
 		t.Errorf("without a site to upload to: %v", err)
+	}
+}
+
+// A site whose pilots have all gone has no master, only a last one.
+func TestSiteTextsSayWhatHolds(t *testing.T) {
+	for want, got := range map[string]string{
+		"none, as there is no pilot; the last one was p-1, term 2, heard 0s ago": masterText(&pb.Site{Master: "p-1", Term: "2"}),
+		"p-1, term 2, heard 0s ago":    masterText(&pb.Site{Master: "p-1", Term: "2", Pilots: 1}),
+		"-":                            masterText(&pb.Site{}),
+		"its own storage element only": reachText(&pb.SiteSettings{Reach: []string{"b"}}),
+		"its own storage element, and those of b, c":            reachText(&pb.SiteSettings{RemoteRead: true, Reach: []string{"b", "c"}}),
+		"its own storage element, and those of all other sites": reachText(&pb.SiteSettings{RemoteRead: true}),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// Seconds of a bench may carry their unit, like times elsewhere.
+func TestSecondsTakeUnits(t *testing.T) {
+	for text, want := range map[string]time.Duration{"20": 20 * time.Second, "0.5": 500 * time.Millisecond, "30s": 30 * time.Second, "200ms": 200 * time.Millisecond} {
+		var value time.Duration
+		if err := (seconds{&value}).Set(text); err != nil || value != want {
+			t.Errorf("%s is %s, %v; want %s", text, value, err, want)
+		}
+	}
+	for _, text := range []string{"", "x", "NaN", "1e300", "5 s"} {
+		var value time.Duration
+		if err := (seconds{&value}).Set(text); err == nil {
+			t.Errorf("%q is taken as %s", text, value)
+		}
 	}
 }

@@ -28,7 +28,7 @@ func newTaskList(a *app) *cobra.Command {
 	var states []string
 	var full bool
 	command := &cobra.Command{
-		Use: "list WORKFLOW", Short: "List a workflow's tasks", Args: cobra.ExactArgs(1),
+		Use: "list WORKFLOW", Short: "List a workflow's tasks", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			wanted := make([]pb.TaskState, len(states))
 			for i, state := range states {
@@ -83,7 +83,7 @@ func (a *app) printTasks(tasks []*pb.TaskInfo, full bool) error {
 
 func newTaskShow(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show TASK", Short: "Show a task and its attempts", Args: cobra.ExactArgs(1),
+		Use: "show TASK", Short: "Show a task and its attempts", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				id, err := findTask(c.Context(), cl, args[0])
@@ -140,7 +140,7 @@ func newTaskLogs(a *app) *cobra.Command {
 	var attempt int32
 	var stderr, both bool
 	command := &cobra.Command{
-		Use: "logs TASK", Short: "Print the end of an attempt's stdout (or stderr)", Args: cobra.ExactArgs(1),
+		Use: "logs TASK", Short: "Print the end of an attempt's stdout (or stderr)", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				id, err := findTask(c.Context(), cl, args[0])
@@ -174,7 +174,7 @@ func newTaskLogs(a *app) *cobra.Command {
 
 func newTaskExplain(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "explain TASK", Short: "Say why a task is where it is, and what it waits for", Args: cobra.ExactArgs(1),
+		Use: "explain TASK", Short: "Say why a task is where it is, and what it waits for", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				id, err := findTask(c.Context(), cl, args[0])
@@ -250,7 +250,7 @@ func whyText(s *pb.SiteExplanation) string {
 
 func newTaskCancel(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel TASK", Short: "Cancel a task and what depends on it", Args: cobra.ExactArgs(1),
+		Use: "cancel TASK", Short: "Cancel a task and what depends on it", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				id, err := findTask(c.Context(), cl, args[0])
@@ -269,7 +269,7 @@ func newTaskCancel(a *app) *cobra.Command {
 
 func newTaskRetry(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "retry TASK", Short: "Run a task that ended badly again, with what it cancelled", Args: cobra.ExactArgs(1),
+		Use: "retry TASK", Short: "Run a task that ended badly again, with what it cancelled", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				id, err := findTask(c.Context(), cl, args[0])

@@ -16,7 +16,7 @@ import (
 func newTaskqueue(a *app) *cobra.Command {
 	config := server.Config{}
 	command := &cobra.Command{
-		Use: "taskqueue", Short: "Run the VO's task queue", Args: cobra.NoArgs,
+		Use: "taskqueue", Short: "Run the VO's task queue", Args: asUsed,
 		Long: `The task queue keeps workflows, tasks and files, and hands tasks to sites.
 At its first start it makes its own authority and the access files of its data
 folder: access/admin.json, access/submit.json, and access/pilot-SITE.json for

@@ -53,7 +53,7 @@ var workflowHeader = []string{"WORKFLOW", "NAME", "STATE", "DONE", "BLOCKED", "R
 func newWorkflowList(a *app) *cobra.Command {
 	var name string
 	command := &cobra.Command{
-		Use: "list", Short: "List workflows, newest first", Args: cobra.NoArgs,
+		Use: "list", Short: "List workflows, newest first", Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withQueue(func(cl *clients) error {
 				var list []*pb.Workflow
@@ -79,7 +79,7 @@ func newWorkflowList(a *app) *cobra.Command {
 
 func newWorkflowShow(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "show WORKFLOW", Short: "Show a workflow, by id or by name (the newest)", Args: cobra.ExactArgs(1),
+		Use: "show WORKFLOW", Short: "Show a workflow, by id or by name (the newest)", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.tasks.GetWorkflow(c.Context(), &pb.GetWorkflowRequest{Workflow: args[0]})
@@ -95,7 +95,7 @@ func newWorkflowShow(a *app) *cobra.Command {
 func newWorkflowWait(a *app) *cobra.Command {
 	var timeout time.Duration
 	command := &cobra.Command{
-		Use: "wait WORKFLOW", Short: "Wait until a workflow is over; say what failed and why", Args: cobra.ExactArgs(1),
+		Use: "wait WORKFLOW", Short: "Wait until a workflow is over; say what failed and why", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error { return a.waitWorkflow(c.Context(), cl, args[0], wait{timeout: timeout}) })
 		},
@@ -238,7 +238,7 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 	var into string
 	var list, force bool
 	command := &cobra.Command{
-		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements", Args: cobra.ExactArgs(1),
+		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				var files []*pb.File
@@ -296,7 +296,7 @@ func (a *app) fetchOutputs(ctx context.Context, files []*pb.File, into string, f
 
 func newWorkflowCancel(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "cancel WORKFLOW", Short: "Cancel what has not ended", Args: cobra.ExactArgs(1),
+		Use: "cancel WORKFLOW", Short: "Cancel what has not ended", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.tasks.CancelWorkflow(c.Context(), &pb.CancelWorkflowRequest{Workflow: args[0]})
@@ -312,7 +312,7 @@ func newWorkflowCancel(a *app) *cobra.Command {
 func newWorkflowRetry(a *app) *cobra.Command {
 	var failed bool
 	command := &cobra.Command{
-		Use: "retry WORKFLOW", Short: "Run again what failed or was cancelled", Args: cobra.ExactArgs(1),
+		Use: "retry WORKFLOW", Short: "Run again what failed or was cancelled", Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				reply, err := cl.tasks.RetryWorkflow(c.Context(), &pb.RetryWorkflowRequest{Workflow: args[0], FailedOnly: failed})

@@ -19,6 +19,21 @@ type recorder struct {
 	writer *journal.Writer // nil: nothing is recorded
 }
 
+// JournalError says that the journal's file cannot be made; one that is there
+// already is fs.ErrExist.
+type JournalError struct{ Err error }
+
+func (e *JournalError) Error() string {
+	var at *fs.PathError
+	if errors.Is(e.Err, fs.ErrExist) && errors.As(e.Err, &at) {
+		return fmt.Sprintf("the journal %s is there already: take it away or name another file", at.Path)
+	}
+	return fmt.Sprintf("make the journal: %v", e.Err)
+}
+
+// Unwrap is what the system said.
+func (e *JournalError) Unwrap() error { return e.Err }
+
 // openJournal makes the journal's file. One that is there is not replaced.
 func (a *Agent) openJournal() error {
 	path := a.config.Journal
@@ -26,11 +41,8 @@ func (a *Agent) openJournal() error {
 		return nil
 	}
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("the journal %s is there already: take it away or name another file", path)
-	}
 	if err != nil {
-		return fmt.Errorf("make the journal: %w", err)
+		return &JournalError{err}
 	}
 	a.recorder.file = file
 	return nil
