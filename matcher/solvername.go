@@ -86,6 +86,10 @@ func (c SolverChoice) String() string {
 // Random tells whether the solver draws from the source that Solver is given.
 func (c SolverChoice) Random() bool { return c.kind == "choose" }
 
+// Patient tells whether the solver leaves tasks to pilots that are free soon, see
+// Matrix.SetPatience.
+func (c SolverChoice) Patient() bool { return c.kind == "" || c.kind == "exact" }
+
 // WholeSite tells whether the solver compares the pilots of a site with each
 // other, those without a free place included, so that it cannot serve one that
 // is looked at alone.

@@ -3,7 +3,9 @@ package taskqueue
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -164,6 +166,9 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	default:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("gets it with its next hand-out; %d tasks are ahead", e.Ahead)
+		if holder, left := b.leftTo(e, site); left > 0 {
+			x.Why = fmt.Sprintf("leaves it for at most %s to site %s, which has most bytes of its inputs; %d tasks are ahead", left.Round(time.Millisecond), holder, e.Ahead)
+		}
 	}
 	return x
 }
@@ -173,6 +178,46 @@ func (s *SiteRecord) explained() SiteExplanation {
 	return SiteExplanation{
 		Site: s.Name, Pilots: s.Pilots, FreeSlots: s.FreeSlots, Waiting: s.unstarted(), Fallback: s.Fallback,
 	}
+}
+
+// occupation says what a site's slots do, as it was last reported. Tasks that
+// were given early, and those whose payload has ended, hold no slot.
+func (s *SiteRecord) occupation() string {
+	c := &s.Capacity
+	slots, free := s.slots(), max(0, c.FreeSlots)
+	running := min(c.Running, max(0, slots-free)+c.StoppedSlots)
+	text := fmt.Sprintf("%d slots, %d of them free; %d tasks run", slots, free, running)
+	if over := c.Running - running; over > 0 {
+		text += fmt.Sprintf(", %d have run and are being reported", over)
+	}
+	if c.Assigned > 0 {
+		text += fmt.Sprintf(", %d are with pilots, where they stage in or wait for a slot", c.Assigned)
+	}
+	return text
+}
+
+// mayBeLeft tells whether a task that a site holds waits, as far as the queue
+// knows, because free slots leave it to others: a slot that has been free for
+// the wait takes any task that has been ready for it.
+func (b *book) mayBeLeft(e *Explanation, site *SiteRecord, wait time.Duration) bool {
+	choice, err := matcher.ParseSolver(site.Solver)
+	return err == nil && choice.Patient() && site.Capacity.FreeSlots > 0 &&
+		e.State.Missing == 0 && len(e.Task.Inputs) > 0 && b.Wall.Sub(e.State.Changed) < 2*wait
+}
+
+// leftTo names the site that a site with free slots leaves a READY task to for
+// a while, and for how long at most; "" if it does not.
+func (b *book) leftTo(e *Explanation, site *SiteRecord) (task.Site, time.Duration) {
+	class, ok := b.eligibility(&e.Task)
+	holder := b.sites.held[class.Prefer]
+	if !ok || holder == nil || holder == site || !b.live(holder) {
+		return "", 0
+	}
+	wait := b.localityWait(site)
+	if b.soon(holder, wait) == 0 {
+		return "", 0
+	}
+	return holder.Name, max(b.config.HandOut.ShareWait, wait) - b.Clock.Sub(e.State.NotBefore)
 }
 
 // pauses says how many pilots of a site take no new work, and why.
@@ -200,8 +245,11 @@ func (b *book) explainLeased(e *Explanation) error {
 	}
 	x := site.explained()
 	x.Eligible = true
-	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %d slots run %d tasks",
-		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.slots(), site.Capacity.Running)
+	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %s",
+		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.occupation())
+	if wait := b.localityWait(site); b.mayBeLeft(e, site, wait) {
+		x.Why += fmt.Sprintf("; a free slot leaves it, for at most %s from now, to a pilot that has its inputs and is expected to be free by then (the site's locality wait)", wait)
+	}
 	if site.Capacity.Stopped > 0 {
 		x.Why += "; " + site.pauses()
 	}

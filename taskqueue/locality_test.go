@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +64,59 @@ func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
 			}
 			g.check()
 		})
+	}
+}
+
+// Who waits for a slot is told to whom free slots leave the task, and for how
+// long at most.
+func TestLeftTasksAreExplained(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B", func(s *taskqueue.SiteRecord) { s.LocalityWait = 20 * time.Second })
+	g.warmUp(a)
+	a.join("peerA", 2)
+	g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", 2)})
+	a.sync()
+	for _, lt := range a.waiting() {
+		a.start(lt.Task.ID, a.members[0])
+	}
+	a.sync()
+	b.join("peerB", 2)
+	w := g.mustSubmit(taskqueue.Submission{Name: "readers", Files: []task.File{at("x", 1000, "A")}, Tasks: jobs("r", 2, "x")})
+	b.sync()
+	why := func(site task.Site) string {
+		why := "the site is not explained"
+		g.view(func(turn *taskqueue.Turn) error {
+			e, err := g.rules.Explain(turn, task.NewID(w, "r[00]"))
+			for _, x := range e.Sites {
+				if x.Site == site {
+					why = x.Why
+				}
+			}
+			return err
+		})
+		return why
+	}
+	g.clock = g.clock.Add(4 * time.Second)
+	if got := why("B"); !strings.HasPrefix(got, "leaves it for at most 16s to site A, which has most bytes of its inputs") {
+		t.Errorf("B: %q", got)
+	}
+	if got := why("A"); strings.Contains(got, "leaves it") {
+		t.Errorf("A: %q", got)
+	}
+	a.sync()
+	if got := why("A"); !strings.Contains(got, "2 slots, 0 of them free; 2 tasks run") || strings.Contains(got, "leaves it") {
+		t.Errorf("A, which has it by now: %q", got)
+	}
+	record := g.siteRecord("A")
+	record.Capacity.FreeSlots, record.Capacity.Running, record.Capacity.Assigned = 1, 3, 2
+	g.must(func(t *taskqueue.Turn) error { return t.Sites().Save(record) })
+	if got := why("A"); !strings.Contains(got, "2 slots, 1 of them free; 1 tasks run, 2 have run and are being reported, 2 are with pilots") ||
+		!strings.Contains(got, "a free slot leaves it, for at most 30s from now, to a pilot that has its inputs") {
+		t.Errorf("A with a free slot: %q", got)
+	}
+	g.clock = g.clock.Add(time.Minute)
+	if got := why("A"); strings.Contains(got, "leaves it") {
+		t.Errorf("A after the wait: %q", got)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/pilotage-grid/pilotage/matcher"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -213,6 +213,7 @@ func modeText(s *pb.Site) string {
 func waitText(s *pb.Site) string {
 	settings := s.GetSettings()
 	wait := settings.GetLocalityWait().AsDuration()
+	solver, err := matcher.ParseSolver(settings.GetSolver())
 	switch {
 	case settings.GetMode() != pb.SiteMode_SITE_MODE_DISTRIBUTED:
 		return "none: the queue matches tasks to pilots"
@@ -220,7 +221,7 @@ func waitText(s *pb.Site) string {
 		return "none: tasks are assigned in rounds of a fixed period"
 	case wait == 0:
 		return "none"
-	case !slices.Contains([]string{"", "greedy", "exact"}, settings.GetSolver()):
+	case err == nil && !solver.Patient():
 		return "none: solver " + settings.GetSolver() + " waits for nobody"
 	}
 	return wait.String()
