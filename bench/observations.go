@@ -186,12 +186,12 @@ func (o *observations) judged(how matcher.Optimality, took time.Duration) {
 func (o *observations) tell(r *OverlayResult, bytes uint64) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
-	latency := Distribute(o.rounds)
-	r.Rounds = RoundFigures{
-		Count: len(o.rounds), CoverageMin: o.coverage, PeersMax: o.peers, LatencyP50: latency.P50, LatencyP99: latency.P99,
-	}
 	if len(o.rounds) > 0 {
-		r.Rounds.BytesPerPilot = float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites)
+		latency := Distribute(o.rounds)
+		r.Rounds = &RoundFigures{
+			Count: len(o.rounds), CoverageMin: o.coverage, PeersMax: o.peers, LatencyP50: latency.P50, LatencyP99: latency.P99,
+			BytesPerPilot: float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites),
+		}
 	}
 	for site := range o.offices {
 		o.endFailover(site) // that nobody has ended
@@ -201,7 +201,10 @@ func (o *observations) tell(r *OverlayResult, bytes uint64) {
 	for _, took := range o.failovers {
 		r.Master.Failover = max(r.Master.Failover, took.Seconds())
 	}
-	r.Assignment = AssignmentFigures{RankSum: o.rankSum, Solutions: o.solved, Compared: o.compared, Ratio: 1}
+	if o.solved == 0 {
+		return
+	}
+	r.Assignment = &AssignmentFigures{RankSum: o.rankSum, Solutions: o.solved, Compared: o.compared, Ratio: 1}
 	if o.placed > 0 {
 		r.Assignment.Ratio = o.ratioSum / float64(o.placed)
 	}

@@ -59,13 +59,15 @@ type OverlayResult struct {
 	SlotChangeShare float64      `json:"slot_change_share"`
 	// DependencyDelay: end of the last task that a task waited for to its
 	// start, where its slot was free before.
-	DependencyDelay Distribution      `json:"dependency_delay_seconds"`
-	DependencyShare float64           `json:"dependency_delay_share"`
-	Cache           CacheFigures      `json:"cache"`
-	Assignment      AssignmentFigures `json:"assignment"`
-	Rounds          RoundFigures      `json:"rounds"`
-	Master          MastershipFigures `json:"master"`
-	LostTasks       int               `json:"lost_tasks"`
+	DependencyDelay Distribution `json:"dependency_delay_seconds"`
+	DependencyShare float64      `json:"dependency_delay_share"`
+	Cache           CacheFigures `json:"cache"`
+	// Assignment and Rounds are nil where none was seen: without a site's master,
+	// and from outside of pilots that are processes.
+	Assignment *AssignmentFigures `json:"assignment"`
+	Rounds     *RoundFigures      `json:"rounds"`
+	Master     MastershipFigures  `json:"master"`
+	LostTasks  int                `json:"lost_tasks"`
 	// Lost says of some tasks that did not end DONE how they ended, and why.
 	Lost       []string `json:"lost_tasks_why,omitempty"`
 	Duplicates int      `json:"duplicate_outcomes"`

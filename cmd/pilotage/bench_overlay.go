@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"time"
@@ -51,27 +52,7 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 			if err := o.Validate(); err != nil {
 				return usage(err)
 			}
-			if err := checkFolder("--plot", plot); err != nil {
-				return err
-			}
-			header := []string{"FIGURE", "MEASURED", "GOAL"}
-			if plot == "" {
-				result, err := o.Run(c.Context())
-				if err != nil {
-					return err
-				}
-				return a.print(result, header, overlayRows(result))
-			}
-			result, figures, err := o.Draw(c.Context())
-			if err != nil {
-				return err
-			}
-			rows := overlayRows(result)
-			page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: header, Rows: rows}}}
-			if err := writePage(plot, page); err != nil {
-				return err
-			}
-			return a.print(result, header, rows)
+			return a.runOverlay(c.Context(), &o, plot)
 		},
 	}
 	flags := command.Flags()
@@ -94,6 +75,31 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.StringVar(&plot, "plot", "", "folder for figures of the run over time (CSV, SVG, PNG) and a page with them")
 	flags.Uint64Var(&o.Seed, "seed", 1, "draws task times and kills")
 	return command
+}
+
+// runOverlay measures, and draws the run over time where plot names a folder.
+func (a *app) runOverlay(ctx context.Context, o *bench.Overlay, plot string) error {
+	if err := checkFolder("--plot", plot); err != nil {
+		return err
+	}
+	header := []string{"FIGURE", "MEASURED", "GOAL"}
+	if plot == "" {
+		result, err := o.Run(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(result, header, overlayRows(result))
+	}
+	result, figures, err := o.Draw(ctx)
+	if err != nil {
+		return err
+	}
+	rows := overlayRows(result)
+	page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: header, Rows: rows}}}
+	if err := writePage(plot, page); err != nil {
+		return err
+	}
+	return a.print(result, header, rows)
 }
 
 func modeOf(name string) (pb.SiteMode, error) {
@@ -128,6 +134,14 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	if r.Protocol == bench.AsInPaper {
 		paper = fmt.Sprintf("%.2f per task", r.PaperRequestsPerTask)
 	}
+	rounds, bytes := "not measured", "not measured"
+	switch {
+	case r.Rounds != nil:
+		rounds = fmt.Sprintf("%d, coverage at least %.4f, latency p50 %.0f ms, p99 %.0f ms", r.Rounds.Count, r.Rounds.CoverageMin, 1000*r.Rounds.LatencyP50, 1000*r.Rounds.LatencyP99)
+		bytes = decimal(r.Rounds.BytesPerPilot)
+	case !distributed:
+		rounds, bytes = "none: the queue matches tasks to pilots", ""
+	}
 	takenAway := r.Killed+r.Master.Killed+r.Master.Hung > 0
 	return [][]string{
 		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed), ""},
@@ -146,8 +160,8 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"total hit ratio", strconv.FormatFloat(r.Cache.TotalHits, 'f', 4, 64), goal(distributed && !takenAway, ">= 0.999, 1 without kills")},
 		{"local hit ratio", fmt.Sprintf("%.4f, best possible %.4f", r.Cache.LocalHits, r.Cache.BestLocalHits), goal(distributed && !takenAway, ">= 0.98 of the best")},
 		{"evictions", strconv.FormatUint(r.Cache.Evictions, 10), ""},
-		{"rounds", fmt.Sprintf("%d, coverage at least %.4f, latency p50 %.0f ms, p99 %.0f ms", r.Rounds.Count, r.Rounds.CoverageMin, 1000*r.Rounds.LatencyP50, 1000*r.Rounds.LatencyP99), ""},
-		{"bytes per pilot and round", decimal(r.Rounds.BytesPerPilot), goal(r.Rounds.BytesPerPilot > 0, "< 20000")},
+		{"rounds", rounds, ""},
+		{"bytes per pilot and round", bytes, goal(r.Rounds != nil && r.Rounds.BytesPerPilot > 0, "< 20000")},
 		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
 		{"masters killed, stopped", fmt.Sprintf("%d, %d; failover p50 %.2f s, longest %.2f s", r.Master.Killed, r.Master.Hung, r.Master.Failovers.P50, r.Master.Failover), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},
 		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates), "0, 0"},
