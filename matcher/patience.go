@@ -19,6 +19,11 @@ type Patience interface {
 	Fresh(no uint64) bool
 }
 
+// TurnsWaitedFor is how many tasks of a slot are waited for, or left to a site,
+// from the one that the slot starts next: the more are left to one, the longer
+// others stand idle.
+const TurnsWaitedFor = 2
+
 // SetPatience has Greedy and Exact leave tasks to the pilots that keep them;
 // with nil, as in a new matrix, a free slot waits for nobody.
 func (m *Matrix) SetPatience(p Patience) { m.patience = p }

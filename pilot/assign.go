@@ -38,6 +38,7 @@ func (m *Master) give(assignments []matcher.Assignment) {
 		}
 		if a.Prefill && m.prefillOf(w) == 0 { // by what it has been given in this solution
 			m.matrix.SetReady(a.No, true)
+			m.refreshPlaces(w) // the solution has taken a place of it
 			continue
 		}
 		batches[w.id] = append(batches[w.id], m.bind(h, w, a.Prefill))

@@ -17,10 +17,6 @@ type patience struct{ *Master }
 
 var _ matcher.Patience = patience{}
 
-// turnsWaitedFor is how many tasks of a slot are waited for, from the one that
-// it starts next: the more are left to one pilot, the longer others stand idle.
-const turnsWaitedFor = 2
-
 // patient tells whether slots wait. Rounds of a fixed period are those of 004,
 // and who works for itself has nobody to leave tasks to.
 func (m *Master) patient() bool {
@@ -82,7 +78,7 @@ func (m *Master) turnsAfter(free time.Duration) int {
 	case m.usualRun <= 0:
 		return 1
 	}
-	return min(turnsWaitedFor, 1+int((wait-free)/m.usualRun))
+	return min(matcher.TurnsWaitedFor, 1+int((wait-free)/m.usualRun))
 }
 
 // left is how much longer a job is expected to hold its slot: not at all, when

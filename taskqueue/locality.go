@@ -3,12 +3,9 @@ package taskqueue
 import (
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 )
-
-// turnsWaitedFor is how many tasks of a slot are left to a site that has their
-// inputs, from the one that the slot starts next.
-const turnsWaitedFor = 2
 
 // localityWait is how long a site's free slots leave tasks to a site that has
 // their inputs. Where tasks are assigned in rounds of a fixed period, or the
@@ -28,7 +25,7 @@ func (b *book) turns(s *SiteRecord, wait time.Duration) int {
 	}
 	turns := 1 // while run times are unknown
 	if median, known := s.medianRun(b.config.HandOut.KnownAfter); known {
-		turns = int(min(turnsWaitedFor, wait/max(median, time.Millisecond)))
+		turns = int(min(matcher.TurnsWaitedFor, wait/max(median, time.Millisecond)))
 	}
 	return turns * s.slots()
 }
