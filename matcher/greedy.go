@@ -16,7 +16,8 @@ import (
 //
 // No task is given early, as prefill, to a pilot that does not raise it while
 // another one keeps it; see cell.kept. With a Patience no task goes to a free
-// slot that waits while it is left to another pilot.
+// slot that waits while it is left to another pilot, and companions are kept
+// together; see company.
 //
 // It looks at pilots with places only: their exceptions one by one, all other
 // tasks through the common order of each class. Serving one slot therefore
@@ -24,6 +25,7 @@ import (
 func Greedy(m *Matrix) []Assignment {
 	m.runs++
 	run := greedyRun{matrix: m, patient: m.patience != nil}
+	run.colocating = run.patient && len(m.companies) > 0
 	run.pass(false, m.bidders(false))
 	run.keeping = true
 	run.pass(true, m.bidders(true))
@@ -35,11 +37,15 @@ type greedyRun struct {
 	prefill bool
 	keeping bool // tasks that are kept are given early to those only that raise them
 	patient bool // tasks are left to pilots that come to them soon
-	bidders []bidder
-	open    int // bidders with places
-	groups  []group
-	queue   candidates
-	result  []Assignment
+	// colocating has companions go to one pilot; begun are companies without home
+	// by who has begun them in this run.
+	colocating bool
+	begun      map[*pilotRow][]*company
+	bidders    []bidder
+	open       int // bidders with places
+	groups     []group
+	queue      candidates
+	result     []Assignment
 }
 
 // bidder is a pilot with places and what is left of them.
@@ -68,10 +74,16 @@ func (m *Matrix) bidders(prefill bool) (bidders []bidder) {
 func (g *greedyRun) pass(prefill bool, bidders []bidder) {
 	g.start(prefill, bidders)
 	for g.open > 0 && len(g.queue) > 0 {
-		if best := g.queue[0]; g.available(&best) {
+		best := g.queue[0]
+		switch {
+		case !g.available(&best):
+			g.drop()
+		case g.putOff(&best):
+		default:
 			g.assign(best)
+			g.drop()
+			g.begin(best)
 		}
-		g.drop()
 	}
 }
 
@@ -122,6 +134,7 @@ func (g *greedyRun) collect() {
 	}
 	g.queue = make(candidates, 0, exceptions)
 	for i := range g.bidders {
+		g.collectCompanions(i)
 		lowered := g.collectExceptions(i)
 		row := g.bidders[i].row
 		for _, answer := range row.answers {
@@ -177,7 +190,9 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 			}
 		}
 		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
-			g.queue = append(g.queue, newCandidate(e.cell, e.rank, i, -1))
+			pair := newCandidate(e.cell, e.rank, i, -1)
+			pair.raised = e.raised
+			g.queue = append(g.queue, pair)
 		}
 	}
 	return lowered
@@ -193,7 +208,8 @@ type group struct {
 	groupKey
 	block   *block
 	members []member // largest base first, then by pilot id
-	task    int      // first of block.ready that may be free
+	task    int      // first of block.ready that may be free and is promised to nobody
+	late    int      // first of that one's level that may be free
 	member  int      // first of members that may have a place
 }
 
@@ -212,18 +228,43 @@ type member struct {
 // next returns the best pair that is left in a group.
 func (g *greedyRun) next(index int) (candidate, bool) {
 	group := &g.groups[index]
-	for group.task < len(group.block.ready) && !g.mayTake(group, group.block.ready[group.task]) {
-		group.task++
-	}
 	for group.member < len(group.members) &&
 		!g.bidders[group.members[group.member].bidder].places.offers(group.block.need, g.prefill) {
 		group.member++
 	}
-	if group.task == len(group.block.ready) || group.member == len(group.members) {
+	if group.member == len(group.members) {
 		return candidate{}, false
 	}
-	c, m := group.block.ready[group.task], group.members[group.member]
-	return newCandidate(c, m.base+c.EntryBase, m.bidder, index), true
+	c, late := g.nextTask(group)
+	if c == nil {
+		return candidate{}, false
+	}
+	m := group.members[group.member]
+	pair := newCandidate(c, m.base+c.EntryBase, m.bidder, index)
+	pair.late = late
+	return pair, true
+}
+
+// nextTask is the first free task of a group: of each level those that are
+// promised to nobody, then for free slots the others, which come late.
+func (g *greedyRun) nextTask(group *group) (c *cell, late bool) {
+	ready := group.block.ready
+	for group.late < len(ready) {
+		for level := ready[group.late].level(); group.task < len(ready) && ready[group.task].level() == level; group.task++ {
+			if c := ready[group.task]; g.mayTake(group, c) && g.promised(c) == nil {
+				return c, false
+			}
+		}
+		if !g.colocating || g.prefill {
+			group.late = group.task
+		}
+		for ; group.late < group.task; group.late++ {
+			if c := ready[group.late]; g.mayTake(group, c) {
+				return c, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // leaves tells whether bidders that do not raise a task are not to have it.

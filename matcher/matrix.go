@@ -50,6 +50,8 @@ type Matrix struct {
 	passes   passCounter
 	runs     uint64   // of solvers
 	patience Patience // nil: no slot waits
+
+	companies map[uint64]*company // of listed tasks
 }
 
 // cell is a task in the matrix.
@@ -64,6 +66,7 @@ type cell struct {
 	node     int         // its number in the exact solver's network
 	gone     bool        // removed; exceptions may still point here
 	keepers  []*pilotRow // that raise it
+	company  *company    // nil: it is in none
 }
 
 // level orders tasks before their rank does.
@@ -90,7 +93,7 @@ type block struct {
 func NewMatrix(term task.Term) *Matrix {
 	return &Matrix{
 		term: term, tasks: make(map[uint64]*cell), classes: make(map[uint32]*block),
-		passes: passCounter{limit: PassLimit},
+		passes: passCounter{limit: PassLimit}, companies: make(map[uint64]*company),
 	}
 }
 
@@ -110,6 +113,7 @@ func (m *Matrix) RemoveClass(no uint32) {
 	}
 	for _, c := range m.tasks {
 		if c.block == block {
+			m.part(c)
 			c.setReady(false)
 			c.gone = true
 			delete(m.tasks, c.No)
@@ -142,6 +146,7 @@ func (m *Matrix) RemoveTask(no uint64) {
 		return
 	}
 	m.SetReady(no, false)
+	m.part(c)
 	c.gone = true
 	delete(m.tasks, no)
 }

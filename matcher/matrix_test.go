@@ -30,7 +30,32 @@ func newTwinSites(t *rapid.T) *twinSites {
 	s.dense.passLimit = rapid.IntRange(1, 2).Draw(t, "pass limit")
 	s.dense.every = rapid.SampledFrom([]int{1, 4}).Draw(t, "count every")
 	s.clever.passes.limit, s.clever.passes.every = s.dense.passLimit, s.dense.every
+	if s.dense.colocates = rapid.Bool().Draw(t, "colocates"); s.dense.colocates {
+		s.clever.SetPatience(stated{}) // nobody comes soon, so that nothing is left to anybody
+	}
 	return s
+}
+
+// setCompany puts a task into one of few companies.
+func (s *twinSites) setCompany(t *rapid.T) {
+	no, of := s.someTask(t), rapid.Uint64Range(0, 3).Draw(t, "company")
+	s.clever.SetCompany(no, of)
+	if d := s.dense.tasks[no]; d != nil && d.company != of {
+		d.company = of
+		s.dense.forgetUnknown()
+	}
+}
+
+func (s *twinSites) setHome(t *rapid.T) {
+	of, id := rapid.Uint64Range(0, 3).Draw(t, "company"), s.somePilot(t)
+	s.clever.SetHome(of, id)
+	if !s.dense.inUse(of) || of == 0 {
+		return
+	}
+	delete(s.dense.homes, of)
+	if s.dense.pilots[id] != nil {
+		s.dense.homes[of] = id
+	}
 }
 
 func (s *twinSites) addClass(t *rapid.T) {
@@ -208,12 +233,14 @@ func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newTwinSites(t)
 		t.Repeat(map[string]func(*rapid.T){
-			"add class":  s.addClass,
-			"add tasks":  s.addTasks,
-			"set row":    s.setRow,
-			"update row": s.updateRow,
-			"set places": s.setPlaces,
-			"solve":      s.solve,
+			"add class":   s.addClass,
+			"add tasks":   s.addTasks,
+			"set row":     s.setRow,
+			"update row":  s.updateRow,
+			"set places":  s.setPlaces,
+			"set company": s.setCompany,
+			"set home":    s.setHome,
+			"solve":       s.solve,
 			"set ready": func(t *rapid.T) {
 				no, ready := s.someTask(t), rapid.Bool().Draw(t, "ready")
 				s.clever.SetReady(no, ready)
@@ -234,6 +261,7 @@ func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 				id := s.somePilot(t)
 				s.clever.RemovePilot(id)
 				delete(s.dense.pilots, id)
+				maps.DeleteFunc(s.dense.homes, func(_ uint64, home task.PilotID) bool { return home == id })
 			},
 			"remove class": func(t *rapid.T) {
 				class := uint32(rapid.IntRange(0, twinClasses-1).Draw(t, "class"))
@@ -261,6 +289,8 @@ func TestGreedyFillsASite(t *testing.T) {
 		for range 3 * twinPilots {
 			s.setRow(t)
 			s.setPlaces(t)
+			s.setCompany(t)
+			s.setCompany(t)
 		}
 		s.solve(t)
 		s.check(t)

@@ -18,6 +18,9 @@ type denseSite struct {
 	every     int // placements between two counts
 	placed    int
 	pending   []densePlacement
+	colocates bool                    // companions are kept together
+	homes     map[uint64]task.PilotID // of companies
+	begun     map[uint64]task.PilotID // of those without home, in this solution
 }
 
 type densePlacement struct {
@@ -32,6 +35,7 @@ type denseTask struct {
 	since    int // placements when it became ready
 	passes   int
 	starving bool
+	company  uint64
 }
 
 type densePilot struct {
@@ -45,8 +49,21 @@ type densePilot struct {
 func newDenseSite() *denseSite {
 	return &denseSite{
 		needs: make(map[uint32]task.Resources), tasks: make(map[uint64]*denseTask),
-		pilots: make(map[task.PilotID]*densePilot),
+		pilots: make(map[task.PilotID]*densePilot), homes: make(map[uint64]task.PilotID),
 	}
+}
+
+// promised is the pilot that a task is promised to.
+func (d *denseSite) promised(no uint64) task.PilotID {
+	t := d.tasks[no]
+	if !d.colocates {
+		return ""
+	}
+	home := cmp.Or(d.homes[t.company], d.begun[t.company])
+	if _, feasible := d.rank(home, no); !feasible {
+		return ""
+	}
+	return home
 }
 
 func (d *denseSite) pilot(id task.PilotID) *densePilot {
@@ -77,17 +94,20 @@ type densePair struct {
 	priority int
 	starving bool
 	order    uint64
+	late     bool // promised to another
+	promised bool
 }
 
 func (a densePair) compare(b densePair) int {
-	urgent := func(p densePair) int {
-		if p.starving {
-			return 0
+	last := func(is bool) int {
+		if is {
+			return 1
 		}
-		return 1
+		return 0
 	}
 	return cmp.Or(
-		cmp.Compare(b.priority, a.priority), cmp.Compare(urgent(a), urgent(b)), cmp.Compare(b.Rank, a.Rank),
+		cmp.Compare(b.priority, a.priority), cmp.Compare(last(!a.starving), last(!b.starving)),
+		cmp.Compare(last(a.late), last(b.late)), cmp.Compare(b.Rank, a.Rank), cmp.Compare(last(!a.promised), last(!b.promised)),
 		cmp.Compare(a.order, b.order), cmp.Compare(a.No, b.No), cmp.Compare(a.Pilot, b.Pilot),
 	)
 }
@@ -141,7 +161,12 @@ func (d *denseSite) solveKind(prefill bool, kept map[uint64]bool) (result []Assi
 				if !t.ready || !fits || !feasible || kept[no] && !d.raises(id, no) {
 					continue
 				}
-				pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order}
+				home := d.promised(no)
+				late := home != "" && home != id && !d.raises(id, no)
+				if late && prefill {
+					continue
+				}
+				pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order, late, home == id}
 				if best == nil || pair.compare(*best) < 0 {
 					best = &pair
 				}
@@ -152,6 +177,9 @@ func (d *denseSite) solveKind(prefill bool, kept map[uint64]bool) (result []Assi
 		}
 		t, places := d.tasks[best.No], &d.pilots[best.Pilot].places
 		t.ready = false
+		if of := t.company; of != 0 && d.homes[of] == "" && d.begun[of] == "" && d.begun != nil {
+			d.begun[of] = best.Pilot
+		}
 		if prefill {
 			places.Prefill--
 		} else {
@@ -175,6 +203,7 @@ func (d *denseSite) ready() (numbers []uint64) {
 // solve follows 004, III-C, steps 1 to 4, to the letter.
 func (d *denseSite) solve() []Assignment {
 	kept := d.kept()
+	d.begun = make(map[uint64]task.PilotID)
 	result := append(d.solveKind(false, nil), d.solveKind(true, kept)...)
 	for _, a := range result {
 		d.placed++
@@ -213,11 +242,23 @@ func (d *denseSite) remove(class uint32) {
 	d.forgetUnknown()
 }
 
-// forgetUnknown drops exceptions about tasks that are no more.
+// forgetUnknown drops exceptions about tasks that are no more, and companies
+// without tasks.
 func (d *denseSite) forgetUnknown() {
+	maps.DeleteFunc(d.homes, func(of uint64, _ task.PilotID) bool { return !d.inUse(of) })
 	for _, p := range d.pilots {
 		maps.DeleteFunc(p.exceptions, func(no uint64, _ Exception) bool { return d.tasks[no] == nil })
 	}
+}
+
+// inUse tells whether a task is in a company.
+func (d *denseSite) inUse(of uint64) bool {
+	for _, t := range d.tasks {
+		if t.company == of {
+			return true
+		}
+	}
+	return false
 }
 
 func (d *denseSite) infeasible() (classes []uint32) {

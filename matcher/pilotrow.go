@@ -17,8 +17,9 @@ type pilotRow struct {
 	exceptions []exception // by number
 	keeps      int         // ready tasks that it raises
 	places     Places
-	line       []*cell // see Matrix.line
-	lined      uint64  // the solver's run for which the line holds
+	line       []*cell    // see Matrix.line
+	lined      uint64     // the solver's run for which the line holds
+	companies  []*company // whose home it is
 }
 
 // exception is an Exception tied to its task.
@@ -56,6 +57,9 @@ func (m *Matrix) RemovePilot(pilot task.PilotID) {
 		m.count(answer, -1)
 	}
 	m.rows[at].dropExceptions()
+	for _, company := range slices.Clone(m.rows[at].companies) {
+		company.leaveHome()
+	}
 	m.rows = slices.Delete(m.rows, at, at+1)
 }
 

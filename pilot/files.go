@@ -13,7 +13,7 @@ import (
 type known struct {
 	file    task.File
 	readers heldTasks // of which it is an input
-	makers  int       // held tasks of which it is an output
+	makers  heldTasks // of which it is an output
 	waiters heldTasks // that miss it
 	// stranded is since when tasks wait for it although no held task makes it.
 	stranded time.Time
@@ -46,7 +46,7 @@ func sole(file task.File) bool {
 // dispose forgets a file that nobody here needs to know. What the queue does
 // not know yet stays: hand-outs describe files as the queue knows them.
 func (m *Master) dispose(k *known) {
-	if len(k.readers) > 0 || k.makers > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
+	if len(k.readers) > 0 || len(k.makers) > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
 		return
 	}
 	if m.files[k.file.LFN] == k {
@@ -155,7 +155,7 @@ func (m *Master) passStranded() {
 		if k == nil {
 			continue
 		}
-		if len(k.waiters) == 0 || k.makers > 0 {
+		if len(k.waiters) == 0 || len(k.makers) > 0 {
 			k.stranded = time.Time{}
 			continue
 		}

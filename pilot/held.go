@@ -91,7 +91,8 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 	m.held[leased.Task.ID] = h
 	m.leases[id].open++
 	for _, output := range leased.Task.Outputs {
-		m.file(output.LFN).makers++
+		k := m.file(output.LFN)
+		k.makers = append(k.makers, h)
 	}
 	for _, input := range leased.Task.Inputs {
 		k := m.file(input.LFN)
@@ -112,6 +113,7 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 	}
 	if len(h.missing) > 0 {
 		m.list.offer(h)
+		m.rejoin(h)
 		return
 	}
 	m.makeReady(h)
@@ -209,7 +211,7 @@ func (m *Master) forget(h *held) {
 	}
 	for _, output := range h.Task.Outputs {
 		k := m.file(output.LFN)
-		k.makers--
+		k.makers.drop(h)
 		m.dispose(k)
 	}
 	if h.recalled {

@@ -241,6 +241,7 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
 	})
 	m.matrix.SetReady(h.no, h.phase == ready)
+	m.join(h)
 	m.unsolved = true
 	m.track(entry)
 	return entry

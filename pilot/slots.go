@@ -93,6 +93,9 @@ func (m *Master) attach(j *job, h *held) {
 	m.unstray(j)
 	j.held, h.job = h, j
 	m.setPhase(h, placed)
+	if reader := m.readerOf(h); reader != nil {
+		m.tellHome(reader)
+	}
 	if j.phase != assigned {
 		m.sums.running++
 		m.unlist(h)
