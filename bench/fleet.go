@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -32,10 +33,20 @@ type fleet interface {
 
 // capacity is that of each cache; all is what holds every file.
 func (o Overlay) capacity(all task.Bytes) task.Bytes {
-	if o.CacheFiles == 0 {
-		return all
+	if files := o.cacheFiles(); files > 0 {
+		return task.Bytes(files) * overlayFile
 	}
-	return task.Bytes(o.CacheFiles) * overlayFile
+	return all
+}
+
+// cacheFiles is how many files each cache holds; 0: all. Each task writes one
+// file, so a pilot's working set has as many as it runs tasks, rounded to the
+// nearest.
+func (o Overlay) cacheFiles() int {
+	if o.CacheShare > 0 {
+		return int(math.Round(o.CacheShare * float64(o.Tasks) / float64(o.Pilots)))
+	}
+	return o.CacheFiles
 }
 
 // board starts the pilots and returns when all are members of their sites.

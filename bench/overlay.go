@@ -44,7 +44,11 @@ type Overlay struct {
 	Prefill              int
 	LocalityWait         *time.Duration // nil: the queue's default
 	CacheFiles           int            // capacity of each cache in files; 0: unlimited
-	KillRate             float64        // share of the pilots killed per second
+	// CacheShare is that capacity as a share of a pilot's working set instead: of
+	// the files that it makes and reads in the run if each task runs where its
+	// inputs were made, which are as many as its tasks. 0: CacheFiles holds.
+	CacheShare float64
+	KillRate   float64 // share of the pilots killed per second
 	// KillMasters and HangMasters are how many masters are killed, and stopped
 	// for a while, one after the other.
 	KillMasters, HangMasters int
@@ -63,7 +67,7 @@ func (o Overlay) Validate() error {
 	switch {
 	case o.Sites < 1 || o.Pilots < o.Sites:
 		return fmt.Errorf("%d pilots for %d sites: at least one for each is needed", o.Pilots, o.Sites)
-	case o.TaskTime < 0 || o.RoundPeriod < 0 || o.Prefill < 0 || o.CacheFiles < 0 || o.KillRate < 0 || o.KillMasters < 0 || o.HangMasters < 0:
+	case o.TaskTime < 0 || o.RoundPeriod < 0 || o.Prefill < 0 || o.CacheFiles < 0 || o.CacheShare < 0 || o.KillRate < 0 || o.KillMasters < 0 || o.HangMasters < 0:
 		return errors.New("task time, round period, prefill, cache, kill rate and masters taken away cannot be negative")
 	case o.HangMasters > 0 && o.Transport == TransportTCP:
 		return errors.New("connections over TCP within a process cannot be held: to stop masters, take the transport memory, light or processes")
@@ -76,6 +80,8 @@ func (o Overlay) Validate() error {
 		return errors.New("the payloads of pilots that are processes sleep: to burn CPU, take another transport")
 	case o.Protocol == AsInPaper && o.Transport == TransportProcesses:
 		return errors.New("pilots that are processes do not send the messages of 004: take another transport")
+	case o.CacheFiles > 0 && o.CacheShare > 0:
+		return errors.New("caches are as large as so many files, or as a share of the working set: give one of both")
 	case o.KillRate > 1:
 		return fmt.Errorf("a kill rate of %g: it is the share of the pilots killed per second, at most 1", o.KillRate)
 	case !slices.Contains([]Transport{TransportMemory, TransportLight, TransportTCP, TransportProcesses}, o.Transport):
@@ -88,8 +94,14 @@ func (o Overlay) Validate() error {
 	if o.LocalityWait != nil && *o.LocalityWait < 0 {
 		return errors.New("the locality wait cannot be negative")
 	}
-	_, _, err := o.Workflow.steps(o.Tasks)
-	return err
+	if _, _, err := o.Workflow.steps(o.Tasks); err != nil {
+		return err
+	}
+	// A task whose files do not fit into the cache at once would wait for ever.
+	if files, least := o.cacheFiles(), len(o.Workflow.reads(0))+1; (o.CacheFiles > 0 || o.CacheShare > 0) && files < least {
+		return fmt.Errorf("caches of %d files: a task of workflow %s reads and writes %d, so give room for that many, or more tasks for each pilot", files, o.Workflow, least)
+	}
+	return nil
 }
 
 // Run measures once. All pilots have joined before the first task is
@@ -113,7 +125,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	result := OverlayResult{
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
 		Transport: o.Transport, Payload: o.Payload, Protocol: o.Protocol, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
-		Prefill: o.Prefill, CacheFiles: o.CacheFiles, KillRate: o.KillRate,
+		Prefill: o.Prefill, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
 	}
 	if o.LocalityWait != nil {
 		seconds := o.LocalityWait.Seconds()

@@ -87,12 +87,28 @@ func TestValidate(t *testing.T) {
 		"004's messages of processes": func(o *Overlay) {
 			o.Protocol, o.Transport = AsInPaper, TransportProcesses
 		},
-		"workflow": func(o *Overlay) { o.Workflow = "" },
+		"workflow":                    func(o *Overlay) { o.Workflow = "" },
+		"caches by two measures":      func(o *Overlay) { o.CacheFiles, o.CacheShare = 3, 1 },
+		"negative share":              func(o *Overlay) { o.CacheShare = -1 },
+		"a cache of too few files":    func(o *Overlay) { o.Workflow, o.CacheFiles = Merging, 2 },
+		"too small a share of so few": func(o *Overlay) { o.CacheShare = 0.1 },
 	} {
 		o := good
 		spoil(&o)
 		if o.Validate() == nil {
 			t.Errorf("%s is accepted", name)
+		}
+	}
+}
+
+func TestCachesByShareOfTheWorkingSet(t *testing.T) {
+	for share, want := range map[float64]int{0: 7, 0.1: 4, 0.5: 20, 0.04: 2} {
+		o := Overlay{Pilots: 100, Tasks: 4000, CacheShare: share}
+		if share == 0 {
+			o.CacheFiles = want
+		}
+		if got := o.capacity(unlimited); got != task.Bytes(want)*overlayFile {
+			t.Errorf("share %v of 40 files: caches of %v", share, got)
 		}
 	}
 }
@@ -224,8 +240,11 @@ func TestTally(t *testing.T) {
 	for _, o := range []*pb.Outcome{a, b, reader, next, lost} {
 		tally.take(&pb.TaskInfo{Attempts: []*pb.Attempt{{Outcome: o}}})
 	}
-	var r OverlayResult
+	r := OverlayResult{CacheFiles: 3}
 	tally.sumUp(&r)
+	if r.Cache.WorkingSet != 1.5 || r.Cache.Capacity != 2 { // a and b on p1, b on p2
+		t.Errorf("working set of %v files, of which caches hold %v", r.Cache.WorkingSet, r.Cache.Capacity)
+	}
 	if r.FirstFill != 1.5 || r.FilledSlots != 2 || r.InterTaskDelay.P50 != .5 || r.DelayShare != .5 {
 		t.Errorf("filled after %v, %d slots, delay %v of %v", r.FirstFill, r.FilledSlots, r.InterTaskDelay.P50, r.DelayShare)
 	}

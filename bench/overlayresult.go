@@ -22,6 +22,7 @@ type OverlayResult struct {
 	// LocalityWait is what was set; without, it is the queue's default.
 	LocalityWait *float64 `json:"locality_wait_seconds,omitempty"`
 	CacheFiles   int      `json:"cache_files"`
+	CacheShare   float64  `json:"cache_share,omitempty"`
 	KillRate     float64  `json:"kill_rate"`
 	Killed       int      `json:"killed_pilots"`
 
@@ -89,9 +90,15 @@ type CacheFigures struct {
 	TotalHits float64 `json:"total_hit_ratio"`
 	LocalHits float64 `json:"local_hit_ratio"`
 	// BestLocalHits is the local hit ratio if each reading task had run where
-	// most of its inputs were made, with caches that never evict.
+	// most of its inputs were made, with caches that never evict: with finite ones
+	// no more than a bound.
 	BestLocalHits float64 `json:"local_hit_ratio_best_possible"`
-	Evictions     uint64  `json:"evictions"`
+	// WorkingSet is how many different files a pilot has made or read, the mean of
+	// those that ran something.
+	WorkingSet float64 `json:"working_set_files"`
+	// Capacity is that of each cache by the working set; 0: it holds all.
+	Capacity  float64 `json:"capacity_by_working_set"`
+	Evictions uint64  `json:"evictions"`
 }
 
 // RoundFigures are about broadcasts of the task list.

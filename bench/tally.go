@@ -23,7 +23,8 @@ type tally struct {
 	duplicates int
 	lost       []string
 	cache      CacheFigures
-	turns      map[string][]turn // what each pilot ran, if that has one slot
+	turns      map[string][]turn          // what each pilot ran, if that has one slot
+	touched    map[string]map[string]bool // files that each pilot has made or read
 }
 
 // turn is one payload on a slot.
@@ -39,6 +40,7 @@ func newTally(began time.Time, pilots int) *tally {
 	return &tally{
 		began: began, pilots: pilots, first: make(map[string]time.Time),
 		ends: make(map[string]time.Time), maker: make(map[string]string), turns: make(map[string][]turn),
+		touched: make(map[string]map[string]bool),
 	}
 }
 
@@ -68,12 +70,17 @@ func (t *tally) attempt(outcome *pb.Outcome) {
 	if outcome.Delay != nil {
 		t.delays = append(t.delays, outcome.GetDelay().AsDuration())
 	}
+	if t.touched[pilot] == nil {
+		t.touched[pilot] = make(map[string]bool)
+	}
 	for _, output := range outcome.GetOutputs() {
+		t.touched[pilot][output.GetLfn()] = true
 		t.ends[output.GetLfn()], t.maker[output.GetLfn()] = outcome.GetEnded().AsTime(), pilot
 	}
 	one := turn{started: started, ended: outcome.GetEnded().AsTime()}
 	for _, read := range outcome.GetReads() {
 		one.inputs = append(one.inputs, read.GetLfn())
+		t.touched[pilot][read.GetLfn()] = true
 		switch task.Source(int(read.GetSource()) - 1) {
 		case task.SourceLocal:
 			t.cache.Local++
@@ -145,6 +152,14 @@ func (t *tally) sumUp(r *OverlayResult) {
 	if all := float64(t.cache.Local + t.cache.Peer + t.cache.SE); all > 0 {
 		r.Cache.TotalHits = float64(t.cache.Local+t.cache.Peer) / all
 		r.Cache.LocalHits = float64(t.cache.Local) / all
+	}
+	files := 0
+	for _, touched := range t.touched {
+		files += len(touched)
+	}
+	if files > 0 {
+		r.Cache.WorkingSet = float64(files) / float64(len(t.touched))
+		r.Cache.Capacity = float64(r.CacheFiles) / r.Cache.WorkingSet
 	}
 	best, all := 0, 0
 	for _, reader := range t.readers {

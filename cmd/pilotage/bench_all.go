@@ -87,6 +87,7 @@ func benchParts(setup bench.Setup) []benchPart {
 		overlay("splitting", func(o *bench.Overlay) { o.Workflow = bench.Splitting }),
 		overlay("merging", func(o *bench.Overlay) { o.Workflow = bench.Merging }),
 		overlay("serial, caches of 8 files", func(o *bench.Overlay) { o.CacheFiles = 8 }),
+		overlay("merging, caches of half the working set", func(o *bench.Overlay) { o.Workflow, o.CacheShare = bench.Merging, 0.5 }),
 		overlay("serial, no prefill", func(o *bench.Overlay) { o.Prefill = 0 }),
 		overlay("serial, centralized", func(o *bench.Overlay) { o.Mode = pb.SiteMode_SITE_MODE_CENTRALIZED }),
 		overlay("serial, isolated", func(o *bench.Overlay) { o.Mode = pb.SiteMode_SITE_MODE_ISOLATED }),

@@ -69,6 +69,7 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")
 	flags.Var(seconds{&wait}, "locality-wait", "seconds for which a free slot leaves tasks to pilots that have their inputs; 0: not at all (default: the queue's)")
 	flags.IntVar(&o.CacheFiles, "cache-files", 0, "files that each cache holds; 0: all")
+	flags.Float64Var(&o.CacheShare, "cache-share", 0, "size of each cache as a share of a pilot's working set, the files that it makes and reads if tasks run where their inputs were made (tasks / pilots); 0: by --cache-files")
 	flags.Float64Var(&o.KillRate, "kill-rate", 0, "share of the pilots killed per second")
 	flags.IntVar(&o.KillMasters, "kill-masters", 0, "masters killed, one after the other")
 	flags.IntVar(&o.HangMasters, "hang-masters", 0, "masters stopped for a while, one after the other")
@@ -142,6 +143,10 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	case !distributed:
 		rounds, bytes = "none: the queue matches tasks to pilots", ""
 	}
+	caches := "hold all"
+	if r.CacheFiles > 0 {
+		caches = fmt.Sprintf("of %d files, %.2f of what a pilot made and read", r.CacheFiles, r.Cache.Capacity)
+	}
 	takenAway := r.Killed+r.Master.Killed+r.Master.Hung > 0
 	return [][]string{
 		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed), ""},
@@ -159,7 +164,7 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"reads local, peer, SE", fmt.Sprintf("%d, %d, %d", r.Cache.Local, r.Cache.Peer, r.Cache.SE), ""},
 		{"total hit ratio", strconv.FormatFloat(r.Cache.TotalHits, 'f', 4, 64), goal(distributed && !takenAway, ">= 0.999, 1 without kills")},
 		{"local hit ratio", fmt.Sprintf("%.4f, best possible %.4f", r.Cache.LocalHits, r.Cache.BestLocalHits), goal(distributed && !takenAway, ">= 0.98 of the best")},
-		{"evictions", strconv.FormatUint(r.Cache.Evictions, 10), ""},
+		{"caches, evictions", caches + ", " + strconv.FormatUint(r.Cache.Evictions, 10), ""},
 		{"rounds", rounds, ""},
 		{"bytes per pilot and round", bytes, goal(r.Rounds != nil && r.Rounds.BytesPerPilot > 0, "< 20000")},
 		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
