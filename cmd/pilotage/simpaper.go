@@ -2,14 +2,12 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"golang.org/x/sys/unix"
 
 	"github.com/pilotage-grid/pilotage/sim/paper"
 )
@@ -90,7 +88,7 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 }
 
 // run carries out the experiment of a paper.
-func (f *simPaperFlags) run(id string, effort paper.Effort) (*paper.Report, error) {
+func (f *simPaperFlags) run(id string, effort paper.Effort, progress *longRun) (*paper.Report, error) {
 	options := paper.Options{Seeds: f.seeds, Effort: effort}
 	switch id {
 	case "000":
@@ -104,22 +102,11 @@ func (f *simPaperFlags) run(id string, effort paper.Effort) (*paper.Report, erro
 	case "ours":
 		return paper.RunOurs(options)
 	case "004":
-		return paper.Run004(paper.Options004{Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Effort: effort})
+		return paper.Run004(paper.Options004{
+			Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Noted: progress.noted, Effort: effort,
+		})
 	}
 	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003, 004 or ours", id)
-}
-
-// threadClock ties the caller to its thread and tells the processor time of
-// that.
-func threadClock() (clock func() time.Duration, stop func()) {
-	runtime.LockOSThread()
-	return func() time.Duration {
-		var used unix.Timespec
-		if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &used) != nil {
-			return 0
-		}
-		return time.Duration(used.Nano())
-	}, runtime.UnlockOSThread
 }
 
 func (a *app) simPaper(f *simPaperFlags, id string) error {
@@ -136,7 +123,7 @@ func (a *app) simPaper(f *simPaperFlags, id string) error {
 		return err
 	}
 	shown := a.countRuns(0)
-	report, err := f.run(id, paper.Effort{Each: parallel, Progress: shown.add})
+	report, err := f.run(id, paper.Effort{Each: parallel, Progress: shown.add}, &longRun{stderr: a.stderr, tasks: f.tasks, told: time.Now()})
 	shown.end()
 	if err != nil {
 		return err

@@ -32,6 +32,8 @@ type Config struct {
 	Seed                  uint64
 	// Sample is how often the state of things is noted.
 	Sample time.Duration
+	// Noted, if set, is called with every sample.
+	Noted func(Sample)
 	// Stopwatch tells how much processor time the caller has used, for the cost
 	// of the queue's rules; nil measures nothing.
 	Stopwatch func() time.Duration

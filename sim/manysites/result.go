@@ -96,6 +96,9 @@ func (w *world) sample() {
 	}
 	r.Samples = append(r.Samples, s)
 	w.noted = now
+	if w.config.Noted != nil {
+		w.config.Noted(s)
+	}
 }
 
 func (w *world) result() *Result {

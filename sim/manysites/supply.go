@@ -33,7 +33,7 @@ func (q *queue) supply() {
 	}
 	for i := range submission.Tasks {
 		submission.Tasks[i] = task.Task{
-			ID: task.ID(fmt.Sprintf("/t%08d", q.supplied+i)), Argv: []string{"simulated"}, Resources: node, Walltime: time.Hour, Retries: 3,
+			ID: task.ID(fmt.Sprintf("/t%08d", q.supplied+i)), Shell: "simulated", Resources: node, Walltime: time.Hour, Retries: 3,
 		}
 	}
 	q.sums.Submissions++

@@ -17,6 +17,9 @@ type Options004 struct {
 	// Watch, if set, is called where a run is carried out and returns a clock of
 	// the processor time that it uses.
 	Watch func() (clock func() time.Duration, stop func())
+	// Noted, if set, is told how far the run of a setting is, some hundred times
+	// and from where it is carried out: the virtual time and the tasks done.
+	Noted func(setting string, at time.Duration, done int)
 	Effort
 }
 
@@ -82,6 +85,9 @@ func (l *lab004) run(s setting004) (*manysites.Result, error) {
 		clock, stop := l.Watch()
 		defer stop()
 		config.Stopwatch = clock
+	}
+	if l.Noted != nil {
+		config.Noted = func(sample manysites.Sample) { l.Noted(s.word, sample.At, sample.Done) }
 	}
 	result, err := manysites.Run(config)
 	if err != nil {

@@ -2,6 +2,8 @@ package mem
 
 import (
 	"bytes"
+	"cmp"
+	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -9,87 +11,133 @@ import (
 
 type attemptRow struct {
 	taskqueue.Attempt
-	key   string // task and suffix
-	task  task.ID
 	order uint64 // of the first report
 }
 
 // output is what is kept of an attempt's output streams.
 type output struct{ stdout, stderr []byte }
 
+// attempts are few of each task and few at a time on each pilot.
 type attempts struct {
-	rows    table[string, *attemptRow]
-	byTask  index[attemptRow]
-	running index[attemptRow]
+	ofTask  directory[task.ID, []*attemptRow]      // in order of first report
+	running directory[task.PilotID, []*attemptRow] // in no order
+	strays  table[task.ID, struct{}]               // tasks that were not there when an attempt of them was first kept
 	logs    table[string, *output]
+	inPlace bool
 }
 
-func newAttempts() attempts {
+func newAttempts(inPlace bool) attempts {
 	return attempts{
-		rows: newTable[string, *attemptRow](),
-		byTask: newIndex(func(a, b *attemptRow) bool {
-			if a.task != b.task {
-				return a.task < b.task
-			}
-			return a.order < b.order
-		}, nil),
-		running: newIndex(func(a, b *attemptRow) bool {
-			if a.pilot() != b.pilot() {
-				return a.pilot() < b.pilot()
-			}
-			return a.order < b.order
-		}, func(a *attemptRow) bool { return a.State == taskqueue.AttemptRunning }),
-		logs: newTable[string, *output](),
+		ofTask:  newDirectory[task.ID, []*attemptRow](inPlace),
+		running: newDirectory[task.PilotID, []*attemptRow](inPlace),
+		strays:  newTable[task.ID, struct{}](),
+		logs:    newTable[string, *output](),
+		inPlace: inPlace,
 	}
 }
-
-func (a *attemptRow) pilot() task.PilotID { return a.Outcome.Attempt.Pilot }
 
 func (a attempts) copy() attempts {
-	return attempts{a.rows.copy(), a.byTask.copy(), a.running.copy(), a.logs.copy()}
+	return attempts{a.ofTask.copy(), a.running.copy(), a.strays.copy(), a.logs.copy(), a.inPlace}
 }
 
-func (a attempts) replace(before, after *attemptRow) {
-	a.byTask.replace(before, after)
-	a.running.replace(before, after)
-}
-
-func (a attempts) removeWorkflow(id task.WorkflowID) {
-	var gone []*attemptRow
-	a.byTask.from(&attemptRow{task: task.NewID(id, "")}, func(row *attemptRow) bool {
-		if row.task.Workflow() != id {
-			return false
+func (a attempts) find(id task.AttemptID) *attemptRow {
+	rows, _ := a.ofTask.get(id.Task)
+	for _, row := range rows {
+		if row.Outcome.Attempt == id {
+			return row
 		}
-		gone = append(gone, row)
-		return true
-	})
-	for _, row := range gone {
-		a.rows.remove(row.key)
-		a.replace(row, nil)
 	}
-	var logs []string
-	prefix := string(task.NewID(id, ""))
-	a.logs.from(prefix, func(key string, _ *output) bool {
+	return nil
+}
+
+// replace puts a row into the place of another, nil at the end, and nil instead
+// of a row takes it out. Lists of other versions stay as they are.
+func replace(rows []*attemptRow, before, after *attemptRow, inPlace bool) []*attemptRow {
+	if !inPlace {
+		rows = slices.Clone(rows)
+	}
+	i := slices.Index(rows, before)
+	switch {
+	case before == nil || i < 0:
+		return append(rows, after)
+	case after == nil:
+		return slices.Delete(rows, i, i+1)
+	}
+	rows[i] = after
+	return rows
+}
+
+// put keeps a row of an attempt in the place of the one before, nil if it is
+// new.
+func (a attempts) put(before, after *attemptRow) {
+	if before != after {
+		id := after.Outcome.Attempt.Task
+		rows, _ := a.ofTask.get(id)
+		a.ofTask.set(id, replace(rows, before, after, a.inPlace))
+	}
+}
+
+// run notes whether an attempt runs at its pilot, by the row before, if there
+// it was in, and the one after, if it is in.
+func (a attempts) run(pilot task.PilotID, before, after *attemptRow) {
+	if before == after {
+		return
+	}
+	rows, _ := a.running.get(pilot)
+	if rows = replace(rows, before, after, a.inPlace); len(rows) == 0 {
+		a.running.remove(pilot)
+		return
+	}
+	a.running.set(pilot, rows)
+}
+
+// ifRuns is the row, or nil unless its attempt runs.
+func (r *attemptRow) ifRuns() *attemptRow {
+	if r == nil || r.State != taskqueue.AttemptRunning {
+		return nil
+	}
+	return r
+}
+
+func (a attempts) removeTask(id task.ID) {
+	for _, row := range a.ofTask.remove(id) {
+		a.run(row.Outcome.Attempt.Pilot, row.ifRuns(), nil)
+	}
+}
+
+// removeWorkflow removes what goes by a workflow's id: logs, and attempts of
+// tasks that are not there.
+func (a attempts) removeWorkflow(id task.WorkflowID) {
+	for _, stray := range within(a.strays, id) {
+		a.strays.remove(stray)
+		a.removeTask(stray)
+	}
+	for _, key := range within(a.logs, id) {
+		a.logs.remove(key)
+	}
+}
+
+// within lists the keys that belong to a workflow.
+func within[K ~string, V any](from table[K, V], id task.WorkflowID) (keys []K) {
+	from.from(K(task.NewID(id, "")), func(key K, _ V) bool {
 		if task.ID(key).Workflow() != id {
 			return false
 		}
-		logs = append(logs, key)
+		keys = append(keys, key)
 		return true
 	})
-	for _, key := range logs {
-		a.logs.remove(key)
-	}
+	return keys
 }
 
 type attemptTable struct{ *tx }
 
 func (t attemptTable) Load(ids ...task.AttemptID) ([]taskqueue.Attempt, error) {
-	return gather(ids, func(id task.AttemptID) (attempt taskqueue.Attempt, ok bool) {
-		row, ok := t.attempts.rows.get(id.String())
-		if ok {
-			attempt = attemptCopy.loaded(row.Attempt)
+	return gather(ids, func(id task.AttemptID, attempt *taskqueue.Attempt) bool {
+		row := t.attempts.find(id)
+		if row != nil {
+			attemptCopy.load(attempt, &row.Attempt)
 		}
-		return attempt, ok
+		return row != nil
 	}), nil
 }
 
@@ -97,46 +145,52 @@ func (t attemptTable) Save(saved ...taskqueue.Attempt) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	for _, attempt := range saved {
-		id := attempt.Outcome.Attempt
-		attempt.Outcome.Stdout, attempt.Outcome.Stderr = nil, nil // have their own table
-		row := &attemptRow{Attempt: attemptCopy.saved(attempt), key: id.String(), task: id.Task}
-		before, known := t.attempts.rows.get(row.key)
-		if known {
-			row.order = before.order
-		} else {
-			row.order = t.next()
+	for i := range saved {
+		id := saved[i].Outcome.Attempt
+		before := t.attempts.find(id)
+		ran := before.ifRuns()
+		after := before
+		if before == nil || !t.inPlace {
+			after = &attemptRow{}
 		}
-		t.attempts.rows.set(row.key, row)
-		t.attempts.replace(before, row)
+		if before != nil {
+			after.order = before.order
+		} else {
+			after.order = t.next()
+			if _, known := t.tasks.rows.get(id.Task); !known {
+				t.attempts.strays.set(id.Task, struct{}{})
+			}
+		}
+		after.keep(&saved[i])
+		t.attempts.put(before, after)
+		t.attempts.run(id.Pilot, ran, after.ifRuns())
 	}
 	return nil
 }
 
+// keep takes an attempt over without what has its own table.
+func (r *attemptRow) keep(attempt *taskqueue.Attempt) {
+	r.Attempt = *attempt
+	r.Outcome.Stdout, r.Outcome.Stderr = nil, nil
+	attemptCopy.detach(&r.Attempt)
+}
+
 func (t attemptTable) OfTask(id task.ID) ([]taskqueue.Attempt, error) {
-	var found []taskqueue.Attempt
-	t.attempts.byTask.from(&attemptRow{task: id}, func(row *attemptRow) bool {
-		if row.task != id {
-			return false
-		}
-		found = append(found, attemptCopy.loaded(row.Attempt))
-		return true
-	})
-	return found, nil
+	rows, _ := t.attempts.ofTask.get(id)
+	return readAttempts(rows), nil
 }
 
 func (t attemptTable) RunningAt(pilot task.PilotID) ([]taskqueue.Attempt, error) {
-	pivot := &attemptRow{}
-	pivot.Outcome.Attempt.Pilot = pilot
-	var found []taskqueue.Attempt
-	t.attempts.running.from(pivot, func(row *attemptRow) bool {
-		if row.pilot() != pilot {
-			return false
-		}
-		found = append(found, attemptCopy.loaded(row.Attempt))
+	rows, _ := t.attempts.running.get(pilot)
+	return readAttempts(slices.SortedFunc(slices.Values(rows), func(x, y *attemptRow) int { return cmp.Compare(x.order, y.order) })), nil
+}
+
+// readAttempts copies rows for a caller; none is nil.
+func readAttempts(rows []*attemptRow) []taskqueue.Attempt {
+	return gather(rows, func(row *attemptRow, attempt *taskqueue.Attempt) bool {
+		attemptCopy.load(attempt, &row.Attempt)
 		return true
 	})
-	return found, nil
 }
 
 func (t attemptTable) SaveLog(id task.AttemptID, stdout, stderr []byte) error {

@@ -14,7 +14,6 @@ import (
 var (
 	workflowCopy = newCopier[taskqueue.Workflow]()
 	taskCopy     = newCopier[task.Task]()
-	stateCopy    = newCopier[taskqueue.TaskState]()
 	fileCopy     = newCopier[taskqueue.FileRecord]()
 	classCopy    = newCopier[taskqueue.Eligibility]()
 	attemptCopy  = newCopier[taskqueue.Attempt]()
@@ -35,6 +34,22 @@ func (c copier[T]) saved(record T) T { return detached(record, c.whenSaved) }
 
 // loaded returns the copy that the caller may keep.
 func (c copier[T]) loaded(record T) T { return detached(record, c.whenLoaded) }
+
+// load makes the copy that the caller may keep where it is to be.
+func (c copier[T]) load(to, record *T) {
+	*to = *record
+	if c.whenLoaded != nil {
+		c.whenLoaded(reflect.ValueOf(to).Elem())
+	}
+}
+
+// detach makes a shallow copy one that the store may keep, with all times in
+// UTC.
+func (c copier[T]) detach(record *T) {
+	if c.whenSaved != nil {
+		c.whenSaved(reflect.ValueOf(record).Elem())
+	}
+}
 
 func detached[T any](record T, detach detach) T {
 	if detach == nil {

@@ -106,12 +106,12 @@ func (f files) removeUses(id task.WorkflowID) {
 type fileTable struct{ *tx }
 
 func (t fileTable) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
-	return gather(names, func(name task.LFN) (file taskqueue.FileRecord, ok bool) {
+	return gather(names, func(name task.LFN, file *taskqueue.FileRecord) bool {
 		row, ok := t.files.rows.get(name)
 		if ok {
-			file = fileCopy.loaded(*row)
+			fileCopy.load(file, row)
 		}
-		return file, ok
+		return ok
 	}), nil
 }
 

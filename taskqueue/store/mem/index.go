@@ -40,20 +40,6 @@ func (x index[T]) replace(before, after *T) {
 // from visits the records from pivot on, in order, until visit returns false.
 func (x index[T]) from(pivot *T, visit func(*T) bool) { x.tree.Ascend(pivot, visit) }
 
-// rank counts the records before pivot, by bisection over positions.
-func (x index[T]) rank(pivot *T) int {
-	low, high := 0, x.tree.Len()
-	for low < high {
-		middle := int(uint(low+high) >> 1)
-		if item, _ := x.tree.GetAt(middle); x.less(item, pivot) {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	return low
-}
-
 // table is a map in key order.
 type table[K ~string | ~uint32 | ~uint64, V any] struct{ tree *btree.Map[K, V] }
 

@@ -14,14 +14,14 @@ type pilotRow struct {
 }
 
 type pilots struct {
-	rows   table[task.PilotID, *pilotRow]
+	rows   directory[task.PilotID, *pilotRow]
 	bySite index[pilotRow] // state, site, id
 	byPeer index[pilotRow] // newest first
 }
 
-func newPilots() pilots {
+func newPilots(inPlace bool) pilots {
 	return pilots{
-		rows: newTable[task.PilotID, *pilotRow](),
+		rows: newDirectory[task.PilotID, *pilotRow](inPlace),
 		bySite: newIndex(func(a, b *pilotRow) bool {
 			if a.State != b.State {
 				return a.State < b.State
@@ -50,12 +50,12 @@ func (p pilots) replace(before, after *pilotRow) {
 type pilotTable struct{ *tx }
 
 func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
-	return gather(ids, func(id task.PilotID) (pilot taskqueue.PilotRecord, ok bool) {
+	return gather(ids, func(id task.PilotID, pilot *taskqueue.PilotRecord) bool {
 		row, ok := t.pilots.rows.get(id)
 		if ok {
-			pilot = pilotCopy.loaded(row.PilotRecord)
+			pilotCopy.load(pilot, &row.PilotRecord)
 		}
-		return pilot, ok
+		return ok
 	}), nil
 }
 

@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -9,55 +10,56 @@ import (
 )
 
 func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, states ...task.State) ([]taskqueue.TaskState, error) {
-	if after == math.MaxUint64 {
+	number, known := t.tasks.numbers.get(id)
+	if after == math.MaxUint64 || !known {
 		return nil, nil
 	}
 	if len(states) == 0 {
 		states = task.States()
 	}
 	states = slices.Compact(slices.Sorted(slices.Values(states)))
-	var found []taskqueue.TaskState
+	var found []*taskRow
 	for _, state := range states {
-		pivot := &taskRow{TaskState: taskqueue.TaskState{State: state, Seq: after + 1}, workflow: id}
 		taken := 0
-		t.tasks.byState.from(pivot, func(row *taskRow) bool {
-			if taken >= limit || row.workflow != id || row.State != state {
+		t.tasks.byState.from(stateKey{number, state, after + 1}, func(key stateKey, row *taskRow) bool {
+			if taken >= limit || key.workflow != number || key.state != state {
 				return false
 			}
 			taken++
-			found = append(found, stateCopy.loaded(row.TaskState))
+			found = append(found, row)
 			return true
 		})
 	}
 	if len(states) > 1 {
-		slices.SortFunc(found, func(a, b taskqueue.TaskState) int { return compare(a.Seq, b.Seq) })
+		slices.SortFunc(found, func(a, b *taskRow) int { return cmp.Compare(a.seq, b.seq) })
 	}
-	return found[:min(len(found), max(limit, 0))], nil
+	return read(found[:min(len(found), max(limit, 0))]), nil
 }
 
-func compare(a, b uint64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
+// read unpacks rows; none is nil.
+func read(rows []*taskRow) []taskqueue.TaskState {
+	if len(rows) == 0 {
+		return nil
 	}
-	return 0
+	found := make([]taskqueue.TaskState, len(rows))
+	for i, row := range rows {
+		row.read(&found[i])
+	}
+	return found
 }
 
 func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
-	var found []taskqueue.TaskState
-	pivot := &taskRow{TaskState: taskqueue.TaskState{Class: class, Priority: math.MaxInt}}
-	t.tasks.ready.from(pivot, func(row *taskRow) bool {
-		if len(found) >= limit || row.Class != class {
+	var found []*taskRow
+	t.tasks.ready.from(readyKey{class: class, priority: math.MaxInt}, func(key readyKey, row *taskRow) bool {
+		if len(found) >= limit || key.class != class {
 			return false
 		}
-		if row.NotBefore <= now {
-			found = append(found, stateCopy.loaded(row.TaskState))
+		if row.notBefore <= now {
+			found = append(found, row)
 		}
 		return true
 	})
-	return found, nil
+	return read(found), nil
 }
 
 func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
@@ -71,9 +73,8 @@ func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
 
 func (t taskTable) NextBackoff(now taskqueue.Instant) (taskqueue.Instant, error) {
 	var next taskqueue.Instant
-	pivot := &taskRow{TaskState: taskqueue.TaskState{NotBefore: now, Seq: math.MaxUint64}}
-	t.tasks.backoff.from(pivot, func(row *taskRow) bool {
-		next = row.NotBefore
+	t.tasks.backoff.from(backoffKey{now, math.MaxUint64}, func(key backoffKey, _ *taskRow) bool {
+		next = key.notBefore
 		return next <= now
 	})
 	if next <= now {
@@ -83,34 +84,35 @@ func (t taskTable) NextBackoff(now taskqueue.Instant) (taskqueue.Instant, error)
 }
 
 func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
-	var found []taskqueue.TaskState
-	t.tasks.leased.from(&taskRow{TaskState: taskqueue.TaskState{Lease: id}}, func(row *taskRow) bool {
-		if row.Lease != id {
+	var found []*taskRow
+	t.tasks.leased.from(leaseKey{lease: id}, func(key leaseKey, row *taskRow) bool {
+		if key.lease != id {
 			return false
 		}
-		found = append(found, stateCopy.loaded(row.TaskState))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
+	return read(found), nil
 }
 
 func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (int, error) {
-	pivot := &taskRow{TaskState: taskqueue.TaskState{Class: class, Priority: priority, Seq: seq}}
-	first := &taskRow{TaskState: taskqueue.TaskState{Class: class, Priority: math.MaxInt}}
-	return t.tasks.ready.rank(pivot) - t.tasks.ready.rank(first), nil
+	return t.tasks.ready.rank(readyKey{class, priority, seq}) - t.tasks.ready.rank(readyKey{class: class, priority: math.MaxInt}), nil
 }
 
 func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) ([]taskqueue.TaskState, error) {
-	var found []taskqueue.TaskState
-	for _, key := range keys {
-		pivot := &taskRow{TaskState: taskqueue.TaskState{MemoKey: key}, workflow: id}
-		t.tasks.memorable.from(pivot, func(row *taskRow) bool {
-			if row.workflow != id || row.MemoKey != key {
+	number, known := t.tasks.numbers.get(id)
+	if !known {
+		return nil, nil
+	}
+	var found []*taskRow
+	for _, memo := range keys {
+		t.tasks.memorable.from(memoKey{workflow: number, memo: memo}, func(key memoKey, row *taskRow) bool {
+			if key.workflow != number || key.memo != memo {
 				return false
 			}
-			found = append(found, stateCopy.loaded(row.TaskState))
+			found = append(found, row)
 			return true
 		})
 	}
-	return found, nil
+	return read(found), nil
 }

@@ -22,20 +22,18 @@ type Store struct {
 var _ taskqueue.Store = (*Store)(nil)
 
 // New returns an empty store.
-func New() *Store {
-	store := &Store{}
-	store.current.Store(newVersion())
+func New() *Store { return open(false) }
+
+func open(inPlace bool) *Store {
+	store := &Store{inPlace: inPlace}
+	store.current.Store(newVersion(inPlace))
 	return store
 }
 
 // NewInPlace returns an empty store that changes its one version instead of
 // copies, for a simulation: one goroutine, whose run ends with an Update that
 // fails. After such a one, which cannot be taken back, every call fails.
-func NewInPlace() *Store {
-	store := New()
-	store.inPlace = true
-	return store
-}
+func NewInPlace() *Store { return open(true) }
 
 // View calls read with the version that is current now.
 func (s *Store) View(ctx context.Context, read func(taskqueue.Tx) error) error {

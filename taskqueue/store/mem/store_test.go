@@ -17,6 +17,10 @@ func open(testing.TB) taskqueue.Store { return mem.New() }
 
 func TestConformance(t *testing.T) { storetest.Run(t, open, nil) }
 
+func TestTablesInPlace(t *testing.T) {
+	storetest.RunTables(t, func(testing.TB) taskqueue.Store { return mem.NewInPlace() })
+}
+
 func TestInPlaceKeepsUpdatesAndEndsWithAFailedOne(t *testing.T) {
 	store := mem.NewInPlace()
 	set := func(name string, failure error) error {

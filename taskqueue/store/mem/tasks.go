@@ -1,126 +1,80 @@
 package mem
 
 import (
-	"bytes"
 	"fmt"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-type taskRow struct {
-	taskqueue.TaskState
-	workflow    task.WorkflowID
-	description *task.Task
-}
-
 type tasks struct {
-	rows       table[task.ID, *taskRow]
-	byState    index[taskRow] // workflow, state, age
-	ready      index[taskRow] // READY: class, priority, age
-	backoff    index[taskRow] // READY with NotBefore, earliest first
-	leased     index[taskRow] // LEASED: lease, age
-	memorable  index[taskRow] // DONE with memo key: workflow, key, age
+	rows       directory[task.ID, *taskRow]
+	numbers    table[task.WorkflowID, uint64] // of workflows that have tasks
+	byState    order[stateKey]
+	ready      order[readyKey]
+	backoff    order[backoffKey]
+	leased     order[leaseKey]
+	memorable  order[memoKey]
 	readyCount table[taskqueue.ClassID, int]
+	last       *task.Task // description of the task added last
 }
 
-func newTasks() tasks {
+func newTasks(inPlace bool) tasks {
 	return tasks{
-		rows:    newTable[task.ID, *taskRow](),
-		byState: newIndex(lessByState, nil),
-		ready:   newIndex(lessReady, func(t *taskRow) bool { return t.State == task.Ready }),
-		backoff: newIndex(lessBackoff, func(t *taskRow) bool { return t.State == task.Ready && t.NotBefore > 0 }),
-		leased:  newIndex(lessLeased, func(t *taskRow) bool { return t.State == task.Leased }),
-		memorable: newIndex(lessMemorable, func(t *taskRow) bool {
-			return t.State == task.Done && !t.MemoKey.IsZero()
-		}),
+		rows:       newDirectory[task.ID, *taskRow](inPlace),
+		numbers:    newTable[task.WorkflowID, uint64](),
+		byState:    newOrder(inPlace, lessByState),
+		ready:      newOrder(inPlace, lessReady),
+		backoff:    newOrder(inPlace, lessBackoff),
+		leased:     newOrder(inPlace, lessLeased),
+		memorable:  newOrder(inPlace, lessMemorable),
 		readyCount: newTable[taskqueue.ClassID, int](),
 	}
 }
 
 func (t tasks) copy() tasks {
 	return tasks{
-		t.rows.copy(), t.byState.copy(), t.ready.copy(), t.backoff.copy(),
-		t.leased.copy(), t.memorable.copy(), t.readyCount.copy(),
+		t.rows.copy(), t.numbers.copy(), t.byState.copy(), t.ready.copy(), t.backoff.copy(),
+		t.leased.copy(), t.memorable.copy(), t.readyCount.copy(), t.last,
 	}
 }
 
-func lessByState(a, b *taskRow) bool {
-	if a.workflow != b.workflow {
-		return a.workflow < b.workflow
+// move brings the orders up to date with a row that was elsewhere before.
+func (t *tasks) move(before, after *places, row *taskRow) {
+	t.byState.move(before.byState, after.byState, row)
+	t.ready.move(before.ready, after.ready, row)
+	t.backoff.move(before.backoff, after.backoff, row)
+	t.leased.move(before.leased, after.leased, row)
+	t.memorable.move(before.memorable, after.memorable, row)
+	if before.ready.in != after.ready.in || before.ready.key.class != after.ready.key.class {
+		t.count(before.ready, -1)
+		t.count(after.ready, +1)
 	}
-	if a.State != b.State {
-		return a.State < b.State
-	}
-	return a.Seq < b.Seq
-}
-
-func lessReady(a, b *taskRow) bool {
-	if a.Class != b.Class {
-		return a.Class < b.Class
-	}
-	if a.Priority != b.Priority {
-		return a.Priority > b.Priority
-	}
-	return a.Seq < b.Seq
-}
-
-func lessBackoff(a, b *taskRow) bool {
-	if a.NotBefore != b.NotBefore {
-		return a.NotBefore < b.NotBefore
-	}
-	return a.Seq < b.Seq
-}
-
-func lessLeased(a, b *taskRow) bool {
-	if a.Lease != b.Lease {
-		return a.Lease < b.Lease
-	}
-	return a.Seq < b.Seq
-}
-
-func lessMemorable(a, b *taskRow) bool {
-	if a.workflow != b.workflow {
-		return a.workflow < b.workflow
-	}
-	if order := bytes.Compare(a.MemoKey[:], b.MemoKey[:]); order != 0 {
-		return order < 0
-	}
-	return a.Seq < b.Seq
-}
-
-func (t tasks) replace(before, after *taskRow) {
-	t.byState.replace(before, after)
-	t.ready.replace(before, after)
-	t.backoff.replace(before, after)
-	t.leased.replace(before, after)
-	t.memorable.replace(before, after)
-	t.count(before, -1)
-	t.count(after, +1)
 }
 
 // count keeps the number of READY tasks by class; zeros are not kept.
-func (t tasks) count(row *taskRow, change int) {
-	if row == nil || row.State != task.Ready {
+func (t *tasks) count(ready place[readyKey], change int) {
+	if !ready.in {
 		return
 	}
-	number, _ := t.readyCount.get(row.Class)
+	number, _ := t.readyCount.get(ready.key.class)
 	if number+change == 0 {
-		t.readyCount.remove(row.Class)
+		t.readyCount.remove(ready.key.class)
 		return
 	}
-	t.readyCount.set(row.Class, number+change)
+	t.readyCount.set(ready.key.class, number+change)
 }
 
 type taskTable struct{ *tx }
 
 func (t taskTable) Describe(ids ...task.ID) ([]task.Task, error) {
-	return gather(ids, func(id task.ID) (described task.Task, ok bool) {
+	return gather(ids, func(id task.ID, described *task.Task) bool {
 		row, ok := t.tasks.rows.get(id)
 		if ok {
-			described = taskCopy.loaded(*row.description)
+			taskCopy.load(described, row.description)
+			described.ID = row.id
 		}
-		return described, ok
+		return ok
 	}), nil
 }
 
@@ -131,28 +85,43 @@ func (t taskTable) Add(added []task.Task, states []taskqueue.TaskState) error {
 	if len(added) != len(states) {
 		return t.fail(fmt.Errorf("add %d tasks with %d states: give one state for each task", len(added), len(states)))
 	}
-	for i, state := range states {
+	for i := range states {
+		state := &states[i]
 		if state.ID != added[i].ID {
 			return t.fail(fmt.Errorf("add task %s with the state of task %s: give them in the same order", added[i].ID, state.ID))
 		}
 		if _, ok := t.tasks.rows.get(state.ID); ok {
 			return t.fail(fmt.Errorf("add task %s: %w", state.ID, taskqueue.ErrTaskExists))
 		}
-		description := taskCopy.saved(added[i])
-		row := &taskRow{TaskState: stateCopy.saved(state), workflow: state.ID.Workflow(), description: &description}
-		t.tasks.rows.set(state.ID, row)
-		t.tasks.replace(nil, row)
+		row := &taskRow{id: state.ID, seq: state.Seq, workflow: t.number(state.ID.Workflow()), description: t.tasks.describe(added[i])}
+		row.keep(state)
+		t.tasks.rows.set(row.id, row)
+		places := row.places()
+		t.tasks.move(&nowhere, &places, row)
 	}
 	return nil
 }
 
+// number of a workflow in the keys of orders.
+func (t taskTable) number(id task.WorkflowID) uint64 {
+	number, known := t.tasks.numbers.get(id)
+	if !known {
+		number = t.next()
+		t.tasks.numbers.set(id, number)
+	}
+	return number
+}
+
+// nowhere is where a task is before it is added and after it is deleted.
+var nowhere places
+
 func (t taskTable) Load(ids ...task.ID) ([]taskqueue.TaskState, error) {
-	return gather(ids, func(id task.ID) (state taskqueue.TaskState, ok bool) {
+	return gather(ids, func(id task.ID, state *taskqueue.TaskState) bool {
 		row, ok := t.tasks.rows.get(id)
 		if ok {
-			state = stateCopy.loaded(row.TaskState)
+			row.read(state)
 		}
-		return state, ok
+		return ok
 	}), nil
 }
 
@@ -160,15 +129,20 @@ func (t taskTable) Save(states ...taskqueue.TaskState) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	for _, state := range states {
-		before, ok := t.tasks.rows.get(state.ID)
+	for i := range states {
+		row, ok := t.tasks.rows.get(states[i].ID)
 		if !ok {
-			return t.fail(fmt.Errorf("save the state of task %s: %w", state.ID, taskqueue.ErrTaskAbsent))
+			return t.fail(fmt.Errorf("save the state of task %s: %w", states[i].ID, taskqueue.ErrTaskAbsent))
 		}
-		row := &taskRow{TaskState: stateCopy.saved(state), workflow: before.workflow, description: before.description}
-		row.Seq = before.Seq
-		t.tasks.rows.set(state.ID, row)
-		t.tasks.replace(before, row)
+		before := row.places()
+		if !t.inPlace {
+			own := *row
+			row = &own
+			t.tasks.rows.set(row.id, row)
+		}
+		row.keep(&states[i])
+		after := row.places()
+		t.tasks.move(&before, &after, row)
 	}
 	return nil
 }
@@ -178,17 +152,21 @@ func (t taskTable) DeleteWorkflow(id task.WorkflowID) error {
 		return err
 	}
 	var gone []*taskRow
-	t.tasks.rows.from(task.NewID(id, ""), func(_ task.ID, row *taskRow) bool {
-		if row.workflow != id {
+	number, _ := t.tasks.numbers.get(id)
+	t.tasks.byState.from(stateKey{workflow: number}, func(key stateKey, row *taskRow) bool {
+		if key.workflow != number {
 			return false
 		}
 		gone = append(gone, row)
 		return true
 	})
 	for _, row := range gone {
-		t.tasks.rows.remove(row.ID)
-		t.tasks.replace(row, nil)
+		t.tasks.rows.remove(row.id)
+		places := row.places()
+		t.tasks.move(&places, &nowhere, nil)
+		t.attempts.removeTask(row.id)
 	}
+	t.tasks.numbers.remove(id)
 	t.files.removeUses(id)
 	t.attempts.removeWorkflow(id)
 	return nil

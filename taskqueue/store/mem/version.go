@@ -21,17 +21,17 @@ type version struct {
 	grants    table[string, *taskqueue.Grant]
 }
 
-func newVersion() *version {
+func newVersion(inPlace bool) *version {
 	return &version{
 		values:    newTable[string, []byte](),
 		counters:  newTable[string, uint64](),
 		workflows: newWorkflows(),
-		tasks:     newTasks(),
+		tasks:     newTasks(inPlace),
 		files:     newFiles(),
-		attempts:  newAttempts(),
+		attempts:  newAttempts(inPlace),
 		leases:    newLeases(),
 		sites:     newTable[task.Site, *taskqueue.SiteRecord](),
-		pilots:    newPilots(),
+		pilots:    newPilots(inPlace),
 		grants:    newTable[string, *taskqueue.Grant](),
 	}
 }
