@@ -87,21 +87,9 @@ func (m mark) owns(pid int) bool {
 // members lists the payload's living descendants, those that were orphaned
 // included, and reaps the orphans that ended. The payload is not in the list.
 func (p *process) members() []int {
-	var owned []int
-	for _, pid := range p.family.orphans() {
-		if pid == p.pid || !p.owner.owns(pid) {
-			continue
-		}
-		var used unix.Rusage
-		reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, &used)
-		if reaped == pid {
-			p.count(&used)
-			continue
-		}
-		if errors.Is(err, unix.ECHILD) {
-			continue // a child of another thread's exec, or gone
-		}
-		owned = append(owned, pid)
+	owned, reaped := p.adopted()
+	for reaped { // its children came to this process when it ended, maybe after the look
+		owned, reaped = p.adopted()
 	}
 	select {
 	case <-p.exited: // the dead have no children: spare the look
@@ -112,4 +100,25 @@ func (p *process) members() []int {
 		return nil
 	}
 	return append(owned, p.family.below(owned)...)
+}
+
+// adopted lists the payload's living orphans, and tells whether it has reaped
+// one that had ended.
+func (p *process) adopted() (owned []int, reapedOne bool) {
+	for _, pid := range p.family.orphans() {
+		if pid == p.pid || !p.owner.owns(pid) {
+			continue
+		}
+		var used unix.Rusage
+		reaped, err := unix.Wait4(pid, nil, unix.WNOHANG, &used)
+		switch {
+		case reaped == pid:
+			p.count(&used)
+			reapedOne = true
+		case errors.Is(err, unix.ECHILD): // a child of another thread's exec, or gone
+		default:
+			owned = append(owned, pid)
+		}
+	}
+	return owned, reapedOne
 }
