@@ -7,7 +7,8 @@ import (
 
 // dismissOverdue takes pilots for dead that are well past their declared end
 // and never said goodbye, killed with their whole site, and those that have
-// registered and that no master has met since.
+// registered and that no master has met since. Where there is no master because
+// pilots speak for themselves, Dismiss is for those that have fallen silent.
 func (b *book) dismissOverdue() error {
 	last, err := b.noted(metaOverdue)
 	if err != nil || last != 0 && b.Clock.Sub(last) < b.config.Site.OverdueEvery {
@@ -20,7 +21,7 @@ func (b *book) dismissOverdue() error {
 		return err
 	}
 	for _, name := range b.siteNames {
-		if site := b.sites.held[name]; site.Pilots > 0 {
+		if site := b.sites.held[name]; site.Pilots > 0 && !site.InForce().Central() {
 			if err := b.dismissOverdueOf(site); err != nil {
 				return err
 			}
@@ -39,7 +40,7 @@ func (b *book) dismissOverdueOf(site *SiteRecord) error {
 		if pilot.ID == site.Master && b.Clock.Sub(site.LastSync) < b.config.Site.LiveFor {
 			continue // it is heard
 		}
-		reason := b.overdue(pilot)
+		reason := b.overdue(site, pilot)
 		if reason == "" {
 			continue
 		}
@@ -56,12 +57,13 @@ func (b *book) dismissOverdueOf(site *SiteRecord) error {
 
 // overdue says why a pilot that is not heard is taken for dead, "" if it is
 // not.
-func (b *book) overdue(pilot *PilotRecord) string {
+func (b *book) overdue(site *SiteRecord, pilot *PilotRecord) string {
+	absent := b.config.Site.AbsentAfter
 	switch {
 	case !pilot.Ends.IsZero() && b.Wall.After(pilot.Ends.Add(b.config.Site.DeadAfterEnd)):
 		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
-	case !pilot.Listed && b.Wall.After(pilot.Registered.Add(b.config.Site.AbsentAfter)):
-		return fmt.Sprintf("it has registered, but no master of its site has met it for %s", b.config.Site.AbsentAfter)
+	case !pilot.Listed && b.Wall.After(pilot.Registered.Add(absent)) && b.Clock.Sub(site.ModeSince) >= absent:
+		return fmt.Sprintf("it has registered, but no master of its site has met it for %s", absent)
 	}
 	return ""
 }

@@ -161,3 +161,39 @@ func TestHeardMasterOutlivesItsEnd(t *testing.T) {
 	g.expect(task.Ready, task.NewID(w, "t"))
 	g.check()
 }
+
+// Where pilots speak for themselves no master meets them, and those that pull
+// stay. When the site has a master again, that one has its time to meet them.
+func TestNobodyIsAbsentWherePilotsSpeakForThemselves(t *testing.T) {
+	for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
+		d := newDesk(newGrid(t))
+		d.addSite("A", inMode(mode))
+		p := d.solo("A", "p1", 1)
+		w := d.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+		d.maker.Changed(&d.effects)
+		p.pull()
+		pass := func(d time.Duration, pull bool) {
+			for range d / (5 * time.Second) {
+				p.tick(5 * time.Second)
+				if pull {
+					p.pull()
+				}
+			}
+		}
+		pass(10*time.Minute, true)
+		if got := d.pilot(p.id); got.State != taskqueue.PilotAlive {
+			t.Errorf("%s: a pilot that pulls is %s (%s)", mode, got.State, got.Reason)
+		}
+		d.expect(task.Leased, task.NewID(w, "t"))
+		d.addSite("A", inMode(taskqueue.ModeDistributed))
+		pass(time.Minute, false)
+		if got := d.pilot(p.id); got.State != taskqueue.PilotAlive {
+			t.Errorf("%s: a minute after the change to a mode with a master the pilot is %s (%s)", mode, got.State, got.Reason)
+		}
+		pass(3*time.Minute, false)
+		if got := d.pilot(p.id); got.State != taskqueue.PilotDead {
+			t.Errorf("%s: a pilot that no master has met in 4 minutes is %s", mode, got.State)
+		}
+		d.check()
+	}
+}
