@@ -38,6 +38,12 @@ func (m *Matrix) Raises(pilot task.PilotID, no uint64) bool {
 	return slices.Contains(c.keepers, m.rows[at])
 }
 
+// RaisedElsewhere tells whether a pilot other than the given one raises a task.
+func (m *Matrix) RaisedElsewhere(pilot task.PilotID, no uint64) bool {
+	c := m.tasks[no]
+	return c != nil && slices.ContainsFunc(c.keepers, func(row *pilotRow) bool { return row.pilot != pilot })
+}
+
 // Keeps is the number of ready tasks that a pilot raises.
 func (m *Matrix) Keeps(pilot task.PilotID) int {
 	if at, found := m.findPilot(pilot); found {

@@ -44,6 +44,9 @@ func (m *Master) give(assignments []matcher.Assignment) {
 		batches[w.id] = append(batches[w.id], m.bind(h, w, a.Prefill))
 	}
 	m.send(batches)
+	if len(batches) > 0 {
+		m.refill()
+	}
 	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
 		m.lookAgain(m.lookPause())
 	}
@@ -58,7 +61,6 @@ func (m *Master) send(batches map[task.PilotID][]Assignment) {
 		m.tell(w, Assign{Term: m.term, Serial: m.serial, Tasks: batches[id]})
 	}
 	if len(batches) > 0 {
-		m.refill()
 		m.replicationChanged()
 	}
 }

@@ -16,22 +16,29 @@ const (
 	companionLooks = 16
 )
 
-// join puts a listed task into its company, if it has one.
+// join puts a listed task into its company, if it has one, and else out of any.
 func (m *Master) join(h *held) {
-	if reader := m.readerOf(h); reader != nil {
-		m.matrix.SetCompany(h.no, companyOf(reader))
-		m.tellHome(reader)
+	reader := m.readerOf(h)
+	if reader == nil {
+		m.matrix.SetCompany(h.no, 0)
+		return
 	}
+	m.matrix.SetCompany(h.no, companyOf(reader))
+	m.tellHome(reader)
 }
 
-// rejoin puts the listed makers of a task's inputs into its company: they may
-// have been there before it.
+// rejoin puts the listed makers of a task's inputs into its company, where they
+// may have been before it came, or into another one when it is gone.
 func (m *Master) rejoin(reader *held) {
-	if !mayHaveCompany(reader) {
+	if n := len(reader.Task.Inputs); n < 2 || n > companionInputs {
 		return
 	}
 	for _, input := range reader.Task.Inputs {
-		for _, maker := range m.file(input.LFN).makers {
+		k := m.files[input.LFN]
+		if k == nil {
+			continue
+		}
+		for _, maker := range k.makers {
 			if m.list.entries[maker.no] != nil {
 				m.join(maker)
 			}

@@ -100,6 +100,7 @@ func (m *Master) fileExists(k *known) {
 	for _, h := range waiting {
 		delete(h.missing, k.file.LFN)
 		m.mayBeReady(h)
+		m.mayFollowMakers(h)
 	}
 }
 
@@ -110,7 +111,7 @@ func (m *Master) mayBeReady(h *held) {
 	switch {
 	case h.phase == waiting && h.searching == 0:
 		m.makeReady(h)
-	case h.phase == placed:
+	case h.phase == placed && h.job != nil:
 		m.followed(h.job)
 	}
 }

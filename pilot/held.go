@@ -209,6 +209,7 @@ func (m *Master) forget(h *held) {
 		k.readers.drop(h)
 		m.dispose(k)
 	}
+	m.rejoin(h)
 	for _, output := range h.Task.Outputs {
 		k := m.file(output.LFN)
 		k.makers.drop(h)

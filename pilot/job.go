@@ -70,6 +70,7 @@ func (w *Worker) assigned(a Assignment) {
 	w.work[job.attempt] = job
 	w.tellUpdate(w.evaluator.Assigned(ListFiles(a.Files)), w.config.ReportDelay)
 	if w.awaits(job) {
+		job.Files = slices.Clone(job.Files) // it fills them in
 		job.phase = following
 		return
 	}

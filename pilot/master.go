@@ -80,7 +80,7 @@ func (m *Master) reset() {
 	m.handOvers = make(map[task.OutputID]*handOver)
 	m.cancelled = make(map[LeasedID]bool)
 	m.gone = make(map[LeasedID]uint64)
-	m.sums = sums{classes: make(map[task.Class]int), urgency: make(map[int]int)}
+	m.sums = sums{classes: make(map[task.Class]int)}
 	m.own = own{}
 	m.leading = make(map[task.PilotID]bool)
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0

@@ -13,7 +13,7 @@ func (c Config) OutcomeDelay(gathered, ready, running int) time.Duration {
 	case gathered >= c.SyncBatch:
 		return 0
 	case ready == 0:
-		return c.SyncDelay * time.Duration(min(running, c.SyncBatch)) / time.Duration(c.SyncBatch)
+		return c.GatherDelay(running) * time.Duration(min(running, c.SyncBatch)) / time.Duration(c.SyncBatch)
 	}
 	return c.GatherDelay(running)
 }

@@ -281,6 +281,7 @@ func (m *Master) retracted(w *member, answer RetractAnswer, seen uint64) {
 	if j == nil || j.serial > seen {
 		return
 	}
+	unasked := !j.retracting
 	j.retracting = false
 	m.retractSoon()
 	if !answer.Retracted {
@@ -288,5 +289,8 @@ func (m *Master) retracted(w *member, answer RetractAnswer, seen uint64) {
 	}
 	if h := m.drop(j); h != nil {
 		m.backToReady(h, false)
+		if unasked && m.makes(w, h) {
+			m.wantState(w) // which lacks what it was thought to run
+		}
 	}
 }

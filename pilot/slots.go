@@ -42,7 +42,6 @@ type sums struct {
 	phases  [ended + 1]int     // held tasks by phase
 	listed  [ready + 1]int     // of them, on the list and not at a pilot
 	classes map[task.Class]int // not at a pilot
-	urgency map[int]int        // ready, by priority
 	running int                // held tasks whose payload was started
 	slots   int                // of members that are not draining
 	free    int
@@ -54,11 +53,6 @@ func (s *sums) count(h *held, by int) {
 	if h.phase > ready {
 		return
 	}
-	if h.phase == ready {
-		if s.urgency[h.Task.Priority] += by; s.urgency[h.Task.Priority] == 0 {
-			delete(s.urgency, h.Task.Priority)
-		}
-	}
 	if h.no != 0 {
 		s.listed[h.phase] += by
 	}
@@ -66,16 +60,6 @@ func (s *sums) count(h *held, by int) {
 	if s.classes[class] += by; s.classes[class] == 0 {
 		delete(s.classes, class)
 	}
-}
-
-// outranks tells whether a ready task has a higher priority.
-func (s *sums) outranks(priority int) bool {
-	for other := range s.urgency {
-		if other > priority {
-			return true
-		}
-	}
-	return false
 }
 
 // place notes that a member has a task. Until it is attached to a held one it

@@ -13,8 +13,9 @@ import (
 // solving is how the rank matrix is solved. It belongs to one matrix: solvers
 // may remember what they have chosen from it.
 type solving struct {
-	solver   matcher.Solver // by the settings; nil: not made yet
-	next     time.Time      // when a solution is measured again
+	choice   matcher.SolverChoice // by the settings, once the solver is made
+	solver   matcher.Solver       // nil: not made yet
+	next     time.Time            // when a solution is measured again
 	measured uint64
 	ratios   float64 // their sum
 	least    float64
@@ -32,9 +33,7 @@ func (m *Master) solver() matcher.Solver {
 		return m.given
 	}
 	s := &m.solving
-	if s.solver == nil {
-		s.solver = m.chosenSolver()
-	}
+	m.choose()
 	if m.own.on || m.sums.free < 2 || m.sums.free > m.config.MeasureSlots || m.matrix.Ready() < 2 || m.now.Before(s.next) {
 		return s.solver
 	}
@@ -49,17 +48,28 @@ func (m *Master) solver() matcher.Solver {
 	})
 }
 
-// chosenSolver is that of the settings; greedy, where a later queue names one
+// choose makes the solver of the settings; greedy, where a later queue names one
 // that this pilot does not know. What it draws depends on the term alone, so
 // that a journal of the master's events gives the same assignments again.
-func (m *Master) chosenSolver() matcher.Solver {
+func (m *Master) choose() {
+	s := &m.solving
+	if s.solver != nil {
+		return
+	}
 	choice, err := matcher.ParseSolver(m.settings.Solver)
 	if err != nil {
-		return matcher.Greedy
+		choice = matcher.SolverChoice{}
 	}
 	seed := fnv.New64a()
 	_, _ = seed.Write([]byte(m.term.String()))
-	return choice.Solver(rand.New(rand.NewPCG(seed.Sum64(), 0)))
+	s.choice, s.solver = choice, choice.Solver(rand.New(rand.NewPCG(seed.Sum64(), 0)))
+}
+
+// leavesTasks tells whether the solver in force leaves tasks to pilots that have
+// their inputs.
+func (m *Master) leavesTasks() bool {
+	m.choose()
+	return m.given != nil || m.solving.choice.Patient()
 }
 
 func (s *solving) optimality() task.Optimality {

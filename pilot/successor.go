@@ -20,7 +20,7 @@ const longTask = time.Second
 
 // leads tells whether successors count at all.
 func (m *Master) leads() bool {
-	return m.patient() && (m.usualRun <= 0 || m.usualRun >= longTask)
+	return m.patient() && m.leavesTasks() && (m.usualRun <= 0 || m.usualRun >= longTask)
 }
 
 // successors counts the listed tasks that are ready, with their input in a
@@ -54,10 +54,11 @@ func (m *Master) aboutToStart(w *member) (count int) {
 
 // successorsOf lists the successors of a job that are at no pilot.
 func (m *Master) successorsOf(j *job) (found []*held) {
-	m.eachWaiter(j, func(h *held) {
-		if len(found) < j.member.total.slots && h.phase == waiting && m.succeeds(j.member, h) {
+	m.eachWaiter(j, func(h *held) bool {
+		if h.phase == waiting && m.succeeds(j.member, h) {
 			found = append(found, h)
 		}
+		return len(found) < j.member.total.slots
 	})
 	return found
 }
@@ -65,23 +66,27 @@ func (m *Master) successorsOf(j *job) (found []*held) {
 // followersOf counts the tasks that have been given to a job's pilot as its
 // successors.
 func (m *Master) followersOf(j *job) (count int) {
-	m.eachWaiter(j, func(h *held) {
-		if h.phase == placed && h.job.member == j.member && len(h.missing) == 1 {
+	m.eachWaiter(j, func(h *held) bool {
+		if h.phase == placed && h.job != nil && h.job.member == j.member && len(h.missing) == 1 {
 			count++
 		}
+		return count < j.member.total.slots
 	})
 	return count
 }
 
-// eachWaiter visits the tasks that miss an output of a job.
-func (m *Master) eachWaiter(j *job, visit func(*held)) {
+// eachWaiter visits the tasks that miss an output of a job, as long as there
+// is more to find.
+func (m *Master) eachWaiter(j *job, visit func(*held) bool) {
 	if j.held == nil {
 		return
 	}
 	for _, output := range j.held.Task.Outputs {
 		if k := m.files[output.LFN]; k != nil {
 			for _, h := range k.waiters {
-				visit(h)
+				if !visit(h) {
+					return
+				}
 			}
 		}
 	}
@@ -98,6 +103,20 @@ func (m *Master) succeeds(w *member, h *held) bool {
 
 // mayFollow has a member looked at by the next passSuccessors.
 func (m *Master) mayFollow(w *member) { m.leading[w.id] = true }
+
+// mayFollowMakers has those looked at who make the last file that a task misses.
+func (m *Master) mayFollowMakers(h *held) {
+	if len(h.missing) != 1 || h.phase != waiting {
+		return
+	}
+	for name := range h.missing {
+		for _, maker := range m.file(name).makers {
+			if maker.job != nil {
+				m.mayFollow(maker.job.member)
+			}
+		}
+	}
+}
 
 // passSuccessors gives members the successors of what they run.
 func (m *Master) passSuccessors() {
@@ -134,18 +153,20 @@ func (m *Master) successorsFor(w *member) (given []Assignment) {
 		}
 		if h := m.successorOf(j); h != nil {
 			given = append(given, m.bind(h, w, true))
+			m.matrix.Placed(w.id, h.no)
 		}
 	}
 	return given
 }
 
 // successorOf chooses the successor that a job's slot goes on with: of the
-// highest priority and the oldest, where no ready task comes before it whatever
-// its inputs are, and its rank looks at these.
+// highest priority and the oldest, where its rank looks at files, no other pilot
+// has some of its inputs, which ranks would have to decide, and no ready task
+// goes before it by priority or because it was passed over too often.
 func (m *Master) successorOf(j *job) *held {
 	found := slices.DeleteFunc(m.successorsOf(j), func(h *held) bool {
 		rank, err := m.compiler.Rank(m.class(h.Task).Rank)
-		return err != nil || !rank.Files() || m.sums.outranks(h.Task.Priority)
+		return err != nil || !rank.Files() || m.matrix.RaisedElsewhere(j.member.id, h.no) || m.matrix.Outranked(j.member.id, h.Task.Priority)
 	})
 	if len(found) == 0 {
 		return nil
@@ -157,6 +178,17 @@ func (m *Master) successorOf(j *job) *held {
 
 // follows tells whether a job waits for what another one at its pilot makes.
 func (j *job) follows() bool { return j.held != nil && len(j.held.missing) > 0 }
+
+// makes tells whether a member is thought to be making what a task misses.
+func (m *Master) makes(w *member, h *held) bool {
+	for name := range h.missing {
+		k := m.files[name]
+		if k != nil && slices.ContainsFunc(k.makers, func(maker *held) bool { return maker.job != nil && maker.job.member == w }) {
+			return true
+		}
+	}
+	return false
+}
 
 // followed notes that what a job at its pilot has waited for exists.
 func (m *Master) followed(j *job) {
