@@ -246,7 +246,7 @@ func (w *Worker) published(e Published) {
 		outcome.OK, outcome.Failure, outcome.Reason, outcome.Outputs = false, task.PilotFailed, e.Failure, nil
 	}
 	w.finish(job, outcome)
-	w.follow(&outcome)
+	w.follow(w.outcomes[job.attempt])
 	for _, output := range outcome.Outputs {
 		w.keepSole(Output{Attempt: job.attempt, Produced: output})
 	}
