@@ -117,10 +117,8 @@ func (m *Master) makesIt(k *known) task.PilotID {
 	if maker := k.file.Producer.Pilot; m.members[maker] != nil {
 		return maker
 	}
-	for _, maker := range k.makers {
-		if maker.job != nil {
-			return maker.job.member.id
-		}
+	for maker := range k.placed() {
+		return maker.id
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package pilot
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -33,6 +34,32 @@ func (m *Master) file(name task.LFN) *known {
 		m.files[name] = k
 	}
 	return k
+}
+
+// producedFile is an output of a successful attempt as its site knows it.
+func producedFile(outcome *task.Outcome, output task.Produced) task.File {
+	file := task.File{
+		LFN: output.LFN, Size: output.Size, Digest: output.Digest, Exec: output.Exec,
+		Producer: outcome.Attempt, Announced: []task.Site{outcome.Site},
+	}
+	if output.URL != "" {
+		file.Replicas = []task.Replica{{Site: outcome.Site, URL: output.URL}}
+	}
+	return file
+}
+
+// placed visits the members that have been given a task that makes a file.
+func (k *known) placed() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		if k == nil {
+			return
+		}
+		for _, maker := range k.makers {
+			if maker.job != nil && !yield(maker.job.member) {
+				return
+			}
+		}
+	}
 }
 
 // exists tells whether a file can be read from somewhere.

@@ -20,10 +20,7 @@ func (w *Worker) follow(outcome *task.Outcome) {
 	if !outcome.OK {
 		return
 	}
-	for _, job := range w.inOrder() {
-		if job.phase != following {
-			continue
-		}
+	for _, job := range w.followers() {
 		for _, output := range outcome.Outputs {
 			job.learn(producedFile(outcome, output))
 		}
@@ -47,11 +44,8 @@ func (job *work) learn(file task.File) {
 // passFollowing gives back what follows nothing any more: the payload that was
 // to make its input has failed, was killed, or was over before.
 func (w *Worker) passFollowing() {
-	if !w.anyFollowing() {
-		return
-	}
-	for _, job := range w.inOrder() {
-		if job.phase == following && !w.makesAll(job) {
+	for _, job := range w.followers() {
+		if !w.makesAll(job) {
 			w.drop(job)
 			w.report.Retracts = append(w.report.Retracts, RetractAnswer{Task: job.Task.ID, Lease: job.Lease, Retracted: true})
 			w.soon(0)
@@ -59,13 +53,15 @@ func (w *Worker) passFollowing() {
 	}
 }
 
-func (w *Worker) anyFollowing() bool {
+// followers lists the jobs that follow others, in order.
+func (w *Worker) followers() (found []*work) {
 	for _, job := range w.work {
 		if job.phase == following {
-			return true
+			found = append(found, job)
 		}
 	}
-	return false
+	slices.SortFunc(found, oldestFirst)
+	return found
 }
 
 // makesAll tells whether all inputs that a job awaits are being made here.
@@ -85,16 +81,4 @@ func (w *Worker) makes(name task.LFN) bool {
 		}
 	}
 	return false
-}
-
-// producedFile is an output of a successful attempt as its site knows it.
-func producedFile(outcome *task.Outcome, output task.Produced) task.File {
-	file := task.File{
-		LFN: output.LFN, Size: output.Size, Digest: output.Digest, Exec: output.Exec,
-		Producer: outcome.Attempt, Announced: []task.Site{outcome.Site},
-	}
-	if output.URL != "" {
-		file.Replicas = []task.Replica{{Site: outcome.Site, URL: output.URL}}
-	}
-	return file
 }

@@ -89,10 +89,7 @@ func (m *Master) left(j *job) time.Duration {
 	if m.usualRun <= 0 {
 		return unknown
 	}
-	left := m.usualRun
-	if j.phase != assigned {
-		left -= m.now.Sub(j.began)
-	}
+	left := j.remaining(m.usualRun, m.now)
 	if left < -m.settings.LocalityWait {
 		return unknown
 	}

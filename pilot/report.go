@@ -48,7 +48,7 @@ func (m *Master) adopt(w *member, in InHand) {
 	if j == nil {
 		j = m.place(w, id, in.Attempt.Generation, in.Need)
 	}
-	m.follow(j, in)
+	m.progress(j, in)
 	h := m.held[id.Task]
 	mine := h != nil && h.Generation == j.generation
 	switch {
@@ -69,8 +69,8 @@ func (m *Master) adopt(w *member, in InHand) {
 	}
 }
 
-// follow brings a job to where its pilot says that it is.
-func (m *Master) follow(j *job, in InHand) {
+// progress brings a job to where its pilot says that it is.
+func (m *Master) progress(j *job, in InHand) {
 	w := j.member
 	switch {
 	case in.Started || in.Ended:

@@ -127,10 +127,7 @@ func (m *Master) freeIn(w *member) time.Duration {
 		if !j.holding {
 			continue
 		}
-		left := usual
-		if j.phase != assigned {
-			left -= m.now.Sub(j.began)
-		}
+		left := j.remaining(usual, m.now)
 		if left = max(left, -left); first < 0 || left < first {
 			first = left
 		}

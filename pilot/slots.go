@@ -35,6 +35,14 @@ const (
 	over // payload has ended, the outcome follows
 )
 
+// remaining is how much of a usual run a job has left; below 0 when it has taken longer.
+func (j *job) remaining(usual time.Duration, now time.Time) time.Duration {
+	if j.phase == assigned {
+		return usual
+	}
+	return usual - now.Sub(j.began)
+}
+
 func byOrder(a, b *job) int { return cmp.Compare(a.order, b.order) }
 
 // sums are kept so that no step looks at everything.

@@ -2,6 +2,7 @@ package pilot
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"time"
 
@@ -54,38 +55,43 @@ func (m *Master) aboutToStart(w *member) (count int) {
 
 // successorsOf lists the successors of a job that are at no pilot.
 func (m *Master) successorsOf(j *job) (found []*held) {
-	m.eachWaiter(j, func(h *held) bool {
+	for h := range m.waitersFor(j) {
 		if h.phase == waiting && m.succeeds(j.member, h) {
 			found = append(found, h)
 		}
-		return len(found) < j.member.total.slots
-	})
+		if len(found) >= j.member.total.slots {
+			break
+		}
+	}
 	return found
 }
 
 // followersOf counts the tasks that have been given to a job's pilot as its
 // successors.
 func (m *Master) followersOf(j *job) (count int) {
-	m.eachWaiter(j, func(h *held) bool {
+	for h := range m.waitersFor(j) {
 		if h.phase == placed && h.job != nil && h.job.member == j.member && len(h.missing) == 1 {
 			count++
 		}
-		return count < j.member.total.slots
-	})
+		if count >= j.member.total.slots {
+			break
+		}
+	}
 	return count
 }
 
-// eachWaiter visits the tasks that miss an output of a job, as long as there
-// is more to find.
-func (m *Master) eachWaiter(j *job, visit func(*held) bool) {
-	if j.held == nil {
-		return
-	}
-	for _, output := range j.held.Task.Outputs {
-		if k := m.files[output.LFN]; k != nil {
-			for _, h := range k.waiters {
-				if !visit(h) {
-					return
+// waitersFor visits the tasks that miss an output of a job.
+func (m *Master) waitersFor(j *job) iter.Seq[*held] {
+	return func(yield func(*held) bool) {
+		if j.held == nil {
+			return
+		}
+		for _, output := range j.held.Task.Outputs {
+			if k := m.files[output.LFN]; k != nil {
+				for _, h := range k.waiters {
+					if !yield(h) {
+						return
+					}
 				}
 			}
 		}
@@ -110,10 +116,8 @@ func (m *Master) mayFollowMakers(h *held) {
 		return
 	}
 	for name := range h.missing {
-		for _, maker := range m.file(name).makers {
-			if maker.job != nil {
-				m.mayFollow(maker.job.member)
-			}
+		for maker := range m.files[name].placed() {
+			m.mayFollow(maker)
 		}
 	}
 }
@@ -182,9 +186,10 @@ func (j *job) follows() bool { return j.held != nil && len(j.held.missing) > 0 }
 // makes tells whether a member is thought to be making what a task misses.
 func (m *Master) makes(w *member, h *held) bool {
 	for name := range h.missing {
-		k := m.files[name]
-		if k != nil && slices.ContainsFunc(k.makers, func(maker *held) bool { return maker.job != nil && maker.job.member == w }) {
-			return true
+		for maker := range m.files[name].placed() {
+			if maker == w {
+				return true
+			}
 		}
 	}
 	return false

@@ -367,12 +367,14 @@ func (w *Worker) acknowledge(m Acks) {
 	w.expectAnswer()
 }
 
+func oldestFirst(a, b *work) int { return cmp.Compare(a.order, b.order) }
+
 func (w *Worker) inOrder() []*work {
 	jobs := make([]*work, 0, len(w.work))
 	for _, job := range w.work {
 		jobs = append(jobs, job)
 	}
-	slices.SortFunc(jobs, func(a, b *work) int { return cmp.Compare(a.order, b.order) })
+	slices.SortFunc(jobs, oldestFirst)
 	return jobs
 }
 

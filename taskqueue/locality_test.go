@@ -19,8 +19,23 @@ func jobs(name string, count int, inputs ...string) (tasks []task.Task) {
 	return tasks
 }
 
-// TestReadersAreLeftToTheSiteOfTheirInputs: A runs two tasks on two slots when
-// tasks come that read a file of its storage element, and B has two free slots.
+// readersOfBusyA submits tasks that read a file of A's storage element, while A
+// runs two tasks on two slots and B, which waits so long, has two free slots.
+func (g *grid) readersOfBusyA(wait time.Duration, readers int) (a, b *crew, w task.WorkflowID) {
+	g.t.Helper()
+	a, b = g.addSite("A"), g.addSite("B", func(s *taskqueue.SiteRecord) { s.LocalityWait = wait })
+	g.warmUp(a)
+	a.join("peerA", 2)
+	g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", 2)})
+	a.sync()
+	for _, lt := range a.waiting() {
+		a.start(lt.Task.ID, a.members[0])
+	}
+	a.sync()
+	b.join("peerB", 2)
+	return a, b, g.mustSubmit(taskqueue.Submission{Name: "readers", Files: []task.File{at("x", 1000, "A")}, Tasks: jobs("r", readers, "x")})
+}
+
 func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
 	still := func(*grid, *crew) {}
 	for name, c := range map[string]struct {
@@ -42,17 +57,7 @@ func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGrid(t)
-			a, b := g.addSite("A"), g.addSite("B", func(s *taskqueue.SiteRecord) { s.LocalityWait = c.wait })
-			g.warmUp(a)
-			a.join("peerA", 2)
-			g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", 2)})
-			a.sync()
-			for _, lt := range a.waiting() {
-				a.start(lt.Task.ID, a.members[0])
-			}
-			a.sync()
-			b.join("peerB", 2)
-			g.mustSubmit(taskqueue.Submission{Name: "readers", Files: []task.File{at("x", 1000, "A")}, Tasks: jobs("r", c.readers, "x")})
+			a, b, _ := g.readersOfBusyA(c.wait, c.readers)
 			c.before(g, a)
 			b.sync()
 			if got := len(b.held()); got != c.got {
@@ -71,17 +76,7 @@ func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
 // long at most.
 func TestLeftTasksAreExplained(t *testing.T) {
 	g := newGrid(t)
-	a, b := g.addSite("A"), g.addSite("B", func(s *taskqueue.SiteRecord) { s.LocalityWait = 20 * time.Second })
-	g.warmUp(a)
-	a.join("peerA", 2)
-	g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", 2)})
-	a.sync()
-	for _, lt := range a.waiting() {
-		a.start(lt.Task.ID, a.members[0])
-	}
-	a.sync()
-	b.join("peerB", 2)
-	w := g.mustSubmit(taskqueue.Submission{Name: "readers", Files: []task.File{at("x", 1000, "A")}, Tasks: jobs("r", 2, "x")})
+	a, b, w := g.readersOfBusyA(20*time.Second, 2)
 	b.sync()
 	why := func(site task.Site) string {
 		why := "the site is not explained"

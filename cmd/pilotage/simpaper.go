@@ -87,8 +87,19 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 	return command
 }
 
-// run carries out the experiment of a paper.
-func (f *simPaperFlags) run(id string, effort paper.Effort, progress *longRun) (*paper.Report, error) {
+// run carries out the experiment of a paper and tells how far it is: in runs, or,
+// where a run can take long, within each.
+func (f *simPaperFlags) run(a *app, id string) (*paper.Report, error) {
+	effort := paper.Effort{Each: parallel}
+	if id == "004" {
+		progress := &longRun{stderr: a.stderr, tasks: f.tasks, told: time.Now()}
+		return paper.Run004(paper.Options004{
+			Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Noted: progress.noted, Effort: effort,
+		})
+	}
+	shown := a.countRuns(0)
+	defer shown.end()
+	effort.Progress = shown.add
 	options := paper.Options{Seeds: f.seeds, Effort: effort}
 	switch id {
 	case "000":
@@ -101,10 +112,6 @@ func (f *simPaperFlags) run(id string, effort paper.Effort, progress *longRun) (
 		return paper.Run003(options)
 	case "ours":
 		return paper.RunOurs(options)
-	case "004":
-		return paper.Run004(paper.Options004{
-			Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Noted: progress.noted, Effort: effort,
-		})
 	}
 	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003, 004 or ours", id)
 }
@@ -122,9 +129,7 @@ func (a *app) simPaper(f *simPaperFlags, id string) error {
 	if err := checkFolder("--out", f.out); err != nil {
 		return err
 	}
-	shown := a.countRuns(0)
-	report, err := f.run(id, paper.Effort{Each: parallel, Progress: shown.add}, &longRun{stderr: a.stderr, tasks: f.tasks, told: time.Now()})
-	shown.end()
+	report, err := f.run(a, id)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// longRun tells every half minute how far a long simulation is.
+// longRun tells now and then how far a long simulation is.
 type longRun struct {
 	stderr io.Writer
 	tasks  int
@@ -26,7 +26,7 @@ type longRun struct {
 func (l *longRun) noted(setting string, at time.Duration, done int) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if time.Since(l.told) < 30*time.Second {
+	if time.Since(l.told) < countEvery {
 		return
 	}
 	l.told = time.Now()
