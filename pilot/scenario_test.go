@@ -200,6 +200,8 @@ func (p *player) setting(key, value string) {
 		w.noUploads, w.storageDown = value == "fail", value == "down"
 	case "replicate":
 		settings.Replicate = value
+	case "solver":
+		settings.Solver = value
 	case "perslot":
 		w.queue.perSlot = p.number(value)
 	case "ttl":
