@@ -30,10 +30,10 @@ func newCopier[T any]() copier[T] {
 }
 
 // saved returns the copy that the store keeps, with all times in UTC.
-func (c copier[T]) saved(record T) T { return detached(record, c.whenSaved) }
-
-// loaded returns the copy that the caller may keep.
-func (c copier[T]) loaded(record T) T { return detached(record, c.whenLoaded) }
+func (c copier[T]) saved(record T) T {
+	c.detach(&record)
+	return record
+}
 
 // load makes the copy that the caller may keep where it is to be.
 func (c copier[T]) load(to, record *T) {
@@ -43,21 +43,20 @@ func (c copier[T]) load(to, record *T) {
 	}
 }
 
+// list makes copies of records that the caller may keep; none is nil.
+func (c copier[T]) list(records []*T) []T {
+	return gather(records, func(record, to *T) bool {
+		c.load(to, record)
+		return true
+	})
+}
+
 // detach makes a shallow copy one that the store may keep, with all times in
 // UTC.
 func (c copier[T]) detach(record *T) {
 	if c.whenSaved != nil {
 		c.whenSaved(reflect.ValueOf(record).Elem())
 	}
-}
-
-func detached[T any](record T, detach detach) T {
-	if detach == nil {
-		return record
-	}
-	own := record
-	detach(reflect.ValueOf(&own).Elem())
-	return own
 }
 
 // detach replaces, within a shallow copy, what it shares with the original.

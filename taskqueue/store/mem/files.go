@@ -161,7 +161,7 @@ func (t fileTable) Readers(name task.LFN) ([]task.ID, error) {
 }
 
 func (t fileTable) List(prefix string, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
-	var found []taskqueue.FileRecord
+	var found []*taskqueue.FileRecord
 	t.files.rows.from(max(task.LFN(prefix), after), func(name task.LFN, row *taskqueue.FileRecord) bool {
 		if after != "" && name == after {
 			return true
@@ -169,14 +169,14 @@ func (t fileTable) List(prefix string, after task.LFN, limit int) ([]taskqueue.F
 		if len(found) >= limit || !strings.HasPrefix(string(name), prefix) {
 			return false
 		}
-		found = append(found, fileCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
+	return fileCopy.list(found), nil
 }
 
 func (t fileTable) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
-	var found []taskqueue.FileRecord
+	var found []*taskqueue.FileRecord
 	t.files.announced.from(&announcement{site, after}, func(a *announcement) bool {
 		if after != "" && *a == (announcement{site, after}) {
 			return true
@@ -185,19 +185,19 @@ func (t fileTable) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([
 			return false
 		}
 		row, _ := t.files.rows.get(a.file)
-		found = append(found, fileCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
+	return fileCopy.list(found), nil
 }
 
 func (t fileTable) Classes() ([]taskqueue.Eligibility, error) {
-	var found []taskqueue.Eligibility
+	var found []*taskqueue.Eligibility
 	t.files.classes.each(func(_ taskqueue.ClassID, class *taskqueue.Eligibility) bool {
-		found = append(found, classCopy.loaded(*class))
+		found = append(found, class)
 		return true
 	})
-	return found, nil
+	return classCopy.list(found), nil
 }
 
 func (t fileTable) SaveClass(class taskqueue.Eligibility) error {

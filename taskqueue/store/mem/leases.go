@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -61,13 +62,13 @@ func (l leases) replace(before, after *taskqueue.Lease) {
 type leaseTable struct{ *tx }
 
 func (t leaseTable) Load(ids ...task.LeaseID) ([]taskqueue.Lease, error) {
-	var found []taskqueue.Lease
+	var found []*taskqueue.Lease
 	for _, id := range ids {
 		if row, ok := t.leases.rows.get(id); ok {
-			found = append(found, leaseCopy.loaded(*row))
+			found = append(found, row)
 		}
 	}
-	return found, nil
+	return leaseCopy.list(found), nil
 }
 
 func (t leaseTable) Save(saved ...taskqueue.Lease) error {
@@ -92,40 +93,40 @@ func (t leaseTable) Delete(ids ...task.LeaseID) error {
 }
 
 func (t leaseTable) OfSite(site task.Site) ([]taskqueue.Lease, error) {
-	var found []taskqueue.Lease
+	var found []*taskqueue.Lease
 	t.leases.bySite.from(&taskqueue.Lease{Site: site}, func(row *taskqueue.Lease) bool {
 		if row.Site != site {
 			return false
 		}
-		found = append(found, leaseCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
+	return leaseCopy.list(found), nil
 }
 
 func (t leaseTable) OfPilot(pilot task.PilotID) ([]taskqueue.Lease, error) {
-	var found []taskqueue.Lease
+	var found []*taskqueue.Lease
 	t.leases.byPilot.from(&taskqueue.Lease{Pilot: pilot}, func(row *taskqueue.Lease) bool {
 		if row.Pilot != pilot {
 			return false
 		}
-		found = append(found, leaseCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
+	return leaseCopy.list(found), nil
 }
 
 func (t leaseTable) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) {
-	var found []taskqueue.Lease
+	var found []*taskqueue.Lease
 	t.leases.expiry.tree.Scan(func(row *taskqueue.Lease) bool {
 		if row.Expires > now {
 			return false
 		}
-		found = append(found, leaseCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	sortByID(found)
-	return found, nil
+	slices.SortFunc(found, func(a, b *taskqueue.Lease) int { return cmp.Compare(a.ID, b.ID) })
+	return leaseCopy.list(found), nil
 }
 
 func (t leaseTable) Revocations(site task.Site, leases ...task.LeaseID) ([]taskqueue.Revocation, error) {

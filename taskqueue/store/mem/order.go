@@ -70,19 +70,16 @@ type place[K comparable] struct {
 	in  bool
 }
 
-// stateKey lists by workflow, state and age.
-type stateKey struct {
+// ageKey lists by workflow and age. States are no part of it: a task changes its
+// state far more often than somebody lists by state.
+type ageKey struct {
 	workflow uint64 // its number
-	state    task.State
 	seq      uint64
 }
 
-func lessByState(a, b listed[stateKey]) bool {
+func lessByAge(a, b listed[ageKey]) bool {
 	if a.key.workflow != b.key.workflow {
 		return a.key.workflow < b.key.workflow
-	}
-	if a.key.state != b.key.state {
-		return a.key.state < b.key.state
 	}
 	return a.key.seq < b.key.seq
 }

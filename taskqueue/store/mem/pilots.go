@@ -98,10 +98,14 @@ func (t pilotTable) ofSite(site task.Site, states []taskqueue.PilotState, show f
 	}
 }
 
-func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
-	t.ofSite(site, states, func(row *pilotRow) { found = append(found, pilotCopy.loaded(row.PilotRecord)) })
-	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
-	return found, nil
+func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) ([]taskqueue.PilotRecord, error) {
+	var rows []*pilotRow
+	t.ofSite(site, states, func(row *pilotRow) { rows = append(rows, row) })
+	slices.SortFunc(rows, func(a, b *pilotRow) int { return cmp.Compare(a.ID, b.ID) })
+	return gather(rows, func(row *pilotRow, pilot *taskqueue.PilotRecord) bool {
+		pilotCopy.load(pilot, &row.PilotRecord)
+		return true
+	}), nil
 }
 
 func (t pilotTable) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (found []task.PilotID, err error) {

@@ -1,7 +1,6 @@
 package mem
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -14,26 +13,17 @@ func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, state
 	if after == math.MaxUint64 || !known {
 		return nil, nil
 	}
-	if len(states) == 0 {
-		states = task.States()
-	}
-	states = slices.Compact(slices.Sorted(slices.Values(states)))
 	var found []*taskRow
-	for _, state := range states {
-		taken := 0
-		t.tasks.byState.from(stateKey{number, state, after + 1}, func(key stateKey, row *taskRow) bool {
-			if taken >= limit || key.workflow != number || key.state != state {
-				return false
-			}
-			taken++
+	t.tasks.byAge.from(ageKey{number, after + 1}, func(key ageKey, row *taskRow) bool {
+		if len(found) >= limit || key.workflow != number {
+			return false
+		}
+		if len(states) == 0 || slices.Contains(states, row.state) {
 			found = append(found, row)
-			return true
-		})
-	}
-	if len(states) > 1 {
-		slices.SortFunc(found, func(a, b *taskRow) int { return cmp.Compare(a.seq, b.seq) })
-	}
-	return read(found[:min(len(found), max(limit, 0))]), nil
+		}
+		return true
+	})
+	return read(found), nil
 }
 
 // read unpacks rows; none is nil.

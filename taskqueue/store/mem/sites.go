@@ -1,9 +1,6 @@
 package mem
 
 import (
-	"cmp"
-	"slices"
-
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -11,13 +8,13 @@ import (
 type siteTable struct{ *tx }
 
 func (t siteTable) Load(names ...task.Site) ([]taskqueue.SiteRecord, error) {
-	var found []taskqueue.SiteRecord
+	var found []*taskqueue.SiteRecord
 	for _, name := range names {
 		if row, ok := t.sites.get(name); ok {
-			found = append(found, siteCopy.loaded(*row))
+			found = append(found, row)
 		}
 	}
-	return found, nil
+	return siteCopy.list(found), nil
 }
 
 func (t siteTable) Save(saved ...taskqueue.SiteRecord) error {
@@ -42,24 +39,24 @@ func (t siteTable) Delete(names ...task.Site) error {
 }
 
 func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
-	found := slices.Grow([]taskqueue.SiteRecord(nil), t.sites.tree.Len())
+	var found []*taskqueue.SiteRecord
 	t.sites.each(func(_ task.Site, row *taskqueue.SiteRecord) bool {
-		found = append(found, siteCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
+	return siteCopy.list(found), nil
 }
 
 type grantTable struct{ *tx }
 
 func (t grantTable) Load(ids ...string) ([]taskqueue.Grant, error) {
-	var found []taskqueue.Grant
+	var found []*taskqueue.Grant
 	for _, id := range ids {
 		if row, ok := t.grants.get(id); ok {
-			found = append(found, grantCopy.loaded(*row))
+			found = append(found, row)
 		}
 	}
-	return found, nil
+	return grantCopy.list(found), nil
 }
 
 func (t grantTable) Save(saved ...taskqueue.Grant) error {
@@ -74,14 +71,10 @@ func (t grantTable) Save(saved ...taskqueue.Grant) error {
 }
 
 func (t grantTable) All() ([]taskqueue.Grant, error) {
-	var found []taskqueue.Grant
+	var found []*taskqueue.Grant
 	t.grants.each(func(_ string, row *taskqueue.Grant) bool {
-		found = append(found, grantCopy.loaded(*row))
+		found = append(found, row)
 		return true
 	})
-	return found, nil
-}
-
-func sortByID(found []taskqueue.Lease) {
-	slices.SortFunc(found, func(a, b taskqueue.Lease) int { return cmp.Compare(a.ID, b.ID) })
+	return grantCopy.list(found), nil
 }

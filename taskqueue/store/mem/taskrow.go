@@ -91,7 +91,7 @@ func (r *taskRow) read(s *taskqueue.TaskState) {
 
 // places is where the orders have a task.
 type places struct {
-	byState   place[stateKey]
+	byAge     place[ageKey]
 	ready     place[readyKey]
 	backoff   place[backoffKey]
 	leased    place[leaseKey]
@@ -103,7 +103,7 @@ func (r *taskRow) places() (p places) {
 	if r == nil {
 		return p
 	}
-	p.byState = place[stateKey]{stateKey{r.workflow, r.state, r.seq}, true}
+	p.byAge = place[ageKey]{ageKey{r.workflow, r.seq}, true}
 	switch r.state {
 	case task.Ready:
 		priority := 0

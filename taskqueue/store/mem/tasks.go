@@ -10,7 +10,7 @@ import (
 type tasks struct {
 	rows       directory[task.ID, *taskRow]
 	numbers    table[task.WorkflowID, uint64] // of workflows that have tasks
-	byState    order[stateKey]
+	byAge      order[ageKey]
 	ready      order[readyKey]
 	backoff    order[backoffKey]
 	leased     order[leaseKey]
@@ -23,7 +23,7 @@ func newTasks(inPlace bool) tasks {
 	return tasks{
 		rows:       newDirectory[task.ID, *taskRow](inPlace),
 		numbers:    newTable[task.WorkflowID, uint64](),
-		byState:    newOrder(inPlace, lessByState),
+		byAge:      newOrder(inPlace, lessByAge),
 		ready:      newOrder(inPlace, lessReady),
 		backoff:    newOrder(inPlace, lessBackoff),
 		leased:     newOrder(inPlace, lessLeased),
@@ -34,14 +34,14 @@ func newTasks(inPlace bool) tasks {
 
 func (t tasks) copy() tasks {
 	return tasks{
-		t.rows.copy(), t.numbers.copy(), t.byState.copy(), t.ready.copy(), t.backoff.copy(),
+		t.rows.copy(), t.numbers.copy(), t.byAge.copy(), t.ready.copy(), t.backoff.copy(),
 		t.leased.copy(), t.memorable.copy(), t.readyCount.copy(), t.last,
 	}
 }
 
 // move brings the orders up to date with a row that was elsewhere before.
 func (t *tasks) move(before, after *places, row *taskRow) {
-	t.byState.move(before.byState, after.byState, row)
+	t.byAge.move(before.byAge, after.byAge, row)
 	t.ready.move(before.ready, after.ready, row)
 	t.backoff.move(before.backoff, after.backoff, row)
 	t.leased.move(before.leased, after.leased, row)
@@ -153,7 +153,7 @@ func (t taskTable) DeleteWorkflow(id task.WorkflowID) error {
 	}
 	var gone []*taskRow
 	number, _ := t.tasks.numbers.get(id)
-	t.tasks.byState.from(stateKey{workflow: number}, func(key stateKey, row *taskRow) bool {
+	t.tasks.byAge.from(ageKey{workflow: number}, func(key ageKey, row *taskRow) bool {
 		if key.workflow != number {
 			return false
 		}

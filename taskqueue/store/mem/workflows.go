@@ -49,13 +49,13 @@ func (w workflows) replace(before, after *workflowRow) {
 type workflowTable struct{ *tx }
 
 func (t workflowTable) Load(ids ...task.WorkflowID) ([]taskqueue.Workflow, error) {
-	var found []taskqueue.Workflow
+	var found []*taskqueue.Workflow
 	for _, id := range ids {
 		if row, ok := t.workflows.rows.get(id); ok {
-			found = append(found, workflowCopy.loaded(row.Workflow))
+			found = append(found, &row.Workflow)
 		}
 	}
-	return found, nil
+	return workflowCopy.list(found), nil
 }
 
 func (t workflowTable) Save(saved ...taskqueue.Workflow) error {
@@ -115,13 +115,13 @@ func (t workflowTable) List(name string, after task.WorkflowID, limit int) ([]ta
 	if name != "" {
 		from = t.workflows.named
 	}
-	var found []taskqueue.Workflow
+	var found []*taskqueue.Workflow
 	from.from(pivot, func(row *workflowRow) bool {
 		if len(found) >= limit || name != "" && row.Name != name {
 			return false
 		}
-		found = append(found, workflowCopy.loaded(row.Workflow))
+		found = append(found, &row.Workflow)
 		return true
 	})
-	return found, nil
+	return workflowCopy.list(found), nil
 }
