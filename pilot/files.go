@@ -127,7 +127,7 @@ func (m *Master) fileExists(k *known) {
 	for _, h := range waiting {
 		delete(h.missing, k.file.LFN)
 		m.mayBeReady(h)
-		m.mayFollowMakers(h)
+		m.lookAtMakers(h)
 	}
 }
 
@@ -139,7 +139,7 @@ func (m *Master) mayBeReady(h *held) {
 	case h.phase == waiting && h.searching == 0:
 		m.makeReady(h)
 	case h.phase == placed && h.job != nil:
-		m.followed(h.job)
+		m.inputsMade(h.job)
 	}
 }
 

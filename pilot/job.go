@@ -13,7 +13,7 @@ import (
 type workPhase uint8
 
 const (
-	following  workPhase = iota // waits for inputs that a payload here is making
+	awaiting   workPhase = iota // waits for inputs that a payload here is making
 	crowded                     // waits for room in the cache
 	staging                     // inputs are being fetched
 	staged                      // ready to start, waits for a slot
@@ -71,7 +71,7 @@ func (w *Worker) assigned(a Assignment) {
 	w.tellUpdate(w.evaluator.Assigned(ListFiles(a.Files)), w.config.ReportDelay)
 	if w.awaits(job) {
 		job.Files = slices.Clone(job.Files) // it fills them in
-		job.phase = following
+		job.phase = awaiting
 		return
 	}
 	w.reserve(job)
@@ -157,7 +157,7 @@ func (w *Worker) startWhatFits() {
 		return
 	}
 	for _, job := range w.inOrder() {
-		if job.phase == following || job.phase > staged || job.killed != "" {
+		if job.phase == awaiting || job.phase > staged || job.killed != "" {
 			continue
 		}
 		w.reserve(job)
@@ -246,7 +246,7 @@ func (w *Worker) published(e Published) {
 		outcome.OK, outcome.Failure, outcome.Reason, outcome.Outputs = false, task.PilotFailed, e.Failure, nil
 	}
 	w.finish(job, outcome)
-	w.follow(w.outcomes[job.attempt])
+	w.supply(w.outcomes[job.attempt])
 	for _, output := range outcome.Outputs {
 		w.keepSole(Output{Attempt: job.attempt, Produced: output})
 	}
@@ -325,7 +325,7 @@ func (w *Worker) kill(m Kill) {
 			continue
 		}
 		switch job.phase {
-		case following, crowded, staging, staged:
+		case awaiting, crowded, staging, staged:
 			w.drop(job)
 			w.handBack(job.Assignment, m.Reason, nil)
 		case running:

@@ -77,7 +77,7 @@ func (w *member) release(j *job) {
 // one that follows another: its slot is that one's.
 func (w *member) promote() {
 	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool {
-		if !j.follows() && w.fits(j.need) {
+		if !j.isSuccessor() && w.fits(j.need) {
 			w.take(j)
 			return true
 		}
@@ -192,7 +192,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	m.parted[e.Pilot] = true
 	delete(m.members, e.Pilot)
 	delete(m.peers, w.peer)
-	delete(m.leading, e.Pilot)
+	delete(m.expecting, e.Pilot)
 	m.matrix.RemovePilot(e.Pilot)
 	m.sums.slots -= w.counted.slots
 	m.sums.free -= w.counted.free

@@ -187,7 +187,7 @@ func (m *Master) refreshPlaces(w *member) {
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
-	m.mayFollow(w)
+	m.lookForSuccessors(w)
 	if w.keptFree > 0 {
 		m.lookAgain(m.publishWait())
 	}
@@ -326,7 +326,7 @@ func (m *Master) prefilled() (jobs []*job, retracting int) {
 			switch {
 			case j.retracting:
 				retracting++
-			case !j.holding && j.phase == assigned && j.held != nil && !j.follows():
+			case !j.holding && j.phase == assigned && j.held != nil && !j.isSuccessor():
 				jobs = append(jobs, j)
 			}
 		}

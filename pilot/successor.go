@@ -19,8 +19,8 @@ import (
 // that a slot has nothing else to go on with.
 const longTask = time.Second
 
-// leads tells whether successors count at all.
-func (m *Master) leads() bool {
+// hasSuccessors tells whether successors count at all.
+func (m *Master) hasSuccessors() bool {
 	return m.patient() && m.leavesTasks() && (m.usualRun <= 0 || m.usualRun >= longTask)
 }
 
@@ -30,7 +30,7 @@ func (m *Master) leads() bool {
 // Counted are at most as many as the member has slots, and none that it has
 // been given.
 func (m *Master) successors(w *member) (count int) {
-	if !m.leads() {
+	if !m.hasSuccessors() {
 		return 0
 	}
 	for _, j := range w.jobs {
@@ -42,12 +42,12 @@ func (m *Master) successors(w *member) (count int) {
 // aboutToStart counts the successors of what a member is publishing, with those
 // that it has been given.
 func (m *Master) aboutToStart(w *member) (count int) {
-	if !m.leads() {
+	if !m.hasSuccessors() {
 		return 0
 	}
 	for _, j := range w.jobs {
 		if j.phase == over && m.now.Sub(j.ended) < m.publishWait() {
-			count += len(m.successorsOf(j)) + m.followersOf(j)
+			count += len(m.successorsOf(j)) + m.givenSuccessors(j)
 		}
 	}
 	return min(count, w.total.slots)
@@ -56,7 +56,7 @@ func (m *Master) aboutToStart(w *member) (count int) {
 // successorsOf lists the successors of a job that are at no pilot.
 func (m *Master) successorsOf(j *job) (found []*held) {
 	for h := range m.waitersFor(j) {
-		if h.phase == waiting && m.succeeds(j.member, h) {
+		if h.phase == waiting && m.maySucceed(j.member, h) {
 			found = append(found, h)
 		}
 		if len(found) >= j.member.total.slots {
@@ -66,9 +66,9 @@ func (m *Master) successorsOf(j *job) (found []*held) {
 	return found
 }
 
-// followersOf counts the tasks that have been given to a job's pilot as its
+// givenSuccessors counts the tasks that have been given to a job's pilot as its
 // successors.
-func (m *Master) followersOf(j *job) (count int) {
+func (m *Master) givenSuccessors(j *job) (count int) {
 	for h := range m.waitersFor(j) {
 		if h.phase == placed && h.job != nil && h.job.member == j.member && len(h.missing) == 1 {
 			count++
@@ -98,8 +98,8 @@ func (m *Master) waitersFor(j *job) iter.Seq[*held] {
 	}
 }
 
-// succeeds tells whether a task misses one file alone, and may run at its maker.
-func (m *Master) succeeds(w *member, h *held) bool {
+// maySucceed tells whether a task misses one file alone, and may run at its maker.
+func (m *Master) maySucceed(w *member, h *held) bool {
 	if len(h.missing) != 1 || h.searching > 0 || h.no == 0 {
 		return false
 	}
@@ -107,29 +107,29 @@ func (m *Master) succeeds(w *member, h *held) bool {
 	return feasible
 }
 
-// mayFollow has a member looked at by the next passSuccessors.
-func (m *Master) mayFollow(w *member) { m.leading[w.id] = true }
+// lookForSuccessors has a member looked at by the next passSuccessors.
+func (m *Master) lookForSuccessors(w *member) { m.expecting[w.id] = true }
 
-// mayFollowMakers has those looked at who make the last file that a task misses.
-func (m *Master) mayFollowMakers(h *held) {
+// lookAtMakers has those looked at who make the last file that a task misses.
+func (m *Master) lookAtMakers(h *held) {
 	if len(h.missing) != 1 || h.phase != waiting {
 		return
 	}
 	for name := range h.missing {
 		for maker := range m.files[name].placed() {
-			m.mayFollow(maker)
+			m.lookForSuccessors(maker)
 		}
 	}
 }
 
 // passSuccessors gives members the successors of what they run.
 func (m *Master) passSuccessors() {
-	if len(m.leading) == 0 || !m.mayStart() {
+	if len(m.expecting) == 0 || !m.mayStart() {
 		return
 	}
-	members := sortedKeys(m.leading)
-	clear(m.leading)
-	if !m.leads() || m.list.live > 0 {
+	members := sortedKeys(m.expecting)
+	clear(m.expecting)
+	if !m.hasSuccessors() || m.list.live > 0 {
 		return
 	}
 	batches := make(map[task.PilotID][]Assignment)
@@ -152,7 +152,7 @@ func (m *Master) successorsFor(w *member) (given []Assignment) {
 	}
 	most := m.prefillPerSlot() * w.total.slots
 	for _, j := range w.inOrder() {
-		if !j.holding || len(w.waiting) >= most || m.followersOf(j) > 0 {
+		if !j.holding || len(w.waiting) >= most || m.givenSuccessors(j) > 0 {
 			continue
 		}
 		if h := m.successorOf(j); h != nil {
@@ -180,8 +180,8 @@ func (m *Master) successorOf(j *job) *held {
 	})
 }
 
-// follows tells whether a job waits for what another one at its pilot makes.
-func (j *job) follows() bool { return j.held != nil && len(j.held.missing) > 0 }
+// isSuccessor tells whether a job waits for what another one at its pilot makes.
+func (j *job) isSuccessor() bool { return j.held != nil && len(j.held.missing) > 0 }
 
 // makes tells whether a member is thought to be making what a task misses.
 func (m *Master) makes(w *member, h *held) bool {
@@ -195,8 +195,8 @@ func (m *Master) makes(w *member, h *held) bool {
 	return false
 }
 
-// followed notes that what a job at its pilot has waited for exists.
-func (m *Master) followed(j *job) {
+// inputsMade notes that what a successor has waited for exists.
+func (m *Master) inputsMade(j *job) {
 	j.member.promote()
 	m.refreshPlaces(j.member)
 }

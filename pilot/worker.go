@@ -187,7 +187,7 @@ func (w *Worker) soon(delay time.Duration) {
 // pass starts what fits and sends what is due.
 func (w *Worker) pass() {
 	w.passRest()
-	w.passFollowing()
+	w.passAwaiting()
 	w.startWhatFits()
 	w.passLive()
 	w.passCrowd()

@@ -6,21 +6,21 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// A task that follows another one at its pilot has come early: its master names
-// no file for an input that a payload here is about to make. It starts when
-// that is in the cache, without anybody being asked.
+// A successor has come early: its master names no file for an input that a payload
+// here is about to make. It waits for that, and starts when it is in the cache,
+// without anybody being asked.
 
 // awaits tells whether inputs of a job do not exist yet.
 func (w *Worker) awaits(job *work) bool {
 	return slices.ContainsFunc(job.Files, func(file task.File) bool { return !exists(file) })
 }
 
-// follow hands the outputs of an attempt to the jobs that follow it.
-func (w *Worker) follow(outcome *task.Outcome) {
+// supply hands the outputs of an attempt to the jobs that await them.
+func (w *Worker) supply(outcome *task.Outcome) {
 	if !outcome.OK {
 		return
 	}
-	for _, job := range w.followers() {
+	for _, job := range w.awaiting() {
 		for _, output := range outcome.Outputs {
 			job.learn(producedFile(outcome, output))
 		}
@@ -41,10 +41,10 @@ func (job *work) learn(file task.File) {
 	}
 }
 
-// passFollowing gives back what follows nothing any more: the payload that was
-// to make its input has failed, was killed, or was over before.
-func (w *Worker) passFollowing() {
-	for _, job := range w.followers() {
+// passAwaiting gives back what waits in vain: the payload that was to make its
+// input has failed, was killed, or was over before.
+func (w *Worker) passAwaiting() {
+	for _, job := range w.awaiting() {
 		if !w.makesAll(job) {
 			w.drop(job)
 			w.report.Retracts = append(w.report.Retracts, RetractAnswer{Task: job.Task.ID, Lease: job.Lease, Retracted: true})
@@ -53,10 +53,10 @@ func (w *Worker) passFollowing() {
 	}
 }
 
-// followers lists the jobs that follow others, in order.
-func (w *Worker) followers() (found []*work) {
+// awaiting lists the jobs whose inputs are being made, in order.
+func (w *Worker) awaiting() (found []*work) {
 	for _, job := range w.work {
-		if job.phase == following {
+		if job.phase == awaiting {
 			found = append(found, job)
 		}
 	}
