@@ -114,12 +114,12 @@ func (c *convoy) begin() { c.observed.reset() }
 func (c *convoy) kill(i int) {
 	c.ended[i] = true
 	_ = c.pilots[i].command.Process.Kill()
-	c.observed.lost(i%c.sites, i)
+	c.observed.lost(i%c.sites, i, false)
 }
 
 func (c *convoy) hang(i int) {
 	_ = c.pilots[i].command.Process.Signal(syscall.SIGSTOP)
-	c.observed.lost(i%c.sites, i)
+	c.observed.lost(i%c.sites, i, true)
 }
 
 func (c *convoy) resume(i int) { _ = c.pilots[i].command.Process.Signal(syscall.SIGCONT) }

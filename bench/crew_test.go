@@ -1,25 +1,32 @@
 package bench
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/dht"
+)
 
 // Whoever takes masters away measures how soon they are missed: by production's
-// times, however many pilots share the process. Else pilots are given longer.
+// times, however many pilots share the process. Members of many are given longer.
 func TestMastersAreMissedByProductionsTimes(t *testing.T) {
+	mixed := func(pilots int) dht.Config {
+		c := patient(pilots)
+		c.Beat, c.PingTimeout = 0, 0
+		return c
+	}
 	for _, c := range []struct {
-		pilots, kills int
-		beats, pings  bool // production's
+		pilots, kills, hangs int
+		want                 dht.Config
 	}{
-		{250, 0, false, false},
-		{500, 1, true, true},
-		{1500, 0, false, false},
-		{1500, 1, true, false},
+		{250, 0, 0, patient(250)},
+		{500, 1, 0, dht.Config{}},
+		{500, 0, 1, dht.Config{}},
+		{501, 0, 1, mixed(501)},
+		{1500, 0, 0, patient(1500)},
+		{1500, 1, 0, mixed(1500)},
 	} {
-		timing := Overlay{Pilots: c.pilots, KillMasters: c.kills}.timing()
-		if got := timing.Beat == 0 && timing.PingTimeout == 0; got != c.beats {
-			t.Errorf("%d pilots, %d masters killed: the master's time-outs are production's: %t, want %t", c.pilots, c.kills, got, c.beats)
-		}
-		if got := timing.MemberPing == 0; got != c.pings {
-			t.Errorf("%d pilots, %d masters killed: the members' time-outs are production's: %t, want %t", c.pilots, c.kills, got, c.pings)
+		if got := (Overlay{Pilots: c.pilots, KillMasters: c.kills, HangMasters: c.hangs}).timing(); got != c.want {
+			t.Errorf("%d pilots, %d masters killed, %d stopped: %+v, want %+v", c.pilots, c.kills, c.hangs, got, c.want)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package bench
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,8 @@ type observations struct {
 	terms    int
 	offices  map[int]office // by number of the site
 	changed  chan struct{}  // closed when somebody takes one
-	// failovers that are over.
-	failovers []time.Duration
+	// failovers that are over, after masters were killed and stopped.
+	killed, hung []time.Duration
 
 	since    time.Time     // of reset
 	spent    time.Duration // on looking for better assignments
@@ -36,6 +37,7 @@ type observations struct {
 type office struct {
 	pilot int       // number of the last one that took it
 	lost  time.Time // when that one was killed or stopped; zero: it was not
+	hung  bool      // it was stopped
 }
 
 func newObservations() observations {
@@ -75,19 +77,23 @@ func (o *observations) inOffice(site, pilot int) {
 	o.changed = make(chan struct{})
 }
 
-// lost notes that a pilot was killed or stopped: perhaps a master.
-func (o *observations) lost(site, pilot int) {
+// lost notes that a pilot was killed, or stopped: perhaps a master.
+func (o *observations) lost(site, pilot int, hung bool) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	if in, taken := o.offices[site]; taken && in.pilot == pilot && in.lost.IsZero() {
-		o.offices[site] = office{pilot: pilot, lost: time.Now()}
+		o.offices[site] = office{pilot: pilot, lost: time.Now(), hung: hung}
 	}
 }
 
 // endFailover counts how long a site was without a master until now.
 func (o *observations) endFailover(site int) {
-	if lost := o.offices[site].lost; !lost.IsZero() {
-		o.failovers = append(o.failovers, time.Since(lost))
+	switch in := o.offices[site]; {
+	case in.lost.IsZero():
+	case in.hung:
+		o.hung = append(o.hung, time.Since(in.lost))
+	default:
+		o.killed = append(o.killed, time.Since(in.lost))
 	}
 }
 
@@ -197,9 +203,10 @@ func (o *observations) tell(r *OverlayResult, bytes uint64) {
 		o.endFailover(site) // that nobody has ended
 	}
 	r.Master.Changes = max(0, o.terms-r.Sites) // sites without masters have no terms
-	r.Master.Failovers = Distribute(o.failovers)
-	for _, took := range o.failovers {
-		r.Master.Failover = max(r.Master.Failover, took.Seconds())
+	all := slices.Concat(o.killed, o.hung)
+	r.Master.Failovers, r.Master.FailoversKilled, r.Master.FailoversHung = Distribute(all), Distribute(o.killed), Distribute(o.hung)
+	if len(all) > 0 {
+		r.Master.Failover = slices.Max(all).Seconds()
 	}
 	if o.solved == 0 {
 		return

@@ -123,9 +123,12 @@ type MastershipFigures struct {
 	Killed int `json:"killed"`
 	Hung   int `json:"hung"`
 	// Failover is the longest time from the kill or stop of a master until
-	// another pilot of its site took office; Failovers are all such times.
-	Failover  float64      `json:"failover_seconds_max"`
-	Failovers Distribution `json:"failover_seconds"`
+	// another pilot of its site took office; Failovers are all such times, and
+	// apart those after kills and after stops.
+	Failover        float64      `json:"failover_seconds_max"`
+	Failovers       Distribution `json:"failover_seconds"`
+	FailoversKilled Distribution `json:"failover_killed_seconds"`
+	FailoversHung   Distribution `json:"failover_hung_seconds"`
 }
 
 // AssignmentFigures are about who got which task.

@@ -20,7 +20,7 @@ func (w *Worker) supply(outcome *task.Outcome) {
 	if !outcome.OK {
 		return
 	}
-	for _, job := range w.awaiting() {
+	for _, job := range w.awaitingJobs() {
 		for _, output := range outcome.Outputs {
 			job.learn(producedFile(outcome, output))
 		}
@@ -44,7 +44,7 @@ func (job *work) learn(file task.File) {
 // passAwaiting gives back what waits in vain: the payload that was to make its
 // input has failed, was killed, or was over before.
 func (w *Worker) passAwaiting() {
-	for _, job := range w.awaiting() {
+	for _, job := range w.awaitingJobs() {
 		if !w.makesAll(job) {
 			w.drop(job)
 			w.report.Retracts = append(w.report.Retracts, RetractAnswer{Task: job.Task.ID, Lease: job.Lease, Retracted: true})
@@ -53,8 +53,8 @@ func (w *Worker) passAwaiting() {
 	}
 }
 
-// awaiting lists the jobs whose inputs are being made, in order.
-func (w *Worker) awaiting() (found []*work) {
+// awaitingJobs lists those whose inputs are being made, in order.
+func (w *Worker) awaitingJobs() (found []*work) {
 	for _, job := range w.work {
 		if job.phase == awaiting {
 			found = append(found, job)

@@ -30,7 +30,7 @@ func (m *Master) join(h *held) {
 // rejoin puts the listed makers of a task's inputs into its company, where they
 // may have been before it came, or into another one when it is gone.
 func (m *Master) rejoin(reader *held) {
-	if n := len(reader.Task.Inputs); n < 2 || n > companionInputs {
+	if !hasCompanySize(reader) {
 		return
 	}
 	for _, input := range reader.Task.Inputs {
@@ -49,9 +49,9 @@ func (m *Master) rejoin(reader *held) {
 // companyOf is the number of the company that makes a task's inputs, never 0.
 func companyOf(reader *held) uint64 { return reader.Age + 1 }
 
-func mayHaveCompany(reader *held) bool {
+func hasCompanySize(reader *held) bool {
 	n := len(reader.Task.Inputs)
-	return reader.phase == waiting && n > 1 && n <= companionInputs
+	return n > 1 && n <= companionInputs
 }
 
 // readerOf is the oldest task that waits for a file of this one and for, or also
@@ -63,7 +63,7 @@ func (m *Master) readerOf(h *held) (oldest *held) {
 			continue
 		}
 		for _, r := range k.readers[:min(companionLooks, len(k.readers))] {
-			if (oldest == nil || r.Age < oldest.Age) && mayHaveCompany(r) && m.hasOtherMaker(r, h) {
+			if (oldest == nil || r.Age < oldest.Age) && r.phase == waiting && hasCompanySize(r) && m.hasOtherMaker(r, h) {
 				oldest = r
 			}
 		}
@@ -117,7 +117,7 @@ func (m *Master) makesIt(k *known) task.PilotID {
 	if maker := k.file.Producer.Pilot; m.members[maker] != nil {
 		return maker
 	}
-	for maker := range k.placed() {
+	for maker := range k.makerMembers() {
 		return maker.id
 	}
 	return ""

@@ -48,8 +48,8 @@ func producedFile(outcome *task.Outcome, output task.Produced) task.File {
 	return file
 }
 
-// placed visits the members that have been given a task that makes a file.
-func (k *known) placed() iter.Seq[*member] {
+// makerMembers visits the members that have been given a task that makes it.
+func (k *known) makerMembers() iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		if k == nil {
 			return
@@ -127,7 +127,7 @@ func (m *Master) fileExists(k *known) {
 	for _, h := range waiting {
 		delete(h.missing, k.file.LFN)
 		m.mayBeReady(h)
-		m.lookAtMakers(h)
+		m.markMakers(h)
 	}
 }
 

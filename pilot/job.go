@@ -49,7 +49,8 @@ func (w *Worker) find(id task.ID, lease task.LeaseID) *work {
 }
 
 // assigned takes a task in hand: its inputs are staged in at once, whether it
-// starts now or waits for a slot.
+// starts now or waits for a slot, but for a successor's, which are staged in when
+// the last of them is made.
 func (w *Worker) assigned(a Assignment) {
 	if w.find(a.Task.ID, a.Lease) != nil {
 		return // said twice
@@ -185,7 +186,8 @@ func (w *Worker) payloadStarted(e PayloadStarted) {
 	job.started = e.At
 	if n := len(w.freed); n > 0 {
 		// The slot that became free last is taken first. The delay counts
-		// only if the task could have run when the slot became free.
+		// only if the task could have run when the slot became free, or was here
+		// by then: a successor's counts with the publishing that it waits for.
 		free := w.freed[n-1]
 		w.freed = w.freed[:n-1]
 		if !job.ready.After(free) {

@@ -54,7 +54,7 @@ type Master struct {
 	outbox      outbox
 	copies      copies
 	solving     solving
-	expecting   map[task.PilotID]bool // members to be looked at by passSuccessors
+	toLookAt    map[task.PilotID]bool // members to be looked at by passSuccessors
 	replication replication
 	own         own
 	ledger      ledger
@@ -82,7 +82,7 @@ func (m *Master) reset() {
 	m.gone = make(map[LeasedID]uint64)
 	m.sums = sums{classes: make(map[task.Class]int)}
 	m.own = own{}
-	m.expecting = make(map[task.PilotID]bool)
+	m.toLookAt = make(map[task.PilotID]bool)
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
 	m.solved, m.solveDue, m.waitDue = time.Time{}, time.Time{}, time.Time{}
 	m.outbox.reset()

@@ -192,7 +192,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	m.parted[e.Pilot] = true
 	delete(m.members, e.Pilot)
 	delete(m.peers, w.peer)
-	delete(m.expecting, e.Pilot)
+	delete(m.toLookAt, e.Pilot)
 	m.matrix.RemovePilot(e.Pilot)
 	m.sums.slots -= w.counted.slots
 	m.sums.free -= w.counted.free

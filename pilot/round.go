@@ -146,7 +146,7 @@ func (m *Master) setRow(w *member, row matcher.Row) {
 	if row.Version.Term != m.term || !m.matrix.SetRow(row) {
 		return
 	}
-	m.lookForSuccessors(w)
+	m.markForSuccessors(w)
 	early := w.row.early
 	w.row = rowState{listed: true, n: row.Version.N}
 	m.unsolved = true
@@ -188,7 +188,7 @@ func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
 		}
 		w.row.n = max(w.row.n, u.Version.N)
 		m.unsolved = true
-		m.lookForSuccessors(w)
+		m.markForSuccessors(w)
 		m.replication.moved(w.id, u.Came, u.Left)
 	}
 }

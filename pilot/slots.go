@@ -187,7 +187,7 @@ func (m *Master) refreshPlaces(w *member) {
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
-	m.lookForSuccessors(w)
+	m.markForSuccessors(w)
 	if w.keptFree > 0 {
 		m.lookAgain(m.publishWait())
 	}

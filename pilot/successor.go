@@ -3,7 +3,6 @@ package pilot
 import (
 	"cmp"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -19,18 +18,22 @@ import (
 // that a slot has nothing else to go on with.
 const longTask = time.Second
 
-// hasSuccessors tells whether successors count at all.
-func (m *Master) hasSuccessors() bool {
+// successorLooks bounds the readers of an output among which successors are
+// sought, oldest first.
+const successorLooks = 64
+
+// countsSuccessors tells whether successors count at all.
+func (m *Master) countsSuccessors() bool {
 	return m.patient() && m.leavesTasks() && (m.usualRun <= 0 || m.usualRun >= longTask)
 }
 
 // successors counts the listed tasks that are ready, with their input in a
-// member's cache, when what it runs now has ended, and that would have to wait
+// member's cache, when what it has in hand has ended, and that would have to wait
 // for, or to copy it from, a slot that had been given another task early.
 // Counted are at most as many as the member has slots, and none that it has
 // been given.
 func (m *Master) successors(w *member) (count int) {
-	if !m.hasSuccessors() {
+	if !m.countsSuccessors() {
 		return 0
 	}
 	for _, j := range w.jobs {
@@ -42,7 +45,7 @@ func (m *Master) successors(w *member) (count int) {
 // aboutToStart counts the successors of what a member is publishing, with those
 // that it has been given.
 func (m *Master) aboutToStart(w *member) (count int) {
-	if !m.hasSuccessors() {
+	if !m.countsSuccessors() {
 		return 0
 	}
 	for _, j := range w.jobs {
@@ -88,7 +91,7 @@ func (m *Master) waitersFor(j *job) iter.Seq[*held] {
 		}
 		for _, output := range j.held.Task.Outputs {
 			if k := m.files[output.LFN]; k != nil {
-				for _, h := range k.waiters {
+				for _, h := range k.waiters[:min(successorLooks, len(k.waiters))] {
 					if !yield(h) {
 						return
 					}
@@ -107,29 +110,29 @@ func (m *Master) maySucceed(w *member, h *held) bool {
 	return feasible
 }
 
-// lookForSuccessors has a member looked at by the next passSuccessors.
-func (m *Master) lookForSuccessors(w *member) { m.expecting[w.id] = true }
+// markForSuccessors has a member looked at by the next passSuccessors.
+func (m *Master) markForSuccessors(w *member) { m.toLookAt[w.id] = true }
 
-// lookAtMakers has those looked at who make the last file that a task misses.
-func (m *Master) lookAtMakers(h *held) {
+// markMakers has those looked at who make the last file that a task misses.
+func (m *Master) markMakers(h *held) {
 	if len(h.missing) != 1 || h.phase != waiting {
 		return
 	}
 	for name := range h.missing {
-		for maker := range m.files[name].placed() {
-			m.lookForSuccessors(maker)
+		for maker := range m.files[name].makerMembers() {
+			m.markForSuccessors(maker)
 		}
 	}
 }
 
 // passSuccessors gives members the successors of what they run.
 func (m *Master) passSuccessors() {
-	if len(m.expecting) == 0 || !m.mayStart() {
+	if len(m.toLookAt) == 0 || !m.mayStart() {
 		return
 	}
-	members := sortedKeys(m.expecting)
-	clear(m.expecting)
-	if !m.hasSuccessors() || m.list.live > 0 {
+	members := sortedKeys(m.toLookAt)
+	clear(m.toLookAt)
+	if !m.countsSuccessors() || m.list.live > 0 {
 		return
 	}
 	batches := make(map[task.PilotID][]Assignment)
@@ -164,29 +167,36 @@ func (m *Master) successorsFor(w *member) (given []Assignment) {
 }
 
 // successorOf chooses the successor that a job's slot goes on with: of the
-// highest priority and the oldest, where its rank looks at files, no other pilot
-// has some of its inputs, which ranks would have to decide, and no ready task
-// goes before it by priority or because it was passed over too often.
-func (m *Master) successorOf(j *job) *held {
-	found := slices.DeleteFunc(m.successorsOf(j), func(h *held) bool {
-		rank, err := m.compiler.Rank(m.class(h.Task).Rank)
-		return err != nil || !rank.Files() || m.matrix.RaisedElsewhere(j.member.id, h.no) || m.matrix.Outranked(j.member.id, h.Task.Priority)
-	})
-	if len(found) == 0 {
-		return nil
+// highest priority, and of these the oldest.
+func (m *Master) successorOf(j *job) (best *held) {
+	for h := range m.waitersFor(j) {
+		if h.phase == waiting && m.maySucceed(j.member, h) && m.undisputed(j.member, h) && (best == nil || goesBefore(h, best)) {
+			best = h
+		}
 	}
-	return slices.MinFunc(found, func(a, b *held) int {
-		return cmp.Or(cmp.Compare(b.Task.Priority, a.Task.Priority), cmp.Compare(a.Age, b.Age), cmp.Compare(a.no, b.no))
-	})
+	return best
 }
 
-// isSuccessor tells whether a job waits for what another one at its pilot makes.
+// undisputed tells whether nothing else decides about a successor: its rank looks
+// at files, no other pilot has some of its inputs, which ranks would have to
+// weigh, and no ready task goes before it by priority or because it was passed
+// over too often.
+func (m *Master) undisputed(w *member, h *held) bool {
+	rank, err := m.compiler.Rank(m.class(h.Task).Rank)
+	return err == nil && rank.Files() && !m.matrix.RaisedElsewhere(w.id, h.no) && !m.matrix.Outranked(w.id, h.Task.Priority)
+}
+
+func goesBefore(a, b *held) bool {
+	return cmp.Or(cmp.Compare(b.Task.Priority, a.Task.Priority), cmp.Compare(a.Age, b.Age), cmp.Compare(a.no, b.no)) < 0
+}
+
+// isSuccessor tells whether an input of a job does not exist yet: its pilot makes it.
 func (j *job) isSuccessor() bool { return j.held != nil && len(j.held.missing) > 0 }
 
 // makes tells whether a member is thought to be making what a task misses.
 func (m *Master) makes(w *member, h *held) bool {
 	for name := range h.missing {
-		for maker := range m.files[name].placed() {
+		for maker := range m.files[name].makerMembers() {
 			if maker == w {
 				return true
 			}

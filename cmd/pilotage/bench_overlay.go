@@ -168,7 +168,7 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"rounds", rounds, ""},
 		{"bytes per pilot and round", bytes, goal(r.Rounds != nil && r.Rounds.BytesPerPilot > 0, "< 20000")},
 		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
-		{"masters killed, stopped", fmt.Sprintf("%d, %d; failover p50 %.2f s, longest %.2f s", r.Master.Killed, r.Master.Hung, r.Master.Failovers.P50, r.Master.Failover), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},
+		{"masters killed, stopped", fmt.Sprintf("%d, %d; failover p99 %.2f s, %.2f s", r.Master.Killed, r.Master.Hung, r.Master.FailoversKilled.P99, r.Master.FailoversHung.P99), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},
 		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates), "0, 0"},
 		{"CPU in all, of the queue, s", decimal(r.CPU) + ", " + decimal(r.QueueCPU), ""},
 		{"RSS in all, of the queue, MiB", decimal(float64(r.RSS)/(1<<20)) + ", " + decimal(float64(r.QueueRSS)/(1<<20)), ""},

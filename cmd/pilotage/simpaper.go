@@ -93,7 +93,8 @@ func (f *simPaperFlags) run(a *app, id string) (*paper.Report, error) {
 	effort := paper.Effort{Each: parallel}
 	if id == "004" {
 		defer takeHugePages()()
-		progress := &longRun{stderr: a.stderr, tasks: f.tasks, told: time.Now()}
+		progress := &longRun{stderr: a.stderr, terminal: isTerminal(a.stderr), tasks: f.tasks, told: time.Now()}
+		defer progress.end()
 		return paper.Run004(paper.Options004{
 			Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Noted: progress.noted, Effort: effort,
 		})

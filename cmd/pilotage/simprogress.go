@@ -13,10 +13,12 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// longRun tells now and then how far a long simulation is.
+// longRun tells how far a long simulation is: on a terminal every second in one
+// line, else in a line now and then.
 type longRun struct {
-	stderr io.Writer
-	tasks  int
+	stderr   io.Writer
+	terminal bool
+	tasks    int
 
 	lock sync.Mutex
 	told time.Time
@@ -26,12 +28,23 @@ type longRun struct {
 func (l *longRun) noted(setting string, at time.Duration, done int) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
-	if time.Since(l.told) < countEvery {
+	every, line := countEvery, "%s\n"
+	if l.terminal {
+		every, line = time.Second, "\r%-79s"
+	}
+	if time.Since(l.told) < every {
 		return
 	}
 	l.told = time.Now()
-	_, _ = fmt.Fprintf(l.stderr, "%s: %s simulated, %d of %d tasks done, %s of memory in use\n",
-		setting, at.Round(time.Second), done, l.tasks, memoryInUse())
+	_, _ = fmt.Fprintf(l.stderr, line, fmt.Sprintf("%s: %s simulated, %d of %d tasks done, %s of memory in use",
+		setting, at.Round(time.Second), done, l.tasks, memoryInUse()))
+}
+
+// end is called once, when all is over.
+func (l *longRun) end() {
+	if l.terminal {
+		_, _ = fmt.Fprintln(l.stderr)
+	}
 }
 
 // memoryInUse is what this program has from the machine.

@@ -7,6 +7,20 @@ import (
 	"time"
 )
 
+func TestLongRunTellsOnATerminalInOneLine(t *testing.T) {
+	var told bytes.Buffer
+	run := &longRun{stderr: &told, terminal: true, tasks: 10}
+	run.noted("events", 70*time.Second, 4)
+	run.noted("events", 80*time.Second, 5) // in the same second
+	run.told = time.Time{}
+	run.noted("events", 90*time.Second, 6)
+	run.end()
+	got := told.String()
+	if strings.Count(got, "\n") != 1 || strings.Count(got, "\r") != 2 || !strings.Contains(got, "\revents: 1m30s simulated, 6 of 10 tasks done, ") {
+		t.Errorf("told %q", got)
+	}
+}
+
 func TestLongRunTellsEveryHalfMinuteHowFarItIs(t *testing.T) {
 	var told bytes.Buffer
 	run := &longRun{stderr: &told, tasks: 10}

@@ -30,9 +30,11 @@ func newCopier[T any]() copier[T] {
 }
 
 // saved returns the copy that the store keeps, with all times in UTC.
-func (c copier[T]) saved(record T) T {
-	c.detach(&record)
-	return record
+func (c copier[T]) saved(record *T) *T {
+	own := new(T)
+	*own = *record
+	c.detach(own)
+	return own
 }
 
 // load makes the copy that the caller may keep where it is to be.

@@ -106,22 +106,16 @@ func (f files) removeUses(id task.WorkflowID) {
 type fileTable struct{ *tx }
 
 func (t fileTable) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
-	return gather(names, func(name task.LFN, file *taskqueue.FileRecord) bool {
-		row, ok := t.files.rows.get(name)
-		if ok {
-			fileCopy.load(file, row)
-		}
-		return ok
-	}), nil
+	return lookUp(names, t.files.rows.get, fileCopy), nil
 }
 
 func (t fileTable) Save(saved ...taskqueue.FileRecord) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	for _, record := range saved {
-		row := fileCopy.saved(record)
-		t.files.replace(t.files.rows.set(record.LFN, &row), &row)
+	for i := range saved {
+		row := fileCopy.saved(&saved[i])
+		t.files.replace(t.files.rows.set(row.LFN, row), row)
 	}
 	return nil
 }
@@ -204,8 +198,7 @@ func (t fileTable) SaveClass(class taskqueue.Eligibility) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	row := classCopy.saved(class)
-	t.files.classes.set(class.ID, &row)
+	t.files.classes.set(class.ID, classCopy.saved(&class))
 	return nil
 }
 

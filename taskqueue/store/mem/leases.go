@@ -62,22 +62,16 @@ func (l leases) replace(before, after *taskqueue.Lease) {
 type leaseTable struct{ *tx }
 
 func (t leaseTable) Load(ids ...task.LeaseID) ([]taskqueue.Lease, error) {
-	var found []*taskqueue.Lease
-	for _, id := range ids {
-		if row, ok := t.leases.rows.get(id); ok {
-			found = append(found, row)
-		}
-	}
-	return leaseCopy.list(found), nil
+	return lookUp(ids, t.leases.rows.get, leaseCopy), nil
 }
 
 func (t leaseTable) Save(saved ...taskqueue.Lease) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	for _, lease := range saved {
-		lease = leaseCopy.saved(lease)
-		t.leases.replace(t.leases.rows.set(lease.ID, &lease), &lease)
+	for i := range saved {
+		row := leaseCopy.saved(&saved[i])
+		t.leases.replace(t.leases.rows.set(row.ID, row), row)
 	}
 	return nil
 }

@@ -71,7 +71,8 @@ type place[K comparable] struct {
 }
 
 // ageKey lists by workflow and age. States are no part of it: a task changes its
-// state far more often than somebody lists by state.
+// state far more often than somebody lists by state, which therefore may look at
+// the whole workflow, however few it lists.
 type ageKey struct {
 	workflow uint64 // its number
 	seq      uint64

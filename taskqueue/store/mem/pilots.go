@@ -64,7 +64,8 @@ func (t pilotTable) Save(saved ...taskqueue.PilotRecord) error {
 		return err
 	}
 	for _, record := range saved {
-		row := &pilotRow{PilotRecord: pilotCopy.saved(record)}
+		row := &pilotRow{PilotRecord: record}
+		pilotCopy.detach(&row.PilotRecord)
 		before, known := t.pilots.rows.get(record.ID)
 		if known {
 			row.order = before.order

@@ -8,22 +8,15 @@ import (
 type siteTable struct{ *tx }
 
 func (t siteTable) Load(names ...task.Site) ([]taskqueue.SiteRecord, error) {
-	var found []*taskqueue.SiteRecord
-	for _, name := range names {
-		if row, ok := t.sites.get(name); ok {
-			found = append(found, row)
-		}
-	}
-	return siteCopy.list(found), nil
+	return lookUp(names, t.sites.get, siteCopy), nil
 }
 
 func (t siteTable) Save(saved ...taskqueue.SiteRecord) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	for _, record := range saved {
-		row := siteCopy.saved(record)
-		t.sites.set(record.Name, &row)
+	for i := range saved {
+		t.sites.set(saved[i].Name, siteCopy.saved(&saved[i]))
 	}
 	return nil
 }
@@ -50,22 +43,15 @@ func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
 type grantTable struct{ *tx }
 
 func (t grantTable) Load(ids ...string) ([]taskqueue.Grant, error) {
-	var found []*taskqueue.Grant
-	for _, id := range ids {
-		if row, ok := t.grants.get(id); ok {
-			found = append(found, row)
-		}
-	}
-	return grantCopy.list(found), nil
+	return lookUp(ids, t.grants.get, grantCopy), nil
 }
 
 func (t grantTable) Save(saved ...taskqueue.Grant) error {
 	if err := t.writing(); err != nil {
 		return err
 	}
-	for _, grant := range saved {
-		grant = grantCopy.saved(grant)
-		t.grants.set(grant.ID, &grant)
+	for i := range saved {
+		t.grants.set(saved[i].ID, grantCopy.saved(&saved[i]))
 	}
 	return nil
 }

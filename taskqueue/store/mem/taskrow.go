@@ -127,8 +127,7 @@ func (r *taskRow) places() (p places) {
 func (t *tasks) describe(described task.Task) *task.Task {
 	described.ID = ""
 	if t.last == nil || !reflect.DeepEqual(*t.last, described) {
-		own := taskCopy.saved(described)
-		t.last = &own
+		t.last = taskCopy.saved(&described)
 	}
 	return t.last
 }

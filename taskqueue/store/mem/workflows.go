@@ -49,13 +49,13 @@ func (w workflows) replace(before, after *workflowRow) {
 type workflowTable struct{ *tx }
 
 func (t workflowTable) Load(ids ...task.WorkflowID) ([]taskqueue.Workflow, error) {
-	var found []*taskqueue.Workflow
-	for _, id := range ids {
-		if row, ok := t.workflows.rows.get(id); ok {
-			found = append(found, &row.Workflow)
+	return gather(ids, func(id task.WorkflowID, workflow *taskqueue.Workflow) bool {
+		row, ok := t.workflows.rows.get(id)
+		if ok {
+			workflowCopy.load(workflow, &row.Workflow)
 		}
-	}
-	return workflowCopy.list(found), nil
+		return ok
+	}), nil
 }
 
 func (t workflowTable) Save(saved ...taskqueue.Workflow) error {
@@ -63,7 +63,8 @@ func (t workflowTable) Save(saved ...taskqueue.Workflow) error {
 		return err
 	}
 	for _, w := range saved {
-		row := &workflowRow{Workflow: workflowCopy.saved(w)}
+		row := &workflowRow{Workflow: w}
+		workflowCopy.detach(&row.Workflow)
 		before, known := t.workflows.rows.get(w.ID)
 		if known {
 			row.order = before.order
