@@ -49,7 +49,7 @@ demo: build ## Run a real workflow over two sites with four pilots each
 .PHONY: test
 test: ## Run all tests with the race detector
 	@mkdir -p $(dir $(TEST_RECORD))
-	$(TEST) -timeout 15m ./... </dev/null | $(SHOW)
+	$(TEST) -timeout 25m ./... </dev/null | $(SHOW)
 
 .PHONY: test-long
 test-long: ## Run all tests with many more seeds and rounds (about an hour)

@@ -13,7 +13,7 @@ func TestEightPilotsReadTheStorageOnce(t *testing.T) {
 	for name, digestKnown := range map[string]bool{"by digest": true, "by name": false} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			pilots := s.joinMany(8, options{})
+			pilots := s.joinMany(8, options{patient: true})
 			data := content(1, 3<<20)
 			file := s.store("input", data, digestKnown)
 			var group sync.WaitGroup

@@ -144,6 +144,7 @@ type options struct {
 	limits   cache.PlannerConfig
 	server   peer.ServerConfig
 	cutAfter int64        // bytes after which the data server's connections break, for ever
+	patient  bool         // waits long for others, however busy the machine is
 	log      slog.Handler // of the fetcher
 }
 
@@ -171,17 +172,24 @@ func (s *site) join(o options) *pilot {
 	if o.log == nil {
 		o.log = quiet.Handler()
 	}
+	wait := time.Second
+	if o.patient {
+		wait = time.Minute
+	}
 	own := member(s.t, s.authority, s.name, len(s.pilots))
 	p := &pilot{
 		Holder: Holder{Peer: own.Key.Peer(), DataURL: "https://" + address},
 		site:   s, gate: gate, cache: files, inbox: make(chan message, 100_000),
 	}
 	p.client = peer.NewClient(peer.ClientConfig{
-		Own: own, Verifier: s.verifier, Site: s.name, DataURL: p.DataURL, Dial: time.Second, Header: time.Second, Stall: time.Second,
+		Own: own, Verifier: s.verifier, Site: s.name, DataURL: p.DataURL, Dial: wait, Header: wait, Stall: wait,
 	})
 	p.storage = storage.NewClient(storage.Options{Retry: storage.Retry{Attempts: 1}})
 	p.desk = NewDeskWith(cache.GrantsConfig{}, s.send(p.Peer), quiet)
 	p.homes = NewHomes(p.Holder, s.home, s.send(p.Peer))
+	if o.patient {
+		p.homes.times.firstAnswer, p.homes.times.silence = wait, wait
+	}
 	p.fetcher = New(Config{
 		Cache: files, Peers: p.client, Storage: p.storage, Locator: s, Homes: p.homes, Self: p.Peer, Site: s.name,
 		Settings: func() task.SiteSettings { return *s.settings.Load() },

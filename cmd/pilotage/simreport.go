@@ -206,15 +206,17 @@ func asGood(best played, runs []played) string {
 
 func ganttOf(r played) *chart.Gantt {
 	g := &chart.Gantt{Title: strings.TrimSpace(r.Policy + " " + r.WhatIf), End: r.result.Makespan}
-	rows := make(map[int]int)
+	var rows []int // in use
 	for _, bar := range r.result.Bars {
-		row, known := rows[bar.Row]
-		if !known {
-			row = len(rows)
-			rows[bar.Row] = row
-			g.Rows = append(g.Rows, fmt.Sprintf("node %d slot %d", bar.Row/grid.RowsPerNode, bar.Row%grid.RowsPerNode))
-		}
-		bar.Row = row
+		rows = append(rows, bar.Row)
+	}
+	slices.Sort(rows)
+	rows = slices.Compact(rows)
+	for _, row := range rows {
+		g.Rows = append(g.Rows, fmt.Sprintf("%s slot %d", r.result.Nodes[row/grid.RowsPerNode], row%grid.RowsPerNode))
+	}
+	for _, bar := range r.result.Bars {
+		bar.Row, _ = slices.BinarySearch(rows, bar.Row)
 		g.Bars = append(g.Bars, bar)
 	}
 	return g

@@ -26,6 +26,7 @@ import (
 type simRunFlags struct {
 	sites, policies, whatIf []string
 	taskTime                time.Duration
+	guesses                 []string // flags given about what a workflow file does not say
 	fileSize, out           string
 	seed                    uint64
 	background, light       bool
@@ -73,6 +74,11 @@ out). Compare its figures among each other only.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.taskTime < 0 {
 				return coded(exitUsage, "--task-time %s: times cannot be negative", f.taskTime)
+			}
+			for _, guess := range []string{"task-time", "file-size"} {
+				if c.Flags().Changed(guess) {
+					f.guesses = append(f.guesses, guess)
+				}
 			}
 			if err := f.site.read(c.Flags()); err != nil {
 				return usage(err)
@@ -128,6 +134,10 @@ const fileTime = 40 * time.Second
 
 // readWorkload reads what is to be played, by the ending of its name.
 func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
+	ending := filepath.Ext(strings.TrimSuffix(name, ".gz"))
+	if len(f.guesses) > 0 && ending != ".yaml" && ending != ".yml" {
+		return nil, usage(fmt.Errorf("--%s is for workflow files (.yaml), which do not say it: it would change nothing of %s", f.guesses[0], name))
+	}
 	for _, shape := range []coadd.Shape{coadd.Small(), coadd.Full()} {
 		if name == shape.Name {
 			return coadd.Generate(shape, 2006).Workload(25_000_000, fileTime), nil
@@ -137,7 +147,7 @@ func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch filepath.Ext(strings.TrimSuffix(name, ".gz")) {
+	switch ending {
 	case ".json":
 		return wfformat.Read(name, data)
 	case ".xml", ".dax":

@@ -57,7 +57,7 @@ func TestGanttBecomesFilesOfItsKind(t *testing.T) {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	text.Reset()
-	if err := g.SVG(&text); err != nil || !strings.Contains(text.String(), "3s in all") {
+	if err := g.SVG(&text); err != nil || !strings.Contains(text.String(), "3s in all") || !strings.Contains(text.String(), ">1.5s</text>") {
 		t.Errorf("%v: %s", err, text.String())
 	}
 	wellFormed(t, text.String())

@@ -80,7 +80,7 @@ func (c *Config) check() error {
 	if c.Workload == nil || len(c.Workload.Tasks) == 0 {
 		return fmt.Errorf("the workload has no tasks")
 	}
-	most, holds := 0, false
+	holds := false
 	for _, site := range c.Sites {
 		holds = holds || site.Holds
 		if len(site.Nodes) == 0 {
@@ -90,19 +90,48 @@ func (c *Config) check() error {
 			return fmt.Errorf("site %s: bandwidths must be above 0", site.Name)
 		}
 		for i, node := range site.Nodes {
-			if node.Speed <= 0 || node.Slots < 1 || node.Cores < 1 || node.Cache <= 0 || node.Bandwidth <= 0 {
-				return fmt.Errorf("site %s, node %d: speed, slots, cores, cache and bandwidth must be above 0", site.Name, i)
+			if node.Speed <= 0 || node.Slots < 1 || node.Cores < 1 || node.Memory <= 0 || node.Cache <= 0 || node.Bandwidth <= 0 {
+				return fmt.Errorf("site %s, node %d: speed, slots, cores, memory, cache and bandwidth must be above 0", site.Name, i)
 			}
-			most = max(most, node.Cores)
 		}
 	}
 	if !holds {
 		return fmt.Errorf("no site's storage element holds the external files")
 	}
-	for _, t := range c.Workload.Tasks {
-		if t.Cores > most {
-			return fmt.Errorf("task %s needs %d cores, no node has more than %d: give nodes more cores", t.Name, t.Cores, most)
+	for i := range c.Workload.Tasks {
+		if err := c.fits(&c.Workload.Tasks[i]); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// fits tells what of a task is too large for every node: it would wait for ever.
+func (c *Config) fits(t *trace.Task) error {
+	var reads task.Bytes
+	for _, f := range t.Inputs {
+		reads += max(0, c.Workload.Files[f].Size)
+	}
+	var cores int
+	var memory, cache task.Bytes // the most of nodes that have enough of those before
+	for _, site := range c.Sites {
+		for _, node := range site.Nodes {
+			if cores = max(cores, node.Cores); node.Cores < t.Cores {
+				continue
+			}
+			if memory = max(memory, node.Memory); node.Memory < t.Memory {
+				continue
+			}
+			cache = max(cache, node.Cache)
+		}
+	}
+	switch {
+	case t.Cores > cores:
+		return fmt.Errorf("task %s needs %d cores, no node has more than %d: give nodes more cores", t.Name, t.Cores, cores)
+	case t.Memory > memory:
+		return fmt.Errorf("task %s needs %s of memory, no node with its cores has more than %s: give nodes more memory", t.Name, t.Memory, memory)
+	case reads > cache:
+		return fmt.Errorf("task %s reads %s, no node that has room for it has a cache of more than %s: give nodes larger caches", t.Name, reads, cache)
 	}
 	return nil
 }

@@ -1,6 +1,8 @@
 package grid
 
 import (
+	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/sim"
@@ -38,6 +40,7 @@ type Result struct {
 	Hash          string
 	Events        uint64
 	Bars          []sim.Bar
+	Nodes         []string // their names, by number
 }
 
 // Total is the number of inputs read.
@@ -71,6 +74,7 @@ func (w *world) result() *Result {
 	for _, n := range w.nodes {
 		slots += n.Slots
 		computing += n.computing
+		r.Nodes = append(r.Nodes, fmt.Sprintf("%s node %d", n.site.Name, slices.Index(n.site.nodes, n)))
 	}
 	for _, s := range w.sites {
 		r.StorageReads += s.storage.reads

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -47,5 +48,33 @@ func FromPlan(plan *workflow.Plan, runtime time.Duration, size task.Bytes, sourc
 	if guessed > 0 {
 		b.Note("%d files of unknown size are taken as %s each", guessed, size)
 	}
+	for _, left := range leftOut(plan, runtime) {
+		b.Note("%s", left)
+	}
 	return b.Workload()
+}
+
+// leftOut says what of a plan's tasks no workload has, and so nobody plays.
+func leftOut(plan *workflow.Plan, runtime time.Duration) (notes []string) {
+	for _, what := range []struct {
+		has  func(*task.Task) bool
+		text string
+	}{
+		{func(t *task.Task) bool { return t.Require != "" }, "have a requirement (require), which is not played: any node with the cores and the memory runs them"},
+		{func(t *task.Task) bool { return t.Rank != "" }, "have a rank of their own, which is not played: all tasks are ranked by the policy"},
+		{func(t *task.Task) bool { return t.Priority != 0 }, "have a priority, which is not played"},
+		{func(t *task.Task) bool { return t.Resources.Disk > task.DefaultDisk }, "ask for disk, which is not played: nodes have as much as is asked for"},
+		{func(t *task.Task) bool { return t.Walltime > 0 && t.Walltime < runtime }, "have a walltime that ends before the run time taken here: none is ended by it"},
+	} {
+		count := 0
+		for i := range plan.Tasks {
+			if what.has(&plan.Tasks[i]) {
+				count++
+			}
+		}
+		if count > 0 {
+			notes = append(notes, fmt.Sprintf("%d of %d tasks %s", count, len(plan.Tasks), what.text))
+		}
+	}
+	return notes
 }
