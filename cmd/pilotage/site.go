@@ -266,7 +266,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 		rows = append(rows, []string{"  term " + h.GetTerm(), fmt.Sprintf("%s since %s (%s)", h.GetPilot(), h.GetSince().AsTime().Format(time.DateTime), h.GetWhy())})
 	}
 	for _, refused := range s.GetRefused() {
-		rows = append(rows, []string{"cannot run", fmt.Sprintf("%q: %s", refused.GetRequire(), clausesText(refused.GetClauses()))})
+		rows = append(rows, []string{"cannot run", refusedText(refused)})
 	}
 	return a.table(nil, rows)
 }
@@ -368,6 +368,15 @@ func requestsText(s *pb.Site) string {
 		text += fmt.Sprintf("; %s %d", method, s.GetRequestsByMethod()[method])
 	}
 	return text
+}
+
+// refusedText says which tasks no pilot could run when they were last offered.
+func refusedText(refused *pb.RefusedClass) string {
+	tasks := "tasks"
+	if require := refused.GetRequire(); require != "" {
+		tasks += fmt.Sprintf(" that require `%s`", require)
+	}
+	return tasks + ": " + clausesText(refused.GetClauses())
 }
 
 func clausesText(clauses []*pb.ClauseCount) string {

@@ -96,3 +96,13 @@ func TestSecondsTakeUnits(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatNoPilotCouldRunIsNamed(t *testing.T) {
+	clauses := []*pb.ClauseCount{{Clause: "memory 500GiB", Pilots: 2}}
+	if got, want := refusedText(&pb.RefusedClass{Clauses: clauses}), "tasks: 2 pilots fail `memory 500GiB`"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got, want := refusedText(&pb.RefusedClass{Require: "pilot.cores > 9", Clauses: clauses}), "tasks that require `pilot.cores > 9`: 2 pilots fail `memory 500GiB`"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
