@@ -166,10 +166,13 @@ func TestARunTooLongTellsWhatIsDone(t *testing.T) {
 
 func TestWrongSettingsAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*grid.Config){
-		"site siteA has no nodes":               func(c *grid.Config) { c.Sites[0].Nodes = nil },
-		"no site's storage element holds":       func(c *grid.Config) { c.Sites[0].Holds = false },
-		"task read.000 needs 8 cores":           func(c *grid.Config) { c.Workload.Tasks[0].Cores = 8 },
-		"120 of 120 tasks are not done after":   func(c *grid.Config) { c.Limit = time.Second; c.Sites[0].StorageBandwidth = 1 },
+		"site siteA has no nodes":             func(c *grid.Config) { c.Sites[0].Nodes = nil },
+		"no site's storage element holds":     func(c *grid.Config) { c.Sites[0].Holds = false },
+		"task read.000 needs 8 cores":         func(c *grid.Config) { c.Workload.Tasks[0].Cores = 8 },
+		"120 of 120 tasks are not done after": func(c *grid.Config) { c.Limit = time.Second; c.Sites[0].StorageBandwidth = 1 },
+		"and none has run for 12h0m0s: no node ": func(c *grid.Config) {
+			c.Sites[0].Nodes[0].Memory, c.Sites[0].Nodes[0].FailsAt, c.Workload.Tasks[3].Memory = task.TiB, time.Millisecond, 100*task.GiB
+		},
 		"node 0: speed, slots, cores, memory, ": func(c *grid.Config) { c.Sites[0].Nodes[0].Speed = 0 },
 		"no node with its cores has more than ": func(c *grid.Config) { c.Workload.Tasks[3].Memory = task.TiB },
 		"of more than 10MiB: give nodes larger": func(c *grid.Config) { c.Sites[0].Nodes[0].Cache, c.Sites[0].Nodes[1].Cache = 10*task.MiB, 9*task.MiB },

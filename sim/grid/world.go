@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -31,13 +32,51 @@ func Run(config Config) (*Result, error) {
 	}
 	for !w.over && w.failure == nil {
 		if w.timeline.Now() > limit || !w.timeline.Step() {
-			w.failure = fmt.Errorf("%d of %d tasks are not done after %s", len(w.config.Workload.Tasks)-w.done, len(w.config.Workload.Tasks), w.timeline.Now())
+			w.fail("%s", w.left())
 		}
+		w.lookForLife()
 	}
 	if w.failure != nil {
 		return nil, fmt.Errorf("simulate %s: %w", config.Workload.Name, w.failure)
 	}
 	return w.result(), nil
+}
+
+// left says how much of the workload is not done.
+func (w *world) left() string {
+	all := len(w.config.Workload.Tasks)
+	return fmt.Sprintf("%d of %d tasks are not done after %s", all-w.done, all, w.timeline.Now())
+}
+
+const (
+	// lifeEvery is how often somebody looks whether anything is being done, and
+	// looksWithoutLife how often in a row nothing is before a run is given up. All
+	// that tasks wait for by time is shorter: lost leases, retries, locality waits.
+	lifeEvery        = time.Hour
+	looksWithoutLife = 12
+)
+
+// life is what is known of a run's progress.
+type life struct {
+	looked  time.Duration
+	done    int
+	without int // looks in a row at which nothing was done
+}
+
+// lookForLife gives up a run in which no task can run any more: the only node
+// that had room for it may have failed.
+func (w *world) lookForLife() {
+	if w.timeline.Now()-w.life.looked < lifeEvery {
+		return
+	}
+	w.life.looked = w.timeline.Now()
+	if w.life.done != w.done || slices.ContainsFunc(w.nodes, func(n *node) bool { return n.alive && len(n.jobs) > 0 }) {
+		w.life.done, w.life.without = w.done, 0
+		return
+	}
+	if w.life.without++; w.life.without >= looksWithoutLife {
+		w.fail("%s, and none has run for %s: no node that is left can run them", w.left(), looksWithoutLife*lifeEvery)
+	}
 }
 
 type world struct {
@@ -56,6 +95,7 @@ type world struct {
 	files     map[string]int32 // by name in the queue
 	digests   map[task.FileKey]task.FileKey
 	done      int // tasks
+	life      life
 	over      bool
 	trouble   string // the last that a node had with files
 	failure   error
