@@ -97,7 +97,7 @@ func (a *app) runOverlay(ctx context.Context, o *bench.Overlay, plot string) err
 	}
 	rows := overlayRows(result)
 	page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: header, Rows: rows}}}
-	if err := writePage(plot, page); err != nil {
+	if err := a.writePage(plot, page); err != nil {
 		return err
 	}
 	return a.print(result, header, rows)

@@ -48,7 +48,7 @@ that was run is named in the report.`,
 			if err != nil {
 				return fmt.Errorf("paper 004: %w", err)
 			}
-			if err := writePage(p.Out, report.Page()); err != nil {
+			if err := a.writePage(p.Out, report.Page()); err != nil {
 				return err
 			}
 			summary := report.Summary()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -71,8 +72,9 @@ func checkFolder(flag, dir string) error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// writePage writes a report, and its figures and tables as files of their own.
-func writePage(dir string, page *chart.Page) error {
+// writePage writes a report, and its figures and tables as files of their own,
+// and says where it is.
+func (a *app) writePage(dir string, page *chart.Page) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -113,5 +115,10 @@ func writePage(dir string, page *chart.Page) error {
 			return err
 		}
 	}
-	return write("report.html", page.HTML)
+	const report = "report.html"
+	if err := write(report, page.HTML); err != nil {
+		return err
+	}
+	_, _ = fmt.Fprintf(a.stderr, "wrote %s\n", filepath.Join(dir, report))
+	return nil
 }

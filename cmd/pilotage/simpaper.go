@@ -136,7 +136,7 @@ func (a *app) simPaper(f *simPaperFlags, id string) error {
 		return err
 	}
 	if f.out != "" {
-		if err := writePage(f.out, report.Page()); err != nil {
+		if err := a.writePage(f.out, report.Page()); err != nil {
 			return err
 		}
 	}

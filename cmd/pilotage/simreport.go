@@ -117,7 +117,7 @@ func (a *app) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played
 				page.Gantt = append(page.Gantt, ganttOf(r))
 			}
 		}
-		if err := writePage(f.out, page); err != nil {
+		if err := a.writePage(f.out, page); err != nil {
 			return err
 		}
 	}

@@ -107,6 +107,14 @@ func parseSite(text string) (grid.Site, error) {
 	return site, nil
 }
 
+func namesOf(sites []grid.Site) string {
+	names := make([]string, len(sites))
+	for i := range sites {
+		names[i] = string(sites[i].Name)
+	}
+	return strings.Join(names, ", ")
+}
+
 // changeSites applies a what-if to copies of the sites; "" changes nothing.
 func changeSites(sites []grid.Site, change string) ([]grid.Site, error) {
 	changed := slices.Clone(sites)
@@ -119,8 +127,11 @@ func changeSites(sites []grid.Site, change string) ([]grid.Site, error) {
 	key, value, _ := strings.Cut(change, "=")
 	if key == "down" {
 		left := slices.DeleteFunc(changed, func(s grid.Site) bool { return string(s.Name) == value })
-		if len(left) == len(sites) || len(left) == 0 {
-			return nil, fmt.Errorf("--what-if %s: name one of several sites", change)
+		switch len(left) {
+		case len(sites):
+			return nil, fmt.Errorf("--what-if %s: there is no site %q: name one of %s", change, value, namesOf(sites))
+		case 0:
+			return nil, fmt.Errorf("--what-if %s: no site would be left: give several with --site", change)
 		}
 		return left, nil
 	}

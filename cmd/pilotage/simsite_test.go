@@ -46,6 +46,11 @@ func TestSimulatedSitesAreReadAndChanged(t *testing.T) {
 			t.Errorf("what-if %s is accepted", change)
 		}
 	}
+	for want, down := range map[string][]grid.Site{"name one of siteA, siteB": sites, "no site would be left": {{Name: "siteC"}}} {
+		if _, err := changeSites(down, "down=siteC"); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("down=siteC: %v, want %q", err, want)
+		}
+	}
 }
 
 // The shortest makespan wins, unless one that is as short moves less.

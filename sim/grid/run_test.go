@@ -73,9 +73,9 @@ func run(t *testing.T, config grid.Config) *grid.Result {
 }
 
 // TaskVine needed 145 replicas of inputs and 178 fetches of intermediate files
-// on the same workload. Each file comes from the storage element once. A task
-// given early is chosen before it is known what the one before it brings, which
-// costs the first copies: without, there are at most 100.
+// on the same workload. Each file comes from the storage element once. To choose
+// tasks early, with less known of all caches, costs some copies: without, there
+// are at most 100.
 func TestSharedFilesMoveSeldom(t *testing.T) {
 	for _, c := range []struct{ prefill, replicas, fetches int }{{0, 112, 70}, {-1, 100, 70}} {
 		site := pilots(4, nil)
