@@ -92,7 +92,6 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 func (f *simPaperFlags) run(a *app, id string) (*paper.Report, error) {
 	effort := paper.Effort{Each: parallel}
 	if id == "004" {
-		defer takeHugePages()()
 		progress := &longRun{stderr: a.stderr, terminal: isTerminal(a.stderr), tasks: f.tasks, told: time.Now()}
 		defer progress.end()
 		return paper.Run004(paper.Options004{
