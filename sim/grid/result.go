@@ -2,7 +2,6 @@ package grid
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/sim"
@@ -71,12 +70,12 @@ func (w *world) result() *Result {
 	r := &w.sums
 	r.Makespan, r.Requests, r.Events = w.timeline.Now(), w.queue.requests, w.timeline.Events()
 	slots, computing := 0, time.Duration(0)
-	for _, n := range w.nodes {
-		slots += n.Slots
-		computing += n.computing
-		r.Nodes = append(r.Nodes, fmt.Sprintf("%s node %d", n.site.Name, slices.Index(n.site.nodes, n)))
-	}
 	for _, s := range w.sites {
+		for i, n := range s.nodes {
+			slots += n.Slots
+			computing += n.computing
+			r.Nodes = append(r.Nodes, fmt.Sprintf("%s node %d", s.Name, i))
+		}
 		r.StorageReads += s.storage.reads
 		r.StorageBytes += s.storage.bytes
 	}
