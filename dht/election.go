@@ -11,7 +11,7 @@ import (
 const patience = 10
 
 // steadyClaims is how many claims in a row may be refused before the pauses
-// between them grow: more than a failover needs (3 s of silence at the queue).
+// between them grow: more than a failover needs (at most 3 s of silence at the queue).
 const steadyClaims = 10
 
 // trustedLooks is how often a pilot whose claims are refused looks for the

@@ -72,6 +72,7 @@ type HandOutConfig struct {
 // SiteConfig is about masterships and signs of life.
 type SiteConfig struct {
 	ClaimSilence  time.Duration // since the master's last Sync, before another may claim
+	BrokenSilence time.Duration // the same since the master's connection broke
 	MarkEvery     time.Duration // how exactly the last Sync is remembered
 	LiveFor       time.Duration // since the last Sync, while a site counts in shares
 	ContactSample int           // contacts told to a new pilot
@@ -132,6 +133,7 @@ func DefaultConfig() Config {
 		},
 		Site: SiteConfig{
 			ClaimSilence:   3 * time.Second, // longer than the longest time between Syncs, 2 s
+			BrokenSilence:  time.Second,     // a connection breaks for less too: time to call again
 			MarkEvery:      500 * time.Millisecond,
 			LiveFor:        10 * time.Second, // five missed Syncs
 			ContactSample:  16,               // more than the bucket size, so that a join finds its neighbours
@@ -154,7 +156,7 @@ func DefaultConfig() Config {
 			Window:        20_000,           // about 20 MB
 			Prints:        2_000_000,        // about 150 MB
 			PilotSilence:  25 * time.Second, // two missed calls, which are parked for 10 s
-			BrokenSilence: 5 * time.Second,  // a connection breaks for less too: time to call again
+			BrokenSilence: 5 * time.Second,  // pilots at sites without peers have no other witness
 			RetractEvery:  time.Second,
 		},
 	}

@@ -75,6 +75,9 @@ type Claim struct {
 	Expected task.Term // the mastership that the claimant holds for dead
 	Resigned bool      // the old master resigned in favour of the claimant
 	Ballot   uint64    // provisional ballot under which it already acts
+	// BrokenOff is when the connection ended by which the master of the term
+	// Expected was heard last; 0: it stands, or that is not known.
+	BrokenOff Instant
 }
 
 // ClaimResult answers a Claim.

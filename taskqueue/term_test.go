@@ -13,9 +13,15 @@ import (
 
 func (c *crew) tryClaim(pilot task.PilotID, expected task.Term, resigned bool) taskqueue.ClaimResult {
 	c.t.Helper()
+	return c.claim(taskqueue.Claim{Pilot: pilot, Expected: expected, Resigned: resigned})
+}
+
+func (c *crew) claim(claim taskqueue.Claim) taskqueue.ClaimResult {
+	c.t.Helper()
+	claim.Site = c.site
 	var result taskqueue.ClaimResult
 	c.must(func(t *taskqueue.Turn) (err error) {
-		result, err = c.rules.Claim(t, taskqueue.Claim{Site: c.site, Pilot: pilot, Expected: expected, Resigned: resigned})
+		result, err = c.rules.Claim(t, claim)
 		return err
 	})
 	return result
@@ -92,6 +98,41 @@ func TestLeavingPilotIsNoMaster(t *testing.T) {
 	}
 	if r := a.tryClaim(three.id, a.term, true); !r.Granted {
 		t.Errorf("the claim of the pilot that stays: %+v", r)
+	}
+}
+
+// A broken connection shortens the wait for its master, unless that has called
+// since, perhaps another server of the queue.
+func TestMastershipPassesSoonerFromTheBrokenOff(t *testing.T) {
+	for _, test := range []struct {
+		name            string
+		broken, silence time.Duration // since the last Sync: until the connection broke, and until the claim
+		calls           time.Duration // when another server hears the master; 0: none does
+		granted         bool
+	}{
+		{"at once", 100 * time.Millisecond, 200 * time.Millisecond, 0, false},
+		{"just before its time", 500 * time.Millisecond, 1499 * time.Millisecond, 0, false},
+		{"in time", 500 * time.Millisecond, 1500 * time.Millisecond, 0, true},
+		{"heard by another server", 500 * time.Millisecond, 2900 * time.Millisecond, 1200 * time.Millisecond, false},
+		{"silent for long", 2900 * time.Millisecond, 3000 * time.Millisecond, 0, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			g := newGrid(t)
+			a := g.addSite("A")
+			a.join("peer1", 1)
+			two := a.join("peer2", 1)
+			a.sync()
+			synced := g.clock
+			if test.calls > 0 {
+				g.clock = synced.Add(test.calls)
+				g.must(func(t *taskqueue.Turn) error { return g.rules.Heard(t, "A", a.term) })
+			}
+			g.clock = synced.Add(test.silence)
+			r := a.claim(taskqueue.Claim{Pilot: two.id, Expected: a.term, BrokenOff: synced.Add(test.broken)})
+			if r.Granted != test.granted {
+				t.Errorf("granted %v: %s", r.Granted, r.Why)
+			}
+		})
 	}
 }
 

@@ -40,7 +40,7 @@ func failover(t *testing.T, net *memnet.Net, lose func(*memnet.Node), limit time
 }
 
 // DESIGN section 4: a killed master is replaced within 5 s, a hung one within
-// 15 s, the queue's 3 s of silence included.
+// 15 s; the queue waits for 1 s after a broken connection and for 3 s of silence.
 func TestFailoverTimesOf200(t *testing.T) {
 	var killed, hung []time.Duration
 	for seed := range uint64(20) {

@@ -76,6 +76,9 @@ func (m *Node) inOffice() bool {
 // that the connection broke.
 func (n *Net) Close(node *Node) {
 	node.Closed = true
+	if n.Registry != nil {
+		n.Registry.vanished(node)
+	}
 	for _, peer := range n.order {
 		other := n.nodes[peer]
 		if other.links[node.Member.Peer] != nil && !other.Closed {

@@ -9,11 +9,13 @@ import (
 
 // Registry stands for the queue as far as the mastership of a site goes: it
 // registers members, hears the masters' Syncs, fences those of an old term
-// off, and grants a claim against the term in office when its master resigned
-// or was not heard for Silence (DESIGN section 4).
+// off, and grants a claim against the term in office when its master resigned,
+// was not heard for Silence, or did not come back within BrokenSilence after its
+// connection broke (DESIGN section 4, docs/decisions/0009).
 type Registry struct {
-	// Silence is how long a master may be silent before a claim is granted.
-	Silence time.Duration
+	// Silence is how long a master may be silent before a claim is granted,
+	// BrokenSilence how long one that vanished.
+	Silence, BrokenSilence time.Duration
 	// Reachable tells which members can talk to the queue; nil: all.
 	Reachable func(*Node) bool
 	// Granted lists the masters by claim, the first one left out.
@@ -23,11 +25,12 @@ type Registry struct {
 	term   task.Term
 	master *Node
 	heard  time.Time
+	broken time.Time // when the master vanished; zero: it has not
 }
 
 // NewRegistry gives a network a queue whose masters sync every so often.
 func NewRegistry(n *Net, silence, sync time.Duration) *Registry {
-	r := &Registry{net: n, Silence: silence}
+	r := &Registry{net: n, Silence: silence, BrokenSilence: time.Second}
 	n.Registry = r
 	n.Every(sync, r.hearMasters)
 	return r
@@ -49,11 +52,20 @@ func (r *Registry) register(node *Node) (dht.Member, task.Term) {
 
 func (r *Registry) crown(node *Node) {
 	r.term = task.Term{Epoch: r.term.Epoch + 1, Peer: node.Member.Peer}
-	r.master, r.heard = node, r.net.now
+	r.master, r.heard, r.broken = node, r.net.now, time.Time{}
 }
 
+// vanished hears that a node's connection ended.
+func (r *Registry) vanished(node *Node) {
+	if node == r.master && r.reachable(node) {
+		r.broken = r.net.now
+	}
+}
+
+func (r *Registry) reachable(node *Node) bool { return r.Reachable == nil || r.Reachable(node) }
+
 func (r *Registry) reaches(node *Node) bool {
-	return node.runs() && (r.Reachable == nil || r.Reachable(node))
+	return node.runs() && r.reachable(node)
 }
 
 // hearMasters takes the Syncs of all who take themselves for master.
@@ -74,7 +86,7 @@ func (r *Registry) claim(now time.Time, node *Node, claim dht.Claim) dht.ClaimAn
 	if !r.reaches(node) {
 		return dht.ClaimAnswer{}
 	}
-	free := claim.Resigned || now.Sub(r.heard) >= r.Silence
+	free := claim.Resigned || now.Sub(r.heard) >= r.Silence || !r.broken.IsZero() && now.Sub(r.broken) >= r.BrokenSilence
 	if r.master != node && (claim.Expected != r.term || !free) {
 		return dht.ClaimAnswer{Reached: true, Term: r.term, Master: r.master.Member}
 	}

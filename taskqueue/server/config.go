@@ -61,7 +61,7 @@ type Deleter interface {
 // Timing holds the server's own times; a zero one means its default.
 type Timing struct {
 	// ClockTick is how often the service clock advances: finely enough for
-	// the 3 s of silence after which a mastership may be claimed.
+	// the time of silence after which a mastership may be claimed.
 	ClockTick time.Duration
 	// Persist is how often clock, signs of life and counts are written: what
 	// a crash may set the clock back.

@@ -252,6 +252,64 @@ func TestSilenceCountsFromTheEndOfTheConnection(t *testing.T) {
 	wantRefusal(t, err, codes.FailedPrecondition, taskpb.ReasonStaleTerm)
 }
 
+// A master whose connection ends is not waited for as long as one that is
+// silent, whether one of its Syncs was parked then or not; a newer connection
+// of it counts instead.
+func TestBrokenConnectionOfAMaster(t *testing.T) {
+	const broken = 300 * time.Millisecond
+	for _, test := range []struct {
+		name   string
+		parked bool
+		back   bool
+	}{{"parked", true, false}, {"between two Syncs", false, false}, {"dialled again", true, true}} {
+		t.Run(test.name, func(t *testing.T) {
+			q := start(t, quickRules(func(c *taskqueue.Config) {
+				c.Site.ClaimSilence, c.Site.BrokenSilence, c.Site.MarkEvery = time.Hour, broken, time.Millisecond
+			}))
+			q.addSite("siteA")
+			first, second := q.join("siteA"), q.join("siteA")
+			first.introduce()
+			claim := func() bool {
+				reply, err := second.ClaimMastership(q.ctx, &pb.ClaimMastershipRequest{Site: "siteA", Expected: second.term})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return reply.GetGranted()
+			}
+			var answer <-chan synced
+			if test.parked {
+				answer = first.park(q.ctx)
+			}
+			from := q.server.Clock()
+			q.eventually("time passes", func() bool { return q.server.Clock().Sub(from) > 2*broken })
+			if claim() {
+				t.Fatal("granted while the connection stands")
+			}
+			gone := q.server.Clock()
+			if err := first.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if test.parked {
+				q.await(answer)
+				q.eventually("the Sync is gone", func() bool { return !q.server.Parked("siteA") })
+			}
+			if test.back {
+				first.client = q.dial("", first.cert)
+				first.introduce()
+				q.eventually("time passes", func() bool { return q.server.Clock().Sub(gone) > 2*broken })
+				if claim() {
+					t.Error("granted although the master came back")
+				}
+				return
+			}
+			q.eventually("the claim is granted", claim)
+			if took := q.server.Clock().Sub(gone); took < broken-100*time.Millisecond {
+				t.Errorf("granted after %s, want about %s", took, broken)
+			}
+		})
+	}
+}
+
 // Other servers and the shares of other sites learn that a parked master lives.
 func TestParkedSyncIsWrittenAsSignOfLife(t *testing.T) {
 	q := start(t, quickRules(func(c *taskqueue.Config) { c.Site.MarkEvery = time.Millisecond }))

@@ -31,12 +31,27 @@ type sign struct {
 	// assumed at the start of a server: who was away could hear nobody. It
 	// holds up claims and counts for nothing else.
 	assumed bool
+	by      *connection // nil: not known
+}
+
+// brokenOff is when the connection ended by which the sign came; 0: not yet,
+// or that is not known.
+func (s sign) brokenOff() taskqueue.Instant {
+	if s.by == nil {
+		return 0
+	}
+	ended := s.by.ended()
+	if ended != 0 {
+		ended = max(ended, s.at)
+	}
+	return ended
 }
 
 // ticket is one Sync at the desk.
 type ticket struct {
 	number uint64
 	term   task.Term
+	by     *connection
 	parked bool
 	wake   chan struct{} // something changed for the site; holds one signal
 	ended  chan struct{} // closed by a newer Sync
@@ -55,11 +70,11 @@ func (d *desk) site(name task.Site) *siteDesk {
 }
 
 // arrive enters a Sync, so that no change is missed from now on.
-func (d *desk) arrive(site task.Site, term task.Term) *ticket {
+func (d *desk) arrive(site task.Site, term task.Term, by *connection) *ticket {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.next++
-	t := &ticket{number: d.next, term: term, wake: make(chan struct{}, 1), ended: make(chan struct{})}
+	t := &ticket{number: d.next, term: term, by: by, wake: make(chan struct{}, 1), ended: make(chan struct{})}
 	d.site(site).tickets[t] = struct{}{}
 	return t
 }
@@ -100,7 +115,7 @@ func (d *desk) leave(site task.Site, t *ticket, now taskqueue.Instant) {
 	s := d.site(site)
 	delete(s.tickets, t)
 	if t.parked {
-		s.heard = sign{at: now, term: t.term}
+		s.heard = sign{at: now, term: t.term, by: t.by}
 	}
 }
 
@@ -141,7 +156,7 @@ func (d *desk) signs(now taskqueue.Instant) map[task.Site]sign {
 func (s *siteDesk) last(now taskqueue.Instant) sign {
 	for t := range s.tickets {
 		if t.parked {
-			return sign{at: now, term: t.term}
+			return sign{at: now, term: t.term, by: t.by}
 		}
 	}
 	return s.heard

@@ -196,7 +196,7 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 	ticket, capacity, lost := s.pulls.arrive(s.clock.now(), &in)
 	defer s.pulls.leave(in.Pilot, ticket)
 	in.Lost = lost
-	mastery := s.masteryOf(&in)
+	mastery := s.masteryOf(ctx, &in)
 	defer mastery.leave()
 	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxPullHold))
 	defer hold.Stop()
@@ -314,10 +314,10 @@ type mastery struct {
 	ticket *ticket // nil: it is not master
 }
 
-func (s *Server) masteryOf(in *task.Pull) mastery {
+func (s *Server) masteryOf(ctx context.Context, in *task.Pull) mastery {
 	m := mastery{server: s, site: in.Site}
 	if !in.Term.IsZero() {
-		m.ticket = s.desk.arrive(in.Site, in.Term)
+		m.ticket = s.desk.arrive(in.Site, in.Term, connectionOf(ctx))
 	}
 	return m
 }

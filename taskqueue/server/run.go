@@ -92,6 +92,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 	calls := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(secured)),
 		grpc.InTapHandle(s.admit),
+		grpc.StatsHandler(&connections{clock: &s.clock}),
 		grpc.UnaryInterceptor(s.guardUnary),
 		grpc.StreamInterceptor(s.guardStream),
 		grpc.MaxRecvMsgSize(maxMessage),

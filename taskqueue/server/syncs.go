@@ -14,7 +14,7 @@ import (
 // has some; else it is parked until something changes for its site, a newer
 // Sync of the site comes, or its time is over.
 func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncReply, error) {
-	ticket := s.desk.arrive(in.Site, in.Term)
+	ticket := s.desk.arrive(in.Site, in.Term, connectionOf(ctx))
 	defer func() { s.desk.leave(in.Site, ticket, s.clock.now()) }()
 	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxHold))
 	defer hold.Stop()
@@ -64,7 +64,7 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, er
 		return err
 	})
 	if err == nil {
-		s.desk.hear(in.Site, sign{at: s.clock.now(), term: in.Term})
+		s.desk.hear(in.Site, sign{at: s.clock.now(), term: in.Term, by: connectionOf(ctx)})
 	}
 	return reply, err
 }
@@ -107,8 +107,13 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
 	var result taskqueue.ClaimResult
 	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
-		if err := s.saveSign(t, c.Site); err != nil {
+		last, ever := s.desk.heard(c.Site, t.Clock)
+		if err := s.saveSign(t, c.Site, last, ever); err != nil {
 			return err
+		}
+		c.BrokenOff = 0
+		if last.term == c.Expected {
+			c.BrokenOff = last.brokenOff()
 		}
 		result, err = s.rules.Claim(t, c)
 		return err
@@ -120,8 +125,7 @@ func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimR
 }
 
 // saveSign brings a site's last sign of life into its record.
-func (s *Server) saveSign(t *taskqueue.Turn, site task.Site) error {
-	last, ever := s.desk.heard(site, t.Clock)
+func (s *Server) saveSign(t *taskqueue.Turn, site task.Site, last sign, ever bool) error {
 	if !ever || last.at > t.Clock {
 		return nil
 	}
