@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"cel.dev/cel-go/cel"
+
+	"github.com/pilotage-grid/pilotage/internal/spelling"
 )
 
 // ExpressionKind says what an expression is for.
@@ -138,18 +140,11 @@ func suggest(kind ExpressionKind, name string) string {
 	if kind == AcceptExpression {
 		known, all = acceptAttributes, "load, free_memory, free_disk, hour, minute, weekday, now"
 	}
-	best, least := "", len(name)/2+1
-	consider := func(word string) {
-		if d := distance(name, word); d < least || d == least && word < best {
-			best, least = word, d
-		}
-	}
+	words := slices.Sorted(maps.Keys(units))
 	for _, a := range known {
-		consider(a.name)
+		words = append(words, a.name)
 	}
-	for unit := range units {
-		consider(unit)
-	}
+	best := spelling.Nearest(name, words, len(name)/2)
 	if best == "" {
 		return "known are " + all + " and the units KiB MiB GiB TiB MB GB TB"
 	}
@@ -164,12 +159,7 @@ func suggestRank(name string) string {
 	names := append(slices.Collect(maps.Keys(builtins)), slices.Collect(maps.Keys(combinedForms))...)
 	names = append(names, "dad")
 	slices.Sort(names)
-	best, least := "", len(name)/2+1
-	for _, known := range names {
-		if d := distance(name, known); d < least {
-			best, least = known, d
-		}
-	}
+	best := spelling.Nearest(name, names, len(name)/2)
 	hint := "ranks by name are " + rankNames + "; else write CEL, for example " + exampleOf[RankExpression]
 	switch best {
 	case "":
@@ -178,25 +168,4 @@ func suggestRank(name string) string {
 		best = "dad(BETA) with a number from 0 to 1"
 	}
 	return "did you mean " + best + "? " + strings.ToUpper(hint[:1]) + hint[1:]
-}
-
-// distance is the number of single-character edits between two words.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			change := diagonal
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			diagonal = row[j]
-			row[j] = min(change, row[j]+1, row[j-1]+1)
-		}
-	}
-	return row[len(b)]
 }

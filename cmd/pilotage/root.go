@@ -12,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/internal/spelling"
 )
 
 // app is what every command shares.
@@ -64,7 +66,7 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	flags.StringVar(&a.logLevel, "log", "", "debug, info, warn or error (default $PILOTAGE_LOG, then info for daemons, warn for tools)")
 	flags.StringVar(&a.logFormat, "log-format", "", "text or json (default $PILOTAGE_LOG_FORMAT, then text)")
 	flags.StringVar(&a.profilePath, "cpu-profile", "", "write a CPU profile of this process to a file, for go tool pprof")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(flagError(err)) })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(flagError(c, err)) })
 	root.AddCommand(
 		newTaskqueue(a), newPilot(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
 		newWorkflow(a), newTask(a), newSim(a), newBench(a), newVersion(a),
@@ -74,13 +76,24 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	return root
 }
 
-// flagError says what a flag takes where Go's own words do not.
-func flagError(err error) error {
+// flagError says what a flag takes where Go's own words do not, and which flag
+// was meant.
+func flagError(command *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
 		return fmt.Errorf("--%s is %q: give a time with its unit, for example 30s, 5m or 1h30m", invalid.GetFlag().Name, invalid.GetValue())
 	}
-	return err
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return err
+	}
+	var known []string
+	command.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+	text, name := err.Error(), unknown.GetSpecifiedName()
+	if near := spelling.Nearest(name, known, max(1, len(name)/3)); near != "" && unknown.GetSpecifiedShortnames() == "" {
+		text += ": did you mean --" + near + "?"
+	}
+	return fmt.Errorf("%s\nSee: %s --help", text, command.CommandPath())
 }
 
 // completeGroups lets commands that only hold others print their help, and

@@ -42,18 +42,6 @@ func TestScanStopsAtTheLimit(t *testing.T) {
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"inputs", "outputs", "shell", "require"}
-	for word, want := range map[string]string{
-		"input": "inputs", "Inputs": "inputs", "requires": "require", "shlel": "shell", "x": "", "argv": "", "": "",
-		strings.Repeat("shell", 100): "",
-	} {
-		if got := nearest(word, known); got != want {
-			t.Errorf("nearest to %q is %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestExcerptOfLongLines(t *testing.T) {
 	long := strings.Repeat("é", 200) + "X" + strings.Repeat("z", 200)
 	shown, caret := excerpt(long, 201)
