@@ -52,6 +52,11 @@ func TestModesOfASite(t *testing.T) {
 			id := g.submitted("modes", chainAndMerge)
 			g.done(id)
 			wantLines(t, g.output(id, "all"), 12)
+			observe(g, "the slots of all pilots, free again", func() (string, bool) {
+				site := g.site("siteA")
+				return fmt.Sprintf("%d of %d free, %d run", site.GetFreeSlots(), site.GetSlots(), site.GetRunning()),
+					site.GetSlots() == 3 && site.GetFreeSlots() == 3 && site.GetRunning() == 0
+			})
 			site := g.site("siteA")
 			sums := site.GetIntermediate()
 			if reads := sums.GetLocalReads() + sums.GetPeerReads() + sums.GetSeReads(); reads != 24 {

@@ -271,6 +271,9 @@ func (m *Master) beginTerm() {
 	for _, id := range sortedKeys(m.members) {
 		w := m.members[id]
 		w.row = rowState{}
+		if w.described {
+			m.outbox.joined[id] = m.outbox.calls // in this term too
+		}
 		m.refreshPlaces(w)
 		m.wantState(w)
 	}

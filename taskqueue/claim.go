@@ -9,8 +9,8 @@ import (
 // Claim decides on a pilot's claim to be its site's master. It is granted
 // when the claimant knows the term in office and its holder resigned, is
 // known to be gone, or has not been heard for ClaimSilence, or for BrokenSilence
-// after its connection broke. The site's open leases come with the grant. Who holds the office already is granted it
-// again without a new term.
+// after its connection broke. The site's open leases come with the grant. Who
+// holds the office already is granted it again without a new term.
 //
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
@@ -93,11 +93,10 @@ func (b *book) objection(site *SiteRecord, claimant *PilotRecord, c *Claim) (str
 	if site.Resigned || c.Resigned || master == nil || !master.State.present() {
 		return "", nil
 	}
-	silence, allowed := b.Clock.Sub(site.LastSync), b.config.Site.ClaimSilence
 	if c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && b.Clock.Sub(c.BrokenOff) >= b.config.Site.BrokenSilence {
-		allowed = 0 // it did not come back, to this server or to another one
+		return "", nil
 	}
-	if silence < allowed {
+	if silence := b.Clock.Sub(site.LastSync); silence < b.config.Site.ClaimSilence {
 		return fmt.Sprintf("master %s was heard %s ago: the claimant is the isolated one", site.Master, silence), nil
 	}
 	return "", nil

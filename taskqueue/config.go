@@ -86,8 +86,8 @@ type SiteConfig struct {
 	// was heard is taken for dead, and OverdueEvery the time between two looks
 	// for such.
 	DeadAfterEnd time.Duration
-	// AbsentAfter is how long after its registration a pilot that no master of
-	// its site has met is taken for dead.
+	// AbsentAfter is how long after its registration, and after its master took
+	// office, a pilot that this one has not met is taken for dead.
 	AbsentAfter  time.Duration
 	OverdueEvery time.Duration
 }
@@ -133,7 +133,7 @@ func DefaultConfig() Config {
 		},
 		Site: SiteConfig{
 			ClaimSilence:   3 * time.Second, // longer than the longest time between Syncs, 2 s
-			BrokenSilence:  time.Second,     // a connection breaks for less too: time to call again
+			BrokenSilence:  2 * time.Second, // a master notices with its next call, within 1.2 s, and dials
 			MarkEvery:      500 * time.Millisecond,
 			LiveFor:        10 * time.Second, // five missed Syncs
 			ContactSample:  16,               // more than the bucket size, so that a join finds its neighbours

@@ -91,9 +91,9 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 			site.Refused = nil
 			b.sites.touch(site.Name)
 		}
-		if !pilot.Listed || pilot.Stopped != "" || pilot.Unreachable {
+		if pilot.Met != site.Term.Epoch || pilot.Stopped != "" || pilot.Unreachable {
 			// Whether it is stopped the master tells.
-			pilot.Listed, pilot.Stopped, pilot.Unreachable = true, "", false
+			pilot.Met, pilot.Stopped, pilot.Unreachable = site.Term.Epoch, "", false
 			b.pilots.touch(id)
 		}
 		if pilot.State == PilotDead {

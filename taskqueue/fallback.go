@@ -61,7 +61,7 @@ func (b *book) fallBack(site *SiteRecord, reason string) error {
 		switch {
 		case pilot.Unreachable:
 			unreachable++
-		case pilot.Listed && pilot.ID != site.Master:
+		case pilot.Met > 0 && pilot.ID != site.Master:
 			working++
 		}
 	}

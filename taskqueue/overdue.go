@@ -2,12 +2,16 @@ package taskqueue
 
 import (
 	"fmt"
+	"slices"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // dismissOverdue takes pilots for dead that are well past their declared end
-// and never said goodbye, killed with their whole site, and those that have
-// registered and that no master has met since. Where there is no master because
+// and never said goodbye, killed with their whole site, and those that no master
+// has met since they registered, or the one in office has not since it took
+// office, as its predecessor that was killed. Where there is no master because
 // pilots speak for themselves, Dismiss is for those that have fallen silent.
 func (b *book) dismissOverdue() error {
 	last, err := b.noted(metaOverdue)
@@ -59,11 +63,36 @@ func (b *book) dismissOverdueOf(site *SiteRecord) error {
 // not.
 func (b *book) overdue(site *SiteRecord, pilot *PilotRecord) string {
 	absent := b.config.Site.AbsentAfter
-	switch {
+	since := pilot.Registered
+	if in := site.inOfficeSince(); in.After(since) {
+		since = in
+	}
+	silent := b.Clock.Sub(site.LastSync)
+	switch met := pilot.Met > 0 || site.reigned(pilot.ID); {
 	case !pilot.Ends.IsZero() && b.Wall.After(pilot.Ends.Add(b.config.Site.DeadAfterEnd)):
 		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
-	case !pilot.Listed && b.Wall.After(pilot.Registered.Add(absent)) && b.Clock.Sub(site.ModeSince) >= absent:
-		return fmt.Sprintf("it has registered, but no master of its site has met it for %s", absent)
+	case pilot.Met == site.Term.Epoch || !b.Wall.After(since.Add(absent)) || b.Clock.Sub(site.ModeSince) < absent:
+		return ""
+	case pilot.ID == site.Master && pilot.Met == 0 && silent >= absent:
+		return fmt.Sprintf("it is its site's master, and was not heard for %s", silent.Round(time.Second))
+	case pilot.ID == site.Master || met && silent >= b.config.Site.LiveFor:
+		return "" // a site that is cut off may have all its pilots
+	case met:
+		return fmt.Sprintf("the master in office has not met it for %s", absent)
 	}
-	return ""
+	return fmt.Sprintf("it has registered, but no master of its site has met it for %s", absent)
+}
+
+// inOfficeSince is when the master in office got its term; zero: there never was
+// one.
+func (s *SiteRecord) inOfficeSince() time.Time {
+	if len(s.History) == 0 {
+		return time.Time{}
+	}
+	return s.History[len(s.History)-1].Since
+}
+
+// reigned tells whether a pilot was the site's master once.
+func (s *SiteRecord) reigned(pilot task.PilotID) bool {
+	return slices.ContainsFunc(s.History, func(m Mastership) bool { return m.Pilot == pilot })
 }

@@ -101,6 +101,45 @@ func TestPilotsThatNeverCameAreForgotten(t *testing.T) {
 	g.check()
 }
 
+// TestKilledMastersAreForgotten: who was met under an older master, and that one
+// itself, count for two minutes without a word from the new one.
+func TestKilledMastersAreForgotten(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	old, next, stays, killed := a.join("peer1", 1), a.join("peer2", 1), a.join("peer3", 1), a.join("peer4", 1)
+	a.next.Joined = []task.PilotID{next.id, stays.id, killed.id}
+	pass := func(d time.Duration) {
+		for range d / (5 * time.Second) {
+			a.sync()
+			g.tick(5 * time.Second)
+		}
+	}
+	pass(5 * time.Minute)
+	r := a.tryClaim(next.id, a.term, false)
+	if !r.Granted {
+		t.Fatalf("the claim is refused: %s", r.Why)
+	}
+	a.master, a.term, a.members = next, r.Term, []*member{next, stays}
+	a.next.Joined = []task.PilotID{stays.id}
+	pass(100 * time.Second)
+	if site := g.siteRecord("A"); site.Pilots != 4 {
+		t.Errorf("%d pilots count after 100 s, want all 4", site.Pilots)
+	}
+	pass(2 * time.Minute)
+	for _, gone := range []*member{old, killed} {
+		if p := g.pilot(gone.id); p.State != taskqueue.PilotDead || !strings.Contains(p.Reason, "the master in office has not met it") {
+			t.Errorf("%s is %s (%s)", gone.peer, p.State, p.Reason)
+		}
+	}
+	pass(5 * time.Minute)
+	for _, there := range []*member{next, stays} {
+		if p := g.pilot(there.id); p.State != taskqueue.PilotAlive {
+			t.Errorf("%s is %s (%s)", there.peer, p.State, p.Reason)
+		}
+	}
+	g.check()
+}
+
 // TestCheckIsNoMember: who only checks its node is let in, but is not master,
 // counts nowhere and cannot claim.
 func TestCheckIsNoMember(t *testing.T) {

@@ -124,15 +124,18 @@ func (b *book) markPull(site *SiteRecord, p *task.Pull) {
 	}
 }
 
-// HeardPull notes signs of life of a site's pilots without a Pull: a server
-// calls it while it parks some.
-func (r *Rules) HeardPull(t *Turn, name task.Site) error {
+// HeardPull notes signs of life of a site's pilots without a Pull, and what they
+// have to offer: a server calls it while it parks some.
+func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error {
 	return r.apply(t, func(b *book) error {
 		site, err := b.site(name)
 		if err != nil || b.Clock.Sub(site.LastPull) < b.config.Site.MarkEvery {
 			return err
 		}
 		site.LastPull = b.Clock
+		if site.InForce().Central() {
+			site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+		}
 		b.sites.touch(name)
 		return nil
 	})

@@ -317,7 +317,7 @@ type PilotRecord struct {
 	Version    string
 	State      PilotState
 	Registered time.Time
-	Listed     bool      // its site's master has met it
+	Met        uint64    // epoch of the term whose master has met it last; 0: none has
 	Ends       time.Time // end of its declared lifetime
 	Ended      time.Time
 	Drain      bool   // an operator wants it drained

@@ -111,8 +111,8 @@ func TestMastershipPassesSoonerFromTheBrokenOff(t *testing.T) {
 		granted         bool
 	}{
 		{"at once", 100 * time.Millisecond, 200 * time.Millisecond, 0, false},
-		{"just before its time", 500 * time.Millisecond, 1499 * time.Millisecond, 0, false},
-		{"in time", 500 * time.Millisecond, 1500 * time.Millisecond, 0, true},
+		{"just before its time", 500 * time.Millisecond, 2499 * time.Millisecond, 0, false},
+		{"in time", 500 * time.Millisecond, 2500 * time.Millisecond, 0, true},
 		{"heard by another server", 500 * time.Millisecond, 2900 * time.Millisecond, 1200 * time.Millisecond, false},
 		{"silent for long", 2900 * time.Millisecond, 3000 * time.Millisecond, 0, true},
 	} {

@@ -22,7 +22,7 @@ func call(t *testing.T, args ...string) (stdout string, err error) {
 	var out, said bytes.Buffer
 	root := newRoot(&app{stdout: &out, stderr: &said, getenv: func(string) string { return "" }})
 	root.SetArgs(args)
-	err = root.ExecuteContext(t.Context())
+	err = execute(t.Context(), root)
 	return out.String(), err
 }
 
@@ -44,6 +44,7 @@ func TestUsageErrorsHaveTheirCode(t *testing.T) {
 		{"version --bogus", "unknown flag: --bogus\nSee: pilotage version --help"},
 		{"sim run --polcy fifo", "did you mean --policy?"},
 		{"bench overlay --oputput json", "did you mean --output?"},
+		{"--oputput json version", "did you mean --output?"},
 		{"submit", "nothing to submit"},
 		{"submit --output json -- true", "PILOTAGE_OUTPUT=json"},
 		{"task show", "TASK is missing: pilotage task show TASK"},

@@ -24,7 +24,7 @@ func run() int {
 	// and job scripts send it several times to a pilot that is draining.
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
 	app := &app{stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv, interrupt: ctx.Done}
-	err := newRoot(app).ExecuteContext(ctx)
+	err := execute(ctx, newRoot(app))
 	if app.endProfile != nil {
 		app.endProfile()
 	}

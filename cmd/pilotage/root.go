@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -76,6 +77,18 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	return root
 }
 
+// execute runs the command that the arguments name. Flags before its name are
+// not passed by FlagErrorFunc.
+func execute(ctx context.Context, root *cobra.Command) error {
+	err := root.ExecuteContext(ctx)
+	var unknown *pflag.NotExistError
+	var coded *codedError
+	if errors.As(err, &unknown) && !errors.As(err, &coded) {
+		return usage(flagError(root, err))
+	}
+	return err
+}
+
 // flagError says what a flag takes where Go's own words do not, and which flag
 // was meant.
 func flagError(command *cobra.Command, err error) error {
@@ -89,11 +102,11 @@ func flagError(command *cobra.Command, err error) error {
 	}
 	var known []string
 	command.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	text, name := err.Error(), unknown.GetSpecifiedName()
+	name, meant := unknown.GetSpecifiedName(), ""
 	if near := spelling.Nearest(name, known, max(1, len(name)/3)); near != "" && unknown.GetSpecifiedShortnames() == "" {
-		text += ": did you mean --" + near + "?"
+		meant = ": did you mean --" + near + "?"
 	}
-	return fmt.Errorf("%s\nSee: %s --help", text, command.CommandPath())
+	return fmt.Errorf("%w%s\nSee: %s --help", err, meant, command.CommandPath())
 }
 
 // completeGroups lets commands that only hold others print their help, and

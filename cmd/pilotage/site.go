@@ -160,9 +160,9 @@ func newSiteList(a *app) *cobra.Command {
 	}
 }
 
-// presentMaster is a site's master while it has pilots.
+// presentMaster is a site's master while it has pilots that need one.
 func presentMaster(s *pb.Site) string {
-	if s.GetPilots() == 0 {
+	if s.GetPilots() == 0 || s.GetSettings().GetMode() == pb.SiteMode_SITE_MODE_ISOLATED {
 		return "-"
 	}
 	return orDash(s.GetMaster())
@@ -287,6 +287,8 @@ func masterText(s *pb.Site) string {
 	switch ago := s.GetLastSyncAgo().AsDuration().Round(time.Millisecond); {
 	case s.GetMaster() == "":
 		return "-"
+	case s.GetSettings().GetMode() == pb.SiteMode_SITE_MODE_ISOLATED:
+		return "none: pilots of a site in mode isolated speak for themselves"
 	case s.GetPilots() == 0:
 		return fmt.Sprintf("none, as there is no pilot; the last one was %s, term %s, heard %s ago", s.GetMaster(), s.GetTerm(), ago)
 	default:

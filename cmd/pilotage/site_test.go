@@ -69,9 +69,12 @@ func TestUploadNamesTheWayAroundABadSite(t *testing.T) {
 func TestSiteTextsSayWhatHolds(t *testing.T) {
 	for want, got := range map[string]string{
 		"none, as there is no pilot; the last one was p-1, term 2, heard 0s ago": masterText(&pb.Site{Master: "p-1", Term: "2"}),
-		"p-1, term 2, heard 0s ago":    masterText(&pb.Site{Master: "p-1", Term: "2", Pilots: 1}),
-		"-":                            masterText(&pb.Site{}),
-		"its own storage element only": reachText(&pb.SiteSettings{Reach: []string{"b"}}),
+		"p-1, term 2, heard 0s ago": masterText(&pb.Site{Master: "p-1", Term: "2", Pilots: 1}),
+		"-":                         masterText(&pb.Site{}),
+		"none: pilots of a site in mode isolated speak for themselves": masterText(&pb.Site{
+			Master: "p-1", Pilots: 1, Settings: &pb.SiteSettings{Mode: pb.SiteMode_SITE_MODE_ISOLATED},
+		}),
+		"its own storage element only":                          reachText(&pb.SiteSettings{Reach: []string{"b"}}),
 		"its own storage element, and those of b, c":            reachText(&pb.SiteSettings{RemoteRead: true, Reach: []string{"b", "c"}}),
 		"its own storage element, and those of all other sites": reachText(&pb.SiteSettings{RemoteRead: true}),
 	} {

@@ -84,6 +84,8 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 				m.net.Close(master)
 			}
 		},
+		"break the master's connection to the queue": func(*rapid.T) { m.registry.Break() },
+
 		"hang":    func(t *rapid.T) { m.net.Hang(pick(t, m.live(false))) },
 		"resume":  func(*rapid.T) { m.resume() },
 		"heal":    func(*rapid.T) { m.net.Heal() },

@@ -25,12 +25,13 @@ type Registry struct {
 	term   task.Term
 	master *Node
 	heard  time.Time
-	broken time.Time // when the master vanished; zero: it has not
+	synced bool      // the master was heard in its term
+	broken time.Time // when the connection ended by which it was; zero: it stands
 }
 
 // NewRegistry gives a network a queue whose masters sync every so often.
 func NewRegistry(n *Net, silence, sync time.Duration) *Registry {
-	r := &Registry{net: n, Silence: silence, BrokenSilence: time.Second}
+	r := &Registry{net: n, Silence: silence, BrokenSilence: 2 * time.Second}
 	n.Registry = r
 	n.Every(sync, r.hearMasters)
 	return r
@@ -52,12 +53,15 @@ func (r *Registry) register(node *Node) (dht.Member, task.Term) {
 
 func (r *Registry) crown(node *Node) {
 	r.term = task.Term{Epoch: r.term.Epoch + 1, Peer: node.Member.Peer}
-	r.master, r.heard, r.broken = node, r.net.now, time.Time{}
+	r.master, r.heard, r.synced, r.broken = node, r.net.now, false, time.Time{}
 }
+
+// Break ends the connection of the master, which dials again with its next Sync.
+func (r *Registry) Break() { r.vanished(r.master) }
 
 // vanished hears that a node's connection ended.
 func (r *Registry) vanished(node *Node) {
-	if node == r.master && r.reachable(node) {
+	if node == r.master && r.synced && r.reachable(node) && r.broken.IsZero() {
 		r.broken = r.net.now
 	}
 }
@@ -75,7 +79,7 @@ func (r *Registry) hearMasters() {
 		switch {
 		case !node.inOffice() || !r.reaches(node) || term.Ballot > 0:
 		case term == r.term:
-			r.heard = r.net.now
+			r.heard, r.synced, r.broken = r.net.now, true, time.Time{}
 		default:
 			r.net.Do(node, dht.Fenced{})
 		}

@@ -15,7 +15,7 @@ func Nearest(word string, known []string, edits int) string {
 		return ""
 	}
 	for _, candidate := range known {
-		if difference := len(candidate) - len(word); difference > least || -difference > least {
+		if difference := len(candidate) - len(word); difference >= least || -difference >= least {
 			continue
 		}
 		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < least {

@@ -129,7 +129,7 @@ func (q *queue) place(s *site) error {
 		members := make([]taskqueue.PilotRecord, s.config.Pilots)
 		for i := range members {
 			members[i] = first[0]
-			members[i].Listed = true
+			members[i].Met = registered.Term.Epoch
 			if i > 0 {
 				members[i].ID, members[i].Peer = task.PilotID(fmt.Sprintf("p-%03d.%05d", s.index, i)), s.peer(i)
 			}

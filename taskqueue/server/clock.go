@@ -59,7 +59,7 @@ func (s *Server) loadClock(ctx context.Context) error {
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			s.desk.hear(sites[i].Name, sign{at: at, term: sites[i].Term, assumed: true})
+			s.desk.assume(sites[i].Name, sites[i].Term, at)
 		}
 		return nil
 	})
@@ -109,7 +109,7 @@ func (s *Server) advance(ctx context.Context, now time.Time) {
 // Syncs and the counts of requests.
 func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 	counts := s.requests.take()
-	signs := s.desk.signs(at)
+	signs := s.desk.signs(s.clock.now()) // not of the time to come: a connection may end before that
 	err := s.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
@@ -145,8 +145,8 @@ func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site
 			return err
 		}
 	}
-	if s.pulls.hearsFrom(site) {
-		if err := s.marks.HeardPull(t, site); err != nil {
+	if capacity, heard := s.pulls.hearsFrom(site); heard {
+		if err := s.marks.HeardPull(t, site, capacity); err != nil {
 			return err
 		}
 	}

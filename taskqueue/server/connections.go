@@ -3,23 +3,41 @@ package server
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/stats"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// connection is one of a client to this server. It lives on in the signs of
-// life that came by it.
+// connection is one of a client to this server.
 type connection struct {
-	end atomic.Int64
+	end atomic.Pointer[connectionEnd]
 }
 
-// ended is when the connection ended; 0: it stands.
-func (c *connection) ended() taskqueue.Instant { return taskqueue.Instant(c.end.Load()) }
+// connectionEnd is when a connection ended: by the service clock, which moves in
+// steps and not while the store takes no writes, and by this machine's.
+type connectionEnd struct {
+	service taskqueue.Instant
+	machine time.Time
+}
 
-// connections has gRPC tell when connections end: the kernel ends those of a
-// process that was killed, at once, and leaves those of one that was stopped.
+// endedBy is the service time by which the connection had ended, not earlier
+// than it is certain; 0: it stands, or is not known.
+func (c *connection) endedBy(now taskqueue.Instant) taskqueue.Instant {
+	if c == nil {
+		return 0
+	}
+	end := c.end.Load()
+	if end == nil {
+		return 0
+	}
+	return max(end.service, now.Add(-time.Since(end.machine)))
+}
+
+// connections has gRPC tell when connections end. The kernel ends those of a
+// process that was killed, at once; a process that is stopped (SIGSTOP) keeps
+// its own.
 type connections struct {
 	clock *clock
 }
@@ -43,7 +61,7 @@ func (c *connections) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context
 // HandleConn notes the end of a connection.
 func (c *connections) HandleConn(ctx context.Context, happened stats.ConnStats) {
 	if _, ended := happened.(*stats.ConnEnd); ended {
-		connectionOf(ctx).end.Store(int64(c.clock.now()))
+		connectionOf(ctx).end.Store(&connectionEnd{service: c.clock.now(), machine: time.Now()})
 	}
 }
 

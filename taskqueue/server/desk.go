@@ -22,6 +22,7 @@ type siteDesk struct {
 	told     task.SyncReply
 	toldTerm task.Term
 	heard    sign
+	newest   *ticket // of those whose term was found to be in office
 }
 
 // sign is a sign of life of a site's master.
@@ -31,20 +32,6 @@ type sign struct {
 	// assumed at the start of a server: who was away could hear nobody. It
 	// holds up claims and counts for nothing else.
 	assumed bool
-	by      *connection // nil: not known
-}
-
-// brokenOff is when the connection ended by which the sign came; 0: not yet,
-// or that is not known.
-func (s sign) brokenOff() taskqueue.Instant {
-	if s.by == nil {
-		return 0
-	}
-	ended := s.by.ended()
-	if ended != 0 {
-		ended = max(ended, s.at)
-	}
-	return ended
 }
 
 // ticket is one Sync at the desk.
@@ -79,12 +66,20 @@ func (d *desk) arrive(site task.Site, term task.Term, by *connection) *ticket {
 	return t
 }
 
+// accept notes that a Sync is of the term in office.
+func (s *siteDesk) accept(t *ticket) {
+	if s.newest == nil || s.newest.number < t.number {
+		s.newest = t
+	}
+}
+
 // park lets a Sync wait, after its term was found to be in office, and ends
 // the older ones of its site.
 func (d *desk) park(site task.Site, t *ticket) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	t.parked = true
+	d.site(site).accept(t)
 	d.endOlder(site, t)
 }
 
@@ -108,22 +103,56 @@ func (d *desk) supersede(site task.Site, t *ticket) {
 	d.endOlder(site, t)
 }
 
-// leave takes a Sync from the desk; a parked one was heard until now.
+// leave takes a Sync from the desk; a parked one was heard until now, unless a
+// newer one was heard meanwhile.
 func (d *desk) leave(site task.Site, t *ticket, now taskqueue.Instant) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.site(site)
 	delete(s.tickets, t)
-	if t.parked {
-		s.heard = sign{at: now, term: t.term, by: t.by}
+	if t.parked && t == s.newest {
+		s.heard = sign{at: now, term: t.term}
 	}
 }
 
-// hear notes a sign of life.
-func (d *desk) hear(site task.Site, heard sign) {
+// hear notes a sign of life: a Sync of the term in office.
+func (d *desk) hear(site task.Site, t *ticket, now taskqueue.Instant) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	d.site(site).heard = heard
+	s := d.site(site)
+	s.accept(t)
+	if t == s.newest {
+		s.heard = sign{at: now, term: t.term}
+	}
+}
+
+// assume enters a sign of life that was not given to this server.
+func (d *desk) assume(site task.Site, term task.Term, at taskqueue.Instant) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	d.site(site).heard = sign{at: at, term: term, assumed: true}
+}
+
+// brokenOff is when the connection ended by which the master of a term was
+// heard last; 0: it stands, another call of that master is being served, or this
+// server does not know.
+func (d *desk) brokenOff(site task.Site, term task.Term, now taskqueue.Instant) taskqueue.Instant {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	s := d.sites[site]
+	if s == nil || s.newest == nil || s.newest.term != term {
+		return 0
+	}
+	for t := range s.tickets {
+		if t.term == term && t.by.endedBy(now) == 0 {
+			return 0
+		}
+	}
+	ended := s.newest.by.endedBy(now)
+	if ended == 0 {
+		return 0
+	}
+	return max(ended, s.heard.at)
 }
 
 // heard returns a site's last sign of life, which is of this moment while a
@@ -156,7 +185,7 @@ func (d *desk) signs(now taskqueue.Instant) map[task.Site]sign {
 func (s *siteDesk) last(now taskqueue.Instant) sign {
 	for t := range s.tickets {
 		if t.parked {
-			return sign{at: now, term: t.term, by: t.by}
+			return sign{at: now, term: t.term}
 		}
 	}
 	return s.heard

@@ -116,16 +116,17 @@ func (p *pulls) waits(pilot task.PilotID) bool {
 	return g != nil && g.ticket != nil && g.ticket.parked
 }
 
-// hearsFrom tells whether some pilot of a site has a call parked.
-func (p *pulls) hearsFrom(site task.Site) bool {
+// hearsFrom tells whether some pilot of a site has a call parked, and what all
+// of them have to offer.
+func (p *pulls) hearsFrom(site task.Site) (offered task.Capacity, parked bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	for _, g := range p.guests {
 		if g.site == site && g.ticket != nil && g.ticket.parked {
-			return true
+			return p.maker.Capacity(site), true
 		}
 	}
-	return false
+	return task.Capacity{}, false
 }
 
 func (p *pulls) wakeUp(pilot task.PilotID) {
@@ -202,19 +203,24 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 	defer hold.Stop()
 	news := bringsNews(in.Sync)
 	for {
-		reply, err := s.pullOnce(ctx, &in, ticket, capacity)
+		reply, inOffice, err := s.pullOnce(ctx, &in, ticket, capacity)
 		if err == nil && slices.Contains(reply.Denied, c.peer) {
 			err = revoked(c) // while the call was under way
 		}
 		if err != nil {
 			return task.PullReply{}, err
 		}
+		if inOffice {
+			mastery.hear()
+		}
 		if news || in.Hold <= 0 || reply.CacheVersion != in.Cache.Version || s.pulls.saysNews(in.Pilot, reply) {
 			s.pulls.tell(in.Pilot, reply)
 			return reply, nil
 		}
 		s.pulls.setParked(ticket, true)
-		mastery.park()
+		if inOffice {
+			mastery.park()
+		}
 		select {
 		case <-ticket.wake:
 		case <-ticket.ended:
@@ -234,20 +240,23 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 	}
 }
 
-// pullOnce takes the news, then matches and leases tasks.
-func (s *Server) pullOnce(ctx context.Context, in *task.Pull, ticket *pullTicket, capacity task.Capacity) (task.PullReply, error) {
+// pullOnce takes the news, then matches and leases tasks. It tells whether the
+// pilot is master of its site's overlay, in the term that it names.
+func (s *Server) pullOnce(
+	ctx context.Context, in *task.Pull, ticket *pullTicket, capacity task.Capacity,
+) (reply task.PullReply, inOffice bool, err error) {
 	var pulled taskqueue.Pulled
-	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
+	err = s.update(ctx, func(t *taskqueue.Turn) (err error) {
 		pulled, err = s.rules.Pull(t, in, capacity)
 		return err
 	})
 	if err != nil {
-		return task.PullReply{}, err
+		return task.PullReply{}, false, err
 	}
 	for range matchTries {
 		lease, matched, err := s.matchOnce(ctx, in, ticket, &pulled)
 		if err != nil {
-			return task.PullReply{}, err
+			return task.PullReply{}, false, err
 		}
 		if len(lease.Tasks) > 0 {
 			pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
@@ -256,7 +265,7 @@ func (s *Server) pullOnce(ctx context.Context, in *task.Pull, ticket *pullTicket
 			break
 		}
 	}
-	return pulled.Reply, nil
+	return pulled.Reply, pulled.Site.Master == in.Pilot && pulled.Site.Term == in.Term, nil
 }
 
 // matchTries is how often a pilot is matched in one call, when all that was
@@ -320,6 +329,12 @@ func (s *Server) masteryOf(ctx context.Context, in *task.Pull) mastery {
 		m.ticket = s.desk.arrive(in.Site, in.Term, connectionOf(ctx))
 	}
 	return m
+}
+
+func (m mastery) hear() {
+	if m.ticket != nil {
+		m.server.desk.hear(m.site, m.ticket, m.server.clock.now())
+	}
 }
 
 func (m mastery) park() {

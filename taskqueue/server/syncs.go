@@ -19,7 +19,7 @@ func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncRep
 	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxHold))
 	defer hold.Stop()
 	for {
-		reply, err := s.syncOnce(ctx, in)
+		reply, err := s.syncOnce(ctx, in, ticket)
 		if err == nil && slices.Contains(reply.Denied, c.peer) {
 			err = revoked(c) // while the call was under way
 		}
@@ -54,7 +54,7 @@ func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncRep
 	}
 }
 
-func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, error) {
+func (s *Server) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (task.SyncReply, error) {
 	var reply task.SyncReply
 	if len(in.Outcomes) > 0 {
 		s.config.Log.Debug("outcomes received", "site", in.Site, "outcomes", len(in.Outcomes))
@@ -64,7 +64,7 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync) (task.SyncReply, er
 		return err
 	})
 	if err == nil {
-		s.desk.hear(in.Site, sign{at: s.clock.now(), term: in.Term, by: connectionOf(ctx)})
+		s.desk.hear(in.Site, ticket, s.clock.now())
 	}
 	return reply, err
 }
@@ -107,14 +107,10 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
 	var result taskqueue.ClaimResult
 	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
-		last, ever := s.desk.heard(c.Site, t.Clock)
-		if err := s.saveSign(t, c.Site, last, ever); err != nil {
+		if err := s.saveSign(t, c.Site); err != nil {
 			return err
 		}
-		c.BrokenOff = 0
-		if last.term == c.Expected {
-			c.BrokenOff = last.brokenOff()
-		}
+		c.BrokenOff = s.desk.brokenOff(c.Site, c.Expected, t.Clock)
 		result, err = s.rules.Claim(t, c)
 		return err
 	})
@@ -125,7 +121,8 @@ func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimR
 }
 
 // saveSign brings a site's last sign of life into its record.
-func (s *Server) saveSign(t *taskqueue.Turn, site task.Site, last sign, ever bool) error {
+func (s *Server) saveSign(t *taskqueue.Turn, site task.Site) error {
+	last, ever := s.desk.heard(site, t.Clock)
 	if !ever || last.at > t.Clock {
 		return nil
 	}
