@@ -199,14 +199,17 @@ func (o *observations) tell(r *OverlayResult, bytes uint64) {
 			BytesPerPilot: float64(bytes) / float64(r.Pilots) / float64(len(o.rounds)) * float64(r.Sites),
 		}
 	}
-	for site := range o.offices {
-		o.endFailover(site) // that nobody has ended
+	for _, in := range o.offices {
+		if !in.lost.IsZero() { // nobody has taken it: the work was done before
+			r.Master.Unfinished++
+			r.Master.Failover = max(r.Master.Failover, time.Since(in.lost).Seconds())
+		}
 	}
 	r.Master.Changes = max(0, o.terms-r.Sites) // sites without masters have no terms
 	all := slices.Concat(o.killed, o.hung)
 	r.Master.Failovers, r.Master.FailoversKilled, r.Master.FailoversHung = Distribute(all), Distribute(o.killed), Distribute(o.hung)
 	if len(all) > 0 {
-		r.Master.Failover = slices.Max(all).Seconds()
+		r.Master.Failover = max(r.Master.Failover, slices.Max(all).Seconds())
 	}
 	if o.solved == 0 {
 		return

@@ -80,6 +80,8 @@ func (o Overlay) Validate() error {
 		return errors.New("the payloads of pilots that are processes sleep: to burn CPU, take another transport")
 	case o.Protocol == AsInPaper && o.Transport == TransportProcesses:
 		return errors.New("pilots that are processes do not send the messages of 004: take another transport")
+	case o.CacheShare > 1:
+		return fmt.Errorf("a cache share of %g: it is the share of what a pilot makes and reads that its cache holds, at most 1", o.CacheShare)
 	case o.CacheFiles > 0 && o.CacheShare > 0:
 		return errors.New("caches are as large as so many files, or as a share of the working set: give one of both")
 	case o.KillRate > 1:
@@ -126,6 +128,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
 		Transport: o.Transport, Payload: o.Payload, Protocol: o.Protocol, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
 		Prefill: o.Prefill, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
+		KillMasters: o.KillMasters, HangMasters: o.HangMasters,
 	}
 	if o.LocalityWait != nil {
 		seconds := o.LocalityWait.Seconds()

@@ -70,6 +70,7 @@ func TestValidate(t *testing.T) {
 	for name, spoil := range map[string]func(*Overlay){
 		"fewer pilots than sites":    func(o *Overlay) { o.Pilots = 1 },
 		"no tasks":                   func(o *Overlay) { o.Tasks = 0 },
+		"caches of more than all":    func(o *Overlay) { o.CacheShare = 2 },
 		"more killed than there are": func(o *Overlay) { o.KillRate = 2 },
 		"transport":                  func(o *Overlay) { o.Transport = "carrier pigeon" },
 		"negative prefill":           func(o *Overlay) { o.Prefill = -1 },

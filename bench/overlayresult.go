@@ -25,6 +25,10 @@ type OverlayResult struct {
 	CacheShare   float64  `json:"cache_share,omitempty"`
 	KillRate     float64  `json:"kill_rate"`
 	Killed       int      `json:"killed_pilots"`
+	// KillMasters and HangMasters are how many masters were to be taken away, if
+	// the work lasts for long enough.
+	KillMasters int `json:"kill_masters"`
+	HangMasters int `json:"hang_masters"`
 
 	JoinSeconds   float64 `json:"join_seconds"`
 	SubmitSeconds float64 `json:"submit_seconds"`
@@ -123,12 +127,14 @@ type MastershipFigures struct {
 	Killed int `json:"killed"`
 	Hung   int `json:"hung"`
 	// Failover is the longest time from the kill or stop of a master until
-	// another pilot of its site took office; Failovers are all such times, and
-	// apart those after kills and after stops.
+	// another pilot of its site took office, or until the end of the work for
+	// those that were Unfinished then; Failovers are the finished ones, and apart
+	// those after kills and after stops.
 	Failover        float64      `json:"failover_seconds_max"`
 	Failovers       Distribution `json:"failover_seconds"`
 	FailoversKilled Distribution `json:"failover_killed_seconds"`
 	FailoversHung   Distribution `json:"failover_hung_seconds"`
+	Unfinished      int          `json:"failovers_unfinished"`
 }
 
 // AssignmentFigures are about who got which task.

@@ -50,7 +50,7 @@ func TestBenchOverlay(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || len(r.Delay) != 4 || len(r.Master) != 7 {
+		if r.Lost == nil || *r.Lost != 0 || r.Makespan <= 0 || len(r.Delay) != 4 || len(r.Master) != 8 {
 			t.Errorf("%s: %s", transport, out)
 		}
 		if transport == "processes" { // whose masters are not seen from outside

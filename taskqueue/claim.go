@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -27,14 +28,15 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 		}
 		held := site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned
 		if !held {
-			if why, err := b.objection(site, claimant, &c); err != nil || why != "" {
-				result = ClaimResult{Term: site.Term, Why: why, Settings: r.Settings(*site)}
+			ground, objection, err := b.judge(site, claimant, &c)
+			if err != nil || objection != "" {
+				result = ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
 				if master := b.pilots.held[site.Master]; master != nil {
 					result.Master = contact(master)
 				}
 				return err
 			}
-			b.crown(site, claimant, "claim")
+			b.crown(site, claimant, ground)
 		}
 		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Settings: r.Settings(*site)}
 		if site.InForce().Central() {
@@ -74,30 +76,31 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 	return pilot, nil
 }
 
-// objection tells why a claim is refused, "" if it is not.
-func (b *book) objection(site *SiteRecord, claimant *PilotRecord, c *Claim) (string, error) {
+// judge tells why a claim is granted, or else why it is refused.
+func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
 	if claimant.State == PilotLeft {
 		// It lost its master between its goodbyes to the queue and to its peers.
-		return fmt.Sprintf("pilot %s has said goodbye", claimant.ID), nil
+		return "", fmt.Sprintf("pilot %s has said goodbye", claimant.ID), nil
 	}
 	if site.Master == "" {
-		return "", nil
+		return "nobody was master", "", nil
 	}
 	if err := b.loadPilots(site.Master); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if c.Expected != site.Term {
-		return fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected), nil
+		return "", fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected), nil
 	}
-	master := b.pilots.held[site.Master]
-	if site.Resigned || c.Resigned || master == nil || !master.State.present() {
-		return "", nil
+	silence := b.Clock.Sub(site.LastSync)
+	switch master := b.pilots.held[site.Master]; {
+	case site.Resigned || c.Resigned:
+		return fmt.Sprintf("master %s resigned", site.Master), "", nil
+	case master == nil || !master.State.present():
+		return fmt.Sprintf("master %s was gone", site.Master), "", nil
+	case c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && b.Clock.Sub(c.BrokenOff) >= b.config.Site.BrokenSilence:
+		return fmt.Sprintf("the connection of master %s broke", site.Master), "", nil
+	case silence >= b.config.Site.ClaimSilence:
+		return fmt.Sprintf("master %s was not heard for %s", site.Master, silence.Round(100*time.Millisecond)), "", nil
 	}
-	if c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && b.Clock.Sub(c.BrokenOff) >= b.config.Site.BrokenSilence {
-		return "", nil
-	}
-	if silence := b.Clock.Sub(site.LastSync); silence < b.config.Site.ClaimSilence {
-		return fmt.Sprintf("master %s was heard %s ago: the claimant is the isolated one", site.Master, silence), nil
-	}
-	return "", nil
+	return "", fmt.Sprintf("master %s was heard %s ago: the claimant is the isolated one", site.Master, silence), nil
 }

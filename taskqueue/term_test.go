@@ -71,7 +71,7 @@ func TestMastershipPassesOnlyFromTheSilent(t *testing.T) {
 		t.Errorf("a claim after the master resigned: %+v", r)
 	}
 	history := g.siteRecord("A").History
-	if len(history) != 3 || history[0].Why != "first pilot" || history[1].Why != "claim" {
+	if len(history) != 3 || history[0].Why != "first pilot" || history[1].Why != "master "+string(one.id)+" was not heard for 4s" {
 		t.Errorf("history %+v", history)
 	}
 	g.check()

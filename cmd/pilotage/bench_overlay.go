@@ -147,6 +147,17 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	if r.CacheFiles > 0 {
 		caches = fmt.Sprintf("of %d files, %.2f of what a pilot made and read", r.CacheFiles, r.Cache.Capacity)
 	}
+	optimal, peers := "not measured", "not measured"
+	if r.Assignment != nil {
+		optimal = fmt.Sprintf("%.4f of the best, over %d of %d solutions", r.Assignment.Ratio, r.Assignment.Compared, r.Assignment.Solutions)
+	}
+	if r.Rounds != nil {
+		peers = strconv.Itoa(r.Rounds.PeersMax)
+	}
+	lostGoal := "0, 0"
+	if r.Master.Hung > 0 {
+		lostGoal = "0, what stopped masters had begun"
+	}
 	takenAway := r.Killed+r.Master.Killed+r.Master.Hung > 0
 	return [][]string{
 		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed), ""},
@@ -166,13 +177,38 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"local hit ratio", fmt.Sprintf("%.4f, best possible %.4f", r.Cache.LocalHits, r.Cache.BestLocalHits), goal(distributed && !takenAway, ">= 0.98 of the best")},
 		{"caches, evictions", caches + ", " + strconv.FormatUint(r.Cache.Evictions, 10), ""},
 		{"rounds", rounds, ""},
+		{"peers per node and round, at most", peers, goal(r.Rounds != nil, "<= 8")},
+		{"assignments", optimal, ""},
 		{"bytes per pilot and round", bytes, goal(r.Rounds != nil && r.Rounds.BytesPerPilot > 0, "< 20000")},
 		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
-		{"masters killed, stopped", fmt.Sprintf("%d, %d; failover p99 %.2f s, %.2f s", r.Master.Killed, r.Master.Hung, r.Master.FailoversKilled.P99, r.Master.FailoversHung.P99), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},
-		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates), "0, 0"},
+		{"masters killed, stopped", mastersText(&r), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},
+		{"lost tasks, duplicate outcomes", fmt.Sprintf("%d, %d", r.LostTasks, r.Duplicates), lostGoal},
 		{"CPU in all, of the queue, s", decimal(r.CPU) + ", " + decimal(r.QueueCPU), ""},
 		{"RSS in all, of the queue, MiB", decimal(float64(r.RSS)/(1<<20)) + ", " + decimal(float64(r.QueueRSS)/(1<<20)), ""},
 		{"file system", r.FileSystem, ""},
 		{"load before, after", r.LoadBefore + ", " + r.LoadAfter, ""},
 	}
+}
+
+// mastersText says how many masters were taken away of how many that were to be,
+// and for how long each kind was missed.
+func mastersText(r *bench.OverlayResult) string {
+	m := &r.Master
+	if r.KillMasters+r.HangMasters == 0 {
+		return "none"
+	}
+	longest := func(d bench.Distribution) string {
+		if d == (bench.Distribution{}) {
+			return "-"
+		}
+		return fmt.Sprintf("%.2f s", d.P99)
+	}
+	text := fmt.Sprintf("%d of %d, %d of %d; failover p99 %s, %s", m.Killed, r.KillMasters, m.Hung, r.HangMasters, longest(m.FailoversKilled), longest(m.FailoversHung))
+	if m.Unfinished > 0 {
+		text += fmt.Sprintf("; %d not over when the work was", m.Unfinished)
+	}
+	if m.Killed < r.KillMasters || m.Hung < r.HangMasters {
+		text += "; give more or longer tasks for all"
+	}
+	return text
 }

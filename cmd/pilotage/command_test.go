@@ -60,6 +60,7 @@ func TestUsageErrorsHaveTheirCode(t *testing.T) {
 		{"bench overlay --plot " + filepath.Join(broken, "x"), "--plot: "},
 		{"submit --rank localty -- true", "did you mean locality? Ranks by name are"},
 		{"submit --rank 1+ -- true", "breaks off here"},
+		{"submit -f w.yaml --memory 4GiB --dry-run", "--memory is of a single command or script"},
 		{"site list --access " + filepath.Join(dir, "none.json"), "--access FILE"},
 		{"site list --access " + broken, "not an access file"},
 		{"pilot --access " + open, "chmod 600"},

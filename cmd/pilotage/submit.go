@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -45,6 +46,9 @@ func newSubmit(a *app) *cobra.Command {
   pilotage submit --wfformat montage.json.gz --time-scale 0.001 --size-scale 0.001 --wait`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := checkCommand(args, c.ArgsLenAtDash()); err != nil {
+				return usage(err)
+			}
+			if err := f.checkFlags(c.Flags()); err != nil {
 				return usage(err)
 			}
 			return a.submit(c.Context(), f, args)
@@ -93,6 +97,22 @@ func checkCommand(args []string, beforeDash int) error {
 	default:
 		return fmt.Errorf("unexpected %q: write -- before the command, as in pilotage submit --wait -- %s", args[0], shorten(strings.Join(args, " "), 60))
 	}
+}
+
+// ofSingle are the flags that describe a single command or script.
+var ofSingle = []string{"name", "input", "output", "require", "rank", "retries", "cores", "memory", "walltime", "array"}
+
+// checkFlags refuses what would change nothing of a workflow.
+func (f *submitFlags) checkFlags(flags *pflag.FlagSet) error {
+	if f.file == "" && !f.recorded.given() {
+		return nil
+	}
+	for _, name := range ofSingle {
+		if flags.Changed(name) {
+			return fmt.Errorf("--%s is of a single command or script and would change nothing of a workflow: in a workflow file, write it there (docs/workflow.md)", name)
+		}
+	}
+	return nil
 }
 
 // plan reads what is to be submitted.
