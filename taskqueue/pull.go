@@ -54,7 +54,7 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, err
 			return err
 		}
 		if site.InForce().Central() {
-			site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+			site.offer(capacity)
 			if out.Unseen, err = b.answerPilot(site, pilot, p, reply); err != nil {
 				return err
 			}
@@ -134,7 +134,7 @@ func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error
 		}
 		site.LastPull = b.Clock
 		if site.InForce().Central() {
-			site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+			site.offer(capacity)
 		}
 		b.sites.touch(name)
 		return nil

@@ -97,12 +97,17 @@ func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 		return // its pilots tell it
 	}
 	before := site.Capacity
-	site.Capacity, site.Slots, site.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
+	site.offer(capacity)
 	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
 	before.Optimality = capacity.Optimality
 	if before != capacity {
 		b.sites.touch(site.Name)
 	}
+}
+
+// offer notes what a site has to give.
+func (s *SiteRecord) offer(capacity task.Capacity) {
+	s.Capacity, s.Slots, s.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
 }
 
 // mark keeps the site's sign of life, no more exactly than MarkEvery, so that
