@@ -22,7 +22,7 @@ type siteDesk struct {
 	told     task.SyncReply
 	toldTerm task.Term
 	heard    sign
-	newest   *ticket // of those whose term was found to be in office
+	newest   *ticket // of those that were heard
 }
 
 // sign is a sign of life of a site's master.
@@ -66,20 +66,11 @@ func (d *desk) arrive(site task.Site, term task.Term, by *connection) *ticket {
 	return t
 }
 
-// accept notes that a Sync is of the term in office.
-func (s *siteDesk) accept(t *ticket) {
-	if s.newest == nil || s.newest.number < t.number {
-		s.newest = t
-	}
-}
-
-// park lets a Sync wait, after its term was found to be in office, and ends
-// the older ones of its site.
+// park lets a Sync wait that was heard, and ends the older ones of its site.
 func (d *desk) park(site task.Site, t *ticket) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	t.parked = true
-	d.site(site).accept(t)
 	d.endOlder(site, t)
 }
 
@@ -115,14 +106,14 @@ func (d *desk) leave(site task.Site, t *ticket, now taskqueue.Instant) {
 	}
 }
 
-// hear notes a sign of life: a Sync of the term in office.
+// hear notes a sign of life, a Sync of the term in office, unless a newer one was
+// heard.
 func (d *desk) hear(site task.Site, t *ticket, now taskqueue.Instant) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.site(site)
-	s.accept(t)
-	if t == s.newest {
-		s.heard = sign{at: now, term: t.term}
+	if s.newest == nil || s.newest.number <= t.number {
+		s.newest, s.heard = t, sign{at: now, term: t.term}
 	}
 }
 

@@ -29,6 +29,7 @@ func TestBrokenOffIsWhatNothingSpeaksAgainst(t *testing.T) {
 		}, 0},
 		"parked, left and gone": {func(d *desk, gone, _ *connection) {
 			call := d.arrive("s", term, gone)
+			d.hear("s", call, at)
 			d.park("s", call)
 			gone.endAt(at)
 			d.leave("s", call, later)
@@ -40,6 +41,7 @@ func TestBrokenOffIsWhatNothingSpeaksAgainst(t *testing.T) {
 		}, 0},
 		"parked by the old connection, heard by the new one": {func(d *desk, gone, stands *connection) {
 			parked := d.arrive("s", term, gone)
+			d.hear("s", parked, at)
 			d.park("s", parked)
 			newer := d.arrive("s", term, stands)
 			d.hear("s", newer, at)
