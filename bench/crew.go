@@ -235,15 +235,21 @@ func (c *crew) bytesSent() (sum uint64) {
 	return sum
 }
 
+func (c *crew) collect() { runtime.GC() }
+
 func (c *crew) begin() {
-	runtime.GC() // what joining has left behind is not to be collected under work
+	c.collect() // what joining has left behind is not to be collected under work
 	c.sent = c.bytesSent()
 	c.observed.reset()
 }
 
 func (c *crew) kill(i int) {
-	c.plots[i].kill()
 	c.observed.lost(i%c.sites, i, false)
+	c.plots[i].line.cut()
+	if c.carrier != nil {
+		c.carrier.Kill(c.plots[i].peer)
+	}
+	c.plots[i].kill() // its goroutines end one after the other
 }
 
 func (c *crew) hang(i int) {

@@ -13,6 +13,9 @@ import (
 type fleet interface {
 	// begin forgets what was seen while pilots joined.
 	begin()
+	// collect has this process collect its garbage now, if it is one of all
+	// pilots: that takes it seconds, and a process of one pilot next to none.
+	collect()
 	// kill ends a pilot as SIGKILL does; hang stops it as SIGSTOP does, and
 	// resume lets it go on. Pilots have numbers from 0; that of pilot n's site is
 	// n modulo the number of sites.

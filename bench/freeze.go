@@ -2,29 +2,75 @@ package bench
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 
 	"google.golang.org/grpc"
 )
 
-// line is the way of one pilot of this process to the queue, which can be held
-// as it is when the pilot's process is stopped (SIGSTOP): the connection stays,
-// and nothing comes or goes.
+// line is the way of one pilot of this process to the queue. It can be held as it
+// is when the pilot's process is stopped (SIGSTOP): the connection stays, and
+// nothing comes or goes. It can be cut as by the end of the process (SIGKILL).
 type line struct {
 	mutex  sync.Mutex
-	frozen chan struct{} // closed when it goes on; nil if it does
+	frozen chan struct{}          // closed when it goes on; nil if it does
+	open   map[*heldConn]struct{} // nil: none was opened yet
+	ended  bool                   // it was cut
 }
+
+// errCut is what a pilot sees that the bench has killed and that goes on for a
+// moment.
+var errCut = errors.New("the line was cut with the pilot's end")
 
 // option has the pilot's connections to the queue go by this line.
 func (l *line) option() grpc.DialOption {
-	return grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
-		if err != nil {
-			return nil, err
-		}
-		return &heldConn{Conn: conn, line: l, closed: make(chan struct{})}, nil
-	})
+	return grpc.WithContextDialer(l.dial)
+}
+
+func (l *line) dial(ctx context.Context, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	held := &heldConn{Conn: conn, line: l, closed: make(chan struct{})}
+	if !l.keep(held) {
+		return nil, errors.Join(errCut, conn.Close())
+	}
+	return held, nil
+}
+
+// keep notes a connection; false says that the line was cut.
+func (l *line) keep(c *heldConn) bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	if l.ended {
+		return false
+	}
+	if l.open == nil {
+		l.open = make(map[*heldConn]struct{})
+	}
+	l.open[c] = struct{}{}
+	return true
+}
+
+func (l *line) drop(c *heldConn) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	delete(l.open, c)
+}
+
+// cut ends all connections; no other one can be made.
+func (l *line) cut() {
+	l.mutex.Lock()
+	l.ended = true
+	open := slices.Collect(maps.Keys(l.open))
+	l.mutex.Unlock()
+	for _, c := range open {
+		_ = c.Close()
+	}
 }
 
 func (l *line) freeze() {
@@ -82,5 +128,6 @@ func (c *heldConn) Write(p []byte) (int, error) {
 // Close satisfies net.Conn.
 func (c *heldConn) Close() error {
 	c.once.Do(func() { close(c.closed) })
+	c.line.drop(c)
 	return c.Conn.Close()
 }

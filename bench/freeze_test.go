@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -51,4 +52,38 @@ func TestHeldLine(t *testing.T) {
 			t.Errorf("heard %q", heard)
 		}
 	})
+}
+
+// The other end sees at once that a pilot was killed, and what is left of that
+// reaches nobody any more.
+func TestCutLine(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	ended := make(chan error, 1)
+	go func() {
+		there, err := listener.Accept()
+		if err == nil {
+			_, err = io.ReadAll(there)
+			_ = there.Close()
+		}
+		ended <- err
+	}()
+	var cut line
+	conn, err := cut.dial(t.Context(), listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut.cut()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := conn.Write([]byte("late")); err == nil {
+		t.Error("the line takes bytes")
+	}
+	if _, err := cut.dial(t.Context(), listener.Addr().String()); !errors.Is(err, errCut) {
+		t.Errorf("dialled again: %v", err)
+	}
 }

@@ -54,6 +54,7 @@ func (o Overlay) takeMasters(ctx context.Context, pilots fleet) (stop func() (ki
 	var working sync.WaitGroup
 	working.Go(func() {
 		for n := 0; killed < o.KillMasters || hung < o.HangMasters; n++ {
+			pilots.collect()
 			if !pause(ctx, settleTime) {
 				return
 			}

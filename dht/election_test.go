@@ -39,9 +39,61 @@ func TestTheLowestIdClaimsAtOnce(t *testing.T) {
 	if ups := done[dht.MemberUp](actions); len(ups) != 8 {
 		t.Errorf("%d members are up, want 8: all but itself and the dead master", len(ups))
 	}
+	downs := done[dht.MemberDown](actions)
+	if len(downs) != 1 || downs[0].Member.Peer != ids[5].Peer || downs[0].Left {
+		t.Errorf("down are %+v, want the dead master", downs)
+	}
 	casts := sent[dht.Cast](actions)
-	if len(casts) == 0 || casts[0].message.Kind != dht.CastBeat || !casts[0].message.Reply || casts[0].message.Roster.From != 0 {
-		t.Errorf("the first beat calls the roll and carries the roster: %+v", casts)
+	if len(casts) == 0 || casts[0].message.Kind != dht.CastBeat || !casts[0].message.Reply {
+		t.Fatalf("the first beat calls the roll: %+v", casts)
+	}
+	roster := casts[0].message.Roster
+	if roster.Base != (dht.RosterVersion{Term: term(1, ids[5]), N: 1}) || len(roster.Add) != 0 || !slices.Equal(roster.Remove, []task.PeerID{ids[5].Peer}) {
+		t.Errorf("the first beat changes the dead master's roster: %+v", roster)
+	}
+}
+
+// A master that says goodbye to some is missed by nobody: its successor tells those
+// who did not hear it.
+func TestASuccessorTakesTheResignedMasterOffTheRoster(t *testing.T) {
+	p := worker(t, ids[0], ids[5], ids)
+	p.get(ids[5].Peer, dht.Bye{})
+	actions := p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]})
+	if downs := done[dht.MemberDown](actions); len(downs) != 0 {
+		t.Errorf("down are %+v, and the master left by itself", downs)
+	}
+	casts := sent[dht.Cast](actions)
+	if len(casts) == 0 || !slices.Equal(casts[0].message.Roster.Remove, []task.PeerID{ids[5].Peer}) {
+		t.Fatalf("the first beat: %+v", casts)
+	}
+	other := worker(t, ids[1], ids[5], ids)
+	other.get(ids[0].Peer, casts[0].message)
+	if _, listed := other.core.Member(ids[5].Peer); listed || other.core.Size() != 9 {
+		t.Errorf("%s lists the master that resigned: %v", other.core, listed)
+	}
+	if wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, casts[0].message)); len(wanted) != 0 {
+		t.Errorf("the roster is wanted: %+v", wanted)
+	}
+}
+
+// A successor that missed the last change of the roster has another one than a
+// member: that asks for the whole.
+func TestAMemberWithANewerRosterThanTheSuccessorAsksForIt(t *testing.T) {
+	p := worker(t, ids[0], ids[5], ids)
+	p.lose(ids[5])
+	casts := sent[dht.Cast](p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]}))
+	other := worker(t, ids[1], ids[5], ids)
+	newcomer := dht.RosterDelta{Term: term(1, ids[5]), From: 1, To: 2, Add: []dht.Member{member(40)}}
+	other.get(ids[5].Peer, dht.Welcome{Master: ids[5], Roster: newcomer})
+	wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, casts[0].message))
+	if len(wanted) != 1 || wanted[0].to != ids[0].Peer {
+		t.Fatalf("asked %+v", wanted)
+	}
+	for _, answer := range append(sent[dht.Welcome](p.get(ids[1].Peer, dht.RosterWanted{})), sent[dht.Welcome](p.pass(time.Second))...) {
+		other.get(ids[0].Peer, answer.message)
+	}
+	if other.core.Size() != 9 {
+		t.Errorf("%s, want the roster of 9 of its master", other.core)
 	}
 }
 

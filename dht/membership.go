@@ -24,15 +24,17 @@ func (c change) peer() task.PeerID {
 // register is what a member keeps to publish the roster as master, or to get
 // it from one.
 type register struct {
-	changes []change // of the last beats
-	whole   bool     // this beat carries the whole roster
+	changes []change      // of the last beats
+	base    RosterVersion // that the first of the term builds on; zero: none
+	whole   bool          // this beat carries the whole roster
 
 	newcomers []task.PeerID // wait for a snapshot
 	due       time.Time     // when they get it; zero: nobody waits
 	last      time.Time     // when the last ones got it
 
-	wanted time.Time // a snapshot was asked for
-	wishes int       // how often
+	wanted time.Time     // a snapshot was asked for
+	wishes int           // how often
+	byes   []task.PeerID // members that said goodbye, which the roster lists until its next version
 }
 
 // changed notes a change that the master made to its roster.
@@ -42,13 +44,17 @@ func (o *Overlay) changed(c change) {
 	o.register.changes = append(o.register.changes, c)
 }
 
+// firstVersion is the number of a roster that a new master has changed nothing about.
+const firstVersion = 1
+
 // recentBeats is for how many beats a change travels with every beat, so that
 // one may be missed; whoever missed both asks for a snapshot. While a large site
 // comes up, everybody reads every change that often.
 const recentBeats = 2
 
 // recent is the delta of the roster's changes of the last beats. It is the
-// whole roster where that is shorter, and in a new master's first beat.
+// whole roster where that is shorter, and in the first beat of a new master that
+// has taken over none.
 func (o *Overlay) recent() RosterDelta {
 	if o.register.whole {
 		return o.roster.Snapshot()
@@ -76,6 +82,9 @@ func (o *Overlay) news() RosterDelta {
 func (o *Overlay) delta(changes []change) RosterDelta {
 	version := o.roster.version
 	delta := RosterDelta{Term: version.Term, From: version.N - uint64(len(changes)), To: version.N}
+	if delta.From == firstVersion {
+		delta.Base = o.register.base
+	}
 	last := make(map[task.PeerID]int, len(changes))
 	for i, c := range changes {
 		last[c.peer()] = i
@@ -217,9 +226,12 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 	for _, e := range diff.added {
 		o.records.show(e.member.Peer)
 	}
-	if delta.From == 0 {
+	if delta.From == 0 || delta.Term != before.Term {
 		o.hideStrangers()
 	}
+	o.register.byes = slices.DeleteFunc(o.register.byes, func(peer task.PeerID) bool {
+		return delta.From == 0 || slices.Contains(delta.Remove, peer) || o.roster.Has(peer)
+	})
 	if !o.roster.Has(o.self.Peer) && !o.leaving {
 		o.introduceAgain()
 	}
@@ -262,12 +274,11 @@ func (o *Overlay) memberDown(peer task.PeerID, left bool, reason string) {
 		return
 	}
 	member, listed := o.roster.Get(peer)
-	o.roster.Drop(peer)
+	o.strike(peer)
 	o.gone(peer)
 	if !listed {
 		return
 	}
-	o.changed(change{remove: peer})
 	if !left && !o.denied[peer] {
 		o.lose(member)
 	}
@@ -281,7 +292,9 @@ func (o *Overlay) bye(from task.PeerID) {
 		return
 	}
 	o.gone(from)
-	o.roster.Drop(from)
+	if o.roster.Drop(from) {
+		o.register.byes = append(o.register.byes, from)
+	}
 	if from == o.office.master.Peer && !o.leaving {
 		o.office.resigned = true
 		if o.office.phase == following || o.office.phase == doubting {

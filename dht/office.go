@@ -2,6 +2,7 @@ package dht
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -81,8 +82,11 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 	} else {
 		o.granted = term
 	}
-	o.takeRegister(term, old.dead)
+	missing := o.takeRegister(term, old.dead)
 	o.act(MasterChanged{Term: term, Master: o.self, Self: true, Provisional: provisional})
+	for _, m := range missing {
+		o.act(MemberDown{Member: m, Reason: "it answered nobody while its site looked for a new master"})
+	}
 	if !was {
 		for _, m := range o.roster.Members() {
 			if m.Peer != o.self.Peer {
@@ -98,30 +102,53 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 	}
 }
 
-// takeRegister begins the roster of a new term: the members known, without
-// those that the election found dead.
-func (o *Overlay) takeRegister(term task.Term, dead map[task.PeerID]bool) {
-	before := o.roster
-	o.register = register{whole: true, last: o.register.last}
-	o.roster = Roster{version: RosterVersion{Term: term, N: 1}, edits: before.edits + 1}
-	for _, e := range before.sorted {
-		// A roster of one was none yet: the members introduce themselves.
-		switch peer := e.member.Peer; {
-		case len(before.sorted) < 2 || peer == o.self.Peer || o.denied[peer]:
+// takeRegister begins the roster of a new term: the predecessor's, without those
+// that the election found dead, which it returns. Who has the predecessor's last
+// roster needs those changes only.
+func (o *Overlay) takeRegister(term task.Term, dead map[task.PeerID]bool) (missing []Member) {
+	before, byes := o.roster, o.register.byes
+	o.register = register{newcomers: o.register.newcomers, due: o.register.due, last: o.register.last}
+	o.roster = Roster{version: RosterVersion{Term: term, N: firstVersion}, edits: before.edits + 1}
+	if len(before.sorted) < 2 { // none yet: the members introduce themselves
+		o.register.whole = true
+		o.roster.Put(o.self)
+	} else {
+		o.register.base = before.version
+		o.roster.sorted = slices.Clone(before.sorted)
+	}
+	for _, peer := range byes {
+		o.changed(change{remove: peer})
+	}
+	for _, e := range o.roster.Members() {
+		switch peer := e.Peer; {
+		case peer == o.self.Peer:
+		case o.denied[peer]:
+			o.strike(peer)
 		case dead[peer]:
-			o.lose(e.member)
+			o.strike(peer)
+			o.lose(e)
 			o.gone(peer)
-		default:
-			o.roster.put(e)
+			missing = append(missing, e)
 		}
 	}
-	o.roster.Put(o.self)
+	self := &entry{o.selfKey, o.self}
+	if changed, _ := o.roster.put(self); changed {
+		o.changed(change{add: self})
+	}
 	for _, peer := range sortedPeers(dead) {
 		if o.contacts.Has(peer) {
 			o.gone(peer) // known otherwise
 		}
 	}
 	o.hideStrangers()
+	return missing
+}
+
+// strike takes a member off the roster.
+func (o *Overlay) strike(peer task.PeerID) {
+	if o.roster.Drop(peer) {
+		o.changed(change{remove: peer})
+	}
 }
 
 // beat makes this master heard by everybody; every so often it wants replies

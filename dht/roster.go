@@ -30,9 +30,12 @@ type RosterVersion struct {
 // RosterDelta brings a roster from one version to a later one of the same
 // term. A delta with From 0 is a snapshot: it replaces what was there.
 type RosterDelta struct {
-	Term   task.Term
-	From   uint64
-	To     uint64
+	Term task.Term
+	From uint64
+	To   uint64
+	// Base is what From was in an earlier term, whose roster a new master has
+	// taken over: who has exactly that needs no snapshot. Zero: nothing was.
+	Base   RosterVersion
 	Add    []Member
 	Remove []task.PeerID
 
@@ -148,7 +151,7 @@ func (r *Roster) apply(d RosterDelta) (rosterDiff, bool) {
 		return rosterDiff{}, true // old news
 	case d.From == 0:
 		return r.replace(d), true
-	case d.Term != current.Term || current.N < d.From:
+	case !d.buildsOn(current):
 		return rosterDiff{}, false
 	}
 	var diff rosterDiff
@@ -164,6 +167,15 @@ func (r *Roster) apply(d RosterDelta) (rosterDiff, bool) {
 	}
 	r.version = RosterVersion{d.Term, d.To}
 	return diff, true
+}
+
+// buildsOn tells whether a delta leads on from a version. Changes of one term may
+// be made twice; of another term the version has to be the very one.
+func (d RosterDelta) buildsOn(v RosterVersion) bool {
+	if d.Base != (RosterVersion{}) && d.Base == v {
+		return true
+	}
+	return d.Term == v.Term && d.From <= v.N
 }
 
 // replace takes a snapshot's members instead of those that were there.

@@ -27,6 +27,7 @@ func (n *naive) apply(d RosterDelta) bool {
 		return true
 	case d.From == 0:
 		n.members = make(map[task.PeerID]Member)
+	case d.Base.N > 0 && d.Base.Term == n.term && d.Base.N == n.n:
 	case d.Term != n.term || d.From > n.n:
 		return false
 	}
@@ -45,6 +46,9 @@ func TestRosterAppliesDeltasAsAPlainMapDoes(t *testing.T) {
 	deltas := rapid.Custom(func(t *rapid.T) RosterDelta {
 		d := RosterDelta{Term: term.Draw(t, "term"), From: rapid.Uint64Range(0, 6).Draw(t, "from")}
 		d.To = d.From + rapid.Uint64Range(0, 4).Draw(t, "ahead")
+		if d.From == 1 {
+			d.Base = RosterVersion{Term: term.Draw(t, "base"), N: rapid.Uint64Range(0, 6).Draw(t, "number")}
+		}
 		for _, i := range rapid.SliceOfDistinct(rapid.IntRange(0, 12), rapid.ID[int]).Draw(t, "members") {
 			m := memberNamed(i)
 			if d.From > 0 && rapid.Bool().Draw(t, "remove") {

@@ -140,6 +140,17 @@ func (s *siteBench) synced(reply task.SyncReply) task.Sync {
 	return last
 }
 
+// The predecessor of a new master died before it could be met. The queue hears of it
+// all the same.
+func TestWhoDiedBeforeThisMasterMetItIsReported(t *testing.T) {
+	s := newSiteBench(t, "a")
+	s.follow(pilot.PilotDown{Pilot: "predecessor", Peer: "predecessor", Reason: "it answered nobody"})
+	want := task.Departure{Pilot: "predecessor", Dead: true, Reason: "it answered nobody"}
+	if sync := s.synced(task.SyncReply{}); len(sync.Departed) != 1 || sync.Departed[0] != want {
+		t.Errorf("the queue hears %+v, want %+v", sync.Departed, want)
+	}
+}
+
 // A pilot that was held for dead comes back and says that its attempt failed,
 // while another runs the task: the queue must not open it again.
 func TestAFailureOfASupersededAttemptStaysHere(t *testing.T) {

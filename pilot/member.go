@@ -182,18 +182,28 @@ func (m *Master) passAudit() {
 }
 
 // pilotDown takes a member out: what it had in hand is to be run elsewhere,
-// and what only its cache is known to hold is looked for.
+// and what only its cache is known to hold is looked for. One that was gone before
+// this master met it, as its predecessor is, had nothing by this master's lists.
 func (m *Master) pilotDown(e PilotDown) {
-	w := m.members[e.Pilot]
-	if !m.inOffice || w == nil {
+	if !m.inOffice {
 		return
 	}
-	jobs := w.inOrder()
 	m.parted[e.Pilot] = true
-	delete(m.members, e.Pilot)
+	if w := m.members[e.Pilot]; w != nil {
+		m.part(w)
+	}
+	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
+	m.endCensus()
+	m.syncSoon(0)
+}
+
+// part does without a member.
+func (m *Master) part(w *member) {
+	jobs := w.inOrder()
+	delete(m.members, w.id)
 	delete(m.peers, w.peer)
-	delete(m.toLookAt, e.Pilot)
-	m.matrix.RemovePilot(e.Pilot)
+	delete(m.toLookAt, w.id)
+	m.matrix.RemovePilot(w.id)
 	m.sums.slots -= w.counted.slots
 	m.sums.free -= w.counted.free
 	for _, j := range jobs {
@@ -201,15 +211,12 @@ func (m *Master) pilotDown(e PilotDown) {
 			m.backToReady(h, j.phase != assigned)
 		}
 	}
-	m.copies.forget(e.Pilot)
-	m.handOversWithout(e.Pilot)
-	m.replicasWithout(e.Pilot)
-	m.searchFilesOf(e.Pilot)
-	delete(m.outbox.joined, e.Pilot)
-	delete(m.outbox.pauses, e.Pilot)
-	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
-	m.endCensus()
-	m.syncSoon(0)
+	m.copies.forget(w.id)
+	m.handOversWithout(w.id)
+	m.replicasWithout(w.id)
+	m.searchFilesOf(w.id)
+	delete(m.outbox.joined, w.id)
+	delete(m.outbox.pauses, w.id)
 }
 
 // fromPilot handles a worker's message.

@@ -43,6 +43,7 @@ func failover(t *testing.T, net *memnet.Net, lose func(*memnet.Node), limit time
 // 15 s. The queue waits for 2 s after a broken connection, and for 3 s of silence.
 func TestFailoverTimesOf200(t *testing.T) {
 	var killed, hung []time.Duration
+	entries := 0 // of rosters that are sent while masters change
 	for seed := range uint64(20) {
 		net := memnet.New(seed, dht.Config{})
 		memnet.NewRegistry(net, 3*time.Second, 2*time.Second)
@@ -60,9 +61,21 @@ func TestFailoverTimesOf200(t *testing.T) {
 			t.Fatalf("seed %d: not everybody is on the roster", seed)
 		}
 		net.Run(time.Duration(seed)*100*time.Millisecond, nil) // each another moment between two Syncs
+		net.OnAction = func(_ *memnet.Node, action dht.Action) {
+			send, _ := action.(dht.Send)
+			switch m := send.Message.(type) {
+			case dht.Cast:
+				entries += len(m.Roster.Add)
+			case dht.Welcome:
+				entries += len(m.Roster.Add)
+			}
+		}
 		killed = append(killed, failover(t, net, net.Close, 2500*time.Millisecond))
 		net.Run(time.Second, nil)
 		hung = append(hung, failover(t, net, net.Hang, 15*time.Second))
+	}
+	if entries > 0 {
+		t.Errorf("%d members of rosters were sent, and everybody had the dead masters'", entries)
 	}
 	for name, times := range map[string][]time.Duration{"killed": killed, "hung": hung} {
 		slices.Sort(times)

@@ -147,6 +147,9 @@ func (c *check) roster(d *pb.OverlayRosterDelta) dht.RosterDelta {
 		Term: c.term(d.GetTerm()), From: d.GetFrom(), To: d.GetTo(),
 		Remove: names[task.PeerID](c, "roster.remove", d.GetRemove(), maxPeer),
 	}
+	if base := d.GetBase(); base != nil {
+		delta.Base = dht.RosterVersion{Term: c.term(base.GetTerm()), N: base.GetNumber()}
+	}
 	if delta.To < delta.From {
 		c.fail("roster leads from version %d back to %d", delta.From, delta.To)
 	}

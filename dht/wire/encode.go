@@ -80,6 +80,9 @@ func memberOf(m dht.Member) *pb.OverlayMember {
 
 func rosterOf(d dht.RosterDelta) *pb.OverlayRosterDelta {
 	delta := &pb.OverlayRosterDelta{Term: termOf(d.Term), From: d.From, To: d.To, Remove: texts(d.Remove)}
+	if d.Base != (dht.RosterVersion{}) {
+		delta.Base = &pb.OverlayRosterVersion{Term: termOf(d.Base.Term), Number: d.Base.N}
+	}
 	for _, m := range d.Add {
 		delta.Add = append(delta.Add, memberOf(m))
 	}

@@ -37,10 +37,14 @@ var (
 	})
 	rosters = rapid.Custom(func(t *rapid.T) dht.RosterDelta {
 		from := rapid.Uint64Range(0, 1<<40).Draw(t, "from")
-		return dht.RosterDelta{
+		delta := dht.RosterDelta{
 			Term: terms.Draw(t, "term"), From: from, To: from + rapid.Uint64Range(0, 1<<40).Draw(t, "step"),
 			Add: several(members, 4).Draw(t, "add"), Remove: several(peers, 4).Draw(t, "remove"),
 		}
+		if rapid.Bool().Draw(t, "built on another term's") {
+			delta.Base = dht.RosterVersion{Term: terms.Draw(t, "base"), N: rapid.Uint64().Draw(t, "number")}
+		}
+		return delta
 	})
 	spaces = rapid.Custom(func(t *rapid.T) dht.Range {
 		var r dht.Range

@@ -552,7 +552,9 @@ type OverlayRosterDelta struct {
 	// New or changed members.
 	Add []*OverlayMember `protobuf:"bytes,4,rep,name=add,proto3" json:"add,omitempty"`
 	// Peer ids of those gone.
-	Remove        []string `protobuf:"bytes,5,rep,name=remove,proto3" json:"remove,omitempty"`
+	Remove []string `protobuf:"bytes,5,rep,name=remove,proto3" json:"remove,omitempty"`
+	// What from was in an earlier term, whose roster a new master has taken over.
+	Base          *OverlayRosterVersion `protobuf:"bytes,6,opt,name=base,proto3" json:"base,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -622,6 +624,68 @@ func (x *OverlayRosterDelta) GetRemove() []string {
 	return nil
 }
 
+func (x *OverlayRosterDelta) GetBase() *OverlayRosterVersion {
+	if x != nil {
+		return x.Base
+	}
+	return nil
+}
+
+// OverlayRosterVersion names a roster.
+type OverlayRosterVersion struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the master that published it.
+	Term *OverlayTerm `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
+	// Its number in that term.
+	Number        uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverlayRosterVersion) Reset() {
+	*x = OverlayRosterVersion{}
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverlayRosterVersion) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverlayRosterVersion) ProtoMessage() {}
+
+func (x *OverlayRosterVersion) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverlayRosterVersion.ProtoReflect.Descriptor instead.
+func (*OverlayRosterVersion) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *OverlayRosterVersion) GetTerm() *OverlayTerm {
+	if x != nil {
+		return x.Term
+	}
+	return nil
+}
+
+func (x *OverlayRosterVersion) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // OverlayHello asks the master to be put on the roster.
 type OverlayHello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -633,7 +697,7 @@ type OverlayHello struct {
 
 func (x *OverlayHello) Reset() {
 	*x = OverlayHello{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -645,7 +709,7 @@ func (x *OverlayHello) String() string {
 func (*OverlayHello) ProtoMessage() {}
 
 func (x *OverlayHello) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -658,7 +722,7 @@ func (x *OverlayHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayHello.ProtoReflect.Descriptor instead.
 func (*OverlayHello) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{4}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OverlayHello) GetMember() *OverlayMember {
@@ -681,7 +745,7 @@ type OverlayWelcome struct {
 
 func (x *OverlayWelcome) Reset() {
 	*x = OverlayWelcome{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -693,7 +757,7 @@ func (x *OverlayWelcome) String() string {
 func (*OverlayWelcome) ProtoMessage() {}
 
 func (x *OverlayWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -706,7 +770,7 @@ func (x *OverlayWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayWelcome.ProtoReflect.Descriptor instead.
 func (*OverlayWelcome) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{5}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OverlayWelcome) GetMaster() *OverlayMember {
@@ -732,7 +796,7 @@ type OverlayRosterWanted struct {
 
 func (x *OverlayRosterWanted) Reset() {
 	*x = OverlayRosterWanted{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +808,7 @@ func (x *OverlayRosterWanted) String() string {
 func (*OverlayRosterWanted) ProtoMessage() {}
 
 func (x *OverlayRosterWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +821,7 @@ func (x *OverlayRosterWanted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayRosterWanted.ProtoReflect.Descriptor instead.
 func (*OverlayRosterWanted) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{6}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{7}
 }
 
 // OverlayOffice says who is master.
@@ -773,7 +837,7 @@ type OverlayOffice struct {
 
 func (x *OverlayOffice) Reset() {
 	*x = OverlayOffice{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -785,7 +849,7 @@ func (x *OverlayOffice) String() string {
 func (*OverlayOffice) ProtoMessage() {}
 
 func (x *OverlayOffice) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -798,7 +862,7 @@ func (x *OverlayOffice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayOffice.ProtoReflect.Descriptor instead.
 func (*OverlayOffice) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{7}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OverlayOffice) GetTerm() *OverlayTerm {
@@ -826,7 +890,7 @@ type OverlayMasterDead struct {
 
 func (x *OverlayMasterDead) Reset() {
 	*x = OverlayMasterDead{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +902,7 @@ func (x *OverlayMasterDead) String() string {
 func (*OverlayMasterDead) ProtoMessage() {}
 
 func (x *OverlayMasterDead) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +915,7 @@ func (x *OverlayMasterDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayMasterDead.ProtoReflect.Descriptor instead.
 func (*OverlayMasterDead) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{8}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *OverlayMasterDead) GetTerm() *OverlayTerm {
@@ -872,7 +936,7 @@ type OverlayPing struct {
 
 func (x *OverlayPing) Reset() {
 	*x = OverlayPing{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -884,7 +948,7 @@ func (x *OverlayPing) String() string {
 func (*OverlayPing) ProtoMessage() {}
 
 func (x *OverlayPing) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -897,7 +961,7 @@ func (x *OverlayPing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPing.ProtoReflect.Descriptor instead.
 func (*OverlayPing) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{9}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OverlayPing) GetNumber() uint64 {
@@ -918,7 +982,7 @@ type OverlayPong struct {
 
 func (x *OverlayPong) Reset() {
 	*x = OverlayPong{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -930,7 +994,7 @@ func (x *OverlayPong) String() string {
 func (*OverlayPong) ProtoMessage() {}
 
 func (x *OverlayPong) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -943,7 +1007,7 @@ func (x *OverlayPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPong.ProtoReflect.Descriptor instead.
 func (*OverlayPong) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{10}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OverlayPong) GetNumber() uint64 {
@@ -962,7 +1026,7 @@ type OverlayBye struct {
 
 func (x *OverlayBye) Reset() {
 	*x = OverlayBye{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -974,7 +1038,7 @@ func (x *OverlayBye) String() string {
 func (*OverlayBye) ProtoMessage() {}
 
 func (x *OverlayBye) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -987,7 +1051,7 @@ func (x *OverlayBye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayBye.ProtoReflect.Descriptor instead.
 func (*OverlayBye) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{11}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{12}
 }
 
 // OverlayCastId names a broadcast.
@@ -1003,7 +1067,7 @@ type OverlayCastId struct {
 
 func (x *OverlayCastId) Reset() {
 	*x = OverlayCastId{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1015,7 +1079,7 @@ func (x *OverlayCastId) String() string {
 func (*OverlayCastId) ProtoMessage() {}
 
 func (x *OverlayCastId) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1028,7 +1092,7 @@ func (x *OverlayCastId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCastId.ProtoReflect.Descriptor instead.
 func (*OverlayCastId) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{12}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OverlayCastId) GetRoot() string {
@@ -1058,7 +1122,7 @@ type OverlayRange struct {
 
 func (x *OverlayRange) Reset() {
 	*x = OverlayRange{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1070,7 +1134,7 @@ func (x *OverlayRange) String() string {
 func (*OverlayRange) ProtoMessage() {}
 
 func (x *OverlayRange) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1083,7 +1147,7 @@ func (x *OverlayRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayRange.ProtoReflect.Descriptor instead.
 func (*OverlayRange) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OverlayRange) GetFirst() []byte {
@@ -1131,7 +1195,7 @@ type OverlayCast struct {
 
 func (x *OverlayCast) Reset() {
 	*x = OverlayCast{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1143,7 +1207,7 @@ func (x *OverlayCast) String() string {
 func (*OverlayCast) ProtoMessage() {}
 
 func (x *OverlayCast) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1156,7 +1220,7 @@ func (x *OverlayCast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCast.ProtoReflect.Descriptor instead.
 func (*OverlayCast) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OverlayCast) GetId() *OverlayCastId {
@@ -1249,7 +1313,7 @@ type OverlayCastAck struct {
 
 func (x *OverlayCastAck) Reset() {
 	*x = OverlayCastAck{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1325,7 @@ func (x *OverlayCastAck) String() string {
 func (*OverlayCastAck) ProtoMessage() {}
 
 func (x *OverlayCastAck) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1338,7 @@ func (x *OverlayCastAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCastAck.ProtoReflect.Descriptor instead.
 func (*OverlayCastAck) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OverlayCastAck) GetId() *OverlayCastId {
@@ -1314,7 +1378,7 @@ type OverlayCastReply struct {
 
 func (x *OverlayCastReply) Reset() {
 	*x = OverlayCastReply{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1326,7 +1390,7 @@ func (x *OverlayCastReply) String() string {
 func (*OverlayCastReply) ProtoMessage() {}
 
 func (x *OverlayCastReply) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1339,7 +1403,7 @@ func (x *OverlayCastReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCastReply.ProtoReflect.Descriptor instead.
 func (*OverlayCastReply) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OverlayCastReply) GetId() *OverlayCastId {
@@ -1412,7 +1476,7 @@ type OverlayRecord struct {
 
 func (x *OverlayRecord) Reset() {
 	*x = OverlayRecord{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1424,7 +1488,7 @@ func (x *OverlayRecord) String() string {
 func (*OverlayRecord) ProtoMessage() {}
 
 func (x *OverlayRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1437,7 +1501,7 @@ func (x *OverlayRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayRecord.ProtoReflect.Descriptor instead.
 func (*OverlayRecord) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OverlayRecord) GetFile() string {
@@ -1495,7 +1559,7 @@ type OverlayPut struct {
 
 func (x *OverlayPut) Reset() {
 	*x = OverlayPut{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1507,7 +1571,7 @@ func (x *OverlayPut) String() string {
 func (*OverlayPut) ProtoMessage() {}
 
 func (x *OverlayPut) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1520,7 +1584,7 @@ func (x *OverlayPut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPut.ProtoReflect.Descriptor instead.
 func (*OverlayPut) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OverlayPut) GetNumber() uint64 {
@@ -1548,7 +1612,7 @@ type OverlayPutAck struct {
 
 func (x *OverlayPutAck) Reset() {
 	*x = OverlayPutAck{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1560,7 +1624,7 @@ func (x *OverlayPutAck) String() string {
 func (*OverlayPutAck) ProtoMessage() {}
 
 func (x *OverlayPutAck) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1573,7 +1637,7 @@ func (x *OverlayPutAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPutAck.ProtoReflect.Descriptor instead.
 func (*OverlayPutAck) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *OverlayPutAck) GetNumber() uint64 {
@@ -1596,7 +1660,7 @@ type OverlayFind struct {
 
 func (x *OverlayFind) Reset() {
 	*x = OverlayFind{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1608,7 +1672,7 @@ func (x *OverlayFind) String() string {
 func (*OverlayFind) ProtoMessage() {}
 
 func (x *OverlayFind) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1621,7 +1685,7 @@ func (x *OverlayFind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayFind.ProtoReflect.Descriptor instead.
 func (*OverlayFind) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OverlayFind) GetNumber() uint64 {
@@ -1651,7 +1715,7 @@ type OverlayFound struct {
 
 func (x *OverlayFound) Reset() {
 	*x = OverlayFound{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1663,7 +1727,7 @@ func (x *OverlayFound) String() string {
 func (*OverlayFound) ProtoMessage() {}
 
 func (x *OverlayFound) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1676,7 +1740,7 @@ func (x *OverlayFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayFound.ProtoReflect.Descriptor instead.
 func (*OverlayFound) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *OverlayFound) GetNumber() uint64 {
@@ -1704,7 +1768,7 @@ type OverlayApp struct {
 
 func (x *OverlayApp) Reset() {
 	*x = OverlayApp{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1780,7 @@ func (x *OverlayApp) String() string {
 func (*OverlayApp) ProtoMessage() {}
 
 func (x *OverlayApp) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1793,7 @@ func (x *OverlayApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayApp.ProtoReflect.Descriptor instead.
 func (*OverlayApp) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OverlayApp) GetData() []byte {
@@ -1754,7 +1818,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1766,7 +1830,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1779,7 +1843,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ProbeRequest) GetOverlayPort() uint32 {
@@ -1813,7 +1877,7 @@ type ProbeResponse struct {
 
 func (x *ProbeResponse) Reset() {
 	*x = ProbeResponse{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[24]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1825,7 +1889,7 @@ func (x *ProbeResponse) String() string {
 func (*ProbeResponse) ProtoMessage() {}
 
 func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[24]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1838,7 +1902,7 @@ func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
 func (*ProbeResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ProbeResponse) GetAddress() string {
@@ -1904,13 +1968,17 @@ const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x19\n" +
-	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xac\x01\n" +
+	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xe3\x01\n" +
 	"\x12OverlayRosterDelta\x12,\n" +
 	"\x04term\x18\x01 \x01(\v2\x18.pilotage.v1.OverlayTermR\x04term\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x0e\n" +
 	"\x02to\x18\x03 \x01(\x04R\x02to\x12,\n" +
 	"\x03add\x18\x04 \x03(\v2\x1a.pilotage.v1.OverlayMemberR\x03add\x12\x16\n" +
-	"\x06remove\x18\x05 \x03(\tR\x06remove\"B\n" +
+	"\x06remove\x18\x05 \x03(\tR\x06remove\x125\n" +
+	"\x04base\x18\x06 \x01(\v2!.pilotage.v1.OverlayRosterVersionR\x04base\"\\\n" +
+	"\x14OverlayRosterVersion\x12,\n" +
+	"\x04term\x18\x01 \x01(\v2\x18.pilotage.v1.OverlayTermR\x04term\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"B\n" +
 	"\fOverlayHello\x122\n" +
 	"\x06member\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayMemberR\x06member\"}\n" +
 	"\x0eOverlayWelcome\x122\n" +
@@ -2007,80 +2075,83 @@ func file_pilotage_v1_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_pilotage_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_pilotage_v1_overlay_proto_goTypes = []any{
-	(OverlayCastKind)(0),        // 0: pilotage.v1.OverlayCastKind
-	(*OverlayMessage)(nil),      // 1: pilotage.v1.OverlayMessage
-	(*OverlayTerm)(nil),         // 2: pilotage.v1.OverlayTerm
-	(*OverlayMember)(nil),       // 3: pilotage.v1.OverlayMember
-	(*OverlayRosterDelta)(nil),  // 4: pilotage.v1.OverlayRosterDelta
-	(*OverlayHello)(nil),        // 5: pilotage.v1.OverlayHello
-	(*OverlayWelcome)(nil),      // 6: pilotage.v1.OverlayWelcome
-	(*OverlayRosterWanted)(nil), // 7: pilotage.v1.OverlayRosterWanted
-	(*OverlayOffice)(nil),       // 8: pilotage.v1.OverlayOffice
-	(*OverlayMasterDead)(nil),   // 9: pilotage.v1.OverlayMasterDead
-	(*OverlayPing)(nil),         // 10: pilotage.v1.OverlayPing
-	(*OverlayPong)(nil),         // 11: pilotage.v1.OverlayPong
-	(*OverlayBye)(nil),          // 12: pilotage.v1.OverlayBye
-	(*OverlayCastId)(nil),       // 13: pilotage.v1.OverlayCastId
-	(*OverlayRange)(nil),        // 14: pilotage.v1.OverlayRange
-	(*OverlayCast)(nil),         // 15: pilotage.v1.OverlayCast
-	(*OverlayCastAck)(nil),      // 16: pilotage.v1.OverlayCastAck
-	(*OverlayCastReply)(nil),    // 17: pilotage.v1.OverlayCastReply
-	(*OverlayRecord)(nil),       // 18: pilotage.v1.OverlayRecord
-	(*OverlayPut)(nil),          // 19: pilotage.v1.OverlayPut
-	(*OverlayPutAck)(nil),       // 20: pilotage.v1.OverlayPutAck
-	(*OverlayFind)(nil),         // 21: pilotage.v1.OverlayFind
-	(*OverlayFound)(nil),        // 22: pilotage.v1.OverlayFound
-	(*OverlayApp)(nil),          // 23: pilotage.v1.OverlayApp
-	(*ProbeRequest)(nil),        // 24: pilotage.v1.ProbeRequest
-	(*ProbeResponse)(nil),       // 25: pilotage.v1.ProbeResponse
-	(*durationpb.Duration)(nil), // 26: google.protobuf.Duration
+	(OverlayCastKind)(0),         // 0: pilotage.v1.OverlayCastKind
+	(*OverlayMessage)(nil),       // 1: pilotage.v1.OverlayMessage
+	(*OverlayTerm)(nil),          // 2: pilotage.v1.OverlayTerm
+	(*OverlayMember)(nil),        // 3: pilotage.v1.OverlayMember
+	(*OverlayRosterDelta)(nil),   // 4: pilotage.v1.OverlayRosterDelta
+	(*OverlayRosterVersion)(nil), // 5: pilotage.v1.OverlayRosterVersion
+	(*OverlayHello)(nil),         // 6: pilotage.v1.OverlayHello
+	(*OverlayWelcome)(nil),       // 7: pilotage.v1.OverlayWelcome
+	(*OverlayRosterWanted)(nil),  // 8: pilotage.v1.OverlayRosterWanted
+	(*OverlayOffice)(nil),        // 9: pilotage.v1.OverlayOffice
+	(*OverlayMasterDead)(nil),    // 10: pilotage.v1.OverlayMasterDead
+	(*OverlayPing)(nil),          // 11: pilotage.v1.OverlayPing
+	(*OverlayPong)(nil),          // 12: pilotage.v1.OverlayPong
+	(*OverlayBye)(nil),           // 13: pilotage.v1.OverlayBye
+	(*OverlayCastId)(nil),        // 14: pilotage.v1.OverlayCastId
+	(*OverlayRange)(nil),         // 15: pilotage.v1.OverlayRange
+	(*OverlayCast)(nil),          // 16: pilotage.v1.OverlayCast
+	(*OverlayCastAck)(nil),       // 17: pilotage.v1.OverlayCastAck
+	(*OverlayCastReply)(nil),     // 18: pilotage.v1.OverlayCastReply
+	(*OverlayRecord)(nil),        // 19: pilotage.v1.OverlayRecord
+	(*OverlayPut)(nil),           // 20: pilotage.v1.OverlayPut
+	(*OverlayPutAck)(nil),        // 21: pilotage.v1.OverlayPutAck
+	(*OverlayFind)(nil),          // 22: pilotage.v1.OverlayFind
+	(*OverlayFound)(nil),         // 23: pilotage.v1.OverlayFound
+	(*OverlayApp)(nil),           // 24: pilotage.v1.OverlayApp
+	(*ProbeRequest)(nil),         // 25: pilotage.v1.ProbeRequest
+	(*ProbeResponse)(nil),        // 26: pilotage.v1.ProbeResponse
+	(*durationpb.Duration)(nil),  // 27: google.protobuf.Duration
 }
 var file_pilotage_v1_overlay_proto_depIdxs = []int32{
-	5,  // 0: pilotage.v1.OverlayMessage.hello:type_name -> pilotage.v1.OverlayHello
-	6,  // 1: pilotage.v1.OverlayMessage.welcome:type_name -> pilotage.v1.OverlayWelcome
-	7,  // 2: pilotage.v1.OverlayMessage.roster_wanted:type_name -> pilotage.v1.OverlayRosterWanted
-	8,  // 3: pilotage.v1.OverlayMessage.office:type_name -> pilotage.v1.OverlayOffice
-	9,  // 4: pilotage.v1.OverlayMessage.master_dead:type_name -> pilotage.v1.OverlayMasterDead
-	10, // 5: pilotage.v1.OverlayMessage.ping:type_name -> pilotage.v1.OverlayPing
-	11, // 6: pilotage.v1.OverlayMessage.pong:type_name -> pilotage.v1.OverlayPong
-	12, // 7: pilotage.v1.OverlayMessage.bye:type_name -> pilotage.v1.OverlayBye
-	15, // 8: pilotage.v1.OverlayMessage.cast:type_name -> pilotage.v1.OverlayCast
-	16, // 9: pilotage.v1.OverlayMessage.cast_ack:type_name -> pilotage.v1.OverlayCastAck
-	17, // 10: pilotage.v1.OverlayMessage.cast_reply:type_name -> pilotage.v1.OverlayCastReply
-	19, // 11: pilotage.v1.OverlayMessage.put:type_name -> pilotage.v1.OverlayPut
-	20, // 12: pilotage.v1.OverlayMessage.put_ack:type_name -> pilotage.v1.OverlayPutAck
-	21, // 13: pilotage.v1.OverlayMessage.find:type_name -> pilotage.v1.OverlayFind
-	22, // 14: pilotage.v1.OverlayMessage.found:type_name -> pilotage.v1.OverlayFound
-	23, // 15: pilotage.v1.OverlayMessage.app:type_name -> pilotage.v1.OverlayApp
+	6,  // 0: pilotage.v1.OverlayMessage.hello:type_name -> pilotage.v1.OverlayHello
+	7,  // 1: pilotage.v1.OverlayMessage.welcome:type_name -> pilotage.v1.OverlayWelcome
+	8,  // 2: pilotage.v1.OverlayMessage.roster_wanted:type_name -> pilotage.v1.OverlayRosterWanted
+	9,  // 3: pilotage.v1.OverlayMessage.office:type_name -> pilotage.v1.OverlayOffice
+	10, // 4: pilotage.v1.OverlayMessage.master_dead:type_name -> pilotage.v1.OverlayMasterDead
+	11, // 5: pilotage.v1.OverlayMessage.ping:type_name -> pilotage.v1.OverlayPing
+	12, // 6: pilotage.v1.OverlayMessage.pong:type_name -> pilotage.v1.OverlayPong
+	13, // 7: pilotage.v1.OverlayMessage.bye:type_name -> pilotage.v1.OverlayBye
+	16, // 8: pilotage.v1.OverlayMessage.cast:type_name -> pilotage.v1.OverlayCast
+	17, // 9: pilotage.v1.OverlayMessage.cast_ack:type_name -> pilotage.v1.OverlayCastAck
+	18, // 10: pilotage.v1.OverlayMessage.cast_reply:type_name -> pilotage.v1.OverlayCastReply
+	20, // 11: pilotage.v1.OverlayMessage.put:type_name -> pilotage.v1.OverlayPut
+	21, // 12: pilotage.v1.OverlayMessage.put_ack:type_name -> pilotage.v1.OverlayPutAck
+	22, // 13: pilotage.v1.OverlayMessage.find:type_name -> pilotage.v1.OverlayFind
+	23, // 14: pilotage.v1.OverlayMessage.found:type_name -> pilotage.v1.OverlayFound
+	24, // 15: pilotage.v1.OverlayMessage.app:type_name -> pilotage.v1.OverlayApp
 	2,  // 16: pilotage.v1.OverlayRosterDelta.term:type_name -> pilotage.v1.OverlayTerm
 	3,  // 17: pilotage.v1.OverlayRosterDelta.add:type_name -> pilotage.v1.OverlayMember
-	3,  // 18: pilotage.v1.OverlayHello.member:type_name -> pilotage.v1.OverlayMember
-	3,  // 19: pilotage.v1.OverlayWelcome.master:type_name -> pilotage.v1.OverlayMember
-	4,  // 20: pilotage.v1.OverlayWelcome.roster:type_name -> pilotage.v1.OverlayRosterDelta
-	2,  // 21: pilotage.v1.OverlayOffice.term:type_name -> pilotage.v1.OverlayTerm
-	3,  // 22: pilotage.v1.OverlayOffice.master:type_name -> pilotage.v1.OverlayMember
-	2,  // 23: pilotage.v1.OverlayMasterDead.term:type_name -> pilotage.v1.OverlayTerm
-	13, // 24: pilotage.v1.OverlayCast.id:type_name -> pilotage.v1.OverlayCastId
-	0,  // 25: pilotage.v1.OverlayCast.kind:type_name -> pilotage.v1.OverlayCastKind
-	2,  // 26: pilotage.v1.OverlayCast.term:type_name -> pilotage.v1.OverlayTerm
-	3,  // 27: pilotage.v1.OverlayCast.master:type_name -> pilotage.v1.OverlayMember
-	14, // 28: pilotage.v1.OverlayCast.space:type_name -> pilotage.v1.OverlayRange
-	26, // 29: pilotage.v1.OverlayCast.budget:type_name -> google.protobuf.Duration
-	4,  // 30: pilotage.v1.OverlayCast.roster:type_name -> pilotage.v1.OverlayRosterDelta
-	13, // 31: pilotage.v1.OverlayCastAck.id:type_name -> pilotage.v1.OverlayCastId
-	14, // 32: pilotage.v1.OverlayCastAck.space:type_name -> pilotage.v1.OverlayRange
-	13, // 33: pilotage.v1.OverlayCastReply.id:type_name -> pilotage.v1.OverlayCastId
-	14, // 34: pilotage.v1.OverlayCastReply.space:type_name -> pilotage.v1.OverlayRange
-	26, // 35: pilotage.v1.OverlayRecord.ttl:type_name -> google.protobuf.Duration
-	18, // 36: pilotage.v1.OverlayPut.records:type_name -> pilotage.v1.OverlayRecord
-	18, // 37: pilotage.v1.OverlayFound.records:type_name -> pilotage.v1.OverlayRecord
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	5,  // 18: pilotage.v1.OverlayRosterDelta.base:type_name -> pilotage.v1.OverlayRosterVersion
+	2,  // 19: pilotage.v1.OverlayRosterVersion.term:type_name -> pilotage.v1.OverlayTerm
+	3,  // 20: pilotage.v1.OverlayHello.member:type_name -> pilotage.v1.OverlayMember
+	3,  // 21: pilotage.v1.OverlayWelcome.master:type_name -> pilotage.v1.OverlayMember
+	4,  // 22: pilotage.v1.OverlayWelcome.roster:type_name -> pilotage.v1.OverlayRosterDelta
+	2,  // 23: pilotage.v1.OverlayOffice.term:type_name -> pilotage.v1.OverlayTerm
+	3,  // 24: pilotage.v1.OverlayOffice.master:type_name -> pilotage.v1.OverlayMember
+	2,  // 25: pilotage.v1.OverlayMasterDead.term:type_name -> pilotage.v1.OverlayTerm
+	14, // 26: pilotage.v1.OverlayCast.id:type_name -> pilotage.v1.OverlayCastId
+	0,  // 27: pilotage.v1.OverlayCast.kind:type_name -> pilotage.v1.OverlayCastKind
+	2,  // 28: pilotage.v1.OverlayCast.term:type_name -> pilotage.v1.OverlayTerm
+	3,  // 29: pilotage.v1.OverlayCast.master:type_name -> pilotage.v1.OverlayMember
+	15, // 30: pilotage.v1.OverlayCast.space:type_name -> pilotage.v1.OverlayRange
+	27, // 31: pilotage.v1.OverlayCast.budget:type_name -> google.protobuf.Duration
+	4,  // 32: pilotage.v1.OverlayCast.roster:type_name -> pilotage.v1.OverlayRosterDelta
+	14, // 33: pilotage.v1.OverlayCastAck.id:type_name -> pilotage.v1.OverlayCastId
+	15, // 34: pilotage.v1.OverlayCastAck.space:type_name -> pilotage.v1.OverlayRange
+	14, // 35: pilotage.v1.OverlayCastReply.id:type_name -> pilotage.v1.OverlayCastId
+	15, // 36: pilotage.v1.OverlayCastReply.space:type_name -> pilotage.v1.OverlayRange
+	27, // 37: pilotage.v1.OverlayRecord.ttl:type_name -> google.protobuf.Duration
+	19, // 38: pilotage.v1.OverlayPut.records:type_name -> pilotage.v1.OverlayRecord
+	19, // 39: pilotage.v1.OverlayFound.records:type_name -> pilotage.v1.OverlayRecord
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_overlay_proto_init() }
@@ -2113,7 +2184,7 @@ func file_pilotage_v1_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_overlay_proto_rawDesc), len(file_pilotage_v1_overlay_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
