@@ -26,19 +26,18 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 		if err != nil {
 			return err
 		}
-		held := site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned
-		if !held {
-			ground, objection, err := b.judge(site, claimant, &c)
-			if err != nil || objection != "" {
-				result = ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
-				if master := b.pilots.held[site.Master]; master != nil {
-					result.Master = contact(master)
-				}
-				return err
+		ground, objection, err := b.judge(site, claimant, &c)
+		if err != nil || objection != "" {
+			result = ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
+			if master := b.pilots.held[site.Master]; master != nil {
+				result.Master = contact(master)
 			}
+			return err
+		}
+		if ground != "" {
 			b.crown(site, claimant, ground)
 		}
-		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Settings: r.Settings(*site)}
+		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
 		if site.InForce().Central() {
 			return nil // mastership of the overlay only
 		}
@@ -76,8 +75,12 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 	return pilot, nil
 }
 
-// judge tells why a claim is granted, or else why it is refused.
+// judge tells why a claim is granted, or else why it is refused; neither to a
+// claimant that is in office.
 func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
+	if site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
+		return "", "", nil
+	}
 	if claimant.State == PilotLeft {
 		// It lost its master between its goodbyes to the queue and to its peers.
 		return "", fmt.Sprintf("pilot %s has said goodbye", claimant.ID), nil

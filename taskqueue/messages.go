@@ -85,7 +85,7 @@ type ClaimResult struct {
 	Granted bool
 	Term    task.Term // granted, or of the master in office
 	Master  Contact
-	Why     string       // of a refusal
+	Why     string       // why it was granted, or refused; "" to who holds the office
 	Leases  []task.Lease // the site's open leases, when granted
 	Revoked []task.Revoked
 	// Settings of the site, as they are now.

@@ -45,6 +45,8 @@ func TestUsageErrorsHaveTheirCode(t *testing.T) {
 		{"sim run --polcy fifo", "did you mean --policy?"},
 		{"bench overlay --oputput json", "did you mean --output?"},
 		{"--oputput json version", "did you mean --output?"},
+		{"--log", "flag needs an argument: --log"},
+		{"version --log", "flag needs an argument: --log"},
 		{"submit", "nothing to submit"},
 		{"submit --output json -- true", "PILOTAGE_OUTPUT=json"},
 		{"task show", "TASK is missing: pilotage task show TASK"},

@@ -67,7 +67,6 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	flags.StringVar(&a.logLevel, "log", "", "debug, info, warn or error (default $PILOTAGE_LOG, then info for daemons, warn for tools)")
 	flags.StringVar(&a.logFormat, "log-format", "", "text or json (default $PILOTAGE_LOG_FORMAT, then text)")
 	flags.StringVar(&a.profilePath, "cpu-profile", "", "write a CPU profile of this process to a file, for go tool pprof")
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(flagError(c, err)) })
 	root.AddCommand(
 		newTaskqueue(a), newPilot(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
 		newWorkflow(a), newTask(a), newSim(a), newBench(a), newVersion(a),
@@ -77,14 +76,18 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	return root
 }
 
-// execute runs the command that the arguments name. Flags before its name are
-// not passed by FlagErrorFunc.
+// execute runs the command that the arguments name. Wrong flags are wrong usage,
+// before a command's name as behind it.
 func execute(ctx context.Context, root *cobra.Command) error {
-	err := root.ExecuteContext(ctx)
-	var unknown *pflag.NotExistError
-	var coded *codedError
-	if errors.As(err, &unknown) && !errors.As(err, &coded) {
-		return usage(flagError(root, err))
+	command, err := root.ExecuteContextC(ctx)
+	var (
+		unknown   *pflag.NotExistError
+		bare      *pflag.ValueRequiredError
+		invalid   *pflag.InvalidValueError
+		malformed *pflag.InvalidSyntaxError
+	)
+	if errors.As(err, &unknown) || errors.As(err, &bare) || errors.As(err, &invalid) || errors.As(err, &malformed) {
+		return usage(flagError(command, err))
 	}
 	return err
 }
