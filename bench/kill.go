@@ -54,10 +54,10 @@ func (o Overlay) takeMasters(ctx context.Context, pilots fleet) (stop func() (ki
 	var working sync.WaitGroup
 	working.Go(func() {
 		for n := 0; killed < o.KillMasters || hung < o.HangMasters; n++ {
-			pilots.collect()
 			if !pause(ctx, settleTime) {
 				return
 			}
+			pilots.collect()
 			site := n % o.Sites
 			master, _ := pilots.seen().master(site)
 			if hung == o.HangMasters || killed < o.KillMasters && killed <= hung {

@@ -47,10 +47,16 @@ func (o *Overlay) changed(c change) {
 // firstVersion is the number of a roster that a new master has changed nothing about.
 const firstVersion = 1
 
-// recentBeats is for how many beats a change travels with every beat, so that
-// one may be missed; whoever missed both asks for a snapshot. While a large site
-// comes up, everybody reads every change that often.
-const recentBeats = 2
+// A change travels with every beat for recentBeats, so that one may be missed;
+// whoever missed both asks for a snapshot. While a large site comes up, everybody
+// reads every change that often. A few changes, as of a new master, travel for
+// longer: a snapshot is a thousand times as long, and beats are late where a site
+// is busy.
+const (
+	recentBeats = 2
+	fewBeats    = 10
+	few         = 16
+)
 
 // recent is the delta of the roster's changes of the last beats. It is the
 // whole roster where that is shorter, and in the first beat of a new master that
@@ -61,6 +67,9 @@ func (o *Overlay) recent() RosterDelta {
 	}
 	changes := o.register.changes
 	for len(changes) > 0 && o.now.Sub(changes[0].at) > recentBeats*o.config.Beat {
+		if len(changes) <= few && o.now.Sub(changes[0].at) <= fewBeats*o.config.Beat {
+			break
+		}
 		changes = changes[1:]
 	}
 	o.register.changes = changes
