@@ -40,9 +40,12 @@ func (c *Carrier) pause(ctx context.Context) error {
 }
 
 // Kill cuts a node off for ever, as the end of its process does: its peers
-// notice at once, and nobody reaches it again. It does not close the node.
+// notice at once, and nobody reaches it again. It does not close the node, which
+// goes on and sees its connections break one after the other: none that is left
+// takes a word of that.
 func (c *Carrier) Kill(id task.PeerID) {
 	if s := c.station(id); s != nil {
+		s.hang()
 		s.shut()
 	}
 }
