@@ -34,7 +34,7 @@ type register struct {
 
 	wanted time.Time     // a snapshot was asked for
 	wishes int           // how often
-	byes   []task.PeerID // members that said goodbye, which the roster lists until its next version
+	byes   []task.PeerID // members that said goodbye, and that the master's roster lists still
 }
 
 // changed notes a change that the master made to its roster.

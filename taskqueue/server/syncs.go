@@ -117,7 +117,7 @@ func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimR
 	if err == nil && result.Granted {
 		s.desk.wake(string(c.Site)) // a Sync of the old term is over
 		if result.Why != "" {
-			s.config.Log.Info("a site has another master", "site", c.Site, "pilot", c.Pilot, "term", result.Term, "why", result.Why)
+			s.config.Log.Info("a site has a new master", "site", c.Site, "pilot", c.Pilot, "term", result.Term, "why", result.Why)
 		}
 	}
 	return result, err
