@@ -50,7 +50,7 @@ func TestWhatIsLeftOfAKilledNodeReachesNobody(t *testing.T) {
 			for _, mouth := range mouths {
 				_, _ = mouth.Write([]byte("they left"))
 			}
-			time.Sleep(50 * time.Millisecond) // to be read, if it can be
+			<-time.After(50 * time.Millisecond) // to be read, if it can be
 		})
 	}
 	carrier.Kill(key.Peer())
