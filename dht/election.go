@@ -145,8 +145,12 @@ func (o *Overlay) claimAnswered(e ClaimAnswer) {
 		o.follow(e.Term, e.Master)
 	case e.Reached:
 		// Refused although nothing changed: the queue heard the master less
-		// than a moment ago. Perhaps this pilot is the isolated one.
+		// than a moment ago. Perhaps this pilot is the isolated one. Or it knows
+		// the queue's term only from a provisional master that outranked it.
 		o.office.refusals++
+		if o.granted.Less(e.Term) {
+			o.granted = e.Term
+		}
 		o.claimAgainLater()
 		o.lookAgain()
 		o.lookFor(e.Master)

@@ -300,6 +300,24 @@ func TestProvisionalThenConfirmed(t *testing.T) {
 	}
 }
 
+// A site whose master of term 2 died young knows that term by a provisional ballot
+// only: the queue's refusal names it, and the next claim is against it.
+func TestARefusalTellsTheTermToClaimAgainst(t *testing.T) {
+	p := worker(t, ids[0], ids[5], ids)
+	ballot := task.Term{Epoch: 2, Ballot: 1, Peer: ids[3].Peer}
+	p.get(ids[3].Peer, dht.Office{Term: ballot, Master: ids[3]})
+	p.mastership(ballot, ids[3])
+	claims := done[dht.Claim](p.lose(ids[3]))
+	if len(claims) != 1 || claims[0].Expected != term(1, ids[5]) {
+		t.Fatalf("claims %+v", claims)
+	}
+	p.step(dht.ClaimAnswer{Reached: true, Term: term(2, ids[1]), Master: ids[1]})
+	claims = done[dht.Claim](p.pass(600 * time.Millisecond))
+	if len(claims) != 1 || claims[0].Expected != term(2, ids[1]) {
+		t.Fatalf("then claims %+v", claims)
+	}
+}
+
 func TestAProvisionalMasterFollowsTheQueuesMaster(t *testing.T) {
 	p := worker(t, ids[0], ids[5], ids)
 	p.lose(ids[5])
