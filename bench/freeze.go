@@ -31,6 +31,9 @@ func (l *line) option() grpc.DialOption {
 }
 
 func (l *line) dial(ctx context.Context, address string) (net.Conn, error) {
+	if l.isCut() {
+		return nil, errCut
+	}
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
@@ -54,6 +57,12 @@ func (l *line) keep(c *heldConn) bool {
 	}
 	l.open[c] = struct{}{}
 	return true
+}
+
+func (l *line) isCut() bool {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	return l.ended
 }
 
 func (l *line) drop(c *heldConn) {

@@ -32,9 +32,9 @@ type register struct {
 	due       time.Time     // when they get it; zero: nobody waits
 	last      time.Time     // when the last ones got it
 
-	wanted time.Time     // a snapshot was asked for
-	wishes int           // how often
-	byes   []task.PeerID // members that said goodbye, and that the master's roster lists still
+	wanted time.Time // a snapshot was asked for
+	wishes int       // how often
+	byes   []*entry  // members that said goodbye, and that the master's roster lists still
 }
 
 // changed notes a change that the master made to its roster.
@@ -57,6 +57,22 @@ const (
 	fewBeats    = 10
 	few         = 16
 )
+
+// enlist puts a member on the master's roster and tells whether it was not there.
+func (o *Overlay) enlist(e *entry) (added bool) {
+	changed, added := o.roster.put(e)
+	if changed {
+		o.changed(change{add: e})
+	}
+	return added
+}
+
+// strike takes a member off the master's roster.
+func (o *Overlay) strike(peer task.PeerID) {
+	if o.roster.Drop(peer) {
+		o.changed(change{remove: peer})
+	}
+}
 
 // recent is the delta of the roster's changes of the last beats. It is the
 // whole roster where that is shorter, and in the first beat of a new master that
@@ -124,11 +140,7 @@ func (o *Overlay) hello(from task.PeerID, m Hello) {
 		return
 	}
 	e := &entry{KeyOfPeer(from), m.Member}
-	changed, added := o.roster.put(e)
-	if changed {
-		o.changed(change{add: e})
-	}
-	if !added {
+	if added := o.enlist(e); !added {
 		o.send(from, Welcome{Master: o.self, Roster: o.recent()})
 		return
 	}
@@ -188,7 +200,7 @@ func (o *Overlay) rosterWanted(from task.PeerID) {
 	case o.inOffice():
 		o.sendSnapshot(from)
 	case o.roster.version.Term == o.office.term:
-		o.send(from, Welcome{Master: o.office.master, Roster: o.roster.Snapshot()})
+		o.send(from, Welcome{Master: o.office.master, Roster: o.published()})
 	}
 }
 
@@ -227,24 +239,46 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 		return
 	}
 	o.register.wanted = time.Time{}
+	o.keepByes(delta)
 	for _, peer := range diff.removed {
 		if peer != o.self.Peer {
 			o.gone(peer)
 		}
 	}
+	diff.added = slices.DeleteFunc(diff.added, func(e *entry) bool { return !o.roster.lists(e) })
 	for _, e := range diff.added {
 		o.records.show(e.member.Peer)
 	}
 	if delta.From == 0 || delta.Term != before.Term {
 		o.hideStrangers()
 	}
-	o.register.byes = slices.DeleteFunc(o.register.byes, func(peer task.PeerID) bool {
-		return delta.From == 0 || slices.Contains(delta.Remove, peer) || o.roster.Has(peer)
-	})
 	if !o.roster.Has(o.self.Peer) && !o.leaving {
 		o.introduceAgain()
 	}
 	o.announced.membersAdded(o, diff.added)
+}
+
+// keepByes leaves out those whose goodbye was heard, until the master leaves them
+// out or takes them in again. A snapshot that lists them is older than that.
+func (o *Overlay) keepByes(delta RosterDelta) {
+	o.register.byes = slices.DeleteFunc(o.register.byes, func(e *entry) bool {
+		listed, whole := o.roster.lists(e), delta.From == 0
+		if listed && whole {
+			o.roster.Drop(e.member.Peer)
+			return false
+		}
+		return listed || whole || slices.Contains(delta.Remove, e.member.Peer)
+	})
+}
+
+// published is the roster as its master published it: with those whose goodbye this
+// member has heard.
+func (o *Overlay) published() RosterDelta {
+	roster := Roster{version: o.roster.version, sorted: slices.Clone(o.roster.sorted)}
+	for _, e := range o.register.byes {
+		roster.put(e)
+	}
+	return roster.Snapshot()
 }
 
 // hideStrangers points nobody to the files of those that were met and are not
@@ -301,8 +335,9 @@ func (o *Overlay) bye(from task.PeerID) {
 		return
 	}
 	o.gone(from)
-	if o.roster.Drop(from) {
-		o.register.byes = append(o.register.byes, from)
+	if e := o.roster.entry(from); e != nil {
+		o.roster.Drop(from)
+		o.register.byes = append(o.register.byes, e)
 	}
 	if from == o.office.master.Peer && !o.leaving {
 		o.office.resigned = true

@@ -2,7 +2,6 @@ package dht
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -82,10 +81,11 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 	} else {
 		o.granted = term
 	}
-	missing := o.takeRegister(term, old.dead)
+	succeeds := !provisional && !old.resigned && old.dead[old.master.Peer] && o.roster.Has(old.master.Peer)
+	o.takeRegister(term, &old)
 	o.act(MasterChanged{Term: term, Master: o.self, Self: true, Provisional: provisional})
-	for _, m := range missing {
-		o.act(MemberDown{Member: m, Reason: "it answered nobody while its site looked for a new master"})
+	if succeeds { // which the queue has confirmed; of others passed over it is not known that they are dead
+		o.act(MemberDown{Member: old.master, Reason: "it was master, and was missed by its site and the queue"})
 	}
 	if !was {
 		for _, m := range o.roster.Members() {
@@ -102,53 +102,42 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 	}
 }
 
-// takeRegister begins the roster of a new term: the predecessor's, without those
-// that the election found dead, which it returns. Who has the predecessor's last
-// roster needs those changes only.
-func (o *Overlay) takeRegister(term task.Term, dead map[task.PeerID]bool) (missing []Member) {
-	before, byes := o.roster, o.register.byes
+// takeRegister begins the roster of a new term: the one that was in force, without
+// those that the election passed over, who introduce themselves if they live. Who
+// has that roster needs those changes only.
+func (o *Overlay) takeRegister(term task.Term, old *office) {
+	byes, inForce := o.register.byes, o.roster.version.Term == old.term
 	o.register = register{newcomers: o.register.newcomers, due: o.register.due, last: o.register.last}
-	o.roster = Roster{version: RosterVersion{Term: term, N: firstVersion}, edits: before.edits + 1}
-	if len(before.sorted) < 2 { // none yet: the members introduce themselves
-		o.register.whole = true
-		o.roster.Put(o.self)
-	} else {
-		o.register.base = before.version
-		o.roster.sorted = slices.Clone(before.sorted)
+	if inForce {
+		o.register.base = o.roster.version
 	}
-	for _, peer := range byes {
-		o.changed(change{remove: peer})
+	o.register.whole = !inForce || o.roster.Len() < 2
+	if o.roster.Len() < 2 {
+		o.roster.sorted = nil // none yet: the members introduce themselves
 	}
-	for _, e := range o.roster.Members() {
-		switch peer := e.Peer; {
+	o.roster.version = RosterVersion{Term: term, N: firstVersion}
+	o.roster.edits++
+	for _, e := range byes {
+		o.changed(change{remove: e.member.Peer})
+	}
+	for _, m := range o.roster.Members() {
+		switch peer := m.Peer; {
 		case peer == o.self.Peer:
 		case o.denied[peer]:
 			o.strike(peer)
-		case dead[peer]:
+		case old.dead[peer]:
 			o.strike(peer)
-			o.lose(e)
+			o.lose(m)
 			o.gone(peer)
-			missing = append(missing, e)
 		}
 	}
-	self := &entry{o.selfKey, o.self}
-	if changed, _ := o.roster.put(self); changed {
-		o.changed(change{add: self})
-	}
-	for _, peer := range sortedPeers(dead) {
+	o.enlist(&entry{o.selfKey, o.self})
+	for _, peer := range sortedPeers(old.dead) {
 		if o.contacts.Has(peer) {
 			o.gone(peer) // known otherwise
 		}
 	}
 	o.hideStrangers()
-	return missing
-}
-
-// strike takes a member off the roster.
-func (o *Overlay) strike(peer task.PeerID) {
-	if o.roster.Drop(peer) {
-		o.changed(change{remove: peer})
-	}
 }
 
 // beat makes this master heard by everybody; every so often it wants replies

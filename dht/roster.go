@@ -172,7 +172,7 @@ func (r *Roster) apply(d RosterDelta) (rosterDiff, bool) {
 // buildsOn tells whether a delta leads on from a version. Changes of one term may
 // be made twice; of another term the version has to be the very one.
 func (d RosterDelta) buildsOn(v RosterVersion) bool {
-	return d.Term == v.Term && d.From <= v.N || d.Base.N > 0 && d.Base == v
+	return d.Term == v.Term && d.From <= v.N || d.From == firstVersion && d.Base.N > 0 && d.Base == v
 }
 
 // replace takes a snapshot's members instead of those that were there.

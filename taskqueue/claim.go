@@ -11,7 +11,8 @@ import (
 // when the claimant knows the term in office and its holder resigned, is
 // known to be gone, or has not been heard for ClaimSilence, or for BrokenSilence
 // after its connection broke. The site's open leases come with the grant. Who
-// holds the office already is granted it again without a new term.
+// holds the office already is granted it again, without a new term unless the site
+// has gone on to a provisional one, which that has to outrank.
 //
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
@@ -79,7 +80,10 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 // claimant that is in office.
 func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
 	if site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
-		return "", "", nil
+		if c.Ballot == 0 {
+			return "", "", nil
+		}
+		return "its site elected it anew while the queue was away", "", nil
 	}
 	if claimant.State == PilotLeft {
 		// It lost its master between its goodbyes to the queue and to its peers.

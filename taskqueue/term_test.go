@@ -79,6 +79,23 @@ func TestMastershipPassesOnlyFromTheSilent(t *testing.T) {
 
 // TestLeavingPilotIsNoMaster: when a whole site goes at once, a pilot may miss
 // its master after it has said goodbye itself.
+// A site lost sight of its master and of the queue, and came to elect the same one
+// again under a provisional ballot: only a new term outranks that.
+func TestTheMasterInOfficeGetsANewTermOverAProvisionalOne(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	one := a.join("peer1", 1)
+	a.join("peer2", 1)
+	if same := a.claim(taskqueue.Claim{Pilot: one.id, Expected: a.term}); !same.Granted || same.Term != a.term {
+		t.Fatalf("who holds the office claims it: %+v", same)
+	}
+	r := a.claim(taskqueue.Claim{Pilot: one.id, Expected: a.term, Ballot: 2})
+	provisional := task.Term{Epoch: a.term.Epoch, Ballot: 2, Peer: one.peer}
+	if !r.Granted || !provisional.Less(r.Term) || r.Term.Peer != one.peer {
+		t.Errorf("with a provisional ballot: %+v", r)
+	}
+}
+
 func TestLeavingPilotIsNoMaster(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")

@@ -33,10 +33,24 @@ func failover(t *testing.T, net *memnet.Net, lose func(*memnet.Node), limit time
 	if !net.Run(limit, settled) {
 		t.Fatalf("no new master within %s", limit)
 	}
+	for i := range net.Len() {
+		if node := net.Node(i); !node.Closed && node != old {
+			net.Run(100*time.Millisecond, func() bool { return sameMembers(node, net) })
+			if !sameMembers(node, net) {
+				t.Errorf("%s has another roster than its master", node.Overlay)
+			}
+		}
+	}
 	if len(registry.Granted) != granted+1 {
 		t.Errorf("the queue granted %v", registry.Granted[granted:])
 	}
 	return net.Now().Sub(fallen)
+}
+
+func sameMembers(node *memnet.Node, net *memnet.Net) bool {
+	master, _ := net.Registry.Office()
+	same := func(a, b dht.Member) bool { return a.Peer == b.Peer }
+	return slices.EqualFunc(node.Overlay.Members(), master.Overlay.Members(), same)
 }
 
 // DESIGN section 4: a killed master is replaced within 5 s, a hung one within

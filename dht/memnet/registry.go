@@ -94,7 +94,7 @@ func (r *Registry) claim(now time.Time, node *Node, claim dht.Claim) dht.ClaimAn
 	if r.master != node && (claim.Expected != r.term || !free) {
 		return dht.ClaimAnswer{Reached: true, Term: r.term, Master: r.master.Member}
 	}
-	if r.master != node {
+	if r.master != node || claim.Ballot > 0 {
 		r.crown(node)
 		r.Granted = append(r.Granted, node.Member.Pilot)
 	}

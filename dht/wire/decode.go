@@ -148,6 +148,9 @@ func (c *check) roster(d *pb.OverlayRosterDelta) dht.RosterDelta {
 		Remove: names[task.PeerID](c, "roster.remove", d.GetRemove(), maxPeer),
 	}
 	if base := d.GetBase(); base != nil {
+		if base.GetNumber() == 0 {
+			c.fail("roster.base has no number")
+		}
 		delta.Base = dht.RosterVersion{Term: c.term(base.GetTerm()), N: base.GetNumber()}
 	}
 	if delta.To < delta.From {

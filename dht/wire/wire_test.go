@@ -42,7 +42,7 @@ var (
 			Add: several(members, 4).Draw(t, "add"), Remove: several(peers, 4).Draw(t, "remove"),
 		}
 		if rapid.Bool().Draw(t, "built on another term's") {
-			delta.Base = dht.RosterVersion{Term: terms.Draw(t, "base"), N: rapid.Uint64().Draw(t, "number")}
+			delta.Base = dht.RosterVersion{Term: terms.Draw(t, "base"), N: rapid.Uint64Min(1).Draw(t, "number")}
 		}
 		return delta
 	})
@@ -239,18 +239,21 @@ func TestDecodeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, envelope := range map[string]*pb.OverlayMessage{
-		"no body":                     {},
-		"cast.kind 9":                 cast(func(c *pb.OverlayCast) { c.Kind = 9 }),
-		"cast.path has 65":            cast(func(c *pb.OverlayCast) { c.Path = make([]uint64, 65) }),
-		"cast.suspect has":            cast(func(c *pb.OverlayCast) { c.Suspect = make([]string, maxMembers+1) }),
-		"cast.suspect is empty":       cast(func(c *pb.OverlayCast) { c.Suspect = []string{""} }),
-		"cast.budget is not":          cast(func(c *pb.OverlayCast) { c.Budget = durationpb.New(-1) }),
-		"id.root is empty":            cast(func(c *pb.OverlayCast) { c.Id = nil }),
-		"space.first has 0":           cast(func(c *pb.OverlayCast) { c.Space = nil }),
-		"space ends before":           cast(func(c *pb.OverlayCast) { c.Space = &pb.OverlayRange{First: whole.Last, Last: key} }),
-		"cast.master.peer is empty":   cast(func(c *pb.OverlayCast) { c.Master = nil }),
-		"cast.master.addresses has":   cast(func(c *pb.OverlayCast) { c.Master = &pb.OverlayMember{Peer: "m", Addresses: make([]string, 17)} }),
-		"term.peer has 129":           cast(func(c *pb.OverlayCast) { c.Term = &pb.OverlayTerm{Peer: strings.Repeat("x", 129)} }),
+		"no body":                   {},
+		"cast.kind 9":               cast(func(c *pb.OverlayCast) { c.Kind = 9 }),
+		"cast.path has 65":          cast(func(c *pb.OverlayCast) { c.Path = make([]uint64, 65) }),
+		"cast.suspect has":          cast(func(c *pb.OverlayCast) { c.Suspect = make([]string, maxMembers+1) }),
+		"cast.suspect is empty":     cast(func(c *pb.OverlayCast) { c.Suspect = []string{""} }),
+		"cast.budget is not":        cast(func(c *pb.OverlayCast) { c.Budget = durationpb.New(-1) }),
+		"id.root is empty":          cast(func(c *pb.OverlayCast) { c.Id = nil }),
+		"space.first has 0":         cast(func(c *pb.OverlayCast) { c.Space = nil }),
+		"space ends before":         cast(func(c *pb.OverlayCast) { c.Space = &pb.OverlayRange{First: whole.Last, Last: key} }),
+		"cast.master.peer is empty": cast(func(c *pb.OverlayCast) { c.Master = nil }),
+		"cast.master.addresses has": cast(func(c *pb.OverlayCast) { c.Master = &pb.OverlayMember{Peer: "m", Addresses: make([]string, 17)} }),
+		"term.peer has 129":         cast(func(c *pb.OverlayCast) { c.Term = &pb.OverlayTerm{Peer: strings.Repeat("x", 129)} }),
+		"roster.base has no number": cast(func(c *pb.OverlayCast) {
+			c.Roster = &pb.OverlayRosterDelta{Base: &pb.OverlayRosterVersion{}}
+		}),
 		"roster leads from version 2": cast(func(c *pb.OverlayCast) { c.Roster = &pb.OverlayRosterDelta{From: 2, To: 1} }),
 		"records.file has":            put(&pb.OverlayRecord{File: strings.Repeat("x", maxFile+1), Holder: "h"}),
 		"records.holder is empty":     put(&pb.OverlayRecord{File: "f"}),
