@@ -109,5 +109,6 @@ func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground,
 	case silence >= b.config.Site.ClaimSilence:
 		return fmt.Sprintf("master %s was not heard for %s", site.Master, silence.Round(100*time.Millisecond)), "", nil
 	}
-	return "", fmt.Sprintf("master %s was heard %s ago: the claimant is the isolated one", site.Master, silence), nil
+	return "", fmt.Sprintf("master %s was heard %s ago, and stays in office until it is not heard for %s",
+		site.Master, silence.Round(100*time.Millisecond), b.config.Site.ClaimSilence), nil
 }

@@ -214,6 +214,10 @@ func (r *Rules) Leave(t *Turn, l Leaving) error {
 			site.Resigned = true
 			b.sites.touch(site.Name)
 		}
+		if pilot.State == PilotDead { // as its master told while it was leaving
+			pilot.State, pilot.Reason = PilotLeft, l.Reason
+			b.pilots.touch(pilot.ID)
+		}
 		if !pilot.State.present() {
 			return nil
 		}

@@ -77,8 +77,6 @@ func TestMastershipPassesOnlyFromTheSilent(t *testing.T) {
 	g.check()
 }
 
-// TestLeavingPilotIsNoMaster: when a whole site goes at once, a pilot may miss
-// its master after it has said goodbye itself.
 // A site lost sight of its master and of the queue, and came to elect the same one
 // again under a provisional ballot: only a new term outranks that.
 func TestTheMasterInOfficeGetsANewTermOverAProvisionalOne(t *testing.T) {
@@ -96,6 +94,29 @@ func TestTheMasterInOfficeGetsANewTermOverAProvisionalOne(t *testing.T) {
 	}
 }
 
+// The master saw the connection of a pilot break that was leaving, and told of its
+// death before its goodbye came.
+func TestWhoSaysGoodbyeHasLeftAlthoughTakenForDead(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	two := a.join("peer2", 1)
+	a.sync() // which tells of those that joined
+	a.next.Departed = []task.Departure{{Pilot: two.id, Dead: true, Reason: "its connection broke"}}
+	a.sync()
+	if p := g.pilot(two.id); p.State != taskqueue.PilotDead {
+		t.Fatalf("it is %v", p.State)
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: two.id, Reason: "told to stop"})
+	})
+	if p, site := g.pilot(two.id), g.siteRecord("A"); p.State != taskqueue.PilotLeft || p.Reason != "told to stop" || site.Pilots != 1 {
+		t.Errorf("after its goodbye it is %v (%s), %d pilots at the site", p.State, p.Reason, site.Pilots)
+	}
+}
+
+// TestLeavingPilotIsNoMaster: when a whole site goes at once, a pilot may miss
+// its master after it has said goodbye itself.
 func TestLeavingPilotIsNoMaster(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")
@@ -271,6 +292,7 @@ func TestUnguardedFilesAreAskedFor(t *testing.T) {
 		t.Errorf("asked for %v while its maker is there to store it", reply.Check)
 	}
 	a.members = a.members[:1]
+	a.sync() // which tells of those that joined
 	a.next.Departed = []task.Departure{{Pilot: maker.id, Dead: true}}
 	for range 2 {
 		if reply := a.sync(); len(reply.Check) != 1 || reply.Check[0].LFN != x {

@@ -71,8 +71,8 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.IntVar(&o.CacheFiles, "cache-files", 0, "files that each cache holds; 0: all")
 	flags.Float64Var(&o.CacheShare, "cache-share", 0, "size of each cache as a share of a pilot's working set, the files that it makes and reads if tasks run where their inputs were made (tasks / pilots); 0: by --cache-files")
 	flags.Float64Var(&o.KillRate, "kill-rate", 0, "share of the pilots killed per second")
-	flags.IntVar(&o.KillMasters, "kill-masters", 0, "masters killed, one after the other")
-	flags.IntVar(&o.HangMasters, "hang-masters", 0, "masters stopped for a while, one after the other")
+	flags.IntVar(&o.KillMasters, "kill-masters", 0, "masters killed, one every 5 s or more while tasks run")
+	flags.IntVar(&o.HangMasters, "hang-masters", 0, "masters stopped for a while, one every 10 s or more while tasks run")
 	flags.StringVar(&plot, "plot", "", "folder for figures of the run over time (CSV, SVG, PNG) and a page with them")
 	flags.Uint64Var(&o.Seed, "seed", 1, "draws task times and kills")
 	return command

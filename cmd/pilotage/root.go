@@ -99,15 +99,15 @@ func flagError(command *cobra.Command, err error) error {
 	if errors.As(err, &invalid) && invalid.GetFlag().Value.Type() == "duration" {
 		return fmt.Errorf("--%s is %q: give a time with its unit, for example 30s, 5m or 1h30m", invalid.GetFlag().Name, invalid.GetValue())
 	}
+	meant := ""
 	var unknown *pflag.NotExistError
-	if !errors.As(err, &unknown) {
-		return err
-	}
-	var known []string
-	command.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
-	name, meant := unknown.GetSpecifiedName(), ""
-	if near := spelling.Nearest(name, known, max(1, len(name)/3)); near != "" && unknown.GetSpecifiedShortnames() == "" {
-		meant = ": did you mean --" + near + "?"
+	if errors.As(err, &unknown) && unknown.GetSpecifiedShortnames() == "" {
+		var known []string
+		command.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		name := unknown.GetSpecifiedName()
+		if near := spelling.Nearest(name, known, max(1, len(name)/3)); near != "" {
+			meant = ": did you mean --" + near + "?"
+		}
 	}
 	return fmt.Errorf("%w%s\nSee: %s --help", err, meant, command.CommandPath())
 }
