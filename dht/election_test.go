@@ -132,6 +132,34 @@ func TestASnapshotIsWhatTheMasterPublished(t *testing.T) {
 	}
 }
 
+// A roster of one, which every new site begins with, is not built on: the candidate
+// leaves it out whole.
+func TestARosterOfOneIsNotBuiltOn(t *testing.T) {
+	p := worker(t, ids[0], ids[5], ids[5:6])
+	p.lose(ids[5])
+	casts := sent[dht.Cast](p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]}))
+	p.step(dht.Received{From: ids[2].Peer, Message: dht.Hello{Member: ids[2]}})
+	casts = append(casts, sent[dht.Cast](p.pass(time.Second))...)
+	if len(casts) == 0 {
+		t.Fatal("no beat")
+	}
+	other := worker(t, ids[1], ids[5], ids[5:6])
+	for _, beat := range casts {
+		if wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, beat.message)); len(wanted) == 0 {
+			continue
+		}
+		answers := append(sent[dht.Welcome](p.get(ids[1].Peer, dht.RosterWanted{})), sent[dht.Welcome](p.pass(time.Second))...)
+		for _, answer := range answers {
+			other.get(ids[0].Peer, answer.message)
+		}
+	}
+	if _, listed := slices.BinarySearchFunc(other.core.Members(), ids[5], func(a, b dht.Member) int {
+		return dht.KeyOfPeer(a.Peer).Compare(dht.KeyOfPeer(b.Peer))
+	}); listed {
+		t.Errorf("%s lists the master that is dead", other.core)
+	}
+}
+
 // The first beats of a new master may all be late: the sixth still tells what it
 // has changed.
 func TestFewChangesTravelWithManyBeats(t *testing.T) {

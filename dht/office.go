@@ -106,12 +106,13 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 // those that the election passed over, who introduce themselves if they live. Who
 // has that roster needs those changes only.
 func (o *Overlay) takeRegister(term task.Term, old *office) {
-	byes, inForce := o.register.byes, o.roster.version.Term == old.term
+	byes := o.register.byes
 	o.register = register{newcomers: o.register.newcomers, due: o.register.due, last: o.register.last}
-	if inForce {
+	if o.roster.version.Term == old.term && o.roster.Len() > 1 {
 		o.register.base = o.roster.version
+	} else {
+		o.register.whole = true
 	}
-	o.register.whole = !inForce || o.roster.Len() < 2
 	if o.roster.Len() < 2 {
 		o.roster.sorted = nil // none yet: the members introduce themselves
 	}
