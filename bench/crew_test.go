@@ -30,3 +30,26 @@ func TestMastersAreMissedByProductionsTimes(t *testing.T) {
 		}
 	}
 }
+
+// What is left of a pilot that was killed takes itself for master, as it hears nobody
+// any more: it is none.
+func TestAKilledPilotTakesNoOffice(t *testing.T) {
+	o := newObservations()
+	o.inOffice(0, 1)
+	o.lost(0, 5, false)
+	o.inOffice(0, 5)
+	if master, _ := o.master(0); master != 1 || o.terms != 1 {
+		t.Errorf("pilot %d is master after %d terms", master, o.terms)
+	}
+	o.lost(0, 1, false)
+	o.inOffice(0, 2)
+	if master, _ := o.master(0); master != 2 || len(o.killed) != 1 {
+		t.Errorf("pilot %d is master, %d failovers", master, len(o.killed))
+	}
+	o.lost(0, 2, true)
+	o.inOffice(0, 3)
+	o.inOffice(0, 2) // it goes on, and is elected again
+	if master, _ := o.master(0); master != 2 || len(o.hung) != 1 {
+		t.Errorf("pilot %d is master, %d failovers after stops", master, len(o.hung))
+	}
+}

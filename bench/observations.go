@@ -21,6 +21,7 @@ type observations struct {
 	terms    int
 	offices  map[int]office // by number of the site
 	changed  chan struct{}  // closed when somebody takes one
+	ended    map[int]bool   // pilots killed: what is left of them is not listened to
 	// failovers that are over, after masters were killed and stopped.
 	killed, hung []time.Duration
 
@@ -41,7 +42,7 @@ type office struct {
 }
 
 func newObservations() observations {
-	return observations{offices: make(map[int]office), changed: make(chan struct{}), coverage: 1}
+	return observations{offices: make(map[int]office), ended: make(map[int]bool), changed: make(chan struct{}), coverage: 1}
 }
 
 // witness tells the observations what one pilot sees.
@@ -70,6 +71,9 @@ func (w witness) InOffice(task.Term) { w.inOffice(w.site, w.pilot) }
 func (o *observations) inOffice(site, pilot int) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
+	if o.ended[pilot] {
+		return
+	}
 	o.terms++
 	o.endFailover(site)
 	o.offices[site] = office{pilot: pilot}
@@ -81,6 +85,7 @@ func (o *observations) inOffice(site, pilot int) {
 func (o *observations) lost(site, pilot int, hung bool) {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
+	o.ended[pilot] = o.ended[pilot] || !hung
 	if in, taken := o.offices[site]; taken && in.pilot == pilot && in.lost.IsZero() {
 		o.offices[site] = office{pilot: pilot, lost: time.Now(), hung: hung}
 	}
