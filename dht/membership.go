@@ -239,13 +239,12 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 		return
 	}
 	o.register.wanted = time.Time{}
-	o.keepByes(delta)
+	o.keepByes(delta, &diff)
 	for _, peer := range diff.removed {
 		if peer != o.self.Peer {
 			o.gone(peer)
 		}
 	}
-	diff.added = slices.DeleteFunc(diff.added, func(e *entry) bool { return !o.roster.lists(e) })
 	for _, e := range diff.added {
 		o.records.show(e.member.Peer)
 	}
@@ -260,7 +259,10 @@ func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool
 
 // keepByes leaves out those whose goodbye was heard, until the master leaves them
 // out or takes them in again. A snapshot that lists them is older than that.
-func (o *Overlay) keepByes(delta RosterDelta) {
+func (o *Overlay) keepByes(delta RosterDelta, diff *rosterDiff) {
+	if len(o.register.byes) == 0 {
+		return // as nearly always: a diff may have every member
+	}
 	o.register.byes = slices.DeleteFunc(o.register.byes, func(e *entry) bool {
 		listed, whole := o.roster.lists(e), delta.From == 0
 		if listed && whole {
@@ -269,6 +271,7 @@ func (o *Overlay) keepByes(delta RosterDelta) {
 		}
 		return listed || whole || slices.Contains(delta.Remove, e.member.Peer)
 	})
+	diff.added = slices.DeleteFunc(diff.added, func(e *entry) bool { return !o.roster.lists(e) })
 }
 
 // published is the roster as its master published it: with those whose goodbye this
