@@ -199,7 +199,7 @@ func (e *everything) wrongTasks() (problems []string) {
 		able := e.able(spec)
 		switch s.State {
 		case task.Blocked:
-			if missing == 0 && len(able) > 0 && e.sealed(id.Workflow()) {
+			if missing == 0 && len(able) > 0 && e.workflow(id.Workflow()).Sealed {
 				wrong(s, "is BLOCKED and sites %v can read all its inputs", able)
 			}
 			if len(hopeless) > 0 {
@@ -230,8 +230,12 @@ func (e *everything) wrongTasks() (problems []string) {
 				wrong(s, "has no winner")
 			}
 			for _, out := range spec.Outputs {
-				if f := e.files[out.LFN]; f.Producer.IsZero() || f.Digest.IsZero() {
+				f := e.files[out.LFN]
+				if f.Producer.IsZero() || f.Digest.IsZero() {
 					wrong(s, "its output %s has no maker or digest", out.LFN.Local())
+				}
+				if f.Final && !e.exists(out.LFN) && !e.workflow(id.Workflow()).Cancelled {
+					wrong(s, "nobody has its output %s, which is a result", out.LFN.Local())
 				}
 			}
 		}
@@ -245,8 +249,9 @@ func (e *everything) wrongTasks() (problems []string) {
 	return problems
 }
 
-func (e *everything) sealed(id task.WorkflowID) bool {
-	return slices.ContainsFunc(e.workflows, func(w taskqueue.Workflow) bool { return w.ID == id && w.Sealed })
+func (e *everything) workflow(id task.WorkflowID) taskqueue.Workflow {
+	at := slices.IndexFunc(e.workflows, func(w taskqueue.Workflow) bool { return w.ID == id })
+	return e.workflows[at]
 }
 
 func (e *everything) wrongLeases() (problems []string) {

@@ -6,7 +6,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// remakeFinal asks for a lost final output to be made again.
+// remakeFinal asks for a final output that nobody has to be made again, if it
+// was made. That may have been in this very turn: news of a dead pilot's output
+// and of its loss come together.
 func (b *book) remakeFinal(f *FileRecord) {
 	if f.Final && f.ProducerTask != "" {
 		b.remaking = append(b.remaking, f.ProducerTask)

@@ -109,7 +109,7 @@ func (b *book) countMissing() error {
 	for i, name := range changed {
 		f, before := b.files.held[name], b.existed[name]
 		delete(b.existed, name)
-		if before && !exists(f) {
+		if !exists(f) {
 			b.remakeFinal(f)
 		}
 		for _, id := range reads[i] {
