@@ -64,11 +64,14 @@ func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
 func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.promised }
 
 // takeKept relieves a leaving pilot of a copy that another one has now, or
-// asks the next one.
+// asks the next one. What a pilot does not keep any more is looked for.
 func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 	for _, answer := range answers {
 		h := m.handOvers[answer.Output]
 		if h == nil || h.taker != w.id {
+			if answer.Failure != "" {
+				m.copyGone(answer.Output)
+			}
 			continue
 		}
 		w.promised -= h.file.Size
@@ -79,6 +82,16 @@ func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 		h.tried[w.id] = true
 		m.chooseTaker(answer.Output, h)
 	}
+}
+
+// copyGone looks for a file of which its keeper has lost the copy. A new master
+// knows no more of it than its name: then nobody at the site may have it.
+func (m *Master) copyGone(id task.OutputID) {
+	file := task.File{LFN: id.LFN, Size: -1, Producer: id.Attempt, Announced: []task.Site{m.settings.Site}}
+	if k := m.files[id.LFN]; k != nil && k.file.Producer == id.Attempt {
+		file = k.file
+	}
+	m.check([]task.File{file})
 }
 
 func (m *Master) relieve(id task.OutputID, h *handOver) {

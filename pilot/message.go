@@ -98,7 +98,7 @@ type Report struct {
 	Retracts []RetractAnswer
 	// Leaves are sole copies of a leaving pilot that want another keeper.
 	Leaves []task.File
-	// Kept answers StoreOrders.
+	// Kept answers StoreOrders, and takes back what was kept before.
 	Kept []KeptAnswer
 	// Replicated answers orders to replicate.
 	Replicated []ReplicatedAnswer

@@ -91,7 +91,8 @@ func (m *Master) searchFilesOf(pilot task.PilotID) {
 	}
 }
 
-// check looks for files that the queue asks about, unless that is under way.
+// check looks for files that nobody may have any more, as the queue or their
+// keepers say, unless that is known.
 func (m *Master) check(files []task.File) {
 	for _, file := range files {
 		if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
