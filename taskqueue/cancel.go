@@ -21,7 +21,7 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
 			return err
 		}
 		w.Cancelled = true
-		b.workflows.touch(id)
+		b.closeWorkflow(w)
 		for after := uint64(0); ; {
 			states, err := b.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased)
 			if err != nil {

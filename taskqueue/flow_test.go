@@ -575,6 +575,52 @@ func TestLastPilotTakesItsFilesAlong(t *testing.T) {
 	g.check()
 }
 
+// A cancelled workflow waits for no results: what is lost before it is stored
+// is made again only when a user takes the workflow up again.
+func TestCancelledWorkflowAwaitsNoResults(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peerA", 1)
+	id := g.mustSubmit(taskqueue.Submission{Name: "result", Tasks: []task.Task{job("one", nil, []string{"x"})}, Outputs: []string{"x"}})
+	one, x := task.NewID(id, "one"), task.Qualify(id, "x")
+	a.sync()
+	a.work()
+	a.sync()
+	if g.workflow(id).Over() {
+		t.Error("it is over, although its result is only in a cache")
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		_, err := g.rules.CancelWorkflow(turn, id)
+		return err
+	})
+	g.check()
+	if w := g.workflow(id); !w.Over() || w.Finished() {
+		t.Errorf("cancelled, with its only task done: %+v", w)
+	}
+	a.loseFile(x)
+	a.sync()
+	g.expect(task.Done, one)
+	g.check()
+
+	g.must(func(turn *taskqueue.Turn) error {
+		n, err := g.rules.RetryWorkflow(turn, id, false)
+		if n != 1 {
+			t.Errorf("%d tasks are to run again, want the one that makes the lost result", n)
+		}
+		return err
+	})
+	g.expect(task.Ready, one)
+	g.check()
+	a.sync()
+	a.work()
+	a.upload(x)
+	a.sync()
+	if w := g.workflow(id); !w.Finished() {
+		t.Errorf("taken up again: %+v", w)
+	}
+	g.check()
+}
+
 func TestCancelReachesTheSite(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -360,22 +361,20 @@ func (c *crew) message() task.Sync {
 // take books a reply as a master does.
 func (c *crew) take(reply task.SyncReply) {
 	c.reply = reply
+	c.acknowledge(reply.Acks)
 	c.hold(reply.Leases)
 	for _, id := range reply.Unknown {
 		delete(c.leases, id)
 	}
 	for _, r := range reply.Revoked {
-		lt, waiting := c.leases[r.Lease][r.Task]
+		if !r.Cancel {
+			c.giveBack(r.Lease, r.Task, "recalled")
+		}
 		delete(c.leases[r.Lease], r.Task)
-		if a := c.running[r.Task]; a != nil && r.Cancel {
+		if a := c.running[r.Task]; a != nil && r.Cancel && a.id.Lease == r.Lease {
 			delete(c.running, r.Task)
 		}
 		c.next.Confirmed = append(c.next.Confirmed, r)
-		if waiting && !r.Cancel {
-			c.next.Returns = append(c.next.Returns, task.Returned{
-				Task: r.Task, Generation: lt.Generation, Lease: r.Lease, Reason: "recalled",
-			})
-		}
 	}
 	for _, f := range reply.Check {
 		if held := c.files[f.LFN]; held.Producer == f.Producer && slices.Contains(held.Announced, c.site) {
@@ -384,14 +383,18 @@ func (c *crew) take(reply task.SyncReply) {
 			c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, Reason: "nobody holds it"})
 		}
 	}
-	c.acknowledge(reply.Acks)
 }
 
 func (c *crew) acknowledge(acks []task.Ack) {
 	for _, ack := range acks {
 		for _, o := range c.ended {
-			if o.Attempt == ack.Attempt && o.OK && ack.Verdict == task.AckAccepted {
+			switch {
+			case o.Attempt != ack.Attempt || !o.OK:
+			case ack.Verdict == task.AckAccepted:
 				c.learn(o)
+				c.forgetTask(ack.Attempt)
+			default:
+				c.disown(o)
 			}
 		}
 		c.ended = slices.DeleteFunc(c.ended, func(o task.Outcome) bool { return o.Attempt == ack.Attempt })
@@ -404,24 +407,29 @@ func (c *crew) hold(leases []task.Lease) {
 			c.leases[lease.ID] = make(map[task.ID]task.LeasedTask)
 		}
 		for _, lt := range lease.Tasks {
-			if c.running[lt.Task.ID] == nil {
+			a := c.running[lt.Task.ID]
+			runs := a != nil && a.id.Lease == lease.ID && a.id.Generation == lt.Generation
+			if !runs && !c.decides(lease.ID, lt) {
 				c.leases[lease.ID][lt.Task.ID] = lt
 			}
 		}
 		for _, f := range lease.Files {
-			if old, known := c.files[f.LFN]; !known || old.Producer.IsZero() {
+			if old := c.files[f.LFN]; !c.reports(old.Producer) {
 				c.files[f.LFN] = f
 			}
 		}
 	}
 }
 
-// waiting returns the tasks that the master holds unstarted, oldest first.
+// waiting returns the tasks that the master holds unstarted, oldest first. One
+// that runs under an older lease has to wait for what becomes of that.
 func (c *crew) waiting() []task.LeasedTask {
 	var all []task.LeasedTask
 	for _, tasks := range c.leases {
-		for _, lt := range tasks {
-			all = append(all, lt)
+		for id, lt := range tasks {
+			if a := c.running[id]; a == nil || a.id.Generation != lt.Generation {
+				all = append(all, lt)
+			}
 		}
 	}
 	slices.SortFunc(all, func(x, y task.LeasedTask) int { return int(x.Age) - int(y.Age) })
@@ -492,6 +500,55 @@ func (c *crew) learn(o task.Outcome) {
 	}
 }
 
+// forgetTask drops a task that an attempt has ended, under whatever lease.
+func (c *crew) forgetTask(attempt task.AttemptID) {
+	for _, tasks := range c.leases {
+		if tasks[attempt.Task].Generation == attempt.Generation {
+			delete(tasks, attempt.Task)
+		}
+	}
+}
+
+// disown forgets what an attempt made that the queue does not count. Tasks that
+// were to read it go back to the queue, which knows what counts.
+func (c *crew) disown(o task.Outcome) {
+	for _, p := range o.Outputs {
+		if c.files[p.LFN].Producer != o.Attempt {
+			continue
+		}
+		delete(c.files, p.LFN)
+		for _, lease := range slices.Sorted(maps.Keys(c.leases)) {
+			for _, id := range slices.Sorted(maps.Keys(c.leases[lease])) {
+				if slices.ContainsFunc(c.leases[lease][id].Task.Inputs, func(in task.Input) bool { return in.LFN == p.LFN }) {
+					c.giveBack(lease, id, "another attempt counts")
+				}
+			}
+		}
+	}
+}
+
+// giveBack returns an unstarted task to the queue.
+func (c *crew) giveBack(lease task.LeaseID, id task.ID, why string) {
+	lt, held := c.leases[lease][id]
+	if !held {
+		return
+	}
+	delete(c.leases[lease], id)
+	c.next.Returns = append(c.next.Returns, task.Returned{Task: id, Generation: lt.Generation, Lease: lease, Reason: why})
+}
+
+// reports tells whether the queue has not judged an attempt yet.
+func (c *crew) reports(attempt task.AttemptID) bool {
+	return slices.ContainsFunc(c.ended, func(o task.Outcome) bool { return o.Attempt == attempt })
+}
+
+// decides tells whether an outcome under way to the queue ends a leased task.
+func (c *crew) decides(lease task.LeaseID, lt task.LeasedTask) bool {
+	return slices.ContainsFunc(c.ended, func(o task.Outcome) bool {
+		return o.Attempt.Task == lt.Task.ID && o.Attempt.Generation == lt.Generation && (o.OK || o.Attempt.Lease == lease)
+	})
+}
+
 // content is what an attempt writes: different with each attempt.
 func content(a task.AttemptID, name task.LFN) task.Digest {
 	return sha256.Sum256([]byte(a.String() + string(name)))
@@ -541,6 +598,12 @@ func (c *crew) upload(name task.LFN) {
 	c.next.Stored = append(c.next.Stored, task.Stored{
 		LFN: name, Attempt: f.Producer, URL: c.url(f), Size: f.Size, Digest: f.Digest,
 	})
+}
+
+// loseFile has the next Sync tell that nobody at the site holds a file.
+func (c *crew) loseFile(name task.LFN) {
+	c.next.Lost = append(c.next.Lost, task.LostFile{LFN: name, Digest: c.files[name].Digest})
+	delete(c.files, name)
 }
 
 func (c *crew) url(f task.File) string {

@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -39,11 +40,14 @@ func TestQueueSurvivesEverything(t *testing.T) {
 		for _, name := range m.names {
 			m.join(m.crews[name])
 		}
+		m.submitSome(rt)
 		rt.Repeat(map[string]func(*rapid.T){
 			"submit":      m.submitSome,
 			"join":        func(*rapid.T) { m.join(m.anyCrew()) },
 			"sync":        m.syncSome,
+			"sync more":   m.syncSome,
 			"start":       m.startSome,
+			"start more":  m.startSome,
 			"finish":      m.finishSome,
 			"finish more": m.finishSome,
 			"repeat":      m.repeatOutcome,
@@ -68,6 +72,16 @@ func (m *machine) anyCrew() *crew {
 	return m.crews[rapid.SampledFrom(m.names).Draw(m.rt, "site")]
 }
 
+// crewThat draws one of the crews that something can happen to; without any,
+// something else happens.
+func (m *machine) crewThat(can func(*crew) bool) *crew {
+	names := slices.DeleteFunc(slices.Clone(m.names), func(name task.Site) bool { return !can(m.crews[name]) })
+	if len(names) == 0 {
+		m.rt.Skip("no crew")
+	}
+	return m.crews[rapid.SampledFrom(names).Draw(m.rt, "site")]
+}
+
 func (m *machine) chance(percent int, what string) bool {
 	return rapid.IntRange(0, 99).Draw(m.rt, what) < percent
 }
@@ -84,7 +98,7 @@ func (m *machine) join(c *crew) {
 	pilot := &member{id: out.Pilot, peer: task.PeerID(fmt.Sprintf("peer%d", m.peers)), slots: 2}
 	c.members = append(c.members, pilot)
 	if out.Master.Pilot == pilot.id {
-		c.forget()
+		c.succeeds()
 		c.master, c.term = pilot, out.Term
 	}
 	if c.master == nil { // the queue still takes some of the dead for alive
@@ -135,10 +149,7 @@ func (m *machine) submitSome(*rapid.T) {
 }
 
 func (m *machine) syncSome(*rapid.T) {
-	c := m.anyCrew()
-	if c.master == nil {
-		return
-	}
+	c := m.crewThat(func(c *crew) bool { return c.master != nil })
 	if m.chance(15, "reply lost") {
 		s := c.message()
 		_ = m.update(func(t *taskqueue.Turn) error {
@@ -194,36 +205,35 @@ func (m *machine) checkAccepted() {
 }
 
 func (m *machine) startSome(*rapid.T) {
-	c := m.anyCrew()
-	waiting := slices.DeleteFunc(c.waiting(), func(lt task.LeasedTask) bool { return !c.startable(lt) })
-	if len(waiting) == 0 || len(c.members) == 0 {
-		return
+	startable := func(c *crew) []task.LeasedTask {
+		return slices.DeleteFunc(c.waiting(), func(lt task.LeasedTask) bool { return !c.startable(lt) })
 	}
+	c := m.crewThat(func(c *crew) bool { return len(c.members) > 0 && len(startable(c)) > 0 })
+	waiting := startable(c)
 	lt := rapid.SampledFrom(waiting).Draw(m.rt, "start")
 	c.start(lt.Task.ID, rapid.SampledFrom(c.members).Draw(m.rt, "pilot"))
 }
 
 func (m *machine) finishSome(*rapid.T) {
-	c := m.anyCrew()
-	var ids []task.ID
-	for id := range c.running {
-		ids = append(ids, id)
-	}
-	if len(ids) == 0 {
-		return
-	}
-	slices.Sort(ids)
+	c := m.crewThat(func(c *crew) bool { return len(c.running) > 0 })
+	ids := slices.Sorted(maps.Keys(c.running))
 	id := rapid.SampledFrom(ids).Draw(m.rt, "finish")
 	a := c.running[id]
-	o := c.succeed(a)
+	var o task.Outcome
 	if m.chance(25, "fails") {
 		o = c.fail(a, rapid.SampledFrom([]task.FailureKind{
 			task.PayloadFailed, task.InputMissing, task.PilotFailed, task.PilotLost, task.KilledByUser,
 		}).Draw(m.rt, "kind"))
+	} else {
+		o = c.succeed(a)
 	}
 	if o.OK && m.chance(20, "uploaded at once") {
 		for i := range o.Outputs {
 			o.Outputs[i].URL = c.url(c.files[o.Outputs[i].LFN])
+		}
+	} else if o.OK && m.chance(20, "lost at once") {
+		for _, p := range o.Outputs {
+			c.loseFile(p.LFN)
 		}
 	}
 	c.end(id, o)
@@ -232,7 +242,7 @@ func (m *machine) finishSome(*rapid.T) {
 
 func (m *machine) repeatOutcome(*rapid.T) {
 	if len(m.old) == 0 {
-		return
+		m.rt.Skip("no outcome")
 	}
 	o := rapid.SampledFrom(m.old).Draw(m.rt, "old outcome")
 	c := m.crews[o.Site]
@@ -243,10 +253,7 @@ func (m *machine) repeatOutcome(*rapid.T) {
 }
 
 func (m *machine) deliverSome(*rapid.T) {
-	c := m.anyCrew()
-	if len(c.members) == 0 || len(c.ended) == 0 {
-		return
-	}
+	c := m.crewThat(func(c *crew) bool { return len(c.members) > 0 && len(c.ended) > 0 })
 	from := rapid.SampledFrom(c.members).Draw(m.rt, "deliverer")
 	m.must(func(t *taskqueue.Turn) error {
 		acks, err := m.rules.Deliver(t, taskqueue.Delivery{Site: c.site, Pilot: from.id, Outcomes: slices.Clone(c.ended)})
@@ -269,25 +276,18 @@ func (c *crew) made() []task.LFN {
 }
 
 func (m *machine) uploadSome(*rapid.T) {
-	c := m.anyCrew()
-	if made := c.made(); len(made) > 0 {
-		c.upload(rapid.SampledFrom(made).Draw(m.rt, "upload"))
-	}
+	c := m.crewThat(func(c *crew) bool { return len(c.made()) > 0 })
+	c.upload(rapid.SampledFrom(c.made()).Draw(m.rt, "upload"))
 }
 
 func (m *machine) loseSome(*rapid.T) {
-	c := m.anyCrew()
+	c := m.crewThat(func(c *crew) bool { return len(c.made()) > 0 })
 	made := c.made()
-	if len(made) == 0 {
-		return
-	}
 	if m.chance(50, "not all") {
 		made = []task.LFN{rapid.SampledFrom(made).Draw(m.rt, "lost")}
 	}
 	for _, name := range made {
-		f := c.files[name]
-		c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest})
-		delete(c.files, f.LFN)
+		c.loseFile(name)
 	}
 }
 
@@ -301,6 +301,13 @@ func (m *machine) killPilot(*rapid.T) {
 		return
 	}
 	m.bury(c, victim)
+}
+
+// succeeds is what a new master knows: what the site's pilots tell it.
+func (c *crew) succeeds() {
+	running, files, lost := c.running, c.files, c.next.Lost
+	c.forget()
+	c.running, c.files, c.next.Lost = running, files, lost
 }
 
 // bury is what a master does about a dead pilot: it reports it and assigns
@@ -339,9 +346,8 @@ func (m *machine) killMaster(*rapid.T) {
 			running[id] = a
 		}
 	}
-	files := c.files
-	c.forget()
-	c.running, c.files = running, files // from the census
+	c.running = running
+	c.succeeds()
 	c.master = c.members[0]
 	m.tick(4 * time.Second)
 	m.claim(c)

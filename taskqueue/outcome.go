@@ -345,7 +345,10 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	case task.KilledByUser:
 		return j.reopen(s, task.Return, o.Reason)
 	case task.PilotLost:
-		return j.countLoss(j.site, s)
+		if err := j.countLoss(j.site, s); err != nil || s.State != task.Leased {
+			return err
+		}
+		return j.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
 	case task.PilotFailed:
 		if s.Faults++; s.Faults <= j.config.Retry.PilotFaults {
 			return j.retryLater(s, s.Faults, o.Reason)

@@ -38,7 +38,9 @@ func (w Workflow) Finished() bool {
 	return w.Sealed && w.Counts[task.Done] == w.Total() && w.Unstored == 0
 }
 
-// Over tells whether nothing will happen any more without a user's retry.
+// Over tells whether nothing will happen any more without a user's retry. The
+// results of a cancelled workflow are not waited for: they are not made again
+// when they get lost before they are stored.
 func (w Workflow) Over() bool {
 	if !w.Sealed {
 		return false
@@ -47,7 +49,7 @@ func (w Workflow) Over() bool {
 	if open > 0 {
 		return false
 	}
-	return w.Unstored == 0 || w.Counts[task.Done] < w.Total()
+	return w.Cancelled || w.Unstored == 0 || w.Counts[task.Done] < w.Total()
 }
 
 // ClassID numbers an interned eligibility class.

@@ -8,7 +8,8 @@ import (
 )
 
 // RetryWorkflow reopens the tasks of a workflow that ended badly, each with a
-// new generation, and returns how many. With failedOnly those stay cancelled
+// new generation, and those whose results were lost while it was cancelled; it
+// returns how many. With failedOnly those stay cancelled
 // that a user cancelled, with what depends on them.
 //
 // Errors: ErrNotFound, ErrConflict (the workflow is not complete, or has
@@ -23,8 +24,11 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (int
 		if !w.Sealed {
 			return conflict("workflow %s is not complete: submit its last part or cancel it", id)
 		}
-		w.Cancelled = false
-		b.workflows.touch(id)
+		lost, err := b.resume(w)
+		if err != nil {
+			return err
+		}
+		n = lost
 		for after := uint64(0); ; {
 			states, err := b.Tasks().InWorkflow(id, after, cancelPage, task.Failed, task.Cancelled, task.Quarantined)
 			if err != nil {
@@ -50,6 +54,27 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (int
 		return 0, err
 	}
 	return n, nil
+}
+
+// resume takes a cancelled workflow up again, and returns how many of its tasks
+// have to make results again that were lost meanwhile.
+func (b *book) resume(w *Workflow) (int, error) {
+	if !w.Cancelled {
+		return 0, nil
+	}
+	w.Cancelled = false
+	b.closeWorkflow(w)
+	if err := b.loadFiles(w.Outputs...); err != nil {
+		return 0, err
+	}
+	makers := make(map[task.ID]bool)
+	for _, name := range w.Outputs {
+		if f := b.files.held[name]; f.Lost {
+			makers[f.ProducerTask] = true
+			b.remakeFinal(f)
+		}
+	}
+	return len(makers), nil
 }
 
 // retryPage reopens a page of tasks that ended badly.
@@ -104,14 +129,16 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (int, error) {
 		if !w.Sealed {
 			return conflict("workflow %s is not complete: submit its last part or cancel it", w.ID)
 		}
-		w.Cancelled = false
-		b.workflows.touch(w.ID)
+		lost, err := b.resume(w)
+		if err != nil {
+			return err
+		}
 		above, err := b.retryAbove(id)
 		if err != nil {
 			return err
 		}
 		below, err := b.retryBelow(above)
-		n = len(above) + len(below)
+		n = lost + len(above) + len(below)
 		return err
 	})
 	return n, err

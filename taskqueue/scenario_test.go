@@ -250,8 +250,7 @@ func (p *play) report(name string, c *crew, word string) {
 	case "upload":
 		c.upload(lfn)
 	case "lose":
-		c.next.Lost = append(c.next.Lost, task.LostFile{LFN: lfn, Digest: c.files[lfn].Digest})
-		delete(c.files, lfn)
+		c.loseFile(lfn)
 	case "refuse":
 	default:
 		p.t.Fatalf("no command %q", name)
