@@ -389,7 +389,9 @@ func (c *crew) acknowledge(acks []task.Ack) {
 	for _, ack := range acks {
 		for _, o := range c.ended {
 			switch {
-			case o.Attempt != ack.Attempt || !o.OK:
+			case o.Attempt != ack.Attempt:
+			case !o.OK:
+				delete(c.leases[o.Attempt.Lease], o.Attempt.Task)
 			case ack.Verdict == task.AckAccepted:
 				c.learn(o)
 				c.forgetTask(ack.Attempt)
@@ -409,7 +411,7 @@ func (c *crew) hold(leases []task.Lease) {
 		for _, lt := range lease.Tasks {
 			a := c.running[lt.Task.ID]
 			runs := a != nil && a.id.Lease == lease.ID && a.id.Generation == lt.Generation
-			if !runs && !c.decides(lease.ID, lt) {
+			if !runs {
 				c.leases[lease.ID][lt.Task.ID] = lt
 			}
 		}
@@ -422,12 +424,12 @@ func (c *crew) hold(leases []task.Lease) {
 }
 
 // waiting returns the tasks that the master holds unstarted, oldest first. One
-// that runs under an older lease has to wait for what becomes of that.
+// that runs under an older lease, or has, waits for what becomes of that.
 func (c *crew) waiting() []task.LeasedTask {
 	var all []task.LeasedTask
-	for _, tasks := range c.leases {
+	for lease, tasks := range c.leases {
 		for id, lt := range tasks {
-			if a := c.running[id]; a == nil || a.id.Generation != lt.Generation {
+			if a := c.running[id]; (a == nil || a.id.Generation != lt.Generation) && !c.decides(lease, lt) {
 				all = append(all, lt)
 			}
 		}
@@ -493,9 +495,13 @@ func (c *crew) succeed(a *attempt) task.Outcome {
 	return o
 }
 
-// learn is what a master knows of a site's files from a successful attempt.
+// learn is what a master knows of a site's files from a successful attempt. An
+// output of an earlier one that still exists stays as it is.
 func (c *crew) learn(o task.Outcome) {
 	for _, p := range o.Outputs {
+		if old := c.files[p.LFN]; old.Producer.Task == o.Attempt.Task && slices.Contains(old.Announced, c.site) {
+			continue
+		}
 		c.files[p.LFN] = task.File{LFN: p.LFN, Size: p.Size, Digest: p.Digest, Producer: o.Attempt, Announced: []task.Site{c.site}}
 	}
 }
