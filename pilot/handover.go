@@ -84,14 +84,12 @@ func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 	}
 }
 
-// copyGone looks for a file of which its keeper has lost the copy. A new master
-// knows no more of it than its name: then nobody at the site may have it.
+// copyGone looks for a file of which its keeper has lost the copy. A master that
+// knows nothing of the file leaves it to whoever misses it.
 func (m *Master) copyGone(id task.OutputID) {
-	file := task.File{LFN: id.LFN, Size: -1, Producer: id.Attempt, Announced: []task.Site{m.settings.Site}}
-	if k := m.files[id.LFN]; k != nil && k.file.Producer == id.Attempt {
-		file = k.file
+	if k := m.files[id.LFN]; k != nil && k.file.Producer == id.Attempt && sole(k.file) {
+		m.check([]task.File{k.file})
 	}
-	m.check([]task.File{file})
 }
 
 func (m *Master) relieve(id task.OutputID, h *handOver) {

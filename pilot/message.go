@@ -113,7 +113,8 @@ type ReplicatedAnswer struct {
 	Failure string
 }
 
-// KeptAnswer tells that a pilot has a file and keeps it, or why not.
+// KeptAnswer tells that a pilot has a file and keeps it, or why not, or not any
+// more.
 type KeptAnswer struct {
 	Output  task.OutputID
 	Failure string

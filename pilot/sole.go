@@ -30,7 +30,6 @@ type soleCopy struct {
 func (w *Worker) keepSole(outputs ...Output) {
 	for _, output := range outputs {
 		if w.sole[output.ID()] == nil {
-			delete(w.gone, output.ID())
 			w.sole[output.ID()] = &soleCopy{Output: output}
 			w.act(Upload{Output: output})
 		}
@@ -53,7 +52,6 @@ func (w *Worker) storageIs(there bool) {
 // letGo ends the keeping of outputs.
 func (w *Worker) letGo(ids ...task.OutputID) {
 	for _, id := range ids {
-		delete(w.gone, id)
 		if kept := w.sole[id]; kept != nil {
 			delete(w.sole, id)
 			w.act(LetGo{Output: kept.Output})
@@ -63,21 +61,16 @@ func (w *Worker) letGo(ids ...task.OutputID) {
 
 // forsake lets go of what an attempt has made that the queue does not count.
 func (w *Worker) forsake(attempt task.AttemptID) {
-	for _, id := range slices.Concat(w.soleInOrder(), inOrder(w.gone)) {
+	for _, id := range w.soleInOrder() {
 		if id.Attempt == attempt {
 			w.letGo(id)
 		}
 	}
 }
 
-func (w *Worker) soleInOrder() []task.OutputID { return inOrder(w.sole) }
-
-func inOrder[V any](outputs map[task.OutputID]V) []task.OutputID {
-	return slices.SortedFunc(maps.Keys(outputs), task.OutputID.Compare)
+func (w *Worker) soleInOrder() []task.OutputID {
+	return slices.SortedFunc(maps.Keys(w.sole), task.OutputID.Compare)
 }
-
-// leftTheCache is why a pilot does not keep what it kept before.
-const leftTheCache = "it left the cache before a storage element had it"
 
 // notUploaded tells the master of a copy that was to be kept and has left the
 // cache, as a damaged one does: perhaps nobody has the file any more.
@@ -86,17 +79,8 @@ func (w *Worker) notUploaded(id task.OutputID) {
 		return
 	}
 	delete(w.sole, id)
-	w.gone[id] = true
-	w.report.Kept = append(w.report.Kept, KeptAnswer{Output: id, Failure: leftTheCache})
+	w.report.Kept = append(w.report.Kept, KeptAnswer{Output: id, Failure: "it left the cache before a storage element had it"})
 	w.soon(w.config.ReportDelay)
-}
-
-// tellGone tells a new master of what has left the cache, which the one before
-// may not have passed on.
-func (w *Worker) tellGone() {
-	for _, id := range inOrder(w.gone) {
-		w.report.Kept = append(w.report.Kept, KeptAnswer{Output: id, Failure: leftTheCache})
-	}
 }
 
 func (w *Worker) uploadFailed(id task.OutputID) {

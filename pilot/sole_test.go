@@ -48,9 +48,9 @@ func TestLosersAreLetGo(t *testing.T) {
 	}
 }
 
-// The master is told of a copy that has left the cache, and so is each new one,
-// until the queue does not count it.
-func TestLostCopiesAreToldToEachMaster(t *testing.T) {
+// The master is told of a copy that has left the cache, once, and only of one
+// that was to be kept.
+func TestLostCopiesAreToldToTheMaster(t *testing.T) {
 	b, made := maker(t)
 	gone := func(actions []pilot.Action) (answers []pilot.KeptAnswer) {
 		for _, report := range told[pilot.Report](append(actions, b.after(time.Second, pilot.Tick{})...)) {
@@ -64,15 +64,6 @@ func TestLostCopiesAreToldToEachMaster(t *testing.T) {
 	}
 	if answers := gone(b.do(pilot.NotUploaded{Output: made})); len(answers) > 0 {
 		t.Errorf("it hears of it again: %+v", answers)
-	}
-	next := pilot.MasterInOffice{Term: task.Term{Epoch: 2}, Peer: "m2"}
-	if answers := gone(b.do(next)); len(answers) != 1 || answers[0].Output != made {
-		t.Errorf("its successor hears %+v", answers)
-	}
-	b.verdict(made.Attempt, task.AckStale)
-	next.Term.Epoch++
-	if answers := gone(b.do(next)); len(answers) > 0 {
-		t.Errorf("of what does not count the next one hears %+v", answers)
 	}
 }
 

@@ -37,8 +37,7 @@ type Worker struct {
 	outcomes map[task.AttemptID]*task.Outcome
 	stored   map[task.LFN]task.Stored
 	sole     map[task.OutputID]*soleCopy
-	gone     map[task.OutputID]bool // those that have left the cache
-	handOver time.Time              // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
+	handOver time.Time // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
 	copies   keptCopies
 	copying  copying
 
@@ -71,7 +70,6 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 		outcomes: make(map[task.AttemptID]*task.Outcome),
 		stored:   make(map[task.LFN]task.Stored),
 		sole:     make(map[task.OutputID]*soleCopy),
-		gone:     make(map[task.OutputID]bool),
 		bound:    make(map[task.Bound]int),
 		copying:  copying{underWay: make(map[task.FileKey]task.File)},
 	}
@@ -224,7 +222,6 @@ func (w *Worker) masterInOffice(e MasterInOffice) {
 	for _, kept := range w.sole {
 		kept.offered = time.Time{}
 	}
-	w.tellGone()
 	w.soon(0)
 	early := w.early
 	w.early = nil

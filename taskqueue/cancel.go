@@ -10,7 +10,8 @@ import (
 const cancelPage = 5_000
 
 // CancelWorkflow cancels every open task of a workflow and returns how many.
-// Masters learn by Sync what to kill. Tasks that have ended stay as they are.
+// Masters learn by Sync what to kill. Tasks that have ended stay as they are,
+// and so does a workflow without an open task.
 //
 // Errors: ErrNotFound.
 func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
@@ -20,8 +21,11 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
 		if err != nil {
 			return err
 		}
+		if w.Sealed && w.open() == 0 {
+			return nil // its results may still be on their way
+		}
 		w.Cancelled = true
-		b.closeWorkflow(w)
+		b.workflows.touch(id)
 		for after := uint64(0); ; {
 			states, err := b.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased)
 			if err != nil {

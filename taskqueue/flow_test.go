@@ -575,9 +575,8 @@ func TestLastPilotTakesItsFilesAlong(t *testing.T) {
 	g.check()
 }
 
-// A cancelled workflow waits for no results: what is lost before it is stored
-// is made again only when a user takes the workflow up again.
-func TestCancelledWorkflowAwaitsNoResults(t *testing.T) {
+// Where nothing is left to cancel, the results go on to the storage element.
+func TestADoneWorkflowIsNotCancelled(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")
 	a.join("peerA", 1)
@@ -586,37 +585,116 @@ func TestCancelledWorkflowAwaitsNoResults(t *testing.T) {
 	a.sync()
 	a.work()
 	a.sync()
-	if g.workflow(id).Over() {
-		t.Error("it is over, although its result is only in a cache")
+	g.must(func(turn *taskqueue.Turn) error {
+		n, err := g.rules.CancelWorkflow(turn, id)
+		if n != 0 {
+			t.Errorf("%d tasks cancelled of a workflow whose task is done", n)
+		}
+		return err
+	})
+	if w := g.workflow(id); w.Cancelled || w.Over() {
+		t.Errorf("its result is on its way: %+v", w)
 	}
+	a.loseFile(x)
+	a.sync()
+	a.work()
+	a.sync()
+	g.expect(task.Done, one)
+	a.upload(x)
+	a.sync()
+	if w := g.workflow(id); !w.Finished() {
+		t.Errorf("made again, and stored: %+v", w)
+	}
+	g.check()
+}
+
+// The results that a workflow lost while it was cancelled are made again when
+// it is taken up again, whole or by one task, and are counted once.
+func TestRetryMakesLostResultsAgain(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		g := newGrid(t)
+		a := g.addSite("A")
+		a.join("peerA", 1)
+		id := g.mustSubmit(taskqueue.Submission{
+			Name: "result", Outputs: []string{"x", "y"},
+			Tasks: []task.Task{job("one", nil, []string{"x", "y"}), job("two", nil, nil)},
+		})
+		one, two := task.NewID(id, "one"), task.NewID(id, "two")
+		a.sync()
+		a.end(one, a.succeed(a.start(one, a.members[0])))
+		a.sync()
+		g.must(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.CancelWorkflow(turn, id)
+			return err
+		})
+		a.loseFile(task.Qualify(id, "x"))
+		a.loseFile(task.Qualify(id, "y"))
+		a.sync()
+		g.expect(task.Done, one)
+		g.expect(task.Cancelled, two)
+		g.check()
+		g.must(func(turn *taskqueue.Turn) (err error) {
+			n := 0
+			if whole {
+				n, err = g.rules.RetryWorkflow(turn, id, false)
+			} else {
+				n, err = g.rules.RetryTask(turn, two)
+			}
+			if n != 2 {
+				t.Errorf("whole %v: %d tasks are to run, want 2", whole, n)
+			}
+			return err
+		})
+		g.expect(task.Ready, one, two)
+		g.check()
+	}
+}
+
+// Cancelled once more while a lost result is being made again, its maker is
+// reopened as cancelled and not counted as the maker of a lost result.
+func TestRetryCountsAMakerOnce(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peerA", 1)
+	id := g.mustSubmit(taskqueue.Submission{Name: "result", Tasks: []task.Task{job("one", nil, []string{"x"})}, Outputs: []string{"x"}})
+	one := task.NewID(id, "one")
+	a.sync()
+	a.work()
+	a.loseFile(task.Qualify(id, "x"))
+	a.sync()
 	g.must(func(turn *taskqueue.Turn) error {
 		_, err := g.rules.CancelWorkflow(turn, id)
 		return err
 	})
-	g.check()
-	if w := g.workflow(id); !w.Over() || w.Finished() {
-		t.Errorf("cancelled, with its only task done: %+v", w)
+	g.expect(task.Cancelled, one)
+	err := g.update(func(turn *taskqueue.Turn) error {
+		_, err := g.rules.RetryWorkflow(turn, id, true)
+		return err
+	})
+	if !errors.Is(err, taskqueue.ErrConflict) {
+		t.Errorf("a retry of what failed, where a user cancelled: %v", err)
 	}
-	a.loseFile(x)
-	a.sync()
-	g.expect(task.Done, one)
-	g.check()
-
 	g.must(func(turn *taskqueue.Turn) error {
 		n, err := g.rules.RetryWorkflow(turn, id, false)
 		if n != 1 {
-			t.Errorf("%d tasks are to run again, want the one that makes the lost result", n)
+			t.Errorf("%d tasks are to run, want 1", n)
 		}
 		return err
 	})
-	g.expect(task.Ready, one)
 	g.check()
+}
+
+// Whoever reports its own attempt as lost with its pilot has it no more: the
+// task is handed out again.
+func TestAnOutcomeOfALostPilotReturnsTheTask(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peerA", 1)
+	one := task.NewID(g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("one", nil, nil)}}), "one")
 	a.sync()
-	a.work()
-	a.upload(x)
-	a.sync()
-	if w := g.workflow(id); !w.Finished() {
-		t.Errorf("taken up again: %+v", w)
+	a.end(one, a.fail(a.start(one, a.members[0]), task.PilotLost))
+	if reply := a.sync(); len(reply.Leases) != 1 || reply.Leases[0].Tasks[0].Task.ID != one {
+		t.Errorf("handed out afterwards: %+v", reply.Leases)
 	}
 	g.check()
 }

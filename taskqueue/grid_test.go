@@ -393,7 +393,6 @@ func (c *crew) acknowledge(acks []task.Ack) {
 			case !o.OK:
 				delete(c.leases[o.Attempt.Lease], o.Attempt.Task)
 			case ack.Verdict == task.AckAccepted:
-				c.learn(o)
 				c.forgetTask(ack.Attempt)
 			default:
 				c.disown(o)

@@ -33,23 +33,25 @@ func (w Workflow) Total() int {
 	return total
 }
 
+// open is the number of tasks that have not ended.
+func (w Workflow) open() int {
+	return w.Counts[task.Blocked] + w.Counts[task.Ready] + w.Counts[task.Leased]
+}
+
 // Finished tells whether all tasks are done and all final outputs stored.
 func (w Workflow) Finished() bool {
 	return w.Sealed && w.Counts[task.Done] == w.Total() && w.Unstored == 0
 }
 
-// Over tells whether nothing will happen any more without a user's retry. The
-// results of a cancelled workflow are not waited for: they are not made again
-// when they get lost before they are stored.
+// Over tells whether nothing will happen any more without a user's retry.
 func (w Workflow) Over() bool {
 	if !w.Sealed {
 		return false
 	}
-	open := w.Counts[task.Blocked] + w.Counts[task.Ready] + w.Counts[task.Leased]
-	if open > 0 {
+	if w.open() > 0 {
 		return false
 	}
-	return w.Cancelled || w.Unstored == 0 || w.Counts[task.Done] < w.Total()
+	return w.Unstored == 0 || w.Counts[task.Done] < w.Total()
 }
 
 // ClassID numbers an interned eligibility class.

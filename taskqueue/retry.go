@@ -9,8 +9,8 @@ import (
 
 // RetryWorkflow reopens the tasks of a workflow that ended badly, each with a
 // new generation, and those whose results were lost while it was cancelled; it
-// returns how many. With failedOnly those stay cancelled
-// that a user cancelled, with what depends on them.
+// returns how many. With failedOnly those stay cancelled that a user cancelled,
+// with what depends on them.
 //
 // Errors: ErrNotFound, ErrConflict (the workflow is not complete, or has
 // nothing to retry).
@@ -63,17 +63,23 @@ func (b *book) resume(w *Workflow) (int, error) {
 		return 0, nil
 	}
 	w.Cancelled = false
-	b.closeWorkflow(w)
+	b.workflows.touch(w.ID)
 	if err := b.loadFiles(w.Outputs...); err != nil {
 		return 0, err
 	}
-	makers := make(map[task.ID]bool)
+	var makers []task.ID
 	for _, name := range w.Outputs {
-		if f := b.files.held[name]; f.Lost {
-			makers[f.ProducerTask] = true
-			b.remakeFinal(f)
+		if f := b.files.held[name]; !exists(f) {
+			makers = append(makers, f.ProducerTask)
 		}
 	}
+	slices.Sort(makers)
+	makers = slices.Compact(makers)
+	if err := b.loadTasks(makers...); err != nil {
+		return 0, err
+	}
+	makers = slices.DeleteFunc(makers, func(id task.ID) bool { return b.tasks.held[id].State != task.Done })
+	b.remaking = append(b.remaking, makers...)
 	return len(makers), nil
 }
 
@@ -107,7 +113,8 @@ func (b *book) retryPage(states []TaskState, failedOnly bool) (int, error) {
 
 // RetryTask reopens a task that ended badly, those before it that ended badly
 // and whose output it needs, and those after it that ended only because of
-// them. It returns how many.
+// them. A cancelled workflow goes on with it: what it has lost of its results is
+// made again, too. It returns how many.
 //
 // Errors: ErrNotFound, ErrConflict (the task did not end badly).
 func (r *Rules) RetryTask(t *Turn, id task.ID) (int, error) {

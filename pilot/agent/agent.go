@@ -80,11 +80,12 @@ type Agent struct {
 	drained  chan struct{}
 	expelled chan error // the queue has revoked the membership
 
-	mu       sync.Mutex
-	settings task.SiteSettings
-	claimed  *ClaimReply // last granted claim, until the mastership begins
-	refused  task.Term   // in office when the last claim was refused
-	cutOff   cutOff
+	mu           sync.Mutex
+	settings     task.SiteSettings
+	settingsCame time.Time
+	claimed      *ClaimReply // last granted claim, until the mastership begins
+	refused      task.Term   // in office when the last claim was refused
+	cutOff       cutOff
 }
 
 // Run is a pilot from registration to farewell. It returns nil after an

@@ -24,12 +24,13 @@ func (a *Agent) withoutPeers(ctx context.Context, findings []Finding) {
 // tellUnreachable tells the queue that this pilot cannot talk with the others
 // of its site, and whether the site does without that from now on.
 func (a *Agent) tellUnreachable(ctx context.Context, reason string) bool {
+	asked := time.Now()
 	settings, err := a.queue.Unreachable(ctx, oneLine(reason))
 	if err != nil {
 		a.log.Warn("the queue could not be told that this pilot is cut off from the others", "error", err)
 		return false
 	}
-	a.takeSettings(settings)
+	a.takeSettings(asked, settings)
 	isolated := settings.Mode == pilot.ModeIsolated
 	a.log.Warn("this pilot is cut off from the others of its site", "reason", reason, "isolated", isolated)
 	return isolated

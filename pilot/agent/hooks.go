@@ -56,13 +56,14 @@ const claimTime = 3 * time.Second
 func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 	ctx, cancel := context.WithTimeout(ctx, claimTime)
 	defer cancel()
+	asked := time.Now()
 	reply, err := a.queue.Claim(ctx, c)
 	if err != nil {
 		a.heed(err)
 		a.log.Warn("the queue cannot be asked for the mastership", "error", err)
 		return dht.ClaimAnswer{}
 	}
-	a.takeSettings(reply.Settings)
+	a.takeSettings(asked, reply.Settings)
 	a.mu.Lock()
 	known := a.refused
 	if a.refused = reply.Term; reply.Granted {
@@ -331,6 +332,7 @@ func (a *Agent) callSync(act pilot.CallSync) {
 	a.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(a.context, act.Sync.Hold+syncTime)
 		defer cancel()
+		asked := time.Now()
 		reply, err := a.queue.Sync(ctx, act.Sync)
 		answered := pilot.SyncAnswered{N: act.N, Reply: reply}
 		if err != nil {
@@ -338,7 +340,7 @@ func (a *Agent) callSync(act pilot.CallSync) {
 			a.heed(err)
 			a.log.Debug("sync failed", "error", err)
 		} else {
-			a.takeSettings(reply.Settings)
+			a.takeSettings(asked, reply.Settings)
 		}
 		a.mailbox.post(func() {
 			if !answered.Stale { // a refusal is an answer

@@ -152,6 +152,7 @@ func (a *Agent) callPull(act pilot.CallPull) {
 	a.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(a.context, pull.Hold+syncTime)
 		defer cancel()
+		asked := time.Now()
 		reply, err := a.queue.Pull(ctx, pull)
 		answered := pilot.SyncAnswered{N: act.N, Reply: reply.SyncReply, CacheVersion: reply.CacheVersion}
 		if err != nil {
@@ -159,7 +160,7 @@ func (a *Agent) callPull(act pilot.CallPull) {
 			a.heed(err)
 			a.log.Debug("pull failed", "error", err)
 		} else {
-			a.takeSettings(reply.Settings)
+			a.takeSettings(asked, reply.Settings)
 		}
 		a.mailbox.post(func() { a.stepMaster(answered) })
 		return nil

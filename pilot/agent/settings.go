@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,14 +19,22 @@ func (a *Agent) siteSettings() task.SiteSettings {
 }
 
 // takeSettings takes the site's settings from the queue, or from a master that
-// has them from there. A master passes changes on to its members.
-func (a *Agent) takeSettings(settings task.SiteSettings) {
+// has them from there. A master passes changes on to its members. Answers can
+// overtake one another: one that was asked for before those in force came may be
+// older than they are, and does not change them; the next one tells.
+func (a *Agent) takeSettings(asked time.Time, settings task.SiteSettings) {
 	if settings.Site == "" {
 		return
 	}
 	a.mu.Lock()
 	before := a.settings
-	a.settings = settings
+	if before != settings {
+		if asked.Before(a.settingsCame) {
+			a.mu.Unlock()
+			return
+		}
+		a.settings, a.settingsCame = settings, time.Now()
+	}
 	a.mu.Unlock()
 	a.mailbox.post(func() {
 		a.stepWorker(pilot.SiteChanged{Settings: settings})
@@ -81,7 +90,7 @@ func (a *Agent) hearSettings(from task.PeerID, data []byte) {
 		return
 	}
 	if settings != a.siteSettings() {
-		a.takeSettings(settings)
+		a.takeSettings(time.Now(), settings)
 	}
 }
 
