@@ -227,6 +227,7 @@ type crew struct {
 
 	leases  map[task.LeaseID]map[task.ID]task.LeasedTask
 	files   map[task.LFN]task.File
+	copies  map[task.LFN][]task.File // what each attempt has made, in its pilot's cache
 	running map[task.ID]*attempt
 	ended   []task.Outcome // not acknowledged
 	next    task.Sync      // what the next Sync will tell
@@ -253,6 +254,7 @@ type attempt struct {
 func (c *crew) forget() {
 	c.leases = make(map[task.LeaseID]map[task.ID]task.LeasedTask)
 	c.files = make(map[task.LFN]task.File)
+	c.copies = make(map[task.LFN][]task.File)
 	c.running = make(map[task.ID]*attempt)
 	c.next = task.Sync{}
 }
@@ -498,10 +500,11 @@ func (c *crew) succeed(a *attempt) task.Outcome {
 // output of an earlier one that still exists stays as it is.
 func (c *crew) learn(o task.Outcome) {
 	for _, p := range o.Outputs {
-		if old := c.files[p.LFN]; old.Producer.Task == o.Attempt.Task && slices.Contains(old.Announced, c.site) {
-			continue
+		made := task.File{LFN: p.LFN, Size: p.Size, Digest: p.Digest, Producer: o.Attempt, Announced: []task.Site{c.site}}
+		c.copies[p.LFN] = append(c.copies[p.LFN], made)
+		if old := c.files[p.LFN]; old.Producer.Task != o.Attempt.Task || !slices.Contains(old.Announced, c.site) {
+			c.files[p.LFN] = made
 		}
-		c.files[p.LFN] = task.File{LFN: p.LFN, Size: p.Size, Digest: p.Digest, Producer: o.Attempt, Announced: []task.Site{c.site}}
 	}
 }
 
@@ -518,6 +521,7 @@ func (c *crew) forgetTask(attempt task.AttemptID) {
 // were to read it go back to the queue, which knows what counts.
 func (c *crew) disown(o task.Outcome) {
 	for _, p := range o.Outputs {
+		c.copies[p.LFN] = slices.DeleteFunc(c.copies[p.LFN], func(f task.File) bool { return f.Producer == o.Attempt })
 		if c.files[p.LFN].Producer != o.Attempt {
 			continue
 		}
@@ -599,16 +603,18 @@ func (c *crew) work() []task.ID {
 
 // upload stores an output at the site's storage element.
 func (c *crew) upload(name task.LFN) {
-	f := c.files[name]
-	c.next.Stored = append(c.next.Stored, task.Stored{
-		LFN: name, Attempt: f.Producer, URL: c.url(f), Size: f.Size, Digest: f.Digest,
-	})
+	for _, f := range c.copies[name] { // each pilot stores what it has made
+		c.next.Stored = append(c.next.Stored, task.Stored{
+			LFN: name, Attempt: f.Producer, URL: c.url(f), Size: f.Size, Digest: f.Digest,
+		})
+	}
 }
 
 // loseFile has the next Sync tell that nobody at the site holds a file.
 func (c *crew) loseFile(name task.LFN) {
 	c.next.Lost = append(c.next.Lost, task.LostFile{LFN: name, Digest: c.files[name].Digest})
 	delete(c.files, name)
+	delete(c.copies, name)
 }
 
 func (c *crew) url(f task.File) string {

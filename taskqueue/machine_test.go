@@ -229,7 +229,7 @@ func (m *machine) finishSome(*rapid.T) {
 	}
 	if o.OK && m.chance(20, "uploaded at once") {
 		for i := range o.Outputs {
-			o.Outputs[i].URL = c.url(c.files[o.Outputs[i].LFN])
+			o.Outputs[i].URL = c.url(task.File{LFN: o.Outputs[i].LFN, Producer: o.Attempt})
 		}
 	} else if o.OK && m.chance(20, "lost at once") {
 		for _, p := range o.Outputs {
@@ -305,9 +305,9 @@ func (m *machine) killPilot(*rapid.T) {
 
 // succeeds is what a new master knows: what the site's pilots tell it.
 func (c *crew) succeeds() {
-	running, files, lost := c.running, c.files, c.next.Lost
+	before := *c
 	c.forget()
-	c.running, c.files, c.next.Lost = running, files, lost
+	c.running, c.files, c.copies, c.next.Lost = before.running, before.files, before.copies, before.next.Lost
 }
 
 // bury is what a master does about a dead pilot: it reports it and assigns
