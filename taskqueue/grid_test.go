@@ -379,7 +379,7 @@ func (c *crew) take(reply task.SyncReply) {
 		c.next.Confirmed = append(c.next.Confirmed, r)
 	}
 	for _, f := range reply.Check {
-		if held := c.files[f.LFN]; held.Producer == f.Producer && slices.Contains(held.Announced, c.site) {
+		if slices.ContainsFunc(c.copies[f.LFN], func(held task.File) bool { return held.Producer == f.Producer }) {
 			c.upload(f.LFN)
 		} else {
 			c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, Reason: "nobody holds it"})

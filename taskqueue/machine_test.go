@@ -384,7 +384,7 @@ func (m *machine) leaveSite(*rapid.T) {
 			})
 		})
 	}
-	c.members, c.master = nil, nil
+	c.members, c.master, c.ended = nil, nil, nil
 	c.forget()
 }
 
