@@ -176,7 +176,7 @@ tasks:
 	})
 	g.must("workflow", "cancel", id)
 	out := g.expect(6, nil, "workflow", "wait", id)
-	wantText(t, "workflow wait", out, "CANCELLED")
+	wantText(t, "workflow wait", out, "CANCELLED", "pilotage workflow retry "+id+"\n")
 	for _, task := range []string{"/hold[0]", "/hold[9]", "/after"} {
 		if state := g.task(id + task).GetState(); state != pb.TaskState_TASK_STATE_CANCELLED {
 			t.Errorf("%s is %s", task, state)

@@ -202,6 +202,10 @@ func (a *app) reportFailures(ctx context.Context, c *clients, w *pb.Workflow) er
 	if more := w.GetFailed() + w.GetQuarantined() - int32(len(reply.GetTasks())); more > 0 {
 		_, _ = fmt.Fprintf(a.stderr, "... and %d more: pilotage task list %s --state FAILED\n", more, w.GetId())
 	}
+	if w.GetFailed()+w.GetQuarantined() == 0 {
+		_, _ = fmt.Fprintf(a.stderr, "run what was cancelled again with: pilotage workflow retry %s\n", w.GetId())
+		return nil
+	}
 	_, _ = fmt.Fprintf(a.stderr, "run what failed again with: pilotage workflow retry %s --failed\n", w.GetId())
 	return nil
 }
