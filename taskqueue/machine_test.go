@@ -441,6 +441,18 @@ func (m *machine) changeSite(*rapid.T) {
 	m.tick(0)
 }
 
+// giveBackStranded returns tasks whose inputs are not there after all this time,
+// as when the site may not read them any more.
+func (c *crew) giveBackStranded() {
+	for _, lease := range slices.Sorted(maps.Keys(c.leases)) {
+		for _, id := range slices.Sorted(maps.Keys(c.leases[lease])) {
+			if !c.startable(c.leases[lease][id]) {
+				c.giveBack(lease, id, "an input is not made here")
+			}
+		}
+	}
+}
+
 // drain plays an untroubled grid until nothing is left to do.
 func (m *machine) drain() {
 	for _, name := range m.names {
@@ -453,7 +465,7 @@ func (m *machine) drain() {
 		m.tick(4 * time.Second)
 		m.claim(c)
 	}
-	for range 60 {
+	for round := range 60 {
 		open := 0
 		for _, id := range m.workflows {
 			w := m.workflow(id)
@@ -474,6 +486,9 @@ func (m *machine) drain() {
 				m.t.Fatalf("sync: %v", err)
 			}
 			c.work()
+			if round%5 == 4 {
+				c.giveBackStranded()
+			}
 			for _, name := range c.made() {
 				c.upload(name)
 			}
