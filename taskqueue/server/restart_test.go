@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -182,6 +183,25 @@ func TestAccessFilesAtStart(t *testing.T) {
 	_, err = server.New(server.Config{DataDir: dir, Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0"})
 	if err == nil || !strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("start with an exposed access file: %v", err)
+	}
+}
+
+// A queue that is stopped as it starts ends well: its servers may be told to
+// end before they have begun.
+func TestStoppedAtStart(t *testing.T) {
+	dir := t.TempDir()
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	for range 20 {
+		s, err := server.New(server.Config{
+			DataDir: dir, Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Run(stopped); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

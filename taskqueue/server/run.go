@@ -53,7 +53,13 @@ func (s *Server) Run(ctx context.Context) error {
 	_ = s.persist(ctx, s.clock.now()) // noted; the clock goes on trying
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return calls.Serve(s.grpcListener) })
+	group.Go(func() error {
+		// A server told to stop before it serves says so; that is no fault.
+		if err := calls.Serve(s.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+			return fmt.Errorf("gRPC server: %w", err)
+		}
+		return nil
+	})
 	group.Go(func() error {
 		if err := web.ServeTLS(s.httpListener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("HTTPS server: %w", err)
