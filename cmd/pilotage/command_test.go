@@ -21,7 +21,7 @@ func call(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, said bytes.Buffer
 	root := newRoot(&app{stdout: &out, stderr: &said, getenv: func(string) string { return "" }})
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // none, too: cobra would take the test binary's
 	err = execute(t.Context(), root)
 	return out.String(), err
 }

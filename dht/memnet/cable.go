@@ -27,10 +27,11 @@ type end struct {
 	arrived sync.Cond
 }
 
-func newCable(from, to *station) *cable {
+// newCable goes from a station to where another one listens.
+func newCable(from, to *station, at multiaddr.Multiaddr) *cable {
 	l := &cable{}
-	l.near = newEnd(l, from, from.origin(), to.address)
-	l.far = newEnd(l, to, to.address, from.origin())
+	l.near = newEnd(l, from, from.origin(), at)
+	l.far = newEnd(l, to, at, from.origin())
 	return l
 }
 

@@ -123,10 +123,7 @@ func (c *Carrier) Reach(ctx context.Context, address net.IP, port uint32) error 
 	if s == nil {
 		return fmt.Errorf("reach %s: %w", ip, errUnreachable)
 	}
-	s.mutex.Lock()
-	listens := s.address != nil && s.address.Equal(addressOf(s.ip, uint16(port)))
-	s.mutex.Unlock()
-	if listens {
+	if _, entry, _ := s.state(); entry.address != nil && entry.address.Equal(addressOf(s.ip, uint16(port))) {
 		return nil
 	}
 	var dialer net.Dialer

@@ -2,6 +2,7 @@ package memnet_test
 
 import (
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,5 +57,19 @@ func TestKilledMasterIsFollowedAndHungNodeComesBack(t *testing.T) {
 		})
 		t.Logf("taken over after %s", time.Since(began))
 		s.settled(20*time.Second, left)
+	})
+}
+
+// Pilots end in the very moment in which others dial them. What can go wrong
+// there only the race detector sees.
+func TestPilotsEndWhileOthersDialThem(t *testing.T) {
+	forBoth(t, func(t *testing.T, s *live) {
+		for range 20 {
+			leaver := s.join(1)[0]
+			var ending sync.WaitGroup
+			ending.Go(leaver.kill)
+			s.join(1)
+			ending.Wait()
+		}
 	})
 }

@@ -239,13 +239,11 @@ func (n *lightNetwork) Listen(wishes ...multiaddr.Multiaddr) error {
 
 // ListenAddresses lists the invented address.
 func (n *lightNetwork) ListenAddresses() []multiaddr.Multiaddr {
-	s := n.host.station
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if s.address == nil {
+	_, entry, _ := n.host.station.state()
+	if entry.address == nil {
 		return nil
 	}
-	return []multiaddr.Multiaddr{s.address}
+	return []multiaddr.Multiaddr{entry.address}
 }
 
 // InterfaceListenAddresses are the same.

@@ -31,13 +31,19 @@ type station struct {
 	hung     atomic.Bool
 	traffic  counters
 
-	mutex   sync.Mutex
-	address multiaddr.Multiaddr // nil: it does not listen
-	cables  map[*cable]struct{} // nil: it was closed or killed
-	side    int                 // of a partition
-	thawed  chan struct{}       // closed when it hangs no more
-	welcome func(*end) bool     // takes a connection that somebody opened
-	host    *lightHost          // of a light carrier
+	mutex  sync.Mutex
+	cables map[*cable]struct{} // nil: it was closed or killed
+	side   int                 // of a partition
+	thawed chan struct{}       // closed when it hangs no more
+	door   door
+	host   *lightHost // of a light carrier
+}
+
+// door is where a station takes connections that others open; the zero value
+// is closed.
+type door struct {
+	address multiaddr.Multiaddr
+	welcome func(*end) bool
 }
 
 func (s *station) join(l *cable) bool {
@@ -79,7 +85,7 @@ func (s *station) listen(wish multiaddr.Multiaddr, welcome func(*end) bool) (mul
 	}
 	address := addressOf(s.ip, port)
 	s.mutex.Lock()
-	s.address, s.welcome = address, welcome
+	s.door = door{address: address, welcome: welcome}
 	s.mutex.Unlock()
 	s.carrier.announce(s, address)
 	return address, nil
@@ -89,7 +95,7 @@ func (s *station) listen(wish multiaddr.Multiaddr, welcome func(*end) bool) (mul
 func (s *station) shut() {
 	s.mutex.Lock()
 	cables := s.cables
-	s.cables, s.address, s.welcome = nil, nil, nil
+	s.cables, s.door = nil, door{}
 	s.mutex.Unlock()
 	for l := range cables {
 		l.breakUp()
@@ -140,10 +146,10 @@ func (s *station) awake(ctx context.Context) error {
 }
 
 // state is what a dialler finds out about a station.
-func (s *station) state() (side int, welcome func(*end) bool, alive bool) {
+func (s *station) state() (side int, entry door, alive bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.side, s.welcome, s.cables != nil
+	return s.side, s.door, s.cables != nil
 }
 
 // dial connects this station to another. What a real handshake proves, that
@@ -154,14 +160,14 @@ func (s *station) dial(ctx context.Context, to *station) (*cable, func(*end) boo
 		return nil, nil, fmt.Errorf("dial %s: %w", to.id, err)
 	}
 	mySide, _, alive := s.state()
-	side, welcome, there := to.state()
+	side, entry, there := to.state()
 	switch {
 	case !alive || mySide != side:
 		return nil, nil, fmt.Errorf("dial %s: %w", to.id, errUnreachable)
-	case !there || welcome == nil:
+	case !there || entry.welcome == nil:
 		return nil, nil, fmt.Errorf("dial %s: %w", to.id, errRefused)
 	}
-	l := newCable(s, to)
+	l := newCable(s, to, entry.address)
 	if !to.endpoint.Gate().InterceptAccept(l.far) ||
 		!to.endpoint.Gate().InterceptSecured(network.DirInbound, s.id, l.far) ||
 		!s.endpoint.Gate().InterceptSecured(network.DirOutbound, to.id, l.near) {
@@ -173,5 +179,5 @@ func (s *station) dial(ctx context.Context, to *station) (*cable, func(*end) boo
 	if err := to.endpoint.Admit(s.id, s.key(), s.endpoint.Certificate()); err != nil {
 		return nil, nil, fmt.Errorf("the other end did not accept this pilot's membership: %w", err)
 	}
-	return l, welcome, nil
+	return l, entry.welcome, nil
 }

@@ -31,7 +31,7 @@ func TestWhatIsLeftOfAKilledNodeReachesNobody(t *testing.T) {
 	var mouths []*stream
 	for i := range uint32(3) {
 		other := &station{carrier: carrier, ip: invented(i + 2), cables: make(map[*cable]struct{})}
-		l := newCable(dying, other)
+		l := newCable(dying, other, other.origin())
 		if !l.open() {
 			t.Fatal("the cable does not open")
 		}
