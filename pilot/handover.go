@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -64,14 +65,11 @@ func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
 func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.promised }
 
 // takeKept relieves a leaving pilot of a copy that another one has now, or
-// asks the next one. What a pilot does not keep any more is looked for.
+// asks the next one.
 func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 	for _, answer := range answers {
 		h := m.handOvers[answer.Output]
 		if h == nil || h.taker != w.id {
-			if answer.Failure != "" {
-				m.copyGone(answer.Output)
-			}
 			continue
 		}
 		w.promised -= h.file.Size
@@ -84,14 +82,6 @@ func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 	}
 }
 
-// copyGone looks for a file of which its keeper has lost the copy. A master that
-// knows nothing of the file leaves it to whoever misses it.
-func (m *Master) copyGone(id task.OutputID) {
-	if k := m.files[id.LFN]; k != nil && k.file.Producer == id.Attempt && sole(k.file) {
-		m.check([]task.File{k.file})
-	}
-}
-
 func (m *Master) relieve(id task.OutputID, h *handOver) {
 	delete(m.handOvers, id)
 	if w := m.members[h.from]; w != nil {
@@ -101,12 +91,7 @@ func (m *Master) relieve(id task.OutputID, h *handOver) {
 
 // handOversWithout goes on without a pilot that is gone.
 func (m *Master) handOversWithout(pilot task.PilotID) {
-	ids := make([]task.OutputID, 0, len(m.handOvers))
-	for id := range m.handOvers {
-		ids = append(ids, id)
-	}
-	slices.SortFunc(ids, task.OutputID.Compare)
-	for _, id := range ids {
+	for _, id := range slices.SortedFunc(maps.Keys(m.handOvers), task.OutputID.Compare) {
 		switch h := m.handOvers[id]; pilot {
 		case h.from:
 			if taker := m.members[h.taker]; taker != nil {

@@ -56,6 +56,9 @@ type State struct {
 	CopyFiles []task.File
 	CopiesAge time.Duration
 	Cache     CacheReport
+	// Gone is what was to be kept for lack of another copy, and has left the
+	// cache all the same, as damaged files do.
+	Gone []task.File
 }
 
 // InHand is a task that a worker has.
@@ -98,8 +101,9 @@ type Report struct {
 	Retracts []RetractAnswer
 	// Leaves are sole copies of a leaving pilot that want another keeper.
 	Leaves []task.File
-	// Kept answers StoreOrders, and takes back what was kept before.
+	// Kept answers StoreOrders.
 	Kept []KeptAnswer
+	Gone []task.File // as in State, since the last report
 	// Replicated answers orders to replicate.
 	Replicated []ReplicatedAnswer
 }
@@ -113,8 +117,7 @@ type ReplicatedAnswer struct {
 	Failure string
 }
 
-// KeptAnswer tells that a pilot has a file and keeps it, or why not, or not any
-// more.
+// KeptAnswer tells that a pilot has a file and keeps it, or why not.
 type KeptAnswer struct {
 	Output  task.OutputID
 	Failure string

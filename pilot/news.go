@@ -2,6 +2,7 @@ package pilot
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -112,6 +113,9 @@ func (w *Worker) state(bytes int) State {
 	s := State{
 		Number: w.said, Pilot: w.self, Peer: w.peer, Draining: w.stopped != "", Stopped: w.toldStopped(), Seen: w.seen, List: w.evaluator.Version(),
 		Outcomes: outcomes[:n], Stored: w.pendingStored(), Cache: w.cache,
+	}
+	for _, id := range slices.SortedFunc(maps.Keys(w.gone), task.OutputID.Compare) {
+		s.Gone = append(s.Gone, w.gone[id])
 	}
 	for _, job := range w.inOrder() {
 		s.InHand = append(s.InHand, InHand{

@@ -408,6 +408,9 @@ func (w *world) noteTold(from *node, a pilot.Tell) {
 		for _, file := range m.Leaves {
 			w.note("%s wants another keeper for %s", from.id, file.LFN.Local())
 		}
+		for _, file := range m.Gone {
+			w.note("%s has %s no more, which it was to keep", from.id, file.LFN.Local())
+		}
 		for _, answer := range m.Retracts {
 			w.note("%s answers for %s: retracted=%v", from.id, answer.Task.Name(), answer.Retracted)
 		}

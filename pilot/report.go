@@ -26,7 +26,13 @@ func (m *Master) state(w *member, s State) {
 	m.takeCopies([]State{s})
 	m.inHand(w, s)
 	m.takeOutcomes(w, s.Outcomes, s.Seen)
+	m.takeRest(w, s)
+}
+
+// takeRest takes what a state tells beside what is in hand and has ended.
+func (m *Master) takeRest(w *member, s State) {
 	m.takeStored(w, s.Stored)
+	m.copiesGone(w, s.Gone)
 	m.absent(w, s)
 	m.listAt(w, s.List)
 }
@@ -157,6 +163,7 @@ func (m *Master) report(w *member, r Report) {
 	}
 	m.takeLeaves(w, r.Leaves)
 	m.takeKept(w, r.Kept)
+	m.copiesGone(w, r.Gone)
 	m.takeReplicated(w, r.Replicated)
 	m.addSEReads(r.SEReads)
 	m.refreshPlaces(w)

@@ -88,9 +88,7 @@ func (m *Master) takeStates(answers []Answer) {
 		}
 	}
 	for i, w := range members {
-		m.takeStored(w, states[i].Stored)
-		m.absent(w, states[i])
-		m.listAt(w, states[i].List)
+		m.takeRest(w, states[i])
 	}
 	m.syncSoon(m.gatherDelay()) // the site's capacity has changed
 }

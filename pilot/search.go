@@ -105,6 +105,16 @@ func (m *Master) check(files []task.File) {
 	}
 }
 
+// copiesGone looks for files of which their keeper has lost its copy.
+func (m *Master) copiesGone(keeper *member, files []task.File) {
+	m.check(files)
+	for _, file := range files {
+		if s := m.searches[file.LFN]; s != nil && s.holder == keeper.id {
+			m.ask(s)
+		}
+	}
+}
+
 // searched draws the consequences of a round that asked for files.
 func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, complete bool) {
 	for _, name := range sortedKeys(m.searches) {

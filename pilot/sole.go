@@ -14,6 +14,14 @@ type Output struct {
 	task.Produced
 }
 
+// file describes the output as one that only a site's caches hold.
+func (o Output) file(site task.Site) task.File {
+	return task.File{
+		LFN: o.LFN, Size: o.Size, Digest: o.Digest, Exec: o.Exec,
+		Producer: o.Attempt, Announced: []task.Site{site},
+	}
+}
+
 // ID names the output.
 func (o Output) ID() task.OutputID { return task.OutputID{Attempt: o.Attempt, LFN: o.LFN} }
 
@@ -29,6 +37,7 @@ type soleCopy struct {
 // keepSole notes outputs that are to be kept, and has them uploaded.
 func (w *Worker) keepSole(outputs ...Output) {
 	for _, output := range outputs {
+		delete(w.gone, output.ID())
 		if w.sole[output.ID()] == nil {
 			w.sole[output.ID()] = &soleCopy{Output: output}
 			w.act(Upload{Output: output})
@@ -66,20 +75,31 @@ func (w *Worker) forsake(attempt task.AttemptID) {
 			w.letGo(id)
 		}
 	}
+	maps.DeleteFunc(w.gone, func(id task.OutputID, _ task.File) bool { return id.Attempt == attempt })
 }
 
 func (w *Worker) soleInOrder() []task.OutputID {
 	return slices.SortedFunc(maps.Keys(w.sole), task.OutputID.Compare)
 }
 
+// maxGone bounds the lost copies that every master hears of.
+const maxGone = 1000
+
 // notUploaded tells the master of a copy that was to be kept and has left the
-// cache, as a damaged one does: perhaps nobody has the file any more.
+// cache, as a damaged one does: perhaps nobody has the file any more. What is
+// told is told again to a master that asks for this worker's state, as a new
+// one does: that the file is looked for twice does no harm.
 func (w *Worker) notUploaded(id task.OutputID) {
-	if w.sole[id] == nil {
+	kept := w.sole[id]
+	if kept == nil {
 		return
 	}
 	delete(w.sole, id)
-	w.report.Kept = append(w.report.Kept, KeptAnswer{Output: id, Failure: "it left the cache before a storage element had it"})
+	file := kept.file(w.self.Site)
+	if len(w.gone) < maxGone {
+		w.gone[id] = file
+	}
+	w.report.Gone = append(w.report.Gone, file)
 	w.soon(w.config.ReportDelay)
 }
 
@@ -140,10 +160,7 @@ func (w *Worker) passHandOver() {
 			continue
 		}
 		kept.offered = w.now
-		w.report.Leaves = append(w.report.Leaves, task.File{
-			LFN: kept.LFN, Size: kept.Size, Digest: kept.Digest, Exec: kept.Exec,
-			Producer: kept.Attempt, Announced: []task.Site{w.self.Site},
-		})
+		w.report.Leaves = append(w.report.Leaves, kept.file(w.self.Site))
 		w.soon(0)
 	}
 }

@@ -48,22 +48,42 @@ func TestLosersAreLetGo(t *testing.T) {
 	}
 }
 
-// The master is told of a copy that has left the cache, once, and only of one
-// that was to be kept.
-func TestLostCopiesAreToldToTheMaster(t *testing.T) {
-	b, made := maker(t)
-	gone := func(actions []pilot.Action) (answers []pilot.KeptAnswer) {
+// Masters are told of a copy that has left the cache: the one in office at once
+// and once, later ones with the state. Nobody hears of one that was not to be
+// kept, or that does not count.
+func TestLostCopiesAreToldToMasters(t *testing.T) {
+	gone := func(b *bench, actions []pilot.Action) (files []task.File) {
 		for _, report := range told[pilot.Report](append(actions, b.after(time.Second, pilot.Tick{})...)) {
-			answers = append(answers, report.Kept...)
+			files = append(files, report.Gone...)
 		}
-		return answers
+		return files
 	}
+	inState := func(b *bench) int {
+		states := told[pilot.State](b.do(pilot.FromMaster{From: "m1", Message: pilot.Want{Term: firstTerm, State: true}}))
+		if len(states) != 1 {
+			t.Fatalf("asked for its state the worker tells %d", len(states))
+		}
+		return len(states[0].Gone)
+	}
+	b, made := maker(t)
 	b.verdict(made.Attempt, task.AckAccepted)
-	if answers := gone(b.do(pilot.NotUploaded{Output: made})); len(answers) != 1 || answers[0].Output != made || answers[0].Failure == "" {
-		t.Errorf("the master hears %+v", answers)
+	if n := inState(b); n != 0 {
+		t.Errorf("what is there is said to be gone")
 	}
-	if answers := gone(b.do(pilot.NotUploaded{Output: made})); len(answers) > 0 {
-		t.Errorf("it hears of it again: %+v", answers)
+	if files := gone(b, b.do(pilot.NotUploaded{Output: made})); len(files) != 1 || files[0].Producer != made.Attempt || files[0].Digest != digestOf("x") {
+		t.Errorf("the master hears %+v", files)
+	}
+	if files := gone(b, b.do(pilot.NotUploaded{Output: made})); len(files) > 0 {
+		t.Errorf("it hears of it again: %+v", files)
+	}
+	if n := inState(b); n != 1 {
+		t.Errorf("the state tells of %d lost copies, want 1", n)
+	}
+	b, made = maker(t)
+	gone(b, b.do(pilot.NotUploaded{Output: made}))
+	b.verdict(made.Attempt, task.AckDuplicate)
+	if n := inState(b); n != 0 {
+		t.Error("the state tells of what does not count")
 	}
 }
 

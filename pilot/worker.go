@@ -37,7 +37,8 @@ type Worker struct {
 	outcomes map[task.AttemptID]*task.Outcome
 	stored   map[task.LFN]task.Stored
 	sole     map[task.OutputID]*soleCopy
-	handOver time.Time // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
+	gone     map[task.OutputID]task.File // sole copies that have left the cache
+	handOver time.Time                   // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
 	copies   keptCopies
 	copying  copying
 
@@ -70,6 +71,7 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 		outcomes: make(map[task.AttemptID]*task.Outcome),
 		stored:   make(map[task.LFN]task.Stored),
 		sole:     make(map[task.OutputID]*soleCopy),
+		gone:     make(map[task.OutputID]task.File),
 		bound:    make(map[task.Bound]int),
 		copying:  copying{underWay: make(map[task.FileKey]task.File)},
 	}

@@ -144,6 +144,7 @@ func (c *check) state(m *pb.RoundState) pilot.State {
 		Stopped:  c.text("state.stopped", m.GetStopped(), maxReason),
 		InHand:   list(c, "state.in_hand", m.GetInHand(), maxTasks, c.inHand),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()), Copies: c.leases(m.GetCopies()),
+		Gone:      list(c, "state.gone", m.GetGone(), maxFiles, c.file),
 		CopyFiles: list(c, "state.copy_files", m.GetCopyFiles(), maxFiles, c.file), CopiesAge: m.GetCopiesAge().AsDuration(),
 		Cache: c.cacheReport(m.GetCache()), Number: m.GetNumber(), Seen: m.GetSeen(), List: c.version(m.GetList()),
 	}
@@ -183,6 +184,7 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 			}
 		}),
 		Leaves: list(c, "report.leaves", m.GetLeaves(), maxFiles, c.file),
+		Gone:   list(c, "report.gone", m.GetGone(), maxFiles, c.file),
 		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) pilot.KeptAnswer {
 			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason)}
 		}),

@@ -96,6 +96,7 @@ func state(m pilot.State) *pb.RoundState {
 		},
 		Peer: string(m.Peer), Draining: m.Draining, Stopped: m.Stopped, InHand: each(m.InHand, inHand),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored), Copies: taskpb.Leases(m.Copies),
+		Gone:      each(m.Gone, taskpb.File),
 		CopyFiles: each(m.CopyFiles, taskpb.File), CopiesAge: durationpb.New(m.CopiesAge),
 		Cache: cacheReport(m.Cache), Number: m.Number, Seen: m.Seen, List: version(m.List),
 	}
@@ -138,6 +139,7 @@ func report(m pilot.Report) *pb.RoundReport {
 			return &pb.RoundRetractAnswer{Task: string(a.Task), Lease: uint64(a.Lease), Retracted: a.Retracted}
 		}),
 		Leaves: each(m.Leaves, taskpb.File),
+		Gone:   each(m.Gone, taskpb.File),
 		Kept: each(m.Kept, func(k pilot.KeptAnswer) *pb.RoundKept {
 			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure}
 		}),

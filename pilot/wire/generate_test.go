@@ -215,7 +215,7 @@ func state(t *rapid.T) pilot.State {
 			}
 		}),
 		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
-		Copies: several(t, "copies", 2, handOut), CopyFiles: several(t, "files", 2, file), CopiesAge: span(t),
+		Copies: several(t, "copies", 2, handOut), CopyFiles: several(t, "files", 2, file), Gone: several(t, "gone", 2, file), CopiesAge: span(t),
 		Cache: cacheReport(t), Number: serial(t), Seen: serial(t), List: version(t),
 	}
 }
@@ -244,6 +244,7 @@ func report(t *rapid.T) pilot.Report {
 			return pilot.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: flag(t)}
 		}),
 		Leaves: several(t, "leaves", 2, file),
+		Gone:   several(t, "gone", 2, file),
 		Kept: several(t, "kept", 2, func(t *rapid.T) pilot.KeptAnswer {
 			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t)}
 		}),

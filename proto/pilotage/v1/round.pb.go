@@ -1460,7 +1460,9 @@ type RoundState struct {
 	// Rises with every state and report of the pilot.
 	Number uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
 	// Why it takes no new work; empty while it does, or does not know yet.
-	Stopped       string `protobuf:"bytes,14,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Stopped string `protobuf:"bytes,14,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// What it was to keep for lack of another copy, and has no more.
+	Gone          []*File `protobuf:"bytes,15,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1591,6 +1593,13 @@ func (x *RoundState) GetStopped() string {
 		return x.Stopped
 	}
 	return ""
+}
+
+func (x *RoundState) GetGone() []*File {
+	if x != nil {
+		return x.Gone
+	}
+	return nil
 }
 
 // RoundHandback gives an assignment back unstarted.
@@ -1753,7 +1762,9 @@ type RoundReport struct {
 	// As in RoundState.
 	Stopped string `protobuf:"bytes,17,opt,name=stopped,proto3" json:"stopped,omitempty"`
 	// Answers to orders to replicate.
-	Replicated    []*RoundReplicated `protobuf:"bytes,18,rep,name=replicated,proto3" json:"replicated,omitempty"`
+	Replicated []*RoundReplicated `protobuf:"bytes,18,rep,name=replicated,proto3" json:"replicated,omitempty"`
+	// As in RoundState, since the last report.
+	Gone          []*File `protobuf:"bytes,19,rep,name=gone,proto3" json:"gone,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1910,6 +1921,13 @@ func (x *RoundReport) GetStopped() string {
 func (x *RoundReport) GetReplicated() []*RoundReplicated {
 	if x != nil {
 		return x.Replicated
+	}
+	return nil
+}
+
+func (x *RoundReport) GetGone() []*File {
+	if x != nil {
+		return x.Gone
 	}
 	return nil
 }
@@ -3015,7 +3033,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x0ecapacity_bytes\x18\x01 \x01(\x04R\rcapacityBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1c\n" +
-	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\xb9\x04\n" +
+	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\xe0\x04\n" +
 	"\n" +
 	"RoundState\x12-\n" +
 	"\x05pilot\x18\x01 \x01(\v2\x17.pilotage.v1.RoundPilotR\x05pilot\x12\x12\n" +
@@ -3034,7 +3052,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\n" +
 	"copies_age\x18\f \x01(\v2\x19.google.protobuf.DurationR\tcopiesAge\x12\x16\n" +
 	"\x06number\x18\r \x01(\x04R\x06number\x12\x18\n" +
-	"\astopped\x18\x0e \x01(\tR\astopped\"~\n" +
+	"\astopped\x18\x0e \x01(\tR\astopped\x12%\n" +
+	"\x04gone\x18\x0f \x03(\v2\x11.pilotage.v1.FileR\x04gone\"~\n" +
 	"\rRoundHandback\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x16\n" +
@@ -3043,7 +3062,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\x9e\x06\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xc5\x06\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -3065,7 +3084,8 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\astopped\x18\x11 \x01(\tR\astopped\x12<\n" +
 	"\n" +
 	"replicated\x18\x12 \x03(\v2\x1c.pilotage.v1.RoundReplicatedR\n" +
-	"replicated\"S\n" +
+	"replicated\x12%\n" +
+	"\x04gone\x18\x13 \x03(\v2\x11.pilotage.v1.FileR\x04gone\"S\n" +
 	"\rRoundOutputId\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
 	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"Y\n" +
@@ -3244,49 +3264,51 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	1,  // 43: pilotage.v1.RoundState.list:type_name -> pilotage.v1.RoundVersion
 	43, // 44: pilotage.v1.RoundState.copy_files:type_name -> pilotage.v1.File
 	38, // 45: pilotage.v1.RoundState.copies_age:type_name -> google.protobuf.Duration
-	43, // 46: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
-	44, // 47: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
-	40, // 48: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
-	41, // 49: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
-	16, // 50: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
-	9,  // 51: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
-	10, // 52: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
-	14, // 53: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
-	45, // 54: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
-	17, // 55: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
-	39, // 56: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
-	43, // 57: pilotage.v1.RoundReport.leaves:type_name -> pilotage.v1.File
-	20, // 58: pilotage.v1.RoundReport.kept:type_name -> pilotage.v1.RoundKept
-	33, // 59: pilotage.v1.RoundReport.replicated:type_name -> pilotage.v1.RoundReplicated
-	39, // 60: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
-	19, // 61: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
-	1,  // 62: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
-	5,  // 63: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
-	2,  // 64: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
-	4,  // 65: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
-	37, // 66: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
-	43, // 67: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
-	38, // 68: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
-	34, // 69: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
-	22, // 70: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
-	34, // 71: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
-	34, // 72: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
-	46, // 73: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
-	19, // 74: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
-	34, // 75: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
-	34, // 76: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
-	42, // 77: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
-	28, // 78: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
-	43, // 79: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
-	43, // 80: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
-	34, // 81: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
-	43, // 82: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
-	43, // 83: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
-	84, // [84:84] is the sub-list for method output_type
-	84, // [84:84] is the sub-list for method input_type
-	84, // [84:84] is the sub-list for extension type_name
-	84, // [84:84] is the sub-list for extension extendee
-	0,  // [0:84] is the sub-list for field type_name
+	43, // 46: pilotage.v1.RoundState.gone:type_name -> pilotage.v1.File
+	43, // 47: pilotage.v1.RoundHandback.missing:type_name -> pilotage.v1.File
+	44, // 48: pilotage.v1.RoundReport.starts:type_name -> pilotage.v1.Start
+	40, // 49: pilotage.v1.RoundReport.outcomes:type_name -> pilotage.v1.Outcome
+	41, // 50: pilotage.v1.RoundReport.stored:type_name -> pilotage.v1.Stored
+	16, // 51: pilotage.v1.RoundReport.returned:type_name -> pilotage.v1.RoundHandback
+	9,  // 52: pilotage.v1.RoundReport.row:type_name -> pilotage.v1.RoundRow
+	10, // 53: pilotage.v1.RoundReport.updates:type_name -> pilotage.v1.RoundRowUpdate
+	14, // 54: pilotage.v1.RoundReport.cache:type_name -> pilotage.v1.RoundCache
+	45, // 55: pilotage.v1.RoundReport.storage_reads:type_name -> pilotage.v1.StorageReads
+	17, // 56: pilotage.v1.RoundReport.retracts:type_name -> pilotage.v1.RoundRetractAnswer
+	39, // 57: pilotage.v1.RoundReport.ended:type_name -> pilotage.v1.AttemptId
+	43, // 58: pilotage.v1.RoundReport.leaves:type_name -> pilotage.v1.File
+	20, // 59: pilotage.v1.RoundReport.kept:type_name -> pilotage.v1.RoundKept
+	33, // 60: pilotage.v1.RoundReport.replicated:type_name -> pilotage.v1.RoundReplicated
+	43, // 61: pilotage.v1.RoundReport.gone:type_name -> pilotage.v1.File
+	39, // 62: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
+	19, // 63: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
+	1,  // 64: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
+	5,  // 65: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
+	2,  // 66: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
+	4,  // 67: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
+	37, // 68: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
+	43, // 69: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
+	38, // 70: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
+	34, // 71: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
+	22, // 72: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
+	34, // 73: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
+	34, // 74: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
+	46, // 75: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
+	19, // 76: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
+	34, // 77: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
+	34, // 78: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
+	42, // 79: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
+	28, // 80: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
+	43, // 81: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
+	43, // 82: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
+	34, // 83: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
+	43, // 84: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
+	43, // 85: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
+	86, // [86:86] is the sub-list for method output_type
+	86, // [86:86] is the sub-list for method input_type
+	86, // [86:86] is the sub-list for extension type_name
+	86, // [86:86] is the sub-list for extension extendee
+	0,  // [0:86] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_round_proto_init() }
