@@ -108,9 +108,17 @@ func (s *Server) advance(ctx context.Context, now time.Time) {
 // persist writes, in one transaction, the clock, the signs of life of parked
 // Syncs and the counts of requests.
 func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
-	counts := s.requests.take()
+	err := s.requests.store(ctx, func(counts map[task.Site]*tally) error { return s.persistWith(ctx, at, counts) })
+	if err == nil {
+		s.clock.persisted = at
+	}
+	s.noteTrouble(ctx, err)
+	return err
+}
+
+func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts map[task.Site]*tally) error {
 	signs := s.desk.signs(s.clock.now()) // not of the time to come: a connection may end before that
-	err := s.updateAt(ctx, at, func(t *taskqueue.Turn) error {
+	return s.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
 		}
@@ -125,13 +133,6 @@ func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 		}
 		return nil
 	})
-	if err != nil {
-		s.requests.giveBack(counts)
-	} else {
-		s.clock.persisted = at
-	}
-	s.noteTrouble(ctx, err)
-	return err
 }
 
 // saveSite writes what was noted of a site since the last time. What was

@@ -203,6 +203,19 @@ func TestRequestsAreCountedAtOnce(t *testing.T) {
 	}
 }
 
+// Counts that are being written while somebody reads them are not missing.
+func TestRequestsAreCountedWhileTheyAreWritten(t *testing.T) {
+	q := start(t, onSQLite, func(c *serverConfig) { c.Timing.ClockTick, c.Timing.Persist = time.Millisecond, time.Millisecond })
+	q.addSite("siteA")
+	for n := range 30 {
+		q.join("siteA")
+		want := fmt.Sprintf("pilotage_queue_requests_total{method=\"Register\"} %d\n", n+1)
+		if _, text := q.get("/metrics"); !strings.Contains(text, want) {
+			t.Fatalf("after %d Registers /metrics lacks %s", n+1, want)
+		}
+	}
+}
+
 func TestMetricNames(t *testing.T) {
 	q := start(t)
 	q.addSite("siteA")

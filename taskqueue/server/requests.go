@@ -18,9 +18,12 @@ type tally struct {
 // requests counts queue requests: every call, and every message of a stream,
 // between the queue and a pilot or master (INTERFACE, "Definitions").
 type requests struct {
-	mutex sync.Mutex
-	sites map[task.Site]*tally
+	mutex   sync.Mutex
+	sites   map[task.Site]*tally
+	writing chan struct{} // holds one while somebody writes
 }
+
+func newRequests() *requests { return &requests{writing: make(chan struct{}, 1)} }
 
 func (r *requests) of(site task.Site) *tally {
 	if r.sites == nil {
@@ -68,28 +71,43 @@ func (r *requests) giveBack(taken map[task.Site]*tally) {
 	}
 }
 
+// store has what was counted written, one after the other: when it returns, all
+// that had been counted before is stored, or the error says why not.
+func (r *requests) store(ctx context.Context, write func(counts map[task.Site]*tally) error) error {
+	select {
+	case r.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-r.writing }()
+	counts := r.take()
+	err := write(counts)
+	if err != nil {
+		r.giveBack(counts)
+	}
+	return err
+}
+
 // storeRequests writes what was counted since the last time, for those who are
 // about to read the sums. While the store takes no writes they read older ones.
 func (s *Server) storeRequests(ctx context.Context) {
-	counts := s.requests.take()
-	if len(counts) == 0 {
-		return
-	}
-	err := s.update(ctx, func(t *taskqueue.Turn) error {
-		sites, err := t.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
+	_ = s.requests.store(ctx, func(counts map[task.Site]*tally) error {
+		if len(counts) == 0 {
+			return nil
 		}
-		for i := range sites {
-			if err := s.saveRequests(t, sites[i].Name, counts); err != nil {
-				return err
+		return s.update(ctx, func(t *taskqueue.Turn) error {
+			sites, err := t.Sites().All()
+			if err != nil {
+				return fmt.Errorf("load sites: %w", err)
 			}
-		}
-		return nil
+			for i := range sites {
+				if err := s.saveRequests(t, sites[i].Name, counts); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
-	if err != nil {
-		s.requests.giveBack(counts)
-	}
 }
 
 func (s *Server) saveRequests(t *taskqueue.Turn, site task.Site, counts map[task.Site]*tally) error {

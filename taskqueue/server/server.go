@@ -39,7 +39,7 @@ type Server struct {
 	desk      desk
 	pulls     *pulls
 	watches   watches
-	requests  requests
+	requests  *requests
 	health    healthState
 	stopping  chan struct{} // closed when the end begins
 	announced bool          // run.json is this server's
@@ -59,7 +59,7 @@ func New(config Config) (*Server, error) {
 	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
-	s := &Server{config: config, stopping: make(chan struct{})}
+	s := &Server{config: config, requests: newRequests(), stopping: make(chan struct{})}
 	// Signs of life are written for all sites together, every Persist; then a
 	// Sync that brings and gets nothing has nothing to write.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
