@@ -124,8 +124,8 @@ func (j *judgement) judge(o *task.Outcome) error {
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
 		if known.State == AttemptLost && !o.OK {
-			j.ack(o, task.AckAccepted, task.AttemptID{}) // it is booked as lost
-			return nil
+			j.ack(o, task.AckAccepted, task.AttemptID{})
+			return j.failureOfTheDead(s, o)
 		}
 	}
 	o.Site = j.site.Name
@@ -363,6 +363,19 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 		return j.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, s.Number-1, o.Reason))
 	}
 	return j.retryLater(s, s.Failures, o.Reason)
+}
+
+// failureOfTheDead takes a failure that is booked as a loss: of a pilot that was
+// held for dead and is there again. Whoever reports it has given the task up,
+// unless the site has begun it anew.
+func (j *judgement) failureOfTheDead(s *TaskState, o *task.Outcome) error {
+	if s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation {
+		return nil
+	}
+	if runs, err := j.started(s); err != nil || runs {
+		return err
+	}
+	return j.reopen(s, task.Return, o.Reason)
 }
 
 // retryLater makes a task wait before it is handed out again.
