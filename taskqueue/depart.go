@@ -135,7 +135,7 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 	site.Pilots--
 	site.Registered -= pilot.Slots
 	site.Refused = nil
-	site.Check, site.CheckAfter = true, ""
+	b.look(site)
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	b.sites.touch(site.Name)
 	if state == PilotDead {

@@ -379,12 +379,22 @@ func (c *crew) take(reply task.SyncReply) {
 		c.next.Confirmed = append(c.next.Confirmed, r)
 	}
 	for _, f := range reply.Check {
-		if slices.ContainsFunc(c.copies[f.LFN], func(held task.File) bool { return held.Producer == f.Producer }) {
-			c.upload(f.LFN)
-		} else {
-			c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, Reason: "nobody holds it"})
+		c.guard(f)
+	}
+}
+
+// guard stores a file that the queue asks for, under whatever name it was made,
+// or tells that it is lost.
+func (c *crew) guard(f task.File) {
+	for _, copies := range c.copies {
+		for _, held := range copies {
+			if held.Producer == f.Producer && held.Digest == f.Digest {
+				c.store(f)
+				return
+			}
 		}
 	}
+	c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, Reason: "nobody holds it"})
 }
 
 func (c *crew) acknowledge(acks []task.Ack) {
@@ -604,10 +614,14 @@ func (c *crew) work() []task.ID {
 // upload stores an output at the site's storage element.
 func (c *crew) upload(name task.LFN) {
 	for _, f := range c.copies[name] { // each pilot stores what it has made
-		c.next.Stored = append(c.next.Stored, task.Stored{
-			LFN: name, Attempt: f.Producer, URL: c.url(f), Size: f.Size, Digest: f.Digest,
-		})
+		c.store(f)
 	}
+}
+
+func (c *crew) store(f task.File) {
+	c.next.Stored = append(c.next.Stored, task.Stored{
+		LFN: f.LFN, Attempt: f.Producer, URL: c.url(f), Size: f.Size, Digest: f.Digest,
+	})
 }
 
 // loseFile has the next Sync tell that nobody at the site holds a file.

@@ -255,11 +255,25 @@ func (r *Rules) Guarded(t *Turn, name task.Site) error {
 	})
 }
 
-// unguarded returns files that only the caches of a site hold and whose maker
-// is not there any more to store them: the master is asked to have them
-// stored, or to report them lost. Those that are found are repeated until they
-// are settled; where a few pages have none, the next call goes on behind them.
-// The site's mark is cleared when there are none at all.
+// look marks a site whose caches may be all that has some files, and where
+// perhaps nobody stores them by itself.
+func (b *book) look(site *SiteRecord) {
+	site.Check, site.CheckAfter = true, ""
+	b.sites.touch(site.Name)
+}
+
+// takenOver tells whether a file is the result of an earlier run. Its maker
+// stores it under that run's name only.
+func (f *FileRecord) takenOver() bool {
+	return f.ProducerTask != "" && !f.Producer.IsZero() && f.Producer.Task != f.ProducerTask
+}
+
+// unguarded returns files that only the caches of a site hold and that nobody
+// stores by itself: their maker is not there any more, or made them for an
+// earlier run. The master is asked to have them stored, or to report them lost.
+// Those that are found are repeated until they are settled; where a few pages
+// have none, the next call goes on behind them. The site's mark is cleared when
+// there are none at all.
 func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 	if !site.Check {
 		return nil, nil
@@ -282,7 +296,8 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 			return nil, err
 		}
 		for i := range files {
-			if maker := b.pilots.held[makers[i]]; maker == nil || !maker.State.present() || maker.Site != site.Name {
+			maker := b.pilots.held[makers[i]]
+			if files[i].takenOver() || maker == nil || !maker.State.present() || maker.Site != site.Name {
 				found = append(found, files[i].File)
 			}
 		}

@@ -209,8 +209,16 @@ func (b *book) takeOver(w *Workflow, s, old *TaskState) error {
 	for i := range spec.Outputs {
 		f, result := b.files.held[spec.Outputs[i].LFN], b.files.held[before.Outputs[i].LFN]
 		f.Size, f.Digest, f.Exec, f.Producer = result.Size, result.Digest, result.Exec, result.Producer
-		for _, site := range result.Announced {
-			b.announce(f, site)
+		for _, name := range result.Announced {
+			b.announce(f, name)
+			if len(result.Replicas) > 0 {
+				continue
+			}
+			site, err := b.site(name)
+			if err != nil {
+				return err
+			}
+			b.look(site)
 		}
 		for _, replica := range result.Replicas {
 			if err := b.replicate(f, replica); err != nil {

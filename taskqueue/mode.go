@@ -48,7 +48,7 @@ func (b *book) changeMode(site *SiteRecord, before Mode) error {
 		return nil
 	}
 	site.Orphans = now.Central()
-	site.Check = true
+	b.look(site)
 	site.Refused = nil // in the other mode it is somebody else's business
 	open, err := b.Leases().OfSite(site.Name)
 	if err != nil {

@@ -300,7 +300,7 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 		}
 		j.announce(f, o.Site)
 		if !j.pilots.held[o.Attempt.Pilot].State.present() {
-			j.site.Check = true // nobody may be left who stores it
+			j.look(j.site) // nobody may be left who stores it
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
 		if err := j.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {

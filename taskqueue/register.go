@@ -143,7 +143,8 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 	b.revive(site, pilot)
 	site.Refused = nil // what nobody could run, the new one may
 	if site.Forget {   // what it brings or makes is not to be forgotten
-		site.Forget, site.Check, site.CheckAfter = false, true, ""
+		site.Forget = false
+		b.look(site)
 	}
 	return pilot, again, nil
 }

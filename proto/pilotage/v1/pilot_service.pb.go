@@ -1740,8 +1740,9 @@ type SyncResponse struct {
 	ReportSeq     uint64                 `protobuf:"varint,7,opt,name=report_seq,json=reportSeq,proto3" json:"report_seq,omitempty"`
 	// Pilots that an operator wants drained.
 	DrainPilots []string `protobuf:"bytes,8,rep,name=drain_pilots,json=drainPilots,proto3" json:"drain_pilots,omitempty"`
-	// Announced files without a copy on a storage element whose maker is gone:
-	// the site is to look for them, then store them or report them lost.
+	// Announced files without a copy on a storage element that nobody stores by
+	// himself: their maker is gone, or made them for an earlier run. The site is to
+	// look for them, then store them or report them lost.
 	Check         []*File `protobuf:"bytes,9,rep,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
