@@ -114,11 +114,14 @@ type wait struct {
 // waitWorkflow follows a workflow to its end. Interrupting the wait leaves the
 // workflow running and says so.
 func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait) error {
-	watching, cancel := ctx, context.CancelFunc(func() {})
-	if how.timeout > 0 {
-		watching, cancel = context.WithTimeout(ctx, how.timeout)
-	}
+	watching, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if how.timeout > 0 {
+		// A deadline would be sent along: the queue would end the call a moment
+		// before we do, as if somebody had cancelled it.
+		end := time.AfterFunc(how.timeout, cancel)
+		defer end.Stop()
+	}
 	last, err := a.watch(watching, c, id)
 	switch {
 	case ctx.Err() != nil:
