@@ -297,7 +297,7 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 		}
 		for i := range files {
 			maker := b.pilots.held[makers[i]]
-			if files[i].takenOver() || maker == nil || !maker.State.present() || maker.Site != site.Name {
+			if site.SE != "" && files[i].takenOver() || maker == nil || !maker.State.present() || maker.Site != site.Name {
 				found = append(found, files[i].File)
 			}
 		}

@@ -59,6 +59,9 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			}
 		}
 		before := site.InForce()
+		if s.SE != "" && site.SE == "" {
+			b.look(site) // what was taken over from its caches can be stored now
+		}
 		site.SE, site.RemoteRead, site.Mode, site.Fallback = s.SE, s.RemoteRead, s.Mode, s.Fallback
 		if site.SE == "" {
 			site.Fallback = "" // an isolated site needs a storage element
