@@ -170,7 +170,7 @@ func TestFilesComeFromPeersThenFromStorage(t *testing.T) {
 	if err := errors.Join(e[0].Cache.Drop(entry.Key), e[1].Cache.Drop(entry.Key)); err != nil {
 		t.Fatal(err)
 	}
-	url, err := e[0].Uploads.Put(context.Background(), "file:///se", "x", entry.Key)
+	url, err := e[0].Uploads.Put(context.Background(), "file:///se", "x", entry.Key, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -136,7 +136,7 @@ func (p *plot) Close() error {
 }
 
 // Put satisfies agent.Uploads.
-func (p *plot) Put(_ context.Context, element, name string, _ task.FileKey) (string, error) {
+func (p *plot) Put(_ context.Context, element, name string, _ task.FileKey, _ bool) (string, error) {
 	url := element + "/" + name
 	p.yard.mutex.Lock()
 	defer p.yard.mutex.Unlock()

@@ -2,6 +2,7 @@ package pilot
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -16,8 +17,9 @@ type search struct {
 	misses  int     // rounds that did not reach everybody
 	watch   bool    // it is to reach the storage element, or to be reported lost
 	holder  task.PilotID
-	again   time.Time // when the next step is due; zero: not before something happens
-	resting bool      // it was found; its tasks try again at that time
+	again   time.Time      // when the next step is due; zero: not before something happens
+	resting bool           // it was found; its tasks try again at that time
+	bereft  []task.PilotID // were to keep it and have it no more; they hear when it has been looked for
 }
 
 const (
@@ -71,7 +73,7 @@ func (m *Master) ask(s *search) {
 	m.list.hurry(m.now)
 }
 
-// watch looks for a file whose maker is gone.
+// watch looks for a file that nobody stores by itself.
 func (m *Master) watch(file task.File) {
 	m.search(file).watch = true
 }
@@ -95,24 +97,51 @@ func (m *Master) searchFilesOf(pilot task.PilotID) {
 // keepers say, unless that is known.
 func (m *Master) check(files []task.File) {
 	for _, file := range files {
-		if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
-			continue
+		if !m.fateKnown(file) {
+			m.watch(file)
 		}
-		if _, stored := m.outbox.stored[file.LFN]; stored || m.outbox.hasLost(file) {
-			continue
-		}
-		m.watch(file)
 	}
 }
 
-// copiesGone looks for files of which their keeper has lost its copy.
+// fateKnown tells whether a file is known to be stored or lost.
+func (m *Master) fateKnown(file task.File) bool {
+	if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
+		return true
+	}
+	_, stored := m.outbox.stored[file.LFN]
+	return stored || m.outbox.hasLost(file)
+}
+
+// copiesGone looks for files of which their keeper has lost its copy, and tells
+// it when that is done: a master that dies before leaves it to the next one.
 func (m *Master) copiesGone(keeper *member, files []task.File) {
-	m.check(files)
 	for _, file := range files {
-		if s := m.searches[file.LFN]; s != nil && s.holder == keeper.id {
+		if m.fateKnown(file) {
+			m.tell(keeper, Acks{Relieved: []task.OutputID{{Attempt: file.Producer, LFN: file.LFN}}})
+			continue
+		}
+		m.watch(file)
+		s := m.searches[file.LFN]
+		if s.file.Producer != file.Producer {
+			continue // another one is being looked for under this name
+		}
+		if !slices.Contains(s.bereft, keeper.id) {
+			s.bereft = append(s.bereft, keeper.id)
+		}
+		if s.holder == keeper.id {
 			m.ask(s)
 		}
 	}
+}
+
+// relieveBereft tells those who had a file to keep that it has been looked for.
+func (m *Master) relieveBereft(s *search) {
+	for _, id := range s.bereft {
+		if w := m.members[id]; w != nil {
+			m.tell(w, Acks{Relieved: []task.OutputID{{Attempt: s.file.Producer, LFN: s.file.LFN}}})
+		}
+	}
+	s.bereft = nil
 }
 
 // searched draws the consequences of a round that asked for files.
@@ -126,11 +155,13 @@ func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, comp
 		switch has := holders[s.file.Key()]; {
 		case len(has) > 0:
 			m.found(s, has)
+			m.relieveBereft(s)
 		case !complete && s.misses < maxMisses:
 			s.misses++
 			s.again = m.now.Add(m.config.LostWait)
 		default:
 			m.fileLost(s)
+			m.relieveBereft(s)
 		}
 	}
 }
@@ -199,6 +230,7 @@ func (m *Master) release(s *search) {
 // endWatch ends the search for a file that has reached a storage element.
 func (m *Master) endWatch(s *search) {
 	delete(m.searches, s.file.LFN)
+	m.relieveBereft(s)
 	m.release(s)
 }
 

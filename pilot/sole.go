@@ -61,6 +61,7 @@ func (w *Worker) storageIs(there bool) {
 // letGo ends the keeping of outputs.
 func (w *Worker) letGo(ids ...task.OutputID) {
 	for _, id := range ids {
+		delete(w.gone, id)
 		if kept := w.sole[id]; kept != nil {
 			delete(w.sole, id)
 			w.act(LetGo{Output: kept.Output})
@@ -82,13 +83,13 @@ func (w *Worker) soleInOrder() []task.OutputID {
 	return slices.SortedFunc(maps.Keys(w.sole), task.OutputID.Compare)
 }
 
-// maxGone bounds the lost copies that every master hears of.
+// maxGone bounds the lost copies that a new master hears of.
 const maxGone = 1000
 
 // notUploaded tells the master of a copy that was to be kept and has left the
-// cache, as a damaged one does: perhaps nobody has the file any more. What is
-// told is told again to a master that asks for this worker's state, as a new
-// one does: that the file is looked for twice does no harm.
+// cache, as a damaged one does: perhaps nobody has the file any more. Until the
+// file has been looked for, a master that asks for this worker's state, as a new
+// one does, is told again.
 func (w *Worker) notUploaded(id task.OutputID) {
 	kept := w.sole[id]
 	if kept == nil {

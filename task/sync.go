@@ -41,7 +41,7 @@ type SyncReply struct {
 	Denied  []PeerID  // the whole deny list of the site
 	Drain   []PilotID // pilots that an operator wants drained
 	// Check lists files that are announced at the site, on no storage element,
-	// and that nobody stores by himself: their maker is gone, or made them for an
+	// and that nobody stores by itself: their maker is gone, or made them for an
 	// earlier run. They are sent until they are stored or lost.
 	Check []File
 	// Settings of the site, as they are now.

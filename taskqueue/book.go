@@ -34,8 +34,9 @@ type book struct {
 	changed   []task.LFN        // the same in order
 	reviewing map[task.ID]struct{}
 	reviews   []task.ID
-	remaking  []task.ID // DONE tasks whose lost output is needed
-	ended     []task.ID // tasks that ended badly: their dependants follow
+	remaking  []task.ID       // DONE tasks whose lost output is needed
+	givenUp   []*task.Outcome // failures of attempts that were booked as lost
+	ended     []task.ID       // tasks that ended badly: their dependants follow
 	revoked   []Revocation
 	holders   map[task.LeaseID]task.PilotID // of leases that were emptied
 	// uninformed are LEASED tasks with an input that was made elsewhere after

@@ -321,6 +321,60 @@ func TestReaderWaitsForItsMakersOutcome(t *testing.T) {
 	g.check()
 }
 
+// A pilot held for dead is there again and reports that its attempt, booked as
+// lost, has failed. Its task goes back if a master says so that has not begun it
+// anew; what came before in the same Sync counts.
+func TestFailuresOfPilotsHeldForDead(t *testing.T) {
+	for name, example := range map[string]struct {
+		anew      bool // another pilot has begun it
+		gone      bool // that one is dead too, in the Sync that brings the failure
+		delivered bool // the pilot tells the queue itself
+		want      task.LeaseID
+	}{
+		"given up":           {want: 2},
+		"begun anew":         {anew: true, want: 1},
+		"begun anew in vain": {anew: true, gone: true, want: 2},
+		"delivered":          {delivered: true, want: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGrid(t)
+			a := g.addSite("A")
+			a.join("master", 1)
+			first, second := a.join("first", 1), a.join("second", 1)
+			w := g.mustSubmit(taskqueue.Submission{Name: "bag", Tasks: []task.Task{job("one", nil, nil)}})
+			one := task.NewID(w, "one")
+			a.sync()
+			again := a.leases[1][one]
+			lost := a.start(one, first)
+			a.sync()
+			a.next.Departed = []task.Departure{{Pilot: first.id, Dead: true, Reason: "no answer"}}
+			a.sync()
+			if example.anew {
+				a.leases[1][one] = again
+				a.start(one, second)
+			}
+			if example.gone {
+				a.sync()
+				a.next.Departed = []task.Departure{{Pilot: second.id, Dead: true, Reason: "no answer"}}
+			}
+			failed := a.fail(lost, task.PayloadFailed)
+			if example.delivered {
+				g.must(func(turn *taskqueue.Turn) error {
+					_, err := g.rules.Deliver(turn, taskqueue.Delivery{Site: "A", Pilot: first.id, Outcomes: []task.Outcome{failed}})
+					return err
+				})
+			} else {
+				a.ended = append(a.ended, failed)
+				a.sync()
+			}
+			if s := g.state(one); s.State != task.Leased || s.Lease != example.want {
+				t.Errorf("it is %s under lease %d, want LEASED under %d", s.State, s.Lease, example.want)
+			}
+			g.check()
+		})
+	}
+}
+
 func TestFailuresUseUpRetriesAndCancelDependants(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")

@@ -279,6 +279,12 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 		return nil, nil
 	}
 	var found []task.File
+	before := site.CheckAfter
+	defer func() {
+		if !site.Check || site.CheckAfter != before {
+			b.sites.touch(site.Name)
+		}
+	}()
 	after, page := site.CheckAfter, b.config.Workflow.SweepPage
 	for range maxCheckPages {
 		if len(found) == 0 {
@@ -305,7 +311,6 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 			if len(found) == 0 {
 				site.Check, site.CheckAfter = false, ""
 			}
-			b.sites.touch(site.Name)
 			return found, nil
 		}
 		after = files[len(files)-1].LFN
@@ -313,6 +318,5 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 	if len(found) == 0 {
 		site.CheckAfter = after
 	}
-	b.sites.touch(site.Name)
 	return found, nil
 }

@@ -232,8 +232,8 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 	return calls
 }
 
-// Guard decides on files that only caches of a site hold and whose makers are
-// gone: a pilot that holds one is to store it; what nobody holds is lost, once
+// Guard decides on files that only caches of a site hold and that nobody stores
+// by itself: a pilot that holds one is to store it; what nobody holds is lost, once
 // all pilots have told all that they hold.
 func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord) (lost []task.LostFile) {
 	r := m.rooms[site]

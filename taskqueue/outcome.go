@@ -124,8 +124,9 @@ func (j *judgement) judge(o *task.Outcome) error {
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
 		if known.State == AttemptLost && !o.OK {
-			j.ack(o, task.AckAccepted, task.AttemptID{})
-			return j.failureOfTheDead(s, o)
+			j.ack(o, task.AckAccepted, task.AttemptID{}) // it is booked as lost
+			j.givenUp = append(j.givenUp, o)
+			return nil
 		}
 	}
 	o.Site = j.site.Name
@@ -365,17 +366,28 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	return j.retryLater(s, s.Failures, o.Reason)
 }
 
-// failureOfTheDead takes a failure that is booked as a loss: of a pilot that was
-// held for dead and is there again. Whoever reports it has given the task up,
-// unless the site has begun it anew.
-func (j *judgement) failureOfTheDead(s *TaskState, o *task.Outcome) error {
-	if s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation {
-		return nil
+// takeGivenUp reopens the tasks of failures that are booked as losses: of pilots
+// that were held for dead and are there again. A master that reports one has
+// given the task up, unless the site has begun it anew: starts and departures of
+// the same Sync count. What a pilot delivers itself says nothing of its master.
+func (b *book) takeGivenUp() error {
+	for _, o := range b.givenUp {
+		s := b.tasks.held[o.Attempt.Task]
+		if s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation {
+			continue
+		}
+		runs, err := b.started(s)
+		if err != nil {
+			return err
+		}
+		if runs {
+			continue
+		}
+		if err := b.reopen(s, task.Return, o.Reason); err != nil {
+			return err
+		}
 	}
-	if runs, err := j.started(s); err != nil || runs {
-		return err
-	}
-	return j.reopen(s, task.Return, o.Reason)
+	return nil
 }
 
 // retryLater makes a task wait before it is handed out again.

@@ -225,7 +225,7 @@ type SiteRecord struct {
 	Alone      Instant         // when it last found that no other site has work to spare
 	Silent     bool            // its pilots were taken for dead because it fell silent
 	Fates      Fates           // of the newest attempts
-	Check      bool            // caches may be all that has files which nobody stores by himself
+	Check      bool            // caches may be all that has files which nobody stores by itself
 	CheckAfter task.LFN        // where looking for those files goes on
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 	ModeSince  Instant         // when the mode in force began

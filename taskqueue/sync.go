@@ -76,6 +76,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		func() error { return b.takeReturns(site.Name, s.Returns) },
 		func() error { return b.takeRefusals(site, s.Refused) },
 		func() error { return b.depart(site, s.Departed) },
+		b.takeGivenUp,
 		func() error { return b.meet(site, s.Joined) },
 		func() error { return b.takePauses(site, s.Pauses) },
 		func() error { return b.lose(site.Name, s.Lost) },

@@ -124,12 +124,13 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait)
 	}
 	last, err := a.watch(watching, c, id)
 	switch {
+	case err == nil: // it is over, whatever has ended since
 	case ctx.Err() != nil:
 		_, _ = fmt.Fprintf(a.stderr, "the workflow goes on; wait again with: pilotage workflow wait %s\n", id)
 		return &silentError{exitInterrupted}
 	case watching.Err() != nil:
 		return coded(exitTimeout, "%s is not over after %s; it goes on", id, how.timeout)
-	case err != nil:
+	default:
 		return err
 	}
 	if !how.quiet {

@@ -93,8 +93,9 @@ type Payloads interface {
 
 // Uploads copies cached files to a storage element.
 type Uploads interface {
-	// Put copies a file under a name below the element and returns its URL.
-	Put(ctx context.Context, element, name string, key task.FileKey) (url string, err error)
+	// Put copies a file under a name below the element and returns its URL. What
+	// is perhaps there is looked for first: not every element may be overwritten.
+	Put(ctx context.Context, element, name string, key task.FileKey, perhapsThere bool) (url string, err error)
 }
 
 // Observer watches a pilot from outside. It is called from the pilot's loop

@@ -28,6 +28,13 @@ type upload struct {
 	tries  int
 }
 
+// perhapsThere tells whether an upload is perhaps not the first to its name: its
+// answer was lost, or another pilot or an earlier run has the same output.
+func (u upload) perhapsThere(self task.PilotID) bool {
+	made := u.output.Attempt
+	return u.tries > 0 || made.Pilot != self || task.Qualify(made.Task.Workflow(), u.output.LFN.Local()) != u.output.LFN
+}
+
 const (
 	uploadsAtOnce = 2
 	uploadPause   = time.Second
@@ -104,7 +111,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	if !slices.Contains(entry.Outputs, id) {
 		return
 	}
-	url, err := a.store.Put(ctx, settings.SE, StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest))
+	url, err := a.store.Put(ctx, settings.SE, StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(a.self.ID))
 	if err == nil {
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })

@@ -9,6 +9,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -35,7 +36,7 @@ func TestDamagedOutputsAreNotUploaded(t *testing.T) {
 		if damage {
 			flipOneByte(t, cache, entry.Key)
 		}
-		_, err = n.Put(t.Context(), "file://"+element, name, entry.Key)
+		_, err = n.Put(t.Context(), "file://"+element, name, entry.Key, false)
 		if _, cached := cache.Lookup(entry.Key); cached == damage {
 			t.Errorf("%s: in the cache afterwards: %v", name, cached)
 		}
@@ -53,6 +54,65 @@ func TestDamagedOutputsAreNotUploaded(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(element, "damaged")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("something was stored: %v", err)
+	}
+}
+
+// What an earlier upload has put there is not written again, unless it is not
+// all there; a first upload does not ask.
+func TestUploadsThatArePerhapsThere(t *testing.T) {
+	folder, element := t.TempDir(), t.TempDir()
+	cache, err := disk.Open(disk.Config{Dir: folder, Capacity: task.MiB})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cache.Close()
+	n := &workerNode{cache: cache, storage: storage.NewClient(storage.Options{FileRoots: []string{"/"}})}
+	defer n.storage.Close()
+	made := filepath.Join(folder, "x")
+	if err := os.WriteFile(made, []byte("made"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	entry, err := cache.Adopt(t.Context(), made, false, task.OutputID{LFN: "w-a:x"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range []struct {
+		there, want  string
+		perhapsThere bool
+	}{
+		{"kept", "kept", true},
+		{"cut", "made", true},
+		{"kept", "made", false},
+	} {
+		if err := os.WriteFile(filepath.Join(element, "x"), []byte(example.there), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		url, err := n.Put(t.Context(), "file://"+element, "x", entry.Key, example.perhapsThere)
+		if err != nil || url != "file://"+element+"/x" {
+			t.Errorf("%+v: %q, %v", example, url, err)
+		}
+		if got, err := os.ReadFile(filepath.Join(element, "x")); err != nil || string(got) != example.want {
+			t.Errorf("%+v: stored is %q, %v", example, got, err)
+		}
+	}
+	at := func(run task.WorkflowID, by task.PilotID) pilot.Output {
+		return pilot.Output{
+			Attempt:  task.AttemptID{Task: task.NewID("w-aaaaaaaaaa", "t"), Pilot: by},
+			Produced: task.Produced{LFN: task.Qualify(run, "x")},
+		}
+	}
+	for _, example := range []struct {
+		item upload
+		want bool
+	}{
+		{upload{output: at("w-aaaaaaaaaa", "p-self")}, false},
+		{upload{output: at("w-aaaaaaaaaa", "p-self"), tries: 1}, true},
+		{upload{output: at("w-bbbbbbbbbb", "p-self")}, true},
+		{upload{output: at("w-aaaaaaaaaa", "p-other")}, true},
+	} {
+		if got := example.item.perhapsThere("p-self"); got != example.want {
+			t.Errorf("%+v is perhaps there: %v", example.item, got)
+		}
 	}
 }
 

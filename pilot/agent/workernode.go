@@ -173,7 +173,7 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 
 // Put satisfies Uploads. What a storage element gets is there to stay, so the
 // bytes are compared with their digest first; damaged ones leave the cache.
-func (n *workerNode) Put(ctx context.Context, element, name string, key task.FileKey) (string, error) {
+func (n *workerNode) Put(ctx context.Context, element, name string, key task.FileKey, perhapsThere bool) (string, error) {
 	if err := n.cache.Verify(key); err != nil {
 		return "", fmt.Errorf("read it from the cache: %w", err)
 	}
@@ -190,6 +190,11 @@ func (n *workerNode) Put(ctx context.Context, element, name string, key task.Fil
 	at, err := n.storage.Element(element)
 	if err != nil {
 		return "", err
+	}
+	if perhapsThere {
+		if there, err := at.Head(ctx, name); err == nil && there.Size == int64(pinned.Size) {
+			return there.URL, nil
+		}
 	}
 	return at.Put(ctx, name, int64(pinned.Size), file)
 }

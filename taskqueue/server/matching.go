@@ -54,7 +54,7 @@ func (s *Server) callIn(ctx context.Context) {
 type centralSite struct {
 	site    taskqueue.SiteRecord
 	pilots  []taskqueue.PilotRecord
-	unsafe  []task.File // that only caches hold and whose makers are gone
+	unsafe  []task.File // that only caches hold and that nobody stores by itself
 	silent  []task.PilotID
 	retract []task.Revoked
 	reclaim bool

@@ -1741,7 +1741,7 @@ type SyncResponse struct {
 	// Pilots that an operator wants drained.
 	DrainPilots []string `protobuf:"bytes,8,rep,name=drain_pilots,json=drainPilots,proto3" json:"drain_pilots,omitempty"`
 	// Announced files without a copy on a storage element that nobody stores by
-	// himself: their maker is gone, or made them for an earlier run. The site is to
+	// itself: their maker is gone, or made them for an earlier run. The site is to
 	// look for them, then store them or report them lost.
 	Check         []*File `protobuf:"bytes,9,rep,name=check,proto3" json:"check,omitempty"`
 	unknownFields protoimpl.UnknownFields
