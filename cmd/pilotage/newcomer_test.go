@@ -88,19 +88,27 @@ func TestWaitShowsTheOutputOfOneTask(t *testing.T) {
 	}
 }
 
-// Whoever waits is told once, and only when nobody takes the tasks.
+// Whoever waits is told once, and only when nobody takes the tasks or final
+// outputs do not reach a storage element.
 func TestStalledWorkflowIsExplained(t *testing.T) {
 	ready := &pb.Workflow{Id: "w-aaaaaaaaaa", Ready: 2}
 	leased := &pb.Workflow{Id: "w-aaaaaaaaaa", Ready: 1, Leased: 1}
 	blocked := &pb.Workflow{Id: "w-aaaaaaaaaa", Blocked: 1}
+	unstored := &pb.Workflow{Id: "w-aaaaaaaaaa", Done: 2, OutputsPending: 3}
+	done := &pb.Workflow{Id: "w-aaaaaaaaaa", Done: 2, State: pb.WorkflowState_WORKFLOW_STATE_DONE}
+	const untaken, pending = "pilotage task explain 'w-aaaaaaaaaa/first'", "wait for a storage element (3); which: pilotage file list --prefix w-aaaaaaaaaa:"
 	for name, c := range map[string]struct {
 		heard []*pb.Workflow // one every 6 s
+		what  string
 		told  int
 	}{
-		"nobody comes":       {[]*pb.Workflow{ready, ready, ready, ready, ready}, 1},
-		"somebody came":      {[]*pb.Workflow{ready, leased, ready, leased, blocked}, 0},
-		"twice without work": {[]*pb.Workflow{ready, ready, ready, leased, ready, ready, ready}, 1},
-		"nothing is ready":   {[]*pb.Workflow{blocked, blocked, blocked}, 0},
+		"nobody comes":       {[]*pb.Workflow{ready, ready, ready, ready, ready}, untaken, 1},
+		"somebody came":      {[]*pb.Workflow{ready, leased, ready, leased, blocked}, untaken, 0},
+		"twice without work": {[]*pb.Workflow{ready, ready, ready, leased, ready, ready, ready}, untaken, 1},
+		"nothing is ready":   {[]*pb.Workflow{blocked, blocked, blocked}, untaken, 0},
+		"no storage":         {[]*pb.Workflow{leased, unstored, unstored, unstored, unstored}, pending, 1},
+		"stored soon":        {[]*pb.Workflow{leased, unstored, done}, pending, 0},
+		"one, then another":  {[]*pb.Workflow{ready, ready, ready, unstored, unstored, unstored}, pending, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -113,7 +121,7 @@ func TestStalledWorkflowIsExplained(t *testing.T) {
 				}
 				hint.end()
 				text := a.stderr.(*bytes.Buffer).String()
-				if got := strings.Count(text, "pilotage task explain 'w-aaaaaaaaaa/first'"); got != c.told {
+				if got := strings.Count(text, c.what); got != c.told {
 					t.Errorf("told %d times, want %d: %q", got, c.told, text)
 				}
 			})

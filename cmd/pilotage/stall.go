@@ -9,46 +9,81 @@ import (
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
-// stallAfter is how long a workflow may have ready tasks and none at a site
-// before whoever waits for it is told how to find out why: hand-outs take
-// seconds.
+// stallAfter is how long nothing of a workflow may be under way before whoever
+// waits for it is told how to find out why: hand-outs and uploads take seconds.
 const stallAfter = 10 * time.Second
 
-// stallHint tells once that nobody takes a workflow's tasks.
+// stall is what a workflow waits for while none of its tasks is at a site.
+type stall int
+
+const (
+	notStalled stall = iota
+	notTaken         // tasks are ready
+	notStored        // all have ended, final outputs are in caches only
+	stalls
+)
+
+func stallOf(w *pb.Workflow) stall {
+	switch {
+	case over(w) || w.GetLeased() > 0:
+		return notStalled
+	case w.GetReady() > 0:
+		return notTaken
+	case w.GetBlocked() == 0 && w.GetOutputsPending() > 0:
+		return notStored
+	}
+	return notStalled
+}
+
+// stallHint tells once, for each reason, that a workflow does not go on.
 type stallHint struct {
-	tell  func(workflow string)
-	once  sync.Once
-	timer *time.Timer // runs while there are ready tasks and none at a site
+	explain func(w *pb.Workflow, why stall) string
+	print   func(text string)
+	told    [stalls]sync.Once
+	why     stall
+	timer   *time.Timer // runs while the workflow is stalled
 }
 
 // newStallHint makes a hint that has not been given yet; end stops it.
 func (a *app) newStallHint(ctx context.Context, c *clients, shown *watchBar) *stallHint {
-	return &stallHint{tell: func(workflow string) {
-		name := workflow + "/TASK"
-		list, err := c.tasks.ListTasks(ctx, &pb.ListTasksRequest{
-			Workflow: workflow, PageSize: 1, States: []pb.TaskState{pb.TaskState_TASK_STATE_READY},
-		})
-		if err == nil && len(list.GetTasks()) > 0 {
-			name = list.GetTasks()[0].GetTask().GetId()
-		}
-		text := fmt.Sprintf("no site has taken a task for %s; to see why: pilotage task explain '%s'\n", stallAfter, name)
-		if a.output == "table" && isTerminal(a.stderr) {
-			_, _ = shown.progress.Write([]byte(text)) // above the bar
-			return
-		}
-		_, _ = fmt.Fprint(a.stderr, text)
-	}}
+	return &stallHint{
+		explain: func(w *pb.Workflow, why stall) string { return explainStall(ctx, c, w, why) },
+		print: func(text string) {
+			if a.output == "table" && isTerminal(a.stderr) {
+				_, _ = shown.progress.Write([]byte(text)) // above the bar
+				return
+			}
+			_, _ = fmt.Fprint(a.stderr, text)
+		},
+	}
+}
+
+func explainStall(ctx context.Context, c *clients, w *pb.Workflow, why stall) string {
+	if why == notStored {
+		return fmt.Sprintf("all tasks have ended, and final outputs wait for a storage element (%d); which: pilotage file list --prefix %s:\n"+
+			"where the site has none (pilotage site list), they wait until it is given one\n", w.GetOutputsPending(), w.GetId())
+	}
+	name := w.GetId() + "/TASK"
+	list, err := c.tasks.ListTasks(ctx, &pb.ListTasksRequest{
+		Workflow: w.GetId(), PageSize: 1, States: []pb.TaskState{pb.TaskState_TASK_STATE_READY},
+	})
+	if err == nil && len(list.GetTasks()) > 0 {
+		name = list.GetTasks()[0].GetTask().GetId()
+	}
+	return fmt.Sprintf("no site has taken a task for %s; to see why: pilotage task explain '%s'\n", stallAfter, name)
 }
 
 // heard takes in what the queue tells of the workflow.
 func (h *stallHint) heard(w *pb.Workflow) {
-	stuck := w.GetReady() > 0 && w.GetLeased() == 0 && !over(w)
-	switch {
-	case !stuck:
+	why := stallOf(w)
+	if why != h.why {
 		h.end()
-	case h.timer == nil:
-		id := w.GetId()
-		h.timer = time.AfterFunc(stallAfter, func() { h.once.Do(func() { h.tell(id) }) })
+		h.why = why
+	}
+	if why != notStalled && h.timer == nil {
+		h.timer = time.AfterFunc(stallAfter, func() {
+			h.told[why].Do(func() { h.print(h.explain(w, why)) })
+		})
 	}
 }
 
