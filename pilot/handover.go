@@ -84,7 +84,13 @@ func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 
 func (m *Master) relieve(id task.OutputID, h *handOver) {
 	delete(m.handOvers, id)
-	if w := m.members[h.from]; w != nil {
+	m.tellRelieved(h.from, id)
+}
+
+// tellRelieved tells a pilot, if it is still there, that a copy is its business
+// no more.
+func (m *Master) tellRelieved(pilot task.PilotID, id task.OutputID) {
+	if w := m.members[pilot]; w != nil {
 		m.tell(w, Acks{Relieved: []task.OutputID{id}})
 	}
 }

@@ -73,9 +73,11 @@ func (m *Master) ask(s *search) {
 	m.list.hurry(m.now)
 }
 
-// watch looks for a file that nobody stores by itself.
-func (m *Master) watch(file task.File) {
-	m.search(file).watch = true
+// watch looks for a file that nobody stores by itself, and returns the search.
+func (m *Master) watch(file task.File) *search {
+	s := m.search(file)
+	s.watch = true
+	return s
 }
 
 // searchFilesOf looks for what a pilot that is gone has made and what no
@@ -117,11 +119,10 @@ func (m *Master) fateKnown(file task.File) bool {
 func (m *Master) copiesGone(keeper *member, files []task.File) {
 	for _, file := range files {
 		if m.fateKnown(file) {
-			m.tell(keeper, Acks{Relieved: []task.OutputID{{Attempt: file.Producer, LFN: file.LFN}}})
+			m.tellRelieved(keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
 			continue
 		}
-		m.watch(file)
-		s := m.searches[file.LFN]
+		s := m.watch(file)
 		if s.file.Producer != file.Producer {
 			continue // another one is being looked for under this name
 		}
@@ -137,9 +138,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 // relieveBereft tells those who had a file to keep that it has been looked for.
 func (m *Master) relieveBereft(s *search) {
 	for _, id := range s.bereft {
-		if w := m.members[id]; w != nil {
-			m.tell(w, Acks{Relieved: []task.OutputID{{Attempt: s.file.Producer, LFN: s.file.LFN}}})
-		}
+		m.tellRelieved(id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
 	}
 	s.bereft = nil
 }

@@ -13,17 +13,24 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// A cached output whose bytes have changed behind the cache's back, its size
-// and time have not, must not become the copy that stays.
-func TestDamagedOutputsAreNotUploaded(t *testing.T) {
-	folder, element := t.TempDir(), t.TempDir()
-	cache, err := disk.Open(disk.Config{Dir: folder, Capacity: task.MiB})
+// storingNode has a cache and may write to every folder.
+func storingNode(t *testing.T) *workerNode {
+	t.Helper()
+	cache, err := disk.Open(disk.Config{Dir: t.TempDir(), Capacity: task.MiB})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer cache.Close()
-	n := &workerNode{cache: cache, storage: storage.NewClient(storage.Options{FileRoots: []string{"/"}})}
-	defer n.storage.Close()
+	t.Cleanup(func() { _ = cache.Close() })
+	client := storage.NewClient(storage.Options{FileRoots: []string{"/"}})
+	t.Cleanup(func() { client.Close() })
+	return &workerNode{cache: cache, storage: client}
+}
+
+// A cached output whose bytes have changed behind the cache's back, its size
+// and time have not, must not become the copy that stays.
+func TestDamagedOutputsAreNotUploaded(t *testing.T) {
+	n := storingNode(t)
+	folder, element, cache := t.TempDir(), t.TempDir(), n.cache
 	put := func(name string, damage bool) error {
 		made := filepath.Join(folder, name)
 		if err := os.WriteFile(made, []byte("bytes of "+name), 0o600); err != nil {
@@ -60,14 +67,8 @@ func TestDamagedOutputsAreNotUploaded(t *testing.T) {
 // What an earlier upload has put there is not written again, unless it is not
 // all there; a first upload does not ask.
 func TestUploadsThatArePerhapsThere(t *testing.T) {
-	folder, element := t.TempDir(), t.TempDir()
-	cache, err := disk.Open(disk.Config{Dir: folder, Capacity: task.MiB})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer cache.Close()
-	n := &workerNode{cache: cache, storage: storage.NewClient(storage.Options{FileRoots: []string{"/"}})}
-	defer n.storage.Close()
+	n := storingNode(t)
+	folder, element, cache := t.TempDir(), t.TempDir(), n.cache
 	made := filepath.Join(folder, "x")
 	if err := os.WriteFile(made, []byte("made"), 0o600); err != nil {
 		t.Fatal(err)
