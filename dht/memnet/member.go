@@ -16,12 +16,7 @@ func (n *Net) Join() *Node {
 		Pilot:   task.PilotID(fmt.Sprintf("p-%05d", i)),
 		DataURL: fmt.Sprintf("https://10.0.%d.%d:1", i/250, i%250),
 	}
-	node := &Node{
-		Member: member, Overlay: dht.New(n.config),
-		Delivered: make(map[dht.CastID]int),
-		Hops:      make(map[dht.CastID]map[task.PeerID]bool),
-		links:     make(map[task.PeerID]*link),
-	}
+	node := n.newNode(member)
 	joined := dht.Joined{Self: member, Contacts: n.contacts()}
 	switch {
 	case n.Registry != nil:
@@ -31,10 +26,30 @@ func (n *Net) Join() *Node {
 	default:
 		joined.Master, joined.Term = n.office()
 	}
-	n.nodes[member.Peer] = node
-	n.order = append(n.order, member.Peer)
-	n.Do(node, joined)
+	n.enter(node, joined)
 	return node
+}
+
+// Enter adds a member that a queue has registered.
+func (n *Net) Enter(joined dht.Joined) *Node {
+	node := n.newNode(joined.Self)
+	n.enter(node, joined)
+	return node
+}
+
+func (n *Net) newNode(member dht.Member) *Node {
+	return &Node{
+		Member: member, Overlay: dht.New(n.config),
+		Delivered: make(map[dht.CastID]int),
+		Hops:      make(map[dht.CastID]map[task.PeerID]bool),
+		links:     make(map[task.PeerID]*link),
+	}
+}
+
+func (n *Net) enter(node *Node, joined dht.Joined) {
+	n.nodes[node.Member.Peer] = node
+	n.order = append(n.order, node.Member.Peer)
+	n.Do(node, joined)
 }
 
 // contacts are random members, as the queue names them: those it does not

@@ -160,6 +160,11 @@ func (n *Net) push(e event) {
 	heap.Push(&n.events, e)
 }
 
+// After calls a function once, in the order of events of its moment.
+func (n *Net) After(d time.Duration, call func()) {
+	n.push(event{at: n.now.Add(max(d, 0)), call: call})
+}
+
 // Every calls a function at regular times from now on.
 func (n *Net) Every(interval time.Duration, call func()) {
 	n.push(event{at: n.now.Add(interval), call: func() {

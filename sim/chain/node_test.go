@@ -1,0 +1,544 @@
+package chain_test
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// node is a worker node with its pilot: the real roles, the real overlay, and a
+// cache that never evicts by itself.
+type node struct {
+	*world
+	site     *site
+	peer     task.PeerID
+	id       task.PilotID
+	host     string
+	slots    int
+	alive    bool
+	offline  bool // it does not reach the queue
+	member   *memnet.Node
+	worker   *pilot.Worker
+	master   *pilot.Master
+	office   *pilot.Office
+	settings task.SiteSettings
+	claimed  *taskqueue.ClaimResult
+
+	cache    map[task.FileKey]task.Digest // by every key
+	sole     map[task.OutputID]bool       // what stays until it is stored
+	payloads map[task.AttemptID]*payload
+	leaving  bool
+
+	wakeWorker, wakeMaster time.Time
+}
+
+type payload struct {
+	assignment pilot.Assignment
+	started    time.Time
+	over       bool
+}
+
+// startOne starts a pilot; change may alter its registration.
+func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration)) *node {
+	w.t.Helper()
+	number := len(w.pilots)
+	n := &node{
+		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
+		cache: make(map[task.FileKey]task.Digest), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload),
+	}
+	registration := taskqueue.Registration{
+		Site: s.name, Peer: n.peer, Slots: slots, Host: fmt.Sprintf("host-%d", number),
+		Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB, Disk: 100 * task.GiB},
+		Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer), Ends: w.net.Now().Add(30 * 24 * time.Hour),
+	}
+	if change != nil {
+		change(&registration)
+	}
+	n.host = registration.Host
+	var registered taskqueue.Registered
+	w.queue.must(func(t *taskqueue.Turn) (err error) {
+		registered, err = w.queue.rules.Register(t, registration)
+		return err
+	})
+	n.id = registered.Pilot
+	self := matcher.Pilot{
+		ID: n.id, Site: s.name, Host: n.host, Resources: registration.Resources, Slots: slots, Features: registration.Features,
+		Arch: "amd64", OS: "linux", Lifetime: 30 * 24 * time.Hour,
+	}
+	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler, w.catalogue)
+	n.worker, n.master, n.office = pilot.NewWorker(w.roles, self, n.peer, evaluator), pilot.NewMaster(w.roles, n.id, w.compiler), pilot.NewOffice(n.peer)
+	n.settings = registered.Settings
+	w.pilots, w.peers[n.peer] = append(w.pilots, n), n
+	n.stepWorker(pilot.SiteChanged{Settings: registered.Settings})
+	joined := dht.Joined{
+		Self: dht.Member{Peer: n.peer, Pilot: n.id, Addresses: registration.Addresses, DataURL: registration.DataURL},
+		Term: registered.Term, Master: s.member(registered.Master),
+	}
+	for _, c := range registered.Contacts {
+		joined.Contacts = append(joined.Contacts, s.member(c))
+	}
+	w.note("%s joins %s on %s", n.id, s.name, n.host)
+	n.member = w.net.Enter(joined)
+	return n
+}
+
+// reaches tells whether calls to the queue come through.
+func (n *node) reaches() bool { return n.alive && !n.offline && !n.queue.away }
+
+// kill ends a pilot at once, as SIGKILL does.
+func (n *node) kill() {
+	n.note("%s is killed", n.id)
+	if n.reaches() && n.queue.site(n.site.name).Master == n.id {
+		n.queue.broken[n.site.name] = n.queue.clock()
+	}
+	n.end()
+}
+
+func (n *node) end() {
+	n.alive = false
+	delete(n.queue.parked, n.id)
+	for _, p := range n.payloads {
+		p.over = true
+	}
+	n.net.Close(n.member)
+}
+
+// stop ends a pilot in an orderly way, as SIGTERM does.
+func (n *node) stop(within time.Duration) {
+	n.note("%s is told to stop", n.id)
+	n.stepWorker(pilot.Drain{Reason: "told to stop", Within: within})
+	n.after(within, n.farewell)
+}
+
+// farewell says goodbye to the queue and to the site.
+func (n *node) farewell() {
+	if !n.alive || n.leaving {
+		return
+	}
+	n.leaving = true
+	master, term := n.member.Overlay.Master()
+	resigns := master.Peer == n.peer
+	if n.reaches() {
+		err := n.queue.update(func(t *taskqueue.Turn) error {
+			return n.queue.rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term})
+		})
+		if err != nil {
+			n.note("%s cannot say goodbye: %v", n.id, err)
+		}
+	}
+	n.after(10*time.Millisecond, func() {
+		if n.alive {
+			n.net.Do(n.member, dht.Leave{})
+		}
+	})
+}
+
+// cutOff takes the way to the queue from a pilot, or gives it back.
+func (n *node) cutOff(offline bool) {
+	n.note("%s reaches the queue: %v", n.id, !offline)
+	n.offline = offline
+	if c := n.queue.parked[n.id]; offline && c != nil {
+		delete(n.queue.parked, n.id)
+		n.queue.fail(n, c.number)
+	}
+}
+
+// overlayActs takes what the overlay wants of its user; like the product's
+// loop it takes one thing after the other.
+func (n *node) overlayActs(action dht.Action) {
+	switch a := action.(type) {
+	case dht.Deliver:
+		n.after(0, func() { n.deliver(a) })
+	case dht.Inbound:
+		n.after(0, func() { n.inbound(a) })
+	case dht.Done:
+		n.after(0, func() { n.broadcastDone(a) })
+	case dht.MasterChanged:
+		n.note("%s: master of term %s is %s (provisional %v)", n.id, a.Term, a.Master.Pilot, a.Provisional)
+		n.after(0, func() {
+			n.carryOut(n.office.Overlay(pilot.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional}))
+		})
+	case dht.MemberUp:
+		n.after(0, func() {
+			n.stepMaster(pilot.PilotUp{Pilot: a.Member.Pilot, Peer: a.Member.Peer})
+		})
+	case dht.MemberDown:
+		n.note("%s loses %s: %s", n.id, a.Member.Pilot, a.Reason)
+		n.after(0, func() {
+			n.stepMaster(pilot.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason})
+		})
+	case dht.Left:
+		n.after(0, func() {
+			n.note("%s has left", n.id)
+			n.end()
+		})
+	}
+}
+
+// carryOut tells both roles for whom they work, as pilot/agent does.
+func (n *node) carryOut(p pilot.Posting) {
+	if p.Leave && n.master.InOffice() {
+		n.stepMaster(pilot.LeftOffice{})
+	}
+	if p.Worker != nil {
+		n.stepWorker(*p.Worker)
+	}
+	if p.Take == nil {
+		return
+	}
+	took := *p.Take
+	took.Settings = n.settings
+	took.Alone = len(n.member.Overlay.Members()) < 2
+	if n.claimed != nil && n.claimed.Term == took.Term {
+		took.Leases, took.Revoked = n.claimed.Leases, n.claimed.Revoked
+		n.claimed = nil
+	}
+	n.stepMaster(took)
+	n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+}
+
+func (n *node) takeSettings(settings task.SiteSettings) {
+	if n.settings == settings {
+		return
+	}
+	n.settings = settings
+	n.stepWorker(pilot.SiteChanged{Settings: settings})
+}
+
+// deliver hands a broadcast to the worker and its answer to the overlay.
+func (n *node) deliver(d dht.Deliver) {
+	if !n.alive {
+		return
+	}
+	list := decode[pilot.TaskList](n.world, d.Payload)
+	n.stepWorker(n.listed(pilot.BroadcastID(d.ID), d.From, list))
+}
+
+func (n *node) listed(id pilot.BroadcastID, from task.PeerID, list pilot.TaskList) pilot.ListBroadcast {
+	event := pilot.ListBroadcast{ID: id, From: from, List: list}
+	for _, key := range list.Ask {
+		if n.holds(key) {
+			event.Have = append(event.Have, key)
+		}
+	}
+	return event
+}
+
+func (n *node) broadcastDone(d dht.Done) {
+	done := pilot.BroadcastDone{N: d.N, Missed: d.Missed}
+	for _, data := range d.Data {
+		if len(data) > 0 {
+			done.Answers = append(done.Answers, decode[pilot.Answer](n.world, data))
+		}
+	}
+	n.stepMaster(done)
+}
+
+func decode[M pilot.Message](w *world, data []byte) M {
+	message, err := wire.Decode(data)
+	if err != nil {
+		w.t.Fatalf("a message cannot be read: %v", err)
+	}
+	return message.(M)
+}
+
+func (n *node) inbound(in dht.Inbound) {
+	message, err := wire.Decode(in.Data)
+	if err != nil {
+		n.t.Fatalf("a message of %s cannot be read: %v", in.From, err)
+	}
+	n.route(in.From, message)
+}
+
+func (n *node) route(from task.PeerID, message pilot.Message) {
+	switch message.(type) {
+	case pilot.State, pilot.Report:
+		n.stepMaster(pilot.FromPilot{From: from, Message: message})
+	default:
+		n.stepWorker(pilot.FromMaster{From: from, Message: message})
+	}
+}
+
+func (n *node) tell(t pilot.Tell) {
+	data := wire.Encode(t.Message)
+	if t.To == n.peer {
+		n.after(0, func() { n.inbound(dht.Inbound{From: n.peer, Data: data}) })
+		return
+	}
+	n.net.Do(n.member, dht.SendApp{To: t.To, Data: data})
+}
+
+// stepMaster drives the master's core and carries its actions out.
+func (n *node) stepMaster(event pilot.Event) {
+	if !n.alive {
+		return
+	}
+	for _, action := range n.master.Step(n.net.Now(), event) {
+		switch a := action.(type) {
+		case pilot.Tell:
+			n.tell(a)
+		case pilot.CastList:
+			n.net.Do(n.member, dht.Broadcast{N: a.N, Payload: wire.Encode(a.List), Reply: true})
+		case pilot.CallSync:
+			n.queue.sync(n, a)
+		case pilot.Fenced:
+			n.note("%s is fenced off", n.id)
+			n.net.Do(n.member, dht.Fenced{})
+		case pilot.DenyPeers:
+			n.net.Do(n.member, dht.Denied{Peers: a.Peers})
+		}
+	}
+	n.arm(n.master.Deadline(), &n.wakeMaster, func() { n.stepMaster(pilot.Tick{}) })
+}
+
+// stepWorker drives the worker's core and carries its actions out.
+func (n *node) stepWorker(event pilot.Event) {
+	if !n.alive {
+		return
+	}
+	for _, action := range n.worker.Step(n.net.Now(), event) {
+		switch a := action.(type) {
+		case pilot.Tell:
+			n.tell(a)
+		case pilot.AnswerBroadcast:
+			n.net.Do(n.member, dht.Reply{ID: dht.CastID(a.ID), Data: wire.Encode(a.Answer)})
+		case pilot.StageIn:
+			n.after(stageTime, func() { n.stageIn(a) })
+		case pilot.StartPayload:
+			n.startPayload(a)
+		case pilot.KillPayload:
+			n.after(time.Millisecond, func() {
+				n.payloadEnds(a.Attempt, task.Outcome{Failure: task.PayloadFailed, Signal: "SIGKILL", ExitCode: -1, Reason: "killed"})
+			})
+		case pilot.Publish:
+			n.after(publishTime, func() { n.publish(a) })
+		case pilot.Upload:
+			n.upload(a.Output)
+		case pilot.Keep:
+			n.after(stageTime, func() { n.keep(a.File) })
+		case pilot.CopyIn:
+			n.after(stageTime, func() { n.copyIn(a.File) })
+		case pilot.DropCopy:
+			n.drop(a.File.Digest)
+		case pilot.LetGo:
+			delete(n.sole, a.Output.ID())
+		case pilot.Discard:
+			delete(n.payloads, a.Attempt)
+		case pilot.DeliverToQueue:
+			n.queue.deliver(n, a)
+		case pilot.Drained:
+			n.after(0, n.farewell)
+		}
+	}
+	n.arm(n.worker.Deadline(), &n.wakeWorker, func() { n.stepWorker(pilot.Tick{}) })
+}
+
+// arm has a core woken at its deadline.
+func (n *node) arm(at time.Time, armed *time.Time, wake func()) {
+	if at.IsZero() || at.Equal(*armed) {
+		return
+	}
+	*armed = at
+	n.after(at.Sub(n.net.Now()), func() {
+		if n.alive && armed.Equal(at) {
+			*armed = time.Time{}
+			wake()
+		}
+	})
+}
+
+// What stands for cache, payloads and uploads.
+
+func (n *node) holds(key task.FileKey) bool {
+	_, held := n.cache[key]
+	return held
+}
+
+// cached puts a file into the cache, under its name and its content.
+func (n *node) cached(name task.LFN, digest task.Digest) {
+	keys := []task.FileKey{task.KeyOf(name, task.Digest{}), task.KeyOf("", digest)}
+	for _, key := range keys {
+		n.cache[key] = digest
+	}
+	n.stepWorker(pilot.CacheChanged{Keys: keys})
+}
+
+// drop takes a file out of the cache, whatever it is kept for.
+func (n *node) drop(digest task.Digest) {
+	var keys []task.FileKey
+	for key, held := range n.cache {
+		if held == digest {
+			delete(n.cache, key)
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b task.FileKey) int { return strings.Compare(string(a[:]), string(b[:])) })
+	n.stepWorker(pilot.CacheChanged{Keys: keys})
+}
+
+// find looks for a file in the own cache, at peers, on storage elements.
+func (n *node) find(f task.File) (task.Source, bool) {
+	key := task.KeyOf("", f.Digest)
+	if n.holds(key) {
+		return task.SourceLocal, true
+	}
+	for _, other := range n.site.live() {
+		if other != n && n.net.Part(other.member) == n.net.Part(n.member) && other.holds(key) {
+			return task.SourcePeer, true
+		}
+	}
+	for _, replica := range f.Replicas {
+		if s := n.element(replica.URL); s != nil && !s.down && s.stored[replica.URL].Digest == f.Digest {
+			return task.SourceSE, true
+		}
+	}
+	return 0, false
+}
+
+func (n *node) stageIn(a pilot.StageIn) {
+	if !n.alive {
+		return
+	}
+	var reads []task.Read
+	var lost []task.File
+	for _, f := range a.Files {
+		source, found := n.find(f)
+		if !found {
+			lost = append(lost, f)
+			continue
+		}
+		n.cached(f.LFN, f.Digest)
+		reads = append(reads, task.Read{
+			LFN: f.LFN, Size: f.Size, Digest: f.Digest, Source: source, Intermediate: !f.Producer.IsZero(), Producer: f.Producer,
+		})
+	}
+	if len(lost) > 0 {
+		n.note("%s cannot read %s", n.id, lost[0].LFN)
+		failed := pilot.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read", Lost: lost}
+		if slices.ContainsFunc(lost, func(f task.File) bool { return len(f.Replicas) > 0 }) {
+			failed.Failure, failed.Lost = task.StorageFailed, nil
+		}
+		n.stepWorker(failed)
+		return
+	}
+	n.stepWorker(pilot.StagedIn{Attempt: a.Attempt, Reads: reads})
+}
+
+func (n *node) startPayload(a pilot.StartPayload) {
+	id := a.Assignment.Task.ID
+	p := &payload{assignment: a.Assignment, started: n.net.Now()}
+	n.payloads[a.Attempt] = p
+	n.started[id]++
+	n.note("%s starts %s", n.id, a.Attempt)
+	n.after(0, func() { n.stepWorker(pilot.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
+	outcome := task.Outcome{OK: true}
+	if n.fails(id, n) {
+		outcome = task.Outcome{Failure: task.PayloadFailed, ExitCode: 1, Reason: "exit code 1"}
+	}
+	n.after(n.run1(id, n), func() {
+		if n.payloads[a.Attempt] == p {
+			n.payloadEnds(a.Attempt, outcome)
+		}
+	})
+}
+
+func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
+	p := n.payloads[id]
+	if p == nil || p.over || !n.alive {
+		return
+	}
+	p.over = true
+	if outcome.OK {
+		n.ended[id.Task]++
+	}
+	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.net.Now(), n.net.Now().Sub(p.started), -1
+	outcome.Stderr = []byte(strings.Repeat("x", n.logBytes))
+	n.note("%s ends %s, ok %v", n.id, id, outcome.OK)
+	n.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+}
+
+// publish puts outputs into the cache; every attempt makes other bytes.
+func (n *node) publish(a pilot.Publish) {
+	if !n.alive {
+		return
+	}
+	published := pilot.Published{Attempt: a.Attempt, Outcome: a.Outcome}
+	for _, output := range a.Assignment.Task.Outputs {
+		made := task.Produced{LFN: output.LFN, Size: task.MiB, Digest: digestOf(string(output.LFN), a.Attempt.String())}
+		published.Outputs = append(published.Outputs, made)
+		n.sole[task.OutputID{Attempt: a.Attempt, LFN: made.LFN}] = true
+		n.cached(made.LFN, made.Digest)
+	}
+	n.stepWorker(published)
+}
+
+// upload tries until it works, the file is gone, or nobody wants it stored.
+func (n *node) upload(output pilot.Output) {
+	if n.settings.SE == "" {
+		return
+	}
+	n.after(uploadTime, func() {
+		switch {
+		case !n.alive || !n.sole[output.ID()]:
+		case !n.holds(task.KeyOf("", output.Digest)):
+			delete(n.sole, output.ID())
+			n.stepWorker(pilot.NotUploaded{Output: output.ID()})
+		case n.site.down:
+			n.stepWorker(pilot.UploadFailed{Output: output.ID()})
+			n.after(time.Second, func() { n.upload(output) })
+		default:
+			url := storageURL(n.settings.SE, output.Attempt, output.LFN)
+			made := output.Produced
+			made.URL = url
+			n.site.stored[url] = made
+			n.stepWorker(pilot.Uploaded{Stored: []task.Stored{{
+				LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest,
+			}}})
+		}
+	})
+}
+
+// storageURL is where the product keeps an attempt's output.
+func storageURL(element string, attempt task.AttemptID, lfn task.LFN) string {
+	return element + "/" + path.Join(string(attempt.Task.Workflow()), attempt.Task.Name(), attempt.Suffix(), lfn.Local())
+}
+
+// keep takes a file over that only another pilot has.
+func (n *node) keep(file task.File) {
+	if !n.alive {
+		return
+	}
+	kept := pilot.Kept{File: file}
+	if _, found := n.find(file); found {
+		n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
+		n.cached(file.LFN, file.Digest)
+	} else {
+		kept.Failure = "nobody gives it"
+	}
+	n.stepWorker(kept)
+}
+
+func (n *node) copyIn(file task.File) {
+	if !n.alive {
+		return
+	}
+	done := pilot.CopiedIn{File: file}
+	switch source, found := n.find(file); {
+	case !found:
+		done.Failure = "nobody gives it"
+	case source != task.SourceLocal:
+		done.Copied, done.Bytes = true, file.Size
+		n.cached(file.LFN, file.Digest)
+	}
+	n.stepWorker(done)
+}

@@ -1,0 +1,433 @@
+package chain_test
+
+import (
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/pilot"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+)
+
+// queue is the task queue: the product's rules over its store in memory. It
+// parks calls without news as the product's server does.
+type queue struct {
+	*world
+	store  taskqueue.Store
+	rules  *taskqueue.Rules
+	parked map[task.PilotID]*call
+	told   map[task.PilotID]any // what a pilot was last told of the state of things
+	broken map[task.Site]taskqueue.Instant
+	away   bool // nobody answers, and its clock stands still
+	stood  time.Duration
+	gone   time.Duration // since when it is away
+
+	calls     int // that arrived: Syncs, claims and deliveries
+	callBytes int // of their requests
+	loseReply int // so many of the next calls are carried out, and their answers are lost
+	loseCall  int // so many of the next calls are lost on their way
+}
+
+// call is a Sync that waits for news.
+type call struct {
+	from   *node
+	number uint64
+	serve  func() (answer pilot.SyncAnswered, news bool, standing any, err error)
+	over   bool
+}
+
+func newQueue(w *world, config taskqueue.Config) *queue {
+	return &queue{
+		world: w, store: mem.New(), rules: taskqueue.NewRules(config),
+		parked: make(map[task.PilotID]*call), told: make(map[task.PilotID]any), broken: make(map[task.Site]taskqueue.Instant),
+	}
+}
+
+// clock stands still while the queue is away, and starts an hour in: a mark of 0
+// means never.
+func (q *queue) clock() taskqueue.Instant {
+	return taskqueue.Instant(time.Hour + q.now() - q.stood)
+}
+
+// update applies rules in one transaction and wakes whom it concerns.
+func (q *queue) update(change func(*taskqueue.Turn) error) error {
+	var effects taskqueue.Effects
+	err := q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
+		effects = taskqueue.Effects{}
+		return change(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.net.Now(), Random: q.random, Effects: &effects})
+	})
+	if err != nil {
+		return err
+	}
+	for _, n := range q.pilots {
+		_, site := effects.Wake[string(n.site.name)]
+		_, own := effects.Pilots[n.id]
+		if q.parked[n.id] != nil && (effects.WakeAll || site || own) {
+			q.after(0, func() { q.wake(n) })
+		}
+	}
+	return nil
+}
+
+// must is an update that has to succeed.
+func (q *queue) must(change func(*taskqueue.Turn) error) {
+	q.t.Helper()
+	if err := q.update(change); err != nil {
+		q.t.Fatalf("the queue: %v", err)
+	}
+}
+
+// view reads what the queue keeps.
+func (q *queue) view(read func(*taskqueue.Turn) error) {
+	q.t.Helper()
+	err := q.store.View(context.Background(), func(tx taskqueue.Tx) error {
+		return read(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.net.Now(), Random: q.random, Effects: &taskqueue.Effects{}})
+	})
+	if err != nil {
+		q.t.Fatalf("look into the queue: %v", err)
+	}
+}
+
+func (q *queue) workflow(id task.WorkflowID) (found taskqueue.Workflow) {
+	q.view(func(t *taskqueue.Turn) error {
+		list, err := t.Workflows().Load(id)
+		if len(list) > 0 {
+			found = list[0]
+		}
+		return err
+	})
+	return found
+}
+
+func (q *queue) tasks(id task.WorkflowID) (states []taskqueue.TaskState) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		states, err = t.Tasks().InWorkflow(id, 0, 1_000_000)
+		return err
+	})
+	return states
+}
+
+func (q *queue) attempts(id task.ID) (attempts []taskqueue.Attempt) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		attempts, err = t.Attempts().OfTask(id)
+		return err
+	})
+	return attempts
+}
+
+func (q *queue) files() (files []taskqueue.FileRecord) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		files, err = t.Files().List("", "", 1_000_000)
+		return err
+	})
+	return files
+}
+
+func (q *queue) site(name task.Site) (record taskqueue.SiteRecord) {
+	q.view(func(t *taskqueue.Turn) error {
+		found, err := t.Sites().Load(name)
+		record = found[0]
+		return err
+	})
+	return record
+}
+
+func (q *queue) pilot(id task.PilotID) (record taskqueue.PilotRecord) {
+	q.view(func(t *taskqueue.Turn) error {
+		found, err := t.Pilots().Load(id)
+		if len(found) > 0 {
+			record = found[0]
+		}
+		return err
+	})
+	return record
+}
+
+func (q *queue) alive(name task.Site) (pilots []task.PilotID) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		pilots, err = t.Pilots().IDsOfSite(name, taskqueue.PilotAlive, taskqueue.PilotDraining)
+		return err
+	})
+	return pilots
+}
+
+// stop takes the queue away, start brings it back: its clock stands still
+// meanwhile, and every call under way fails.
+func (q *queue) stop() {
+	q.note("the queue is away")
+	q.away, q.gone = true, q.now()
+	for id, c := range q.parked {
+		delete(q.parked, id)
+		q.fail(c.from, c.number)
+	}
+	clear(q.told)
+}
+
+func (q *queue) start() {
+	q.note("the queue is back")
+	q.away, q.stood = false, q.stood+q.now()-q.gone
+}
+
+// tick does what only time brings about, whenever it is due.
+func (q *queue) tick() {
+	next := q.clock().Add(time.Second)
+	if !q.away {
+		q.must(func(t *taskqueue.Turn) error { return q.rules.Tick(t) })
+		q.must(func(t *taskqueue.Turn) (err error) {
+			next, err = q.rules.Deadline(t)
+			return err
+		})
+	}
+	q.after(max(next.Sub(q.clock()), 10*time.Millisecond), q.tick)
+}
+
+// noteSigns keeps the signs of life of masters whose calls are parked.
+func (q *queue) noteSigns() {
+	if q.away {
+		return
+	}
+	for _, n := range q.pilots {
+		if q.parked[n.id] != nil && n.reaches() {
+			_, term := n.member.Overlay.Master()
+			q.must(func(t *taskqueue.Turn) error { return q.rules.Heard(t, n.site.name, term) })
+		}
+	}
+}
+
+// deleteGarbage deletes losers' copies.
+func (q *queue) deleteGarbage() {
+	if q.away {
+		return
+	}
+	var page []task.Replica
+	q.view(func(t *taskqueue.Turn) (err error) {
+		page, err = t.Files().Garbage(100)
+		return err
+	})
+	var tried, failed []task.Replica
+	for _, replica := range page {
+		tried = append(tried, replica)
+		s := q.element(replica.URL)
+		if s == nil || s.down {
+			failed = append(failed, replica)
+			continue
+		}
+		q.note("the queue deletes %s", replica.URL)
+		delete(s.stored, replica.URL)
+		s.deleted = append(s.deleted, replica.URL)
+	}
+	q.must(func(t *taskqueue.Turn) error {
+		if err := t.Files().DropGarbage(tried...); err != nil {
+			return err
+		}
+		if len(failed) == 0 {
+			return nil
+		}
+		return t.Files().AddGarbage(failed...)
+	})
+}
+
+// claim answers a pilot that wants the office.
+func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAnswer {
+	n, q := w.peers[member.Member.Peer], w.queue
+	if !n.reaches() {
+		return dht.ClaimAnswer{}
+	}
+	q.calls++
+	q.noteSigns()
+	var result taskqueue.ClaimResult
+	err := q.update(func(t *taskqueue.Turn) (err error) {
+		result, err = q.rules.Claim(t, taskqueue.Claim{
+			Site: n.site.name, Pilot: n.id, Expected: c.Expected, Resigned: c.Resigned, Ballot: c.Ballot, BrokenOff: q.broken[n.site.name],
+		})
+		return err
+	})
+	if err != nil {
+		w.note("%s: the claim fails: %v", n.id, err)
+		return dht.ClaimAnswer{}
+	}
+	if result.Granted {
+		delete(q.broken, n.site.name)
+		n.claimed = &result
+	}
+	return dht.ClaimAnswer{Reached: true, Granted: result.Granted, Term: result.Term, Master: n.site.member(result.Master)}
+}
+
+func (s *site) member(c taskqueue.Contact) dht.Member {
+	return dht.Member{Peer: c.Peer, Pilot: c.Pilot, Addresses: c.Addresses, DataURL: c.DataURL}
+}
+
+// sync carries a master's call to the queue.
+func (q *queue) sync(from *node, c pilot.CallSync) {
+	request := taskpb.Sync(c.Sync)
+	q.carry(from, c.N, proto.Size(request), c.Sync.Hold, bringsNews(&c.Sync), func() (answer pilot.SyncAnswered, news bool, standing any, err error) {
+		told, err := taskpb.FromSync(overWire(q, request, &pb.SyncRequest{}), from.id)
+		if err != nil {
+			return answer, false, nil, err
+		}
+		var reply task.SyncReply
+		err = q.update(func(t *taskqueue.Turn) (err error) {
+			reply, err = q.rules.Sync(t, told)
+			return err
+		})
+		if err != nil {
+			return answer, false, nil, err
+		}
+		delete(q.broken, from.site.name)
+		answer.Reply, err = taskpb.FromSyncReply(overWire(q, taskpb.SyncReply(reply), &pb.SyncResponse{}))
+		return answer, len(reply.Leases)+len(reply.Acks) > 0, standingOf(reply), err
+	})
+}
+
+// overWire sends a message through its form on the wire.
+func overWire[M proto.Message](q *queue, sent proto.Message, received M) M {
+	data, err := proto.Marshal(sent)
+	if err == nil {
+		err = proto.Unmarshal(data, received)
+	}
+	if err != nil {
+		q.t.Fatalf("%T: %v", sent, err)
+	}
+	return received
+}
+
+// carry brings a call to the queue and parks it there while there is no news.
+func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, brings bool, serve func() (pilot.SyncAnswered, bool, any, error)) {
+	lost, lostReply := q.loseCall > 0, q.loseReply > 0
+	if lost {
+		q.loseCall--
+	} else if lostReply {
+		q.loseReply--
+	}
+	q.after(callTime, func() {
+		if !from.alive {
+			return
+		}
+		if !from.reaches() || lost {
+			q.fail(from, number)
+			return
+		}
+		q.calls++
+		q.callBytes += size
+		if before := q.parked[from.id]; before != nil { // a newer one ends it
+			delete(q.parked, from.id)
+			q.answer(before, pilot.SyncAnswered{})
+		}
+		c := &call{from: from, number: number, serve: serve}
+		answer, news, standing, err := serve()
+		switch {
+		case lostReply:
+			q.note("the answer to %s is lost", from.id)
+			q.fail(from, number)
+		case err != nil:
+			q.refuse(c, err)
+		case brings || news || hold <= 0 || !reflect.DeepEqual(q.told[from.id], standing):
+			q.told[from.id] = standing
+			q.answer(c, answer)
+		default:
+			q.parked[from.id] = c
+			q.after(hold, func() {
+				if q.parked[from.id] == c {
+					delete(q.parked, from.id)
+					q.answer(c, answer)
+				}
+			})
+		}
+	})
+}
+
+// wake looks again for a pilot whose call is parked.
+func (q *queue) wake(n *node) {
+	c := q.parked[n.id]
+	if c == nil || !n.alive || q.away {
+		return
+	}
+	answer, news, standing, err := c.serve()
+	if err == nil && !news && reflect.DeepEqual(q.told[n.id], standing) {
+		return
+	}
+	delete(q.parked, n.id)
+	if err != nil {
+		q.refuse(c, err)
+		return
+	}
+	q.told[n.id] = standing
+	q.answer(c, answer)
+}
+
+func (q *queue) answer(c *call, answer pilot.SyncAnswered) {
+	answer.N = c.number
+	q.after(callTime, func() {
+		if !c.from.reaches() {
+			q.fail(c.from, c.number)
+			return
+		}
+		if answer.Reply.Settings.Site != "" {
+			c.from.takeSettings(answer.Reply.Settings)
+		}
+		c.from.stepMaster(answer)
+	})
+}
+
+func (q *queue) refuse(c *call, err error) {
+	var stale *taskqueue.StaleTermError
+	answer := pilot.SyncAnswered{Err: err.Error(), Stale: errors.As(err, &stale)}
+	if !answer.Stale {
+		q.note("the queue refuses the call of %s: %v", c.from.id, err)
+	}
+	q.answer(c, answer)
+}
+
+// fail ends a call that nobody answers.
+func (q *queue) fail(from *node, number uint64) {
+	q.after(callFailure, func() { from.stepMaster(pilot.SyncAnswered{N: number, Err: "the queue does not answer"}) })
+}
+
+// bringsNews tells whether a call is answered at once.
+func bringsNews(s *task.Sync) bool {
+	return len(s.Outcomes)+len(s.Starts)+len(s.Returns)+len(s.Stored)+len(s.Lost)+len(s.Departed)+
+		len(s.Refused)+len(s.Confirmed)+len(s.Report.SEReads) > 0
+}
+
+// standingOf is what a reply says of the state of things.
+func standingOf(reply task.SyncReply) task.SyncReply {
+	reply.Leases, reply.Acks, reply.ReportSeq = nil, nil, 0
+	return reply
+}
+
+// deliver takes outcomes of a pilot without a master.
+func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
+	q.after(callTime, func() {
+		if !n.alive || !n.reaches() {
+			return
+		}
+		q.calls++
+		request := &pb.DeliverOutcomesRequest{Site: string(n.site.name), Outcomes: taskpb.Outcomes(d.Outcomes), Stored: taskpb.StoredList(d.Stored)}
+		q.callBytes += proto.Size(request)
+		delivered := pilot.DeliveredToQueue{}
+		err := q.update(func(t *taskqueue.Turn) (err error) {
+			delivered.Acks, err = q.rules.Deliver(t, taskqueue.Delivery{
+				Site: n.site.name, Pilot: n.id, Outcomes: slices.Clone(d.Outcomes), Stored: slices.Clone(d.Stored),
+			})
+			return err
+		})
+		if err != nil {
+			q.note("the queue refuses the delivery of %s: %v", n.id, err)
+			return
+		}
+		for _, s := range d.Stored {
+			delivered.Stored = append(delivered.Stored, s.LFN)
+		}
+		q.after(callTime, func() { n.stepWorker(delivered) })
+	})
+}

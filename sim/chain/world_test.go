@@ -1,0 +1,295 @@
+package chain_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/memnet"
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// world is a whole grid in virtual time. The same calls with the same seed give
+// the same run.
+type world struct {
+	t         testing.TB
+	net       *memnet.Net
+	began     time.Time
+	random    *rand.Rand
+	compiler  *matcher.Compiler
+	catalogue *matcher.Catalogue
+	queue     *queue
+	sites     []*site
+	pilots    []*node // in order of their start
+	peers     map[task.PeerID]*node
+	notes     []string
+
+	roles    pilot.Config
+	run1     func(task.ID, *node) time.Duration // how long a payload runs
+	fails    func(task.ID, *node) bool          // whether it fails
+	logBytes int                                // of each payload's stderr
+	started  map[task.ID]int                    // payloads started
+	ended    map[task.ID]int                    // payloads ended well
+}
+
+// site is a site with its storage element.
+type site struct {
+	*world
+	name   task.Site
+	stored map[string]task.Produced // by URL
+	down   bool                     // the storage element does not answer
+	// deleted lists what the queue has deleted.
+	deleted []string
+}
+
+const (
+	latency     = time.Millisecond       // of a message from pilot to pilot
+	callTime    = 5 * time.Millisecond   // of a call to the queue, one way
+	uploadTime  = 50 * time.Millisecond  // of an output to a storage element
+	stageTime   = 10 * time.Millisecond  // of an input
+	callFailure = 3 * time.Second        // until a call that nobody answers fails
+	garbageTime = 30 * time.Second       // between two deletions
+	publishTime = 5 * time.Millisecond   // of outputs into a cache
+	signsTime   = 500 * time.Millisecond // between two notes of parked calls
+)
+
+func newWorld(t testing.TB, seed uint64) *world {
+	return newWorldOf(t, seed, taskqueue.DefaultConfig())
+}
+
+// newWorldOf makes a world whose queue has other settings.
+func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
+	w := &world{
+		t: t, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
+		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
+		roles: pilot.DefaultConfig(), run1: func(task.ID, *node) time.Duration { return time.Second },
+		fails:   func(task.ID, *node) bool { return false },
+		started: make(map[task.ID]int), ended: make(map[task.ID]int),
+	}
+	w.net.Latency = latency
+	w.began = w.net.Now()
+	w.queue = newQueue(w, config)
+	w.net.Queue = w.claim
+	w.net.OnAction = func(member *memnet.Node, action dht.Action) {
+		if n := w.peers[member.Member.Peer]; n != nil {
+			n.overlayActs(action)
+		}
+	}
+	w.queue.tick()
+	w.net.Every(garbageTime, w.queue.deleteGarbage)
+	w.net.Every(signsTime, w.queue.noteSigns)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d, what happened:\n%s", seed, strings.Join(w.notes[max(0, len(w.notes)-400):], "\n"))
+		}
+	})
+	return w
+}
+
+func (w *world) now() time.Duration { return w.net.Now().Sub(w.began) }
+
+func (w *world) note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf("%9.3f ", w.now().Seconds())+fmt.Sprintf(format, args...))
+}
+
+func (w *world) after(d time.Duration, do func()) { w.net.After(d, do) }
+
+// run lets time pass.
+func (w *world) run(d time.Duration) { w.net.Run(d, nil) }
+
+// runUntil lets time pass until something holds, at most for a while.
+func (w *world) runUntil(limit time.Duration, holds func() bool) bool { return w.net.Run(limit, holds) }
+
+// addSite adds a site that has a storage element, unless change takes it away.
+func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *site {
+	s := &site{world: w, name: name, stored: make(map[string]task.Produced)}
+	record := taskqueue.SiteRecord{Name: name, SE: "file:///" + string(name), RemoteRead: true}
+	if change != nil {
+		change(&record)
+	}
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.rules.AddSite(t, record)
+		return err
+	})
+	w.sites = append(w.sites, s)
+	return s
+}
+
+// start starts pilots one after the other and waits until all of them are
+// members.
+func (w *world) start(s *site, pilots, slots int) []*node {
+	w.t.Helper()
+	var started []*node
+	for range pilots {
+		started = append(started, w.startOne(s, slots, nil))
+		w.run(20 * time.Millisecond)
+	}
+	if !w.runUntil(time.Minute, func() bool { return len(w.queue.alive(s.name)) >= pilots }) {
+		w.t.Fatalf("not all pilots of %s came up", s.name)
+	}
+	return started
+}
+
+// part cuts a group of pilots off from all others of their site; nil heals.
+func (w *world) part(group []*node) {
+	if group == nil {
+		w.note("the network is whole again")
+		w.net.Heal()
+		return
+	}
+	w.note("%d pilots are cut off from the others", len(group))
+	w.net.Partition(func(m *memnet.Node) int {
+		if slices.ContainsFunc(group, func(n *node) bool { return n.member == m }) {
+			return 1
+		}
+		return 0
+	})
+}
+
+// master is the live pilot that the queue has in office; nil if none.
+func (s *site) master() *node {
+	record := s.queue.site(s.name)
+	for _, n := range s.pilots {
+		if n.id == record.Master && n.alive && !record.Resigned {
+			return n
+		}
+	}
+	return nil
+}
+
+func (s *site) live() (live []*node) {
+	for _, n := range s.pilots {
+		if n.site == s && n.alive {
+			live = append(live, n)
+		}
+	}
+	return live
+}
+
+// element finds the storage element that a URL is on.
+func (w *world) element(url string) *site {
+	for _, s := range w.sites {
+		if strings.HasPrefix(url, "file:///"+string(s.name)+"/") {
+			return s
+		}
+	}
+	return nil
+}
+
+func digestOf(parts ...string) task.Digest {
+	return task.Digest(sha256.Sum256([]byte(strings.Join(parts, "\x00"))))
+}
+
+// one is a task of one core that a test completes with reads and makes.
+func one(name string, change ...func(*task.Task)) task.Task {
+	t := task.Task{
+		ID: task.ID("/" + name), Argv: []string{"true"}, Walltime: time.Hour, Retries: 3,
+		Resources: task.Resources{Cores: 1, Memory: task.MiB},
+	}
+	for _, c := range change {
+		c(&t)
+	}
+	return t
+}
+
+func reads(names ...string) func(*task.Task) {
+	return func(t *task.Task) {
+		for _, name := range names {
+			t.Inputs = append(t.Inputs, task.Input{LFN: task.LFN(name), Name: name})
+		}
+	}
+}
+
+func makes(names ...string) func(*task.Task) {
+	return func(t *task.Task) {
+		for _, name := range names {
+			t.Outputs = append(t.Outputs, task.Output{LFN: task.LFN(name), Name: name})
+		}
+	}
+}
+
+// submit submits a workflow whose final outputs are those that no task reads.
+// Inputs that no task makes are external files on every storage element.
+func (w *world) submit(name string, tasks ...task.Task) task.WorkflowID {
+	made, read := make(map[task.LFN]bool), make(map[task.LFN]bool)
+	for i := range tasks {
+		for _, out := range tasks[i].Outputs {
+			made[out.LFN] = true
+		}
+		for _, in := range tasks[i].Inputs {
+			read[in.LFN] = true
+		}
+	}
+	s := taskqueue.Submission{Key: name, Name: name, Owner: "test", Tasks: tasks}
+	for i := range tasks {
+		for _, out := range tasks[i].Outputs {
+			if !read[out.LFN] {
+				s.Outputs = append(s.Outputs, string(out.LFN))
+			}
+		}
+		for _, in := range tasks[i].Inputs {
+			if !made[in.LFN] {
+				made[in.LFN] = true
+				s.Files = append(s.Files, w.external(in.LFN))
+			}
+		}
+	}
+	var submitted taskqueue.Submitted
+	w.queue.must(func(t *taskqueue.Turn) (err error) {
+		submitted, err = w.queue.rules.Submit(t, s)
+		return err
+	})
+	return submitted.Workflow
+}
+
+// external is a file that is on every storage element.
+func (w *world) external(name task.LFN) task.File {
+	file := task.File{LFN: name, Size: task.MiB, Digest: digestOf("external", string(name))}
+	for _, s := range w.sites {
+		url := "file:///" + string(s.name) + "/external/" + string(name)
+		file.Replicas = append(file.Replicas, task.Replica{Site: s.name, URL: url})
+		s.stored[url] = task.Produced{LFN: name, Size: file.Size, Digest: file.Digest, URL: url}
+	}
+	return file
+}
+
+// finish waits until a workflow is finished: all tasks DONE and all final
+// outputs stored.
+func (w *world) finish(id task.WorkflowID, limit time.Duration) {
+	w.t.Helper()
+	if w.runUntil(limit, func() bool { return w.queue.workflow(id).Finished() }) {
+		w.check()
+		return
+	}
+	found := w.queue.workflow(id)
+	w.t.Fatalf("workflow %s is not finished %s after its start: %v, %d outputs not stored", found.Name, w.now(), found.Counts, found.Unstored)
+}
+
+// check says what must hold at any time: every copy that the catalogue names is
+// there with the bytes of the attempt that won, and every final output that
+// counts as stored has one.
+func (w *world) check() {
+	w.t.Helper()
+	for _, f := range w.queue.files() {
+		for _, replica := range f.Replicas {
+			s := w.element(replica.URL)
+			if s == nil {
+				w.t.Errorf("%s: the catalogue names %s, which is on no storage element", f.LFN, replica.URL)
+				continue
+			}
+			if copied, there := s.stored[replica.URL]; !there {
+				w.t.Errorf("%s: the catalogue names %s, which is not there", f.LFN, replica.URL)
+			} else if copied.Digest != f.Digest {
+				w.t.Errorf("%s: %s has other bytes than the winner's", f.LFN, replica.URL)
+			}
+		}
+	}
+}
