@@ -79,6 +79,9 @@ type SiteConfig struct {
 	MaxHistory    int           // masterships remembered
 	Prefill       int           // further tasks per slot
 	LocalityWait  time.Duration // for which free slots leave tasks to pilots that have their inputs
+	// LateFor is how long, beyond a lease's TTL, outcomes of a pilot that has gone
+	// may still come.
+	LateFor time.Duration
 	// MemberAfterEnd is how long a membership outlives a pilot's declared end.
 	MemberAfterEnd time.Duration
 	MaxLifetime    time.Duration // of a pilot that declares no end
@@ -140,6 +143,7 @@ func DefaultConfig() Config {
 			MaxHistory:     64,
 			Prefill:        1,
 			LocalityWait:   30 * time.Second, // a slot of tasks that last minutes loses little by it
+			LateFor:        24 * time.Hour,   // the longest that a lease can be set to
 			MemberAfterEnd: time.Hour,
 			MaxLifetime:    30 * 24 * time.Hour,
 			DeadAfterEnd:   5 * time.Minute, // hosts' clocks differ, and batch systems are late to kill

@@ -28,23 +28,19 @@ func (b *book) revive(site *SiteRecord, pilot *PilotRecord) {
 
 // heard takes a site that had fallen silent for living again.
 func (b *book) heard(site *SiteRecord) error {
-	if !site.Silent {
+	silenced := site.Silenced
+	if len(silenced) == 0 {
 		return nil
 	}
-	site.Silent = false
+	site.Silenced = nil
 	b.sites.touch(site.Name)
-	dead, err := b.Pilots().OfSite(site.Name, PilotDead)
-	if err != nil {
-		return fmt.Errorf("load pilots of %s: %w", site.Name, err)
+	if err := b.loadPilots(silenced...); err != nil {
+		return err
 	}
-	for i := range dead {
-		if dead[i].Reason != fellSilent {
-			continue
+	for _, id := range silenced {
+		if pilot := b.pilots.held[id]; pilot != nil && pilot.State == PilotDead && pilot.Reason == fellSilent {
+			b.revive(site, pilot)
 		}
-		if b.pilots.held[dead[i].ID] == nil {
-			b.pilots.put(dead[i].ID, &dead[i])
-		}
-		b.revive(site, b.pilots.held[dead[i].ID])
 	}
 	return nil
 }

@@ -195,6 +195,18 @@ func (b *book) loadClasses() error {
 	return nil
 }
 
+// classOf returns the class of a bare task that waited to be sealed. It is
+// interned anew if it was forgotten meanwhile.
+func (b *book) classOf(s *TaskState) (ClassID, error) {
+	if err := b.loadClasses(); err != nil || b.classes.byID[s.Class] != nil {
+		return s.Class, err
+	}
+	if err := b.describe(s.ID); err != nil {
+		return 0, err
+	}
+	return b.intern(Eligibility{Work: b.specs.held[s.ID].Class()})
+}
+
 // intern returns the number of a class.
 func (b *book) intern(class Eligibility) (ClassID, error) {
 	if err := b.loadClasses(); err != nil {

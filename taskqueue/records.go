@@ -79,7 +79,7 @@ type TaskState struct {
 	Generation uint32       // starts at 1
 	Missing    int          // inputs that nobody can read yet
 	Bare       bool         // reads and makes no file: it depends on no other task
-	Class      ClassID      // eligibility, meaningful while READY, of a bare task always
+	Class      ClassID      // eligibility, meaningful while READY; of a bare task that waits to be sealed it may have gone
 	NotBefore  Instant      // backoff: not handed out earlier
 	Lease      task.LeaseID // while LEASED
 	Site       task.Site    // while LEASED; after that, where it ended
@@ -218,12 +218,12 @@ type SiteRecord struct {
 	Leased     int             // tasks that are LEASED to the site
 	Ahead      int             // of them, those with inputs still to be made
 	Runs       []time.Duration // payload run times of the newest outcomes, oldest first, bounded
-	Denied     []task.PeerID   // peers whose membership was revoked
+	Denied     []task.PeerID   // peers whose membership was revoked, while it would be valid
 	Drain      []task.PilotID  // live pilots that an operator wants drained
 	ReportTerm task.Term       // of the newest report of storage reads,
 	ReportSeq  uint64          // and its number
 	Alone      Instant         // when it last found that no other site has work to spare
-	Silent     bool            // its pilots were taken for dead because it fell silent
+	Silenced   []task.PilotID  // taken for dead because it fell silent, since it was heard last
 	Fates      Fates           // of the newest attempts
 	Check      bool            // caches may be all that has files which nobody stores by itself
 	CheckAfter task.LFN        // where looking for those files goes on
@@ -323,6 +323,7 @@ type PilotRecord struct {
 	Registered time.Time
 	Met        uint64    // epoch of the term whose master has met it last; 0: none has
 	Ends       time.Time // end of its declared lifetime
+	Certified  time.Time // end of the longest membership certificate that it got
 	Ended      time.Time
 	Drain      bool   // an operator wants it drained
 	Reason     string // why it left or is taken for dead

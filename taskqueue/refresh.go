@@ -110,8 +110,8 @@ func (m *Matchmaker) fill(t *Turn, r *room) error {
 	return nil
 }
 
-// knowClasses makes sure that eligibility classes are known; they never
-// change.
+// knowClasses makes sure that eligibility classes are known; they never change,
+// and those that have gone are forgotten here as well.
 func (m *Matchmaker) knowClasses(t *Turn, ids []ClassID) error {
 	if !slices.ContainsFunc(ids, func(id ClassID) bool { return m.classes[id] == nil }) {
 		return nil
@@ -120,6 +120,7 @@ func (m *Matchmaker) knowClasses(t *Turn, ids []ClassID) error {
 	if err != nil {
 		return fmt.Errorf("load eligibility classes: %w", err)
 	}
+	clear(m.classes)
 	for i := range all {
 		m.classes[all[i].ID] = &all[i]
 	}

@@ -47,6 +47,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 }
 
 func (r *Rules) registered(b *book, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) (Registered, error) {
+	pilot.Certified = b.validUntil(pilot)
 	contacts, err := b.sample(others)
 	return Registered{
 		Pilot:    pilot.ID,

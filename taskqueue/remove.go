@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -122,10 +121,6 @@ func (b *book) revokeGrants(name task.Site) error {
 	return nil
 }
 
-// beyondEnd is how long a membership certificate outlives its pilot's declared
-// end.
-const beyondEnd = time.Hour
-
 // denyFormer keeps pilots of a removed site of the same name out of the new
 // one: their certificates may still be valid.
 func (b *book) denyFormer(site *SiteRecord) error {
@@ -134,7 +129,7 @@ func (b *book) denyFormer(site *SiteRecord) error {
 		return fmt.Errorf("load earlier pilots of %s: %w", site.Name, err)
 	}
 	for i := range former {
-		if former[i].Ends.Add(beyondEnd).After(b.Wall) {
+		if b.validUntil(&former[i]).After(b.Wall) {
 			site.Denied = append(site.Denied, former[i].Peer)
 		}
 	}

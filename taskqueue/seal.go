@@ -115,7 +115,11 @@ func (p *part) loadGraph(g *graph) error {
 				linked = append(linked, s.ID)
 			case s.State == task.Blocked:
 				p.tasks.put(s.ID, s)
-				if err := p.release(s, s.Class); err != nil {
+				class, err := p.classOf(s)
+				if err != nil {
+					return err
+				}
+				if err := p.release(s, class); err != nil {
 					return err
 				}
 			}

@@ -137,6 +137,8 @@ type FileTable interface {
 	// Classes returns all interned eligibility classes, by id.
 	Classes() ([]Eligibility, error)
 	SaveClass(class Eligibility) error
+	// DropClasses forgets classes; no READY task is in one of them.
+	DropClasses(ids ...ClassID) error
 	// Garbage lists replicas of losers to be deleted, first added first.
 	Garbage(limit int) ([]task.Replica, error)
 	AddGarbage(replicas ...task.Replica) error
@@ -183,6 +185,9 @@ type SiteTable interface {
 type PilotTable interface {
 	Load(ids ...task.PilotID) ([]PilotRecord, error)
 	Save(pilots ...PilotRecord) error
+	Delete(ids ...task.PilotID) error
+	// List returns pilots by id, after an id ("" from the start), at most limit.
+	List(after task.PilotID, limit int) ([]PilotRecord, error)
 	// OfSite returns a site's pilots by id; no states means all; site ""
 	// means every site.
 	OfSite(site task.Site, states ...PilotState) ([]PilotRecord, error)

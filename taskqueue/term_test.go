@@ -255,7 +255,7 @@ func TestSilentSiteIsTakenForEmptyAndComesBack(t *testing.T) {
 	running := a.start(two, a.members[0])
 	g.tick(11 * time.Minute)
 	g.check()
-	if s := g.siteRecord("A"); s.Pilots != 0 || !s.Silent {
+	if s := g.siteRecord("A"); s.Pilots != 0 || len(s.Silenced) != 1 {
 		t.Errorf("after 11 min of silence: %+v", s)
 	}
 	if s := g.state(one); s.Generation != 2 {
@@ -266,7 +266,7 @@ func TestSilentSiteIsTakenForEmptyAndComesBack(t *testing.T) {
 	g.expect(task.Leased, one, two)
 	a.end(two, a.succeed(running))
 	reply := a.sync()
-	if s := g.siteRecord("A"); s.Pilots != 1 || s.Silent {
+	if s := g.siteRecord("A"); s.Pilots != 1 || len(s.Silenced) > 0 {
 		t.Errorf("A is back: %+v", s)
 	}
 	if len(reply.Acks) != 1 || reply.Acks[0].Verdict != task.AckStale {

@@ -3,6 +3,7 @@ package taskqueue
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -13,17 +14,20 @@ const (
 	metaTick     = "tick"     // the clock at the last tick
 	metaOverdue  = "overdue"  // the clock at the last look for pilots past their end
 	metaReassess = "reassess" // how far the review of all waiting tasks has come
+	metaForget   = "forget"   // how far forgetting what has gone has come
 )
 
 // Tick does what only time brings about: it reopens the tasks of expired
 // leases, wakes sites when a backoff is over, takes silent sites for empty and
-// pilots that are long past their declared end for dead, forgets the caches of sites that nobody is left at, drops workflows whose
-// last part never came, and goes on with the review of waiting tasks after a
-// site was added or changed. Long sweeps do one page a tick.
+// pilots that are long past their declared end for dead, forgets the caches of
+// sites that nobody is left at, pilots that went long ago and classes without
+// tasks, drops workflows whose last part never came, and goes on with the review
+// of waiting tasks after a site was added or changed. Long sweeps do one page a
+// tick.
 func (r *Rules) Tick(t *Turn) error {
 	return r.apply(t, func(b *book) error {
 		for _, step := range []func() error{
-			b.expireLeases, b.endBackoffs, b.watchSites, b.dismissOverdue, b.dropUnsealed, b.reassess,
+			b.forgetPast, b.expireLeases, b.endBackoffs, b.watchSites, b.dismissOverdue, b.dropUnsealed, b.reassess,
 		} {
 			if err := step(); err != nil {
 				return err
@@ -157,8 +161,11 @@ func (b *book) silence(site *SiteRecord) error {
 		if err := b.dismiss(site, pilot, PilotDead, fellSilent); err != nil {
 			return err
 		}
+		site.Silenced = append(site.Silenced, pilot.ID)
 	}
-	site.Silent, site.Pilots, site.Registered = true, 0, 0
+	slices.Sort(site.Silenced)
+	site.Silenced = slices.Compact(site.Silenced) // one may have come and fallen silent again
+	site.Pilots, site.Registered = 0, 0
 	b.sites.touch(site.Name)
 	return b.vacate(site, "its site fell silent")
 }

@@ -202,6 +202,16 @@ func (t fileTable) SaveClass(class taskqueue.Eligibility) error {
 	return nil
 }
 
+func (t fileTable) DropClasses(ids ...taskqueue.ClassID) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t.files.classes.remove(id)
+	}
+	return nil
+}
+
 func (t fileTable) Garbage(limit int) ([]task.Replica, error) {
 	var found []task.Replica
 	t.files.oldest.from(&discarded{}, func(d *discarded) bool {

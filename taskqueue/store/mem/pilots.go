@@ -15,6 +15,7 @@ type pilotRow struct {
 
 type pilots struct {
 	rows   directory[task.PilotID, *pilotRow]
+	byID   index[pilotRow]
 	bySite index[pilotRow] // state, site, id
 	byPeer index[pilotRow] // newest first
 }
@@ -22,6 +23,7 @@ type pilots struct {
 func newPilots(inPlace bool) pilots {
 	return pilots{
 		rows: newDirectory[task.PilotID, *pilotRow](inPlace),
+		byID: newIndex(func(a, b *pilotRow) bool { return a.ID < b.ID }, nil),
 		bySite: newIndex(func(a, b *pilotRow) bool {
 			if a.State != b.State {
 				return a.State < b.State
@@ -40,9 +42,12 @@ func newPilots(inPlace bool) pilots {
 	}
 }
 
-func (p pilots) copy() pilots { return pilots{p.rows.copy(), p.bySite.copy(), p.byPeer.copy()} }
+func (p pilots) copy() pilots {
+	return pilots{p.rows.copy(), p.byID.copy(), p.bySite.copy(), p.byPeer.copy()}
+}
 
 func (p pilots) replace(before, after *pilotRow) {
+	p.byID.replace(before, after)
 	p.bySite.replace(before, after)
 	p.byPeer.replace(before, after)
 }
@@ -76,6 +81,33 @@ func (t pilotTable) Save(saved ...taskqueue.PilotRecord) error {
 		t.pilots.replace(before, row)
 	}
 	return nil
+}
+
+func (t pilotTable) Delete(ids ...task.PilotID) error {
+	if err := t.writing(); err != nil {
+		return err
+	}
+	for _, id := range ids {
+		t.pilots.replace(t.pilots.rows.remove(id), nil)
+	}
+	return nil
+}
+
+func (t pilotTable) List(after task.PilotID, limit int) ([]taskqueue.PilotRecord, error) {
+	var rows []*pilotRow
+	t.pilots.byID.from(&pilotRow{PilotRecord: taskqueue.PilotRecord{ID: after}}, func(row *pilotRow) bool {
+		if len(rows) >= limit {
+			return false
+		}
+		if row.ID != after {
+			rows = append(rows, row)
+		}
+		return true
+	})
+	return gather(rows, func(row *pilotRow, pilot *taskqueue.PilotRecord) bool {
+		pilotCopy.load(pilot, &row.PilotRecord)
+		return true
+	}), nil
 }
 
 var pilotStates = []taskqueue.PilotState{

@@ -93,6 +93,15 @@ func (t fileTable) SaveClass(class taskqueue.Eligibility) error {
 	return t.write("INSERT INTO classes VALUES (?, ?) ON CONFLICT DO UPDATE SET record = excluded.record", int64(class.ID), classCodec.Encode(&class))
 }
 
+func (t fileTable) DropClasses(ids ...taskqueue.ClassID) error {
+	for _, id := range ids {
+		if err := t.write("DELETE FROM classes WHERE id = ?", int64(id)); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
 func (t fileTable) Garbage(limit int) (found []task.Replica, err error) {
 	err = t.read("SELECT site, url FROM garbage ORDER BY number LIMIT 0+?", func(row []driver.Value) error {
 		found = append(found, task.Replica{Site: task.Site(row[0].(string)), URL: row[1].(string)})

@@ -27,6 +27,19 @@ func (t pilotTable) Save(pilots ...taskqueue.PilotRecord) error {
 	return t.writing()
 }
 
+func (t pilotTable) Delete(ids ...task.PilotID) error {
+	for _, id := range ids {
+		if err := t.write("DELETE FROM pilots WHERE id = ?", string(id)); err != nil {
+			return err
+		}
+	}
+	return t.writing()
+}
+
+func (t pilotTable) List(after task.PilotID, limit int) ([]taskqueue.PilotRecord, error) {
+	return records(t.tx, pilotCodec, "SELECT record FROM pilots WHERE id > ? ORDER BY id LIMIT 0+?", string(after), atMost(limit))
+}
+
 func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
 	for _, state := range allOr(states) {
 		if site == "" {

@@ -26,6 +26,12 @@ func (t *tx) writeReadyCounts() error {
 		if err != nil {
 			return err
 		}
+		if change > 0 {
+			continue
+		}
+		if err := t.write("DELETE FROM ready_counts WHERE class = ? AND number = 0", int64(class)); err != nil {
+			return err
+		}
 	}
 	clear(t.ready)
 	return nil

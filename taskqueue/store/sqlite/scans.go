@@ -43,7 +43,7 @@ func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit
 
 func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
 	counts := make(map[taskqueue.ClassID]int)
-	err := t.read("SELECT class, number FROM ready_counts WHERE number <> 0", func(row []driver.Value) error {
+	err := t.read("SELECT class, number FROM ready_counts", func(row []driver.Value) error {
 		counts[taskqueue.ClassID(row[0].(int64))] = int(row[1].(int64))
 		return nil
 	})

@@ -85,8 +85,9 @@ ALTER TABLE descriptions ADD COLUMN number INTEGER NOT NULL DEFAULT 1;
 `
 
 // additions are tables that databases of earlier releases lack and that an
-// older program does not miss.
+// older program does not miss, and the removal of what they kept too long.
 const additions = `
 CREATE TABLE IF NOT EXISTS lease_holders (lease INTEGER PRIMARY KEY, pilot TEXT NOT NULL); -- of leases that a pilot holds
 CREATE INDEX IF NOT EXISTS lease_holders_by_pilot ON lease_holders (pilot, lease);
+DELETE FROM ready_counts WHERE number = 0;
 `

@@ -81,6 +81,10 @@ var calls = map[string]func(*draws) step{
 		class := taskqueue.Eligibility{ID: one(d, "class", someClasses...), Sites: some(d, "sites", someSites...)}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Files().SaveClass(class) })
 	},
+	"drop classes": func(d *draws) step {
+		ids := some(d, "classes", someClasses...)
+		return nothing(func(tx taskqueue.Tx) error { return tx.Files().DropClasses(ids...) })
+	},
 	"add garbage": func(d *draws) step {
 		replica := d.replica()
 		return nothing(func(tx taskqueue.Tx) error { return tx.Files().AddGarbage(replica) })
@@ -136,6 +140,14 @@ var calls = map[string]func(*draws) step{
 			State: taskqueue.PilotState(1 + d.number()%4), Slots: d.number(),
 		}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Pilots().Save(pilot) })
+	},
+	"delete pilots": func(d *draws) step {
+		ids := some(d, "pilots", somePilots...)
+		return nothing(func(tx taskqueue.Tx) error { return tx.Pilots().Delete(ids...) })
+	},
+	"list pilots": func(d *draws) step {
+		after, limit := one(d, "after", append(somePilots, "")...), d.number()
+		return func(tx taskqueue.Tx) (any, error) { return tx.Pilots().List(after, limit) }
 	},
 	"save grant": func(d *draws) step {
 		grant := taskqueue.Grant{ID: one(d, "grant", someGrants...), Revoked: d.number()%2 == 0}

@@ -109,6 +109,10 @@ func testClasses(t *testing.T, store taskqueue.Store) {
 	view(t, store, func(tx taskqueue.Tx) {
 		want(t, "by id; nil stays nil", []taskqueue.Eligibility{none, all, two})(tx.Files().Classes())
 	})
+	update(t, store, func(tx taskqueue.Tx) error { return tx.Files().DropClasses(300, 1, 7) })
+	view(t, store, func(tx taskqueue.Tx) {
+		want(t, "dropped", []taskqueue.Eligibility{all})(tx.Files().Classes())
+	})
 }
 
 func testGarbage(t *testing.T, store taskqueue.Store) {

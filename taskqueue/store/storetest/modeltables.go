@@ -128,6 +128,13 @@ func (t modelFiles) SaveClass(class taskqueue.Eligibility) error {
 	return nil
 }
 
+func (t modelFiles) DropClasses(ids ...taskqueue.ClassID) error {
+	for _, id := range ids {
+		delete(t.classes, id)
+	}
+	return nil
+}
+
 func (t modelFiles) Garbage(limit int) ([]task.Replica, error) { return head(t.garbage, limit), nil }
 
 func (t modelFiles) AddGarbage(replicas ...task.Replica) error {
@@ -274,6 +281,16 @@ func (t modelPilots) Save(pilots ...taskqueue.PilotRecord) error {
 		t.tables.pilots = put(t.tables.pilots, pilotOf, pilot)
 	}
 	return nil
+}
+
+func (t modelPilots) Delete(ids ...task.PilotID) error {
+	t.tables.pilots = slices.DeleteFunc(t.pilots, func(p taskqueue.PilotRecord) bool { return slices.Contains(ids, p.ID) })
+	return nil
+}
+
+func (t modelPilots) List(after task.PilotID, limit int) (found []taskqueue.PilotRecord, err error) {
+	all, err := t.OfSite("")
+	return head(slices.DeleteFunc(all, func(p taskqueue.PilotRecord) bool { return p.ID <= after }), limit), err
 }
 
 func (t modelPilots) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {

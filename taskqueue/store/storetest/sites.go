@@ -63,6 +63,24 @@ func testPilotScans(t *testing.T, store taskqueue.Store) {
 		list(t, "in states after changes", pilotOf, d)(tx.Pilots().OfSite("", taskqueue.PilotAlive, taskqueue.PilotDraining))
 		want(t, "newest by first save", b)(tx.Pilots().ByPeer("y"))
 		want(t, "moved to another peer", a)(tx.Pilots().ByPeer("x"))
+		list(t, "all, by id", pilotOf, a, b, c, d)(tx.Pilots().List("", 10))
+		list(t, "limit", pilotOf, a, b)(tx.Pilots().List("", 2))
+		list(t, "next page", pilotOf, c, d)(tx.Pilots().List(b, 2))
+		list(t, "after an id that is not there", pilotOf, d)(tx.Pilots().List("p-ccccccccc", 2))
+		list(t, "limit 0", pilotOf)(tx.Pilots().List("", 0))
+	})
+	update(t, store, func(tx taskqueue.Tx) error { return tx.Pilots().Delete(b, a, "p-eeeeeeee") })
+	view(t, store, func(tx taskqueue.Tx) {
+		pilots := tx.Pilots()
+		list(t, "deleted", pilotOf, d)(pilots.Load(a, b, d))
+		list(t, "left after deletion", pilotOf, c, d)(pilots.List("", 10))
+		list(t, "of site after deletion", pilotOf, d)(pilots.OfSite("siteA"))
+		want(t, "an older pilot of the peer", c)(pilots.ByPeer("y"))
+		want(t, "the only other of the peer", d)(pilots.ByPeer("x"))
+	})
+	update(t, store, func(tx taskqueue.Tx) error { return tx.Pilots().Save(pilot(b, "y", "siteA", taskqueue.PilotAlive)) })
+	view(t, store, func(tx taskqueue.Tx) {
+		want(t, "saved anew, it is the newest", b)(tx.Pilots().ByPeer("y"))
 	})
 }
 

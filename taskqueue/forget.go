@@ -1,0 +1,131 @@
+package taskqueue
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// forgetting is how far the look for records that nobody needs any more has
+// come: classes all at once, pilots page by page, by id.
+type forgetting struct {
+	At    Instant      // of the last page
+	After task.PilotID // "" begins anew
+}
+
+// forgetPast drops, one page every OverdueEvery, what work of the past has left
+// behind, so that the queue does not grow with what has gone. It is to be the
+// first thing that a turn does: what it reads has to be all there is.
+func (b *book) forgetPast() error {
+	var at forgetting
+	text, err := b.Meta().Get(metaForget)
+	if err != nil {
+		return fmt.Errorf("load how far forgetting has come: %w", err)
+	}
+	if len(text) > 0 {
+		if err := json.Unmarshal(text, &at); err != nil {
+			return fmt.Errorf("how far forgetting has come is damaged: %w", err)
+		}
+	}
+	if at.At != 0 && b.Clock.Sub(at.At) < b.config.Site.OverdueEvery {
+		return nil
+	}
+	if err := b.dropClasses(); err != nil {
+		return err
+	}
+	at.At = b.Clock
+	if at.After, err = b.forgetPilots(at.After); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(at); err != nil {
+		return fmt.Errorf("write how far forgetting has come: %w", err)
+	}
+	return b.Meta().Set(metaForget, text)
+}
+
+// dropClasses forgets the eligibility classes without READY tasks. A task that
+// becomes READY has its class interned again.
+func (b *book) dropClasses() error {
+	ready, err := b.Tasks().ReadyClasses()
+	if err != nil {
+		return fmt.Errorf("count READY tasks: %w", err)
+	}
+	if err := b.loadClasses(); err != nil {
+		return err
+	}
+	var empty []ClassID
+	for id := range b.classes.byID {
+		if ready[id] == 0 {
+			empty = append(empty, id)
+		}
+	}
+	b.classes = nil
+	slices.Sort(empty)
+	return saveAll(empty[:min(len(empty), b.config.Workflow.SweepPage)], b.Files().DropClasses)
+}
+
+// forgetPilots drops the pilots of one page that have gone for good, and the
+// marks that sites keep of them. It returns where the next page begins.
+func (b *book) forgetPilots(after task.PilotID) (next task.PilotID, err error) {
+	page := b.config.Workflow.SweepPage
+	pilots, err := b.Pilots().List(after, page)
+	if err != nil {
+		return "", fmt.Errorf("list pilots: %w", err)
+	}
+	var gone []task.PilotID
+	for i := range pilots {
+		p := &pilots[i]
+		if p.State.present() || !b.Wall.After(b.neededUntil(p)) {
+			continue
+		}
+		gone = append(gone, p.ID)
+		if err := b.unmark(p); err != nil {
+			return "", err
+		}
+	}
+	if len(pilots) == page {
+		next = pilots[page-1].ID
+	}
+	return next, saveAll(gone, b.Pilots().Delete)
+}
+
+// neededUntil is how long the queue remembers a pilot that has gone: while its
+// membership certificate is valid, so that it can be refused and recognised,
+// and while its site may still bring outcomes of what it ran.
+func (b *book) neededUntil(p *PilotRecord) time.Time {
+	late := p.Ended.Add(b.config.Site.LateFor + b.config.Lease.TTL)
+	if valid := b.validUntil(p); valid.After(late) {
+		return valid
+	}
+	return late
+}
+
+// validUntil is when the last membership certificate of a pilot ends.
+func (b *book) validUntil(p *PilotRecord) time.Time {
+	if end := p.Ends.Add(b.config.Site.MemberAfterEnd); end.After(p.Certified) {
+		return end
+	}
+	return p.Certified
+}
+
+// unmark takes a pilot out of its site's lists.
+func (b *book) unmark(p *PilotRecord) error {
+	site, err := b.site(p.Site)
+	if isNotFound(err) {
+		return nil // the site was removed
+	}
+	if err != nil {
+		return err
+	}
+	denied, drain, silenced := len(site.Denied), len(site.Drain), len(site.Silenced)
+	same := func(id task.PilotID) bool { return id == p.ID }
+	site.Denied = slices.DeleteFunc(site.Denied, func(peer task.PeerID) bool { return peer == p.Peer })
+	site.Drain, site.Silenced = slices.DeleteFunc(site.Drain, same), slices.DeleteFunc(site.Silenced, same)
+	if len(site.Denied) < denied || len(site.Drain) < drain || len(site.Silenced) < silenced {
+		b.sites.touch(site.Name)
+	}
+	return nil
+}
