@@ -272,7 +272,7 @@ func (m *Master) beginTerm() {
 		w := m.members[id]
 		w.row = rowState{}
 		if w.described {
-			m.outbox.joined[id] = m.outbox.calls // in this term too
+			m.joins(w) // in this term too
 		}
 		m.refreshPlaces(w)
 		m.wantState(w)

@@ -7,21 +7,32 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// describe takes what a pilot says of itself.
+// describe takes what a pilot says of itself, be it asked alone or in a census.
 func (m *Master) describe(w *member, s State) {
+	first := !w.described
 	w.described, w.asked = true, time.Time{}
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
 	w.draining, w.cache = s.Draining, s.Cache
 	m.pause(w, s.Stopped)
+	if first {
+		m.joins(w)
+	}
+}
+
+// joins tells the queue of a member that this master has heard in its term: who
+// does not join is dead to the queue in the end. That it takes no new work is
+// told anew as well.
+func (m *Master) joins(w *member) {
+	m.outbox.joined[w.id] = m.outbox.calls
+	if w.stopped != "" {
+		m.outbox.pauses[w.id] = w.stopped
+	}
+	m.syncSoon(m.gatherDelay())
 }
 
 // state takes a pilot's whole state, after a census or a reconnection: what
 // it has in hand stays there, what it no longer has is to be run elsewhere.
 func (m *Master) state(w *member, s State) {
-	if !w.described {
-		m.outbox.joined[w.id] = m.outbox.calls
-		m.syncSoon(m.gatherDelay())
-	}
 	m.describe(w, s)
 	m.takeCopies([]State{s})
 	m.inHand(w, s)

@@ -65,9 +65,6 @@ func (m *Master) takeStates(answers []Answer) {
 			continue
 		}
 		w.said, w.seen = answer.State.Number, answer.State.Seen
-		if !w.described {
-			m.outbox.pauses[w.id] = inBrief(answer.State.Stopped) // the master before may have told otherwise
-		}
 		m.describe(w, *answer.State)
 		states, members = append(states, *answer.State), append(members, w)
 	}

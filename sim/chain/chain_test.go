@@ -71,3 +71,35 @@ func TestWorkSurvivesAPartition(t *testing.T) {
 		w.finish(flow, 30*time.Minute)
 	}
 }
+
+// After a change of masters the queue has the living for living: the new master
+// meets them, whatever way it hears of them. No attempt is lost, none runs twice.
+func TestNewMasterMeetsTheLiving(t *testing.T) {
+	for name, end := range map[string]func(*node){
+		"stopped": func(n *node) { n.stop(0) },
+		"killed":  (*node).kill,
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			s := w.addSite("siteA", nil)
+			pilots := w.start(s, 4, 2)
+			w.run1 = func(task.ID, *node) time.Duration { return 5 * time.Minute }
+			flow := w.submit("flow", tree(2)...) // they run at pilots that stay
+			w.run(5 * time.Second)
+			if len(pilots[0].payloads) > 0 || s.master() != pilots[0] {
+				t.Fatal("the first pilot is to be an idle master")
+			}
+			end(s.master())
+			w.run(4 * time.Minute)
+			if live := w.queue.alive(s.name); len(live) != len(s.live()) {
+				t.Errorf("the queue has %v for living, and %d live", live, len(s.live()))
+			}
+			w.finish(flow, time.Hour)
+			for _, state := range w.queue.tasks(flow) {
+				if attempts := w.queue.attempts(state.ID); len(attempts) != 1 || w.started[state.ID] != 1 {
+					t.Errorf("%s has %d attempts at the queue and was begun %d times", state.ID, len(attempts), w.started[state.ID])
+				}
+			}
+		})
+	}
+}
