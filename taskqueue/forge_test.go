@@ -1,6 +1,7 @@
 package taskqueue_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -218,4 +219,74 @@ func TestLateOutcomeOfAnEarlierHolder(t *testing.T) {
 		t.Errorf("a second attempt of that lease is answered %v", verdict)
 	}
 	g.check()
+}
+
+// TestAnEarlyCopyWaitsForItsOutcome: a copy that is reported while its attempt
+// may still be accepted is never taken for garbage, not even that of a pilot that
+// was held for dead; one that cannot count any more is.
+func TestAnEarlyCopyWaitsForItsOutcome(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	gone := a.join("peer2", 2)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Outputs: []string{"x"}, Tasks: []task.Task{
+		job("t", nil, []string{"x"}), job("u", nil, []string{"y"}),
+	}})
+	id, other, x, y := task.NewID(w, "t"), task.NewID(w, "u"), task.Qualify(w, "x"), task.Qualify(w, "y")
+	a.sync()
+	late, never := a.start(id, gone), a.start(other, gone)
+	a.sync()
+	a.next.Departed = []task.Departure{{Pilot: gone.id, Dead: true, Reason: "not heard"}}
+	a.sync()
+	a.next.Joined = []task.PilotID{gone.id}
+	stored := func(a *crew, of *attempt, name task.LFN) task.Stored {
+		return task.Stored{LFN: name, Attempt: of.id, URL: a.url(task.File{LFN: name, Producer: of.id})}
+	}
+	a.next.Stored = []task.Stored{stored(a, late, x), stored(a, never, y)}
+	a.sync()
+	if garbage := g.garbage(); len(garbage) != 0 {
+		t.Errorf("to be deleted before the outcomes came: %v", garbage)
+	}
+	again := *never
+	again.id.Pilot, again.id.Counter = a.members[0].id, 99
+	a.end(other, a.succeed(&again))
+	a.sync()
+	if verdict := a.deliver(a.succeed(late)); verdict != task.AckAccepted {
+		t.Errorf("the late outcome is answered %v", verdict)
+	}
+	a.next.Stored = []task.Stored{stored(a, late, x), stored(a, never, y)}
+	a.sync()
+	g.expect(task.Done, id, other)
+	if f := g.file(x); len(f.Replicas) != 1 {
+		t.Errorf("copies of the winner's file: %v", f.Replicas)
+	}
+	if garbage := g.garbage(); len(garbage) != 1 || garbage[0].URL != stored(a, never, y).URL {
+		t.Errorf("to be deleted: %v, want the copy of the attempt that another has overtaken", garbage)
+	}
+	g.check()
+}
+
+// TestWhatTheCatalogueNamesIsNotDeleted: whatever put it on the list.
+func TestWhatTheCatalogueNamesIsNotDeleted(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Outputs: []string{"dir/x"}, Tasks: []task.Task{job("t", nil, []string{"dir/x"})}})
+	id, x := task.NewID(w, "t"), task.Qualify(w, "dir/x")
+	a.sync()
+	won := a.start(id, a.members[0])
+	a.end(id, a.succeed(won))
+	a.sync()
+	copied := task.Replica{Site: "A", URL: "file:///se/A/" + won.id.String() + "/dir/x"}
+	other := task.Replica{Site: "A", URL: "file:///se/A/" + won.id.String() + "/x"}
+	a.next.Stored = []task.Stored{{LFN: x, Attempt: won.id, URL: copied.URL}}
+	a.sync()
+	g.must(func(turn *taskqueue.Turn) error { return turn.Files().AddGarbage(copied, other) })
+	g.view(func(turn *taskqueue.Turn) error {
+		garbage, named, err := g.rules.Garbage(turn, 10)
+		if !slices.Equal(garbage, []task.Replica{other}) || !slices.Equal(named, []task.Replica{copied}) {
+			t.Errorf("to be deleted %v, to be left %v", garbage, named)
+		}
+		return err
+	})
 }

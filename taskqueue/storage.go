@@ -3,6 +3,7 @@ package taskqueue
 import (
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -70,6 +71,48 @@ func (s *SiteRecord) holds(copied string) bool {
 func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string) bool {
 	name, ok := NameAt(s.SE, copied)
 	return ok && strings.HasSuffix("/"+name, "/"+path.Join(attempt.Suffix(), file.Local()))
+}
+
+// Garbage lists copies that are to be deleted, the oldest first, at most limit.
+// Those that the catalogue names are apart: they must not be deleted, whatever
+// put them on the list.
+func (r *Rules) Garbage(t *Turn, limit int) (garbage, named []task.Replica, err error) {
+	page, err := t.Files().Garbage(limit)
+	if err != nil || len(page) == 0 {
+		return nil, nil, err
+	}
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, nil, err
+	}
+	elements := make(map[task.Site]string, len(sites))
+	for i := range sites {
+		elements[sites[i].Name] = sites[i].SE
+	}
+	for _, replica := range page {
+		name, _ := NameAt(elements[replica.Site], replica.URL)
+		files, err := t.Files().Load(outputAt(name))
+		if err != nil {
+			return nil, nil, err
+		}
+		if slices.ContainsFunc(files, func(f FileRecord) bool { return slices.Contains(f.Replicas, replica) }) {
+			named = append(named, replica)
+		} else {
+			garbage = append(garbage, replica)
+		}
+	}
+	return garbage, named, nil
+}
+
+// outputAt returns the file that a place on a storage element is meant for: pilots
+// store outputs at workflow/task/attempt/name, where only the last may have
+// several parts.
+func outputAt(name string) task.LFN {
+	parts := strings.SplitN(name, "/", 4)
+	if len(parts) < 4 {
+		return ""
+	}
+	return task.Qualify(task.WorkflowID(parts[0]), parts[3])
 }
 
 // folderOf returns the clean path of a file:// URL.

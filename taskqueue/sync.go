@@ -182,8 +182,9 @@ func (b *book) takeStarts(site task.Site, starts []task.Start) error {
 }
 
 // takeStored books copies that have reached the site's own storage element. A
-// loser's copy is garbage; one whose attempt is still to be judged waits with
-// the attempt. What is stored elsewhere, or by no attempt, is not ours.
+// copy that cannot count any more is garbage; one whose attempt may still be
+// accepted waits with the attempt. What is stored elsewhere, or by no attempt, is
+// not ours.
 func (b *book) takeStored(site *SiteRecord, stored []task.Stored) error {
 	stored = slices.DeleteFunc(slices.Clone(stored), func(st task.Stored) bool {
 		return st.Attempt.Task == "" || !site.holds(st.URL)
@@ -211,13 +212,29 @@ func (b *book) takeStored(site *SiteRecord, stored []task.Stored) error {
 				return err
 			}
 		case f.ProducerTask != st.Attempt.Task || !b.ran(site.Name, st.Attempt):
-		case attempt == nil || attempt.State == AttemptRunning:
+		case b.tasks.held[st.Attempt.Task].awaits(st.Attempt, attempt):
 			b.storedEarly(site.Name, st, attempt)
-		case site.wrote(st.Attempt, st.LFN, st.URL):
+		case useless(f, st.Attempt, attempt) && site.wrote(st.Attempt, st.LFN, st.URL):
 			garbage = append(garbage, replica)
 		}
 	}
 	return saveAll(garbage, b.Files().AddGarbage)
+}
+
+// awaits tells whether the outcome of an attempt may still be accepted: it is not
+// judged, and the task is neither over nor in a later generation. An attempt that
+// vanished with its pilot is not judged: the pilot may have been cut off only.
+func (s *TaskState) awaits(id task.AttemptID, attempt *Attempt) bool {
+	judged := attempt != nil && attempt.State != AttemptRunning && attempt.State != AttemptLost
+	return !judged && !s.State.Terminal() && s.Generation == id.Generation
+}
+
+// useless tells whether nothing refers to an attempt's copy of a file that is
+// not the catalogue's. What an accepted attempt has made later runs may have
+// taken over, unless the catalogue has an earlier generation's file.
+func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
+	return attempt == nil || attempt.State != AttemptSucceeded ||
+		!f.Producer.IsZero() && f.Producer.Generation < id.Generation
 }
 
 // storedEarly keeps a copy with its attempt until the outcome comes.

@@ -209,12 +209,15 @@ func (q *queue) deleteGarbage() {
 	if q.away {
 		return
 	}
-	var page []task.Replica
+	var page, named []task.Replica
 	q.view(func(t *taskqueue.Turn) (err error) {
-		page, err = t.Files().Garbage(100)
+		page, named, err = q.rules.Garbage(t, 100)
 		return err
 	})
-	var tried, failed []task.Replica
+	if len(named) > 0 {
+		q.t.Errorf("the catalogue names what was to be deleted: %v", named)
+	}
+	tried, failed := named, []task.Replica(nil)
 	for _, replica := range page {
 		tried = append(tried, replica)
 		s := q.element(replica.URL)

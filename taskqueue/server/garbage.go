@@ -38,10 +38,10 @@ func (s *Server) runGarbage(ctx context.Context) error {
 // go to the end of the list, so that a storage element that is away does not
 // hold up the others.
 func (s *Server) deleteGarbage(ctx context.Context) error {
-	var page []task.Replica
+	var page, named []task.Replica
 	elements := make(map[task.Site]string)
 	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
-		if page, err = t.Files().Garbage(garbagePage); err != nil || len(page) == 0 {
+		if page, named, err = s.rules.Garbage(t, garbagePage); err != nil {
 			return err
 		}
 		sites, err := t.Sites().All()
@@ -50,10 +50,13 @@ func (s *Server) deleteGarbage(ctx context.Context) error {
 		}
 		return err
 	})
-	if err != nil || len(page) == 0 {
+	if err != nil || len(page)+len(named) == 0 {
 		return err
 	}
-	var tried, failed []task.Replica
+	for _, replica := range named {
+		s.config.Log.Warn("a copy that was to be deleted is left where it is: the catalogue names it", "site", replica.Site, "url", replica.URL)
+	}
+	tried, failed := named, []task.Replica(nil)
 	for _, replica := range page {
 		if ctx.Err() != nil {
 			break
