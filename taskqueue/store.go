@@ -39,6 +39,9 @@ var (
 	// ErrTaskAbsent is returned when the state of a task that was never added
 	// is saved.
 	ErrTaskAbsent = errors.New("there is no such task")
+	// ErrWorkflowGone is returned when a list shall go on after a workflow that
+	// is no longer there. Nothing is known of what comes next.
+	ErrWorkflowGone = errors.New("the workflow is gone that the list was to go on after: begin from the start")
 )
 
 // Tx is one serialisable transaction: a table per kind of record.
@@ -75,8 +78,8 @@ type WorkflowTable interface {
 	// ByKey finds the newest workflow of an idempotency key; "" if none.
 	ByKey(key string) (task.WorkflowID, error)
 	// List returns workflows newest first, by first Save, at most limit, after
-	// the given id ("" from the start, nothing if it is gone); name "" means
-	// any.
+	// the given id ("" from the start, ErrWorkflowGone if it is gone); name ""
+	// means any.
 	List(name string, after task.WorkflowID, limit int) ([]Workflow, error)
 }
 

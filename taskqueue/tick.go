@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -293,6 +294,9 @@ func (b *book) reassess() error {
 	for budget := b.config.Workflow.SweepPage; budget > 0; {
 		if at.After == 0 {
 			next, err := b.Workflows().List("", at.Workflow, 1)
+			if errors.Is(err, ErrWorkflowGone) {
+				return b.reassessAll() // it was dropped
+			}
 			if err != nil {
 				return fmt.Errorf("list workflows: %w", err)
 			}

@@ -48,6 +48,7 @@ var statuses = []struct {
 	// An invalid request may be so because of something that is not found.
 	{taskqueue.ErrInvalid, codes.InvalidArgument, "INVALID"},
 	{taskqueue.ErrNotFound, codes.NotFound, "NOT_FOUND"},
+	{taskqueue.ErrWorkflowGone, codes.Aborted, "CONFLICT"},
 	{taskqueue.ErrConflict, codes.Aborted, "CONFLICT"},
 	{taskqueue.ErrRefused, codes.PermissionDenied, "REFUSED"},
 	{taskqueue.ErrLimit, codes.ResourceExhausted, "OVER_LIMIT"},

@@ -108,7 +108,7 @@ func (t workflowTable) List(name string, after task.WorkflowID, limit int) ([]ta
 	if after != "" {
 		last, ok := t.workflows.rows.get(after)
 		if !ok {
-			return nil, nil
+			return nil, taskqueue.ErrWorkflowGone
 		}
 		pivot.order = last.order - 1
 	}

@@ -46,6 +46,9 @@ func (t workflowTable) List(name string, after task.WorkflowID, limit int) ([]ta
 		if before, err = t.integer("SELECT number FROM workflows WHERE id = ?", string(after)); err != nil {
 			return nil, err
 		}
+		if before == 0 {
+			return nil, taskqueue.ErrWorkflowGone
+		}
 	}
 	if name == "" {
 		return records(t.tx, workflowCodec, "SELECT record FROM workflows WHERE number < ? ORDER BY number DESC LIMIT 0+?",

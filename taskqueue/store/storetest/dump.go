@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -74,7 +75,11 @@ func (d *dumper) records(tx taskqueue.Tx) {
 	note[[]taskqueue.Workflow](d, "newest workflows")(workflows.List("", "", 10))
 	for _, key := range someKeys {
 		note[task.WorkflowID](d, "workflow by key", key)(workflows.ByKey(key))
-		note[[]taskqueue.Workflow](d, "workflows named", key)(workflows.List(key, flowB, 10))
+		found, err := workflows.List(key, flowB, 10)
+		if errors.Is(err, taskqueue.ErrWorkflowGone) {
+			found, err = []taskqueue.Workflow{{Name: "gone"}}, nil
+		}
+		note[[]taskqueue.Workflow](d, "workflows named", key)(found, err)
 	}
 	for _, id := range someTasks() {
 		found, err := attempts.OfTask(id)

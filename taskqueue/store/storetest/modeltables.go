@@ -69,6 +69,9 @@ func (t modelWorkflows) List(name string, after task.WorkflowID, limit int) (fou
 		}
 		seen = seen || workflow.ID == after
 	}
+	if !seen {
+		return nil, taskqueue.ErrWorkflowGone
+	}
 	return head(found, limit), nil
 }
 
