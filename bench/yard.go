@@ -210,6 +210,9 @@ var burnSeed atomic.Uint32
 // Release satisfies agent.Payloads.
 func (p *plot) Release(string) error { return nil }
 
+// DropLogs satisfies agent.Payloads.
+func (p *plot) DropLogs(task.AttemptID) {}
+
 var (
 	_ agent.Ground   = (*plot)(nil)
 	_ agent.Payloads = (*plot)(nil)

@@ -221,6 +221,10 @@ type DropCopy struct{ File task.File }
 // Discard lets go of an attempt's pins and work folder.
 type Discard struct{ Attempt task.AttemptID }
 
+// DropLogs lets go of the logs of an attempt that has ended: nobody waits for
+// its outcome any more.
+type DropLogs struct{ Attempt task.AttemptID }
+
 // DeliverToQueue hands outcomes to the queue without a master.
 type DeliverToQueue struct {
 	Outcomes []task.Outcome
@@ -242,6 +246,7 @@ func (Keep) action()            {}
 func (CopyIn) action()          {}
 func (DropCopy) action()        {}
 func (Discard) action()         {}
+func (DropLogs) action()        {}
 func (DeliverToQueue) action()  {}
 func (Drained) action()         {}
 

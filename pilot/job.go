@@ -215,6 +215,7 @@ func (w *Worker) payloadEnded(e PayloadEnded) {
 		w.forget(job)
 		w.act(Discard{Attempt: job.attempt})
 		if job.quiet {
+			w.act(DropLogs{Attempt: job.attempt})
 			w.handBack(job.Assignment, job.killed, nil)
 			return
 		}

@@ -57,6 +57,10 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 			w.detail("%s lets go of %s of %s", n.id, a.Output.LFN.Local(), attemptName(a.Output.Attempt))
 		case pilot.Discard:
 			delete(n.payloads, a.Attempt)
+		case pilot.DropLogs:
+			if p := n.payloads[a.Attempt]; p != nil && !p.over {
+				w.failed("%s drops the logs of a payload that runs", n.id)
+			}
 		case pilot.DeliverToQueue:
 			n.deliverToQueue(a)
 		case pilot.Drained:

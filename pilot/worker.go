@@ -357,7 +357,10 @@ func (w *Worker) listBroadcast(e ListBroadcast) {
 // kept.
 func (w *Worker) acknowledge(m Acks) {
 	for _, ack := range m.Acks {
-		delete(w.outcomes, ack.Attempt)
+		if w.outcomes[ack.Attempt] != nil {
+			delete(w.outcomes, ack.Attempt)
+			w.act(DropLogs{Attempt: ack.Attempt})
+		}
 		if ack.Verdict != task.AckAccepted {
 			w.forsake(ack.Attempt)
 		}

@@ -89,6 +89,7 @@ type Fetcher interface {
 type Payloads interface {
 	Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result
 	Release(folder string) error
+	DropLogs(attempt task.AttemptID)
 }
 
 // Uploads copies cached files to a storage element.

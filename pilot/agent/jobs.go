@@ -67,6 +67,11 @@ func (a *Agent) stepWorker(event pilot.Event) {
 			a.cache.LetGo(task.KeyOf("", act.Output.Digest), act.Output.ID())
 		case pilot.Discard:
 			a.discard(act.Attempt)
+		case pilot.DropLogs:
+			a.group.Go(func() error {
+				a.payloads.DropLogs(act.Attempt)
+				return nil
+			})
 		case pilot.DeliverToQueue:
 			a.deliverToQueue(act)
 		case pilot.Drained:

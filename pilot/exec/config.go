@@ -40,8 +40,8 @@ type Config struct {
 	Path string // PATH of payloads; default: the pilot's own, else system folders
 	Lang string // LANG of payloads; default: the pilot's own, else C.UTF-8
 
-	LogKeep   task.Bytes    // log files beyond this sum are removed, oldest first; default 1 GiB
-	StreamCap task.Bytes    // of stdout and of stderr kept in a file; default 64 MiB
+	LogKeep   task.Bytes    // log files of ended payloads beyond this sum are removed, oldest first; default 1 GiB
+	StreamCap task.Bytes    // of stdout and of stderr kept in a file, less where the task may use less disk; default 64 MiB
 	KillGrace time.Duration // between SIGTERM and SIGKILL; default 5 s
 
 	FirstSample time.Duration // of memory after the start; default 100 ms, so that short payloads cost none

@@ -13,19 +13,32 @@ import (
 // runs; the last one, after its end, looks at all.
 const walkBound = 20_000
 
-// diskExcess measures the work folder and returns the reason when it is
-// beyond the limit, else "".
+// diskExcess measures the work folder and the logs, and returns the reason
+// when they are beyond the limit, else "".
 func (a *attempt) diskExcess(bound int) string {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return ""
 	}
-	used := a.diskUsed(bound)
+	logs := a.logged()
+	used := a.diskUsed(bound) + logs
 	if used <= limit {
 		return ""
 	}
-	return fmt.Sprintf("disk %s exceeded %s, which is %g x the request of %s",
-		used, limit, a.runner.cfg.Excess, a.spec.Task.Resources.Disk)
+	of := ""
+	if logs > 0 {
+		of = fmt.Sprintf(" (%s of it stdout and stderr)", logs)
+	}
+	return fmt.Sprintf("disk %s%s exceeded %s, which is %g x the request of %s",
+		used, of, limit, a.runner.cfg.Excess, a.spec.Task.Resources.Disk)
+}
+
+// logged is what the payload's stdout and stderr take on the disk.
+func (a *attempt) logged() (sum task.Bytes) {
+	for _, s := range a.streams {
+		sum += task.Bytes(s.kept.Load())
+	}
+	return sum
 }
 
 // diskUsed sums the allocated bytes (as du does) below the work folder,

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 )
@@ -14,6 +15,9 @@ const (
 	homeFolder      = ".home"
 	temporaryFolder = ".tmp"
 )
+
+// spareName begins the names of emptied work folders.
+const spareName = ".spare-"
 
 // spareFolders keeps emptied work folders for later attempts: making and
 // removing folders costs more than all else around a short payload on file
@@ -58,7 +62,7 @@ func (f *spareFolders) give(folder string) error {
 	f.mutex.Lock()
 	full := len(f.spare) >= mostSpare
 	f.number++
-	spare := filepath.Join(f.within, ".spare-"+strconv.Itoa(f.number))
+	spare := filepath.Join(f.within, spareName+strconv.Itoa(f.number))
 	f.mutex.Unlock()
 	if full || !emptied(folder) || os.Rename(folder, spare) != nil {
 		return removeTree(folder)
@@ -114,6 +118,26 @@ func untouched(folder string) ([]fs.DirEntry, bool) {
 	}
 	entries, err := os.ReadDir(folder)
 	return entries, err == nil
+}
+
+// ours are the names of work folders, of log files and of spare folders:
+// people may keep other things beside them.
+var ours = []string{"g[0-9]*-l[0-9]*-*-[0-9]*", spareName + "*"}
+
+// removeLeftovers removes what a pilot that was killed has left in a folder.
+func removeLeftovers(folder string) error {
+	entries, err := os.ReadDir(folder)
+	failures := []error{err}
+	for _, entry := range entries {
+		isOurs := func(pattern string) bool {
+			matched, _ := filepath.Match(pattern, entry.Name()) // the patterns are constants
+			return matched
+		}
+		if slices.ContainsFunc(ours, isOurs) {
+			failures = append(failures, removeTree(filepath.Join(folder, entry.Name())))
+		}
+	}
+	return errors.Join(failures...)
 }
 
 // removeTree removes a folder even where a payload made sub-folders that

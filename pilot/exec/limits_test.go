@@ -3,6 +3,7 @@ package exec
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,26 @@ func TestDisk(t *testing.T) {
 			spec.Inputs = []StagedInput{{Name: "in", Path: input}}
 			spec.Task.Resources.Disk = 2 * task.MiB
 			s.runBad(spec, "disk 2.", "MiB exceeded 2.4MiB, which is 1.2 x the request of 2MiB") // 3 MB or a bit less: it may look while the payload writes
+		})
+	}
+	for name, script := range map[string]string{
+		"logs of one that runs": "head -c 3000000 /dev/zero; sleep 300",
+		"logs at the end":       "head -c 2000000 /dev/zero; head -c 2000000 /dev/zero >&2",
+		"logs and files":        "head -c 2000000 /dev/zero > big; head -c 1000000 /dev/zero >&2; sleep 300",
+	} {
+		t.Run(name, func(t *testing.T) {
+			spec := s.shell(script)
+			spec.Task.Resources.Disk = 2 * task.MiB
+			s.runBad(spec, "disk ", "of it stdout and stderr) exceeded 2.4MiB, which is 1.2 x the request of 2MiB")
+			var kept int64
+			for _, stream := range []Stream{Stdout, Stderr} {
+				if info, err := os.Stat(s.logs.path(spec.Attempt.Suffix(), stream)); err == nil {
+					kept += info.Size()
+				}
+			}
+			if most := int64(2*(5*task.MiB/2) + 2*task.LogTail); kept > most {
+				t.Errorf("%d bytes of logs are kept, want %d at most", kept, most)
+			}
 		})
 	}
 	spec := s.shell("head -c 1000000 /dev/zero > a; ln a b; ln a c; cp in copy")

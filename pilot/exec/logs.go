@@ -1,10 +1,10 @@
 package exec
 
 import (
+	"container/list"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -22,13 +22,15 @@ const (
 // leastLog is what a log file counts at least: a short one costs a block, too.
 const leastLog = 4 * task.KiB
 
-// logKeeper bounds the log folder. It is safe for use by many goroutines.
+// logKeeper holds the log files of ended payloads until somebody else has what
+// counts of them, and bounds their sum. It is safe for use by many goroutines.
 type logKeeper struct {
 	folder string
 	keep   task.Bytes
 
 	mutex sync.Mutex
-	files []logFile // oldest first
+	files map[string]*list.Element // by path
+	order *list.List               // of logFile, oldest first
 	total task.Bytes
 }
 
@@ -37,28 +39,8 @@ type logFile struct {
 	size task.Bytes
 }
 
-// openLogs takes over the files of an earlier run.
-func openLogs(folder string, keep task.Bytes) (*logKeeper, error) {
-	entries, err := os.ReadDir(folder)
-	if err != nil {
-		return nil, fmt.Errorf("open the folder of payload logs: %w", err)
-	}
-	infos := make([]os.FileInfo, 0, len(entries))
-	for _, entry := range entries {
-		name := entry.Name()
-		if filepath.Ext(name) != "."+string(Stdout) && filepath.Ext(name) != "."+string(Stderr) {
-			continue
-		}
-		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			infos = append(infos, info)
-		}
-	}
-	slices.SortFunc(infos, func(a, b os.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
-	k := &logKeeper{folder: folder, keep: keep}
-	for _, info := range infos {
-		k.add(filepath.Join(folder, info.Name()), task.Bytes(info.Size()))
-	}
-	return k, nil
+func newLogKeeper(folder string, keep task.Bytes) *logKeeper {
+	return &logKeeper{folder: folder, keep: keep, files: map[string]*list.Element{}, order: list.New()}
 }
 
 func (k *logKeeper) path(attempt string, stream Stream) string {
@@ -70,28 +52,46 @@ func (k *logKeeper) add(path string, size task.Bytes) {
 	size = max(size, leastLog)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.files = append(k.files, logFile{path, size})
-	k.total += size
-	for k.total > k.keep && len(k.files) > 0 {
-		oldest := k.files[0]
-		k.files = k.files[1:]
-		k.total -= oldest.size
-		_ = os.Remove(oldest.path) // gone already: all the better
+	k.files[path] = k.order.PushBack(logFile{path, size})
+	for k.total += size; k.total > k.keep; {
+		k.remove(k.order.Front())
 	}
 }
 
-// keepLogs enters an attempt's files; silent streams have none.
-func (a *attempt) keepLogs(streams ...*stream) {
-	for _, s := range streams {
-		if s.file != nil {
-			a.runner.logs.add(s.path, task.Bytes(s.kept))
+// drop removes the files of an attempt.
+func (k *logKeeper) drop(attempt string) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	for _, stream := range []Stream{Stdout, Stderr} {
+		if file := k.files[k.path(attempt, stream)]; file != nil {
+			k.remove(file)
 		}
 	}
 }
 
+func (k *logKeeper) remove(element *list.Element) {
+	file := k.order.Remove(element).(logFile)
+	delete(k.files, file.path)
+	k.total -= file.size
+	_ = os.Remove(file.path) // gone already: all the better
+}
+
+// keepLogs enters an attempt's files; silent streams have none.
+func (a *attempt) keepLogs() {
+	for _, s := range a.streams {
+		if s.file != nil {
+			a.runner.logs.add(s.path, task.Bytes(s.kept.Load()))
+		}
+	}
+}
+
+// DropLogs removes the log files of an attempt that has ended here: the queue
+// has their ends. One without files is no error.
+func (r *Runner) DropLogs(attempt task.AttemptID) { r.logs.drop(attempt.Suffix()) }
+
 // OpenLog opens the kept stream of an attempt that ran here; of a running one,
 // what came so far. The error is fs.ErrNotExist when the payload wrote
-// nothing, never ran here, or its log gave way to newer ones.
+// nothing, never ran here, or its log was dropped or gave way to newer ones.
 func (r *Runner) OpenLog(attempt task.AttemptID, stream Stream) (*os.File, error) {
 	root, err := os.OpenRoot(r.cfg.LogDir)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -241,28 +240,58 @@ func TestLogsAreCappedAndKept(t *testing.T) {
 	}
 }
 
-func TestLogsOfAnEarlierRunCount(t *testing.T) {
-	folder := t.TempDir()
-	for i, name := range []string{"old.stdout", "new.stderr", "foreign"} {
-		path := filepath.Join(folder, name)
-		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+func TestDroppedLogsLeaveTheNode(t *testing.T) {
+	s := newStand(t, nil)
+	talker, other := s.shell("echo out; echo err >&2"), s.argv("echo", "other")
+	s.runOK(talker)
+	s.runOK(other)
+	s.DropLogs(talker.Attempt)
+	s.DropLogs(talker.Attempt)
+	s.DropLogs(s.argv("true").Attempt)
+	files, err := os.ReadDir(s.cfg.LogDir)
+	if err != nil || len(files) != 1 || s.readLog(other, Stdout) != "other\n" {
+		t.Errorf("left: %v, %v", files, err)
+	}
+	if s.logs.total != leastLog {
+		t.Errorf("%s are counted, want one short file", s.logs.total)
+	}
+}
+
+func TestLeftoversOfAKilledPilotGo(t *testing.T) {
+	var cfg Config
+	attempt := newStand(t, func(c *Config) { cfg = *c }).shell("").Attempt.Suffix()
+	foreign := []string{filepath.Join(cfg.LogDir, "notes.stdout"), filepath.Join(cfg.WorkDir, "thesis")}
+	for _, file := range append([]string{
+		filepath.Join(cfg.LogDir, attempt+".stdout"), filepath.Join(cfg.LogDir, attempt+".stderr"),
+		filepath.Join(cfg.WorkDir, attempt, "closed", "output"), filepath.Join(cfg.WorkDir, spareName+"3", temporaryFolder, "x"),
+	}, foreign...) {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		at := time.Unix(int64(1000+i), 0)
-		if err := os.Chtimes(path, at, at); err != nil {
+		if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := openLogs(folder, leastLog); err != nil {
+	if err := os.Chmod(filepath.Join(cfg.WorkDir, attempt, "closed"), 0); err != nil {
 		t.Fatal(err)
 	}
-	left := map[string]bool{}
-	entries, _ := os.ReadDir(folder)
-	for _, entry := range entries {
-		left[entry.Name()] = true
+	next, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !maps.Equal(left, map[string]bool{"new.stderr": true, "foreign": true}) {
-		t.Errorf("left: %v", left)
+	defer next.Close()
+	var left []string
+	for _, folder := range []string{cfg.LogDir, cfg.WorkDir} {
+		entries, _ := os.ReadDir(folder)
+		for _, entry := range entries {
+			left = append(left, filepath.Join(folder, entry.Name()))
+		}
+	}
+	if !slices.Equal(left, foreign) {
+		t.Errorf("left: %v, want what is not the pilot's: %v", left, foreign)
+	}
+	for _, file := range foreign {
+		_ = os.Remove(file)
 	}
 }
 

@@ -35,7 +35,8 @@ type Runner struct {
 	closeError error
 }
 
-// New prepares the folders and the process (see the package comment). The
+// New prepares the folders and the process (see the package comment). What a
+// pilot that was killed has left in the folders goes: nobody waits for it. The
 // error names the folder that could not be used.
 func New(cfg Config) (*Runner, error) {
 	cfg, err := cfg.withDefaults()
@@ -45,16 +46,17 @@ func New(cfg Config) (*Runner, error) {
 	if err := prepareProcess(); err != nil {
 		return nil, err
 	}
-	logs, err := openLogs(cfg.LogDir, cfg.LogKeep)
-	if err != nil {
-		return nil, err
+	for _, folder := range []string{cfg.WorkDir, cfg.LogDir} {
+		if err := removeLeftovers(folder); err != nil {
+			cfg.Logger.Warn("something that an earlier pilot has left cannot be removed", "folder", folder, "error", err)
+		}
 	}
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, fmt.Errorf("stdin of payloads: %w", err)
 	}
 	r := &Runner{
-		cfg: cfg, family: openFamily(), logs: logs, null: null,
+		cfg: cfg, family: openFamily(), logs: newLogKeeper(cfg.LogDir, cfg.LogKeep), null: null,
 		folders: spareFolders{within: cfg.WorkDir},
 		cancel:  map[string]context.CancelCauseFunc{}, held: map[string]bool{},
 	}

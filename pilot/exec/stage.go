@@ -24,6 +24,8 @@ type attempt struct {
 	folder string
 	log    *slog.Logger
 	inputs []placed
+	// streams are stdout and stderr, once they are open.
+	streams []*stream
 	// haunted is set when a process could not be killed: it may still write
 	// into the work folder, which then serves no other attempt.
 	haunted bool

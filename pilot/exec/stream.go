@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,9 +28,10 @@ type stream struct {
 	// Owned by drain until done is closed.
 	file  *os.File
 	total int64 // bytes that came
-	kept  int64 // bytes in the file
 	tail  []byte
 	fault error // of the file: it then holds less, the tail is complete
+
+	kept atomic.Int64 // bytes in the file
 }
 
 // drainPatience bounds the wait for the end of a pipe when all descendants are
@@ -40,8 +42,12 @@ const drainPatience = time.Second
 var buffers = sync.Pool{New: func() any { buffer := make([]byte, 32<<10); return &buffer }}
 
 func (a *attempt) openStreams() (stdout, stderr *stream, err error) {
+	limit := a.runner.cfg.StreamCap
+	if disk := a.diskLimit(); disk > 0 {
+		limit = min(limit, disk+1) // enough to show that the task is over it
+	}
 	open := func(kind Stream) (*stream, error) {
-		return openStream(a.runner.logs.path(a.name, kind), int64(a.runner.cfg.StreamCap), a.log)
+		return openStream(a.runner.logs.path(a.name, kind), int64(limit), a.log)
 	}
 	if stdout, err = open(Stdout); err != nil {
 		return nil, nil, err
@@ -51,6 +57,7 @@ func (a *attempt) openStreams() (stdout, stderr *stream, err error) {
 		stdout.finish()
 		return nil, nil, err
 	}
+	a.streams = []*stream{stdout, stderr}
 	return stdout, stderr, nil
 }
 
@@ -98,7 +105,7 @@ func (s *stream) take(data []byte) {
 	if len(s.tail) > 2*task.LogTail {
 		s.tail = append(s.tail[:0], s.tail[len(s.tail)-task.LogTail:]...)
 	}
-	if room := s.cap - s.kept; room > 0 {
+	if room := s.cap - s.kept.Load(); room > 0 {
 		s.store(data[:min(int64(len(data)), room)])
 	}
 }
@@ -114,7 +121,7 @@ func (s *stream) store(data []byte) {
 		}
 	}
 	n, err := s.file.Write(data)
-	s.kept += int64(n)
+	s.kept.Add(int64(n))
 	s.fault = err
 }
 
@@ -124,7 +131,7 @@ func (s *stream) finish() []byte {
 	_ = s.reader.SetReadDeadline(time.Now().Add(drainPatience)) // pipes have deadlines
 	<-s.done
 	s.tail = s.tail[max(0, len(s.tail)-task.LogTail):]
-	if s.total > s.kept && s.fault == nil {
+	if s.total > s.kept.Load() && s.fault == nil {
 		s.closeGap()
 	}
 	if s.fault != nil {
@@ -139,8 +146,9 @@ func (s *stream) finish() []byte {
 
 // closeGap ends a capped file with a notice and the end of the stream.
 func (s *stream) closeGap() {
-	end := s.tail[max(0, int64(len(s.tail))-(s.total-s.kept)):]
-	missing := s.total - s.kept - int64(len(end))
+	beyond := s.total - s.kept.Load()
+	end := s.tail[max(0, int64(len(s.tail))-beyond):]
+	missing := beyond - int64(len(end))
 	s.log.Warn("the output of a payload was capped", "file", s.path, "bytes", s.total, "kept", s.cap)
 	s.store(fmt.Appendf(nil, "\n[pilot: the stream has %d bytes, beyond %s a pilot keeps only the end: %d bytes are left out here]\n",
 		s.total, task.Bytes(s.cap), missing))

@@ -57,7 +57,7 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 		result.fail(task.PayloadFailed, reason)
 	}
 	result.Stdout, result.Stderr = stdout.finish(), stderr.finish()
-	a.keepLogs(stdout, stderr)
+	a.keepLogs()
 }
 
 // exitReason is empty for exit code 0.

@@ -37,6 +37,7 @@ type node struct {
 	cache    map[task.FileKey]task.Digest // by every key
 	sole     map[task.OutputID]bool       // what stays until it is stored
 	payloads map[task.AttemptID]*payload
+	logs     map[task.AttemptID]bool // that are kept here
 	leaving  bool
 
 	wakeWorker, wakeMaster time.Time
@@ -55,6 +56,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	n := &node{
 		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
 		cache: make(map[task.FileKey]task.Digest), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload),
+		logs: make(map[task.AttemptID]bool),
 	}
 	registration := taskqueue.Registration{
 		Site: s.name, Peer: n.peer, Slots: slots, Host: fmt.Sprintf("host-%d", number),
@@ -334,6 +336,8 @@ func (n *node) stepWorker(event pilot.Event) {
 			delete(n.sole, a.Output.ID())
 		case pilot.Discard:
 			delete(n.payloads, a.Attempt)
+		case pilot.DropLogs:
+			delete(n.logs, a.Attempt)
 		case pilot.DeliverToQueue:
 			n.queue.deliver(n, a)
 		case pilot.Drained:
@@ -437,7 +441,7 @@ func (n *node) stageIn(a pilot.StageIn) {
 func (n *node) startPayload(a pilot.StartPayload) {
 	id := a.Assignment.Task.ID
 	p := &payload{assignment: a.Assignment, started: n.net.Now()}
-	n.payloads[a.Attempt] = p
+	n.payloads[a.Attempt], n.logs[a.Attempt] = p, true
 	n.started[id]++
 	n.note("%s starts %s", n.id, a.Attempt)
 	n.after(0, func() { n.stepWorker(pilot.PayloadStarted{Attempt: a.Attempt, At: p.started}) })

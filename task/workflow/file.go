@@ -45,7 +45,7 @@ type Settings struct {
 	Cores Value[int] `key:"cores" default:"1" min:"1" max:"4096"`
 	// Memory to reserve, summed over all processes of the payload. A payload that uses more than 1.2 times as much is killed.
 	Memory Value[task.Bytes] `key:"memory" default:"512MiB" min:"1B" max:"1024TiB"`
-	// Space to reserve for the work folder, without cached inputs.
+	// Space to reserve for the work folder, without cached inputs, and for what the pilot keeps of stdout and stderr. A payload that uses more than 1.2 times as much is killed.
 	Disk Value[task.Bytes] `key:"disk" default:"1GiB" min:"0B" max:"1024TiB"`
 	// Environment variables of the payload. Names that begin with `PILOTAGE_` are set by the pilot and refused here.
 	Env Map[Text] `key:"env" noun:"env" max:"256 variables" expands:"variables"`
