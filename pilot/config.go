@@ -46,6 +46,8 @@ type Config struct {
 	// ResendAfter is how long a worker without master waits before it
 	// delivers outcomes to the queue itself.
 	ResendAfter time.Duration
+	// ElsewhereWait is how long a task that has failed waits for another node.
+	ElsewhereWait time.Duration
 	// LostWait is how long a file may be looked for before a census decides
 	// that it is lost.
 	LostWait time.Duration
@@ -80,7 +82,8 @@ func DefaultConfig() Config {
 		SessionEvery: 200 * time.Millisecond, ReplicaRest: 30 * time.Second,
 		RestAfter: 3, RestLeast: 30 * time.Second, RestMost: 10 * time.Minute,
 		ResendAfter: 5 * time.Second, LostWait: 500 * time.Millisecond,
-		MeasureEvery: 10 * time.Second, MeasureSlots: 500, Autonomy: 0.9,
+		ElsewhereWait: 2 * time.Minute,
+		MeasureEvery:  10 * time.Second, MeasureSlots: 500, Autonomy: 0.9,
 	}
 }
 
@@ -111,6 +114,7 @@ func (c Config) withDefaults() Config {
 	duration(&c.ReplicaRest, d.ReplicaRest)
 	duration(&c.ResendAfter, d.ResendAfter)
 	duration(&c.LostWait, d.LostWait)
+	duration(&c.ElsewhereWait, d.ElsewhereWait)
 	duration(&c.RestLeast, d.RestLeast)
 	duration(&c.RestMost, d.RestMost)
 	duration(&c.MeasureEvery, d.MeasureEvery)

@@ -214,7 +214,7 @@ func (m *Master) flush() {
 // enter gives a task its place in list and matrix.
 func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 	l := &m.list
-	of := m.class(h.Task)
+	of := m.classOf(h)
 	class, known := l.classes[of]
 	if !known {
 		l.nextID++

@@ -14,6 +14,7 @@ import (
 type member struct {
 	id        task.PilotID
 	peer      task.PeerID
+	host      string
 	described bool // its state has come
 	draining  bool
 	stopped   string // why it takes no new work; "" while it does
@@ -164,6 +165,7 @@ func (m *Master) passAudit() {
 	}
 	m.audit = m.now.Add(m.config.SyncEvery)
 	m.passStranded()
+	m.passElsewhere()
 	m.passLostCopies()
 	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.RoundWait
 	for _, id := range sortedKeys(m.members) {
@@ -190,15 +192,16 @@ func (m *Master) pilotDown(e PilotDown) {
 	}
 	m.parted[e.Pilot] = true
 	if w := m.members[e.Pilot]; w != nil {
-		m.part(w)
+		m.part(w, !e.Left)
 	}
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()
 	m.syncSoon(0)
 }
 
-// part does without a member.
-func (m *Master) part(w *member) {
+// part does without a member. What it was running when it died goes to another
+// node first.
+func (m *Master) part(w *member, died bool) {
 	jobs := w.inOrder()
 	delete(m.members, w.id)
 	delete(m.peers, w.peer)
@@ -208,6 +211,9 @@ func (m *Master) part(w *member) {
 	m.sums.free -= w.counted.free
 	for _, j := range jobs {
 		if h := m.remove(j); h != nil {
+			if died && j.phase == started {
+				h.avoid(w.node())
+			}
 			m.backToReady(h, j.phase != assigned)
 		}
 	}

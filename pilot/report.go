@@ -11,6 +11,7 @@ import (
 func (m *Master) describe(w *member, s State) {
 	first := !w.described
 	w.described, w.asked = true, time.Time{}
+	w.host = s.Pilot.Host
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
 	w.draining, w.cache = s.Draining, s.Cache
 	m.pause(w, s.Stopped)

@@ -209,7 +209,7 @@ func (m *Master) refuse(w *member, h *held, reason string) {
 func (m *Master) returnInfeasible() {
 	for _, no := range m.matrix.Infeasible() {
 		class, listed := m.list.byNo[no]
-		if !listed || !m.mayStart() || m.undescribed() {
+		if !listed || !m.mayStart() || m.undescribed() || m.anywhere(no) {
 			continue
 		}
 		m.returnClass(class, m.matrix.WhyNot(no))

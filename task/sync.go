@@ -208,6 +208,8 @@ type LeasedTask struct {
 	Generation uint32
 	Number     int    // of the next attempt
 	Age        uint64 // order over the whole queue; smaller is older
+	// Avoid are nodes at which it has failed: others come first.
+	Avoid []string
 	// Blocked tells that some inputs are still to be made by tasks that this
 	// site holds; the master decides when it may start.
 	Blocked bool

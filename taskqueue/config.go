@@ -38,6 +38,9 @@ type RetryConfig struct {
 	QuarantineLosses int
 	QuarantineChance float64
 	QuarantineMost   int
+	// SecondOpinion is how many failures beyond its retries a task is given, all
+	// of them at one node, while another node could run it.
+	SecondOpinion int
 	// PilotFaults is how many failures of pilots are not held against a task.
 	PilotFaults int
 	// StorageFaults is how often a storage element that does not answer is not
@@ -63,6 +66,9 @@ type HandOutConfig struct {
 	// RefusalHold is how long a class is not offered to a site that has no
 	// pilot for it.
 	RefusalHold time.Duration
+	// ElsewhereWait is how long a task that has failed waits for another node,
+	// where the queue matches.
+	ElsewhereWait time.Duration
 	// RecallScan bounds the tasks looked at in one recall, and RecallEvery is how
 	// long a site that found no other with work to spare looks for none again.
 	RecallScan  int
@@ -117,22 +123,24 @@ func DefaultConfig() Config {
 			QuarantineLosses: 3,    // three pilots are no coincidence,
 			QuarantineChance: 1e-6, // unless that is what a large workflow must expect
 			QuarantineMost:   20,
+			SecondOpinion:    3, // a retry goes elsewhere first: more is asked only where all others were full
 			PilotFaults:      10,
 			StorageFaults:    120, // about an hour, at half of BackoffMax each
 		},
 		HandOut: HandOutConfig{
-			Work:         10 * time.Minute, // a site works on through a queue's restart
-			Max:          20_000,           // about 10 MB of descriptions
-			UnknownTasks: 2,                // one running, one waiting
-			UnknownTime:  time.Minute,
-			KnownAfter:   5,
-			Sample:       32,
-			FloorTasks:   4, // the master needs a choice to find locality
-			AheadTasks:   2, // a slot goes on with what it made
-			ShareWait:    3 * time.Second,
-			RefusalHold:  10 * time.Minute,
-			RecallScan:   1_000,
-			RecallEvery:  time.Second, // a look at all sites; most find nothing
+			Work:          10 * time.Minute, // a site works on through a queue's restart
+			Max:           20_000,           // about 10 MB of descriptions
+			UnknownTasks:  2,                // one running, one waiting
+			UnknownTime:   time.Minute,
+			KnownAfter:    5,
+			Sample:        32,
+			FloorTasks:    4, // the master needs a choice to find locality
+			AheadTasks:    2, // a slot goes on with what it made
+			ShareWait:     3 * time.Second,
+			RefusalHold:   10 * time.Minute,
+			ElsewhereWait: 2 * time.Minute,
+			RecallScan:    1_000,
+			RecallEvery:   time.Second, // a look at all sites; most find nothing
 		},
 		Site: SiteConfig{
 			ClaimSilence:   3 * time.Second, // longer than the longest time between Syncs, 2 s

@@ -221,6 +221,7 @@ func at(name string, size task.Bytes, sites ...task.Site) task.File {
 type crew struct {
 	*grid
 	site    task.Site
+	host    string // of the pilots that join from now on
 	members []*member
 	master  *member
 	term    task.Term
@@ -263,7 +264,8 @@ func (c *crew) register(peer task.PeerID, slots int) (taskqueue.Registered, erro
 	var out taskqueue.Registered
 	err := c.update(func(t *taskqueue.Turn) (err error) {
 		out, err = c.rules.Register(t, taskqueue.Registration{
-			Site: c.site, Peer: peer, Slots: slots, Addresses: []string{"/ip4/10.0.0.1/tcp/1"},
+			Site: c.site, Peer: peer, Slots: slots, Host: c.host, Addresses: []string{"/ip4/10.0.0.1/tcp/1"},
+			Resources: task.Resources{Cores: slots, Memory: 64 * task.GiB, Disk: task.TiB},
 		})
 		return err
 	})

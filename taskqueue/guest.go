@@ -8,6 +8,7 @@ import (
 
 // guest is a pilot as its last Pull tells.
 type guest struct {
+	node     string
 	heard    Instant
 	places   task.Places
 	capacity task.Capacity

@@ -74,8 +74,12 @@ func (b *book) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (task.L
 		if spec == nil {
 			return task.Lease{}, fmt.Errorf("task %s has a state and no description: the store is damaged", id)
 		}
+		avoid, err := b.failedAt(s)
+		if err != nil {
+			return task.Lease{}, err
+		}
 		out.Tasks = append(out.Tasks, task.LeasedTask{
-			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0,
+			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0, Avoid: avoid,
 		})
 		for _, in := range spec.Inputs {
 			if _, again := seen[in.LFN]; !again {

@@ -101,7 +101,7 @@ func (b *book) regenerate(s *TaskState) error {
 func (b *book) renew(s *TaskState) {
 	s.Generation++
 	s.Winner = task.AttemptID{}
-	s.Failures, s.Losses, s.Faults, s.NotBefore = 0, 0, 0, 0
+	s.Failures, s.Losses, s.PilotFaults, s.StorageFaults, s.NotBefore = 0, 0, 0, 0, 0
 	s.Site = ""
 	b.tasks.touch(s.ID)
 	spec := b.specs.held[s.ID]

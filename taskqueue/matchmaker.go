@@ -64,6 +64,9 @@ func (m *Matchmaker) room(site task.Site, now Instant) *room {
 func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord, self task.Puller) {
 	r := m.room(site.Name, now)
 	r.take(site)
+	if g := r.guests[pilot.ID]; g != nil {
+		g.node = pilot.Node()
+	}
 	r.pool.Describe(matcher.Pilot{
 		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
 		Features: pilot.Features, Arch: self.Arch, OS: self.OS, Load: self.Load, Lifetime: self.Lifetime,

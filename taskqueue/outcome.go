@@ -351,16 +351,20 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 		}
 		return j.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
 	case task.PilotFailed:
-		if s.Faults++; s.Faults <= j.config.Retry.PilotFaults {
-			return j.retryLater(s, s.Faults, o.Reason)
+		if s.PilotFaults++; s.PilotFaults <= j.config.Retry.PilotFaults {
+			return j.retryLater(s, s.PilotFaults, o.Reason)
 		}
 	case task.StorageFailed:
-		if s.Faults++; s.Faults <= j.config.Retry.StorageFaults {
-			return j.retryLater(s, s.Faults, o.Reason)
+		if s.StorageFaults++; s.StorageFaults <= j.config.Retry.StorageFaults {
+			return j.retryLater(s, s.StorageFaults, o.Reason)
 		}
 	}
 	s.Failures++
-	if s.Failures > j.specs.held[s.ID].Retries {
+	last, err := j.lastFailure(s, j.specs.held[s.ID].Retries)
+	if err != nil {
+		return err
+	}
+	if last {
 		return j.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, s.Number-1, o.Reason))
 	}
 	return j.retryLater(s, s.Failures, o.Reason)
@@ -425,8 +429,14 @@ func (b *book) reopen(s *TaskState, event task.Event, reason string) error {
 func (b *book) countLoss(site *SiteRecord, s *TaskState) error {
 	s.Losses++
 	b.tasks.touch(s.ID)
-	if s.Losses < b.config.Retry.lossesTooMany(&site.Fates, s.Losses) {
+	retry := &b.config.Retry
+	if s.Losses < retry.lossesTooMany(&site.Fates, s.Losses) {
 		return nil
+	}
+	if s.Losses < retry.QuarantineMost {
+		if alone, err := b.oneNodesWord(s); err != nil || alone {
+			return err
+		}
 	}
 	b.revoke(s.Site, s.Lease, s.ID, true)
 	if err := b.move(s, task.Quarantine, fmt.Sprintf("%d pilots vanished while running it", s.Losses)); err != nil {

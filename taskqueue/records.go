@@ -72,28 +72,29 @@ type Eligibility struct {
 // TaskState is the mutable half of a task; its description is a task.Task,
 // stored apart because it never changes.
 type TaskState struct {
-	ID         task.ID
-	Seq        uint64 // age: order of submission over the whole queue
-	State      task.State
-	Priority   int
-	Generation uint32       // starts at 1
-	Missing    int          // inputs that nobody can read yet
-	Bare       bool         // reads and makes no file: it depends on no other task
-	Class      ClassID      // eligibility, meaningful while READY; of a bare task that waits to be sealed it may have gone
-	NotBefore  Instant      // backoff: not handed out earlier
-	Lease      task.LeaseID // while LEASED
-	Site       task.Site    // while LEASED; after that, where it ended
-	Number     int          // next attempt's display number
-	Failures   int          // failed attempts of this generation
-	Losses     int          // attempts that vanished with their pilot
-	Faults     int          // attempts that failed through their pilot's fault
-	Recalled   bool         // Site gave it back because another was to have it
-	Remade     int          // generations opened because output was lost, since the last retry
-	Winner     task.AttemptID
-	Reason     string // why it is in this state, for people
-	Upstream   task.ID
-	MemoKey    task.Digest // what the task computes: equal keys, equal results; none if bare
-	Changed    time.Time
+	ID            task.ID
+	Seq           uint64 // age: order of submission over the whole queue
+	State         task.State
+	Priority      int
+	Generation    uint32       // starts at 1
+	Missing       int          // inputs that nobody can read yet
+	Bare          bool         // reads and makes no file: it depends on no other task
+	Class         ClassID      // eligibility, meaningful while READY; of a bare task that waits to be sealed it may have gone
+	NotBefore     Instant      // backoff: not handed out earlier
+	Lease         task.LeaseID // while LEASED
+	Site          task.Site    // while LEASED; after that, where it ended
+	Number        int          // next attempt's display number
+	Failures      int          // failed attempts of this generation
+	Losses        int          // attempts that vanished with their pilot
+	PilotFaults   int          // attempts that failed through their pilot's fault
+	StorageFaults int          // attempts that failed because a storage element did not answer
+	Recalled      bool         // Site gave it back because another was to have it
+	Remade        int          // generations opened because output was lost, since the last retry
+	Winner        task.AttemptID
+	Reason        string // why it is in this state, for people
+	Upstream      task.ID
+	MemoKey       task.Digest // what the task computes: equal keys, equal results; none if bare
+	Changed       time.Time
 	// Past are the leases that it was in, newest last, bounded by maxPast:
 	// attempts under them may still report.
 	Past []PastLease

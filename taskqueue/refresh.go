@@ -206,6 +206,11 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
 		}
 		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority}
+		avoid, err := m.avoid(t, r, s)
+		if err != nil {
+			return err
+		}
+		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, avoid)
 		var readable bool
 		if waiting.Files, waiting.Needs, readable = r.inputs(spec, byName); !readable {
 			r.pool.Remove(s.ID)

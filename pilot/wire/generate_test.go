@@ -144,7 +144,8 @@ func handOut(t *rapid.T) task.Lease {
 		ID: lease(t), TTL: span(t), Files: several(t, "files", 2, file),
 		Tasks: several(t, "tasks", 2, func(t *rapid.T) task.LeasedTask {
 			return task.LeasedTask{
-				Task: described(t), Generation: rapid.Uint32().Draw(t, "generation"), Number: number(t),
+				Avoid: several(t, "avoid", 2, text),
+				Task:  described(t), Generation: rapid.Uint32().Draw(t, "generation"), Number: number(t),
 				Age: rapid.Uint64().Draw(t, "age"), Blocked: flag(t),
 			}
 		}),

@@ -102,7 +102,7 @@ func TestSyncReplyRoundTrip(t *testing.T) {
 		sent := task.SyncReply{
 			Leases: []task.Lease{{
 				ID: 5, TTL: time.Minute, Files: []task.File{file(t)},
-				Tasks: []task.LeasedTask{{Task: described, Generation: 2, Number: 3, Age: 4, Blocked: true}},
+				Tasks: []task.LeasedTask{{Task: described, Generation: 2, Number: 3, Age: 4, Blocked: true, Avoid: []string{"node"}}},
 			}},
 			Unknown: []task.LeaseID{8}, Revoked: []task.Revoked{{Lease: 1, Task: "t"}},
 			Acks:   []task.Ack{{Attempt: attempt(t), Verdict: task.AckDuplicate, Winner: attempt(t)}},

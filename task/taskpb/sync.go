@@ -95,7 +95,7 @@ func Lease(l task.Lease) *pb.Lease {
 		Id: uint64(l.ID), Ttl: durationpb.New(l.TTL), Files: each(l.Files, File),
 		Tasks: each(l.Tasks, func(t task.LeasedTask) *pb.LeasedTask {
 			return &pb.LeasedTask{
-				Task: Task(t.Task), Generation: t.Generation, Number: int32(t.Number), Age: t.Age, Blocked: t.Blocked,
+				Task: Task(t.Task), Generation: t.Generation, Number: int32(t.Number), Age: t.Age, Blocked: t.Blocked, Avoid: t.Avoid,
 			}
 		}),
 	}
@@ -116,7 +116,7 @@ func fromLease(in *pb.Lease) (task.Lease, error) {
 	l.Tasks, err = eachErr(in.GetTasks(), func(t *pb.LeasedTask) (task.LeasedTask, error) {
 		described, err := FromTask(t.GetTask())
 		return task.LeasedTask{
-			Task: described, Generation: t.GetGeneration(), Number: int(t.GetNumber()), Age: t.GetAge(), Blocked: t.GetBlocked(),
+			Task: described, Generation: t.GetGeneration(), Number: int(t.GetNumber()), Age: t.GetAge(), Blocked: t.GetBlocked(), Avoid: t.GetAvoid(),
 		}, err
 	})
 	return l, err

@@ -457,12 +457,14 @@ func (x *RegisterResponse) GetNow() *timestamppb.Timestamp {
 }
 
 type LeasedTask struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Task          *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
-	Generation    uint32                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
-	Number        int32                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
-	Age           uint64                 `protobuf:"varint,4,opt,name=age,proto3" json:"age,omitempty"`
-	Blocked       bool                   `protobuf:"varint,5,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	state      protoimpl.MessageState `protogen:"open.v1"`
+	Task       *Task                  `protobuf:"bytes,1,opt,name=task,proto3" json:"task,omitempty"`
+	Generation uint32                 `protobuf:"varint,2,opt,name=generation,proto3" json:"generation,omitempty"`
+	Number     int32                  `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`
+	Age        uint64                 `protobuf:"varint,4,opt,name=age,proto3" json:"age,omitempty"`
+	Blocked    bool                   `protobuf:"varint,5,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	// Nodes at which it has failed: others come first.
+	Avoid         []string `protobuf:"bytes,6,rep,name=avoid,proto3" json:"avoid,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -530,6 +532,13 @@ func (x *LeasedTask) GetBlocked() bool {
 		return x.Blocked
 	}
 	return false
+}
+
+func (x *LeasedTask) GetAvoid() []string {
+	if x != nil {
+		return x.Avoid
+	}
+	return nil
 }
 
 type Lease struct {
@@ -2998,7 +3007,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\bcontacts\x18\x05 \x03(\v2\x14.pilotage.v1.ContactR\bcontacts\x125\n" +
 	"\bsettings\x18\x06 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12!\n" +
 	"\fdenied_peers\x18\a \x03(\tR\vdeniedPeers\x12,\n" +
-	"\x03now\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\x97\x01\n" +
+	"\x03now\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xad\x01\n" +
 	"\n" +
 	"LeasedTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.pilotage.v1.TaskR\x04task\x12\x1e\n" +
@@ -3007,7 +3016,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"generation\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\x05R\x06number\x12\x10\n" +
 	"\x03age\x18\x04 \x01(\x04R\x03age\x12\x18\n" +
-	"\ablocked\x18\x05 \x01(\bR\ablocked\"\x9c\x01\n" +
+	"\ablocked\x18\x05 \x01(\bR\ablocked\x12\x14\n" +
+	"\x05avoid\x18\x06 \x03(\tR\x05avoid\"\x9c\x01\n" +
 	"\x05Lease\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12-\n" +

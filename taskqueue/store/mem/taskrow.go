@@ -31,17 +31,18 @@ type taskRow struct {
 
 // restOfState are the fields that most tasks that wait or run leave zero.
 type restOfState struct {
-	priority int
-	missing  int
-	failures int
-	losses   int
-	faults   int
-	remade   int
-	winner   task.AttemptID
-	reason   string
-	upstream task.ID
-	memoKey  task.Digest
-	past     []taskqueue.PastLease
+	priority      int
+	missing       int
+	failures      int
+	losses        int
+	pilotFaults   int
+	storageFaults int
+	remade        int
+	winner        task.AttemptID
+	reason        string
+	upstream      task.ID
+	memoKey       task.Digest
+	past          []taskqueue.PastLease
 }
 
 // moment is a time in UTC.
@@ -60,7 +61,8 @@ func (r *taskRow) keep(s *taskqueue.TaskState) {
 	r.class, r.generation, r.number = s.Class, s.Generation, s.Number
 	r.state, r.bare, r.recalled = s.State, s.Bare, s.Recalled
 	rest := restOfState{
-		priority: s.Priority, missing: s.Missing, failures: s.Failures, losses: s.Losses, faults: s.Faults, remade: s.Remade,
+		priority: s.Priority, missing: s.Missing, failures: s.Failures, losses: s.Losses,
+		pilotFaults: s.PilotFaults, storageFaults: s.StorageFaults, remade: s.Remade,
 		winner: s.Winner, reason: s.Reason, upstream: s.Upstream, memoKey: s.MemoKey,
 	}
 	r.rest = nil
@@ -72,7 +74,7 @@ func (r *taskRow) keep(s *taskqueue.TaskState) {
 
 // isZero looks at all fields but past.
 func (r *restOfState) isZero() bool {
-	return r.priority == 0 && r.missing == 0 && r.failures == 0 && r.losses == 0 && r.faults == 0 && r.remade == 0 &&
+	return r.priority == 0 && r.missing == 0 && r.failures == 0 && r.losses == 0 && r.pilotFaults == 0 && r.storageFaults == 0 && r.remade == 0 &&
 		r.winner.IsZero() && r.reason == "" && r.upstream == "" && r.memoKey.IsZero()
 }
 
@@ -84,7 +86,8 @@ func (r *taskRow) read(s *taskqueue.TaskState) {
 	}
 	if rest := r.rest; rest != nil {
 		s.Priority, s.Missing, s.Failures, s.Losses = rest.priority, rest.missing, rest.failures, rest.losses
-		s.Faults, s.Remade, s.Winner, s.Reason = rest.faults, rest.remade, rest.winner, rest.reason
+		s.PilotFaults, s.StorageFaults = rest.pilotFaults, rest.storageFaults
+		s.Remade, s.Winner, s.Reason = rest.remade, rest.winner, rest.reason
 		s.Upstream, s.MemoKey, s.Past = rest.upstream, rest.memoKey, slices.Clone(rest.past)
 	}
 }

@@ -1,0 +1,138 @@
+package taskqueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Node names the worker node of a pilot: pilots of one host share its faults.
+func (p *PilotRecord) Node() string { return cmp.Or(p.Host, string(p.ID)) }
+
+// maxAvoid bounds the nodes that a retry avoids: one that has failed at so many
+// is hardly held up by any of them.
+const maxAvoid = 8
+
+// failedAt lists the nodes, by name, at which attempts of a task's generation
+// have failed or were lost. A retry goes to others first.
+func (b *book) failedAt(s *TaskState) ([]string, error) {
+	if s.Failures+s.PilotFaults+s.Losses == 0 {
+		return nil, nil
+	}
+	stored, err := b.Attempts().OfTask(s.ID)
+	if err != nil {
+		return nil, fmt.Errorf("load attempts of %s: %w", s.ID, err)
+	}
+	var pilots []task.PilotID
+	note := func(a *Attempt) {
+		if id := a.Outcome.Attempt; id.Generation == s.Generation && a.blamesNode() && !slices.Contains(pilots, id.Pilot) {
+			pilots = append(pilots, id.Pilot)
+		}
+	}
+	for i := range stored {
+		if b.attempts.held[stored[i].Outcome.Attempt] == nil {
+			note(&stored[i])
+		}
+	}
+	for _, id := range b.attempts.order {
+		if a := b.attempts.held[id]; a != nil && id.Task == s.ID {
+			note(a)
+		}
+	}
+	if err := b.loadPilots(pilots...); err != nil {
+		return nil, err
+	}
+	var nodes []string
+	for _, id := range pilots {
+		if p := b.pilots.held[id]; p != nil && !slices.Contains(nodes, p.Node()) {
+			nodes = append(nodes, p.Node())
+		}
+	}
+	nodes = nodes[max(0, len(nodes)-maxAvoid):]
+	slices.Sort(nodes)
+	return nodes, nil
+}
+
+// blamesNode tells whether an attempt ended in a way that its node may have
+// caused.
+func (a *Attempt) blamesNode() bool {
+	switch a.State {
+	case AttemptLost:
+		return true
+	case AttemptFailedState:
+		return a.Outcome.Failure != task.StorageFailed && a.Outcome.Failure != task.KilledByUser
+	}
+	return false
+}
+
+// lastFailure tells whether a LEASED task that has just failed has used up its
+// retries. One node alone does not decide that, if another could run the task.
+func (b *book) lastFailure(s *TaskState, retries int) (bool, error) {
+	if s.Failures <= retries {
+		return false, nil
+	}
+	if retries == 0 || s.Failures > retries+b.config.Retry.SecondOpinion {
+		return true, nil
+	}
+	alone, err := b.oneNodesWord(s)
+	return !alone, err
+}
+
+// oneNodesWord tells whether a LEASED task has failed at one node only, while
+// another one is there that could run it.
+func (b *book) oneNodesWord(s *TaskState) (bool, error) {
+	nodes, err := b.failedAt(s)
+	if err != nil || len(nodes) != 1 {
+		return false, err
+	}
+	if err := b.describe(s.ID); err != nil {
+		return false, err
+	}
+	if err := b.loadSites(); err != nil {
+		return false, err
+	}
+	if err := b.loadClasses(); err != nil {
+		return false, err
+	}
+	class, spec := b.classes.byID[s.Class], b.specs.held[s.ID]
+	for _, name := range b.siteNames {
+		site := b.sites.held[name]
+		if name != s.Site && (class == nil || !class.allows(name)) || !b.live(site) ||
+			spec != nil && b.refuses(site, spec.Class()) {
+			continue
+		}
+		pilots, err := b.alive(name)
+		if err != nil {
+			return false, err
+		}
+		for _, p := range pilots {
+			if !slices.Contains(nodes, p.Node()) && p.State == PilotAlive && p.Stopped == "" &&
+				(spec == nil || p.Resources.Fits(spec.Resources)) {
+				return true, nil
+			}
+		}
+	}
+	return false, nil
+}
+
+// avoid lists the nodes of a site, where the queue matches, that are not to get
+// a READY task that has failed there: while there are others, and for a while.
+func (m *Matchmaker) avoid(t *Turn, r *room, s *TaskState) ([]string, error) {
+	until := s.NotBefore.Add(m.config.HandOut.ElsewhereWait)
+	if until <= t.Clock {
+		return nil, nil
+	}
+	nodes, err := (&book{Turn: t, config: m.config}).failedAt(s)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	for _, g := range r.guests {
+		if !slices.Contains(nodes, g.node) {
+			r.later[s.ID] = until
+			return nodes, nil
+		}
+	}
+	return nil, nil
+}

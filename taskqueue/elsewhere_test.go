@@ -1,0 +1,137 @@
+package taskqueue_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// lone submits one task with two retries.
+func (g *grid) lone() task.ID {
+	return task.NewID(g.mustSubmit(taskqueue.Submission{Name: "one", Tasks: []task.Task{job("t", nil, nil)}}), "t")
+}
+
+// failAt has the task fail at a pilot, and lets the backoff pass.
+func (c *crew) failAt(m *member, id task.ID, kind task.FailureKind) {
+	c.sync()
+	c.end(id, c.fail(c.start(id, m), kind))
+	c.sync()
+	c.tick(2 * time.Minute)
+	c.sync()
+}
+
+// avoids is what the task's hand-out says of nodes.
+func (c *crew) avoids(id task.ID) []string {
+	for _, tasks := range c.leases {
+		if leased, here := tasks[id]; here {
+			return leased.Avoid
+		}
+	}
+	c.t.Fatalf("%s is not at the site", id)
+	return nil
+}
+
+// A hand-out names the nodes at which its task has failed, by their hosts and
+// each once; a storage element's fault is no node's.
+func TestAHandOutNamesNodesToAvoid(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	var at []*member
+	for i, host := range []string{"good", "bad", "bad", "worse"} {
+		a.host = host
+		at = append(at, a.join(task.PeerID(fmt.Sprint("peer", i)), 1))
+	}
+	id := g.lone()
+	a.failAt(at[0], id, task.StorageFailed)
+	a.failAt(at[1], id, task.PayloadFailed)
+	a.failAt(at[2], id, task.PilotFailed)
+	if got := a.avoids(id); !slices.Equal(got, []string{"bad"}) {
+		t.Errorf("avoids %v, want bad", got)
+	}
+	a.failAt(at[3], id, task.PayloadFailed)
+	if got := a.avoids(id); !slices.Equal(got, []string{"bad", "worse"}) {
+		t.Errorf("avoids %v, want bad and worse", got)
+	}
+}
+
+// One node alone does not fail a task for good while another could run it, but
+// there is an end to that; with nothing else there, retries are what the task
+// says.
+func TestOneNodeAloneDoesNotFailATask(t *testing.T) {
+	extra := taskqueue.DefaultConfig().Retry.SecondOpinion
+	for _, c := range []struct {
+		other string // host of a second pilot
+		more  int    // failures beyond the retries that it takes
+	}{{"other", extra}, {"bad", 0}} {
+		g := newGrid(t)
+		a := g.addSite("A")
+		a.host = "bad"
+		bad := a.join("peer0", 1)
+		a.host = c.other
+		a.join("peer1", 1)
+		id := g.lone()
+		for range 3 + c.more { // two retries
+			if s := g.state(id).State; s == task.Failed {
+				t.Fatalf("other pilot at %s: FAILED after %d failures", c.other, g.state(id).Failures)
+			}
+			a.failAt(bad, id, task.PayloadFailed)
+		}
+		g.expect(task.Failed, id)
+		g.check()
+	}
+}
+
+// Two nodes decide.
+func TestTwoNodesFailATask(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	var at []*member
+	for i := range 3 {
+		a.host = fmt.Sprint("host", i)
+		at = append(at, a.join(task.PeerID(fmt.Sprint("peer", i)), 1))
+	}
+	id := g.lone()
+	for _, m := range []*member{at[0], at[0], at[1]} {
+		a.failAt(m, id, task.PayloadFailed)
+	}
+	g.expect(task.Failed, id)
+}
+
+// Pilots of one node that vanish with a task do not have it put aside while
+// another node could run it, but there is an end to that too.
+func TestPilotsOfOneNodeDoNotQuarantine(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.host = "good"
+	a.join("master", 1)
+	a.host = "bad"
+	id := g.lone()
+	a.sync()
+	for i := range taskqueue.DefaultConfig().Retry.QuarantineMost {
+		if s := g.state(id).State; s != task.Leased {
+			t.Fatalf("after %d losses: %s", i, s)
+		}
+		a.lose(id, i)
+	}
+	g.expect(task.Quarantined, id)
+	g.check()
+}
+
+// Faults of pilots and of storage elements are counted apart.
+func TestFaultsAreCountedApart(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer", 1)
+	id := g.lone()
+	for range 15 { // more than faults of pilots are forgiven
+		a.failAt(a.members[0], id, task.StorageFailed)
+	}
+	a.failAt(a.members[0], id, task.PilotFailed)
+	if s := g.state(id); s.Failures != 0 || s.PilotFaults != 1 || s.StorageFaults != 15 {
+		t.Errorf("%d failures, %d faults of pilots, %d of storage; want 0, 1 and 15", s.Failures, s.PilotFaults, s.StorageFaults)
+	}
+}
