@@ -17,12 +17,15 @@ import (
 // labels of the tokens that the server makes by itself.
 const defaultLabel = "default"
 
+// accessFolder holds the access files, in the data folder.
+const accessFolder = "access"
+
 func (s *Server) accessPath(role identity.Role, site task.Site) string {
 	name := string(role)
 	if site != "" {
 		name += "-" + string(site)
 	}
-	return filepath.Join(s.config.DataDir, "access", name+".json")
+	return filepath.Join(s.config.DataDir, accessFolder, name+".json")
 }
 
 // prepareAccess sees to it that the folder has an access file for operators,

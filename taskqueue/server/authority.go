@@ -36,7 +36,7 @@ func (s *Server) loadAuthority(ctx context.Context) error {
 	}
 	if len(certificate) > 0 {
 		s.authority, err = identity.LoadAuthority(certificate, key)
-	} else {
+	} else if err = s.mayFound("holds no VO"); err == nil {
 		s.authority, err = s.makeAuthority(ctx)
 	}
 	if err != nil {

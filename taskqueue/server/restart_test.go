@@ -22,6 +22,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
 
 // A second start on the same folder, at other ports, goes on where the first
@@ -80,6 +81,72 @@ func TestRestartKeepsEverything(t *testing.T) {
 		site, err := q.admin().GetSite(q.ctx, &pb.GetSiteRequest{Name: "siteA"})
 		return err == nil && site.GetSite().GetRequestsByMethod()["Sync"] == 4
 	})
+}
+
+// A folder that shows a VO and has lost its database is refused and left as it
+// is; with the database put back the VO goes on.
+func TestFolderThatLostItsDatabase(t *testing.T) {
+	dir := t.TempDir()
+	q := startIn(t, dir, nil, onSQLite)
+	q.addSite("siteA")
+	workflow := q.mustSubmit(single("kept"))
+	q.stop()
+	path := filepath.Join(dir, "queue.db")
+	backup, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	access := func() (texts string) {
+		for _, name := range []string{"access/admin.json", "access/submit.json", "access/pilot-siteA.json", "ca/ca.pem"} {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts += string(text)
+		}
+		return texts
+	}
+	before := access()
+	for name, lose := range map[string]func() error{
+		"missing": func() error { return os.Remove(path) },
+		"empty":   func() error { return os.WriteFile(path, nil, 0o600) },
+		"of no VO": func() error {
+			other := t.TempDir()
+			store, err := sqlite.Open(other)
+			if err == nil {
+				err = store.Close()
+			}
+			return errors.Join(err, os.Rename(filepath.Join(other, sqlite.FileName), path))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := lose(); err != nil {
+				t.Fatal(err)
+			}
+			s, err := server.New(server.Config{DataDir: dir, Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0"})
+			if err == nil {
+				err = errors.Join(errors.New("it started"), s.Close())
+			}
+			for _, part := range []string{path, dir, "backup", "move the whole folder away"} {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("%v does not say %q", err, part)
+				}
+			}
+			if _, err := os.Stat(path); name == "missing" && !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("a new database was made: %v", err)
+			}
+			if access() != before {
+				t.Error("access files or the authority changed")
+			}
+			if err := os.WriteFile(path, backup, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	q = startIn(t, dir, nil, onSQLite)
+	if _, err := q.admin().GetWorkflow(q.ctx, &pb.GetWorkflowRequest{Workflow: workflow}); err != nil {
+		t.Errorf("after the restore: %v", err)
+	}
 }
 
 func TestFolder(t *testing.T) {

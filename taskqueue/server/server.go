@@ -50,7 +50,8 @@ type Server struct {
 // not call Run calls Close.
 //
 // Errors: a folder in use by another queue, a damaged store, an address in
-// use, an access file that others can read.
+// use, an access file that others can read, a folder that shows a VO and has
+// lost its database.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
 	if config.DataDir == "" {
@@ -77,6 +78,9 @@ func New(config Config) (*Server, error) {
 func (s *Server) prepare(ctx context.Context) (err error) {
 	switch s.config.Store {
 	case StoreSQLite:
+		if err := s.checkFolder(); err != nil {
+			return err
+		}
 		s.store, err = sqlite.Open(s.config.DataDir)
 	case StoreMemory:
 		s.store = mem.New()

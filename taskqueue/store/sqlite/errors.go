@@ -42,7 +42,7 @@ func explain(path string, err error) error {
 	case codeFull:
 		return fmt.Errorf("%w: %s: free space on its file system, the queue then goes on: %w", taskqueue.ErrDiskFull, path, err)
 	case codeCorrupt, codeNotADatabase:
-		return fmt.Errorf("%w: %s: stop the queue and restore the folder from a backup, or move the file away to begin with an empty queue: %w", ErrDamaged, path, err)
+		return fmt.Errorf("%w: %s: stop the queue and restore the folder from a backup, or move the whole folder away to begin with a new VO: %w", ErrDamaged, path, err)
 	}
 	return fmt.Errorf("the queue's database %s: %w", path, err)
 }

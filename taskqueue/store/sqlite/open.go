@@ -73,6 +73,9 @@ func lockFolder(folder string) (*os.File, error) {
 }
 
 func openLocked(path string) (*Store, error) {
+	if err := checkLog(path); err != nil {
+		return nil, err
+	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite gives its other files the same mode
 	if err != nil {
 		return nil, err
@@ -92,19 +95,46 @@ func openLocked(path string) (*Store, error) {
 	return store, nil
 }
 
+// checkLog refuses the log of a database that is missing or empty: SQLite would
+// delete it, and what it holds may be all that is left.
+func checkLog(path string) error {
+	size := func(path string) (int64, error) {
+		info, err := os.Stat(path)
+		if errors.Is(err, os.ErrNotExist) {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		return info.Size(), nil
+	}
+	database, err := size(path)
+	if err != nil || database > 0 {
+		return err
+	}
+	log, err := size(path + "-wal")
+	if err != nil || log == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %s is missing or empty, but its log %s-wal is there: put both back from a backup, or move the whole folder away to begin with a new VO", ErrDamaged, path, path)
+}
+
 // writeVersion notes the version of the schema.
 var writeVersion = fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('%s', x'%x');", schemaName, strconv.Itoa(schemaVersion))
 
 // prepareSchema makes the tables of a new database, takes over those of earlier
 // releases, and refuses those of a newer program.
 func prepareSchema(conn *connection) error {
-	tables := 0
-	err := conn.query("SELECT count(*) FROM sqlite_schema WHERE name = 'meta'", func(row []driver.Value) error {
-		tables = int(row[0].(int64))
+	tables, ours := int64(0), int64(0)
+	err := conn.query("SELECT count(*), count(*) FILTER (WHERE name = 'meta') FROM sqlite_schema", func(row []driver.Value) error {
+		tables, ours = row[0].(int64), row[1].(int64)
 		return nil
 	})
 	if err != nil {
 		return err
+	}
+	if tables > 0 && ours == 0 {
+		return fmt.Errorf("%w: %s is a database, but not one of a queue: put the queue's own back from a backup, or use another folder", ErrDamaged, conn.path)
 	}
 	if tables == 0 {
 		if err := conn.once("BEGIN IMMEDIATE;" + schema + runSchema + writeVersion + "COMMIT"); err != nil {

@@ -2,6 +2,7 @@ package sqlite_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
@@ -164,4 +165,47 @@ func TestFolderThatCannotBeMade(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("error %v, want one that names %s", err, file)
 	}
+}
+
+// A log whose database is missing or empty is not thrown away: it may hold all
+// that is left.
+func TestLogWithoutDatabase(t *testing.T) {
+	for name, lose := range map[string]func(path string) error{
+		"missing": os.Remove,
+		"empty":   func(path string) error { return os.Truncate(path, 0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			folder := t.TempDir()
+			path := filepath.Join(folder, sqlite.FileName)
+			for file, content := range map[string]string{path: "database", path + "-wal": "log"} {
+				if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := lose(path); err != nil {
+				t.Fatal(err)
+			}
+			expectDamaged(t, path, openError(folder))
+			if log, err := os.ReadFile(path + "-wal"); err != nil || string(log) != "log" {
+				t.Errorf("the log afterwards: %q, %v", log, err)
+			}
+		})
+	}
+}
+
+// What is somebody else's database gets no tables of a queue.
+func TestDatabaseOfSomethingElse(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, sqlite.FileName)
+	other, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec("CREATE TABLE songs (title TEXT)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expectDamaged(t, path, openError(folder))
 }

@@ -1,0 +1,51 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
+)
+
+// errFounded refuses to found a VO where there was one: its pilots and people
+// would be strangers to the new one, and its access files would be overwritten.
+var errFounded = errors.New("the folder is that of a VO whose database is gone")
+
+// checkFolder refuses a folder that shows a VO and holds no database; nothing
+// is touched in it.
+func (s *Server) checkFolder() error {
+	path := filepath.Join(s.config.DataDir, sqlite.FileName)
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return s.mayFound("is missing")
+	case err != nil:
+		return err
+	case info.Size() == 0:
+		return s.mayFound("is empty")
+	}
+	return nil
+}
+
+// mayFound refuses to found a VO in a folder that shows one: the authority's
+// certificate and access files are written after the database has both.
+func (s *Server) mayFound(database string) error {
+	if s.config.Store != StoreSQLite {
+		return nil // it forgets everything at its end
+	}
+	for _, kept := range []string{authorityFile, accessFolder} {
+		kept = filepath.Join(s.config.DataDir, kept)
+		if _, err := os.Stat(kept); err != nil {
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			return err
+		}
+		return fmt.Errorf("%w: %s %s, but %s is there: put %s back from a backup, or, to begin with a new VO, "+
+			"move the whole folder away: pilots and access files of this VO do not open a new one",
+			errFounded, filepath.Join(s.config.DataDir, sqlite.FileName), database, kept, sqlite.FileName)
+	}
+	return nil
+}
