@@ -116,7 +116,7 @@ type CacheChanged struct {
 // DeliveredToQueue brings the queue's answer to a DeliverToQueue.
 type DeliveredToQueue struct {
 	Acks   []task.Ack
-	Stored []task.LFN
+	Stored []task.OutputID
 }
 
 // SERead sums reads from storage elements since the last such event.

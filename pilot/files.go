@@ -102,7 +102,7 @@ func (m *Master) learnFile(file task.File) {
 	if k == nil || m.outbox.outcomes[k.file.Producer] != nil && exists(k.file) {
 		return
 	}
-	if stored, reported := m.outbox.stored[file.LFN]; reported && stored.stored.Attempt == file.Producer {
+	if stored, reported := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]; reported {
 		file.Replicas = withReplica(file.Replicas, task.Replica{Site: m.settings.Site, URL: stored.stored.URL})
 	}
 	if !exists(file) {

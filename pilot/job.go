@@ -289,8 +289,8 @@ func (w *Worker) uploaded(e Uploaded) {
 		w.expectAnswer()
 	}
 	for _, stored := range e.Stored {
-		w.stored[stored.LFN] = stored
-		w.letGo(task.OutputID{Attempt: stored.Attempt, LFN: stored.LFN})
+		w.stored[stored.Output()] = stored
+		w.letGo(stored.Output())
 		if outcome := w.outcomes[stored.Attempt]; outcome != nil {
 			for i := range outcome.Outputs {
 				if outcome.Outputs[i].LFN == stored.LFN {

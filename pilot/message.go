@@ -184,7 +184,7 @@ type Kill struct {
 // a leaving pilot of what others have taken over.
 type Acks struct {
 	Acks     []task.Ack
-	Stored   []task.LFN
+	Stored   []task.OutputID
 	Relieved []task.OutputID
 }
 

@@ -145,8 +145,8 @@ func (w *Worker) pendingOutcomes() []task.Outcome {
 
 func (w *Worker) pendingStored() []task.Stored {
 	pending := make([]task.Stored, 0, len(w.stored))
-	for _, name := range sortedKeys(w.stored) {
-		pending = append(pending, w.stored[name])
+	for _, output := range slices.SortedFunc(maps.Keys(w.stored), task.OutputID.Compare) {
+		pending = append(pending, w.stored[output])
 	}
 	return pending
 }

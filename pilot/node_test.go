@@ -367,7 +367,7 @@ func (n *node) deliverToQueue(a pilot.DeliverToQueue) {
 		w.queue.review()
 		w.queue.wake()
 		for _, s := range a.Stored {
-			delivered.Stored = append(delivered.Stored, s.LFN)
+			delivered.Stored = append(delivered.Stored, s.Output())
 		}
 		w.after(w.syncTime, func() { n.stepWorker(delivered) })
 	})

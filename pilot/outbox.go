@@ -2,6 +2,7 @@ package pilot
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -15,7 +16,7 @@ type outbox struct {
 	ofTask    map[task.ID][]*pendingOutcome
 	starts    []task.Start
 	returns   []task.Returned
-	stored    map[task.LFN]pendingStored
+	stored    map[task.OutputID]pendingStored
 	lost      []task.LostFile
 	departed  []task.Departure
 	joined    map[task.PilotID]uint64 // with the number of the last call before
@@ -75,7 +76,7 @@ func (o *outbox) reset() {
 	*o = outbox{
 		outcomes: make(map[task.AttemptID]*pendingOutcome),
 		ofTask:   make(map[task.ID][]*pendingOutcome),
-		stored:   make(map[task.LFN]pendingStored),
+		stored:   make(map[task.OutputID]pendingStored),
 		reads:    make(map[task.Site]task.SERead),
 		joined:   make(map[task.PilotID]uint64),
 		pauses:   make(map[task.PilotID]string),
@@ -140,14 +141,14 @@ func (o *outbox) decides(lease task.LeaseID, t task.LeasedTask) *task.Outcome {
 }
 
 func (o *outbox) addStored(from task.PeerID, s task.Stored) {
-	pending := o.stored[s.LFN]
-	if pending.stored != s {
-		pending.stored = s
+	pending := o.stored[s.Output()]
+	if pending.stored != s { // whoever told of another place tells it again
+		pending = pendingStored{stored: s}
 	}
 	if !slices.Contains(pending.from, from) {
 		pending.from = append(pending.from, from)
 	}
-	o.stored[s.LFN] = pending
+	o.stored[s.Output()] = pending
 }
 
 func (o *outbox) hasConfirmed(r task.Revoked) bool { return slices.Contains(o.confirmed, r) }
@@ -198,8 +199,8 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 	for _, pilot := range sortedKeys(o.pauses) {
 		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: o.pauses[pilot]})
 	}
-	for _, name := range sortedKeys(o.stored) {
-		s.Stored = append(s.Stored, o.stored[name].stored)
+	for _, output := range slices.SortedFunc(maps.Keys(o.stored), task.OutputID.Compare) {
+		s.Stored = append(s.Stored, o.stored[output].stored)
 	}
 	if o.report.Empty() && o.unreported() {
 		o.report.Seq++

@@ -244,7 +244,7 @@ func TestADrainedPilotHasStoredItsOutputs(t *testing.T) {
 		t.Fatal("the pilot goes while only its cache holds an output")
 	}
 	b.do(pilot.Uploaded{Stored: []task.Stored{{LFN: name("x"), Attempt: attempt, URL: "file:///se/x"}}})
-	if actions := b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Stored: []task.LFN{name("x")}}}); len(all[pilot.Drained](actions)) != 1 {
+	if actions := b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Stored: []task.OutputID{{Attempt: attempt, LFN: name("x")}}}}); len(all[pilot.Drained](actions)) != 1 {
 		t.Fatal("the pilot does not go although the queue knows everything")
 	}
 }

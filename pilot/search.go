@@ -110,7 +110,7 @@ func (m *Master) fateKnown(file task.File) bool {
 	if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
 		return true
 	}
-	_, stored := m.outbox.stored[file.LFN]
+	_, stored := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
 	return stored || m.outbox.hasLost(file)
 }
 

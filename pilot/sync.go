@@ -252,15 +252,15 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 }
 
 func (m *Master) echoStored(stored []task.Stored) {
-	byPeer := make(map[task.PeerID][]task.LFN)
+	byPeer := make(map[task.PeerID][]task.OutputID)
 	for _, s := range stored {
-		pending := m.outbox.stored[s.LFN]
+		pending := m.outbox.stored[s.Output()]
 		if pending.stored != s {
 			continue
 		}
-		delete(m.outbox.stored, s.LFN)
+		delete(m.outbox.stored, s.Output())
 		for _, peer := range pending.from {
-			byPeer[peer] = append(byPeer[peer], s.LFN)
+			byPeer[peer] = append(byPeer[peer], s.Output())
 		}
 	}
 	for _, peer := range sortedKeys(byPeer) {

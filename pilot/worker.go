@@ -35,7 +35,7 @@ type Worker struct {
 	crowd    int         // jobs that wait for room in the cache
 	roomier  bool        // there may be more room than when the last one found none
 	outcomes map[task.AttemptID]*task.Outcome
-	stored   map[task.LFN]task.Stored
+	stored   map[task.OutputID]task.Stored
 	sole     map[task.OutputID]*soleCopy
 	gone     map[task.OutputID]task.File // sole copies that have left the cache
 	handOver time.Time                   // when a leaving pilot hands sole copies over; zero: only what cannot be uploaded
@@ -69,7 +69,7 @@ func NewWorker(config Config, self matcher.Pilot, peer task.PeerID, evaluator *m
 		free: self.Resources, slots: self.Slots,
 		work:     make(map[task.AttemptID]*work),
 		outcomes: make(map[task.AttemptID]*task.Outcome),
-		stored:   make(map[task.LFN]task.Stored),
+		stored:   make(map[task.OutputID]task.Stored),
 		sole:     make(map[task.OutputID]*soleCopy),
 		gone:     make(map[task.OutputID]task.File),
 		bound:    make(map[task.Bound]int),
@@ -365,8 +365,8 @@ func (w *Worker) acknowledge(m Acks) {
 			w.forsake(ack.Attempt)
 		}
 	}
-	for _, name := range m.Stored {
-		delete(w.stored, name)
+	for _, output := range m.Stored {
+		delete(w.stored, output)
 	}
 	w.letGo(m.Relieved...)
 	w.expectAnswer()

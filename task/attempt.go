@@ -125,5 +125,7 @@ type OutputID struct {
 
 // Compare orders outputs by attempt, then by name.
 func (o OutputID) Compare(other OutputID) int {
-	return cmp.Or(cmp.Compare(o.Attempt.String(), other.Attempt.String()), cmp.Compare(o.LFN, other.LFN))
+	a, b := &o.Attempt, &other.Attempt
+	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Lease, b.Lease),
+		cmp.Compare(a.Pilot, b.Pilot), cmp.Compare(a.Counter, b.Counter), cmp.Compare(o.LFN, other.LFN))
 }

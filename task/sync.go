@@ -148,6 +148,9 @@ type Stored struct {
 	Digest  Digest
 }
 
+// Output names what was stored.
+func (s Stored) Output() OutputID { return OutputID{Attempt: s.Attempt, LFN: s.LFN} }
+
 // LostFile tells that no pilot of the site holds a file any more.
 type LostFile struct {
 	LFN    LFN

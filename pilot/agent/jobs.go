@@ -264,7 +264,7 @@ func (a *Agent) deliverToQueue(act pilot.DeliverToQueue) {
 		}
 		delivered := pilot.DeliveredToQueue{Acks: acks}
 		for _, stored := range act.Stored {
-			delivered.Stored = append(delivered.Stored, stored.LFN)
+			delivered.Stored = append(delivered.Stored, stored.Output())
 		}
 		a.mailbox.post(func() { a.stepWorker(delivered) })
 		return nil

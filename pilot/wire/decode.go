@@ -72,7 +72,7 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 	case *pb.RoundMessage_Acks:
 		return pilot.Acks{
 			Acks:     c.acks(body.Acks.GetAcks()),
-			Stored:   list(c, "acks.stored", body.Acks.GetStored(), maxFiles, c.lfn),
+			Stored:   list(c, "acks.stored", body.Acks.GetStored(), maxFiles, c.outputID),
 			Relieved: list(c, "acks.relieved", body.Acks.GetRelieved(), maxFiles, c.outputID),
 		}
 	case *pb.RoundMessage_Want:

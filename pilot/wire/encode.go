@@ -54,7 +54,7 @@ func envelopeOf(message pilot.Message) *pb.RoundMessage {
 		}}
 	case pilot.Acks:
 		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{
-			Acks: taskpb.Acks(m.Acks), Stored: texts(m.Stored), Relieved: each(m.Relieved, outputID),
+			Acks: taskpb.Acks(m.Acks), Stored: each(m.Stored, outputID), Relieved: each(m.Relieved, outputID),
 		}}
 	case pilot.Want:
 		envelope.Body = &pb.RoundMessage_Want{Want: &pb.RoundWant{

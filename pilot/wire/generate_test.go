@@ -318,7 +318,7 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 	},
 	"Acks": func(t *rapid.T) pilot.Message {
 		return pilot.Acks{
-			Stored: several(t, "stored", 3, lfn), Relieved: several(t, "relieved", 2, outputID),
+			Stored: several(t, "stored", 3, outputID), Relieved: several(t, "relieved", 2, outputID),
 			Acks: several(t, "acks", 3, func(t *rapid.T) task.Ack {
 				return task.Ack{
 					Attempt: attempt(t), Winner: attempt(t),

@@ -429,7 +429,7 @@ func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
 			return
 		}
 		for _, s := range d.Stored {
-			delivered.Stored = append(delivered.Stored, s.LFN)
+			delivered.Stored = append(delivered.Stored, s.Output())
 		}
 		q.after(callTime, func() { n.stepWorker(delivered) })
 	})

@@ -44,3 +44,48 @@ func TestCopiesReportedBeforeTheirOutcomesAreKept(t *testing.T) {
 		}
 	}
 }
+
+// While the queue is away two pilots run the same task, of which one was taken
+// for dead, and both store what it makes: the queue is told of both copies, keeps
+// the winner's and deletes the other.
+func TestBothCopiesOfTwoAttemptsAreTold(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 3, 2)
+		w.run1 = func(task.ID, *node) time.Duration { return 30 * time.Second }
+		flow := w.submit("flow", one("t", makes("o")))
+		var first *node
+		w.runUntil(time.Minute, func() bool {
+			for _, n := range pilots {
+				if len(n.payloads) > 0 {
+					first = n
+				}
+			}
+			return first != nil
+		})
+		w.run(5 * time.Second)
+		w.part([]*node{first})
+		first.cutOff(true)
+		w.run(15 * time.Second)
+		w.queue.stop()
+		w.run(50 * time.Second)
+		w.part(nil)
+		w.run(20 * time.Second)
+		if len(s.stored) != 2 {
+			t.Fatalf("%d copies are stored", len(s.stored))
+		}
+		w.queue.start()
+		first.cutOff(false)
+		w.finish(flow, 10*time.Minute)
+		w.run(5 * time.Minute)
+		if len(s.stored) != 1 || len(s.deleted) != 1 {
+			t.Errorf("%d copies are left, %d were deleted", len(s.stored), len(s.deleted))
+		}
+		for _, n := range pilots {
+			if !n.worker.Idle() {
+				t.Errorf("%s waits for something", n.id)
+			}
+		}
+	}
+}

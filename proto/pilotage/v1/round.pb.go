@@ -2408,8 +2408,8 @@ func (x *RoundKill) GetQuiet() bool {
 type RoundAcks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Acks  []*Ack                 `protobuf:"bytes,1,rep,name=acks,proto3" json:"acks,omitempty"`
-	// Names of files.
-	Stored []string `protobuf:"bytes,2,rep,name=stored,proto3" json:"stored,omitempty"`
+	// What the queue knows to be on a storage element.
+	Stored []*RoundOutputId `protobuf:"bytes,4,rep,name=stored,proto3" json:"stored,omitempty"`
 	// What a leaving pilot need not keep any more: another one does.
 	Relieved      []*RoundOutputId `protobuf:"bytes,3,rep,name=relieved,proto3" json:"relieved,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2453,7 +2453,7 @@ func (x *RoundAcks) GetAcks() []*Ack {
 	return nil
 }
 
-func (x *RoundAcks) GetStored() []string {
+func (x *RoundAcks) GetStored() []*RoundOutputId {
 	if x != nil {
 		return x.Stored
 	}
@@ -3120,11 +3120,11 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x04R\x05lease\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05quiet\x18\x05 \x01(\bR\x05quiet\"\x81\x01\n" +
+	"\x05quiet\x18\x05 \x01(\bR\x05quiet\"\xa3\x01\n" +
 	"\tRoundAcks\x12$\n" +
-	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\x12\x16\n" +
-	"\x06stored\x18\x02 \x03(\tR\x06stored\x126\n" +
-	"\brelieved\x18\x03 \x03(\v2\x1a.pilotage.v1.RoundOutputIdR\brelieved\"\x8a\x01\n" +
+	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\x122\n" +
+	"\x06stored\x18\x04 \x03(\v2\x1a.pilotage.v1.RoundOutputIdR\x06stored\x126\n" +
+	"\brelieved\x18\x03 \x03(\v2\x1a.pilotage.v1.RoundOutputIdR\brelievedJ\x04\b\x02\x10\x03\"\x8a\x01\n" +
 	"\tRoundWant\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\bR\x05state\x12\x10\n" +
@@ -3294,21 +3294,22 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	34, // 73: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
 	34, // 74: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
 	46, // 75: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
-	19, // 76: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
-	34, // 77: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
-	34, // 78: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
-	42, // 79: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
-	28, // 80: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
-	43, // 81: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
-	43, // 82: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
-	34, // 83: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
-	43, // 84: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
-	43, // 85: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
-	86, // [86:86] is the sub-list for method output_type
-	86, // [86:86] is the sub-list for method input_type
-	86, // [86:86] is the sub-list for extension type_name
-	86, // [86:86] is the sub-list for extension extendee
-	0,  // [0:86] is the sub-list for field type_name
+	19, // 76: pilotage.v1.RoundAcks.stored:type_name -> pilotage.v1.RoundOutputId
+	19, // 77: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
+	34, // 78: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
+	34, // 79: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
+	42, // 80: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
+	28, // 81: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
+	43, // 82: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
+	43, // 83: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
+	34, // 84: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
+	43, // 85: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
+	43, // 86: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
+	87, // [87:87] is the sub-list for method output_type
+	87, // [87:87] is the sub-list for method input_type
+	87, // [87:87] is the sub-list for extension type_name
+	87, // [87:87] is the sub-list for extension extendee
+	0,  // [0:87] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_round_proto_init() }
