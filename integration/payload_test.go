@@ -145,7 +145,7 @@ outputs: [env, again, results/x/out]
 		}
 	}
 	// PWD is the shell's own.
-	want := "FLAVOUR HOME LANG PATH PILOTAGE_ATTEMPT PILOTAGE_CORES PILOTAGE_MEMORY_BYTES PILOTAGE_SITE PILOTAGE_TASK PWD TMPDIR"
+	want := "FLAVOUR HOME LANG PATH PILOTAGE_ATTEMPT PILOTAGE_CORES PILOTAGE_MEMORY_BYTES PILOTAGE_PILOT PILOTAGE_SITE PILOTAGE_TASK PWD TMPDIR"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("a payload's environment has %s, want %s", got, want)
 	}

@@ -10,6 +10,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// pilotVariable names the pilot in the environment of its payloads.
+const pilotVariable = "PILOTAGE_PILOT"
+
 // environment lists what the payload gets: the allow-list of the pilot, then
 // the task's own variables, which may replace PATH, HOME, TMPDIR and LANG but
 // none of the pilot's names.
@@ -24,6 +27,7 @@ func (a *attempt) environment() []string {
 	for name, value := range t.Env {
 		values[name] = value
 	}
+	values[pilotVariable] = string(a.spec.Attempt.Pilot)
 	values["PILOTAGE_TASK"] = string(t.ID)
 	values["PILOTAGE_ATTEMPT"] = a.label()
 	values["PILOTAGE_SITE"] = string(a.runner.cfg.Site)

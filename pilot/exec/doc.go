@@ -13,6 +13,9 @@
 // descriptors inherited from its parent are closed on exec. Restrictions meant
 // for payloads are set only on throw-away threads that fork them.
 //
+// Beside the process stands a small guard, a shell that outlives it by some
+// seconds and kills what the payloads of a killed pilot have left.
+//
 // Run owns its goroutines and ends them before it returns. Close ends
 // everything that still runs. A Runner may be used by many goroutines.
 package exec

@@ -156,7 +156,7 @@ func TestBoundedForkBombIsKilled(t *testing.T) {
 	s.heard()
 	cancel()
 	s.wantFailure(<-ended, task.KilledByUser)
-	if left := s.family.orphans(); len(left) > 0 {
+	if left := s.orphans(); len(left) > 0 {
 		t.Errorf("%d processes left: %v", len(left), left)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -19,8 +20,13 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// pilotFolder, when set, makes the test binary a pilot that waits to be killed.
-const pilotFolder = "EXEC_TEST_PILOT_FOLDER"
+// pilotFolder, when set, makes the test binary a pilot that runs pilotScript and
+// waits to be killed; with pilotUnmarked set it may not mark its payloads.
+const (
+	pilotFolder   = "EXEC_TEST_PILOT_FOLDER"
+	pilotScript   = "EXEC_TEST_PILOT_SCRIPT"
+	pilotUnmarked = "EXEC_TEST_PILOT_UNMARKED"
+)
 
 // TestMain checks for goroutines left behind.
 func TestMain(m *testing.M) {
@@ -114,6 +120,11 @@ func (s *stand) cached(name, content string, mode os.FileMode) string {
 		s.t.Fatal(err)
 	}
 	return path
+}
+
+// orphans lists what payloads have left to this process.
+func (s *stand) orphans() []int {
+	return slices.DeleteFunc(s.family.orphans(), func(pid int) bool { return pid == s.guard.pid })
 }
 
 func (s *stand) run(spec Spec) Result { return s.Run(context.Background(), spec, nil) }

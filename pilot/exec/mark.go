@@ -23,16 +23,32 @@ type mark struct {
 	label   string // of the attempt, in the environment
 }
 
-// newMark draws a number that no other payload of the node has.
-func newMark(label string) mark {
+// series begins the marks of all payloads of one Runner: nine digits, drawn at
+// random, so that no other Runner of the node has them. As many digits follow.
+type series uint64
+
+// perSeries is how many marks a series has.
+const perSeries = 1_000_000_000
+
+func newSeries() series { return series(perSeries/10 + rand.Uint64N(perSeries*9/10)) }
+
+// fits tells whether this process may set the limit to numbers so high.
+func (s series) fits() bool {
+	marking.Lock()
+	defer marking.Unlock()
+	var limit unix.Rlimit
+	return unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil && uint64(s+1)*perSeries <= limit.Max &&
+		unix.Setrlimit(unix.RLIMIT_LOCKS, &limit) == nil
+}
+
+// mark returns that of the Runner's n-th payload.
+func (s series) mark(n uint64, label string) mark {
 	m := mark{label: label}
 	if own, err := unix.Getsid(0); err == nil {
 		m.own = own
 	}
-	var limit unix.Rlimit
-	drawn := uint64(1)<<40 + rand.Uint64N(1<<61)
-	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil && drawn < limit.Max {
-		m.limit = drawn
+	if s.fits() {
+		m.limit = uint64(s)*perSeries + n%perSeries
 	}
 	return m
 }

@@ -43,7 +43,10 @@ func (a *attempt) start(born birth) (*process, error) {
 		return nil, err
 	}
 	defer done()
-	p := &process{family: a.runner.family, owner: newMark(a.label()), exited: make(chan struct{})}
+	if err := a.runner.guard.stand(a.spec.Attempt.Pilot); err != nil {
+		a.log.Warn("should this pilot be killed, processes of its payloads may outlive it", "error", err)
+	}
+	p := &process{family: a.runner.family, owner: a.runner.guard.series.mark(a.runner.payloads.Add(1), a.label()), exited: make(chan struct{})}
 	forked := make(chan error, 1)
 	onOwnThread(func() {
 		if err := restrict(); err != nil {

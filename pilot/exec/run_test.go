@@ -52,7 +52,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 	want := []string{
 		"HOME=" + result.Folder + "/.home", "LANG=C.UTF-8", "LC_ALL=C", "PATH=/usr/bin:/bin",
 		"PILOTAGE_ATTEMPT=w-abcdefghij/work[07]/a2", "PILOTAGE_CORES=3", "PILOTAGE_MEMORY_BYTES=209715200",
-		"PILOTAGE_SITE=siteA", "PILOTAGE_TASK=w-abcdefghij/work[07]", "TMPDIR=/elsewhere",
+		"PILOTAGE_PILOT=p-abcdefgh", "PILOTAGE_SITE=siteA", "PILOTAGE_TASK=w-abcdefghij/work[07]", "TMPDIR=/elsewhere",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("environment\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -154,7 +154,7 @@ func TestEightAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if left := s.family.orphans(); len(left) > 0 {
+	if left := s.orphans(); len(left) > 0 {
 		t.Errorf("orphans left: %v", left)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -24,6 +25,9 @@ type Runner struct {
 	logs    *logKeeper
 	folders spareFolders
 	null    *os.File // stdin of payloads
+	guard   guard
+
+	payloads atomic.Uint64 // that were started
 
 	mutex   sync.Mutex
 	closed  bool
@@ -57,6 +61,7 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, family: openFamily(), logs: newLogKeeper(cfg.LogDir, cfg.LogKeep), null: null,
+		guard:   guard{series: newSeries(), null: null},
 		folders: spareFolders{within: cfg.WorkDir},
 		cancel:  map[string]context.CancelCauseFunc{}, held: map[string]bool{},
 	}
@@ -178,6 +183,7 @@ func (r *Runner) close() error {
 	}
 	r.mutex.Unlock()
 	r.running.Wait()
+	r.guard.dismiss()
 
 	var failures []error
 	for folder := range r.held {

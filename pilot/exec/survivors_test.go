@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +52,7 @@ func TestNoSurvivorAfterTheEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStand(t, nil)
 			s.leaveBehind(script)
-			if left := s.family.orphans(); len(left) > 0 {
+			if left := s.orphans(); len(left) > 0 {
 				t.Errorf("orphans left: %v", left)
 			}
 		})
@@ -125,8 +127,13 @@ func TestDescendantsAgreeWithAWalkOverAllProcesses(t *testing.T) {
 	<-ended
 }
 
-// runDoomedPilot is the other half of TestKillOfThePilotKillsThePayload.
+// runDoomedPilot is the other half of TestKillOfThePilot.
 func runDoomedPilot(folder string) {
+	if os.Getenv(pilotUnmarked) != "" {
+		if err := unix.Setrlimit(unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: 1000, Max: 1000}); err != nil {
+			panic(err)
+		}
+	}
 	runner, err := New(Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: "siteA",
 		Writable: []string{filepath.Join(folder, "door")},
@@ -135,12 +142,29 @@ func runDoomedPilot(folder string) {
 		panic(err)
 	}
 	s := &stand{Runner: runner, door: filepath.Join(folder, "door")}
-	result := s.run(s.shell("echo $$ > $DOOR; exec sleep 300"))
+	result := s.run(s.shell(os.Getenv(pilotScript) + "\necho $$ > $DOOR; exec sleep 300"))
 	panic("the payload ended first: " + result.Reason)
 }
 
-func TestKillOfThePilotKillsThePayload(t *testing.T) {
-	// The orphan of the dead pilot comes to this process, which awaits it.
+// No process of a payload outlives its pilot, however the pilot ends and
+// whatever the payload does to its processes.
+func TestKillOfThePilotKillsAllOfThePayload(t *testing.T) {
+	for name, script := range ways {
+		t.Run(name, func(t *testing.T) { killPilot(t, script, true) })
+	}
+}
+
+func TestKillOfThePilotWherePayloadsCannotBeMarked(t *testing.T) {
+	killPilot(t, ways["double fork"], false)
+}
+
+// mostAfterlife is how long something of a payload may outlive its pilot.
+const mostAfterlife = 10 * time.Second
+
+// killPilot kills a pilot, with its process group, while a payload runs that has
+// left processes behind, and waits for the ends of all of them and the guard's.
+func killPilot(t *testing.T, script string, marked bool) {
+	// The orphans of the dead pilot come to this process.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -150,37 +174,91 @@ func TestKillOfThePilotKillsThePayload(t *testing.T) {
 		t.Fatal(err)
 	}
 	pilot := osexec.Command("/proc/self/exe", "-test.run=^$")
-	pilot.Env = append(os.Environ(), pilotFolder+"="+folder)
-	pilot.Stderr = os.Stderr
+	pilot.Env = append(os.Environ(), pilotFolder+"="+folder, pilotScript+"="+script)
+	if !marked {
+		pilot.Env = append(pilot.Env, pilotUnmarked+"=1")
+	}
+	pilot.Stderr, pilot.SysProcAttr = os.Stderr, &syscall.SysProcAttr{Setpgid: true}
 	if err := pilot.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = pilot.Wait() }()
 	reader, err := os.OpenFile(door, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer reader.Close()
-	line, err := bufio.NewReader(reader).ReadString('\n')
-	if err != nil {
-		t.Fatal(err)
+	lines := bufio.NewReader(reader)
+	watched := map[int]int{} // descriptor of each process
+	watch := func(pid int) {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			t.Fatalf("process %d: %v", pid, err)
+		}
+		watched[pid] = fd
 	}
-	payload, err := strconv.Atoi(strings.TrimSpace(line))
-	if err != nil || !alive(payload) {
-		t.Fatalf("payload %q: %v", line, err)
-	}
-	if err := pilot.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	var status unix.WaitStatus
-	for {
-		_, err = unix.Wait4(payload, &status, 0, nil)
-		// ECHILD: the payload is not ours yet, its parent still exits.
-		if err == nil || errors.Is(err, unix.ECHILD) && !alive(payload) {
-			break
+	for range 2 { // the payload and what it leaves behind
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		for word := range strings.FieldsSeq(line) {
+			pid, err := strconv.Atoi(word)
+			if err != nil {
+				t.Fatal(err)
+			}
+			watch(pid)
 		}
 	}
-	if err == nil && status.Signal() != unix.SIGKILL {
-		t.Errorf("payload ended with status %#x, want SIGKILL", status)
+	for _, pid := range childrenOf(pilot.Process.Pid) { // the guard, too
+		if watched[pid] == 0 {
+			watch(pid)
+		}
 	}
+	if len(watched) < 3 {
+		t.Fatalf("only %d processes are watched", len(watched))
+	}
+	if err := unix.Kill(-pilot.Process.Pid, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = pilot.Wait()
+	deadline := time.Now().Add(mostAfterlife)
+	for pid, fd := range watched {
+		ends := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+		ended, err := 0, error(unix.EINTR)
+		for errors.Is(err, unix.EINTR) {
+			ended, err = unix.Poll(ends, int(max(0, time.Until(deadline)).Milliseconds()))
+		}
+		if ended != 1 {
+			text, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+			t.Errorf("process %d lives on: %q %v", pid, text, err)
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+		unix.Close(fd)
+		_, _ = unix.Wait4(pid, nil, 0, nil)
+	}
+}
+
+// Whatever ends a guard, the next payload has another one, and none is left
+// when the pilot has ended.
+func TestGuardIsReplacedAndDismissed(t *testing.T) {
+	s := newStand(t, nil)
+	s.runOK(s.shell("true"))
+	first := s.guard.pid
+	s.runOK(s.shell("true"))
+	if s.guard.pid != first {
+		t.Error("each payload has a guard of its own")
+	}
+	if err := unix.Kill(first, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	waitForExit(first)
+	s.runOK(s.shell("true"))
+	second := s.guard.pid
+	if second == first || !alive(second) {
+		t.Errorf("guard %d has no successor: %d", first, second)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s.wantGone(first, second)
 }
