@@ -76,6 +76,7 @@ type CacheReport struct {
 	Capacity  task.Bytes
 	Used      task.Bytes
 	Evictions uint64
+	Damaged   uint64 // files that had rotted
 }
 
 // Report brings a worker's news to the master.

@@ -87,6 +87,7 @@ func (m *Master) capacity() task.Capacity {
 		c.CacheBytes += w.cache.Capacity
 		c.CacheUsed += w.cache.Used
 		c.Evictions += w.cache.Evictions
+		c.Damaged += w.cache.Damaged
 	}
 	var first *member
 	if c.Stopped, c.StoppedSlots, first = m.stopped(); first != nil {

@@ -61,6 +61,7 @@ type Capacity struct {
 	CacheBytes Bytes
 	CacheUsed  Bytes
 	Evictions  uint64
+	Damaged    uint64 // cached files that had rotted
 	Optimality Optimality
 	// Stopped pilots take no new work: by a policy of their own, after failures,
 	// or because they end. Their slots are not in Slots.

@@ -113,6 +113,7 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 		sum.CacheBytes += c.CacheBytes
 		sum.CacheUsed += c.CacheUsed
 		sum.Evictions += c.Evictions
+		sum.Damaged += c.Damaged
 		sum.Stopped += c.Stopped
 		sum.StoppedSlots += c.StoppedSlots
 		if c.Stopped > 0 && (first == "" || id < first) {

@@ -100,6 +100,7 @@ func (b *book) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 	before := site.Capacity
 	site.offer(capacity)
 	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
+	before.Damaged = capacity.Damaged
 	before.Optimality = capacity.Optimality
 	if before != capacity {
 		b.sites.touch(site.Name)

@@ -26,7 +26,10 @@ type Config struct {
 	// is called without locks, possibly from several goroutines at once and
 	// after the same file came back: look it up before withdrawing it.
 	Evicted func(keys []task.FileKey)
-	Log     *slog.Logger // nil: slog.Default()
+	// VerifyAge is how long content counts as whole after it was read and
+	// compared with its digest; 24 h when zero. Nothing counts after Open.
+	VerifyAge time.Duration
+	Log       *slog.Logger // nil: slog.Default()
 }
 
 // Entry describes a cached file.
@@ -51,12 +54,14 @@ type Usage struct {
 	Capacity, Used, Reserved, Pinned, Sole task.Bytes
 	Files                                  int
 	Evictions                              uint64 // since Open
+	Verified, Damaged                      uint64 // files read again and compared, and those of them dropped, since Open
 }
 
 // Cache is a folder of immutable files. Safe for concurrent use.
 type Cache struct {
 	dir     string // absolute, with the last element "cache"
 	evicted func([]task.FileKey)
+	age     time.Duration // Config.VerifyAge
 	log     *slog.Logger
 	lock    *os.File
 	boot    string
@@ -68,12 +73,17 @@ type Cache struct {
 	index  *cache.Index
 	files  map[task.FileKey]*stored      // by digest key
 	names  map[task.FileKey]task.FileKey // "lfn:" key to digest key
+
+	verified, damaged uint64 // see Usage
 }
 
 // stored is a file of the cache. Its fields change under Cache.mu only.
 type stored struct {
 	Entry
-	modified int64 // ns since 1970, as on disk
+	seen     time.Time     // when its content was last found whole; zero if not since Open
+	reading  chan struct{} // has a token while its content is compared
+	awaited  atomic.Int32  // who waits for that
+	modified int64         // ns since 1970, as on disk
 	boot     string
 	synced   bool
 }
@@ -131,7 +141,7 @@ func (c *Cache) Usage() Usage {
 	u := c.index.Usage()
 	return Usage{
 		Capacity: u.Capacity, Used: u.Used, Reserved: u.Reserved, Pinned: u.Pinned, Sole: u.Sole,
-		Files: u.Files, Evictions: u.Evictions,
+		Files: u.Files, Evictions: u.Evictions, Verified: c.verified, Damaged: c.damaged,
 	}
 }
 
@@ -245,9 +255,11 @@ func (f *stored) snapshot() Entry {
 	return entry
 }
 
-func (c *Cache) contentPath(digest task.Digest) string {
+func (c *Cache) contentPath(digest task.Digest) string { return contentPath(c.dir, digest) }
+
+func contentPath(dir string, digest task.Digest) string {
 	name := digest.String()
-	return filepath.Join(c.dir, name[:2], name)
+	return filepath.Join(dir, name[:2], name)
 }
 
 func (c *Cache) tempPath() string {

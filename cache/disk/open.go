@@ -40,7 +40,7 @@ func openWith(cfg Config, calls system) (*Cache, error) {
 		cfg.Log = slog.Default()
 	}
 	c := &Cache{
-		dir: dir, evicted: cfg.Evicted, log: cfg.Log, boot: bootID(), system: calls, index: index,
+		dir: dir, evicted: cfg.Evicted, age: cmp.Or(cfg.VerifyAge, verifyAge), log: cfg.Log, boot: bootID(), system: calls, index: index,
 		files: map[task.FileKey]*stored{}, names: map[task.FileKey]task.FileKey{},
 	}
 	// 0700: payloads of other users have no business in here.
@@ -158,30 +158,39 @@ func (c *Cache) recoverFolder(folder string) ([]found, error) {
 
 // recoverFile tells whether content and metadata of one file belong together.
 func (c *Cache) recoverFile(path string) (*stored, time.Time, error) {
-	meta, used, err := readMetadata(path + metaSuffix)
-	if err != nil {
-		return nil, used, fmt.Errorf("metadata: %w", err)
-	}
-	f := &stored{Entry: meta.entry(), modified: meta.Modified, boot: meta.Boot, synced: meta.Synced}
-	if c.contentPath(meta.Digest) != path {
-		return nil, used, fmt.Errorf("metadata is that of %s", meta.Digest)
-	}
-	info, err := os.Lstat(path)
+	f, used, err := readStored(c.dir, path)
 	if err != nil {
 		return nil, used, err
 	}
-	if reason := f.changed(info); reason != "" {
-		return nil, used, errors.New(reason)
-	}
 	if !f.synced && (f.boot == "" || f.boot != c.boot) {
-		if err := f.rehash(path); err != nil {
+		if err := compareFile(context.Background(), path, f.Entry); err != nil {
 			return nil, used, err
 		}
-		f.boot = c.boot
+		f.boot, f.seen = c.boot, time.Now()
 		c.rewriteMetadata(f)
 		_ = os.Chtimes(path+metaSuffix, time.Time{}, used) // an order for eviction only
 	}
 	return f, used, nil
+}
+
+// readStored reads what the metadata says of the content at a path. On an error
+// beyond the metadata it returns the file as well.
+func readStored(dir, path string) (*stored, time.Time, error) {
+	meta, used, err := readMetadata(path + metaSuffix)
+	if err != nil {
+		return nil, used, fmt.Errorf("metadata: %w", err)
+	}
+	f := &stored{Entry: meta.entry(), modified: meta.Modified, boot: meta.Boot, synced: meta.Synced, reading: make(chan struct{}, 1)}
+	if contentPath(dir, meta.Digest) != path {
+		return f, used, fmt.Errorf("metadata is that of %s", meta.Digest)
+	}
+	info, err := os.Lstat(path)
+	if err == nil {
+		if reason := f.changed(info); reason != "" {
+			err = errors.New(reason)
+		}
+	}
+	return f, used, err
 }
 
 func readMetadata(path string) (metadata, time.Time, error) {
@@ -217,23 +226,6 @@ func (f *stored) changed(info fs.FileInfo) string {
 		return fmt.Sprintf("it was modified at %s", info.ModTime().UTC().Format(time.RFC3339Nano))
 	}
 	return ""
-}
-
-// rehash reads the whole content and compares it with the digest and manifest.
-func (f *stored) rehash(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	got, err := digestContent(context.Background(), file, f.Size, false)
-	if err != nil {
-		return err
-	}
-	if got.digest != f.Digest || !got.manifest.Equal(f.Manifest) {
-		return fmt.Errorf("its content has digest %s", got.digest)
-	}
-	return nil
 }
 
 func emptyFolder(folder string) error {

@@ -1,7 +1,6 @@
 package disk
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -23,7 +22,8 @@ type Pinned struct {
 
 // Pin keeps a file from eviction until Release and counts as a use of it. It
 // looks at size and modification time first; a file that was changed is
-// dropped. Errors: ErrNotCached, *CorruptError, ErrClosed.
+// dropped. Whoever trusts the bytes calls Verify next. Errors: ErrNotCached,
+// *CorruptError, ErrClosed.
 func (c *Cache) Pin(key task.FileKey) (*Pinned, error) {
 	c.mu.Lock()
 	f := c.find(key)
@@ -130,36 +130,4 @@ func (p *Pinned) Check() error {
 	c.mu.Unlock()
 	c.finish(lost)
 	return damage
-}
-
-// Verify reads a whole file and compares it with its digest. A damaged one is
-// dropped and a *CorruptError returned. Errors: also ErrNotCached, ErrClosed.
-func (c *Cache) Verify(key task.FileKey) error {
-	pinned, err := c.Pin(key)
-	if err != nil {
-		return err
-	}
-	defer pinned.Release()
-	file, err := pinned.Open()
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	got, err := digestContent(context.Background(), file, pinned.Size, false)
-	if err == nil && got.digest == pinned.Digest && got.manifest.Equal(pinned.Manifest) {
-		return nil
-	}
-	corrupt := &CorruptError{Key: pinned.Key, Path: pinned.Path, Reason: fmt.Sprintf("its content has digest %s", got.digest)}
-	if err != nil {
-		corrupt.Reason = err.Error()
-	}
-	c.mu.Lock()
-	if c.files[pinned.Key] != pinned.file {
-		c.mu.Unlock()
-		return corrupt
-	}
-	lost := c.dropLocked(pinned.file)
-	c.mu.Unlock()
-	c.finish(lost)
-	return corrupt
 }

@@ -72,15 +72,17 @@ type placing struct {
 func (p *placing) sole() bool { return len(p.outputs) > 0 }
 
 // place moves a sealed file from a path into the cache. If its content is
-// there already, that file takes over name and attributes, and the one at the
-// path is removed. On an error the file stays at the path.
+// there already and known to be whole, that file takes over name and
+// attributes, and the one at the path is removed. Otherwise the new file takes
+// its place. On an error the file stays at the path.
 func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 	f := &stored{
 		Entry: Entry{
 			Key: task.KeyOf("", how.sealed.digest), Size: how.sealed.manifest.Size, Digest: how.sealed.digest,
 			Manifest: how.sealed.manifest, Exec: how.exec, Outputs: how.outputs,
 		},
-		modified: how.sealed.info.ModTime().UnixNano(), boot: c.boot, synced: how.sole(),
+		modified: how.sealed.info.ModTime().UnixNano(), boot: c.boot, synced: how.sole(), seen: time.Now(),
+		reading: make(chan struct{}, 1),
 	}
 	if how.name != "" {
 		f.Names = []task.FileKey{how.name}
@@ -116,7 +118,7 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 			c.log.Warn("cannot remove a second copy of a cached file", "path", path, "error", err)
 		}
 	} else if f.synced {
-		if err := syncFolder(folder); err != nil {
+		if err := syncPath(folder); err != nil {
 			c.log.Warn("cannot flush a cache folder: its newest file may not survive a power cut", "path", folder, "error", err)
 		}
 	}
@@ -125,17 +127,20 @@ func (c *Cache) place(path string, how placing) (Entry, *Pinned, error) {
 
 // placeLocked returns the file that now stands for the content.
 func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored, losses, error) {
-	var lost losses
+	var lost, replaced losses
 	if c.closed {
 		return nil, lost, fmt.Errorf("cache %w", ErrClosed)
 	}
 	if present := c.files[f.Key]; present != nil {
-		if c.damage(present) == nil {
+		if c.damage(present) == nil && c.fresh(present) {
 			c.index.Cancel(how.reservation)
 			c.merge(present, f)
 			return present, lost, nil
 		}
-		lost = c.dropLocked(present)
+		if err := f.inherit(present, path, meta); err != nil {
+			return nil, lost, err
+		}
+		replaced = c.dropLocked(present)
 	}
 	var err error
 	if how.reservation != "" {
@@ -143,20 +148,51 @@ func (c *Cache) placeLocked(path, meta string, f *stored, how placing) (*stored,
 	} else {
 		var evicted []task.FileKey
 		evicted, err = c.index.Insert(f.Key, f.Size, f.Sole())
-		more := c.forget(evicted)
-		lost = losses{append(lost.paths, more.paths...), append(lost.keys, more.keys...)}
+		lost = c.forget(evicted)
 	}
+	if err == nil {
+		if err = c.moveIn(path, meta, f, how.sealed.info); err != nil {
+			err = errors.Join(err, c.index.Remove(f.Key))
+		}
+	}
+	lost.paths = append(lost.paths, replaced.paths...)
 	if err != nil {
+		lost.keys = append(lost.keys, replaced.keys...)
 		return nil, lost, err
-	}
-	if err := c.moveIn(path, meta, f, how.sealed.info); err != nil {
-		return nil, lost, errors.Join(err, c.index.Remove(f.Key))
 	}
 	c.files[f.Key] = f
 	for _, name := range f.Names {
 		c.names[name] = f.Key
 	}
 	return f, lost, nil
+}
+
+// inherit gives a file at a path what the file has been known as whose place it
+// takes: that one may have rotted, what it stands for is wanted all the same.
+func (f *stored) inherit(present *stored, path, meta string) error {
+	for _, name := range present.Names {
+		if !slices.Contains(f.Names, name) {
+			f.Names = append(f.Names, name)
+		}
+	}
+	for _, output := range present.Outputs {
+		if !slices.Contains(f.Outputs, output) {
+			f.Outputs = append(slices.Clone(f.Outputs), output)
+		}
+	}
+	if present.Exec && !f.Exec {
+		if err := os.Chmod(path, modeOf(true)); err != nil {
+			return err
+		}
+		f.Exec = true
+	}
+	if f.Sole() && !f.synced {
+		if err := syncPath(path); err != nil {
+			return err
+		}
+		f.synced = true
+	}
+	return writeMetadata(meta, f.metadata())
 }
 
 // moveIn renames content first and metadata second: content without metadata
@@ -204,10 +240,11 @@ func (c *Cache) merge(present, other *stored) {
 	}
 }
 
-func syncFolder(folder string) error {
-	dir, err := os.Open(folder)
+// syncPath flushes a file or a folder.
+func syncPath(path string) error {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return errors.Join(file.Sync(), file.Close())
 }

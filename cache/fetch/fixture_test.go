@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/fnv"
@@ -140,6 +141,7 @@ func member(t testing.TB, authority *identity.Authority, name task.Site, n int) 
 }
 
 type options struct {
+	folder   string // of an earlier pilot's cache; "" is a new one
 	capacity task.Bytes
 	limits   cache.PlannerConfig
 	server   peer.ServerConfig
@@ -155,7 +157,7 @@ func (s *site) join(o options) *pilot {
 		o.capacity = task.GiB
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	files, err := disk.Open(disk.Config{Dir: s.t.TempDir(), Capacity: o.capacity, Log: quiet})
+	files, err := disk.Open(disk.Config{Dir: cmp.Or(o.folder, s.t.TempDir()), Capacity: o.capacity, Log: quiet})
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -123,19 +123,46 @@ func (f *Fetcher) Stage(ctx context.Context, files []task.File) ([]Staged, error
 	return nil, fmt.Errorf("stage %d files: %w", len(files), err)
 }
 
-// want feeds one wish to the plan and returns the number of its waiter.
+// want feeds one wish to the plan and returns the number of its waiter. What is
+// cached is compared with its digest first where that was not done lately.
 func (f *Fetcher) want(w *wish) uint64 {
 	f.serial++
 	waiter := f.serial
 	f.wishes[waiter] = w
 	pinned, err := f.config.Cache.Pin(w.file.Key())
-	if err == nil {
+	if err != nil || pinned.Fresh() {
+		f.plan(waiter, pinned, err)
+		return waiter
+	}
+	f.spawn(func() func() {
+		err := pinned.Verify(f.ctx)
+		if err != nil {
+			pinned.Release()
+		}
+		return func() { f.plan(waiter, pinned, err) }
+	})
+	return waiter
+}
+
+// plan goes on with a wish once it is known whether the cache has the file.
+func (f *Fetcher) plan(waiter uint64, pinned *disk.Pinned, err error) {
+	w := f.wishes[waiter]
+	var corrupt *disk.CorruptError
+	switch {
+	case w == nil: // withdrawn meanwhile
+		if err == nil {
+			pinned.Release()
+		}
+		return
+	case err == nil:
 		w.pinned = pinned
-	} else if corrupt := (*disk.CorruptError)(nil); errors.As(err, &corrupt) {
+	case errors.As(err, &corrupt):
 		f.log.Warn("a cached file is damaged and is fetched again", "file", w.file.Key(), "lfn", w.file.LFN, "error", err)
+	case !errors.Is(err, disk.ErrNotCached):
+		f.fulfil(waiter, delivery{err: &StageError{File: w.file, Reason: err.Error(), Err: err}})
+		return
 	}
 	f.step(cache.Want{File: w.file, Waiter: waiter, Cached: err == nil, Remote: f.config.Settings().RemoteRead})
-	return waiter
 }
 
 // collect waits for all files, or for the first failure and a little longer.

@@ -257,7 +257,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	rows = append(rows, [][]string{
 		{"kept off the storage element", saved.String()},
 		{"transfers from it", fmt.Sprintf("%d files, %s", s.GetSeTransfers(), task.Bytes(s.GetSeTransferBytes()))},
-		{"caches", fmt.Sprintf("%s of %s used, %d evictions", task.Bytes(s.GetCacheUsedBytes()), task.Bytes(s.GetCacheBytes()), s.GetEvictions())},
+		{"caches", fmt.Sprintf("%s of %s used, %d evictions, %d damaged files", task.Bytes(s.GetCacheUsedBytes()), task.Bytes(s.GetCacheBytes()), s.GetEvictions(), s.GetDamaged())},
 		{"inter-task delay", delayText(s)},
 		{"queue requests", requestsText(s)},
 		{"master", masterText(s)},

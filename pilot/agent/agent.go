@@ -53,6 +53,7 @@ type Agent struct {
 	payloads Payloads
 	store    Uploads
 	serve    func(context.Context) error
+	scrub    func(context.Context) error // or nil
 	desk     *fetch.Desk
 	homes    *fetch.HomesClient
 	verifier *identity.Verifier
@@ -241,7 +242,8 @@ func (a *Agent) occupy(m Membership) error {
 	if err != nil {
 		return err
 	}
-	a.cache, a.fetcher, a.payloads, a.store, a.serve = equipment.Cache, equipment.Fetcher, equipment.Payloads, equipment.Uploads, equipment.Serve
+	a.cache, a.fetcher, a.payloads, a.store = equipment.Cache, equipment.Fetcher, equipment.Payloads, equipment.Uploads
+	a.serve, a.scrub = equipment.Serve, equipment.Scrub
 	return nil
 }
 
@@ -300,6 +302,9 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 	service("fetcher", a.fetcher.Run)
 	service("desk", a.desk.Run)
 	service("uploads", a.uploads.run)
+	if a.scrub != nil {
+		service("scrub", a.scrub)
+	}
 	service("loop", a.loop)
 	a.group.Go(func() error {
 		defer stop()

@@ -60,6 +60,9 @@ type Equipment struct {
 	Uploads  Uploads
 	// Serve gives files to other pilots until its context ends.
 	Serve func(context.Context) error
+	// Scrub looks for cached files that have rotted until its context ends; nil
+	// where none can.
+	Scrub func(context.Context) error
 }
 
 // Cache keeps files; package disk has it on a disk.

@@ -240,7 +240,7 @@ func (a *Agent) evicted(keys []task.FileKey) {
 
 func (a *Agent) cacheChanged(keys []task.FileKey) {
 	usage := a.cache.Usage()
-	report := pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions}
+	report := pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions, Damaged: usage.Damaged}
 	a.mailbox.post(func() {
 		if a.worker != nil {
 			a.stepWorker(pilot.CacheChanged{Keys: keys, Cache: report})

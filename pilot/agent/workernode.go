@@ -137,6 +137,10 @@ func (n *workerNode) execConfig(folder string) exec.Config {
 	return config
 }
 
+// scrubRate is how fast a pilot looks for rotted files, in bytes a second: a
+// cache of 20 GiB in 43 minutes, a tenth of what one old disk gives.
+const scrubRate = 8 * task.MiB
+
 // Occupy satisfies Ground: it opens cache, work and log folders and what works
 // on them.
 func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
@@ -168,6 +172,7 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 			Settings: o.Settings, Cached: o.Cached, Log: a.log,
 		}),
 		Serve: func(ctx context.Context) error { return server.Run(ctx, n.data) },
+		Scrub: func(ctx context.Context) error { return n.cache.Scrub(ctx, scrubRate) },
 	}, nil
 }
 

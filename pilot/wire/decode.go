@@ -160,7 +160,7 @@ func (c *check) inHand(m *pb.RoundInHand) pilot.InHand {
 func (c *check) cacheReport(m *pb.RoundCache) pilot.CacheReport {
 	return pilot.CacheReport{
 		Capacity: c.bytes("cache.capacity_bytes", m.GetCapacityBytes()), Used: c.bytes("cache.used_bytes", m.GetUsedBytes()),
-		Evictions: m.GetEvictions(),
+		Evictions: m.GetEvictions(), Damaged: m.GetDamaged(),
 	}
 }
 

@@ -123,7 +123,7 @@ func cacheReport(c pilot.CacheReport) *pb.RoundCache {
 	if c == (pilot.CacheReport{}) {
 		return nil
 	}
-	return &pb.RoundCache{CapacityBytes: uint64(c.Capacity), UsedBytes: uint64(c.Used), Evictions: c.Evictions}
+	return &pb.RoundCache{CapacityBytes: uint64(c.Capacity), UsedBytes: uint64(c.Used), Evictions: c.Evictions, Damaged: c.Damaged}
 }
 
 func report(m pilot.Report) *pb.RoundReport {

@@ -222,7 +222,7 @@ func state(t *rapid.T) pilot.State {
 }
 
 func cacheReport(t *rapid.T) pilot.CacheReport {
-	return pilot.CacheReport{Capacity: amount(t), Used: amount(t), Evictions: rapid.Uint64().Draw(t, "evictions")}
+	return pilot.CacheReport{Capacity: amount(t), Used: amount(t), Evictions: rapid.Uint64().Draw(t, "evictions"), Damaged: rapid.Uint64().Draw(t, "damaged")}
 }
 
 func report(t *rapid.T) pilot.Report {

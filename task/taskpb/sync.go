@@ -209,7 +209,7 @@ func capacity(c task.Capacity) *pb.Capacity {
 	return &pb.Capacity{
 		Pilots: int32(c.Pilots), Slots: int32(c.Slots), FreeSlots: int32(c.FreeSlots), Assigned: int32(c.Assigned),
 		Running: int32(c.Running), Waiting: int32(c.Waiting), CacheBytes: uint64(c.CacheBytes),
-		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions, Optimality: Optimality(c.Optimality),
+		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions, Damaged: c.Damaged, Optimality: Optimality(c.Optimality),
 		Stopped: int32(c.Stopped), StoppedSlots: int32(c.StoppedSlots), StoppedWhy: c.StoppedWhy,
 	}
 }
@@ -218,7 +218,7 @@ func fromCapacity(in *pb.Capacity) task.Capacity {
 	return task.Capacity{
 		Pilots: int(in.GetPilots()), Slots: int(in.GetSlots()), FreeSlots: int(in.GetFreeSlots()), Assigned: int(in.GetAssigned()),
 		Running: int(in.GetRunning()), Waiting: int(in.GetWaiting()), CacheBytes: task.Bytes(in.GetCacheBytes()),
-		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(), Optimality: fromOptimality(in.GetOptimality()),
+		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(), Damaged: in.GetDamaged(), Optimality: fromOptimality(in.GetOptimality()),
 		Stopped: int(in.GetStopped()), StoppedSlots: int(in.GetStoppedSlots()), StoppedWhy: in.GetStoppedWhy(),
 	}
 }

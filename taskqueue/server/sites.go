@@ -177,7 +177,7 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		DelayP50Seconds: quantile(sums.DelayBucket, .50), DelayP95Seconds: quantile(sums.DelayBucket, .95),
 		DelayP99Seconds: quantile(sums.DelayBucket, .99),
 		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
-		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, StaleTerms: sums.StaleTerms,
+		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, Damaged: site.Capacity.Damaged, StaleTerms: sums.StaleTerms,
 		Optimality:    taskpb.Optimality(site.Capacity.Optimality),
 		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy, Fallback: site.Fallback,
 	}

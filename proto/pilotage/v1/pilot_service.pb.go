@@ -784,9 +784,11 @@ type Capacity struct {
 	// In mode distributed.
 	Optimality *Optimality `protobuf:"bytes,10,opt,name=optimality,proto3" json:"optimality,omitempty"`
 	// Pilots that take no new work, their slots, and why one of them does not.
-	Stopped       int32  `protobuf:"varint,11,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	StoppedSlots  int32  `protobuf:"varint,12,opt,name=stopped_slots,json=stoppedSlots,proto3" json:"stopped_slots,omitempty"`
-	StoppedWhy    string `protobuf:"bytes,13,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
+	Stopped      int32  `protobuf:"varint,11,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	StoppedSlots int32  `protobuf:"varint,12,opt,name=stopped_slots,json=stoppedSlots,proto3" json:"stopped_slots,omitempty"`
+	StoppedWhy   string `protobuf:"bytes,13,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
+	// Cached files that had rotted on the disks of living pilots.
+	Damaged       uint64 `protobuf:"varint,14,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -910,6 +912,13 @@ func (x *Capacity) GetStoppedWhy() string {
 		return x.StoppedWhy
 	}
 	return ""
+}
+
+func (x *Capacity) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
+	}
+	return 0
 }
 
 type Start struct {
@@ -3035,7 +3044,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12*\n" +
 	"\x06leases\x18\x05 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12.\n" +
 	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\x125\n" +
-	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\xa9\x03\n" +
+	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\xc3\x03\n" +
 	"\bCapacity\x12\x16\n" +
 	"\x06pilots\x18\x01 \x01(\x05R\x06pilots\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x1d\n" +
@@ -3055,7 +3064,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\astopped\x18\v \x01(\x05R\astopped\x12#\n" +
 	"\rstopped_slots\x18\f \x01(\x05R\fstoppedSlots\x12\x1f\n" +
 	"\vstopped_why\x18\r \x01(\tR\n" +
-	"stoppedWhy\"\x87\x01\n" +
+	"stoppedWhy\x12\x18\n" +
+	"\adamaged\x18\x0e \x01(\x04R\adamaged\"\x87\x01\n" +
 	"\x05Start\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x124\n" +

@@ -1383,6 +1383,8 @@ type RoundCache struct {
 	CapacityBytes uint64                 `protobuf:"varint,1,opt,name=capacity_bytes,json=capacityBytes,proto3" json:"capacity_bytes,omitempty"`
 	UsedBytes     uint64                 `protobuf:"varint,2,opt,name=used_bytes,json=usedBytes,proto3" json:"used_bytes,omitempty"`
 	Evictions     uint64                 `protobuf:"varint,3,opt,name=evictions,proto3" json:"evictions,omitempty"`
+	// Files that had rotted on its disk.
+	Damaged       uint64 `protobuf:"varint,4,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1434,6 +1436,13 @@ func (x *RoundCache) GetUsedBytes() uint64 {
 func (x *RoundCache) GetEvictions() uint64 {
 	if x != nil {
 		return x.Evictions
+	}
+	return 0
+}
+
+func (x *RoundCache) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
 	}
 	return 0
 }
@@ -3027,13 +3036,14 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\astarted\x18\x03 \x01(\bR\astarted\x12\x18\n" +
 	"\aprefill\x18\x04 \x01(\bR\aprefill\x12*\n" +
 	"\x04need\x18\x05 \x01(\v2\x16.pilotage.v1.ResourcesR\x04need\x12\x14\n" +
-	"\x05ended\x18\x06 \x01(\bR\x05ended\"p\n" +
+	"\x05ended\x18\x06 \x01(\bR\x05ended\"\x8a\x01\n" +
 	"\n" +
 	"RoundCache\x12%\n" +
 	"\x0ecapacity_bytes\x18\x01 \x01(\x04R\rcapacityBytes\x12\x1d\n" +
 	"\n" +
 	"used_bytes\x18\x02 \x01(\x04R\tusedBytes\x12\x1c\n" +
-	"\tevictions\x18\x03 \x01(\x04R\tevictions\"\xe0\x04\n" +
+	"\tevictions\x18\x03 \x01(\x04R\tevictions\x12\x18\n" +
+	"\adamaged\x18\x04 \x01(\x04R\adamaged\"\xe0\x04\n" +
 	"\n" +
 	"RoundState\x12-\n" +
 	"\x05pilot\x18\x01 \x01(\v2\x17.pilotage.v1.RoundPilotR\x05pilot\x12\x12\n" +

@@ -498,8 +498,10 @@ type Site struct {
 	// it is.
 	Fallback string `protobuf:"bytes,33,opt,name=fallback,proto3" json:"fallback,omitempty"`
 	// Copies that its replica policies have had made, and their bytes.
-	Replicas      uint64 `protobuf:"varint,34,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	ReplicaBytes  uint64 `protobuf:"varint,35,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
+	Replicas     uint64 `protobuf:"varint,34,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	ReplicaBytes uint64 `protobuf:"varint,35,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
+	// Cached files that had rotted on the disks of its living pilots.
+	Damaged       uint64 `protobuf:"varint,36,opt,name=damaged,proto3" json:"damaged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,6 +777,13 @@ func (x *Site) GetReplicas() uint64 {
 func (x *Site) GetReplicaBytes() uint64 {
 	if x != nil {
 		return x.ReplicaBytes
+	}
+	return 0
+}
+
+func (x *Site) GetDamaged() uint64 {
+	if x != nil {
+		return x.Damaged
 	}
 	return 0
 }
@@ -1707,7 +1716,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xac\v\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xc6\v\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
 	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\x12\x14\n" +
@@ -1753,7 +1762,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"stoppedWhy\x12\x1a\n" +
 	"\bfallback\x18! \x01(\tR\bfallback\x12\x1a\n" +
 	"\breplicas\x18\" \x01(\x04R\breplicas\x12#\n" +
-	"\rreplica_bytes\x18# \x01(\x04R\freplicaBytes\x1aC\n" +
+	"\rreplica_bytes\x18# \x01(\x04R\freplicaBytes\x12\x18\n" +
+	"\adamaged\x18$ \x01(\x04R\adamaged\x1aC\n" +
 	"\x15RequestsByMethodEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +
