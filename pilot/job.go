@@ -264,8 +264,8 @@ func (w *Worker) finish(job *work, outcome task.Outcome) {
 	w.account(&outcome)
 	w.report.Outcomes = append(w.report.Outcomes, outcome)
 	w.soon(w.patience(&outcome))
-	if w.master == "" && w.deliver.IsZero() {
-		w.deliver = w.now.Add(w.config.ResendAfter)
+	if w.master == "" && w.delivery.due.IsZero() {
+		w.delivery = delivery{due: w.now.Add(w.config.ResendAfter), pause: w.config.ResendAfter}
 	}
 }
 

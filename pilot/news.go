@@ -38,9 +38,9 @@ func splitOutcomes(outcomes []task.Outcome, most int) int {
 // the queue while the site has no master.
 func (w *Worker) passReport() {
 	if w.master == "" {
-		if !w.deliver.IsZero() && !w.now.Before(w.deliver) {
-			w.deliver = w.now.Add(w.config.ResendAfter)
+		if !w.delivery.due.IsZero() && !w.now.Before(w.delivery.due) {
 			w.deliverToQueue()
+			w.delivery.due = w.now.Add(jitter(w.self.ID, w.now, w.delivery.pause))
 		}
 		return
 	}
@@ -95,13 +95,31 @@ func (w *Worker) passRepeat() {
 	w.soon(0)
 }
 
-// deliverToQueue takes the outcomes to the queue while no master does.
+// delivery is how outcomes go to the queue while no master takes them.
+type delivery struct {
+	due   time.Time     // zero: not at all
+	last  uint64        // counter of the last attempt that the queue was told of
+	pause time.Duration // at the most, until the next one
+}
+
+// deliverToQueue takes outcomes to the queue while no master does: the next ones
+// each time, since what waits for others must not stand in their way. When all
+// have been told it begins anew, ever more rarely until there is a verdict.
 func (w *Worker) deliverToQueue() {
 	if len(w.outcomes) == 0 && len(w.stored) == 0 {
 		return
 	}
-	outcomes := w.pendingOutcomes()
-	w.act(DeliverToQueue{Outcomes: outcomes[:splitOutcomes(outcomes, directOutcomes)], Stored: w.pendingStored()})
+	d, outcomes := &w.delivery, w.pendingOutcomes()
+	if next := slices.IndexFunc(outcomes, func(o task.Outcome) bool { return o.Attempt.Counter > d.last }); next > 0 {
+		outcomes = outcomes[next:]
+	} else if next < 0 {
+		d.pause = min(2*d.pause, mostPatient)
+	}
+	outcomes = outcomes[:splitOutcomes(outcomes, directOutcomes)]
+	if len(outcomes) > 0 {
+		d.last = outcomes[len(outcomes)-1].Attempt.Counter
+	}
+	w.act(DeliverToQueue{Outcomes: outcomes, Stored: w.pendingStored()})
 }
 
 // state is this pilot's whole state, with at most so many bytes of outcomes:

@@ -31,17 +31,20 @@ type outbox struct {
 	due         time.Time // content is to be sent by then
 	poll        time.Time // an empty Sync is due
 	failures    int
-	calls       uint64  // number of the last call
-	answered    uint64  // highest number of an answered call
-	flight      *flight // call that carries content
-	parked      parked  // call that waits for the queue's news
-	lastWaiting int     // as told to the queue
+	again       time.Time // outcomes that wait are asked about again
+	vain        int       // calls in a row that brought no verdict on those
+	calls       uint64    // number of the last call
+	answered    uint64    // highest number of an answered call
+	flight      *flight   // call that carries content
+	parked      parked    // call that waits for the queue's news
+	lastWaiting int       // as told to the queue
 }
 
 type pendingOutcome struct {
 	outcome task.Outcome
 	from    task.PeerID
 	order   uint64
+	asked   uint64 // number of the call that brought no verdict on it; 0: it does not wait
 }
 
 type pendingStored struct {
@@ -59,6 +62,7 @@ type parked struct {
 type flight struct {
 	number    uint64
 	sent      time.Time
+	outcomes  []task.Outcome
 	starts    int
 	returns   int
 	stored    []task.Stored
@@ -89,11 +93,15 @@ func (o *outbox) begin(now time.Time) {
 	o.flight, o.parked, o.failures = nil, parked{}, 0
 	o.answered = o.calls
 	o.poll = now
+	o.again, o.vain = now, 0
 }
 
 // empty tells whether the queue has all that must not be lost.
-func (o *outbox) empty() bool {
-	return len(o.outcomes) == 0 && len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
+func (o *outbox) empty() bool { return len(o.outcomes) == 0 && o.emptyBeside() }
+
+// emptyBeside tells it of all but outcomes.
+func (o *outbox) emptyBeside() bool {
+	return len(o.starts) == 0 && len(o.returns) == 0 && len(o.stored) == 0 &&
 		len(o.lost) == 0 && len(o.departed) == 0 && len(o.joined) == 0 && len(o.refused) == 0 && len(o.confirmed) == 0
 }
 
@@ -176,13 +184,58 @@ const (
 	syncOutcomes = 2 << 20
 )
 
-// inOrder lists outcomes, oldest first, as many as one call takes.
-func (o *outbox) inOrder() []task.Outcome {
-	pending := make([]*pendingOutcome, 0, len(o.outcomes))
-	for _, p := range o.outcomes {
-		pending = append(pending, p)
+// sends tells whether a call carries an outcome now: one that waits is not asked
+// about again before its time.
+func (o *outbox) sends(p *pendingOutcome, now time.Time) bool {
+	return p.asked == 0 || !now.Before(o.again)
+}
+
+// pressing tells whether there is something to send now.
+func (o *outbox) pressing(now time.Time) bool {
+	if !o.emptyBeside() {
+		return true
 	}
-	slices.SortFunc(pending, func(a, b *pendingOutcome) int { return cmp.Compare(a.order, b.order) })
+	for _, p := range o.outcomes {
+		if o.sends(p, now) {
+			return true
+		}
+	}
+	return false
+}
+
+// nextOutcome is when outcomes are to be sent.
+func (o *outbox) nextOutcome(now time.Time) time.Time {
+	for _, p := range o.outcomes {
+		if p.asked == 0 {
+			return now
+		}
+	}
+	return o.again
+}
+
+// inOrder lists outcomes, as many as one call takes: those that the queue can
+// judge before those that are to wait for others, as far as is known, each oldest
+// first, and at last those that do wait, asked about longest ago first. So what
+// waits takes no place from what can go on.
+func (o *outbox) inOrder(now time.Time, waits func(*task.Outcome) bool) []task.Outcome {
+	type candidate struct {
+		*pendingOutcome
+		waits int
+	}
+	var pending []candidate
+	for _, p := range o.outcomes {
+		if !o.sends(p, now) {
+			continue
+		}
+		c := candidate{pendingOutcome: p}
+		if p.asked == 0 && waits(&p.outcome) {
+			c.waits = 1
+		}
+		pending = append(pending, c)
+	}
+	slices.SortFunc(pending, func(a, b candidate) int {
+		return cmp.Or(cmp.Compare(a.asked, b.asked), cmp.Compare(a.waits, b.waits), cmp.Compare(a.order, b.order))
+	})
 	var outcomes []task.Outcome
 	for _, p := range pending[:min(len(pending), maxOutcomes)] {
 		outcomes = append(outcomes, p.outcome)
@@ -190,9 +243,40 @@ func (o *outbox) inOrder() []task.Outcome {
 	return outcomes[:splitOutcomes(outcomes, syncOutcomes)]
 }
 
+// resendMost is the longest time between two calls that ask about outcomes that
+// wait.
+const resendMost = 20 * time.Second
+
+// unanswered notes which outcomes of an answered call wait, and returns the most
+// time until they are asked about again: ever more, while there is no verdict on
+// any of them.
+func (o *outbox) unanswered(f *flight, least time.Duration) (most time.Duration, wait bool) {
+	asked := false
+	for i := range f.outcomes {
+		if p := o.outcomes[f.outcomes[i].Attempt]; p != nil {
+			asked = asked || p.asked != 0
+			p.asked, wait = f.number, true
+		}
+	}
+	if asked {
+		o.vain++
+	}
+	return min(resendMost, least<<min(o.vain, 20)), wait
+}
+
+// letGoOn has outcomes sent again that have waited for tasks that are judged by
+// now.
+func (o *outbox) letGoOn(judged map[task.ID]bool) {
+	for _, p := range o.outcomes {
+		if p.asked != 0 && slices.ContainsFunc(p.outcome.Reads, func(r task.Read) bool { return judged[r.Producer.Task] }) {
+			p.asked = 0
+		}
+	}
+}
+
 // load takes as much content as there is and returns what a call carries.
-func (o *outbox) load(s *task.Sync, now time.Time) *flight {
-	s.Outcomes = o.inOrder()
+func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) bool) *flight {
+	s.Outcomes = o.inOrder(now, waits)
 	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
 	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
 	s.Joined = sortedKeys(o.joined)
@@ -215,7 +299,7 @@ func (o *outbox) load(s *task.Sync, now time.Time) *flight {
 		s.Report = o.report
 	}
 	return &flight{
-		number: o.calls, sent: now, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
+		number: o.calls, sent: now, outcomes: s.Outcomes, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
 		departed: len(s.Departed), joined: s.Joined, pauses: s.Pauses, refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
 	}
 }

@@ -1,6 +1,12 @@
 package pilot
 
-import "time"
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
 
 // The pace of a master, as functions of how large its site is and how busy:
 // models of sites go by the same.
@@ -71,3 +77,11 @@ func (c Config) SessionPause(tasks, members int) time.Duration {
 
 // sessionPauseEach is more than ten times what a session costs for each.
 const sessionPauseEach = 50 * time.Microsecond
+
+// jitter draws a pause of at most that long ("full jitter"), so that many pilots do
+// not come back together. What is drawn follows from who draws and when.
+func jitter(who task.PilotID, now time.Time, most time.Duration) time.Duration {
+	seed := fnv.New64a()
+	seed.Write([]byte(who))
+	return 1 + time.Duration(rand.New(rand.NewPCG(seed.Sum64(), uint64(now.UnixNano()))).Int64N(int64(most)))
+}

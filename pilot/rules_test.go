@@ -1,6 +1,7 @@
 package pilot_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -155,6 +156,33 @@ func TestOrphansDeliverToTheQueue(t *testing.T) {
 	b.do(pilot.DeliveredToQueue{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}})
 	if again := all[pilot.DeliverToQueue](b.after(5*time.Second, pilot.Tick{})); len(again) > 0 {
 		t.Fatal("an accepted outcome is delivered again")
+	}
+}
+
+// What the queue gives no verdict on does not keep it from what comes after, and
+// is told again ever more rarely.
+func TestOrphansDeliverAllOutcomesInTurn(t *testing.T) {
+	b := newWorkerBench(t)
+	const count = 4
+	for i := range count {
+		b.succeed(b.running(fmt.Sprint("task", i), uint64(i+1)), strings.Repeat("x", 900<<10)) // one in a delivery
+	}
+	b.do(pilot.MasterInOffice{})
+	var told []string
+	for range 2 * 60 * 60 {
+		for _, d := range all[pilot.DeliverToQueue](b.after(time.Second, pilot.Tick{})) {
+			for _, o := range d.Outcomes {
+				told = append(told, o.Attempt.Task.Name())
+			}
+		}
+	}
+	if len(told) < 2*count || len(told) > 60 {
+		t.Fatalf("the queue is told %d times in two hours", len(told))
+	}
+	for i, name := range told {
+		if want := fmt.Sprint("task", i%count); name != want {
+			t.Fatalf("delivery %d brings %s, not %s", i, name, want)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -47,7 +48,7 @@ func (m *Master) passSync() {
 	if !o.due.IsZero() && !m.now.Before(o.due) {
 		m.call(true)
 	} else if o.parked.number == 0 && !m.now.Before(o.poll) {
-		m.call(!o.empty() || m.own.on && m.ledger.news())
+		m.call(o.pressing(m.now) || m.own.on && m.ledger.news())
 	}
 }
 
@@ -61,7 +62,7 @@ func (m *Master) call(content bool) {
 	o.lastWaiting = s.Capacity.Waiting
 	if content {
 		o.due = time.Time{}
-		o.flight = o.load(&s, m.now)
+		o.flight = o.load(&s, m.now, m.waitsForMaker)
 	} else {
 		s.Hold = m.config.SyncEvery
 		o.parked = parked{o.calls, m.now}
@@ -124,7 +125,7 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 	case e.Err != "":
 		if carried != nil || o.flight == nil {
 			o.failures++
-			o.poll = m.now.Add(min(m.config.SyncEvery, 50*time.Millisecond<<min(o.failures, 6)))
+			o.poll = m.now.Add(jitter(m.self, m.now, min(m.config.SyncEvery, 50*time.Millisecond<<min(o.failures, 6))))
 		}
 	default:
 		m.syncDone(e, carried, sent)
@@ -152,17 +153,28 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 		m.echoStored(carried.stored)
 	}
 	m.takeVerdicts(e.Reply.Acks)
+	if carried != nil {
+		if most, wait := o.unanswered(carried, 2*m.config.SyncDelay); wait {
+			o.again = m.now.Add(jitter(m.self, m.now, most))
+		}
+	}
 	if e.N > o.answered {
 		// What an older answer wishes is out of date; the queue repeats it.
 		o.answered = e.N
 		m.takeWishes(e.Reply)
 	}
-	if len(o.outcomes) > 0 && o.due.IsZero() {
-		m.syncSoon(m.gatherDelay()) // the queue has no verdict on them yet
+	if len(o.outcomes) > 0 {
+		m.syncSoon(max(m.gatherDelay(), o.nextOutcome(m.now).Sub(m.now)))
 	}
 	if o.unreported() {
 		m.syncSoon(m.config.SyncEvery)
 	}
+}
+
+// waitsForMaker tells whether the queue will have an outcome wait, by the
+// hand-out: a maker of an input has not ended for good.
+func (m *Master) waitsForMaker(o *task.Outcome) bool {
+	return o.OK && slices.ContainsFunc(o.Reads, func(r task.Read) bool { return m.held[r.Producer.Task] != nil })
 }
 
 // takeWishes takes what the queue hands out and wants.
@@ -206,10 +218,15 @@ func (m *Master) takeSettings(settings task.SiteSettings) {
 // what a pilot has forgotten.
 func (m *Master) takeVerdicts(acks []task.Ack) {
 	byPeer := make(map[task.PeerID][]task.Ack)
+	judged := make(map[task.ID]bool, len(acks))
 	for _, ack := range acks {
 		pending := m.outbox.judged(ack.Attempt)
 		if pending == nil {
 			continue
+		}
+		judged[ack.Attempt.Task] = true
+		if pending.asked != 0 {
+			m.outbox.vain = 0
 		}
 		byPeer[pending.from] = append(byPeer[pending.from], ack)
 		m.settle(ack, &pending.outcome)
@@ -217,6 +234,7 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 	if len(byPeer) == 0 {
 		return
 	}
+	m.outbox.letGoOn(judged)
 	m.passCopies()
 	for _, peer := range sortedKeys(byPeer) {
 		m.act(Tell{To: peer, Message: Acks{Acks: byPeer[peer]}})

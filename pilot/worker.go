@@ -47,7 +47,7 @@ type Worker struct {
 
 	report   Report
 	due      time.Time // when the report is to be sent; zero: nothing to say
-	deliver  time.Time // when outcomes go to the queue directly
+	delivery delivery
 	cache    CacheReport
 	storage  bool // the site has a storage element
 	draining bool
@@ -120,6 +120,9 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 	case CacheChanged:
 		w.cacheChanged(e)
 	case DeliveredToQueue:
+		if len(e.Acks) > 0 {
+			w.delivery.pause = w.config.ResendAfter
+		}
 		w.acknowledge(Acks{Acks: e.Acks, Stored: e.Stored})
 	case SERead:
 		w.report.SEReads = append(w.report.SEReads, e.Reads...)
@@ -148,7 +151,7 @@ func (w *Worker) Deadline() time.Time {
 	if w.master == "" {
 		first = time.Time{}
 	}
-	for _, due := range []time.Time{w.deliver, w.handOverDeadline(), w.rest.until, w.repeatDue()} {
+	for _, due := range []time.Time{w.delivery.due, w.handOverDeadline(), w.rest.until, w.repeatDue()} {
 		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
 			first = due
 		}
@@ -209,10 +212,10 @@ func (w *Worker) pass() {
 func (w *Worker) masterInOffice(e MasterInOffice) {
 	if e.Peer == "" {
 		w.master = ""
-		w.deliver = w.now.Add(w.config.ResendAfter)
+		w.delivery = delivery{due: w.now.Add(w.config.ResendAfter), pause: w.config.ResendAfter}
 		return
 	}
-	w.deliver = time.Time{}
+	w.delivery = delivery{}
 	w.master, w.boss = e.Peer, e.Peer
 	if e.Term == w.term {
 		return
