@@ -69,6 +69,7 @@ func (m *Master) send(batches map[task.PilotID][]Assignment) {
 func (m *Master) bind(h *held, w *member, prefill bool) Assignment {
 	j := m.place(w, h.id(), h.Generation, h.Task.Resources)
 	j.serial = m.serial
+	m.nodes.Given(m.now, w.node())
 	m.read(w, m.list.entries[h.no])
 	m.attach(j, h)
 	if prefill {

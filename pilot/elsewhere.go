@@ -14,7 +14,9 @@ import (
 // classOf is the class of a held task in the list.
 func (m *Master) classOf(h *held) task.Class {
 	class := m.class(h.Task)
-	class.Require = matcher.Elsewhere(class.Require, h.Avoid)
+	if !h.anywhere {
+		class.Require = matcher.Elsewhere(class.Require, h.Avoid)
+	}
 	return class
 }
 
@@ -28,6 +30,7 @@ func (w *member) node() string {
 
 // avoid has a task that is not listed go to other nodes first.
 func (h *held) avoid(node string) {
+	h.anywhere = false
 	if !slices.Contains(h.Avoid, node) {
 		h.Avoid = append(slices.Clone(h.Avoid), node)
 		slices.Sort(h.Avoid)
@@ -54,13 +57,13 @@ func (m *Master) passElsewhere() {
 func (m *Master) relax(chosen func(*held) bool) bool {
 	var found []*held
 	for no, h := range m.list.owner {
-		if len(h.Avoid) > 0 && h.no == no && h.phase <= ready && m.list.entries[no] != nil && chosen(h) {
+		if len(h.Avoid) > 0 && !h.anywhere && h.no == no && h.phase <= ready && m.list.entries[no] != nil && chosen(h) {
 			found = append(found, h)
 		}
 	}
 	slices.SortFunc(found, func(a, b *held) int { return int(a.no) - int(b.no) })
 	for _, h := range found {
-		h.Avoid = nil
+		h.anywhere = true
 		m.unlist(h)
 		m.list.offer(h)
 	}

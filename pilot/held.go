@@ -38,6 +38,7 @@ type held struct {
 	endedBy    task.AttemptID    // when ended
 	recalled   bool              // the queue wants it back if it is unstarted
 	session    uint64            // its number for replica policies; 0: none yet
+	anywhere   bool              // it need not avoid nodes any more
 	refused    int
 	searched   int
 }

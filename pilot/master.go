@@ -51,6 +51,7 @@ type Master struct {
 	retractAt   time.Time // when idle slots look for prefilled tasks; zero: never
 	list        list
 	matrix      *matcher.Matrix
+	nodes       nodes
 	outbox      outbox
 	copies      copies
 	solving     solving
@@ -85,6 +86,7 @@ func (m *Master) reset() {
 	m.toLookAt = make(map[task.PilotID]bool)
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
 	m.solved, m.solveDue, m.waitDue = time.Time{}, time.Time{}, time.Time{}
+	m.nodes = nodes{marked: make(map[task.PilotID]bool)}
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)
@@ -140,6 +142,7 @@ func (m *Master) pass() {
 	m.passSearches()
 	m.passList()
 	m.passWaits()
+	m.passNodes()
 	m.assign()
 	m.passSuccessors()
 	m.passReplicas()
@@ -168,6 +171,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.solveDue)
 	earliest(m.replication.due)
 	earliest(m.waitDue)
+	earliest(m.nodes.due)
 	earliest(m.copies.due)
 	for _, s := range m.searches {
 		earliest(s.again)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -17,7 +18,10 @@ type member struct {
 	host      string
 	described bool // its state has come
 	draining  bool
-	stopped   string // why it takes no new work; "" while it does
+	stopped   string       // why it takes no new work; "" while it does
+	declines  string       // its own reason for that
+	judged    string       // its master's
+	health    health.State // of its node
 	total     capacity
 	used      capacity
 	counted   counted // its share in the sums of the site
@@ -192,7 +196,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	}
 	m.parted[e.Pilot] = true
 	if w := m.members[e.Pilot]; w != nil {
-		m.part(w, !e.Left)
+		m.part(w, !e.Left, e.Reason)
 	}
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()
@@ -201,9 +205,10 @@ func (m *Master) pilotDown(e PilotDown) {
 
 // part does without a member. What it was running when it died goes to another
 // node first.
-func (m *Master) part(w *member, died bool) {
-	jobs := w.inOrder()
+func (m *Master) part(w *member, died bool, reason string) {
+	jobs, lost := w.inOrder(), false
 	delete(m.members, w.id)
+	delete(m.nodes.marked, w.id)
 	delete(m.peers, w.peer)
 	delete(m.toLookAt, w.id)
 	m.matrix.RemovePilot(w.id)
@@ -213,9 +218,13 @@ func (m *Master) part(w *member, died bool) {
 		if h := m.remove(j); h != nil {
 			if died && j.phase == started {
 				h.avoid(w.node())
+				lost = true
 			}
 			m.backToReady(h, j.phase != assigned)
 		}
+	}
+	if lost {
+		m.noteDeath(w, reason)
 	}
 	m.copies.forget(w.id)
 	m.handOversWithout(w.id)

@@ -57,7 +57,7 @@ func (p patience) Fresh(no uint64) bool {
 // wait, if tasks take as long as usual. One that a plan has reserved starts what
 // its plan says.
 func (m *Master) turns(w *member) int {
-	if w.draining || m.replication.reserved[w.id] {
+	if w.takesNone() || m.replication.reserved[w.id] {
 		return 0
 	}
 	turns := m.turnsAfter(0) * w.freeSlots()

@@ -1,6 +1,7 @@
 package pilot
 
 import (
+	"cmp"
 	"strings"
 	"unicode"
 )
@@ -8,7 +9,14 @@ import (
 // pause notes why a member takes no new work, for the queue to tell people;
 // "" is that it takes some.
 func (m *Master) pause(w *member, why string) {
-	if why = inBrief(why); why == w.stopped {
+	w.declines = why
+	m.tellPause(w)
+}
+
+// tellPause tells the queue of a pilot's own reason, or else of the master's.
+func (m *Master) tellPause(w *member) {
+	why := inBrief(cmp.Or(w.declines, w.judged))
+	if why == w.stopped {
 		return
 	}
 	w.stopped = why

@@ -15,6 +15,7 @@ func (m *Master) describe(w *member, s State) {
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
 	w.draining, w.cache = s.Draining, s.Cache
 	m.pause(w, s.Stopped)
+	m.lookAtNode(w)
 	if first {
 		m.joins(w)
 	}
@@ -228,6 +229,11 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 		freed = m.drop(j)
 	}
 	fresh := m.outbox.addOutcome(w.peer, *o)
+	if fresh && h != nil {
+		m.noteEnd(w, o, h.Avoid)
+	} else if fresh {
+		m.noteEnd(w, o, nil)
+	}
 	if fresh {
 		m.outcomeSoon()
 		if o.OK {

@@ -87,7 +87,7 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 		w := m.members[id]
 		unplanned := w.unplanned
 		w.unplanned = false
-		if !w.described || w.draining || m.now.Before(w.copyless) || unplanned {
+		if !w.described || w.takesNone() || m.now.Before(w.copyless) || unplanned {
 			continue
 		}
 		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: m.freeIn(w), Room: math.MaxInt64}

@@ -176,13 +176,14 @@ func (m *Master) refreshPlaces(w *member) {
 	var places matcher.Places
 	var now counted
 	w.keptFree = 0
-	if !w.draining {
+	if !w.takesNone() {
 		places.Free = w.total.resources.Sub(w.used.resources)
 		w.keptFree = min(w.freeSlots(), m.aboutToStart(w))
 		places.FreeSlots = w.freeSlots() - w.keptFree
 		places.Prefill = m.prefillOf(w)
 		now = counted{w.total.slots, places.FreeSlots}
 		m.oneByOne(w, &places)
+		m.onTrial(w, &places)
 	}
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -150,7 +151,7 @@ func (m *Master) passSuccessors() {
 // successorsFor binds a member to a successor for each slot that has one and no
 // task to go on with.
 func (m *Master) successorsFor(w *member) (given []Assignment) {
-	if !w.described || w.draining || m.replication.reserved[w.id] {
+	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] {
 		return nil
 	}
 	most := m.prefillPerSlot() * w.total.slots

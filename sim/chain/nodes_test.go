@@ -2,9 +2,12 @@ package chain_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -113,4 +116,112 @@ func TestASiteOfOneNodeRetriesThere(t *testing.T) {
 	if n := w.started[task.NewID(flow, "t0")]; n != 4 {
 		t.Errorf("the bad task was started %d times, want 4", n)
 	}
+}
+
+// heldBack lists the nodes whose pilots the queue shows as set back.
+func (s *site) heldBack() (hosts []string) {
+	for _, n := range s.live() {
+		if why := s.queue.pilot(n.id).Stopped; strings.Contains(why, "set back") {
+			hosts = append(hosts, n.host)
+		}
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+// A node at which everything fails at once burns few tasks and no other node is
+// set back; with some of several pilots, or two such nodes, it is the same.
+func TestABlackHoleBurnsFewTasks(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		slots := []int{1, 4, 2}[seed%3]
+		for i := range 10 {
+			w.on(s, fmt.Sprintf("node-%d", i*int(1+seed%2)/2), slots) // two pilots each, or one
+			w.run(20 * time.Millisecond)
+		}
+		bad := s.live()[seed%10].host
+		pilots := 0
+		for _, n := range s.live() {
+			if n.host == bad {
+				pilots++
+			}
+		}
+		w.run1 = func(task.ID, *node) time.Duration { return time.Duration(1+w.random.IntN(20)) * time.Second }
+		burnt := w.blackHole(bad, always)
+		flow := w.submit("flow", many(300+int(seed)*8)...)
+		w.run(5 * time.Second)
+		first := *burnt
+		if got := s.heldBack(); !slices.Equal(got, []string{bad}) {
+			t.Errorf("seed %d: set back are %v, want %s", seed+1, got, bad)
+		}
+		w.finish(flow, 2*time.Hour)
+		trials := 0
+		for pause := health.FirstPause; pause < w.now(); pause *= 2 {
+			trials++
+		}
+		prefill := 1
+		if most := pilots*slots*(1+prefill) + 5; first > most || *burnt > most+trials {
+			t.Errorf("seed %d: %d tasks burnt at first and %d in all in %s, want at most %d and a trial at the end of each of %d pauses",
+				seed+1, first, *burnt, w.now(), most, trials)
+		}
+		t.Logf("seed %d: %d pilots of %d slots: %d burnt at first, %d in all", seed+1, pilots, slots, first, *burnt)
+	}
+}
+
+// Where payloads fail at every node it is the tasks: no node is set back, and
+// work goes on as if nobody judged.
+func TestFailuresOfAllNodesHoldNobody(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		w.start(s, 10, 2)
+		w.run1 = func(task.ID, *node) time.Duration { return time.Duration(1+w.random.IntN(1000)) * time.Millisecond }
+		if seed > 0 {
+			w.finish(w.submit("good", many(int(seed)*40)...), time.Hour)
+		}
+		began := w.now()
+		w.fails = func(task.ID, *node) bool { return true }
+		flow := w.submit("flow", many(300)...)
+		held := 0
+		over := func() bool { return w.queue.workflow(flow).Over() }
+		for !over() && w.now()-began < time.Hour {
+			w.runUntil(time.Second, over)
+			held += len(s.heldBack())
+		}
+		t.Logf("seed %d: over after %s, %d node seconds set back", seed+1, w.now()-began, held)
+		if !over() || held > 10 || w.now()-began > 3*time.Minute {
+			t.Errorf("seed %d: over %v after %s, %d node seconds set back", seed+1, over(), w.now()-began, held)
+		}
+	}
+}
+
+// A node that is mended gets work again, after a trial.
+func TestAMendedNodeGetsWorkAgain(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 10, 2)
+	bad := true
+	w.run1 = func(task.ID, *node) time.Duration { return 10 * time.Second }
+	burnt := w.blackHole(pilots[3].host, func() bool { return bad })
+	flow := w.submit("flow", many(600)...)
+	w.run(40 * time.Second) // the first trial fails
+	if len(s.heldBack()) != 1 || *burnt < 6 {
+		t.Errorf("set back are %v, %d tasks burnt", s.heldBack(), *burnt)
+	}
+	bad = false
+	if !w.runUntil(2*time.Minute, func() bool { return len(s.heldBack()) == 0 }) {
+		t.Fatal("the node is not let in again")
+	}
+	w.run(30 * time.Second)
+	good := 0
+	for _, p := range pilots[3].payloads {
+		if !p.over {
+			good++
+		}
+	}
+	if good < 2 {
+		t.Errorf("%d payloads run at the mended node, want 2", good)
+	}
+	w.finish(flow, time.Hour)
 }
