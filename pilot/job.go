@@ -32,7 +32,6 @@ type work struct {
 	delay    time.Duration
 	started  time.Time
 	killed   string // why it is being killed
-	quiet    bool   // killed without wanting an outcome
 	holding  bool   // holds a slot and resources
 	beside   bool   // others have had inputs since it began to stage its own in
 }
@@ -208,17 +207,12 @@ func (w *Worker) payloadEnded(e PayloadEnded) {
 		w.freed = append(w.freed, e.Outcome.Ended)
 	}
 	outcome := e.Outcome
-	if job.killed != "" && !job.quiet {
+	if job.killed != "" {
 		outcome.OK, outcome.Failure, outcome.Reason = false, task.KilledByUser, job.killed
 	}
 	if !outcome.OK {
 		w.forget(job)
 		w.act(Discard{Attempt: job.attempt})
-		if job.quiet {
-			w.act(DropLogs{Attempt: job.attempt})
-			w.handBack(job.Assignment, job.killed, nil)
-			return
-		}
 		w.finish(job, outcome)
 		return
 	}
@@ -330,7 +324,7 @@ func (w *Worker) kill(m Kill) {
 			w.drop(job)
 			w.handBack(job.Assignment, m.Reason, nil)
 		case running:
-			job.killed, job.quiet = m.Reason, m.Quiet
+			job.killed = m.Reason
 			w.act(KillPayload{Attempt: job.attempt})
 		case publishing:
 		}

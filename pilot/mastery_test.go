@@ -152,8 +152,8 @@ func TestWhoDiedBeforeThisMasterMetItIsReported(t *testing.T) {
 }
 
 // A pilot that was held for dead comes back and says that its attempt failed,
-// while another runs the task: the queue must not open it again.
-func TestAFailureOfASupersededAttemptStaysHere(t *testing.T) {
+// while another runs the task: the queue books it, and the site goes on.
+func TestAFailureOfASupersededAttemptDecidesNothing(t *testing.T) {
 	s := newSiteBench(t, "a")
 	first := s.where["a"]
 	s.follow(pilot.PilotDown{Pilot: task.PilotID(first), Peer: first})
@@ -162,14 +162,15 @@ func TestAFailureOfASupersededAttemptStaysHere(t *testing.T) {
 		t.Fatalf("a is at %s still", first)
 	}
 	s.follow(pilot.PilotUp{Pilot: task.PilotID(first), Peer: first})
-	actions := s.reports(first, task.Outcome{Attempt: attemptOf("a", first), Failure: task.PayloadFailed})
-	if acks := told[pilot.Acks](actions); len(acks) != 1 || acks[0].Acks[0].Verdict != task.AckDuplicate {
-		t.Errorf("the pilot is told %+v, want that another attempt counts", acks)
+	failed := attemptOf("a", first)
+	if kills := told[pilot.Kill](s.reports(first, task.Outcome{Attempt: failed, Failure: task.PayloadFailed})); len(kills) > 0 {
+		t.Fatalf("the other attempt is killed: %+v", kills)
 	}
-	for range 3 {
-		if sync := s.synced(task.SyncReply{}); len(sync.Outcomes) > 0 {
-			t.Fatalf("the queue hears %+v", sync.Outcomes)
-		}
+	if sync := s.synced(task.SyncReply{}); len(sync.Outcomes) != 1 || sync.Outcomes[0].Attempt != failed {
+		t.Fatalf("the queue hears %+v", sync.Outcomes)
+	}
+	if sync := s.synced(task.SyncReply{Acks: []task.Ack{{Attempt: failed, Verdict: task.AckAccepted}}}); len(sync.Outcomes) > 0 {
+		t.Fatalf("the queue hears %+v again", sync.Outcomes)
 	}
 	s.reports(second, task.Outcome{Attempt: attemptOf("a", second), OK: true})
 	if sync := s.synced(task.SyncReply{}); len(sync.Outcomes) != 1 || !sync.Outcomes[0].OK {

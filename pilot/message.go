@@ -176,9 +176,6 @@ type Kill struct {
 	Task   task.ID
 	Lease  task.LeaseID // 0: every lease
 	Reason string
-	// Quiet wants no outcome of an attempt that fails by this: another one
-	// counts. It is handed back instead.
-	Quiet bool
 }
 
 // Acks echo the queue's acceptance of outcomes and stored files, and relieve

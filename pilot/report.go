@@ -80,7 +80,7 @@ func (m *Master) adopt(w *member, in InHand) {
 		}
 	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
 	case mine:
-		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does", Quiet: true})
+		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does"})
 	case m.cancelled[id]:
 		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
 	case !in.Started && !m.provisional && m.census.IsZero():
@@ -217,10 +217,12 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 		h = nil
 	}
 	if !o.OK && h != nil && h.lease == o.Attempt.Lease && h.superseded(o.Attempt, j) {
-		// Another attempt counts: a failure of this one decides nothing.
-		m.tell(w, Acks{Acks: []task.Ack{{Attempt: o.Attempt, Verdict: task.AckDuplicate}}})
+		// Another attempt counts: a failure of this one decides nothing here.
 		if j != nil {
 			m.drop(j)
+		}
+		if m.outbox.addOutcome(w.peer, *o) {
+			m.outcomeSoon()
 		}
 		return
 	}
@@ -256,7 +258,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 // end takes a task from pilots and list until the queue has judged an outcome.
 func (m *Master) end(h *held, o *task.Outcome) {
 	if j := h.job; j != nil {
-		m.tell(j.member, Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it", Quiet: true})
+		m.tell(j.member, Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it"})
 		m.detach(j)
 	}
 	h.endedBy = o.Attempt

@@ -35,7 +35,7 @@ type book struct {
 	reviewing map[task.ID]struct{}
 	reviews   []task.ID
 	remaking  []task.ID       // DONE tasks whose lost output is needed
-	givenUp   []*task.Outcome // failures of attempts that were booked as lost
+	givenUp   []*task.Outcome // failures that may decide nothing, see takeGivenUp
 	ended     []task.ID       // tasks that ended badly: their dependants follow
 	revoked   []Revocation
 	holders   map[task.LeaseID]task.PilotID // of leases that were emptied

@@ -123,8 +123,8 @@ func (b *book) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
 	b.pilots.touch(pilot.ID)
 }
 
-// dismiss takes a live pilot out of its site's counts. What ran on a dead one
-// is lost.
+// dismiss takes a live pilot out of its site's counts. What runs there still, as
+// far as the queue knows, is lost.
 func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {
 	pilot.State, pilot.Reason, pilot.Stopped, pilot.Ended = state, reason, "", b.Wall
 	b.pilots.touch(pilot.ID)
@@ -134,19 +134,24 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 	b.look(site)
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
 	b.sites.touch(site.Name)
-	if state == PilotDead {
-		if err := b.loseRunning(site, pilot, reason); err != nil {
-			return err
-		}
+	if err := b.loseRunning(site, pilot, reason); err != nil {
+		return err
 	}
 	return b.takeBackFrom(pilot, reason)
 }
 
-// loseRunning books that what runs at a dead pilot is lost.
+// loseRunning books that what runs at a pilot that is gone is lost. The task
+// bears it only if the pilot died: one that left has ended its payloads itself,
+// and its last words may still be on their way.
 func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) error {
 	running, err := b.Attempts().RunningAt(pilot.ID)
 	if err != nil {
 		return fmt.Errorf("load what ran at pilot %s: %w", pilot.ID, err)
+	}
+	for _, id := range b.attempts.order { // what this turn brought is not in the store yet
+		if a := b.attempts.held[id]; id.Pilot == pilot.ID && a.State == AttemptRunning {
+			running = append(running, *a)
+		}
 	}
 	ids := make([]task.ID, len(running))
 	for i := range running {
@@ -156,14 +161,14 @@ func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) 
 		return err
 	}
 	for i := range running {
-		if err := b.loseAttempt(site, &running[i], reason); err != nil {
+		if err := b.loseAttempt(site, &running[i], reason, pilot.State == PilotDead); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string) error {
+func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string, died bool) error {
 	id := a.Outcome.Attempt
 	if held := b.attempts.held[id]; held != nil {
 		if a = held; a.State != AttemptRunning {
@@ -174,14 +179,16 @@ func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string) error {
 	}
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
 	b.attempts.touch(id)
-	site.Fates.add(true)
+	if died {
+		site.Fates.add(true)
+	}
 	s := b.tasks.held[id.Task]
 	if s == nil {
 		return nil
 	}
 	s.Number = max(s.Number, a.Outcome.Number+1)
 	b.tasks.touch(s.ID)
-	if s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
+	if !died || s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
 		return nil
 	}
 	return b.countLoss(site, s)

@@ -123,8 +123,11 @@ func (j *judgement) judge(o *task.Outcome) error {
 		return nil
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
-		if known.State == AttemptLost && !o.OK {
-			j.ack(o, task.AckAccepted, task.AttemptID{}) // it is booked as lost
+		if known.State == AttemptLost && !o.OK { // it is booked; its logs are news
+			if err := j.record(o, AttemptLost); err != nil {
+				return err
+			}
+			j.ack(o, task.AckAccepted, task.AttemptID{})
 			j.givenUp = append(j.givenUp, o)
 			return nil
 		}
@@ -342,39 +345,50 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	if s.State != task.Leased || s.Lease != o.Attempt.Lease {
 		return nil // a late failure of a lapsed lease decides nothing
 	}
+	if runs, err := j.started(s); err != nil || runs {
+		j.givenUp = append(j.givenUp, o) // the other attempt decides, unless it is lost
+		return err
+	}
+	return j.failed(j.site, s, o)
+}
+
+// failed decides what becomes of a LEASED task after a failure.
+func (b *book) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error {
 	switch o.Failure {
 	case task.KilledByUser:
-		return j.reopen(s, task.Return, o.Reason)
+		return b.reopen(s, task.Return, o.Reason)
 	case task.PilotLost:
-		if err := j.countLoss(j.site, s); err != nil || s.State != task.Leased {
+		if err := b.countLoss(site, s); err != nil || s.State != task.Leased {
 			return err
 		}
-		return j.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
+		return b.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
 	case task.PilotFailed:
-		if s.PilotFaults++; s.PilotFaults <= j.config.Retry.PilotFaults {
-			return j.retryLater(s, s.PilotFaults, o.Reason)
+		if s.PilotFaults++; s.PilotFaults <= b.config.Retry.PilotFaults {
+			return b.retryLater(s, s.PilotFaults, o.Reason)
 		}
 	case task.StorageFailed:
-		if s.StorageFaults++; s.StorageFaults <= j.config.Retry.StorageFaults {
-			return j.retryLater(s, s.StorageFaults, o.Reason)
+		if s.StorageFaults++; s.StorageFaults <= b.config.Retry.StorageFaults {
+			return b.retryLater(s, s.StorageFaults, o.Reason)
 		}
 	}
 	s.Failures++
-	last, err := j.lastFailure(s, j.specs.held[s.ID].Retries)
+	last, err := b.lastFailure(s, b.specs.held[s.ID].Retries)
 	if err != nil {
 		return err
 	}
 	if last {
-		return j.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, s.Number-1, o.Reason))
+		return b.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, s.Number-1, o.Reason))
 	}
-	return j.retryLater(s, s.Failures, o.Reason)
+	return b.retryLater(s, s.Failures, o.Reason)
 }
 
-// takeGivenUp reopens the tasks of failures that are booked as losses: of pilots
-// that were held for dead and are there again. A master that reports one has
-// given the task up, unless the site has begun it anew: starts and departures of
-// the same Sync count. What a pilot delivers itself says nothing of its master.
-func (b *book) takeGivenUp() error {
+// takeGivenUp decides on failures of attempts beside which the site may have
+// begun the task anew, when the starts and departures of the same Sync are
+// booked: of pilots that were held for dead and are there again, and of those
+// that were told to leave the task to another. Whoever runs it decides; if nobody
+// does, the master that reports the failure has given the task up. What a pilot
+// delivers itself says nothing of its master.
+func (b *book) takeGivenUp(site *SiteRecord) error {
 	for _, o := range b.givenUp {
 		s := b.tasks.held[o.Attempt.Task]
 		if s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation {
@@ -387,7 +401,12 @@ func (b *book) takeGivenUp() error {
 		if runs {
 			continue
 		}
-		if err := b.reopen(s, task.Return, o.Reason); err != nil {
+		if b.attempts.held[o.Attempt].State == AttemptLost {
+			err = b.reopen(s, task.Return, o.Reason)
+		} else {
+			err = b.failed(site, s, o)
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -76,7 +76,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		func() error { return b.takeReturns(site.Name, s.Returns) },
 		func() error { return b.takeRefusals(site, s.Refused) },
 		func() error { return b.depart(site, s.Departed) },
-		b.takeGivenUp,
+		func() error { return b.takeGivenUp(site) },
 		func() error { return b.meet(site, s.Joined) },
 		func() error { return b.takePauses(site, s.Pauses) },
 		func() error { return b.lose(site.Name, s.Lost) },
@@ -159,7 +159,8 @@ func (b *book) ran(site task.Site, id task.AttemptID) bool {
 	return s != nil && pilot != nil && pilot.Site == site && s.leasedTo(site, id)
 }
 
-// takeStarts records attempts that have begun.
+// takeStarts records attempts that have begun. One whose pilot is gone, as the
+// site may tell late, is lost.
 func (b *book) takeStarts(site task.Site, starts []task.Start) error {
 	ids := make([]task.AttemptID, len(starts))
 	for i := range starts {
@@ -172,14 +173,20 @@ func (b *book) takeStarts(site task.Site, starts []task.Start) error {
 		if b.attempts.held[start.Attempt] != nil || !b.ran(site, start.Attempt) {
 			continue
 		}
-		b.attempts.put(start.Attempt, &Attempt{
-			State:   AttemptRunning,
-			Outcome: task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site, Started: start.Started},
-			Known:   b.Clock,
-		})
-		b.attempts.touch(start.Attempt)
+		b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site, Started: start.Started})
 	}
 	return nil
+}
+
+// begun books an attempt that was not known before; without its pilot it is lost.
+func (b *book) begun(o task.Outcome) *Attempt {
+	a := &Attempt{State: AttemptRunning, Outcome: o, Known: b.Clock}
+	if pilot := b.pilots.held[o.Attempt.Pilot]; !pilot.State.present() {
+		a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, pilot.Reason
+	}
+	b.attempts.put(o.Attempt, a)
+	b.attempts.touch(o.Attempt)
+	return a
 }
 
 // takeStored books copies that have reached the site's own storage element. A
@@ -241,12 +248,7 @@ func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
 // storedEarly keeps a copy with its attempt until the outcome comes.
 func (b *book) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) {
 	if attempt == nil {
-		attempt = &Attempt{
-			State:   AttemptRunning,
-			Outcome: task.Outcome{Attempt: st.Attempt, Site: site},
-			Known:   b.Clock,
-		}
-		b.attempts.put(st.Attempt, attempt)
+		attempt = b.begun(task.Outcome{Attempt: st.Attempt, Site: site})
 	}
 	known := slices.ContainsFunc(attempt.Outcome.Outputs, func(p task.Produced) bool { return p.LFN == st.LFN })
 	if !known {

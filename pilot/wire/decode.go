@@ -67,7 +67,7 @@ func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
 		m := body.Kill
 		return pilot.Kill{
 			Term: c.term(m.GetTerm()), Task: task.ID(c.text("kill.task", m.GetTask(), maxName)), Lease: task.LeaseID(m.GetLease()),
-			Reason: c.text("kill.reason", m.GetReason(), maxReason), Quiet: m.GetQuiet(),
+			Reason: c.text("kill.reason", m.GetReason(), maxReason),
 		}
 	case *pb.RoundMessage_Acks:
 		return pilot.Acks{

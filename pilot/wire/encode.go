@@ -50,7 +50,7 @@ func envelopeOf(message pilot.Message) *pb.RoundMessage {
 		envelope.Body = &pb.RoundMessage_Retract{Retract: &pb.RoundRetract{Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease)}}
 	case pilot.Kill:
 		envelope.Body = &pb.RoundMessage_Kill{Kill: &pb.RoundKill{
-			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason, Quiet: m.Quiet,
+			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason,
 		}}
 	case pilot.Acks:
 		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{

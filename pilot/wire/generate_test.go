@@ -314,7 +314,7 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 		return pilot.Retract{Term: term(t), Task: taskID(t), Lease: lease(t)}
 	},
 	"Kill": func(t *rapid.T) pilot.Message {
-		return pilot.Kill{Term: term(t), Task: taskID(t), Lease: lease(t), Reason: text(t), Quiet: flag(t)}
+		return pilot.Kill{Term: term(t), Task: taskID(t), Lease: lease(t), Reason: text(t)}
 	},
 	"Acks": func(t *rapid.T) pilot.Message {
 		return pilot.Acks{

@@ -2,6 +2,7 @@ package chain_test
 
 import (
 	"crypto/sha256"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -16,6 +17,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
+
+// lastNotes is how much of its story a failing test prints.
+var lastNotes = flag.Int("story", 400, "how many of the last notes a failing test prints")
 
 // world is a whole grid in virtual time. The same calls with the same seed give
 // the same run.
@@ -88,7 +92,7 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	w.net.Every(signsTime, w.queue.noteSigns)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("seed %d, what happened:\n%s", seed, strings.Join(w.notes[max(0, len(w.notes)-400):], "\n"))
+			t.Logf("seed %d, what happened:\n%s", seed, strings.Join(w.notes[max(0, len(w.notes)-*lastNotes):], "\n"))
 		}
 	})
 	return w

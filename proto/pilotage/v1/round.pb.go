@@ -2340,10 +2340,8 @@ type RoundKill struct {
 	Term  *Term                  `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
 	Task  string                 `protobuf:"bytes,2,opt,name=task,proto3" json:"task,omitempty"`
 	// 0: every lease.
-	Lease  uint64 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
-	Reason string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	// No outcome is wanted of an attempt that fails by this.
-	Quiet         bool `protobuf:"varint,5,opt,name=quiet,proto3" json:"quiet,omitempty"`
+	Lease         uint64 `protobuf:"varint,3,opt,name=lease,proto3" json:"lease,omitempty"`
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2404,13 +2402,6 @@ func (x *RoundKill) GetReason() string {
 		return x.Reason
 	}
 	return ""
-}
-
-func (x *RoundKill) GetQuiet() bool {
-	if x != nil {
-		return x.Quiet
-	}
-	return false
 }
 
 // RoundAcks echo the queue's acceptance.
@@ -3124,13 +3115,12 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\fRoundRetract\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
-	"\x05lease\x18\x03 \x01(\x04R\x05lease\"\x8a\x01\n" +
+	"\x05lease\x18\x03 \x01(\x04R\x05lease\"z\n" +
 	"\tRoundKill\x12%\n" +
 	"\x04term\x18\x01 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x03 \x01(\x04R\x05lease\x12\x16\n" +
-	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x14\n" +
-	"\x05quiet\x18\x05 \x01(\bR\x05quiet\"\xa3\x01\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reasonJ\x04\b\x05\x10\x06\"\xa3\x01\n" +
 	"\tRoundAcks\x12$\n" +
 	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\x122\n" +
 	"\x06stored\x18\x04 \x03(\v2\x1a.pilotage.v1.RoundOutputIdR\x06stored\x126\n" +

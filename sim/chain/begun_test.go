@@ -1,0 +1,101 @@
+package chain_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// long makes payloads run for a minute and submits sixteen of them.
+func long(w *world) task.WorkflowID {
+	w.run1 = func(task.ID, *node) time.Duration { return time.Minute }
+	return w.submit("flow", tree(8)...)
+}
+
+// runningAt lists the attempts that the queue takes for running at a pilot.
+func (q *queue) runningAt(n *node) (running []taskqueue.Attempt) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		running, err = t.Attempts().RunningAt(n.id)
+		return err
+	})
+	return running
+}
+
+// What has begun at a pilot that left, and was never told of its end, is lost.
+func TestNothingRunsAtAPilotThatLeft(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 4, 1)
+	flow := long(w)
+	w.run(10 * time.Second)
+	gone := pilots[slices.IndexFunc(pilots, func(n *node) bool { return len(n.payloads) > 0 && s.master() != n })]
+	if len(w.queue.runningAt(gone)) == 0 {
+		t.Fatal("the queue does not know what has begun")
+	}
+	if err := w.queue.update(func(t *taskqueue.Turn) error {
+		return w.queue.rules.Leave(t, taskqueue.Leaving{Pilot: gone.id, Site: s.name, Reason: "told to stop"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	gone.kill()
+	if running := w.queue.runningAt(gone); len(running) > 0 {
+		t.Errorf("%d attempts run at a pilot that left", len(running))
+	}
+	w.finish(flow, 20*time.Minute)
+	for _, state := range w.queue.tasks(flow) {
+		if state.Losses > 0 {
+			t.Errorf("%s bears that a pilot left", state.ID)
+		}
+	}
+}
+
+// The queue hears of the start of an attempt after it was told that the pilot is
+// dead: the attempt is lost as well.
+func TestALateStartAtADeadPilotIsLost(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 4, 1)
+	flow := long(w)
+	w.runUntil(time.Minute, func() bool { return len(w.started) > 0 })
+	gone := pilots[slices.IndexFunc(pilots, func(n *node) bool { return len(n.payloads) > 0 })]
+	start := task.Start{Number: 1, Started: w.net.Now()}
+	for start.Attempt = range gone.payloads {
+	}
+	gone.kill()
+	w.runUntil(time.Minute, func() bool { return w.queue.pilot(gone.id).State == taskqueue.PilotDead })
+	master := s.master()
+	_, term := master.member.Overlay.Master()
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.rules.Sync(t, task.Sync{Site: s.name, Pilot: master.id, Term: term, Starts: []task.Start{start}})
+		return err
+	})
+	if running := w.queue.runningAt(gone); len(running) > 0 {
+		t.Errorf("%d attempts run at a dead pilot", len(running))
+	}
+	w.finish(flow, 20*time.Minute)
+}
+
+// Half a site is cut off and runs what the other half runs; when the parts meet,
+// one of two attempts has to end. The queue hears the end of both.
+func TestWhatIsKilledForAnotherAttemptEnds(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 4, 2)
+	flow := long(w)
+	w.run(5 * time.Second)
+	w.part(pilots[2:])
+	w.run(55 * time.Second)
+	w.part(nil)
+	w.finish(flow, 20*time.Minute)
+	w.run(5 * time.Minute)
+	for _, state := range w.queue.tasks(flow) {
+		for _, a := range w.queue.attempts(state.ID) {
+			if a.State == taskqueue.AttemptRunning {
+				t.Errorf("%s runs still", a.Outcome.Attempt)
+			}
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package chain_test
+
+import (
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+var (
+	stormSeeds = flag.Int("seeds", 40, "how many storms TestStorms runs")
+	stormFirst = flag.Uint64("first", 1, "the seed of the first storm")
+)
+
+// storm is a world in which faults happen by its seed.
+type storm struct {
+	*world
+	flows []task.WorkflowID
+	parts bool // the network is in parts
+}
+
+// Everything that can break does so at random for a while. When the faults stop,
+// all work ends, and what both sides say of each other is true.
+func TestStorms(t *testing.T) {
+	for i := range *stormSeeds {
+		seed := *stormFirst + uint64(i)
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) { newStorm(t, seed).blow() })
+	}
+}
+
+func newStorm(t testing.TB, seed uint64) *storm {
+	s := &storm{world: newWorld(t, seed)}
+	if s.one(3) {
+		s.logBytes = 64 << 10
+	}
+	s.run1 = func(task.ID, *node) time.Duration { return s.between(100*time.Millisecond, 20*time.Second) }
+	for _, name := range []task.Site{"siteA", "siteB"}[:1+s.random.IntN(2)] {
+		s.start(s.addSite(name, nil), 2+s.random.IntN(5), 1+s.random.IntN(3))
+	}
+	return s
+}
+
+func (s *storm) one(of int) bool { return s.random.IntN(of) == 0 }
+
+func (s *storm) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(s.random.Int64N(int64(most-least)))
+}
+
+// blow lets faults happen, then waits for what must come of the work.
+func (s *storm) blow() {
+	s.t.Helper()
+	s.more()
+	for range 4 + s.random.IntN(10) {
+		s.run(s.between(0, 20*time.Second))
+		s.fault()
+	}
+	s.run(s.between(0, time.Minute))
+	s.calm()
+	s.judge()
+}
+
+// more submits a workflow; its tasks bear as many lost pilots as there may be.
+func (s *storm) more() {
+	work := tree(10 + s.random.IntN(30))
+	name := fmt.Sprint("flow", len(s.flows))
+	for i := range work {
+		work[i].ID = task.ID("/" + name + "." + work[i].ID.Name())
+		work[i].Retries = 50
+		for k := range work[i].Inputs {
+			if in := &work[i].Inputs[k]; in.LFN != "db" {
+				in.LFN = task.LFN(name + "." + string(in.LFN))
+			}
+		}
+		for k := range work[i].Outputs {
+			out := &work[i].Outputs[k]
+			out.LFN = task.LFN(name + "." + string(out.LFN))
+		}
+	}
+	s.flows = append(s.flows, s.submit(name, work...))
+}
+
+// fault is one thing that goes wrong; most of them end by themselves.
+func (s *storm) fault() {
+	at := s.sites[s.random.IntN(len(s.sites))]
+	live := at.live()
+	if len(live) == 0 {
+		return
+	}
+	victim := live[s.random.IntN(len(live))]
+	switch s.random.IntN(12) {
+	case 0:
+		if len(live) > 1 {
+			victim.kill()
+		}
+	case 1:
+		if master := at.master(); master != nil && len(live) > 1 {
+			master.kill()
+		}
+	case 2:
+		if len(live) > 1 {
+			victim.stop(s.between(time.Second, 30*time.Second))
+		}
+	case 3:
+		if master := at.master(); master != nil && len(live) > 1 {
+			master.stop(s.between(time.Second, 30*time.Second))
+		}
+	case 4:
+		if !s.queue.away {
+			s.startOne(at, 1+s.random.IntN(3), nil)
+		}
+	case 5:
+		if !s.queue.away {
+			s.queue.stop()
+			s.after(s.between(time.Second, 2*time.Minute), s.queue.start)
+		}
+	case 6:
+		victim.cutOff(true)
+		s.after(s.between(time.Second, 15*time.Minute), func() { victim.cutOff(false) })
+	case 7:
+		s.partition(live)
+	case 8:
+		at.down = true
+		s.note("the storage element of %s is away", at.name)
+		s.after(s.between(time.Second, 5*time.Minute), func() { at.down = false })
+	case 9:
+		s.queue.loseCall += s.random.IntN(5)
+	case 10:
+		s.queue.loseReply += s.random.IntN(5)
+	case 11:
+		if !s.queue.away && len(s.flows) < 4 {
+			s.more()
+		}
+	}
+}
+
+// partition cuts some pilots of a site off from the others, with or without the
+// way to the queue.
+func (s *storm) partition(live []*node) {
+	if s.parts || len(live) < 2 {
+		return
+	}
+	s.parts = true
+	group := live[:1+s.random.IntN(len(live)-1)]
+	offline := s.one(2)
+	s.part(group)
+	for _, n := range group {
+		if offline {
+			n.cutOff(true)
+		}
+	}
+	s.after(s.between(5*time.Second, 20*time.Minute), func() {
+		s.parts = false
+		s.part(nil)
+		for _, n := range group {
+			if offline {
+				n.cutOff(false)
+			}
+		}
+	})
+}
+
+// calm ends all faults and sees to it that every site has two pilots.
+func (s *storm) calm() {
+	s.note("the faults stop")
+	if s.queue.away {
+		s.queue.start()
+	}
+	s.queue.loseCall, s.queue.loseReply = 0, 0
+	s.part(nil)
+	for _, n := range s.pilots {
+		if n.offline {
+			n.cutOff(false)
+		}
+	}
+	for _, site := range s.sites {
+		site.down = false
+		for len(site.live()) < 2 {
+			s.startOne(site, 2, nil)
+		}
+	}
+}
+
+// judge says what must come of every storm.
+func (s *storm) judge() {
+	s.t.Helper()
+	for _, flow := range s.flows {
+		s.finish(flow, 2*time.Hour)
+	}
+	s.run(10 * time.Minute)
+	for _, flow := range s.flows {
+		for _, state := range s.queue.tasks(flow) {
+			s.judgeAttempts(state.ID)
+		}
+	}
+	for _, site := range s.sites {
+		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
+			s.t.Errorf("%s has %d live pilots, the queue counts %d", site.name, live, counted)
+		}
+	}
+	calls := s.queue.calls
+	s.run(10 * time.Minute)
+	if calls = s.queue.calls - calls; calls > 600*len(s.sites) {
+		s.t.Errorf("%d calls in ten minutes in which nothing happened", calls)
+	}
+	s.check()
+}
+
+// judgeAttempts wants one winner of every generation at most, one in all, and no
+// attempt without an end.
+func (s *storm) judgeAttempts(id task.ID) {
+	s.t.Helper()
+	winners := make(map[uint32]int)
+	for _, attempt := range s.queue.attempts(id) {
+		switch attempt.State {
+		case taskqueue.AttemptSucceeded:
+			winners[attempt.Outcome.Attempt.Generation]++
+		case taskqueue.AttemptRunning:
+			s.t.Errorf("%s is said to run still at a pilot that is %s", attempt.Outcome.Attempt, s.queue.pilot(attempt.Outcome.Attempt.Pilot).State)
+		}
+	}
+	if len(winners) == 0 {
+		s.t.Errorf("%s has no winner", id)
+	}
+	for generation, count := range winners {
+		if count != 1 {
+			s.t.Errorf("generation %d of %s has %d winners", generation, id, count)
+		}
+	}
+}
