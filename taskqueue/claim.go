@@ -35,6 +35,9 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 			}
 			return err
 		}
+		if claimant.State == PilotDead {
+			b.revive(site, claimant)
+		}
 		if ground != "" {
 			b.crown(site, claimant, ground)
 		}
@@ -54,8 +57,8 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 	return result, nil
 }
 
-// claimant returns the pilot that claims, alive again if it had been taken
-// for dead. One that left of its own will stays away.
+// claimant returns the pilot that claims. One that was taken for dead lives again
+// if its claim is granted; otherwise the master in office tells when it meets it.
 func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
 	if err := b.loadPilots(id); err != nil {
 		return nil, err
@@ -69,9 +72,6 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 	}
 	if site.denies(pilot.Peer) {
 		return nil, refused("the membership of pilot %s was revoked", id)
-	}
-	if pilot.State == PilotDead {
-		b.revive(site, pilot)
 	}
 	return pilot, nil
 }

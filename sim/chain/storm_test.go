@@ -197,7 +197,7 @@ func (s *storm) judge() {
 	}
 	for _, site := range s.sites {
 		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
-			s.t.Errorf("%s has %d live pilots, the queue counts %d", site.name, live, counted)
+			s.t.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
 		}
 	}
 	calls := s.queue.calls
