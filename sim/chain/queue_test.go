@@ -43,7 +43,6 @@ type call struct {
 	from   *node
 	number uint64
 	serve  func() (answer pilot.SyncAnswered, news bool, standing any, err error)
-	over   bool
 }
 
 func newQueue(w *world, config taskqueue.Config) *queue {
