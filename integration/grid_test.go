@@ -89,9 +89,11 @@ type pilotProcess struct {
 	dir  string
 }
 
+// syncBuffer is what a process logs: in memory, or in a file where it may be much.
 type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
+	mu   sync.Mutex
+	buf  bytes.Buffer
+	path string // of the file, "" is in memory
 }
 
 func (b *syncBuffer) Write(p []byte) (int, error) {
@@ -101,6 +103,13 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 }
 
 func (b *syncBuffer) String() string {
+	if b.path != "" {
+		text, err := os.ReadFile(b.path)
+		if err != nil {
+			return err.Error()
+		}
+		return string(text)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
@@ -203,8 +212,11 @@ func (g *grid) start(name string, args ...string) *process {
 // launch starts a command and follows what it says.
 func (g *grid) launch(p *process) {
 	g.t.Helper()
-	p.lines, p.log, p.exited = make(chan string, 100), &syncBuffer{}, make(chan struct{})
-	p.cmd.Stderr = p.log
+	p.lines, p.exited = make(chan string, 100), make(chan struct{})
+	if p.log == nil {
+		p.log = &syncBuffer{}
+		p.cmd.Stderr = p.log
+	}
 	if p.cmd.SysProcAttr == nil {
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	}
@@ -347,9 +359,18 @@ func (g *grid) workflow(name, text string) string {
 // client opens the queue's gRPC as an admin.
 func (g *grid) client() (*grpc.ClientConn, pb.TaskServiceClient, pb.SiteServiceClient, pb.PilotServiceClient) {
 	g.t.Helper()
-	data, err := os.ReadFile(g.access("admin"))
+	conn, err := g.connect()
 	if err != nil {
 		g.t.Fatal(err)
+	}
+	g.t.Cleanup(func() { _ = conn.Close() })
+	return conn, pb.NewTaskServiceClient(conn), pb.NewSiteServiceClient(conn), pb.NewPilotServiceClient(conn)
+}
+
+func (g *grid) connect() (*grpc.ClientConn, error) {
+	data, err := os.ReadFile(g.access("admin"))
+	if err != nil {
+		return nil, err
 	}
 	var access struct {
 		Queue []string `json:"queue"`
@@ -357,16 +378,11 @@ func (g *grid) client() (*grpc.ClientConn, pb.TaskServiceClient, pb.SiteServiceC
 		Token string   `json:"token"`
 	}
 	if err := json.Unmarshal(data, &access); err != nil {
-		g.t.Fatal(err)
+		return nil, err
 	}
-	conn, err := grpc.NewClient("passthrough:///"+access.Queue[0],
+	return grpc.NewClient("passthrough:///"+access.Queue[0],
 		grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: pool(g.t, access.CA), ServerName: "pilotage-queue", MinVersion: tls.VersionTLS13})),
 		grpc.WithPerRPCCredentials(token(access.Token)))
-	if err != nil {
-		g.t.Fatal(err)
-	}
-	g.t.Cleanup(func() { _ = conn.Close() })
-	return conn, pb.NewTaskServiceClient(conn), pb.NewSiteServiceClient(conn), pb.NewPilotServiceClient(conn)
 }
 
 type token string
