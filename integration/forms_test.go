@@ -80,18 +80,24 @@ func forms(g *grid, listing []string) {
 	}
 }
 
-// scrape reads a page of the queue's HTTPS.
-func (g *grid) scrape(path string) (int, string) {
+// webAddress is where the queue's HTTPS is.
+func (g *grid) webAddress() string {
 	g.t.Helper()
 	var run struct{ HTTP string }
 	if err := json.Unmarshal([]byte(readFile(g.t, filepath.Join(g.dir, "queue", "run.json"))), &run); err != nil {
 		g.t.Fatal(err)
 	}
+	return run.HTTP
+}
+
+// scrape reads a page of the queue's HTTPS.
+func (g *grid) scrape(path string) (int, string) {
+	g.t.Helper()
 	authority := pool(g.t, readFile(g.t, filepath.Join(g.dir, "queue", "ca", "ca.pem")))
 	client := http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: authority, ServerName: "pilotage-queue", MinVersion: tls.VersionTLS13}, DisableKeepAlives: true,
 	}}
-	reply, err := client.Get("https://" + run.HTTP + path)
+	reply, err := client.Get("https://" + g.webAddress() + path)
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -23,9 +23,15 @@ func TestTwentyPilotsAtOtherAddresses(t *testing.T) {
 	inOwnNamespace(t, twentyPilots)
 }
 
-// inOwnNamespace runs a test in a network namespace of its own: a process of
-// this binary that runs the same test.
+// inOwnNamespace runs a test in a network namespace of its own.
 func inOwnNamespace(t *testing.T, run func(*testing.T)) {
+	t.Helper()
+	inNamespaces(t, syscall.CLONE_NEWNET, run)
+}
+
+// inNamespaces runs a test in namespaces of its own: a process of this binary
+// that runs the same test.
+func inNamespaces(t *testing.T, flags uintptr, run func(*testing.T)) {
 	t.Helper()
 	if os.Getenv(namespaceVariable) != "" {
 		run(t)
@@ -33,7 +39,7 @@ func inOwnNamespace(t *testing.T, run func(*testing.T)) {
 	}
 	command := exec.Command(os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v", "-test.count=1", "-test.timeout=8m")
 	command.Env = append(os.Environ(), namespaceVariable+"=1", binaryVariable+"="+binary)
-	command.SysProcAttr = inNamespace(syscall.CLONE_NEWNET)
+	command.SysProcAttr = inNamespace(flags)
 	out, err := command.CombinedOutput()
 	if command.ProcessState == nil {
 		t.Fatalf("cannot make a namespace: %v; %s", err, namespaceHint)

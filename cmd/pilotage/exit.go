@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 // Exit codes; scripts rely on them.
@@ -70,10 +71,19 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &expired):
 		return exitRefused
 	}
+	if diskFull(err) {
+		return exitUnreachable // as good as away: the same call may be tried again
+	}
 	if s, ok := statusOf(err); ok {
 		return statusCode(s.Code())
 	}
 	return exitInternal
+}
+
+// diskFull tells whether the queue refused since its disk is full.
+func diskFull(err error) bool {
+	reason, _, _ := taskpb.Refusal(err)
+	return reason == taskpb.ReasonDiskFull
 }
 
 func statusCode(code codes.Code) int {
@@ -119,6 +129,9 @@ func explain(err error) string {
 	s, ok := statusOf(err)
 	if !ok {
 		return err.Error()
+	}
+	if diskFull(err) {
+		return "the task queue's disk is full; nothing of this call was kept, try again when there is room: " + s.Message()
 	}
 	switch s.Code() {
 	case codes.Unavailable:

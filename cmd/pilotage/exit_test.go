@@ -8,10 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 // The table that scripts rely on.
@@ -28,6 +30,7 @@ func TestExitCodes(t *testing.T) {
 		{"usage", usage(errors.New("bad flag")), 2},
 		{"bad file", refusal(codes.InvalidArgument), 2},
 		{"too much", refusal(codes.ResourceExhausted), 2},
+		{"full disk at the queue", fullDisk(t), 3},
 		{"unreachable", refusal(codes.Unavailable), 3},
 		{"unreachable, named", notReached("queue:7420", refusal(codes.Unavailable)), 3},
 		{"no access", refusal(codes.Unauthenticated), 4},
@@ -79,4 +82,14 @@ func TestErrorsArePlain(t *testing.T) {
 	if text := explain(errors.New("plain")); text != "plain" {
 		t.Errorf("plain became %q", text)
 	}
+}
+
+// fullDisk is the refusal of a queue without space.
+func fullDisk(t *testing.T) error {
+	t.Helper()
+	refusal, err := status.New(codes.ResourceExhausted, "no").WithDetails(&errdetails.ErrorInfo{Reason: taskpb.ReasonDiskFull, Domain: taskpb.ErrorDomain})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Errorf("submit: %w", refusal.Err())
 }

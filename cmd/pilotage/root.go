@@ -45,8 +45,8 @@ network, share their caches, and schedule the site's tasks among themselves.
   pilotage submit -f workflow.yaml --wait
 
 Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
-3 the queue or a storage element cannot be reached, 4 access refused or expired,
-5 not found, 6 a workflow or task failed, 7 a wait timed out, 8 conflict,
+3 the queue or a storage element cannot be reached, or the queue's disk is full,
+4 access refused or expired, 5 not found, 6 a workflow or task failed, 7 a wait timed out, 8 conflict,
 130 interrupted.`,
 		// Flags before a command's name are the program's, even where the command
 		// has one of the same name: see submit's --output.

@@ -2,14 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
@@ -36,7 +39,7 @@ each site that is added.`,
 			config.Ready = func(grpcAddress, _ string) {
 				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
 			}
-			queue, err := server.New(config)
+			queue, err := openQueue(c.Context(), config)
 			if err != nil {
 				return err
 			}
@@ -50,6 +53,28 @@ each site that is added.`,
 	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
 	return command
+}
+
+// roomPause is the time between two tries to open a queue on a full disk.
+const roomPause = 2 * time.Second
+
+// openQueue opens the queue, and waits for room where its disk is so full that
+// the database cannot even be read.
+func openQueue(ctx context.Context, config server.Config) (*server.Server, error) {
+	for waits := 0; ; waits++ {
+		queue, err := server.New(config)
+		if !errors.Is(err, taskqueue.ErrDiskFull) {
+			return queue, err
+		}
+		if waits == 0 {
+			config.Log.Error("the queue's disk is full: it starts when there is room", "folder", config.DataDir, "error", err)
+		}
+		select {
+		case <-time.After(roomPause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
 }
 
 func defaultData(getenv func(string) string) string {

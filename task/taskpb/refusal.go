@@ -19,6 +19,9 @@ const (
 	// ReasonRevoked is the reason of every refusal to a pilot whose membership
 	// was revoked.
 	ReasonRevoked = "MEMBERSHIP_REVOKED"
+	// ReasonDiskFull is the reason of every refusal of a queue that has no space
+	// left to write to: nothing was kept, and the call may be tried again.
+	ReasonDiskFull = "DISK_FULL"
 )
 
 // Refusal finds the queue's reason, and what it says beside it, within an

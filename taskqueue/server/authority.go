@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -44,7 +45,7 @@ func (s *Server) loadAuthority(ctx context.Context) error {
 	}
 	certificate, _ = s.authority.PEM()
 	s.authorityPEM = string(certificate)
-	return writeFile(filepath.Join(s.config.DataDir, authorityFile), certificate, 0o644)
+	return nil
 }
 
 func (s *Server) makeAuthority(ctx context.Context) (*identity.Authority, error) {
@@ -101,9 +102,12 @@ func (s *Server) runRenewal(ctx context.Context) error {
 	}
 }
 
-// writeFile stores a file whole or not at all; missing folders are made for
-// the owner only.
+// writeFile stores a file whole or not at all, unless it is there already;
+// missing folders are made for the owner only.
 func writeFile(path string, content []byte, mode os.FileMode) error {
+	if old, err := os.ReadFile(path); err == nil && bytes.Equal(old, content) {
+		return os.Chmod(path, mode)
+	}
 	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)

@@ -81,6 +81,7 @@ func (s *Server) runClock(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		s.advance(ctx, time.Now())
+		s.lookForRoom(ctx, time.Now())
 		if s.clock.failing() == "" {
 			s.tickRules(ctx)
 		}
@@ -170,7 +171,7 @@ func (s *Server) noteTrouble(ctx context.Context, err error) {
 			s.config.Log.Error("the store takes no writes; the service clock stands still", "error", err)
 		}
 	}
-	s.health.set(err == nil)
+	s.tellHealth()
 }
 
 // tickRules runs the rules' own ticks when they are due.

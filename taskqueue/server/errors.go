@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"syscall"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -52,7 +53,8 @@ var statuses = []struct {
 	{taskqueue.ErrConflict, codes.Aborted, "CONFLICT"},
 	{taskqueue.ErrRefused, codes.PermissionDenied, "REFUSED"},
 	{taskqueue.ErrLimit, codes.ResourceExhausted, "OVER_LIMIT"},
-	{taskqueue.ErrDiskFull, codes.ResourceExhausted, "DISK_FULL"},
+	{taskqueue.ErrDiskFull, codes.ResourceExhausted, taskpb.ReasonDiskFull},
+	{syscall.ENOSPC, codes.ResourceExhausted, taskpb.ReasonDiskFull}, // access files
 	{taskqueue.ErrClosed, codes.Unavailable, "STOPPING"},
 	{errStopping, codes.Unavailable, "STOPPING"},
 	{sqlite.ErrDamaged, codes.DataLoss, "STORE_DAMAGED"},

@@ -46,7 +46,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.Join(err, s.Close())
 	}
 	web := s.webServer()
-	if err := s.writeRunFile(); err != nil {
+	if err := s.unlessFull(s.writeRunFile()); err != nil {
 		return errors.Join(err, s.Close())
 	}
 	s.announced = true

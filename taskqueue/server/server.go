@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,7 @@ type Server struct {
 	watches   watches
 	requests  *requests
 	health    healthState
+	room      room
 	stopping  chan struct{} // closed when the end begins
 	announced bool          // run.json is this server's
 }
@@ -50,7 +52,8 @@ type Server struct {
 // not call Run calls Close.
 //
 // Errors: a folder in use by another queue, a damaged store, an address in
-// use, an access file that others can read, a folder that shows a VO and has
+// use, ErrDiskFull of package taskqueue where the store cannot even be opened
+// for lack of space, an access file that others can read, a folder that shows a VO and has
 // lost its database.
 func New(config Config) (*Server, error) {
 	config = config.withDefaults()
@@ -91,7 +94,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareAccess,
+		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareFiles,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -142,7 +145,9 @@ func (s *Server) Close() error {
 		errs = append(errs, s.store.Close())
 	}
 	if s.announced {
-		errs = append(errs, os.Remove(filepath.Join(s.config.DataDir, runFile)))
+		if err := os.Remove(filepath.Join(s.config.DataDir, runFile)); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err) // it may not have been written, on a full disk
+		}
 	}
 	return errors.Join(errs...)
 }
@@ -150,10 +155,14 @@ func (s *Server) Close() error {
 // healthState is what the health service says: whether the store takes writes.
 type healthState struct{ server *health.Server }
 
-func (h *healthState) set(serving bool) {
+// tellHealth says by the health service what /healthz says.
+func (s *Server) tellHealth() {
 	state := healthpb.HealthCheckResponse_NOT_SERVING
-	if serving {
+	if s.ailing() == "" {
 		state = healthpb.HealthCheckResponse_SERVING
 	}
-	h.server.SetServingStatus("", state)
+	s.health.server.SetServingStatus("", state)
 }
+
+// ailing says why the queue does not take all writes; "" if it does.
+func (s *Server) ailing() string { return cmp.Or(s.clock.failing(), s.room.lacking()) }

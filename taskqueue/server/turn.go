@@ -28,6 +28,7 @@ func (s *Server) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects})
 	})
 	if err != nil {
+		s.noteFull(err)
 		return storeFailure(err)
 	}
 	s.carryOut(effects)

@@ -42,7 +42,7 @@ func (s *Server) webServer() *http.Server {
 // serveHealth answers 200 while the store takes writes, else 503 with why not.
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	if why := s.clock.failing(); why != "" {
+	if why := s.ailing(); why != "" {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		fmt.Fprintln(w, why)
 		return

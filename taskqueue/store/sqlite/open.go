@@ -78,7 +78,7 @@ func openLocked(path string) (*Store, error) {
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite gives its other files the same mode
 	if err != nil {
-		return nil, err
+		return nil, explain(path, err)
 	}
 	if err := file.Close(); err != nil {
 		return nil, err
