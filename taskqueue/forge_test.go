@@ -290,3 +290,39 @@ func TestWhatTheCatalogueNamesIsNotDeleted(t *testing.T) {
 		return err
 	})
 }
+
+// TestATakenOverCopyIsNotDeleted: a later run that has taken a result over shares
+// its place on the storage element with the first run. When that has lost the
+// file and makes it again, the old attempt's copy is still the later run's.
+func TestATakenOverCopyIsNotDeleted(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	run := taskqueue.Submission{Name: "w", Outputs: []string{"y"}, Tasks: []task.Task{
+		job("t", nil, []string{"x"}), job("u", []string{"x"}, []string{"y"}),
+	}}
+	first := g.mustSubmit(run)
+	a.sync()
+	made := a.start(task.NewID(first, "t"), a.members[0])
+	a.end(made.id.Task, a.succeed(made))
+	a.sync()
+	second := g.mustSubmit(run)
+	g.expect(task.Done, task.NewID(second, "t"))
+	place := a.url(task.File{LFN: "x", Producer: made.id})
+	a.next.Stored = []task.Stored{{LFN: task.Qualify(second, "x"), Attempt: made.id, URL: place}}
+	a.sync()
+	a.loseFile(task.Qualify(first, "x"))
+	a.sync()
+	if s := g.state(made.id.Task); s.Generation != 2 {
+		t.Fatalf("what was lost is %s in generation %d", s.State, s.Generation)
+	}
+	a.next.Stored = []task.Stored{{LFN: task.Qualify(first, "x"), Attempt: made.id, URL: place}}
+	a.sync()
+	if f := g.file(task.Qualify(second, "x")); len(f.Replicas) != 1 {
+		t.Errorf("the later run's copies: %v", f.Replicas)
+	}
+	if garbage := g.garbage(); len(garbage) != 0 {
+		t.Errorf("to be deleted: %v", garbage)
+	}
+	g.check()
+}
