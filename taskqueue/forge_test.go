@@ -291,6 +291,41 @@ func TestWhatTheCatalogueNamesIsNotDeleted(t *testing.T) {
 	})
 }
 
+// TestOutcomeOfALeaseLongAgo: however often a task was handed out since, to
+// whomever, the outcome of its first holder is accepted, and a task remembers no
+// more of its past than there are sites.
+func TestOutcomeOfALeaseLongAgo(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	first := a.join("peerA", 1)
+	w := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	id := task.NewID(w, "t")
+	a.sync()
+	early := a.start(id, first)
+	g.tick(11 * time.Minute)
+	b.join("peerB", 1)
+	for range 100 {
+		b.sync()
+		g.expect(task.Leased, id)
+		forged := attempt{id: early.id}
+		forged.id.Lease = g.state(id).Lease
+		if verdict := a.deliver(a.fail(&forged, task.PayloadFailed)); verdict != task.AckUnknown {
+			t.Fatalf("the forged failure under another site's lease is answered %v", verdict)
+		}
+		b.giveBack(g.state(id).Lease, id, "not now")
+		b.sync()
+		g.tick(11 * time.Minute)
+	}
+	if past := g.state(id).Past; len(past) != 2 {
+		t.Errorf("it remembers %v", past)
+	}
+	if verdict := a.deliver(a.succeed(early)); verdict != task.AckAccepted {
+		t.Errorf("the outcome that comes a hundred leases late is answered %v", verdict)
+	}
+	g.expect(task.Done, id)
+	g.check()
+}
+
 // TestATakenOverCopyIsNotDeleted: a later run that has taken a result over shares
 // its place on the storage element with the first run. When that has lost the
 // file and makes it again, the old attempt's copy is still the later run's.

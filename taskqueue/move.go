@@ -72,19 +72,22 @@ func (b *book) giveBack(s *TaskState) error {
 		site.Ahead--
 	}
 	b.sites.touch(s.Site)
+	s.Past = slices.DeleteFunc(s.Past, func(p PastLease) bool { return p.Site == s.Site })
 	s.Past = append(s.Past, PastLease{Lease: s.Lease, Generation: s.Generation, Site: s.Site})
-	s.Past = s.Past[max(0, len(s.Past)-maxPast):]
 	s.Lease = 0
 	return nil
 }
 
 // leasedTo tells whether an attempt belongs to a lease, open or past, of a
-// site.
+// site. Leases and generations only go up, so that of past ones the newest of
+// each site says enough: whoever held that one could as well report under it.
 func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
 	if s.Lease != 0 && s.Lease == id.Lease {
 		return s.Site == site && s.Generation == id.Generation
 	}
-	return slices.Contains(s.Past, PastLease{Lease: id.Lease, Generation: id.Generation, Site: site})
+	return id.Lease != 0 && id.Generation != 0 && slices.ContainsFunc(s.Past, func(p PastLease) bool {
+		return p.Site == site && id.Lease <= p.Lease && id.Generation <= p.Generation
+	})
 }
 
 // lend moves a task into a lease of a site.

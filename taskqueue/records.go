@@ -95,8 +95,8 @@ type TaskState struct {
 	Upstream      task.ID
 	MemoKey       task.Digest // what the task computes: equal keys, equal results; none if bare
 	Changed       time.Time
-	// Past are the leases that it was in, newest last, bounded by maxPast:
-	// attempts under them may still report.
+	// Past has for each site that it was leased to before the newest such lease,
+	// newest last: attempts under that and earlier ones may still report.
 	Past []PastLease
 }
 
@@ -106,11 +106,6 @@ type PastLease struct {
 	Generation uint32
 	Site       task.Site
 }
-
-// maxPast bounds the past leases that a task remembers. An outcome comes with
-// the next Sync, or when a site that was cut off is back; hardly any task is
-// handed out that often in between.
-const maxPast = 32
 
 // FileRecord is the catalogue's entry of a file.
 type FileRecord struct {
