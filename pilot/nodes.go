@@ -17,6 +17,7 @@ type nodes struct {
 	health.Nodes
 	marked map[task.PilotID]bool // members whose node is not fit
 	due    time.Time             // when a pause is over
+	judges bool                  // it has learned what its predecessor thought
 }
 
 // takesNone tells whether a member is given no new work.
@@ -100,6 +101,19 @@ func (m *Master) lookAtNode(w *member) {
 	m.refreshPlaces(w)
 }
 
+// takeNodes takes over what the master before thought of the nodes, once: after
+// the first answer of the queue.
+func (m *Master) takeNodes(marks []task.NodeMark) {
+	if m.nodes.judges || m.own.on {
+		return
+	}
+	m.nodes.judges = true
+	m.nodes.Restore(m.now, marks)
+	for _, id := range sortedKeys(m.members) {
+		m.lookAtNode(m.members[id])
+	}
+}
+
 // judge words the state of a member's node for people.
 func (m *Master) judge(w *member) string {
 	n := m.nodes.Get(w.node())
@@ -111,7 +125,7 @@ func (m *Master) judge(w *member) string {
 		next = fmt.Sprintf("a trial follows in %s", n.Until.Sub(m.now).Round(time.Second))
 	}
 	return fmt.Sprintf("its node %s is set back, as %d different tasks in a row have failed there that do not elsewhere; %s; the last: %s",
-		n.Name, len(n.Failed), next, n.Why)
+		n.Name, n.Row(), next, n.Why)
 }
 
 // onTrial leaves one place to the pilots of a node that is on trial: to the first

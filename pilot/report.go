@@ -66,6 +66,7 @@ func (m *Master) adopt(w *member, in InHand) {
 	j := w.jobs[id]
 	if j == nil {
 		j = m.place(w, id, in.Attempt.Generation, in.Need)
+		m.nodes.Given(m.now, w.node())
 	}
 	m.progress(j, in)
 	h := m.held[id.Task]

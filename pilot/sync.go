@@ -57,9 +57,13 @@ func (m *Master) call(content bool) {
 	o.calls++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: sortedKeys(m.leases), Capacity: m.capacity(),
+		Leases: sortedKeys(m.leases), Capacity: m.capacity(), Judges: m.nodes.judges,
 	}
 	o.lastWaiting = s.Capacity.Waiting
+	for _, mark := range m.nodes.Marks(m.now) {
+		mark.Why = inBrief(mark.Why)
+		s.Nodes = append(s.Nodes, mark)
+	}
 	if content {
 		o.due = time.Time{}
 		o.flight = o.load(&s, m.now, m.waitsForMaker)
@@ -189,6 +193,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 		m.addLease(lease)
 	}
 	m.revoke(reply.Revoked)
+	m.takeNodes(reply.Nodes)
 	m.check(reply.Check)
 	for _, pilot := range reply.Drain {
 		if w := m.members[pilot]; w != nil && !w.draining {

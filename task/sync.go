@@ -18,8 +18,12 @@ type Sync struct {
 	Lost     []LostFile
 	Departed []Departure
 	Joined   []PilotID // that the master has met since
-	Pauses   []Pause   // of pilots that have stopped taking work since, or take it again
-	Refused  []Refusal
+	// Nodes are those that the master has set back; Judges tells that they are
+	// all. A new master learns first what its predecessor thought of them.
+	Nodes   []NodeMark
+	Judges  bool
+	Pauses  []Pause // of pilots that have stopped taking work since, or take it again
+	Refused []Refusal
 	// Confirmed lists revocations that were carried out.
 	Confirmed []Revoked
 	// Requests made by the site's pilots to storage elements and the sums of
@@ -40,6 +44,9 @@ type SyncReply struct {
 	Acks    []Ack
 	Denied  []PeerID  // the whole deny list of the site
 	Drain   []PilotID // pilots that an operator wants drained
+	// Nodes are those that an earlier master has set back, for one that does not
+	// know them yet.
+	Nodes []NodeMark
 	// Check lists files that are announced at the site, on no storage element,
 	// and that nobody stores by itself: their maker is gone, or made them for an
 	// earlier run. They are sent until they are stored or lost.
@@ -164,6 +171,16 @@ type Departure struct {
 	Pilot  PilotID
 	Dead   bool
 	Reason string
+}
+
+// NodeMark tells that a worker node is set back: its payloads fail, and
+// elsewhere they do not.
+type NodeMark struct {
+	Name   string
+	Failed int           // different tasks in a row
+	Pauses int           // in a row
+	Left   time.Duration // of the pause; 0: it is on trial
+	Why    string        // the last error
 }
 
 // Pause tells that a pilot takes no new work, or takes it again.

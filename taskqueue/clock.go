@@ -52,6 +52,8 @@ type Effects struct {
 	// they are many.
 	Tasks   map[task.ID]struct{}
 	TooMany bool
+	// Nodes tells which worker nodes were set back, or are no more.
+	Nodes []NodeNews
 	// Modes tells that sites were added or changed.
 	Modes bool
 }

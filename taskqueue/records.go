@@ -221,6 +221,7 @@ type SiteRecord struct {
 	Alone      Instant         // when it last found that no other site has work to spare
 	Silenced   []task.PilotID  // taken for dead because it fell silent, since it was heard last
 	Fates      Fates           // of the newest attempts
+	Nodes      []NodeRecord    // that its master has set back, by name, bounded
 	Check      bool            // caches may be all that has files which nobody stores by itself
 	CheckAfter task.LFN        // where looking for those files goes on
 	Forget     bool            // its caches are gone; files announced there are being forgotten

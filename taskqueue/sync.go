@@ -51,6 +51,7 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
 			return err
 		}
 		reply.Denied, reply.Drain, reply.ReportSeq = site.Denied, site.Drain, s.Report.Seq
+		reply.Nodes = b.nodes(site, &s)
 		reply.Settings = r.Settings(*site)
 		return nil
 	})
@@ -66,6 +67,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		return nil, err
 	}
 	b.takeCapacity(site, s.Capacity)
+	b.takeNodes(site, s)
 	acks, err := b.takeOutcomes(site, s.Outcomes)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,6 @@
 // Package health judges the worker nodes of a site by how their payloads end, so
 // that a node at which everything fails does not draw all work to itself. It is a
-// pure rule over names and times; master and queue use the same
+// pure rule over names and times
 // (docs/decisions/0011-health-of-nodes.md).
 //
 // A node that has failed different tasks in a row stands out if that would be

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 const (
@@ -22,7 +24,8 @@ const (
 	// FirstPause is how long a node gets nothing; each further time twice as long,
 	// up to LastPause.
 	FirstPause = 30 * time.Second
-	LastPause  = 10 * time.Minute
+	// LastPause is the longest.
+	LastPause = 10 * time.Minute
 	// Memory is how long a node is remembered of which nothing is heard.
 	Memory = time.Hour
 )
@@ -32,6 +35,7 @@ type Node struct {
 	Name   string
 	Failed []string // what has failed here since the last success, each once, oldest first
 	Ends   []string // the newest attempts: what failed, "" is a success
+	Before int      // further ones before, by the word of another judge
 	Pauses int      // in a row; 0: it is not set back
 	Until  time.Time
 	Why    string // the last error
@@ -61,7 +65,7 @@ func (s *Nodes) Given(now time.Time, name string) { s.node(now, name) }
 // Succeeded notes that a payload ended well.
 func (s *Nodes) Succeeded(now time.Time, name string) {
 	s.change(s.node(now, name), func(n *Node) {
-		n.Failed, n.Pauses, n.Until, n.Why = nil, 0, time.Time{}, ""
+		n.Failed, n.Before, n.Pauses, n.Until, n.Why = nil, 0, 0, time.Time{}, ""
 		n.end("")
 	})
 }
@@ -96,7 +100,7 @@ func (s *Nodes) Failed(now time.Time, name, what, why string, elsewhere []string
 func (s *Nodes) State(now time.Time, name string) State {
 	n := s.known[name]
 	switch {
-	case n == nil || n.Pauses == 0:
+	case n == nil || n.Pauses == 0 || len(s.known) < 2 && n.Before == 0:
 		return Fit
 	case !s.standsOut(n):
 		n.Pauses, n.Until = 0, time.Time{}
@@ -109,6 +113,28 @@ func (s *Nodes) State(now time.Time, name string) State {
 
 // Get returns what is known of a node; nil if nothing is.
 func (s *Nodes) Get(name string) *Node { return s.known[name] }
+
+// Row is how many different things have failed at a node since the last success.
+func (n *Node) Row() int { return min(most, n.Before+len(n.Failed)) }
+
+// Restore takes over what another judge thought of nodes that are set back.
+func (s *Nodes) Restore(now time.Time, marks []task.NodeMark) {
+	for _, m := range marks {
+		n := s.node(now, m.Name)
+		n.Before, n.Pauses, n.Until, n.Why = m.Failed, m.Pauses, now.Add(m.Left), m.Why
+	}
+}
+
+// Marks tells of the nodes that are set back, by name.
+func (s *Nodes) Marks(now time.Time) (marks []task.NodeMark) {
+	for _, name := range s.SetBack() {
+		n := s.known[name]
+		marks = append(marks, task.NodeMark{
+			Name: name, Failed: n.Row(), Pauses: n.Pauses, Left: max(0, n.Until.Sub(now)), Why: n.Why,
+		})
+	}
+	return marks
+}
 
 // SetBack lists the nodes that are set back, by name.
 func (s *Nodes) SetBack() (names []string) {
@@ -125,11 +151,11 @@ func (s *Nodes) SetBack() (names []string) {
 // it like the others.
 func (s *Nodes) standsOut(n *Node) bool {
 	others := len(s.known) - 1
-	if len(n.Failed) < Least || others < 1 {
-		return false
+	if n.Row() < Least || others < 1 {
+		return n.Before >= Least // another judge has compared
 	}
 	share := float64(s.sum-n.share()) / float64(others*whole)
-	return math.Pow(share, float64(len(n.Failed))) < chance
+	return math.Pow(share, float64(n.Row())) < chance
 }
 
 // share is how much of a node's newest attempts failed.

@@ -225,3 +225,34 @@ func TestAMendedNodeGetsWorkAgain(t *testing.T) {
 	}
 	w.finish(flow, time.Hour)
 }
+
+// A new master, and a queue that was away, know who is set back.
+func TestANewMasterKnowsWhoIsSetBack(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 10, 4)
+		bad := pilots[(int(seed)+1)%10]
+		if bad == s.master() {
+			bad = pilots[9]
+		}
+		w.run1 = func(task.ID, *node) time.Duration { return 10 * time.Second }
+		burnt := w.blackHole(bad.host, always)
+		flow := w.submit("flow", many(500)...)
+		w.run(45 * time.Second) // one trial has failed: nothing for a minute
+		before := *burnt
+		w.queue.stop()
+		w.run(5 * time.Second)
+		w.queue.start()
+		w.run(2 * time.Second)
+		s.master().kill()
+		w.run(25 * time.Second)
+		if *burnt != before {
+			t.Errorf("seed %d: %d tasks more burnt at %s", seed+1, *burnt-before, bad.host)
+		}
+		if got := s.heldBack(); !slices.Equal(got, []string{bad.host}) {
+			t.Errorf("seed %d: set back are %v, want %s", seed+1, got, bad.host)
+		}
+		w.finish(flow, time.Hour)
+	}
+}

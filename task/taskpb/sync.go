@@ -20,6 +20,7 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Joined: each(s.Joined, func(p task.PilotID) string { return string(p) }), Refused: each(s.Refused, refusal),
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
 		StorageReads: StorageReads(s.Report.SEReads), Hold: durationpb.New(s.Hold), Pauses: each(s.Pauses, pause),
+		Nodes: each(s.Nodes, nodeMark), Judges: s.Judges,
 		Replicas: s.Report.Replicas.Files, ReplicaBytes: uint64(max(0, s.Report.Replicas.Bytes)),
 	}
 }
@@ -38,6 +39,7 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 			Replicas: task.ReplicaSum{Files: in.GetReplicas(), Bytes: task.Bytes(min(in.GetReplicaBytes(), math.MaxInt64))},
 		},
 		Hold: in.GetHold().AsDuration(), Pauses: each(in.GetPauses(), fromPause),
+		Nodes: each(in.GetNodes(), fromNodeMark), Judges: in.GetJudges(),
 	}
 	var err error
 	if s.Outcomes, err = FromOutcomes(in.GetOutcomes()); err != nil {
@@ -58,7 +60,7 @@ func SyncReply(r task.SyncReply) *pb.SyncResponse {
 		Revoked:       RevokedList(r.Revoked), Acks: Acks(r.Acks),
 		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
 		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
-		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File),
+		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Nodes: each(r.Nodes, nodeMark),
 	}
 }
 
@@ -70,6 +72,7 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 		Denied:   each(in.GetDeniedPeers(), func(p string) task.PeerID { return task.PeerID(p) }),
 		Drain:    each(in.GetDrainPilots(), func(p string) task.PilotID { return task.PilotID(p) }),
 		Settings: FromSettings(in.GetSettings()), ReportSeq: in.GetReportSeq(),
+		Nodes: each(in.GetNodes(), fromNodeMark),
 	}
 	var err error
 	if r.Leases, err = FromLeases(in.GetLeases()); err != nil {
@@ -77,6 +80,18 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 	}
 	r.Check, err = eachErr(in.GetCheck(), FromFile)
 	return r, err
+}
+
+func nodeMark(n task.NodeMark) *pb.NodeMark {
+	return &pb.NodeMark{
+		Name: n.Name, Failed: uint32(n.Failed), Pauses: uint32(n.Pauses), Left: durationpb.New(n.Left), Why: n.Why,
+	}
+}
+
+func fromNodeMark(in *pb.NodeMark) task.NodeMark {
+	return task.NodeMark{
+		Name: in.GetName(), Failed: int(in.GetFailed()), Pauses: int(in.GetPauses()), Left: in.GetLeft().AsDuration(), Why: in.GetWhy(),
+	}
 }
 
 // Term encodes a term.

@@ -109,6 +109,11 @@ func checkSync(in *task.Sync) error {
 			return err
 		}
 	}
+	for i := range in.Nodes {
+		if err := checkText("nodes", in.Nodes[i].Name+in.Nodes[i].Why, maxText); err != nil {
+			return err
+		}
+	}
 	c := in.Capacity
 	if err := checkText("capacity", c.StoppedWhy, maxText); err != nil {
 		return err

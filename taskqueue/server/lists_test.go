@@ -234,6 +234,7 @@ func TestMetricNames(t *testing.T) {
 		`pilotage_queue_requests_total{method="Sync"} 1`,
 		`pilotage_inter_task_delay_seconds_bucket{le="0.001"} 0`,
 		`pilotage_inter_task_delay_seconds_count 0`,
+		`pilotage_nodes_set_back{site="siteA"} 0`,
 		`pilotage_master_term{site="siteA"} 1`,
 		`pilotage_master_changes_total{site="siteA"} 0`,
 		`pilotage_duplicate_outcomes_total 0`,

@@ -28,6 +28,8 @@ var (
 		"Bytes of the copies that replica policies have had made.", []string{"site"}, nil)
 	metricDamaged = prometheus.NewDesc("pilotage_cache_damaged_files",
 		"Cached files that had rotted on the disks of the live pilots since their start.", []string{"site"}, nil)
+	metricSetBack = prometheus.NewDesc("pilotage_nodes_set_back",
+		"Worker nodes that get no tasks, or one on trial, because tasks fail there that do not elsewhere.", []string{"site"}, nil)
 	metricSlots = prometheus.NewDesc("pilotage_slots",
 		"Slots of the live pilots, by state (free, busy).", []string{"site", "state"}, nil)
 	metricRequests = prometheus.NewDesc("pilotage_queue_requests_total",
@@ -50,7 +52,7 @@ const collectTime = 10 * time.Second
 // Describe implements prometheus.Collector.
 func (m *siteMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		metricReads, metricReadBytes, metricSaved, metricReplicas, metricReplicaBytes, metricDamaged, metricSlots, metricRequests,
+		metricReads, metricReadBytes, metricSaved, metricReplicas, metricReplicaBytes, metricDamaged, metricSetBack, metricSlots, metricRequests,
 		metricDelay, metricTerm, metricMasters, metricDuplicates, metricStale,
 	} {
 		descriptions <- d
@@ -115,6 +117,7 @@ func collectSite(metrics chan<- prometheus.Metric, site *taskqueue.SiteRecord) {
 	add(metricReplicas, prometheus.CounterValue, float64(sums.Replicas.Files))
 	add(metricReplicaBytes, prometheus.CounterValue, float64(sums.Replicas.Bytes))
 	add(metricDamaged, prometheus.GaugeValue, float64(site.Capacity.Damaged))
+	add(metricSetBack, prometheus.GaugeValue, float64(len(site.Nodes)))
 	add(metricSlots, prometheus.GaugeValue, float64(site.FreeSlots), "free")
 	add(metricSlots, prometheus.GaugeValue, float64(max(0, site.Slots-site.FreeSlots)), "busy")
 	add(metricTerm, prometheus.GaugeValue, float64(site.Term.Epoch))

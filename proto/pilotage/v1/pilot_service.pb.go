@@ -1518,8 +1518,11 @@ type SyncRequest struct {
 	Joined []string `protobuf:"bytes,16,rep,name=joined,proto3" json:"joined,omitempty"`
 	Pauses []*Pause `protobuf:"bytes,17,rep,name=pauses,proto3" json:"pauses,omitempty"`
 	// Copies that replica policies have had made since the last report.
-	Replicas      uint64 `protobuf:"varint,18,opt,name=replicas,proto3" json:"replicas,omitempty"`
-	ReplicaBytes  uint64 `protobuf:"varint,19,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
+	Replicas     uint64 `protobuf:"varint,18,opt,name=replicas,proto3" json:"replicas,omitempty"`
+	ReplicaBytes uint64 `protobuf:"varint,19,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
+	// Nodes that the master has set back; judges tells that they are all.
+	Nodes         []*NodeMark `protobuf:"bytes,20,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Judges        bool        `protobuf:"varint,21,opt,name=judges,proto3" json:"judges,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1687,6 +1690,100 @@ func (x *SyncRequest) GetReplicaBytes() uint64 {
 	return 0
 }
 
+func (x *SyncRequest) GetNodes() []*NodeMark {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *SyncRequest) GetJudges() bool {
+	if x != nil {
+		return x.Judges
+	}
+	return false
+}
+
+// NodeMark tells that a worker node is set back: its payloads fail, and
+// elsewhere they do not.
+type NodeMark struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Different tasks in a row.
+	Failed uint32 `protobuf:"varint,2,opt,name=failed,proto3" json:"failed,omitempty"`
+	Pauses uint32 `protobuf:"varint,3,opt,name=pauses,proto3" json:"pauses,omitempty"`
+	// Left of the pause; none: it is on trial.
+	Left          *durationpb.Duration `protobuf:"bytes,4,opt,name=left,proto3" json:"left,omitempty"`
+	Why           string               `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *NodeMark) Reset() {
+	*x = NodeMark{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *NodeMark) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*NodeMark) ProtoMessage() {}
+
+func (x *NodeMark) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use NodeMark.ProtoReflect.Descriptor instead.
+func (*NodeMark) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *NodeMark) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *NodeMark) GetFailed() uint32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *NodeMark) GetPauses() uint32 {
+	if x != nil {
+		return x.Pauses
+	}
+	return 0
+}
+
+func (x *NodeMark) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *NodeMark) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Attempt       *AttemptId             `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
@@ -1698,7 +1795,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1710,7 +1807,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1723,7 +1820,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Ack) GetAttempt() *AttemptId {
@@ -1761,14 +1858,16 @@ type SyncResponse struct {
 	// Announced files without a copy on a storage element that nobody stores by
 	// itself: their maker is gone, or made them for an earlier run. The site is to
 	// look for them, then store them or report them lost.
-	Check         []*File `protobuf:"bytes,9,rep,name=check,proto3" json:"check,omitempty"`
+	Check []*File `protobuf:"bytes,9,rep,name=check,proto3" json:"check,omitempty"`
+	// Nodes that an earlier master has set back, for one that does not judge yet.
+	Nodes         []*NodeMark `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1879,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1892,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SyncResponse) GetLeases() []*Lease {
@@ -1859,6 +1958,13 @@ func (x *SyncResponse) GetCheck() []*File {
 	return nil
 }
 
+func (x *SyncResponse) GetNodes() []*NodeMark {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 // Holding is a task that a pilot has in hand.
 type Holding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1871,7 +1977,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1883,7 +1989,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1896,7 +2002,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Holding) GetTask() string {
@@ -1936,7 +2042,7 @@ type CacheDelta struct {
 
 func (x *CacheDelta) Reset() {
 	*x = CacheDelta{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2054,7 @@ func (x *CacheDelta) String() string {
 func (*CacheDelta) ProtoMessage() {}
 
 func (x *CacheDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2067,7 @@ func (x *CacheDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheDelta.ProtoReflect.Descriptor instead.
 func (*CacheDelta) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CacheDelta) GetBase() uint64 {
@@ -2026,7 +2132,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2038,7 +2144,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2051,7 +2157,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PullRequest) GetSync() *SyncRequest {
@@ -2164,7 +2270,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2176,7 +2282,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2189,7 +2295,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PullResponse) GetSync() *SyncResponse {
@@ -2217,7 +2323,7 @@ type DeliverOutcomesRequest struct {
 
 func (x *DeliverOutcomesRequest) Reset() {
 	*x = DeliverOutcomesRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2229,7 +2335,7 @@ func (x *DeliverOutcomesRequest) String() string {
 func (*DeliverOutcomesRequest) ProtoMessage() {}
 
 func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2242,7 +2348,7 @@ func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesRequest.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeliverOutcomesRequest) GetSite() string {
@@ -2275,7 +2381,7 @@ type DeliverOutcomesResponse struct {
 
 func (x *DeliverOutcomesResponse) Reset() {
 	*x = DeliverOutcomesResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2287,7 +2393,7 @@ func (x *DeliverOutcomesResponse) String() string {
 func (*DeliverOutcomesResponse) ProtoMessage() {}
 
 func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2300,7 +2406,7 @@ func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesResponse.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeliverOutcomesResponse) GetAcks() []*Ack {
@@ -2321,7 +2427,7 @@ type ReportUnreachableRequest struct {
 
 func (x *ReportUnreachableRequest) Reset() {
 	*x = ReportUnreachableRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2439,7 @@ func (x *ReportUnreachableRequest) String() string {
 func (*ReportUnreachableRequest) ProtoMessage() {}
 
 func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2452,7 @@ func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUnreachableRequest.ProtoReflect.Descriptor instead.
 func (*ReportUnreachableRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ReportUnreachableRequest) GetSite() string {
@@ -2373,7 +2479,7 @@ type ReportUnreachableResponse struct {
 
 func (x *ReportUnreachableResponse) Reset() {
 	*x = ReportUnreachableResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2385,7 +2491,7 @@ func (x *ReportUnreachableResponse) String() string {
 func (*ReportUnreachableResponse) ProtoMessage() {}
 
 func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2398,7 +2504,7 @@ func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUnreachableResponse.ProtoReflect.Descriptor instead.
 func (*ReportUnreachableResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReportUnreachableResponse) GetSettings() *SiteSettings {
@@ -2423,7 +2529,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2541,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2554,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -2494,7 +2600,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2612,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2625,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
 }
 
 type Pilot struct {
@@ -2548,7 +2654,7 @@ type Pilot struct {
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2666,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2679,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -2702,7 +2808,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2820,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2833,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -2768,7 +2874,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2780,7 +2886,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2793,7 +2899,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -2819,7 +2925,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +2937,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +2950,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -2863,7 +2969,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2875,7 +2981,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2888,7 +2994,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -2907,7 +3013,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2919,7 +3025,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2932,7 +3038,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -2950,7 +3056,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3068,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3081,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -3108,7 +3214,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fStorageReads\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x04R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xa3\x06\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xe8\x06\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -3130,11 +3236,19 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x06joined\x18\x10 \x03(\tR\x06joined\x12*\n" +
 	"\x06pauses\x18\x11 \x03(\v2\x12.pilotage.v1.PauseR\x06pauses\x12\x1a\n" +
 	"\breplicas\x18\x12 \x01(\x04R\breplicas\x12#\n" +
-	"\rreplica_bytes\x18\x13 \x01(\x04R\freplicaBytes\"\x9a\x01\n" +
+	"\rreplica_bytes\x18\x13 \x01(\x04R\freplicaBytes\x12+\n" +
+	"\x05nodes\x18\x14 \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\x12\x16\n" +
+	"\x06judges\x18\x15 \x01(\bR\x06judges\"\x8f\x01\n" +
+	"\bNodeMark\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
+	"\x06failed\x18\x02 \x01(\rR\x06failed\x12\x16\n" +
+	"\x06pauses\x18\x03 \x01(\rR\x06pauses\x12-\n" +
+	"\x04left\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x04left\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"\x9a\x01\n" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
-	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xfc\x02\n" +
+	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xa9\x03\n" +
 	"\fSyncResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12%\n" +
 	"\x0eunknown_leases\x18\x02 \x03(\x04R\runknownLeases\x12.\n" +
@@ -3145,7 +3259,9 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\n" +
 	"report_seq\x18\a \x01(\x04R\treportSeq\x12!\n" +
 	"\fdrain_pilots\x18\b \x03(\tR\vdrainPilots\x12'\n" +
-	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\"M\n" +
+	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\x12+\n" +
+	"\x05nodes\x18\n" +
+	" \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\"M\n" +
 	"\aHolding\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x18\n" +
@@ -3267,7 +3383,7 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(AckVerdict)(0),                   // 0: pilotage.v1.AckVerdict
 	(*Term)(nil),                      // 1: pilotage.v1.Term
@@ -3289,63 +3405,64 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*Revoked)(nil),                   // 17: pilotage.v1.Revoked
 	(*StorageReads)(nil),              // 18: pilotage.v1.StorageReads
 	(*SyncRequest)(nil),               // 19: pilotage.v1.SyncRequest
-	(*Ack)(nil),                       // 20: pilotage.v1.Ack
-	(*SyncResponse)(nil),              // 21: pilotage.v1.SyncResponse
-	(*Holding)(nil),                   // 22: pilotage.v1.Holding
-	(*CacheDelta)(nil),                // 23: pilotage.v1.CacheDelta
-	(*PullRequest)(nil),               // 24: pilotage.v1.PullRequest
-	(*PullResponse)(nil),              // 25: pilotage.v1.PullResponse
-	(*DeliverOutcomesRequest)(nil),    // 26: pilotage.v1.DeliverOutcomesRequest
-	(*DeliverOutcomesResponse)(nil),   // 27: pilotage.v1.DeliverOutcomesResponse
-	(*ReportUnreachableRequest)(nil),  // 28: pilotage.v1.ReportUnreachableRequest
-	(*ReportUnreachableResponse)(nil), // 29: pilotage.v1.ReportUnreachableResponse
-	(*LeaveRequest)(nil),              // 30: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),             // 31: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                     // 32: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),         // 33: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),        // 34: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),           // 35: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),          // 36: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),         // 37: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),        // 38: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),                 // 39: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),     // 40: google.protobuf.Timestamp
-	(*SiteSettings)(nil),              // 41: pilotage.v1.SiteSettings
-	(*Task)(nil),                      // 42: pilotage.v1.Task
-	(*durationpb.Duration)(nil),       // 43: google.protobuf.Duration
-	(*File)(nil),                      // 44: pilotage.v1.File
-	(*Optimality)(nil),                // 45: pilotage.v1.Optimality
-	(*AttemptId)(nil),                 // 46: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),               // 47: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                   // 48: pilotage.v1.Outcome
+	(*NodeMark)(nil),                  // 20: pilotage.v1.NodeMark
+	(*Ack)(nil),                       // 21: pilotage.v1.Ack
+	(*SyncResponse)(nil),              // 22: pilotage.v1.SyncResponse
+	(*Holding)(nil),                   // 23: pilotage.v1.Holding
+	(*CacheDelta)(nil),                // 24: pilotage.v1.CacheDelta
+	(*PullRequest)(nil),               // 25: pilotage.v1.PullRequest
+	(*PullResponse)(nil),              // 26: pilotage.v1.PullResponse
+	(*DeliverOutcomesRequest)(nil),    // 27: pilotage.v1.DeliverOutcomesRequest
+	(*DeliverOutcomesResponse)(nil),   // 28: pilotage.v1.DeliverOutcomesResponse
+	(*ReportUnreachableRequest)(nil),  // 29: pilotage.v1.ReportUnreachableRequest
+	(*ReportUnreachableResponse)(nil), // 30: pilotage.v1.ReportUnreachableResponse
+	(*LeaveRequest)(nil),              // 31: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),             // 32: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                     // 33: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),         // 34: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),        // 35: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),           // 36: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),          // 37: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),         // 38: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),        // 39: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),                 // 40: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
+	(*SiteSettings)(nil),              // 42: pilotage.v1.SiteSettings
+	(*Task)(nil),                      // 43: pilotage.v1.Task
+	(*durationpb.Duration)(nil),       // 44: google.protobuf.Duration
+	(*File)(nil),                      // 45: pilotage.v1.File
+	(*Optimality)(nil),                // 46: pilotage.v1.Optimality
+	(*AttemptId)(nil),                 // 47: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),               // 48: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                   // 49: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	39, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	40, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	40, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	41, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	41, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	40, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	42, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	43, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	42, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	41, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	43, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	44, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	44, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	45, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	41, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	45, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
-	46, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	40, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	46, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	39, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	47, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	42, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	46, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
+	47, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	41, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	47, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	40, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	48, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
 	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	48, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	49, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
 	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
 	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
 	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
@@ -3354,59 +3471,62 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
 	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
 	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	43, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	44, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
 	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
-	46, // 36: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 37: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	46, // 38: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 39: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	17, // 40: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	20, // 41: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	41, // 42: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	44, // 43: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	19, // 44: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	43, // 45: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	39, // 46: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	22, // 47: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	23, // 48: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	21, // 49: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	48, // 50: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 51: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	20, // 52: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	41, // 53: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 54: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 55: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	39, // 56: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	40, // 57: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	40, // 58: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	40, // 59: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	32, // 60: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	32, // 61: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 62: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 63: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 64: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	24, // 65: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	26, // 66: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	28, // 67: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	30, // 68: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	33, // 69: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	35, // 70: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	37, // 71: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 72: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 73: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	21, // 74: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	25, // 75: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	27, // 76: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	29, // 77: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	31, // 78: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	34, // 79: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	36, // 80: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	38, // 81: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	72, // [72:82] is the sub-list for method output_type
-	62, // [62:72] is the sub-list for method input_type
-	62, // [62:62] is the sub-list for extension type_name
-	62, // [62:62] is the sub-list for extension extendee
-	0,  // [0:62] is the sub-list for field type_name
+	20, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
+	44, // 37: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
+	47, // 38: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 39: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	47, // 40: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 41: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	17, // 42: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	21, // 43: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	42, // 44: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	45, // 45: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	20, // 46: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
+	19, // 47: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	44, // 48: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	40, // 49: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	23, // 50: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	24, // 51: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	22, // 52: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	49, // 53: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 54: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	21, // 55: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	42, // 56: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 57: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 58: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	40, // 59: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	41, // 60: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	41, // 61: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	41, // 62: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	33, // 63: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	33, // 64: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 65: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 66: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 67: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	25, // 68: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	27, // 69: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	29, // 70: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	31, // 71: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	34, // 72: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	36, // 73: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	38, // 74: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 75: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 76: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	22, // 77: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	26, // 78: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	28, // 79: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	30, // 80: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	32, // 81: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	35, // 82: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	37, // 83: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	39, // 84: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	75, // [75:85] is the sub-list for method output_type
+	65, // [65:75] is the sub-list for method input_type
+	65, // [65:65] is the sub-list for extension type_name
+	65, // [65:65] is the sub-list for extension extendee
+	0,  // [0:65] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -3423,7 +3543,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   38,
+			NumMessages:   39,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
