@@ -197,7 +197,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	m.check(reply.Check)
 	for _, pilot := range reply.Drain {
 		if w := m.members[pilot]; w != nil && !w.draining {
-			m.tell(w, DrainOrder{Reason: "an operator wants it"})
+			m.tell(w, DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})
 		}
 	}
 	if len(reply.Denied) > 0 {

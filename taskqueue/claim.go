@@ -65,7 +65,7 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 	}
 	pilot := b.pilots.held[id]
 	if pilot == nil {
-		return nil, notFound("pilot", id)
+		return nil, fmt.Errorf("%w: pilot %s of site %s", ErrStranger, id, site.Name)
 	}
 	if pilot.Site != site.Name {
 		return nil, refused("pilot %s belongs to site %s, not to %s", id, pilot.Site, site.Name)

@@ -56,6 +56,10 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 	}
 	for _, d := range departed {
 		pilot := b.pilots.held[d.Pilot]
+		if pilot == nil && slices.Contains(site.Drain, d.Pilot) { // a stranger
+			site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == d.Pilot })
+			b.sites.touch(site.Name)
+		}
 		if pilot == nil || pilot.Site != site.Name || !pilot.State.present() {
 			continue
 		}
@@ -78,6 +82,7 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 	if err := b.loadPilots(joined...); err != nil {
 		return err
 	}
+	b.strangers(site, joined)
 	for _, id := range joined {
 		pilot := b.pilots.held[id]
 		if pilot == nil || pilot.Site != site.Name || site.denies(pilot.Peer) || pilot.State == PilotLeft {

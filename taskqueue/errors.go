@@ -20,6 +20,9 @@ var (
 	ErrStaleTerm = errors.New("stale term")
 	// ErrRefused: the caller may not do this, now or at all.
 	ErrRefused = errors.New("refused")
+	// ErrStranger: the caller shows a membership that the queue has no record of,
+	// as after it was put back to a backup.
+	ErrStranger = errors.New("the queue does not know this pilot, which registered after the backup that the queue was put back to: start a new pilot")
 	// ErrLimit: more than the queue takes.
 	ErrLimit = errors.New("over the limit")
 )

@@ -59,6 +59,7 @@ func (j *judgement) load() error {
 	if err := j.loadPilots(pilots...); err != nil {
 		return err
 	}
+	j.strangers(j.site, pilots)
 	var leases []task.LeaseID
 	for _, id := range ids {
 		if s := j.tasks.held[id]; s != nil && s.Lease != 0 {

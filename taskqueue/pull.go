@@ -86,7 +86,7 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 	}
 	for _, step := range []func() error{
 		func() error { return b.takeStored(site, p.Stored) },
-		func() error { return b.takeStarts(site.Name, p.Starts) },
+		func() error { return b.takeStarts(site, p.Starts) },
 		func() error { return b.takeReturns(site.Name, p.Returns) },
 		func() error { return b.lose(site.Name, p.Lost) },
 		func() error { return b.takeConfirmed(site.Name, p.Confirmed) },
@@ -289,7 +289,7 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 		}
 		pilot := b.pilots.held[id]
 		if pilot == nil {
-			return notFound("pilot", id)
+			return fmt.Errorf("%w: pilot %s", ErrStranger, id)
 		}
 		if !site.InForce().Central() || site.Draining || pilot.State != PilotAlive || pilot.Site != name {
 			return nil

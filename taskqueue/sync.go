@@ -74,7 +74,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 	}
 	for _, step := range []func() error{
 		func() error { return b.takeStored(site, s.Stored) },
-		func() error { return b.takeStarts(site.Name, s.Starts) },
+		func() error { return b.takeStarts(site, s.Starts) },
 		func() error { return b.takeReturns(site.Name, s.Returns) },
 		func() error { return b.takeRefusals(site, s.Refused) },
 		func() error { return b.depart(site, s.Departed) },
@@ -154,6 +154,18 @@ func (b *book) loadReports(ids []task.AttemptID) error {
 	return b.loadTasks(tasks...)
 }
 
+// strangers has pilots leave that a site's master speaks of and that the queue
+// does not know: it was put back to an earlier state than their registration, and
+// would never accept what they do. All are loaded.
+func (b *book) strangers(site *SiteRecord, pilots []task.PilotID) {
+	for _, id := range pilots {
+		if id != "" && b.pilots.held[id] == nil && !slices.Contains(site.Drain, id) {
+			site.Drain = append(site.Drain, id)
+			b.sites.touch(site.Name)
+		}
+	}
+}
+
 // ran tells whether a site may report on an attempt: it names a pilot of the
 // site and a lease by which the site held the task. All is loaded.
 func (b *book) ran(site task.Site, id task.AttemptID) bool {
@@ -163,19 +175,20 @@ func (b *book) ran(site task.Site, id task.AttemptID) bool {
 
 // takeStarts records attempts that have begun. One whose pilot is gone, as the
 // site may tell late, is lost.
-func (b *book) takeStarts(site task.Site, starts []task.Start) error {
-	ids := make([]task.AttemptID, len(starts))
+func (b *book) takeStarts(site *SiteRecord, starts []task.Start) error {
+	ids, pilots := make([]task.AttemptID, len(starts)), make([]task.PilotID, len(starts))
 	for i := range starts {
-		ids[i] = starts[i].Attempt
+		ids[i], pilots[i] = starts[i].Attempt, starts[i].Attempt.Pilot
 	}
 	if err := b.loadReports(ids); err != nil {
 		return err
 	}
+	b.strangers(site, pilots)
 	for _, start := range starts {
-		if b.attempts.held[start.Attempt] != nil || !b.ran(site, start.Attempt) {
+		if b.attempts.held[start.Attempt] != nil || !b.ran(site.Name, start.Attempt) {
 			continue
 		}
-		b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site, Started: start.Started})
+		b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started})
 	}
 	return nil
 }

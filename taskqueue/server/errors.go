@@ -59,6 +59,7 @@ var statuses = []struct {
 	{errStopping, codes.Unavailable, "STOPPING"},
 	{sqlite.ErrDamaged, codes.DataLoss, "STORE_DAMAGED"},
 	{errForbidden, codes.PermissionDenied, "FORBIDDEN"},
+	{taskqueue.ErrStranger, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{errMemberRevoked, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{errNoCredentials, codes.Unauthenticated, "NO_ACCESS"},
 	{identity.ErrExpired, codes.Unauthenticated, "ACCESS_EXPIRED"},

@@ -65,8 +65,28 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (ta
 	})
 	if err == nil {
 		s.desk.hear(in.Site, ticket, s.clock.now())
+		s.warnOfUnknown(in.Site, reply.Acks)
 	}
 	return reply, err
+}
+
+// warnOfUnknown logs that outcomes were refused whose pilots, tasks or leases
+// the queue has no record of: work that is done in vain.
+func (s *Server) warnOfUnknown(site task.Site, acks []task.Ack) {
+	refused := 0
+	first := task.AttemptID{}
+	for _, ack := range acks {
+		if ack.Verdict != task.AckUnknown {
+			continue
+		}
+		if refused++; refused == 1 {
+			first = ack.Attempt
+		}
+	}
+	if refused > 0 {
+		s.config.Log.Warn("outcomes were refused: the queue knows nothing of their attempts, as after going back to a backup; pilots that it does not know are told to leave",
+			"site", site, "outcomes", refused, "first", first, "pilot", first.Pilot)
+	}
 }
 
 // bringsNews tells whether a master reports anything but its standing state.
