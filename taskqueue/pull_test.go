@@ -52,7 +52,7 @@ func (d *desk) solo(site task.Site, peer task.PeerID, slots int) *solo {
 	var out taskqueue.Registered
 	d.commit(func(t *taskqueue.Turn) (err error) {
 		out, err = d.rules.Register(t, taskqueue.Registration{
-			Site: site, Peer: peer, Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
+			Site: site, Peer: peer, Host: string(peer), Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
 		})
 		return err
 	})
@@ -454,5 +454,39 @@ func TestExplainWhereTheQueueMatches(t *testing.T) {
 	}
 	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "one of 1 pilots whose caches have its inputs") {
 		t.Errorf("a task that waits for its holder: %+v", x)
+	}
+}
+
+// Where the queue matches, a task that has failed goes to another node first as
+// well, and back when it has waited long enough for one.
+func TestQueueMatchesRetriesElsewhere(t *testing.T) {
+	wait := taskqueue.DefaultConfig().HandOut.ElsewhereWait
+	for _, other := range []bool{true, false} {
+		d := newDesk(newGrid(t))
+		d.addSite("A", inMode(taskqueue.ModeIsolated))
+		a, b := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+		id := d.lone()
+		d.maker.Changed(&d.effects)
+		if got := a.pull(); !slices.Equal(got, []task.ID{id}) {
+			t.Fatalf("the first pilot got %v", got)
+		}
+		b.pull()
+		a.finish(id)
+		a.news.Outcomes[0].OK, a.news.Outcomes[0].Failure = false, task.PayloadFailed
+		a.pull()
+		d.tick(5 * time.Second) // the backoff
+		if a.pull(); len(a.reply.Leases) > 0 {
+			t.Errorf("the node at which it failed got %v again", a.reply.Leases)
+		}
+		if other {
+			if got := b.pull(); !slices.Equal(got, []task.ID{id}) {
+				t.Errorf("the other node got %v", got)
+			}
+			continue
+		}
+		d.tick(wait)
+		if a.pull(); len(a.reply.Leases) != 1 {
+			t.Errorf("after %s without another node it got %v", wait, a.reply.Leases)
+		}
 	}
 }
