@@ -18,7 +18,7 @@ type Try struct {
 // FetchError tells that a file could not be had, with every source tried.
 type FetchError struct {
 	File  task.File
-	Lost  bool // no peer gave it, and no storage element has it as far as the catalogue or the elements say
+	Lost  bool // no peer gave it, and each storage element that should have it has none or other bytes
 	Away  bool // a storage element that should have it did not answer: it may later
 	Tries []Try
 	Local error // the pilot's own fault, e.g. *NoSpaceError; nil otherwise
@@ -33,7 +33,7 @@ func (e *FetchError) Error() string {
 	case e.Lost && len(e.File.Replicas) == 0:
 		text.WriteString("no pilot gave it and no storage element has it")
 	case e.Lost:
-		text.WriteString("no pilot gave it and its storage elements no longer have it")
+		text.WriteString("no pilot gave it and its storage elements have it no more, or other bytes in its place")
 	case e.Away:
 		text.WriteString("no pilot gave it and a storage element does not answer")
 	default:

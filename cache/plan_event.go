@@ -130,6 +130,14 @@ type FinishGrant struct {
 // or question under way is still answered.
 type Abandon struct{ Key task.FileKey }
 
+// BadCopy tells that a storage element has no such file, or other bytes in its
+// place. The fetch goes on with other sources.
+type BadCopy struct {
+	File    task.File
+	Replica task.Replica
+	Reason  string
+}
+
 // Ready tells a waiter that its file is in the cache and where it came from.
 // Waiters that joined a fetch under way get that fetch's source.
 type Ready struct {
@@ -152,5 +160,6 @@ func (TransferFromSE) planAction()    {}
 func (RenewGrant) planAction()        {}
 func (FinishGrant) planAction()       {}
 func (Abandon) planAction()           {}
+func (BadCopy) planAction()           {}
 func (Ready) planAction()             {}
 func (Failed) planAction()            {}

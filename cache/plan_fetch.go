@@ -61,9 +61,8 @@ type candidate struct {
 // replica is a copy on a storage element.
 type replica struct {
 	task.Replica
-	spent   bool // tried in this round
-	out     bool // wrong bytes, or not there: never
-	missing bool // the element says that it has no such file
+	spent bool // tried in this round
+	out   bool // wrong bytes, or not there: never again
 }
 
 // maxCandidates bounds the peers remembered for one file.
@@ -154,7 +153,7 @@ func (r *replica) source() string {
 func (f *fetch) err(site task.Site) *FetchError {
 	e := &FetchError{File: f.file, Lost: true, Tries: slices.Clone(f.tries)}
 	for _, r := range f.replicas {
-		if !r.missing {
+		if !r.out {
 			e.Lost = false
 		}
 		allowed := f.remote || r.Site == site

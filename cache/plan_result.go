@@ -128,7 +128,9 @@ func (p *Planner) takeFaults(f *fetch, t *transfer, e TransferDone) {
 				f.note(r.source(), reason)
 				r.spent = true
 				r.out = fault.Fault == Gone || fault.Fault == Corrupt
-				r.missing = fault.Fault == Gone
+				if r.out {
+					p.emit(BadCopy{File: f.file, Replica: r.Replica, Reason: reason})
+				}
 			}
 			continue
 		}

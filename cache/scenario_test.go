@@ -245,6 +245,8 @@ func (s *scenario) stepPlanner(event PlanEvent) {
 			text = fmt.Sprintf("transfer %d: %s from %s", a.Transfer, a.File.LFN, a.Replica.URL)
 		case Ready:
 			text = fmt.Sprintf("ready: waiter %d has %s from %s %s", a.Waiter, a.Key, a.Source, a.From)
+		case BadCopy:
+			text = fmt.Sprintf("bad copy: %s: %s", a.Replica.URL, a.Reason)
 		case Failed:
 			text = fmt.Sprintf("failed: waiter %d, lost %t: %v", a.Waiter, a.Err.Lost, a.Err)
 		case AskHome:

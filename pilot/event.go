@@ -53,7 +53,7 @@ type StageFailed struct {
 	Attempt task.AttemptID
 	Failure task.FailureKind
 	Reason  string
-	Lost    []task.File // inputs with no replica that no pilot gave
+	Lost    []task.File // inputs that no pilot gave and no storage element has
 	// NoRoom tells that the inputs do not fit beside what is pinned.
 	NoRoom bool
 }
@@ -119,6 +119,10 @@ type DeliveredToQueue struct {
 	Stored []task.OutputID
 }
 
+// BadCopy tells that a storage element has no such copy, or other bytes in its
+// place. It comes before the failure that it leads to.
+type BadCopy struct{ Copy task.LostFile }
+
 // SERead sums reads from storage elements since the last such event.
 type SERead struct{ Reads []task.SERead }
 
@@ -161,6 +165,7 @@ func (Recovered) event()        {}
 func (CacheChanged) event()     {}
 func (DeliveredToQueue) event() {}
 func (SERead) event()           {}
+func (BadCopy) event()          {}
 func (PilotChanged) event()     {}
 func (SiteChanged) event()      {}
 func (Drain) event()            {}

@@ -105,6 +105,9 @@ type Report struct {
 	// Kept answers StoreOrders.
 	Kept []KeptAnswer
 	Gone []task.File // as in State, since the last report
+	// BadCopies are copies that their storage elements have no more, or with
+	// other bytes.
+	BadCopies []task.LostFile
 	// Replicated answers orders to replicate.
 	Replicated []ReplicatedAnswer
 }

@@ -162,7 +162,7 @@ func (o *outbox) addStored(from task.PeerID, s task.Stored) {
 func (o *outbox) hasConfirmed(r task.Revoked) bool { return slices.Contains(o.confirmed, r) }
 
 func (o *outbox) hasLost(file task.File) bool {
-	return slices.ContainsFunc(o.lost, func(l task.LostFile) bool { return l.LFN == file.LFN && l.Digest == file.Digest })
+	return slices.ContainsFunc(o.lost, func(l task.LostFile) bool { return l.LFN == file.LFN && l.Digest == file.Digest && l.URL == "" })
 }
 
 func (m *Master) addSEReads(reads []task.SERead) {

@@ -55,6 +55,22 @@ func (m *Master) missing(h *held, back Handback) {
 	m.backToReady(h, false)
 }
 
+// badCopies tells the queue of copies that storage elements have no more, or with
+// other bytes, and forgets them.
+func (m *Master) badCopies(bad []task.LostFile) {
+	for _, copied := range bad {
+		if !slices.ContainsFunc(m.outbox.lost, func(l task.LostFile) bool {
+			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL
+		}) {
+			m.outbox.lost = append(m.outbox.lost, copied)
+			m.syncSoon(m.gatherDelay())
+		}
+		if k := m.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
+			k.file.Replicas = slices.DeleteFunc(slices.Clone(k.file.Replicas), func(r task.Replica) bool { return r.URL == copied.URL })
+		}
+	}
+}
+
 // search returns the search for a file, begun when there is none.
 func (m *Master) search(file task.File) *search {
 	s := m.searches[file.LFN]

@@ -124,6 +124,9 @@ func (w *Worker) Step(now time.Time, event Event) []Action {
 			w.delivery.pause = w.config.ResendAfter
 		}
 		w.acknowledge(Acks{Acks: e.Acks, Stored: e.Stored})
+	case BadCopy:
+		w.report.BadCopies = append(w.report.BadCopies, e.Copy)
+		w.soon(w.config.ReportDelay)
 	case SERead:
 		w.report.SEReads = append(w.report.SEReads, e.Reads...)
 		w.soon(w.config.ReportDelay)

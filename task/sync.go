@@ -159,10 +159,12 @@ type Stored struct {
 // Output names what was stored.
 func (s Stored) Output() OutputID { return OutputID{Attempt: s.Attempt, LFN: s.LFN} }
 
-// LostFile tells that no pilot of the site holds a file any more.
+// LostFile tells that no pilot of the site holds a file any more, or, with a
+// URL, that a storage element has no such copy or other bytes in its place.
 type LostFile struct {
 	LFN    LFN
 	Digest Digest
+	URL    string // of the bad copy; empty: of the site's caches
 	Reason string
 }
 

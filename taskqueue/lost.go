@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -110,7 +111,7 @@ func (b *book) renew(s *TaskState) {
 	}
 	for _, out := range spec.Outputs {
 		if f := b.files.held[out.LFN]; f != nil && !exists(f) && !f.Producer.IsZero() {
-			f.Producer, f.Digest, f.Size = task.AttemptID{}, task.Digest{}, -1
+			f.Producer, f.Digest, f.Size, f.Struck = task.AttemptID{}, task.Digest{}, -1, false
 			b.files.touch(f.LFN)
 		}
 	}
@@ -191,7 +192,8 @@ func (b *book) cancelUpstream(s, ended *TaskState) error {
 	return nil
 }
 
-// lose books that no pilot of a site holds the files any more.
+// lose books that no pilot of a site holds the files any more, and strikes bad
+// copies.
 func (b *book) lose(site task.Site, lost []task.LostFile) error {
 	names := make([]task.LFN, len(lost))
 	for i := range lost {
@@ -205,8 +207,46 @@ func (b *book) lose(site task.Site, lost []task.LostFile) error {
 		if f == nil || !lost[i].Digest.IsZero() && lost[i].Digest != f.Digest {
 			continue // an older generation's
 		}
-		b.withdraw(f, site)
+		if lost[i].URL == "" {
+			b.withdraw(f, site)
+		} else if err := b.strike(f, lost[i].URL); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// strike takes a copy of a task's output out of the catalogue that its storage
+// element does not have, or has with other bytes. Where it was the last one the
+// caches are asked, then the maker. External files stay: only a user knows
+// another copy.
+func (b *book) strike(f *FileRecord, url string) error {
+	is := func(r task.Replica) bool { return r.URL == url }
+	if f.ProducerTask == "" || !slices.ContainsFunc(f.Replicas, is) {
+		return nil
+	}
+	b.alter(f)
+	f.Replicas = slices.DeleteFunc(slices.Clone(f.Replicas), is)
+	if len(f.Replicas) > 0 {
+		return nil
+	}
+	f.Lost, f.Struck = !exists(f), true
+	for _, name := range f.Announced {
+		site, err := b.site(name)
+		if err != nil {
+			return err
+		}
+		b.look(site)
+	}
+	if !f.Final {
+		return nil
+	}
+	w, err := b.workflow(workflowOf(f.LFN))
+	if err != nil {
+		return err
+	}
+	w.Unstored++
+	b.closeWorkflow(w)
 	return nil
 }
 
@@ -269,8 +309,8 @@ func (f *FileRecord) takenOver() bool {
 }
 
 // unguarded returns files that only the caches of a site hold and that nobody
-// stores by itself: their maker is not there any more, or made them for an
-// earlier run. The master is asked to have them stored, or to report them lost.
+// stores by itself: their maker is not there any more, made them for an earlier
+// run, or has stored them before. The master is asked to have them stored, or to report them lost.
 // Those that are found are repeated until they are settled; where a few pages
 // have none, the next call goes on behind them. The site's mark is cleared when
 // there are none at all.
@@ -303,7 +343,7 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 		}
 		for i := range files {
 			maker := b.pilots.held[makers[i]]
-			if site.SE != "" && files[i].takenOver() || maker == nil || !maker.State.present() || maker.Site != site.Name {
+			if site.SE != "" && (files[i].takenOver() || files[i].Struck) || maker == nil || !maker.State.present() || maker.Site != site.Name {
 				found = append(found, files[i].File)
 			}
 		}

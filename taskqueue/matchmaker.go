@@ -279,13 +279,16 @@ func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
 }
 
 // TrulyLost leaves of the files that a pilot could not read those that no
-// other pilot is known to hold.
+// other pilot is known to hold; what is said of copies stays.
 func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
 	r := m.rooms[p.Site]
 	if r == nil {
 		return p.Lost
 	}
 	return slices.DeleteFunc(slices.Clone(p.Lost), func(l task.LostFile) bool {
+		if l.URL != "" {
+			return false
+		}
 		other := func(key task.FileKey) bool {
 			return slices.ContainsFunc(r.pool.Holders(key), func(id task.PilotID) bool { return id != p.Pilot })
 		}

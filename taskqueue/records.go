@@ -114,6 +114,7 @@ type FileRecord struct {
 	Final        bool    // a final output of its workflow
 	Uses         int     // tasks that read it
 	Lost         bool    // was made, has no holder and no replica any more
+	Struck       bool    // its last copy on a storage element was bad: its maker does not store it again by itself
 	Learned      bool    // external: its digest is that of the first read, nobody gave it
 }
 

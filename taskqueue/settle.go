@@ -53,7 +53,7 @@ func (b *book) replicate(f *FileRecord, replica task.Replica) error {
 	}
 	b.alter(f)
 	f.Replicas = append(f.Replicas, replica)
-	f.Lost = false
+	f.Lost, f.Struck = false, false
 	if !f.Final || len(f.Replicas) > 1 {
 		return nil
 	}

@@ -46,7 +46,7 @@ func TestContentIsVerifiedOnFirstUseAndAtAge(t *testing.T) {
 			if got := c.Usage().Verified; got != want {
 				t.Errorf("step %d: read %d times, want %d", step, got, want)
 			}
-			wait(t.Context(), verifyAge * 2 / 3)
+			wait(t.Context(), verifyAge*2/3)
 		}
 		c = reopened(t, c, Config{})
 		for range 2 {
@@ -80,18 +80,18 @@ func TestScrubFindsRottedFiles(t *testing.T) {
 		flipByte(t, c.contentPath(entries[2].Digest))
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() { _ = c.Scrub(ctx, size) }()
-		wait(t.Context(), 3*time.Second + time.Millisecond)
+		wait(t.Context(), 3*time.Second+time.Millisecond)
 		if usage := c.Usage(); usage.Verified != 3 {
 			t.Errorf("after 3 s: %+v", usage)
 		}
-		wait(t.Context(), 2 * time.Second)
+		wait(t.Context(), 2*time.Second)
 		if usage := c.Usage(); usage.Verified != 4 || usage.Damaged != 1 || usage.Files != 3 {
 			t.Errorf("after 5 s: %+v", usage)
 		}
 		if !slices.Equal(told, []task.FileKey{entries[2].Key}) {
 			t.Errorf("told %v", told)
 		}
-		wait(t.Context(), verifyAge + scrubPause)
+		wait(t.Context(), verifyAge+scrubPause)
 		if usage := c.Usage(); usage.Verified != 7 {
 			t.Errorf("a day later: %+v", usage)
 		}

@@ -35,6 +35,10 @@ type Config struct {
 	// Cached, if set, is told each key under which a fetched file has become
 	// reachable, to be announced. Called from several goroutines.
 	Cached func(key task.FileKey)
+	// BadCopy, if set, is told of copies of produced files that a storage element
+	// does not have, or has with other bytes, before Stage returns. Called from
+	// Run's goroutine.
+	BadCopy func(copy task.LostFile)
 	// Limits of the plan; Self and Site in it are set from above.
 	Limits        cache.PlannerConfig
 	LocateTimeout time.Duration // 3 s when zero
@@ -186,6 +190,10 @@ func (f *Fetcher) perform(action cache.PlanAction) {
 		f.config.Homes.Finish(a.Key, a.End)
 	case cache.Abandon:
 		f.abandon(a.Key)
+	case cache.BadCopy:
+		if f.config.BadCopy != nil && !a.File.Producer.IsZero() {
+			f.config.BadCopy(task.LostFile{LFN: a.File.LFN, Digest: a.File.Digest, URL: a.Replica.URL, Reason: a.Reason})
+		}
 	case cache.Ready:
 		f.ready(a)
 	case cache.Failed:

@@ -141,6 +141,7 @@ func member(t testing.TB, authority *identity.Authority, name task.Site, n int) 
 }
 
 type options struct {
+	badCopy  func(task.LostFile)
 	folder   string // of an earlier pilot's cache; "" is a new one
 	capacity task.Bytes
 	limits   cache.PlannerConfig
@@ -196,6 +197,7 @@ func (s *site) join(o options) *pilot {
 		Cache: files, Peers: p.client, Storage: p.storage, Locator: s, Homes: p.homes, Self: p.Peer, Site: s.name,
 		Settings: func() task.SiteSettings { return *s.settings.Load() },
 		Cached:   func(key task.FileKey) { s.announce(key, p.Holder) },
+		BadCopy:  o.badCopy,
 		Limits:   o.limits, Log: slog.New(o.log),
 	})
 	o.server.Cache, o.server.Own, o.server.Verifier, o.server.Site, o.server.Log = files, own, s.verifier, s.name, quiet

@@ -42,7 +42,11 @@ func (e *StageError) Error() string { return e.Reason }
 func (e *StageError) Unwrap() error { return e.Err }
 
 func stageError(e *cache.FetchError) *StageError {
-	return &StageError{File: e.File, Lost: e.Lost, Away: e.Away, Reason: e.Error(), Tries: e.Tries, Err: e.Local}
+	reason := e.Error()
+	if e.Lost && e.File.Producer.IsZero() {
+		reason += "; no task makes this file: put it back in its place, or name another copy with `pilotage file register`, and retry"
+	}
+	return &StageError{File: e.File, Lost: e.Lost, Away: e.Away, Reason: reason, Tries: e.Tries, Err: e.Local}
 }
 
 // StageErrors are all inputs of one Stage that are known not to be had.
@@ -65,11 +69,11 @@ func (e StageErrors) Unwrap() []error {
 	return all
 }
 
-// Lost lists the files that are lost.
+// Lost lists the files that are lost and that a task can make again.
 func (e StageErrors) Lost() []task.File {
 	var files []task.File
 	for _, one := range e {
-		if one.Lost {
+		if one.Lost && !one.File.Producer.IsZero() {
 			files = append(files, one.File)
 		}
 	}

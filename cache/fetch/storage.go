@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
+	"os"
+	"path"
 	"slices"
 	"strings"
 	"sync"
@@ -84,10 +87,35 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 		fault.Fault = cache.Corrupt
 	case errors.Is(err, storage.ErrNotFound):
 		fault.Fault = cache.Gone
+		if err := mounted(a.File, a.Replica); err != nil {
+			fault.Fault, fault.Err = cache.Unreachable, err
+		}
 	case errors.As(err, &own), readErr == nil:
 		return f.localFailure(j, key, cache.TransferDone{}, err)
 	}
 	return cache.TransferDone{Faults: []cache.SourceFault{fault}}
+}
+
+// mounted tells why a folder that has no such file says nothing about a
+// storage element: where it is not mounted, nothing is there. A task's output
+// lies three folders below the element, under its name.
+func mounted(file task.File, replica task.Replica) error {
+	at, err := url.Parse(replica.URL)
+	if err != nil || at.Scheme != "file" || file.Producer.IsZero() {
+		return nil
+	}
+	root := at.Path
+	for range 4 + strings.Count(file.LFN.Local(), "/") {
+		root = path.Dir(root)
+	}
+	entries, err := os.ReadDir(root)
+	if err == nil && len(entries) == 0 {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("the folder of the storage element, %s, is not there: mount its file system on this machine (%w)", root, err)
+	}
+	return nil
 }
 
 // read writes the replica's bytes to the job's writer; a read that broke off

@@ -102,7 +102,8 @@ func TestStageErrors(t *testing.T) {
 	changed.Adler32 = "00000001"
 	otherSize := s.store("size", data, false)
 	otherSize.Size++
-	lost := task.File{LFN: "vo:lost", Size: 3, Digest: task.Digest{7}}
+	vanished.Producer = task.AttemptID{Task: "w-abcdefghij/t", Generation: 1, Pilot: "p", Counter: 1}
+	lost := task.File{LFN: "vo:lost", Size: 3, Digest: task.Digest{7}, Producer: vanished.Producer}
 	huge := s.store("huge", content(2, 300_000), true)
 	files := []task.File{ok, unreachable, vanished, changed, otherSize, lost, huge}
 	_, err := p.fetcher.Stage(t.Context(), files)
@@ -116,9 +117,9 @@ func TestStageErrors(t *testing.T) {
 		words string
 	}{
 		{unreachable, false, "http://127.0.0.1:1/far"},
-		{vanished, true, "no longer have it"},
-		{changed, false, "adler32"},
-		{otherSize, false, "size"},
+		{vanished, true, "have it no more"},
+		{changed, true, "adler32"},
+		{otherSize, true, "size"},
 		{lost, true, "no pilot gave it"},
 		{huge, false, "does not fit into a cache of"},
 	} {

@@ -236,7 +236,7 @@ func (a *Agent) occupy(m Membership) error {
 	a.homes = fetch.NewHomes(self, a.homeOf, func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameDesk, data)) })
 	a.uploads = newUploader(a)
 	equipment, err := a.ground.Occupy(Occupant{
-		Site: a.site, Pilot: m.Pilot, Peer: a.peer, Cached: a.cached, Evicted: a.evicted,
+		Site: a.site, Pilot: m.Pilot, Peer: a.peer, Cached: a.cached, Evicted: a.evicted, BadCopy: a.badCopy,
 		Locator: locator{a}, Homes: a.homes, Settings: a.siteSettings,
 	})
 	if err != nil {

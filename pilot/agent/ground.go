@@ -46,6 +46,9 @@ type Occupant struct {
 	// fetching, and of files that left it.
 	Cached  func(key task.FileKey)
 	Evicted func(keys []task.FileKey)
+	// BadCopy is told of copies that a storage element does not have, or has with
+	// other bytes.
+	BadCopy func(copy task.LostFile)
 	Locator fetch.Locator
 	Homes   fetch.Homes
 	// Settings are the site's of the moment.

@@ -238,6 +238,14 @@ func (a *Agent) evicted(keys []task.FileKey) {
 	a.cacheChanged(every)
 }
 
+// badCopy is told by the fetcher of a copy that its storage element does not have
+// as it should.
+func (a *Agent) badCopy(copied task.LostFile) {
+	copied.Reason = oneLine(copied.Reason)
+	a.log.Warn("a copy on a storage element is lost or damaged: it is read elsewhere or made again", "file", copied.LFN, "url", copied.URL, "reason", copied.Reason)
+	a.mailbox.post(func() { a.stepWorker(pilot.BadCopy{Copy: copied}) })
+}
+
 func (a *Agent) cacheChanged(keys []task.FileKey) {
 	usage := a.cache.Usage()
 	report := pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions, Damaged: usage.Damaged}

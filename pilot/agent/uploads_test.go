@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/storage"
@@ -65,7 +66,7 @@ func TestDamagedOutputsAreNotUploaded(t *testing.T) {
 }
 
 // What an earlier upload has put there is not written again, unless it is not
-// all there; a first upload does not ask.
+// all there or damaged; a first upload does not ask.
 func TestUploadsThatArePerhapsThere(t *testing.T) {
 	n := storingNode(t)
 	folder, element, cache := t.TempDir(), t.TempDir(), n.cache
@@ -78,22 +79,28 @@ func TestUploadsThatArePerhapsThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, example := range []struct {
-		there, want  string
+		there        string
+		written      bool
 		perhapsThere bool
 	}{
-		{"kept", "kept", true},
-		{"cut", "made", true},
-		{"kept", "made", false},
+		{"made", false, true},
+		{"cut", true, true},
+		{"eadm", true, true},
+		{"made", true, false},
 	} {
-		if err := os.WriteFile(filepath.Join(element, "x"), []byte(example.there), 0o600); err != nil {
+		stored, long := filepath.Join(element, "x"), time.Unix(1, 0)
+		if err := errors.Join(os.WriteFile(stored, []byte(example.there), 0o600), os.Chtimes(stored, long, long)); err != nil {
 			t.Fatal(err)
 		}
 		url, err := n.Put(t.Context(), "file://"+element, "x", entry.Key, example.perhapsThere)
 		if err != nil || url != "file://"+element+"/x" {
 			t.Errorf("%+v: %q, %v", example, url, err)
 		}
-		if got, err := os.ReadFile(filepath.Join(element, "x")); err != nil || string(got) != example.want {
+		if got, err := os.ReadFile(stored); err != nil || string(got) != "made" {
 			t.Errorf("%+v: stored is %q, %v", example, got, err)
+		}
+		if info, err := os.Stat(stored); err != nil || info.ModTime().Equal(long) == example.written {
+			t.Errorf("%+v: %v, %v", example, info, err)
 		}
 	}
 	at := func(run task.WorkflowID, by task.PilotID) pilot.Output {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/zeebo/blake3"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
@@ -169,7 +172,7 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 		Cache: n.cache, Payloads: n.runner, Uploads: n,
 		Fetcher: fetch.New(fetch.Config{
 			Cache: n.cache, Peers: client, Storage: n.storage, Locator: o.Locator, Homes: o.Homes, Self: o.Peer, Site: o.Site,
-			Settings: o.Settings, Cached: o.Cached, Log: a.log,
+			Settings: o.Settings, Cached: o.Cached, BadCopy: o.BadCopy, Log: a.log,
 		}),
 		Serve: func(ctx context.Context) error { return server.Run(ctx, n.data) },
 		Scrub: func(ctx context.Context) error { return n.cache.Scrub(ctx, scrubRate) },
@@ -197,11 +200,24 @@ func (n *workerNode) Put(ctx context.Context, element, name string, key task.Fil
 		return "", err
 	}
 	if perhapsThere {
-		if there, err := at.Head(ctx, name); err == nil && there.Size == int64(pinned.Size) {
+		if there, err := at.Head(ctx, name); err == nil && there.Size == int64(pinned.Size) && hasContent(ctx, at, name, pinned.Digest) {
 			return there.URL, nil
 		}
 	}
 	return at.Put(ctx, name, int64(pinned.Size), file)
+}
+
+// hasContent reads what is there: a copy may have been found damaged, and is then
+// to be replaced.
+func hasContent(ctx context.Context, at storage.Element, name string, want task.Digest) bool {
+	content, _, err := at.Get(ctx, name, 0)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = content.Close() }()
+	hash := blake3.New()
+	_, err = io.Copy(hash, content)
+	return err == nil && task.Digest(hash.Sum(nil)) == want
 }
 
 // Observe satisfies Ground.

@@ -119,6 +119,17 @@ func (c *check) file(in *pb.File) task.File {
 	return file
 }
 
+func (c *check) badCopy(in *pb.LostFile) task.LostFile {
+	c.lfn(in.GetLfn())
+	c.text("bad_copies.url", in.GetUrl(), maxURL)
+	c.text("bad_copies.reason", in.GetReason(), maxReason)
+	lost, err := taskpb.FromLostFile(in)
+	if err != nil {
+		c.fail("%w", err)
+	}
+	return lost
+}
+
 func (c *check) leases(in []*pb.Lease) []task.Lease {
 	c.length("leases", len(in), maxLeases)
 	for _, lease := range in {

@@ -183,8 +183,9 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 				Task: task.ID(c.text("retracts.task", a.GetTask(), maxName)), Lease: task.LeaseID(a.GetLease()), Retracted: a.GetRetracted(),
 			}
 		}),
-		Leaves: list(c, "report.leaves", m.GetLeaves(), maxFiles, c.file),
-		Gone:   list(c, "report.gone", m.GetGone(), maxFiles, c.file),
+		Leaves:    list(c, "report.leaves", m.GetLeaves(), maxFiles, c.file),
+		Gone:      list(c, "report.gone", m.GetGone(), maxFiles, c.file),
+		BadCopies: list(c, "report.bad_copies", m.GetBadCopies(), maxFiles, c.badCopy),
 		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) pilot.KeptAnswer {
 			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason)}
 		}),

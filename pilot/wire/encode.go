@@ -139,7 +139,7 @@ func report(m pilot.Report) *pb.RoundReport {
 			return &pb.RoundRetractAnswer{Task: string(a.Task), Lease: uint64(a.Lease), Retracted: a.Retracted}
 		}),
 		Leaves: each(m.Leaves, taskpb.File),
-		Gone:   each(m.Gone, taskpb.File),
+		Gone:   each(m.Gone, taskpb.File), BadCopies: taskpb.LostFiles(m.BadCopies),
 		Kept: each(m.Kept, func(k pilot.KeptAnswer) *pb.RoundKept {
 			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure}
 		}),

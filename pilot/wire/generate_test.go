@@ -246,6 +246,9 @@ func report(t *rapid.T) pilot.Report {
 		}),
 		Leaves: several(t, "leaves", 2, file),
 		Gone:   several(t, "gone", 2, file),
+		BadCopies: several(t, "bad", 2, func(t *rapid.T) task.LostFile {
+			return task.LostFile{LFN: lfn(t), Digest: digest(t), URL: text(t), Reason: text(t)}
+		}),
 		Kept: several(t, "kept", 2, func(t *rapid.T) pilot.KeptAnswer {
 			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t)}
 		}),

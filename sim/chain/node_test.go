@@ -409,6 +409,17 @@ func (n *node) find(f task.File) (task.Source, bool) {
 	return 0, false
 }
 
+// badCopies are those of a file of which its storage element says that they are
+// not there, or gives other bytes.
+func (n *node) badCopies(f task.File) (bad []task.LostFile) {
+	for _, replica := range f.Replicas {
+		if s := n.element(replica.URL); s != nil && !s.down && s.stored[replica.URL].Digest != f.Digest {
+			bad = append(bad, task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: replica.URL, Reason: "it is damaged"})
+		}
+	}
+	return bad
+}
+
 func (n *node) stageIn(a pilot.StageIn) {
 	if !n.alive {
 		return
@@ -428,9 +439,17 @@ func (n *node) stageIn(a pilot.StageIn) {
 	}
 	if len(lost) > 0 {
 		n.note("%s cannot read %s", n.id, lost[0].LFN)
-		failed := pilot.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read", Lost: lost}
-		if slices.ContainsFunc(lost, func(f task.File) bool { return len(f.Replicas) > 0 }) {
-			failed.Failure, failed.Lost = task.StorageFailed, nil
+		failed := pilot.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read"}
+		for _, f := range lost {
+			bad := n.badCopies(f)
+			if len(bad) < len(f.Replicas) {
+				failed.Failure = task.StorageFailed
+			} else if !f.Producer.IsZero() {
+				failed.Lost = append(failed.Lost, f)
+			}
+			for _, copied := range bad {
+				n.stepWorker(pilot.BadCopy{Copy: copied})
+			}
 		}
 		n.stepWorker(failed)
 		return

@@ -282,12 +282,18 @@ func fromReturned(in *pb.Return) task.Returned {
 }
 
 func lostFile(l task.LostFile) *pb.LostFile {
-	return &pb.LostFile{Lfn: string(l.LFN), Digest: Digest(l.Digest), Reason: l.Reason}
+	return &pb.LostFile{Lfn: string(l.LFN), Digest: Digest(l.Digest), Url: l.URL, Reason: l.Reason}
 }
+
+// LostFiles encodes news of lost files and bad copies.
+func LostFiles(lost []task.LostFile) []*pb.LostFile { return each(lost, lostFile) }
+
+// FromLostFile decodes one of them.
+func FromLostFile(in *pb.LostFile) (task.LostFile, error) { return fromLostFile(in) }
 
 func fromLostFile(in *pb.LostFile) (task.LostFile, error) {
 	digest, err := FromDigest(in.GetDigest())
-	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, Reason: in.GetReason()}, err
+	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, URL: in.GetUrl(), Reason: in.GetReason()}, err
 }
 
 func pause(p task.Pause) *pb.Pause { return &pb.Pause{Pilot: string(p.Pilot), Why: p.Why} }

@@ -1126,10 +1126,13 @@ func (x *Stored) GetDigest() []byte {
 }
 
 type LostFile struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Lfn           string                 `protobuf:"bytes,1,opt,name=lfn,proto3" json:"lfn,omitempty"`
-	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
-	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Lfn    string                 `protobuf:"bytes,1,opt,name=lfn,proto3" json:"lfn,omitempty"`
+	Digest []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"`
+	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Of a copy that its storage element has no more, or with other bytes; empty
+	// where no cache of the site has the file any more.
+	Url           string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1181,6 +1184,13 @@ func (x *LostFile) GetDigest() []byte {
 func (x *LostFile) GetReason() string {
 	if x != nil {
 		return x.Reason
+	}
+	return ""
+}
+
+func (x *LostFile) GetUrl() string {
+	if x != nil {
+		return x.Url
 	}
 	return ""
 }
@@ -3189,11 +3199,12 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"L\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"^\n" +
 	"\bLostFile\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"M\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x10\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\"M\n" +
 	"\tDeparture\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12\x16\n" +

@@ -1773,7 +1773,9 @@ type RoundReport struct {
 	// Answers to orders to replicate.
 	Replicated []*RoundReplicated `protobuf:"bytes,18,rep,name=replicated,proto3" json:"replicated,omitempty"`
 	// As in RoundState, since the last report.
-	Gone          []*File `protobuf:"bytes,19,rep,name=gone,proto3" json:"gone,omitempty"`
+	Gone []*File `protobuf:"bytes,19,rep,name=gone,proto3" json:"gone,omitempty"`
+	// Copies that their storage elements have no more, or with other bytes.
+	BadCopies     []*LostFile `protobuf:"bytes,20,rep,name=bad_copies,json=badCopies,proto3" json:"bad_copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1937,6 +1939,13 @@ func (x *RoundReport) GetReplicated() []*RoundReplicated {
 func (x *RoundReport) GetGone() []*File {
 	if x != nil {
 		return x.Gone
+	}
+	return nil
+}
+
+func (x *RoundReport) GetBadCopies() []*LostFile {
+	if x != nil {
+		return x.BadCopies
 	}
 	return nil
 }
@@ -3063,7 +3072,7 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\x12RoundRetractAnswer\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x1c\n" +
-	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xc5\x06\n" +
+	"\tretracted\x18\x03 \x01(\bR\tretracted\"\xfb\x06\n" +
 	"\vRoundReport\x12*\n" +
 	"\x06starts\x18\x01 \x03(\v2\x12.pilotage.v1.StartR\x06starts\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
@@ -3086,7 +3095,9 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"\n" +
 	"replicated\x18\x12 \x03(\v2\x1c.pilotage.v1.RoundReplicatedR\n" +
 	"replicated\x12%\n" +
-	"\x04gone\x18\x13 \x03(\v2\x11.pilotage.v1.FileR\x04gone\"S\n" +
+	"\x04gone\x18\x13 \x03(\v2\x11.pilotage.v1.FileR\x04gone\x124\n" +
+	"\n" +
+	"bad_copies\x18\x14 \x03(\v2\x15.pilotage.v1.LostFileR\tbadCopies\"S\n" +
 	"\rRoundOutputId\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
 	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"Y\n" +
@@ -3215,7 +3226,8 @@ var file_pilotage_v1_round_proto_goTypes = []any{
 	(*File)(nil),                // 43: pilotage.v1.File
 	(*Start)(nil),               // 44: pilotage.v1.Start
 	(*StorageReads)(nil),        // 45: pilotage.v1.StorageReads
-	(*Ack)(nil),                 // 46: pilotage.v1.Ack
+	(*LostFile)(nil),            // 46: pilotage.v1.LostFile
+	(*Ack)(nil),                 // 47: pilotage.v1.Ack
 }
 var file_pilotage_v1_round_proto_depIdxs = []int32{
 	6,  // 0: pilotage.v1.RoundMessage.task_list:type_name -> pilotage.v1.RoundTaskList
@@ -3280,36 +3292,37 @@ var file_pilotage_v1_round_proto_depIdxs = []int32{
 	20, // 59: pilotage.v1.RoundReport.kept:type_name -> pilotage.v1.RoundKept
 	33, // 60: pilotage.v1.RoundReport.replicated:type_name -> pilotage.v1.RoundReplicated
 	43, // 61: pilotage.v1.RoundReport.gone:type_name -> pilotage.v1.File
-	39, // 62: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
-	19, // 63: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
-	1,  // 64: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
-	5,  // 65: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
-	2,  // 66: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
-	4,  // 67: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
-	37, // 68: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
-	43, // 69: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
-	38, // 70: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
-	34, // 71: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
-	22, // 72: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
-	34, // 73: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
-	34, // 74: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
-	46, // 75: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
-	19, // 76: pilotage.v1.RoundAcks.stored:type_name -> pilotage.v1.RoundOutputId
-	19, // 77: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
-	34, // 78: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
-	34, // 79: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
-	42, // 80: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
-	28, // 81: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
-	43, // 82: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
-	43, // 83: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
-	34, // 84: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
-	43, // 85: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
-	43, // 86: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
-	87, // [87:87] is the sub-list for method output_type
-	87, // [87:87] is the sub-list for method input_type
-	87, // [87:87] is the sub-list for extension type_name
-	87, // [87:87] is the sub-list for extension extendee
-	0,  // [0:87] is the sub-list for field type_name
+	46, // 62: pilotage.v1.RoundReport.bad_copies:type_name -> pilotage.v1.LostFile
+	39, // 63: pilotage.v1.RoundOutputId.attempt:type_name -> pilotage.v1.AttemptId
+	19, // 64: pilotage.v1.RoundKept.output:type_name -> pilotage.v1.RoundOutputId
+	1,  // 65: pilotage.v1.RoundSnapshot.version:type_name -> pilotage.v1.RoundVersion
+	5,  // 66: pilotage.v1.RoundSnapshot.rates:type_name -> pilotage.v1.RoundRates
+	2,  // 67: pilotage.v1.RoundSnapshot.classes:type_name -> pilotage.v1.RoundClass
+	4,  // 68: pilotage.v1.RoundSnapshot.entries:type_name -> pilotage.v1.RoundEntry
+	37, // 69: pilotage.v1.RoundAssignment.task:type_name -> pilotage.v1.Task
+	43, // 70: pilotage.v1.RoundAssignment.files:type_name -> pilotage.v1.File
+	38, // 71: pilotage.v1.RoundAssignment.waited:type_name -> google.protobuf.Duration
+	34, // 72: pilotage.v1.RoundAssign.term:type_name -> pilotage.v1.Term
+	22, // 73: pilotage.v1.RoundAssign.tasks:type_name -> pilotage.v1.RoundAssignment
+	34, // 74: pilotage.v1.RoundRetract.term:type_name -> pilotage.v1.Term
+	34, // 75: pilotage.v1.RoundKill.term:type_name -> pilotage.v1.Term
+	47, // 76: pilotage.v1.RoundAcks.acks:type_name -> pilotage.v1.Ack
+	19, // 77: pilotage.v1.RoundAcks.stored:type_name -> pilotage.v1.RoundOutputId
+	19, // 78: pilotage.v1.RoundAcks.relieved:type_name -> pilotage.v1.RoundOutputId
+	34, // 79: pilotage.v1.RoundWant.term:type_name -> pilotage.v1.Term
+	34, // 80: pilotage.v1.RoundKeepCopy.term:type_name -> pilotage.v1.Term
+	42, // 81: pilotage.v1.RoundKeepCopy.leases:type_name -> pilotage.v1.Lease
+	28, // 82: pilotage.v1.RoundKeepCopy.gone:type_name -> pilotage.v1.RoundLeasedId
+	43, // 83: pilotage.v1.RoundKeepCopy.files:type_name -> pilotage.v1.File
+	43, // 84: pilotage.v1.RoundStoreOrder.file:type_name -> pilotage.v1.File
+	34, // 85: pilotage.v1.RoundReplicate.term:type_name -> pilotage.v1.Term
+	43, // 86: pilotage.v1.RoundReplicate.files:type_name -> pilotage.v1.File
+	43, // 87: pilotage.v1.RoundReplicate.drops:type_name -> pilotage.v1.File
+	88, // [88:88] is the sub-list for method output_type
+	88, // [88:88] is the sub-list for method input_type
+	88, // [88:88] is the sub-list for extension type_name
+	88, // [88:88] is the sub-list for extension extendee
+	0,  // [0:88] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_round_proto_init() }
