@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -246,7 +247,12 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 	var into string
 	var list, force bool
 	command := &cobra.Command{
-		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements", Args: asUsed,
+		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements",
+		Long: `Fetches all that can be fetched, compares it with its digest, and names on stderr
+what could not be fetched and why; the exit code is then that of the first of
+these: 3 when no copy gave the right bytes, 8 when an output is on no storage
+element yet. Called again it fetches only what is missing.`,
+		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
 				var files []*pb.File
@@ -276,7 +282,7 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 }
 
 // fetchOutputs writes files to a folder, none of them when one may not be
-// written.
+// written, else all that can be fetched.
 func (a *app) fetchOutputs(ctx context.Context, files []*pb.File, into string, force bool) error {
 	rows := make([][]string, len(files))
 	missing := make(map[string]*pb.File)
@@ -292,14 +298,23 @@ func (a *app) fetchOutputs(ctx context.Context, files []*pb.File, into string, f
 		}
 		rows[i] = []string{local, sizeText(f.GetSizeBytes()), target}
 	}
-	for _, row := range rows {
+	var failures []error
+	got, gotRows := []*pb.File{}, [][]string{}
+	for i, row := range rows {
 		if f := missing[row[2]]; f != nil {
-			if err := a.fetchFile(ctx, f, row[2]); err != nil {
+			if err := a.fetchFile(ctx, f, row[2]); ctx.Err() != nil {
 				return err
+			} else if err != nil {
+				failures = append(failures, err)
+				continue
 			}
 		}
+		got, gotRows = append(got, files[i]), append(gotRows, row)
 	}
-	return a.print(files, []string{"FILE", "SIZE", "WRITTEN TO"}, rows)
+	if err := a.print(got, []string{"FILE", "SIZE", "WRITTEN TO"}, gotRows); err != nil || len(failures) == 0 {
+		return err
+	}
+	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", len(failures), count(len(files), "output"), errors.Join(failures...))
 }
 
 func newWorkflowCancel(a *app) *cobra.Command {

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// TestOutputsFetchesAllItCan: one copy is gone, one has other bytes, one output is
+// not stored yet; the others are fetched, and these three are named.
+func TestOutputsFetchesAllItCan(t *testing.T) {
+	element, into := t.TempDir(), t.TempDir()
+	var files []*pb.File
+	for _, name := range []string{"gone", "a", "damaged", "unstored", "z"} {
+		path := filepath.Join(element, name)
+		digest := blake3.Sum256([]byte(name))
+		f := &pb.File{Lfn: "w-abcdefghij:" + name, SizeBytes: int64(len(name)), Digest: digest[:]}
+		if name != "unstored" {
+			f.Replicas = []*pb.Replica{{Site: "siteA", Url: storage.FileURL(path)}}
+		}
+		files = append(files, f)
+		content := name
+		if name == "damaged" {
+			content = "DAMAGED"
+		}
+		if name != "gone" {
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var out, said bytes.Buffer
+	a := &app{stdout: &out, stderr: &said, output: "table"}
+	err := a.fetchOutputs(t.Context(), files, into, false)
+	if err == nil || exitCode(t.Context(), err) != exitUnreachable {
+		t.Fatalf("got %v", err)
+	}
+	for _, words := range []string{"3 of 5 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is on no storage element yet"} {
+		if !strings.Contains(err.Error(), words) {
+			t.Errorf("%q is not in %v", words, err)
+		}
+	}
+	entries, err := os.ReadDir(into)
+	if err != nil || len(entries) != 2 || !strings.Contains(out.String(), "a ") || !strings.Contains(out.String(), "z ") || strings.Contains(out.String(), "gone") {
+		t.Errorf("%v, %v: %s", entries, err, out.String())
+	}
+}
