@@ -13,13 +13,25 @@ const (
 	garbagePage = 100
 	// deletionTime bounds one deletion: a storage element may hang.
 	deletionTime = 30 * time.Second
+	// longestPause ends the doubling of the pauses at a storage element that does
+	// not delete.
+	longestPause = time.Hour
 )
+
+// reluctance is how a storage element that does not delete is dealt with: it is
+// said once, and tried ever more rarely.
+type reluctance struct {
+	failed int // deletions, since it did
+	pause  time.Duration
+	until  time.Time
+}
 
 // runGarbage deletes losers' copies, round by round, until ctx ends.
 func (s *Server) runGarbage(ctx context.Context) error {
 	if s.config.Deleter == nil {
 		return nil
 	}
+	reluctant := make(map[string]*reluctance) // by element
 	ticker := time.NewTicker(s.config.Timing.Garbage)
 	defer ticker.Stop()
 	for {
@@ -28,7 +40,7 @@ func (s *Server) runGarbage(ctx context.Context) error {
 			return nil
 		case <-ticker.C:
 		}
-		if err := s.deleteGarbage(ctx); err != nil && ctx.Err() == nil {
+		if err := s.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
 			s.config.Log.Warn("losers' copies wait for their deletion", "error", err)
 		}
 	}
@@ -37,7 +49,7 @@ func (s *Server) runGarbage(ctx context.Context) error {
 // deleteGarbage deletes one page of copies. Those that could not be deleted
 // go to the end of the list, so that a storage element that is away does not
 // hold up the others.
-func (s *Server) deleteGarbage(ctx context.Context) error {
+func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluctance) error {
 	var page, named []task.Replica
 	elements := make(map[task.Site]string)
 	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
@@ -68,10 +80,8 @@ func (s *Server) deleteGarbage(ctx context.Context) error {
 				"site", replica.Site, "url", replica.URL, "storage", elements[replica.Site])
 			continue
 		}
-		if err := s.deleteCopy(ctx, elements[replica.Site], name); err != nil {
+		if !s.deleteCopy(ctx, replica, elements[replica.Site], name, reluctant) {
 			failed = append(failed, replica)
-			s.config.Log.Warn("a loser's copy was not deleted; it is tried again later",
-				"site", replica.Site, "url", replica.URL, "error", err)
 		}
 	}
 	// What was deleted is told to the store even when the server stops now.
@@ -86,8 +96,31 @@ func (s *Server) deleteGarbage(ctx context.Context) error {
 	})
 }
 
-func (s *Server) deleteCopy(ctx context.Context, element, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, deletionTime)
+// deleteCopy tells whether a copy was deleted. Only changes of what a storage
+// element does are worth a line in the log.
+func (s *Server) deleteCopy(ctx context.Context, replica task.Replica, element, name string, reluctant map[string]*reluctance) bool {
+	r := reluctant[element]
+	if r != nil && time.Now().Before(r.until) {
+		return false
+	}
+	limited, cancel := context.WithTimeout(ctx, deletionTime)
 	defer cancel()
-	return s.config.Deleter.Delete(ctx, element, name)
+	err := s.config.Deleter.Delete(limited, element, name)
+	switch {
+	case err == nil && r != nil:
+		s.config.Log.Info("a storage element deletes losers' copies again", "site", replica.Site, "storage", element, "failed", r.failed)
+		delete(reluctant, element)
+	case err != nil && ctx.Err() == nil:
+		if r == nil {
+			r = &reluctance{pause: s.config.Timing.Garbage}
+			reluctant[element] = r
+			s.config.Log.Warn("a storage element does not delete losers' copies; they wait, and it is tried again ever more rarely",
+				"site", replica.Site, "storage", element, "url", replica.URL, "error", err)
+		}
+		r.failed++
+		r.until = time.Now().Add(r.pause)
+		r.pause = min(2*r.pause, longestPause)
+		s.config.Log.Debug("a loser's copy was not deleted", "url", replica.URL, "failed", r.failed, "pause", r.pause, "error", err)
+	}
+	return err == nil
 }
