@@ -220,8 +220,12 @@ func (n *nemesis) judgeOutputs(f *flow) {
 }
 
 // garbageTime bounds how long copies of losers may stay: some rounds of the
-// queue's deletions, which come every 30 s.
-const garbageTime = 3 * time.Minute
+// queue's deletions, which come every 30 s. The judge waits for one of them in
+// any case: what it should not delete must be there afterwards.
+const (
+	garbageRound = 40 * time.Second
+	garbageTime  = 3 * time.Minute
+)
 
 // judgeStorage compares the catalogue with the files on the storage elements.
 // Nothing may be named that is not there, unless this test has spoiled it; what
@@ -243,7 +247,8 @@ func (n *nemesis) judgeStorage(ctx context.Context) {
 			n.findings.add("the catalogue names right copies", "%v", err)
 			return
 		}
-		if left = n.leftovers(files); len(left) == 0 || time.Since(began) > garbageTime || !n.patient {
+		left = n.leftovers(files)
+		if waited := time.Since(began); !n.patient || waited > garbageTime || len(left) == 0 && waited > garbageRound {
 			n.judgeCopies(files, contents)
 			break
 		}
