@@ -165,6 +165,9 @@ func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) 
 	if err := b.loadTasks(ids...); err != nil {
 		return err
 	}
+	if err := b.describe(ids...); err != nil {
+		return err
+	}
 	for i := range running {
 		if err := b.loseAttempt(site, &running[i], reason, pilot.State == PilotDead); err != nil {
 			return err
@@ -193,6 +196,9 @@ func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string, died boo
 	}
 	s.Number = max(s.Number, a.Outcome.Number+1)
 	b.tasks.touch(s.ID)
+	if s.State.Terminal() {
+		return b.discardLost(s)
+	}
 	if !died || s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
 		return nil
 	}

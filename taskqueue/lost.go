@@ -142,6 +142,11 @@ func (b *book) cancelDependants() error {
 			if err := b.cancelReaders(id); err != nil {
 				return err
 			}
+			if s := b.tasks.held[id]; s != nil {
+				if err := b.discardLost(s); err != nil {
+					return err
+				}
+			}
 		}
 	}
 	return nil

@@ -281,6 +281,11 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 		return err
 	}
 	j.learnDigests(o)
+	if s.Number > 2 {
+		if err := j.discardLost(s); err != nil {
+			return err
+		}
+	}
 	j.site.addOutcome(o, j.config.HandOut.Sample)
 	j.ack(o, task.AckAccepted, o.Attempt)
 	return nil

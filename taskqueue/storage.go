@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"fmt"
 	"net/url"
 	"path"
 	"slices"
@@ -71,6 +72,50 @@ func (s *SiteRecord) holds(copied string) bool {
 func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string) bool {
 	name, ok := NameAt(s.SE, copied)
 	return ok && strings.HasSuffix("/"+name, "/"+path.Join(attempt.Suffix(), file.Local()))
+}
+
+// discardLost has deleted what attempts of an ended task may have stored whose
+// pilots went without a word: they can win no more. Their copies were not told,
+// so all that they were to make is looked for.
+func (b *book) discardLost(s *TaskState) error {
+	spec := b.specs.held[s.ID]
+	if s.Number <= 1 || spec == nil || len(spec.Outputs) == 0 || !s.State.Terminal() {
+		return nil
+	}
+	attempts, err := b.Attempts().OfTask(s.ID)
+	if err != nil {
+		return fmt.Errorf("load attempts of %s: %w", s.ID, err)
+	}
+	var garbage []task.Replica
+	for i := range attempts {
+		a := &attempts[i]
+		if held := b.attempts.held[a.Outcome.Attempt]; held != nil {
+			a = held
+		}
+		if a.State != AttemptLost {
+			continue
+		}
+		site, err := b.site(a.Outcome.Site)
+		if err != nil {
+			return err
+		}
+		for _, out := range spec.Outputs {
+			if at := site.place(a.Outcome.Attempt, out.LFN); at != "" {
+				garbage = append(garbage, task.Replica{Site: site.Name, URL: at})
+			}
+		}
+	}
+	return saveAll(garbage, b.Files().AddGarbage)
+}
+
+// place is the URL of an attempt's own copy of a file; empty for a site without
+// storage.
+func (s *SiteRecord) place(attempt task.AttemptID, file task.LFN) string {
+	at, err := url.Parse(s.SE)
+	if err != nil || s.SE == "" {
+		return ""
+	}
+	return at.JoinPath(task.StorageName(attempt, file)).String()
 }
 
 // Garbage lists copies that are to be deleted, the oldest first, at most limit.

@@ -103,7 +103,7 @@ func TestFramesKeepTheirContent(t *testing.T) {
 // An attempt's name on a storage element is its own for ever, and a plain one.
 func TestStorageNames(t *testing.T) {
 	attempt := task.AttemptID{Task: "w-abcdefghij/index[a,07]", Generation: 1, Lease: 12, Pilot: "p-aaaaaaaa", Counter: 3}
-	name := StorageName(attempt, "w-abcdefghij:deep/er/part.07")
+	name := task.StorageName(attempt, "w-abcdefghij:deep/er/part.07")
 	if !strings.HasPrefix(name, "w-abcdefghij/index.a_07/") || !strings.HasSuffix(name, "/deep/er/part.07") || strings.ContainsAny(name, "[],:") {
 		t.Errorf("the name is %s", name)
 	}
@@ -118,7 +118,7 @@ func TestStorageNames(t *testing.T) {
 	} {
 		other := attempt
 		change(&other)
-		if name := StorageName(other, "w-abcdefghij:deep/er/part.07"); seen[name] {
+		if name := task.StorageName(other, "w-abcdefghij:deep/er/part.07"); seen[name] {
 			t.Errorf("%s and another attempt share %s", other, name)
 		} else {
 			seen[name] = true

@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"math/rand/v2"
-	"path"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -111,7 +109,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	if !slices.Contains(entry.Outputs, id) {
 		return
 	}
-	url, err := a.store.Put(ctx, settings.SE, StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(a.self.ID))
+	url, err := a.store.Put(ctx, settings.SE, task.StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(a.self.ID))
 	if err == nil {
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })
@@ -158,12 +156,4 @@ func (a *Agent) keep(file task.File) {
 		a.mailbox.post(func() { a.stepWorker(kept) })
 		return nil
 	})
-}
-
-// StorageName is where an attempt's output is kept on a storage element: the
-// name stays scoped by the attempt for ever, so that attempts never overwrite
-// each other.
-func StorageName(attempt task.AttemptID, lfn task.LFN) string {
-	plain := strings.NewReplacer("[", ".", "]", "", ",", "_").Replace(attempt.Task.Name())
-	return path.Join(string(attempt.Task.Workflow()), plain, attempt.Suffix(), lfn.Local())
 }

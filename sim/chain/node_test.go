@@ -2,7 +2,6 @@ package chain_test
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -533,7 +532,7 @@ func (n *node) upload(output pilot.Output) {
 
 // storageURL is where the product keeps an attempt's output.
 func storageURL(element string, attempt task.AttemptID, lfn task.LFN) string {
-	return element + "/" + path.Join(string(attempt.Task.Workflow()), attempt.Task.Name(), attempt.Suffix(), lfn.Local())
+	return element + "/" + task.StorageName(attempt, lfn)
 }
 
 // keep takes a file over that only another pilot has.

@@ -89,3 +89,38 @@ func TestBothCopiesOfTwoAttemptsAreTold(t *testing.T) {
 		}
 	}
 }
+
+// A pilot is killed after it has stored what it made and before anybody heard of
+// it: once its task is done elsewhere that copy is deleted.
+func TestCopiesOfKilledAttemptsAreDeleted(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 3, 2)
+		w.run1 = func(task.ID, *node) time.Duration { return 30 * time.Second }
+		flow := w.submit("flow", one("t", makes("o")))
+		var first *node
+		w.runUntil(time.Minute, func() bool {
+			for _, n := range pilots {
+				if len(n.payloads) > 0 {
+					first = n
+				}
+			}
+			return first != nil
+		})
+		w.run(5 * time.Second)
+		w.part([]*node{first})
+		first.cutOff(true)
+		if !w.runUntil(time.Minute, func() bool { return len(s.stored) > 0 }) {
+			t.Fatal("nothing is stored")
+		}
+		first.kill()
+		w.part(nil)
+		w.finish(flow, 20*time.Minute)
+		w.run(5 * time.Minute)
+		w.check()
+		if len(s.stored) != 1 {
+			t.Errorf("seed %d: %d copies are left, %d were deleted", seed, len(s.stored), len(s.deleted))
+		}
+	}
+}
