@@ -55,7 +55,7 @@ outputs: [copy%d]
 	if said := peer.log.String() + holder.log.String(); !strings.Contains(said, "wrong bytes") {
 		t.Errorf("nobody noticed:\n%s", said)
 	}
-	// A pilot trusts its own disk's bits, but not a file that somebody wrote to.
+	// A file that somebody wrote to is noticed at once.
 	spoil(t, peer, content, false)
 	id = g.submitted("third", at(3, peer.id), "--upload")
 	g.done(id)

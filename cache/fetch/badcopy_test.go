@@ -46,6 +46,8 @@ func TestBadCopiesAreTold(t *testing.T) {
 		"file not there":  {file: os.Remove, bad: true},
 		"file truncated":  {file: func(path string) error { return os.Truncate(path, 3) }, bad: true},
 		"not mounted":     {file: func(path string) error { return os.RemoveAll(filepath.Dir(filepath.Dir(path))) }, kind: task.StorageFailed},
+		"external, away":  {file: func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, external: true, kind: task.StorageFailed},
+		"external, gone":  {file: os.Remove, external: true, kind: task.InputMissing},
 		"external, lost":  {serve: answer(http.StatusNotFound, nil), external: true, kind: task.InputMissing},
 		"external, other": {serve: answer(http.StatusOK, other), external: true, kind: task.InputMissing},
 	} {
@@ -86,7 +88,7 @@ func TestBadCopiesAreTold(t *testing.T) {
 			if !example.bad && failures.Kind() != example.kind {
 				t.Errorf("kind %v, want %v: %v", failures.Kind(), example.kind, err)
 			}
-			if example.external && !strings.Contains(err.Error(), "no task makes this file") {
+			if example.kind == task.InputMissing && !strings.Contains(err.Error(), "no task makes this file") {
 				t.Errorf("unclear words: %v", err)
 			}
 		})

@@ -98,18 +98,21 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 
 // mounted tells why a folder that has no such file says nothing about a
 // storage element: where it is not mounted, nothing is there. A task's output
-// lies three folders below the element, under its name.
+// lies three folders below the element, under its name; of an external file only
+// its own folder is known.
 func mounted(file task.File, replica task.Replica) error {
 	at, err := url.Parse(replica.URL)
-	if err != nil || at.Scheme != "file" || file.Producer.IsZero() {
+	if err != nil || at.Scheme != "file" {
 		return nil
 	}
-	root := at.Path
-	for range 4 + strings.Count(file.LFN.Local(), "/") {
-		root = path.Dir(root)
+	root, external := path.Dir(at.Path), file.Producer.IsZero()
+	if !external {
+		for range 3 + strings.Count(file.LFN.Local(), "/") {
+			root = path.Dir(root)
+		}
 	}
 	entries, err := os.ReadDir(root)
-	if err == nil && len(entries) == 0 {
+	if err == nil && len(entries) == 0 && !external {
 		err = errors.New("it is empty")
 	}
 	if err != nil {
