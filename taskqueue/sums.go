@@ -65,8 +65,14 @@ func (s *SiteRecord) medianRun(knownAfter int) (median time.Duration, known bool
 
 // slots is how many payloads a site can run: as its master reports, or as its
 // pilots declared when they registered, before they have joined the overlay,
-// less those of pilots that take no work.
-func (s *SiteRecord) slots() int { return max(s.Slots, s.Registered-s.Capacity.StoppedSlots) }
+// less those of pilots that take no work. It can run none while no pilot that its
+// master knows takes work: the master would give all of it back.
+func (s *SiteRecord) slots() int {
+	if c := &s.Capacity; c.Stopped > 0 && c.Stopped >= c.Pilots {
+		return 0
+	}
+	return max(s.Slots, s.Registered-s.Capacity.StoppedSlots)
+}
 
 // takeReport adds a report of storage reads and replicas, each report once.
 func (b *book) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {

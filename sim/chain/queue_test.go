@@ -433,3 +433,11 @@ func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
 		q.after(callTime, func() { n.stepWorker(delivered) })
 	})
 }
+
+func (q *queue) leasesOf(name task.Site) (leases []taskqueue.Lease) {
+	q.view(func(t *taskqueue.Turn) (err error) {
+		leases, err = t.Leases().OfSite(name)
+		return err
+	})
+	return leases
+}
