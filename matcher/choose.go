@@ -46,7 +46,7 @@ func (g *greedyRun) best(n int) (best []candidate) {
 		}
 		g.drop()
 		switch known := func(other candidate) bool { return other.cell == c.cell }; {
-		case slices.ContainsFunc(best, known) || !g.bidders[0].places.offers(c.cell.block.need, g.prefill):
+		case slices.ContainsFunc(best, known) || !g.bidders[0].offers(c.cell, g.prefill):
 		case len(best) > 0 && best[0].level != c.level:
 			return best
 		default:

@@ -133,7 +133,7 @@ func (g *greedyRun) collectCompanions(i int) {
 func (g *greedyRun) companions(i int, of *company) (pairs []candidate) {
 	b := &g.bidders[i]
 	for _, c := range of.cells {
-		if !c.ready || g.taken(c) || g.promised(c) != b.row || !b.places.offers(c.block.need, g.prefill) ||
+		if !c.ready || g.taken(c) || g.promised(c) != b.row || !b.offers(c, g.prefill) ||
 			g.leaves(c, b.waits) && !slices.Contains(c.keepers, b.row) {
 			continue
 		}

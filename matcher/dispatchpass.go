@@ -35,7 +35,7 @@ func (d *DAD) Solve(m *Matrix) []Assignment {
 		pass := dispatchPass{dad: d, matrix: m, prefill: prefill}
 		for _, row := range m.rows {
 			if row.answered {
-				b := bidder{row: row, places: row.places}
+				b := newBidder(row)
 				pass.nodes = append(pass.nodes, b)
 				pass.open = pass.open || b.open(prefill)
 			}
@@ -140,7 +140,7 @@ func (p *dispatchPass) score(c *cell) {
 	p.scores, p.pilots = p.scores[:0], p.pilots[:0]
 	for i := range p.nodes {
 		if rank, feasible := p.nodes[i].row.rank(c); feasible {
-			free := p.nodes[i].places.offers(c.block.need, p.prefill)
+			free := p.nodes[i].offers(c, p.prefill)
 			p.scores, p.pilots = append(p.scores, NodeScore{0 - rank, free}), append(p.pilots, i)
 		}
 	}
@@ -148,7 +148,7 @@ func (p *dispatchPass) score(c *cell) {
 
 func (p *dispatchPass) assign(c *cell, node int, score float64) {
 	b := &p.nodes[node]
-	b.places.take(c.block.need, p.prefill)
+	b.take(c, p.prefill)
 	c.takenIn = p.matrix.runs
 	delete(p.dad.waited, c.No)
 	p.result = append(p.result, Assignment{Pilot: b.row.pilot, No: c.No, Rank: 0 - score, Prefill: p.prefill})

@@ -52,7 +52,9 @@ type greedyRun struct {
 type bidder struct {
 	row    *pilotRow
 	places Places
-	waits  bool // leaves to others also tasks that are not fresh
+	waits  bool         // leaves to others also tasks that are not fresh
+	kept   *reservation // of slots of this pilot; nil: there is none
+	beside Places       // what tasks may take that run on beside what they are kept for
 }
 
 func (b *bidder) open(prefill bool) bool {
@@ -62,7 +64,7 @@ func (b *bidder) open(prefill bool) bool {
 // bidders are the pilots that have answered and have places of the kind, by id.
 func (m *Matrix) bidders(prefill bool) (bidders []bidder) {
 	for _, row := range m.rows {
-		if b := (bidder{row: row, places: row.places}); row.answered && b.open(prefill) {
+		if b := newBidder(row); row.answered && b.open(prefill) {
 			b.waits = m.patience != nil && (prefill || m.patience.Waits(row.pilot))
 			bidders = append(bidders, b)
 		}
@@ -96,7 +98,7 @@ func (g *greedyRun) start(prefill bool, bidders []bidder) {
 
 // available tells whether the task is free and the pilot can still take it.
 func (g *greedyRun) available(c *candidate) bool {
-	return !g.taken(c.cell) && g.bidders[c.bidder].places.offers(c.cell.block.need, g.prefill)
+	return !g.taken(c.cell) && g.bidders[c.bidder].offers(c.cell, g.prefill)
 }
 
 // drop takes the first pair off the queue; a group's next one takes its place.
@@ -114,7 +116,7 @@ func (g *greedyRun) taken(c *cell) bool { return c.takenIn == g.matrix.runs }
 
 func (g *greedyRun) assign(choice candidate) {
 	b := &g.bidders[choice.bidder]
-	b.places.take(choice.cell.block.need, g.prefill)
+	b.take(choice.cell, g.prefill)
 	if !b.open(g.prefill) {
 		g.open--
 	}
@@ -144,7 +146,7 @@ func (g *greedyRun) collect() {
 				continue
 			}
 			key := groupKey{class: answer.Class, version: min(row.version, block.newest), alone: -1, waits: g.bidders[i].waits}
-			if slices.Contains(lowered, answer.Class) {
+			if slices.Contains(lowered, answer.Class) || g.bidders[i].kept != nil {
 				key.alone = i
 			}
 			at, found := index[key]
@@ -189,7 +191,7 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 				lowered = append(lowered, answer.Class)
 			}
 		}
-		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
+		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].offers(e.cell, g.prefill) {
 			pair := newCandidate(e.cell, e.rank, i, -1)
 			pair.raised = e.raised
 			g.queue = append(g.queue, pair)
@@ -203,7 +205,8 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 // first free member. A member may have ranked that task higher itself; then
 // that pair is in the queue too, and comes before this one. A bidder that has
 // ranked a task lower, or refused it, makes a group alone, which leaves out
-// its exceptions.
+// its exceptions; so does one that keeps slots, which leaves out what may not
+// have them.
 type group struct {
 	groupKey
 	block   *block
@@ -273,12 +276,13 @@ func (g *greedyRun) leaves(c *cell, waits bool) bool {
 }
 
 func (g *greedyRun) mayTake(group *group, c *cell) bool {
-	if g.taken(c) || c.Version > group.version || g.leaves(c, group.waits) {
+	if g.taken(c) || c.Version > group.version || g.leaves(c, group.waits) || g.prefill && c.reservation != nil {
 		return false
 	}
 	if group.alone < 0 {
 		return true
 	}
-	_, excepted := g.bidders[group.alone].row.except(c.No)
-	return !excepted
+	alone := &g.bidders[group.alone]
+	_, excepted := alone.row.except(c.No)
+	return !excepted && alone.offers(c, g.prefill)
 }

@@ -68,7 +68,7 @@ func (c *cell) setReady(ready bool) {
 // to take another pilot's task in turn, and so on. For slots that are free see
 // Matrix.left.
 func (c *cell) kept() bool {
-	if c.starving || len(c.keepers) > keepersMost {
+	if c.starving || c.reservation != nil || len(c.keepers) > keepersMost {
 		return false
 	}
 	return slices.ContainsFunc(c.keepers, func(row *pilotRow) bool { return row.keeps <= keptMost })

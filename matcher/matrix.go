@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -28,6 +29,9 @@ type Places struct {
 	Free      task.Resources // not in use by running or staging tasks
 	FreeSlots int            // slots for tasks that start at once
 	Prefill   int            // further tasks that it may be given early
+	// Ending is the most that the end of one task frees; a task that does not
+	// fit then is not given early. Zero: not known.
+	Ending task.Resources
 }
 
 // Assignment gives a task to a pilot.
@@ -51,6 +55,10 @@ type Matrix struct {
 	runs     uint64   // of solvers
 	patience Patience // nil: no slot waits
 
+	foresight    Foresight // nil: no slots are kept
+	reservations []*reservation
+	reserveDue   time.Time // when tasks that fit nowhere are looked for again
+
 	companies map[uint64]*company // of listed tasks
 }
 
@@ -67,6 +75,8 @@ type cell struct {
 	gone     bool        // removed; exceptions may still point here
 	keepers  []*pilotRow // that raise it
 	company  *company    // nil: it is in none
+	// reservation is of slots that are kept for it; nil: none are.
+	reservation *reservation
 }
 
 // level orders tasks before their rank does.

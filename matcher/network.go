@@ -17,10 +17,11 @@ import (
 // price(u) - weight - price(v), never negative where the solution may still
 // change, so that the best change is a shortest path.
 type assignmentNetwork struct {
-	places []placeNode // as the bidders
-	hubs   []hubNode
-	tasks  []taskNode
-	search pathSearch
+	places  []placeNode // as the bidders
+	prefill bool
+	hubs    []hubNode
+	tasks   []taskNode
+	search  pathSearch
 }
 
 // nobody has a task that is not placed.
@@ -44,8 +45,9 @@ type hubLink struct {
 type hubNode struct {
 	tasks   *classTasks
 	version uint64
-	alone   *pilotRow // the only member, nil if there may be more
-	waits   bool      // of the members; see bidder
+	alone   *bidder // the only member, nil if there may be more
+	waits   bool    // of the members; see bidder
+	prefill bool
 	members []hubMember
 	next    int // first task of the block that may be free
 	price   weight
@@ -70,7 +72,7 @@ type taskNode struct {
 
 // newAssignmentNetwork builds the graph with no task placed.
 func newAssignmentNetwork(g *greedyRun, prefill bool, bidders []bidder) *assignmentNetwork {
-	n := &assignmentNetwork{places: make([]placeNode, len(bidders))}
+	n := &assignmentNetwork{places: make([]placeNode, len(bidders)), prefill: prefill}
 	stock := n.stock(g)
 	for i, b := range bidders {
 		place := &n.places[i]
@@ -85,7 +87,7 @@ func newAssignmentNetwork(g *greedyRun, prefill bool, bidders []bidder) *assignm
 				continue
 			}
 			key := groupKey{class: answer.Class, version: min(b.row.version, block.newest), alone: -1, waits: b.waits}
-			if slices.Contains(lowered, answer.Class) {
+			if slices.Contains(lowered, answer.Class) || b.kept != nil {
 				key.alone = i
 			}
 			n.link(i, tasks, key, answer.Base)
@@ -111,7 +113,7 @@ func (n *assignmentNetwork) stock(g *greedyRun) map[uint32]*classTasks {
 	for _, no := range slices.Sorted(maps.Keys(g.matrix.classes)) {
 		tasks := &classTasks{first: len(n.tasks), hubs: make(map[groupKey]int)}
 		for _, c := range g.matrix.classes[no].ready {
-			if c.node = nobody; g.taken(c) {
+			if c.node = nobody; g.taken(c) || n.prefill && c.reservation != nil {
 				continue
 			}
 			level, _ := slices.BinarySearch(levels, c.level())
@@ -143,7 +145,7 @@ func (n *assignmentNetwork) want(g *greedyRun, place *placeNode, prefill bool) (
 			}
 			answer, known = row.answers[at], true
 		}
-		if !answer.Feasible || !place.bidder.places.offers(e.cell.block.need, prefill) {
+		if !answer.Feasible || !place.bidder.offers(e.cell, prefill) {
 			continue
 		}
 		if (e.clause != "" || e.rank < answer.Base+e.cell.EntryBase) && !slices.Contains(lowered, answer.Class) {
@@ -164,9 +166,9 @@ func (n *assignmentNetwork) link(place int, tasks *classTasks, key groupKey, bas
 	if !found {
 		at = len(n.hubs)
 		tasks.hubs[key] = at
-		hub := hubNode{tasks: tasks, version: key.version, waits: key.waits, next: tasks.first, price: unfilled}
+		hub := hubNode{tasks: tasks, version: key.version, waits: key.waits, prefill: n.prefill, next: tasks.first, price: unfilled}
 		if key.alone >= 0 {
-			hub.alone = n.places[place].bidder.row
+			hub.alone = &n.places[place].bidder
 		}
 		n.hubs = append(n.hubs, hub)
 		if first, found := n.firstFree(&n.hubs[at]); found {
@@ -193,8 +195,8 @@ func (h *hubNode) leadsTo(t *taskNode) bool {
 	if h.alone == nil {
 		return true
 	}
-	_, excepted := h.alone.except(t.cell.No)
-	return !excepted
+	_, excepted := h.alone.row.except(t.cell.No)
+	return !excepted && h.alone.offers(t.cell, h.prefill)
 }
 
 // pairs are those of the solution, in the order in which Greedy would take them.

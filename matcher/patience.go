@@ -55,7 +55,7 @@ func (m *Matrix) Keeps(pilot task.PilotID) int {
 // left tells whether a task is left to one of few pilots that raise it: it is
 // among those that this one takes next, and comes to soon.
 func (m *Matrix) left(c *cell) bool {
-	if c.starving || len(c.keepers) > keepersMost {
+	if c.starving || c.reservation != nil || len(c.keepers) > keepersMost {
 		return false
 	}
 	return slices.ContainsFunc(c.keepers, func(row *pilotRow) bool {

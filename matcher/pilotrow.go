@@ -20,6 +20,8 @@ type pilotRow struct {
 	line       []*cell    // see Matrix.line
 	lined      uint64     // the solver's run for which the line holds
 	companies  []*company // whose home it is
+	// reservation is of slots that the pilot keeps; nil: it keeps none.
+	reservation *reservation
 }
 
 // exception is an Exception tied to its task.
@@ -56,6 +58,7 @@ func (m *Matrix) RemovePilot(pilot task.PilotID) {
 	for _, answer := range m.rows[at].answers {
 		m.count(answer, -1)
 	}
+	m.releaseAll(func(r *reservation) bool { return r.row == m.rows[at] })
 	m.rows[at].dropExceptions()
 	for _, company := range slices.Clone(m.rows[at].companies) {
 		company.leaveHome()

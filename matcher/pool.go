@@ -3,6 +3,7 @@ package matcher
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -47,6 +48,7 @@ type Waiting struct {
 	Files    []FileInfo
 	Order    uint64 // of submission: the smaller, the older
 	Priority int
+	Since    time.Time // when it became ready; see Foresight
 	// Needs are inputs that only a pilot's own cache can give.
 	Needs []task.FilePrint
 }
@@ -100,6 +102,7 @@ func (s *Pool) Has(id task.ID) bool { return s.tasks[id] != nil }
 
 // Add puts a task up, in place of what was known of it.
 func (s *Pool) Add(w Waiting) {
+	kept := s.reservation(w.Task.ID)
 	s.Remove(w.Task.ID)
 	s.nextNo++
 	t := &waiting{Waiting: w, no: s.nextNo, kind: s.number(kind{w.Task.Class(), len(w.Needs) > 0})}
@@ -113,6 +116,10 @@ func (s *Pool) Add(w Waiting) {
 	s.uses[t.kind]++
 	s.matrix.AddTask(MatrixTask{No: t.no, Class: t.kind, EntryBase: t.base, Order: w.Order, Priority: w.Priority})
 	s.matrix.SetReady(t.no, true)
+	if kept != nil {
+		kept.cell = s.matrix.tasks[t.no]
+		kept.cell.reservation = kept
+	}
 	if s.byTask(w.Task.Class()) {
 		if s.ofClass[t.kind] == nil {
 			s.ofClass[t.kind] = make(map[uint64]*waiting)

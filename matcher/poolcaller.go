@@ -164,3 +164,42 @@ func (c *caller) local(key task.FileKey) bool {
 	_, has := c.holds[key.Print()]
 	return has
 }
+
+// Foresee has slots be kept for tasks that fit nowhere, as SetForesight does for
+// a matrix; tasks go by the numbers of Numbered.
+func (s *Pool) Foresee(f Foresight) { s.matrix.SetForesight(f) }
+
+// Numbered is the task of a number; nil if it is gone.
+func (s *Pool) Numbered(no uint64) *Waiting {
+	if t := s.numbered[no]; t != nil {
+		return &t.Waiting
+	}
+	return nil
+}
+
+// Pilot is what a pilot was described as; nil if it was not.
+func (s *Pool) Pilot(id task.PilotID) *Pilot {
+	if c := s.callers[id]; c != nil && c.known {
+		return &c.pilot
+	}
+	return nil
+}
+
+// Reserved tells which pilots keep slots for a task.
+func (s *Pool) Reserved() []task.PilotID { return s.matrix.Reserved() }
+
+// ReservedAt is the pilot that keeps slots for a task, and when that is expected
+// to begin at the latest; "" if none does.
+func (s *Pool) ReservedAt(id task.ID) (task.PilotID, time.Time) {
+	if kept := s.reservation(id); kept != nil {
+		return kept.row.pilot, kept.begins
+	}
+	return "", time.Time{}
+}
+
+func (s *Pool) reservation(id task.ID) *reservation {
+	if t := s.tasks[id]; t != nil && s.matrix.tasks[t.no] != nil {
+		return s.matrix.tasks[t.no].reservation
+	}
+	return nil
+}

@@ -14,6 +14,7 @@ type Solver func(*Matrix) []Assignment
 // tasks are no longer ready, and the pilots' places are deducted. The result
 // is in the order of choice.
 func (m *Matrix) Solve(solver Solver) []Assignment {
+	m.reserve()
 	for _, row := range m.rows {
 		if row.places.FreeSlots > 0 || row.places.Prefill > 0 {
 			row.forgetGone()
@@ -45,10 +46,10 @@ func (m *Matrix) Solve(solver Solver) []Assignment {
 const fewAssignments = 8
 
 // offers tells whether a task of this need can be taken. A prefilled task
-// waits for its resources, so it needs a place only.
+// waits for the resources of one that runs.
 func (p *Places) offers(need task.Resources, prefill bool) bool {
 	if prefill {
-		return p.Prefill > 0
+		return p.Prefill > 0 && (p.Ending == task.Resources{} || p.Free.Add(p.Ending).Fits(need))
 	}
 	return p.FreeSlots > 0 && p.Free.Fits(need)
 }

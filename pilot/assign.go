@@ -25,6 +25,7 @@ func (m *Master) assign() {
 	m.unsolved, m.solved = false, m.now
 	m.setPatience()
 	m.give(m.matrix.Solve(m.solver()))
+	m.makeRoom()
 }
 
 // give tells pilots what they are to run.

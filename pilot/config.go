@@ -39,6 +39,9 @@ type Config struct {
 	// RetractAfter is how long an idle slot waits before it takes a prefilled
 	// task from another pilot.
 	RetractAfter time.Duration
+	// ReserveAfter is how long a ready task that fits at no pilot waits before the
+	// slots of one are kept for it.
+	ReserveAfter time.Duration
 	// Copies is how many other pilots hold the hand-out for the master, which
 	// speaks of it at least every CopyEvery.
 	Copies    int
@@ -77,7 +80,7 @@ func DefaultConfig() Config {
 		RoundLow: 20 * time.Millisecond, RoundHigh: 200 * time.Millisecond, RoundWait: time.Minute,
 		WindowPerSlot: 4, WindowLeast: 256, WindowMost: 10_000,
 		ReportDelay: 20 * time.Millisecond, PrefillTime: 20 * time.Millisecond, PrefillMost: 16, CensusWait: 2 * time.Second,
-		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond,
+		AuditAfter: 30 * time.Second, RetractAfter: 50 * time.Millisecond, ReserveAfter: 30 * time.Second,
 		Copies: 2, CopyEvery: 10 * time.Second,
 		SessionEvery: 200 * time.Millisecond, ReplicaRest: 30 * time.Second,
 		RestAfter: 3, RestLeast: 30 * time.Second, RestMost: 10 * time.Minute,
@@ -109,6 +112,7 @@ func (c Config) withDefaults() Config {
 	duration(&c.CensusWait, d.CensusWait)
 	duration(&c.AuditAfter, d.AuditAfter)
 	duration(&c.RetractAfter, d.RetractAfter)
+	duration(&c.ReserveAfter, d.ReserveAfter)
 	duration(&c.CopyEvery, d.CopyEvery)
 	duration(&c.SessionEvery, d.SessionEvery)
 	duration(&c.ReplicaRest, d.ReplicaRest)

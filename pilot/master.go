@@ -42,6 +42,7 @@ type Master struct {
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
 	usualRun    time.Duration // of the site's payloads; 0 while not known
+	durations   matcher.Runs
 	sums        sums
 	unsolved    bool      // the matrix has changed since it was solved
 	solved      time.Time // when it was

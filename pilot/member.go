@@ -38,6 +38,7 @@ type member struct {
 	copyless  time.Time  // until then it is given no replicas: one has failed
 	lapses    int        // how often in a row it has left orders to copy unanswered
 	unplanned bool       // the next session passes it over, which ends its plan
+	ends      time.Time  // of its lifetime; zero: not known
 	idleSince time.Time  // since when it has a free slot; zero: it has none
 	keptFree  int        // free slots that are kept for a task that is about to be ready
 }
@@ -168,12 +169,14 @@ func (m *Master) passAudit() {
 		return
 	}
 	m.audit = m.now.Add(m.config.SyncEvery)
+	m.unsolved = true // slots may be due to be kept, or to be kept no longer
 	m.passStranded()
 	m.passElsewhere()
 	m.passLostCopies()
 	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.RoundWait
 	for _, id := range sortedKeys(m.members) {
 		w := m.members[id]
+		m.passOvertaken(w)
 		switch {
 		case !w.asked.IsZero():
 			if m.now.Sub(w.asked) >= m.config.SyncEvery {

@@ -30,6 +30,7 @@ func (m *Master) setPatience() {
 	} else {
 		m.matrix.SetPatience(nil)
 	}
+	m.matrix.SetForesight(foresight{m})
 }
 
 // Soon satisfies matcher.Patience.

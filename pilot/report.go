@@ -14,6 +14,9 @@ func (m *Master) describe(w *member, s State) {
 	w.host = s.Pilot.Host
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
 	w.draining, w.cache = s.Draining, s.Cache
+	if s.Pilot.Lifetime > 0 {
+		w.ends = m.now.Add(s.Pilot.Lifetime)
+	}
 	m.pause(w, s.Stopped)
 	m.lookAtNode(w)
 	if first {
@@ -242,6 +245,9 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 		m.outcomeSoon()
 		if o.OK {
 			m.learnRun(o.Run)
+			if h != nil {
+				m.durations.Learn(h.Task.Class(), o.Run)
+			}
 		}
 	}
 	switch {

@@ -16,7 +16,7 @@ const (
 	// has made others.
 	copiesPerPilot = 8
 	// unknownRun is how long a task is expected to take while none has ended.
-	unknownRun = time.Minute
+	unknownRun = matcher.UnknownRun
 )
 
 // passReplicas has the replica policies decide when something has changed

@@ -180,7 +180,9 @@ func (m *Master) refreshPlaces(w *member) {
 		places.Free = w.total.resources.Sub(w.used.resources)
 		w.keptFree = min(w.freeSlots(), m.aboutToStart(w))
 		places.FreeSlots = w.freeSlots() - w.keptFree
-		places.Prefill = m.prefillOf(w)
+		if places.Prefill = m.prefillOf(w); places.Prefill > 0 {
+			places.Ending = w.ending()
+		}
 		now = counted{w.total.slots, places.FreeSlots}
 		m.oneByOne(w, &places)
 		m.onTrial(w, &places)
@@ -290,6 +292,9 @@ func (m *Master) passRetracts() {
 	}
 	budget := retractBudget
 	for _, w := range m.idle() {
+		if m.matrix.Keeping(w.id) {
+			continue
+		}
 		if m.now.Sub(w.idleSince) < m.config.RetractAfter {
 			m.retractSoon()
 			continue

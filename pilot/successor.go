@@ -151,7 +151,7 @@ func (m *Master) passSuccessors() {
 // successorsFor binds a member to a successor for each slot that has one and no
 // task to go on with.
 func (m *Master) successorsFor(w *member) (given []Assignment) {
-	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] {
+	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] || m.matrix.Keeping(w.id) {
 		return nil
 	}
 	most := m.prefillPerSlot() * w.total.slots

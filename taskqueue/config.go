@@ -169,6 +169,7 @@ func DefaultConfig() Config {
 			Prints:        2_000_000,        // about 150 MB
 			PilotSilence:  25 * time.Second, // two missed calls, which are parked for 10 s
 			BrokenSilence: 5 * time.Second,  // pilots at sites without peers have no other witness
+			ReserveAfter:  30 * time.Second, // as masters do
 			RetractEvery:  time.Second,
 		},
 	}

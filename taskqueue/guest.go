@@ -16,6 +16,7 @@ type guest struct {
 	version  uint64 // of its cache summary
 	partial  bool   // which does not name every file
 	checks   []task.File
+	given    map[task.ID]*grant  // what it was given and has in hand
 	refused  map[task.ID]Instant // given back, not offered again before then
 }
 
@@ -24,7 +25,7 @@ func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
 	r := m.room(p.Site, now)
 	g := r.guests[p.Pilot]
 	if g == nil {
-		g = &guest{refused: make(map[task.ID]Instant)}
+		g = &guest{given: make(map[task.ID]*grant), refused: make(map[task.ID]Instant)}
 		r.guests[p.Pilot] = g
 	}
 	r.free += p.Places.FreeSlots - g.places.FreeSlots
@@ -41,6 +42,8 @@ func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
 	for _, back := range p.Returns {
 		g.refused[back.Task] = now.Add(m.config.HandOut.ShareWait)
 	}
+	r.now = now
+	r.follow(g, p)
 	m.takeCache(r, p, g)
 }
 

@@ -251,10 +251,21 @@ func (b *book) wants(site *SiteRecord) bool {
 
 // choose picks READY tasks within the quotas, highest priority and oldest
 // first; then, for slots that stay idle, tasks that nobody whose share they
-// are has taken for a while.
+// are has taken for a while. The first task of a class goes by its own priority
+// and age also where the classes before it fill the quotas.
 func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, error) {
 	room := b.room(site)
-	chosen, err := b.pick(site, offers, room, func(o *offer) int { return o.quota }, b.Clock, nil)
+	quotas := 0
+	for i := range offers {
+		quotas += offers[i].quota
+	}
+	first := func(o *offer) int {
+		if o.foreign {
+			return o.quota
+		}
+		return max(1, o.quota)
+	}
+	chosen, err := b.pick(site, offers, min(room, quotas), first, b.Clock, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -40,6 +40,10 @@ type room struct {
 	free    int                 // slots of all guests
 	retract Instant             // when prefilled tasks were asked for last
 	solver  matcher.Solver
+	grants  uint64  // tasks given so far
+	now     Instant // when a pilot was heard last
+
+	durations matcher.Runs
 }
 
 // NewMatchmaker returns one that knows no site yet.
@@ -113,7 +117,9 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 		return nil
 	}
 	g := r.guests[pilot]
-	free := matcher.Places{Free: g.places.Free, FreeSlots: g.places.FreeSlots, Prefill: g.places.Prefill}
+	free := matcher.Places{Free: g.places.Free, FreeSlots: g.places.FreeSlots, Prefill: g.places.Prefill, Ending: g.ending()}
+	r.pool.Foresee(foresight{r, m.config})
+	r.now = now
 	taken := min(unseen, free.FreeSlots)
 	free.FreeSlots -= taken
 	free.Prefill -= unseen - taken
@@ -163,6 +169,7 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 			continue
 		}
 		r.inHand[t.ID] = pilot
+		r.give(g, t)
 		g.holding = append(g.holding, task.Holding{Task: t.ID, Lease: lease.ID})
 		if g.places.FreeSlots > 0 {
 			g.places.FreeSlots--
@@ -297,18 +304,22 @@ func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
 }
 
 // Retract lists tasks to be asked back for slots that are free although no
-// task waits: prefilled ones of other pilots, at most one for each slot.
+// task waits: prefilled ones of other pilots, at most one for each slot; and
+// those of pilots that keep slots.
 func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
 	r := m.rooms[site]
-	if r == nil || r.pool.Ready() > 0 || now.Sub(r.retract) < m.config.Match.RetractEvery {
+	if r == nil || now.Sub(r.retract) < m.config.Match.RetractEvery {
 		return nil
 	}
+	back := r.makeRoom()
 	idle := r.free
-	if idle == 0 {
-		return nil
+	if idle == 0 || r.pool.Ready() > 0 {
+		if len(back) > 0 {
+			r.retract = now
+		}
+		return back
 	}
 	r.retract = now
-	var back []task.Revoked
 	ids := make([]task.PilotID, 0, len(r.guests))
 	for id := range r.guests {
 		ids = append(ids, id)
@@ -335,5 +346,8 @@ type MatchConfig struct {
 	PilotSilence time.Duration // until a pilot is taken for dead
 	// BrokenSilence is the same after the connection of a parked call broke.
 	BrokenSilence time.Duration
-	RetractEvery  time.Duration // between two looks for prefilled tasks that idle slots could run
+	// ReserveAfter is how long a READY task that fits at no pilot waits before the
+	// slots of one are kept for it.
+	ReserveAfter time.Duration
+	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
 }

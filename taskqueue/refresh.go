@@ -77,7 +77,34 @@ func (m *Matchmaker) fill(t *Turn, r *room) error {
 		return err
 	}
 	known := make(map[task.ID]bool)
-	window := m.config.Match.Window
+	if window := m.config.Match.Window; len(ids) > 1 && window > fewFirst { // no class is crowded out
+		if err := m.fillWith(t, r, ids, fewFirst, known); err != nil {
+			return err
+		}
+	}
+	if err := m.fillWith(t, r, ids, m.config.Match.Window, known); err != nil {
+		return err
+	}
+	for _, id := range r.pool.IDs() {
+		if !known[id] {
+			r.pool.Remove(id)
+		}
+	}
+	for id := range r.later {
+		if !known[id] {
+			delete(r.later, id)
+		}
+	}
+	r.filled = true
+	clear(r.dirty)
+	return nil
+}
+
+// fewFirst is how many tasks of each class are looked at before all others.
+const fewFirst = 16
+
+// fillWith reads the first tasks of each class.
+func (m *Matchmaker) fillWith(t *Turn, r *room, ids []ClassID, window int, known map[task.ID]bool) error {
 	r.cut = false
 	for _, id := range ids {
 		if class := m.classes[id]; class == nil || !class.allows(r.site.Name) {
@@ -95,18 +122,6 @@ func (m *Matchmaker) fill(t *Turn, r *room) error {
 			return err
 		}
 	}
-	for _, id := range r.pool.IDs() {
-		if !known[id] {
-			r.pool.Remove(id)
-		}
-	}
-	for id := range r.later {
-		if !known[id] {
-			delete(r.later, id)
-		}
-	}
-	r.filled = true
-	clear(r.dirty)
 	return nil
 }
 
@@ -205,7 +220,7 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 		if spec == nil {
 			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
 		}
-		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority}
+		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority, Since: s.NotBefore.moment()}
 		avoid, err := m.avoid(t, r, s)
 		if err != nil {
 			return err
@@ -295,7 +310,7 @@ func (m *Matchmaker) Explain(x *SiteExplanation, id task.ID) {
 		return
 	}
 	why, lacking, known := r.pool.WhyNot(id)
-	if !known {
+	if !known || r.explainReserved(x, id) {
 		return
 	}
 	for _, c := range why.Clauses {

@@ -1,0 +1,108 @@
+package chain_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// singles are tasks of one core.
+func singles(name string, count int) (tasks []task.Task) {
+	for i := range count {
+		tasks = append(tasks, one(fmt.Sprintf("%s%d", name, i)))
+	}
+	return tasks
+}
+
+func urgent(cores, priority int) func(*task.Task) {
+	return func(t *task.Task) { t.Resources.Cores, t.Priority = cores, priority }
+}
+
+// startOf is when a task of a workflow starts, from now on; it fails the test
+// when it has not within the limit.
+func (w *world) startOf(flow task.WorkflowID, name string, limit time.Duration) time.Duration {
+	w.t.Helper()
+	id := task.ID(string(flow) + "/" + name)
+	from := w.now()
+	if !w.runUntil(limit, func() bool { return w.started[id] > 0 }) {
+		w.t.Fatalf("task %s has not started within %s", name, limit)
+	}
+	return w.now() - from
+}
+
+// Pilots full of tasks of one core, 1,600 more of them that come later: a task
+// of all cores of a pilot begins after the wait and the longest task that runs.
+func TestBigTaskStartsAmongSmallOnes(t *testing.T) {
+	const run = time.Minute
+	for _, sites := range []int{1, 2} {
+		for _, priority := range []int{0, 100} {
+			bound := pilot.DefaultConfig().ReserveAfter + run + 5*time.Second
+			w := newWorld(t, 1)
+			w.run1 = func(task.ID, *node) time.Duration { return run }
+			for i := range sites {
+				w.start(w.addSite(task.Site(fmt.Sprintf("site%d", i)), nil), 2, 8)
+			}
+			w.submit("before", singles("first", 32*sites)...)
+			w.run(25 * time.Second)
+			if priority == 0 {
+				bound += 2 * run // those before it are older
+			}
+			big := w.submit("big", one("big", urgent(8, priority)))
+			w.submit("after", singles("later", 1600)...)
+			if took := w.startOf(big, "big", time.Hour); took > bound {
+				t.Errorf("%d sites, priority %d: it begins after %s, want at most %s", sites, priority, took, bound)
+			}
+		}
+	}
+}
+
+// Slots are kept for two big tasks; the pilot that keeps them for one is killed,
+// and one of the tasks is cancelled: the other begins in time, and no slot stays
+// free for what is gone.
+func TestKeptSlotsOutliveNobody(t *testing.T) {
+	const run = 40 * time.Second
+	w := newWorld(t, 1)
+	w.run1 = func(task.ID, *node) time.Duration { return run/2 + time.Duration(w.random.Int64N(int64(run/2))) }
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 16, 8)
+	w.submit("before", singles("first", 16*8)...)
+	w.run(20 * time.Second)
+	first := w.submit("one", one("big", urgent(8, 100)))
+	second := w.submit("two", one("big", urgent(8, 90)))
+	w.submit("after", singles("later", 3000)...)
+	w.run(45 * time.Second)
+	keepers := 0
+	for _, n := range pilots[1:] { // not the master
+		if n.running() < 7 {
+			keepers++
+			n.kill()
+		}
+	}
+	if keepers != 2 {
+		t.Fatalf("%d pilots keep slots, want 2", keepers)
+	}
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.rules.CancelWorkflow(t, second)
+		return err
+	})
+	w.startOf(first, "big", pilot.DefaultConfig().ReserveAfter+2*run)
+	w.run(2 * run)
+	for _, n := range s.live() {
+		if n.running() < 8 {
+			t.Errorf("%s runs %d payloads of 8", n.id, n.running())
+		}
+	}
+}
+
+func (n *node) running() (count int) {
+	for _, p := range n.payloads {
+		if !p.over {
+			count++
+		}
+	}
+	return count
+}
