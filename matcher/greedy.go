@@ -52,19 +52,21 @@ type greedyRun struct {
 type bidder struct {
 	row    *pilotRow
 	places Places
-	waits  bool         // leaves to others also tasks that are not fresh
-	kept   *reservation // of slots of this pilot; nil: there is none
-	beside Places       // what tasks may take that run on beside what they are kept for
+	waits  bool // leaves to others also tasks that are not fresh
+	kept   *bid // of slots of this pilot; nil: none are kept
 }
 
-func (b *bidder) open(prefill bool) bool {
-	return prefill && b.places.Prefill > 0 || !prefill && b.places.FreeSlots > 0
+func (b *bidder) open(prefill bool) bool { return b.places.open(prefill) }
+
+func (p *Places) open(prefill bool) bool {
+	return prefill && p.Prefill > 0 || !prefill && p.FreeSlots > 0
 }
 
 // bidders are the pilots that have answered and have places of the kind, by id.
 func (m *Matrix) bidders(prefill bool) (bidders []bidder) {
 	for _, row := range m.rows {
-		if b := newBidder(row); row.answered && b.open(prefill) {
+		if row.answered && row.places.open(prefill) {
+			b := newBidder(row)
 			b.waits = m.patience != nil && (prefill || m.patience.Waits(row.pilot))
 			bidders = append(bidders, b)
 		}
@@ -191,7 +193,7 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 				lowered = append(lowered, answer.Class)
 			}
 		}
-		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].offers(e.cell, g.prefill) {
+		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
 			pair := newCandidate(e.cell, e.rank, i, -1)
 			pair.raised = e.raised
 			g.queue = append(g.queue, pair)

@@ -65,18 +65,18 @@ type Matrix struct {
 // cell is a task in the matrix.
 type cell struct {
 	MatrixTask
-	block    *block
-	ready    bool
-	starving bool        // passed over too often
-	passes   int         // younger tasks placed before it where it could run
-	since    uint64      // placements of the site when it became ready
-	takenIn  uint64      // the solver's run that has chosen it
-	node     int         // its number in the exact solver's network
-	gone     bool        // removed; exceptions may still point here
-	keepers  []*pilotRow // that raise it
-	company  *company    // nil: it is in none
+	block *block
 	// reservation is of slots that are kept for it; nil: none are.
 	reservation *reservation
+	ready       bool
+	starving    bool        // passed over too often
+	passes      int         // younger tasks placed before it where it could run
+	since       uint64      // placements of the site when it became ready
+	takenIn     uint64      // the solver's run that has chosen it
+	node        int         // its number in the exact solver's network
+	gone        bool        // removed; exceptions may still point here
+	keepers     []*pilotRow // that raise it
+	company     *company    // nil: it is in none
 }
 
 // level orders tasks before their rank does.

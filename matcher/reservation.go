@@ -246,21 +246,39 @@ func (r *pilotRow) accepts(c *cell) bool {
 	return !excepted || r.exceptions[at].clause == ""
 }
 
-// offers tells whether a bidder can take a task and may: a task for which slots
-// are kept begins at once or not at all, and who keeps slots takes nothing that
-// would delay what they are kept for.
-func (b *bidder) offers(c *cell, prefill bool) bool {
-	if !b.places.offers(c.block.need, prefill) || prefill && c.reservation != nil {
-		return false
+// bid is a reservation in a run of a solver.
+type bid struct {
+	*reservation
+	beside Places // what is left of it
+}
+
+// newBidder has a pilot bid for its places, and go by the reservation of its
+// slots.
+func newBidder(row *pilotRow) bidder {
+	b := bidder{row: row, places: row.places}
+	if row.reservation != nil {
+		b.kept = &bid{row.reservation, row.reservation.beside}
 	}
-	kept := b.kept
-	switch {
+	return b
+}
+
+// offers tells whether a bidder can take a task and may.
+func (b *bidder) offers(c *cell, prefill bool) bool {
+	return b.places.offers(c.block.need, prefill) && (b.kept == nil && c.reservation == nil || b.spares(c, prefill))
+}
+
+// spares tells whether a bidder may take a task: one for which slots are kept
+// begins at once or not at all, and who keeps slots takes nothing that would
+// delay what they are kept for.
+func (b *bidder) spares(c *cell, prefill bool) bool {
+	switch kept := b.kept; {
+	case prefill:
+		return kept == nil && c.reservation == nil
 	case kept == nil || kept.cell == c:
 		return true
-	case prefill:
-		return false
+	default:
+		return c.inOrder(kept.cell) < 0 || kept.before(c) || kept.beside.offers(c.block.need, false)
 	}
-	return c.inOrder(kept.cell) < 0 || kept.before(c) || b.beside.offers(c.block.need, false)
 }
 
 // before tells whether a task ends before what slots are kept for can begin.
@@ -274,16 +292,6 @@ func (b *bidder) take(c *cell, prefill bool) {
 	case b.kept.cell == c:
 		b.kept = nil
 	case !b.kept.before(c):
-		b.beside.take(c.block.need, false)
+		b.kept.beside.take(c.block.need, false)
 	}
-}
-
-// newBidder has a pilot bid for its places, and go by the reservation of its
-// slots.
-func newBidder(row *pilotRow) bidder {
-	b := bidder{row: row, places: row.places, kept: row.reservation}
-	if b.kept != nil {
-		b.beside = b.kept.beside
-	}
-	return b
 }
