@@ -1,7 +1,6 @@
 package pilot
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -120,12 +119,7 @@ func (m *Master) judge(w *member) string {
 	if w.health == health.Fit || n == nil {
 		return ""
 	}
-	next := "it is on trial"
-	if w.health == health.Held {
-		next = fmt.Sprintf("a trial follows in %s", n.Until.Sub(m.now).Round(time.Second))
-	}
-	return fmt.Sprintf("its node %s is set back, as %d different tasks in a row have failed there that do not elsewhere; %s; the last: %s",
-		n.Name, n.Row(), next, n.Why)
+	return health.Words(n.Mark(m.now))
 }
 
 // onTrial leaves one place to the pilots of a node that is on trial: to the first

@@ -2,8 +2,8 @@ package pilot
 
 import (
 	"cmp"
-	"strings"
-	"unicode"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // pause notes why a member takes no new work, for the queue to tell people;
@@ -15,25 +15,13 @@ func (m *Master) pause(w *member, why string) {
 
 // tellPause tells the queue of a pilot's own reason, or else of the master's.
 func (m *Master) tellPause(w *member) {
-	why := inBrief(cmp.Or(w.declines, w.judged))
+	why := task.Brief(cmp.Or(w.declines, w.judged))
 	if why == w.stopped {
 		return
 	}
 	w.stopped = why
 	m.outbox.pauses[w.id] = why
 	m.syncSoon(m.gatherDelay())
-}
-
-// mostWhy bounds a reason in bytes, as everything that other pilots say.
-const mostWhy = 300
-
-// inBrief makes a reason fit for one line of a table.
-func inBrief(why string) string {
-	clean := strings.Join(strings.FieldsFunc(strings.ToValidUTF8(why, "?"), func(r rune) bool { return unicode.IsControl(r) || r == ' ' }), " ")
-	if len(clean) > mostWhy {
-		clean = strings.ToValidUTF8(clean[:mostWhy-3], "") + "..."
-	}
-	return clean
 }
 
 // passPauses gives back what no pilot has while none takes new work: others

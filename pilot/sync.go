@@ -61,7 +61,7 @@ func (m *Master) call(content bool) {
 	}
 	o.lastWaiting = s.Capacity.Waiting
 	for _, mark := range m.nodes.Marks(m.now) {
-		mark.Why = inBrief(mark.Why)
+		mark.Why = task.Brief(mark.Why)
 		s.Nodes = append(s.Nodes, mark)
 	}
 	if content {

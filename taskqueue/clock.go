@@ -54,6 +54,8 @@ type Effects struct {
 	TooMany bool
 	// Nodes tells which worker nodes were set back, or are no more.
 	Nodes []NodeNews
+	// Ends tells what speaks for or against nodes of sites where the queue matches.
+	Ends []NodeEnd
 	// Modes tells that sites were added or changed.
 	Modes bool
 }

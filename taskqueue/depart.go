@@ -168,6 +168,9 @@ func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) 
 	if err := b.describe(ids...); err != nil {
 		return err
 	}
+	if pilot.State == PilotDead && len(running) > 0 {
+		b.noteDeath(site, pilot, reason)
+	}
 	for i := range running {
 		if err := b.loseAttempt(site, &running[i], reason, pilot.State == PilotDead); err != nil {
 			return err

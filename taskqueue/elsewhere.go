@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -129,7 +130,7 @@ func (m *Matchmaker) avoid(t *Turn, r *room, s *TaskState) ([]string, error) {
 		return nil, err
 	}
 	for _, g := range r.guests {
-		if !slices.Contains(nodes, g.node) {
+		if !slices.Contains(nodes, g.node) && r.wards.unfit[g.node] != health.Held {
 			r.later[s.ID] = until
 			return nodes, nil
 		}

@@ -108,8 +108,6 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 	for id, g := range r.guests {
 		c := &g.capacity
 		sum.Pilots++
-		sum.Slots += c.Slots
-		sum.FreeSlots += c.FreeSlots
 		sum.Assigned += c.Assigned
 		sum.Running += c.Running
 		sum.Waiting += c.Waiting
@@ -119,8 +117,17 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 		sum.Damaged += c.Damaged
 		sum.Stopped += c.Stopped
 		sum.StoppedSlots += c.StoppedSlots
-		if c.Stopped > 0 && (first == "" || id < first) {
-			first, sum.StoppedWhy = id, c.StoppedWhy
+		why := c.StoppedWhy
+		if held := r.setBack(g); held != "" && c.Stopped == 0 {
+			why = held
+			sum.Stopped++
+			sum.StoppedSlots += c.Slots
+		} else {
+			sum.Slots += c.Slots
+			sum.FreeSlots += c.FreeSlots
+		}
+		if why != "" && (first == "" || id < first) {
+			first, sum.StoppedWhy = id, why
 		}
 	}
 	return sum

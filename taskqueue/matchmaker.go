@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -44,6 +45,7 @@ type room struct {
 	now     Instant // when a pilot was heard last
 
 	durations matcher.Runs
+	wards     wards
 }
 
 // NewMatchmaker returns one that knows no site yet.
@@ -68,8 +70,11 @@ func (m *Matchmaker) room(site task.Site, now Instant) *room {
 func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord, self task.Puller) {
 	r := m.room(site.Name, now)
 	r.take(site)
+	r.judges(now)
 	if g := r.guests[pilot.ID]; g != nil {
-		g.node = pilot.Node()
+		if g.node = pilot.Node(); len(g.holding) > 0 {
+			r.wards.Given(now.moment(), g.node)
+		}
 	}
 	r.pool.Describe(matcher.Pilot{
 		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
@@ -97,6 +102,11 @@ func (m *Matchmaker) Close(site task.Site) { delete(m.rooms, site) }
 
 // Changed notes what a committed turn has changed.
 func (m *Matchmaker) Changed(e *Effects) {
+	for i := range e.Ends {
+		if r := m.rooms[e.Ends[i].Site]; r != nil {
+			r.noteEnd(&e.Ends[i])
+		}
+	}
 	for _, r := range m.rooms {
 		if e.TooMany {
 			r.filled = false
@@ -117,13 +127,15 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 		return nil
 	}
 	g := r.guests[pilot]
-	free := matcher.Places{Free: g.places.Free, FreeSlots: g.places.FreeSlots, Prefill: g.places.Prefill, Ending: g.ending()}
+	r.lookAt(now, g.node)
+	may := r.allowed(g, g.places, unseen)
+	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: g.ending()}
 	r.pool.Foresee(foresight{r, m.config})
 	r.now = now
 	taken := min(unseen, free.FreeSlots)
 	free.FreeSlots -= taken
 	free.Prefill -= unseen - taken
-	idle := r.free - g.places.FreeSlots + free.FreeSlots
+	idle := r.idle() - g.places.FreeSlots + free.FreeSlots
 	free.Prefill = max(0, min(free.Prefill, r.pool.Ready()-idle))
 	if r.pool.Live() { // the next task when the pilot has told what this one changes
 		free.FreeSlots, free.Prefill = min(1, free.FreeSlots), 0
@@ -147,6 +159,12 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 	for id, until := range g.refused {
 		if now >= until {
 			delete(g.refused, id)
+		}
+	}
+	if len(ids) > 0 {
+		r.wards.Given(now.moment(), g.node)
+		if r.wards.unfit[g.node] == health.Trial {
+			r.wards.trials[g.node] = ids[0]
 		}
 	}
 	return ids
@@ -181,6 +199,9 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 	}
 	for _, id := range matched {
 		if !leased[id] {
+			if g != nil && r.wards.trials[g.node] == id {
+				delete(r.wards.trials, g.node)
+			}
 			r.pool.Release(id)
 			r.dirty[id] = struct{}{}
 		}
@@ -203,13 +224,13 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 		if !waits(id) {
 			continue
 		}
-		switch {
-		case g.places.FreeSlots > 0:
+		switch places := r.allowed(g, g.places, 0); {
+		case places.FreeSlots > 0:
 			idle = append(idle, id)
-			room[id] = g.places.FreeSlots
-		case g.places.Prefill > 0:
+			room[id] = places.FreeSlots
+		case places.Prefill > 0:
 			others = append(others, id)
-			room[id] = g.places.Prefill
+			room[id] = places.Prefill
 		}
 	}
 	slices.Sort(idle)
@@ -305,15 +326,15 @@ func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
 
 // Retract lists tasks to be asked back for slots that are free although no
 // task waits: prefilled ones of other pilots, at most one for each slot; and
-// those of pilots that keep slots.
+// those of pilots that keep slots, and of those whose node is set back.
 func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
 	r := m.rooms[site]
 	if r == nil || now.Sub(r.retract) < m.config.Match.RetractEvery {
 		return nil
 	}
-	back := r.makeRoom()
-	idle := r.free
-	if idle == 0 || r.pool.Ready() > 0 {
+	back := append(r.makeRoom(), r.fromHeld()...)
+	idle := r.idle()
+	if idle <= 0 || r.pool.Ready() > 0 {
 		if len(back) > 0 {
 			r.retract = now
 		}
@@ -327,7 +348,7 @@ func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
 	slices.Sort(ids)
 	for _, id := range ids {
 		g := r.guests[id]
-		if g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
+		if r.wards.unfit[g.node] == health.Held || g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
 			continue // it will start what it has
 		}
 		for _, h := range g.holding {

@@ -29,14 +29,15 @@ const maxNodes = 64
 
 // takeNodes keeps what a master that judges thinks of the nodes of its site.
 func (b *book) takeNodes(site *SiteRecord, s *task.Sync) {
-	if !s.Judges {
-		return
+	if s.Judges && !site.InForce().Central() {
+		b.keepNodes(site, s.Nodes)
 	}
-	marks := s.Nodes[:min(len(s.Nodes), maxNodes)]
-	same := func(r NodeRecord, m task.NodeMark) bool {
-		return r.Name == m.Name && r.Pauses == m.Pauses && r.Failed == m.Failed
-	}
-	if slices.EqualFunc(site.Nodes, marks, same) {
+}
+
+// keepNodes keeps what a judge thinks of the nodes of a site.
+func (b *book) keepNodes(site *SiteRecord, marks []task.NodeMark) {
+	marks = marks[:min(len(marks), maxNodes)]
+	if site.thinks(marks) {
 		return
 	}
 	find := func(name string) int {
@@ -61,17 +62,44 @@ func (b *book) takeNodes(site *SiteRecord, s *task.Sync) {
 	b.sites.touch(site.Name)
 }
 
+// thinks tells whether a site's record says the same of its nodes.
+func (s *SiteRecord) thinks(marks []task.NodeMark) bool {
+	return slices.EqualFunc(s.Nodes, marks, func(r NodeRecord, m task.NodeMark) bool {
+		return r.Name == m.Name && r.Pauses == m.Pauses && r.Failed == m.Failed
+	})
+}
+
 // nodes tells a new master what its predecessor thought of the nodes, as far as
 // that is not long ago.
 func (b *book) nodes(site *SiteRecord, s *task.Sync) (marks []task.NodeMark) {
 	if s.Judges {
 		return nil
 	}
-	for _, n := range site.Nodes {
-		if b.Clock.Sub(n.Until) < health.Memory {
-			n.Left = max(0, n.Until.Sub(b.Clock))
-			marks = append(marks, n.NodeMark)
+	return site.marks(b.Clock)
+}
+
+// marks are what is thought of a site's nodes, as far as that is not long ago.
+func (s *SiteRecord) marks(now Instant) (marks []task.NodeMark) {
+	for _, n := range s.Nodes {
+		if now.Sub(n.Until) < health.Memory {
+			marks = append(marks, n.mark(now))
 		}
 	}
 	return marks
+}
+
+func (n NodeRecord) mark(now Instant) task.NodeMark {
+	n.Left = max(0, n.Until.Sub(now))
+	return n.NodeMark
+}
+
+// setBack words why a pilot gets no work where the queue judges nodes; "" is
+// that its node is not set back.
+func (s *SiteRecord) setBack(now Instant, pilot *PilotRecord) string {
+	for _, n := range s.Nodes {
+		if n.Name == pilot.Node() && s.InForce().Central() {
+			return task.Brief(health.Words(n.mark(now)))
+		}
+	}
+	return ""
 }

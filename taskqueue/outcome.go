@@ -287,6 +287,9 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 		}
 	}
 	j.site.addOutcome(o, j.config.HandOut.Sample)
+	if err := j.noteEnd(s, o); err != nil {
+		return err
+	}
 	j.ack(o, task.AckAccepted, o.Attempt)
 	return nil
 }
@@ -347,6 +350,9 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	}
 	j.discard(o)
 	j.site.addOutcome(o, 0)
+	if err := j.noteEnd(s, o); err != nil {
+		return err
+	}
 	j.ack(o, task.AckAccepted, task.AttemptID{})
 	if s.State != task.Leased || s.Lease != o.Attempt.Lease {
 		return nil // a late failure of a lapsed lease decides nothing

@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -79,7 +80,8 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 	if err := b.heard(site); err != nil {
 		return nil, err
 	}
-	b.stopped(site, pilot, p.Capacity.StoppedWhy) // of a site of one
+	// Of a site of one, or as the queue judges its node.
+	b.stopped(site, pilot, cmp.Or(p.Capacity.StoppedWhy, site.setBack(b.Clock, pilot)))
 	acks, err := b.takeOutcomes(site, p.Outcomes)
 	if err != nil {
 		return nil, err

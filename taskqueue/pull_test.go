@@ -168,6 +168,7 @@ func (s *solo) finish(id task.ID) task.Outcome {
 		s.cached = append(s.cached, task.KeyOf(out.LFN, task.Digest{}).Print())
 	}
 	s.news.Outcomes = append(s.news.Outcomes, o)
+	delete(s.of, id) // it may come again
 	return o
 }
 

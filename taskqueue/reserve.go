@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -52,7 +53,7 @@ type grant struct {
 // not given itself counts as one task.
 func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
 	g, self := f.guests[id], f.pool.Pilot(id)
-	if g == nil || self == nil || g.capacity.Stopped > 0 || g.capacity.Slots == 0 {
+	if g == nil || self == nil || g.capacity.Stopped > 0 || g.capacity.Slots == 0 || f.wards.unfit[g.node] != health.Fit {
 		return found, false
 	}
 	found.Total, found.Slots, found.Lifetime = self.Resources, self.Slots, self.Lifetime

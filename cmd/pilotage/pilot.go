@@ -35,7 +35,9 @@ func newPilot(a *app) *cobra.Command {
 		Long: `A pilot registers with the task queue, joins its site's network and runs tasks
 until its lifetime ends, then leaves. It needs this binary and one access file:
 no root, no shared file system. Slots, lifetime and cache folder come from
-Slurm's variables when they are set.
+Slurm's variables when they are set; so does the name of its node
+($SLURMD_NODENAME, else the host name), by which pilots of one node share its
+faults.
 
 Exit codes: 0 after an orderly end, also on SIGTERM; 1 when this node failed
 the self-check, with and without --check, or something broke; 2 for flags or an

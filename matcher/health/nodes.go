@@ -1,6 +1,7 @@
 package health
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -128,12 +129,24 @@ func (s *Nodes) Restore(now time.Time, marks []task.NodeMark) {
 // Marks tells of the nodes that are set back, by name.
 func (s *Nodes) Marks(now time.Time) (marks []task.NodeMark) {
 	for _, name := range s.SetBack() {
-		n := s.known[name]
-		marks = append(marks, task.NodeMark{
-			Name: name, Failed: n.Row(), Pauses: n.Pauses, Left: max(0, n.Until.Sub(now)), Why: n.Why,
-		})
+		marks = append(marks, s.known[name].Mark(now))
 	}
 	return marks
+}
+
+// Mark tells of a node that is set back.
+func (n *Node) Mark(now time.Time) task.NodeMark {
+	return task.NodeMark{Name: n.Name, Failed: n.Row(), Pauses: n.Pauses, Left: max(0, n.Until.Sub(now)), Why: n.Why}
+}
+
+// Words tell people what is thought of a node that is set back.
+func Words(m task.NodeMark) string {
+	next := "it is on trial"
+	if m.Left > 0 {
+		next = fmt.Sprintf("a trial follows in %s", m.Left.Round(time.Second))
+	}
+	return fmt.Sprintf("its node %s is set back, as %d different tasks in a row have failed there that do not elsewhere; %s; the last: %s",
+		m.Name, m.Failed, next, m.Why)
 }
 
 // SetBack lists the nodes that are set back, by name.

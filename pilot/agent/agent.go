@@ -199,9 +199,8 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 		return Membership{}, err
 	}
 	defer func() { _ = conn.Close() }()
-	host, _ := os.Hostname()
 	membership, err := registerPatiently(ctx, conn, Registration{
-		Site: a.site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: host,
+		Site: a.site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: a.config.Host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
 		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, Log: a.log,
 	})
@@ -222,7 +221,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	a.contacts = reachableContacts(membership.Joined)
 	a.skew = time.Since(membership.QueueTime)
 	a.self = matcher.Pilot{
-		ID: membership.Pilot, Site: a.site, Host: host, Resources: a.config.Resources, Slots: a.config.Slots,
+		ID: membership.Pilot, Site: a.site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
 		CoreSpeed: coreSpeed(),
 	}

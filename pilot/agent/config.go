@@ -34,6 +34,8 @@ type Config struct {
 	// Resources that payloads may use in all.
 	Resources task.Resources
 	Features  []string
+	// Host names the worker node: pilots of one host share its faults.
+	Host string
 	// Accept is the pilot's own policy on when it takes new work, as
 	// matcher.CompileAcceptance reads it; "" is always.
 	Accept string
@@ -147,10 +149,22 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 	if c.Resources.Memory == 0 {
 		c.Resources.Memory = nodeMemory(getenv)
 	}
+	if c.Host == "" {
+		c.Host = hostName(getenv)
+	}
 	if c.Log == nil {
 		c.Log = slog.Default()
 	}
 	return nil
+}
+
+// hostName is what Slurm calls the worker node, else what it calls itself.
+func hostName(getenv func(string) string) string {
+	if name := getenv("SLURMD_NODENAME"); name != "" {
+		return name
+	}
+	name, _ := os.Hostname()
+	return name
 }
 
 // nodeMemory is what Slurm grants, else what the node has.

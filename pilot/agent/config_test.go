@@ -24,11 +24,11 @@ func environment(pairs ...string) func(string) string {
 func TestCompleteTakesWhatSlurmSays(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	c := Config{}
-	err := c.Complete(environment("SLURM_CPUS_ON_NODE=6", "SLURM_MEM_PER_NODE=4096", fmt.Sprintf("SLURM_JOB_END_TIME=%d", now.Add(65*time.Minute).Unix())), now)
+	err := c.Complete(environment("SLURM_CPUS_ON_NODE=6", "SLURM_MEM_PER_NODE=4096", "SLURMD_NODENAME=c17", fmt.Sprintf("SLURM_JOB_END_TIME=%d", now.Add(65*time.Minute).Unix())), now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Slots != 6 || c.Resources.Cores != 6 || c.Resources.Memory != 4*task.GiB || c.Lifetime != time.Hour || c.Margin != 5*time.Minute {
+	if c.Slots != 6 || c.Resources.Cores != 6 || c.Resources.Memory != 4*task.GiB || c.Lifetime != time.Hour || c.Margin != 5*time.Minute || c.Host != "c17" {
 		t.Errorf("completed to %+v", c)
 	}
 	// What was said counts more than what Slurm says.
@@ -43,10 +43,14 @@ func TestCompleteTakesWhatSlurmSays(t *testing.T) {
 
 func TestCompleteWithoutABatchSystem(t *testing.T) {
 	c := Config{}
+	own, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.Complete(environment(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if c.Slots != runtime.NumCPU() || c.Lifetime != 24*time.Hour || c.Margin != 5*time.Minute || c.Grace <= 0 || c.Grace > 25*time.Second || c.Resources.Memory <= 0 || c.Log == nil {
+	if c.Slots != runtime.NumCPU() || c.Lifetime != 24*time.Hour || c.Margin != 5*time.Minute || c.Grace <= 0 || c.Grace > 25*time.Second || c.Resources.Memory <= 0 || c.Host != own || c.Log == nil {
 		t.Errorf("completed to %+v", c)
 	}
 	again := c

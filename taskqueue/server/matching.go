@@ -59,6 +59,9 @@ type centralSite struct {
 	retract []task.Revoked
 	reclaim bool
 	lost    []task.LostFile
+	nodes   []task.NodeMark // that are set back
+	judged  bool            // they are others than is kept
+	changed []task.PilotID  // of nodes of which is thought otherwise than before
 }
 
 // lookAfter does what at other sites a master does: it notices pilots that are
@@ -148,6 +151,7 @@ func (s *Server) judgeSite(c *centralSite) {
 			}
 		}
 	}
+	c.nodes, c.judged, c.changed = p.maker.Look(now, &c.site)
 	c.retract = p.maker.Retract(now, name)
 	p.due[name] = struct{}{}
 }
@@ -156,10 +160,16 @@ func (s *Server) judgeSite(c *centralSite) {
 func (s *Server) carryOutFor(ctx context.Context, c *centralSite) error {
 	name := c.site.Name
 	guarded := c.site.Check && len(c.unsafe) == 0
-	if !c.reclaim && !guarded && len(c.silent)+len(c.lost)+len(c.retract) == 0 {
+	defer s.pulls.wakeAll(c.changed)
+	if !c.reclaim && !guarded && !c.judged && len(c.silent)+len(c.lost)+len(c.retract) == 0 {
 		return nil
 	}
 	return s.update(ctx, func(t *taskqueue.Turn) error {
+		if c.judged {
+			if err := s.rules.Judge(t, name, c.nodes); err != nil {
+				return err
+			}
+		}
 		if len(c.silent) > 0 {
 			if err := s.rules.Dismiss(t, name, c.silent, "it fell silent"); err != nil {
 				return err

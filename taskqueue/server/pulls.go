@@ -138,6 +138,15 @@ func (p *pulls) wakeUp(pilot task.PilotID) {
 	}
 }
 
+// wakeAll has the parked calls of pilots look again.
+func (p *pulls) wakeAll(pilots []task.PilotID) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for _, id := range pilots {
+		p.wakeUp(id)
+	}
+}
+
 // changed hands on what a committed turn has changed.
 func (p *pulls) changed(e *taskqueue.Effects) {
 	p.mutex.Lock()

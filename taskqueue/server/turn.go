@@ -40,7 +40,7 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 	s.pulls.changed(effects)
 	for _, n := range effects.Nodes {
 		if n.SetBack {
-			s.config.Log.Warn("a node is set back: tasks fail there that do not elsewhere", "site", n.Site, "node", n.Node, "for", n.Pause, "last", n.Why)
+			s.config.Log.Warn("a node is set back: tasks fail there that do not elsewhere", "site", n.Site, "node", n.Node, "for", n.Pause.Round(time.Second), "last", n.Why)
 		} else {
 			s.config.Log.Info("a node is not set back any more", "site", n.Site, "node", n.Node)
 		}
