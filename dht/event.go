@@ -158,6 +158,17 @@ type MasterChanged struct {
 	Master      Member
 	Self        bool
 	Provisional bool // the queue has not granted it yet
+	// Passed lists the members whom the own election found missing. Whether they
+	// are dead is not known.
+	Passed []Member
+}
+
+// PassedPilots lists the pilots whom the election found missing.
+func (c MasterChanged) PassedPilots() (pilots []task.PilotID) {
+	for _, m := range c.Passed {
+		pilots = append(pilots, m.Pilot)
+	}
+	return pilots
 }
 
 // MemberUp tells the master of a new member.

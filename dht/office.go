@@ -82,8 +82,8 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 		o.granted = term
 	}
 	succeeds := !provisional && !old.resigned && old.dead[old.master.Peer] && o.roster.Has(old.master.Peer)
-	o.takeRegister(term, &old)
-	o.act(MasterChanged{Term: term, Master: o.self, Self: true, Provisional: provisional})
+	passed := o.takeRegister(term, &old)
+	o.act(MasterChanged{Term: term, Master: o.self, Self: true, Provisional: provisional, Passed: passed})
 	if succeeds { // which the queue has confirmed; of others passed over it is not known that they are dead
 		o.act(MemberDown{Member: old.master, Reason: "it was master, and was missed by its site and the queue"})
 	}
@@ -103,9 +103,9 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 }
 
 // takeRegister begins the roster of a new term: the one that was in force, without
-// those that the election passed over, who introduce themselves if they live. Who
-// has that roster needs those changes only.
-func (o *Overlay) takeRegister(term task.Term, old *office) {
+// those that the election passed over, who introduce themselves if they live and
+// are returned. Who has that roster needs those changes only.
+func (o *Overlay) takeRegister(term task.Term, old *office) (passed []Member) {
 	byes := o.register.byes
 	o.register = register{newcomers: o.register.newcomers, due: o.register.due, last: o.register.last}
 	if o.roster.version.Term == old.term && o.roster.Len() > 1 {
@@ -127,6 +127,7 @@ func (o *Overlay) takeRegister(term task.Term, old *office) {
 		case o.denied[peer]:
 			o.strike(peer)
 		case old.dead[peer]:
+			passed = append(passed, m)
 			o.strike(peer)
 			o.lose(m)
 			o.gone(peer)
@@ -139,6 +140,7 @@ func (o *Overlay) takeRegister(term task.Term, old *office) {
 		}
 	}
 	o.hideStrangers()
+	return passed
 }
 
 // beat makes this master heard by everybody; every so often it wants replies

@@ -263,6 +263,8 @@ type TookOffice struct {
 	Leases      []task.Lease // the site's open leases
 	Revoked     []task.Revoked
 	Alone       bool // nobody else is known: no census needed
+	// Missing lists members of whom nothing is known: they may be dead, or cut off.
+	Missing []task.PilotID
 	// Own tells that the office is for this pilot alone: the queue matches.
 	Own bool
 }

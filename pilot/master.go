@@ -35,8 +35,8 @@ type Master struct {
 	searches  map[task.LFN]*search
 	members   map[task.PilotID]*member
 	peers     map[task.PeerID]*member
-	parted    map[task.PilotID]bool
-	strays    map[task.ID][]*job // jobs of tasks that are not held, by task
+	lost      map[task.PilotID]bool // without a goodbye, since the queue answered last
+	strays    map[task.ID][]*job    // jobs of tasks that are not held, by task
 	handOvers map[task.OutputID]*handOver
 	cancelled map[LeasedID]bool   // which pilots may still have
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
@@ -77,7 +77,7 @@ func (m *Master) reset() {
 	m.searches = make(map[task.LFN]*search)
 	m.members = make(map[task.PilotID]*member)
 	m.peers = make(map[task.PeerID]*member)
-	m.parted = make(map[task.PilotID]bool)
+	m.lost = make(map[task.PilotID]bool)
 	m.strays = make(map[task.ID][]*job)
 	m.handOvers = make(map[task.OutputID]*handOver)
 	m.cancelled = make(map[LeasedID]bool)
@@ -213,6 +213,14 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.setSettings(e.Settings)
 	}
 	m.heard = m.now
+	if !e.Provisional {
+		clear(m.lost)
+	}
+	for _, pilot := range e.Missing {
+		if m.members[pilot] == nil {
+			m.lost[pilot] = true
+		}
+	}
 	m.audit = m.now.Add(m.config.SyncEvery)
 	m.outbox.begin(m.now)
 	if again {
@@ -291,9 +299,9 @@ func (m *Master) beginTerm() {
 // mayStart tells whether tasks may be assigned now: not before the census is
 // in, not when the queue has another master, and not when it has been silent
 // for so long that the leases may have been given to others (DESIGN section 3,
-// lease clock).
+// lease clock), nor while this may be a part of the site that is cut off.
 func (m *Master) mayStart() bool {
-	if !m.census.IsZero() || m.fenced {
+	if !m.census.IsZero() || m.fenced || m.mayBeCutOff() {
 		return false
 	}
 	for _, l := range m.leases {
@@ -303,4 +311,16 @@ func (m *Master) mayStart() bool {
 		}
 	}
 	return true
+}
+
+// mayBeCutOff tells whether the queue is silent, and half of the site or more, of
+// several pilots, has gone without a goodbye since it answered last. Then not the
+// queue may be away but this part of the site, and the rest has a master of its
+// own, who runs the same hand-out.
+func (m *Master) mayBeCutOff() bool {
+	if !m.provisional && m.outbox.failures == 0 && m.now.Sub(m.heard) <= 3*m.config.SyncEvery {
+		return false
+	}
+	known := len(m.members) + len(m.lost)
+	return known-m.sums.described > 1 && 2*m.sums.described <= known
 }

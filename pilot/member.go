@@ -111,7 +111,7 @@ func (m *Master) pilotUp(e PilotUp) {
 	if !m.inOffice {
 		return
 	}
-	again := m.members[e.Pilot] != nil || m.parted[e.Pilot]
+	again := m.members[e.Pilot] != nil || m.lost[e.Pilot]
 	w := m.meet(e.Pilot, e.Peer)
 	if again || !m.censusAsks() {
 		w.row.listed = false
@@ -129,6 +129,7 @@ func (m *Master) meet(pilot task.PilotID, peer task.PeerID) *member {
 	if w.peer != peer {
 		delete(m.peers, w.peer)
 	}
+	delete(m.lost, pilot)
 	w.peer, w.heard = peer, m.now
 	m.peers[peer] = w
 	return w
@@ -197,7 +198,9 @@ func (m *Master) pilotDown(e PilotDown) {
 	if !m.inOffice {
 		return
 	}
-	m.parted[e.Pilot] = true
+	if m.lost[e.Pilot] = true; e.Left {
+		delete(m.lost, e.Pilot)
+	}
 	if w := m.members[e.Pilot]; w != nil {
 		m.part(w, !e.Left, e.Reason)
 	}
@@ -213,6 +216,9 @@ func (m *Master) part(w *member, died bool, reason string) {
 	delete(m.members, w.id)
 	delete(m.nodes.marked, w.id)
 	delete(m.peers, w.peer)
+	if w.described {
+		m.sums.described--
+	}
 	delete(m.toLookAt, w.id)
 	m.matrix.RemovePilot(w.id)
 	m.sums.slots -= w.counted.slots

@@ -19,6 +19,7 @@ type Incumbent struct {
 	Term        task.Term
 	Peer        task.PeerID // "" is nobody
 	Provisional bool
+	Passed      []task.PilotID // members whom this pilot's election found missing
 }
 
 // Posting is what both roles are to be told, in this order: the master stands
@@ -52,7 +53,7 @@ func (o *Office) forSite() Posting {
 		posting.Leave = true
 		return posting
 	}
-	posting.Take = &TookOffice{Term: o.overlay.Term, Provisional: o.overlay.Provisional}
+	posting.Take = &TookOffice{Term: o.overlay.Term, Provisional: o.overlay.Provisional, Missing: o.overlay.Passed}
 	return posting
 }
 

@@ -20,6 +20,7 @@ func (m *Master) describe(w *member, s State) {
 	m.pause(w, s.Stopped)
 	m.lookAtNode(w)
 	if first {
+		m.sums.described++
 		m.joins(w)
 	}
 }

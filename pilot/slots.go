@@ -53,7 +53,9 @@ type sums struct {
 	running int                // held tasks whose payload was started
 	slots   int                // of members that are not draining
 	free    int
-	orders  uint64
+	// described counts the members whose state has come.
+	described int
+	orders    uint64
 }
 
 func (s *sums) count(h *held, by int) {

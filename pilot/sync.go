@@ -139,6 +139,7 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	o := &m.outbox
 	o.failures, m.fenced = 0, false
+	clear(m.lost)
 	if sent.After(m.heard) {
 		m.heard = sent
 	}

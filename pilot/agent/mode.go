@@ -104,7 +104,7 @@ func (a *Agent) carryOut(p pilot.Posting) {
 // masterChanged takes the overlay's word on who is in office.
 func (a *Agent) masterChanged(m dht.MasterChanged) {
 	a.log.Info("master in office", "term", m.Term.String(), "master", m.Master.Pilot, "self", m.Self, "provisional", m.Provisional)
-	a.carryOut(a.office.Overlay(pilot.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional}))
+	a.carryOut(a.office.Overlay(pilot.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional, Passed: m.PassedPilots()}))
 }
 
 // aside passes a message from one role of this pilot to the other; it goes

@@ -167,7 +167,7 @@ func (n *node) overlayActs(action dht.Action) {
 	case dht.MasterChanged:
 		n.note("%s: master of term %s is %s (provisional %v)", n.id, a.Term, a.Master.Pilot, a.Provisional)
 		n.after(0, func() {
-			n.carryOut(n.office.Overlay(pilot.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional}))
+			n.carryOut(n.office.Overlay(pilot.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}))
 		})
 	case dht.MemberUp:
 		n.after(0, func() {
