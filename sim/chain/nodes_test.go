@@ -256,3 +256,79 @@ func TestANewMasterKnowsWhoIsSetBack(t *testing.T) {
 		w.finish(flow, time.Hour)
 	}
 }
+
+// A node at which payloads fail late burns few tasks as well, while pilots at
+// all other nodes die with what they run: nobody but it is held for long, all
+// together never, and each is let in again.
+func TestALateBlackHoleAmongPilotsThatDie(t *testing.T) {
+	for seed := range uint64(4) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		slots := int(1 + 3*(seed%2))
+		for i := range 8 {
+			w.on(s, fmt.Sprint("node-", i), slots)
+			w.run(20 * time.Millisecond)
+		}
+		const bad = "node-5"
+		mended := false
+		burnt := 0
+		w.run1 = func(_ task.ID, n *node) time.Duration {
+			if n.host == bad {
+				return 20 * time.Second
+			}
+			return time.Duration(5+w.random.IntN(20)) * time.Second
+		}
+		w.fails = func(_ task.ID, n *node) bool {
+			if n.host != bad || mended {
+				return false
+			}
+			burnt++
+			return true
+		}
+		flow := w.submit("flow", many(100*slots)...)
+		deaths, longest, masters := 0, 0, 0
+		held := make(map[string]int) // seconds in a row
+		over := func() bool { return w.queue.workflow(flow).Finished() }
+		for second := 0; !over() && second < 3600; second++ {
+			w.runUntil(time.Second, over)
+			live := s.live()
+			if second%10 == 0 {
+				if n := live[w.random.IntN(len(live))]; n.host != bad {
+					deaths++
+					if burnt < slots+health.Least && n == s.master() {
+						masters++ // the next one counts anew
+					}
+					n.kill()
+					w.on(s, n.host, slots)
+				}
+			}
+			back := s.heldBack()
+			if len(back) == 8 {
+				t.Errorf("seed %d: all nodes are set back at once", seed+1)
+			}
+			for i := range 8 {
+				host := fmt.Sprint("node-", i)
+				if held[host]++; !slices.Contains(back, host) {
+					held[host] = 0
+				}
+				if host != bad {
+					longest = max(longest, held[host])
+				}
+			}
+			if second == 240 {
+				mended = true
+			}
+		}
+		w.finish(flow, time.Second)
+		t.Logf("seed %d: %d slots: over after %s, %d deaths (%d early of masters), %d burnt, another node was set back for %d s at the longest", seed+1, slots, w.now(), deaths, masters, burnt, longest)
+		if most := 2*slots + health.Least + 4 + masters*(slots+health.Least-1); burnt > most || longest > 60 {
+			t.Errorf("seed %d: %d burnt, want at most %d; a good node was set back for %d s", seed+1, burnt, most, longest)
+		}
+		mended = true
+		again := w.submit("again", many(200*slots)...)
+		w.finish(again, time.Hour)
+		if got := s.heldBack(); len(got) > 0 {
+			t.Errorf("seed %d: %v are still set back", seed+1, got)
+		}
+	}
+}
