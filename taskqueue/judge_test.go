@@ -161,3 +161,31 @@ func TestQueueHoldsNobodyAlone(t *testing.T) {
 		t.Errorf("%v, told was %+v", w.workflow(id).Counts, w.news)
 	}
 }
+
+// Pilots of one node that die with what they run speak against it, each once.
+func TestQueueSetsANodeBackWherePilotsDie(t *testing.T) {
+	w := newWard(t, taskqueue.ModeIsolated, 3, 1)
+	w.bad = func() bool { return false }
+	w.submit(100)
+	w.run(5, func() bool { return false })
+	w.host = "grave"
+	for i := range health.Least + 1 {
+		p := w.solo("A", task.PeerID(fmt.Sprint("d", i)), 2)
+		if got := p.pull(); len(got) != 2 && i < health.Least || len(got) > 0 && i == health.Least {
+			t.Errorf("pilot %d of the node got %v", i, got)
+		}
+		for _, lt := range p.inHand {
+			p.counter++
+			p.news.Starts = append(p.news.Starts, task.Start{Attempt: task.AttemptID{
+				Task: lt.Task.ID, Generation: lt.Generation, Lease: p.of[lt.Task.ID], Pilot: p.id, Counter: p.counter,
+			}, Number: lt.Number})
+		}
+		p.pull()
+		w.commit(func(t *taskqueue.Turn) error { return w.rules.Dismiss(t, "A", []task.PilotID{p.id}, "it fell silent") })
+		w.maker.Left("A", p.id)
+	}
+	w.look()
+	if len(w.news) != 1 || w.news[0].Node != "grave" || !strings.Contains(w.news[0].Why, "it fell silent") {
+		t.Errorf("told was %+v", w.news)
+	}
+}

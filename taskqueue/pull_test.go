@@ -1,6 +1,7 @@
 package taskqueue_test
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 type desk struct {
 	*grid
 	maker *taskqueue.Matchmaker
+	host  string // of the pilots to come; "": each has its own
 }
 
 func newDesk(g *grid) *desk {
@@ -52,7 +54,7 @@ func (d *desk) solo(site task.Site, peer task.PeerID, slots int) *solo {
 	var out taskqueue.Registered
 	d.commit(func(t *taskqueue.Turn) (err error) {
 		out, err = d.rules.Register(t, taskqueue.Registration{
-			Site: site, Peer: peer, Host: string(peer), Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
+			Site: site, Peer: peer, Host: cmp.Or(d.host, string(peer)), Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
 		})
 		return err
 	})
