@@ -29,6 +29,22 @@ func BenchmarkTick(b *testing.B) {
 	}
 }
 
+// What it costs that 1,000 tasks of the hand-out are cancelled at once.
+func BenchmarkCancel(b *testing.B) {
+	site := newFullSite(b, 1500, 10_000, "")
+	for b.Loop() {
+		b.StopTimer()
+		lease := site.lease(1000)
+		site.answerParked(task.SyncReply{Leases: []task.Lease{lease}})
+		var revoked []task.Revoked
+		for _, t := range lease.Tasks {
+			revoked = append(revoked, task.Revoked{Lease: lease.ID, Task: t.Task.ID, Cancel: true})
+		}
+		b.StartTimer()
+		site.answerParked(task.SyncReply{Revoked: revoked})
+	}
+}
+
 // What a session of a replica policy costs at the same site, with 50 files that
 // its listed tasks read.
 func BenchmarkReplicaSession(b *testing.B) {
@@ -55,6 +71,7 @@ type fullSite struct {
 	counter uint64
 	number  map[task.PilotID]uint64
 	seen    map[task.PilotID]uint64
+	parked  uint64 // number of the call that waits for news
 }
 
 type assignedJob struct {
@@ -173,9 +190,23 @@ func (s *fullSite) sync(c pilot.CallSync) {
 		reply.Leases = []task.Lease{s.lease(n)}
 	}
 	if len(reply.Acks) == 0 && c.Sync.Hold > 0 {
-		return // parked
+		s.parked = c.N
+		return
 	}
 	s.step(pilot.SyncAnswered{N: c.N, Reply: reply})
+}
+
+// answerParked brings news by the parked call.
+func (s *fullSite) answerParked(reply task.SyncReply) {
+	for range 100 {
+		if n := s.parked; n != 0 {
+			s.parked = 0
+			s.step(pilot.SyncAnswered{N: n, Reply: reply})
+			return
+		}
+		s.pass(time.Second)
+	}
+	s.b.Fatal("no call is parked")
 }
 
 // endOne ends the payload that runs longest and starts the next one there.

@@ -311,21 +311,57 @@ func (m *Master) giveRecalled() {
 }
 
 func (m *Master) confirm(r task.Revoked) {
-	if !m.outbox.hasConfirmed(r) {
-		m.outbox.confirmed = append(m.outbox.confirmed, r)
-	}
+	m.outbox.confirm(r)
 	m.syncSoon(m.gatherDelay())
 }
 
 // cancel ends a task wherever it is.
 func (m *Master) cancel(id LeasedID, h *held) {
-	m.cancelled[id] = true
-	for _, pilot := range sortedKeys(m.members) {
-		if w := m.members[pilot]; w.jobs[id] != nil {
-			m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+	m.cancelled.add(id, m.now)
+	jobs := slices.Clone(m.strays[id.Task])
+	if at := m.held[id.Task]; at != nil && at.job != nil {
+		jobs = append(jobs, at.job)
+	}
+	for _, j := range jobs {
+		if j.LeasedID == id {
+			m.tell(j.member, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
 		}
 	}
 	if h != nil {
 		m.forget(h)
+	}
+}
+
+// cancelledFor is how long a master remembers what was cancelled: a pilot that it
+// had no touch with may still have it in hand. Whoever comes back later runs it to
+// its end, in vain.
+const cancelledFor = 10 * time.Minute
+
+// cancellations are what pilots may still have of cancelled tasks.
+type cancellations struct {
+	known map[LeasedID]bool
+	order []cancellation // oldest first
+}
+
+type cancellation struct {
+	id LeasedID
+	at time.Time
+}
+
+func (c *cancellations) reset() { *c = cancellations{known: make(map[LeasedID]bool)} }
+
+func (c *cancellations) has(id LeasedID) bool { return c.known[id] }
+
+// add remembers a cancelled task, and forgets those of long ago.
+func (c *cancellations) add(id LeasedID, now time.Time) {
+	old := 0
+	for old < len(c.order) && now.Sub(c.order[old].at) > cancelledFor {
+		delete(c.known, c.order[old].id)
+		old++
+	}
+	c.order = c.order[old:]
+	if !c.known[id] {
+		c.known[id] = true
+		c.order = append(c.order, cancellation{id, now})
 	}
 }

@@ -38,7 +38,7 @@ type Master struct {
 	lost      map[task.PilotID]bool // without a goodbye, since the queue answered last
 	strays    map[task.ID][]*job    // jobs of tasks that are not held, by task
 	handOvers map[task.OutputID]*handOver
-	cancelled map[LeasedID]bool   // which pilots may still have
+	cancelled cancellations
 	gone      map[LeasedID]uint64 // tasks let go of since that call to the queue
 
 	usualRun    time.Duration // of the site's payloads; 0 while not known
@@ -80,7 +80,7 @@ func (m *Master) reset() {
 	m.lost = make(map[task.PilotID]bool)
 	m.strays = make(map[task.ID][]*job)
 	m.handOvers = make(map[task.OutputID]*handOver)
-	m.cancelled = make(map[LeasedID]bool)
+	m.cancelled.reset()
 	m.gone = make(map[LeasedID]uint64)
 	m.sums = sums{classes: make(map[task.Class]int)}
 	m.own = own{}

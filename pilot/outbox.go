@@ -23,6 +23,7 @@ type outbox struct {
 	pauses    map[task.PilotID]string // why pilots take no new work by now; "" is that they do
 	refused   []task.Refusal
 	confirmed []task.Revoked
+	confirms  map[task.Revoked]bool     // the same
 	reads     map[task.Site]task.SERead // not in a report yet
 	replicas  task.ReplicaSum           // neither
 	report    task.SiteReport           // sent until it is acknowledged
@@ -84,6 +85,7 @@ func (o *outbox) reset() {
 		reads:    make(map[task.Site]task.SERead),
 		joined:   make(map[task.PilotID]uint64),
 		pauses:   make(map[task.PilotID]string),
+		confirms: make(map[task.Revoked]bool),
 		report:   task.SiteReport{Seq: o.report.Seq}, calls: o.calls, answered: o.calls,
 	}
 }
@@ -159,7 +161,13 @@ func (o *outbox) addStored(from task.PeerID, s task.Stored) {
 	o.stored[s.Output()] = pending
 }
 
-func (o *outbox) hasConfirmed(r task.Revoked) bool { return slices.Contains(o.confirmed, r) }
+// confirm adds a revocation that was carried out, once.
+func (o *outbox) confirm(r task.Revoked) {
+	if !o.confirms[r] {
+		o.confirms[r] = true
+		o.confirmed = append(o.confirmed, r)
+	}
+}
 
 func (o *outbox) hasLost(file task.File) bool {
 	return slices.ContainsFunc(o.lost, func(l task.LostFile) bool { return l.LFN == file.LFN && l.Digest == file.Digest && l.URL == "" })
@@ -321,6 +329,9 @@ func (o *outbox) delivered(f *flight) {
 		}
 	}
 	o.refused = o.refused[f.refused:]
+	for _, r := range o.confirmed[:f.confirmed] {
+		delete(o.confirms, r)
+	}
 	o.confirmed = o.confirmed[f.confirmed:]
 	if f.report != 0 && f.report == o.report.Seq {
 		o.report.SEReads, o.report.Replicas = nil, task.ReplicaSum{}

@@ -86,7 +86,7 @@ func (m *Master) adopt(w *member, in InHand) {
 	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
 	case mine:
 		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does"})
-	case m.cancelled[id]:
+	case m.cancelled.has(id):
 		m.tell(w, Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
 	case !in.Started && !m.provisional && m.census.IsZero():
 		m.retract(j)
