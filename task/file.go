@@ -7,22 +7,32 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLFN is the longest logical file name in bytes.
-const MaxLFN = 1024
+// Bounds of names, in bytes.
+const (
+	MaxLFN         = 1024         // of a logical file name
+	MaxSegment     = 255          // of a part between slashes: no file system keeps more
+	MaxStorageName = MaxLFN + 512 // of a copy's name: an LFN below the folders of its attempt
+)
 
 // LFN is a logical file name. Within the queue it is always qualified by its
 // workflow ("<workflow id>:<name>") or by "vo:" for files registered for all.
 type LFN string
 
 // ValidateLFN checks a logical file name that came from outside: 1 to 1,024
-// bytes of [A-Za-z0-9._/+=:@-], no empty, "." or ".." segment, no leading
-// dash or slash.
-func ValidateLFN(name string) error {
+// bytes of [A-Za-z0-9._/+=:@-], no empty, "." or ".." segment and none of more
+// than 255 bytes, no leading dash or slash.
+func ValidateLFN(name string) error { return validatePath(name, MaxLFN) }
+
+// ValidateStorageName checks the name of a copy below a storage element: as an
+// LFN, and up to MaxStorageName bytes long.
+func ValidateStorageName(name string) error { return validatePath(name, MaxStorageName) }
+
+func validatePath(name string, most int) error {
 	switch {
 	case name == "":
 		return fmt.Errorf("file name is empty")
-	case len(name) > MaxLFN:
-		return fmt.Errorf("file name %.40q... has %d bytes: at most %d are allowed", name, len(name), MaxLFN)
+	case len(name) > most:
+		return fmt.Errorf("file name %.40q... has %d bytes: at most %d are allowed", name, len(name), most)
 	case name[0] == '-':
 		return fmt.Errorf("file name %q begins with a dash: a payload would take it for an option", name)
 	}
@@ -37,6 +47,9 @@ func ValidateLFN(name string) error {
 	for segment := range strings.SplitSeq(name, "/") {
 		if segment == "" || segment == "." || segment == ".." {
 			return fmt.Errorf("file name %q has a segment %q: names are relative paths without empty, . or .. segments", name, segment)
+		}
+		if len(segment) > MaxSegment {
+			return fmt.Errorf("file name %.40q... has a segment of %d bytes: at most %d are allowed between slashes", name, len(segment), MaxSegment)
 		}
 	}
 	return nil

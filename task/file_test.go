@@ -12,7 +12,8 @@ import (
 
 func TestValidateLFN(t *testing.T) {
 	for _, name := range []string{
-		"a", "part.00.fa", "run-1/part+2=x:y@z/_a", "...", "a..b", ".hidden", "=", strings.Repeat("a", task.MaxLFN),
+		"a", "part.00.fa", "run-1/part+2=x:y@z/_a", "...", "a..b", ".hidden", "=", strings.Repeat("a", task.MaxSegment),
+		strings.Repeat(strings.Repeat("a", task.MaxSegment)+"/", 4)[:task.MaxLFN-1],
 	} {
 		if err := task.ValidateLFN(name); err != nil {
 			t.Errorf("%q is refused: %v", name, err)
@@ -36,6 +37,7 @@ func TestValidateLFN(t *testing.T) {
 		"ä":                                     "byte 0",
 		"a*":                                    "byte 1",
 		strings.Repeat("a", task.MaxLFN+1):      "1025 bytes",
+		"a/" + strings.Repeat("b", 256) + "/c":  "256 bytes",
 		strings.Repeat("a/", task.MaxLFN) + "a": "2049 bytes",
 	} {
 		if err := task.ValidateLFN(name); err == nil || !strings.Contains(err.Error(), reason) {

@@ -1,14 +1,22 @@
 package task
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"path"
 	"strings"
 )
 
 // StorageName is where an attempt's output is kept on a storage element: the
 // name stays scoped by the attempt for ever, so that attempts never overwrite
-// each other.
+// each other. Whatever names a task and its outputs may have, a storage element
+// can keep it: the end of a task's name that is too long is a hash.
 func StorageName(attempt AttemptID, lfn LFN) string {
 	plain := strings.NewReplacer("[", ".", "]", "", ",", "_").Replace(attempt.Task.Name())
+	if len(plain) > MaxSegment {
+		sum := sha256.Sum256([]byte(plain))
+		end := "-" + hex.EncodeToString(sum[:8])
+		plain = plain[:MaxSegment-len(end)] + end
+	}
 	return path.Join(string(attempt.Task.Workflow()), plain, attempt.Suffix(), lfn.Local())
 }

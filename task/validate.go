@@ -104,10 +104,25 @@ func (t Task) validateFiles() error {
 			return err
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(places)) {
+	if err := fileAndFolder(places); err != nil {
+		return err
+	}
+	made := make(map[string]string, len(t.Outputs))
+	for _, out := range t.Outputs {
+		made[localName(out.LFN)] = string(out.LFN)
+	}
+	if err := fileAndFolder(made); err != nil { // an attempt's outputs share a folder on the storage element
+		return fmt.Errorf("outputs: %w", err)
+	}
+	return nil
+}
+
+// fileAndFolder complains about a name that is the folder of another.
+func fileAndFolder(names map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		for i := range name {
 			if name[i] == '/' {
-				if _, file := places[name[:i]]; file {
+				if _, file := names[name[:i]]; file {
 					return fmt.Errorf("%q is a file and also the folder of %q", name[:i], name)
 				}
 			}

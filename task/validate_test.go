@@ -81,6 +81,9 @@ func TestValidateRefuses(t *testing.T) {
 		{func(x *task.Task) { x.Outputs[0].Name = "in.fa" }, "would both be"},
 		{func(x *task.Task) { x.Inputs[1].Name = "in.fa" }, "would both be"},
 		{func(x *task.Task) { x.Outputs[0].Name = "in.fa/x" }, "also the folder"},
+		{func(x *task.Task) {
+			x.Outputs = []task.Output{{LFN: "a", Name: "x"}, {LFN: "a/b", Name: "y"}}
+		}, `outputs: "a" is a file and also the folder of "a/b"`},
 		{func(x *task.Task) { x.Resources.Cores = 0 }, "cores"},
 		{func(x *task.Task) { x.Resources.Cores = task.MaxCores + 1 }, "cores"},
 		{func(x *task.Task) { x.Resources.Memory = 0 }, "memory"},

@@ -43,7 +43,7 @@ func NameAt(element, copied string) (name string, ok bool) {
 	}
 	folder := strings.TrimSuffix(path.Clean("/"+at.Path), "/") + "/"
 	name, ok = strings.CutPrefix(parsed.Path, folder)
-	if !ok || path.Clean(name) != name || task.ValidateLFN(name) != nil {
+	if !ok || path.Clean(name) != name || task.ValidateStorageName(name) != nil {
 		return "", false
 	}
 	return name, true

@@ -216,7 +216,7 @@ func invalid(rawURL, reason string) error {
 
 // validateName checks a name below an element.
 func validateName(name string) error {
-	if err := task.ValidateLFN(name); err != nil {
+	if err := task.ValidateStorageName(name); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return nil

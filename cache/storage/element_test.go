@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/cache/storage/storagetest"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,6 +176,35 @@ func TestFolderThatIsMissing(t *testing.T) {
 
 // TestFolderLeavesNoUnfinishedFiles: refused and cut-off writes leave nothing,
 // what killed writers left goes after a day, and others' fresh files stay.
+// What a task may be named and make, a storage element can keep: an output that
+// can never be stored would keep its workflow from ever being over.
+func TestAnyOutputOfATaskCanBeKept(t *testing.T) {
+	long := strings.Repeat("l", 200)
+	segment := strings.Repeat("s", task.MaxSegment)
+	deep := task.LFN(segment + "/" + segment + "/" + segment + "/" + segment)
+	e := element(t, newClient(t, storage.Options{}), storage.FileURL(t.TempDir()))
+	places := map[string]bool{}
+	for _, name := range []string{long + "[" + long + "]", long + "[" + long[1:] + "x]"} {
+		id := task.NewID("w-5qbpymy7np", name)
+		attempt := task.AttemptID{Task: id, Generation: 1000, Lease: 1 << 60, Pilot: "p-5qbpymy7", Counter: 1 << 30}
+		for _, out := range []task.LFN{deep, "o"} {
+			made := task.Task{ID: id, Shell: "x", Walltime: time.Hour, Resources: task.Resources{Cores: 1, Memory: 1}, Outputs: []task.Output{{LFN: out, Name: "o"}}}
+			if err := made.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			place := task.StorageName(attempt, out)
+			_, err := e.Put(t.Context(), place, 1, strings.NewReader("x"))
+			if err != nil {
+				t.Errorf("%.60s...: %v", place, err)
+			}
+			places[place] = true
+		}
+	}
+	if len(places) != 4 {
+		t.Errorf("%d places for 4 outputs", len(places))
+	}
+}
+
 func TestFolderLeavesNoUnfinishedFiles(t *testing.T) {
 	dir := t.TempDir()
 	incoming := filepath.Join(dir, "~incoming")
