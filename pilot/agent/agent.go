@@ -86,6 +86,7 @@ type Agent struct {
 	settingsCame time.Time
 	claimed      *ClaimReply // last granted claim, until the mastership begins
 	refused      task.Term   // in office when the last claim was refused
+	unasked      bool        // the last claim did not reach the queue
 	cutOff       cutOff
 }
 

@@ -60,18 +60,25 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 	reply, err := a.queue.Claim(ctx, c)
 	if err != nil {
 		a.heed(err)
-		a.log.Warn("the queue cannot be asked for the mastership", "error", err)
+		a.mu.Lock()
+		known := a.unasked
+		a.unasked = true
+		a.mu.Unlock()
+		if !known { // a claim is repeated every half second
+			a.log.Warn("the queue cannot be asked for the mastership", "error", err)
+		}
 		return dht.ClaimAnswer{}
 	}
 	a.takeSettings(asked, reply.Settings)
 	a.mu.Lock()
+	a.unasked = false
 	known := a.refused
 	if a.refused = reply.Term; reply.Granted {
 		a.claimed, a.refused = &reply, task.Term{}
 	}
 	cutOff := !reply.Granted && a.settings.Mode != pilot.ModeIsolated && a.cutOff.refused(time.Now())
 	a.mu.Unlock()
-	if !reply.Granted && known != reply.Term { // a claim is repeated every half second
+	if !reply.Granted && known != reply.Term {
 		a.log.Info("the mastership was not granted", "why", reply.Why)
 	}
 	if cutOff {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
@@ -189,7 +190,7 @@ func (a *Agent) dropModified(j *job, names []string) {
 	for _, s := range j.staged {
 		for _, name := range names {
 			if name == s.File.LFN.Local() || name == string(s.File.LFN) || s.Path == name {
-				if err := a.cache.Drop(s.Entry.Key); err != nil {
+				if err := a.cache.Drop(s.Entry.Key); err != nil && !errors.Is(err, disk.ErrNotCached) {
 					a.log.Warn("a modified input stays in the cache", "file", s.File.LFN, "error", err)
 				}
 			}
