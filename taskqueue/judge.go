@@ -205,9 +205,11 @@ func (r *room) idle() int {
 
 // setBack words why a guest gets nothing; "" is that it may get some.
 func (r *room) setBack(g *guest) string {
-	n := r.wards.Get(g.node)
-	if r.wards.unfit[g.node] != health.Held || n == nil {
+	if len(r.wards.unfit) == 0 || r.wards.unfit[g.node] != health.Held {
 		return ""
 	}
-	return task.Brief(health.Words(n.Mark(g.heard.moment())))
+	if n := r.wards.Get(g.node); n != nil {
+		return task.Brief(health.Words(n.Mark(g.heard.moment())))
+	}
+	return ""
 }
