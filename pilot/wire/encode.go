@@ -221,7 +221,3 @@ func each[A, B any](list []A, translate func(A) B) []B {
 	}
 	return out
 }
-
-func texts[A ~string](list []A) []string {
-	return each(list, func(text A) string { return string(text) })
-}

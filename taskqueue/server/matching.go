@@ -103,22 +103,22 @@ func (s *Server) lookAfter(ctx context.Context) error {
 	return nil
 }
 
-// shareOut tells the matchmaker which sites are alive, and makes it forget
-// those at which masters match.
+// shareOut tells the matchmaker which sites are alive, and forgets those at which
+// masters match or that were removed, with their pilots.
 func (s *Server) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
 	p := s.pulls
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	var live []task.Site
+	central := make(map[task.Site]bool)
 	for i := range all {
 		if s.rules.Live(t, &all[i]) {
 			live = append(live, all[i].Name)
 		}
-		if !all[i].InForce().Central() {
-			p.maker.Close(all[i].Name)
-		}
+		central[all[i].Name] = all[i].InForce().Central()
 	}
 	p.maker.Share(live)
+	p.keepOnly(central)
 }
 
 // judgeSite decides what is to be done for a site.

@@ -66,6 +66,21 @@ func (p *pulls) arrive(now taskqueue.Instant, in *task.Pull) (ticket *pullTicket
 	return g.ticket, p.maker.Capacity(in.Site), lost
 }
 
+// keepOnly forgets all sites but those given, and their pilots that have no call
+// under way.
+func (p *pulls) keepOnly(sites map[task.Site]bool) {
+	for _, name := range p.maker.Sites() {
+		if !sites[name] {
+			p.maker.Close(name)
+		}
+	}
+	for id, g := range p.guests {
+		if !sites[g.site] && g.ticket == nil {
+			delete(p.guests, id)
+		}
+	}
+}
+
 // leave ends a call.
 func (p *pulls) leave(pilot task.PilotID, ticket *pullTicket) {
 	p.mutex.Lock()
