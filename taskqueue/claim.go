@@ -7,12 +7,19 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// maxJump bounds by how much what pilots name may be ahead of the queue's own
+// numbers: far more than a queue gives out between a backup and its restore, and
+// too few for the numbers to run out.
+const maxJump = 1 << 40
+
 // Claim decides on a pilot's claim to be its site's master. It is granted
 // when the claimant knows the term in office and its holder resigned, is
 // known to be gone, or has not been heard for ClaimSilence, or for BrokenSilence
 // after its connection broke. The site's open leases come with the grant. Who
 // holds the office already is granted it again, without a new term unless the site
-// has gone on to a provisional one, which that has to outrank.
+// has gone on to a provisional one, which that has to outrank. A claimant that knows
+// a later term than the queue shows that the queue was put back to a backup:
+// nobody whom the queue knows is in office by that term, and the new one comes after it.
 //
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
@@ -39,7 +46,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 			b.revive(site, claimant)
 		}
 		if ground != "" {
-			b.crown(site, claimant, ground)
+			b.crown(site, claimant, c.Expected.Epoch, ground)
 		}
 		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
 		if site.InForce().Central() {
@@ -79,7 +86,8 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 // judge tells why a claim is granted, or else why it is refused; neither to a
 // claimant that is in office.
 func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
-	if site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
+	wentBack := site.Term.Less(c.Expected)
+	if !wentBack && site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
 		if c.Ballot == 0 {
 			return "", "", nil
 		}
@@ -88,6 +96,12 @@ func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground,
 	if claimant.State == PilotLeft {
 		// It lost its master between its goodbyes to the queue and to its peers.
 		return "", fmt.Sprintf("pilot %s has said goodbye", claimant.ID), nil
+	}
+	if wentBack {
+		if c.Expected.Epoch-site.Term.Epoch > maxJump {
+			return "", "", refused("term %s is far beyond any that the queue can have granted", c.Expected)
+		}
+		return fmt.Sprintf("the queue was put back to a backup from before term %s", c.Expected), "", nil
 	}
 	if site.Master == "" {
 		return "nobody was master", "", nil

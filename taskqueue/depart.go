@@ -267,7 +267,7 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 	if err := saveAll(revoked, b.Leases().Confirm); err != nil {
 		return err
 	}
-	site.Capacity, site.Slots, site.FreeSlots, site.Check = task.Capacity{}, 0, 0, false
+	site.Capacity, site.Slots, site.FreeSlots, site.Check, site.CheckUntil = task.Capacity{}, 0, 0, false, 0
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
 		site.Fallback = ""

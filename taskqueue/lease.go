@@ -24,6 +24,25 @@ func (b *book) openLease(site *SiteRecord) (*Lease, error) {
 	return lease, nil
 }
 
+// numberBeyond sees to it that no new lease gets a number that a site knows: a
+// queue that was put back to a backup has forgotten which it gave.
+func (b *book) numberBeyond(unknown []task.LeaseID) error {
+	if len(unknown) == 0 {
+		return nil
+	}
+	next, err := b.Meta().Next("lease", 0)
+	if err != nil {
+		return fmt.Errorf("look at the number of the next lease: %w", err)
+	}
+	if last := uint64(slices.Max(unknown)); last >= next && last-next < maxJump {
+		_, err = b.Meta().Next("lease", last-next+1)
+	}
+	if err != nil {
+		return fmt.Errorf("number leases beyond %d: %w", slices.Max(unknown), err)
+	}
+	return nil
+}
+
 // fullLease returns an open lease with all tasks that are still LEASED under
 // it.
 func (b *book) fullLease(site *SiteRecord, lease *Lease) (task.Lease, error) {

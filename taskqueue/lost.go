@@ -307,6 +307,31 @@ func (b *book) look(site *SiteRecord) {
 	b.sites.touch(site.Name)
 }
 
+// LookAgain has every site asked for the outputs that the queue knows now and of
+// which it knows no stored copy, also where their makers are there: after it was
+// put back to a backup they may have told already what it does not know. It is
+// called at every start; what was told is then known after a few Syncs.
+func (r *Rules) LookAgain(t *Turn) error {
+	return r.apply(t, func(b *book) error {
+		sites, err := b.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
+		}
+		for i := range sites {
+			site, err := b.site(sites[i].Name)
+			if err != nil {
+				return err
+			}
+			if site.Master == "" {
+				continue
+			}
+			b.look(site)
+			site.CheckUntil = b.Clock
+		}
+		return nil
+	})
+}
+
 // takenOver tells whether a file is the result of an earlier run. Its maker
 // stores it under that run's name only.
 func (f *FileRecord) takenOver() bool {
@@ -315,7 +340,7 @@ func (f *FileRecord) takenOver() bool {
 
 // unguarded returns files that only the caches of a site hold and that nobody
 // stores by itself: their maker is not there any more, made them for an earlier
-// run, or has stored them before. The master is asked to have them stored, or to report them lost.
+// run, or has stored them before; and those that were known by CheckUntil. The master is asked to have them stored, or to report them lost.
 // Those that are found are repeated until they are settled; where a few pages
 // have none, the next call goes on behind them. The site's mark is cleared when
 // there are none at all.
@@ -339,22 +364,28 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 		if err != nil {
 			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
 		}
-		makers := make([]task.PilotID, len(files))
+		makers, runs := make([]task.PilotID, len(files)), make([]task.AttemptID, len(files))
 		for i := range files {
-			makers[i] = files[i].Producer.Pilot
+			makers[i], runs[i] = files[i].Producer.Pilot, files[i].Producer
+		}
+		if site.CheckUntil != 0 {
+			if err := b.loadAttempts(runs...); err != nil {
+				return nil, err
+			}
 		}
 		if err := b.loadPilots(makers...); err != nil {
 			return nil, err
 		}
 		for i := range files {
 			maker := b.pilots.held[makers[i]]
-			if site.SE != "" && (files[i].takenOver() || files[i].Struck) || maker == nil || !maker.State.present() || maker.Site != site.Name {
+			known := b.attempts.held[runs[i]]
+			if site.SE != "" && (files[i].takenOver() || files[i].Struck || known != nil && known.Known <= site.CheckUntil) || maker == nil || !maker.State.present() || maker.Site != site.Name {
 				found = append(found, files[i].File)
 			}
 		}
 		if len(files) < page {
 			if len(found) == 0 {
-				site.Check, site.CheckAfter = false, ""
+				site.Check, site.CheckAfter, site.CheckUntil = false, "", 0
 			}
 			return found, nil
 		}

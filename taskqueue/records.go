@@ -225,6 +225,7 @@ type SiteRecord struct {
 	Nodes      []NodeRecord    // that its master has set back, by name, bounded
 	Check      bool            // caches may be all that has files which nobody stores by itself
 	CheckAfter task.LFN        // where looking for those files goes on
+	CheckUntil Instant         // files whose makers reported them until then are looked for, too
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 	ModeSince  Instant         // when the mode in force began
 	Orphans    bool            // leases of a master are open although the queue matches now

@@ -189,7 +189,7 @@ func (b *book) alive(site task.Site) ([]*PilotRecord, error) {
 func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
 	if site.Master == pilot.ID && !site.Resigned {
 		if !again {
-			b.crown(site, pilot, "re-registration")
+			b.crown(site, pilot, 0, "re-registration")
 		}
 		return pilot, nil
 	}
@@ -198,7 +198,7 @@ func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pilot
 		if site.Term.IsZero() {
 			why = "first pilot"
 		}
-		b.crown(site, pilot, why)
+		b.crown(site, pilot, 0, why)
 		return pilot, nil
 	}
 	if err := b.loadPilots(site.Master, others[0]); err != nil {
@@ -211,8 +211,8 @@ func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pilot
 }
 
 // crown opens the next term of a site.
-func (b *book) crown(site *SiteRecord, pilot *PilotRecord, why string) {
-	site.Term = task.Term{Epoch: site.Term.Epoch + 1, Peer: pilot.Peer}
+func (b *book) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
+	site.Term = task.Term{Epoch: max(site.Term.Epoch, known) + 1, Peer: pilot.Peer}
 	site.Master, site.MasterAddr = pilot.ID, pilot.Addresses
 	site.LastSync, site.Resigned = b.Clock, false
 	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: b.Wall, Why: why})

@@ -408,5 +408,5 @@ func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.S
 			reply.Unknown = append(reply.Unknown, id)
 		}
 	}
-	return nil
+	return b.numberBeyond(reply.Unknown)
 }

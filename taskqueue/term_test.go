@@ -401,3 +401,36 @@ func TestOnlyTheLastPilotEmptiesItsSite(t *testing.T) {
 		t.Errorf("x after the last pilot left: %+v", f)
 	}
 }
+
+// What pilots know and the queue does not, it gave out before it was put back to a
+// backup: it numbers terms and leases beyond that, within reason.
+func TestNumbersGoOnBeyondWhatPilotsKnow(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	one := a.join("peer1", 1)
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}})
+	known := task.Term{Epoch: 7, Peer: "peer9"}
+	r := a.tryClaim(one.id, known, false)
+	if !r.Granted || !known.Less(r.Term) || r.Term.Peer != "peer1" {
+		t.Fatalf("the master in office knows term %s: %+v", known, r)
+	}
+	a.term = r.Term
+	message := a.message()
+	message.Leases = []task.LeaseID{3, 57}
+	var reply task.SyncReply
+	g.must(func(turn *taskqueue.Turn) (err error) {
+		reply, err = a.rules.Sync(turn, message)
+		return err
+	})
+	if len(reply.Unknown) != 2 || len(reply.Leases) != 1 || reply.Leases[0].ID <= 57 {
+		t.Errorf("leases up to 57 are known at the site: unknown %v, given %+v", reply.Unknown, reply.Leases)
+	}
+	far := task.Term{Epoch: 1 << 63, Peer: "peer1"}
+	err := g.update(func(turn *taskqueue.Turn) error {
+		_, err := a.rules.Claim(turn, taskqueue.Claim{Site: "A", Pilot: one.id, Expected: far})
+		return err
+	})
+	if !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("a claim that knows term %s: %v", far, err)
+	}
+}

@@ -1,6 +1,7 @@
 package chain_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -119,6 +120,17 @@ func (n *node) stop(within time.Duration) {
 	n.note("%s is told to stop", n.id)
 	n.stepWorker(pilot.Drain{Reason: "told to stop", Within: within})
 	n.after(within, n.farewell)
+}
+
+// refused ends a pilot that the queue does not know, as pilot/agent does.
+func (n *node) refused(err error) {
+	if errors.Is(err, taskqueue.ErrStranger) {
+		n.after(0, func() {
+			if n.alive {
+				n.end()
+			}
+		})
+	}
 }
 
 // farewell says goodbye to the queue and to the site.

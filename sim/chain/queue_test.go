@@ -23,7 +23,8 @@ import (
 // parks calls without news as the product's server does.
 type queue struct {
 	*world
-	store  taskqueue.Store
+	store  *mem.Store
+	config taskqueue.Config
 	rules  *taskqueue.Rules
 	parked map[task.PilotID]*call
 	told   map[task.PilotID]any // what a pilot was last told of the state of things
@@ -47,7 +48,7 @@ type call struct {
 
 func newQueue(w *world, config taskqueue.Config) *queue {
 	return &queue{
-		world: w, store: mem.New(), rules: taskqueue.NewRules(config),
+		world: w, store: mem.New(), config: config, rules: taskqueue.NewRules(config),
 		parked: make(map[task.PilotID]*call), told: make(map[task.PilotID]any), broken: make(map[task.Site]taskqueue.Instant),
 	}
 }
@@ -177,6 +178,28 @@ func (q *queue) start() {
 	q.away, q.stood = false, q.stood+q.now()-q.gone
 }
 
+// backup is a copy of the queue's store and of its clock.
+type backup struct {
+	store *mem.Store
+	clock taskqueue.Instant
+}
+
+func (q *queue) backup() backup {
+	q.note("the queue's store is copied")
+	return backup{q.store.Copy(), q.clock()}
+}
+
+// restore starts the queue that is away over a copy: it knows nothing of what
+// came after it.
+func (q *queue) restore(b backup) {
+	q.start()
+	q.note("over the copy")
+	q.store, q.rules = b.store, taskqueue.NewRules(q.config)
+	q.stood += time.Duration(q.clock() - b.clock)
+	clear(q.broken)
+	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
+}
+
 // tick does what only time brings about, whenever it is due.
 func (q *queue) tick() {
 	next := q.clock().Add(time.Second)
@@ -256,6 +279,7 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 	})
 	if err != nil {
 		w.note("%s: the claim fails: %v", n.id, err)
+		n.refused(err)
 		return dht.ClaimAnswer{}
 	}
 	if result.Granted {
@@ -386,6 +410,7 @@ func (q *queue) refuse(c *call, err error) {
 	answer := pilot.SyncAnswered{Err: err.Error(), Stale: errors.As(err, &stale)}
 	if !answer.Stale {
 		q.note("the queue refuses the call of %s: %v", c.from.id, err)
+		c.from.refused(err)
 	}
 	q.answer(c, answer)
 }
@@ -425,6 +450,7 @@ func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
 		})
 		if err != nil {
 			q.note("the queue refuses the delivery of %s: %v", n.id, err)
+			n.refused(err)
 			return
 		}
 		for _, s := range d.Stored {

@@ -70,3 +70,68 @@ func TestPilotThatTheQueueForgot(t *testing.T) {
 		}
 	}
 }
+
+// The queue is put back to a copy, with pilots that live: masters have gone and
+// come since, pilots have registered, leases have been given out and outputs
+// stored that the copy does not know. All that the copy knows ends, what was
+// submitted later is gone, and the site has a master that the queue knows.
+func TestRestoreWithLivePilots(t *testing.T) {
+	for seed := range uint64(8) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		w.start(s, 4, 2)
+		w.run1 = func(task.ID, *node) time.Duration { return 2 * time.Second }
+		flow := w.submit("before", tree(60)...)
+		w.run(time.Duration(3+seed) * time.Second)
+		// Outputs are on their way to storage when the copy is made.
+		if !w.runUntil(time.Minute, func() bool { return w.queue.workflow(flow).Unstored < 60 && onTheWay(w) > 0 }) {
+			t.Fatal("no upload is under way")
+		}
+		copied := w.queue.backup()
+		w.run(time.Second)
+		later := w.submit("after", tree(20)...)
+		masters := int(seed % 3) // that go after the copy
+		for range masters {
+			s.master().kill()
+			w.start(s, 2, 2)
+			w.run(20 * time.Second)
+		}
+		w.run(10 * time.Second)
+		w.queue.stop()
+		w.run(5 * time.Second)
+		before := w.queue.site(s.name).Term
+		w.queue.restore(copied)
+		if restored := w.queue.site(s.name).Term; masters > 0 && !restored.Less(before) {
+			t.Fatalf("the copy has term %s, the site %s: this tests nothing", restored, before)
+		}
+		if found := w.queue.workflow(later); found.ID != "" {
+			t.Fatalf("the copy knows %s", found.Name)
+		}
+		w.finish(flow, 20*time.Minute)
+		again := w.submit("again", tree(40)...)
+		w.finish(again, 20*time.Minute)
+		if term := w.queue.site(s.name).Term; masters > 0 && !before.Less(term) {
+			t.Errorf("seed %d: term %s follows term %s", seed, term, before)
+		}
+		for id, times := range w.started {
+			if times > 6 {
+				t.Errorf("seed %d: %s was run %d times", seed, id, times)
+			}
+		}
+		for _, n := range s.live() {
+			if w.queue.pilot(n.id).ID == "" {
+				t.Errorf("seed %d: %s is there, and the queue does not know it", seed, n.id)
+			}
+		}
+	}
+}
+
+// onTheWay counts the outputs that the queue knows and no storage element has yet.
+func onTheWay(w *world) (found int) {
+	for _, f := range w.queue.files() {
+		if !f.Producer.IsZero() && f.Final && len(f.Replicas) == 0 {
+			found++
+		}
+	}
+	return found
+}

@@ -68,6 +68,12 @@ func (s *Server) loadClock(ctx context.Context) error {
 	return err
 }
 
+// lookAgain has sites asked for outputs of which the store knows no copy: it may
+// be a backup that was put back.
+func (s *Server) lookAgain(ctx context.Context) error {
+	return s.unlessFull(s.update(ctx, s.rules.LookAgain))
+}
+
 // runClock advances the service clock, writes what is to be written now and
 // then, and lets the rules do what is due, until ctx ends.
 func (s *Server) runClock(ctx context.Context) error {

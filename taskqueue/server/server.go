@@ -94,7 +94,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareFiles,
+		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareFiles, s.lookAgain,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -30,6 +30,15 @@ func open(inPlace bool) *Store {
 	return store
 }
 
+// Copy returns a store that holds what this one holds now, as a backup does.
+// What changes in one of them later does not change the other; a store in place
+// has no copies.
+func (s *Store) Copy() *Store {
+	store := &Store{}
+	store.current.Store(s.current.Load())
+	return store
+}
+
 // NewInPlace returns an empty store that changes its one version instead of
 // copies, for a simulation: one goroutine, whose run ends with an Update that
 // fails. After such a one, which cannot be taken back, every call fails.
