@@ -91,6 +91,7 @@ type nemesis struct {
 	network   *network // nil without namespaces
 	smallDisk bool     // the queue and the pilots have file systems of their own
 	patient   bool     // the judge waits for what takes minutes
+	queueRoom int      // of the file system of the queue, in MiB
 	queueAt   *station
 	sites     []*nemesisSite
 	work      *work
@@ -147,6 +148,8 @@ func runNemesis(t *testing.T, seed uint64, length time.Duration, namespaces bool
 		perSite, width, abreast = 4, 8, 3
 	}
 	n.patient = length > time.Minute
+	// The queue keeps every workflow: about 3 MiB a minute.
+	n.queueRoom = 96 + 6*int(length.Minutes())
 	n.build(namespaces, perSite)
 	n.work = &work{n: n, random: rand.New(rand.NewPCG(seed, 3)), abreast: abreast, width: width, said: make(map[string]int)}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -178,7 +181,7 @@ func (n *nemesis) build(namespaces bool, perSite int) {
 		n.smallDisk = true
 	}
 	n.queueAt = &station{name: "queue", host: n.host("10.77.0.2"), disk: filepath.Join(n.dir, "queue")}
-	n.mount(n.queueAt, 96)
+	n.mount(n.queueAt, n.queueRoom)
 	n.revive(n.queueAt)
 	n.queue = n.queueAt.process
 	n.queue.await(t, "ready queue=")
