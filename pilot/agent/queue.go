@@ -96,9 +96,7 @@ func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Reg
 		limited, cancel := context.WithTimeout(ctx, registerTime)
 		membership, err := register(limited, conn, r)
 		cancel()
-		code := status.Code(errors.Unwrap(err))
-		away := code == codes.Unavailable || code == codes.DeadlineExceeded
-		if err == nil || ctx.Err() != nil || !away || try == registerTries {
+		if err == nil || ctx.Err() != nil || !away(err) || try == registerTries {
 			return membership, err
 		}
 		level := slog.LevelDebug
@@ -113,6 +111,17 @@ func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Reg
 			timer.Stop()
 		}
 	}
+}
+
+// away tells whether a refused registration may succeed later: the queue does not
+// answer, or has no room to write it down.
+func away(err error) bool {
+	switch status.Code(errors.Unwrap(err)) {
+	case codes.Unavailable, codes.DeadlineExceeded:
+		return true
+	}
+	reason, _, _ := taskpb.Refusal(err)
+	return reason == taskpb.ReasonDiskFull
 }
 
 // register makes the pilot a member of its site.
