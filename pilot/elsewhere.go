@@ -21,12 +21,7 @@ func (m *Master) classOf(h *held) task.Class {
 }
 
 // node names the worker node of a member.
-func (w *member) node() string {
-	if w.host != "" {
-		return w.host
-	}
-	return string(w.id)
-}
+func (w *member) node() string { return task.NodeOf(w.host, w.id) }
 
 // avoid has a task that is not listed go to other nodes first.
 func (h *held) avoid(node string) {

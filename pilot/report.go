@@ -237,19 +237,8 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 		freed = m.drop(j)
 	}
 	fresh := m.outbox.addOutcome(w.peer, *o)
-	if fresh && h != nil {
-		m.noteEnd(w, o, h.Avoid)
-	} else if fresh {
-		m.noteEnd(w, o, nil)
-	}
 	if fresh {
-		m.outcomeSoon()
-		if o.OK {
-			m.learnRun(o.Run)
-			if h != nil {
-				m.durations.Learn(h.Task.Class(), o.Run)
-			}
-		}
+		m.learnEnd(w, o, h)
 	}
 	switch {
 	case !fresh:
@@ -261,6 +250,24 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 	}
 	if freed != nil {
 		m.backToReady(freed, true)
+	}
+}
+
+// learnEnd draws from a new outcome what it says of node and run times; h is its
+// task, nil if the site does not hold that.
+func (m *Master) learnEnd(w *member, o *task.Outcome, h *held) {
+	var avoid []string
+	if h != nil {
+		avoid = h.Avoid
+	}
+	m.noteEnd(w, o, avoid)
+	m.outcomeSoon()
+	if !o.OK {
+		return
+	}
+	m.learnRun(o.Run)
+	if h != nil {
+		m.durations.Learn(h.Task.Class(), o.Run)
 	}
 }
 

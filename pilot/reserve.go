@@ -96,8 +96,7 @@ func (w *member) overtakes(j *job) bool {
 func (w *member) ending() (most task.Resources) {
 	for _, j := range w.jobs {
 		if j.holding {
-			most.Cores = max(most.Cores, j.need.Cores)
-			most.Memory, most.Disk = max(most.Memory, j.need.Memory), max(most.Disk, j.need.Disk)
+			most = most.Max(j.need)
 		}
 	}
 	return most

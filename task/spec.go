@@ -1,6 +1,9 @@
 package task
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Resources are what one task needs or what one pilot offers.
 type Resources struct {
@@ -23,6 +26,15 @@ func (r Resources) Add(other Resources) Resources {
 func (r Resources) Sub(other Resources) Resources {
 	return Resources{r.Cores - other.Cores, r.Memory - other.Memory, r.Disk - other.Disk}
 }
+
+// Max returns the larger of r and other, each resource by itself.
+func (r Resources) Max(other Resources) Resources {
+	return Resources{max(r.Cores, other.Cores), max(r.Memory, other.Memory), max(r.Disk, other.Disk)}
+}
+
+// NodeOf names the worker node of a pilot: pilots of one host share its faults,
+// and one that declares no host is a node of its own.
+func NodeOf(host string, pilot PilotID) string { return cmp.Or(host, string(pilot)) }
 
 // Input is a file that a task reads.
 type Input struct {

@@ -1,8 +1,6 @@
 package taskqueue
 
 import (
-	"cmp"
-	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/matcher/health"
@@ -10,7 +8,7 @@ import (
 )
 
 // Node names the worker node of a pilot: pilots of one host share its faults.
-func (p *PilotRecord) Node() string { return cmp.Or(p.Host, string(p.ID)) }
+func (p *PilotRecord) Node() string { return task.NodeOf(p.Host, p.ID) }
 
 // maxAvoid bounds the nodes that a retry avoids: one that has failed at so many
 // is hardly held up by any of them.
@@ -22,24 +20,14 @@ func (b *book) failedAt(s *TaskState) ([]string, error) {
 	if s.Failures+s.PilotFaults+s.Losses == 0 {
 		return nil, nil
 	}
-	stored, err := b.Attempts().OfTask(s.ID)
+	attempts, err := b.attemptsOf(s.ID)
 	if err != nil {
-		return nil, fmt.Errorf("load attempts of %s: %w", s.ID, err)
+		return nil, err
 	}
 	var pilots []task.PilotID
-	note := func(a *Attempt) {
+	for _, a := range attempts {
 		if id := a.Outcome.Attempt; id.Generation == s.Generation && a.blamesNode() && !slices.Contains(pilots, id.Pilot) {
 			pilots = append(pilots, id.Pilot)
-		}
-	}
-	for i := range stored {
-		if b.attempts.held[stored[i].Outcome.Attempt] == nil {
-			note(&stored[i])
-		}
-	}
-	for _, id := range b.attempts.order {
-		if a := b.attempts.held[id]; a != nil && id.Task == s.ID {
-			note(a)
 		}
 	}
 	if err := b.loadPilots(pilots...); err != nil {

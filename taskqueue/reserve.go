@@ -160,9 +160,8 @@ func (r *room) explainReserved(x *SiteExplanation, id task.ID) bool {
 // ending is the most that the end of one task frees at a pilot.
 func (g *guest) ending() (most task.Resources) {
 	for _, known := range g.given {
-		if need := known.task.Resources; known.began {
-			most.Cores = max(most.Cores, need.Cores)
-			most.Memory, most.Disk = max(most.Memory, need.Memory), max(most.Disk, need.Disk)
+		if known.began {
+			most = most.Max(known.task.Resources)
 		}
 	}
 	return most

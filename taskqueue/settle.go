@@ -333,26 +333,31 @@ func (b *book) mayStay(s *TaskState, spec *task.Task) (bool, error) {
 // started tells whether an attempt of a LEASED task is known to run under its
 // lease.
 func (b *book) started(s *TaskState) (bool, error) {
-	attempts, err := b.Attempts().OfTask(s.ID)
+	attempts, err := b.attemptsOf(s.ID)
+	return slices.ContainsFunc(attempts, func(a *Attempt) bool {
+		id := a.Outcome.Attempt
+		return a.State == AttemptRunning && id.Lease == s.Lease && id.Generation == s.Generation
+	}), err
+}
+
+// attemptsOf lists the attempts of a task as this turn knows them, first those
+// that it has not touched.
+func (b *book) attemptsOf(id task.ID) (attempts []*Attempt, err error) {
+	stored, err := b.Attempts().OfTask(id)
 	if err != nil {
-		return false, fmt.Errorf("load attempts of %s: %w", s.ID, err)
+		return nil, fmt.Errorf("load attempts of %s: %w", id, err)
 	}
-	for i := range attempts {
-		id := attempts[i].Outcome.Attempt
-		a := &attempts[i]
-		if held := b.attempts.held[id]; held != nil {
-			a = held
-		}
-		if a.State == AttemptRunning && id.Lease == s.Lease && id.Generation == s.Generation {
-			return true, nil
+	for i := range stored {
+		if a := &stored[i]; b.attempts.held[a.Outcome.Attempt] == nil {
+			attempts = append(attempts, a)
 		}
 	}
-	for _, id := range b.attempts.order {
-		if a := b.attempts.held[id]; id.Task == s.ID && id.Lease == s.Lease && a.State == AttemptRunning {
-			return true, nil
+	for _, held := range b.attempts.order {
+		if a := b.attempts.held[held]; a != nil && held.Task == id {
+			attempts = append(attempts, a)
 		}
 	}
-	return false, nil
+	return attempts, nil
 }
 
 // wakeFor wakes the sites that would take work of a class.

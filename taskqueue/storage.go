@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"net/url"
 	"path"
 	"slices"
@@ -82,16 +81,12 @@ func (b *book) discardLost(s *TaskState) error {
 	if s.Number <= 1 || spec == nil || len(spec.Outputs) == 0 || !s.State.Terminal() {
 		return nil
 	}
-	attempts, err := b.Attempts().OfTask(s.ID)
+	attempts, err := b.attemptsOf(s.ID)
 	if err != nil {
-		return fmt.Errorf("load attempts of %s: %w", s.ID, err)
+		return err
 	}
 	var garbage []task.Replica
-	for i := range attempts {
-		a := &attempts[i]
-		if held := b.attempts.held[a.Outcome.Attempt]; held != nil {
-			a = held
-		}
+	for _, a := range attempts {
 		if a.State != AttemptLost {
 			continue
 		}
