@@ -55,18 +55,7 @@ func TestBothCopiesOfTwoAttemptsAreTold(t *testing.T) {
 		pilots := w.start(s, 3, 2)
 		w.run1 = func(task.ID, *node) time.Duration { return 30 * time.Second }
 		flow := w.submit("flow", one("t", makes("o")))
-		var first *node
-		w.runUntil(time.Minute, func() bool {
-			for _, n := range pilots {
-				if len(n.payloads) > 0 {
-					first = n
-				}
-			}
-			return first != nil
-		})
-		w.run(5 * time.Second)
-		w.part([]*node{first})
-		first.cutOff(true)
+		first := w.isolateRunning(pilots)
 		w.run(15 * time.Second)
 		w.queue.stop()
 		w.run(50 * time.Second)
@@ -99,18 +88,7 @@ func TestCopiesOfKilledAttemptsAreDeleted(t *testing.T) {
 		pilots := w.start(s, 3, 2)
 		w.run1 = func(task.ID, *node) time.Duration { return 30 * time.Second }
 		flow := w.submit("flow", one("t", makes("o")))
-		var first *node
-		w.runUntil(time.Minute, func() bool {
-			for _, n := range pilots {
-				if len(n.payloads) > 0 {
-					first = n
-				}
-			}
-			return first != nil
-		})
-		w.run(5 * time.Second)
-		w.part([]*node{first})
-		first.cutOff(true)
+		first := w.isolateRunning(pilots)
 		if !w.runUntil(time.Minute, func() bool { return len(s.stored) > 0 }) {
 			t.Fatal("nothing is stored")
 		}
@@ -123,4 +101,21 @@ func TestCopiesOfKilledAttemptsAreDeleted(t *testing.T) {
 			t.Errorf("seed %d: %d copies are left, %d were deleted", seed, len(s.stored), len(s.deleted))
 		}
 	}
+}
+
+// isolateRunning cuts the pilot that got a payload off from its site and the queue,
+// five seconds after that began.
+func (w *world) isolateRunning(pilots []*node) (found *node) {
+	w.runUntil(time.Minute, func() bool {
+		for _, n := range pilots {
+			if len(n.payloads) > 0 {
+				found = n
+			}
+		}
+		return found != nil
+	})
+	w.run(5 * time.Second)
+	w.part([]*node{found})
+	found.cutOff(true)
+	return found
 }
