@@ -8,7 +8,7 @@ import (
 // Timeline runs events in the order of virtual time; those of one moment in the
 // order in which they were planned.
 //
-// Runs at a million slots spend much of their time here. So what decides on the
+// Long runs spend much of their time here. So what decides on the
 // order stands in the queue itself, and events that are taken back stay in it,
 // empty, until their moment comes or they are the most.
 type Timeline struct {

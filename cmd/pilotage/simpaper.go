@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -18,18 +17,14 @@ type simPaperFlags struct {
 	seeds      int
 	part       int
 	topologies int
-
-	sites, pilots, tasks int
-	setting              string
 }
 
 // papers are those whose experiments can be repeated.
-var papers = []string{"000", "001", "002", "003", "004", "ours"}
+var papers = []string{"000", "001", "002", "003", "ours"}
 
 // paperFlags tell which papers a flag is for.
 var paperFlags = map[string][]string{
 	"seeds": {"000", "002", "003", "ours"}, "topologies": {"001"}, "part": {"001"},
-	"sites": {"004"}, "pilots": {"004"}, "tasks": {"004"}, "setting": {"004"},
 }
 
 // checkPaperFlags refuses flags that would change nothing.
@@ -59,12 +54,10 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
   002  plans for data sets: no experiment in the paper; a hot data set under
        growing load
   003  replicas by demand: 20 files on 4 nodes, 40 tasks on one file
-  004  the distributed architecture at many large sites, with the queue's own
-       rules and a model of a site; the paper's own sizes are played with whole
-       pilots by "pilotage bench paper"
-  ours the workloads of 000 to 003 with our default policy beside theirs`,
-		Example: "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n" +
-			"  pilotage sim paper 004 --sites 50 --pilots 200 --tasks 40000 --out many\n  pilotage sim paper 004 --sites 100 --pilots 10000 --tasks 10000000 --setting events --out largest",
+  ours the workloads of 000 to 003 with our default policy beside theirs
+
+Paper 004 is played with whole pilots by "pilotage bench paper".`,
+		Example:           "  pilotage sim paper 000 --out paper000\n  pilotage sim paper 001 --out quick --part 4 --topologies 1\n",
 		Args:              asUsed,
 		ValidArgs:         papers,
 		ValidArgsFunction: cobra.FixedCompletions(papers, cobra.ShellCompDirectiveNoFileComp),
@@ -80,24 +73,12 @@ figures (CSV, SVG, PNG), tables and one page with everything (report.html) go to
 	flags.IntVar(&f.seeds, "seeds", 0, "000, 002, 003: random draws that are averaged (default: as many as the paper's page has)")
 	flags.IntVar(&f.topologies, "topologies", 5, "001: of the paper's five")
 	flags.IntVar(&f.part, "part", 1, "001: take an n-th of the workload and of the capacities, for a quick look")
-	flags.IntVar(&f.sites, "sites", 20, "004: sites")
-	flags.IntVar(&f.pilots, "pilots", 500, "004: pilots of each site, of one slot each")
-	flags.IntVar(&f.tasks, "tasks", 40_000, "004: tasks")
-	flags.StringVar(&f.setting, "setting", "", "004: only rounds (the paper's) or events (default: both, at once)")
 	return command
 }
 
-// run carries out the experiment of a paper and tells how far it is: in runs, or,
-// where a run can take long, within each.
+// run carries out the experiment of a paper and tells how far it is.
 func (f *simPaperFlags) run(a *app, id string) (*paper.Report, error) {
 	effort := paper.Effort{Each: parallel}
-	if id == "004" {
-		progress := &longRun{stderr: a.stderr, terminal: isTerminal(a.stderr), tasks: f.tasks, told: time.Now()}
-		defer progress.end()
-		return paper.Run004(paper.Options004{
-			Sites: f.sites, Pilots: f.pilots, Tasks: f.tasks, Setting: f.setting, Watch: threadClock, Noted: progress.noted, Effort: effort,
-		})
-	}
 	shown := a.countRuns(0)
 	defer shown.end()
 	effort.Progress = shown.add
@@ -114,18 +95,12 @@ func (f *simPaperFlags) run(a *app, id string) (*paper.Report, error) {
 	case "ours":
 		return paper.RunOurs(options)
 	}
-	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003, 004 or ours", id)
+	return nil, coded(exitUsage, "no experiment of paper %q is known: give 000, 001, 002, 003 or ours", id)
 }
 
 func (a *app) simPaper(f *simPaperFlags, id string) error {
 	if f.part < 1 || f.part > 8 || f.topologies < 1 || f.topologies > 5 || f.seeds < 0 || f.seeds > 1000 {
 		return coded(exitUsage, "give --part 1 to 8, --topologies 1 to 5 and --seeds 1 to 1000")
-	}
-	if f.sites < 1 || f.sites > 1000 || f.pilots < 1 || f.pilots > 20_000 || f.tasks < 1 || f.tasks > 20_000_000 {
-		return coded(exitUsage, "give --sites 1 to 1000, --pilots 1 to 20000 and --tasks 1 to 20000000")
-	}
-	if f.setting != "" && !slices.Contains(paper.Settings004(), f.setting) {
-		return coded(exitUsage, "give --setting %s", strings.Join(paper.Settings004(), " or "))
 	}
 	if err := checkFolder("--out", f.out); err != nil {
 		return err

@@ -18,7 +18,7 @@ func TestSimPaperWritesFiguresChartsAndTables(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for _, wrong := range [][]string{{"003", "--seeds", "-1"}, {"003", "--seeds", "5000"}, {"004x"}, {"003", "--part", "2"}, {"000", "--sites", "3"}} {
+	for _, wrong := range [][]string{{"003", "--seeds", "-1"}, {"003", "--seeds", "5000"}, {"004x"}, {"003", "--part", "2"}, {"000", "--topologies", "3"}} {
 		if _, err := call(t, append([]string{"sim", "paper"}, wrong...)...); exitCode(t.Context(), err) != exitUsage {
 			t.Errorf("sim paper %s: %v", strings.Join(wrong, " "), err)
 		}
