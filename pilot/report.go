@@ -173,7 +173,7 @@ func (m *Master) report(w *member, r Report) {
 	}
 	m.takeOutcomes(w, r.Outcomes, r.Seen)
 	m.takeStored(w, r.Stored)
-	m.badCopies(r.BadCopies)
+	m.badCopies(w, r.BadCopies)
 	for _, back := range r.Returned {
 		m.handedBack(w, back, r.Seen)
 	}

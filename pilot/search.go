@@ -55,12 +55,13 @@ func (m *Master) missing(h *held, back Handback) {
 	m.backToReady(h, false)
 }
 
-// badCopies tells the queue of copies that storage elements have no more, or with
-// other bytes, and forgets them.
-func (m *Master) badCopies(bad []task.LostFile) {
+// badCopies tells the queue which copies a member has found missing on storage
+// elements, or with other bytes, and forgets them.
+func (m *Master) badCopies(w *member, bad []task.LostFile) {
 	for _, copied := range bad {
+		copied.Pilot = w.id
 		if !slices.ContainsFunc(m.outbox.lost, func(l task.LostFile) bool {
-			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL
+			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL && l.Pilot == copied.Pilot
 		}) {
 			m.outbox.lost = append(m.outbox.lost, copied)
 			m.syncSoon(m.gatherDelay())

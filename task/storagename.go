@@ -20,3 +20,13 @@ func StorageName(attempt AttemptID, lfn LFN) string {
 	}
 	return path.Join(string(attempt.Task.Workflow()), plain, attempt.Suffix(), lfn.Local())
 }
+
+// StoredFile is the file that a StorageName is of: only its local name may have
+// several parts. It is empty for what is no such name.
+func StoredFile(name string) LFN {
+	parts := strings.SplitN(name, "/", 4)
+	if len(parts) < 4 {
+		return ""
+	}
+	return Qualify(WorkflowID(parts[0]), parts[3])
+}

@@ -164,7 +164,8 @@ func (s Stored) Output() OutputID { return OutputID{Attempt: s.Attempt, LFN: s.L
 type LostFile struct {
 	LFN    LFN
 	Digest Digest
-	URL    string // of the bad copy; empty: of the site's caches
+	URL    string  // of the bad copy; empty: of the site's caches
+	Pilot  PilotID // that found the copy bad
 	Reason string
 }
 

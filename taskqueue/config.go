@@ -41,6 +41,9 @@ type RetryConfig struct {
 	// SecondOpinion is how many failures beyond its retries a task is given, all
 	// of them at one node, while another node could run it.
 	SecondOpinion int
+	// SecondLook is how long after a node's word that the last copy of a file is
+	// bad the same node's is believed.
+	SecondLook time.Duration
 	// PilotFaults is how many failures of pilots are not held against a task.
 	PilotFaults int
 	// StorageFaults is how often a storage element that does not answer is not
@@ -123,7 +126,8 @@ func DefaultConfig() Config {
 			QuarantineLosses: 3,    // three pilots are no coincidence,
 			QuarantineChance: 1e-6, // unless that is what a large workflow must expect
 			QuarantineMost:   20,
-			SecondOpinion:    3, // a retry goes elsewhere first: more is asked only where all others were full
+			SecondOpinion:    3,           // a retry goes elsewhere first: more is asked only where all others were full
+			SecondLook:       time.Minute, // a reader has come to another node by then, if there is one
 			PilotFaults:      10,
 			StorageFaults:    120, // about an hour, at half of BackoffMax each
 		},

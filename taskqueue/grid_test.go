@@ -634,7 +634,7 @@ func (c *crew) loseFile(name task.LFN) {
 }
 
 func (c *crew) url(f task.File) string {
-	return "file:///se/" + string(c.site) + "/" + f.Producer.Suffix() + "/" + f.LFN.Local()
+	return "file:///se/" + string(c.site) + "/" + task.StorageName(f.Producer, f.LFN)
 }
 
 // held returns the names of the tasks that the master holds unstarted.

@@ -98,7 +98,8 @@ func (b *book) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (task.L
 			return task.Lease{}, err
 		}
 		out.Tasks = append(out.Tasks, task.LeasedTask{
-			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0, Avoid: avoid,
+			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0,
+			Avoid: b.doubters(avoid, spec),
 		})
 		for _, in := range spec.Inputs {
 			if _, again := seen[in.LFN]; !again {

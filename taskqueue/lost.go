@@ -2,7 +2,6 @@ package taskqueue
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -214,44 +213,10 @@ func (b *book) lose(site task.Site, lost []task.LostFile) error {
 		}
 		if lost[i].URL == "" {
 			b.withdraw(f, site)
-		} else if err := b.strike(f, lost[i].URL); err != nil {
+		} else if err := b.badCopy(f, &lost[i]); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// strike takes a copy of a task's output out of the catalogue that its storage
-// element does not have, or has with other bytes. Where it was the last one the
-// caches are asked, then the maker. External files stay: only a user knows
-// another copy.
-func (b *book) strike(f *FileRecord, url string) error {
-	is := func(r task.Replica) bool { return r.URL == url }
-	if f.ProducerTask == "" || !slices.ContainsFunc(f.Replicas, is) {
-		return nil
-	}
-	b.alter(f)
-	f.Replicas = slices.DeleteFunc(slices.Clone(f.Replicas), is)
-	if len(f.Replicas) > 0 {
-		return nil
-	}
-	f.Lost, f.Struck = !exists(f), true
-	for _, name := range f.Announced {
-		site, err := b.site(name)
-		if err != nil {
-			return err
-		}
-		b.look(site)
-	}
-	if !f.Final {
-		return nil
-	}
-	w, err := b.workflow(workflowOf(f.LFN))
-	if err != nil {
-		return err
-	}
-	w.Unstored++
-	b.closeWorkflow(w)
 	return nil
 }
 

@@ -209,6 +209,8 @@ func (b *book) takeOver(w *Workflow, s, old *TaskState) error {
 	for i := range spec.Outputs {
 		f, result := b.files.held[spec.Outputs[i].LFN], b.files.held[before.Outputs[i].LFN]
 		f.Size, f.Digest, f.Exec, f.Producer = result.Size, result.Digest, result.Exec, result.Producer
+		result.Shared = true
+		b.files.touch(result.LFN)
 		for _, name := range result.Announced {
 			b.announce(f, name)
 			if len(result.Replicas) > 0 {

@@ -280,7 +280,7 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 	if err := j.publish(spec, o); err != nil {
 		return err
 	}
-	j.learnDigests(o)
+	j.learnReads(o)
 	if s.Number > 2 {
 		if err := j.discardLost(s); err != nil {
 			return err
@@ -323,10 +323,14 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 	return nil
 }
 
-// learnDigests keeps the digest of external files at their first read.
-func (j *judgement) learnDigests(o *task.Outcome) {
+// learnReads keeps the digest of external files at their first read, and trusts
+// copies that were read.
+func (j *judgement) learnReads(o *task.Outcome) {
 	for i := range o.Reads {
-		f := j.files.held[o.Reads[i].LFN]
+		f, from := j.files.held[o.Reads[i].LFN], o.Reads[i].Source
+		if f != nil && (from == task.SourceSE || from == task.SourceRemote) && o.Reads[i].Digest == f.Digest {
+			j.trust(f)
+		}
 		if f == nil || f.ProducerTask != "" || !f.Digest.IsZero() || o.Reads[i].Digest.IsZero() {
 			continue
 		}

@@ -86,6 +86,9 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 	if err != nil {
 		return nil, err
 	}
+	for i := range p.Lost {
+		p.Lost[i].Pilot = pilot.ID
+	}
 	for _, step := range []func() error{
 		func() error { return b.takeStored(site, p.Stored) },
 		func() error { return b.takeStarts(site, p.Starts) },

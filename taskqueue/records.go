@@ -110,12 +110,15 @@ type PastLease struct {
 // FileRecord is the catalogue's entry of a file.
 type FileRecord struct {
 	task.File
-	ProducerTask task.ID // "" for an external file
-	Final        bool    // a final output of its workflow
-	Uses         int     // tasks that read it
-	Lost         bool    // was made, has no holder and no replica any more
-	Struck       bool    // its last copy on a storage element was bad: its maker does not store it again by itself
-	Learned      bool    // external: its digest is that of the first read, nobody gave it
+	ProducerTask task.ID        // "" for an external file
+	Final        bool           // a final output of its workflow
+	Uses         int            // tasks that read it
+	Lost         bool           // was made, has no holder and no replica any more
+	Struck       bool           // its last copy on a storage element was bad: its maker does not store it again by itself
+	Doubted      Doubt          // one node found its last copy bad
+	Bad          []task.Replica // copies that were struck: to be deleted once there is a good one
+	Shared       bool           // a later run has taken it over
+	Learned      bool           // external: its digest is that of the first read, nobody gave it
 }
 
 // AttemptState of an attempt, as far as the queue knows.

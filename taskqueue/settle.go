@@ -48,12 +48,19 @@ func (b *book) replicate(f *FileRecord, replica task.Replica) error {
 	if site.misplaced(replica) != "" {
 		return nil
 	}
-	if replica.URL == "" || slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return r.URL == replica.URL }) {
+	if replica.URL == "" {
+		return nil
+	}
+	b.trust(f)
+	if slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return r.URL == replica.URL }) {
 		return nil
 	}
 	b.alter(f)
 	f.Replicas = append(f.Replicas, replica)
 	f.Lost, f.Struck = false, false
+	if err := b.clearBad(f); err != nil {
+		return err
+	}
 	if !f.Final || len(f.Replicas) > 1 {
 		return nil
 	}

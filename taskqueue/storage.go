@@ -65,12 +65,11 @@ func (s *SiteRecord) holds(copied string) bool {
 	return ok
 }
 
-// wrote tells whether a URL is that of an attempt's own copy of a file: pilots
-// store each output in a folder that is named after the attempt. Nothing else
-// may be deleted in the attempt's name.
+// wrote tells whether a URL is that of an attempt's own copy of a file. Nothing
+// else may be deleted in the attempt's name.
 func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string) bool {
 	name, ok := NameAt(s.SE, copied)
-	return ok && strings.HasSuffix("/"+name, "/"+path.Join(attempt.Suffix(), file.Local()))
+	return ok && name == task.StorageName(attempt, file)
 }
 
 // discardLost has deleted what attempts of an ended task may have stored whose
@@ -115,7 +114,7 @@ func (s *SiteRecord) place(attempt task.AttemptID, file task.LFN) string {
 
 // Garbage lists copies that are to be deleted, the oldest first, at most limit.
 // Those that the catalogue names are apart: they must not be deleted, whatever
-// put them on the list.
+// put them on the list. What later runs have taken over never comes on it.
 func (r *Rules) Garbage(t *Turn, limit int) (garbage, named []task.Replica, err error) {
 	page, err := t.Files().Garbage(limit)
 	if err != nil || len(page) == 0 {
@@ -131,7 +130,7 @@ func (r *Rules) Garbage(t *Turn, limit int) (garbage, named []task.Replica, err 
 	}
 	for _, replica := range page {
 		name, _ := NameAt(elements[replica.Site], replica.URL)
-		files, err := t.Files().Load(outputAt(name))
+		files, err := t.Files().Load(task.StoredFile(name))
 		if err != nil {
 			return nil, nil, err
 		}
@@ -142,17 +141,6 @@ func (r *Rules) Garbage(t *Turn, limit int) (garbage, named []task.Replica, err 
 		}
 	}
 	return garbage, named, nil
-}
-
-// outputAt returns the file that a place on a storage element is meant for: pilots
-// store outputs at workflow/task/attempt/name, where only the last may have
-// several parts.
-func outputAt(name string) task.LFN {
-	parts := strings.SplitN(name, "/", 4)
-	if len(parts) < 4 {
-		return ""
-	}
-	return task.Qualify(task.WorkflowID(parts[0]), parts[3])
 }
 
 // folderOf returns the clean path of a file:// URL.

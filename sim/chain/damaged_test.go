@@ -1,6 +1,8 @@
 package chain_test
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -31,13 +33,19 @@ func TestDamagedCopiesAreMadeAgain(t *testing.T) {
 				t.Fatal("the maker does not end")
 			}
 			w.run(time.Minute)
+			var bad []string
 			for url, copied := range s.stored {
+				bad = append(bad, url)
 				damage(s, url)
 				for _, n := range pilots {
 					n.drop(copied.Digest)
 				}
 			}
 			w.finish(flow, time.Hour)
+			w.run(2 * garbageTime)
+			if !slices.Equal(s.deleted, bad) {
+				t.Errorf("%s, seed %d: %v are deleted, want the bad copy %v", name, seed, s.deleted, bad)
+			}
 			for _, state := range w.queue.tasks(flow) {
 				want := map[string]uint32{"maker": 2, "slow": 1, "reader": 1}[state.ID.Name()]
 				if state.Generation != want || state.Failures+state.StorageFaults+state.PilotFaults != 0 {
@@ -68,7 +76,14 @@ func TestDamagedFinalOutputsAreStoredAgain(t *testing.T) {
 				n.drop(good.Digest)
 			}
 		}
-		pilots[1].stepWorker(pilot.BadCopy{Copy: task.LostFile{LFN: good.LFN, Digest: good.Digest, URL: url, Reason: "it is damaged"}})
+		finds := func(n *node) {
+			n.stepWorker(pilot.BadCopy{Copy: task.LostFile{LFN: good.LFN, Digest: good.Digest, URL: url, Reason: "it is damaged"}})
+		}
+		finds(pilots[1])
+		if w.run(2 * time.Minute); !w.queue.workflow(flow).Finished() {
+			t.Fatal("one node's word strikes the last copy")
+		}
+		finds(pilots[2])
 		if !w.runUntil(time.Minute, func() bool { return !w.queue.workflow(flow).Finished() }) {
 			t.Fatal("the queue goes on naming the damaged copy")
 		}
@@ -80,5 +95,69 @@ func TestDamagedFinalOutputsAreStoredAgain(t *testing.T) {
 		if state := w.queue.tasks(flow)[0]; state.Generation != want {
 			t.Errorf("cached %v: %+v", cached, state)
 		}
+	}
+}
+
+// A node to which whatever it reads from storage comes damaged has nothing made
+// again: readers go to other nodes, and the copies stay.
+func TestOneNodeStrikesNoLastCopy(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 3, 4)
+		w.run1 = func(id task.ID, _ *node) time.Duration {
+			if id.Name() == "slow" {
+				return 5 * time.Minute
+			}
+			return 10 * time.Second
+		}
+		tasks := []task.Task{one("slow", makes("s"))}
+		for i := range 6 {
+			tasks = append(tasks, one(fmt.Sprint("maker", i), makes(fmt.Sprint("m", i))),
+				one(fmt.Sprint("reader", i), reads(fmt.Sprint("m", i), "s"), makes(fmt.Sprint("o", i))))
+		}
+		flow := w.submit("flow", tasks...)
+		if !w.runUntil(10*time.Minute, func() bool { return len(s.stored) == 6 }) {
+			t.Fatal("the makers do not end")
+		}
+		w.run(time.Minute)
+		pilots[0].misreads = true
+		for _, copied := range s.stored {
+			for _, n := range pilots {
+				n.drop(copied.Digest)
+			}
+		}
+		w.finish(flow, 20*time.Minute)
+		for _, state := range w.queue.tasks(flow) {
+			if state.Generation != 1 || state.Failures+state.StorageFaults+state.PilotFaults != 0 {
+				t.Errorf("seed %d: %+v", seed, state)
+			}
+		}
+	}
+}
+
+// Where no other node is there, the word of one is believed at its second look.
+func TestALoneNodeIsBelieved(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	n := w.start(s, 1, 2)[0]
+	flow := w.submit("flow", one("maker", makes("m")), one("slow", makes("s")), one("reader", reads("m", "s"), makes("o")))
+	w.run1 = func(id task.ID, _ *node) time.Duration {
+		if id.Name() == "slow" {
+			return time.Minute
+		}
+		return 10 * time.Second
+	}
+	if !w.runUntil(10*time.Minute, func() bool { return len(s.stored) == 1 }) {
+		t.Fatal("the maker does not end")
+	}
+	for url, copied := range s.stored {
+		s.stored[url] = task.Produced{URL: url, Digest: digestOf("other bytes")}
+		n.drop(copied.Digest)
+	}
+	before := w.queue.calls
+	w.finish(flow, 5*time.Minute)
+	if calls := w.queue.calls - before; calls > 200 {
+		t.Errorf("%d calls to the queue meanwhile", calls)
 	}
 }

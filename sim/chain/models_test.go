@@ -50,7 +50,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 		}
 	}
 	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && s.stored[replica.URL].Digest == f.Digest {
+		if s := n.element(replica.URL); s != nil && !s.down && !n.misreads && s.stored[replica.URL].Digest == f.Digest {
 			return task.SourceSE, true
 		}
 	}
@@ -61,7 +61,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 // not there, or gives other bytes.
 func (n *node) badCopies(f task.File) (bad []task.LostFile) {
 	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && s.stored[replica.URL].Digest != f.Digest {
+		if s := n.element(replica.URL); s != nil && !s.down && (n.misreads || s.stored[replica.URL].Digest != f.Digest) {
 			bad = append(bad, task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: replica.URL, Reason: "it is damaged"})
 		}
 	}

@@ -25,6 +25,7 @@ type node struct {
 	slots    int
 	alive    bool
 	offline  bool // it does not reach the queue
+	misreads bool // whatever storage elements give it is damaged on the way
 	member   *memnet.Node
 	worker   *pilot.Worker
 	master   *pilot.Master

@@ -68,7 +68,7 @@ func TestSyncRoundTrip(t *testing.T) {
 			Outcomes: []task.Outcome{outcome(t)}, Starts: []task.Start{{Attempt: attempt(t), Number: 1, Started: moment(t, "s")}},
 			Returns:   []task.Returned{{Task: "w-abcdefghij/t", Generation: 1, Lease: 4, Reason: "r"}},
 			Stored:    []task.Stored{{LFN: "x", Attempt: attempt(t), URL: "u", Size: 4, Digest: digest(t)}},
-			Lost:      []task.LostFile{{LFN: "x", Digest: digest(t), URL: "file:///z", Reason: "y"}},
+			Lost:      []task.LostFile{{LFN: "x", Digest: digest(t), URL: "file:///z", Pilot: "p-1", Reason: "y"}},
 			Departed:  []task.Departure{{Pilot: "p-abcdefgh", Dead: true, Reason: "z"}},
 			Refused:   []task.Refusal{{Class: class, Pilots: 4, Clauses: clauses}},
 			Confirmed: []task.Revoked{{Lease: 9, Task: "w-abcdefghij/t", Cancel: true}},

@@ -282,7 +282,7 @@ func fromReturned(in *pb.Return) task.Returned {
 }
 
 func lostFile(l task.LostFile) *pb.LostFile {
-	return &pb.LostFile{Lfn: string(l.LFN), Digest: Digest(l.Digest), Url: l.URL, Reason: l.Reason}
+	return &pb.LostFile{Lfn: string(l.LFN), Digest: Digest(l.Digest), Url: l.URL, Pilot: string(l.Pilot), Reason: l.Reason}
 }
 
 // LostFiles encodes news of lost files and bad copies.
@@ -293,7 +293,7 @@ func FromLostFile(in *pb.LostFile) (task.LostFile, error) { return fromLostFile(
 
 func fromLostFile(in *pb.LostFile) (task.LostFile, error) {
 	digest, err := FromDigest(in.GetDigest())
-	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, URL: in.GetUrl(), Reason: in.GetReason()}, err
+	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, URL: in.GetUrl(), Pilot: task.PilotID(in.GetPilot()), Reason: in.GetReason()}, err
 }
 
 func pause(p task.Pause) *pb.Pause { return &pb.Pause{Pilot: string(p.Pilot), Why: p.Why} }

@@ -1132,7 +1132,9 @@ type LostFile struct {
 	Reason string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Of a copy that its storage element has no more, or with other bytes; empty
 	// where no cache of the site has the file any more.
-	Url           string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	Url string `protobuf:"bytes,4,opt,name=url,proto3" json:"url,omitempty"`
+	// Who found the copy bad; empty where nobody says.
+	Pilot         string `protobuf:"bytes,5,opt,name=pilot,proto3" json:"pilot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1191,6 +1193,13 @@ func (x *LostFile) GetReason() string {
 func (x *LostFile) GetUrl() string {
 	if x != nil {
 		return x.Url
+	}
+	return ""
+}
+
+func (x *LostFile) GetPilot() string {
+	if x != nil {
+		return x.Pilot
 	}
 	return ""
 }
@@ -3199,12 +3208,13 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03url\x18\x03 \x01(\tR\x03url\x12\x1d\n" +
 	"\n" +
 	"size_bytes\x18\x04 \x01(\x03R\tsizeBytes\x12\x16\n" +
-	"\x06digest\x18\x05 \x01(\fR\x06digest\"^\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest\"t\n" +
 	"\bLostFile\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x10\n" +
-	"\x03url\x18\x04 \x01(\tR\x03url\"M\n" +
+	"\x03url\x18\x04 \x01(\tR\x03url\x12\x14\n" +
+	"\x05pilot\x18\x05 \x01(\tR\x05pilot\"M\n" +
 	"\tDeparture\x12\x14\n" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04dead\x18\x02 \x01(\bR\x04dead\x12\x16\n" +

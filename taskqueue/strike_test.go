@@ -1,0 +1,138 @@
+package taskqueue_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// storeOne runs a workflow of a maker of x and a reader, until x is stored.
+func (c *crew) storeOne(run taskqueue.Submission) (task.WorkflowID, task.File) {
+	c.t.Helper()
+	w := c.mustSubmit(run)
+	c.sync()
+	made := c.start(task.NewID(w, "t"), c.members[0])
+	c.end(made.id.Task, c.succeed(made))
+	c.sync()
+	name := task.Qualify(w, "x")
+	c.upload(name)
+	c.sync()
+	return w, c.file(name).File
+}
+
+func makerAndReader() taskqueue.Submission {
+	return taskqueue.Submission{Name: "w", Outputs: []string{"y"}, Tasks: []task.Task{
+		job("t", nil, []string{"x"}), job("u", []string{"x"}, []string{"y"}),
+	}}
+}
+
+// bad has a member tell that the only copy of a file is bad, and that no cache
+// has the file.
+func (c *crew) bad(f task.File, m *member) {
+	c.next.Lost = append(c.next.Lost,
+		task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: f.Replicas[0].URL, Pilot: m.id}, task.LostFile{LFN: f.LFN, Digest: f.Digest})
+	delete(c.files, f.LFN)
+	c.sync()
+}
+
+// hosts joins one pilot at each node.
+func (c *crew) hosts(names ...string) {
+	for _, name := range names {
+		c.host = name
+		c.join(task.PeerID("peer-"+name), 1)
+	}
+}
+
+// The last copy of a file is struck when a second node finds it bad, or the same
+// node long after; readers avoid the one that doubts it.
+func TestALastCopyIsStruckByASecondLook(t *testing.T) {
+	for name, second := range map[string]func(a *crew, f task.File){
+		"by another node":             func(a *crew, f task.File) { a.bad(f, a.members[2]) },
+		"by the same node long after": func(a *crew, f task.File) { a.tick(time.Minute); a.bad(f, a.members[0]) },
+	} {
+		g := newGrid(t)
+		a := g.addSite("A")
+		a.hosts("one", "one", "two")
+		w, f := a.storeOne(makerAndReader())
+		reader := task.NewID(w, "u")
+		a.giveBack(g.state(reader).Lease, reader, "x is bad")
+		a.bad(f, a.members[0])
+		a.bad(f, a.members[1]) // of the same node
+		if got := g.file(f.LFN); len(got.Replicas) != 1 || got.Lost {
+			t.Fatalf("%s: after one node's word: %+v", name, got)
+		}
+		a.tick(time.Minute)
+		a.sync()
+		if got := a.avoids(reader); !slices.Equal(got, []string{"one"}) {
+			t.Errorf("%s: the reader avoids %v", name, got)
+		}
+		second(a, f)
+		if got := g.state(task.NewID(w, "t")); got.Generation != 2 {
+			t.Errorf("%s: the maker is %s in generation %d", name, got.State, got.Generation)
+		}
+		g.check()
+	}
+}
+
+// A copy that another node reads is not doubted any more.
+func TestACopyThatIsReadIsTrusted(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.hosts("one", "two")
+	w, f := a.storeOne(makerAndReader())
+	a.bad(f, a.members[0])
+	a.sync()
+	read := a.start(task.NewID(w, "u"), a.members[1])
+	o := a.succeed(read)
+	o.Reads = []task.Read{{LFN: f.LFN, Digest: f.Digest, Producer: f.Producer, Source: task.SourceSE}}
+	a.end(read.id.Task, o)
+	a.sync()
+	a.tick(time.Hour)
+	a.bad(f, a.members[0])
+	if got := g.file(f.LFN); len(got.Replicas) != 1 {
+		t.Errorf("a copy that was read is struck by one node: %+v", got)
+	}
+}
+
+// A bad copy is deleted when there is a good one, but not one that a later run
+// has taken over.
+func TestBadCopiesAreDeletedOnceThereIsAGoodOne(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		g := newGrid(t)
+		a := g.addSite("A")
+		a.hosts("one", "two")
+		w, f := a.storeOne(makerAndReader())
+		var later task.WorkflowID
+		if again {
+			later = g.mustSubmit(makerAndReader())
+			g.expect(task.Done, task.NewID(later, "t"))
+		}
+		reader := task.NewID(w, "u")
+		a.giveBack(g.state(reader).Lease, reader, "x is bad")
+		a.bad(f, a.members[0])
+		a.bad(f, a.members[1])
+		if garbage := g.garbage(); len(garbage) != 0 {
+			t.Errorf("to be deleted before there is another copy: %v", garbage)
+		}
+		a.sync()
+		made := a.start(task.NewID(w, "t"), a.members[0])
+		a.end(made.id.Task, a.succeed(made))
+		a.sync()
+		a.upload(f.LFN)
+		a.sync()
+		want := f.Replicas
+		if again {
+			want = nil
+			if got := g.file(task.Qualify(later, "x")); len(got.Replicas) != 1 {
+				t.Errorf("the later run's copies: %v", got.Replicas)
+			}
+		}
+		if garbage := g.garbage(); !slices.Equal(garbage, want) {
+			t.Errorf("taken over %v: to be deleted are %v, want %v", again, garbage, want)
+		}
+		g.check()
+	}
+}
