@@ -30,8 +30,9 @@ type book struct {
 	readable  map[task.LFN]siteSet
 	classes   *classBook
 
-	existed   map[task.LFN]bool // files changed since the last settling: did they exist then
-	changed   []task.LFN        // the same in order
+	existed   map[task.LFN]bool      // files changed since the last settling: did they exist then
+	changed   []task.LFN             // the same in order
+	held      map[task.LFN]task.Site // final outputs that changed since then: whose caches alone had them
 	reviewing map[task.ID]struct{}
 	reviews   []task.ID
 	remaking  []task.ID       // DONE tasks whose lost output is needed

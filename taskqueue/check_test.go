@@ -2,6 +2,7 @@ package taskqueue_test
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -143,7 +144,7 @@ func (g *grid) check() {
 func (e *everything) wrongCounts() (problems []string) {
 	for _, w := range e.workflows {
 		counts := make(map[task.State]int)
-		unstored := 0
+		unstored, held := 0, make(map[task.Site]int)
 		for id, s := range e.tasks {
 			if id.Workflow() == w.ID {
 				counts[s.State]++
@@ -151,9 +152,15 @@ func (e *everything) wrongCounts() (problems []string) {
 		}
 		if w.Sealed {
 			for _, name := range w.Outputs {
-				if len(e.files[name].Replicas) == 0 {
+				if f := e.files[name]; len(f.Replicas) == 0 {
 					unstored++
+					for _, site := range f.Announced[:min(1, len(f.Announced))] {
+						held[site]++
+					}
 				}
+			}
+			if !maps.Equal(held, w.Held) {
+				problems = append(problems, fmt.Sprintf("%s has final outputs at %v, says %v", w.ID, held, w.Held))
 			}
 			if unstored != w.Unstored {
 				problems = append(problems, fmt.Sprintf("%s has %d unstored outputs, says %d", w.ID, unstored, w.Unstored))

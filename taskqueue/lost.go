@@ -75,7 +75,7 @@ func (b *book) loadOutputs(ids []task.ID) error {
 }
 
 // regenerate reopens a DONE task because its output was lost, or fails it
-// when that happened too often.
+// when that happened too often or nothing is gained by it.
 func (b *book) regenerate(s *TaskState) error {
 	w, err := b.workflow(s.ID.Workflow())
 	if err != nil {
@@ -84,10 +84,18 @@ func (b *book) regenerate(s *TaskState) error {
 	if w.Cancelled {
 		return nil
 	}
+	inVain, err := b.inVain(w)
+	if err != nil {
+		return err
+	}
+	site := s.Site
 	if err := b.move(s, task.Regenerate, "its output was lost and is needed again"); err != nil {
 		return err
 	}
 	b.renew(s)
+	if inVain {
+		return b.giveUp(s, fmt.Sprintf("its output was on no storage element, and has left the caches of %s", site))
+	}
 	s.Remade++
 	if s.Remade > b.config.Retry.MaxGenerations {
 		return b.giveUp(s, fmt.Sprintf("its output was lost %d times: storage or pilots of the sites that ran it lose files", s.Remade))

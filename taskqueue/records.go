@@ -21,6 +21,8 @@ type Workflow struct {
 	Counts    map[task.State]int // tasks by state
 	Outputs   []task.LFN         // final outputs
 	Unstored  int                // final outputs that are on no storage element yet
+	Held      map[task.Site]int  // of them, those that only caches have, by site
+	Homeless  int                // of these, those at sites without a storage element
 	Last      Instant            // of the newest part; unsealed workflows are dropped an hour later
 }
 
@@ -43,7 +45,8 @@ func (w Workflow) Finished() bool {
 	return w.Sealed && w.Counts[task.Done] == w.Total() && w.Unstored == 0
 }
 
-// Over tells whether nothing will happen any more without a user's retry.
+// Over tells whether nothing will happen any more unless somebody retries it,
+// gives a site a storage element, or a cache loses what it alone has.
 func (w Workflow) Over() bool {
 	if !w.Sealed {
 		return false
@@ -51,7 +54,7 @@ func (w Workflow) Over() bool {
 	if w.open() > 0 {
 		return false
 	}
-	return w.Unstored == 0 || w.Counts[task.Done] < w.Total()
+	return w.Unstored == w.Homeless || w.Counts[task.Done] < w.Total()
 }
 
 // ClassID numbers an interned eligibility class.

@@ -13,6 +13,12 @@ func (b *book) alter(f *FileRecord) {
 		b.existed[f.LFN] = exists(f)
 		b.changed = append(b.changed, f.LFN)
 	}
+	if _, noted := b.held[f.LFN]; !noted && f.Final {
+		if b.held == nil {
+			b.held = make(map[task.LFN]task.Site)
+		}
+		b.held[f.LFN] = f.HeldAt()
+	}
 	delete(b.readable, f.LFN)
 	b.files.touch(f.LFN)
 }
@@ -83,6 +89,9 @@ func (b *book) settle() error {
 				return err
 			}
 		}
+	}
+	if err := b.countHeld(); err != nil {
+		return err
 	}
 	return b.wakeArisen()
 }

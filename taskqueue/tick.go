@@ -304,6 +304,9 @@ func (b *book) reassess() error {
 				return b.setPlace(nil)
 			}
 			at.Workflow = next[0].ID
+			if err := b.recountHomeless(at.Workflow); err != nil {
+				return err
+			}
 		}
 		states, err := b.Tasks().InWorkflow(at.Workflow, at.After, budget, task.Blocked, task.Ready)
 		if err != nil {

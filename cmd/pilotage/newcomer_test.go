@@ -96,7 +96,7 @@ func TestStalledWorkflowIsExplained(t *testing.T) {
 	blocked := &pb.Workflow{Id: "w-aaaaaaaaaa", Blocked: 1}
 	unstored := &pb.Workflow{Id: "w-aaaaaaaaaa", Done: 2, OutputsPending: 3}
 	done := &pb.Workflow{Id: "w-aaaaaaaaaa", Done: 2, State: pb.WorkflowState_WORKFLOW_STATE_DONE}
-	const untaken, pending = "pilotage task explain 'w-aaaaaaaaaa/first'", "wait for a storage element (3); which: pilotage file list --prefix w-aaaaaaaaaa:"
+	const untaken, pending = "pilotage task explain 'w-aaaaaaaaaa/first'", "wait to be stored (3); which: pilotage workflow outputs w-aaaaaaaaaa --list"
 	for name, c := range map[string]struct {
 		heard []*pb.Workflow // one every 6 s
 		what  string

@@ -60,8 +60,8 @@ func (a *app) newStallHint(ctx context.Context, c *clients, shown *watchBar) *st
 
 func explainStall(ctx context.Context, c *clients, w *pb.Workflow, why stall) string {
 	if why == notStored {
-		return fmt.Sprintf("all tasks have ended, and final outputs wait for a storage element (%d); which: pilotage file list --prefix %s:\n"+
-			"where the site has none (pilotage site list), they wait until it is given one\n", w.GetOutputsPending(), w.GetId())
+		return fmt.Sprintf("all tasks have ended, and final outputs wait to be stored (%d); which: pilotage workflow outputs %s --list;\n"+
+			"why: the logs of the pilots that made them\n", w.GetOutputsPending()-w.GetOutputsCached(), w.GetId())
 	}
 	name := w.GetId() + "/TASK"
 	list, err := c.tasks.ListTasks(ctx, &pb.ListTasksRequest{

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,7 +88,11 @@ func newWorkflowShow(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.print(reply.GetWorkflow(), workflowHeader, [][]string{workflowRow(reply.GetWorkflow())})
+				err = a.print(reply.GetWorkflow(), workflowHeader, [][]string{workflowRow(reply.GetWorkflow())})
+				if why := reply.GetWorkflow().GetReason(); err == nil && why != "" && a.output == "table" {
+					a.say("%s\n", why)
+				}
+				return err
 			})
 		},
 	}
@@ -145,8 +150,13 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait)
 		}
 		return nil
 	}
-	if err := a.reportFailures(ctx, c, last); err != nil {
-		return err
+	if last.GetReason() != "" {
+		_, _ = fmt.Fprintln(a.stderr, last.GetReason())
+	}
+	if last.GetDone() < workflowTotal(last) {
+		if err := a.reportFailures(ctx, c, last); err != nil {
+			return err
+		}
 	}
 	return &silentError{exitFailed}
 }
@@ -267,9 +277,9 @@ element yet. Called again it fetches only what is missing.`,
 				if list {
 					rows := make([][]string, len(files))
 					for i, f := range files {
-						rows[i] = []string{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes())}
+						rows[i] = []string{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes()), whereIs(f)}
 					}
-					return a.print(files, []string{"FILE", "SIZE"}, rows)
+					return a.print(files, []string{"FILE", "SIZE", "WHERE"}, rows)
 				}
 				return a.fetchOutputs(c.Context(), files, into, force)
 			})
@@ -348,4 +358,19 @@ func newWorkflowRetry(a *app) *cobra.Command {
 	}
 	command.Flags().BoolVar(&failed, "failed", false, "only what failed, not what a user cancelled")
 	return command
+}
+
+// whereIs says where a file can be read from.
+func whereIs(f *pb.File) string {
+	var sites []string
+	for _, r := range f.GetReplicas() {
+		sites = append(sites, r.GetSite())
+	}
+	switch {
+	case len(sites) > 0:
+		return "storage of " + strings.Join(slices.Compact(slices.Sorted(slices.Values(sites))), ", ")
+	case len(f.GetAnnounced()) > 0:
+		return "caches of " + strings.Join(f.GetAnnounced(), ", ")
+	}
+	return "nowhere"
 }

@@ -227,6 +227,18 @@ func (n *node) takeSettings(settings task.SiteSettings) {
 	n.stepWorker(pilot.SiteChanged{Settings: settings})
 }
 
+// tellSettings gives a master's settings to its members, as pilot/agent does.
+func (n *node) tellSettings() {
+	if master, _ := n.member.Overlay.Master(); master.Peer != n.peer {
+		return
+	}
+	for _, other := range n.site.live() {
+		if settings := n.settings; other.settings != settings && n.net.Part(other.member) == n.net.Part(n.member) {
+			n.after(latency, func() { other.takeSettings(settings) })
+		}
+	}
+}
+
 // deliver hands a broadcast to the worker and its answer to the overlay.
 func (n *node) deliver(d dht.Deliver) {
 	if !n.alive {

@@ -400,6 +400,7 @@ func (q *queue) answer(c *call, answer pilot.SyncAnswered) {
 		}
 		if answer.Reply.Settings.Site != "" {
 			c.from.takeSettings(answer.Reply.Settings)
+			c.from.tellSettings()
 		}
 		c.from.stepMaster(answer)
 	})

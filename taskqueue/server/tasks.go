@@ -85,7 +85,10 @@ func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowReques
 	out := &pb.GetWorkflowResponse{}
 	return out, h.view(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, in.GetWorkflow())
-		out.Workflow = workflowOf(w)
+		if err != nil {
+			return err
+		}
+		out.Workflow, err = describedWorkflow(t, w)
 		return err
 	})
 }

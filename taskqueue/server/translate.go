@@ -1,20 +1,71 @@
 package server
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-func workflowOf(w taskqueue.Workflow) *pb.Workflow {
+// workflowOf describes a workflow; some of its final outputs that nobody can store
+// are named where they are known.
+func workflowOf(w taskqueue.Workflow, cached ...string) *pb.Workflow {
 	return &pb.Workflow{
 		Id: string(w.ID), Name: w.Name, Owner: w.Owner, State: workflowState(w),
 		Created: taskpb.Time(w.Created), Ended: taskpb.Time(w.Ended),
 		Blocked: int32(w.Counts[task.Blocked]), Ready: int32(w.Counts[task.Ready]), Leased: int32(w.Counts[task.Leased]),
 		Done: int32(w.Counts[task.Done]), Failed: int32(w.Counts[task.Failed]), Cancelled: int32(w.Counts[task.Cancelled]),
 		Quarantined: int32(w.Counts[task.Quarantined]), Reused: int32(w.Reused), OutputsPending: int32(w.Unstored),
+		OutputsCached: int32(w.Homeless), Reason: overWhy(w, cached),
 	}
+}
+
+// overWhy says why a workflow is over without being done, unless its tasks say it.
+func overWhy(w taskqueue.Workflow, cached []string) string {
+	if w.Homeless == 0 || !w.Over() {
+		return ""
+	}
+	named := ""
+	if len(cached) > 0 {
+		named = ": " + strings.Join(cached, ", ")
+		if len(cached) < w.Homeless {
+			named += ", ..."
+		}
+	}
+	return fmt.Sprintf("%d final outputs are only in caches of sites that have no storage element%s; fetch them while pilots there live "+
+		"(pilotage workflow outputs %s), or give the site a storage element (pilotage site add SITE --se URL): they are then stored",
+		w.Homeless, named, w.ID)
+}
+
+// describedWorkflow names those outputs with their sites, as far as a first look
+// finds them.
+func describedWorkflow(t *taskqueue.Turn, w taskqueue.Workflow) (*pb.Workflow, error) {
+	const most, looked = 3, 1000
+	if w.Homeless == 0 || !w.Over() {
+		return workflowOf(w), nil
+	}
+	sites, err := t.Sites().Load(slices.Sorted(maps.Keys(w.Held))...)
+	if err != nil {
+		return nil, fmt.Errorf("load sites: %w", err)
+	}
+	files, err := t.Files().Load(w.Outputs[:min(looked, len(w.Outputs))]...)
+	if err != nil {
+		return nil, fmt.Errorf("load outputs of %s: %w", w.ID, err)
+	}
+	var cached []string
+	for i := range files {
+		site := files[i].HeldAt()
+		bare := slices.ContainsFunc(sites, func(s taskqueue.SiteRecord) bool { return s.Name == site && s.SE == "" })
+		if bare && len(cached) < most {
+			cached = append(cached, fmt.Sprintf("%s (%s)", files[i].LFN.Local(), site))
+		}
+	}
+	return workflowOf(w, cached...), nil
 }
 
 // workflowState sums up the states of a workflow's tasks.
@@ -28,7 +79,7 @@ func workflowState(w taskqueue.Workflow) pb.WorkflowState {
 		return pb.WorkflowState_WORKFLOW_STATE_SUBMITTING
 	case !w.Over():
 		return pb.WorkflowState_WORKFLOW_STATE_RUNNING
-	case w.Counts[task.Failed]+w.Counts[task.Quarantined] > 0:
+	case w.Counts[task.Failed]+w.Counts[task.Quarantined] > 0, w.Counts[task.Done] == w.Total():
 		return pb.WorkflowState_WORKFLOW_STATE_FAILED
 	}
 	return pb.WorkflowState_WORKFLOW_STATE_CANCELLED

@@ -81,13 +81,16 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 			return err
 		}
 		var w taskqueue.Workflow
+		var described *pb.Workflow
 		if err := h.view(ctx, func(t *taskqueue.Turn) (err error) {
-			w, err = findWorkflow(t, string(id))
+			if w, err = findWorkflow(t, string(id)); err == nil {
+				described, err = describedWorkflow(t, w)
+			}
 			return err
 		}); err != nil {
 			return err
 		}
-		if err := stream.Send(&pb.WatchWorkflowResponse{Workflow: workflowOf(w)}); err != nil || w.Over() {
+		if err := stream.Send(&pb.WatchWorkflowResponse{Workflow: described}); err != nil || w.Over() {
 			return err
 		}
 		if err := h.pause(ctx, h.config.Timing.WatchPause); err != nil {

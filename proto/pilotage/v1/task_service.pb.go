@@ -32,7 +32,8 @@ const (
 	WorkflowState_WORKFLOW_STATE_SUBMITTING WorkflowState = 1
 	WorkflowState_WORKFLOW_STATE_RUNNING    WorkflowState = 2
 	// All tasks done, final outputs stored.
-	WorkflowState_WORKFLOW_STATE_DONE      WorkflowState = 3
+	WorkflowState_WORKFLOW_STATE_DONE WorkflowState = 3
+	// Tasks failed, or final outputs can be stored nowhere.
 	WorkflowState_WORKFLOW_STATE_FAILED    WorkflowState = 4
 	WorkflowState_WORKFLOW_STATE_CANCELLED WorkflowState = 5
 )
@@ -350,8 +351,14 @@ type Workflow struct {
 	Reused      int32                  `protobuf:"varint,14,opt,name=reused,proto3" json:"reused,omitempty"`
 	// Final outputs that are on no storage element yet.
 	OutputsPending int32 `protobuf:"varint,15,opt,name=outputs_pending,json=outputsPending,proto3" json:"outputs_pending,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Of them, those that only caches of sites without a storage element have:
+	// they wait for nothing. FileService.FetchFile gives them while pilots there
+	// live.
+	OutputsCached int32 `protobuf:"varint,16,opt,name=outputs_cached,json=outputsCached,proto3" json:"outputs_cached,omitempty"`
+	// Why it is over without being done, where that is not for its tasks.
+	Reason        string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Workflow) Reset() {
@@ -487,6 +494,20 @@ func (x *Workflow) GetOutputsPending() int32 {
 		return x.OutputsPending
 	}
 	return 0
+}
+
+func (x *Workflow) GetOutputsCached() int32 {
+	if x != nil {
+		return x.OutputsCached
+	}
+	return 0
+}
+
+func (x *Workflow) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
 }
 
 type GetWorkflowRequest struct {
@@ -2136,7 +2157,7 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"workflowId\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x16\n" +
 	"\x06reused\x18\x03 \x01(\x05R\x06reused\x12\x18\n" +
-	"\aexisted\x18\x04 \x01(\bR\aexisted\"\xd3\x03\n" +
+	"\aexisted\x18\x04 \x01(\bR\aexisted\"\x92\x04\n" +
 	"\bWorkflow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2153,7 +2174,9 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\tcancelled\x18\f \x01(\x05R\tcancelled\x12 \n" +
 	"\vquarantined\x18\r \x01(\x05R\vquarantined\x12\x16\n" +
 	"\x06reused\x18\x0e \x01(\x05R\x06reused\x12'\n" +
-	"\x0foutputs_pending\x18\x0f \x01(\x05R\x0eoutputsPending\"0\n" +
+	"\x0foutputs_pending\x18\x0f \x01(\x05R\x0eoutputsPending\x12%\n" +
+	"\x0eoutputs_cached\x18\x10 \x01(\x05R\routputsCached\x12\x16\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\"0\n" +
 	"\x12GetWorkflowRequest\x12\x1a\n" +
 	"\bworkflow\x18\x01 \x01(\tR\bworkflow\"H\n" +
 	"\x13GetWorkflowResponse\x121\n" +

@@ -1,0 +1,75 @@
+package chain_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func withoutStorage(s *taskqueue.SiteRecord) { s.SE = "" }
+
+func makers(n int, change ...func(*task.Task)) (tasks []task.Task) {
+	for i := range n {
+		name := fmt.Sprintf("o%02d", i)
+		tasks = append(tasks, one("t"+name, append(change, makes(name))...))
+	}
+	return tasks
+}
+
+// Where no site has a storage element, a workflow ends when its tasks have: its
+// final outputs are in caches, and nowhere else to go. A storage element that
+// comes gets them.
+func TestWorkflowEndsWhereNothingIsStored(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", withoutStorage)
+	w.start(s, 3, 2)
+	flow := w.submit("flow", makers(20)...)
+	if !w.runUntil(5*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+		t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
+	}
+	found := w.queue.workflow(flow)
+	if found.Finished() || found.Homeless != 20 || found.Unstored != 20 || found.Ended.IsZero() {
+		t.Fatalf("%+v", found)
+	}
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SE: "file:///siteA", RemoteRead: true})
+		return err
+	})
+	w.finish(flow, 5*time.Minute)
+	if runs := len(w.started); runs != 20 {
+		t.Errorf("%d tasks ran", runs)
+	}
+}
+
+// Pilots that leave take with them what only they had. A workflow that is over
+// does not begin anew by itself where nobody could store what it makes again: its
+// tasks have failed, and a retry runs them.
+func TestLostOutputsOfAnEndedWorkflow(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", withoutStorage)
+	first := w.start(s, 2, 2)
+	flow := w.submit("flow", makers(10)...)
+	if !w.runUntil(5*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+		t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
+	}
+	for _, n := range first {
+		n.kill()
+	}
+	w.run(20 * time.Minute)
+	w.start(s, 2, 2)
+	w.run(5 * time.Minute)
+	found := w.queue.workflow(flow)
+	if !found.Over() || found.Counts[task.Failed] != 10 || len(w.started) != 10 {
+		t.Fatalf("%d payloads started: %+v", len(w.started), found)
+	}
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.rules.RetryWorkflow(t, flow, true)
+		return err
+	})
+	if !w.runUntil(5*time.Minute, func() bool { return w.queue.workflow(flow).Homeless == 10 && w.queue.workflow(flow).Over() }) {
+		t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
+	}
+}
