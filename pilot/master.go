@@ -313,12 +313,18 @@ func (m *Master) mayStart() bool {
 	return true
 }
 
+// cutOffFor is how long a site that may be cut off waits, whatever its lease: a
+// few tasks that run twice cost less than slots that are idle for hours.
+const cutOffFor = 10 * time.Minute
+
 // mayBeCutOff tells whether the queue is silent, and half of the site or more, of
 // several pilots, has gone without a goodbye since it answered last. Then not the
 // queue may be away but this part of the site, and the rest has a master of its
-// own, who runs the same hand-out.
+// own, who runs the same hand-out. After a while it is more likely that they are
+// dead.
 func (m *Master) mayBeCutOff() bool {
-	if !m.provisional && m.outbox.failures == 0 && m.now.Sub(m.heard) <= 3*m.config.SyncEvery {
+	silent := m.now.Sub(m.heard)
+	if !m.provisional && m.outbox.failures == 0 && silent <= 3*m.config.SyncEvery || silent > cutOffFor {
 		return false
 	}
 	known := len(m.members) + len(m.lost)

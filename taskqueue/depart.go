@@ -56,8 +56,8 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 	}
 	for _, d := range departed {
 		pilot := b.pilots.held[d.Pilot]
-		if pilot == nil && slices.Contains(site.Drain, d.Pilot) { // a stranger
-			site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == d.Pilot })
+		if stranger := slices.IndexFunc(site.Strangers, func(s Stranger) bool { return s.Pilot == d.Pilot }); stranger >= 0 {
+			site.Strangers = slices.Delete(site.Strangers, stranger, stranger+1)
 			b.sites.touch(site.Name)
 		}
 		if pilot == nil || pilot.Site != site.Name || !pilot.State.present() {

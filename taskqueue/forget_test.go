@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -203,4 +204,29 @@ func TestOnlyThoseOfASilenceComeBack(t *testing.T) {
 		t.Errorf("after a second silence the site has %d pilots; the old one is %s", site.Pilots, g.pilot(old).State)
 	}
 	g.check()
+}
+
+// A pilot that the queue does not know is asked to leave for a while: it may be
+// gone, and only its outcomes come yet.
+func TestStrangersAreForgotten(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	id := task.NewID(g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("t", nil, nil)}}), "t")
+	a.sync()
+	ran := a.start(id, a.members[0])
+	gone := task.PilotID("p-zzzzzzzz")
+	a.next.Starts = nil
+	ran.id.Pilot = gone
+	a.ended = []task.Outcome{a.succeed(ran)}
+	if reply := a.sync(); !slices.Equal(reply.Drain, []task.PilotID{gone}) {
+		t.Errorf("to leave: %v", reply.Drain)
+	}
+	a.tick(time.Hour)
+	if reply := a.sync(); len(reply.Drain) != 0 {
+		t.Errorf("to leave after an hour: %v", reply.Drain)
+	}
+	if site := g.siteRecord("A"); len(site.Strangers) != 0 {
+		t.Errorf("%v are remembered for ever", site.Strangers)
+	}
 }

@@ -223,6 +223,7 @@ type SiteRecord struct {
 	Runs       []time.Duration // payload run times of the newest outcomes, oldest first, bounded
 	Denied     []task.PeerID   // peers whose membership was revoked, while it would be valid
 	Drain      []task.PilotID  // live pilots that an operator wants drained
+	Strangers  []Stranger      // that its master speaks of and the queue does not know
 	ReportTerm task.Term       // of the newest report of storage reads,
 	ReportSeq  uint64          // and its number
 	Alone      Instant         // when it last found that no other site has work to spare
@@ -235,6 +236,12 @@ type SiteRecord struct {
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 	ModeSince  Instant         // when the mode in force began
 	Orphans    bool            // leases of a master are open although the queue matches now
+}
+
+// Stranger is a pilot that the queue does not know.
+type Stranger struct {
+	Pilot task.PilotID
+	At    Instant // when it was heard of first
 }
 
 // NoPrefill as SiteRecord.Prefill: slots get a task only when they are free.

@@ -3,6 +3,7 @@ package taskqueue
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -50,7 +51,7 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
 		if reply.Revoked, err = b.revocations(site.Name); err != nil {
 			return err
 		}
-		reply.Denied, reply.Drain, reply.ReportSeq = site.Denied, site.Drain, s.Report.Seq
+		reply.Denied, reply.Drain, reply.ReportSeq = site.Denied, b.toDrain(site), s.Report.Seq
 		reply.Nodes = b.nodes(site, &s)
 		reply.Settings = r.Settings(*site)
 		return nil
@@ -156,14 +157,33 @@ func (b *book) loadReports(ids []task.AttemptID) error {
 
 // strangers has pilots leave that a site's master speaks of and that the queue
 // does not know: it was put back to an earlier state than their registration, and
-// would never accept what they do. All are loaded.
+// would never accept what they do. They may be gone, so they are asked for a while
+// only; who is there is heard of again. All are loaded.
 func (b *book) strangers(site *SiteRecord, pilots []task.PilotID) {
 	for _, id := range pilots {
-		if id != "" && b.pilots.held[id] == nil && !slices.Contains(site.Drain, id) {
-			site.Drain = append(site.Drain, id)
+		known := func(s Stranger) bool { return s.Pilot == id }
+		if id != "" && b.pilots.held[id] == nil && !slices.ContainsFunc(site.Strangers, known) {
+			site.Strangers = append(site.Strangers, Stranger{Pilot: id, At: b.Clock})
 			b.sites.touch(site.Name)
 		}
 	}
+}
+
+// strangerFor is how long a stranger is asked to leave.
+const strangerFor = 10 * time.Minute
+
+// toDrain lists the pilots of a site that are to leave.
+func (b *book) toDrain(site *SiteRecord) []task.PilotID {
+	before := len(site.Strangers)
+	site.Strangers = slices.DeleteFunc(site.Strangers, func(s Stranger) bool { return b.Clock.Sub(s.At) > strangerFor })
+	if len(site.Strangers) < before {
+		b.sites.touch(site.Name)
+	}
+	drain := site.Drain
+	for _, s := range site.Strangers {
+		drain = append(slices.Clip(drain), s.Pilot)
+	}
+	return drain
 }
 
 // ran tells whether a site may report on an attempt: it names a pilot of the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // A part of a site that is cut off from the rest and from the queue does not run
@@ -77,4 +78,30 @@ func TestASiteGoesOnWithoutTheQueue(t *testing.T) {
 			w.finish(flow, 10*time.Minute)
 		})
 	}
+}
+
+// A site that has lost half of its pilots while the queue is away does not wait as
+// long as its lease lasts.
+func TestHalfASiteGoesOnInTheEnd(t *testing.T) {
+	config := taskqueue.DefaultConfig()
+	config.Lease.TTL = 24 * time.Hour
+	w := newWorldOf(t, 1, config)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 4, 2)
+	w.run1 = func(task.ID, *node) time.Duration { return time.Minute }
+	flow := w.submit("flow", tree(8)...)
+	w.runUntil(time.Minute, func() bool { return len(w.started) >= 8 })
+	w.queue.stop()
+	w.run(2 * time.Second)
+	pilots[0].kill()
+	pilots[1].kill()
+	w.run(5 * time.Minute)
+	if len(w.ended) > 8 {
+		t.Fatalf("%d tasks have ended: half of the site does not wait", len(w.ended))
+	}
+	if !w.runUntil(20*time.Minute, func() bool { return len(w.ended) == 16 }) {
+		t.Errorf("%d of 16 tasks have ended", len(w.ended))
+	}
+	w.queue.start()
+	w.finish(flow, 10*time.Minute)
 }

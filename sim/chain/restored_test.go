@@ -65,8 +65,8 @@ func TestPilotThatTheQueueForgot(t *testing.T) {
 			t.Errorf("seed %d: the stranger has not left", seed)
 		}
 		w.run(time.Minute)
-		if drain := w.queue.site(s.name).Drain; len(drain) > 0 {
-			t.Errorf("seed %d: the site still has %v to drain", seed, drain)
+		if site := w.queue.site(s.name); len(site.Drain)+len(site.Strangers) > 0 {
+			t.Errorf("seed %d: the site still has %v and %v to drain", seed, site.Drain, site.Strangers)
 		}
 	}
 }
