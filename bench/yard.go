@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
@@ -141,6 +142,15 @@ func (p *plot) Put(_ context.Context, element, name string, _ task.FileKey, _ bo
 	p.yard.mutex.Lock()
 	defer p.yard.mutex.Unlock()
 	p.yard.stored[url] = true
+	return url, nil
+}
+
+// Find satisfies agent.Uploads.
+func (p *plot) Find(_ context.Context, element, name string, _ task.Bytes, _ task.Digest) (string, error) {
+	url := element + "/" + name
+	if !p.yard.isStored(url) {
+		return "", storage.ErrNotFound
+	}
 	return url, nil
 }
 

@@ -88,10 +88,13 @@ type UploadFailed struct{ Output task.OutputID }
 // no longer in the cache.
 type NotUploaded struct{ Output task.OutputID }
 
-// Kept answers a Keep: the file is in the cache and stays, or why not.
+// Kept answers a Keep: the file is in the cache and stays, or is on the storage
+// element at a URL, or why not.
 type Kept struct {
 	File    task.File
+	URL     string
 	Failure string
+	Away    bool // no pilot gave it, and the storage element did not answer
 }
 
 // CopiedIn answers a CopyIn: the file is in the cache, or why not.
@@ -211,8 +214,9 @@ type Upload struct{ Output Output }
 // LetGo ends the keeping of an output: the cache may evict it.
 type LetGo struct{ Output Output }
 
-// Keep takes a file into the cache, from another pilot if it is not there, has
-// it stay, and wants a Kept: whoever made it goes, or is gone.
+// Keep looks for a file at its place on the storage element, or else takes it into
+// the cache, from another pilot if it is not there, and has it stay. It wants a
+// Kept: whoever made it goes, or is gone.
 type Keep struct{ File task.File }
 
 // CopyIn takes a file into the cache before a task asks for it, from another

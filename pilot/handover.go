@@ -64,10 +64,11 @@ func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
 // room is what is free in a member's cache, less what it was told to take.
 func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.promised }
 
-// takeKept relieves a leaving pilot of a copy that another one has now, or
-// asks the next one.
+// takeKept relieves a leaving pilot of a copy that another one or the storage
+// element has now, or asks the next one; and goes on with searches.
 func (m *Master) takeKept(w *member, answers []KeptAnswer) {
 	for _, answer := range answers {
+		m.looked(w, answer)
 		h := m.handOvers[answer.Output]
 		if h == nil || h.taker != w.id {
 			continue

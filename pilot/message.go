@@ -121,10 +121,12 @@ type ReplicatedAnswer struct {
 	Failure string
 }
 
-// KeptAnswer tells that a pilot has a file and keeps it, or why not.
+// KeptAnswer tells that a pilot keeps a file, or that the storage element has it,
+// or why not.
 type KeptAnswer struct {
 	Output  task.OutputID
 	Failure string
+	Away    bool // no pilot gave it, and the storage element did not answer
 }
 
 // Handback gives an assignment back unstarted.
@@ -219,8 +221,9 @@ type LeasedID struct {
 	Task  task.ID
 }
 
-// StoreOrder asks a pilot to keep a file, fetched from another pilot if need
-// be, and to copy it to the site's storage element.
+// StoreOrder asks a pilot to see to it that the site's storage element gets a file:
+// it looks whether that is there already, since its maker may have gone without a
+// word, or else keeps it, fetched from another pilot if need be, and copies it.
 type StoreOrder struct{ File task.File }
 
 // Replicate has a pilot copy files into its cache before tasks ask for them

@@ -17,6 +17,8 @@ type search struct {
 	misses  int     // rounds that did not reach everybody
 	watch   bool    // it is to reach the storage element, or to be reported lost
 	holder  task.PilotID
+	looking bool           // the holder was told to look at the storage element only because nobody has the file
+	looks   int            // how many were told so
 	again   time.Time      // when the next step is due; zero: not before something happens
 	resting bool           // it was found; its tasks try again at that time
 	bereft  []task.PilotID // were to keep it and have it no more; they hear when it has been looked for
@@ -26,6 +28,9 @@ const (
 	// searches is how often a file may be missed, although somebody says to
 	// have it, before its task goes back to the queue.
 	searches = 5
+	// maxLooks is how many pilots look in turn for a file at its place on the
+	// storage element, while that does not answer.
+	maxLooks = 5
 	// maxMisses is in how many rounds silent pilots may leave it open whether
 	// a file is lost.
 	maxMisses = 5
@@ -48,7 +53,7 @@ func (m *Master) missing(h *held, back Handback) {
 		s := m.search(file)
 		s.tasks = append(s.tasks, h)
 		h.searching++
-		if s.round == 0 {
+		if s.round == 0 && !s.looking {
 			m.ask(s)
 		}
 	}
@@ -85,7 +90,7 @@ func (m *Master) search(file task.File) *search {
 
 // ask puts the question into the next round.
 func (m *Master) ask(s *search) {
-	s.round, s.again, s.resting, s.holder = m.list.rounds+1, time.Time{}, false, ""
+	s.round, s.again, s.resting, s.holder, s.looking = m.list.rounds+1, time.Time{}, false, "", false
 	m.list.ask = append(m.list.ask, s.file.Key())
 	m.list.hurry(m.now)
 }
@@ -176,9 +181,45 @@ func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, comp
 			s.misses++
 			s.again = m.now.Add(m.config.LostWait)
 		default:
-			m.fileLost(s)
-			m.relieveBereft(s)
+			m.lookAtStorage(s)
 		}
+	}
+}
+
+// lookAtStorage has a pilot look for a file that no cache has at its place on the
+// storage element: its maker may have stored it, and gone before it told. Where
+// nobody can look it is lost.
+func (m *Master) lookAtStorage(s *search) {
+	var pilots []*member
+	for _, id := range sortedKeys(m.members) {
+		if w := m.members[id]; w.described && !w.draining {
+			pilots = append(pilots, w)
+		}
+	}
+	if m.settings.SE == "" || s.looks == maxLooks || len(pilots) == 0 {
+		m.fileLost(s)
+		return
+	}
+	s.looks++
+	chosen := pilots[(int(s.file.Digest[0])+s.looks)%len(pilots)]
+	s.holder, s.looking, s.again = chosen.id, true, m.now.Add(storeWait)
+	m.tell(chosen, StoreOrder{File: s.file})
+}
+
+// looked takes the answer of who was to look at the storage element. News that the
+// file is there came before it.
+func (m *Master) looked(w *member, answer KeptAnswer) {
+	s := m.searches[answer.Output.LFN]
+	if s == nil || !s.looking || s.holder != w.id || s.file.Producer != answer.Output.Attempt {
+		return
+	}
+	switch {
+	case answer.Failure == "":
+		m.ask(s) // it came into a cache meanwhile
+	case answer.Away:
+		s.again = m.now.Add(m.config.LostWait << s.looks)
+	default:
+		m.fileLost(s)
 	}
 }
 
@@ -214,6 +255,7 @@ func (m *Master) found(s *search, has []*member) {
 // it made again (DESIGN section 3, generations).
 func (m *Master) fileLost(s *search) {
 	delete(m.searches, s.file.LFN)
+	defer m.relieveBereft(s)
 	k := m.files[s.file.LFN]
 	if k != nil && exists(k.file) && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
 		m.release(s) // it has reached a storage element meanwhile, or was made again

@@ -121,15 +121,20 @@ func (w *Worker) takeOver(file task.File) {
 	w.act(Keep{File: file})
 }
 
-// kept tells the master whether a file was taken over.
+// kept tells the master whether a file was taken over, or is stored.
 func (w *Worker) kept(e Kept) {
 	output := Output{Attempt: e.File.Producer, Produced: task.Produced{
 		LFN: e.File.LFN, Size: e.File.Size, Digest: e.File.Digest, Exec: e.File.Exec,
 	}}
-	if e.Failure == "" {
+	switch {
+	case e.URL != "":
+		w.uploaded(Uploaded{Stored: []task.Stored{{
+			LFN: output.LFN, Attempt: output.Attempt, URL: e.URL, Size: output.Size, Digest: output.Digest,
+		}}})
+	case e.Failure == "":
 		w.keepSole(output)
 	}
-	w.report.Kept = append(w.report.Kept, KeptAnswer{Output: output.ID(), Failure: e.Failure})
+	w.report.Kept = append(w.report.Kept, KeptAnswer{Output: output.ID(), Failure: e.Failure, Away: e.Away})
 	w.soon(w.config.ReportDelay)
 }
 

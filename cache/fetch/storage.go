@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
 	"path"
 	"slices"
 	"strings"
@@ -97,28 +96,22 @@ func (f *Fetcher) fromStorage(j *job, a cache.TransferFromSE) cache.TransferDone
 }
 
 // mounted tells why a folder that has no such file says nothing about a
-// storage element: where it is not mounted, nothing is there. A task's output
-// lies three folders below the element, under its name; of an external file only
-// its own folder is known.
+// storage element. A task's output lies three folders below the element, under its
+// name; of an external file only its own folder is known.
 func mounted(file task.File, replica task.Replica) error {
 	at, err := url.Parse(replica.URL)
-	if err != nil || at.Scheme != "file" {
+	if err != nil {
 		return nil
 	}
-	root, external := path.Dir(at.Path), file.Producer.IsZero()
+	at.Path = path.Dir(at.Path)
+	external := file.Producer.IsZero()
 	if !external {
 		for range 3 + strings.Count(file.LFN.Local(), "/") {
-			root = path.Dir(root)
+			at.Path = path.Dir(at.Path)
 		}
 	}
-	entries, err := os.ReadDir(root)
-	if err == nil && len(entries) == 0 && !external {
-		err = errors.New("it is empty")
-	}
-	if err != nil {
-		return fmt.Errorf("the folder of the storage element, %s, is not there: mount its file system on this machine (%w)", root, err)
-	}
-	return nil
+	at.RawPath = ""
+	return storage.Mounted(at.String(), external)
 }
 
 // read writes the replica's bytes to the job's writer; a read that broke off

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path"
 	"path/filepath"
@@ -270,4 +271,21 @@ func checkSize(content io.Seeker, size int64) (start int64, err error) {
 	}
 	_, err = content.Seek(start, io.SeekStart)
 	return start, err
+}
+
+// Mounted tells why the folder of a file:// element says nothing about the files
+// that it has not: where its file system is not mounted there are none.
+func Mounted(element string, mayBeEmpty bool) error {
+	at, err := url.Parse(element)
+	if err != nil || at.Scheme != "file" {
+		return nil
+	}
+	entries, err := os.ReadDir(at.Path)
+	if err == nil && len(entries) == 0 && !mayBeEmpty {
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return fmt.Errorf("the folder of the storage element, %s, is not there: mount its file system on this machine (%w)", at.Path, err)
+	}
+	return nil
 }

@@ -100,6 +100,9 @@ type Payloads interface {
 
 // Uploads copies cached files to a storage element.
 type Uploads interface {
+	// Find looks for a file by its name below the element and returns its URL; the
+	// error is storage.ErrNotFound where there is none of that size and content.
+	Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (url string, err error)
 	// Put copies a file under a name below the element and returns its URL. What
 	// is perhaps there is looked for first: not every element may be overwritten.
 	Put(ctx context.Context, element, name string, key task.FileKey, perhapsThere bool) (url string, err error)

@@ -2,11 +2,13 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -19,6 +21,7 @@ type uploader struct {
 	mutex   sync.Mutex
 	waiting []upload
 	wake    chan struct{} // holds a signal for each worker
+	looks   chan struct{} // holds a place for each look at the storage element
 }
 
 type upload struct {
@@ -40,7 +43,7 @@ const (
 )
 
 func newUploader(a *Agent) *uploader {
-	return &uploader{agent: a, wake: make(chan struct{}, uploadsAtOnce)}
+	return &uploader{agent: a, wake: make(chan struct{}, uploadsAtOnce), looks: make(chan struct{}, uploadsAtOnce)}
 }
 
 // put queues an output. It never waits.
@@ -135,25 +138,55 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	})
 }
 
-// keep takes a file over that only another pilot has, or is told to go on
-// keeping one that is here.
+// find looks for an output at its place on the site's storage element, and tells
+// why that cannot be said.
+func (u *uploader) find(ctx context.Context, file task.File) (string, error) {
+	element := u.agent.siteSettings().SE
+	if element == "" {
+		return "", nil
+	}
+	select {
+	case u.looks <- struct{}{}:
+		defer func() { <-u.looks }()
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+	url, err := u.agent.store.Find(ctx, element, task.StorageName(file.Producer, file.LFN), file.Size, file.Digest)
+	if errors.Is(err, storage.ErrNotFound) {
+		return "", nil
+	}
+	return url, err
+}
+
+// keep looks for a file at its place on the storage element, or takes it over from
+// another pilot that alone has it, or goes on keeping what is here.
 func (a *Agent) keep(file task.File) {
 	a.group.Go(func() error {
 		kept := pilot.Kept{File: file}
-		staged, err := a.fetcher.Stage(a.context, []task.File{file})
-		if err == nil {
-			err = a.cache.Keep(staged[0].Entry.Key, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
-			staged[0].Release()
-		}
-		if err != nil {
-			kept.Failure = err.Error()
-			a.log.Warn("a file cannot be taken over", "file", file.LFN, "error", err)
-		} else {
-			a.log.Info("a file was taken over: it stays until a storage element has it", "file", file.LFN, "attempt", file.Producer)
-			a.aliases.learn(file.LFN, file.Digest)
-			a.cacheChanged([]task.FileKey{task.KeyOf(file.LFN, task.Digest{})})
+		var unseen error
+		if kept.URL, unseen = a.uploads.find(a.context, file); kept.URL != "" {
+			a.log.Info("a file was found on the storage element", "file", file.LFN, "attempt", file.Producer)
+		} else if err := a.takeOver(file); err != nil {
+			kept.Failure, kept.Away = err.Error(), unseen != nil
+			a.log.Warn("a file cannot be taken over", "file", file.LFN, "error", errors.Join(err, unseen))
 		}
 		a.mailbox.post(func() { a.stepWorker(kept) })
 		return nil
 	})
+}
+
+// takeOver has a file stay in the cache until a storage element has it.
+func (a *Agent) takeOver(file task.File) error {
+	staged, err := a.fetcher.Stage(a.context, []task.File{file})
+	if err != nil {
+		return err
+	}
+	defer staged[0].Release()
+	if err := a.cache.Keep(staged[0].Entry.Key, task.OutputID{Attempt: file.Producer, LFN: file.LFN}); err != nil {
+		return err
+	}
+	a.log.Info("a file was taken over: it stays until a storage element has it", "file", file.LFN, "attempt", file.Producer)
+	a.aliases.learn(file.LFN, file.Digest)
+	a.cacheChanged([]task.FileKey{task.KeyOf(file.LFN, task.Digest{})})
+	return nil
 }

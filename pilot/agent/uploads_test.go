@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/zeebo/blake3"
+
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/pilot"
@@ -120,6 +122,37 @@ func TestUploadsThatArePerhapsThere(t *testing.T) {
 	} {
 		if got := example.item.perhapsThere("p-self"); got != example.want {
 			t.Errorf("%+v is perhaps there: %v", example.item, got)
+		}
+	}
+}
+
+// What is on a storage element is found if it has the right content. A folder that
+// is empty or missing, as where it is not mounted, says nothing.
+func TestOutputsAreFoundOnStorage(t *testing.T) {
+	n := storingNode(t)
+	element, digest := t.TempDir(), task.Digest(blake3.Sum256([]byte("made")))
+	find := func(element string) (string, error) {
+		return n.Find(t.Context(), "file://"+element, "w/t/a/x", 4, digest)
+	}
+	for _, away := range []string{element, filepath.Join(element, "missing")} {
+		if _, err := find(away); err == nil || errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("%s: %v, want that it does not answer", away, err)
+		}
+	}
+	stored := filepath.Join(element, "w/t/a/x")
+	if err := os.MkdirAll(filepath.Dir(stored), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := find(element); !errors.Is(err, storage.ErrNotFound) {
+		t.Errorf("missing: %v", err)
+	}
+	for content, sound := range map[string]bool{"made": true, "eadm": false, "mad": false, "": false} {
+		if err := os.WriteFile(stored, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		url, err := find(element)
+		if sound != (url == "file://"+stored) || sound != (err == nil) || !sound && !errors.Is(err, storage.ErrNotFound) {
+			t.Errorf("%q: %q, %v", content, url, err)
 		}
 	}
 }

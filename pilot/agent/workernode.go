@@ -200,24 +200,44 @@ func (n *workerNode) Put(ctx context.Context, element, name string, key task.Fil
 		return "", err
 	}
 	if perhapsThere {
-		if there, err := at.Head(ctx, name); err == nil && there.Size == int64(pinned.Size) && hasContent(ctx, at, name, pinned.Digest) {
-			return there.URL, nil
+		if url, err := n.Find(ctx, element, name, pinned.Size, pinned.Digest); err == nil {
+			return url, nil
 		}
 	}
 	return at.Put(ctx, name, int64(pinned.Size), file)
 }
 
-// hasContent reads what is there: a copy may have been found damaged, and is then
-// to be replaced.
-func hasContent(ctx context.Context, at storage.Element, name string, want task.Digest) bool {
+// Find satisfies Uploads. It reads what is there: a copy may be damaged.
+func (n *workerNode) Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (string, error) {
+	at, err := n.storage.Element(element)
+	if err != nil {
+		return "", err
+	}
+	there, err := at.Head(ctx, name)
+	if errors.Is(err, storage.ErrNotFound) {
+		if away := storage.Mounted(element, false); away != nil {
+			return "", away
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	if there.Size != int64(size) && there.Size >= 0 {
+		return "", fmt.Errorf("%w: %s has %d bytes, not %d", storage.ErrNotFound, there.URL, there.Size, size)
+	}
 	content, _, err := at.Get(ctx, name, 0)
 	if err != nil {
-		return false
+		return "", err
 	}
 	defer func() { _ = content.Close() }()
 	hash := blake3.New()
-	_, err = io.Copy(hash, content)
-	return err == nil && task.Digest(hash.Sum(nil)) == want
+	if _, err := io.Copy(hash, content); err != nil {
+		return "", fmt.Errorf("read %s: %w", there.URL, err)
+	}
+	if task.Digest(hash.Sum(nil)) != digest {
+		return "", fmt.Errorf("%w: %s has other bytes", storage.ErrNotFound, there.URL)
+	}
+	return there.URL, nil
 }
 
 // Observe satisfies Ground.

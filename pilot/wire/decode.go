@@ -187,7 +187,7 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 		Gone:      list(c, "report.gone", m.GetGone(), maxFiles, c.file),
 		BadCopies: list(c, "report.bad_copies", m.GetBadCopies(), maxFiles, c.badCopy),
 		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) pilot.KeptAnswer {
-			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason)}
+			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason), Away: k.GetAway()}
 		}),
 		Replicated: list(c, "report.replicated", m.GetReplicated(), maxFiles, func(r *pb.RoundReplicated) pilot.ReplicatedAnswer {
 			return pilot.ReplicatedAnswer{

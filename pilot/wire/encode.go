@@ -141,7 +141,7 @@ func report(m pilot.Report) *pb.RoundReport {
 		Leaves: each(m.Leaves, taskpb.File),
 		Gone:   each(m.Gone, taskpb.File), BadCopies: taskpb.LostFiles(m.BadCopies),
 		Kept: each(m.Kept, func(k pilot.KeptAnswer) *pb.RoundKept {
-			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure}
+			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure, Away: k.Away}
 		}),
 		Replicated: each(m.Replicated, func(r pilot.ReplicatedAnswer) *pb.RoundReplicated {
 			return &pb.RoundReplicated{Key: key(r.Key), Copied: r.Copied, Bytes: uint64(max(0, r.Bytes)), Failure: r.Failure}

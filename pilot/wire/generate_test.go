@@ -250,7 +250,7 @@ func report(t *rapid.T) pilot.Report {
 			return task.LostFile{LFN: lfn(t), Digest: digest(t), URL: text(t), Reason: text(t)}
 		}),
 		Kept: several(t, "kept", 2, func(t *rapid.T) pilot.KeptAnswer {
-			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t)}
+			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t), Away: rapid.Bool().Draw(t, "away")}
 		}),
 		Replicated: several(t, "replicated", 2, func(t *rapid.T) pilot.ReplicatedAnswer {
 			return pilot.ReplicatedAnswer{Key: key(t), Copied: flag(t), Bytes: amount(t), Failure: text(t)}

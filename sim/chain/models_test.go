@@ -184,17 +184,20 @@ func storageURL(element string, attempt task.AttemptID, lfn task.LFN) string {
 	return element + "/" + task.StorageName(attempt, lfn)
 }
 
-// keep takes a file over that only another pilot has.
+// keep looks for a file on the storage element, or takes it over from another pilot.
 func (n *node) keep(file task.File) {
 	if !n.alive {
 		return
 	}
 	kept := pilot.Kept{File: file}
-	if _, found := n.find(file); found {
+	url := storageURL(n.settings.SE, file.Producer, file.LFN)
+	if n.settings.SE != "" && !n.site.down && n.site.stored[url].Digest == file.Digest {
+		kept.URL = url
+	} else if _, found := n.find(file); found {
 		n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
 		n.cached(file.LFN, file.Digest)
 	} else {
-		kept.Failure = "nobody gives it"
+		kept.Failure, kept.Away = "nobody gives it", n.settings.SE != "" && n.site.down
 	}
 	n.stepWorker(kept)
 }

@@ -171,11 +171,13 @@ func (q *queue) stop() {
 		q.fail(c.from, c.number)
 	}
 	clear(q.told)
+	clear(q.broken)
 }
 
 func (q *queue) start() {
 	q.note("the queue is back")
 	q.away, q.stood = false, q.stood+q.now()-q.gone
+	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
 }
 
 // backup is a copy of the queue's store and of its clock.
@@ -192,12 +194,10 @@ func (q *queue) backup() backup {
 // restore starts the queue that is away over a copy: it knows nothing of what
 // came after it.
 func (q *queue) restore(b backup) {
-	q.start()
-	q.note("over the copy")
+	q.note("it goes on from the copy")
 	q.store, q.rules = b.store, taskqueue.NewRules(q.config)
-	q.stood += time.Duration(q.clock() - b.clock)
-	clear(q.broken)
-	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
+	q.stood += time.Duration(q.clock()-b.clock) - (q.now() - q.gone) // by start the clock goes on as in the copy
+	q.start()
 }
 
 // tick does what only time brings about, whenever it is due.

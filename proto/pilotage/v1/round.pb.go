@@ -2003,11 +2003,14 @@ func (x *RoundOutputId) GetLfn() string {
 	return ""
 }
 
-// RoundKept tells that a pilot has a file and keeps it, or why not.
+// RoundKept tells that a pilot keeps a file, or that the storage element has it,
+// or why not.
 type RoundKept struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Output        *RoundOutputId         `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
-	Failure       string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Output  *RoundOutputId         `protobuf:"bytes,1,opt,name=output,proto3" json:"output,omitempty"`
+	Failure string                 `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	// No pilot gave it, and the storage element did not answer.
+	Away          bool `protobuf:"varint,3,opt,name=away,proto3" json:"away,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2054,6 +2057,13 @@ func (x *RoundKept) GetFailure() string {
 		return x.Failure
 	}
 	return ""
+}
+
+func (x *RoundKept) GetAway() bool {
+	if x != nil {
+		return x.Away
+	}
+	return false
 }
 
 // RoundSnapshot is a whole task list.
@@ -3100,10 +3110,11 @@ const file_pilotage_v1_round_proto_rawDesc = "" +
 	"bad_copies\x18\x14 \x03(\v2\x15.pilotage.v1.LostFileR\tbadCopies\"S\n" +
 	"\rRoundOutputId\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x10\n" +
-	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"Y\n" +
+	"\x03lfn\x18\x02 \x01(\tR\x03lfn\"m\n" +
 	"\tRoundKept\x122\n" +
 	"\x06output\x18\x01 \x01(\v2\x1a.pilotage.v1.RoundOutputIdR\x06output\x12\x18\n" +
-	"\afailure\x18\x02 \x01(\tR\afailure\"\xd9\x01\n" +
+	"\afailure\x18\x02 \x01(\tR\afailure\x12\x12\n" +
+	"\x04away\x18\x03 \x01(\bR\x04away\"\xd9\x01\n" +
 	"\rRoundSnapshot\x123\n" +
 	"\aversion\x18\x01 \x01(\v2\x19.pilotage.v1.RoundVersionR\aversion\x12-\n" +
 	"\x05rates\x18\x02 \x01(\v2\x17.pilotage.v1.RoundRatesR\x05rates\x121\n" +

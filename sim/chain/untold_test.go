@@ -1,0 +1,118 @@
+package chain_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// untold is a site of five pilots one of which has stored the output of a task that
+// is done, which nobody but itself knows.
+func untold(t *testing.T, seed uint64, byMaster bool) (w *world, s *site, maker *node, flow task.WorkflowID) {
+	t.Helper()
+	w = newWorld(t, seed)
+	s = w.addSite("siteA", nil)
+	at := 3
+	if byMaster {
+		at = 0
+	}
+	for i := range 4 {
+		slots := 1
+		if i == at {
+			slots = 2
+		}
+		n := w.start(s, 1, slots)[0]
+		if i == at {
+			maker = n
+		}
+	}
+	w.run(5 * time.Second)
+	w.run1 = func(task.ID, *node) time.Duration { return time.Minute }
+	s.down = true
+	flow = w.submit("flow", one("t", makes("o"), func(t *task.Task) { t.Resources.Cores = 2 }))
+	w.run(30 * time.Second)
+	w.start(s, 1, 2) // could run it again
+	w.run(40 * time.Second)
+	if got := w.queue.tasks(flow)[0].State; got != task.Done {
+		t.Fatalf("the task is %s", got)
+	}
+	if byMaster != (s.master() == maker) {
+		t.Fatal("the wrong pilot is master")
+	}
+	s.down = false
+	if !w.runUntil(time.Minute, func() bool { return len(s.stored) == 1 }) {
+		t.Fatal("nothing is stored")
+	}
+	if w.queue.workflow(flow).Finished() {
+		t.Fatal("the queue has heard of it")
+	}
+	return w, s, maker, flow
+}
+
+// A pilot is killed after its output has reached the storage element and before
+// anybody heard of it: the site finds the copy there within seconds, and nothing
+// runs again, whoever dies with the pilot.
+func TestCopiesThatNobodyToldAreFound(t *testing.T) {
+	for name, kill := range map[string]func(w *world, s *site, maker *node){
+		"maker": func(_ *world, _ *site, maker *node) { maker.kill() },
+		"maker, master": func(_ *world, s *site, maker *node) {
+			master := s.master()
+			maker.kill()
+			if master != maker {
+				master.kill()
+			}
+		},
+		"maker; the queue restarts": func(w *world, _ *site, maker *node) {
+			w.queue.stop()
+			maker.kill()
+			w.after(5*time.Second, w.queue.start)
+		},
+		"maker, master; the queue restarts": func(w *world, s *site, maker *node) {
+			master := s.master()
+			w.queue.stop()
+			maker.kill()
+			if master != maker {
+				master.kill()
+			}
+			w.after(5*time.Second, w.queue.start)
+		},
+	} {
+		for _, byMaster := range []bool{false, true} {
+			var all []time.Duration
+			for seed := range uint64(5) {
+				w, s, maker, flow := untold(t, seed+1, byMaster)
+				died := w.now()
+				kill(w, s, maker)
+				w.runUntil(30*time.Minute, func() bool { return w.queue.workflow(flow).Finished() })
+				all = append(all, (w.now() - died).Round(100*time.Millisecond))
+				if w.queue.tasks(flow)[0].Generation != 1 {
+					t.Errorf("%s (master made it: %v), seed %d: it was made again", name, byMaster, seed+1)
+				}
+				w.check()
+			}
+			slices.Sort(all)
+			t.Logf("%s (master made it: %v): pending for %s", name, byMaster, all)
+			if longest := all[len(all)-1]; longest > 10*time.Second {
+				t.Errorf("%s (master made it: %v): pending for %s", name, byMaster, longest)
+			}
+		}
+	}
+}
+
+// The same where the storage element does not answer for a while: it is asked again
+// before anything runs again.
+func TestStorageIsAskedAgainForUntoldCopies(t *testing.T) {
+	for seed := range uint64(3) {
+		w, s, maker, flow := untold(t, seed+1, false)
+		s.down = true
+		maker.kill()
+		w.run(5 * time.Second)
+		s.down = false
+		w.finish(flow, 30*time.Second)
+		if w.queue.tasks(flow)[0].Generation != 1 {
+			t.Errorf("seed %d: it was made again", seed+1)
+		}
+	}
+}
