@@ -39,9 +39,8 @@ func TestTheLowestIdClaimsAtOnce(t *testing.T) {
 	if ups := done[dht.MemberUp](actions); len(ups) != 8 {
 		t.Errorf("%d members are up, want 8: all but itself and the dead master", len(ups))
 	}
-	downs := done[dht.MemberDown](actions)
-	if len(downs) != 1 || downs[0].Member.Peer != ids[5].Peer || downs[0].Left {
-		t.Errorf("down are %+v, want the dead master", downs)
+	if downs := done[dht.MemberDown](actions); len(downs) != 0 {
+		t.Errorf("down are %+v: whether its predecessor is dead the queue decides", downs)
 	}
 	casts := sent[dht.Cast](actions)
 	if len(casts) == 0 || casts[0].message.Kind != dht.CastBeat || !casts[0].message.Reply {

@@ -81,12 +81,8 @@ func (o *Overlay) takeOffice(term task.Term, provisional bool) {
 	} else {
 		o.granted = term
 	}
-	succeeds := !provisional && !old.resigned && old.dead[old.master.Peer] && o.roster.Has(old.master.Peer)
 	passed := o.takeRegister(term, &old)
 	o.act(MasterChanged{Term: term, Master: o.self, Self: true, Provisional: provisional, Passed: passed})
-	if succeeds { // which the queue has confirmed; of others passed over it is not known that they are dead
-		o.act(MemberDown{Member: old.master, Reason: "it was master, and was missed by its site and the queue"})
-	}
 	if !was {
 		for _, m := range o.roster.Members() {
 			if m.Peer != o.self.Peer {

@@ -46,6 +46,9 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 			b.revive(site, claimant)
 		}
 		if ground != "" {
+			if err := b.missMaster(site, &c); err != nil {
+				return err
+			}
 			b.crown(site, claimant, c.Expected.Epoch, ground)
 		}
 		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
@@ -62,6 +65,18 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 		return ClaimResult{}, err
 	}
 	return result, nil
+}
+
+// missMaster takes a master for dead whose office another one gets because neither
+// its site nor the queue hears it. Where pilots speak for themselves only its site
+// misses it.
+func (b *book) missMaster(site *SiteRecord, c *Claim) error {
+	master := b.pilots.held[site.Master]
+	if master == nil || master.ID == c.Pilot || !master.State.present() || c.Expected != site.Term ||
+		site.Resigned || c.Resigned || site.InForce().Central() {
+		return nil
+	}
+	return b.dismiss(site, master, PilotDead, "it was master, and was missed by its site and the queue")
 }
 
 // claimant returns the pilot that claims. One that was taken for dead lives again

@@ -66,10 +66,9 @@ func TestALateStartAtADeadPilotIsLost(t *testing.T) {
 	}
 	gone.kill()
 	w.runUntil(time.Minute, func() bool { return w.queue.pilot(gone.id).State == taskqueue.PilotDead })
-	master := s.master()
-	_, term := master.member.Overlay.Master()
+	office := w.queue.site(s.name)
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.Sync(t, task.Sync{Site: s.name, Pilot: master.id, Term: term, Starts: []task.Start{start}})
+		_, err := w.queue.rules.Sync(t, task.Sync{Site: s.name, Pilot: office.Master, Term: office.Term, Starts: []task.Start{start}})
 		return err
 	})
 	if running := w.queue.runningAt(gone); len(running) > 0 {
