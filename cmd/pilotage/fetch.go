@@ -26,6 +26,9 @@ func (a *app) fetchFile(ctx context.Context, file *pb.File, target string) error
 	if err != nil {
 		return err
 	}
+	if unmade(file) {
+		return coded(exitConflict, "%s was not made: `pilotage workflow wait` says what failed and why", described.LFN.Local())
+	}
 	if len(described.Replicas) == 0 {
 		return coded(exitConflict, "%s is on no storage element yet", described.LFN.Local())
 	}

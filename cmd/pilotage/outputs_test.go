@@ -14,15 +14,17 @@ import (
 )
 
 // TestOutputsFetchesAllItCan: one copy is gone, one has other bytes, one output is
-// not stored yet; the others are fetched, and these three are named.
+// not stored yet, one was never made; the others are fetched, and these are named.
 func TestOutputsFetchesAllItCan(t *testing.T) {
 	element, into := t.TempDir(), t.TempDir()
 	var files []*pb.File
-	for _, name := range []string{"gone", "a", "damaged", "unstored", "z"} {
+	for _, name := range []string{"gone", "a", "damaged", "unstored", "unmade", "z"} {
 		path := filepath.Join(element, name)
 		digest := blake3.Sum256([]byte(name))
 		f := &pb.File{Lfn: "w-abcdefghij:" + name, SizeBytes: int64(len(name)), Digest: digest[:]}
-		if name != "unstored" {
+		if name == "unstored" {
+			f.Producer = &pb.AttemptId{Task: "w-abcdefghij/t", Generation: 1, Lease: 1, Pilot: "p-a", Counter: 1}
+		} else if name != "unmade" {
 			f.Replicas = []*pb.Replica{{Site: "siteA", Url: storage.FileURL(path)}}
 		}
 		files = append(files, f)
@@ -42,7 +44,7 @@ func TestOutputsFetchesAllItCan(t *testing.T) {
 	if err == nil || exitCode(t.Context(), err) != exitUnreachable {
 		t.Fatalf("got %v", err)
 	}
-	for _, words := range []string{"3 of 5 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is on no storage element yet"} {
+	for _, words := range []string{"4 of 6 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is on no storage element yet", "unmade was not made"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%q is not in %v", words, err)
 		}

@@ -260,8 +260,8 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements",
 		Long: `Fetches all that can be fetched, compares it with its digest, and names on stderr
 what could not be fetched and why; the exit code is then that of the first of
-these: 3 when no copy gave the right bytes, 8 when an output is on no storage
-element yet. Called again it fetches only what is missing.`,
+these: 3 when no copy gave the right bytes, 8 when an output was not made, or is on
+no storage element yet. Called again it fetches only what is missing.`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
@@ -371,6 +371,11 @@ func whereIs(f *pb.File) string {
 		return "storage of " + strings.Join(slices.Compact(slices.Sorted(slices.Values(sites))), ", ")
 	case len(f.GetAnnounced()) > 0:
 		return "caches of " + strings.Join(f.GetAnnounced(), ", ")
+	case unmade(f):
+		return "not made"
 	}
 	return "nowhere"
 }
+
+// unmade tells whether no task that ended well has made a file yet.
+func unmade(f *pb.File) bool { return f.GetProducer() == nil && len(f.GetReplicas()) == 0 }

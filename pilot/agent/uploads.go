@@ -22,6 +22,40 @@ type uploader struct {
 	waiting []upload
 	wake    chan struct{} // holds a signal for each worker
 	looks   chan struct{} // holds a place for each look at the storage element
+	trouble trouble
+}
+
+// trouble is how often failed uploads are spoken of: all may fail alike, of many
+// files and again and again, so that is said once, and ever more rarely.
+type trouble struct {
+	failed int           // since it was spoken of
+	pause  time.Duration // until the next time
+	next   time.Time
+	open   bool // the last word was that uploads fail
+}
+
+const (
+	troublePause   = time.Minute
+	longestTrouble = time.Hour
+)
+
+// add notes a failure, and returns how many there were if it is time to speak.
+func (t *trouble) add(now time.Time) (failed int) {
+	if t.failed++; now.Before(t.next) {
+		return 0
+	}
+	if now.Sub(t.next) > 2*t.pause { // of long ago
+		t.pause = 0
+	}
+	t.pause = min(max(2*t.pause, troublePause), longestTrouble)
+	failed, t.failed, t.next, t.open = t.failed, 0, now.Add(t.pause), true
+	return failed
+}
+
+// over notes a success and tells whether it ends what was spoken of.
+func (t *trouble) over() (was bool) {
+	was, t.open = t.open, false
+	return was
 }
 
 type upload struct {
@@ -114,6 +148,12 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	}
 	url, err := a.store.Put(ctx, settings.SE, task.StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(a.self.ID))
 	if err == nil {
+		u.mutex.Lock()
+		again := u.trouble.over()
+		u.mutex.Unlock()
+		if again {
+			a.log.Info("outputs are uploaded again", "storage", settings.SE)
+		}
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
 		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })
 		return
@@ -125,7 +165,14 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	item.tries++
 	limit := min(uploadPause<<min(item.tries, 10), uploadLongest)
 	pause := rand.N(limit)
-	a.log.Warn("an output could not be uploaded, trying again", "file", item.output.LFN, "storage", settings.SE, "tries", item.tries, "pause", pause, "error", err)
+	u.mutex.Lock()
+	failed := u.trouble.add(time.Now())
+	u.mutex.Unlock()
+	if failed > 0 {
+		a.log.Warn("outputs cannot be uploaded and are tried again; of further ones there is a word now and then",
+			"storage", settings.SE, "failed", failed, "file", id.LFN, "error", err)
+	}
+	a.log.Debug("an output could not be uploaded, trying again", "file", id.LFN, "tries", item.tries, "pause", pause, "error", err)
 	a.group.Go(func() error {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()

@@ -157,6 +157,24 @@ func TestOutputsAreFoundOnStorage(t *testing.T) {
 	}
 }
 
+// Failed uploads of many files are said once in ever longer times, and their end.
+func TestFailedUploadsAreSaidOnce(t *testing.T) {
+	var failures trouble
+	now, said, told := time.Unix(1_000_000, 0), 0, 0
+	for range 4 * 3600 { // four hours, one a second
+		if failed := failures.add(now); failed > 0 {
+			said, told = said+1, told+failed
+		}
+		now = now.Add(time.Second)
+	}
+	if said != 9 || told < 2*3600 || !failures.over() || failures.over() {
+		t.Errorf("said %d times of %d failures: %+v", said, told, failures)
+	}
+	if now = now.Add(3 * longestTrouble); failures.add(now) == 0 || failures.add(now.Add(troublePause)) == 0 {
+		t.Error("new trouble is not spoken of")
+	}
+}
+
 func flipOneByte(t *testing.T, cache *disk.Cache, key task.FileKey) {
 	t.Helper()
 	pinned, err := cache.Pin(key)
