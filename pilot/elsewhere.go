@@ -51,12 +51,11 @@ func (m *Master) passElsewhere() {
 // chosen.
 func (m *Master) relax(chosen func(*held) bool) bool {
 	var found []*held
-	for no, h := range m.list.owner {
-		if len(h.Avoid) > 0 && !h.anywhere && h.no == no && h.phase <= ready && m.list.entries[no] != nil && chosen(h) {
+	for _, no := range sortedKeys(m.list.avoid) {
+		if h := m.list.avoid[no]; h.no == no && h.phase <= ready && chosen(h) {
 			found = append(found, h)
 		}
 	}
-	slices.SortFunc(found, func(a, b *held) int { return int(a.no) - int(b.no) })
 	for _, h := range found {
 		h.anywhere = true
 		m.unlist(h)

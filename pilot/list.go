@@ -21,8 +21,9 @@ type list struct {
 	live    int            // entries whose rank looks at what runs at a pilot
 	entries map[uint64]*matcher.ListEntry
 	owner   map[uint64]*held
-	ready   backlog // not listed, ready
-	blocked backlog // not listed, inputs still to be made
+	avoid   map[uint64]*held // of them, those that are to avoid a node
+	ready   backlog          // not listed, ready
+	blocked backlog          // not listed, inputs still to be made
 
 	added   []*held
 	removed []uint64
@@ -57,6 +58,7 @@ func (l *list) reset(term task.Term) {
 		uses:    make(map[uint32]int),
 		entries: make(map[uint64]*matcher.ListEntry),
 		owner:   make(map[uint64]*held),
+		avoid:   make(map[uint64]*held),
 		rounds:  l.rounds, period: l.period, usual: l.usual,
 	}
 }
@@ -229,6 +231,9 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: ListFiles(m.inputs(h.Task)),
 	}
 	l.entries[h.no], l.owner[h.no] = entry, h
+	if len(h.Avoid) > 0 && !h.anywhere {
+		l.avoid[h.no] = h
+	}
 	base := 0.0
 	if rank, err := m.compiler.Rank(of.Rank); err == nil {
 		base = rank.EntryBase(entry.Task, entry.Files, matcher.DefaultRates())
@@ -303,6 +308,7 @@ func (m *Master) unlist(h *held) {
 	m.untrack(entry)
 	delete(l.entries, no)
 	delete(l.owner, no)
+	delete(l.avoid, no)
 	l.removed = append(l.removed, no)
 	m.matrix.RemoveTask(no)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -794,4 +795,26 @@ func TestCancelReachesTheSite(t *testing.T) {
 		t.Errorf("cancelling an unknown task: %v", err)
 	}
 	g.check()
+}
+
+// What a task says of its attempts when it has failed is about this generation:
+// those before a user's retry do not count.
+func TestAttemptsOfAGenerationAreCounted(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("peer1", 1)
+	id := g.lone()
+	for range 2 {
+		for g.state(id).State != task.Failed {
+			a.failAt(a.members[0], id, task.PayloadFailed)
+		}
+		if reason := g.state(id).Reason; !strings.Contains(reason, "after 3 attempts") {
+			t.Errorf("after two retries: %s", reason)
+		}
+		g.must(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.RetryTask(turn, id)
+			return err
+		})
+		a.tick(time.Minute)
+	}
 }

@@ -393,7 +393,12 @@ func (b *book) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error {
 		return err
 	}
 	if last {
-		return b.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, s.Number-1, o.Reason))
+		attempts, err := b.attemptsOf(s.ID)
+		if err != nil {
+			return err
+		}
+		attempts = slices.DeleteFunc(attempts, func(a *Attempt) bool { return a.Outcome.Attempt.Generation != s.Generation })
+		return b.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, len(attempts), o.Reason))
 	}
 	return b.retryLater(s, s.Failures, o.Reason)
 }

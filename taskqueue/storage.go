@@ -112,11 +112,11 @@ func (s *SiteRecord) place(attempt task.AttemptID, file task.LFN) string {
 	return at.JoinPath(task.StorageName(attempt, file)).String()
 }
 
-// Garbage lists copies that are to be deleted, the oldest first, at most limit.
-// Those that the catalogue names are apart: they must not be deleted, whatever
+// Garbage lists copies that are to be deleted, but for those of some sites, the
+// oldest first, at most limit. Those that the catalogue names are apart: they must not be deleted, whatever
 // put them on the list. What later runs have taken over never comes on it.
-func (r *Rules) Garbage(t *Turn, limit int) (garbage, named []task.Replica, err error) {
-	page, err := t.Files().Garbage(limit)
+func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named []task.Replica, err error) {
+	page, err := t.Files().Garbage(limit, except...)
 	if err != nil || len(page) == 0 {
 		return nil, nil, err
 	}

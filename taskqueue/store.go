@@ -142,8 +142,9 @@ type FileTable interface {
 	SaveClass(class Eligibility) error
 	// DropClasses forgets classes; no READY task is in one of them.
 	DropClasses(ids ...ClassID) error
-	// Garbage lists replicas of losers to be deleted, first added first.
-	Garbage(limit int) ([]task.Replica, error)
+	// Garbage lists replicas to be deleted, but for those at some sites, first
+	// added first.
+	Garbage(limit int, except ...task.Site) ([]task.Replica, error)
 	AddGarbage(replicas ...task.Replica) error
 	DropGarbage(replicas ...task.Replica) error
 }

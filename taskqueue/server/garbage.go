@@ -26,6 +26,9 @@ type reluctance struct {
 	until  time.Time
 }
 
+// rests tells whether an element is not to be tried now.
+func (r *reluctance) rests() bool { return r != nil && time.Now().Before(r.until) }
+
 // runGarbage deletes losers' copies, round by round, until ctx ends.
 func (s *Server) runGarbage(ctx context.Context) error {
 	if s.config.Deleter == nil {
@@ -46,20 +49,25 @@ func (s *Server) runGarbage(ctx context.Context) error {
 	}
 }
 
-// deleteGarbage deletes one page of copies. Those that could not be deleted
-// go to the end of the list, so that a storage element that is away does not
-// hold up the others.
+// deleteGarbage deletes one page of copies. Those of a storage element that rests
+// stay where they are, and those that could not be deleted go to the end of the
+// list, so that an element that is away does not hold up the others.
 func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluctance) error {
 	var page, named []task.Replica
 	elements := make(map[task.Site]string)
 	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
-		if page, named, err = s.rules.Garbage(t, garbagePage); err != nil {
+		sites, err := t.Sites().All()
+		if err != nil {
 			return err
 		}
-		sites, err := t.Sites().All()
+		var resting []task.Site
 		for i := range sites {
 			elements[sites[i].Name] = sites[i].SE
+			if reluctant[sites[i].SE].rests() {
+				resting = append(resting, sites[i].Name)
+			}
 		}
+		page, named, err = s.rules.Garbage(t, garbagePage, resting...)
 		return err
 	})
 	if err != nil || len(page)+len(named) == 0 {
@@ -73,6 +81,9 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 		if ctx.Err() != nil {
 			break
 		}
+		if reluctant[elements[replica.Site]].rests() {
+			continue // since this page began
+		}
 		tried = append(tried, replica)
 		name, ok := taskqueue.NameAt(elements[replica.Site], replica.URL)
 		if !ok {
@@ -83,6 +94,9 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 		if !s.deleteCopy(ctx, replica, elements[replica.Site], name, reluctant) {
 			failed = append(failed, replica)
 		}
+	}
+	if len(tried) == 0 {
+		return nil
 	}
 	// What was deleted is told to the store even when the server stops now.
 	return s.update(context.WithoutCancel(ctx), func(t *taskqueue.Turn) error {
@@ -100,9 +114,6 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 // element does are worth a line in the log.
 func (s *Server) deleteCopy(ctx context.Context, replica task.Replica, element, name string, reluctant map[string]*reluctance) bool {
 	r := reluctant[element]
-	if r != nil && time.Now().Before(r.until) {
-		return false
-	}
 	limited, cancel := context.WithTimeout(ctx, deletionTime)
 	defer cancel()
 	err := s.config.Deleter.Delete(limited, element, name)

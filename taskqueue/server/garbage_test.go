@@ -37,7 +37,7 @@ func TestReluctantStorageIsSaidOnce(t *testing.T) {
 		s.config.Timing.Garbage = 30 * time.Second
 		reluctant := make(map[string]*reluctance)
 		round := func() (deleted bool) {
-			return s.deleteCopy(t.Context(), task.Replica{Site: "away", URL: "file:///se/away/a"}, "file:///se/away", "a", reluctant)
+			return !reluctant["file:///se/away"].rests() && s.deleteCopy(t.Context(), task.Replica{Site: "away", URL: "file:///se/away/a"}, "file:///se/away", "a", reluctant)
 		}
 		pass := func(span time.Duration) { <-time.After(span) }
 		for range 24 * 120 { // a day of rounds, with several copies each

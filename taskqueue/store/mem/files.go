@@ -1,6 +1,7 @@
 package mem
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -212,13 +213,15 @@ func (t fileTable) DropClasses(ids ...taskqueue.ClassID) error {
 	return nil
 }
 
-func (t fileTable) Garbage(limit int) ([]task.Replica, error) {
+func (t fileTable) Garbage(limit int, except ...task.Site) ([]task.Replica, error) {
 	var found []task.Replica
 	t.files.oldest.from(&discarded{}, func(d *discarded) bool {
 		if len(found) >= limit {
 			return false
 		}
-		found = append(found, d.Replica)
+		if !slices.Contains(except, d.Site) {
+			found = append(found, d.Replica)
+		}
 		return true
 	})
 	return found, nil

@@ -102,11 +102,15 @@ func (t fileTable) DropClasses(ids ...taskqueue.ClassID) error {
 	return t.writing()
 }
 
-func (t fileTable) Garbage(limit int) (found []task.Replica, err error) {
-	err = t.read("SELECT site, url FROM garbage ORDER BY number LIMIT 0+?", func(row []driver.Value) error {
+func (t fileTable) Garbage(limit int, except ...task.Site) (found []task.Replica, err error) {
+	sites := "/" // no site's name has it
+	for _, site := range except {
+		sites += string(site) + "/"
+	}
+	err = t.read("SELECT site, url FROM garbage WHERE instr(?, '/' || site || '/') = 0 ORDER BY number LIMIT 0+?", func(row []driver.Value) error {
 		found = append(found, task.Replica{Site: task.Site(row[0].(string)), URL: row[1].(string)})
 		return nil
-	}, atMost(limit))
+	}, sites, atMost(limit))
 	return found, err
 }
 

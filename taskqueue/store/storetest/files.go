@@ -123,6 +123,8 @@ func testGarbage(t *testing.T, store taskqueue.Store) {
 		want(t, "first added first, once", []task.Replica{y, x, z})(tx.Files().Garbage(10))
 		want(t, "limit", []task.Replica{y})(tx.Files().Garbage(1))
 		want[[]task.Replica](t, "limit 0", nil)(tx.Files().Garbage(0))
+		want(t, "but for a site", []task.Replica{x})(tx.Files().Garbage(10, "siteA"))
+		want[[]task.Replica](t, "but for all sites", nil)(tx.Files().Garbage(10, "siteA", "siteB"))
 		return tx.Files().DropGarbage(x, task.Replica{Site: "siteB", URL: "file:///y"})
 	})
 	view(t, store, func(tx taskqueue.Tx) {

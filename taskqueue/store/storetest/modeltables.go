@@ -138,7 +138,9 @@ func (t modelFiles) DropClasses(ids ...taskqueue.ClassID) error {
 	return nil
 }
 
-func (t modelFiles) Garbage(limit int) ([]task.Replica, error) { return head(t.garbage, limit), nil }
+func (t modelFiles) Garbage(limit int, except ...task.Site) ([]task.Replica, error) {
+	return head(slices.DeleteFunc(slices.Clone(t.garbage), func(r task.Replica) bool { return slices.Contains(except, r.Site) }), limit), nil
+}
 
 func (t modelFiles) AddGarbage(replicas ...task.Replica) error {
 	for _, replica := range replicas {
