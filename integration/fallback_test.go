@@ -9,7 +9,8 @@ import (
 )
 
 // When the network between the pilots of a site no longer carries, the site
-// goes on without it, says so, and comes back when an operator says so.
+// goes on without it, says so, and comes back by itself when the network is mended;
+// a pilot that came meanwhile works with the others then.
 func TestFallbackWhenPilotsCannotReachOneAnother(t *testing.T) { inOwnNamespace(t, pilotsCutOff) }
 
 func pilotsCutOff(t *testing.T) {
@@ -47,15 +48,26 @@ func pilotsCutOff(t *testing.T) {
 	if sums := work("apart"); sums.GetPeerReads() > 0 {
 		t.Errorf("the pilots are cut off and read %v", sums)
 	}
+	g.startPilot("siteA").awaitReady(t) // at the address of the queue, which all reach
 	said := fmt.Sprint(g.must("site", "show", "siteA"), g.must("task", "explain", id+"/never"))
 	if n := strings.Count(said, "cannot reach one another"); n != 2 {
 		t.Errorf("said %d times that the pilots cannot reach one another, want by site show and task explain:\n%s", n, said)
 	}
 
 	giveAddresses(t)
-	g.must("site", "add", "siteA", "--mode", "distributed")
+	observe(g, "the site goes back to its mode", func() (string, bool) {
+		site := g.site("siteA")
+		return site.GetFallback(), site.GetSettings().GetMode() == pb.SiteMode_SITE_MODE_DISTRIBUTED && site.GetFallback() == ""
+	})
 	observe(g, "the site works together again", func() (*pb.SourceSums, bool) {
 		sums := work("again")
-		return sums, sums.GetPeerReads() > 0 && g.site("siteA").GetSettings().GetMode() == pb.SiteMode_SITE_MODE_DISTRIBUTED
+		return sums, sums.GetPeerReads() > 0
 	})
+	site := observe(g, "the slots of all pilots, free again", func() (*pb.Site, bool) {
+		site := g.site("siteA")
+		return site, site.GetFreeSlots() == 4
+	})
+	if site.GetFailures()+site.GetDuplicates() > 0 {
+		t.Errorf("%d attempts failed, %d were made for nothing", site.GetFailures(), site.GetDuplicates())
+	}
 }

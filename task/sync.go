@@ -254,4 +254,5 @@ type SiteSettings struct {
 	// LocalityWait is how long a free slot leaves tasks to pilots that have their
 	// inputs; 0 is not at all.
 	LocalityWait time.Duration
+	Trial        uint64 // that pilots of a fallen-back site are to answer; 0: none
 }

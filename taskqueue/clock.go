@@ -56,6 +56,7 @@ type Effects struct {
 	Nodes []NodeNews
 	// Ends tells what speaks for or against nodes of sites where the queue matches.
 	Ends []NodeEnd
-	// Modes tells that sites were added or changed.
+	// Modes tells that sites were added or changed, Sites what of it is for the log.
 	Modes bool
+	Sites []SiteNews
 }

@@ -14,6 +14,7 @@ type Config struct {
 	Site     SiteConfig
 	Workflow WorkflowConfig
 	Match    MatchConfig
+	Fallback FallbackConfig
 }
 
 // LeaseConfig bounds a site's autonomy.
@@ -167,6 +168,11 @@ func DefaultConfig() Config {
 			UnsealedFor: time.Hour,
 			SweepPage:   2_000, // some 20 ms of work
 			TickEvery:   time.Second,
+		},
+		Fallback: FallbackConfig{
+			TrialAfter: 30 * time.Second, // a switch that restarts takes no longer
+			TrialMost:  time.Hour,        // a trial is a few connections of each pilot
+			TrialTime:  30 * time.Second, // ten of jitter, and what a firewall swallows takes twelve
 		},
 		Match: MatchConfig{
 			Window:        20_000,           // about 20 MB

@@ -270,8 +270,9 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 	site.Capacity, site.Slots, site.FreeSlots, site.Check, site.CheckUntil = task.Capacity{}, 0, 0, false, 0
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
-		site.Fallback = ""
-		if err := b.changedMode(site, before); err != nil {
+		site.endFallback()
+		site.TrialPause = 0
+		if err := b.changedMode(site, before, reason); err != nil {
 			return err
 		}
 	}

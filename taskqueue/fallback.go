@@ -2,9 +2,20 @@ package taskqueue
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// FallbackConfig says how often a site that has fallen back is tried.
+type FallbackConfig struct {
+	// TrialAfter is the pause before the first trial. It doubles with each trial
+	// in vain, and with each fall-back within TrialMost of the last one.
+	TrialAfter time.Duration
+	TrialMost  time.Duration
+	// TrialTime is how long pilots may take to answer a trial.
+	TrialTime time.Duration
+}
 
 // Unreachable is a pilot's word that no other pilot of its site can be reached
 // from it, or that none reaches it.
@@ -16,9 +27,10 @@ type Unreachable struct {
 
 // Unreachable books that a pilot cannot talk with the others of its site, and
 // returns the settings that hold from then on. When more pilots say so than
-// work with the site's master, the site falls back to mode isolated, which
-// needs no traffic between pilots, until an operator sets a mode or its last
-// pilot has left. A site without a storage element has nothing to fall back to.
+// work with the others, the site falls back to mode isolated, which needs no
+// traffic between pilots, until a trial shows that most of them reach one
+// another, an operator sets a mode or its last pilot has left. A site without a
+// storage element has nothing to fall back to.
 //
 // Errors: ErrNotFound (site or pilot), ErrConflict (the pilot has left).
 func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
@@ -61,7 +73,7 @@ func (b *book) fallBack(site *SiteRecord, reason string) error {
 		switch {
 		case pilot.Unreachable:
 			unreachable++
-		case pilot.Met > 0 && pilot.ID != site.Master:
+		case pilot.ID != site.Master && b.works(site, pilot):
 			working++
 		}
 	}
@@ -69,15 +81,149 @@ func (b *book) fallBack(site *SiteRecord, reason string) error {
 		return nil
 	}
 	before := site.InForce()
+	pause := b.config.Fallback.TrialAfter
+	if site.TrialPause > 0 && b.Clock.Sub(site.ModeSince) < b.config.Fallback.TrialMost {
+		pause = min(2*site.TrialPause, b.config.Fallback.TrialMost)
+	}
+	site.Trial, site.TrialAt, site.TrialPause = 0, b.Clock.Add(pause), pause
 	site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another: %d of %d say so; the last one: %s",
 		before, unreachable, len(live), reason)
-	return b.changedMode(site, before)
+	return b.changedMode(site, before, site.Fallback)
 }
 
-// changedMode has everybody know of a site's other mode.
-func (b *book) changedMode(site *SiteRecord, before Mode) error {
-	b.sites.touch(site.Name)
-	b.wake(site.Name)
-	b.Effects.Modes = true
-	return b.changeMode(site, before)
+// works tells whether a pilot that does not say otherwise works with the others
+// of its site: its master has met it, it has said so in a trial, or, where no
+// master tells whom it meets, it has been there for long.
+func (b *book) works(site *SiteRecord, pilot *PilotRecord) bool {
+	return pilot.Met > 0 || pilot.Tried > 0 ||
+		site.wanted().Central() && b.Wall.Sub(pilot.Registered) >= b.config.Site.AbsentAfter
 }
+
+// Tried is a pilot's answer to a trial.
+type Tried struct {
+	Site    task.Site
+	Pilot   task.PilotID
+	Trial   uint64 // as the settings of its site named it
+	Reached bool   // most of the others that it tried: they reach it, and it reaches them
+	Reason  string // how it failed otherwise
+}
+
+// Tried books what a pilot of a site that has fallen back says about the others,
+// and returns the settings that hold from then on. Once all have answered, or
+// TrialTime has passed, the site goes back to the mode that is set for it if most
+// of its live pilots reach the others. Until then it works isolated: a trial costs
+// it nothing. An answer to another trial says nothing.
+//
+// Errors: ErrNotFound (site or pilot).
+func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
+	var settings task.SiteSettings
+	err := r.apply(t, func(b *book) error {
+		pilot, site, err := b.pilot(in.Pilot)
+		if err != nil {
+			return err
+		}
+		if pilot.Site != in.Site {
+			return notFound("pilot", in.Pilot)
+		}
+		if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.present() {
+			pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
+			if !in.Reached {
+				site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another; the last one that tried: %s", site.wanted(), in.Reason)
+				b.sites.touch(site.Name)
+			}
+			b.pilots.touch(pilot.ID)
+			if err := b.judgeTrial(site); err != nil {
+				return err
+			}
+		}
+		settings = r.Settings(*site)
+		return nil
+	})
+	return settings, err
+}
+
+// Peers is a random choice of a site's live pilots other than the one that asks.
+//
+// Errors: ErrNotFound (the pilot).
+func (r *Rules) Peers(t *Turn, id task.PilotID) (peers []Contact, err error) {
+	err = r.apply(t, func(b *book) error {
+		_, site, err := b.pilot(id)
+		if err != nil {
+			return err
+		}
+		others, err := b.present(site.Name, id)
+		if err != nil {
+			return err
+		}
+		peers, err = b.sample(others)
+		return err
+	})
+	return peers, err
+}
+
+// trySites begins and ends trials of sites that have fallen back. A pilot that is
+// alone has nobody to try.
+func (b *book) trySites() error {
+	if err := b.loadSites(); err != nil {
+		return err
+	}
+	for _, name := range b.siteNames {
+		site := b.sites.held[name]
+		switch {
+		case site.Fallback == "":
+		case site.Trial != 0:
+			if err := b.judgeTrial(site); err != nil {
+				return err
+			}
+		case b.Clock >= site.TrialAt && site.Pilots > 1:
+			site.Trial = b.Clock
+			b.sites.touch(name)
+			b.Effects.Modes = true
+		}
+	}
+	return nil
+}
+
+// judgeTrial ends a trial when all have answered or its time is over, and with it
+// the fall-back if most pilots reach the others.
+func (b *book) judgeTrial(site *SiteRecord) error {
+	live, err := b.alive(site.Name)
+	if err != nil {
+		return err
+	}
+	reached, silent := 0, 0
+	var first *PilotRecord // of those that reach the others
+	for _, pilot := range live {
+		switch {
+		case pilot.Tried != site.Trial:
+			silent++
+		case !pilot.Unreachable:
+			if reached++; first == nil {
+				first = pilot
+			}
+		}
+	}
+	if silent > 0 && b.Clock.Sub(site.Trial) < b.config.Fallback.TrialTime {
+		return nil
+	}
+	said := fmt.Sprintf("%d of %d pilots reach one another", reached, len(live))
+	b.sites.touch(site.Name)
+	if 2*reached <= len(live) {
+		pause := min(2*site.TrialPause, b.config.Fallback.TrialMost)
+		site.Trial, site.TrialAt, site.TrialPause = 0, b.Clock.Add(pause), pause
+		b.Effects.Modes = true
+		b.Effects.Sites = append(b.Effects.Sites, SiteNews{Site: site.Name, Mode: site.InForce(), Why: said, TrialIn: pause})
+		return nil
+	}
+	// A master that the others do not reach would hold the office for nobody.
+	if master := b.pilots.held[site.Master]; master != nil && (master.Tried != site.Trial || master.Unreachable) {
+		b.crown(site, first, 0, "the others do not reach the master before")
+	}
+	before := site.InForce()
+	site.endFallback()
+	return b.changedMode(site, before, said)
+}
+
+// endFallback leaves the mode that an operator has set. How often there were
+// trials is known on, should the site fall back again.
+func (s *SiteRecord) endFallback() { s.Fallback, s.Trial, s.TrialAt = "", 0, 0 }

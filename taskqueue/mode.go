@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -32,6 +33,30 @@ func (s *SiteRecord) speaker() string {
 		return "no pilot of it"
 	}
 	return "its master"
+}
+
+// SiteNews tells of a site's other mode, or of a trial in vain.
+type SiteNews struct {
+	Site    task.Site
+	Before  Mode // "" after a trial in vain
+	Mode    Mode // in force
+	Why     string
+	TrialIn time.Duration // until the next trial; 0: there is none
+}
+
+// changedMode has everybody know of a site's other mode.
+func (b *book) changedMode(site *SiteRecord, before Mode, why string) error {
+	b.sites.touch(site.Name)
+	b.wake(site.Name)
+	b.Effects.Modes = true
+	if site.InForce() != before {
+		news := SiteNews{Site: site.Name, Before: before, Mode: site.InForce(), Why: why}
+		if site.Fallback != "" {
+			news.TrialIn = site.TrialPause
+		}
+		b.Effects.Sites = append(b.Effects.Sites, news)
+	}
+	return b.changeMode(site, before)
 }
 
 // changeMode hands the open leases of a site over to those who speak for it in

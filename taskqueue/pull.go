@@ -43,6 +43,9 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, err
 		if err != nil {
 			return err
 		}
+		if pilot.State == PilotDead && site.InForce().Central() {
+			b.revive(site, pilot) // nobody but itself tells that it lives
+		}
 		reply := &out.Reply
 		if reply.Acks, err = b.takePulled(site, pilot, p); err != nil {
 			return err

@@ -300,6 +300,30 @@ func TestDeathOfAPilotThatHoldsLeases(t *testing.T) {
 	}
 }
 
+// A pilot that was taken for dead, by the queue or by a master before, and calls
+// again lives and gets tasks.
+func TestADeadPilotThatPullsLives(t *testing.T) {
+	d := newDesk(newGrid(t))
+	d.addSite("A", inMode(taskqueue.ModeIsolated))
+	silent, other := d.solo("A", "p1", 1), d.solo("A", "p2", 1)
+	other.pull()
+	d.mustSubmit(pairs(2))
+	d.maker.Changed(&d.effects)
+	silent.pull()
+	d.commit(func(t *taskqueue.Turn) error {
+		return d.rules.Dismiss(t, "A", []task.PilotID{silent.id}, "it fell silent")
+	})
+	d.maker.Left("A", silent.id)
+	silent.finish(silent.inHand[0].Task.ID)
+	silent.pull()
+	if got := silent.pull(); len(got)+len(silent.inHand) == 0 {
+		t.Error("a pilot that was taken for dead calls and gets nothing")
+	}
+	if site := d.siteRecord("A"); site.Pilots != 2 || site.Registered != 2 {
+		t.Errorf("the site counts %d pilots of %d slots, want 2", site.Pilots, site.Registered)
+	}
+}
+
 // An answer that was lost is said again, and what it brought is not given
 // twice over.
 func TestLostAnswerToAPull(t *testing.T) {

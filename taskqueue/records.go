@@ -235,6 +235,9 @@ type SiteRecord struct {
 	CheckUntil Instant         // files whose makers reported them until then are looked for, too
 	Forget     bool            // its caches are gone; files announced there are being forgotten
 	ModeSince  Instant         // when the mode in force began
+	Trial      Instant         // when the trial of a fallen-back site began that is under way; 0: none is
+	TrialAt    Instant         // when the next one begins
+	TrialPause time.Duration   // before it, as before the last one of a fall-back that is over
 	Orphans    bool            // leases of a master are open although the queue matches now
 }
 
@@ -344,6 +347,7 @@ type PilotRecord struct {
 	// Unreachable: no other pilot can be reached from it, or none reaches it,
 	// by its own word; see Rules.Unreachable.
 	Unreachable bool
+	Tried       Instant // the last trial that it has answered, by reaching the others or being Unreachable
 }
 
 // Grant is what the queue keeps of an access token; never the token itself.

@@ -31,6 +31,7 @@ func (r *Rules) Settings(site SiteRecord) task.SiteSettings {
 		Rank:         site.Rank,
 		Replicate:    site.Replicate,
 		LocalityWait: r.Config.localityWait(&site),
+		Trial:        uint64(site.Trial),
 	}
 }
 

@@ -62,11 +62,12 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if s.SE != "" && site.SE == "" {
 			b.look(site) // what was taken over from its caches can be stored now
 		}
-		site.SE, site.RemoteRead, site.Mode, site.Fallback = s.SE, s.RemoteRead, s.Mode, s.Fallback
-		if site.SE == "" {
-			site.Fallback = "" // an isolated site needs a storage element
+		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
+		if s.Fallback == "" || site.SE == "" { // an isolated site needs a storage element
+			site.endFallback()
+			site.TrialPause = 0
 		}
-		if err := b.changedMode(site, before); err != nil {
+		if err := b.changedMode(site, before, "an operator has set it"); err != nil {
 			return err
 		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill

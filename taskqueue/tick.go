@@ -20,7 +20,8 @@ const (
 
 // Tick does what only time brings about: it reopens the tasks of expired
 // leases, wakes sites when a backoff is over, takes silent sites for empty and
-// pilots that are long past their declared end for dead, forgets the caches of
+// pilots that are long past their declared end for dead, tries sites that have
+// fallen back, forgets the caches of
 // sites that nobody is left at, pilots that went long ago and classes without
 // tasks, drops workflows whose last part never came, and goes on with the review
 // of waiting tasks after a site was added or changed. Long sweeps do one page a
@@ -28,7 +29,7 @@ const (
 func (r *Rules) Tick(t *Turn) error {
 	return r.apply(t, func(b *book) error {
 		for _, step := range []func() error{
-			b.forgetPast, b.expireLeases, b.endBackoffs, b.watchSites, b.dismissOverdue, b.dropUnsealed, b.reassess,
+			b.forgetPast, b.expireLeases, b.endBackoffs, b.watchSites, b.trySites, b.dismissOverdue, b.dropUnsealed, b.reassess,
 		} {
 			if err := step(); err != nil {
 				return err

@@ -41,7 +41,9 @@ func newSiteAdd(a *app) *cobra.Command {
 		Long: `Adds a site. The queue writes the access file for its pilots to
 DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
 flags are given are changed. Without --se a site has no storage element: what its
-tasks make stays in its pilots' caches.`,
+tasks make stays in its pilots' caches. Where pilots cannot reach one another a
+site falls back to mode isolated, and goes back by itself when they can; --mode
+sets what holds at once, and a site that is set to isolated stays so.`,
 		Example: `  pilotage site add siteA --se https://se.site-a.example/pilotage
   pilotage site add siteA --locality-wait 1m --rank rest
   pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own`,
@@ -149,7 +151,7 @@ func newSiteList(a *app) *cobra.Command {
 						state = "draining"
 					}
 					rows = append(rows, []string{
-						s.GetSettings().GetName(), taskpb.FromMode(s.GetSettings().GetMode()), state, fmt.Sprint(s.GetPilots()),
+						s.GetSettings().GetName(), listedMode(s), state, fmt.Sprint(s.GetPilots()),
 						fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()), fmt.Sprint(s.GetRunning()), fmt.Sprint(s.GetWaiting()),
 						presentMaster(s), orDash(s.GetSettings().GetStorageUrl()),
 					})
@@ -202,10 +204,26 @@ func newSiteShow(a *app) *cobra.Command {
 // modeText is the mode in force, and why if it is not the one that was set.
 func modeText(s *pb.Site) string {
 	mode := taskpb.FromMode(s.GetSettings().GetMode())
+	if s.GetModeFor() != nil {
+		mode += fmt.Sprintf(" for %s", s.GetModeFor().AsDuration().Round(time.Second))
+	}
 	if s.GetFallback() == "" {
 		return mode
 	}
-	return fmt.Sprintf("%s: %s (set a mode with 'site add --mode' to try again)", mode, s.GetFallback())
+	next := "they try again now"
+	if in := s.GetTrialIn().AsDuration().Round(time.Second); in > 0 {
+		next = fmt.Sprintf("they try again in %s", in)
+	}
+	return fmt.Sprintf("%s: %s; %s ('site add --mode' ends it or has it stay)", mode, s.GetFallback(), next)
+}
+
+// listedMode is the mode in force, marked if it is not the one that was set.
+func listedMode(s *pb.Site) string {
+	mode := taskpb.FromMode(s.GetSettings().GetMode())
+	if s.GetFallback() != "" {
+		mode += " (fallen back)"
+	}
+	return mode
 }
 
 // waitText is how long free slots of a site wait for pilots that have the inputs

@@ -169,6 +169,13 @@ func (n *Node) claim(a dht.Claim) {
 	n.post(n.hooks.Claim(ctx, a))
 }
 
+// dialAnew has libp2p dial a member soon after a failure, which it would refuse.
+func (n *Node) dialAnew(id peer.ID) {
+	if s, ok := n.host.Network().(*swarm.Swarm); ok {
+		s.Backoff().Clear(id)
+	}
+}
+
 // dial connects to a member and tells the core how it went; a second wish
 // during an attempt shares its result.
 func (n *Node) dial(a dht.Dial) {
@@ -183,11 +190,7 @@ func (n *Node) dial(a dht.Dial) {
 	}
 	n.dialling[m.Peer] = true
 	n.start(func() {
-		// libp2p would refuse to dial again soon after a failure; the core
-		// has reasons to, and asks seldom.
-		if s, ok := n.host.Network().(*swarm.Swarm); ok {
-			s.Backoff().Clear(target.id)
-		}
+		n.dialAnew(target.id) // the core has reasons to, and asks seldom
 		if a.Afresh {
 			_ = n.host.Network().ClosePeer(target.id)
 		}

@@ -39,6 +39,9 @@ const (
 // ErrUnreachable says that a peer could not connect to one of this pilot's ports.
 var ErrUnreachable = errors.New("not reachable by its peers")
 
+// ErrBusy says that a peer was reached and had no time to connect back.
+var ErrBusy = errors.New("busy with other probes")
+
 func probeProtocol(site task.Site) protocol.ID {
 	return membershipChannel.protocol(site) + "/probe"
 }
@@ -46,7 +49,8 @@ func probeProtocol(site task.Site) protocol.ID {
 // Probe asks a member to connect back to this pilot: to the overlay's port and
 // to the data server at dataURL ("" skips it). The error matches
 // ErrUnreachable when the peer tried and failed, and says from where, to what
-// and why; any other error says that the question was not answered.
+// and why; ErrBusy, that it did not try; any other error says that the question
+// was not answered.
 func (n *Node) Probe(ctx context.Context, contact dht.Member, dataURL string) error {
 	request := &pb.ProbeRequest{OverlayPort: n.overlayPort()}
 	if dataURL != "" {
@@ -62,13 +66,14 @@ func (n *Node) Probe(ctx context.Context, contact dht.Member, dataURL string) er
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTime+3*probeTime)
 	defer cancel()
+	n.dialAnew(target.id) // what failed before says nothing about now
 	response, err := n.askProbe(ctx, target, request)
 	if err != nil {
 		return fmt.Errorf("ask pilot %s for a probe: %w", contact.Pilot, err)
 	}
 	switch {
 	case response.GetRefused() != "":
-		return fmt.Errorf("pilot %s does not probe: %.200s", contact.Pilot, response.GetRefused())
+		return fmt.Errorf("pilot %s does not probe: %.200s: %w", contact.Pilot, response.GetRefused(), ErrBusy)
 	case response.GetOverlayError() != "":
 		return fmt.Errorf("pilot %s cannot connect to the overlay's port %d at %.60s: %.200s: %w (open it in the firewall, or set --port-range and --advertise)",
 			contact.Pilot, request.GetOverlayPort(), response.GetAddress(), response.GetOverlayError(), ErrUnreachable)

@@ -71,6 +71,7 @@ type Agent struct {
 	office   *pilot.Office
 	joining  func() error  // joins the overlay; nil when that was done
 	joined   chan struct{} // closed when that was done
+	tried    uint64        // the last trial of a fallen-back site that was begun
 	load     float64       // of the node per CPU, when it was last looked at
 	jobs     map[task.AttemptID]*job
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
@@ -270,7 +271,11 @@ func (a *Agent) join(m Membership) error {
 	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.dataURL
 	a.joining = func() error { return a.node.Join(m.Certificate, joined, a.hooks()) }
 	mode := a.siteSettings().Mode
-	a.mailbox.post(func() { a.setMode(mode, mode) })
+	trial := a.siteSettings().Trial
+	a.mailbox.post(func() {
+		a.setMode(mode, mode)
+		a.heedTrial(trial)
+	})
 	if mode == pilot.ModeIsolated {
 		return nil
 	}

@@ -29,6 +29,11 @@ type Queue interface {
 	// Unreachable tells that the site's network does not carry, and returns the
 	// settings of the site from then on.
 	Unreachable(ctx context.Context, reason string) (task.SiteSettings, error)
+	// Peers names some other live pilots of the site.
+	Peers(ctx context.Context) ([]dht.Member, error)
+	// Tried answers a trial of a site that has fallen back, and returns the
+	// settings of the site from then on.
+	Tried(ctx context.Context, trial uint64, reached bool, reason string) (task.SiteSettings, error)
 	Leave(ctx context.Context, leaving Leaving) error
 }
 
@@ -221,6 +226,28 @@ func (q *grpcQueue) Unreachable(ctx context.Context, reason string) (task.SiteSe
 	reply, err := q.client.ReportUnreachable(ctx, &pb.ReportUnreachableRequest{Site: string(q.site), Reason: reason})
 	if err != nil {
 		return task.SiteSettings{}, fmt.Errorf("report that no pilot is reached: %w", err)
+	}
+	return taskpb.FromSettings(reply.GetSettings()), nil
+}
+
+// Peers satisfies Queue.
+func (q *grpcQueue) Peers(ctx context.Context) ([]dht.Member, error) {
+	reply, err := q.client.ListPeers(ctx, &pb.ListPeersRequest{Site: string(q.site)})
+	if err != nil {
+		return nil, fmt.Errorf("ask for other pilots of the site: %w", err)
+	}
+	var peers []dht.Member
+	for _, peer := range reply.GetPeers() {
+		peers = append(peers, fromContact(peer))
+	}
+	return peers, nil
+}
+
+// Tried satisfies Queue.
+func (q *grpcQueue) Tried(ctx context.Context, trial uint64, reached bool, reason string) (task.SiteSettings, error) {
+	reply, err := q.client.ReportTrial(ctx, &pb.ReportTrialRequest{Site: string(q.site), Trial: trial, Reached: reached, Reason: reason})
+	if err != nil {
+		return task.SiteSettings{}, fmt.Errorf("report whether other pilots are reached: %w", err)
 	}
 	return taskpb.FromSettings(reply.GetSettings()), nil
 }

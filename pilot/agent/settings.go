@@ -40,6 +40,7 @@ func (a *Agent) takeSettings(asked time.Time, settings task.SiteSettings) {
 		a.stepWorker(pilot.SiteChanged{Settings: settings})
 		leads := a.leads()
 		a.setMode(before.Mode, settings.Mode)
+		a.heedTrial(settings.Trial)
 		if !leads || before == settings {
 			return
 		}

@@ -143,6 +143,7 @@ func Settings(s task.SiteSettings) *pb.SiteSettings {
 		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
 		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: proto.Int32(int32(s.Prefill)),
 		Solver: s.Solver, Rank: s.Rank, Replicate: s.Replicate, LocalityWait: durationpb.New(s.LocalityWait),
+		Trial: s.Trial,
 	}
 }
 
@@ -152,6 +153,7 @@ func FromSettings(in *pb.SiteSettings) task.SiteSettings {
 		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()),
 		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
 		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(), LocalityWait: in.GetLocalityWait().AsDuration(),
+		Trial: in.GetTrial(),
 	}
 }
 

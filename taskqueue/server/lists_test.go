@@ -235,6 +235,8 @@ func TestMetricNames(t *testing.T) {
 		`pilotage_inter_task_delay_seconds_bucket{le="0.001"} 0`,
 		`pilotage_inter_task_delay_seconds_count 0`,
 		`pilotage_nodes_set_back{site="siteA"} 0`,
+		`pilotage_site_mode{mode="distributed",site="siteA"} 1`,
+		`pilotage_site_fallen_back{site="siteA"} 0`,
 		`pilotage_master_term{site="siteA"} 1`,
 		`pilotage_master_changes_total{site="siteA"} 0`,
 		`pilotage_duplicate_outcomes_total 0`,

@@ -59,6 +59,8 @@ var permissions = map[string]may{
 	pb.PilotService_Pull_FullMethodName:              member,
 	pb.PilotService_DeliverOutcomes_FullMethodName:   member,
 	pb.PilotService_ReportUnreachable_FullMethodName: member,
+	pb.PilotService_ListPeers_FullMethodName:         member,
+	pb.PilotService_ReportTrial_FullMethodName:       member,
 	pb.PilotService_Leave_FullMethodName:             member,
 	pb.PilotService_ListPilots_FullMethodName:        people,
 	pb.PilotService_GetPilot_FullMethodName:          people,

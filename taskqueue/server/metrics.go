@@ -30,6 +30,10 @@ var (
 		"Cached files that had rotted on the disks of the live pilots since their start.", []string{"site"}, nil)
 	metricSetBack = prometheus.NewDesc("pilotage_nodes_set_back",
 		"Worker nodes that get no tasks, or one on trial, because tasks fail there that do not elsewhere.", []string{"site"}, nil)
+	metricMode = prometheus.NewDesc("pilotage_site_mode",
+		"1 for the mode by which a site schedules now.", []string{"site", "mode"}, nil)
+	metricFallback = prometheus.NewDesc("pilotage_site_fallen_back",
+		"1 while a site works isolated because its pilots do not reach one another.", []string{"site"}, nil)
 	metricSlots = prometheus.NewDesc("pilotage_slots",
 		"Slots of the live pilots, by state (free, busy).", []string{"site", "state"}, nil)
 	metricRequests = prometheus.NewDesc("pilotage_queue_requests_total",
@@ -52,7 +56,7 @@ const collectTime = 10 * time.Second
 // Describe implements prometheus.Collector.
 func (m *siteMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		metricReads, metricReadBytes, metricSaved, metricReplicas, metricReplicaBytes, metricDamaged, metricSetBack, metricSlots, metricRequests,
+		metricReads, metricReadBytes, metricSaved, metricReplicas, metricReplicaBytes, metricDamaged, metricSetBack, metricMode, metricFallback, metricSlots, metricRequests,
 		metricDelay, metricTerm, metricMasters, metricDuplicates, metricStale,
 	} {
 		descriptions <- d
@@ -118,6 +122,12 @@ func collectSite(metrics chan<- prometheus.Metric, site *taskqueue.SiteRecord) {
 	add(metricReplicaBytes, prometheus.CounterValue, float64(sums.Replicas.Bytes))
 	add(metricDamaged, prometheus.GaugeValue, float64(site.Capacity.Damaged))
 	add(metricSetBack, prometheus.GaugeValue, float64(len(site.Nodes)))
+	add(metricMode, prometheus.GaugeValue, 1, string(site.InForce()))
+	fallen := 0.0
+	if site.Fallback != "" {
+		fallen = 1
+	}
+	add(metricFallback, prometheus.GaugeValue, fallen)
 	add(metricSlots, prometheus.GaugeValue, float64(site.FreeSlots), "free")
 	add(metricSlots, prometheus.GaugeValue, float64(max(0, site.Slots-site.FreeSlots)), "busy")
 	add(metricTerm, prometheus.GaugeValue, float64(site.Term.Epoch))

@@ -185,6 +185,49 @@ func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnre
 	return &pb.ReportUnreachableResponse{Settings: taskpb.Settings(settings)}, nil
 }
 
+// ListPeers names some other live pilots of the caller's site.
+func (h *pilotHandlers) ListPeers(ctx context.Context, in *pb.ListPeersRequest) (*pb.ListPeersResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	var peers []taskqueue.Contact
+	err := h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		peers, err = h.rules.Peers(t, c.pilot)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	reply := &pb.ListPeersResponse{}
+	for _, peer := range peers {
+		reply.Peers = append(reply.Peers, contactOf(peer))
+	}
+	return reply, nil
+}
+
+// ReportTrial takes a pilot's answer to the trial of a site that has fallen back.
+func (h *pilotHandlers) ReportTrial(ctx context.Context, in *pb.ReportTrialRequest) (*pb.ReportTrialResponse, error) {
+	c := callerOf(ctx)
+	if err := c.of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	if err := checkText("reason", in.GetReason(), maxText); err != nil {
+		return nil, err
+	}
+	var settings task.SiteSettings
+	err := h.update(ctx, func(t *taskqueue.Turn) (err error) {
+		settings, err = h.rules.Tried(t, taskqueue.Tried{
+			Site: c.site, Pilot: c.pilot, Trial: in.GetTrial(), Reached: in.GetReached(), Reason: in.GetReason(),
+		})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ReportTrialResponse{Settings: taskpb.Settings(settings)}, nil
+}
+
 // Leave books a pilot that goes by itself.
 func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.LeaveResponse, error) {
 	c := callerOf(ctx)

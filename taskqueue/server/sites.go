@@ -181,6 +181,15 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		Optimality:    taskpb.Optimality(site.Capacity.Optimality),
 		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy, Fallback: site.Fallback,
 	}
+	if site.ModeSince > 0 {
+		out.ModeFor = durationpb.New(max(0, clock.Sub(site.ModeSince)))
+	}
+	if site.Fallback != "" {
+		out.TrialIn = durationpb.New(0)
+		if site.Trial == 0 {
+			out.TrialIn = durationpb.New(max(0, site.TrialAt.Sub(clock)))
+		}
+	}
 	if !site.Term.IsZero() {
 		last := site.LastSync
 		if sign, ever := s.desk.heard(site.Name, clock); ever && !sign.assumed && sign.term == site.Term {

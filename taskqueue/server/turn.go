@@ -45,6 +45,9 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 			s.config.Log.Info("a node is not set back any more", "site", n.Site, "node", n.Node)
 		}
 	}
+	for _, n := range effects.Sites {
+		s.logSite(&n)
+	}
 	if effects.WakeAll {
 		s.desk.wakeAll()
 	} else {
@@ -54,6 +57,19 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 	}
 	for workflow := range effects.Workflows {
 		s.watches.changed(workflow)
+	}
+}
+
+// logSite says in which mode a site is.
+func (s *Server) logSite(n *taskqueue.SiteNews) {
+	log := s.config.Log.With("site", n.Site, "mode", n.Mode, "why", n.Why)
+	switch {
+	case n.Before == "":
+		log.Info("the pilots of a site that has fallen back were tried in vain", "next", n.TrialIn)
+	case n.TrialIn > 0:
+		log.Warn("a site falls back to another mode", "before", n.Before, "tried", n.TrialIn)
+	default:
+		log.Info("a site is in another mode", "before", n.Before)
 	}
 }
 

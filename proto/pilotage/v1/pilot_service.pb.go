@@ -2533,6 +2533,210 @@ func (x *ReportUnreachableResponse) GetSettings() *SiteSettings {
 	return nil
 }
 
+type ListPeersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPeersRequest) Reset() {
+	*x = ListPeersRequest{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPeersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPeersRequest) ProtoMessage() {}
+
+func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
+func (*ListPeersRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *ListPeersRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+type ListPeersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Peers         []*Contact             `protobuf:"bytes,1,rep,name=peers,proto3" json:"peers,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListPeersResponse) Reset() {
+	*x = ListPeersResponse{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListPeersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListPeersResponse) ProtoMessage() {}
+
+func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
+func (*ListPeersResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListPeersResponse) GetPeers() []*Contact {
+	if x != nil {
+		return x.Peers
+	}
+	return nil
+}
+
+type ReportTrialRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Site  string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	// As the settings of the site name it; the word on another one is ignored.
+	Trial uint64 `protobuf:"varint,2,opt,name=trial,proto3" json:"trial,omitempty"`
+	// Most of the others that were tried reach this pilot, and are reached.
+	Reached bool `protobuf:"varint,3,opt,name=reached,proto3" json:"reached,omitempty"`
+	// How it failed otherwise.
+	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportTrialRequest) Reset() {
+	*x = ReportTrialRequest{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportTrialRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportTrialRequest) ProtoMessage() {}
+
+func (x *ReportTrialRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportTrialRequest.ProtoReflect.Descriptor instead.
+func (*ReportTrialRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *ReportTrialRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *ReportTrialRequest) GetTrial() uint64 {
+	if x != nil {
+		return x.Trial
+	}
+	return 0
+}
+
+func (x *ReportTrialRequest) GetReached() bool {
+	if x != nil {
+		return x.Reached
+	}
+	return false
+}
+
+func (x *ReportTrialRequest) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+type ReportTrialResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The site's, with the mode in force from now on.
+	Settings      *SiteSettings `protobuf:"bytes,1,opt,name=settings,proto3" json:"settings,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReportTrialResponse) Reset() {
+	*x = ReportTrialResponse{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReportTrialResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReportTrialResponse) ProtoMessage() {}
+
+func (x *ReportTrialResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReportTrialResponse.ProtoReflect.Descriptor instead.
+func (*ReportTrialResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *ReportTrialResponse) GetSettings() *SiteSettings {
+	if x != nil {
+		return x.Settings
+	}
+	return nil
+}
+
 type LeaveRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Site   string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
@@ -2548,7 +2752,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2560,7 +2764,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2573,7 +2777,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -2619,7 +2823,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2631,7 +2835,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2644,7 +2848,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
 }
 
 type Pilot struct {
@@ -2673,7 +2877,7 @@ type Pilot struct {
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2685,7 +2889,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2698,7 +2902,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -2827,7 +3031,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2839,7 +3043,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2852,7 +3056,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -2893,7 +3097,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2905,7 +3109,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2918,7 +3122,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -2944,7 +3148,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2956,7 +3160,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2969,7 +3173,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -2988,7 +3192,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3000,7 +3204,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3013,7 +3217,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -3032,7 +3236,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3044,7 +3248,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3057,7 +3261,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -3075,7 +3279,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3087,7 +3291,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3100,7 +3304,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{42}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -3326,6 +3530,17 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"R\n" +
 	"\x19ReportUnreachableResponse\x125\n" +
+	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"&\n" +
+	"\x10ListPeersRequest\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\"?\n" +
+	"\x11ListPeersResponse\x12*\n" +
+	"\x05peers\x18\x01 \x03(\v2\x14.pilotage.v1.ContactR\x05peers\"p\n" +
+	"\x12ReportTrialRequest\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x12\x14\n" +
+	"\x05trial\x18\x02 \x01(\x04R\x05trial\x12\x18\n" +
+	"\areached\x18\x03 \x01(\bR\areached\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\"L\n" +
+	"\x13ReportTrialResponse\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\x8f\x01\n" +
 	"\fLeaveRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x16\n" +
@@ -3376,14 +3591,16 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x14ACK_VERDICT_ACCEPTED\x10\x01\x12\x19\n" +
 	"\x15ACK_VERDICT_DUPLICATE\x10\x02\x12\x15\n" +
 	"\x11ACK_VERDICT_STALE\x10\x03\x12\x17\n" +
-	"\x13ACK_VERDICT_UNKNOWN\x10\x042\x98\x06\n" +
+	"\x13ACK_VERDICT_UNKNOWN\x10\x042\xb6\a\n" +
 	"\fPilotService\x12G\n" +
 	"\bRegister\x12\x1c.pilotage.v1.RegisterRequest\x1a\x1d.pilotage.v1.RegisterResponse\x12\\\n" +
 	"\x0fClaimMastership\x12#.pilotage.v1.ClaimMastershipRequest\x1a$.pilotage.v1.ClaimMastershipResponse\x12;\n" +
 	"\x04Sync\x12\x18.pilotage.v1.SyncRequest\x1a\x19.pilotage.v1.SyncResponse\x12;\n" +
 	"\x04Pull\x12\x18.pilotage.v1.PullRequest\x1a\x19.pilotage.v1.PullResponse\x12\\\n" +
 	"\x0fDeliverOutcomes\x12#.pilotage.v1.DeliverOutcomesRequest\x1a$.pilotage.v1.DeliverOutcomesResponse\x12b\n" +
-	"\x11ReportUnreachable\x12%.pilotage.v1.ReportUnreachableRequest\x1a&.pilotage.v1.ReportUnreachableResponse\x12>\n" +
+	"\x11ReportUnreachable\x12%.pilotage.v1.ReportUnreachableRequest\x1a&.pilotage.v1.ReportUnreachableResponse\x12J\n" +
+	"\tListPeers\x12\x1d.pilotage.v1.ListPeersRequest\x1a\x1e.pilotage.v1.ListPeersResponse\x12P\n" +
+	"\vReportTrial\x12\x1f.pilotage.v1.ReportTrialRequest\x1a .pilotage.v1.ReportTrialResponse\x12>\n" +
 	"\x05Leave\x12\x19.pilotage.v1.LeaveRequest\x1a\x1a.pilotage.v1.LeaveResponse\x12M\n" +
 	"\n" +
 	"ListPilots\x12\x1e.pilotage.v1.ListPilotsRequest\x1a\x1f.pilotage.v1.ListPilotsResponse\x12G\n" +
@@ -3404,7 +3621,7 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 39)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(AckVerdict)(0),                   // 0: pilotage.v1.AckVerdict
 	(*Term)(nil),                      // 1: pilotage.v1.Term
@@ -3437,53 +3654,57 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*DeliverOutcomesResponse)(nil),   // 28: pilotage.v1.DeliverOutcomesResponse
 	(*ReportUnreachableRequest)(nil),  // 29: pilotage.v1.ReportUnreachableRequest
 	(*ReportUnreachableResponse)(nil), // 30: pilotage.v1.ReportUnreachableResponse
-	(*LeaveRequest)(nil),              // 31: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),             // 32: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                     // 33: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),         // 34: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),        // 35: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),           // 36: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),          // 37: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),         // 38: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),        // 39: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),                 // 40: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),     // 41: google.protobuf.Timestamp
-	(*SiteSettings)(nil),              // 42: pilotage.v1.SiteSettings
-	(*Task)(nil),                      // 43: pilotage.v1.Task
-	(*durationpb.Duration)(nil),       // 44: google.protobuf.Duration
-	(*File)(nil),                      // 45: pilotage.v1.File
-	(*Optimality)(nil),                // 46: pilotage.v1.Optimality
-	(*AttemptId)(nil),                 // 47: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),               // 48: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                   // 49: pilotage.v1.Outcome
+	(*ListPeersRequest)(nil),          // 31: pilotage.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),         // 32: pilotage.v1.ListPeersResponse
+	(*ReportTrialRequest)(nil),        // 33: pilotage.v1.ReportTrialRequest
+	(*ReportTrialResponse)(nil),       // 34: pilotage.v1.ReportTrialResponse
+	(*LeaveRequest)(nil),              // 35: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),             // 36: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                     // 37: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),         // 38: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),        // 39: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),           // 40: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),          // 41: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),         // 42: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),        // 43: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),                 // 44: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),     // 45: google.protobuf.Timestamp
+	(*SiteSettings)(nil),              // 46: pilotage.v1.SiteSettings
+	(*Task)(nil),                      // 47: pilotage.v1.Task
+	(*durationpb.Duration)(nil),       // 48: google.protobuf.Duration
+	(*File)(nil),                      // 49: pilotage.v1.File
+	(*Optimality)(nil),                // 50: pilotage.v1.Optimality
+	(*AttemptId)(nil),                 // 51: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),               // 52: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                   // 53: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	40, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	41, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	44, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	45, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	42, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	41, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	43, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	44, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	46, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	45, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	47, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	48, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	45, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	49, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	42, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	46, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
-	47, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	41, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	47, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	40, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	48, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	46, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	50, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
+	51, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	45, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	51, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	44, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	52, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
 	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	49, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	53, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
 	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
 	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
 	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
@@ -3492,62 +3713,68 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
 	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
 	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	44, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	48, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
 	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
 	20, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
-	44, // 37: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
-	47, // 38: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	48, // 37: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
+	51, // 38: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
 	0,  // 39: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	47, // 40: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	51, // 40: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
 	6,  // 41: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 42: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
 	21, // 43: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	42, // 44: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	45, // 45: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	46, // 44: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	49, // 45: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
 	20, // 46: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
 	19, // 47: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	44, // 48: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	40, // 49: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	48, // 48: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	44, // 49: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
 	23, // 50: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
 	24, // 51: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
 	22, // 52: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	49, // 53: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	53, // 53: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
 	12, // 54: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
 	21, // 55: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	42, // 56: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 57: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 58: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	40, // 59: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	41, // 60: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	41, // 61: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	41, // 62: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	33, // 63: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	33, // 64: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 65: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 66: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 67: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	25, // 68: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	27, // 69: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	29, // 70: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	31, // 71: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	34, // 72: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	36, // 73: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	38, // 74: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 75: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 76: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	22, // 77: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	26, // 78: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	28, // 79: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	30, // 80: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	32, // 81: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	35, // 82: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	37, // 83: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	39, // 84: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	75, // [75:85] is the sub-list for method output_type
-	65, // [65:75] is the sub-list for method input_type
-	65, // [65:65] is the sub-list for extension type_name
-	65, // [65:65] is the sub-list for extension extendee
-	0,  // [0:65] is the sub-list for field type_name
+	46, // 56: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 57: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	46, // 58: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 59: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 60: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	44, // 61: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	45, // 62: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	45, // 63: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	45, // 64: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	37, // 65: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	37, // 66: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 67: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 68: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 69: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	25, // 70: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	27, // 71: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	29, // 72: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	31, // 73: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	33, // 74: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	35, // 75: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	38, // 76: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	40, // 77: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	42, // 78: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 79: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 80: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	22, // 81: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	26, // 82: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	28, // 83: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	30, // 84: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	32, // 85: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	34, // 86: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	36, // 87: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	39, // 88: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	41, // 89: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	43, // 90: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	79, // [79:91] is the sub-list for method output_type
+	67, // [67:79] is the sub-list for method input_type
+	67, // [67:67] is the sub-list for extension type_name
+	67, // [67:67] is the sub-list for extension extendee
+	0,  // [0:67] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -3564,7 +3791,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   39,
+			NumMessages:   43,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,8 @@ const (
 	PilotService_Pull_FullMethodName              = "/pilotage.v1.PilotService/Pull"
 	PilotService_DeliverOutcomes_FullMethodName   = "/pilotage.v1.PilotService/DeliverOutcomes"
 	PilotService_ReportUnreachable_FullMethodName = "/pilotage.v1.PilotService/ReportUnreachable"
+	PilotService_ListPeers_FullMethodName         = "/pilotage.v1.PilotService/ListPeers"
+	PilotService_ReportTrial_FullMethodName       = "/pilotage.v1.PilotService/ReportTrial"
 	PilotService_Leave_FullMethodName             = "/pilotage.v1.PilotService/Leave"
 	PilotService_ListPilots_FullMethodName        = "/pilotage.v1.PilotService/ListPilots"
 	PilotService_GetPilot_FullMethodName          = "/pilotage.v1.PilotService/GetPilot"
@@ -53,6 +55,12 @@ type PilotServiceClient interface {
 	// that none reaches it. A site most of whose pilots say so does without its
 	// network: it falls back to mode isolated.
 	ReportUnreachable(ctx context.Context, in *ReportUnreachableRequest, opts ...grpc.CallOption) (*ReportUnreachableResponse, error)
+	// ListPeers names some other living pilots of the site, for a trial.
+	ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error)
+	// ReportTrial tells whether this pilot and the others reach one another, while
+	// their site has fallen back and is tried. When most of them do, the site goes
+	// back to the mode that an operator has set.
+	ReportTrial(ctx context.Context, in *ReportTrialRequest, opts ...grpc.CallOption) (*ReportTrialResponse, error)
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	ListPilots(ctx context.Context, in *ListPilotsRequest, opts ...grpc.CallOption) (*ListPilotsResponse, error)
 	GetPilot(ctx context.Context, in *GetPilotRequest, opts ...grpc.CallOption) (*GetPilotResponse, error)
@@ -128,6 +136,26 @@ func (c *pilotServiceClient) ReportUnreachable(ctx context.Context, in *ReportUn
 	return out, nil
 }
 
+func (c *pilotServiceClient) ListPeers(ctx context.Context, in *ListPeersRequest, opts ...grpc.CallOption) (*ListPeersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListPeersResponse)
+	err := c.cc.Invoke(ctx, PilotService_ListPeers_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *pilotServiceClient) ReportTrial(ctx context.Context, in *ReportTrialRequest, opts ...grpc.CallOption) (*ReportTrialResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ReportTrialResponse)
+	err := c.cc.Invoke(ctx, PilotService_ReportTrial_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *pilotServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -190,6 +218,12 @@ type PilotServiceServer interface {
 	// that none reaches it. A site most of whose pilots say so does without its
 	// network: it falls back to mode isolated.
 	ReportUnreachable(context.Context, *ReportUnreachableRequest) (*ReportUnreachableResponse, error)
+	// ListPeers names some other living pilots of the site, for a trial.
+	ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error)
+	// ReportTrial tells whether this pilot and the others reach one another, while
+	// their site has fallen back and is tried. When most of them do, the site goes
+	// back to the mode that an operator has set.
+	ReportTrial(context.Context, *ReportTrialRequest) (*ReportTrialResponse, error)
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	ListPilots(context.Context, *ListPilotsRequest) (*ListPilotsResponse, error)
 	GetPilot(context.Context, *GetPilotRequest) (*GetPilotResponse, error)
@@ -222,6 +256,12 @@ func (UnimplementedPilotServiceServer) DeliverOutcomes(context.Context, *Deliver
 }
 func (UnimplementedPilotServiceServer) ReportUnreachable(context.Context, *ReportUnreachableRequest) (*ReportUnreachableResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportUnreachable not implemented")
+}
+func (UnimplementedPilotServiceServer) ListPeers(context.Context, *ListPeersRequest) (*ListPeersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListPeers not implemented")
+}
+func (UnimplementedPilotServiceServer) ReportTrial(context.Context, *ReportTrialRequest) (*ReportTrialResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ReportTrial not implemented")
 }
 func (UnimplementedPilotServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -364,6 +404,42 @@ func _PilotService_ReportUnreachable_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PilotService_ListPeers_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListPeersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PilotServiceServer).ListPeers(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PilotService_ListPeers_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PilotServiceServer).ListPeers(ctx, req.(*ListPeersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _PilotService_ReportTrial_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ReportTrialRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PilotServiceServer).ReportTrial(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PilotService_ReportTrial_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PilotServiceServer).ReportTrial(ctx, req.(*ReportTrialRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _PilotService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -466,6 +542,14 @@ var PilotService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ReportUnreachable",
 			Handler:    _PilotService_ReportUnreachable_Handler,
+		},
+		{
+			MethodName: "ListPeers",
+			Handler:    _PilotService_ListPeers_Handler,
+		},
+		{
+			MethodName: "ReportTrial",
+			Handler:    _PilotService_ReportTrial_Handler,
 		},
 		{
 			MethodName: "Leave",

@@ -105,7 +105,10 @@ type SiteSettings struct {
 	// Which files the site's master has copied before tasks ask for them, in mode
 	// distributed: policies in their order, such as "alpha(15)" or "plans(600,8)",
 	// separated by semicolons; empty is none.
-	Replicate     string `protobuf:"bytes,12,opt,name=replicate,proto3" json:"replicate,omitempty"`
+	Replicate string `protobuf:"bytes,12,opt,name=replicate,proto3" json:"replicate,omitempty"`
+	// While a site that has fallen back to isolated is tried: the number of the
+	// trial, which its pilots answer with ReportTrial; else 0.
+	Trial         uint64 `protobuf:"varint,13,opt,name=trial,proto3" json:"trial,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -222,6 +225,13 @@ func (x *SiteSettings) GetReplicate() string {
 		return x.Replicate
 	}
 	return ""
+}
+
+func (x *SiteSettings) GetTrial() uint64 {
+	if x != nil {
+		return x.Trial
+	}
+	return 0
 }
 
 // Optimality tells how near a site's solver comes to the best assignment. A
@@ -501,7 +511,12 @@ type Site struct {
 	Replicas     uint64 `protobuf:"varint,34,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	ReplicaBytes uint64 `protobuf:"varint,35,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
 	// Cached files that had rotted on the disks of its living pilots.
-	Damaged       uint64 `protobuf:"varint,36,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	Damaged uint64 `protobuf:"varint,36,opt,name=damaged,proto3" json:"damaged,omitempty"`
+	// Since when the mode in force holds; absent if it never was another one.
+	ModeFor *durationpb.Duration `protobuf:"bytes,37,opt,name=mode_for,json=modeFor,proto3" json:"mode_for,omitempty"`
+	// Until the pilots of a site that has fallen back try again whether they reach
+	// one another; 0 while they do so; absent at other sites.
+	TrialIn       *durationpb.Duration `protobuf:"bytes,38,opt,name=trial_in,json=trialIn,proto3" json:"trial_in,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,6 +801,20 @@ func (x *Site) GetDamaged() uint64 {
 		return x.Damaged
 	}
 	return 0
+}
+
+func (x *Site) GetModeFor() *durationpb.Duration {
+	if x != nil {
+		return x.ModeFor
+	}
+	return nil
+}
+
+func (x *Site) GetTrialIn() *durationpb.Duration {
+	if x != nil {
+		return x.TrialIn
+	}
+	return nil
 }
 
 // RefusedClass is a class of tasks that no live pilot of the site can run.
@@ -1671,7 +1700,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xb4\x03\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xca\x03\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1687,7 +1716,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04rank\x18\n" +
 	" \x01(\tR\x04rank\x12>\n" +
 	"\rlocality_wait\x18\v \x01(\v2\x19.google.protobuf.DurationR\flocalityWait\x12\x1c\n" +
-	"\treplicate\x18\f \x01(\tR\treplicateB\n" +
+	"\treplicate\x18\f \x01(\tR\treplicate\x12\x14\n" +
+	"\x05trial\x18\r \x01(\x04R\x05trialB\n" +
 	"\n" +
 	"\b_prefill\"h\n" +
 	"\n" +
@@ -1716,7 +1746,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xc6\v\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xb2\f\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
 	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\x12\x14\n" +
@@ -1763,7 +1793,9 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\bfallback\x18! \x01(\tR\bfallback\x12\x1a\n" +
 	"\breplicas\x18\" \x01(\x04R\breplicas\x12#\n" +
 	"\rreplica_bytes\x18# \x01(\x04R\freplicaBytes\x12\x18\n" +
-	"\adamaged\x18$ \x01(\x04R\adamaged\x1aC\n" +
+	"\adamaged\x18$ \x01(\x04R\adamaged\x124\n" +
+	"\bmode_for\x18% \x01(\v2\x19.google.protobuf.DurationR\amodeFor\x124\n" +
+	"\btrial_in\x18& \x01(\v2\x19.google.protobuf.DurationR\atrialIn\x1aC\n" +
 	"\x15RequestsByMethodEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"t\n" +
@@ -1891,37 +1923,39 @@ var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	4,  // 10: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 11: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
 	2,  // 12: pilotage.v1.Site.optimality:type_name -> pilotage.v1.Optimality
-	27, // 13: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 14: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	28, // 15: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
-	5,  // 16: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
-	5,  // 17: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	5,  // 18: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	25, // 19: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	26, // 20: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	26, // 21: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	21, // 22: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	7,  // 23: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 24: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 25: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	13, // 26: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	15, // 27: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	17, // 28: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	19, // 29: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	22, // 30: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	8,  // 31: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 32: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	12, // 33: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	14, // 34: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	16, // 35: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	18, // 36: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	20, // 37: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	23, // 38: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	31, // [31:39] is the sub-list for method output_type
-	23, // [23:31] is the sub-list for method input_type
-	23, // [23:23] is the sub-list for extension type_name
-	23, // [23:23] is the sub-list for extension extendee
-	0,  // [0:23] is the sub-list for field type_name
+	25, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	25, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	27, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
+	28, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
+	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
+	5,  // 20: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	25, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	26, // 22: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	26, // 23: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	21, // 24: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	7,  // 25: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 26: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 27: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	13, // 28: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	15, // 29: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	17, // 30: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	19, // 31: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	22, // 32: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	8,  // 33: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 34: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	12, // 35: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	14, // 36: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	16, // 37: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	18, // 38: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	20, // 39: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	23, // 40: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	33, // [33:41] is the sub-list for method output_type
+	25, // [25:33] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
