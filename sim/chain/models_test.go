@@ -22,7 +22,12 @@ func (n *node) cached(name task.LFN, digest task.Digest) {
 	for _, key := range keys {
 		n.cache[key] = digest
 	}
+	n.cacheChanged(keys)
+}
+
+func (n *node) cacheChanged(keys []task.FileKey) {
 	n.stepWorker(pilot.CacheChanged{Keys: keys})
+	n.ownCache(keys)
 }
 
 // drop takes a file out of the cache, whatever it is kept for.
@@ -35,7 +40,7 @@ func (n *node) drop(digest task.Digest) {
 		}
 	}
 	slices.SortFunc(keys, func(a, b task.FileKey) int { return strings.Compare(string(a[:]), string(b[:])) })
-	n.stepWorker(pilot.CacheChanged{Keys: keys})
+	n.cacheChanged(keys)
 }
 
 // find looks for a file in the own cache, at peers, on storage elements.
@@ -45,7 +50,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 		return task.SourceLocal, true
 	}
 	for _, other := range n.site.live() {
-		if other != n && n.net.Part(other.member) == n.net.Part(n.member) && other.holds(key) {
+		if other != n && !n.isolated() && n.net.Part(other.member) == n.net.Part(n.member) && other.holds(key) {
 			return task.SourcePeer, true
 		}
 	}

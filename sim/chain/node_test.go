@@ -38,6 +38,12 @@ type node struct {
 	payloads map[task.AttemptID]*payload
 	logs     map[task.AttemptID]bool // that are kept here
 	leaving  bool
+	settling time.Duration // that it has taken for its last words to the queue
+
+	briefed map[task.PeerID]bool // members that this master has told the settings of the site
+	tried   uint64               // the last trial that was begun
+	// Of claims to the mastership, and since when nothing is told of them.
+	refusedSince, refusedLast, quiet time.Duration
 
 	wakeWorker, wakeMaster time.Time
 }
@@ -55,7 +61,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	n := &node{
 		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
 		cache: make(map[task.FileKey]task.Digest), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload),
-		logs: make(map[task.AttemptID]bool),
+		logs: make(map[task.AttemptID]bool), briefed: make(map[task.PeerID]bool),
 	}
 	registration := taskqueue.Registration{
 		Site: s.name, Peer: n.peer, Slots: slots, Host: fmt.Sprintf("host-%d", number),
@@ -90,6 +96,10 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	}
 	w.note("%s joins %s on %s", n.id, s.name, n.host)
 	n.member = w.net.Enter(joined)
+	n.after(0, func() {
+		n.carryOut(n.office.Mode(n.settings.Mode))
+		n.heedTrial(n.settings.Trial)
+	})
 	return n
 }
 
@@ -101,6 +111,9 @@ func (n *node) kill() {
 	n.note("%s is killed", n.id)
 	if n.reaches() && n.queue.site(n.site.name).Master == n.id {
 		n.queue.broken[n.site.name] = n.queue.clock()
+	}
+	if n.queue.parked[n.id] != nil {
+		n.queue.maker.Broken(n.queue.clock(), n.site.name, n.id)
 	}
 	n.end()
 }
@@ -135,6 +148,11 @@ func (n *node) refused(err error) {
 // farewell says goodbye to the queue and to the site.
 func (n *node) farewell() {
 	if !n.alive || n.leaving {
+		return
+	}
+	if n.office.Own() && !n.master.Settled() && n.settling < ownSettling {
+		n.settling += 20 * time.Millisecond
+		n.after(20*time.Millisecond, n.farewell)
 		return
 	}
 	n.leaving = true
@@ -182,11 +200,15 @@ func (n *node) overlayActs(action dht.Action) {
 		})
 	case dht.MemberUp:
 		n.after(0, func() {
-			n.stepMaster(pilot.PilotUp{Pilot: a.Member.Pilot, Peer: a.Member.Peer})
+			n.memberUp(a.Member)
 		})
 	case dht.MemberDown:
 		n.note("%s loses %s: %s", n.id, a.Member.Pilot, a.Reason)
 		n.after(0, func() {
+			delete(n.briefed, a.Member.Peer)
+			if n.office.Own() {
+				return
+			}
 			n.stepMaster(pilot.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason})
 		})
 	case dht.Left:
@@ -197,8 +219,23 @@ func (n *node) overlayActs(action dht.Action) {
 	}
 }
 
+// memberUp tells the site's master of a member. Where pilots work for themselves,
+// one that may not know it is told.
+func (n *node) memberUp(m dht.Member) {
+	if !n.office.Own() {
+		n.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+		return
+	}
+	if master, _ := n.member.Overlay.Master(); master.Peer == n.peer {
+		n.tellSettings(m.Peer)
+	}
+}
+
 // carryOut tells both roles for whom they work, as pilot/agent does.
 func (n *node) carryOut(p pilot.Posting) {
+	if p.StandDown && n.master.InOffice() {
+		n.stepMaster(pilot.StandDown{})
+	}
 	if p.Leave && n.master.InOffice() {
 		n.stepMaster(pilot.LeftOffice{})
 	}
@@ -208,33 +245,29 @@ func (n *node) carryOut(p pilot.Posting) {
 	if p.Take == nil {
 		return
 	}
+	clear(n.briefed)
 	took := *p.Take
 	took.Settings = n.settings
-	took.Alone = len(n.member.Overlay.Members()) < 2
+	if took.Own {
+		n.stepMaster(took)
+		n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+		return
+	}
+	members := n.member.Overlay.Members()
+	took.Alone = len(members) < 2
 	if n.claimed != nil && n.claimed.Term == took.Term {
 		took.Leases, took.Revoked = n.claimed.Leases, n.claimed.Revoked
 		n.claimed = nil
 	}
+	again := n.master.InOffice()
 	n.stepMaster(took)
 	n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
-}
-
-func (n *node) takeSettings(settings task.SiteSettings) {
-	if n.settings == settings {
+	if !p.Leave || again {
 		return
 	}
-	n.settings = settings
-	n.stepWorker(pilot.SiteChanged{Settings: settings})
-}
-
-// tellSettings gives a master's settings to its members, as pilot/agent does.
-func (n *node) tellSettings() {
-	if master, _ := n.member.Overlay.Master(); master.Peer != n.peer {
-		return
-	}
-	for _, other := range n.site.live() {
-		if settings := n.settings; other.settings != settings && n.net.Part(other.member) == n.net.Part(n.member) {
-			n.after(latency, func() { other.takeSettings(settings) })
+	for _, m := range members { // they came while this pilot worked for itself
+		if m.Peer != n.peer {
+			n.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
 		}
 	}
 }
@@ -242,6 +275,12 @@ func (n *node) tellSettings() {
 // deliver hands a broadcast to the worker and its answer to the overlay.
 func (n *node) deliver(d dht.Deliver) {
 	if !n.alive {
+		return
+	}
+	if n.office.Own() {
+		if d.Reply {
+			n.net.Do(n.member, dht.Reply{ID: d.ID})
+		}
 		return
 	}
 	list := decode[pilot.TaskList](n.world, d.Payload)
@@ -276,30 +315,57 @@ func decode[M pilot.Message](w *world, data []byte) M {
 	return message.(M)
 }
 
-func (n *node) inbound(in dht.Inbound) {
-	message, err := wire.Decode(in.Data)
-	if err != nil {
-		n.t.Fatalf("a message of %s cannot be read: %v", in.From, err)
-	}
-	n.route(in.From, message)
+// Frames tell what bytes between pilots are.
+const (
+	frameRole byte = iota + 1
+	frameSettings
+)
+
+func (n *node) send(to task.PeerID, kind byte, data []byte) {
+	n.net.Do(n.member, dht.SendApp{To: to, Data: append([]byte{kind}, data...)})
 }
 
+func (n *node) inbound(in dht.Inbound) {
+	if !n.alive {
+		return
+	}
+	if in.Data[0] == frameSettings {
+		n.hearSettings(in.From, in.Data[1:])
+		return
+	}
+	n.route(in.From, decode[pilot.Message](n.world, in.Data[1:]))
+}
+
+// route gives a message to the role that it is for, as pilot/agent does.
 func (n *node) route(from task.PeerID, message pilot.Message) {
 	switch message.(type) {
 	case pilot.State, pilot.Report:
+		if n.office.Own() && from != n.peer {
+			n.tellSettings(from)
+			return
+		}
+		n.brief(from)
 		n.stepMaster(pilot.FromPilot{From: from, Message: message})
 	default:
-		n.stepWorker(pilot.FromMaster{From: from, Message: message})
+		if !n.office.Own() || from == n.peer {
+			n.stepWorker(pilot.FromMaster{From: from, Message: message})
+		}
 	}
 }
 
+// aside passes a message from one role of this pilot to the other, through its
+// bytes.
+func (n *node) aside(message pilot.Message) {
+	data := wire.Encode(message)
+	n.after(0, func() { n.route(n.peer, decode[pilot.Message](n.world, data)) })
+}
+
 func (n *node) tell(t pilot.Tell) {
-	data := wire.Encode(t.Message)
 	if t.To == n.peer {
-		n.after(0, func() { n.inbound(dht.Inbound{From: n.peer, Data: data}) })
+		n.aside(t.Message)
 		return
 	}
-	n.net.Do(n.member, dht.SendApp{To: t.To, Data: data})
+	n.send(t.To, frameRole, wire.Encode(t.Message))
 }
 
 // stepMaster drives the master's core and carries its actions out.
@@ -311,7 +377,14 @@ func (n *node) stepMaster(event pilot.Event) {
 		switch a := action.(type) {
 		case pilot.Tell:
 			n.tell(a)
+		case pilot.CallPull:
+			n.callPull(a)
 		case pilot.CastList:
+			if n.office.Own() {
+				event := n.listed(pilot.BroadcastID{Root: n.peer, N: a.N}, n.peer, a.List)
+				n.after(0, func() { n.stepWorker(event) })
+				continue
+			}
 			n.net.Do(n.member, dht.Broadcast{N: a.N, Payload: wire.Encode(a.List), Reply: true})
 		case pilot.CallSync:
 			n.queue.sync(n, a)
@@ -335,6 +408,11 @@ func (n *node) stepWorker(event pilot.Event) {
 		case pilot.Tell:
 			n.tell(a)
 		case pilot.AnswerBroadcast:
+			if n.office.Own() {
+				answer := decode[pilot.Answer](n.world, wire.Encode(a.Answer))
+				n.after(0, func() { n.stepMaster(pilot.BroadcastDone{N: a.ID.N, Answers: []pilot.Answer{answer}}) })
+				continue
+			}
 			n.net.Do(n.member, dht.Reply{ID: dht.CastID(a.ID), Data: wire.Encode(a.Answer)})
 		case pilot.StageIn:
 			n.after(stageTime, func() { n.stageIn(a) })

@@ -27,6 +27,7 @@ type queue struct {
 	config taskqueue.Config
 	rules  *taskqueue.Rules
 	parked map[task.PilotID]*call
+	maker  *taskqueue.Matchmaker
 	told   map[task.PilotID]any // what a pilot was last told of the state of things
 	broken map[task.Site]taskqueue.Instant
 	away   bool // nobody answers, and its clock stands still
@@ -47,10 +48,12 @@ type call struct {
 }
 
 func newQueue(w *world, config taskqueue.Config) *queue {
-	return &queue{
+	q := &queue{
 		world: w, store: mem.New(), config: config, rules: taskqueue.NewRules(config),
 		parked: make(map[task.PilotID]*call), told: make(map[task.PilotID]any), broken: make(map[task.Site]taskqueue.Instant),
 	}
+	q.newMaker()
+	return q
 }
 
 // clock stands still while the queue is away, and starts an hour in: a mark of 0
@@ -69,10 +72,17 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 	if err != nil {
 		return err
 	}
+	q.maker.Changed(&effects)
+	if len(effects.Tasks) > 0 || effects.TooMany || effects.WakeAll {
+		q.after(0, q.callIn)
+	}
+	for _, s := range effects.Sites {
+		q.note("%s is in mode %s, before %q: %s", s.Site, s.Mode, s.Before, s.Why)
+	}
 	for _, n := range q.pilots {
 		_, site := effects.Wake[string(n.site.name)]
 		_, own := effects.Pilots[n.id]
-		if q.parked[n.id] != nil && (effects.WakeAll || site || own) {
+		if q.parked[n.id] != nil && (effects.WakeAll || effects.Modes || site || own) {
 			q.after(0, func() { q.wake(n) })
 		}
 	}
@@ -172,6 +182,7 @@ func (q *queue) stop() {
 	}
 	clear(q.told)
 	clear(q.broken)
+	q.newMaker()
 }
 
 func (q *queue) start() {
@@ -219,8 +230,13 @@ func (q *queue) noteSigns() {
 		return
 	}
 	for _, n := range q.pilots {
-		if q.parked[n.id] != nil && n.reaches() {
-			_, term := n.member.Overlay.Master()
+		if q.parked[n.id] == nil || !n.reaches() {
+			continue
+		}
+		if n.office.Own() {
+			q.must(func(t *taskqueue.Turn) error { return q.rules.HeardPull(t, n.site.name, q.maker.Capacity(n.site.name)) })
+		}
+		if master, term := n.member.Overlay.Master(); master.Peer == n.peer {
 			q.must(func(t *taskqueue.Turn) error { return q.rules.Heard(t, n.site.name, term) })
 		}
 	}
@@ -282,9 +298,12 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 		n.refused(err)
 		return dht.ClaimAnswer{}
 	}
+	w.after(callTime, func() { n.takeSettings(result.Settings) })
 	if result.Granted {
 		delete(q.broken, n.site.name)
 		n.claimed = &result
+	} else {
+		n.claimRefused()
 	}
 	return dht.ClaimAnswer{Reached: true, Granted: result.Granted, Term: result.Term, Master: n.site.member(result.Master)}
 }
@@ -400,7 +419,6 @@ func (q *queue) answer(c *call, answer pilot.SyncAnswered) {
 		}
 		if answer.Reply.Settings.Site != "" {
 			c.from.takeSettings(answer.Reply.Settings)
-			c.from.tellSettings()
 		}
 		c.from.stepMaster(answer)
 	})

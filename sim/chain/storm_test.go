@@ -90,7 +90,7 @@ func (s *storm) fault() {
 		return
 	}
 	victim := live[s.random.IntN(len(live))]
-	switch s.random.IntN(12) {
+	switch s.random.IntN(13) {
 	case 0:
 		if len(live) > 1 {
 			victim.kill()
@@ -132,6 +132,11 @@ func (s *storm) fault() {
 	case 11:
 		if !s.queue.away && len(s.flows) < 4 {
 			s.more()
+		}
+	case 12:
+		if !s.queue.away {
+			modes := []taskqueue.Mode{taskqueue.ModeDistributed, taskqueue.ModeCentralized, taskqueue.ModeIsolated}
+			at.setMode(modes[s.random.IntN(len(modes))])
 		}
 	}
 }
@@ -190,6 +195,12 @@ func (s *storm) judge() {
 		s.finish(flow, 2*time.Hour)
 	}
 	s.run(10 * time.Minute)
+	for _, site := range s.sites { // the longest pause between two trials is an hour
+		if !s.runUntil(2*time.Hour, func() bool { return s.queue.site(site.name).Fallback == "" }) {
+			s.t.Errorf("%s stays isolated: %s", site.name, s.queue.site(site.name).Fallback)
+		}
+	}
+	s.run(time.Minute)
 	for _, flow := range s.flows {
 		for _, state := range s.queue.tasks(flow) {
 			s.judgeAttempts(state.ID)

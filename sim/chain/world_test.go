@@ -90,6 +90,7 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	w.queue.tick()
 	w.net.Every(garbageTime, w.queue.deleteGarbage)
 	w.net.Every(signsTime, w.queue.noteSigns)
+	w.net.Every(matchEvery, w.queue.lookAfter)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("seed %d, what happened:\n%s", seed, strings.Join(w.notes[max(0, len(w.notes)-*lastNotes):], "\n"))

@@ -1,0 +1,365 @@
+package chain_test
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// What the queue does for sites at which it matches tasks, as the product's
+// server does around the same matchmaker.
+
+// matchEvery is how often sites are looked after at which the queue matches.
+const matchEvery = 500 * time.Millisecond
+
+// newMaker forgets what a queue that ends had in memory only.
+func (q *queue) newMaker() {
+	q.maker = taskqueue.NewMatchmaker(&q.config, matcher.NewCompiler(64))
+}
+
+// pull carries the call to the queue of a pilot that is its own master.
+func (q *queue) pull(from *node, c pilot.CallPull) {
+	request := taskpb.Pull(c.Pull)
+	var told *task.Pull // once it has arrived
+	var capacity task.Capacity
+	q.carry(from, c.N, proto.Size(request), c.Pull.Hold, bringsNews(&c.Pull.Sync), func() (answer pilot.SyncAnswered, news bool, standing any, err error) {
+		if told == nil {
+			pulled, err := taskpb.FromPull(overWire(q, request, &pb.PullRequest{}), from.id)
+			if err != nil {
+				return answer, false, nil, err
+			}
+			told = &pulled
+			told.Lost = q.maker.TrulyLost(told)
+			q.maker.Hear(q.clock(), told)
+			capacity = q.maker.Capacity(told.Site)
+		}
+		reply, err := q.serve(told, capacity)
+		if err != nil {
+			return answer, false, nil, err
+		}
+		decoded, err := taskpb.FromPullReply(overWire(q, taskpb.PullReply(reply), &pb.PullResponse{}))
+		answer.Reply, answer.CacheVersion = decoded.SyncReply, decoded.CacheVersion
+		return answer, len(reply.Leases)+len(reply.Acks) > 0 || reply.CacheVersion != told.Cache.Version, standingOf(reply.SyncReply), err
+	})
+}
+
+// serve takes the news of a Pull, then matches and leases tasks.
+func (q *queue) serve(in *task.Pull, capacity task.Capacity) (task.PullReply, error) {
+	var pulled taskqueue.Pulled
+	err := q.update(func(t *taskqueue.Turn) (err error) {
+		pulled, err = q.rules.Pull(t, in, capacity)
+		return err
+	})
+	if err != nil {
+		return task.PullReply{}, err
+	}
+	q.maker.Describe(q.clock(), &pulled.Site, &pulled.Pilot, in.Self)
+	pulled.Reply.CacheVersion = q.maker.Version(in.Site, in.Pilot)
+	pulled.Reply.Check = q.maker.Checks(in.Site, in.Pilot)
+	for pulled.MayTake() {
+		q.refresh(in.Site)
+		matched := q.maker.Match(q.clock(), in.Site, in.Pilot, pulled.Unseen)
+		if len(matched) == 0 {
+			break
+		}
+		var lease task.Lease
+		q.must(func(t *taskqueue.Turn) (err error) {
+			lease, err = q.rules.Grant(t, in.Site, in.Pilot, matched)
+			return err
+		})
+		q.maker.Granted(in.Site, in.Pilot, matched, &lease)
+		if len(lease.Tasks) > 0 {
+			pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
+			break
+		}
+	}
+	return pulled.Reply, nil
+}
+
+func (q *queue) refresh(site task.Site) {
+	if q.maker.Stale(q.clock(), site) {
+		q.view(func(t *taskqueue.Turn) error { return q.maker.Refresh(t, site) })
+	}
+}
+
+func (q *queue) waits(id task.PilotID) bool { return q.parked[id] != nil }
+
+// callIn wakes pilots for tasks that have come up.
+func (q *queue) callIn() {
+	for _, site := range q.maker.Sites() {
+		q.refresh(site)
+		for _, id := range q.maker.CallIn(site, q.waits) {
+			if n := q.named(id); n != nil {
+				q.wake(n)
+			}
+		}
+	}
+}
+
+func (q *queue) named(id task.PilotID) *node {
+	i := slices.IndexFunc(q.pilots, func(n *node) bool { return n.id == id })
+	if i < 0 {
+		return nil
+	}
+	return q.pilots[i]
+}
+
+// lookAfter does for sites without a master in office what one would do.
+func (q *queue) lookAfter() {
+	if q.away {
+		return
+	}
+	var live []task.Site
+	for _, s := range q.sites {
+		record := q.site(s.name)
+		q.view(func(t *taskqueue.Turn) error {
+			if q.rules.Live(t, &record) {
+				live = append(live, s.name)
+			}
+			return nil
+		})
+		if record.InForce().Central() {
+			q.lookAfterSite(&record)
+		} else {
+			q.maker.Close(s.name)
+		}
+	}
+	q.maker.Share(live)
+	q.callIn()
+}
+
+func (q *queue) lookAfterSite(site *taskqueue.SiteRecord) {
+	now, name := q.clock(), site.Name
+	var pilots []taskqueue.PilotRecord
+	var unsafe []task.File
+	q.view(func(t *taskqueue.Turn) (err error) {
+		if pilots, err = t.Pilots().OfSite(name, taskqueue.PilotAlive, taskqueue.PilotDraining); err == nil {
+			unsafe, err = q.rules.Unguarded(t, name)
+		}
+		return err
+	})
+	silent := q.maker.Silent(now, name, pilots, q.waits)
+	for _, id := range silent {
+		q.note("%s is silent", id)
+		q.maker.Left(name, id)
+	}
+	reclaim := site.Orphans && q.maker.AllHeard(site, pilots)
+	var lost []task.LostFile
+	if site.Check {
+		lost = q.maker.Guard(name, unsafe, pilots)
+	}
+	nodes, judged, changed := q.maker.Look(now, site)
+	retract := q.maker.Retract(now, name)
+	for _, do := range []struct {
+		wanted bool
+		rule   func(t *taskqueue.Turn) error
+	}{
+		{judged, func(t *taskqueue.Turn) error { return q.rules.Judge(t, name, nodes) }},
+		{len(silent) > 0, func(t *taskqueue.Turn) error { return q.rules.Dismiss(t, name, silent, "it fell silent") }},
+		{reclaim, func(t *taskqueue.Turn) error {
+			return q.rules.Reclaim(t, name, func(id task.ID) bool { return q.maker.InHand(name, id) })
+		}},
+		{site.Check && len(unsafe) == 0, func(t *taskqueue.Turn) error { return q.rules.Guarded(t, name) }},
+		{len(lost) > 0, func(t *taskqueue.Turn) error { return q.rules.Lose(t, name, lost) }},
+		{len(retract) > 0, func(t *taskqueue.Turn) error { return q.rules.AskBack(t, name, retract) }},
+	} {
+		if do.wanted {
+			q.must(do.rule)
+		}
+	}
+	for _, n := range q.pilots {
+		if n.site.name == name && (slices.Contains(changed, n.id) || len(q.maker.Checks(name, n.id)) > 0) {
+			q.wake(n)
+		}
+	}
+}
+
+// What a pilot does with the mode of its site, as pilot/agent does.
+
+const (
+	cutOffAfter = 20 * time.Second // of refused claims, until the queue is told
+	trialLead   = 2 * time.Second
+	trialSpread = 8 * time.Second
+	trialPeers  = 8
+	// ownSettling is how long a pilot that leaves may take to tell the queue all.
+	ownSettling = 2 * time.Second
+)
+
+func (n *node) isolated() bool { return n.settings.Mode == pilot.ModeIsolated }
+
+func (n *node) leads() bool { return n.master.InOffice() && !n.office.Own() }
+
+// takeSettings takes the settings of the site from the queue or from a master.
+func (n *node) takeSettings(settings task.SiteSettings) {
+	if n.settings == settings || !n.alive {
+		return
+	}
+	before := n.settings
+	n.settings = settings
+	n.stepWorker(pilot.SiteChanged{Settings: settings})
+	if before.Mode != settings.Mode {
+		n.note("%s is in mode %s", n.id, settings.Mode)
+	}
+	leads := n.leads()
+	n.carryOut(n.office.Mode(settings.Mode))
+	n.heedTrial(settings.Trial)
+	if leads {
+		for _, m := range n.member.Overlay.Members() {
+			n.tellSettings(m.Peer)
+			n.briefed[m.Peer] = true
+		}
+	}
+}
+
+func (n *node) brief(to task.PeerID) {
+	if !n.briefed[to] && n.leads() && !n.master.Provisional() {
+		n.briefed[to] = true
+		n.tellSettings(to)
+	}
+}
+
+func (n *node) tellSettings(to task.PeerID) {
+	if to != n.peer {
+		data, err := proto.Marshal(taskpb.Settings(n.settings))
+		if err != nil {
+			n.t.Fatalf("settings: %v", err)
+		}
+		n.send(to, frameSettings, data)
+	}
+}
+
+func (n *node) hearSettings(from task.PeerID, data []byte) {
+	if master, _ := n.member.Overlay.Master(); master.Peer != from || n.office.Own() {
+		return
+	}
+	var in pb.SiteSettings
+	if err := proto.Unmarshal(data, &in); err != nil {
+		n.t.Fatalf("settings: %v", err)
+	}
+	n.takeSettings(taskpb.FromSettings(&in))
+}
+
+// claimRefused notices that the master in office is not heard here for long.
+func (n *node) claimRefused() {
+	now := n.now()
+	if now-n.refusedLast > cutOffAfter {
+		n.refusedSince = now
+	}
+	n.refusedLast = now
+	if n.isolated() || now-n.refusedSince < cutOffAfter || now < n.quiet {
+		return
+	}
+	n.quiet = now + time.Minute
+	n.tellUnreachable()
+}
+
+func (n *node) tellUnreachable() {
+	var settings task.SiteSettings
+	err := n.queue.update(func(t *taskqueue.Turn) (err error) {
+		settings, err = n.queue.rules.Unreachable(t, taskqueue.Unreachable{Site: n.site.name, Pilot: n.id, Reason: "it hears no master"})
+		return err
+	})
+	n.note("%s is cut off from the others: mode %s, %v", n.id, settings.Mode, err)
+	if err == nil {
+		n.after(callTime, func() { n.takeSettings(settings) })
+	}
+}
+
+// heedTrial answers a trial; whom the network parts do not reach each other.
+func (n *node) heedTrial(trial uint64) {
+	if trial == 0 || trial == n.tried {
+		return
+	}
+	n.tried = trial
+	n.after(trialLead+time.Duration(n.random.Int64N(int64(trialSpread))), func() {
+		if !n.reaches() {
+			return
+		}
+		var peers []taskqueue.Contact
+		n.queue.must(func(t *taskqueue.Turn) (err error) {
+			peers, err = n.queue.rules.Peers(t, n.id)
+			return err
+		})
+		good, bad := 0, 0
+		for _, contact := range peers[:min(len(peers), trialPeers)] {
+			if peer := n.peers[contact.Peer]; peer.alive && n.net.Part(peer.member) == n.net.Part(n.member) {
+				good++
+			} else {
+				bad++
+			}
+		}
+		if good+bad == 0 {
+			return
+		}
+		n.queue.calls++
+		var settings task.SiteSettings
+		err := n.queue.update(func(t *taskqueue.Turn) (err error) {
+			settings, err = n.queue.rules.Tried(t, taskqueue.Tried{
+				Site: n.site.name, Pilot: n.id, Trial: trial, Reached: good > bad, Reason: "they do not answer",
+			})
+			return err
+		})
+		n.note("%s reaches %d of %d others: mode %s, %v", n.id, good, good+bad, settings.Mode, err)
+		if err == nil {
+			n.after(callTime, func() { n.takeSettings(settings) })
+		}
+	})
+}
+
+// callPull asks the queue for this pilot alone.
+func (n *node) callPull(a pilot.CallPull) {
+	a.Pull.Site = n.site.name
+	a.Pull.Self.Arch, a.Pull.Self.OS, a.Pull.Self.Lifetime = "amd64", "linux", 30*24*time.Hour
+	if master, term := n.member.Overlay.Master(); master.Peer == n.peer {
+		a.Pull.Term = term
+	}
+	n.queue.pull(n, a)
+}
+
+// ownCache tells the master what came into the cache of this pilot and what left.
+func (n *node) ownCache(keys []task.FileKey) {
+	var change pilot.OwnCache
+	for _, key := range keys {
+		if n.holds(key) {
+			change.Added = append(change.Added, key)
+		} else {
+			change.Removed = append(change.Removed, key)
+		}
+	}
+	n.stepMaster(change)
+}
+
+// inMode is the setting of a site's mode, for addSite.
+func inMode(mode taskqueue.Mode) func(*taskqueue.SiteRecord) {
+	return func(s *taskqueue.SiteRecord) { s.Mode = mode }
+}
+
+// setMode sets a site's mode as an operator does.
+func (s *site) setMode(mode taskqueue.Mode) {
+	s.note("an operator sets mode %s", mode)
+	record := s.queue.site(s.name)
+	record.Mode, record.Fallback = mode, ""
+	s.queue.must(func(t *taskqueue.Turn) error {
+		_, err := s.queue.rules.AddSite(t, record)
+		return err
+	})
+}
+
+// mode is the one in force, "+" if the site has fallen back to it.
+func (s *site) mode() string {
+	record := s.queue.site(s.name)
+	mode := string(record.InForce())
+	if record.Fallback != "" {
+		mode += "+"
+	}
+	return strings.TrimSpace(mode)
+}
