@@ -20,6 +20,8 @@ TEST_RECORD := .ci/cache/test.json
 # The race detector keeps every process for a second at its end, by default.
 export GORACE := atexit_sleep_ms=50
 TEST        := go test -race -json -vet=off
+# papers/ is a module of its own on top of this one.
+TEST_ALL     = failed=; { $(TEST) $(1) ./... || failed=1; (cd papers && $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
 SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
 
 .PHONY: help
@@ -42,6 +44,10 @@ setup: .tools/.installed ## Install the pinned tools of tools.versions into .too
 build: ## Build the static binary bin/pilotage
 	$(STATIC) go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
 
+.PHONY: papers
+papers: build ## Build bin/papers, which repeats the experiments of the papers
+	cd papers && $(STATIC) go build -ldflags "-s -w" -o ../bin/papers ./cmd/papers
+
 .PHONY: demo
 demo: build ## Run a real workflow over two sites with four pilots each
 	examples/demo/run
@@ -49,12 +55,12 @@ demo: build ## Run a real workflow over two sites with four pilots each
 .PHONY: test
 test: ## Run all tests with the race detector
 	@mkdir -p $(dir $(TEST_RECORD))
-	$(TEST) -timeout 25m ./... </dev/null | $(SHOW)
+	$(call TEST_ALL,-timeout 25m) | $(SHOW)
 
 .PHONY: test-long
 test-long: ## Run all tests with many more seeds and rounds (about an hour)
 	@mkdir -p $(dir $(TEST_RECORD))
-	PILOTAGE_TEST_LONG=1 $(TEST) -count 1 -timeout 90m ./... </dev/null | $(SHOW)
+	export PILOTAGE_TEST_LONG=1; $(call TEST_ALL,-count 1 -timeout 90m) | $(SHOW)
 
 .PHONY: test-count
 test-count: ## Record the number of tests of the last `make test` in .ci/test-count
@@ -76,12 +82,13 @@ generate: setup ## Generate Go code from the protos, and documents from the code
 
 .PHONY: format
 format: setup ## Format Go code and protos in place
-	$(TOOLS)/golangci-lint fmt
+	$(TOOLS)/golangci-lint fmt . papers
 	@if compgen -G 'proto/pilotage/*/*.proto' >/dev/null; then $(TOOLS)/buf format --write; fi
 
 .PHONY: lint
 lint: setup ## Lint: the import arrows of the architecture, style, likely bugs
 	$(STATIC) $(TOOLS)/golangci-lint run --allow-serial-runners
+	cd papers && $(STATIC) $(TOOLS)/golangci-lint run --allow-serial-runners
 
 .PHONY: verify
 verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules ## Prove that formatting, lint, protos, generated code and module files are in order
@@ -94,6 +101,7 @@ verify-format: setup
 .PHONY: verify-vet
 verify-vet:
 	$(STATIC) go vet ./...
+	cd papers && $(STATIC) go vet ./...
 
 .PHONY: verify-proto
 verify-proto: setup
@@ -106,4 +114,4 @@ verify-generated: setup
 .PHONY: verify-modules
 verify-modules:
 	go mod verify
-	@go mod tidy -diff || { echo "go.mod or go.sum does not fit the imports: see the difference above" >&2; exit 1; }
+	@for module in . papers; do (cd $$module && go mod tidy -diff) || { echo "$$module/go.mod or go.sum does not fit the imports: see the difference above" >&2; exit 1; }; done

@@ -128,8 +128,6 @@ func (c *convoy) resume(i int) { _ = c.pilots[i].command.Process.Signal(syscall.
 
 func (c *convoy) seen() *observations { return &c.observed }
 
-func (c *convoy) talk() *paperTalk { return nil }
-
 func (c *convoy) tell(ctx context.Context, r *OverlayResult) error {
 	c.observed.tell(r, 0)
 	for i := range c.sites {

@@ -32,8 +32,8 @@ type crew struct {
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
-	talking  *paperTalk // nil with our own protocol
-	sent     uint64     // bytes before the work began
+	lines    lines  // of extra messages
+	sent     uint64 // bytes before the work began
 
 	sites int
 	plots []*plot
@@ -96,7 +96,7 @@ func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 		return nil, err
 	}
 	c.log = slog.New(slog.NewTextHandler(c.logFile, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if c.talking, err = o.talkAsInPaper(q); err != nil {
+	if c.lines, err = o.openLines(q); err != nil {
 		return nil, errors.Join(err, c.logFile.Close())
 	}
 	switch o.Transport {
@@ -106,7 +106,7 @@ func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 		c.carrier, err = memnet.NewCarrier(memnet.Light, o.Seed)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.talking.close(), c.logFile.Close())
+		return nil, errors.Join(err, c.lines.close(), c.logFile.Close())
 	}
 	// Pilots end by stop, not with ctx: they say goodbye while the queue runs.
 	living, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -123,7 +123,7 @@ func (c *crew) join(ctx, living context.Context, o Overlay, q *queueProcess) err
 	ready := make(chan struct{}, o.Pilots)
 	for i := range o.Pilots {
 		p := c.yard.newPlot(i)
-		p.paper = c.talking.pilot(i)
+		p.extra = o.voice(c.lines, i)
 		c.plots = append(c.plots, p)
 		select {
 		case turn <- struct{}{}:
@@ -220,7 +220,7 @@ func (c *crew) close() error {
 	if c.carrier != nil {
 		err = errors.Join(err, c.carrier.Close())
 	}
-	return errors.Join(err, c.talking.close(), c.logFile.Close())
+	return errors.Join(err, c.lines.close(), c.logFile.Close())
 }
 
 // bytesSent is what all pilots have sent to each other; 0 over TCP, where
@@ -268,8 +268,6 @@ func (c *crew) resume(i int) {
 }
 
 func (c *crew) seen() *observations { return &c.observed }
-
-func (c *crew) talk() *paperTalk { return c.talking }
 
 func (c *crew) tell(_ context.Context, r *OverlayResult) error {
 	c.observed.tell(r, c.bytesSent()-c.sent)

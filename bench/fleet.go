@@ -28,8 +28,6 @@ type fleet interface {
 	tell(ctx context.Context, r *OverlayResult) error
 	// usage is what all pilots have used by now.
 	usage() (cpu time.Duration, resident int64, err error)
-	// talk is what pilots send as those of 004 do; nil if they do not.
-	talk() *paperTalk
 	// close lets all pilots leave.
 	close() error
 }

@@ -92,7 +92,7 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 			continue
 		}
 		if fresh {
-			f.plot.paper.cacheChanged(1)
+			f.plot.extra.CacheChanged(1)
 			f.occupant.Cached(entry.Key)
 		}
 		staged[i] = f.staged(file, entry, source)

@@ -39,7 +39,6 @@ type Overlay struct {
 	Transport            Transport
 	TaskTime             time.Duration // usual; each varies by 30 %
 	Payload              Payload
-	Protocol             Protocol
 	RoundPeriod          time.Duration // 0: rounds are driven by events
 	Prefill              int
 	LocalityWait         *time.Duration // nil: the queue's default
@@ -53,8 +52,8 @@ type Overlay struct {
 	// for a while, one after the other.
 	KillMasters, HangMasters int
 	Seed                     uint64
-
-	trace *trace // if not nil, is told how the run goes
+	Extra                    Extra  // nil: pilots send the product's messages only
+	Trace                    *Trace // if not nil, is told how the run goes
 }
 
 const (
@@ -78,8 +77,8 @@ func (o Overlay) Validate() error {
 			o.Pilots, o.Sites, o.KillMasters, o.HangMasters)
 	case o.Payload == Burn && o.Transport == TransportProcesses:
 		return errors.New("the payloads of pilots that are processes sleep: to burn CPU, take another transport")
-	case o.Protocol == AsInPaper && o.Transport == TransportProcesses:
-		return errors.New("pilots that are processes do not send the messages of 004: take another transport")
+	case o.Extra != nil && o.Transport == TransportProcesses:
+		return errors.New("pilots that are processes send no extra messages: take another transport")
 	case o.CacheShare > 1:
 		return fmt.Errorf("a cache share of %g: it is the share of what a pilot makes and reads that its cache holds, at most 1", o.CacheShare)
 	case o.CacheFiles > 0 && o.CacheShare > 0:
@@ -90,8 +89,6 @@ func (o Overlay) Validate() error {
 		return fmt.Errorf("transport %q: there are memory, light, tcp and processes", o.Transport)
 	case o.Payload != Sleep && o.Payload != Burn:
 		return fmt.Errorf("payload %q: there are sleep and burn", o.Payload)
-	case o.Protocol != Ours && o.Protocol != AsInPaper:
-		return fmt.Errorf("protocol %q: there are ours and paper", o.Protocol)
 	}
 	if o.LocalityWait != nil && *o.LocalityWait < 0 {
 		return errors.New("the locality wait cannot be negative")
@@ -126,7 +123,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	}
 	result := OverlayResult{
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
-		Transport: o.Transport, Payload: o.Payload, Protocol: o.Protocol, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
+		Transport: o.Transport, Payload: o.Payload, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
 		Prefill: o.Prefill, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
 		KillMasters: o.KillMasters, HangMasters: o.HangMasters,
 	}
@@ -161,14 +158,13 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 		return OverlayResult{}, err
 	}
 	result.countRequests(requests)
-	result.countPaper(pilots.talk())
 	result.LoadAfter = load()
 	return result, nil
 }
 
 // Draw measures once and draws how the run went over time.
 func (o Overlay) Draw(ctx context.Context) (OverlayResult, []*chart.Figure, error) {
-	o.trace = &trace{}
+	o.Trace = &Trace{}
 	result, err := o.Run(ctx)
 	if err != nil {
 		return OverlayResult{}, nil, err
@@ -177,11 +173,11 @@ func (o Overlay) Draw(ctx context.Context) (OverlayResult, []*chart.Figure, erro
 	return result, []*chart.Figure{
 		{
 			Name: "slots", Title: title, X: "time (s)", Y: "slots",
-			Series: []chart.Series{{Name: "running payloads", Points: o.trace.Running}, beside("requests to the queue until then", o.trace.Messages, o.trace.Running)},
+			Series: []chart.Series{{Name: "running payloads", Points: o.Trace.Running}, Beside("requests to the queue until then", o.Trace.Messages, o.Trace.Running)},
 		},
 		{
 			Name: "delay", Title: title, X: "time (s)", Y: "time that a slot was free (s)",
-			Series: []chart.Series{{Name: "slot change", Points: o.trace.Delays}, beside("tasks at the queue", o.trace.Queued, o.trace.Delays)},
+			Series: []chart.Series{{Name: "slot change", Points: o.Trace.Delays}, Beside("tasks at the queue", o.Trace.Queued, o.Trace.Delays)},
 		},
 	}, nil
 }
@@ -234,7 +230,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 	}
 	defer profile()
 	began := time.Now()
-	endTrace := o.trace.follow(ctx, began, queue.counts(pilots.talk()))
+	endTrace := o.Trace.follow(ctx, began, queue.counts(o.Extra))
 	defer endTrace()
 	id, err := queue.submit(ctx, workflow)
 	if err != nil {
@@ -243,7 +239,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 	result.SubmitSeconds = time.Since(began).Seconds()
 	ended, err := queue.waitEnded(ctx, id, func(w *pb.Workflow) {
 		result.QueueLengthMax = max(result.QueueLengthMax, int(w.GetBlocked()+w.GetReady()))
-		o.trace.sees(w, time.Since(began))
+		o.Trace.sees(w, time.Since(began))
 	})
 	if err != nil {
 		return err
@@ -272,7 +268,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 		return err
 	}
 	tally.sumUp(result)
-	o.trace.sumUp(tally)
+	o.Trace.sumUp(tally)
 	return nil
 }
 

@@ -63,7 +63,7 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep, Protocol: Ours}
+	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,6 @@ func TestValidate(t *testing.T) {
 		"more killed than there are": func(o *Overlay) { o.KillRate = 2 },
 		"transport":                  func(o *Overlay) { o.Transport = "carrier pigeon" },
 		"negative prefill":           func(o *Overlay) { o.Prefill = -1 },
-		"protocol":                   func(o *Overlay) { o.Protocol = "theirs" },
 		"payload":                    func(o *Overlay) { o.Payload = "dream" },
 		"masters where there are none": func(o *Overlay) {
 			o.KillMasters, o.Mode = 1, pb.SiteMode_SITE_MODE_CENTRALIZED
@@ -85,8 +84,8 @@ func TestValidate(t *testing.T) {
 		"processes that burn": func(o *Overlay) {
 			o.Payload, o.Transport = Burn, TransportProcesses
 		},
-		"004's messages of processes": func(o *Overlay) {
-			o.Protocol, o.Transport = AsInPaper, TransportProcesses
+		"extra messages of processes": func(o *Overlay) {
+			o.Extra, o.Transport = &chatter{}, TransportProcesses
 		},
 		"workflow":                    func(o *Overlay) { o.Workflow = "" },
 		"caches by two measures":      func(o *Overlay) { o.CacheFiles, o.CacheShare = 3, 1 },
@@ -252,7 +251,7 @@ func TestTally(t *testing.T) {
 	if r.SlotChange.P50 != .5 || r.SlotChangeShare != .5 {
 		t.Errorf("slots change in %v, of %v", r.SlotChange.P50, r.SlotChangeShare)
 	}
-	way := &trace{}
+	way := &Trace{}
 	way.sumUp(tally)
 	if most := slices.MaxFunc(way.Running, func(a, b chart.Point) int { return cmp.Compare(a.Y, b.Y) }); most.Y != 2 || way.Running[traceBins].Y != 0 {
 		t.Errorf("at most %v payloads run, at the end %v", most, way.Running[traceBins])

@@ -15,7 +15,6 @@ type OverlayResult struct {
 	Seed        uint64    `json:"seed"`
 	Transport   Transport `json:"transport"`
 	Payload     Payload   `json:"payload"`
-	Protocol    Protocol  `json:"protocol"`
 	TaskSeconds float64   `json:"task_seconds"`
 	RoundPeriod float64   `json:"round_period_seconds"`
 	Prefill     int       `json:"prefill"`
@@ -47,12 +46,7 @@ type OverlayResult struct {
 	// RequestsBesideJoining are those per task but for registrations and
 	// leaves, from the first submission to the workflow's end.
 	RequestsBesideJoining float64 `json:"tq_requests_per_task_beside_join_and_leave"`
-	// PaperRequests are those that 004's system makes: with protocol "paper"
-	// its messages are sent beside ours, and Requests has both.
-	PaperRequests          float64           `json:"paper_requests_total,omitempty"`
-	PaperRequestsPerTask   float64           `json:"paper_requests_per_task,omitempty"`
-	PaperRequestsByMessage map[string]uint64 `json:"paper_requests_by_message,omitempty"`
-	QueueLengthMax         int               `json:"tq_queue_length_max"`
+	QueueLengthMax        int     `json:"tq_queue_length_max"`
 	// InterTaskDelay: exit of one payload to the start of the next on its slot,
 	// where that one was at the site already; the share of slot changes that
 	// these are.

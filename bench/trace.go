@@ -2,6 +2,8 @@ package bench
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -10,13 +12,14 @@ import (
 	"github.com/pilotage-grid/pilotage/sim/chart"
 )
 
-// trace is how one run goes over time, for figures; X is seconds since the
+// Trace is how one run goes over time, for figures; X is seconds since the
 // first submission. nil follows nothing.
-type trace struct {
+type Trace struct {
 	// Running payloads.
 	Running []chart.Point `json:"running"`
-	// Messages of 004's pilots until then, and those that wait for an answer; with
-	// our own protocol the requests of pilots until then, and none.
+	// Messages that pilots have sent until then, and those that wait for an answer:
+	// the extra ones where there are some, else the requests to the queue, of which
+	// it is not known how many wait.
 	Messages []chart.Point `json:"messages"`
 	Waiting  []chart.Point `json:"waiting"`
 	// Queued are the tasks at the queue: not leased to a site, or blocked.
@@ -35,12 +38,13 @@ const (
 // answer.
 type counter func(context.Context) (sent, waiting float64, err error)
 
-// counts are those of 004's messages, or else of the requests that the queue has
+// counts are those of extra messages, or else of the requests that the queue has
 // served.
-func (q *queueProcess) counts(talk *paperTalk) counter {
-	if talk != nil {
+func (q *queueProcess) counts(extra Extra) counter {
+	if extra != nil {
 		return func(context.Context) (float64, float64, error) {
-			return float64(talk.total()), float64(talk.waiting.Load()), nil
+			sent, waiting := extra.Sent()
+			return sent, waiting, nil
 		}
 	}
 	return func(ctx context.Context) (sum, waiting float64, err error) {
@@ -54,7 +58,7 @@ func (q *queueProcess) counts(talk *paperTalk) counter {
 
 // follow samples the messages until the function returned is called, which may
 // be more than once.
-func (t *trace) follow(ctx context.Context, began time.Time, count counter) (end func()) {
+func (t *Trace) follow(ctx context.Context, began time.Time, count counter) (end func()) {
 	if t == nil {
 		return func() {}
 	}
@@ -86,14 +90,14 @@ func (t *trace) follow(ctx context.Context, began time.Time, count counter) (end
 }
 
 // sees notes a state of the workflow.
-func (t *trace) sees(w *pb.Workflow, since time.Duration) {
+func (t *Trace) sees(w *pb.Workflow, since time.Duration) {
 	if t != nil {
 		t.Queued = append(t.Queued, chart.Point{X: since.Seconds(), Y: float64(w.GetBlocked() + w.GetReady())})
 	}
 }
 
 // sumUp takes the rest from the attempts of the run.
-func (t *trace) sumUp(all *tally) {
+func (t *Trace) sumUp(all *tally) {
 	if t == nil {
 		return
 	}
@@ -132,4 +136,24 @@ func (t *trace) sumUp(all *tally) {
 			t.Delays = append(t.Delays, chart.Point{X: (float64(bin) + 0.5) * width, Y: mean, Spread: deviation})
 		}
 	}
+}
+
+// Beside scales points so that they can be drawn with others.
+func Beside(name string, points, others []chart.Point) chart.Series {
+	highest := func(points []chart.Point) (high float64) {
+		for _, p := range points {
+			high = max(high, p.Y)
+		}
+		return high
+	}
+	own, other := highest(points), highest(others)
+	if own <= 0 || other <= 0 {
+		return chart.Series{Name: name, Points: points}
+	}
+	by := math.Pow(10, math.Ceil(math.Log10(own/other)))
+	s := chart.Series{Name: fmt.Sprintf("%s, by %g", name, by), Points: slices.Clone(points)}
+	for i := range s.Points {
+		s.Points[i].Y /= by
+	}
+	return s
 }

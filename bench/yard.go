@@ -48,7 +48,7 @@ type plot struct {
 	yard   *yard
 	url    string
 	cache  *memoryCache
-	paper  *paperPilot // nil with our own protocol
+	extra  ExtraPilot
 	line   line        // to the queue
 	peer   task.PeerID // set by Occupy
 	killed chan struct{}
@@ -61,7 +61,7 @@ type plot struct {
 var errKilled = errors.New("killed by the bench")
 
 func (y *yard) newPlot(number int) *plot {
-	p := &plot{yard: y, url: fmt.Sprintf("https://127.0.0.1:1/plot/%d", number), killed: make(chan struct{}), gone: make(chan struct{})}
+	p := &plot{yard: y, extra: silent{}, url: fmt.Sprintf("https://127.0.0.1:1/plot/%d", number), killed: make(chan struct{}), gone: make(chan struct{})}
 	y.mutex.Lock()
 	defer y.mutex.Unlock()
 	y.plots[p.url] = p
@@ -102,7 +102,7 @@ func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
 	p.peer = o.Peer
 	p.yard.mutex.Lock()
 	p.cache, err = newMemoryCache(p.yard.capacity, p.yard.fileSize, func(keys []task.FileKey) {
-		p.paper.cacheChanged(len(keys))
+		p.extra.CacheChanged(len(keys))
 		o.Evicted(keys)
 	})
 	p.yard.mutex.Unlock()
@@ -111,8 +111,23 @@ func (p *plot) Occupy(o agent.Occupant) (agent.Equipment, error) {
 	}
 	return agent.Equipment{
 		Cache: p.cache, Payloads: p, Uploads: p, Fetcher: &memoryFetcher{plot: p, occupant: o},
-		Serve: func(ctx context.Context) error { return p.paper.beat(ctx, p.killed) },
+		Serve: p.serve,
 	}, nil
+}
+
+// serve has the pilot send its heartbeats, if it has any, until it ends.
+func (p *plot) serve(ctx context.Context) error {
+	var beating sync.WaitGroup
+	defer beating.Wait()
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	beating.Go(func() { p.extra.Beat(ctx) })
+	select {
+	case <-p.killed:
+		return errKilled
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // Fit satisfies agent.Ground.
@@ -130,7 +145,7 @@ func (p *plot) Close() error {
 		delete(p.yard.plots, p.url)
 	default: // kept for the count of evictions; a pilot that left is not asked
 		if p.cache != nil { // its files are deleted
-			p.paper.cacheChanged(p.cache.Usage().Files)
+			p.extra.CacheChanged(p.cache.Usage().Files)
 		}
 	}
 	return nil
@@ -163,9 +178,9 @@ func (y *yard) isStored(url string) bool {
 
 // Run satisfies agent.Payloads.
 func (p *plot) Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result {
-	p.paper.assigned()
+	p.extra.Assigned()
 	result := p.run(ctx, spec, started)
-	p.paper.ended(len(result.Outputs))
+	p.extra.Ended(len(result.Outputs))
 	return result
 }
 

@@ -144,21 +144,6 @@ func TestCombinedIs001(t *testing.T) {
 	})
 }
 
-// TestReferenceTable follows 001, section 3.4.
-func TestReferenceTable(t *testing.T) {
-	var table ReferenceTable
-	table.Assign([]FileInfo{{Key: "a"}, {Key: "b"}})
-	table.Assign([]FileInfo{{Key: "b"}, {Key: "c"}})
-	table.Evict("a", "never seen")
-	if table.Has("a") || !table.Has("b") || table.References("b") != 2 || table.References("c") != 1 || table.Len() != 2 {
-		t.Errorf("%+v", table)
-	}
-	table.Assign([]FileInfo{{Key: "a"}})
-	if table.References("a") != 1 {
-		t.Errorf("a file that comes back has %d references", table.References("a"))
-	}
-}
-
 // TestScoreIs000 (section IV-A): values computed by hand.
 func TestScoreIs000(t *testing.T) {
 	files := []FileInfo{{Key: "a", Size: 100}, {Key: "b", Size: 300}, {Key: "c", Size: 0}}

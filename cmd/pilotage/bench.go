@@ -32,7 +32,7 @@ load are part of every result.`,
 	flags := command.PersistentFlags()
 	flags.StringVar(&f.folder, "folder", "", "where to put what is measured (default: the system's temporary folder)")
 	flags.StringVar(&f.profiles, "profiles", "", "folder for CPU profiles of the processes")
-	command.AddCommand(newBenchAll(a, f), newBenchNoop(a, f), newBenchOverlay(a, f), newBenchPaper(a, f), newBenchQueue(a, f), newBenchSolvers(a))
+	command.AddCommand(newBenchAll(a, f), newBenchNoop(a, f), newBenchOverlay(a, f), newBenchQueue(a, f), newBenchSolvers(a))
 	return command
 }
 

@@ -16,33 +16,20 @@ import (
 func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
 	var wait time.Duration
-	var workflow, mode, transport, payload, protocol, plot string
+	var workflow, mode, transport, payload, plot string
 	command := &cobra.Command{
 		Use:   "overlay",
 		Short: "Measure whole sites: a real queue and many pilots in this process",
 		Long: `Runs a workflow of two steps over many pilots, each with its worker, master, node
 and conversation with the queue as in production. Only what lies on a worker
 node is replaced: files have no bytes, and payloads sleep or burn CPU. With --transport
-processes nothing is: each pilot is a process, for a comparison at tens of pilots.
-
-With --protocol paper pilots also send the messages of paper 004, which are
-counted apart, and tasks are handed out as there unless --round-period and
---prefill say otherwise: none early, and in rounds of 20 s where tasks take the
-paper's 3.3 minutes (shorter tasks have shorter rounds).`,
+processes nothing is: each pilot is a process, for a comparison at tens of pilots.`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			if o.Setup, err = f.setup(a); err != nil {
 				return err
 			}
 			o.Workflow, o.Transport, o.Payload = bench.Pattern(workflow), bench.Transport(transport), bench.Payload(payload)
-			if o.Protocol = bench.Protocol(protocol); o.Protocol == bench.AsInPaper {
-				if !c.Flags().Changed("round-period") {
-					o.RoundPeriod = bench.PaperRounds(o.TaskTime)
-				}
-				if !c.Flags().Changed("prefill") {
-					o.Prefill = 0
-				}
-			}
 			if c.Flags().Changed("locality-wait") {
 				o.LocalityWait = &wait
 			}
@@ -63,7 +50,6 @@ paper's 3.3 minutes (shorter tasks have shorter rounds).`,
 	flags.StringVar(&mode, "mode", "distributed", "mode of the sites: distributed, centralized or isolated")
 	flags.StringVar(&transport, "transport", "memory", "what carries the pilots' bytes: memory, light or tcp; processes: TCP, and each pilot is a process with real files and payloads")
 	flags.StringVar(&payload, "payload", "sleep", "what stands for a task: sleep or burn (CPU; not with processes)")
-	flags.StringVar(&protocol, "protocol", "ours", "messages to the queue: ours, or paper for those of paper 004 as well")
 	flags.Var(seconds{&o.TaskTime}, "task-seconds", "usual time of a task; each varies by 30 %")
 	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
 	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")
@@ -131,10 +117,6 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		return ""
 	}
 	distributed := r.Mode == "distributed"
-	paper := "not sent"
-	if r.Protocol == bench.AsInPaper {
-		paper = fmt.Sprintf("%.2f per task", r.PaperRequestsPerTask)
-	}
 	rounds, bytes := "not measured", "not measured"
 	switch {
 	case r.Rounds != nil:
@@ -167,7 +149,6 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"all slots filled after, s", decimal(r.FirstFill) + " (" + strconv.Itoa(r.FilledSlots) + " slots)", "<= 10"},
 		{"queue requests per task", strconv.FormatFloat(r.RequestsPerTask, 'f', 4, 64), ""},
 		{"beside joining and leaving", strconv.FormatFloat(r.RequestsBesideJoining, 'f', 4, 64), goal(distributed, "<= 0.2 for 10000 tasks")},
-		{"requests of paper 004's system", paper, goal(r.Protocol == bench.AsInPaper, "about 5, 9 centralized, 12 isolated in 004")},
 		{"longest queue, tasks", strconv.Itoa(r.QueueLengthMax), ""},
 		{"inter-task delay, ms", milliseconds(r.InterTaskDelay) + ", of " + decimal(100*r.DelayShare) + " % of slot changes", delayGoal},
 		{"slot change, ms", milliseconds(r.SlotChange) + ", of " + decimal(100*r.SlotChangeShare) + " % of slot changes", ""},

@@ -67,7 +67,6 @@ func TestUsageErrorsHaveTheirCode(t *testing.T) {
 		{"site list --access " + broken, "not an access file"},
 		{"pilot --access " + open, "chmod 600"},
 		{"sim run x.json --task-time 5m", "would change nothing of x.json"},
-		{"sim run coadd6000 --file-size 1MiB", "would change nothing of coadd6000"},
 	} {
 		_, err := call(t, strings.Fields(example.line)...)
 		if err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), example.text) {

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -20,9 +19,9 @@ import (
 
 func newSim(a *app) *cobra.Command {
 	command := &cobra.Command{
-		Use: "sim", Short: "Play workloads and the papers' experiments in virtual time, with the code that runs live",
+		Use: "sim", Short: "Play workloads in virtual time, with the code that runs live",
 	}
-	for _, play := range []*cobra.Command{newSimPaper(a), newSimRun(a), newSimReplay(a)} {
+	for _, play := range []*cobra.Command{newSimRun(a), newSimReplay(a)} {
 		// What plays keeps nothing that could be lost: the first signal ends it.
 		play.PreRun = func(*cobra.Command, []string) {
 			signal.Reset(os.Interrupt, syscall.SIGTERM)
@@ -78,47 +77,15 @@ func (a *app) writePage(dir string, page *chart.Page) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	write := func(name string, content func(io.Writer) error) error {
+	for name, write := range page.Files() {
 		file, err := os.Create(filepath.Join(dir, name))
 		if err != nil {
 			return err
 		}
-		if err := content(file); err != nil {
-			_ = file.Close()
-			return err
-		}
-		return file.Close()
-	}
-	for _, f := range page.Figures {
-		for ending, content := range map[string]func(io.Writer) error{".csv": f.CSV, ".svg": f.SVG, ".png": f.PNG} {
-			if err := write(f.Name+ending, content); err != nil {
-				return err
-			}
-		}
-	}
-	for _, g := range page.Gantt {
-		if g.Name == "" {
-			continue
-		}
-		if err := write(g.Name+".csv", g.CSV); err != nil {
-			return err
-		}
-		if err := write(g.Name+".svg", g.SVG); err != nil {
+		if err := errors.Join(write(file), file.Close()); err != nil {
 			return err
 		}
 	}
-	for _, t := range append([]*chart.Table{&page.Findings}, page.Tables...) {
-		if len(t.Rows) == 0 {
-			continue
-		}
-		if err := write(t.Name+".csv", t.CSV); err != nil {
-			return err
-		}
-	}
-	const report = "report.html"
-	if err := write(report, page.HTML); err != nil {
-		return err
-	}
-	_, _ = fmt.Fprintf(a.stderr, "wrote %s\n", filepath.Join(dir, report))
+	_, _ = fmt.Fprintf(a.stderr, "wrote %s\n", filepath.Join(dir, "report.html"))
 	return nil
 }

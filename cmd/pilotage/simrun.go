@@ -17,7 +17,6 @@ import (
 	"github.com/pilotage-grid/pilotage/sim/grid"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow"
-	"github.com/pilotage-grid/pilotage/task/workflow/coadd"
 	"github.com/pilotage-grid/pilotage/task/workflow/dax"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
 	"github.com/pilotage-grid/pilotage/task/workflow/wfformat"
@@ -29,7 +28,7 @@ type simRunFlags struct {
 	guesses                 []string // flags given about what a workflow file does not say
 	fileSize, out           string
 	seed                    uint64
-	background, light       bool
+	background              bool
 	site                    siteTrial
 }
 
@@ -41,8 +40,7 @@ func newSimRun(a *app) *cobra.Command {
 		Long: `Plays a workload on simulated sites with the code that runs live, once for each
 policy, and says which to take. WORKLOAD is a file (WfFormat 1.5 as .json, Pegasus
 DAX 2.1 as .xml or .dax, a workflow as .yaml, what a live site has run as .journal
-(pilotage pilot --journal); also gzipped) or coadd6000 or coadd44000, bags of so
-many tasks like paper 001's.
+(pilotage pilot --journal); also gzipped).
 
 A site is NAME or NAME,KEY=VALUE,... with the keys nodes (4), slots (4 a node),
 cores (as slots), memory (16GiB), cache (20GiB a node), speed (1), network
@@ -56,20 +54,10 @@ cannot be played is named at the end, with the reason, and its place in the tabl
 is empty.
 
 All sites have the same --solver, --locality-wait and --replicate, as in
-pilotage site add.
-
-Whole sites are played in detail, which takes minutes for thousands of tasks that
-read many files each. --light plays a bag of independent tasks in seconds on a
-simpler grid: each slot pulls tasks from one scheduler, and the caches
-of a site are one that loads the inputs of one task after the other from the
-storage element (storage, cache, nodes, slots and speed count). Its policies are
-overlap, rest, combined, combined_printed (also with _bytes), locality, each also
-with .N for one of the N best, storage_affinity and workqueue (first in, first
-out). Compare its figures among each other only.`,
+pilotage site add.`,
 		Example: `  pilotage sim run montage.json.gz --site siteA,nodes=8 --policy locality,rest,overlap
   pilotage sim run montage.json.gz --site a,cache=1GiB --site b --what-if cache=2x --what-if down=b
-  pilotage sim run montage.json.gz --policy locality --solver exact --locality-wait 2m
-  pilotage sim run coadd6000 --light --site a,nodes=8 --site b --policy rest,combined.2,storage_affinity`,
+  pilotage sim run montage.json.gz --policy locality --solver exact --locality-wait 2m`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.taskTime < 0 {
@@ -83,17 +71,10 @@ out). Compare its figures among each other only.`,
 			if err := f.site.read(c.Flags()); err != nil {
 				return usage(err)
 			}
-			if f.light && !c.Flags().Changed("policy") {
-				f.policies = lightPolicies
-			}
-			if err := f.checkLight(); err != nil {
-				return usage(err)
-			}
 			return a.simRun(f, args[0])
 		},
 	}
 	flags := command.Flags()
-	flags.BoolVar(&f.light, "light", false, "play a bag of independent tasks on a simpler grid, in seconds")
 	flags.StringArrayVar(&f.sites, "site", []string{"siteA"}, "a site (repeatable)")
 	flags.StringSliceVar(&f.policies, "policy", []string{matcher.DefaultRank, "overlap", "rest"}, "ranking policies to compare, by name; an expression needs a --policy of its own")
 	f.site.flags(flags)
@@ -106,42 +87,11 @@ out). Compare its figures among each other only.`,
 	return command
 }
 
-// checkLight refuses what would change nothing on the simpler grid.
-func (f *simRunFlags) checkLight() error {
-	if !f.light {
-		return nil
-	}
-	if len(f.site.given) > 0 {
-		return fmt.Errorf("--%s: --light has a scheduler instead of a site's master, so it would change nothing", f.site.given[0])
-	}
-	for _, change := range f.whatIf {
-		if key, _, _ := strings.Cut(change, "="); key == "network" || key == "wide" {
-			return fmt.Errorf("--what-if %s: --light has no traffic between nodes or sites, so it would change nothing", change)
-		}
-	}
-	for _, site := range f.sites {
-		for _, setting := range strings.Split(site, ",")[1:] {
-			if key, _, _ := strings.Cut(setting, "="); slices.Contains([]string{"network", "wide", "serial", "memory", "cores"}, key) {
-				return fmt.Errorf("--site %s: %s does not count with --light", site, key)
-			}
-		}
-	}
-	return nil
-}
-
-// fileTime is what a task of the Coadd-like bags takes for each of its files.
-const fileTime = 40 * time.Second
-
 // readWorkload reads what is to be played, by the ending of its name.
 func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
 	ending := filepath.Ext(strings.TrimSuffix(name, ".gz"))
 	if len(f.guesses) > 0 && ending != ".yaml" && ending != ".yml" {
 		return nil, usage(fmt.Errorf("--%s is for workflow files (.yaml), which do not say it: it would change nothing of %s", f.guesses[0], name))
-	}
-	for _, shape := range []coadd.Shape{coadd.Small(), coadd.Full()} {
-		if name == shape.Name {
-			return coadd.Generate(shape, 2006).Workload(25_000_000, fileTime), nil
-		}
 	}
 	data, err := readPlain(name)
 	if err != nil {
@@ -161,7 +111,7 @@ func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
 		}
 		return workload, nil
 	}
-	return nil, fmt.Errorf("%s: what is it? Give a file that ends in .json (WfFormat), .xml or .dax (Pegasus), .yaml (a workflow), .journal (of a pilot), or coadd6000 or coadd44000", name)
+	return nil, fmt.Errorf("%s: what is it? Give a file that ends in .json (WfFormat), .xml or .dax (Pegasus), .yaml (a workflow) or .journal (of a pilot)", name)
 }
 
 func (f *simRunFlags) fromWorkflow(name string, data []byte) (*trace.Workload, error) {
@@ -210,10 +160,6 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 	if err := checkFolder("--out", f.out); err != nil {
 		return err
 	}
-	play := grid.Run
-	if f.light {
-		play = lightRun
-	}
 	runs := make([]played, len(variants)*len(f.policies))
 	shown := a.countRuns(len(runs))
 	err = parallel(len(runs), func(i int) error {
@@ -221,7 +167,7 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 		if f.background {
 			config.Background = 5 * time.Minute
 		}
-		result, err := play(config)
+		result, err := grid.Run(config)
 		runs[i] = describeRun(config.Rank, variants[i/len(f.policies)], result, err)
 		shown.add()
 		return nil
@@ -242,13 +188,10 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 	return a.reportRuns(f, workload, runs)
 }
 
-// checkPolicies refuses what is no rank. The scheduler of --light knows its own.
+// checkPolicies refuses what is no rank.
 func (f *simRunFlags) checkPolicies() error {
 	if len(f.policies) == 0 {
 		return errors.New("give at least one --policy")
-	}
-	if f.light {
-		return nil
 	}
 	for _, policy := range f.policies {
 		if err := matcher.Check(matcher.RankExpression, policy); err != nil {

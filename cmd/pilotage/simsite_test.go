@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/pilotage-grid/pilotage/sim/grid"
 	"github.com/pilotage-grid/pilotage/task"
-	"github.com/pilotage-grid/pilotage/task/workflow/trace"
 )
 
 func TestSimulatedSitesAreReadAndChanged(t *testing.T) {
@@ -124,7 +122,7 @@ func TestSimRunTriesSettingsOfSites(t *testing.T) {
 		}
 	}
 	for given, want := range map[string]string{
-		"--solver best": "greedy, exact", "--locality-wait -5s": "up to 1h", "--replicate alpha": "alpha(15)", "--light --solver exact": "--light",
+		"--solver best": "greedy, exact", "--locality-wait -5s": "up to 1h", "--replicate alpha": "alpha(15)",
 	} {
 		if _, err := call(t, append([]string{"sim", "run", chain, "--policy", "locality"}, strings.Fields(given)...)...); err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", given, err, want)
@@ -188,60 +186,10 @@ func TestSimRunComparesPoliciesAndSaysWhichToTake(t *testing.T) {
 	}
 	for _, wrong := range [][]string{
 		{"run", "none.json"}, {"run", "simsite.go"}, {"run", trace, "--policy", "fastest("}, {"run", trace, "--site", "a,x=1"},
-		{"run", trace, "--what-if", "cache"}, {"paper", "999"}, {"paper", "001", "--part", "9"},
+		{"run", trace, "--what-if", "cache"},
 	} {
 		if _, err := call(t, append([]string{"sim"}, wrong...)...); err == nil || exitCode(t.Context(), err) != exitUsage {
 			t.Errorf("sim %s: %v", strings.Join(wrong, " "), err)
-		}
-	}
-}
-
-func TestLightRunPlaysBagsWithTheSchedulersOfPaper001(t *testing.T) {
-	bag := &trace.Workload{Name: "bag", Files: make([]trace.File, 40), Tasks: make([]trace.Task, 60)}
-	for i := range bag.Files {
-		bag.Files[i] = trace.File{Name: fmt.Sprint("f", i), Size: 10 * task.MiB, Producer: trace.External}
-	}
-	for i := range bag.Tasks {
-		bag.Tasks[i] = trace.Task{Name: fmt.Sprint("t", i), Inputs: []int32{int32(i % 40), int32((i*7 + 3) % 40)}, Runtime: time.Minute, Cores: 1}
-	}
-	sites, err := parseSites([]string{"siteA,nodes=2,slots=2,cache=50MiB", "siteB,nodes=1,slots=3,speed=2"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, policy := range lightPolicies {
-		config := grid.Config{Workload: bag, Sites: sites, Rank: policy, Seed: 1, KeepBars: true}
-		r, err := lightRun(config)
-		if err != nil {
-			t.Fatalf("%s: %v", policy, err)
-		}
-		if reads := r.Total(); reads < 120 || r.Makespan <= 0 || r.StorageBytes < 400e6 || r.Evictions == 0 || r.Requests < 60 {
-			t.Errorf("%s: %d reads, %+v", policy, reads, r)
-		}
-		rows := make(map[int]bool)
-		for _, bar := range r.Bars {
-			rows[bar.Row] = true
-		}
-		for _, row := range []int{0, 1, grid.RowsPerNode, 2*grid.RowsPerNode + 2} {
-			if !rows[row] {
-				t.Errorf("%s: nothing ran on row %d of %v", policy, row, rows)
-			}
-		}
-		if again, err := lightRun(config); err != nil || again.Hash != r.Hash {
-			t.Errorf("%s: hash %s, then %s, %v", policy, r.Hash, again.Hash, err)
-		}
-	}
-	wide := *bag
-	wide.Tasks = append([]trace.Task{{Name: "wide", Cores: 4, Runtime: time.Minute}}, bag.Tasks...)
-	failing, err := parseSites([]string{"siteA,fail=1m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for want, config := range map[string]grid.Config{
-		"unknown policy": {Workload: bag, Sites: sites, Rank: "best"}, "needs 4 cores": {Workload: &wide, Sites: sites, Rank: "rest"},
-		"do not fail": {Workload: bag, Sites: failing, Rank: "rest"},
-	} {
-		if _, err := lightRun(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // cores are the folders of the pure rules; their sub-folders are edges, but
 // for those of matcher, which has none.
-var cores = []string{"task", "matcher", "matcher/dispatch", "matcher/replica", "taskqueue", "pilot", "dht", "cache"}
+var cores = []string{"task", "matcher", "matcher/replica", "taskqueue", "pilot", "dht", "cache"}
 
 // goroutines returns the places of all `go` statements in a source file.
 func goroutines(name string, source any) ([]string, error) {

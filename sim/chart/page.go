@@ -64,6 +64,26 @@ th{background:#eee}figure{margin:1.5em 0}svg{max-width:100%;height:auto}</style>
 {{end}}</body></html>
 `))
 
+// Files are the page as files: figures, named Gantt charts and tables, each in its
+// formats, and report.html with everything.
+func (p *Page) Files() map[string]func(io.Writer) error {
+	files := map[string]func(io.Writer) error{"report.html": p.HTML}
+	for _, f := range p.Figures {
+		files[f.Name+".csv"], files[f.Name+".svg"], files[f.Name+".png"] = f.CSV, f.SVG, f.PNG
+	}
+	for _, g := range p.Gantt {
+		if g.Name != "" {
+			files[g.Name+".csv"], files[g.Name+".svg"] = g.CSV, g.SVG
+		}
+	}
+	for _, t := range append([]*Table{&p.Findings}, p.Tables...) {
+		if len(t.Rows) > 0 {
+			files[t.Name+".csv"] = t.CSV
+		}
+	}
+	return files
+}
+
 // HTML writes the page; drawings are inside.
 func (p *Page) HTML(to io.Writer) error {
 	view := struct {
