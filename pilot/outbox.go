@@ -35,6 +35,7 @@ type outbox struct {
 	again       time.Time // outcomes that wait are asked about again
 	vain        int       // calls in a row that brought no verdict on those
 	calls       uint64    // number of the last call
+	roll        uint64    // the queue's, in this term
 	answered    uint64    // highest number of an answered call
 	flight      *flight   // call that carries content
 	parked      parked    // call that waits for the queue's news
@@ -95,7 +96,7 @@ func (o *outbox) begin(now time.Time) {
 	o.flight, o.parked, o.failures = nil, parked{}, 0
 	o.answered = o.calls
 	o.poll = now
-	o.again, o.vain = now, 0
+	o.again, o.vain, o.roll = now, 0, 0
 }
 
 // empty tells whether the queue has all that must not be lost.
@@ -287,7 +288,6 @@ func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) boo
 	s.Outcomes = o.inOrder(now, waits)
 	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
 	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
-	s.Joined = sortedKeys(o.joined)
 	for _, pilot := range sortedKeys(o.pauses) {
 		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: o.pauses[pilot]})
 	}

@@ -25,14 +25,11 @@ func (m *Master) describe(w *member, s State) {
 	}
 }
 
-// joins tells the queue of a member that this master has heard in its term: who
-// does not join is dead to the queue in the end. That it takes no new work is
-// told anew as well.
+// joins tells the queue of a member that this master has heard in its term, and of
+// what it has in hand: who does not join is dead to the queue in the end. That it
+// takes no new work is told anew as well.
 func (m *Master) joins(w *member) {
 	m.outbox.joined[w.id] = m.outbox.calls
-	if w.stopped != "" {
-		m.outbox.pauses[w.id] = w.stopped
-	}
 	m.syncSoon(m.gatherDelay())
 }
 
@@ -99,12 +96,12 @@ func (m *Master) progress(j *job, in InHand) {
 	switch {
 	case in.Started || in.Ended:
 		fresh := j.phase == assigned
-		m.start(j)
+		m.start(j, in.Attempt)
 		if fresh && j.held != nil {
 			m.startedBy(j, in)
 		}
 		if in.Ended {
-			m.finish(j)
+			m.finish(j, in.Attempt)
 		}
 	case in.Prefill:
 		w.unwait(j)
@@ -165,7 +162,7 @@ func (m *Master) report(w *member, r Report) {
 	}
 	for _, attempt := range r.Ended {
 		if j := w.jobs[LeasedID{attempt.Lease, attempt.Task}]; j != nil {
-			m.finish(j)
+			m.finish(j, attempt)
 		}
 	}
 	for _, start := range r.Starts {
@@ -202,7 +199,7 @@ func (m *Master) payloadStarted(w *member, s task.Start) {
 		}
 		return
 	}
-	m.start(j)
+	m.start(j, s.Attempt)
 }
 
 // takeOutcomes passes outcomes on to the queue, and draws the consequences

@@ -15,6 +15,7 @@ type job struct {
 	generation uint32
 	held       *held // nil: the site does not hold the task (any more)
 	member     *member
+	attempt    task.AttemptID // once its start was heard of
 	need       task.Resources
 	serial     uint64 // of the Assign that carried it; 0 when it was found in a state
 	order      uint64 // of assignment
@@ -140,11 +141,12 @@ func (m *Master) drop(j *job) *held {
 }
 
 // start notes that a job's payload has been started.
-func (m *Master) start(j *job) {
+func (m *Master) start(j *job, attempt task.AttemptID) {
 	if j.phase != assigned {
 		return
 	}
 	w := j.member
+	j.attempt = attempt
 	j.phase, j.retracting, j.began = started, false, m.now
 	w.unwait(j)
 	if !j.holding {
@@ -162,8 +164,8 @@ func (m *Master) start(j *job) {
 }
 
 // finish notes that a job's payload has ended: its slot is free.
-func (m *Master) finish(j *job) {
-	m.start(j)
+func (m *Master) finish(j *job, attempt task.AttemptID) {
+	m.start(j, attempt)
 	j.phase, j.ended = over, m.now
 	j.member.release(j)
 	j.member.promote()

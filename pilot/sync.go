@@ -64,8 +64,10 @@ func (m *Master) call(content bool) {
 		mark.Why = task.Brief(mark.Why)
 		s.Nodes = append(s.Nodes, mark)
 	}
+	m.countLeases(&s)
 	if content {
 		o.due = time.Time{}
+		m.callRoll(&s)
 		o.flight = o.load(&s, m.now, m.waitsForMaker)
 	} else {
 		s.Hold = m.config.SyncEvery
@@ -80,6 +82,48 @@ func (m *Master) call(content bool) {
 		o.flight.summary = p.Cache.Version
 	}
 	m.act(CallPull{N: o.calls, Pull: p})
+}
+
+// countLeases tells how many tasks of each lease this site has: those that are on
+// their way back to the queue are its as well.
+func (m *Master) countLeases(s *task.Sync) {
+	tasks := make(map[task.LeaseID]int, len(s.Leases))
+	for _, back := range m.outbox.returns {
+		tasks[back.Lease]++
+	}
+	for _, id := range s.Leases {
+		s.Tasks = append(s.Tasks, m.leases[id].open+tasks[id])
+	}
+}
+
+// mostInHand bounds the attempts that one call lists.
+const mostInHand = 10_000
+
+// callRoll lists members that the queue is to hear of, what they have in hand, and
+// why they take no new work. Of whom a state is on its way later calls tell.
+func (m *Master) callRoll(s *task.Sync) {
+	told := make(map[task.PilotID]bool)
+	for _, id := range sortedKeys(m.outbox.joined) {
+		w := m.members[id]
+		if !w.asked.IsZero() || len(s.InHand) >= mostInHand {
+			continue
+		}
+		s.Joined, told[id] = append(s.Joined, id), true
+		if w.stopped != "" {
+			m.outbox.pauses[id] = w.stopped
+		}
+		for _, j := range w.jobs {
+			if j.phase != assigned {
+				s.InHand = append(s.InHand, j.attempt)
+			}
+		}
+	}
+	for id := range m.outbox.outcomes {
+		if told[id.Pilot] {
+			s.InHand = append(s.InHand, id)
+		}
+	}
+	slices.SortFunc(s.InHand, task.AttemptID.Compare)
 }
 
 func (m *Master) capacity() task.Capacity {
@@ -171,7 +215,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	if len(o.outcomes) > 0 {
 		m.syncSoon(max(m.gatherDelay(), o.nextOutcome(m.now).Sub(m.now)))
 	}
-	if o.unreported() {
+	if o.unreported() || len(o.joined) > 0 {
 		m.syncSoon(m.config.SyncEvery)
 	}
 }
@@ -187,6 +231,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	if reply.Settings.Site != "" {
 		m.takeSettings(reply.Settings)
 	}
+	m.takeRoll(reply.Roll)
 	for _, id := range reply.Unknown {
 		m.dropLease(id)
 	}
@@ -207,6 +252,20 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	for id, since := range m.gone {
 		if since < m.outbox.answered {
 			delete(m.gone, id) // an answer to a call made since does not list it again
+		}
+	}
+}
+
+// takeRoll has all members join again when the queue has called the roll anew.
+func (m *Master) takeRoll(roll uint64) {
+	before := m.outbox.roll
+	m.outbox.roll = roll
+	if before == roll || before == 0 {
+		return
+	}
+	for _, w := range m.members {
+		if w.described {
+			m.joins(w)
 		}
 	}
 }

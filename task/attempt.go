@@ -123,9 +123,13 @@ type OutputID struct {
 	LFN     LFN
 }
 
+// Compare orders attempts by task, then by generation and so on.
+func (a AttemptID) Compare(other AttemptID) int {
+	return cmp.Or(cmp.Compare(a.Task, other.Task), cmp.Compare(a.Generation, other.Generation), cmp.Compare(a.Lease, other.Lease),
+		cmp.Compare(a.Pilot, other.Pilot), cmp.Compare(a.Counter, other.Counter))
+}
+
 // Compare orders outputs by attempt, then by name.
 func (o OutputID) Compare(other OutputID) int {
-	a, b := &o.Attempt, &other.Attempt
-	return cmp.Or(cmp.Compare(a.Task, b.Task), cmp.Compare(a.Generation, b.Generation), cmp.Compare(a.Lease, b.Lease),
-		cmp.Compare(a.Pilot, b.Pilot), cmp.Compare(a.Counter, b.Counter), cmp.Compare(o.LFN, other.LFN))
+	return cmp.Or(o.Attempt.Compare(other.Attempt), cmp.Compare(o.LFN, other.LFN))
 }

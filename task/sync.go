@@ -8,8 +8,11 @@ type Sync struct {
 	Site  Site
 	Term  Term
 	Pilot PilotID
-	// Leases held; an open lease of the site that is not listed is sent again.
+	// Leases held, and how many tasks of each; an open lease of the site that is
+	// not listed, or of which the queue knows more tasks, is sent again. No Tasks at
+	// all tells nothing of them.
 	Leases   []LeaseID
+	Tasks    []int
 	Capacity Capacity
 	Outcomes []Outcome
 	Starts   []Start
@@ -17,7 +20,11 @@ type Sync struct {
 	Stored   []Stored
 	Lost     []LostFile
 	Departed []Departure
-	Joined   []PilotID // that the master has met since
+	// Joined are pilots whose whole state the master has heard since. InHand are
+	// the attempts that they run, or whose outcomes are under way; other attempts of
+	// theirs have ended.
+	Joined []PilotID
+	InHand []AttemptID
 	// Nodes are those that the master has set back; Judges tells that they are
 	// all. A new master learns first what its predecessor thought of them.
 	Nodes   []NodeMark
@@ -53,6 +60,9 @@ type SyncReply struct {
 	Check []File
 	// Settings of the site, as they are now.
 	Settings SiteSettings
+	// Roll is another one in every term, and whenever the queue has started and may
+	// have gone back to a backup: all members join anew.
+	Roll uint64
 	// ReportSeq acknowledges the SiteReport with this number.
 	ReportSeq uint64
 }

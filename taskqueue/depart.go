@@ -77,8 +77,10 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 // meet books pilots that their master has met: they live, whatever the queue
 // took them for, unless they have said goodbye. What nobody could run before,
 // they may: the master may have asked without them, although the queue knew
-// them already.
-func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
+// them already. What the queue takes for running there and they do not
+// have in hand has ended.
+func (b *book) meet(site *SiteRecord, joined []task.PilotID, inHand []task.AttemptID) error {
+	has := setOf(inHand)
 	if err := b.loadPilots(joined...); err != nil {
 		return err
 	}
@@ -92,13 +94,16 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID) error {
 			site.Refused = nil
 			b.sites.touch(site.Name)
 		}
-		if pilot.Met != site.Term.Epoch || pilot.Stopped != "" || pilot.Unreachable {
+		if pilot.Met != site.Roll || pilot.Stopped != "" || pilot.Unreachable {
 			// Whether it is stopped the master tells.
-			pilot.Met, pilot.Stopped, pilot.Unreachable = site.Term.Epoch, "", false
+			pilot.Met, pilot.Stopped, pilot.Unreachable = site.Roll, "", false
 			b.pilots.touch(id)
 		}
 		if pilot.State == PilotDead {
 			b.revive(site, pilot)
+		}
+		if err := b.runsOnly(site, pilot, has); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -149,15 +154,51 @@ func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, r
 // bears it only if the pilot died: one that left has ended its payloads itself,
 // and its last words may still be on their way.
 func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) error {
-	running, err := b.Attempts().RunningAt(pilot.ID)
+	running, err := b.runningAt(pilot)
 	if err != nil {
-		return fmt.Errorf("load what ran at pilot %s: %w", pilot.ID, err)
+		return err
 	}
 	for _, id := range b.attempts.order { // what this turn brought is not in the store yet
 		if a := b.attempts.held[id]; id.Pilot == pilot.ID && a.State == AttemptRunning {
 			running = append(running, *a)
 		}
 	}
+	if pilot.State == PilotDead && len(running) > 0 {
+		b.noteDeath(site, pilot, reason)
+	}
+	return b.loseAttempts(site, running, reason, pilot.State == PilotDead)
+}
+
+// runsOnly books that what runs at a pilot by the store, and is not in hand
+// there, is lost: the queue was put back to a backup from before its outcome.
+func (b *book) runsOnly(site *SiteRecord, pilot *PilotRecord, inHand map[task.AttemptID]bool) error {
+	running, err := b.runningAt(pilot)
+	if err != nil {
+		return err
+	}
+	running = slices.DeleteFunc(running, func(a Attempt) bool { return inHand[a.Outcome.Attempt] })
+	return b.loseAttempts(site, running, "it has ended, and the queue has no outcome of it", false)
+}
+
+func setOf(ids []task.AttemptID) map[task.AttemptID]bool {
+	set := make(map[task.AttemptID]bool, len(ids))
+	for _, id := range ids {
+		set[id] = true
+	}
+	return set
+}
+
+func (b *book) runningAt(pilot *PilotRecord) ([]Attempt, error) {
+	running, err := b.Attempts().RunningAt(pilot.ID)
+	if err != nil {
+		return nil, fmt.Errorf("load what runs at pilot %s: %w", pilot.ID, err)
+	}
+	return running, nil
+}
+
+// loseAttempts books attempts as lost; died tells that their pilot is dead, which
+// the tasks bear.
+func (b *book) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) error {
 	ids := make([]task.ID, len(running))
 	for i := range running {
 		ids[i] = running[i].Outcome.Attempt.Task
@@ -168,11 +209,8 @@ func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) 
 	if err := b.describe(ids...); err != nil {
 		return err
 	}
-	if pilot.State == PilotDead && len(running) > 0 {
-		b.noteDeath(site, pilot, reason)
-	}
 	for i := range running {
-		if err := b.loseAttempt(site, &running[i], reason, pilot.State == PilotDead); err != nil {
+		if err := b.loseAttempt(site, &running[i], reason, died); err != nil {
 			return err
 		}
 	}

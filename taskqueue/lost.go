@@ -280,10 +280,10 @@ func (b *book) look(site *SiteRecord) {
 	b.sites.touch(site.Name)
 }
 
-// LookAgain has every site asked for the outputs that the queue knows now and of
-// which it knows no stored copy, also where their makers are there: after it was
-// put back to a backup they may have told already what it does not know. It is
-// called at every start; what was told is then known after a few Syncs.
+// LookAgain has every site tell anew what it has told once: its members and what
+// they have in hand, and the outputs that the queue knows now and of which it knows
+// no stored copy. After it was put back to a backup it does not know what it was
+// told since. It is called at every start.
 func (r *Rules) LookAgain(t *Turn) error {
 	return r.apply(t, func(b *book) error {
 		sites, err := b.Sites().All()
@@ -295,10 +295,8 @@ func (r *Rules) LookAgain(t *Turn) error {
 			if err != nil {
 				return err
 			}
-			if site.Master == "" {
-				continue
-			}
 			b.look(site)
+			b.callRoll(site, b.Random.Uint64()) // the next one a master may know from before
 			site.CheckUntil = b.Clock
 		}
 		return nil

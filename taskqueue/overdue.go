@@ -11,7 +11,7 @@ import (
 // dismissOverdue takes pilots for dead that are well past their declared end
 // and never said goodbye, killed with their whole site, and those that no master
 // has met since they registered, or the one in office has not since it took
-// office, as its predecessor that was killed. Where there is no master because
+// office, as its predecessor that was killed, or since the queue started. Where there is no master because
 // pilots speak for themselves, Dismiss is for those that have fallen silent.
 func (b *book) dismissOverdue() error {
 	last, err := b.noted(metaOverdue)
@@ -64,14 +64,14 @@ func (b *book) dismissOverdueOf(site *SiteRecord) error {
 func (b *book) overdue(site *SiteRecord, pilot *PilotRecord) string {
 	absent := b.config.Site.AbsentAfter
 	since := pilot.Registered
-	if in := site.inOfficeSince(); in.After(since) {
-		since = in
+	if site.Called.After(since) {
+		since = site.Called
 	}
 	silent := b.Clock.Sub(site.LastSync)
 	switch met := pilot.Met > 0 || site.reigned(pilot.ID); {
 	case !pilot.Ends.IsZero() && b.Wall.After(pilot.Ends.Add(b.config.Site.DeadAfterEnd)):
 		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
-	case pilot.Met == site.Term.Epoch || !b.Wall.After(since.Add(absent)) || b.Clock.Sub(site.ModeSince) < absent:
+	case pilot.Met == site.Roll || !b.Wall.After(since.Add(absent)) || b.Clock.Sub(site.ModeSince) < absent:
 		return ""
 	case pilot.ID == site.Master && pilot.Met == 0 && silent >= absent:
 		return fmt.Sprintf("it is its site's master, and was not heard for %s", silent.Round(time.Second))
@@ -81,15 +81,6 @@ func (b *book) overdue(site *SiteRecord, pilot *PilotRecord) string {
 		return fmt.Sprintf("the master in office has not met it for %s", absent)
 	}
 	return fmt.Sprintf("it has registered, but no master of its site has met it for %s", absent)
-}
-
-// inOfficeSince is when the master in office got its term; zero: there never was
-// one.
-func (s *SiteRecord) inOfficeSince() time.Time {
-	if len(s.History) == 0 {
-		return time.Time{}
-	}
-	return s.History[len(s.History)-1].Since
 }
 
 // reigned tells whether a pilot was the site's master once.

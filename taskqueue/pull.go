@@ -70,7 +70,7 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, err
 		if slices.Contains(site.Drain, pilot.ID) {
 			reply.Drain = []task.PilotID{pilot.ID}
 		}
-		reply.Denied, reply.ReportSeq, reply.Settings = site.Denied, p.Report.Seq, r.Settings(*site)
+		reply.Denied, reply.ReportSeq, reply.Roll, reply.Settings = site.Denied, p.Report.Seq, site.Roll, r.Settings(*site)
 		out.Site, out.Pilot = *site, *pilot
 		return nil
 	})
@@ -96,6 +96,7 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 		func() error { return b.takeStored(site, p.Stored) },
 		func() error { return b.takeStarts(site, p.Starts) },
 		func() error { return b.takeReturns(site.Name, p.Returns) },
+		func() error { return b.meetSelf(site, pilot, &p.Sync) },
 		func() error { return b.lose(site.Name, p.Lost) },
 		func() error { return b.takeConfirmed(site.Name, p.Confirmed) },
 		func() error { return b.takeOwnReport(pilot, p.Report) },
@@ -105,6 +106,14 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 		}
 	}
 	return acks, nil
+}
+
+// meetSelf books what a pilot that speaks for itself says to have in hand.
+func (b *book) meetSelf(site *SiteRecord, pilot *PilotRecord, s *task.Sync) error {
+	if !slices.Contains(s.Joined, pilot.ID) {
+		return nil
+	}
+	return b.runsOnly(site, pilot, setOf(s.InHand))
 }
 
 // takeOwnReport adds a pilot's report of storage reads, each report once.
@@ -169,7 +178,7 @@ func (b *book) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, r
 		lease := b.leases.held[own[i].ID]
 		known[lease.ID] = true
 		b.renewLease(lease)
-		if slices.Contains(p.Leases, lease.ID) {
+		if b.holds(&p.Sync, lease) {
 			continue
 		}
 		full, err := b.fullLease(site, lease)

@@ -209,6 +209,8 @@ type SiteRecord struct {
 	LastPull   Instant // of any pilot, in modes without master
 	Resigned   bool
 	History    []Mastership // newest last, bounded
+	Roll       uint64       // another one in every term and after every start of the queue
+	Called     time.Time    // since when its members are to be met by this Roll
 
 	Pilots    int // live, from registrations, joins and leaves
 	Slots     int // as last reported by the master
@@ -336,7 +338,7 @@ type PilotRecord struct {
 	Version    string
 	State      PilotState
 	Registered time.Time
-	Met        uint64    // epoch of the term whose master has met it last; 0: none has
+	Met        uint64    // its site's Roll when a master met it last; 0: none has
 	Ends       time.Time // end of its declared lifetime
 	Certified  time.Time // end of the longest membership certificate that it got
 	Ended      time.Time

@@ -215,8 +215,16 @@ func (b *book) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why str
 	site.Term = task.Term{Epoch: max(site.Term.Epoch, known) + 1, Peer: pilot.Peer}
 	site.Master, site.MasterAddr = pilot.ID, pilot.Addresses
 	site.LastSync, site.Resigned = b.Clock, false
+	b.callRoll(site, site.Roll+1)
 	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: b.Wall, Why: why})
 	site.History = site.History[max(0, len(site.History)-b.config.Site.MaxHistory):]
+	b.sites.touch(site.Name)
+}
+
+// callRoll has all members of a site met anew, under a number of which its master
+// has not heard.
+func (b *book) callRoll(site *SiteRecord, number uint64) {
+	site.Roll, site.Called = max(1, number), b.Wall
 	b.sites.touch(site.Name)
 }
 

@@ -37,7 +37,7 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
 			return err
 		}
 		if !site.InForce().Central() {
-			if err := b.answerLeases(site, s.Leases, &reply); err != nil {
+			if err := b.answerLeases(site, &s, &reply); err != nil {
 				return err
 			}
 		}
@@ -51,7 +51,7 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
 		if reply.Revoked, err = b.revocations(site.Name); err != nil {
 			return err
 		}
-		reply.Denied, reply.Drain, reply.ReportSeq = site.Denied, b.toDrain(site), s.Report.Seq
+		reply.Denied, reply.Drain, reply.ReportSeq, reply.Roll = site.Denied, b.toDrain(site), s.Report.Seq, site.Roll
 		reply.Nodes = b.nodes(site, &s)
 		reply.Settings = r.Settings(*site)
 		return nil
@@ -80,7 +80,7 @@ func (b *book) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
 		func() error { return b.takeRefusals(site, s.Refused) },
 		func() error { return b.depart(site, s.Departed) },
 		func() error { return b.takeGivenUp(site) },
-		func() error { return b.meet(site, s.Joined) },
+		func() error { return b.meet(site, s.Joined, s.InHand) },
 		func() error { return b.takePauses(site, s.Pauses) },
 		func() error { return b.lose(site.Name, s.Lost) },
 		func() error { return b.takeConfirmed(site.Name, s.Confirmed) },
@@ -388,9 +388,16 @@ func (b *book) revocations(site task.Site) ([]task.Revoked, error) {
 	return revoked, nil
 }
 
+// holds tells whether a site has all tasks of a lease in hand, by its own word.
+func (b *book) holds(s *task.Sync, lease *Lease) bool {
+	i := slices.Index(s.Leases, lease.ID)
+	return i >= 0 && (i >= len(s.Tasks) || s.Tasks[i] >= lease.Open)
+}
+
 // answerLeases renews the leases that a master holds, tells which of them are
-// over, and sends again in full those it does not know of.
-func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.SyncReply) error {
+// over, and sends again in full those of which it does not know, or not of every
+// task: a queue that was put back to a backup has forgotten outcomes.
+func (b *book) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncReply) error {
 	// The book's own changes come first: what they emptied is over.
 	if err := b.saveLeases(); err != nil {
 		return fmt.Errorf("save leases: %w", err)
@@ -399,10 +406,7 @@ func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.S
 	if err != nil {
 		return fmt.Errorf("load leases of %s: %w", site.Name, err)
 	}
-	known := make(map[task.LeaseID]bool, len(held))
-	for _, id := range held {
-		known[id] = false
-	}
+	known := make(map[task.LeaseID]bool, len(s.Leases))
 	for i := range open {
 		lease := &open[i]
 		if lease.Pilot != "" {
@@ -412,9 +416,8 @@ func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.S
 			b.leases.put(lease.ID, lease)
 		}
 		lease = b.leases.held[lease.ID]
-		if _, listed := known[lease.ID]; listed {
-			known[lease.ID] = true
-		} else {
+		known[lease.ID] = true
+		if !b.holds(s, lease) {
 			again, err := b.fullLease(site, lease)
 			if err != nil {
 				return err
@@ -423,7 +426,7 @@ func (b *book) answerLeases(site *SiteRecord, held []task.LeaseID, reply *task.S
 		}
 		b.renewLease(lease)
 	}
-	for _, id := range held {
+	for _, id := range s.Leases {
 		if !known[id] {
 			reply.Unknown = append(reply.Unknown, id)
 		}

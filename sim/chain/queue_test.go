@@ -191,6 +191,13 @@ func (q *queue) start() {
 	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
 }
 
+// startAgain brings it back unless somebody else has.
+func (q *queue) startAgain() {
+	if q.away {
+		q.start()
+	}
+}
+
 // backup is a copy of the queue's store and of its clock.
 type backup struct {
 	store *mem.Store
@@ -207,6 +214,9 @@ func (q *queue) backup() backup {
 func (q *queue) restore(b backup) {
 	q.note("it goes on from the copy")
 	q.store, q.rules = b.store, taskqueue.NewRules(q.config)
+	for _, s := range q.sites {
+		s.undone = slices.Clone(s.deleted)
+	}
 	q.stood += time.Duration(q.clock()-b.clock) - (q.now() - q.gone) // by start the clock goes on as in the copy
 	q.start()
 }

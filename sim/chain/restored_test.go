@@ -126,6 +126,41 @@ func TestRestoreWithLivePilots(t *testing.T) {
 	}
 }
 
+// What ended between a backup and its restore runs for nobody any more, although
+// its pilots live; it is run again, although its site has other work of the same
+// lease, and what has read it waits for its outcome.
+func TestWhatEndedSinceABackupRunsAgain(t *testing.T) {
+	for seed := range uint64(6) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		w.start(s, 4, 2)
+		w.run1 = func(id task.ID, _ *node) time.Duration {
+			if id.Name() == "long" {
+				return 30 * time.Minute
+			}
+			return 2 * time.Second
+		}
+		flow := w.submit("flow", append(tree(16), one("long", makes("l")))...)
+		w.run(time.Duration(1+seed) * time.Second)
+		copied := w.queue.backup()
+		w.run(time.Duration(1+seed%4) * time.Second)
+		w.queue.stop()
+		w.run(3 * time.Second)
+		w.queue.restore(copied)
+		if !w.runUntil(2*time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == 32 }) {
+			t.Errorf("seed %d: two minutes after the restore the short tasks are not over: %v", seed, w.queue.workflow(flow).Counts)
+		}
+		for _, n := range s.live() {
+			for _, a := range w.queue.runningAt(n) {
+				if a.Outcome.Attempt.Task.Name() != "long" {
+					t.Errorf("seed %d: %s runs, by the queue's lists", seed, a.Outcome.Attempt)
+				}
+			}
+		}
+		w.finish(flow, 2*time.Hour)
+	}
+}
+
 // onTheWay counts the outputs that the queue knows and no storage element has yet.
 func onTheWay(w *world) (found int) {
 	for _, f := range w.queue.files() {

@@ -31,6 +31,43 @@ func TestStorms(t *testing.T) {
 	}
 }
 
+// The queue is put back to a copy in the midst of a storm. What was submitted after
+// the copy is gone, all else ends, and all lists are true.
+func TestStormsWithRestores(t *testing.T) {
+	for i := range max(1, *stormSeeds/2) {
+		seed := *stormFirst + uint64(i)
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			s := newStorm(t, seed)
+			var copied backup
+			known := 0
+			s.more()
+			for range 1 + s.random.IntN(6) {
+				s.run(s.between(0, 20*time.Second))
+				copied, known = s.queue.backup(), len(s.flows)
+				s.fault()
+			}
+			for range 1 + s.random.IntN(6) {
+				s.run(s.between(0, 20*time.Second))
+				s.fault()
+			}
+			s.run(s.between(0, time.Minute))
+			s.flows = s.flows[:known]
+			if !s.queue.away {
+				s.queue.stop()
+			}
+			s.queue.restore(copied)
+			for range s.random.IntN(4) {
+				s.run(s.between(0, 20*time.Second))
+				s.fault()
+			}
+			s.calm()
+			s.run(10 * time.Minute) // pilots that the queue does not know leave
+			s.calm()
+			s.judge()
+		})
+	}
+}
+
 func newStorm(t testing.TB, seed uint64) *storm {
 	s := &storm{world: newWorld(t, seed)}
 	if s.one(3) {
@@ -114,7 +151,7 @@ func (s *storm) fault() {
 	case 5:
 		if !s.queue.away {
 			s.queue.stop()
-			s.after(s.between(time.Second, 2*time.Minute), s.queue.start)
+			s.after(s.between(time.Second, 2*time.Minute), s.queue.startAgain)
 		}
 	case 6:
 		victim.cutOff(true)

@@ -14,7 +14,8 @@ import (
 func Sync(s task.Sync) *pb.SyncRequest {
 	return &pb.SyncRequest{
 		Site: string(s.Site), Term: Term(s.Term),
-		Leases:   each(s.Leases, func(id task.LeaseID) uint64 { return uint64(id) }),
+		Leases:     each(s.Leases, func(id task.LeaseID) uint64 { return uint64(id) }),
+		LeaseTasks: each(s.Tasks, func(n int) uint32 { return uint32(n) }), InHand: each(s.InHand, AttemptID),
 		Capacity: capacity(s.Capacity), Outcomes: Outcomes(s.Outcomes),
 		Starts: Starts(s.Starts), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
 		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Joined: each(s.Joined, func(p task.PilotID) string { return string(p) }), Refused: each(s.Refused, refusal),
@@ -29,7 +30,8 @@ func Sync(s task.Sync) *pb.SyncRequest {
 func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 	s := task.Sync{
 		Site: task.Site(in.GetSite()), Term: FromTerm(in.GetTerm()), Pilot: pilot,
-		Leases:   each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		Leases: each(in.GetLeases(), func(id uint64) task.LeaseID { return task.LeaseID(id) }),
+		Tasks:  each(in.GetLeaseTasks(), func(n uint32) int { return int(n) }), InHand: each(in.GetInHand(), FromAttemptID),
 		Capacity: fromCapacity(in.GetCapacity()),
 		Starts:   FromStarts(in.GetStarts()), Returns: each(in.GetReturns(), fromReturned),
 		Departed: each(in.GetDeparted(), fromDeparture), Joined: each(in.GetJoined(), func(p string) task.PilotID { return task.PilotID(p) }), Refused: each(in.GetRefused(), fromRefusal),
@@ -60,7 +62,7 @@ func SyncReply(r task.SyncReply) *pb.SyncResponse {
 		Revoked:       RevokedList(r.Revoked), Acks: Acks(r.Acks),
 		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
 		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
-		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Nodes: each(r.Nodes, nodeMark),
+		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Nodes: each(r.Nodes, nodeMark), Roll: r.Roll,
 	}
 }
 
@@ -72,7 +74,7 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 		Denied:   each(in.GetDeniedPeers(), func(p string) task.PeerID { return task.PeerID(p) }),
 		Drain:    each(in.GetDrainPilots(), func(p string) task.PilotID { return task.PilotID(p) }),
 		Settings: FromSettings(in.GetSettings()), ReportSeq: in.GetReportSeq(),
-		Nodes: each(in.GetNodes(), fromNodeMark),
+		Nodes: each(in.GetNodes(), fromNodeMark), Roll: in.GetRoll(),
 	}
 	var err error
 	if r.Leases, err = FromLeases(in.GetLeases()); err != nil {

@@ -1540,8 +1540,12 @@ type SyncRequest struct {
 	Replicas     uint64 `protobuf:"varint,18,opt,name=replicas,proto3" json:"replicas,omitempty"`
 	ReplicaBytes uint64 `protobuf:"varint,19,opt,name=replica_bytes,json=replicaBytes,proto3" json:"replica_bytes,omitempty"`
 	// Nodes that the master has set back; judges tells that they are all.
-	Nodes         []*NodeMark `protobuf:"bytes,20,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	Judges        bool        `protobuf:"varint,21,opt,name=judges,proto3" json:"judges,omitempty"`
+	Nodes  []*NodeMark `protobuf:"bytes,20,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Judges bool        `protobuf:"varint,21,opt,name=judges,proto3" json:"judges,omitempty"`
+	// How many tasks of each of leases the site holds, in their order.
+	LeaseTasks []uint32 `protobuf:"varint,22,rep,packed,name=lease_tasks,json=leaseTasks,proto3" json:"lease_tasks,omitempty"`
+	// What the joined pilots run, or have run and whose outcomes are under way.
+	InHand        []*AttemptId `protobuf:"bytes,23,rep,name=in_hand,json=inHand,proto3" json:"in_hand,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1723,6 +1727,20 @@ func (x *SyncRequest) GetJudges() bool {
 	return false
 }
 
+func (x *SyncRequest) GetLeaseTasks() []uint32 {
+	if x != nil {
+		return x.LeaseTasks
+	}
+	return nil
+}
+
+func (x *SyncRequest) GetInHand() []*AttemptId {
+	if x != nil {
+		return x.InHand
+	}
+	return nil
+}
+
 // NodeMark tells that a worker node is set back: its payloads fail, and
 // elsewhere they do not.
 type NodeMark struct {
@@ -1879,7 +1897,9 @@ type SyncResponse struct {
 	// look for them, then store them or report them lost.
 	Check []*File `protobuf:"bytes,9,rep,name=check,proto3" json:"check,omitempty"`
 	// Nodes that an earlier master has set back, for one that does not judge yet.
-	Nodes         []*NodeMark `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	Nodes []*NodeMark `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Another number than before asks for all members anew, as joined.
+	Roll          uint64 `protobuf:"varint,11,opt,name=roll,proto3" json:"roll,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1982,6 +2002,13 @@ func (x *SyncResponse) GetNodes() []*NodeMark {
 		return x.Nodes
 	}
 	return nil
+}
+
+func (x *SyncResponse) GetRoll() uint64 {
+	if x != nil {
+		return x.Roll
+	}
+	return 0
 }
 
 // Holding is a task that a pilot has in hand.
@@ -3439,7 +3466,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fStorageReads\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x04R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xe8\x06\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xba\a\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -3463,7 +3490,10 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\breplicas\x18\x12 \x01(\x04R\breplicas\x12#\n" +
 	"\rreplica_bytes\x18\x13 \x01(\x04R\freplicaBytes\x12+\n" +
 	"\x05nodes\x18\x14 \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\x12\x16\n" +
-	"\x06judges\x18\x15 \x01(\bR\x06judges\"\x8f\x01\n" +
+	"\x06judges\x18\x15 \x01(\bR\x06judges\x12\x1f\n" +
+	"\vlease_tasks\x18\x16 \x03(\rR\n" +
+	"leaseTasks\x12/\n" +
+	"\ain_hand\x18\x17 \x03(\v2\x16.pilotage.v1.AttemptIdR\x06inHand\"\x8f\x01\n" +
 	"\bNodeMark\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\rR\x06failed\x12\x16\n" +
@@ -3473,7 +3503,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
-	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xa9\x03\n" +
+	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xbd\x03\n" +
 	"\fSyncResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12%\n" +
 	"\x0eunknown_leases\x18\x02 \x03(\x04R\runknownLeases\x12.\n" +
@@ -3486,7 +3516,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fdrain_pilots\x18\b \x03(\tR\vdrainPilots\x12'\n" +
 	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\x12+\n" +
 	"\x05nodes\x18\n" +
-	" \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\"M\n" +
+	" \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\x12\x12\n" +
+	"\x04roll\x18\v \x01(\x04R\x04roll\"M\n" +
 	"\aHolding\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x18\n" +
@@ -3716,65 +3747,66 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	48, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
 	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
 	20, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
-	48, // 37: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
-	51, // 38: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 39: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	51, // 40: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 41: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	17, // 42: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	21, // 43: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	46, // 44: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	49, // 45: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	20, // 46: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
-	19, // 47: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	48, // 48: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	44, // 49: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	23, // 50: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	24, // 51: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	22, // 52: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	53, // 53: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 54: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	21, // 55: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	46, // 56: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 57: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
-	46, // 58: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 59: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 60: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	44, // 61: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	45, // 62: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	45, // 63: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	45, // 64: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	37, // 65: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	37, // 66: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 67: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 68: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 69: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	25, // 70: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	27, // 71: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	29, // 72: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	31, // 73: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
-	33, // 74: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
-	35, // 75: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	38, // 76: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	40, // 77: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	42, // 78: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 79: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 80: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	22, // 81: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	26, // 82: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	28, // 83: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	30, // 84: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	32, // 85: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
-	34, // 86: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
-	36, // 87: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	39, // 88: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	41, // 89: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	43, // 90: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	79, // [79:91] is the sub-list for method output_type
-	67, // [67:79] is the sub-list for method input_type
-	67, // [67:67] is the sub-list for extension type_name
-	67, // [67:67] is the sub-list for extension extendee
-	0,  // [0:67] is the sub-list for field type_name
+	51, // 37: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
+	48, // 38: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
+	51, // 39: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 40: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	51, // 41: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 42: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	17, // 43: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	21, // 44: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	46, // 45: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	49, // 46: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	20, // 47: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
+	19, // 48: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	48, // 49: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	44, // 50: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	23, // 51: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	24, // 52: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	22, // 53: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	53, // 54: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 55: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	21, // 56: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	46, // 57: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 58: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	46, // 59: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 60: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 61: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	44, // 62: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	45, // 63: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	45, // 64: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	45, // 65: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	37, // 66: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	37, // 67: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 68: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 69: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 70: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	25, // 71: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	27, // 72: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	29, // 73: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	31, // 74: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	33, // 75: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	35, // 76: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	38, // 77: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	40, // 78: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	42, // 79: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 80: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 81: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	22, // 82: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	26, // 83: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	28, // 84: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	30, // 85: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	32, // 86: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	34, // 87: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	36, // 88: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	39, // 89: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	41, // 90: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	43, // 91: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	80, // [80:92] is the sub-list for method output_type
+	68, // [68:80] is the sub-list for method input_type
+	68, // [68:68] is the sub-list for extension type_name
+	68, // [68:68] is the sub-list for extension extendee
+	0,  // [0:68] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
