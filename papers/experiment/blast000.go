@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/papers/cluster"
@@ -17,6 +18,22 @@ type blast struct {
 	share          float64 // Blastn's computing time over Blastx's
 	penalty        float64 // by which reading remotely lengthens a Blastn task
 	seconds        float64 // Blastx's mean computing time, calibrated
+	order          submission
+}
+
+// submission is the order in which the tasks of the mix are submitted, which the
+// paper does not give.
+type submission uint8
+
+const (
+	blastxFirst submission = iota
+	blastnFirst
+	mixedUp // at random
+	submissions
+)
+
+func (s submission) String() string {
+	return [...]string{"Blastx first", "Blastn first", "mixed at random"}[s]
 }
 
 const (
@@ -47,6 +64,12 @@ func (b blast) config(seed uint64) cluster.Config {
 	}
 	add("blastx", 0, b.blastx, b.seconds)
 	add("blastn", 1, b.blastn, b.seconds*b.share)
+	switch b.order {
+	case blastnFirst:
+		c.Tasks = append(slices.Clone(c.Tasks[b.blastx:]), c.Tasks[:b.blastx]...)
+	case mixedUp:
+		random.Shuffle(len(c.Tasks), func(i, j int) { c.Tasks[i], c.Tasks[j] = c.Tasks[j], c.Tasks[i] })
+	}
 	c.KeepBars = seed == 0
 	return c
 }

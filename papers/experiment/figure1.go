@@ -12,7 +12,7 @@ import (
 // many tasks, and how much more often pairs of files are read together than by
 // chance.
 func figure1(l *lab001) []*chart.Figure {
-	readers := readersOf(l.bag)
+	readers := readersOf(l.bags[0][inSkyOrder])
 	counts := make([]int, 0, 16)
 	for _, tasks := range readers {
 		for len(counts) <= len(tasks) {
@@ -35,7 +35,7 @@ func figure1(l *lab001) []*chart.Figure {
 		Name: "fig1b", Title: "Fig. 1b: pairs of files read together, by chance = 1", X: "pair, by rank", Y: "actual / expected",
 		Series: []chart.Series{{Name: "Coadd-like"}},
 	}
-	for i, ratio := range pairRatios(l.bag, readers) {
+	for i, ratio := range pairRatios(l.bags[0][inSkyOrder], readers) {
 		if i%10 == 0 {
 			b.Series[0].Points = append(b.Series[0].Points, chart.Point{X: float64(i), Y: ratio})
 		}

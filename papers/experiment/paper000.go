@@ -15,6 +15,7 @@ type lab000 struct {
 	blast             blast
 	mix               map[string]sample
 	penalties         []penaltyRuns
+	orders            []map[string]sample // by submission
 }
 
 // penaltyRuns are the mix with another penalty of Blastn.
@@ -29,14 +30,14 @@ func Run000(options Options) (*Report, error) {
 		options.Seeds = 30
 	}
 	l := &lab000{Options: options}
-	for _, step := range []func() error{l.read, l.runMix, l.runPenalties} {
+	for _, step := range []func() error{l.read, l.runMix, l.runPenalties, l.runOrders} {
 		if err := step(); err != nil {
 			return nil, fmt.Errorf("paper 000: %w", err)
 		}
 	}
 	r := &Report{Paper: "000", Title: "Paper 000: data-aware dispatch", Choices: append(choicesOfTestbed(), choicesOfMix(l.blast)...)}
 	equations, _ := handTable()
-	r.Tables = []*chart.Table{equations, figure3(), l.readingTable(), l.mixTable(), l.penaltyTable()}
+	r.Tables = []*chart.Table{equations, figure3(), l.readingTable(), l.mixTable(), l.penaltyTable(), l.orderTable()}
 	r.Figures = append([]*chart.Figure{throughputs(map[string]*cluster.Result{torque.name: l.fifo[0], best.name: l.dad[0]}, torque.name, best.name)}, l.mixFigures()...)
 	r.Gantt = l.gantts()
 	var err error
@@ -87,6 +88,44 @@ func (l *lab000) runPenalties() error {
 		l.penalties = append(l.penalties, runs)
 	}
 	return nil
+}
+
+// inOrders are the schedulers that are held against FIFO in each order.
+var inOrders = []scheduling{dad(0.8, 0), best, dad(0.8, 4), dad(0, 2), dad(1, 2)}
+
+func (l *lab000) runOrders() error {
+	for order := range submissions {
+		other := mix
+		other.order = order
+		other, err := other.calibrate(l.Options)
+		if err != nil {
+			return err
+		}
+		runs, err := other.sweep(l.Options, inOrders...)
+		if err != nil {
+			return err
+		}
+		l.orders = append(l.orders, runs)
+	}
+	return nil
+}
+
+func (l *lab000) orderTable() *chart.Table {
+	t := &chart.Table{
+		Name: "orders", Title: "BLAST mix by the order of submission, each calibrated on FIFO = 266.9 s: makespan over FIFO's (local tasks)",
+		Header: []string{"order"},
+	}
+	for _, s := range inOrders {
+		t.Header = append(t.Header, s.name)
+	}
+	for order, runs := range l.orders {
+		row := []string{submission(order).String()}
+		for _, s := range inOrders {
+			row = append(row, fmt.Sprintf("%.2f (%.1f)", runs[s.name].average(seconds)/blastFIFO, runs[s.name].average(localTasks)))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
 }
 
 func choicesOfMix(b blast) []string {

@@ -18,8 +18,8 @@ func TestClaimsOf001OnASmallSky(t *testing.T) {
 	if err := l.run(); err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range []Finding{l.affinityBySmallCapacity(inSkyOrder), l.overlapMovesMore(), l.randomisedIsBest()} {
-		if !f.Same {
+	for _, f := range []Finding{l.affinityBySmallCapacity(inSkyOrder), l.overlapMovesMore()} {
+		if f.Same != Yes {
 			t.Errorf("%s: the paper says %s, here %s", f.Claim, f.Paper, f.Ours)
 		}
 	}

@@ -11,7 +11,7 @@ type Finding struct {
 	Claim string
 	Paper string
 	Ours  string
-	Same  bool
+	Same  Verdict
 }
 
 // Report is everything that an experiment gives.
@@ -34,11 +34,7 @@ func (r *Report) Page() *chart.Page {
 func (r *Report) Summary() *chart.Table {
 	t := &chart.Table{Name: "findings", Title: "Claims and findings", Header: []string{"claim", "paper", "here", "same"}}
 	for _, f := range r.Findings {
-		same := "no"
-		if f.Same {
-			same = "yes"
-		}
-		t.Rows = append(t.Rows, []string{f.Claim, f.Paper, f.Ours, same})
+		t.Rows = append(t.Rows, []string{f.Claim, f.Paper, f.Ours, string(f.Same)})
 	}
 	return t
 }

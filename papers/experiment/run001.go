@@ -17,6 +17,10 @@ type Options001 struct {
 	Part int
 	// Topologies of the paper's five.
 	Topologies int
+	// Table4 plays only what table 4 shows, for many topologies and seeds.
+	Table4 bool
+	// Seeds is how many bags of tasks are drawn; 0 is 1.
+	Seeds int
 	Effort
 }
 
@@ -27,9 +31,7 @@ var policies001 = []string{"storage_affinity", "overlap", "rest", "combined", "r
 type lab001 struct {
 	Options001
 	shape      coadd.Shape
-	bag        *coadd.Bag
-	shuffled   *coadd.Bag
-	disordered *coadd.Bag // the same tasks in random order
+	bags       []map[bagKind]*coadd.Bag // by seed
 	topologies []*topology
 	jobs       []job001
 	results    map[job001]*worksites.Result
@@ -40,6 +42,7 @@ type job001 struct {
 	setting
 	policy   string
 	kind     bagKind
+	bag      int // its seed's place
 	topology int
 }
 
@@ -61,9 +64,11 @@ func newLab001(options Options001) *lab001 {
 	l.shape.Columns /= l.Part
 	l.shape.Files /= l.Part
 	l.shape.Accesses /= l.Part
-	l.bag = coadd.Generate(l.shape, 2006)
-	l.shuffled = l.bag.Shuffled(2006)
-	l.disordered = l.bag.Disordered(2006)
+	for i := range max(1, l.Seeds) {
+		seed := uint64(2006 + i)
+		bag := coadd.Generate(l.shape, seed)
+		l.bags = append(l.bags, map[bagKind]*coadd.Bag{inSkyOrder: bag, disordered: bag.Disordered(seed), shuffled: bag.Shuffled(seed)})
+	}
 	for i := range l.Topologies {
 		l.topologies = append(l.topologies, newTopology(i))
 	}
@@ -71,22 +76,29 @@ func newLab001(options Options001) *lab001 {
 }
 
 func (l *lab001) workload(j job001) *trace.Workload {
-	bag := map[bagKind]*coadd.Bag{inSkyOrder: l.bag, disordered: l.disordered, shuffled: l.shuffled}[j.kind]
-	return bag.Workload(task.Bytes(j.megabytes*1e6), time.Duration(j.cost*float64(time.Second)))
+	return l.bags[j.bag][j.kind].Workload(task.Bytes(j.megabytes*1e6), time.Duration(j.cost*float64(time.Second)))
 }
 
-// want plans runs on every topology.
+// want plans runs on every topology, with every bag.
 func (l *lab001) want(s setting, kind bagKind, policies ...string) {
 	s.capacity /= l.Part
 	for _, policy := range policies {
-		for t := range l.topologies {
-			j := job001{setting: s, policy: policy, kind: kind, topology: t}
+		for _, j := range l.runsOf(s, kind, policy) {
 			if _, known := l.results[j]; !known {
 				l.results[j] = nil
 				l.jobs = append(l.jobs, j)
 			}
 		}
 	}
+}
+
+func (l *lab001) runsOf(s setting, kind bagKind, policy string) (all []job001) {
+	for bag := range l.bags {
+		for t := range l.topologies {
+			all = append(all, job001{setting: s, policy: policy, kind: kind, bag: bag, topology: t})
+		}
+	}
+	return all
 }
 
 // run carries out what was planned.
@@ -110,12 +122,12 @@ func (l *lab001) run() error {
 	return err
 }
 
-// mean of something over the topologies, with its spread.
+// mean of something over the topologies and bags, with its spread.
 func (l *lab001) mean(s setting, kind bagKind, policy string, of func(*worksites.Result) float64) (mean, spread float64) {
 	s.capacity /= l.Part
-	values := make([]float64, 0, len(l.topologies))
-	for t := range l.topologies {
-		values = append(values, of(l.results[job001{setting: s, policy: policy, kind: kind, topology: t}]))
+	var values []float64
+	for _, j := range l.runsOf(s, kind, policy) {
+		values = append(values, of(l.results[j]))
 	}
 	return MeanOf(values)
 }
@@ -127,18 +139,30 @@ func utilisation(r *worksites.Result) float64 { return r.Utilisation }
 func share(r *worksites.Result) float64       { return r.TransferShare }
 func perWorker(r *worksites.Result) float64   { return float64(r.Transfers) / float64(len(r.Workers)) }
 
+// Table 4 shows one site; here it is the first one of ten.
+func firstSite(r *worksites.Result) []worksites.WorkerSums { return r.Workers[:len(r.Workers)/10] }
+
 func waitingHours(r *worksites.Result) float64 {
-	sum := time.Duration(0)
-	for _, w := range r.Workers {
-		sum += w.Waiting
-	}
-	return sum.Hours() / float64(len(r.Workers))
+	return hours(r, func(w *worksites.WorkerSums) time.Duration { return w.Waiting })
 }
 
 func transferHours(r *worksites.Result) float64 {
-	sum := time.Duration(0)
-	for _, w := range r.Workers {
-		sum += w.Transfer
+	return hours(r, func(w *worksites.WorkerSums) time.Duration { return w.Transfer })
+}
+
+// hours is the mean of something over the workers of the first site.
+func hours(r *worksites.Result, of func(*worksites.WorkerSums) time.Duration) (mean float64) {
+	site := firstSite(r)
+	for i := range site {
+		mean += of(&site[i]).Hours() / float64(len(site))
 	}
-	return sum.Hours() / float64(len(r.Workers))
+	return mean
+}
+
+func siteTransfers(r *worksites.Result) (mean float64) {
+	site := firstSite(r)
+	for i := range site {
+		mean += float64(site[i].Transfers) / float64(len(site))
+	}
+	return mean
 }

@@ -61,6 +61,9 @@ type setting struct {
 	sites      int
 	megabytes  float64 // a file
 	background bool
+	// server is what the file server's own link carries, which all sites share, in
+	// MB/s; 0: each site has a way of its own.
+	server float64
 }
 
 func defaults001() setting {
@@ -70,6 +73,7 @@ func defaults001() setting {
 // config puts a setting on a topology. Workers of speed 1 make 1 MFLOPS.
 func (s setting) config(t *topology, bag *trace.Workload, number int) worksites.Config {
 	config := worksites.Config{Workload: bag, Seed: uint64(number)}
+	config.ServerBandwidth = 1e6 * s.server
 	if s.background {
 		config.Background = 5 * time.Minute
 	}

@@ -264,4 +264,7 @@ func (r *record) ownPerTask() float64 {
 	return own / float64(r.Result.Tasks)
 }
 
+// servedPerTask are all requests of a task that the queue served.
+func (r *record) servedPerTask() float64 { return r.Result.Requests / float64(r.Result.Tasks) }
+
 func (r *record) paperPerTask() float64 { return r.PaperRequests / float64(r.Result.Tasks) }

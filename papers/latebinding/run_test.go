@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/pilotage-grid/pilotage/bench"
+	"github.com/pilotage-grid/pilotage/papers/experiment"
 	"github.com/pilotage-grid/pilotage/sim/chart"
 )
 
@@ -43,7 +44,7 @@ func TestPaperFromKeptRuns(t *testing.T) {
 		Setup: bench.Setup{Program: "/no/such/program"}, Out: t.TempDir(), Scale: 25, Speed: 198, Seeds: 2, Protocols: []Protocol{AsInPaper, Ours},
 		Transport: bench.TransportLight, SingleScale: 25, SingleSpeed: 100,
 	}
-	hits := map[bench.Pattern]float64{bench.Serial: .95, bench.Splitting: .9, bench.Merging: .4}
+	hits := map[bench.Pattern]float64{bench.Serial: .95, bench.Splitting: .9, bench.Merging: .7}
 	keepRuns(t, p, func(o trial) record {
 		run, r := record{}, bench.OverlayResult{Pilots: o.Pilots, Tasks: o.Tasks, Workflow: o.Workflow, Seed: o.Seed}
 		r.Cache = bench.CacheFigures{TotalHits: 1, LocalHits: hits[o.Workflow]}
@@ -72,8 +73,8 @@ func TestPaperFromKeptRuns(t *testing.T) {
 		t.Errorf("%d findings", len(report.Findings))
 	}
 	for _, f := range report.Findings {
-		if !f.Same {
-			t.Errorf("%s: %s, here %s", f.Claim, f.Paper, f.Ours)
+		if fitted := strings.Contains(f.Claim, "pre-DHT (isolated) (Fig. 2)") || strings.Contains(f.Claim, "centralized (Fig. 2)"); f.Same == experiment.No || fitted != (f.Same == experiment.Fitted) {
+			t.Errorf("%s: %s, here %s: %s", f.Claim, f.Paper, f.Ours, f.Same)
 		}
 	}
 	figures := map[string]*chart.Figure{}

@@ -85,8 +85,8 @@ func (p *printer) coadd() *cobra.Command {
 		Use: "001", Short: "Worker-centric scheduling: Coadd over sites, capacities, costs, workers", Args: cobra.NoArgs,
 		Example: "  papers 001 --out quick --part 4 --topologies 1",
 		RunE: func(*cobra.Command, []string) error {
-			if options.Part < 1 || options.Part > 8 || options.Topologies < 1 || options.Topologies > 5 {
-				return errors.New("give --part 1 to 8 and --topologies 1 to 5")
+			if options.Part < 1 || options.Part > 8 || options.Topologies < 1 || options.Topologies > 5 || options.Seeds < 1 || options.Seeds > 100 {
+				return errors.New("give --part 1 to 8, --topologies 1 to 5 and --seeds 1 to 100")
 			}
 			options.Effort = p.effort()
 			return p.report(out, func() (*experiment.Report, error) { return experiment.Run001(options) })
@@ -95,6 +95,8 @@ func (p *printer) coadd() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&out, "out", "", "folder for figures and report (default: print the claims only)")
 	flags.IntVar(&options.Topologies, "topologies", 5, "of the paper's five")
+	flags.BoolVar(&options.Table4, "table4", false, "play table 4 alone")
+	flags.IntVar(&options.Seeds, "seeds", 1, "bags of tasks that are drawn")
 	flags.IntVar(&options.Part, "part", 1, "take an n-th of the workload and of the capacities, for a quick look")
 	return command
 }
