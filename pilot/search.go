@@ -190,11 +190,17 @@ func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, comp
 // storage element: its maker may have stored it, and gone before it told. Where
 // nobody can look it is lost.
 func (m *Master) lookAtStorage(s *search) {
-	var pilots []*member
+	var pilots, leaving []*member
 	for _, id := range sortedKeys(m.members) {
-		if w := m.members[id]; w.described && !w.draining {
+		switch w := m.members[id]; {
+		case w.described && w.draining:
+			leaving = append(leaving, w)
+		case w.described:
 			pilots = append(pilots, w)
 		}
+	}
+	if len(pilots) == 0 {
+		pilots = leaving
 	}
 	if m.settings.SE == "" || s.looks == maxLooks || len(pilots) == 0 {
 		m.fileLost(s)

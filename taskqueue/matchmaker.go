@@ -264,17 +264,23 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 }
 
 // Guard decides on files that only caches of a site hold and that nobody stores
-// by itself: a pilot that holds one is to store it; what nobody holds is lost, once
-// all pilots have told all that they hold.
+// by itself: a pilot that holds one is to store it. What nobody holds, once all
+// pilots have told all that they hold, one of them looks for at its place on the
+// storage element, as masters have it done, and tells where it is, or that it is
+// lost. Where nobody can look it is lost.
 func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord) (lost []task.LostFile) {
 	r := m.rooms[site]
 	if r == nil {
 		return nil
 	}
 	complete := true
+	var lookers []*guest
 	for i := range live {
 		g := r.guests[live[i].ID]
 		complete = complete && g != nil && g.version > 0 && !g.partial
+		if g != nil && r.site.SE != "" {
+			lookers = append(lookers, g)
+		}
 	}
 	for _, g := range r.guests {
 		g.checks = nil
@@ -289,6 +295,9 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord
 			if g := r.guests[holders[0]]; g != nil {
 				g.checks = append(g.checks, file)
 			}
+		case complete && len(lookers) > 0:
+			g := lookers[int(file.Digest[0])%len(lookers)]
+			g.checks = append(g.checks, file)
 		case complete:
 			lost = append(lost, task.LostFile{
 				LFN: file.LFN, Digest: file.Digest, Reason: fmt.Sprintf("no pilot holds %s and no storage element has it", file.LFN.Local()),
@@ -298,7 +307,7 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord
 	return lost
 }
 
-// Checks are the files that a pilot is asked to store.
+// Checks are the files that a pilot is asked to store, or to look for.
 func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
 	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
 		return r.guests[pilot].checks

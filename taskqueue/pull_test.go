@@ -245,7 +245,7 @@ func TestIsolatedSiteWaitsForUploads(t *testing.T) {
 }
 
 // What a pilot that dies held is free again, and what only it had is made
-// again.
+// again once another one has looked for it on the storage element.
 func TestDeathOfAPilotThatHoldsLeases(t *testing.T) {
 	d := newDesk(newGrid(t))
 	d.addSite("A", inMode(taskqueue.ModeCentralized))
@@ -273,22 +273,26 @@ func TestDeathOfAPilotThatHoldsLeases(t *testing.T) {
 		return d.rules.Dismiss(t, "A", silent, "it fell silent")
 	})
 	d.expect(task.Ready, second)
-	var lost []task.LostFile
 	d.view(func(t *taskqueue.Turn) error {
 		files, err := d.rules.Unguarded(t, "A")
 		if err != nil || len(files) != 1 {
 			return fmt.Errorf("files whose maker is gone: %v, %w", files, err)
 		}
 		live, err := t.Pilots().OfSite("A", taskqueue.PilotAlive)
-		lost = d.maker.Guard("A", files, live)
+		if lost := d.maker.Guard("A", files, live); len(lost) > 0 {
+			return fmt.Errorf("lost before anybody has looked: %v", lost)
+		}
 		return err
 	})
-	if len(lost) != 1 {
-		t.Fatalf("lost: %v", lost)
+	looks := d.maker.Checks("A", heir.id)
+	if len(looks) != 1 {
+		t.Fatalf("to be looked for: %v", looks)
 	}
-	d.commit(func(t *taskqueue.Turn) error { return d.rules.Lose(t, "A", lost) })
+	d.expect(task.Ready, second)
+	heir.news.Lost = []task.LostFile{{LFN: looks[0].LFN, Digest: looks[0].Digest}}
+	heir.pull()
 	d.expect(task.Blocked, second)
-	d.expect(task.Ready, task.NewID(w, "first[0]"))
+	d.expect(task.Leased, task.NewID(w, "first[0]")) // to the heir
 	for range 4 {
 		for _, lt := range slices.Clone(heir.inHand) {
 			heir.finish(lt.Task.ID)

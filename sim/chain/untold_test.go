@@ -6,14 +6,15 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // untold is a site of five pilots one of which has stored the output of a task that
 // is done, which nobody but itself knows.
-func untold(t *testing.T, seed uint64, byMaster bool) (w *world, s *site, maker *node, flow task.WorkflowID) {
+func untold(t *testing.T, seed uint64, byMaster bool, change func(*taskqueue.SiteRecord)) (w *world, s *site, maker *node, flow task.WorkflowID) {
 	t.Helper()
 	w = newWorld(t, seed)
-	s = w.addSite("siteA", nil)
+	s = w.addSite("siteA", change)
 	at := 3
 	if byMaster {
 		at = 0
@@ -82,7 +83,7 @@ func TestCopiesThatNobodyToldAreFound(t *testing.T) {
 		for _, byMaster := range []bool{false, true} {
 			var all []time.Duration
 			for seed := range uint64(5) {
-				w, s, maker, flow := untold(t, seed+1, byMaster)
+				w, s, maker, flow := untold(t, seed+1, byMaster, nil)
 				died := w.now()
 				kill(w, s, maker)
 				w.runUntil(30*time.Minute, func() bool { return w.queue.workflow(flow).Finished() })
@@ -105,7 +106,7 @@ func TestCopiesThatNobodyToldAreFound(t *testing.T) {
 // before anything runs again.
 func TestStorageIsAskedAgainForUntoldCopies(t *testing.T) {
 	for seed := range uint64(3) {
-		w, s, maker, flow := untold(t, seed+1, false)
+		w, s, maker, flow := untold(t, seed+1, false, nil)
 		s.down = true
 		maker.kill()
 		w.run(5 * time.Second)
@@ -113,6 +114,28 @@ func TestStorageIsAskedAgainForUntoldCopies(t *testing.T) {
 		w.finish(flow, 30*time.Second)
 		if w.queue.tasks(flow)[0].Generation != 1 {
 			t.Errorf("seed %d: it was made again", seed+1)
+		}
+	}
+}
+
+// The same where the queue matches tasks and each pilot is its own master.
+func TestCopiesThatNobodyToldAreFoundWhereTheQueueMatches(t *testing.T) {
+	for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
+		var all []time.Duration
+		for seed := range uint64(3) {
+			w, _, maker, flow := untold(t, seed+1, false, inMode(mode))
+			died := w.now()
+			maker.kill()
+			w.runUntil(30*time.Minute, func() bool { return w.queue.workflow(flow).Finished() })
+			all = append(all, (w.now() - died).Round(100*time.Millisecond))
+			if w.queue.tasks(flow)[0].Generation != 1 {
+				t.Errorf("%s, seed %d: it was made again", mode, seed+1)
+			}
+			w.check()
+		}
+		t.Logf("%s: pending for %s", mode, all)
+		if longest := slices.Max(all); longest > 10*time.Second {
+			t.Errorf("%s: pending for %s", mode, longest)
 		}
 	}
 }
