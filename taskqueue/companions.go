@@ -67,7 +67,8 @@ func (h *handing) lendReady(ids []task.ID) error {
 	for _, id := range ids[:min(len(ids), companionTail)] {
 		spec := h.specs.held[id]
 		class, ok := h.eligibility(spec)
-		if !ok || !class.allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
+		class.Final = h.tasks.held[id].Final
+		if !ok || h.leaves(h.site, &class) || !class.allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
 			continue
 		}
 		if err := h.lend(id); err != nil {

@@ -151,8 +151,14 @@ func (e Eligibility) Key() string {
 	}
 	fmt.Fprintf(&key, "|%s|%d %d %d %q %q", e.Prefer, e.Work.Resources.Cores,
 		e.Work.Resources.Memory, e.Work.Resources.Disk, e.Work.Require, e.Work.Rank)
+	if e.Final {
+		key.WriteString("|final")
+	}
 	return key.String()
 }
+
+// anywhere tells whether every site may run the class and none comes first.
+func (e *Eligibility) anywhere() bool { return e.Sites == nil && e.Prefer == "" && !e.Final }
 
 // allows tells whether a site is in the class.
 func (e *Eligibility) allows(site task.Site) bool {
@@ -173,7 +179,7 @@ type classBook struct {
 func (c *classBook) put(class *Eligibility) {
 	c.byKey[class.Key()] = class.ID
 	c.byID[class.ID] = class
-	if class.Sites == nil && class.Prefer == "" {
+	if class.anywhere() {
 		c.anywhere[class.Work] = class.ID
 	}
 }
@@ -212,7 +218,7 @@ func (b *book) intern(class Eligibility) (ClassID, error) {
 	if err := b.loadClasses(); err != nil {
 		return 0, err
 	}
-	if class.Sites == nil && class.Prefer == "" {
+	if class.anywhere() {
 		if id, known := b.classes.anywhere[class.Work]; known {
 			return id, nil
 		}

@@ -154,6 +154,8 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	case site.slots() == 0 && site.Capacity.Stopped > 0:
 		x.Eligible = true
 		x.Why = "takes no work at the moment: " + site.pauses()
+	case b.leavesTask(site, e):
+		x.Why = "leaves it to sites that have a storage element: it makes final outputs, which this one could not keep"
 	case e.BackoffUntil > 0:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("waits %s before the next attempt", e.BackoffUntil.Round(1e6))

@@ -162,12 +162,12 @@ func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) 
 	total := 0
 	for id, n := range ready {
 		class := b.classes.byID[id]
-		if class == nil || !class.allows(site.Name) || b.refuses(site, class.Work) {
+		if class == nil || !class.allows(site.Name) || b.refuses(site, class.Work) || b.leaves(site, class) {
 			continue
 		}
 		o := offer{class: class, ready: n, own: class.Prefer == site.Name}
 		for _, s := range sharers {
-			if b.shares(s, class) {
+			if b.shares(s, class) && !b.leaves(s, class) {
 				o.sharers = append(o.sharers, s)
 			}
 			o.foreign = o.foreign || s.Name == class.Prefer

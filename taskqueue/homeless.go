@@ -92,3 +92,20 @@ func (b *book) recountHomeless(id task.WorkflowID) error {
 	}
 	return b.countHomeless(w)
 }
+
+// leaves tells whether a site without a storage element leaves a class to others:
+// its tasks make final outputs, and a live site that could keep them can run it.
+// All sites are loaded.
+func (b *book) leaves(site *SiteRecord, class *Eligibility) bool {
+	return class.Final && site.SE == "" && slices.ContainsFunc(b.siteNames, func(name task.Site) bool {
+		s := b.sites.held[name]
+		return s.SE != "" && class.allows(name) && b.live(s) && !b.refuses(s, class.Work)
+	})
+}
+
+// leavesTask tells it of a READY task.
+func (b *book) leavesTask(site *SiteRecord, e *Explanation) bool {
+	class, ok := b.eligibility(&e.Task)
+	class.Final = e.State.Final
+	return ok && b.leaves(site, &class)
+}

@@ -24,6 +24,7 @@ type Matchmaker struct {
 	rooms    map[task.Site]*room
 	classes  map[ClassID]*Eligibility
 	live     []task.Site // sites that count in shares, by name
+	storing  []task.Site // of them, those with a storage element
 }
 
 // room is one site.

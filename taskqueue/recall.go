@@ -156,7 +156,7 @@ func (b *book) recallable(donor, site *SiteRecord, n int, asked map[task.ID]stru
 func (b *book) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) (bool, error) {
 	s, spec := b.tasks.held[id], b.specs.held[id]
 	if spec == nil || s.State != task.Leased || s.Lease != lease || s.Missing > 0 ||
-		!b.readsAll(site, spec) || b.refuses(site, spec.Class()) {
+		!b.readsAll(site, spec) || b.refuses(site, spec.Class()) || s.Final && site.SE == "" && b.stores(s.Site) {
 		return false, nil
 	}
 	running, err := b.started(s)

@@ -183,12 +183,13 @@ func (m *Matchmaker) put(t *Turn, r *room, states []TaskState) error {
 }
 
 // from is when a site may have a task: after its backoff, and later when
-// another live site has most of its input.
+// another live site has most of its input, or could keep what it makes.
 func (m *Matchmaker) from(r *room, s *TaskState, class *Eligibility) Instant {
-	if class == nil || class.Prefer == "" || class.Prefer == r.site.Name || !slices.Contains(m.live, class.Prefer) {
-		return s.NotBefore
+	if class != nil && (class.Prefer != "" && class.Prefer != r.site.Name && slices.Contains(m.live, class.Prefer) ||
+		class.Final && r.site.SE == "" && slices.ContainsFunc(m.storing, class.allows)) {
+		return s.NotBefore.Add(m.config.HandOut.ShareWait)
 	}
-	return s.NotBefore.Add(m.config.HandOut.ShareWait)
+	return s.NotBefore
 }
 
 // offer puts tasks up that a site may have now.
@@ -281,8 +282,9 @@ func listKey(f *FileRecord) task.FileKey {
 	return task.KeyOf(f.LFN, task.Digest{})
 }
 
-// Share takes which sites count in shares, by name.
-func (m *Matchmaker) Share(live []task.Site) { m.live = live }
+// Share takes which sites count in shares, by name, and which of them have a
+// storage element.
+func (m *Matchmaker) Share(live, storing []task.Site) { m.live, m.storing = live, storing }
 
 // Sites lists the sites that are known, by name.
 func (m *Matchmaker) Sites() []task.Site {

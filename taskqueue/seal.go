@@ -21,6 +21,7 @@ type node struct {
 	known   bool        // what it computes is known from its inputs
 	waits   int         // makers not in order yet
 	readers []int32     // tasks that read its outputs
+	final   bool        // it makes a final output
 }
 
 // graph is a workflow as a whole: its tasks that read or make files, and who
@@ -270,9 +271,11 @@ func (b *book) markFinal(w *Workflow, g *graph) error {
 		return err
 	}
 	for _, name := range w.Outputs {
-		if _, made := g.makers[name]; !made {
+		m, made := g.makers[name]
+		if !made {
 			return invalid("no task makes the workflow's output %s", name.Local())
 		}
+		g.nodes[m.node].final = true
 		b.files.held[name].Final = true
 		b.files.touch(name)
 	}
@@ -296,6 +299,7 @@ func (b *book) enliven(g *graph) error {
 			if nodes[i].known {
 				s.MemoKey = nodes[i].memo
 			}
+			s.Final = nodes[i].final
 			b.tasks.touch(s.ID)
 			if s.State == task.Blocked && s.Missing == 0 {
 				b.review(s.ID)

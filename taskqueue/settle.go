@@ -268,6 +268,7 @@ func (b *book) judgeReadiness(s *TaskState, spec *task.Task) error {
 	if !w.Sealed {
 		return nil
 	}
+	class.Final = s.Final
 	id, err := b.intern(class)
 	if err != nil {
 		return err

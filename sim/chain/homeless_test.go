@@ -73,3 +73,41 @@ func TestLostOutputsOfAnEndedWorkflow(t *testing.T) {
 		t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
 	}
 }
+
+// Where some sites have a storage element, the makers of final outputs go there,
+// however many slots others have.
+func TestFinalOutputsAreMadeWhereTheyAreKept(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
+		w.start(a, 1, 2)
+		w.start(b, 3, 4)
+		flow := w.submit("flow", makers(20)...)
+		w.finish(flow, 10*time.Minute)
+		if len(a.stored) != 20 || len(w.started) != 20 {
+			t.Errorf("seed %d: %d are stored, %d ran", seed, len(a.stored), len(w.started))
+		}
+	}
+}
+
+// They do not wait where nobody who could keep the outputs can run them: there is
+// nobody, or none of them fits.
+func TestFinalOutputsAreMadeAnywhereRatherThanNever(t *testing.T) {
+	for name, small := range map[string]bool{"nobody": false, "too small": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
+			if small {
+				w.start(a, 2, 2)
+			}
+			w.start(b, 1, 8)
+			flow := w.submit("flow", makers(6, func(t *task.Task) { t.Resources.Cores = 4 })...)
+			if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+				t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
+			}
+			if found := w.queue.workflow(flow); found.Homeless != 6 {
+				t.Errorf("%+v", found)
+			}
+		})
+	}
+}

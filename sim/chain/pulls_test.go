@@ -118,12 +118,15 @@ func (q *queue) lookAfter() {
 	if q.away {
 		return
 	}
-	var live []task.Site
+	var live, storing []task.Site
 	for _, s := range q.sites {
 		record := q.site(s.name)
 		q.view(func(t *taskqueue.Turn) error {
 			if q.rules.Live(t, &record) {
 				live = append(live, s.name)
+				if record.SE != "" {
+					storing = append(storing, s.name)
+				}
 			}
 			return nil
 		})
@@ -133,7 +136,7 @@ func (q *queue) lookAfter() {
 			q.maker.Close(s.name)
 		}
 	}
-	q.maker.Share(live)
+	q.maker.Share(live, storing)
 	q.callIn()
 }
 

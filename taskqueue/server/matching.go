@@ -109,15 +109,18 @@ func (s *Server) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
 	p := s.pulls
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	var live []task.Site
+	var live, storing []task.Site
 	central := make(map[task.Site]bool)
 	for i := range all {
 		if s.rules.Live(t, &all[i]) {
 			live = append(live, all[i].Name)
+			if all[i].SE != "" {
+				storing = append(storing, all[i].Name)
+			}
 		}
 		central[all[i].Name] = all[i].InForce().Central()
 	}
-	p.maker.Share(live)
+	p.maker.Share(live, storing)
 	p.keepOnly(central)
 }
 

@@ -26,6 +26,7 @@ type taskRow struct {
 	number      int
 	state       task.State
 	bare        bool
+	final       bool
 	recalled    bool
 }
 
@@ -59,7 +60,7 @@ func (m moment) time() time.Time { return time.Unix(m.seconds, int64(m.nanosecon
 func (r *taskRow) keep(s *taskqueue.TaskState) {
 	r.notBefore, r.lease, r.site, r.changed = s.NotBefore, s.Lease, s.Site, momentOf(s.Changed)
 	r.class, r.generation, r.number = s.Class, s.Generation, s.Number
-	r.state, r.bare, r.recalled = s.State, s.Bare, s.Recalled
+	r.state, r.bare, r.final, r.recalled = s.State, s.Bare, s.Final, s.Recalled
 	rest := restOfState{
 		priority: s.Priority, missing: s.Missing, failures: s.Failures, losses: s.Losses,
 		pilotFaults: s.PilotFaults, storageFaults: s.StorageFaults, remade: s.Remade,
@@ -81,7 +82,7 @@ func (r *restOfState) isZero() bool {
 // read unpacks the state for a caller, who may keep it.
 func (r *taskRow) read(s *taskqueue.TaskState) {
 	*s = taskqueue.TaskState{
-		ID: r.id, Seq: r.seq, State: r.state, Generation: r.generation, Bare: r.bare, Class: r.class, NotBefore: r.notBefore,
+		ID: r.id, Seq: r.seq, State: r.state, Generation: r.generation, Bare: r.bare, Final: r.final, Class: r.class, NotBefore: r.notBefore,
 		Lease: r.lease, Site: r.site, Number: r.number, Recalled: r.recalled, Changed: r.changed.time(),
 	}
 	if rest := r.rest; rest != nil {
