@@ -58,6 +58,8 @@ type SyncReply struct {
 	// and that nobody stores by itself: their maker is gone, or made them for an
 	// earlier run. They are sent until they are stored or lost.
 	Check []File
+	// Wanted are cached files that somebody waits for, at the queue.
+	Wanted []WantedFile
 	// Settings of the site, as they are now.
 	Settings SiteSettings
 	// Roll is another one in every term, and whenever the queue has started and may
@@ -65,6 +67,13 @@ type SyncReply struct {
 	Roll uint64
 	// ReportSeq acknowledges the SiteReport with this number.
 	ReportSeq uint64
+}
+
+// WantedFile is a cached file that somebody waits for, under the number of its
+// wait.
+type WantedFile struct {
+	ID   string
+	File File
 }
 
 // Capacity is what a master reports of its site, from rows and slot events.

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/zeebo/blake3"
+	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -20,8 +21,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-// fetchFile reads a file from the first replica that gives the right bytes.
-func (a *app) fetchFile(ctx context.Context, file *pb.File, target string) error {
+// fetchFile reads a file from the first replica that gives the right bytes; what
+// none gives comes through the queue from a pilot whose cache has it.
+func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target string) error {
 	described, err := taskpb.FromFile(file)
 	if err != nil {
 		return err
@@ -29,14 +31,17 @@ func (a *app) fetchFile(ctx context.Context, file *pb.File, target string) error
 	if unmade(file) {
 		return coded(exitConflict, "%s was not made: `pilotage workflow wait` says what failed and why", described.LFN.Local())
 	}
-	if len(described.Replicas) == 0 {
-		return coded(exitConflict, "%s is on no storage element yet", described.LFN.Local())
+	if len(described.Replicas)+len(described.Announced) == 0 {
+		return coded(exitConflict, "%s is nowhere: it is to be made again", described.LFN.Local())
 	}
 	client := storage.NewClient(storage.Options{})
 	defer client.Close()
 	var failures []error
+	open := func(rawURL string) opener {
+		return func() (io.ReadCloser, error) { return openReplica(ctx, client, rawURL) }
+	}
 	for _, replica := range described.Replicas {
-		err := fetchReplica(ctx, client, described, replica.URL, target)
+		err := fetchFrom(described, replica.URL, open(replica.URL), target)
 		if err == nil {
 			return nil
 		}
@@ -44,6 +49,14 @@ func (a *app) fetchFile(ctx context.Context, file *pb.File, target string) error
 			return err
 		}
 		failures = append(failures, fmt.Errorf("from %s: %w", replica.Site, err))
+	}
+	if len(described.Announced) > 0 {
+		caches := fmt.Sprintf("caches of %s", described.Announced[0])
+		err := fetchFrom(described, caches, func() (io.ReadCloser, error) { return openCached(ctx, c, described.LFN) }, target)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		failures = append(failures, fmt.Errorf("from %s: %s", caches, explain(err)))
 	}
 	return coded(exitUnreachable, "fetch %s: %w", described.LFN.Local(), errors.Join(failures...))
 }
@@ -102,9 +115,48 @@ func openReplica(ctx context.Context, client *storage.Client, rawURL string) (io
 	return content, err
 }
 
-// fetchReplica writes a copy to its target, whole or not at all.
-func fetchReplica(ctx context.Context, client *storage.Client, file task.File, rawURL, target string) error {
-	content, err := openReplica(ctx, client, rawURL)
+// openCached opens a file that a pilot's cache has.
+func openCached(ctx context.Context, c *clients, name task.LFN) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	stream, err := c.files.FetchFile(ctx, &pb.FetchFileRequest{Lfn: string(name)})
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	return &cachedContent{stream: stream, cancel: cancel}, nil
+}
+
+// cachedContent reads what FetchFile gives.
+type cachedContent struct {
+	stream grpc.ServerStreamingClient[pb.FetchFileResponse]
+	cancel context.CancelFunc
+	rest   []byte
+}
+
+func (r *cachedContent) Read(into []byte) (int, error) {
+	for len(r.rest) == 0 {
+		message, err := r.stream.Recv()
+		if err != nil {
+			return 0, err
+		}
+		r.rest = message.GetData()
+	}
+	n := copy(into, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+func (r *cachedContent) Close() error {
+	r.cancel()
+	return nil
+}
+
+// opener opens a copy of a file.
+type opener func() (io.ReadCloser, error)
+
+// fetchFrom writes a copy to its target, whole or not at all.
+func fetchFrom(file task.File, from string, open opener, target string) error {
+	content, err := open()
 	if err != nil {
 		return err
 	}
@@ -126,7 +178,7 @@ func fetchReplica(ctx context.Context, client *storage.Client, file task.File, r
 		return err
 	}
 	if !file.Digest.IsZero() && sumOf(digest) != file.Digest || file.Adler32 != "" && fmt.Sprintf("%08x", checksum.Sum32()) != file.Adler32 {
-		return fmt.Errorf("%s has other bytes than the catalogue says", rawURL)
+		return fmt.Errorf("%s has other bytes than the catalogue says", from)
 	}
 	mode := os.FileMode(0o644)
 	if file.Exec {

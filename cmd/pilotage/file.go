@@ -123,7 +123,7 @@ func newFileGet(a *app) *cobra.Command {
 					return err
 				}
 				if !there {
-					if err := a.fetchFile(c.Context(), located.GetFile(), target); err != nil {
+					if err := a.fetchFile(c.Context(), cl, located.GetFile(), target); err != nil {
 						return err
 					}
 				}

@@ -40,11 +40,11 @@ func TestOutputsFetchesAllItCan(t *testing.T) {
 	}
 	var out, said bytes.Buffer
 	a := &app{stdout: &out, stderr: &said, output: "table"}
-	err := a.fetchOutputs(t.Context(), files, into, false)
+	err := a.fetchOutputs(t.Context(), nil, files, into, false)
 	if err == nil || exitCode(t.Context(), err) != exitUnreachable {
 		t.Fatalf("got %v", err)
 	}
-	for _, words := range []string{"4 of 6 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is on no storage element yet", "unmade was not made"} {
+	for _, words := range []string{"4 of 6 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is nowhere", "unmade was not made"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%q is not in %v", words, err)
 		}

@@ -60,7 +60,7 @@ func TestFilesComeBackFromEachKindOfElement(t *testing.T) {
 				t.Fatal(err)
 			}
 			target := filepath.Join(t.TempDir(), "new", "out.txt")
-			if err := testApp().fetchFile(t.Context(), taskpb.File(file), target); err != nil {
+			if err := testApp().fetchFile(t.Context(), nil, taskpb.File(file), target); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := os.ReadFile(target); err != nil || string(got) != "content" {
@@ -81,7 +81,7 @@ func TestFetchRefusesOtherBytes(t *testing.T) {
 	wrongDigest.Digest[0] ^= 1
 	wrongSum.Digest, wrongSum.Adler32 = task.Digest{}, "00000001"
 	for what, file := range map[string]task.File{"digest": wrongDigest, "adler32": wrongSum} {
-		if err := testApp().fetchFile(t.Context(), taskpb.File(file), target); err == nil || !strings.Contains(err.Error(), "other bytes") {
+		if err := testApp().fetchFile(t.Context(), nil, taskpb.File(file), target); err == nil || !strings.Contains(err.Error(), "other bytes") {
 			t.Errorf("wrong %s: %v", what, err)
 		}
 	}

@@ -257,11 +257,12 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 	var into string
 	var list, force bool
 	command := &cobra.Command{
-		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs from the storage elements",
-		Long: `Fetches all that can be fetched, compares it with its digest, and names on stderr
-what could not be fetched and why; the exit code is then that of the first of
-these: 3 when no copy gave the right bytes, 8 when an output was not made, or is on
-no storage element yet. Called again it fetches only what is missing.`,
+		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs",
+		Long: `Fetches all that can be fetched from the storage elements, and what none has from
+the caches of living pilots, through the queue; compares it with its digest, and
+names on stderr what could not be fetched and why; the exit code is then that of the
+first of these: 3 when nobody gave the right bytes, 8 when an output was not made, or
+nobody has it yet. Called again it fetches only what is missing.`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
@@ -281,7 +282,7 @@ no storage element yet. Called again it fetches only what is missing.`,
 					}
 					return a.print(files, []string{"FILE", "SIZE", "WHERE"}, rows)
 				}
-				return a.fetchOutputs(c.Context(), files, into, force)
+				return a.fetchOutputs(c.Context(), cl, files, into, force)
 			})
 		},
 	}
@@ -293,7 +294,7 @@ no storage element yet. Called again it fetches only what is missing.`,
 
 // fetchOutputs writes files to a folder, none of them when one may not be
 // written, else all that can be fetched.
-func (a *app) fetchOutputs(ctx context.Context, files []*pb.File, into string, force bool) error {
+func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, into string, force bool) error {
 	rows := make([][]string, len(files))
 	missing := make(map[string]*pb.File)
 	for i, f := range files {
@@ -312,7 +313,7 @@ func (a *app) fetchOutputs(ctx context.Context, files []*pb.File, into string, f
 	got, gotRows := []*pb.File{}, [][]string{}
 	for i, row := range rows {
 		if f := missing[row[2]]; f != nil {
-			if err := a.fetchFile(ctx, f, row[2]); ctx.Err() != nil {
+			if err := a.fetchFile(ctx, c, f, row[2]); ctx.Err() != nil {
 				return err
 			} else if err != nil {
 				failures = append(failures, err)

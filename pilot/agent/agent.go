@@ -56,6 +56,7 @@ type Agent struct {
 	scrub    func(context.Context) error // or nil
 	desk     *fetch.Desk
 	homes    *fetch.HomesClient
+	relays   relays
 	verifier *identity.Verifier
 	aliases  *aliases
 	uploads  *uploader

@@ -356,6 +356,7 @@ func (a *Agent) callSync(act pilot.CallSync) {
 			a.log.Debug("sync failed", "error", err)
 		} else {
 			a.takeSettings(asked, reply.Settings)
+			a.sendWanted(reply.Wanted)
 		}
 		a.mailbox.post(func() {
 			if !answered.Stale { // a refusal is an answer

@@ -161,6 +161,7 @@ func (a *Agent) callPull(act pilot.CallPull) {
 			a.log.Debug("pull failed", "error", err)
 		} else {
 			a.takeSettings(asked, reply.Settings)
+			a.sendWanted(reply.Wanted)
 		}
 		a.mailbox.post(func() { a.stepMaster(answered) })
 		return nil

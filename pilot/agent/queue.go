@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -34,6 +35,8 @@ type Queue interface {
 	// Tried answers a trial of a site that has fallen back, and returns the
 	// settings of the site from then on.
 	Tried(ctx context.Context, trial uint64, reached bool, reason string) (task.SiteSettings, error)
+	// Send gives a file to whoever waits for it, or says why it cannot be given.
+	Send(ctx context.Context, id string, content io.Reader, failure string) error
 	Leave(ctx context.Context, leaving Leaving) error
 }
 
@@ -250,6 +253,42 @@ func (q *grpcQueue) Tried(ctx context.Context, trial uint64, reached bool, reaso
 		return task.SiteSettings{}, fmt.Errorf("report whether other pilots are reached: %w", err)
 	}
 	return taskpb.FromSettings(reply.GetSettings()), nil
+}
+
+// sendPiece is how much of a file goes with one message.
+const sendPiece = 256 << 10
+
+// Send satisfies Queue.
+func (q *grpcQueue) Send(ctx context.Context, id string, content io.Reader, failure string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := q.client.SendFile(ctx)
+	if err != nil {
+		return fmt.Errorf("send a file: %w", err)
+	}
+	message := &pb.SendFileRequest{Id: id, Failure: failure}
+	for {
+		if err := stream.Send(message); err != nil { // the answer says why
+			break
+		}
+		if failure != "" {
+			break
+		}
+		piece := make([]byte, sendPiece)
+		n, err := io.ReadFull(content, piece)
+		if n > 0 {
+			message = &pb.SendFileRequest{Data: piece[:n]}
+			continue
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		return fmt.Errorf("send a file: %w", err) // breaks the call off
+	}
+	if _, err := stream.CloseAndRecv(); err != nil {
+		return fmt.Errorf("send a file: %w", err)
+	}
+	return nil
 }
 
 // Leave satisfies Queue.

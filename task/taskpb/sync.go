@@ -63,6 +63,7 @@ func SyncReply(r task.SyncReply) *pb.SyncResponse {
 		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
 		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
 		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Nodes: each(r.Nodes, nodeMark), Roll: r.Roll,
+		Wanted: each(r.Wanted, func(w task.WantedFile) *pb.WantedFile { return &pb.WantedFile{Id: w.ID, File: File(w.File)} }),
 	}
 }
 
@@ -80,7 +81,14 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 	if r.Leases, err = FromLeases(in.GetLeases()); err != nil {
 		return r, err
 	}
-	r.Check, err = eachErr(in.GetCheck(), FromFile)
+	if r.Check, err = eachErr(in.GetCheck(), FromFile); err != nil {
+		return r, err
+	}
+	r.Wanted, err = eachErr(in.GetWanted(), func(in *pb.WantedFile) (w task.WantedFile, err error) {
+		w.ID = in.GetId()
+		w.File, err = FromFile(in.GetFile())
+		return w, err
+	})
 	return r, err
 }
 

@@ -226,6 +226,6 @@ func (d *desk) told(site task.Site, term task.Term) (task.SyncReply, bool) {
 
 // standing is what every answer repeats until something changes.
 func standing(reply task.SyncReply) task.SyncReply {
-	reply.Leases, reply.Acks, reply.ReportSeq = nil, nil, 0
+	reply.Leases, reply.Acks, reply.Wanted, reply.ReportSeq = nil, nil, nil, 0
 	return reply
 }

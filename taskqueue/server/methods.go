@@ -43,6 +43,7 @@ var permissions = map[string]may{
 	pb.FileService_ListFiles_FullMethodName:     people,
 	pb.FileService_LocateFile_FullMethodName:    people,
 	pb.FileService_PlanUpload_FullMethodName:    people,
+	pb.FileService_FetchFile_FullMethodName:     people,
 
 	pb.SiteService_AddSite_FullMethodName:      admin,
 	pb.SiteService_ListSites_FullMethodName:    people,
@@ -61,6 +62,7 @@ var permissions = map[string]may{
 	pb.PilotService_ReportUnreachable_FullMethodName: member,
 	pb.PilotService_ListPeers_FullMethodName:         member,
 	pb.PilotService_ReportTrial_FullMethodName:       member,
+	pb.PilotService_SendFile_FullMethodName:          member,
 	pb.PilotService_Leave_FullMethodName:             member,
 	pb.PilotService_ListPilots_FullMethodName:        people,
 	pb.PilotService_GetPilot_FullMethodName:          people,

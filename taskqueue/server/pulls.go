@@ -289,6 +289,7 @@ func (s *Server) pullOnce(
 			break
 		}
 	}
+	pulled.Reply.Wanted = s.relays.ask(in.Site)
 	return pulled.Reply, pulled.Site.Master == in.Pilot && pulled.Site.Term == in.Term, nil
 }
 

@@ -40,6 +40,7 @@ type Server struct {
 	desk      desk
 	pulls     *pulls
 	watches   watches
+	relays    relays
 	requests  *requests
 	health    healthState
 	room      room

@@ -64,6 +64,7 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (ta
 		return err
 	})
 	if err == nil {
+		reply.Wanted = s.relays.ask(in.Site)
 		s.desk.hear(in.Site, ticket, s.clock.now())
 		s.warnOfUnknown(in.Site, reply.Acks)
 	}
@@ -98,7 +99,7 @@ func bringsNews(in task.Sync) bool {
 // saysNews tells whether the answer holds anything but what this master was
 // last told.
 func (s *Server) saysNews(in task.Sync, reply task.SyncReply) bool {
-	if len(reply.Leases)+len(reply.Acks) > 0 {
+	if len(reply.Leases)+len(reply.Acks)+len(reply.Wanted) > 0 {
 		return true
 	}
 	told, any := s.desk.told(in.Site, in.Term)

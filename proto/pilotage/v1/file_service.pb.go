@@ -476,6 +476,96 @@ func (x *PlanUploadResponse) GetTargets() []*UploadTarget {
 	return nil
 }
 
+type FetchFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Qualified name.
+	Lfn           string `protobuf:"bytes,1,opt,name=lfn,proto3" json:"lfn,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchFileRequest) Reset() {
+	*x = FetchFileRequest{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchFileRequest) ProtoMessage() {}
+
+func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
+func (*FetchFileRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *FetchFileRequest) GetLfn() string {
+	if x != nil {
+		return x.Lfn
+	}
+	return ""
+}
+
+type FetchFileResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next bytes.
+	Data          []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FetchFileResponse) Reset() {
+	*x = FetchFileResponse{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FetchFileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FetchFileResponse) ProtoMessage() {}
+
+func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
+func (*FetchFileResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *FetchFileResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
 var File_pilotage_v1_file_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_file_service_proto_rawDesc = "" +
@@ -509,14 +599,19 @@ const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
 	"storageUrl\"I\n" +
 	"\x12PlanUploadResponse\x123\n" +
-	"\atargets\x18\x01 \x03(\v2\x19.pilotage.v1.UploadTargetR\atargets2\xcf\x02\n" +
+	"\atargets\x18\x01 \x03(\v2\x19.pilotage.v1.UploadTargetR\atargets\"$\n" +
+	"\x10FetchFileRequest\x12\x10\n" +
+	"\x03lfn\x18\x01 \x01(\tR\x03lfn\"'\n" +
+	"\x11FetchFileResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\x9d\x03\n" +
 	"\vFileService\x12V\n" +
 	"\rRegisterFiles\x12!.pilotage.v1.RegisterFilesRequest\x1a\".pilotage.v1.RegisterFilesResponse\x12J\n" +
 	"\tListFiles\x12\x1d.pilotage.v1.ListFilesRequest\x1a\x1e.pilotage.v1.ListFilesResponse\x12M\n" +
 	"\n" +
 	"LocateFile\x12\x1e.pilotage.v1.LocateFileRequest\x1a\x1f.pilotage.v1.LocateFileResponse\x12M\n" +
 	"\n" +
-	"PlanUpload\x12\x1e.pilotage.v1.PlanUploadRequest\x1a\x1f.pilotage.v1.PlanUploadResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"PlanUpload\x12\x1e.pilotage.v1.PlanUploadRequest\x1a\x1f.pilotage.v1.PlanUploadResponse\x12L\n" +
+	"\tFetchFile\x12\x1d.pilotage.v1.FetchFileRequest\x1a\x1e.pilotage.v1.FetchFileResponse0\x01B@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_file_service_proto_rawDescOnce sync.Once
@@ -530,7 +625,7 @@ func file_pilotage_v1_file_service_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_file_service_proto_rawDescData
 }
 
-var file_pilotage_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 9)
+var file_pilotage_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_pilotage_v1_file_service_proto_goTypes = []any{
 	(*RegisterFilesRequest)(nil),  // 0: pilotage.v1.RegisterFilesRequest
 	(*RegisterFilesResponse)(nil), // 1: pilotage.v1.RegisterFilesResponse
@@ -541,26 +636,30 @@ var file_pilotage_v1_file_service_proto_goTypes = []any{
 	(*PlanUploadRequest)(nil),     // 6: pilotage.v1.PlanUploadRequest
 	(*UploadTarget)(nil),          // 7: pilotage.v1.UploadTarget
 	(*PlanUploadResponse)(nil),    // 8: pilotage.v1.PlanUploadResponse
-	(*File)(nil),                  // 9: pilotage.v1.File
+	(*FetchFileRequest)(nil),      // 9: pilotage.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),     // 10: pilotage.v1.FetchFileResponse
+	(*File)(nil),                  // 11: pilotage.v1.File
 }
 var file_pilotage_v1_file_service_proto_depIdxs = []int32{
-	9, // 0: pilotage.v1.RegisterFilesRequest.files:type_name -> pilotage.v1.File
-	9, // 1: pilotage.v1.ListFilesResponse.files:type_name -> pilotage.v1.File
-	9, // 2: pilotage.v1.LocateFileResponse.file:type_name -> pilotage.v1.File
-	7, // 3: pilotage.v1.PlanUploadResponse.targets:type_name -> pilotage.v1.UploadTarget
-	0, // 4: pilotage.v1.FileService.RegisterFiles:input_type -> pilotage.v1.RegisterFilesRequest
-	2, // 5: pilotage.v1.FileService.ListFiles:input_type -> pilotage.v1.ListFilesRequest
-	4, // 6: pilotage.v1.FileService.LocateFile:input_type -> pilotage.v1.LocateFileRequest
-	6, // 7: pilotage.v1.FileService.PlanUpload:input_type -> pilotage.v1.PlanUploadRequest
-	1, // 8: pilotage.v1.FileService.RegisterFiles:output_type -> pilotage.v1.RegisterFilesResponse
-	3, // 9: pilotage.v1.FileService.ListFiles:output_type -> pilotage.v1.ListFilesResponse
-	5, // 10: pilotage.v1.FileService.LocateFile:output_type -> pilotage.v1.LocateFileResponse
-	8, // 11: pilotage.v1.FileService.PlanUpload:output_type -> pilotage.v1.PlanUploadResponse
-	8, // [8:12] is the sub-list for method output_type
-	4, // [4:8] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	11, // 0: pilotage.v1.RegisterFilesRequest.files:type_name -> pilotage.v1.File
+	11, // 1: pilotage.v1.ListFilesResponse.files:type_name -> pilotage.v1.File
+	11, // 2: pilotage.v1.LocateFileResponse.file:type_name -> pilotage.v1.File
+	7,  // 3: pilotage.v1.PlanUploadResponse.targets:type_name -> pilotage.v1.UploadTarget
+	0,  // 4: pilotage.v1.FileService.RegisterFiles:input_type -> pilotage.v1.RegisterFilesRequest
+	2,  // 5: pilotage.v1.FileService.ListFiles:input_type -> pilotage.v1.ListFilesRequest
+	4,  // 6: pilotage.v1.FileService.LocateFile:input_type -> pilotage.v1.LocateFileRequest
+	6,  // 7: pilotage.v1.FileService.PlanUpload:input_type -> pilotage.v1.PlanUploadRequest
+	9,  // 8: pilotage.v1.FileService.FetchFile:input_type -> pilotage.v1.FetchFileRequest
+	1,  // 9: pilotage.v1.FileService.RegisterFiles:output_type -> pilotage.v1.RegisterFilesResponse
+	3,  // 10: pilotage.v1.FileService.ListFiles:output_type -> pilotage.v1.ListFilesResponse
+	5,  // 11: pilotage.v1.FileService.LocateFile:output_type -> pilotage.v1.LocateFileResponse
+	8,  // 12: pilotage.v1.FileService.PlanUpload:output_type -> pilotage.v1.PlanUploadResponse
+	10, // 13: pilotage.v1.FileService.FetchFile:output_type -> pilotage.v1.FetchFileResponse
+	9,  // [9:14] is the sub-list for method output_type
+	4,  // [4:9] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_file_service_proto_init() }
@@ -575,7 +674,7 @@ func file_pilotage_v1_file_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_file_service_proto_rawDesc), len(file_pilotage_v1_file_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   9,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

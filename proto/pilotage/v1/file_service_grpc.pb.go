@@ -23,14 +23,16 @@ const (
 	FileService_ListFiles_FullMethodName     = "/pilotage.v1.FileService/ListFiles"
 	FileService_LocateFile_FullMethodName    = "/pilotage.v1.FileService/LocateFile"
 	FileService_PlanUpload_FullMethodName    = "/pilotage.v1.FileService/PlanUpload"
+	FileService_FetchFile_FullMethodName     = "/pilotage.v1.FileService/FetchFile"
 )
 
 // FileServiceClient is the client API for FileService service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// FileService is the catalogue of files. Bytes never pass through it: clients
-// and pilots read and write storage elements themselves.
+// FileService is the catalogue of files. Clients and pilots read and write
+// storage elements themselves; only what no storage element has passes through
+// the queue, from a pilot's cache to a client.
 type FileServiceClient interface {
 	// RegisterFiles makes external files known to every workflow.
 	RegisterFiles(ctx context.Context, in *RegisterFilesRequest, opts ...grpc.CallOption) (*RegisterFilesResponse, error)
@@ -40,6 +42,9 @@ type FileServiceClient interface {
 	// PlanUpload says under which storage element and prefix a client may put
 	// a file's copies.
 	PlanUpload(ctx context.Context, in *PlanUploadRequest, opts ...grpc.CallOption) (*PlanUploadResponse, error)
+	// FetchFile gives a file that only caches have, from a pilot that lives. The
+	// bytes are the caller's to compare with the catalogue's digest.
+	FetchFile(ctx context.Context, in *FetchFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchFileResponse], error)
 }
 
 type fileServiceClient struct {
@@ -90,12 +95,32 @@ func (c *fileServiceClient) PlanUpload(ctx context.Context, in *PlanUploadReques
 	return out, nil
 }
 
+func (c *fileServiceClient) FetchFile(ctx context.Context, in *FetchFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchFileResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &FileService_ServiceDesc.Streams[0], FileService_FetchFile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[FetchFileRequest, FetchFileResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileService_FetchFileClient = grpc.ServerStreamingClient[FetchFileResponse]
+
 // FileServiceServer is the server API for FileService service.
 // All implementations must embed UnimplementedFileServiceServer
 // for forward compatibility.
 //
-// FileService is the catalogue of files. Bytes never pass through it: clients
-// and pilots read and write storage elements themselves.
+// FileService is the catalogue of files. Clients and pilots read and write
+// storage elements themselves; only what no storage element has passes through
+// the queue, from a pilot's cache to a client.
 type FileServiceServer interface {
 	// RegisterFiles makes external files known to every workflow.
 	RegisterFiles(context.Context, *RegisterFilesRequest) (*RegisterFilesResponse, error)
@@ -105,6 +130,9 @@ type FileServiceServer interface {
 	// PlanUpload says under which storage element and prefix a client may put
 	// a file's copies.
 	PlanUpload(context.Context, *PlanUploadRequest) (*PlanUploadResponse, error)
+	// FetchFile gives a file that only caches have, from a pilot that lives. The
+	// bytes are the caller's to compare with the catalogue's digest.
+	FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error
 	mustEmbedUnimplementedFileServiceServer()
 }
 
@@ -126,6 +154,9 @@ func (UnimplementedFileServiceServer) LocateFile(context.Context, *LocateFileReq
 }
 func (UnimplementedFileServiceServer) PlanUpload(context.Context, *PlanUploadRequest) (*PlanUploadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanUpload not implemented")
+}
+func (UnimplementedFileServiceServer) FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error {
+	return status.Error(codes.Unimplemented, "method FetchFile not implemented")
 }
 func (UnimplementedFileServiceServer) mustEmbedUnimplementedFileServiceServer() {}
 func (UnimplementedFileServiceServer) testEmbeddedByValue()                     {}
@@ -220,6 +251,17 @@ func _FileService_PlanUpload_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FileService_FetchFile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(FetchFileRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(FileServiceServer).FetchFile(m, &grpc.GenericServerStream[FetchFileRequest, FetchFileResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type FileService_FetchFileServer = grpc.ServerStreamingServer[FetchFileResponse]
+
 // FileService_ServiceDesc is the grpc.ServiceDesc for FileService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -244,6 +286,12 @@ var FileService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _FileService_PlanUpload_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "FetchFile",
+			Handler:       _FileService_FetchFile_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "pilotage/v1/file_service.proto",
 }

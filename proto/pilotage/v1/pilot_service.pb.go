@@ -1899,7 +1899,9 @@ type SyncResponse struct {
 	// Nodes that an earlier master has set back, for one that does not judge yet.
 	Nodes []*NodeMark `protobuf:"bytes,10,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	// Another number than before asks for all members anew, as joined.
-	Roll          uint64 `protobuf:"varint,11,opt,name=roll,proto3" json:"roll,omitempty"`
+	Roll uint64 `protobuf:"varint,11,opt,name=roll,proto3" json:"roll,omitempty"`
+	// Cached files that somebody waits for; SendFile gives them.
+	Wanted        []*WantedFile `protobuf:"bytes,12,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2011,6 +2013,165 @@ func (x *SyncResponse) GetRoll() uint64 {
 	return 0
 }
 
+func (x *SyncResponse) GetWanted() []*WantedFile {
+	if x != nil {
+		return x.Wanted
+	}
+	return nil
+}
+
+type WantedFile struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of whoever waits for it.
+	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	File          *File  `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WantedFile) Reset() {
+	*x = WantedFile{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WantedFile) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WantedFile) ProtoMessage() {}
+
+func (x *WantedFile) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WantedFile.ProtoReflect.Descriptor instead.
+func (*WantedFile) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *WantedFile) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *WantedFile) GetFile() *File {
+	if x != nil {
+		return x.File
+	}
+	return nil
+}
+
+type SendFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// In the first message.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// In the first message: why the file cannot be given; nothing follows.
+	Failure string `protobuf:"bytes,2,opt,name=failure,proto3" json:"failure,omitempty"`
+	// The next bytes.
+	Data          []byte `protobuf:"bytes,3,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendFileRequest) Reset() {
+	*x = SendFileRequest{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendFileRequest) ProtoMessage() {}
+
+func (x *SendFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendFileRequest.ProtoReflect.Descriptor instead.
+func (*SendFileRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *SendFileRequest) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *SendFileRequest) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *SendFileRequest) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+type SendFileResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SendFileResponse) Reset() {
+	*x = SendFileResponse{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SendFileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SendFileResponse) ProtoMessage() {}
+
+func (x *SendFileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SendFileResponse.ProtoReflect.Descriptor instead.
+func (*SendFileResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
+}
+
 // Holding is a task that a pilot has in hand.
 type Holding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2023,7 +2184,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2035,7 +2196,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2048,7 +2209,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Holding) GetTask() string {
@@ -2088,7 +2249,7 @@ type CacheDelta struct {
 
 func (x *CacheDelta) Reset() {
 	*x = CacheDelta{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2100,7 +2261,7 @@ func (x *CacheDelta) String() string {
 func (*CacheDelta) ProtoMessage() {}
 
 func (x *CacheDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2113,7 +2274,7 @@ func (x *CacheDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheDelta.ProtoReflect.Descriptor instead.
 func (*CacheDelta) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CacheDelta) GetBase() uint64 {
@@ -2178,7 +2339,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2190,7 +2351,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2203,7 +2364,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *PullRequest) GetSync() *SyncRequest {
@@ -2316,7 +2477,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2328,7 +2489,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2341,7 +2502,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PullResponse) GetSync() *SyncResponse {
@@ -2369,7 +2530,7 @@ type DeliverOutcomesRequest struct {
 
 func (x *DeliverOutcomesRequest) Reset() {
 	*x = DeliverOutcomesRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2381,7 +2542,7 @@ func (x *DeliverOutcomesRequest) String() string {
 func (*DeliverOutcomesRequest) ProtoMessage() {}
 
 func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2394,7 +2555,7 @@ func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesRequest.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeliverOutcomesRequest) GetSite() string {
@@ -2427,7 +2588,7 @@ type DeliverOutcomesResponse struct {
 
 func (x *DeliverOutcomesResponse) Reset() {
 	*x = DeliverOutcomesResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2439,7 +2600,7 @@ func (x *DeliverOutcomesResponse) String() string {
 func (*DeliverOutcomesResponse) ProtoMessage() {}
 
 func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2452,7 +2613,7 @@ func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesResponse.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeliverOutcomesResponse) GetAcks() []*Ack {
@@ -2473,7 +2634,7 @@ type ReportUnreachableRequest struct {
 
 func (x *ReportUnreachableRequest) Reset() {
 	*x = ReportUnreachableRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2485,7 +2646,7 @@ func (x *ReportUnreachableRequest) String() string {
 func (*ReportUnreachableRequest) ProtoMessage() {}
 
 func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2498,7 +2659,7 @@ func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUnreachableRequest.ProtoReflect.Descriptor instead.
 func (*ReportUnreachableRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ReportUnreachableRequest) GetSite() string {
@@ -2525,7 +2686,7 @@ type ReportUnreachableResponse struct {
 
 func (x *ReportUnreachableResponse) Reset() {
 	*x = ReportUnreachableResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2698,7 @@ func (x *ReportUnreachableResponse) String() string {
 func (*ReportUnreachableResponse) ProtoMessage() {}
 
 func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2711,7 @@ func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUnreachableResponse.ProtoReflect.Descriptor instead.
 func (*ReportUnreachableResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReportUnreachableResponse) GetSettings() *SiteSettings {
@@ -2569,7 +2730,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2581,7 +2742,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2594,7 +2755,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListPeersRequest) GetSite() string {
@@ -2613,7 +2774,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2625,7 +2786,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2638,7 +2799,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListPeersResponse) GetPeers() []*Contact {
@@ -2663,7 +2824,7 @@ type ReportTrialRequest struct {
 
 func (x *ReportTrialRequest) Reset() {
 	*x = ReportTrialRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2836,7 @@ func (x *ReportTrialRequest) String() string {
 func (*ReportTrialRequest) ProtoMessage() {}
 
 func (x *ReportTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2849,7 @@ func (x *ReportTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTrialRequest.ProtoReflect.Descriptor instead.
 func (*ReportTrialRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ReportTrialRequest) GetSite() string {
@@ -2729,7 +2890,7 @@ type ReportTrialResponse struct {
 
 func (x *ReportTrialResponse) Reset() {
 	*x = ReportTrialResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2741,7 +2902,7 @@ func (x *ReportTrialResponse) String() string {
 func (*ReportTrialResponse) ProtoMessage() {}
 
 func (x *ReportTrialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2754,7 +2915,7 @@ func (x *ReportTrialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTrialResponse.ProtoReflect.Descriptor instead.
 func (*ReportTrialResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReportTrialResponse) GetSettings() *SiteSettings {
@@ -2779,7 +2940,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2952,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2965,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -2850,7 +3011,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2862,7 +3023,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2875,7 +3036,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
 }
 
 type Pilot struct {
@@ -2904,7 +3065,7 @@ type Pilot struct {
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2916,7 +3077,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2929,7 +3090,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -3058,7 +3219,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3070,7 +3231,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3083,7 +3244,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -3124,7 +3285,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3136,7 +3297,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3149,7 +3310,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -3175,7 +3336,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3187,7 +3348,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3200,7 +3361,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{39}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -3219,7 +3380,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3231,7 +3392,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3244,7 +3405,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{40}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -3263,7 +3424,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3275,7 +3436,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3288,7 +3449,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{41}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -3306,7 +3467,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3318,7 +3479,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3331,7 +3492,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{42}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{45}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -3503,7 +3664,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
-	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xbd\x03\n" +
+	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xee\x03\n" +
 	"\fSyncResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12%\n" +
 	"\x0eunknown_leases\x18\x02 \x03(\x04R\runknownLeases\x12.\n" +
@@ -3517,7 +3678,17 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05check\x18\t \x03(\v2\x11.pilotage.v1.FileR\x05check\x12+\n" +
 	"\x05nodes\x18\n" +
 	" \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\x12\x12\n" +
-	"\x04roll\x18\v \x01(\x04R\x04roll\"M\n" +
+	"\x04roll\x18\v \x01(\x04R\x04roll\x12/\n" +
+	"\x06wanted\x18\f \x03(\v2\x17.pilotage.v1.WantedFileR\x06wanted\"C\n" +
+	"\n" +
+	"WantedFile\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
+	"\x04file\x18\x02 \x01(\v2\x11.pilotage.v1.FileR\x04file\"O\n" +
+	"\x0fSendFileRequest\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\afailure\x18\x02 \x01(\tR\afailure\x12\x12\n" +
+	"\x04data\x18\x03 \x01(\fR\x04data\"\x12\n" +
+	"\x10SendFileResponse\"M\n" +
 	"\aHolding\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x14\n" +
 	"\x05lease\x18\x02 \x01(\x04R\x05lease\x12\x18\n" +
@@ -3622,7 +3793,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x14ACK_VERDICT_ACCEPTED\x10\x01\x12\x19\n" +
 	"\x15ACK_VERDICT_DUPLICATE\x10\x02\x12\x15\n" +
 	"\x11ACK_VERDICT_STALE\x10\x03\x12\x17\n" +
-	"\x13ACK_VERDICT_UNKNOWN\x10\x042\xb6\a\n" +
+	"\x13ACK_VERDICT_UNKNOWN\x10\x042\x81\b\n" +
 	"\fPilotService\x12G\n" +
 	"\bRegister\x12\x1c.pilotage.v1.RegisterRequest\x1a\x1d.pilotage.v1.RegisterResponse\x12\\\n" +
 	"\x0fClaimMastership\x12#.pilotage.v1.ClaimMastershipRequest\x1a$.pilotage.v1.ClaimMastershipResponse\x12;\n" +
@@ -3631,7 +3802,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x0fDeliverOutcomes\x12#.pilotage.v1.DeliverOutcomesRequest\x1a$.pilotage.v1.DeliverOutcomesResponse\x12b\n" +
 	"\x11ReportUnreachable\x12%.pilotage.v1.ReportUnreachableRequest\x1a&.pilotage.v1.ReportUnreachableResponse\x12J\n" +
 	"\tListPeers\x12\x1d.pilotage.v1.ListPeersRequest\x1a\x1e.pilotage.v1.ListPeersResponse\x12P\n" +
-	"\vReportTrial\x12\x1f.pilotage.v1.ReportTrialRequest\x1a .pilotage.v1.ReportTrialResponse\x12>\n" +
+	"\vReportTrial\x12\x1f.pilotage.v1.ReportTrialRequest\x1a .pilotage.v1.ReportTrialResponse\x12I\n" +
+	"\bSendFile\x12\x1c.pilotage.v1.SendFileRequest\x1a\x1d.pilotage.v1.SendFileResponse(\x01\x12>\n" +
 	"\x05Leave\x12\x19.pilotage.v1.LeaveRequest\x1a\x1a.pilotage.v1.LeaveResponse\x12M\n" +
 	"\n" +
 	"ListPilots\x12\x1e.pilotage.v1.ListPilotsRequest\x1a\x1f.pilotage.v1.ListPilotsResponse\x12G\n" +
@@ -3652,7 +3824,7 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 43)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(AckVerdict)(0),                   // 0: pilotage.v1.AckVerdict
 	(*Term)(nil),                      // 1: pilotage.v1.Term
@@ -3677,65 +3849,68 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*NodeMark)(nil),                  // 20: pilotage.v1.NodeMark
 	(*Ack)(nil),                       // 21: pilotage.v1.Ack
 	(*SyncResponse)(nil),              // 22: pilotage.v1.SyncResponse
-	(*Holding)(nil),                   // 23: pilotage.v1.Holding
-	(*CacheDelta)(nil),                // 24: pilotage.v1.CacheDelta
-	(*PullRequest)(nil),               // 25: pilotage.v1.PullRequest
-	(*PullResponse)(nil),              // 26: pilotage.v1.PullResponse
-	(*DeliverOutcomesRequest)(nil),    // 27: pilotage.v1.DeliverOutcomesRequest
-	(*DeliverOutcomesResponse)(nil),   // 28: pilotage.v1.DeliverOutcomesResponse
-	(*ReportUnreachableRequest)(nil),  // 29: pilotage.v1.ReportUnreachableRequest
-	(*ReportUnreachableResponse)(nil), // 30: pilotage.v1.ReportUnreachableResponse
-	(*ListPeersRequest)(nil),          // 31: pilotage.v1.ListPeersRequest
-	(*ListPeersResponse)(nil),         // 32: pilotage.v1.ListPeersResponse
-	(*ReportTrialRequest)(nil),        // 33: pilotage.v1.ReportTrialRequest
-	(*ReportTrialResponse)(nil),       // 34: pilotage.v1.ReportTrialResponse
-	(*LeaveRequest)(nil),              // 35: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),             // 36: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                     // 37: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),         // 38: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),        // 39: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),           // 40: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),          // 41: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),         // 42: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),        // 43: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),                 // 44: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),     // 45: google.protobuf.Timestamp
-	(*SiteSettings)(nil),              // 46: pilotage.v1.SiteSettings
-	(*Task)(nil),                      // 47: pilotage.v1.Task
-	(*durationpb.Duration)(nil),       // 48: google.protobuf.Duration
-	(*File)(nil),                      // 49: pilotage.v1.File
-	(*Optimality)(nil),                // 50: pilotage.v1.Optimality
-	(*AttemptId)(nil),                 // 51: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),               // 52: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                   // 53: pilotage.v1.Outcome
+	(*WantedFile)(nil),                // 23: pilotage.v1.WantedFile
+	(*SendFileRequest)(nil),           // 24: pilotage.v1.SendFileRequest
+	(*SendFileResponse)(nil),          // 25: pilotage.v1.SendFileResponse
+	(*Holding)(nil),                   // 26: pilotage.v1.Holding
+	(*CacheDelta)(nil),                // 27: pilotage.v1.CacheDelta
+	(*PullRequest)(nil),               // 28: pilotage.v1.PullRequest
+	(*PullResponse)(nil),              // 29: pilotage.v1.PullResponse
+	(*DeliverOutcomesRequest)(nil),    // 30: pilotage.v1.DeliverOutcomesRequest
+	(*DeliverOutcomesResponse)(nil),   // 31: pilotage.v1.DeliverOutcomesResponse
+	(*ReportUnreachableRequest)(nil),  // 32: pilotage.v1.ReportUnreachableRequest
+	(*ReportUnreachableResponse)(nil), // 33: pilotage.v1.ReportUnreachableResponse
+	(*ListPeersRequest)(nil),          // 34: pilotage.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),         // 35: pilotage.v1.ListPeersResponse
+	(*ReportTrialRequest)(nil),        // 36: pilotage.v1.ReportTrialRequest
+	(*ReportTrialResponse)(nil),       // 37: pilotage.v1.ReportTrialResponse
+	(*LeaveRequest)(nil),              // 38: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),             // 39: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                     // 40: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),         // 41: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),        // 42: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),           // 43: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),          // 44: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),         // 45: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),        // 46: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),                 // 47: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),     // 48: google.protobuf.Timestamp
+	(*SiteSettings)(nil),              // 49: pilotage.v1.SiteSettings
+	(*Task)(nil),                      // 50: pilotage.v1.Task
+	(*durationpb.Duration)(nil),       // 51: google.protobuf.Duration
+	(*File)(nil),                      // 52: pilotage.v1.File
+	(*Optimality)(nil),                // 53: pilotage.v1.Optimality
+	(*AttemptId)(nil),                 // 54: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),               // 55: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                   // 56: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	44, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	45, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	47, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	48, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	46, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	45, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	47, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	48, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	49, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	48, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	50, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	51, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	49, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	52, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	46, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	50, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
-	51, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	45, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	51, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	44, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	52, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	49, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	53, // 17: pilotage.v1.Capacity.optimality:type_name -> pilotage.v1.Optimality
+	54, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	48, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	54, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	47, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	55, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
 	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	53, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	56, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
 	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
 	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
 	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
@@ -3744,69 +3919,73 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
 	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
 	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	48, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	51, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
 	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
 	20, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
-	51, // 37: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
-	48, // 38: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
-	51, // 39: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	54, // 37: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
+	51, // 38: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
+	54, // 39: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
 	0,  // 40: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	51, // 41: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	54, // 41: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
 	6,  // 42: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 43: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
 	21, // 44: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	46, // 45: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	49, // 46: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	49, // 45: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	52, // 46: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
 	20, // 47: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
-	19, // 48: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	48, // 49: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	44, // 50: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	23, // 51: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	24, // 52: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	22, // 53: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	53, // 54: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 55: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	21, // 56: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	46, // 57: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 58: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
-	46, // 59: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 60: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 61: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	44, // 62: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	45, // 63: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	45, // 64: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	45, // 65: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	37, // 66: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	37, // 67: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 68: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 69: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 70: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	25, // 71: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	27, // 72: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	29, // 73: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	31, // 74: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
-	33, // 75: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
-	35, // 76: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	38, // 77: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	40, // 78: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	42, // 79: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 80: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 81: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	22, // 82: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	26, // 83: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	28, // 84: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	30, // 85: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	32, // 86: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
-	34, // 87: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
-	36, // 88: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	39, // 89: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	41, // 90: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	43, // 91: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	80, // [80:92] is the sub-list for method output_type
-	68, // [68:80] is the sub-list for method input_type
-	68, // [68:68] is the sub-list for extension type_name
-	68, // [68:68] is the sub-list for extension extendee
-	0,  // [0:68] is the sub-list for field type_name
+	23, // 48: pilotage.v1.SyncResponse.wanted:type_name -> pilotage.v1.WantedFile
+	52, // 49: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
+	19, // 50: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	51, // 51: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	47, // 52: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	26, // 53: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	27, // 54: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	22, // 55: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	56, // 56: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 57: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	21, // 58: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	49, // 59: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 60: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	49, // 61: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 62: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 63: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	47, // 64: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	48, // 65: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	48, // 66: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	48, // 67: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	40, // 68: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	40, // 69: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 70: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 71: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 72: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	28, // 73: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	30, // 74: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	32, // 75: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	34, // 76: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	36, // 77: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	24, // 78: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
+	38, // 79: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	41, // 80: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	43, // 81: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	45, // 82: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 83: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 84: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	22, // 85: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	29, // 86: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	31, // 87: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	33, // 88: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	35, // 89: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	37, // 90: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	25, // 91: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
+	39, // 92: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	42, // 93: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	44, // 94: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	46, // 95: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	83, // [83:96] is the sub-list for method output_type
+	70, // [70:83] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -3823,7 +4002,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   43,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	PilotService_ReportUnreachable_FullMethodName = "/pilotage.v1.PilotService/ReportUnreachable"
 	PilotService_ListPeers_FullMethodName         = "/pilotage.v1.PilotService/ListPeers"
 	PilotService_ReportTrial_FullMethodName       = "/pilotage.v1.PilotService/ReportTrial"
+	PilotService_SendFile_FullMethodName          = "/pilotage.v1.PilotService/SendFile"
 	PilotService_Leave_FullMethodName             = "/pilotage.v1.PilotService/Leave"
 	PilotService_ListPilots_FullMethodName        = "/pilotage.v1.PilotService/ListPilots"
 	PilotService_GetPilot_FullMethodName          = "/pilotage.v1.PilotService/GetPilot"
@@ -61,6 +62,9 @@ type PilotServiceClient interface {
 	// their site has fallen back and is tried. When most of them do, the site goes
 	// back to the mode that an operator has set.
 	ReportTrial(ctx context.Context, in *ReportTrialRequest, opts ...grpc.CallOption) (*ReportTrialResponse, error)
+	// SendFile gives a file that the answer to a Sync or Pull wants to whoever
+	// waits for it.
+	SendFile(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SendFileRequest, SendFileResponse], error)
 	Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error)
 	ListPilots(ctx context.Context, in *ListPilotsRequest, opts ...grpc.CallOption) (*ListPilotsResponse, error)
 	GetPilot(ctx context.Context, in *GetPilotRequest, opts ...grpc.CallOption) (*GetPilotResponse, error)
@@ -156,6 +160,19 @@ func (c *pilotServiceClient) ReportTrial(ctx context.Context, in *ReportTrialReq
 	return out, nil
 }
 
+func (c *pilotServiceClient) SendFile(ctx context.Context, opts ...grpc.CallOption) (grpc.ClientStreamingClient[SendFileRequest, SendFileResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &PilotService_ServiceDesc.Streams[0], PilotService_SendFile_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[SendFileRequest, SendFileResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PilotService_SendFileClient = grpc.ClientStreamingClient[SendFileRequest, SendFileResponse]
+
 func (c *pilotServiceClient) Leave(ctx context.Context, in *LeaveRequest, opts ...grpc.CallOption) (*LeaveResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LeaveResponse)
@@ -224,6 +241,9 @@ type PilotServiceServer interface {
 	// their site has fallen back and is tried. When most of them do, the site goes
 	// back to the mode that an operator has set.
 	ReportTrial(context.Context, *ReportTrialRequest) (*ReportTrialResponse, error)
+	// SendFile gives a file that the answer to a Sync or Pull wants to whoever
+	// waits for it.
+	SendFile(grpc.ClientStreamingServer[SendFileRequest, SendFileResponse]) error
 	Leave(context.Context, *LeaveRequest) (*LeaveResponse, error)
 	ListPilots(context.Context, *ListPilotsRequest) (*ListPilotsResponse, error)
 	GetPilot(context.Context, *GetPilotRequest) (*GetPilotResponse, error)
@@ -262,6 +282,9 @@ func (UnimplementedPilotServiceServer) ListPeers(context.Context, *ListPeersRequ
 }
 func (UnimplementedPilotServiceServer) ReportTrial(context.Context, *ReportTrialRequest) (*ReportTrialResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ReportTrial not implemented")
+}
+func (UnimplementedPilotServiceServer) SendFile(grpc.ClientStreamingServer[SendFileRequest, SendFileResponse]) error {
+	return status.Error(codes.Unimplemented, "method SendFile not implemented")
 }
 func (UnimplementedPilotServiceServer) Leave(context.Context, *LeaveRequest) (*LeaveResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Leave not implemented")
@@ -440,6 +463,13 @@ func _PilotService_ReportTrial_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PilotService_SendFile_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(PilotServiceServer).SendFile(&grpc.GenericServerStream[SendFileRequest, SendFileResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type PilotService_SendFileServer = grpc.ClientStreamingServer[SendFileRequest, SendFileResponse]
+
 func _PilotService_Leave_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(LeaveRequest)
 	if err := dec(in); err != nil {
@@ -568,6 +598,12 @@ var PilotService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _PilotService_DrainPilot_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "SendFile",
+			Handler:       _PilotService_SendFile_Handler,
+			ClientStreams: true,
+		},
+	},
 	Metadata: "pilotage/v1/pilot_service.proto",
 }
