@@ -34,7 +34,7 @@ var rights = map[string]string{
 
 	"PilotService/Register":        "admin token",
 	"PilotService/ClaimMastership": "pilot", "PilotService/Sync": "pilot", "PilotService/Pull": "pilot",
-	"PilotService/DeliverOutcomes": "pilot", "PilotService/Leave": "pilot", "PilotService/ReportUnreachable": "pilot",
+	"PilotService/DeliverOutcomes": "pilot", "PilotService/SendFile": "pilot", "PilotService/Leave": "pilot", "PilotService/ReportUnreachable": "pilot",
 	"PilotService/ListPeers": "pilot", "PilotService/ReportTrial": "pilot",
 	"PilotService/ListPilots": "admin submit", "PilotService/GetPilot": "admin submit", "PilotService/DrainPilot": "admin",
 }

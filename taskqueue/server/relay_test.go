@@ -1,0 +1,154 @@
+package server_test
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+)
+
+// cachedOutput has a pilot of a site without storage make a final output.
+func cachedOutput(t *testing.T) (q *queue, p *pilot, name string) {
+	q = start(t)
+	if _, err := q.admin().AddSite(q.ctx, &pb.AddSiteRequest{Settings: &pb.SiteSettings{Name: "siteA"}}); err != nil {
+		t.Fatal(err)
+	}
+	p = q.join("siteA")
+	p.introduce()
+	request := single("flow")
+	request.Tasks[0].Outputs = []*pb.Binding{{Lfn: "out", Name: "out"}}
+	request.Outputs = []string{"out"}
+	id := q.mustSubmit(request)
+	var lease *pb.Lease
+	q.eventually("the task is leased", func() bool {
+		reply, err := p.Sync(q.ctx, p.report(0))
+		if err == nil && len(reply.GetLeases()) > 0 {
+			lease = reply.GetLeases()[0]
+		}
+		return lease != nil
+	})
+	told := p.report(0, lease)
+	told.Outcomes = []*pb.Outcome{p.outcome(lease, 0)} // of 5 bytes
+	if _, err := p.Sync(q.ctx, told); err != nil {
+		t.Fatal(err)
+	}
+	return q, p, id + ":out"
+}
+
+// wanted is what the pilot's parked Sync is answered once somebody waits.
+func (p *pilot) wanted() *pb.WantedFile {
+	p.q.t.Helper()
+	for range 100 {
+		reply, err := p.Sync(p.q.ctx, p.report(time.Second))
+		if err != nil {
+			p.q.t.Fatal(err)
+		}
+		if len(reply.GetWanted()) > 0 {
+			return reply.GetWanted()[0]
+		}
+	}
+	p.q.t.Fatal("nothing is wanted")
+	return nil
+}
+
+func (p *pilot) send(messages ...*pb.SendFileRequest) error {
+	stream, err := p.SendFile(p.q.ctx)
+	if err != nil {
+		p.q.t.Fatal(err)
+	}
+	for _, m := range messages {
+		if err := stream.Send(m); err != nil {
+			break // the answer says why
+		}
+	}
+	_, err = stream.CloseAndRecv()
+	return err
+}
+
+func received(stream grpc.ServerStreamingClient[pb.FetchFileResponse]) (text string, err error) {
+	for {
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return text, nil
+		}
+		if err != nil {
+			return text, err
+		}
+		text += string(message.GetData())
+	}
+}
+
+// A client gets what a pilot sends, no more than the file has, and the reason when
+// there is none.
+func TestFilesPassThroughTheQueue(t *testing.T) {
+	q, p, name := cachedOutput(t)
+	for what, c := range map[string]struct {
+		sent []*pb.SendFileRequest // without the id
+		text string
+		code codes.Code
+	}{
+		"whole":    {[]*pb.SendFileRequest{{Data: []byte("he")}, {Data: []byte("llo")}}, "hello", codes.OK},
+		"too much": {[]*pb.SendFileRequest{{Data: []byte("hel")}, {Data: []byte("lo!")}}, "hel", codes.DataLoss},
+		"nothing":  {[]*pb.SendFileRequest{{Failure: "it has left the cache"}}, "", codes.Unavailable},
+	} {
+		t.Run(what, func(t *testing.T) {
+			stream, err := q.submit().FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.sent[0].Id = p.wanted().GetId()
+			if err := p.send(c.sent...); status.Code(err) != c.code {
+				t.Errorf("the pilot hears %v", err)
+			}
+			if text, err := received(stream); text != c.text || status.Code(err) != c.code {
+				t.Errorf("%q, %v", text, err)
+			}
+			if err := p.send(&pb.SendFileRequest{Id: c.sent[0].GetId()}); status.Code(err) != codes.NotFound {
+				t.Errorf("sent again: %v", err)
+			}
+		})
+	}
+	if stream, err := q.submit().FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: "w-aaaaaaaaaa:none"}); err != nil {
+		t.Error(err)
+	} else if _, err := stream.Recv(); status.Code(err) != codes.NotFound {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The queue passes a bounded number of files, and is free again when clients go.
+func TestFilesThroughTheQueueAreBounded(t *testing.T) {
+	q, _, name := cachedOutput(t)
+	people := q.submit()
+	full := func() bool {
+		stream, err := people.FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := stream.Recv()
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			return status.Code(err) == codes.Unavailable
+		case <-time.After(100 * time.Millisecond):
+			return false
+		}
+	}
+	for n := range 17 {
+		if full() {
+			if n != 16 {
+				t.Errorf("%d files pass at once", n)
+			}
+			return
+		}
+	}
+	t.Error("nothing bounds them")
+}
