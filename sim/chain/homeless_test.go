@@ -111,3 +111,29 @@ func TestFinalOutputsAreMadeAnywhereRatherThanNever(t *testing.T) {
 		})
 	}
 }
+
+// Chains share the sites with and without storage: what only caches of the latter
+// can read ends there. The workflow is over all the same, and when their pilots go
+// the rest is made where it is kept.
+func TestChainsEndWithoutStorageAndAreRemadeWithIt(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
+	w.start(a, 2, 2)
+	others := w.start(b, 2, 4)
+	var tasks []task.Task
+	for i := range 12 {
+		middle, end := fmt.Sprintf("m%02d", i), fmt.Sprintf("e%02d", i)
+		tasks = append(tasks, one("t"+middle, makes(middle)), one("t"+end, reads(middle), makes(end)))
+	}
+	flow := w.submit("flow", tasks...)
+	if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+		t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
+	}
+	if found := w.queue.workflow(flow); found.Homeless == 0 {
+		t.Fatalf("nothing ended at siteB: %+v", found)
+	}
+	for _, n := range others {
+		n.kill()
+	}
+	w.finish(flow, time.Hour)
+}
