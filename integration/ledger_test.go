@@ -69,7 +69,7 @@ func (l *ledgered) submit() {
 		}
 		fmt.Fprintf(&text, "    shell: |\n")
 		fmt.Fprintf(&text, "      n=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ')\n")
-		fmt.Fprintf(&text, "      echo \"start $PILOTAGE_ATTEMPT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
+		fmt.Fprintf(&text, "      echo \"start $PILOTAGE_TASK/$PILOTAGE_PILOT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
 		if l.gated {
 			fmt.Fprintf(&text, "      until test -e %s -o -e %s; do sleep 0.05; done\n", l.gate("all"), l.gate(name))
 		} else {
@@ -82,7 +82,7 @@ func (l *ledgered) submit() {
 		if l.linked {
 			fmt.Fprintf(&text, "      ln %s.out second-link\n", name)
 		}
-		fmt.Fprintf(&text, "      echo \"end $PILOTAGE_ATTEMPT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
+		fmt.Fprintf(&text, "      echo \"end $PILOTAGE_TASK/$PILOTAGE_PILOT $n $(date +%%s%%N)\" >> %s\n", l.ledger)
 	}
 	text.WriteString("outputs: [")
 	for name := range l.tasks {
@@ -140,7 +140,7 @@ func (l *ledgered) reconcile() {
 			}
 			accepted++
 			if proto.Equal(attempt.GetOutcome().GetAttempt(), info.GetWinner()) {
-				winners[name] = fmt.Sprintf("%s/a%d", info.GetTask().GetId(), attempt.GetOutcome().GetNumber())
+				winners[name] = info.GetTask().GetId() + "/" + info.GetWinner().GetPilot()
 			}
 		}
 		if info.GetState() != pb.TaskState_TASK_STATE_DONE || accepted != 1 {

@@ -137,7 +137,7 @@ func (n *nemesis) judgeFlow(ctx context.Context, f *flow) (executions int) {
 				winners++
 			}
 			if proto.Equal(id, info.GetWinner()) {
-				label = fmt.Sprintf("%s/%s/a%d", f.id, t.name, attempt.GetOutcome().GetNumber())
+				label = fmt.Sprintf("%s/%s/%s", f.id, t.name, id.GetPilot())
 				n.judgeLogs(ctx, f, t, attempt.GetOutcome().GetNumber())
 			}
 		}

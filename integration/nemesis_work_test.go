@@ -131,13 +131,13 @@ func (f *flow) text() string {
 			fmt.Fprintf(&text, "    require: 'pilot.site == \"%s\"'\n", t.site)
 		}
 		fmt.Fprintf(&text, "    shell: |\n      set -e\n")
-		fmt.Fprintf(&text, "      echo \"start $PILOTAGE_ATTEMPT $(date +%%s%%N)\" >> %s\n", f.ledger)
+		fmt.Fprintf(&text, "      echo \"start $PILOTAGE_TASK/$PILOTAGE_PILOT $(date +%%s%%N)\" >> %s\n", f.ledger)
 		fmt.Fprintf(&text, "      sleep %.2f\n", t.seconds)
 		fmt.Fprintf(&text, "      sum=$( ( echo %s; cat %s /dev/null ) | sha256sum | cut -c 1-64 )\n", t.name, strings.Join(reads, " "))
 		fmt.Fprintf(&text, "      yes \"%s $sum\" | head -c %d > %s\n", t.name, t.size, t.file())
 		fmt.Fprintf(&text, "      yes \"said by %s\" | head -c %d\n", t.name, t.out)
 		fmt.Fprintf(&text, "      yes \"complained by %s\" | head -c %d >&2\n", t.name, t.err)
-		fmt.Fprintf(&text, "      echo \"end $PILOTAGE_ATTEMPT $(date +%%s%%N)\" >> %s\n", f.ledger)
+		fmt.Fprintf(&text, "      echo \"end $PILOTAGE_TASK/$PILOTAGE_PILOT $(date +%%s%%N)\" >> %s\n", f.ledger)
 	}
 	fmt.Fprintf(&text, "outputs: [%s]\n", strings.Join(final, ", "))
 	return text.String()
@@ -232,7 +232,7 @@ func (w *work) mayBeSpoiled(name string) bool {
 	return false
 }
 
-// events counts the lines that payloads wrote into their ledgers, by attempt.
+// events counts the lines that payloads wrote into their ledgers, by task and pilot.
 func (f *flow) events() (started, ended map[string]int, err error) {
 	started, ended = make(map[string]int), make(map[string]int)
 	data, err := os.ReadFile(f.ledger)

@@ -235,8 +235,6 @@ func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string, died boo
 	if s == nil {
 		return nil
 	}
-	s.Number = max(s.Number, a.Outcome.Number+1)
-	b.tasks.touch(s.ID)
 	if s.State.Terminal() {
 		return b.discardLost(s)
 	}
@@ -331,9 +329,6 @@ func (b *book) takeBack(lease *Lease, event task.Event, reason string) error {
 		s := b.tasks.held[states[i].ID]
 		if s.State != task.Leased || s.Lease != lease.ID {
 			continue
-		}
-		if event == task.LeaseExpired {
-			s.Number++ // the site may have started it under the old number
 		}
 		if err := b.reopen(s, event, reason); err != nil {
 			return err

@@ -136,7 +136,6 @@ func (b *book) reclaim(lease *Lease, held func(task.ID) bool) error {
 		if s.State != task.Leased || s.Lease != lease.ID || held(s.ID) {
 			continue
 		}
-		s.Number++ // somebody may have started it under the old number
 		if err := b.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand"); err != nil {
 			return err
 		}

@@ -124,6 +124,7 @@ func (j *judgement) judge(o *task.Outcome) error {
 		return nil
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
+		o.Number = known.Outcome.Number
 		if known.State == AttemptLost && !o.OK { // it is booked; its logs are news
 			if err := j.record(o, AttemptLost); err != nil {
 				return err
@@ -132,6 +133,8 @@ func (j *judgement) judge(o *task.Outcome) error {
 			j.givenUp = append(j.givenUp, o)
 			return nil
 		}
+	} else if err := j.number(o); err != nil {
+		return err
 	}
 	o.Site = j.site.Name
 	for i := range o.Outputs {
@@ -139,8 +142,6 @@ func (j *judgement) judge(o *task.Outcome) error {
 			o.Outputs[i].URL = "" // a copy elsewhere is none that we know of
 		}
 	}
-	s.Number = max(s.Number, o.Number+1)
-	j.tasks.touch(s.ID)
 	switch {
 	case o.Attempt.Generation < s.Generation:
 		return j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{})

@@ -365,8 +365,8 @@ func (b *book) attemptsOf(id task.ID) (attempts []*Attempt, err error) {
 		return nil, fmt.Errorf("load attempts of %s: %w", id, err)
 	}
 	for i := range stored {
-		if a := &stored[i]; b.attempts.held[a.Outcome.Attempt] == nil {
-			attempts = append(attempts, a)
+		if _, touched := b.attempts.changed[stored[i].Outcome.Attempt]; !touched {
+			attempts = append(attempts, &stored[i])
 		}
 	}
 	for _, held := range b.attempts.order {

@@ -208,21 +208,53 @@ func (b *book) takeStarts(site *SiteRecord, starts []task.Start) error {
 		if b.attempts.held[start.Attempt] != nil || !b.ran(site.Name, start.Attempt) {
 			continue
 		}
-		b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started})
+		if _, err := b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started}); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // begun books an attempt that was not known before; without its pilot it is lost.
-func (b *book) begun(o task.Outcome) *Attempt {
+func (b *book) begun(o task.Outcome) (*Attempt, error) {
+	if err := b.number(&o); err != nil {
+		return nil, err
+	}
 	a := &Attempt{State: AttemptRunning, Outcome: o, Known: b.Clock}
 	if pilot := b.pilots.held[o.Attempt.Pilot]; !pilot.State.present() {
 		a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, pilot.Reason
 	}
 	b.attempts.put(o.Attempt, a)
 	b.attempts.touch(o.Attempt)
-	return a
+	return a, nil
 }
+
+// number gives an attempt that was not known before a display number that no other
+// of its task has: the one that its site gave it, or the next. Parts of a site, and
+// masters one after the other, do not know all of each other's attempts.
+func (b *book) number(o *task.Outcome) error {
+	s := b.tasks.held[o.Attempt.Task]
+	next, said := max(1, s.Number), o.Number
+	if said < next || said-next > numbersAhead {
+		o.Number = next
+	}
+	if 0 < said && said < next {
+		attempts, err := b.attemptsOf(s.ID)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(attempts, func(a *Attempt) bool { return a.Outcome.Number == said }) {
+			o.Number = said
+		}
+	}
+	s.Number = max(next, o.Number+1)
+	b.tasks.touch(s.ID)
+	return nil
+}
+
+// numbersAhead is how many attempts of a task its site may have lost sight of before
+// it tells of one.
+const numbersAhead = 100
 
 // takeStored books copies that have reached the site's own storage element. A
 // copy that cannot count any more is garbage; one whose attempt may still be
@@ -256,7 +288,9 @@ func (b *book) takeStored(site *SiteRecord, stored []task.Stored) error {
 			}
 		case f.ProducerTask != st.Attempt.Task || !b.ran(site.Name, st.Attempt):
 		case b.tasks.held[st.Attempt.Task].awaits(st.Attempt, attempt):
-			b.storedEarly(site.Name, st, attempt)
+			if err := b.storedEarly(site.Name, st, attempt); err != nil {
+				return err
+			}
 		case useless(f, st.Attempt, attempt) && site.wrote(st.Attempt, st.LFN, st.URL):
 			garbage = append(garbage, replica)
 		}
@@ -281,9 +315,11 @@ func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
 }
 
 // storedEarly keeps a copy with its attempt until the outcome comes.
-func (b *book) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) {
+func (b *book) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) (err error) {
 	if attempt == nil {
-		attempt = b.begun(task.Outcome{Attempt: st.Attempt, Site: site})
+		if attempt, err = b.begun(task.Outcome{Attempt: st.Attempt, Site: site}); err != nil {
+			return err
+		}
 	}
 	known := slices.ContainsFunc(attempt.Outcome.Outputs, func(p task.Produced) bool { return p.LFN == st.LFN })
 	if !known {
@@ -291,6 +327,7 @@ func (b *book) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) {
 			task.Produced{LFN: st.LFN, Size: st.Size, Digest: st.Digest, URL: st.URL})
 		b.attempts.touch(st.Attempt)
 	}
+	return nil
 }
 
 // takeReturns takes unstarted tasks back.

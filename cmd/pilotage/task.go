@@ -166,7 +166,7 @@ func newTaskLogs(a *app) *cobra.Command {
 			})
 		},
 	}
-	command.Flags().Int32Var(&attempt, "attempt", 0, "number of the attempt (default: the newest)")
+	command.Flags().Int32Var(&attempt, "attempt", 0, "number of the attempt (default: the winner, else the newest)")
 	command.Flags().BoolVar(&stderr, "stderr", false, "print stderr instead")
 	command.Flags().BoolVar(&both, "all", false, "print stdout, then stderr")
 	return command

@@ -98,3 +98,51 @@ func TestWhatIsKilledForAnotherAttemptEnds(t *testing.T) {
 		}
 	}
 }
+
+// Most of a site is cut off from the queue and from one pilot, and goes on with the
+// hand-out; so does the one, as master: both have first attempts of the same tasks.
+// Each attempt has a number of its own at the queue.
+func TestAttemptsOfTwoPartsHaveNumbersOfTheirOwn(t *testing.T) {
+	several := 0
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 4, 2)
+		flow := long(w)
+		w.run(5 * time.Second)
+		w.part(pilots[:3])
+		for _, n := range pilots[:3] {
+			n.cutOff(true)
+		}
+		w.run(3 * time.Minute)
+		w.part(nil)
+		for _, n := range pilots[:3] {
+			n.cutOff(false)
+		}
+		w.finish(flow, 20*time.Minute)
+		w.run(5 * time.Minute)
+		for _, state := range w.queue.tasks(flow) {
+			if w.judgeNumbers(state.ID) > 1 {
+				several++
+			}
+		}
+	}
+	if several == 0 {
+		t.Error("no task was run twice")
+	}
+}
+
+// judgeNumbers wants each attempt of a task to have a number of its own, and returns
+// how many there are.
+func (w *world) judgeNumbers(id task.ID) int {
+	w.t.Helper()
+	taken := make(map[int]bool)
+	attempts := w.queue.attempts(id)
+	for _, a := range attempts {
+		if number := a.Outcome.Number; number < 1 || taken[number] {
+			w.t.Errorf("a%d of %s: %s is not the only one", number, id, a.Outcome.Attempt)
+		}
+		taken[a.Outcome.Number] = true
+	}
+	return len(attempts)
+}

@@ -256,11 +256,12 @@ func (s *storm) judge() {
 	s.check()
 }
 
-// judgeAttempts wants one winner of every generation at most, one in all, and no
-// attempt without an end.
+// judgeAttempts wants one winner of every generation at most, one in all, no
+// attempt without an end, and no two with the same number.
 func (s *storm) judgeAttempts(id task.ID) {
 	s.t.Helper()
 	winners := make(map[uint32]int)
+	s.judgeNumbers(id)
 	for _, attempt := range s.queue.attempts(id) {
 		switch attempt.State {
 		case taskqueue.AttemptSucceeded:

@@ -10,8 +10,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
 // A whole life over the wire: register, submit, hand-out, start, outcome,
@@ -455,4 +457,32 @@ func TestIsolatedPilotIsNotTheLast(t *testing.T) {
 	}
 	leave(newcomer, 1)
 	leave(master, 0)
+}
+
+// Logs are those of the attempt that won, also where earlier queues gave its number
+// to another one; without a winner those of the newest.
+func TestLogsAreTheWinners(t *testing.T) {
+	var attempts []taskqueue.Attempt
+	for i, number := range []int{1, 2, 1, 1} {
+		attempts = append(attempts, taskqueue.Attempt{Outcome: task.Outcome{Attempt: task.AttemptID{Task: "w-aaaaaaaaaa/t", Counter: uint64(i + 1)}, Number: number}})
+	}
+	for _, c := range []struct {
+		winner uint64
+		number int
+		want   uint64
+	}{
+		{1, 1, 1}, {3, 1, 3}, {3, 0, 3}, {3, 2, 2}, {2, 1, 4}, {0, 1, 4}, {0, 0, 4}, {0, 3, 0},
+	} {
+		winner := task.AttemptID{}
+		if c.winner > 0 {
+			winner = attempts[c.winner-1].Outcome.Attempt
+		}
+		var got uint64
+		if shown := server.AttemptOfNumber(attempts, winner, c.number); shown != nil {
+			got = shown.Outcome.Attempt.Counter
+		}
+		if got != c.want {
+			t.Errorf("attempt %d won, a%d is asked for: attempt %d is shown, not %d", c.winner, c.number, got, c.want)
+		}
+	}
 }

@@ -29,5 +29,8 @@ func (s *Server) Store() taskqueue.Store { return s.store }
 // WrapStore puts another store before that of a server that does not run yet.
 func (s *Server) WrapStore(wrap func(taskqueue.Store) taskqueue.Store) { s.store = wrap(s.store) }
 
+// AttemptOfNumber is attemptOfNumber.
+var AttemptOfNumber = attemptOfNumber
+
 // Quantile is quantile.
 var Quantile = quantile

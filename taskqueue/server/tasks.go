@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -237,17 +236,24 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 		if len(attempts) == 0 {
 			return notFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run)", id, states[0].State))
 		}
-		// Numbers of lost leases may be used again: the newest counts.
-		at := len(attempts) - 1
-		if wanted := int(in.GetNumber()); wanted != 0 {
-			slices.Reverse(attempts)
-			at = slices.IndexFunc(attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Number == wanted })
-			if at < 0 {
-				return notFound("attempt", fmt.Sprintf("%s/a%d", id, wanted))
-			}
+		shown := attemptOfNumber(attempts, states[0].Winner, int(in.GetNumber()))
+		if shown == nil {
+			return notFound("attempt", fmt.Sprintf("%s/a%d", id, in.GetNumber()))
 		}
-		out.Attempt = attemptOf(&attempts[at])
-		out.Stdout, out.Stderr, err = t.Attempts().LoadLog(attempts[at].Outcome.Attempt)
+		out.Attempt = attemptOf(shown)
+		out.Stdout, out.Stderr, err = t.Attempts().LoadLog(shown.Outcome.Attempt)
 		return err
 	})
+}
+
+// attemptOfNumber finds the attempt of a display number, any if it is 0: the winner,
+// else the newest. Earlier queues gave some numbers to several attempts.
+func attemptOfNumber(attempts []taskqueue.Attempt, winner task.AttemptID, number int) (shown *taskqueue.Attempt) {
+	for i := range attempts {
+		a := &attempts[i]
+		if (number == 0 || a.Outcome.Number == number) && (shown == nil || shown.Outcome.Attempt != winner) {
+			shown = a
+		}
+	}
+	return shown
 }

@@ -2027,7 +2027,7 @@ func (x *ExplainTaskResponse) GetBackoff() *durationpb.Duration {
 type GetTaskLogsRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	TaskId string                 `protobuf:"bytes,1,opt,name=task_id,json=taskId,proto3" json:"task_id,omitempty"`
-	// Display number of the attempt; 0 is the newest.
+	// Display number of the attempt; 0 is the winner or, without one, the newest.
 	Number        int32 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
