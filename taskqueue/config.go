@@ -111,6 +111,11 @@ type WorkflowConfig struct {
 	UnsealedFor time.Duration // since its newest part, until an unsealed workflow is dropped
 	SweepPage   int           // records looked at in one tick of a sweep
 	TickEvery   time.Duration // longest time between ticks
+	// LookFor is how long the queue's server may look at the storage element of a
+	// site whose last pilot has gone for what its caches held alone: it may have been
+	// stored without a word. It begins anew with each file that was looked for; 0 is
+	// that nobody looks.
+	LookFor time.Duration
 }
 
 // DefaultConfig returns the defaults of DESIGN section 10.

@@ -284,8 +284,8 @@ func (r *Rules) Leave(t *Turn, l Leaving) error {
 	})
 }
 
-// vacate takes back everything a site holds and forgets its caches: nobody is
-// there any more.
+// vacate takes back everything a site holds and forgets its caches, once what they
+// held alone was looked for on storage: nobody is there any more.
 func (b *book) vacate(site *SiteRecord, reason string) error {
 	open, err := b.Leases().OfSite(site.Name)
 	if err != nil {
@@ -312,6 +312,13 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 			return err
 		}
 	}
+	site.Forget = true
+	b.sites.touch(site.Name)
+	if site.SE != "" && b.config.Workflow.LookFor > 0 {
+		site.ForgetAt = b.Clock.Add(b.config.Workflow.LookFor)
+		return nil
+	}
+	site.ForgetAt = 0
 	return b.forgetCaches(site)
 }
 

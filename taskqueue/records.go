@@ -238,6 +238,7 @@ type SiteRecord struct {
 	CheckAfter task.LFN        // where looking for those files goes on
 	CheckUntil Instant         // files whose makers reported them until then are looked for, too
 	Forget     bool            // its caches are gone; files announced there are being forgotten
+	ForgetAt   Instant         // until then they are looked for on its storage element
 	ModeSince  Instant         // when the mode in force began
 	Trial      Instant         // when the trial of a fallen-back site began that is under way; 0: none is
 	TrialAt    Instant         // when the next one begins

@@ -144,7 +144,7 @@ func (b *book) watchSites() error {
 				return err
 			}
 		}
-		if site.Forget {
+		if site.Forget && b.Clock >= site.ForgetAt {
 			if err := b.forgetCaches(site); err != nil {
 				return err
 			}

@@ -35,7 +35,7 @@ each site that is added.`,
 			}
 			client := storage.NewClient(storage.Options{})
 			defer client.Close()
-			config.Deleter = deleter{client}
+			config.Deleter, config.Finder = deleter{client}, client
 			config.Ready = func(grpcAddress, _ string) {
 				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
 			}

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"time"
-
-	"github.com/zeebo/blake3"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
@@ -207,37 +204,9 @@ func (n *workerNode) Put(ctx context.Context, element, name string, key task.Fil
 	return at.Put(ctx, name, int64(pinned.Size), file)
 }
 
-// Find satisfies Uploads. It reads what is there: a copy may be damaged.
+// Find satisfies Uploads.
 func (n *workerNode) Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (string, error) {
-	at, err := n.storage.Element(element)
-	if err != nil {
-		return "", err
-	}
-	there, err := at.Head(ctx, name)
-	if errors.Is(err, storage.ErrNotFound) {
-		if away := storage.Mounted(element, false); away != nil {
-			return "", away
-		}
-	}
-	if err != nil {
-		return "", err
-	}
-	if there.Size != int64(size) && there.Size >= 0 {
-		return "", fmt.Errorf("%w: %s has %d bytes, not %d", storage.ErrNotFound, there.URL, there.Size, size)
-	}
-	content, _, err := at.Get(ctx, name, 0)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = content.Close() }()
-	hash := blake3.New()
-	if _, err := io.Copy(hash, content); err != nil {
-		return "", fmt.Errorf("read %s: %w", there.URL, err)
-	}
-	if task.Digest(hash.Sum(nil)) != digest {
-		return "", fmt.Errorf("%w: %s has other bytes", storage.ErrNotFound, there.URL)
-	}
-	return there.URL, nil
+	return n.storage.Find(ctx, element, name, size, digest)
 }
 
 // Observe satisfies Ground.

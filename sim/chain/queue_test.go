@@ -288,6 +288,37 @@ func (q *queue) deleteGarbage() {
 	})
 }
 
+// lookAtStorage looks for what the last pilots of sites may have stored without a
+// word.
+func (q *queue) lookAtStorage() {
+	if q.away {
+		return
+	}
+	var vacants []taskqueue.Vacant
+	q.view(func(t *taskqueue.Turn) (err error) {
+		vacants, err = q.rules.Vacants(t)
+		return err
+	})
+	for _, v := range vacants {
+		var found []task.Stored
+		var missing []task.File
+		for _, f := range v.Files {
+			url := storageURL(v.Element, f.Producer, f.LFN)
+			switch s := q.element(url); {
+			case s.down:
+			case s.stored[url].Digest == f.Digest:
+				found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})
+			default:
+				missing = append(missing, f)
+			}
+		}
+		if len(found)+len(missing) > 0 {
+			q.note("the queue has looked at the storage of %s: %d files found, %d missing", v.Site, len(found), len(missing))
+			q.must(func(t *taskqueue.Turn) error { return q.rules.Looked(t, v.Site, found, missing) })
+		}
+	}
+}
+
 // claim answers a pilot that wants the office.
 func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAnswer {
 	n, q := w.peers[member.Member.Peer], w.queue

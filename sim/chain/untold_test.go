@@ -139,3 +139,42 @@ func TestCopiesThatNobodyToldAreFoundWhereTheQueueMatches(t *testing.T) {
 		}
 	}
 }
+
+// A whole site dies: the queue looks at its storage element itself. What is there
+// counts, what is not is made again at another site; where the element does not
+// answer for long everything is.
+func TestTheQueueLooksForCopiesOfADeadSite(t *testing.T) {
+	for name, is := range map[string]struct {
+		stored, again bool
+		away          time.Duration
+	}{
+		"stored":                {true, false, 0},
+		"not stored":            {false, true, 0},
+		"stored, away a while":  {true, false, 30 * time.Second},
+		"stored, away for long": {true, true, time.Hour},
+	} {
+		w, s, _, flow := untold(t, 1, false, nil)
+		other := w.addSite("siteB", nil)
+		w.start(other, 1, 2)
+		if !is.stored {
+			clear(s.stored)
+		}
+		s.down = is.away > 0
+		for _, n := range s.live() {
+			n.kill()
+		}
+		if !w.runUntil(20*time.Minute, func() bool { return len(w.queue.alive(s.name)) == 0 }) {
+			t.Fatal("the site does not count as dead")
+		}
+		died := w.now()
+		w.after(is.away, func() { s.down = false })
+		w.finish(flow, 10*time.Minute)
+		t.Logf("%s: pending for %s", name, w.now()-died)
+		if again := w.queue.tasks(flow)[0].Generation > 1; again != is.again {
+			t.Errorf("%s: made again is %v", name, again)
+		}
+		if w.now()-died > is.away+10*time.Second && !is.again {
+			t.Errorf("%s: pending for %s", name, w.now()-died)
+		}
+	}
+}

@@ -74,6 +74,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 
 // newWorldOf makes a world whose queue has other settings.
 func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
+	config.Workflow.LookFor = time.Minute // as the product's server does
 	w := &world{
 		t: t, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
 		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
@@ -92,6 +93,7 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	}
 	w.queue.tick()
 	w.net.Every(garbageTime, w.queue.deleteGarbage)
+	w.net.Every(matchEvery, w.queue.lookAtStorage)
 	w.net.Every(signsTime, w.queue.noteSigns)
 	w.net.Every(matchEvery, w.queue.lookAfter)
 	t.Cleanup(func() {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -49,6 +50,16 @@ type Config struct {
 	Ready func(grpcAddress, httpAddress string)
 	// Deleter, if set, is given the copies of losers to delete.
 	Deleter Deleter
+	// Finder, if set, looks for what pilots may have stored without a word when the
+	// last one of their site is gone.
+	Finder Finder
+}
+
+// Finder looks for files on storage elements.
+type Finder interface {
+	// Find returns the URL of what has a name below the storage element; the error
+	// is storage.ErrNotFound where there is nothing of that size and content.
+	Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (url string, err error)
 }
 
 // Deleter removes copies of files from storage elements.
@@ -121,6 +132,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Rules == (taskqueue.Config{}) {
 		c.Rules = taskqueue.DefaultConfig()
+	}
+	if c.Finder != nil && c.Rules.Workflow.LookFor == 0 {
+		c.Rules.Workflow.LookFor = time.Minute // it may take a storage element so long to answer again
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

@@ -69,6 +69,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.runClock(ctx) })
 	group.Go(func() error { return s.runRenewal(ctx) })
 	group.Go(func() error { return s.runGarbage(ctx) })
+	group.Go(func() error { return s.runLooks(ctx) })
 	group.Go(func() error { return s.runMatching(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()

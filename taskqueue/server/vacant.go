@@ -1,0 +1,78 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// lookTime bounds one look at a storage element, which may hang.
+const lookTime = 30 * time.Second
+
+// runLooks looks for files at the storage elements of sites whose last pilot has
+// gone, until ctx ends.
+func (s *Server) runLooks(ctx context.Context) error {
+	if s.config.Finder == nil {
+		return nil
+	}
+	ticker := time.NewTicker(s.config.Timing.MatchTick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := s.lookAtStorage(ctx); err != nil && ctx.Err() == nil {
+			s.config.Log.Warn("files of sites without pilots wait to be looked for on storage", "error", err)
+		}
+	}
+}
+
+// lookAtStorage looks for a page of files of each such site.
+func (s *Server) lookAtStorage(ctx context.Context) error {
+	var vacants []taskqueue.Vacant
+	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+		vacants, err = s.rules.Vacants(t)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range vacants {
+		v := &vacants[i]
+		found, missing := s.lookFor(ctx, v)
+		if len(found)+len(missing) == 0 {
+			continue
+		}
+		s.config.Log.Info("files that only caches of a site without pilots held were looked for on its storage element",
+			"site", v.Site, "found", len(found), "missing", len(missing))
+		if err := s.update(ctx, func(t *taskqueue.Turn) error { return s.rules.Looked(t, v.Site, found, missing) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lookFor looks for files until the storage element does not answer.
+func (s *Server) lookFor(ctx context.Context, v *taskqueue.Vacant) (found []task.Stored, missing []task.File) {
+	for _, f := range v.Files {
+		limited, cancel := context.WithTimeout(ctx, lookTime)
+		url, err := s.config.Finder.Find(limited, v.Element, task.StorageName(f.Producer, f.LFN), f.Size, f.Digest)
+		cancel()
+		switch {
+		case err == nil:
+			found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})
+		case errors.Is(err, storage.ErrNotFound):
+			missing = append(missing, f)
+		default:
+			s.config.Log.Debug("a storage element cannot be looked at", "site", v.Site, "storage", v.Element, "error", err)
+			return found, missing
+		}
+	}
+	return found, missing
+}

@@ -1,0 +1,69 @@
+package taskqueue
+
+import (
+	"fmt"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Vacant is a site without pilots, with some of the files that its caches held
+// alone.
+type Vacant struct {
+	Site    task.Site
+	Element string
+	Files   []task.File
+}
+
+// lookPage bounds the files looked for at a site in one round.
+const lookPage = 16
+
+// Vacants lists the sites at whose storage elements files are to be looked for that
+// the last pilots may have stored there without a word.
+func (r *Rules) Vacants(t *Turn) (vacants []Vacant, err error) {
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, fmt.Errorf("load sites: %w", err)
+	}
+	for i := range sites {
+		site := &sites[i]
+		if !site.Forget || t.Clock >= site.ForgetAt {
+			continue
+		}
+		files, err := t.Files().OnlyAnnouncedAt(site.Name, "", lookPage)
+		if err != nil {
+			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
+		}
+		v := Vacant{Site: site.Name, Element: site.SE}
+		for j := range files {
+			v.Files = append(v.Files, files[j].File)
+		}
+		vacants = append(vacants, v)
+	}
+	return vacants, nil
+}
+
+// Looked takes what came of a look for files of a vacant site: where they are, or
+// that they are not there. Where a pilot has come meanwhile it is the one to tell.
+//
+// Errors: ErrNotFound (the site).
+func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []task.File) error {
+	return r.apply(t, func(b *book) error {
+		site, err := b.site(name)
+		if err != nil || !site.Forget {
+			return err
+		}
+		site.ForgetAt = b.Clock.Add(b.config.Workflow.LookFor)
+		b.sites.touch(name)
+		if err := b.takeStored(site, found); err != nil {
+			return err
+		}
+		gone := make([]task.LostFile, 0, len(found)+len(missing))
+		for _, s := range found {
+			gone = append(gone, task.LostFile{LFN: s.LFN, Digest: s.Digest})
+		}
+		for _, f := range missing {
+			gone = append(gone, task.LostFile{LFN: f.LFN, Digest: f.Digest})
+		}
+		return b.lose(name, gone)
+	})
+}
