@@ -78,6 +78,7 @@ type Agent struct {
 	casts    map[uint64]time.Time // when broadcasts of the list were begun
 	whole    encodedList          // the last one that a pilot was sent
 	silence  silence              // of the queue towards this master
+	unknown  bool                 // that outcomes were refused as unknown was said
 	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	recorder recorder             // of the master's core
 	drained  chan struct{}

@@ -362,6 +362,7 @@ func (a *Agent) callSync(act pilot.CallSync) {
 			if !answered.Stale { // a refusal is an answer
 				a.silence.note(a.log, err, time.Now())
 			}
+			a.noteVerdicts(reply.Acks)
 			a.stepMaster(answered)
 		})
 		return nil

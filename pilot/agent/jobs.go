@@ -267,7 +267,10 @@ func (a *Agent) deliverToQueue(act pilot.DeliverToQueue) {
 		for _, stored := range act.Stored {
 			delivered.Stored = append(delivered.Stored, stored.Output())
 		}
-		a.mailbox.post(func() { a.stepWorker(delivered) })
+		a.mailbox.post(func() {
+			a.noteVerdicts(acks)
+			a.stepWorker(delivered)
+		})
 		return nil
 	})
 }

@@ -163,7 +163,10 @@ func (a *Agent) callPull(act pilot.CallPull) {
 			a.takeSettings(asked, reply.Settings)
 			a.sendWanted(reply.Wanted)
 		}
-		a.mailbox.post(func() { a.stepMaster(answered) })
+		a.mailbox.post(func() {
+			a.noteVerdicts(reply.Acks)
+			a.stepMaster(answered)
+		})
 		return nil
 	})
 }

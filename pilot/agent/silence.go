@@ -2,7 +2,10 @@ package agent
 
 import (
 	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // silenceTold is how long the queue may be away before a master says so: a
@@ -31,4 +34,16 @@ func (s *silence) note(log *slog.Logger, err error, now time.Time) {
 		log.Warn("the queue does not answer; the site goes on with the tasks that it holds, and outcomes are kept",
 			"away", now.Sub(s.since).Round(time.Second), "error", err)
 	}
+}
+
+// noteVerdicts says once that the queue knows nothing of attempts of which it was
+// told outcomes.
+func (a *Agent) noteVerdicts(acks []task.Ack) {
+	unknown := slices.IndexFunc(acks, func(ack task.Ack) bool { return ack.Verdict == task.AckUnknown })
+	if unknown < 0 || a.unknown {
+		return
+	}
+	a.unknown = true
+	a.log.Warn("the queue takes no outcomes of attempts that it knows nothing of, as after going back to a backup; what it still wants is run again",
+		"first", acks[unknown].Attempt)
 }

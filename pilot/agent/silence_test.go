@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // A queue that is away is told once, and so is its return; a short gap is not.
@@ -33,5 +35,23 @@ func TestSilenceOfTheQueueIsToldOnce(t *testing.T) {
 	}
 	if !strings.Contains(text.String(), "away=1m12s") && !strings.Contains(text.String(), "away=1m11s") {
 		t.Errorf("how long it was away is not told:\n%s", text.String())
+	}
+}
+
+// That the queue knows nothing of attempts here is told once, however many there are.
+func TestUnknownAttemptsAreToldOnce(t *testing.T) {
+	var text bytes.Buffer
+	a := &Agent{log: slog.New(slog.NewTextHandler(&text, nil))}
+	for _, c := range []struct {
+		verdict task.AckVerdict
+		told    int
+	}{{task.AckAccepted, 0}, {task.AckStale, 0}, {task.AckUnknown, 1}, {task.AckUnknown, 1}} {
+		a.noteVerdicts([]task.Ack{{Verdict: task.AckDuplicate}, {Attempt: task.AttemptID{Task: "w-1/t"}, Verdict: c.verdict}})
+		if told := strings.Count(text.String(), "WARN"); told != c.told {
+			t.Fatalf("after verdict %d it was told %d times, want %d:\n%s", c.verdict, told, c.told, text.String())
+		}
+	}
+	if !strings.Contains(text.String(), "w-1/t") {
+		t.Errorf("no attempt is named:\n%s", text.String())
 	}
 }

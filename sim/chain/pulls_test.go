@@ -150,6 +150,11 @@ func (q *queue) lookAfterSite(site *taskqueue.SiteRecord) {
 		}
 		return err
 	})
+	for _, n := range q.pilots { // strangers have been heard, too
+		if n.site.name == name && !q.waits(n.id) && !slices.ContainsFunc(pilots, func(p taskqueue.PilotRecord) bool { return p.ID == n.id }) {
+			q.maker.Left(name, n.id)
+		}
+	}
 	silent := q.maker.Silent(now, name, pilots, q.waits)
 	for _, id := range silent {
 		q.note("%s is silent", id)

@@ -41,7 +41,9 @@ func (c *clock) failing() string {
 	return ""
 }
 
-// loadClock goes on where the queue was when it last wrote the clock.
+// loadClock goes on where the queue may have been when it ended, which is less than
+// Persist after it last wrote the clock: nothing in the store has happened later
+// than now.
 func (s *Server) loadClock(ctx context.Context) error {
 	at := firstInstant
 	err := s.view(ctx, func(t *taskqueue.Turn) error {
@@ -53,7 +55,7 @@ func (s *Server) loadClock(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("the service clock in the store is damaged: %w", err)
 		}
-		at = taskqueue.Instant(n)
+		at = taskqueue.Instant(n).Add(s.config.Timing.Persist)
 		sites, err := t.Sites().All()
 		if err != nil {
 			return fmt.Errorf("load sites: %w", err)

@@ -366,6 +366,30 @@ func (f *fragile) View(ctx context.Context, read func(taskqueue.Tx) error) error
 	})
 }
 
+// A queue that was killed goes on no earlier than it was, however long ago it wrote
+// its clock: nothing in its store lies in the time to come.
+func TestClockAfterAKill(t *testing.T) {
+	store := &fragile{}
+	dir := t.TempDir()
+	seldom := func(c *serverConfig) { c.Timing.Persist = time.Minute }
+	q := startIn(t, dir, func(s *server.Server) {
+		s.WrapStore(func(real taskqueue.Store) taskqueue.Store { store.Store = real; return store })
+	}, onSQLite, seldom)
+	began := q.server.Clock()
+	q.eventually("the clock goes on", func() bool { return q.server.Clock().Sub(began) > 50*time.Millisecond })
+	killed := errors.New("killed")
+	store.broken.Store(&killed)
+	before := q.server.Clock()
+	q.end()
+	if err := <-q.ended; !errors.Is(err, killed) {
+		t.Fatal(err)
+	}
+	q.ended = nil
+	if after := startIn(t, dir, nil, onSQLite, seldom).server.Clock(); after < before {
+		t.Errorf("the clock went back by %s", before.Sub(after))
+	}
+}
+
 // While the store takes no writes the service clock stands still, callers are
 // told, and afterwards it goes on without a jump.
 func TestClockStandsStillWhileTheStoreFails(t *testing.T) {

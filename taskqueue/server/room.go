@@ -20,7 +20,7 @@ const enoughRoom = 16 << 20
 // room is what the server knows of the space on its disk.
 type room struct {
 	full    atomic.Pointer[string] // why a write failed; nil while there is room
-	missing atomic.Bool            // files of the folder were not written for lack of space
+	missing atomic.Bool            // what a start writes was not written for lack of space
 	looked  time.Time              // belongs to the goroutine that ticks
 }
 
@@ -48,8 +48,8 @@ func (s *Server) noteFull(err error) {
 	s.tellHealth()
 }
 
-// unlessFull lets a start go on without a file that repeats what the store
-// holds, if it was not written for lack of space: it is written later.
+// unlessFull lets a start go on without what it was to write, if there was no space
+// for it: it is written later.
 func (s *Server) unlessFull(err error) error {
 	if !isFull(err) {
 		return err
@@ -82,9 +82,9 @@ func (s *Server) lookForRoom(ctx context.Context, now time.Time) {
 		return
 	}
 	if s.room.missing.Load() {
-		if err := errors.Join(s.writeFiles(ctx), s.writeRunFile()); err != nil {
+		if err := errors.Join(s.writeFiles(ctx), s.writeRunFile(), s.update(ctx, s.rules.LookAgain)); err != nil {
 			if !isFull(err) {
-				s.config.Log.Error("files of the queue's folder were not written", "error", err)
+				s.config.Log.Error("what a start writes was not written", "error", err)
 			}
 			return
 		}
