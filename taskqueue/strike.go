@@ -34,6 +34,29 @@ func (b *book) badCopy(f *FileRecord, bad *task.LostFile) error {
 	return b.strike(f, at)
 }
 
+// Strike takes a copy of a task's output out of the catalogue that a user and the
+// queue itself found bad, unless it is another file's by now.
+//
+// Errors: none of its own.
+func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err error) {
+	err = r.apply(t, func(b *book) error {
+		struck = false
+		if err := b.loadFiles(file.LFN); err != nil {
+			return err
+		}
+		f := b.files.held[file.LFN]
+		if f == nil || f.ProducerTask == "" || f.Producer != file.Producer {
+			return nil
+		}
+		at := slices.IndexFunc(f.Replicas, func(r task.Replica) bool { return r.URL == url })
+		if struck = at >= 0; !struck {
+			return nil
+		}
+		return b.strike(f, at)
+	})
+	return struck, err
+}
+
 // confirmed tells whether a word on the last copy of a file is the second one:
 // another node's, or the same node's long after, since others would have looked by
 // then. Readers of the file go to other nodes first; while only that node says the

@@ -2,16 +2,25 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/zeebo/blake3"
+	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
+
+// doubted finds one of the copies bad that it is asked about.
+type doubted struct{ pb.FileServiceClient }
+
+func (d *doubted) DoubtCopy(_ context.Context, in *pb.DoubtCopyRequest, _ ...grpc.CallOption) (*pb.DoubtCopyResponse, error) {
+	return &pb.DoubtCopyResponse{Struck: strings.HasSuffix(in.GetLfn(), ":gone")}, nil
+}
 
 // TestOutputsFetchesAllItCan: one copy is gone, one has other bytes, one output is
 // not stored yet, one was never made; the others are fetched, and these are named.
@@ -40,11 +49,12 @@ func TestOutputsFetchesAllItCan(t *testing.T) {
 	}
 	var out, said bytes.Buffer
 	a := &app{stdout: &out, stderr: &said, output: "table"}
-	err := a.fetchOutputs(t.Context(), nil, files, into, false)
+	err := a.fetchOutputs(t.Context(), &clients{files: &doubted{}}, files, into, false)
 	if err == nil || exitCode(t.Context(), err) != exitUnreachable {
 		t.Fatalf("got %v", err)
 	}
-	for _, words := range []string{"4 of 6 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is nowhere", "unmade was not made"} {
+	for _, words := range []string{"4 of 6 outputs could not be fetched", "gone", "damaged has other bytes", "unstored is nowhere", "unmade was not made",
+		"finds the copy at siteA bad, too", "reads the copy at siteA well"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("%q is not in %v", words, err)
 		}

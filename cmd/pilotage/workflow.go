@@ -260,8 +260,9 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs",
 		Long: `Fetches all that can be fetched from the storage elements, and what none has from
 the caches of living pilots, through the queue; compares it with its digest, and
-names on stderr what could not be fetched and why; the exit code is then that of the
-first of these: 3 when nobody gave the right bytes, 8 when an output was not made, or
+names on stderr what could not be fetched and why. The queue then looks itself at the
+copies, and has those that it finds bad, too, stored or made again while pilots live.
+The exit code is that of the first failure: 3 when nobody gave the right bytes, 8 when an output was not made, or
 nobody has it yet. Called again it fetches only what is missing.`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -310,6 +311,7 @@ func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, in
 		rows[i] = []string{local, sizeText(f.GetSizeBytes()), target}
 	}
 	var failures []error
+	failed := 0
 	got, gotRows := []*pb.File{}, [][]string{}
 	for i, row := range rows {
 		if f := missing[row[2]]; f != nil {
@@ -317,6 +319,8 @@ func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, in
 				return err
 			} else if err != nil {
 				failures = append(failures, err)
+				failures = append(failures, doubt(ctx, c, f)...)
+				failed++
 				continue
 			}
 		}
@@ -325,7 +329,25 @@ func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, in
 	if err := a.print(got, []string{"FILE", "SIZE", "WRITTEN TO"}, gotRows); err != nil || len(failures) == 0 {
 		return err
 	}
-	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", len(failures), count(len(files), "output"), errors.Join(failures...))
+	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", failed, count(len(files), "output"), errors.Join(failures...))
+}
+
+// doubt asks the queue to look at the copies of a file that could not be read.
+func doubt(ctx context.Context, c *clients, f *pb.File) (said []error) {
+	for _, r := range f.GetReplicas() {
+		reply, err := c.files.DoubtCopy(ctx, &pb.DoubtCopyRequest{Lfn: f.GetLfn(), Url: r.GetUrl()})
+		switch {
+		case err != nil:
+			said = append(said, fmt.Errorf("  the queue was asked to look at the copy at %s: %w", r.GetSite(), err))
+		case reply.GetStruck():
+			said = append(said, fmt.Errorf("  the queue finds the copy at %s bad, too: it is stored again from a cache or made again, if pilots live", r.GetSite()))
+		case reply.GetReason() != "":
+			said = append(said, fmt.Errorf("  the queue cannot look at the copy at %s: %s", r.GetSite(), reply.GetReason()))
+		default:
+			said = append(said, fmt.Errorf("  the queue reads the copy at %s well: look at the way to it from here", r.GetSite()))
+		}
+	}
+	return said
 }
 
 func newWorkflowCancel(a *app) *cobra.Command {

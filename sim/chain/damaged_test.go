@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // A copy on the storage element is lost or has other bytes when no cache has the
@@ -94,6 +95,43 @@ func TestDamagedFinalOutputsAreStoredAgain(t *testing.T) {
 		}
 		if state := w.queue.tasks(flow)[0]; state.Generation != want {
 			t.Errorf("cached %v: %+v", cached, state)
+		}
+	}
+}
+
+// The same where a user found it and the queue has seen it.
+func TestCopiesThatUsersFindBadAreStoredAgain(t *testing.T) {
+	for _, cached := range []bool{true, false} {
+		w := newWorld(t, 1)
+		s := w.addSite("siteA", nil)
+		pilots := w.start(s, 3, 2)
+		flow := w.submit("flow", one("maker", makes("o")))
+		w.finish(flow, time.Hour)
+		w.run(time.Minute)
+		file := w.queue.files()[0].File
+		url := file.Replicas[0].URL
+		delete(s.stored, url)
+		if !cached {
+			for _, n := range pilots {
+				n.drop(file.Digest)
+			}
+		}
+		for _, want := range []bool{true, false} { // once
+			var struck bool
+			w.queue.must(func(t *taskqueue.Turn) (err error) {
+				struck, err = w.queue.rules.Strike(t, file, url)
+				return err
+			})
+			if struck != want {
+				t.Errorf("struck: %v", struck)
+			}
+		}
+		if w.queue.workflow(flow).Finished() {
+			t.Error("the workflow counts as finished without its output")
+		}
+		w.finish(flow, time.Minute)
+		if again := w.queue.tasks(flow)[0].Generation > 1; again == cached {
+			t.Errorf("cached %v: made again is %v", cached, again)
 		}
 	}
 }

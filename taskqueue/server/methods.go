@@ -42,6 +42,7 @@ var permissions = map[string]may{
 	pb.FileService_RegisterFiles_FullMethodName: people,
 	pb.FileService_ListFiles_FullMethodName:     people,
 	pb.FileService_LocateFile_FullMethodName:    people,
+	pb.FileService_DoubtCopy_FullMethodName:     people,
 	pb.FileService_PlanUpload_FullMethodName:    people,
 	pb.FileService_FetchFile_FullMethodName:     people,
 

@@ -23,6 +23,7 @@ import (
 // concurrent use.
 type Server struct {
 	config Config
+	doubts chan struct{} // holds a place for each look at a copy that people doubt
 	rules  *taskqueue.Rules
 	marks  *taskqueue.Rules // the same, but for signs of life, which they write more exactly
 	store  taskqueue.Store
@@ -64,7 +65,7 @@ func New(config Config) (*Server, error) {
 	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
-	s := &Server{config: config, requests: newRequests(), stopping: make(chan struct{})}
+	s := &Server{config: config, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
 	// Signs of life are written for all sites together, every Persist; then a
 	// Sync that brings and gets nothing has nothing to write.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)

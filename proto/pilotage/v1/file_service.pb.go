@@ -335,6 +335,113 @@ func (x *LocateFileResponse) GetLost() bool {
 	return false
 }
 
+type DoubtCopyRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Qualified name.
+	Lfn           string `protobuf:"bytes,1,opt,name=lfn,proto3" json:"lfn,omitempty"`
+	Url           string `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoubtCopyRequest) Reset() {
+	*x = DoubtCopyRequest{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoubtCopyRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoubtCopyRequest) ProtoMessage() {}
+
+func (x *DoubtCopyRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoubtCopyRequest.ProtoReflect.Descriptor instead.
+func (*DoubtCopyRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *DoubtCopyRequest) GetLfn() string {
+	if x != nil {
+		return x.Lfn
+	}
+	return ""
+}
+
+func (x *DoubtCopyRequest) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+type DoubtCopyResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The queue found it bad, too.
+	Struck bool `protobuf:"varint,1,opt,name=struck,proto3" json:"struck,omitempty"`
+	// Why the queue could not look; empty where it could.
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DoubtCopyResponse) Reset() {
+	*x = DoubtCopyResponse{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DoubtCopyResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DoubtCopyResponse) ProtoMessage() {}
+
+func (x *DoubtCopyResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DoubtCopyResponse.ProtoReflect.Descriptor instead.
+func (*DoubtCopyResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *DoubtCopyResponse) GetStruck() bool {
+	if x != nil {
+		return x.Struck
+	}
+	return false
+}
+
+func (x *DoubtCopyResponse) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 type PlanUploadRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Empty: every site that has a storage element.
@@ -345,7 +452,7 @@ type PlanUploadRequest struct {
 
 func (x *PlanUploadRequest) Reset() {
 	*x = PlanUploadRequest{}
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -357,7 +464,7 @@ func (x *PlanUploadRequest) String() string {
 func (*PlanUploadRequest) ProtoMessage() {}
 
 func (x *PlanUploadRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -370,7 +477,7 @@ func (x *PlanUploadRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanUploadRequest.ProtoReflect.Descriptor instead.
 func (*PlanUploadRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{6}
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *PlanUploadRequest) GetSites() []string {
@@ -390,7 +497,7 @@ type UploadTarget struct {
 
 func (x *UploadTarget) Reset() {
 	*x = UploadTarget{}
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -402,7 +509,7 @@ func (x *UploadTarget) String() string {
 func (*UploadTarget) ProtoMessage() {}
 
 func (x *UploadTarget) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -415,7 +522,7 @@ func (x *UploadTarget) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UploadTarget.ProtoReflect.Descriptor instead.
 func (*UploadTarget) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{7}
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *UploadTarget) GetSite() string {
@@ -441,7 +548,7 @@ type PlanUploadResponse struct {
 
 func (x *PlanUploadResponse) Reset() {
 	*x = PlanUploadResponse{}
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -453,7 +560,7 @@ func (x *PlanUploadResponse) String() string {
 func (*PlanUploadResponse) ProtoMessage() {}
 
 func (x *PlanUploadResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -466,7 +573,7 @@ func (x *PlanUploadResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanUploadResponse.ProtoReflect.Descriptor instead.
 func (*PlanUploadResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{8}
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PlanUploadResponse) GetTargets() []*UploadTarget {
@@ -486,7 +593,7 @@ type FetchFileRequest struct {
 
 func (x *FetchFileRequest) Reset() {
 	*x = FetchFileRequest{}
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -498,7 +605,7 @@ func (x *FetchFileRequest) String() string {
 func (*FetchFileRequest) ProtoMessage() {}
 
 func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -511,7 +618,7 @@ func (x *FetchFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileRequest.ProtoReflect.Descriptor instead.
 func (*FetchFileRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{9}
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *FetchFileRequest) GetLfn() string {
@@ -531,7 +638,7 @@ type FetchFileResponse struct {
 
 func (x *FetchFileResponse) Reset() {
 	*x = FetchFileResponse{}
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -543,7 +650,7 @@ func (x *FetchFileResponse) String() string {
 func (*FetchFileResponse) ProtoMessage() {}
 
 func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_file_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -556,7 +663,7 @@ func (x *FetchFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FetchFileResponse.ProtoReflect.Descriptor instead.
 func (*FetchFileResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{10}
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *FetchFileResponse) GetData() []byte {
@@ -591,7 +698,13 @@ const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\x04file\x18\x01 \x01(\v2\x11.pilotage.v1.FileR\x04file\x12#\n" +
 	"\rproducer_task\x18\x02 \x01(\tR\fproducerTask\x12\x18\n" +
 	"\areaders\x18\x03 \x01(\x05R\areaders\x12\x12\n" +
-	"\x04lost\x18\x04 \x01(\bR\x04lost\")\n" +
+	"\x04lost\x18\x04 \x01(\bR\x04lost\"6\n" +
+	"\x10DoubtCopyRequest\x12\x10\n" +
+	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"C\n" +
+	"\x11DoubtCopyResponse\x12\x16\n" +
+	"\x06struck\x18\x01 \x01(\bR\x06struck\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\")\n" +
 	"\x11PlanUploadRequest\x12\x14\n" +
 	"\x05sites\x18\x01 \x03(\tR\x05sites\"C\n" +
 	"\fUploadTarget\x12\x12\n" +
@@ -603,12 +716,13 @@ const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\x10FetchFileRequest\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\"'\n" +
 	"\x11FetchFileResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\x9d\x03\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data2\xe9\x03\n" +
 	"\vFileService\x12V\n" +
 	"\rRegisterFiles\x12!.pilotage.v1.RegisterFilesRequest\x1a\".pilotage.v1.RegisterFilesResponse\x12J\n" +
 	"\tListFiles\x12\x1d.pilotage.v1.ListFilesRequest\x1a\x1e.pilotage.v1.ListFilesResponse\x12M\n" +
 	"\n" +
-	"LocateFile\x12\x1e.pilotage.v1.LocateFileRequest\x1a\x1f.pilotage.v1.LocateFileResponse\x12M\n" +
+	"LocateFile\x12\x1e.pilotage.v1.LocateFileRequest\x1a\x1f.pilotage.v1.LocateFileResponse\x12J\n" +
+	"\tDoubtCopy\x12\x1d.pilotage.v1.DoubtCopyRequest\x1a\x1e.pilotage.v1.DoubtCopyResponse\x12M\n" +
 	"\n" +
 	"PlanUpload\x12\x1e.pilotage.v1.PlanUploadRequest\x1a\x1f.pilotage.v1.PlanUploadResponse\x12L\n" +
 	"\tFetchFile\x12\x1d.pilotage.v1.FetchFileRequest\x1a\x1e.pilotage.v1.FetchFileResponse0\x01B@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
@@ -625,7 +739,7 @@ func file_pilotage_v1_file_service_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_file_service_proto_rawDescData
 }
 
-var file_pilotage_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_pilotage_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_pilotage_v1_file_service_proto_goTypes = []any{
 	(*RegisterFilesRequest)(nil),  // 0: pilotage.v1.RegisterFilesRequest
 	(*RegisterFilesResponse)(nil), // 1: pilotage.v1.RegisterFilesResponse
@@ -633,30 +747,34 @@ var file_pilotage_v1_file_service_proto_goTypes = []any{
 	(*ListFilesResponse)(nil),     // 3: pilotage.v1.ListFilesResponse
 	(*LocateFileRequest)(nil),     // 4: pilotage.v1.LocateFileRequest
 	(*LocateFileResponse)(nil),    // 5: pilotage.v1.LocateFileResponse
-	(*PlanUploadRequest)(nil),     // 6: pilotage.v1.PlanUploadRequest
-	(*UploadTarget)(nil),          // 7: pilotage.v1.UploadTarget
-	(*PlanUploadResponse)(nil),    // 8: pilotage.v1.PlanUploadResponse
-	(*FetchFileRequest)(nil),      // 9: pilotage.v1.FetchFileRequest
-	(*FetchFileResponse)(nil),     // 10: pilotage.v1.FetchFileResponse
-	(*File)(nil),                  // 11: pilotage.v1.File
+	(*DoubtCopyRequest)(nil),      // 6: pilotage.v1.DoubtCopyRequest
+	(*DoubtCopyResponse)(nil),     // 7: pilotage.v1.DoubtCopyResponse
+	(*PlanUploadRequest)(nil),     // 8: pilotage.v1.PlanUploadRequest
+	(*UploadTarget)(nil),          // 9: pilotage.v1.UploadTarget
+	(*PlanUploadResponse)(nil),    // 10: pilotage.v1.PlanUploadResponse
+	(*FetchFileRequest)(nil),      // 11: pilotage.v1.FetchFileRequest
+	(*FetchFileResponse)(nil),     // 12: pilotage.v1.FetchFileResponse
+	(*File)(nil),                  // 13: pilotage.v1.File
 }
 var file_pilotage_v1_file_service_proto_depIdxs = []int32{
-	11, // 0: pilotage.v1.RegisterFilesRequest.files:type_name -> pilotage.v1.File
-	11, // 1: pilotage.v1.ListFilesResponse.files:type_name -> pilotage.v1.File
-	11, // 2: pilotage.v1.LocateFileResponse.file:type_name -> pilotage.v1.File
-	7,  // 3: pilotage.v1.PlanUploadResponse.targets:type_name -> pilotage.v1.UploadTarget
+	13, // 0: pilotage.v1.RegisterFilesRequest.files:type_name -> pilotage.v1.File
+	13, // 1: pilotage.v1.ListFilesResponse.files:type_name -> pilotage.v1.File
+	13, // 2: pilotage.v1.LocateFileResponse.file:type_name -> pilotage.v1.File
+	9,  // 3: pilotage.v1.PlanUploadResponse.targets:type_name -> pilotage.v1.UploadTarget
 	0,  // 4: pilotage.v1.FileService.RegisterFiles:input_type -> pilotage.v1.RegisterFilesRequest
 	2,  // 5: pilotage.v1.FileService.ListFiles:input_type -> pilotage.v1.ListFilesRequest
 	4,  // 6: pilotage.v1.FileService.LocateFile:input_type -> pilotage.v1.LocateFileRequest
-	6,  // 7: pilotage.v1.FileService.PlanUpload:input_type -> pilotage.v1.PlanUploadRequest
-	9,  // 8: pilotage.v1.FileService.FetchFile:input_type -> pilotage.v1.FetchFileRequest
-	1,  // 9: pilotage.v1.FileService.RegisterFiles:output_type -> pilotage.v1.RegisterFilesResponse
-	3,  // 10: pilotage.v1.FileService.ListFiles:output_type -> pilotage.v1.ListFilesResponse
-	5,  // 11: pilotage.v1.FileService.LocateFile:output_type -> pilotage.v1.LocateFileResponse
-	8,  // 12: pilotage.v1.FileService.PlanUpload:output_type -> pilotage.v1.PlanUploadResponse
-	10, // 13: pilotage.v1.FileService.FetchFile:output_type -> pilotage.v1.FetchFileResponse
-	9,  // [9:14] is the sub-list for method output_type
-	4,  // [4:9] is the sub-list for method input_type
+	6,  // 7: pilotage.v1.FileService.DoubtCopy:input_type -> pilotage.v1.DoubtCopyRequest
+	8,  // 8: pilotage.v1.FileService.PlanUpload:input_type -> pilotage.v1.PlanUploadRequest
+	11, // 9: pilotage.v1.FileService.FetchFile:input_type -> pilotage.v1.FetchFileRequest
+	1,  // 10: pilotage.v1.FileService.RegisterFiles:output_type -> pilotage.v1.RegisterFilesResponse
+	3,  // 11: pilotage.v1.FileService.ListFiles:output_type -> pilotage.v1.ListFilesResponse
+	5,  // 12: pilotage.v1.FileService.LocateFile:output_type -> pilotage.v1.LocateFileResponse
+	7,  // 13: pilotage.v1.FileService.DoubtCopy:output_type -> pilotage.v1.DoubtCopyResponse
+	10, // 14: pilotage.v1.FileService.PlanUpload:output_type -> pilotage.v1.PlanUploadResponse
+	12, // 15: pilotage.v1.FileService.FetchFile:output_type -> pilotage.v1.FetchFileResponse
+	10, // [10:16] is the sub-list for method output_type
+	4,  // [4:10] is the sub-list for method input_type
 	4,  // [4:4] is the sub-list for extension type_name
 	4,  // [4:4] is the sub-list for extension extendee
 	0,  // [0:4] is the sub-list for field type_name
@@ -674,7 +792,7 @@ func file_pilotage_v1_file_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_file_service_proto_rawDesc), len(file_pilotage_v1_file_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -22,6 +22,7 @@ const (
 	FileService_RegisterFiles_FullMethodName = "/pilotage.v1.FileService/RegisterFiles"
 	FileService_ListFiles_FullMethodName     = "/pilotage.v1.FileService/ListFiles"
 	FileService_LocateFile_FullMethodName    = "/pilotage.v1.FileService/LocateFile"
+	FileService_DoubtCopy_FullMethodName     = "/pilotage.v1.FileService/DoubtCopy"
 	FileService_PlanUpload_FullMethodName    = "/pilotage.v1.FileService/PlanUpload"
 	FileService_FetchFile_FullMethodName     = "/pilotage.v1.FileService/FetchFile"
 )
@@ -39,6 +40,10 @@ type FileServiceClient interface {
 	ListFiles(ctx context.Context, in *ListFilesRequest, opts ...grpc.CallOption) (*ListFilesResponse, error)
 	// LocateFile returns a file with its replicas and the sites that cache it.
 	LocateFile(ctx context.Context, in *LocateFileRequest, opts ...grpc.CallOption) (*LocateFileResponse, error)
+	// DoubtCopy has the queue look itself at a copy of a task's output that its
+	// caller found bad. If it is bad it is struck, and stored again from a cache or
+	// made again.
+	DoubtCopy(ctx context.Context, in *DoubtCopyRequest, opts ...grpc.CallOption) (*DoubtCopyResponse, error)
 	// PlanUpload says under which storage element and prefix a client may put
 	// a file's copies.
 	PlanUpload(ctx context.Context, in *PlanUploadRequest, opts ...grpc.CallOption) (*PlanUploadResponse, error)
@@ -79,6 +84,16 @@ func (c *fileServiceClient) LocateFile(ctx context.Context, in *LocateFileReques
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(LocateFileResponse)
 	err := c.cc.Invoke(ctx, FileService_LocateFile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *fileServiceClient) DoubtCopy(ctx context.Context, in *DoubtCopyRequest, opts ...grpc.CallOption) (*DoubtCopyResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DoubtCopyResponse)
+	err := c.cc.Invoke(ctx, FileService_DoubtCopy_FullMethodName, in, out, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +142,10 @@ type FileServiceServer interface {
 	ListFiles(context.Context, *ListFilesRequest) (*ListFilesResponse, error)
 	// LocateFile returns a file with its replicas and the sites that cache it.
 	LocateFile(context.Context, *LocateFileRequest) (*LocateFileResponse, error)
+	// DoubtCopy has the queue look itself at a copy of a task's output that its
+	// caller found bad. If it is bad it is struck, and stored again from a cache or
+	// made again.
+	DoubtCopy(context.Context, *DoubtCopyRequest) (*DoubtCopyResponse, error)
 	// PlanUpload says under which storage element and prefix a client may put
 	// a file's copies.
 	PlanUpload(context.Context, *PlanUploadRequest) (*PlanUploadResponse, error)
@@ -151,6 +170,9 @@ func (UnimplementedFileServiceServer) ListFiles(context.Context, *ListFilesReque
 }
 func (UnimplementedFileServiceServer) LocateFile(context.Context, *LocateFileRequest) (*LocateFileResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method LocateFile not implemented")
+}
+func (UnimplementedFileServiceServer) DoubtCopy(context.Context, *DoubtCopyRequest) (*DoubtCopyResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DoubtCopy not implemented")
 }
 func (UnimplementedFileServiceServer) PlanUpload(context.Context, *PlanUploadRequest) (*PlanUploadResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method PlanUpload not implemented")
@@ -233,6 +255,24 @@ func _FileService_LocateFile_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _FileService_DoubtCopy_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DoubtCopyRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FileServiceServer).DoubtCopy(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FileService_DoubtCopy_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FileServiceServer).DoubtCopy(ctx, req.(*DoubtCopyRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _FileService_PlanUpload_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(PlanUploadRequest)
 	if err := dec(in); err != nil {
@@ -280,6 +320,10 @@ var FileService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "LocateFile",
 			Handler:    _FileService_LocateFile_Handler,
+		},
+		{
+			MethodName: "DoubtCopy",
+			Handler:    _FileService_DoubtCopy_Handler,
 		},
 		{
 			MethodName: "PlanUpload",
