@@ -117,11 +117,12 @@ func (m *Master) searchFilesOf(pilot task.PilotID) {
 	}
 }
 
-// check looks for files that nobody may have any more, as the queue or their
-// keepers say, unless that is known.
+// check looks for files that nobody may have any more, as the queue says, unless it
+// is being told what became of them. A copy on storage that is known here it does
+// not know: it may have been put back to a backup.
 func (m *Master) check(files []task.File) {
 	for _, file := range files {
-		if !m.fateKnown(file) {
+		if !m.tellsFate(file) {
 			m.watch(file)
 		}
 	}
@@ -132,6 +133,12 @@ func (m *Master) fateKnown(file task.File) bool {
 	if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
 		return true
 	}
+	return m.tellsFate(file)
+}
+
+// tellsFate tells whether the news that a file is stored or lost is on its way to
+// the queue.
+func (m *Master) tellsFate(file task.File) bool {
 	_, stored := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
 	return stored || m.outbox.hasLost(file)
 }

@@ -52,3 +52,43 @@ func TestRestoreOfASiteAtWhichTheQueueMatches(t *testing.T) {
 		w.finish(flow, 2*time.Minute)
 	}
 }
+
+// A site tells the queue anew of copies that it knows, while it still has tasks
+// that read them.
+func TestRestoreWithReadersThatTakeLong(t *testing.T) {
+	for _, mode := range []taskqueue.Mode{taskqueue.ModeDistributed, taskqueue.ModeIsolated} {
+		w := newWorld(t, 1)
+		w.allFinal = true
+		w.start(w.addSite("siteA", inMode(mode)), 2, 2)
+		w.run1 = func(id task.ID, _ *node) time.Duration {
+			if id.Name() == "long" {
+				return 30 * time.Minute
+			}
+			return time.Second
+		}
+		flow := w.submit("flow", one("make", makes("m")), one("long", reads("m"), makes("l")))
+		unstored := func(n int) func() bool {
+			return func() bool {
+				return w.queue.workflow(flow).Counts[task.Done] == 1 && w.queue.workflow(flow).Unstored == n
+			}
+		}
+		var copied backup
+		w.runUntil(time.Minute, func() bool {
+			if w.queue.workflow(flow).Counts[task.Done] == 1 && w.queue.workflow(flow).Unstored == 2 {
+				copied = w.queue.backup()
+			}
+			return unstored(1)()
+		})
+		w.run(10 * time.Second) // the reader has begun
+		w.queue.stop()
+		w.run(time.Second)
+		w.queue.restore(copied)
+		if !unstored(2)() {
+			t.Fatal("the copy knows what is stored: this tests nothing")
+		}
+		if !w.runUntil(5*time.Minute, unstored(1)) {
+			t.Errorf("%s: five minutes after the restore the output is not stored by the queue", mode)
+		}
+		w.finish(flow, 2*time.Hour)
+	}
+}
