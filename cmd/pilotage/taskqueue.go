@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
@@ -35,7 +36,7 @@ each site that is added.`,
 			}
 			client := storage.NewClient(storage.Options{})
 			defer client.Close()
-			config.Deleter, config.Finder = deleter{client}, client
+			config.Deleter, config.Finder = storageOf{client}, storageOf{client}
 			config.Ready = func(grpcAddress, _ string) {
 				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
 			}
@@ -89,14 +90,23 @@ func defaultData(getenv func(string) string) string {
 	return filepath.Join(base, "pilotage", "queue")
 }
 
-// deleter removes copies of losers' files from storage elements.
-type deleter struct{ client *storage.Client }
+// storageOf is what the queue sees of storage elements.
+type storageOf struct{ client *storage.Client }
 
 // Delete satisfies server.Deleter.
-func (d deleter) Delete(ctx context.Context, at, name string) error {
-	element, err := d.client.Element(at)
+func (e storageOf) Delete(ctx context.Context, at, name string) error {
+	element, err := e.client.Element(at)
 	if err != nil {
 		return err
 	}
 	return element.Delete(ctx, name)
+}
+
+// Find satisfies server.Finder.
+func (e storageOf) Find(ctx context.Context, at, name string, size task.Bytes, digest task.Digest) (string, error) {
+	url, err := e.client.Find(ctx, at, name, size, digest)
+	if errors.Is(err, storage.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", server.ErrNotThere, err)
+	}
+	return url, err
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -58,9 +59,13 @@ type Config struct {
 // Finder looks for files on storage elements.
 type Finder interface {
 	// Find returns the URL of what has a name below the storage element; the error
-	// is storage.ErrNotFound where there is nothing of that size and content.
+	// is ErrNotThere where there is nothing of that size and content.
 	Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (url string, err error)
 }
+
+// ErrNotThere is what a Finder answers when the storage element does, and has no
+// right copy.
+var ErrNotThere = errors.New("the storage element has no such copy")
 
 // Deleter removes copies of files from storage elements.
 type Deleter interface {

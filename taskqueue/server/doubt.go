@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -57,7 +56,7 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 	switch _, err := h.config.Finder.Find(limited, element, name, file.Size, file.Digest); {
 	case err == nil:
 		return &pb.DoubtCopyResponse{}, nil
-	case !errors.Is(err, storage.ErrNotFound):
+	case !errors.Is(err, ErrNotThere):
 		return &pb.DoubtCopyResponse{Reason: err.Error()}, nil
 	}
 	out := &pb.DoubtCopyResponse{}

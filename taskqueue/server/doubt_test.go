@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/grpc/codes"
 
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
 // answer is a Finder that says the same of every copy.
@@ -47,7 +47,7 @@ func TestUsersAloneStrikeNoCopy(t *testing.T) {
 	if out, err := doubt(url); err != nil || out.GetStruck() || out.GetReason() != "it is away" {
 		t.Errorf("a storage element that does not answer: %v, %v", out, err)
 	}
-	finder.err = fmt.Errorf("%w: other bytes", storage.ErrNotFound)
+	finder.err = fmt.Errorf("%w: other bytes", server.ErrNotThere)
 	if out, err := doubt("file:///etc/passwd"); err != nil || out.GetStruck() || out.GetReason() == "" {
 		t.Errorf("a copy elsewhere: %v, %v", out, err)
 	}

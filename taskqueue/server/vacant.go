@@ -5,7 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -67,7 +66,7 @@ func (s *Server) lookFor(ctx context.Context, v *taskqueue.Vacant) (found []task
 		switch {
 		case err == nil:
 			found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})
-		case errors.Is(err, storage.ErrNotFound):
+		case errors.Is(err, ErrNotThere):
 			missing = append(missing, f)
 		default:
 			s.config.Log.Debug("a storage element cannot be looked at", "site", v.Site, "storage", v.Element, "error", err)

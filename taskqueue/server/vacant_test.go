@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"testing"
 
-	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -24,7 +23,7 @@ func (s shelves) Find(_ context.Context, element, name string, _ task.Bytes, _ t
 func TestLooksEndWhereStorageDoesNotAnswer(t *testing.T) {
 	v := taskqueue.Vacant{Site: "A", Element: "http://se/A"}
 	answers := shelves{}
-	for i, answer := range []error{nil, fmt.Errorf("%w: other bytes", storage.ErrNotFound), errors.New("it is away"), nil} {
+	for i, answer := range []error{nil, fmt.Errorf("%w: other bytes", ErrNotThere), errors.New("it is away"), nil} {
 		f := task.File{LFN: task.LFN(fmt.Sprintf("w-a:f%d", i)), Producer: task.AttemptID{Task: "w-a/t", Generation: 1, Lease: 1, Pilot: "p", Counter: uint64(i)}}
 		v.Files = append(v.Files, f)
 		answers[task.StorageName(f.Producer, f.LFN)] = answer

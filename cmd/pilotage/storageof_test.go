@@ -21,7 +21,7 @@ func TestDeleter(t *testing.T) {
 	defer web.Close()
 	client := storage.NewClient(storage.Options{})
 	defer client.Close()
-	if err := (deleter{client}).Delete(t.Context(), web.URL+"/A", "w/t/x"); err != nil {
+	if err := (storageOf{client}).Delete(t.Context(), web.URL+"/A", "w/t/x"); err != nil {
 		t.Fatal(err)
 	}
 	if got := <-asked; got != "DELETE /A/w/t/x" {
@@ -38,14 +38,14 @@ func TestDeleter(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := (deleter{client}).Delete(t.Context(), element, "x"); err != nil {
+	if err := (storageOf{client}).Delete(t.Context(), element, "x"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(inside); !os.IsNotExist(err) {
 		t.Errorf("the copy is still there: %v", err)
 	}
 	for _, name := range []string{"../x", outside, ""} {
-		if err := (deleter{client}).Delete(t.Context(), element, name); err == nil {
+		if err := (storageOf{client}).Delete(t.Context(), element, name); err == nil {
 			t.Errorf("deleting %q is no error", name)
 		}
 	}
