@@ -164,7 +164,6 @@ func TestARunTooLongTellsWhatIsDone(t *testing.T) {
 	}
 }
 
-//
 // The task that no node can run waits for half a day: answers of the queue without
 // news must not have the site's pilots join again, which would offer it anew, fifty
 // times a second.
