@@ -256,12 +256,8 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	}
 }
 
-// takeRoll has all members join again when the queue has called the roll anew. An
-// answer that ends a call without news has none.
+// takeRoll has all members join again when the queue has called the roll anew.
 func (m *Master) takeRoll(roll uint64) {
-	if roll == 0 {
-		return
-	}
 	before := m.outbox.roll
 	m.outbox.roll = roll
 	if before == roll || before == 0 {

@@ -35,6 +35,7 @@ type call struct {
 	from   *node
 	number uint64
 	sync   task.Sync
+	reply  task.SyncReply // without news, for its end
 	end    *sim.Event
 }
 
@@ -183,14 +184,14 @@ func (q *queue) arrive(c *call) {
 	if before := q.parked[name]; before != nil {
 		delete(q.parked, name)
 		q.timeline.Cancel(before.end)
-		q.answer(before, task.SyncReply{Settings: q.settings(before.from.site)}, nil)
+		q.answer(before, before.reply, nil)
 	}
 	reply, err := q.sync(c)
 	if err != nil || bringsNews(&c.sync) || q.news(name, &reply) || c.sync.Hold <= 0 {
 		q.answer(c, reply, err)
 		return
 	}
-	q.parked[name] = c
+	q.parked[name], c.reply = c, reply
 	c.end = q.timeline.After(min(c.sync.Hold, 20*time.Second), func() {
 		delete(q.parked, name)
 		q.answer(c, reply, nil)

@@ -164,9 +164,6 @@ func TestARunTooLongTellsWhatIsDone(t *testing.T) {
 	}
 }
 
-// The task that no node can run waits for half a day: answers of the queue without
-// news must not have the site's pilots join again, which would offer it anew, fifty
-// times a second.
 func TestWrongSettingsAreNamed(t *testing.T) {
 	for want, change := range map[string]func(*grid.Config){
 		"site siteA has no nodes":             func(c *grid.Config) { c.Sites[0].Nodes = nil },
