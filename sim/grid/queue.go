@@ -41,7 +41,7 @@ type call struct {
 
 func newQueue(w *world) *queue {
 	return &queue{
-		world: w, store: mem.NewInPlace(), rules: taskqueue.NewRules(taskqueue.DefaultConfig()),
+		world: w, store: mem.New(), rules: taskqueue.NewRules(taskqueue.DefaultConfig()),
 		parked: make(map[task.Site]*call), told: make(map[task.Site]task.SyncReply),
 	}
 }

@@ -1,148 +1,162 @@
 package mem
 
 import (
+	"bytes"
 	"context"
-	"fmt"
 	"sync"
 	"sync/atomic"
 
+	"github.com/tidwall/btree"
+
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/internal/gate"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
 // Store is a taskqueue.Store in memory. It is safe for concurrent use.
 type Store struct {
+	*tables.Store
+	engine *engine
+}
+
+// New returns an empty store.
+func New() *Store { return open(new(version)) }
+
+// Copy returns a store that holds what this one holds now, as a backup does.
+// What changes in one of them later does not change the other.
+func (s *Store) Copy() *Store { return open(s.engine.current.Load()) }
+
+func open(v *version) *Store {
+	e := &engine{}
+	e.current.Store(v)
+	return &Store{tables.New(e), e}
+}
+
+// engine keeps the tables.
+type engine struct {
 	gate    gate.Gate
 	writer  sync.Mutex
 	current atomic.Pointer[version]
-	inPlace bool
-	broken  error // of the Update that has left a store in place half changed
 }
 
-var _ taskqueue.Store = (*Store)(nil)
+// version is one state of all tables; a table without rows is nil.
+type version [len(tables.Names)]*btree.BTreeG[tables.Row]
 
-// New returns an empty store.
-func New() *Store { return open(false) }
+// degree of the B-trees: small nodes, since an Update copies each node that
+// it changes.
+const degree = 16
 
-func open(inPlace bool) *Store {
-	store := &Store{inPlace: inPlace}
-	store.current.Store(newVersion(inPlace))
-	return store
+func newTable() *btree.BTreeG[tables.Row] {
+	less := func(a, b tables.Row) bool { return bytes.Compare(a.Key, b.Key) < 0 }
+	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: degree})
 }
 
-// Copy returns a store that holds what this one holds now, as a backup does.
-// What changes in one of them later does not change the other; a store in place
-// has no copies.
-func (s *Store) Copy() *Store {
-	store := &Store{}
-	store.current.Store(s.current.Load())
-	return store
-}
-
-// NewInPlace returns an empty store that changes its one version instead of
-// copies, for a simulation: one goroutine, whose run ends with an Update that
-// fails. After such a one, which cannot be taken back, every call fails.
-func NewInPlace() *Store { return open(true) }
-
-// View calls read with the version that is current now.
-func (s *Store) View(ctx context.Context, read func(taskqueue.Tx) error) error {
+func (e *engine) View(ctx context.Context, read func(tables.Rows) error) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if !s.gate.Enter() {
+	if !e.gate.Enter() {
 		return taskqueue.ErrClosed
 	}
-	defer s.gate.Leave()
-	if s.inPlace && s.broken != nil {
-		return s.broken
-	}
-	tx := &tx{version: s.current.Load(), readOnly: true}
-	defer tx.end()
-	return read(tx)
+	defer e.gate.Leave()
+	return read(&rows{version: *e.current.Load()})
 }
 
-// Update calls write, which changes a copy of the current version, made at its
-// first change, and makes that current unless write, or one of the Tx's writes,
-// failed.
-func (s *Store) Update(ctx context.Context, write func(taskqueue.Tx) error) error {
-	if !s.gate.Enter() {
+func (e *engine) Update(ctx context.Context, write func(tables.Rows) error) error {
+	if !e.gate.Enter() {
 		return taskqueue.ErrClosed
 	}
-	defer s.gate.Leave()
-	s.writer.Lock()
-	defer s.writer.Unlock()
+	defer e.gate.Leave()
+	e.writer.Lock()
+	defer e.writer.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if s.broken != nil {
-		return s.broken
+	r := &rows{version: *e.current.Load()}
+	if err := write(r); err != nil {
+		return err
 	}
-	tx := &tx{version: s.current.Load(), inPlace: s.inPlace}
-	defer tx.end()
-	err := write(tx)
-	if err == nil {
-		err = tx.failed
+	e.current.Store(&r.version)
+	return nil
+}
+
+func (e *engine) Close() error {
+	e.gate.Close()
+	return nil
+}
+
+// rows is one transaction over one version.
+type rows struct {
+	version version
+	own     [len(tables.Names)]bool // tables that are this transaction's copy
+}
+
+// writable returns a table that may be changed.
+func (r *rows) writable(table tables.Table) *btree.BTreeG[tables.Row] {
+	if r.own[table] {
+		return r.version[table]
 	}
-	if err != nil {
-		if tx.own && s.inPlace {
-			s.broken = fmt.Errorf("the store is half changed: %w", err)
+	r.own[table] = true
+	if r.version[table] == nil {
+		r.version[table] = newTable()
+	} else {
+		r.version[table] = r.version[table].Copy()
+	}
+	return r.version[table]
+}
+
+func (r *rows) Get(table tables.Table, keys ...[]byte) ([][]byte, error) {
+	values := make([][]byte, len(keys))
+	if tree := r.version[table]; tree != nil {
+		for i, key := range keys {
+			if row, ok := tree.Get(tables.Row{Key: key}); ok {
+				values[i] = row.Value
+			}
 		}
-		return err
 	}
-	if tx.own {
-		s.current.Store(tx.version)
+	return values, nil
+}
+
+func (r *rows) Put(table tables.Table, rows ...tables.Row) error {
+	tree := r.writable(table)
+	for _, row := range rows {
+		tree.Set(row)
 	}
 	return nil
 }
 
-// Close waits for what runs. Closing again does nothing.
-func (s *Store) Close() error {
-	s.gate.Close()
+func (r *rows) Delete(table tables.Table, keys ...[]byte) error {
+	tree := r.writable(table)
+	for _, key := range keys {
+		tree.Delete(tables.Row{Key: key})
+	}
 	return nil
 }
 
-// tx is one transaction over one version.
-type tx struct {
-	*version
-	inPlace  bool // the version may be changed without a copy
-	own      bool // it has been written; unless in place, it is this transaction's copy
-	readOnly bool
-	over     bool
-	failed   error // first error of a write
-}
-
-func (t *tx) end() { t.over = true }
-
-// writing comes before every write: it tells why that is not possible, if it is
-// not, and makes the version one's own.
-func (t *tx) writing() error {
+func (r *rows) Scan(table tables.Table, span tables.Span, each func(tables.Row) (bool, error)) (err error) {
+	tree := r.version[table]
+	if tree == nil {
+		return nil
+	}
+	visit := func(row tables.Row) (more bool) {
+		if span.Down && span.From != nil && bytes.Compare(row.Key, span.From) < 0 ||
+			!span.Down && span.Before != nil && bytes.Compare(row.Key, span.Before) >= 0 {
+			return false
+		}
+		more, err = each(row)
+		return more && err == nil
+	}
 	switch {
-	case t.over:
-		return taskqueue.ErrTxOver
-	case t.readOnly:
-		return taskqueue.ErrReadOnly
-	}
-	if !t.own && !t.inPlace {
-		t.version = t.version.copy()
-	}
-	t.own = true
-	return nil
-}
-
-// fail notes the error of a write, so that the Update fails with it.
-func (t *tx) fail(err error) error {
-	if t.failed == nil {
-		t.failed = err
+	case !span.Down && span.From == nil:
+		tree.Scan(visit)
+	case !span.Down:
+		tree.Ascend(tables.Row{Key: span.From}, visit)
+	case span.Before == nil:
+		tree.Reverse(visit)
+	default:
+		tree.Descend(tables.Row{Key: span.Before}, func(row tables.Row) bool {
+			return bytes.Equal(row.Key, span.Before) || visit(row)
+		})
 	}
 	return err
 }
-
-func (t *tx) Meta() taskqueue.MetaTable          { return metaTable{t} }
-func (t *tx) Workflows() taskqueue.WorkflowTable { return workflowTable{t} }
-func (t *tx) Tasks() taskqueue.TaskTable         { return taskTable{t} }
-func (t *tx) Files() taskqueue.FileTable         { return fileTable{t} }
-func (t *tx) Attempts() taskqueue.AttemptTable   { return attemptTable{t} }
-func (t *tx) Leases() taskqueue.LeaseTable       { return leaseTable{t} }
-func (t *tx) Sites() taskqueue.SiteTable         { return siteTable{t} }
-func (t *tx) Pilots() taskqueue.PilotTable       { return pilotTable{t} }
-func (t *tx) Grants() taskqueue.GrantTable       { return grantTable{t} }

@@ -96,8 +96,9 @@ func BenchmarkGroupCommit(b *testing.B) {
 	b.SetParallelism(32)
 	b.RunParallel(func(pb *testing.PB) {
 		for pb.Next() {
-			state := states[next.Add(1)%1000]
-			state.State, state.Lease = task.Leased, 7
+			n := next.Add(1)
+			state := states[n%1000]
+			state.State, state.Lease = task.Leased, task.LeaseID(n) // what does not change is not written
 			err := store.Update(context.Background(), func(tx taskqueue.Tx) error { return tx.Tasks().Save(state) })
 			if err != nil {
 				b.Error(err)

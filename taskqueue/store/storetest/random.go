@@ -39,6 +39,7 @@ func Compare(t *testing.T, open, openReference Open) {
 		if got, want := dump(r, store), dump(r, reference); got != want {
 			r.Fatalf("after %v\n got %s\nwant %s", draws.names, got, want)
 		}
+		verify(r, store)
 	})
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"testing"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -89,6 +90,7 @@ func each(t *testing.T, open Open, tests []named) {
 			store := open(t)
 			defer store.Close()
 			test.test(t, store)
+			verify(t, store)
 		})
 	}
 }
@@ -168,4 +170,18 @@ func first(errs ...error) error {
 		}
 	}
 	return nil
+}
+
+// verify has a store that can do it compare all that it keeps with its checksums.
+func verify(t fataler, store taskqueue.Store) {
+	t.Helper()
+	checked, ok := store.(interface {
+		Verify(context.Context) (uint64, error)
+	})
+	if !ok {
+		return
+	}
+	if _, err := checked.Verify(context.Background()); err != nil && !errors.Is(err, taskqueue.ErrClosed) {
+		t.Fatalf("verify: %v", err)
+	}
 }

@@ -1,0 +1,217 @@
+package tables
+
+import (
+	"math"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, states ...task.State) ([]taskqueue.TaskState, error) {
+	if after > math.MaxInt64 || limit < 1 {
+		return nil, t.usable()
+	}
+	if len(states) == 0 {
+		states = task.States()
+	}
+	var found []taskqueue.TaskState
+	for _, state := range slices.Compact(slices.Sorted(slices.Values(states))) {
+		prefix := text(id).number(uint64(state))
+		span := under(prefix)
+		if after > longestRun {
+			span.From = append(slices.Clip(prefix), number(after-longestRun)...)
+		}
+		some, err := t.states(runsByWorkflow, span, after+1, limit, nil)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, some...)
+	}
+	slices.SortFunc(found, func(a, b taskqueue.TaskState) int {
+		if a.Seq < b.Seq {
+			return -1
+		}
+		return 1
+	})
+	if len(found) > limit {
+		found = found[:limit]
+	}
+	return found, nil
+}
+
+// readPage is how many runs are read at once.
+const readPage = 64
+
+// states returns, of the runs of a span of an index, the tasks from
+// a Seq on, at most limit. An entry's value is the number of its run's first
+// task, unless first reads it.
+func (t *tx) states(index Table, span Span, oldest uint64, limit int, first func(Row) []byte) (found []taskqueue.TaskState, err error) {
+	if limit < 1 {
+		return nil, t.usable()
+	}
+	for len(found) < limit {
+		var page [][]byte
+		var last []byte
+		more := false
+		err := t.scan(index, span, func(row Row) (bool, error) {
+			if len(page) == readPage {
+				more = true
+				return false, nil
+			}
+			last = row.Key
+			at := row.Value
+			if first != nil {
+				at = first(row)
+			}
+			if at != nil {
+				page = append(page, at)
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if len(page) == 0 {
+			return found, nil
+		}
+		if found, err = t.appendRuns(found, page, oldest, limit); err != nil {
+			return nil, err
+		}
+		if !more {
+			break
+		}
+		span.From = append(slices.Clip(last), 0)
+	}
+	return found, nil
+}
+
+func (t *tx) appendRuns(found []taskqueue.TaskState, page [][]byte, oldest uint64, limit int) ([]taskqueue.TaskState, error) {
+	values, err := t.get(runs, page...)
+	if err != nil {
+		return nil, err
+	}
+	for i, value := range values {
+		r, err := t.runOf(Row{page[i], value})
+		if err != nil {
+			return nil, err
+		}
+		from := 0
+		if oldest > r.first {
+			from = int(oldest - r.first)
+		}
+		for i := from; i < len(r.records); i++ {
+			if found, err = t.appendState(found, r, i); err != nil {
+				return nil, err
+			}
+			if len(found) == limit {
+				return found, nil
+			}
+		}
+	}
+	return found, nil
+}
+
+func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
+	return t.states(runsReady, under(number(class)), 0, limit, func(row Row) []byte {
+		due := parts{rest: row.Value}
+		if taskqueue.Instant(due.signed()) > now {
+			return nil
+		}
+		return row.Key[len(row.Key)-8:]
+	})
+}
+
+func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
+	counts := make(map[taskqueue.ClassID]int)
+	err := t.scan(readyCounts, Span{}, func(row Row) (bool, error) {
+		class, count := parts{rest: row.Key}, parts{rest: row.Value}
+		counts[taskqueue.ClassID(class.number())] = int(count.number())
+		return true, count.err
+	})
+	for class, change := range t.ready {
+		if counts[class] += int(change); counts[class] == 0 {
+			delete(counts, class)
+		}
+	}
+	return counts, err
+}
+
+// countReady notes a change of the number of READY tasks of a class.
+func (t *tx) countReady(state task.State, class taskqueue.ClassID, change int64) {
+	if state != task.Ready {
+		return
+	}
+	if t.ready == nil {
+		t.ready = make(map[taskqueue.ClassID]int64)
+	}
+	t.ready[class] += change
+}
+
+func (t *tx) writeReadyCounts() error {
+	for class, change := range t.ready {
+		if change == 0 {
+			continue
+		}
+		if _, err := t.count(readyCounts, number(class), uint64(change)); err != nil {
+			return err
+		}
+	}
+	clear(t.ready)
+	return nil
+}
+
+func (t taskTable) NextBackoff(now taskqueue.Instant) (next taskqueue.Instant, err error) {
+	err = t.scan(runsInBackoff, Span{From: beyond(key(nil).signed(int64(now)))}, func(row Row) (bool, error) {
+		due := parts{rest: row.Key}
+		next = taskqueue.Instant(due.signed())
+		return false, due.err
+	})
+	return next, err
+}
+
+func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
+	found, err := t.states(runsLeased, under(number(id)), 0, math.MaxInt, nil)
+	return found, err
+}
+
+func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (count int, err error) {
+	span := Span{From: number(class), Before: number(class).signed(-int64(priority)).number(seq)}
+	err = t.scan(runsReady, span, func(row Row) (bool, error) {
+		at, value := parts{rest: row.Key[8:]}, parts{rest: row.Value[8:]}
+		higher, n := -at.signed() > int64(priority), value.number()
+		if first := at.number(); !higher && first+n > seq {
+			n = seq - first
+		}
+		count += int(n)
+		return true, value.err
+	})
+	return count, err
+}
+
+func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) (found []taskqueue.TaskState, err error) {
+	for _, memo := range keys {
+		if memo.IsZero() {
+			continue
+		}
+		var seqs []uint64
+		err := t.scan(memos, under(append(text(id), memo[:]...)), func(row Row) (bool, error) {
+			seq := parts{rest: row.Value}
+			seqs = append(seqs, seq.number())
+			return true, seq.err
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, seq := range seqs {
+			r, err := t.runAt(seq)
+			if err != nil {
+				return nil, err
+			}
+			if found, err = t.appendState(found, r, int(seq-r.first)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return found, nil
+}
