@@ -259,8 +259,11 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 // takeRoll has all members join again when the queue has called the roll anew.
 func (m *Master) takeRoll(roll uint64) {
 	before := m.outbox.roll
+	if roll == 0 || roll == before {
+		return // 0: an answer without news
+	}
 	m.outbox.roll = roll
-	if before == roll || before == 0 {
+	if before == 0 {
 		return
 	}
 	for _, w := range m.members {

@@ -314,11 +314,16 @@ func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
 		!f.Producer.IsZero() && f.Producer.Generation < id.Generation
 }
 
-// storedEarly keeps a copy with its attempt until the outcome comes.
+// storedEarly keeps a copy with its attempt until the outcome comes. An attempt of
+// which the queue knows nothing else has ended, since its start would have been told
+// before: after going back to a backup its outcome may never come again.
 func (b *book) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) (err error) {
 	if attempt == nil {
 		if attempt, err = b.begun(task.Outcome{Attempt: st.Attempt, Site: site}); err != nil {
 			return err
+		}
+		if attempt.State == AttemptRunning {
+			attempt.State, attempt.Outcome.Failure, attempt.Outcome.Reason = AttemptLost, task.PilotLost, "the queue was told of a copy only"
 		}
 	}
 	known := slices.ContainsFunc(attempt.Outcome.Outputs, func(p task.Produced) bool { return p.LFN == st.LFN })
