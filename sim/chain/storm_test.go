@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	stormSeeds = flag.Int("seeds", 20, "how many storms TestStorms runs")
+	stormSeeds = flag.Int("seeds", 8, "how many storms TestStorms runs")
 	stormFirst = flag.Uint64("first", 1, "the seed of the first storm")
 )
 
