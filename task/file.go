@@ -3,6 +3,7 @@ package task
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -114,6 +115,11 @@ type File struct {
 	Announced []Site
 	// Replicas lists copies on storage elements, in order of registration.
 	Replicas []Replica
+}
+
+// ReplicaAt returns which of a file's replicas has a URL; -1: none.
+func (f *File) ReplicaAt(url string) int {
+	return slices.IndexFunc(f.Replicas, func(r Replica) bool { return r.URL == url })
 }
 
 // Key is the name under which caches and locations know the file: its digest

@@ -58,7 +58,7 @@ func (b *book) replicate(f *FileRecord, replica task.Replica) error {
 		return nil
 	}
 	b.trust(f)
-	if slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return r.URL == replica.URL }) {
+	if f.ReplicaAt(replica.URL) >= 0 {
 		return nil
 	}
 	b.alter(f)

@@ -22,7 +22,7 @@ const maxBadCopies = 8
 // task's output, or has it with other bytes. External files stay: only a user
 // knows another copy.
 func (b *book) badCopy(f *FileRecord, bad *task.LostFile) error {
-	at := slices.IndexFunc(f.Replicas, func(r task.Replica) bool { return r.URL == bad.URL })
+	at := f.ReplicaAt(bad.URL)
 	if f.ProducerTask == "" || at < 0 {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err er
 		if f == nil || f.ProducerTask == "" || f.Producer != file.Producer {
 			return nil
 		}
-		at := slices.IndexFunc(f.Replicas, func(r task.Replica) bool { return r.URL == url })
+		at := f.ReplicaAt(url)
 		if struck = at >= 0; !struck {
 			return nil
 		}
@@ -156,7 +156,7 @@ func (b *book) clearBad(f *FileRecord) error {
 			return true // it is gone
 		}
 		name, ok := NameAt(site.SE, r.URL)
-		return !ok || task.StoredFile(name) != f.LFN || slices.ContainsFunc(f.Replicas, func(good task.Replica) bool { return good.URL == r.URL })
+		return !ok || task.StoredFile(name) != f.LFN || f.ReplicaAt(r.URL) >= 0
 	})
 	return saveAll(bad, b.Files().AddGarbage)
 }

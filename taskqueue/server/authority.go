@@ -88,18 +88,11 @@ func (s *Server) renewCertificate(now time.Time) error {
 }
 
 func (s *Server) runRenewal(ctx context.Context) error {
-	ticker := time.NewTicker(time.Hour)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	return every(ctx, time.Hour, func() {
 		if err := s.renewCertificate(time.Now()); err != nil {
 			s.config.Log.Error("the server's certificate was not renewed", "error", err)
 		}
-	}
+	})
 }
 
 // writeFile stores a file whole or not at all, unless it is there already;

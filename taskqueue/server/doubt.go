@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -27,7 +26,7 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 			return notFound("output", strconv.Quote(in.GetLfn()))
 		}
 		file = found[0].File
-		at := slices.IndexFunc(file.Replicas, func(r task.Replica) bool { return r.URL == in.GetUrl() })
+		at := file.ReplicaAt(in.GetUrl())
 		if at < 0 {
 			return notFound("copy", strconv.Quote(in.GetUrl()))
 		}
@@ -51,9 +50,7 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	limited, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	switch _, err := h.config.Finder.Find(limited, element, name, file.Size, file.Digest); {
+	switch _, err := h.find(ctx, element, name, &file); {
 	case err == nil:
 		return &pb.DoubtCopyResponse{}, nil
 	case !errors.Is(err, ErrNotThere):

@@ -35,18 +35,11 @@ func (s *Server) runGarbage(ctx context.Context) error {
 		return nil
 	}
 	reluctant := make(map[string]*reluctance) // by element
-	ticker := time.NewTicker(s.config.Timing.Garbage)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	return every(ctx, s.config.Timing.Garbage, func() {
 		if err := s.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
 			s.config.Log.Warn("losers' copies wait for their deletion", "error", err)
 		}
-	}
+	})
 }
 
 // deleteGarbage deletes one page of copies. Those of a storage element that rests

@@ -145,3 +145,17 @@ func (s *Server) stop(calls *grpc.Server, web *http.Server) {
 		_ = web.Close() // what is left is cut off
 	}
 }
+
+// every calls do after each pause, until ctx ends.
+func every(ctx context.Context, pause time.Duration, do func()) error {
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			do()
+		}
+	}
+}

@@ -18,18 +18,18 @@ func (s *Server) runLooks(ctx context.Context) error {
 	if s.config.Finder == nil {
 		return nil
 	}
-	ticker := time.NewTicker(s.config.Timing.MatchTick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+	return every(ctx, s.config.Timing.MatchTick, func() {
 		if err := s.lookAtStorage(ctx); err != nil && ctx.Err() == nil {
 			s.config.Log.Warn("files of sites without pilots wait to be looked for on storage", "error", err)
 		}
-	}
+	})
+}
+
+// find looks for a file at a place on a storage element, for a while.
+func (s *Server) find(ctx context.Context, element, name string, f *task.File) (url string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	return s.config.Finder.Find(ctx, element, name, f.Size, f.Digest)
 }
 
 // lookAtStorage looks for a page of files of each such site.
@@ -60,9 +60,7 @@ func (s *Server) lookAtStorage(ctx context.Context) error {
 // lookFor looks for files until the storage element does not answer.
 func (s *Server) lookFor(ctx context.Context, v *taskqueue.Vacant) (found []task.Stored, missing []task.File) {
 	for _, f := range v.Files {
-		limited, cancel := context.WithTimeout(ctx, lookTime)
-		url, err := s.config.Finder.Find(limited, v.Element, task.StorageName(f.Producer, f.LFN), f.Size, f.Digest)
-		cancel()
+		url, err := s.find(ctx, v.Element, task.StorageName(f.Producer, f.LFN), &f)
 		switch {
 		case err == nil:
 			found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})

@@ -88,7 +88,3 @@ var Names = [tablesEnd]string{
 	"attempts", "attempts_running", "logs", "leases", "leases_by_site", "leases_by_expiry", "leases_by_pilot", "revocations",
 	"sites", "pilots", "pilots_by_state", "pilots_by_peer", "grants", "totals",
 }
-
-// Numbered tells whether a table's keys are numbers of 8 bytes: an engine may
-// keep such tables in another way.
-func (t Table) Numbered() bool { return t == descriptions || t == runs }

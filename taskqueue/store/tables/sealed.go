@@ -46,8 +46,8 @@ func (t *total) remove(seal uint32) { t.rows, t.sum = t.rows-1, t.sum-uint64(sea
 // Verify reads every row and compares it with its checksum, and all together
 // with their sum. It returns the number of rows, and what it found as
 // ErrDamaged.
-func Verify(ctx context.Context, engine Engine) (rows uint64, err error) {
-	err = engine.View(ctx, func(r Rows) error {
+func (s *Store) Verify(ctx context.Context) (rows uint64, err error) {
+	err = s.engine.View(ctx, func(r Rows) error {
 		t := &tx{rows: r, readOnly: true}
 		var found total
 		for table := range totals {
@@ -68,6 +68,3 @@ func Verify(ctx context.Context, engine Engine) (rows uint64, err error) {
 	})
 	return rows, err
 }
-
-// Verify is that of the store's engine.
-func (s *Store) Verify(ctx context.Context) (rows uint64, err error) { return Verify(ctx, s.engine) }

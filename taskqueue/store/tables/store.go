@@ -48,7 +48,7 @@ type tx struct {
 	over     bool
 	failed   error                       // first error: nothing more is done after it
 	ready    map[taskqueue.ClassID]int64 // changes of the counts of READY tasks that are not written yet
-	seqs     map[task.ID]int64           // of tasks that were read lately
+	seqs     map[task.ID]uint64          // of tasks that were read lately
 	at       *run                        // that was read last, as it is in the table
 	total    total                       // by how much the sum of all rows has changed
 	pending  [tablesEnd]map[string]pending

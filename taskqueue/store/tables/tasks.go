@@ -94,7 +94,7 @@ func (t *tx) seqOf(id task.ID) (seq uint64, known bool, err error) {
 		return 0, false, err
 	}
 	if seq, known := t.seqs[id]; known {
-		return uint64(seq), true, nil
+		return seq, true, nil
 	}
 	value, err := t.getOne(names, text(id))
 	if err != nil || value == nil {
@@ -134,9 +134,9 @@ const mostRemembered = 1 << 15
 // described and saved next.
 func (t *tx) remember(id task.ID, seq uint64) {
 	if t.seqs == nil || len(t.seqs) == mostRemembered {
-		t.seqs = make(map[task.ID]int64)
+		t.seqs = make(map[task.ID]uint64)
 	}
-	t.seqs[id] = int64(seq)
+	t.seqs[id] = seq
 }
 
 func (t taskTable) Describe(ids ...task.ID) (found []task.Task, err error) {
