@@ -200,7 +200,7 @@ func TestARefusedTaskWaitsAgain(t *testing.T) {
 	m, _ := fourNodes(t, "A", "dad(0.8)", [4]float64{}, oneQueue)
 	dad, got := NewDAD(DelayRule{0.5, 1}), ""
 	for range 4 {
-		for i := range 3 {
+		for i := range 4 {
 			m.SetPlaces(pilotID(i), Places{})
 		}
 		m.SetPlaces(pilotID(3), onePlace)
@@ -266,4 +266,48 @@ func TestDADKeepsToPlaces(t *testing.T) {
 			t.Fatalf("%+v could still be placed after %+v", left, pairs)
 		}
 	})
+}
+
+// TestOnlyEntriesAndFreedSlotsArePasses (000, Algorithm 1): solutions for other
+// reasons neither count as passes nor end a wait.
+func TestOnlyEntriesAndFreedSlotsArePasses(t *testing.T) {
+	m, names := fourNodes(t, "AAAABBBB", "dad(0.8)", [4]float64{}, oneQueue)
+	dad, remote, running := NewDAD(DelayRule{0.5, 2}), 0, []int{}
+	for ended := 0; m.Ready() > 0; ended++ {
+		for range 3 {
+			for _, a := range m.Solve(dad.Solve) {
+				number := int(a.Pilot[len(a.Pilot)-1] - '0')
+				if running = append(running, number); (names[a.No] == "A") != (number < 2) {
+					remote++
+				}
+			}
+			for i := range 4 { // a report without news
+				m.SetPlaces(pilotID(i), m.row(pilotID(i)).places)
+			}
+		}
+		if len(running) == 0 {
+			t.Fatal("nobody runs, and tasks wait")
+		}
+		m.SetPlaces(pilotID(running[0]), onePlace)
+		running = running[1:]
+	}
+	if remote != 0 {
+		t.Errorf("%d remote of 8", remote)
+	}
+}
+
+// TestNobodyWaitsForClosedPlaces: a pilot that takes no task, whatever ends there,
+// is not waited for.
+func TestNobodyWaitsForClosedPlaces(t *testing.T) {
+	m, _ := fourNodes(t, "A", "dad(0.8)", [4]float64{}, oneQueue)
+	m.SetPlaces(pilotID(0), Places{Closed: true})
+	m.SetPlaces(pilotID(1), Places{})
+	dad := NewDAD(DelayRule{0.5, 2})
+	if got := m.Solve(dad.Solve); len(got) != 0 {
+		t.Fatalf("%+v while a pilot with its file is busy", got)
+	}
+	m.SetPlaces(pilotID(1), Places{Closed: true})
+	if got := m.Solve(dad.Solve); len(got) != 1 {
+		t.Fatalf("%+v while those with its file take no work", got)
+	}
 }

@@ -13,10 +13,12 @@ import (
 // be dad(BETA); with another rank the threshold is in that rank's unit, for
 // example seconds of stage-in with locality.
 //
-// A pass is one call of Solve. Prefill follows the same rule, but does not
-// count as waiting: a task is kept early only where it would also start. A DAD
-// remembers how long tasks have waited and whose turn it is, so a matrix needs
-// one of its own.
+// A pass is the first call of Solve since tasks have entered or slots were freed.
+// Calls in between dispatch what need not wait; the others wait on, and that does
+// not count. Nor does it for prefill, which follows the same rule: a task is kept
+// early only where it would also start. A pilot whose places are closed is no node.
+// A DAD remembers how long tasks have waited and whose turn it is, so a matrix
+// needs one of its own.
 type DAD struct {
 	rule   DelayRule
 	waited map[uint64]int // passes, by task
@@ -31,10 +33,12 @@ func (d *DAD) Solve(m *Matrix) []Assignment {
 	m.runs++
 	maps.DeleteFunc(d.waited, func(no uint64, _ int) bool { return m.tasks[no] == nil })
 	var result []Assignment
+	due := m.due
+	m.due = false
 	for _, prefill := range []bool{false, true} {
-		pass := dispatchPass{dad: d, matrix: m, prefill: prefill}
+		pass := dispatchPass{dad: d, matrix: m, prefill: prefill, counts: due && !prefill}
 		for _, row := range m.rows {
-			if row.answered {
+			if row.answered && !row.places.Closed {
 				b := newBidder(row)
 				pass.nodes = append(pass.nodes, b)
 				pass.open = pass.open || b.open(prefill)
@@ -52,6 +56,7 @@ type dispatchPass struct {
 	dad     *DAD
 	matrix  *Matrix
 	prefill bool
+	counts  bool     // tasks that wait in it have waited once more
 	open    bool     // some node has a place
 	nodes   []bidder // by pilot id, with and without places
 	scores  []NodeScore
@@ -113,14 +118,14 @@ func (p *dispatchPass) turn(q *taskQueue) bool {
 	for len(q.cells) > 0 {
 		c := q.cells[0]
 		waited := 0
-		if !p.prefill {
+		if p.counts {
 			waited = p.dad.waited[c.No]
 		}
 		p.score(c)
 		node, verdict := p.dad.rule.Choose(p.scores, waited)
 		switch verdict {
 		case Wait:
-			if !p.prefill {
+			if p.counts {
 				p.dad.waited[c.No]++
 			}
 			return false

@@ -32,6 +32,9 @@ type Places struct {
 	// Ending is the most that the end of one task frees; a task that does not
 	// fit then is not given early. Zero: not known.
 	Ending task.Resources
+	// Closed tells that the pilot takes nothing, whatever ends there: nobody
+	// waits for it.
+	Closed bool
 }
 
 // Assignment gives a task to a pilot.
@@ -53,6 +56,7 @@ type Matrix struct {
 	rows     []*pilotRow // by pilot id
 	passes   passCounter
 	runs     uint64   // of solvers
+	due      bool     // tasks have entered or slots were freed since a DAD's last pass
 	patience Patience // nil: no slot waits
 
 	foresight    Foresight // nil: no slots are kept
@@ -171,6 +175,7 @@ func (m *Matrix) SetReady(no uint64, ready bool) {
 	if ready {
 		c.block.insert(c)
 		c.since = m.passes.placed
+		m.due = true
 	} else {
 		c.block.remove(c)
 	}

@@ -47,7 +47,11 @@ func (m *Matrix) findPilot(pilot task.PilotID) (int, bool) {
 
 // SetPlaces says what a pilot can take from now on. Solve deducts what it
 // assigns. A pilot gets nothing before its row has come.
-func (m *Matrix) SetPlaces(pilot task.PilotID, places Places) { m.row(pilot).places = places }
+func (m *Matrix) SetPlaces(pilot task.PilotID, places Places) {
+	row := m.row(pilot)
+	m.due = m.due || places.FreeSlots > row.places.FreeSlots
+	row.places = places
+}
 
 // RemovePilot forgets a pilot that has left or died.
 func (m *Matrix) RemovePilot(pilot task.PilotID) {

@@ -194,6 +194,7 @@ func (m *Master) refreshPlaces(w *member) {
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
+	places.Closed = w.takesNone() || m.replication.reserved[w.id]
 	m.markForSuccessors(w)
 	if w.keptFree > 0 {
 		m.lookAgain(m.publishWait())
