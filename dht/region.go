@@ -1,10 +1,8 @@
 package dht
 
 import (
-	"cmp"
 	"slices"
 	"sort"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -12,20 +10,20 @@ import (
 // divide splits a broadcast's space into at most Fanout regions, each with at
 // least one known member that has not got it yet; together they are the whole
 // space, so members not known here are covered by whoever knows them.
-func (b *broadcast) divide(m *membership, message Cast) []Range {
+func (o *Overlay) divide(m Cast) []Range {
 	var keys []Key
-	for _, e := range m.known().within(message.Space) {
-		if mayCover(m, e, message) {
+	for _, e := range o.known().within(m.Space) {
+		if o.mayCover(e, m) {
 			keys = append(keys, e.key)
 		}
 	}
 	switch {
 	case len(keys) == 0:
 		return nil
-	case m.current():
-		return byNumber(message.Space, keys, b.config.Broadcast.Fanout)
+	case o.current():
+		return byNumber(m.Space, keys, o.config.Fanout)
 	default:
-		return byPrefix(message.Space, keys, b.config.Broadcast.Fanout)
+		return byPrefix(m.Space, keys, o.config.Fanout)
 	}
 }
 
@@ -80,29 +78,29 @@ func byPrefix(space Range, keys []Key, most int) []Range {
 }
 
 // forward gives a region to its next contact.
-func (b *broadcast) forward(s *step, m *membership, d *duty, r *region) {
-	contact, found := nextContact(s.now, m, d, r)
+func (o *Overlay) forward(duty *cast, r *region) {
+	contact, found := o.contact(duty, r)
 	if !found {
 		r.given = true
 		return
 	}
 	r.current, r.acked = contact, false
 	r.tried = append(r.tried, contact)
-	r.next = s.now.Add(b.config.Broadcast.HopAck)
-	message, hop := d.message, b.config.Broadcast.ReplyHop
-	message.Space, message.Path = r.space, append(slices.Clone(message.Path), m.key.Short())
-	message.Budget = max(d.deadline.Sub(s.now)-hop, hop/2)
-	if message.Suspect = nil; !d.repairing { // else it is for one member, who gives it to nobody
-		message.Suspect = toldSuspects(d.message.Suspect, m.seenSuspects(s.now))
+	r.next = o.now.Add(o.config.HopAck)
+	m := duty.message
+	m.Space, m.Path = r.space, append(slices.Clone(m.Path), o.selfKey.Short())
+	m.Budget = max(duty.deadline.Sub(o.now)-o.config.ReplyHop, o.config.ReplyHop/2)
+	if m.Suspect = nil; !duty.repairing { // else it is for one member, who gives it to nobody
+		m.Suspect = o.toldSuspects(duty.message.Suspect)
 	}
-	s.send(contact, message)
+	o.send(contact, m)
 }
 
 // toldSuspects are those that a broadcast brought and those that this pilot
 // has seen itself.
-func toldSuspects(brought, seen []task.PeerID) []task.PeerID {
+func (o *Overlay) toldSuspects(brought []task.PeerID) []task.PeerID {
 	told := slices.Clone(brought)
-	for _, peer := range seen {
+	for _, peer := range o.seenSuspects() {
 		if len(told) < maxSuspects && !slices.Contains(told, peer) {
 			told = append(told, peer)
 		}
@@ -112,31 +110,34 @@ func toldSuspects(brought, seen []task.PeerID) []task.PeerID {
 
 // mayCover tells whether a member may be given a region: not this pilot and
 // none of those above it in the tree.
-func mayCover(m *membership, e *entry, message Cast) bool {
-	return e.member.Peer != m.self.Peer && !m.denied[e.member.Peer] && !slices.Contains(message.Path, e.key.Short())
+func (o *Overlay) mayCover(e *entry, m Cast) bool {
+	return e.member.Peer != o.self.Peer && !o.denied[e.member.Peer] && !slices.Contains(m.Path, e.key.Short())
 }
 
-// nextContact picks a member of a region that has not been tried, suspects last.
+// contact picks a member of a region that has not been tried, suspects last.
 // All broadcasts of one root take the same tree as long as the roster stays the
 // same, so that a site's nodes hold few connections open; every treeLife it is
 // the next one of treeCount, so that no node bears the load for ever and none
 // that fails its region unnoticed keeps it.
-func nextContact(now time.Time, m *membership, d *duty, r *region) (task.PeerID, bool) {
-	tree := treeSeed(d.message.ID)
+func (o *Overlay) contact(duty *cast, r *region) (task.PeerID, bool) {
+	tree := treeSeed(duty.message.ID)
 	var best, fallback *entry
-	for _, candidate := range m.known().within(r.space) {
+	for _, candidate := range o.known().within(r.space) {
 		chosen := &best
-		if m.isSuspect(now, candidate.member.Peer) {
+		if peer := candidate.member.Peer; o.isSuspect(peer) {
 			chosen = &fallback
 		}
 		if *chosen != nil && !candidate.key.before(&(*chosen).key, tree) {
 			continue
 		}
-		if mayCover(m, candidate, d.message) && !slices.Contains(r.tried, candidate.member.Peer) {
+		if o.mayCover(candidate, duty.message) && !slices.Contains(r.tried, candidate.member.Peer) {
 			*chosen = candidate
 		}
 	}
-	if best = cmp.Or(best, fallback); best == nil {
+	if best == nil {
+		best = fallback
+	}
+	if best == nil {
 		return "", false
 	}
 	return best.member.Peer, true

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -24,7 +25,7 @@ func BenchmarkTick(b *testing.B) {
 	site := newFullSite(b, 1500, 10_000, "")
 	for b.Loop() {
 		site.now = site.now.Add(time.Microsecond)
-		site.master.Step(site.now, pilot.Tick{})
+		site.master.Step(site.now, message.Tick{})
 		site.master.Deadline()
 	}
 }
@@ -61,7 +62,7 @@ func BenchmarkReplicaSession(b *testing.B) {
 type fullSite struct {
 	b       *testing.B
 	now     time.Time
-	master  *pilot.Master
+	master  *master.Master
 	term    task.Term
 	version matcher.ListVersion
 	classes []matcher.ListClass
@@ -76,7 +77,7 @@ type fullSite struct {
 
 type assignedJob struct {
 	pilot task.PilotID
-	pilot.Assignment
+	message.Assignment
 }
 
 func newFullSite(b *testing.B, pilots, tasks int, replicate string) *fullSite {
@@ -84,13 +85,13 @@ func newFullSite(b *testing.B, pilots, tasks int, replicate string) *fullSite {
 		b: b, now: epoch, term: task.Term{Epoch: 1, Peer: peerOf(0)},
 		number: make(map[task.PilotID]uint64), seen: make(map[task.PilotID]uint64),
 	}
-	s.master = pilot.NewMaster(pilot.Config{}, pilotOf(0), matcher.NewCompiler(64))
+	s.master = master.New(master.Config{}, pilotOf(0), matcher.NewCompiler(64))
 	settings := task.SiteSettings{Site: siteName, Prefill: 1, Replicate: replicate}
-	s.step(pilot.TookOffice{Term: s.term, Settings: settings, Leases: []task.Lease{s.lease(tasks)}, Alone: true})
+	s.step(master.TookOffice{Term: s.term, Settings: settings, Leases: []task.Lease{s.lease(tasks)}, Alone: true})
 	for i := range pilots {
-		s.step(pilot.PilotUp{Pilot: pilotOf(i), Peer: peerOf(i)})
+		s.step(master.PilotUp{Pilot: pilotOf(i), Peer: peerOf(i)})
 		s.number[pilotOf(i)]++
-		s.step(pilot.FromPilot{From: peerOf(i), Message: pilot.State{
+		s.step(master.FromPilot{From: peerOf(i), Message: message.State{
 			Pilot: matcher.Pilot{ID: pilotOf(i), Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}},
 			Peer:  peerOf(i), Number: s.number[pilotOf(i)],
 		}})
@@ -138,26 +139,26 @@ func (s *fullSite) row(i int) {
 		row.Classes = append(row.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
 	}
 	s.number[id]++
-	s.step(pilot.FromPilot{From: peerOf(i), Message: pilot.Report{Number: s.number[id], Seen: s.seen[id], Row: &row}})
+	s.step(master.FromPilot{From: peerOf(i), Message: message.Report{Number: s.number[id], Seen: s.seen[id], Row: &row}})
 }
 
 func (s *fullSite) pass(d time.Duration) {
 	s.now = s.now.Add(d)
-	s.step(pilot.Tick{})
+	s.step(message.Tick{})
 }
 
 // step drives the master and answers like a site and a queue without delay.
-func (s *fullSite) step(event pilot.Event) {
+func (s *fullSite) step(event message.Event) {
 	for _, action := range s.master.Step(s.now, event) {
 		switch a := action.(type) {
-		case pilot.CastList:
+		case master.CastList:
 			s.version = a.List.Delta.Version
 			s.classes = append(s.classes, a.List.Delta.Classes...)
-			s.step(pilot.BroadcastDone{N: a.N, Answers: s.answers(a.List.Delta)})
-		case pilot.CallSync:
+			s.step(master.BroadcastDone{N: a.N, Answers: s.answers(a.List.Delta)})
+		case master.CallSync:
 			s.sync(a)
-		case pilot.Tell:
-			if m, assigned := a.Message.(pilot.Assign); assigned {
+		case message.Tell:
+			if m, assigned := a.Message.(message.Assign); assigned {
 				to := task.PilotID("p-" + string(a.To[len("peer-"):]))
 				s.seen[to] = m.Serial
 				for _, given := range m.Tasks {
@@ -168,20 +169,20 @@ func (s *fullSite) step(event pilot.Event) {
 	}
 }
 
-func (s *fullSite) answers(delta matcher.ListDelta) []pilot.Answer {
-	var answers []pilot.Answer
+func (s *fullSite) answers(delta matcher.ListDelta) []message.Answer {
+	var answers []message.Answer
 	for i := range len(s.number) {
 		update := matcher.RowUpdate{Pilot: pilotOf(i), Base: delta.Base, Version: delta.Version}
 		for _, class := range delta.Classes {
 			update.Classes = append(update.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
 		}
-		answers = append(answers, pilot.Answer{Pilot: pilotOf(i), Peer: peerOf(i), Update: &update})
+		answers = append(answers, message.Answer{Pilot: pilotOf(i), Peer: peerOf(i), Update: &update})
 	}
 	return answers
 }
 
 // sync accepts every outcome and hands out as many tasks as have ended.
-func (s *fullSite) sync(c pilot.CallSync) {
+func (s *fullSite) sync(c master.CallSync) {
 	reply := task.SyncReply{}
 	for i := range c.Sync.Outcomes {
 		reply.Acks = append(reply.Acks, task.Ack{Attempt: c.Sync.Outcomes[i].Attempt, Verdict: task.AckAccepted})
@@ -193,7 +194,7 @@ func (s *fullSite) sync(c pilot.CallSync) {
 		s.parked = c.N
 		return
 	}
-	s.step(pilot.SyncAnswered{N: c.N, Reply: reply})
+	s.step(master.SyncAnswered{N: c.N, Reply: reply})
 }
 
 // answerParked brings news by the parked call.
@@ -201,7 +202,7 @@ func (s *fullSite) answerParked(reply task.SyncReply) {
 	for range 100 {
 		if n := s.parked; n != 0 {
 			s.parked = 0
-			s.step(pilot.SyncAnswered{N: n, Reply: reply})
+			s.step(master.SyncAnswered{N: n, Reply: reply})
 			return
 		}
 		s.pass(time.Second)
@@ -217,7 +218,7 @@ func (s *fullSite) endOne() {
 	s.counter++
 	s.number[ended.pilot]++
 	attempt := task.AttemptID{Task: ended.Task.ID, Generation: 1, Lease: ended.Lease, Pilot: ended.pilot, Counter: s.counter}
-	s.step(pilot.FromPilot{From: task.PeerID("peer-" + string(ended.pilot[2:])), Message: pilot.Report{
+	s.step(master.FromPilot{From: task.PeerID("peer-" + string(ended.pilot[2:])), Message: message.Report{
 		Number: s.number[ended.pilot], Seen: s.seen[ended.pilot],
 		Starts:   []task.Start{{Attempt: attempt, Number: 1, Started: s.now}},
 		Outcomes: []task.Outcome{{Attempt: attempt, OK: true, Site: siteName, Delay: -1}},

@@ -1,9 +1,8 @@
-// Package pilot holds the two roles of a pilot as pure cores: Worker runs
-// tasks on its slots, Master serves a site. Each is a thread-unsafe value
-// driven by Step(now, event) with Deadline() telling when it wants a Tick; it
-// does no I/O, reads no clock and starts no goroutine.
+// Package pilot holds nothing itself: a pilot's rules are in pilot/worker, which
+// runs tasks on slots, and in pilot/master, which serves a site; what the two say
+// to each other is in pilot/message. Its tests play whole sites with both.
 //
-// Master and workers talk in the Messages of this package, which pilot/wire
-// encodes; payloads are run by pilot/exec; pilot/agent is the shell that
-// connects cores, overlay, cache and queue.
+// pilot/wire encodes messages, pilot/journal keeps what a master was told,
+// pilot/exec runs payloads, and pilot/agent is the shell that connects cores,
+// overlay, cache and queue.
 package pilot

@@ -14,7 +14,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -66,7 +67,7 @@ func TestMasterShrinksToWhatIsThere(t *testing.T) {
 type growth struct {
 	t       testing.TB
 	now     time.Time
-	master  *pilot.Master
+	master  *master.Master
 	members []*grower // that are here
 	byPeer  map[task.PeerID]*grower
 	jobs    []assignedJob // whose payload runs, oldest first
@@ -93,8 +94,8 @@ type grower struct {
 
 func newGrowth(t testing.TB) *growth {
 	g := &growth{t: t, now: epoch, byPeer: make(map[task.PeerID]*grower), open: make(map[task.LeaseID]int)}
-	g.master = pilot.NewMaster(pilot.Config{}, "p-master", matcher.NewCompiler(64))
-	g.step(pilot.TookOffice{
+	g.master = master.New(master.Config{}, "p-master", matcher.NewCompiler(64))
+	g.step(master.TookOffice{
 		Term: task.Term{Epoch: 1, Peer: "peer-master"}, Alone: true,
 		Settings: task.SiteSettings{Site: siteName, Prefill: 1, SE: "file:///se"},
 	})
@@ -107,9 +108,9 @@ func (g *growth) round(pilots, tasks, classes int) {
 		g.pilots++
 		p := &grower{id: task.PilotID(fmt.Sprintf("p-%07d", g.pilots)), peer: task.PeerID(fmt.Sprintf("peer-%07d", g.pilots))}
 		g.members, g.byPeer[p.peer] = append(g.members, p), p
-		g.step(pilot.PilotUp{Pilot: p.id, Peer: p.peer})
+		g.step(master.PilotUp{Pilot: p.id, Peer: p.peer})
 		p.number++
-		g.step(pilot.FromPilot{From: p.peer, Message: pilot.State{
+		g.step(master.FromPilot{From: p.peer, Message: message.State{
 			Pilot: matcher.Pilot{ID: p.id, Host: "host-" + string(p.id), Slots: 10, Resources: task.Resources{Cores: 10, Memory: 10 * task.GiB}}, Peer: p.peer, Number: p.number,
 		}})
 	}
@@ -136,7 +137,7 @@ func (g *growth) round(pilots, tasks, classes int) {
 	}
 	for i, p := range g.members {
 		delete(g.byPeer, p.peer)
-		g.step(pilot.PilotDown{Pilot: p.id, Peer: p.peer, Left: i%2 == 0})
+		g.step(master.PilotDown{Pilot: p.id, Peer: p.peer, Left: i%2 == 0})
 	}
 	g.members = nil
 	for range 60 {
@@ -146,7 +147,7 @@ func (g *growth) round(pilots, tasks, classes int) {
 
 func (g *growth) pass(d time.Duration) {
 	g.now = g.now.Add(d)
-	g.step(pilot.Tick{})
+	g.step(message.Tick{})
 }
 
 // endOne ends the payload that runs longest: with an output that is stored, or
@@ -165,24 +166,24 @@ func (g *growth) endOne() {
 	if g.counter%50 == 0 { // the last attempt that the task had
 		outcome.OK, outcome.Outputs, outcome.Failure, outcome.Reason = false, nil, task.PayloadFailed, "exit code 1"
 	}
-	g.step(pilot.FromPilot{From: p.peer, Message: pilot.Report{
+	g.step(master.FromPilot{From: p.peer, Message: message.Report{
 		Number: p.number, Seen: p.seen, Starts: []task.Start{{Attempt: attempt, Number: 1, Started: g.now}}, Outcomes: []task.Outcome{outcome},
 	}})
 }
 
 // step drives the master and answers like a site and a queue without delay.
-func (g *growth) step(event pilot.Event) {
+func (g *growth) step(event message.Event) {
 	began := time.Now()
 	actions := g.master.Step(g.now, event)
 	took := time.Since(began)
 	g.took, g.longest, g.steps = g.took+took, max(g.longest, took), g.steps+1
 	for _, action := range actions {
 		switch a := action.(type) {
-		case pilot.CastList:
-			g.step(pilot.BroadcastDone{N: a.N, Answers: g.answers(a.List.Delta)})
-		case pilot.CallSync:
+		case master.CastList:
+			g.step(master.BroadcastDone{N: a.N, Answers: g.answers(a.List.Delta)})
+		case master.CallSync:
 			g.sync(a)
-		case pilot.Tell:
+		case message.Tell:
 			if p := g.byPeer[a.To]; p != nil {
 				g.told(p, a.Message)
 			}
@@ -190,19 +191,19 @@ func (g *growth) step(event pilot.Event) {
 	}
 }
 
-func (g *growth) told(p *grower, message pilot.Message) {
-	switch m := message.(type) {
-	case pilot.Assign:
+func (g *growth) told(p *grower, said message.Message) {
+	switch m := said.(type) {
+	case message.Assign:
 		p.seen = m.Serial
 		for _, given := range m.Tasks {
 			g.jobs = append(g.jobs, assignedJob{p.id, given})
 		}
-	case pilot.Want:
+	case message.Want:
 		p.seen = m.Serial
-	case pilot.Snapshot:
+	case message.Snapshot:
 		row := matcher.Row{Pilot: p.id, Version: m.List.Version, Classes: feasible(m.List.Classes)}
 		p.number++
-		g.step(pilot.FromPilot{From: p.peer, Message: pilot.Report{Number: p.number, Seen: p.seen, Row: &row}})
+		g.step(master.FromPilot{From: p.peer, Message: message.Report{Number: p.number, Seen: p.seen, Row: &row}})
 	}
 }
 
@@ -213,17 +214,17 @@ func feasible(classes []matcher.ListClass) (answers []matcher.ClassAnswer) {
 	return answers
 }
 
-func (g *growth) answers(delta matcher.ListDelta) (answers []pilot.Answer) {
+func (g *growth) answers(delta matcher.ListDelta) (answers []message.Answer) {
 	for _, p := range g.members {
 		update := matcher.RowUpdate{Pilot: p.id, Base: delta.Base, Version: delta.Version, Classes: feasible(delta.Classes)}
-		answers = append(answers, pilot.Answer{Pilot: p.id, Peer: p.peer, Update: &update})
+		answers = append(answers, message.Answer{Pilot: p.id, Peer: p.peer, Update: &update})
 	}
 	return answers
 }
 
 // sync accepts every outcome and hands out 2,000 tasks at a time. Idle calls
 // stay parked.
-func (g *growth) sync(c pilot.CallSync) {
+func (g *growth) sync(c master.CallSync) {
 	reply := task.SyncReply{Settings: task.SiteSettings{Site: siteName, Prefill: 1, SE: "file:///se"}}
 	for i := range c.Sync.Outcomes {
 		attempt := c.Sync.Outcomes[i].Attempt
@@ -251,7 +252,7 @@ func (g *growth) sync(c pilot.CallSync) {
 	if c.Sync.Hold > 0 && len(reply.Acks)+len(reply.Leases)+len(reply.Unknown) == 0 && len(c.Sync.Departed)+len(c.Sync.Joined)+len(c.Sync.Starts) == 0 {
 		return // parked
 	}
-	g.step(pilot.SyncAnswered{N: c.N, Reply: reply})
+	g.step(master.SyncAnswered{N: c.N, Reply: reply})
 }
 
 // show prints a line: what the master holds, and what its steps have cost.
@@ -282,7 +283,7 @@ func (g *growth) show() {
 
 // tables counts the entries of every map and slice that a master holds, by
 // where it stands, without a list of fields that somebody could forget.
-func tables(master *pilot.Master) map[string]int {
+func tables(chief *master.Master) map[string]int {
 	found := make(map[string]int)
 	seen := make(map[uintptr]bool)
 	var walk func(v reflect.Value, path string)
@@ -316,6 +317,6 @@ func tables(master *pilot.Master) map[string]int {
 			}
 		}
 	}
-	walk(reflect.ValueOf(master), "master")
+	walk(reflect.ValueOf(chief), "master")
 	return found
 }

@@ -6,7 +6,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -71,12 +72,12 @@ func TestAWorkerTellsWhatRunsBeside(t *testing.T) {
 		Version: matcher.ListVersion{Term: firstTerm, N: 1}, Rates: matcher.DefaultRates(),
 		Classes: []matcher.ListClass{{No: 1, Class: task.Class{Rank: "10 * pilot.free_cores - pilot.io_bound"}}, {No: 2, Class: task.Class{}}},
 	}
-	b.do(pilot.FromMaster{From: "m1", Message: pilot.Snapshot{List: list}})
+	b.do(worker.FromMaster{From: "m1", Message: message.Snapshot{List: list}})
 	assigned := given("io")
 	assigned[0].Task.Bound = task.IOBound
-	actions := b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 5, Tasks: assigned}})
-	rank := func(actions []pilot.Action) (base float64, seen uint64) {
-		for _, report := range told[pilot.Report](actions) {
+	actions := b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: 5, Tasks: assigned}})
+	rank := func(actions []message.Action) (base float64, seen uint64) {
+		for _, report := range told[message.Report](actions) {
 			for _, update := range report.Updates {
 				if len(update.Classes) != 1 || update.Classes[0].Class != 1 {
 					t.Errorf("classes %+v are answered again, want the first alone", update.Classes)
@@ -90,10 +91,10 @@ func TestAWorkerTellsWhatRunsBeside(t *testing.T) {
 	if base, seen := rank(actions); base != 9 || seen != 5 {
 		t.Errorf("with one core of two taken the rank is %g, as of assignment %d", base, seen)
 	}
-	attempt := all[pilot.StageIn](actions)[0].Attempt
-	b.do(pilot.StagedIn{Attempt: attempt})
-	b.do(pilot.PayloadStarted{Attempt: attempt, At: b.now})
-	if base, _ := rank(b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: task.Outcome{OK: true, Delay: -1}})); base != 20 {
+	attempt := all[worker.StageIn](actions)[0].Attempt
+	b.do(worker.StagedIn{Attempt: attempt})
+	b.do(worker.PayloadStarted{Attempt: attempt, At: b.now})
+	if base, _ := rank(b.do(worker.PayloadEnded{Attempt: attempt, Outcome: task.Outcome{OK: true, Delay: -1}})); base != 20 {
 		t.Errorf("with both cores free the rank is %g", base)
 	}
 }

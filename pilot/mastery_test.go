@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -24,7 +25,7 @@ type siteBench struct {
 }
 
 func newSiteBench(t *testing.T, names ...string) *siteBench {
-	m := pilot.NewMaster(pilot.Config{}, "p1", matcher.NewCompiler(8))
+	m := master.New(master.Config{}, "p1", matcher.NewCompiler(8))
 	s := &siteBench{
 		bench: &bench{t: t, now: epoch, step: m.Step},
 		said:  make(map[task.PeerID]uint64), seen: make(map[task.PeerID]uint64), where: make(map[string]task.PeerID),
@@ -33,66 +34,66 @@ func newSiteBench(t *testing.T, names ...string) *siteBench {
 	for i, short := range names {
 		lease.Tasks = append(lease.Tasks, task.LeasedTask{Task: given(short)[0].Task, Generation: 1, Number: 1, Age: uint64(i)})
 	}
-	s.follow(pilot.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName}, Leases: []task.Lease{lease}, Alone: true})
+	s.follow(master.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName}, Leases: []task.Lease{lease}, Alone: true})
 	for _, id := range []task.PilotID{"p1", "p2"} {
-		s.follow(pilot.PilotUp{Pilot: id, Peer: task.PeerID(id)})
-		s.follow(s.news(task.PeerID(id), pilot.State{
+		s.follow(master.PilotUp{Pilot: id, Peer: task.PeerID(id)})
+		s.follow(s.news(task.PeerID(id), message.State{
 			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
 			List: matcher.ListVersion{Term: firstTerm},
 		}))
 	}
 	s.now = s.now.Add(time.Second)
-	s.follow(pilot.Tick{})
+	s.follow(message.Tick{})
 	return s
 }
 
 // news numbers what a pilot says.
-func (s *siteBench) news(from task.PeerID, m pilot.Message) pilot.FromPilot {
+func (s *siteBench) news(from task.PeerID, m message.Message) master.FromPilot {
 	s.said[from]++
 	switch said := m.(type) {
-	case pilot.State:
+	case message.State:
 		said.Number, said.Seen = s.said[from], s.seen[from]
 		m = said
-	case pilot.Report:
+	case message.Report:
 		said.Number, said.Seen = s.said[from], s.seen[from]
 		m = said
 	}
-	return pilot.FromPilot{From: from, Message: m}
+	return master.FromPilot{From: from, Message: m}
 }
 
 // follow steps, answers broadcasts for all pilots and notes assignments.
-func (s *siteBench) follow(event pilot.Event) []pilot.Action {
+func (s *siteBench) follow(event message.Event) []message.Action {
 	first := s.do(event)
 	actions := first
 	for _, action := range first {
 		switch a := action.(type) {
-		case pilot.CastList:
-			done := pilot.BroadcastDone{N: a.N}
+		case master.CastList:
+			done := master.BroadcastDone{N: a.N}
 			for _, id := range []task.PilotID{"p1", "p2"} {
 				update := matcher.RowUpdate{Pilot: id, Base: a.List.Delta.Base, Version: a.List.Delta.Version}
 				for _, class := range a.List.Delta.Classes {
 					update.Classes = append(update.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
 				}
-				done.Answers = append(done.Answers, pilot.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
+				done.Answers = append(done.Answers, message.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
 			}
 			actions = append(actions, s.follow(done)...)
-		case pilot.CallSync:
+		case master.CallSync:
 			s.call = a.N
 			s.open = append(s.open, a.N)
 			if s.calls != nil {
 				s.calls(a.Sync)
 			}
-		case pilot.Tell:
+		case message.Tell:
 			switch m := a.Message.(type) {
-			case pilot.Snapshot:
+			case message.Snapshot:
 				row := matcher.Row{Pilot: task.PilotID(a.To), Version: m.List.Version}
 				for _, class := range m.List.Classes {
 					row.Classes = append(row.Classes, matcher.ClassAnswer{Class: class.No, Feasible: true})
 				}
-				actions = append(actions, s.follow(s.news(a.To, pilot.Report{Row: &row}))...)
-			case pilot.Want:
+				actions = append(actions, s.follow(s.news(a.To, message.Report{Row: &row}))...)
+			case message.Want:
 				s.seen[a.To] = m.Serial
-			case pilot.Assign:
+			case message.Assign:
 				s.seen[a.To] = m.Serial
 				for _, given := range m.Tasks {
 					s.where[given.Task.ID.Name()] = a.To
@@ -108,8 +109,8 @@ func attemptOf(task_ string, at task.PeerID) task.AttemptID {
 }
 
 // reports has a pilot tell of outcomes.
-func (s *siteBench) reports(from task.PeerID, outcomes ...task.Outcome) []pilot.Action {
-	return s.follow(s.news(from, pilot.Report{Outcomes: outcomes}))
+func (s *siteBench) reports(from task.PeerID, outcomes ...task.Outcome) []message.Action {
+	return s.follow(s.news(from, message.Report{Outcomes: outcomes}))
 }
 
 // synced answers the calls that are under way, the last one with a reply, and
@@ -121,16 +122,16 @@ func (s *siteBench) synced(reply task.SyncReply) task.Sync {
 		open := s.open
 		s.open = nil
 		for i, n := range open {
-			answer := pilot.SyncAnswered{N: n}
+			answer := master.SyncAnswered{N: n}
 			if i == len(open)-1 {
 				answer.Reply, reply = reply, task.SyncReply{}
 			}
-			for _, call := range all[pilot.CallSync](s.follow(answer)) {
+			for _, call := range all[master.CallSync](s.follow(answer)) {
 				last = call.Sync
 			}
 		}
 		s.now = s.now.Add(500 * time.Millisecond)
-		for _, call := range all[pilot.CallSync](s.follow(pilot.Tick{})) {
+		for _, call := range all[master.CallSync](s.follow(message.Tick{})) {
 			last = call.Sync
 		}
 		if last.Hold == 0 && !last.Term.IsZero() {
@@ -144,7 +145,7 @@ func (s *siteBench) synced(reply task.SyncReply) task.Sync {
 // all the same.
 func TestWhoDiedBeforeThisMasterMetItIsReported(t *testing.T) {
 	s := newSiteBench(t, "a")
-	s.follow(pilot.PilotDown{Pilot: "predecessor", Peer: "predecessor", Reason: "it answered nobody"})
+	s.follow(master.PilotDown{Pilot: "predecessor", Peer: "predecessor", Reason: "it answered nobody"})
 	want := task.Departure{Pilot: "predecessor", Dead: true, Reason: "it answered nobody"}
 	if sync := s.synced(task.SyncReply{}); len(sync.Departed) != 1 || sync.Departed[0] != want {
 		t.Errorf("the queue hears %+v, want %+v", sync.Departed, want)
@@ -156,14 +157,14 @@ func TestWhoDiedBeforeThisMasterMetItIsReported(t *testing.T) {
 func TestAFailureOfASupersededAttemptDecidesNothing(t *testing.T) {
 	s := newSiteBench(t, "a")
 	first := s.where["a"]
-	s.follow(pilot.PilotDown{Pilot: task.PilotID(first), Peer: first})
+	s.follow(master.PilotDown{Pilot: task.PilotID(first), Peer: first})
 	second := s.where["a"]
 	if first == second {
 		t.Fatalf("a is at %s still", first)
 	}
-	s.follow(pilot.PilotUp{Pilot: task.PilotID(first), Peer: first})
+	s.follow(master.PilotUp{Pilot: task.PilotID(first), Peer: first})
 	failed := attemptOf("a", first)
-	if kills := told[pilot.Kill](s.reports(first, task.Outcome{Attempt: failed, Failure: task.PayloadFailed})); len(kills) > 0 {
+	if kills := told[message.Kill](s.reports(first, task.Outcome{Attempt: failed, Failure: task.PayloadFailed})); len(kills) > 0 {
 		t.Fatalf("the other attempt is killed: %+v", kills)
 	}
 	if sync := s.synced(task.SyncReply{}); len(sync.Outcomes) != 1 || sync.Outcomes[0].Attempt != failed {
@@ -187,15 +188,15 @@ func TestWishesOfAnOlderAnswerAreIgnored(t *testing.T) {
 	older := s.call // an empty one, which the queue parks
 	actions := s.reports(s.where["a"], task.Outcome{Attempt: attemptOf("a", s.where["a"]), OK: true})
 	newer := s.call
-	if older == newer || len(all[pilot.CallSync](actions)) == 0 {
+	if older == newer || len(all[master.CallSync](actions)) == 0 {
 		t.Fatalf("the outcome is not sent at once although no work is left: calls %d, %d", older, newer)
 	}
-	s.follow(pilot.SyncAnswered{N: newer, Reply: task.SyncReply{Acks: []task.Ack{{Attempt: attemptOf("a", s.where["a"]), Verdict: task.AckAccepted}}}})
+	s.follow(master.SyncAnswered{N: newer, Reply: task.SyncReply{Acks: []task.Ack{{Attempt: attemptOf("a", s.where["a"]), Verdict: task.AckAccepted}}}})
 	s.where["a"] = ""
 	again := task.Lease{ID: 7, TTL: time.Minute, Tasks: []task.LeasedTask{{Task: given("a")[0].Task, Generation: 1, Number: 1}}}
-	s.follow(pilot.SyncAnswered{N: older, Reply: task.SyncReply{Leases: []task.Lease{again}}})
+	s.follow(master.SyncAnswered{N: older, Reply: task.SyncReply{Leases: []task.Lease{again}}})
 	s.now = s.now.Add(time.Second)
-	s.follow(pilot.Tick{})
+	s.follow(message.Tick{})
 	if s.where["a"] != "" {
 		t.Fatal("a task that is done is given out again")
 	}
@@ -219,16 +220,16 @@ func TestATaskThatWasGivenBackIsNotTakenAgain(t *testing.T) {
 // answered: the queue takes a confirmation for a return.
 func TestARecallWaitsForThePilot(t *testing.T) {
 	s := newSiteBench(t, "a", "b")
-	actions := s.follow(pilot.SyncAnswered{N: s.call, Reply: task.SyncReply{Revoked: []task.Revoked{{Lease: 7, Task: id("a")}}}})
-	if retracts := told[pilot.Retract](actions); len(retracts) != 1 {
+	actions := s.follow(master.SyncAnswered{N: s.call, Reply: task.SyncReply{Revoked: []task.Revoked{{Lease: 7, Task: id("a")}}}})
+	if retracts := told[message.Retract](actions); len(retracts) != 1 {
 		t.Fatalf("the pilot is asked %d times", len(retracts))
 	}
 	if sync := s.synced(task.SyncReply{}); len(sync.Confirmed)+len(sync.Returns) > 0 {
 		t.Fatalf("the recall is confirmed before the pilot has answered: %+v", sync)
 	}
 	started := task.Start{Attempt: attemptOf("a", s.where["a"]), Number: 1, Started: s.now}
-	s.follow(s.news(s.where["a"], pilot.Report{
-		Starts: []task.Start{started}, Retracts: []pilot.RetractAnswer{{Task: id("a"), Lease: 7}},
+	s.follow(s.news(s.where["a"], message.Report{
+		Starts: []task.Start{started}, Retracts: []message.RetractAnswer{{Task: id("a"), Lease: 7}},
 	}))
 	sync := s.synced(task.SyncReply{})
 	if len(sync.Confirmed) != 1 || len(sync.Returns) > 0 || len(sync.Starts) != 1 {
@@ -238,7 +239,7 @@ func TestARecallWaitsForThePilot(t *testing.T) {
 
 func TestAFencedMasterAssignsNothing(t *testing.T) {
 	s := newSiteBench(t, "a", "b", "c")
-	if fenced := all[pilot.Fenced](s.follow(pilot.SyncAnswered{N: s.call, Stale: true, Err: "stale"})); len(fenced) != 1 {
+	if fenced := all[master.Fenced](s.follow(master.SyncAnswered{N: s.call, Stale: true, Err: "stale"})); len(fenced) != 1 {
 		t.Fatal("nobody is told")
 	}
 	s.reports(s.where["a"], task.Outcome{Attempt: attemptOf("a", s.where["a"]), OK: true})
@@ -292,13 +293,13 @@ func TestReadsAreReportedOnce(t *testing.T) {
 		}
 	}
 	for i := range 20 {
-		s.follow(s.news("p2", pilot.Report{
+		s.follow(s.news("p2", message.Report{
 			SEReads: []task.SERead{{Owner: siteName, Files: 1}},
 			Starts:  []task.Start{{Attempt: attemptOf("a", "p2"), Number: i, Started: s.now}},
 		}))
 		s.now = s.now.Add(300 * time.Millisecond)
-		s.follow(pilot.Tick{})
-		answer := pilot.SyncAnswered{N: s.call}
+		s.follow(message.Tick{})
+		answer := master.SyncAnswered{N: s.call}
 		if i%3 == 0 {
 			answer.Err = "the connection broke"
 		}
@@ -320,28 +321,28 @@ func TestReadsAreReportedOnce(t *testing.T) {
 // a task under a lease that is over. It goes on under the younger one, so that
 // the queue's word of that lease, when it confirms the master, is nothing new.
 func TestAnOlderCopyOfTheHandOutTakesNothingFromAYoungerOne(t *testing.T) {
-	m := pilot.NewMaster(pilot.Config{}, "p1", matcher.NewCompiler(8))
+	m := master.New(master.Config{}, "p1", matcher.NewCompiler(8))
 	b := &bench{t: t, now: epoch, step: m.Step}
 	settings := task.SiteSettings{Site: siteName}
 	leased := []task.LeasedTask{{Task: given("a")[0].Task, Generation: 1, Number: 1}}
 	before, after := task.Lease{ID: 3, TTL: time.Minute, Tasks: leased}, task.Lease{ID: 7, TTL: time.Minute, Tasks: leased}
-	state := func(id task.PilotID, copied task.Lease, age time.Duration) pilot.Answer {
-		return pilot.Answer{Pilot: id, Peer: task.PeerID(id), State: &pilot.State{
+	state := func(id task.PilotID, copied task.Lease, age time.Duration) message.Answer {
+		return message.Answer{Pilot: id, Peer: task.PeerID(id), State: &message.State{
 			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
 			Number: 1, Copies: []task.Lease{copied}, CopiesAge: age,
 		}}
 	}
 	var leases []task.LeaseID
 	waiting := 0
-	for _, action := range b.do(pilot.TookOffice{Term: firstTerm, Settings: settings, Provisional: true}) {
-		if cast, is := action.(pilot.CastList); is && cast.List.Census {
-			b.do(pilot.PilotUp{Pilot: "p2", Peer: "p2"})
-			b.do(pilot.PilotUp{Pilot: "p3", Peer: "p3"})
-			b.do(pilot.BroadcastDone{N: cast.N, Answers: []pilot.Answer{state("p2", after, 0), state("p3", before, 10*time.Millisecond)}})
+	for _, action := range b.do(master.TookOffice{Term: firstTerm, Settings: settings, Provisional: true}) {
+		if cast, is := action.(master.CastList); is && cast.List.Census {
+			b.do(master.PilotUp{Pilot: "p2", Peer: "p2"})
+			b.do(master.PilotUp{Pilot: "p3", Peer: "p3"})
+			b.do(master.BroadcastDone{N: cast.N, Answers: []message.Answer{state("p2", after, 0), state("p3", before, 10*time.Millisecond)}})
 		}
 	}
-	for _, action := range b.do(pilot.TookOffice{Term: secondTerm, Settings: settings, Leases: []task.Lease{after}}) {
-		if call, is := action.(pilot.CallSync); is {
+	for _, action := range b.do(master.TookOffice{Term: secondTerm, Settings: settings, Leases: []task.Lease{after}}) {
+		if call, is := action.(master.CallSync); is {
 			leases, waiting = call.Sync.Leases, call.Sync.Capacity.Waiting
 		}
 	}

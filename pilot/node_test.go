@@ -5,12 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // stepWorker drives the worker's core and carries its actions out.
-func (n *node) stepWorker(event pilot.Event) []pilot.Action {
+func (n *node) stepWorker(event message.Event) []message.Action {
 	if !n.alive {
 		return nil
 	}
@@ -18,24 +20,24 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 	actions := n.worker.Step(w.now, event)
 	for _, action := range actions {
 		switch a := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			w.noteTold(n, a)
 			w.send(n, a.To, a.Message)
-		case pilot.AnswerBroadcast:
+		case worker.AnswerBroadcast:
 			// by deliver
-		case pilot.StageIn:
+		case worker.StageIn:
 			w.after(w.takes(w.stageTime), func() { n.staged(a) })
-		case pilot.StartPayload:
+		case worker.StartPayload:
 			n.start(a)
-		case pilot.KillPayload:
+		case worker.KillPayload:
 			w.after(time.Millisecond, func() { n.killed(a.Attempt) })
-		case pilot.Publish:
+		case worker.Publish:
 			w.after(5*time.Millisecond, func() { n.published(a) })
-		case pilot.Upload:
+		case worker.Upload:
 			n.upload(a.Output)
-		case pilot.Keep:
+		case worker.Keep:
 			w.after(w.takes(w.stageTime), func() { n.takeOver(a.File) })
-		case pilot.CopyIn:
+		case worker.CopyIn:
 			if n.mute {
 				continue
 			}
@@ -44,26 +46,26 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 				w.failed("%s makes %d copies at once", n.id, n.making)
 			}
 			w.after(w.takes(w.stageTime), func() { n.copyIn(a.File) })
-		case pilot.DropCopy:
+		case worker.DropCopy:
 			if n.cache[a.File.Key()] && !n.keeps(a.File) {
 				w.note("%s drops %s", n.id, a.File.LFN.Local())
 				w.after(0, func() { n.evict(a.File) })
 			}
-		case pilot.LetGo:
+		case worker.LetGo:
 			if !n.sole[a.Output.ID()] {
 				w.failed("%s lets go of %s, which it does not keep", n.id, a.Output.LFN)
 			}
 			delete(n.sole, a.Output.ID())
 			w.detail("%s lets go of %s of %s", n.id, a.Output.LFN.Local(), attemptName(a.Output.Attempt))
-		case pilot.Discard:
+		case worker.Discard:
 			delete(n.payloads, a.Attempt)
-		case pilot.DropLogs:
+		case worker.DropLogs:
 			if p := n.payloads[a.Attempt]; p != nil && !p.over {
 				w.failed("%s drops the logs of a payload that runs", n.id)
 			}
-		case pilot.DeliverToQueue:
+		case worker.DeliverToQueue:
 			n.deliverToQueue(a)
-		case pilot.Drained:
+		case worker.Drained:
 			n.drained = true
 			w.note("%s is drained", n.id)
 		default:
@@ -71,7 +73,7 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 		}
 	}
 	n.arm(n.worker.Deadline(), &n.wakeWorker, func() {
-		n.stepWorker(pilot.Tick{})
+		n.stepWorker(message.Tick{})
 		if next := n.worker.Deadline(); !next.IsZero() && !next.After(w.now) {
 			w.failed("%s: the worker wants a tick at %s, which is past", n.id, next.Sub(epoch))
 		}
@@ -80,29 +82,29 @@ func (n *node) stepWorker(event pilot.Event) []pilot.Action {
 }
 
 // stepMaster drives the master's core and carries its actions out.
-func (n *node) stepMaster(event pilot.Event) {
+func (n *node) stepMaster(event message.Event) {
 	if !n.alive {
 		return
 	}
 	w := n.w
 	for _, action := range n.stepCore(event) {
 		switch a := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			w.noteTold(n, a)
 			w.send(n, a.To, a.Message)
-		case pilot.CastList:
+		case master.CastList:
 			w.cast(n, a)
-		case pilot.CallSync:
+		case master.CallSync:
 			w.callSync(n, a)
-		case pilot.Fenced:
+		case master.Fenced:
 			w.note("%s is fenced", n.id)
-		case pilot.DenyPeers:
+		case master.DenyPeers:
 		default:
 			w.failed("the master wants %T", action)
 		}
 	}
 	n.arm(n.master.Deadline(), &n.wakeMaster, func() {
-		n.stepMaster(pilot.Tick{})
+		n.stepMaster(message.Tick{})
 		if next := n.master.Deadline(); !next.IsZero() && !next.After(w.now) {
 			w.failed("%s: the master wants a tick at %s, which is past", n.id, next.Sub(epoch))
 		}
@@ -110,7 +112,7 @@ func (n *node) stepMaster(event pilot.Event) {
 }
 
 // stepCore records what the master's core is told, if that is wanted.
-func (n *node) stepCore(event pilot.Event) []pilot.Action {
+func (n *node) stepCore(event message.Event) []message.Action {
 	if n.recorder == nil {
 		return n.master.Step(n.w.now, event)
 	}
@@ -149,11 +151,11 @@ func (n *node) evict(f task.File) {
 	for _, key := range keys {
 		delete(n.cache, key)
 	}
-	n.stepWorker(pilot.CacheChanged{Keys: keys, Cache: n.usage()})
+	n.stepWorker(worker.CacheChanged{Keys: keys, Cache: n.usage()})
 }
 
 // staged reads inputs from the own cache, peers, or the storage element.
-func (n *node) staged(a pilot.StageIn) {
+func (n *node) staged(a worker.StageIn) {
 	w := n.w
 	var reads []task.Read
 	var fresh []task.FileKey
@@ -172,14 +174,14 @@ func (n *node) staged(a pilot.StageIn) {
 		})
 	}
 	if len(fresh) > 0 {
-		n.stepWorker(pilot.CacheChanged{Keys: fresh, Cache: n.usage()})
+		n.stepWorker(worker.CacheChanged{Keys: fresh, Cache: n.usage()})
 	}
 	if len(lost) > 0 {
 		w.note("%s cannot read %s", n.id, lost[0].LFN.Local())
-		n.stepWorker(pilot.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read", Lost: lost})
+		n.stepWorker(worker.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read", Lost: lost})
 		return
 	}
-	n.stepWorker(pilot.StagedIn{Attempt: a.Attempt, Reads: reads})
+	n.stepWorker(worker.StagedIn{Attempt: a.Attempt, Reads: reads})
 }
 
 func (n *node) find(f task.File) (task.Source, bool) {
@@ -195,7 +197,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 }
 
 // start runs a payload and watches over the promises of the site.
-func (n *node) start(a pilot.StartPayload) {
+func (n *node) start(a worker.StartPayload) {
 	w, t := n.w, a.Assignment.Task
 	p := &payload{assignment: a.Assignment}
 	n.payloads[a.Attempt] = p
@@ -222,7 +224,7 @@ func (n *node) start(a pilot.StartPayload) {
 		run = time.Second
 	}
 	at := w.now
-	w.after(time.Millisecond, func() { n.stepWorker(pilot.PayloadStarted{Attempt: a.Attempt, At: at}) })
+	w.after(time.Millisecond, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: at}) })
 	w.after(run, func() { n.ended(a.Attempt, p, at) })
 }
 
@@ -262,16 +264,16 @@ func (n *node) ended(id task.AttemptID, p *payload, started time.Time) {
 		outcome.OK, outcome.Failure, outcome.ExitCode = false, task.PayloadFailed, 1
 	}
 	w.note("%s ends %s: %s", n.id, id.Task.Name(), describe(&outcome))
-	n.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }
 
 // published puts outputs into the cache; every attempt makes other bytes.
-func (n *node) published(a pilot.Publish) {
+func (n *node) published(a worker.Publish) {
 	if !n.alive {
 		return
 	}
 	delete(n.payloads, a.Attempt)
-	published := pilot.Published{Attempt: a.Attempt, Outcome: a.Outcome}
+	published := worker.Published{Attempt: a.Attempt, Outcome: a.Outcome}
 	var keys []task.FileKey
 	for _, output := range a.Assignment.Task.Outputs {
 		made := task.Produced{LFN: output.LFN, Size: task.MiB, Digest: digestOf(string(output.LFN), a.Attempt.String())}
@@ -280,7 +282,7 @@ func (n *node) published(a pilot.Publish) {
 		keys = append(keys, n.keep(task.File{LFN: made.LFN, Digest: made.Digest})...)
 	}
 	if len(keys) > 0 {
-		n.stepWorker(pilot.CacheChanged{Keys: keys, Cache: n.usage()})
+		n.stepWorker(worker.CacheChanged{Keys: keys, Cache: n.usage()})
 	}
 	n.stepWorker(published)
 }
@@ -291,13 +293,13 @@ func (n *node) takeOver(file task.File) {
 		return
 	}
 	if _, found := n.find(file); !found || n.full {
-		n.stepWorker(pilot.Kept{File: file, Failure: "there is no room, or nobody gives it"})
+		n.stepWorker(worker.Kept{File: file, Failure: "there is no room, or nobody gives it"})
 		return
 	}
 	n.w.note("%s keeps %s", n.id, file.LFN.Local())
 	n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true
-	n.stepWorker(pilot.CacheChanged{Keys: n.keep(file), Cache: n.usage()})
-	n.stepWorker(pilot.Kept{File: file})
+	n.stepWorker(worker.CacheChanged{Keys: n.keep(file), Cache: n.usage()})
+	n.stepWorker(worker.Kept{File: file})
 }
 
 // copyIn makes a replica of a file.
@@ -306,7 +308,7 @@ func (n *node) copyIn(file task.File) {
 		return
 	}
 	n.making--
-	done := pilot.CopiedIn{File: file}
+	done := worker.CopiedIn{File: file}
 	switch source, found := n.find(file); {
 	case !found || n.full:
 		done.Failure = "there is no room, or nobody gives it"
@@ -315,7 +317,7 @@ func (n *node) copyIn(file task.File) {
 		n.w.note("%s copies %s from %s", n.id, file.LFN.Local(), source)
 		n.copied = append(n.copied, file.LFN)
 		done.Copied, done.Bytes = true, file.Size
-		n.stepWorker(pilot.CacheChanged{Keys: n.keep(file), Cache: n.usage()})
+		n.stepWorker(worker.CacheChanged{Keys: n.keep(file), Cache: n.usage()})
 	}
 	n.stepWorker(done)
 }
@@ -326,10 +328,10 @@ func (n *node) keeps(file task.File) bool {
 }
 
 // usage is what the pilot says of its cache.
-func (n *node) usage() pilot.CacheReport { return pilot.CacheReport{Capacity: n.capacity} }
+func (n *node) usage() message.CacheReport { return message.CacheReport{Capacity: n.capacity} }
 
 // upload tries until it works, the file is gone, or nobody wants it stored.
-func (n *node) upload(output pilot.Output) {
+func (n *node) upload(output message.Output) {
 	w, attempt := n.w, output.Attempt
 	if w.queue.settings.SE == "" {
 		return
@@ -340,29 +342,29 @@ func (n *node) upload(output pilot.Output) {
 		}
 		if !n.cache[task.KeyOf("", output.Digest)] {
 			delete(n.sole, output.ID())
-			n.stepWorker(pilot.NotUploaded{Output: output.ID()})
+			n.stepWorker(worker.NotUploaded{Output: output.ID()})
 			return
 		}
 		if w.storageDown || w.noUploads && attempt.Pilot == n.id {
-			n.stepWorker(pilot.UploadFailed{Output: output.ID()})
+			n.stepWorker(worker.UploadFailed{Output: output.ID()})
 			w.after(time.Second, func() { n.upload(output) })
 			return
 		}
 		url := "file:///se/" + attempt.Suffix() + "/" + output.LFN.Local()
 		w.storage[task.LFN(url)] = true
-		n.stepWorker(pilot.Uploaded{Stored: []task.Stored{{
+		n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
 			LFN: output.LFN, Attempt: attempt, URL: url, Size: output.Size, Digest: output.Digest,
 		}}})
 	})
 }
 
-func (n *node) deliverToQueue(a pilot.DeliverToQueue) {
+func (n *node) deliverToQueue(a worker.DeliverToQueue) {
 	w := n.w
 	w.after(w.syncTime, func() {
 		if !n.alive || w.queue.away {
 			return
 		}
-		delivered := pilot.DeliveredToQueue{Acks: w.queue.outcomes(a.Outcomes)}
+		delivered := worker.DeliveredToQueue{Acks: w.queue.outcomes(a.Outcomes)}
 		w.queue.stored(a.Stored)
 		w.queue.review()
 		w.queue.wake()
@@ -374,13 +376,13 @@ func (n *node) deliverToQueue(a pilot.DeliverToQueue) {
 }
 
 // noteTold writes down what the messages mean that change who does what.
-func (w *world) noteTold(from *node, a pilot.Tell) {
+func (w *world) noteTold(from *node, a message.Tell) {
 	to := w.byPeer(a.To)
 	if to == nil {
 		return
 	}
 	switch m := a.Message.(type) {
-	case pilot.Assign:
+	case message.Assign:
 		for _, given := range m.Tasks {
 			how := "a slot"
 			if given.Prefill {
@@ -388,23 +390,23 @@ func (w *world) noteTold(from *node, a pilot.Tell) {
 			}
 			w.note("%s assigns %s to %s for %s", from.id, given.Task.ID.Name(), to.id, how)
 		}
-	case pilot.Retract:
+	case message.Retract:
 		w.note("%s asks %s for %s back", from.id, to.id, m.Task.Name())
-	case pilot.Kill:
+	case message.Kill:
 		w.note("%s has %s end %s: %s", from.id, to.id, m.Task.Name(), m.Reason)
-	case pilot.StoreOrder:
+	case message.StoreOrder:
 		w.note("%s has %s store %s", from.id, to.id, m.File.LFN.Local())
-	case pilot.DrainOrder:
+	case message.DrainOrder:
 		w.note("%s has %s drain", from.id, to.id)
-	case pilot.Want:
+	case message.Want:
 		w.detail("%s wants of %s state=%v row=%v", from.id, to.id, m.State, m.Row)
-	case pilot.Snapshot:
+	case message.Snapshot:
 		w.detail("%s sends %s list %d with %d tasks", from.id, to.id, m.List.Version.N, len(m.List.Entries))
-	case pilot.State:
+	case message.State:
 		w.detail("%s tells %s its state %d: list %d, %d in hand, %d outcomes", from.id, to.id, m.Number, m.List.N, len(m.InHand), len(m.Outcomes))
-	case pilot.KeepCopy:
+	case message.KeepCopy:
 		w.detail("%s has %s keep %d leases, drop %d, forget %d tasks", from.id, to.id, len(m.Leases), len(m.Drop), len(m.Gone))
-	case pilot.Report:
+	case message.Report:
 		w.detail("%s reports %s", from.id, reportNews(m))
 		for _, back := range m.Returned {
 			w.note("%s hands %s back: %s", from.id, back.Task.Name(), back.Reason)
@@ -424,14 +426,14 @@ func (w *world) noteTold(from *node, a pilot.Tell) {
 // drainNow ends a pilot in an orderly way.
 func (n *node) drainNow(reason string, within time.Duration) {
 	n.w.note("%s drains", n.id)
-	n.stepWorker(pilot.Drain{Reason: reason, Within: within})
+	n.stepWorker(worker.Drain{Reason: reason, Within: within})
 }
 
 // leave takes a drained pilot off the roster.
 func (n *node) leave() {
 	n.alive = false
 	office := n.w.office
-	office.stepMaster(pilot.PilotDown{Pilot: n.id, Peer: n.peer, Left: true, Reason: "drained"})
+	office.stepMaster(master.PilotDown{Pilot: n.id, Peer: n.peer, Left: true, Reason: "drained"})
 }
 
 func (w *world) idle() bool {
@@ -439,7 +441,7 @@ func (w *world) idle() bool {
 }
 
 // reportNews says what a report is about.
-func reportNews(r pilot.Report) string {
+func reportNews(r message.Report) string {
 	news := fmt.Sprintf("%d:", r.Number)
 	add := func(n int, what string) {
 		if n > 0 {

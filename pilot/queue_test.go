@@ -8,7 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -244,15 +244,15 @@ func (q *queue) lease(id task.LeaseID) task.Lease {
 }
 
 // arrive takes a call; the answer may come later.
-func (q *queue) arrive(from *node, e pilot.CallSync, lostReply bool) {
+func (q *queue) arrive(from *node, e master.CallSync, lostReply bool) {
 	if q.parked != nil {
 		c := q.parked
 		q.parked = nil
-		q.w.answerSync(c.from, pilot.SyncAnswered{N: c.n}) // ended by a newer one
+		q.w.answerSync(c.from, master.SyncAnswered{N: c.n}) // ended by a newer one
 	}
 	s := overProtobuf(e.Sync)
 	if s.Term != q.term {
-		q.w.answerSync(from, pilot.SyncAnswered{N: e.N, Stale: true, Err: "another master is in office"})
+		q.w.answerSync(from, master.SyncAnswered{N: e.N, Stale: true, Err: "another master is in office"})
 		return
 	}
 	q.lastSync = s
@@ -264,14 +264,14 @@ func (q *queue) arrive(from *node, e pilot.CallSync, lostReply bool) {
 	reply := q.serve(s)
 	if lostReply {
 		q.told = task.SyncReply{}
-		q.w.answerSync(from, pilot.SyncAnswered{N: e.N, Err: "the connection broke"})
+		q.w.answerSync(from, master.SyncAnswered{N: e.N, Err: "the connection broke"})
 		return
 	}
 	standing := reply
 	standing.Acks, standing.Leases = nil, nil
 	if content || s.Hold == 0 || len(reply.Leases)+len(reply.Acks) > 0 || !reflect.DeepEqual(standing, q.told) {
 		q.told = standing
-		q.w.answerSync(from, pilot.SyncAnswered{N: e.N, Reply: reply})
+		q.w.answerSync(from, master.SyncAnswered{N: e.N, Reply: reply})
 		return
 	}
 	c := &call{from: from, n: e.N, sync: s, until: q.w.now.Add(s.Hold)}
@@ -279,7 +279,7 @@ func (q *queue) arrive(from *node, e pilot.CallSync, lostReply bool) {
 	q.w.after(s.Hold, func() {
 		if q.parked == c {
 			q.parked = nil
-			q.w.answerSync(from, pilot.SyncAnswered{N: e.N, Reply: q.serve(s)})
+			q.w.answerSync(from, master.SyncAnswered{N: e.N, Reply: q.serve(s)})
 		}
 	})
 }
@@ -292,7 +292,7 @@ func (q *queue) wake() {
 	}
 	q.parked = nil
 	c.sync.Hold = c.until.Sub(q.w.now)
-	q.arrive(c.from, pilot.CallSync{N: c.n, Sync: c.sync}, false)
+	q.arrive(c.from, master.CallSync{N: c.n, Sync: c.sync}, false)
 }
 
 // overProtobuf sends a Sync over the wire to the queue and returns what comes out.

@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/pilot/journal"
+	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // record begins the journal of a pilot's master.
 func (n *node) record() {
 	var err error
-	n.recorder, err = journal.NewWriter(&n.journal, journal.Header{Version: "test", Site: siteName, Pilot: n.id, Config: n.w.config})
+	n.recorder, err = journal.NewWriter(&n.journal, journal.Header{Version: "test", Site: siteName, Pilot: n.id, Config: master.DefaultConfig()})
 	if err != nil {
 		n.w.failed("%s: %v", n.id, err)
 	}
@@ -62,12 +63,12 @@ func TestReplayAssignsTheSame(t *testing.T) {
 	if !w.runUntil(5*time.Minute, w.queue.finished) {
 		t.Fatal("the tasks are not done")
 	}
-	master := w.nodes[0]
-	result := master.wantSameAgain(t)
+	chief := w.nodes[0]
+	result := chief.wantSameAgain(t)
 	if result.Recorded < 200 {
 		t.Errorf("%d assignments of 200 tasks", result.Recorded)
 	}
-	other, err := journal.Replay{Change: func(s *task.SiteSettings) { s.Prefill = 4 }}.Run(bytes.NewReader(master.journal.Bytes()))
+	other, err := journal.Replay{Change: func(s *task.SiteSettings) { s.Prefill = 4 }}.Run(bytes.NewReader(chief.journal.Bytes()))
 	if err != nil || other.First == nil || other.Changed == 0 {
 		t.Errorf("with more prefill the replay assigns the same: %+v, %v", other, err)
 	}

@@ -6,7 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -30,9 +31,9 @@ func crowd003(t *testing.T, replicate string, capacity task.Bytes) *world {
 	w.run(time.Second)
 	holder := w.add("p0", 4, nil)
 	for _, n := range w.nodes {
-		n.stepWorker(pilot.CacheChanged{Cache: n.usage()})
+		n.stepWorker(worker.CacheChanged{Cache: n.usage()})
 	}
-	holder.stepWorker(pilot.CacheChanged{Keys: holder.keep(*external(name("f")))})
+	holder.stepWorker(worker.CacheChanged{Keys: holder.keep(*external(name("f")))})
 	w.run(time.Second)
 	return w
 }
@@ -94,7 +95,7 @@ func TestReplicaPoliciesOfALiveSiteChange(t *testing.T) {
 	}
 	w.queue.settings.Replicate = "alpha(10)"
 	for _, n := range w.nodes {
-		n.stepWorker(pilot.SiteChanged{Settings: w.queue.settings})
+		n.stepWorker(worker.SiteChanged{Settings: w.queue.settings})
 	}
 	w.run(10 * time.Second)
 	if got := w.replicas(); got != 2 {
@@ -129,7 +130,7 @@ func TestAPilotThatNeverCopiesLosesItsPlan(t *testing.T) {
 	w.elect(w.node("p3"))
 	w.run(time.Second)
 	holder := w.node("p3")
-	holder.stepWorker(pilot.CacheChanged{Keys: holder.keep(*external(name("f"))), Cache: holder.usage()})
+	holder.stepWorker(worker.CacheChanged{Keys: holder.keep(*external(name("f"))), Cache: holder.usage()})
 	w.node("p1").mute, w.node("p2").mute = true, true
 	w.run(time.Second)
 	var busy []task.Task
@@ -160,46 +161,46 @@ func TestAPilotThatNeverCopiesLosesItsPlan(t *testing.T) {
 // it has no room for.
 func TestAWorkerMakesCopies(t *testing.T) {
 	b := newWorkerBench(t)
-	b.do(pilot.SiteChanged{Settings: task.SiteSettings{Site: siteName, Replicate: "alpha(2)"}})
-	b.do(pilot.CacheChanged{Cache: pilot.CacheReport{Capacity: 8 * task.MiB}})
+	b.do(worker.SiteChanged{Settings: task.SiteSettings{Site: siteName, Replicate: "alpha(2)"}})
+	b.do(worker.CacheChanged{Cache: message.CacheReport{Capacity: 8 * task.MiB}})
 	var files []task.File
 	for i := range 6 {
 		files = append(files, *external(name(fmt.Sprint("f", i))))
 	}
-	order := pilot.FromMaster{From: "m1", Message: pilot.Replicate{Term: firstTerm, Files: files, Drops: files[5:]}}
+	order := worker.FromMaster{From: "m1", Message: message.Replicate{Term: firstTerm, Files: files, Drops: files[5:]}}
 	actions := b.do(order)
-	if began := all[pilot.CopyIn](actions); len(began) != 2 || began[0].File.LFN != files[0].LFN {
+	if began := all[worker.CopyIn](actions); len(began) != 2 || began[0].File.LFN != files[0].LFN {
 		t.Errorf("%d copies are begun: %+v", len(began), began)
 	}
-	if dropped := all[pilot.DropCopy](actions); len(dropped) != 1 {
+	if dropped := all[worker.DropCopy](actions); len(dropped) != 1 {
 		t.Errorf("%d files are dropped", len(dropped))
 	}
 	b.now = b.now.Add(time.Second)
-	answers := func(actions []pilot.Action) (answers []pilot.ReplicatedAnswer) {
-		for _, report := range told[pilot.Report](actions) {
+	answers := func(actions []message.Action) (answers []message.ReplicatedAnswer) {
+		for _, report := range told[message.Report](actions) {
 			answers = append(answers, report.Replicated...)
 		}
 		return answers
 	}
-	if got := answers(b.do(pilot.Tick{})); len(got) != 2 || got[0].Failure == "" || got[0].Key != files[4].Key() {
+	if got := answers(b.do(message.Tick{})); len(got) != 2 || got[0].Failure == "" || got[0].Key != files[4].Key() {
 		t.Errorf("of 6 MiB into half of 8 the answers are %+v", got)
 	}
-	if began := all[pilot.CopyIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Replicate{Term: firstTerm, Files: files[:4]}})); len(began) != 0 {
+	if began := all[worker.CopyIn](b.do(worker.FromMaster{From: "m1", Message: message.Replicate{Term: firstTerm, Files: files[:4]}})); len(began) != 0 {
 		t.Errorf("told again, it begins %+v", began)
 	}
-	next := b.do(pilot.CopiedIn{File: files[0], Copied: true, Bytes: task.MiB})
-	if began := all[pilot.CopyIn](next); len(began) != 1 || began[0].File.LFN != files[2].LFN {
+	next := b.do(worker.CopiedIn{File: files[0], Copied: true, Bytes: task.MiB})
+	if began := all[worker.CopyIn](next); len(began) != 1 || began[0].File.LFN != files[2].LFN {
 		t.Errorf("after the first it begins %+v", began)
 	}
 	b.now = b.now.Add(time.Second)
-	want := []pilot.ReplicatedAnswer{{Key: files[0].Key(), Copied: true, Bytes: task.MiB}}
-	if got := answers(b.do(pilot.Tick{})); !slices.Equal(got, want) {
+	want := []message.ReplicatedAnswer{{Key: files[0].Key(), Copied: true, Bytes: task.MiB}}
+	if got := answers(b.do(message.Tick{})); !slices.Equal(got, want) {
 		t.Errorf("the master hears %+v, want %+v", got, want)
 	}
-	b.do(pilot.Drain{Reason: "its lifetime ends"})
-	b.do(pilot.FromMaster{From: "m1", Message: pilot.Replicate{Term: firstTerm, Files: files[4:5]}})
+	b.do(worker.Drain{Reason: "its lifetime ends"})
+	b.do(worker.FromMaster{From: "m1", Message: message.Replicate{Term: firstTerm, Files: files[4:5]}})
 	b.now = b.now.Add(time.Second)
-	if got := answers(b.do(pilot.Tick{})); len(got) != 1 || got[0].Failure == "" {
+	if got := answers(b.do(message.Tick{})); len(got) != 1 || got[0].Failure == "" {
 		t.Errorf("a leaving pilot answers %+v", got)
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -13,16 +14,16 @@ import (
 func TestAPilotThatFailsEverythingRests(t *testing.T) {
 	b := newWorkerBench(t)
 	serial := uint64(0)
-	fails := func(name string, kind task.FailureKind) (said []pilot.Report) {
+	fails := func(name string, kind task.FailureKind) (said []message.Report) {
 		serial++
-		staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: serial, Tasks: given(name)}}))
+		staging := all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: serial, Tasks: given(name)}}))
 		if len(staging) != 1 {
 			t.Fatalf("%s is not taken", name)
 		}
-		said = told[pilot.Report](b.do(pilot.StageFailed{Attempt: staging[0].Attempt, Failure: kind, Reason: "no space"}))
-		return append(said, told[pilot.Report](b.after(time.Second, pilot.Tick{}))...)
+		said = told[message.Report](b.do(worker.StageFailed{Attempt: staging[0].Attempt, Failure: kind, Reason: "no space"}))
+		return append(said, told[message.Report](b.after(time.Second, message.Tick{}))...)
 	}
-	rests := func(reports []pilot.Report) bool { return len(reports) > 0 && reports[len(reports)-1].Draining }
+	rests := func(reports []message.Report) bool { return len(reports) > 0 && reports[len(reports)-1].Draining }
 	for range 5 { // one bad task does not make a bad node
 		if rests(fails("same", task.PilotFailed)) {
 			t.Fatal("it rests because of one task")
@@ -31,8 +32,8 @@ func TestAPilotThatFailsEverythingRests(t *testing.T) {
 	attempt := b.running("fine", serial+1)
 	serial++
 	outcome := task.Outcome{OK: true, Delay: -1}
-	b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: outcome})
-	b.do(pilot.Published{Attempt: attempt, Outcome: outcome})
+	b.do(worker.PayloadEnded{Attempt: attempt, Outcome: outcome})
+	b.do(worker.Published{Attempt: attempt, Outcome: outcome})
 	for _, name := range []string{"a", "b"} {
 		if rests(fails(name, task.PilotFailed)) {
 			t.Fatal("it rests after two failures")
@@ -47,12 +48,12 @@ func TestAPilotThatFailsEverythingRests(t *testing.T) {
 		t.Fatal("it goes on after three failures in a row")
 	}
 	serial++
-	answer := b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: serial, Tasks: given("g")}})
-	if len(all[pilot.StageIn](answer)) > 0 {
+	answer := b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: serial, Tasks: given("g")}})
+	if len(all[worker.StageIn](answer)) > 0 {
 		t.Error("it takes work while it rests")
 	}
 	returned := false
-	for _, report := range append(told[pilot.Report](answer), told[pilot.Report](b.after(time.Second, pilot.Tick{}))...) {
+	for _, report := range append(told[message.Report](answer), told[message.Report](b.after(time.Second, message.Tick{}))...) {
 		for _, r := range report.Returned {
 			returned = returned || strings.Contains(r.Reason, "no space")
 		}
@@ -60,14 +61,14 @@ func TestAPilotThatFailsEverythingRests(t *testing.T) {
 	if !returned {
 		t.Error("the task does not come back with the reason")
 	}
-	b.do(pilot.PilotChanged{Lifetime: time.Hour}) // the node itself sees nothing wrong
-	if reports := told[pilot.Report](b.after(time.Minute, pilot.Tick{})); len(reports) == 0 || reports[len(reports)-1].Draining {
+	b.do(worker.PilotChanged{Lifetime: time.Hour}) // the node itself sees nothing wrong
+	if reports := told[message.Report](b.after(time.Minute, message.Tick{})); len(reports) == 0 || reports[len(reports)-1].Draining {
 		t.Errorf("it does not come back after its rest: %+v", reports)
 	}
 	for _, name := range []string{"h", "i", "j"} {
 		fails(name, task.PilotFailed)
 	}
-	if reports := told[pilot.Report](b.after(40*time.Second, pilot.Tick{})); len(reports) > 0 && !reports[len(reports)-1].Draining {
+	if reports := told[message.Report](b.after(40*time.Second, message.Tick{})); len(reports) > 0 && !reports[len(reports)-1].Draining {
 		t.Error("the second rest is no longer than the first")
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -15,18 +16,18 @@ import (
 type bench struct {
 	t    *testing.T
 	now  time.Time
-	step func(time.Time, pilot.Event) []pilot.Action
+	step func(time.Time, message.Event) []message.Action
 }
 
-func (b *bench) do(event pilot.Event) []pilot.Action { return b.step(b.now, event) }
+func (b *bench) do(event message.Event) []message.Action { return b.step(b.now, event) }
 
-func (b *bench) after(d time.Duration, event pilot.Event) []pilot.Action {
+func (b *bench) after(d time.Duration, event message.Event) []message.Action {
 	b.now = b.now.Add(d)
 	return b.do(event)
 }
 
 // all returns the actions of one kind.
-func all[A pilot.Action](actions []pilot.Action) (found []A) {
+func all[A message.Action](actions []message.Action) (found []A) {
 	for _, action := range actions {
 		if a, ok := action.(A); ok {
 			found = append(found, a)
@@ -36,8 +37,8 @@ func all[A pilot.Action](actions []pilot.Action) (found []A) {
 }
 
 // told returns the messages of one kind.
-func told[M pilot.Message](actions []pilot.Action) (found []M) {
-	for _, tell := range all[pilot.Tell](actions) {
+func told[M message.Message](actions []message.Action) (found []M) {
+	for _, tell := range all[message.Tell](actions) {
 		if m, ok := tell.Message.(M); ok {
 			found = append(found, m)
 		}
@@ -50,21 +51,21 @@ var (
 	secondTerm = task.Term{Epoch: 2, Peer: "m2"}
 )
 
-func newWorkerBench(t *testing.T, set ...func(*pilot.Worker)) *bench {
+func newWorkerBench(t *testing.T, set ...func(*worker.Worker)) *bench {
 	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 2, Resources: task.Resources{Cores: 2, Memory: task.GiB}}
 	evaluator := matcher.NewEvaluator(self, func(task.FileKey) bool { return false }, matcher.NewCompiler(8), matcher.NewCatalogue())
-	w := pilot.NewWorker(pilot.Config{}, self, "w1", evaluator)
+	w := worker.New(worker.Config{}, self, "w1", evaluator)
 	for _, change := range set {
 		change(w)
 	}
 	b := &bench{t: t, now: epoch, step: w.Step}
-	b.do(pilot.MasterInOffice{Term: firstTerm, Peer: "m1"})
+	b.do(message.MasterInOffice{Term: firstTerm, Peer: "m1"})
 	return b
 }
 
-func given(names ...string) (tasks []pilot.Assignment) {
+func given(names ...string) (tasks []message.Assignment) {
 	for _, name := range names {
-		tasks = append(tasks, pilot.Assignment{
+		tasks = append(tasks, message.Assignment{
 			Task: task.Task{ID: id(name), Shell: "true", Walltime: time.Hour, Resources: task.Resources{Cores: 1, Memory: task.MiB},
 				Outputs: []task.Output{{LFN: "w-aaaaaaaaaa:x", Name: "x"}}},
 			Lease: 7, Generation: 1, Number: 1,
@@ -76,53 +77,53 @@ func given(names ...string) (tasks []pilot.Assignment) {
 // running has a worker run a task and returns its attempt.
 func (b *bench) running(name string, serial uint64) task.AttemptID {
 	b.t.Helper()
-	staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: serial, Tasks: given(name)}}))
+	staging := all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: serial, Tasks: given(name)}}))
 	if len(staging) != 1 {
 		b.t.Fatalf("%d attempts are staged in for %s", len(staging), name)
 	}
-	started := all[pilot.StartPayload](b.do(pilot.StagedIn{Attempt: staging[0].Attempt}))
+	started := all[worker.StartPayload](b.do(worker.StagedIn{Attempt: staging[0].Attempt}))
 	if len(started) != 1 {
 		b.t.Fatalf("%d payloads are started for %s", len(started), name)
 	}
-	b.do(pilot.PayloadStarted{Attempt: staging[0].Attempt, At: b.now})
+	b.do(worker.PayloadStarted{Attempt: staging[0].Attempt, At: b.now})
 	return staging[0].Attempt
 }
 
 // succeed ends a payload well and has its outputs published.
-func (b *bench) succeed(attempt task.AttemptID, stdout string) []pilot.Action {
+func (b *bench) succeed(attempt task.AttemptID, stdout string) []message.Action {
 	outcome := task.Outcome{OK: true, Stdout: []byte(stdout), Delay: -1}
-	b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: outcome})
-	return b.do(pilot.Published{Attempt: attempt, Outcome: outcome})
+	b.do(worker.PayloadEnded{Attempt: attempt, Outcome: outcome})
+	return b.do(worker.Published{Attempt: attempt, Outcome: outcome})
 }
 
 func TestMessagesOfATermNotHeardOfWait(t *testing.T) {
 	b := newWorkerBench(t)
-	early := pilot.FromMaster{From: "m2", Message: pilot.Assign{Term: secondTerm, Serial: 1, Tasks: given("a")}}
-	if staging := all[pilot.StageIn](b.do(early)); len(staging) > 0 {
+	early := worker.FromMaster{From: "m2", Message: message.Assign{Term: secondTerm, Serial: 1, Tasks: given("a")}}
+	if staging := all[worker.StageIn](b.do(early)); len(staging) > 0 {
 		t.Fatal("a task of a master who is not in office yet is taken")
 	}
-	if staging := all[pilot.StageIn](b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})); len(staging) != 1 {
+	if staging := all[worker.StageIn](b.do(message.MasterInOffice{Term: secondTerm, Peer: "m2"})); len(staging) != 1 {
 		t.Fatalf("%d tasks are taken when the master is in office, want 1", len(staging))
 	}
 }
 
 func TestMessagesOfALowerTermAreIgnored(t *testing.T) {
 	b := newWorkerBench(t)
-	b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})
-	late := pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 9, Tasks: given("a")}}
-	if actions := b.do(late); len(all[pilot.StageIn](actions)) > 0 {
+	b.do(message.MasterInOffice{Term: secondTerm, Peer: "m2"})
+	late := worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: 9, Tasks: given("a")}}
+	if actions := b.do(late); len(all[worker.StageIn](actions)) > 0 {
 		t.Fatal("a task of a former master is taken")
 	}
 }
 
 func TestAnAssignmentThatCountsAsLostIsNotTaken(t *testing.T) {
 	b := newWorkerBench(t)
-	state := told[pilot.State](b.do(pilot.FromMaster{From: "m1", Message: pilot.Want{Term: firstTerm, Serial: 5, State: true}}))
+	state := told[message.State](b.do(worker.FromMaster{From: "m1", Message: message.Want{Term: firstTerm, Serial: 5, State: true}}))
 	if len(state) != 1 || state[0].Seen != 5 {
 		t.Fatalf("the state %+v does not tell that 5 was seen", state)
 	}
-	overtaken := pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 4, Tasks: given("a")}}
-	if len(all[pilot.StageIn](b.do(overtaken))) > 0 {
+	overtaken := worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: 4, Tasks: given("a")}}
+	if len(all[worker.StageIn](b.do(overtaken))) > 0 {
 		t.Fatal("the master has given that task to somebody else by now")
 	}
 }
@@ -130,16 +131,16 @@ func TestAnAssignmentThatCountsAsLostIsNotTaken(t *testing.T) {
 func TestOutcomesAreSaidAgainToANewMaster(t *testing.T) {
 	b := newWorkerBench(t)
 	attempt := b.running("a", 1)
-	if reports := told[pilot.Report](b.succeed(attempt, "")); len(reports) != 1 || len(reports[0].Outcomes) != 1 {
+	if reports := told[message.Report](b.succeed(attempt, "")); len(reports) != 1 || len(reports[0].Outcomes) != 1 {
 		t.Fatalf("the outcome is not reported: %+v", reports)
 	}
-	reports := told[pilot.Report](b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"}))
+	reports := told[message.Report](b.do(message.MasterInOffice{Term: secondTerm, Peer: "m2"}))
 	if len(reports) != 1 || len(reports[0].Outcomes) != 1 || reports[0].Outcomes[0].Attempt != attempt {
 		t.Fatalf("the new master hears %+v", reports)
 	}
-	b.do(pilot.FromMaster{From: "m2", Message: pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}})
+	b.do(worker.FromMaster{From: "m2", Message: message.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}})
 	third := task.Term{Epoch: 3, Peer: "m3"}
-	if reports := told[pilot.Report](b.do(pilot.MasterInOffice{Term: third, Peer: "m3"})); len(reports[0].Outcomes) > 0 {
+	if reports := told[message.Report](b.do(message.MasterInOffice{Term: third, Peer: "m3"})); len(reports[0].Outcomes) > 0 {
 		t.Fatal("an outcome that the queue has judged is said again")
 	}
 }
@@ -147,14 +148,14 @@ func TestOutcomesAreSaidAgainToANewMaster(t *testing.T) {
 func TestOrphansDeliverToTheQueue(t *testing.T) {
 	b := newWorkerBench(t)
 	attempt := b.running("a", 1)
-	b.do(pilot.MasterInOffice{})
+	b.do(message.MasterInOffice{})
 	b.succeed(attempt, "")
-	delivered := all[pilot.DeliverToQueue](b.after(5*time.Second, pilot.Tick{}))
+	delivered := all[worker.DeliverToQueue](b.after(5*time.Second, message.Tick{}))
 	if len(delivered) != 1 || len(delivered[0].Outcomes) != 1 {
 		t.Fatalf("without a master the queue gets %+v", delivered)
 	}
-	b.do(pilot.DeliveredToQueue{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}})
-	if again := all[pilot.DeliverToQueue](b.after(5*time.Second, pilot.Tick{})); len(again) > 0 {
+	b.do(worker.DeliveredToQueue{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}})
+	if again := all[worker.DeliverToQueue](b.after(5*time.Second, message.Tick{})); len(again) > 0 {
 		t.Fatal("an accepted outcome is delivered again")
 	}
 }
@@ -167,10 +168,10 @@ func TestOrphansDeliverAllOutcomesInTurn(t *testing.T) {
 	for i := range count {
 		b.succeed(b.running(fmt.Sprint("task", i), uint64(i+1)), strings.Repeat("x", 900<<10)) // one in a delivery
 	}
-	b.do(pilot.MasterInOffice{})
+	b.do(message.MasterInOffice{})
 	var told []string
 	for range 2 * 60 * 60 {
-		for _, d := range all[pilot.DeliverToQueue](b.after(time.Second, pilot.Tick{})) {
+		for _, d := range all[worker.DeliverToQueue](b.after(time.Second, message.Tick{})) {
 			for _, o := range d.Outcomes {
 				told = append(told, o.Attempt.Task.Name())
 			}
@@ -195,7 +196,7 @@ func TestOutcomesAreRepeatedUntilTheyAreAcknowledged(t *testing.T) {
 	var repeats []time.Duration
 	began := b.now
 	for b.now.Before(began.Add(5 * time.Minute)) {
-		for _, report := range told[pilot.Report](b.after(time.Second, pilot.Tick{})) {
+		for _, report := range told[message.Report](b.after(time.Second, message.Tick{})) {
 			if len(report.Outcomes) == 1 && report.Outcomes[0].Attempt == attempt {
 				repeats = append(repeats, b.now.Sub(began))
 			}
@@ -204,8 +205,8 @@ func TestOutcomesAreRepeatedUntilTheyAreAcknowledged(t *testing.T) {
 	if len(repeats) != 3 || repeats[2]-repeats[1] <= repeats[1]-repeats[0] {
 		t.Fatalf("in 5 min it is told again after %v", repeats)
 	}
-	b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}})
-	for _, report := range told[pilot.Report](b.after(time.Hour, pilot.Tick{})) {
+	b.do(worker.FromMaster{From: "m1", Message: message.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}})
+	for _, report := range told[message.Report](b.after(time.Hour, message.Tick{})) {
 		if len(report.Outcomes) > 0 {
 			t.Fatal("an acknowledged outcome is told again")
 		}
@@ -217,16 +218,16 @@ func TestOutcomesTravelInBoundedMessages(t *testing.T) {
 	b := newWorkerBench(t)
 	log := strings.Repeat("x", task.LogTail)
 	const attempts = 100
-	b.do(pilot.MasterInOffice{})
+	b.do(message.MasterInOffice{})
 	for i := range attempts {
-		staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{
+		staging := all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{
 			Term: firstTerm, Serial: uint64(i + 1), Tasks: given("t" + strings.Repeat("x", i)),
 		}}))
-		b.do(pilot.StagedIn{Attempt: staging[0].Attempt})
+		b.do(worker.StagedIn{Attempt: staging[0].Attempt})
 		b.succeed(staging[0].Attempt, log)
 	}
 	total := 0
-	for _, report := range told[pilot.Report](b.do(pilot.MasterInOffice{Term: secondTerm, Peer: "m2"})) {
+	for _, report := range told[message.Report](b.do(message.MasterInOffice{Term: secondTerm, Peer: "m2"})) {
 		bytes := 0
 		for _, outcome := range report.Outcomes {
 			bytes += len(outcome.Stdout)
@@ -239,10 +240,10 @@ func TestOutcomesTravelInBoundedMessages(t *testing.T) {
 	if total != attempts {
 		t.Errorf("%d of %d outcomes are reported", total, attempts)
 	}
-	actions := b.do(pilot.ListBroadcast{From: "m2", List: pilot.TaskList{
+	actions := b.do(worker.ListBroadcast{From: "m2", List: message.TaskList{
 		Census: true, Delta: matcher.ListDelta{Base: matcher.ListVersion{Term: secondTerm}, Version: matcher.ListVersion{Term: secondTerm, N: 1}},
 	}})
-	state := all[pilot.AnswerBroadcast](actions)[0].Answer.State
+	state := all[worker.AnswerBroadcast](actions)[0].Answer.State
 	if len(state.Outcomes) > 1 || len(state.Outcomes)+len(state.InHand) != attempts {
 		t.Errorf("a census hears %d outcomes and of %d to follow, want at most 1 and %d in all", len(state.Outcomes), len(state.InHand), attempts)
 	}
@@ -253,8 +254,8 @@ func TestOutcomesTravelInBoundedMessages(t *testing.T) {
 func TestAKilledAttemptHasAnOutcome(t *testing.T) {
 	b := newWorkerBench(t)
 	attempt := b.running("a", 1)
-	b.do(pilot.FromMaster{From: "m1", Message: pilot.Kill{Term: firstTerm, Task: attempt.Task, Lease: 7, Reason: "another runs it"}})
-	reports := told[pilot.Report](b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: task.Outcome{Failure: task.PayloadFailed}}))
+	b.do(worker.FromMaster{From: "m1", Message: message.Kill{Term: firstTerm, Task: attempt.Task, Lease: 7, Reason: "another runs it"}})
+	reports := told[message.Report](b.do(worker.PayloadEnded{Attempt: attempt, Outcome: task.Outcome{Failure: task.PayloadFailed}}))
 	if len(reports) != 1 || len(reports[0].Outcomes) != 1 || len(reports[0].Returned) > 0 {
 		t.Fatalf("the master hears %+v", reports)
 	}
@@ -262,17 +263,17 @@ func TestAKilledAttemptHasAnOutcome(t *testing.T) {
 
 func TestADrainedPilotHasStoredItsOutputs(t *testing.T) {
 	b := newWorkerBench(t)
-	b.do(pilot.SiteChanged{Settings: task.SiteSettings{Site: siteName, SE: "file:///se"}})
+	b.do(worker.SiteChanged{Settings: task.SiteSettings{Site: siteName, SE: "file:///se"}})
 	attempt := b.running("a", 1)
 	outcome := task.Outcome{OK: true, Delay: -1}
-	b.do(pilot.PayloadEnded{Attempt: attempt, Outcome: outcome})
-	b.do(pilot.Published{Attempt: attempt, Outcome: outcome, Outputs: []task.Produced{{LFN: name("x"), Digest: digestOf("x")}}})
-	acks := pilot.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}
-	if actions := append(b.do(pilot.Drain{Reason: "told to stop"}), b.do(pilot.FromMaster{From: "m1", Message: acks})...); len(all[pilot.Drained](actions)) > 0 {
+	b.do(worker.PayloadEnded{Attempt: attempt, Outcome: outcome})
+	b.do(worker.Published{Attempt: attempt, Outcome: outcome, Outputs: []task.Produced{{LFN: name("x"), Digest: digestOf("x")}}})
+	acks := message.Acks{Acks: []task.Ack{{Attempt: attempt, Verdict: task.AckAccepted}}}
+	if actions := append(b.do(worker.Drain{Reason: "told to stop"}), b.do(worker.FromMaster{From: "m1", Message: acks})...); len(all[worker.Drained](actions)) > 0 {
 		t.Fatal("the pilot goes while only its cache holds an output")
 	}
-	b.do(pilot.Uploaded{Stored: []task.Stored{{LFN: name("x"), Attempt: attempt, URL: "file:///se/x"}}})
-	if actions := b.do(pilot.FromMaster{From: "m1", Message: pilot.Acks{Stored: []task.OutputID{{Attempt: attempt, LFN: name("x")}}}}); len(all[pilot.Drained](actions)) != 1 {
+	b.do(worker.Uploaded{Stored: []task.Stored{{LFN: name("x"), Attempt: attempt, URL: "file:///se/x"}}})
+	if actions := b.do(worker.FromMaster{From: "m1", Message: message.Acks{Stored: []task.OutputID{{Attempt: attempt, LFN: name("x")}}}}); len(all[worker.Drained](actions)) != 1 {
 		t.Fatal("the pilot does not go although the queue knows everything")
 	}
 }
@@ -282,16 +283,16 @@ func TestADrainedPilotHasStoredItsOutputs(t *testing.T) {
 func TestLifetimeIsJudgedAgain(t *testing.T) {
 	b := newWorkerBench(t)
 	version := matcher.ListVersion{Term: firstTerm, N: 1}
-	b.do(pilot.PilotChanged{Lifetime: time.Hour})
-	b.do(pilot.ListBroadcast{From: "m1", List: pilot.TaskList{Delta: matcher.ListDelta{
+	b.do(worker.PilotChanged{Lifetime: time.Hour})
+	b.do(worker.ListBroadcast{From: "m1", List: message.TaskList{Delta: matcher.ListDelta{
 		Base: matcher.ListVersion{Term: firstTerm}, Version: version,
 		Classes: []matcher.ListClass{{No: 1, Class: task.Class{Require: "pilot.lifetime_seconds > 600.0"}}},
 	}}})
-	if reports := told[pilot.Report](b.after(time.Minute, pilot.PilotChanged{Lifetime: 59 * time.Minute})); len(reports) > 0 && reports[0].Row != nil {
+	if reports := told[message.Report](b.after(time.Minute, worker.PilotChanged{Lifetime: 59 * time.Minute})); len(reports) > 0 && reports[0].Row != nil {
 		t.Fatal("a row is sent although no answer has changed")
 	}
-	b.do(pilot.PilotChanged{Lifetime: 5 * time.Minute})
-	reports := told[pilot.Report](b.after(time.Second, pilot.Tick{}))
+	b.do(worker.PilotChanged{Lifetime: 5 * time.Minute})
+	reports := told[message.Report](b.after(time.Second, message.Tick{}))
 	if len(reports) != 1 || reports[0].Row == nil || reports[0].Row.Classes[0].Feasible {
 		t.Fatalf("the master hears %+v", reports)
 	}
@@ -303,13 +304,13 @@ func TestATaskWithoutOutputsEndsAtOnce(t *testing.T) {
 	b := newWorkerBench(t)
 	nothing := given("a")
 	nothing[0].Task.Outputs = nil
-	staging := all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 1, Tasks: nothing}}))
-	b.do(pilot.StagedIn{Attempt: staging[0].Attempt})
-	actions := b.do(pilot.PayloadEnded{Attempt: staging[0].Attempt, Outcome: task.Outcome{OK: true, Delay: -1}})
-	if reports := told[pilot.Report](actions); len(reports) != 1 || len(reports[0].Outcomes) != 1 {
+	staging := all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: 1, Tasks: nothing}}))
+	b.do(worker.StagedIn{Attempt: staging[0].Attempt})
+	actions := b.do(worker.PayloadEnded{Attempt: staging[0].Attempt, Outcome: task.Outcome{OK: true, Delay: -1}})
+	if reports := told[message.Report](actions); len(reports) != 1 || len(reports[0].Outcomes) != 1 {
 		t.Errorf("the outcome is not reported: %+v", reports)
 	}
-	if len(all[pilot.Publish](actions)) != 0 || len(all[pilot.Discard](actions)) != 1 {
+	if len(all[worker.Publish](actions)) != 0 || len(all[worker.Discard](actions)) != 1 {
 		t.Errorf("instead of letting go of its folder: %+v", actions)
 	}
 }
@@ -322,13 +323,13 @@ func TestOutcomesGatherWhileSlotsHaveWork(t *testing.T) {
 	for i := range tasks {
 		tasks[i].Task.Outputs = nil
 	}
-	for _, staging := range all[pilot.StageIn](b.do(pilot.FromMaster{From: "m1", Message: pilot.Assign{Term: firstTerm, Serial: 1, Tasks: tasks}})) {
-		b.do(pilot.StagedIn{Attempt: staging.Attempt})
+	for _, staging := range all[worker.StageIn](b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: 1, Tasks: tasks}})) {
+		b.do(worker.StagedIn{Attempt: staging.Attempt})
 		attempts = append(attempts, staging.Attempt)
 	}
 	end := func(i int) int {
-		b.do(pilot.PayloadStarted{Attempt: attempts[i], At: b.now})
-		reports := told[pilot.Report](b.after(time.Millisecond, pilot.PayloadEnded{Attempt: attempts[i], Outcome: task.Outcome{OK: true, Delay: -1}}))
+		b.do(worker.PayloadStarted{Attempt: attempts[i], At: b.now})
+		reports := told[message.Report](b.after(time.Millisecond, worker.PayloadEnded{Attempt: attempts[i], Outcome: task.Outcome{OK: true, Delay: -1}}))
 		if len(reports) == 0 {
 			return 0
 		}

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -133,9 +133,9 @@ func (p *player) carryOut(words []string) {
 	case "full":
 		w.node(task.PilotID(names[0])).full = true
 	case "stop":
-		w.node(task.PilotID(names[0])).stepWorker(pilot.PilotChanged{Lifetime: time.Hour, Stop: "its disk is full"})
+		w.node(task.PilotID(names[0])).stepWorker(worker.PilotChanged{Lifetime: time.Hour, Stop: "its disk is full"})
 	case "goon":
-		w.node(task.PilotID(names[0])).stepWorker(pilot.PilotChanged{Lifetime: time.Hour})
+		w.node(task.PilotID(names[0])).stepWorker(worker.PilotChanged{Lifetime: time.Hour})
 	case "leave":
 		w.node(task.PilotID(names[0])).leave()
 	case "evict":
@@ -228,10 +228,10 @@ func (p *player) pilot(id string, options map[string]string) {
 	})
 	if value, found := options["cache"]; found {
 		n.capacity = p.bytes(value)
-		n.stepWorker(pilot.CacheChanged{Cache: n.usage()})
+		n.stepWorker(worker.CacheChanged{Cache: n.usage()})
 	}
 	if value, found := options["has"]; found {
-		n.stepWorker(pilot.CacheChanged{Keys: n.keep(*external(name(value))), Cache: n.usage()})
+		n.stepWorker(worker.CacheChanged{Keys: n.keep(*external(name(value))), Cache: n.usage()})
 	}
 }
 

@@ -5,7 +5,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -24,15 +25,15 @@ type rankedSite struct {
 }
 
 func newRankedSite(t *testing.T, settings task.SiteSettings, ranks map[string][2]float64, names ...string) *rankedSite {
-	m := pilot.NewMaster(pilot.Config{}, "p1", matcher.NewCompiler(8))
+	m := master.New(master.Config{}, "p1", matcher.NewCompiler(8))
 	s := &rankedSite{bench: &bench{t: t, now: epoch, step: m.Step}, ranks: ranks, where: make(map[string]task.PeerID)}
 	settings.Site = siteName
-	s.follow(pilot.TookOffice{Term: firstTerm, Settings: settings, Alone: true})
+	s.follow(master.TookOffice{Term: firstTerm, Settings: settings, Alone: true})
 	for _, id := range []task.PilotID{"p1", "p2"} {
-		s.follow(pilot.PilotUp{Pilot: id, Peer: task.PeerID(id)})
+		s.follow(master.PilotUp{Pilot: id, Peer: task.PeerID(id)})
 	}
 	for _, id := range []task.PilotID{"p1", "p2"} {
-		s.follow(pilot.FromPilot{From: task.PeerID(id), Message: pilot.State{
+		s.follow(master.FromPilot{From: task.PeerID(id), Message: message.State{
 			Pilot: matcher.Pilot{ID: id, Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB}}, Peer: task.PeerID(id),
 			List: matcher.ListVersion{Term: firstTerm}, Number: 1,
 		}})
@@ -51,40 +52,40 @@ func newRankedSite(t *testing.T, settings task.SiteSettings, ranks map[string][2
 func (s *rankedSite) settle() {
 	for range 4 {
 		s.now = s.now.Add(time.Second)
-		s.follow(pilot.Tick{})
+		s.follow(message.Tick{})
 	}
 }
 
-func (s *rankedSite) follow(event pilot.Event) {
+func (s *rankedSite) follow(event message.Event) {
 	for _, action := range s.do(event) {
 		switch a := action.(type) {
-		case pilot.CastList:
+		case master.CastList:
 			s.lists = append(s.lists, a.List.Delta)
-			done := pilot.BroadcastDone{N: a.N}
+			done := master.BroadcastDone{N: a.N}
 			for i, id := range []task.PilotID{"p1", "p2"} {
 				update := s.answer(i, a.List.Delta)
 				update.Pilot = id
-				done.Answers = append(done.Answers, pilot.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
+				done.Answers = append(done.Answers, message.Answer{Pilot: id, Peer: task.PeerID(id), Update: &update})
 			}
 			s.follow(done)
-		case pilot.CallSync:
+		case master.CallSync:
 			s.told = a.Sync.Capacity.Optimality
 			if len(a.Sync.Refused) > 0 {
 				s.refused, s.returns = a.Sync.Refused, len(a.Sync.Returns)
 			}
-			answer := pilot.SyncAnswered{N: a.N, Err: "the queue is away"}
+			answer := master.SyncAnswered{N: a.N, Err: "the queue is away"}
 			if s.work != nil {
 				answer.Err, answer.Reply.Leases, s.work = "", s.work, nil
 			}
 			s.follow(answer)
-		case pilot.Tell:
+		case message.Tell:
 			switch m := a.Message.(type) {
-			case pilot.Snapshot:
+			case message.Snapshot:
 				pilotNo := int(a.To[1] - '1')
 				whole := s.answer(pilotNo, matcher.ListDelta{Version: m.List.Version, Classes: m.List.Classes, Add: m.List.Entries})
 				row := matcher.Row{Pilot: task.PilotID(a.To), Version: m.List.Version, Classes: whole.Classes, Exceptions: whole.Set}
-				s.follow(pilot.FromPilot{From: a.To, Message: pilot.Report{Number: 2, Row: &row}})
-			case pilot.Assign:
+				s.follow(master.FromPilot{From: a.To, Message: message.Report{Number: 2, Row: &row}})
+			case message.Assign:
 				for _, given := range m.Tasks {
 					s.where[given.Task.ID.Name()] = a.To
 				}
@@ -158,7 +159,7 @@ func TestTheSiteRanksTasksThatGiveNoRank(t *testing.T) {
 	if len(first.Classes) != 1 || first.Classes[0].Class.Rank != "overlap" {
 		t.Fatalf("the tasks are listed as %+v", s.lists)
 	}
-	s.follow(pilot.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName, Rank: "rest"}, Alone: true})
+	s.follow(master.TookOffice{Term: firstTerm, Settings: task.SiteSettings{Site: siteName, Rank: "rest"}, Alone: true})
 	s.settle()
 	last := s.lists[len(s.lists)-1]
 	if len(last.Classes) != 1 || last.Classes[0].Class.Rank != "rest" || len(last.Add) != 1 {

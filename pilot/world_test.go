@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -32,7 +34,6 @@ type world struct {
 	notes    []string
 	verbose  bool
 
-	config    pilot.Config
 	journals  bool // of all masters
 	compiler  *matcher.Compiler
 	catalogue *matcher.Catalogue
@@ -162,8 +163,8 @@ type node struct {
 	peer   task.PeerID
 	self   matcher.Pilot
 	alive  bool
-	worker *pilot.Worker
-	master *pilot.Master
+	worker *worker.Worker
+	master *master.Master
 	// recorder writes what the master's core is told to the journal; nil: not.
 	recorder *journal.Writer
 	journal  bytes.Buffer
@@ -184,7 +185,7 @@ type node struct {
 }
 
 type payload struct {
-	assignment pilot.Assignment
+	assignment message.Assignment
 	killed     bool
 	over       bool
 }
@@ -203,21 +204,21 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 		cache: make(map[task.FileKey]bool), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots, given: make(map[task.ID]bool),
 	}
 	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler, w.catalogue)
-	n.worker = pilot.NewWorker(w.config, self, n.peer, evaluator)
-	n.master = pilot.NewMaster(w.config, id, w.compiler)
+	n.worker = worker.New(worker.Config{}, self, n.peer, evaluator)
+	n.master = master.New(master.Config{}, id, w.compiler)
 	if w.journals {
 		n.record()
 	}
 	w.nodes = append(w.nodes, n)
 	slices.SortFunc(w.nodes, func(a, b *node) int { return cmp.Compare(a.id, b.id) })
-	n.stepWorker(pilot.SiteChanged{Settings: w.queue.settings})
-	n.stepWorker(pilot.CacheChanged{Cache: n.usage()})
+	n.stepWorker(worker.SiteChanged{Settings: w.queue.settings})
+	n.stepWorker(worker.CacheChanged{Cache: n.usage()})
 	if w.office != nil && w.office.alive {
 		office, term := w.office, w.term
 		w.after(w.latency, func() { n.tellOffice(term, office) })
 		w.after(2*w.latency, func() {
 			if n.alive {
-				office.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+				office.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
 			}
 		})
 	}
@@ -255,7 +256,7 @@ func (w *world) live() (live []*node) {
 // elect puts a pilot into office. With the queue away its term is provisional.
 func (w *world) elect(n *node) {
 	term := task.Term{Epoch: w.term.Epoch + 1, Peer: n.peer}
-	took := pilot.TookOffice{Term: term, Settings: w.queue.settings, Alone: len(w.live()) == 1 && w.office == nil}
+	took := master.TookOffice{Term: term, Settings: w.queue.settings, Alone: len(w.live()) == 1 && w.office == nil}
 	if w.queue.away {
 		took.Term = task.Term{Epoch: w.term.Epoch, Ballot: w.term.Ballot + 1, Peer: n.peer}
 		took.Provisional = true
@@ -267,13 +268,13 @@ func (w *world) elect(n *node) {
 	w.note("%s is master, provisional=%v, %d leases", n.id, took.Provisional, len(took.Leases))
 	n.tellOffice(w.term, n)
 	n.stepMaster(took)
-	n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+	n.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
 	for _, other := range w.nodes {
 		if other == n {
 			continue
 		}
 		if other.alive || former != nil {
-			n.stepMaster(pilot.PilotUp{Pilot: other.id, Peer: other.peer})
+			n.stepMaster(master.PilotUp{Pilot: other.id, Peer: other.peer})
 		}
 		if !other.alive {
 			w.after(200*time.Millisecond, func() { w.down(n, other) })
@@ -297,7 +298,7 @@ func (w *world) confirm() {
 	w.term = term
 	w.note("the queue confirms %s, %d leases", n.id, len(leases))
 	n.tellOffice(term, n)
-	n.stepMaster(pilot.TookOffice{Term: term, Settings: w.queue.settings, Leases: leases, Revoked: revoked})
+	n.stepMaster(master.TookOffice{Term: term, Settings: w.queue.settings, Leases: leases, Revoked: revoked})
 	for _, other := range w.live() {
 		if other != n {
 			w.after(w.latency, func() { other.tellOffice(term, n) })
@@ -305,14 +306,14 @@ func (w *world) confirm() {
 	}
 }
 
-func (n *node) tellOffice(term task.Term, master *node) {
+func (n *node) tellOffice(term task.Term, chief *node) {
 	if !n.alive || term.Less(n.w.term) {
 		return
 	}
-	if n != master && n.master.InOffice() {
-		n.stepMaster(pilot.LeftOffice{})
+	if n != chief && n.master.InOffice() {
+		n.stepMaster(master.LeftOffice{})
 	}
-	n.stepWorker(pilot.MasterInOffice{Term: term, Peer: master.peer})
+	n.stepWorker(message.MasterInOffice{Term: term, Peer: chief.peer})
 }
 
 // kill ends a pilot at once. The master, if it lives, hears of it soon.
@@ -335,7 +336,7 @@ func (w *world) kill(n *node) {
 
 func (w *world) down(office, n *node) {
 	if office.alive && office.master.InOffice() {
-		office.stepMaster(pilot.PilotDown{Pilot: n.id, Peer: n.peer, Reason: "its connection broke"})
+		office.stepMaster(master.PilotDown{Pilot: n.id, Peer: n.peer, Reason: "its connection broke"})
 	}
 }
 

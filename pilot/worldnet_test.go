@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -26,7 +28,7 @@ func (w *world) cut(a, b *node, d time.Duration) {
 				other = b
 			}
 			if other.alive {
-				office.stepMaster(pilot.PilotUp{Pilot: other.id, Peer: other.peer})
+				office.stepMaster(master.PilotUp{Pilot: other.id, Peer: other.peer})
 			}
 		}
 	})
@@ -35,13 +37,13 @@ func (w *world) cut(a, b *node, d time.Duration) {
 func link(a, b *node) [2]task.PilotID { return [2]task.PilotID{min(a.id, b.id), max(a.id, b.id)} }
 
 // send carries a message in its form on the wire.
-func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
+func (w *world) send(from *node, to task.PeerID, m message.Message) {
 	target := w.byPeer(to)
 	if target == nil {
 		w.failed("%s sends %T to nobody: %q", from.id, m, to)
 		return
 	}
-	if order, is := m.(pilot.Assign); is {
+	if order, is := m.(message.Assign); is {
 		for _, given := range order.Tasks {
 			target.given[given.Task.ID] = true // on its way it counts, too: it may arrive after a break of the link
 		}
@@ -58,25 +60,25 @@ func (w *world) send(from *node, to task.PeerID, m pilot.Message) {
 			w.detail("%s -> %s %T is lost", from.id, target.id, m)
 			return
 		}
-		message, err := wire.Decode(data)
+		said, err := wire.Decode(data)
 		if err != nil {
 			w.failed("%s -> %s %T: %v", from.id, target.id, m, err)
 			return
 		}
-		switch message := message.(type) {
-		case pilot.State, pilot.Report:
-			target.stepMaster(pilot.FromPilot{From: from.peer, Message: message})
+		switch said := said.(type) {
+		case message.State, message.Report:
+			target.stepMaster(master.FromPilot{From: from.peer, Message: said})
 		default:
-			target.stepWorker(pilot.FromMaster{From: from.peer, Message: message})
+			target.stepWorker(worker.FromMaster{From: from.peer, Message: said})
 		}
 	})
 }
 
 // cast broadcasts a task list and gathers the answers.
-func (w *world) cast(from *node, c pilot.CastList) {
+func (w *world) cast(from *node, c master.CastList) {
 	w.detail("%s broadcasts list %d: +%d -%d%s", from.id, c.List.Delta.Version.N, len(c.List.Delta.Add), len(c.List.Delta.Remove), listExtras(c.List))
-	data, id := wire.Encode(c.List), pilot.BroadcastID{Root: from.peer, N: c.N}
-	done := &gathering{pilot.BroadcastDone{N: c.N}, 0}
+	data, id := wire.Encode(c.List), worker.BroadcastID{Root: from.peer, N: c.N}
+	done := &gathering{master.BroadcastDone{N: c.N}, 0}
 	for _, n := range w.live() {
 		if n != from && w.broken[link(from, n)] {
 			done.Missed = append(done.Missed, n.peer)
@@ -90,7 +92,7 @@ func (w *world) cast(from *node, c pilot.CastList) {
 
 // gathering is a broadcast under way.
 type gathering struct {
-	pilot.BroadcastDone
+	master.BroadcastDone
 	missing int // -1 when it is over
 }
 
@@ -102,24 +104,24 @@ func (w *world) castDone(from *node, g *gathering) {
 	from.stepMaster(g.BroadcastDone)
 }
 
-func (n *node) deliver(from *node, id pilot.BroadcastID, data []byte, g *gathering) {
+func (n *node) deliver(from *node, id worker.BroadcastID, data []byte, g *gathering) {
 	w := n.w
 	if !n.alive || n != from && w.broken[link(from, n)] {
 		return
 	}
-	message, err := wire.Decode(data)
+	said, err := wire.Decode(data)
 	if err != nil {
 		w.failed("broadcast: %v", err)
 		return
 	}
-	event := pilot.ListBroadcast{ID: id, From: from.peer, List: message.(pilot.TaskList)}
+	event := worker.ListBroadcast{ID: id, From: from.peer, List: said.(message.TaskList)}
 	for _, key := range event.List.Ask {
 		if n.cache[key] {
 			event.Have = append(event.Have, key)
 		}
 	}
 	for _, action := range n.stepWorker(event) {
-		answer, ok := action.(pilot.AnswerBroadcast)
+		answer, ok := action.(worker.AnswerBroadcast)
 		if !ok {
 			continue
 		}
@@ -128,13 +130,13 @@ func (n *node) deliver(from *node, id pilot.BroadcastID, data []byte, g *gatheri
 			if !from.alive || g.missing < 0 {
 				return
 			}
-			message, err := wire.Decode(reply)
+			said, err := wire.Decode(reply)
 			if err != nil {
 				w.failed("answer: %v", err)
 				return
 			}
 			w.detail("%s has the answer of %s", from.id, n.id)
-			g.Answers = append(g.Answers, message.(pilot.Answer))
+			g.Answers = append(g.Answers, said.(message.Answer))
 			if g.missing--; g.missing == 0 {
 				w.castDone(from, g)
 			}
@@ -142,7 +144,7 @@ func (n *node) deliver(from *node, id pilot.BroadcastID, data []byte, g *gatheri
 	}
 }
 
-func listExtras(l pilot.TaskList) (extras string) {
+func listExtras(l message.TaskList) (extras string) {
 	if l.Census {
 		extras += " census"
 	}
@@ -153,7 +155,7 @@ func listExtras(l pilot.TaskList) (extras string) {
 }
 
 // callSync carries a call to the queue.
-func (w *world) callSync(from *node, c pilot.CallSync) {
+func (w *world) callSync(from *node, c master.CallSync) {
 	w.detail("%s calls %d: leases %v, %+v, %d outcomes, %d returns", from.id, c.N, c.Sync.Leases, c.Sync.Capacity, len(c.Sync.Outcomes), len(c.Sync.Returns))
 	lost, lostReply := w.loseCall, w.loseReply
 	w.loseCall, w.loseReply = false, false
@@ -161,14 +163,14 @@ func (w *world) callSync(from *node, c pilot.CallSync) {
 		switch {
 		case !from.alive:
 		case w.queue.away || lost:
-			w.answerSync(from, pilot.SyncAnswered{N: c.N, Err: "the queue does not answer"})
+			w.answerSync(from, master.SyncAnswered{N: c.N, Err: "the queue does not answer"})
 		default:
 			w.queue.arrive(from, c, lostReply)
 		}
 	})
 }
 
-func (w *world) answerSync(to *node, answer pilot.SyncAnswered) {
+func (w *world) answerSync(to *node, answer master.SyncAnswered) {
 	w.after(w.takes(w.syncTime), func() {
 		if to.alive {
 			w.detail("%s has answer %d: leases %v unknown %v acks %d %s", to.id, answer.N, leaseNames(answer.Reply.Leases), answer.Reply.Unknown, len(answer.Reply.Acks), answer.Err)

@@ -122,6 +122,9 @@ func (f *File) ReplicaAt(url string) int {
 	return slices.IndexFunc(f.Replicas, func(r Replica) bool { return r.URL == url })
 }
 
+// Exists tells whether the file can be read from somewhere.
+func (f File) Exists() bool { return len(f.Announced) > 0 || len(f.Replicas) > 0 }
+
 // Key is the name under which caches and locations know the file: its digest
 // where known, else "lfn:" and the qualified name.
 func (f File) Key() FileKey { return KeyOf(f.LFN, f.Digest) }

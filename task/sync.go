@@ -275,3 +275,12 @@ type SiteSettings struct {
 	LocalityWait time.Duration
 	Trial        uint64 // that pilots of a fallen-back site are to answer; 0: none
 }
+
+// Modes of a site in which the queue matches tasks to pilots.
+const (
+	ModeCentralized = "centralized"
+	ModeIsolated    = "isolated"
+)
+
+// Central tells whether the queue matches tasks to pilots.
+func (s SiteSettings) Central() bool { return s.Mode == ModeCentralized || s.Mode == ModeIsolated }

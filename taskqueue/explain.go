@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -128,7 +127,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	var unreadable []string
 	count := 0
 	for _, name := range inputs(&e.Task) {
-		if !site.Reads(b.files.held[name]) {
+		if !site.reads(b.files.held[name]) {
 			if count++; count <= 3 {
 				unreadable = append(unreadable, name.Local())
 			}
@@ -137,7 +136,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	for i := range site.Refused {
 		if r := &site.Refused[i]; r.Class == e.Task.Class() && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold {
 			x.Clauses = r.Clauses
-			x.Why = r.Why()
+			x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, clauses(r))
 		}
 	}
 	silence := b.Clock.Sub(site.LastHeard())
@@ -229,13 +228,15 @@ func (s *SiteRecord) pauses() string {
 	return fmt.Sprintf("%d of %d pilots take no new work; one of them: %s", c.Stopped, max(c.Pilots, c.Stopped), c.StoppedWhy)
 }
 
-// Why words it with the counts of the clauses that fail.
-func (r *RefusedClass) Why() string {
+func clauses(r *RefusedClass) string {
 	parts := make([]string, 0, len(r.Clauses))
 	for _, c := range r.Clauses {
 		parts = append(parts, fmt.Sprintf("%d fail %s", c.Pilots, c.Clause))
 	}
-	return fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, cmp.Or(strings.Join(parts, ", "), "no clause was reported"))
+	if len(parts) == 0 {
+		return "no clause was reported"
+	}
+	return strings.Join(parts, ", ")
 }
 
 // explainLeased says whether a task waits or runs at its site.

@@ -20,7 +20,9 @@ import (
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/dial"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -67,9 +69,9 @@ type Agent struct {
 	context  context.Context // of everything that runs until the farewell
 
 	// Owned by the loop.
-	worker   *pilot.Worker
-	master   *pilot.Master
-	office   *pilot.Office
+	worker   *worker.Worker
+	master   *master.Master
+	office   *master.Office
 	joining  func() error  // joins the overlay; nil when that was done
 	joined   chan struct{} // closed when that was done
 	tried    uint64        // the last trial of a fallen-back site that was begun
@@ -254,18 +256,18 @@ func (a *Agent) occupy(m Membership) error {
 func (a *Agent) join(m Membership) error {
 	compiler, catalogue := a.matching()
 	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, catalogue)
-	a.worker = pilot.NewWorker(a.config.Roles, a.self, a.peer, evaluator)
-	a.worker.Step(time.Now(), pilot.SiteChanged{Settings: a.siteSettings()})
+	a.worker = worker.New(worker.Config{}, a.self, a.peer, evaluator)
+	a.worker.Step(time.Now(), worker.SiteChanged{Settings: a.siteSettings()})
 	a.worker.AcceptBy(a.config.acceptance)
-	a.worker.Step(time.Now(), pilot.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
-	a.master = pilot.NewMaster(a.config.Roles, a.self.ID, compiler)
+	a.worker.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
+	a.master = master.New(master.Config{}, a.self.ID, compiler)
 	if a.config.Solver != nil {
 		a.master.SolveWith(a.config.Solver)
 	}
 	if err := a.beginJournal(a.self.ID); err != nil {
 		return err
 	}
-	a.office = pilot.NewOffice(a.peer)
+	a.office = master.NewOffice(a.peer)
 	a.verifier.Deny(m.Denied)
 	a.cacheChanged(nil) // its size, which the site's figures show
 	joined := m.Joined
@@ -278,7 +280,7 @@ func (a *Agent) join(m Membership) error {
 		a.setMode(mode, mode)
 		a.heedTrial(trial)
 	})
-	if mode == pilot.ModeIsolated {
+	if mode == task.ModeIsolated {
 		return nil
 	}
 	err := a.joining()
@@ -346,8 +348,8 @@ func (a *Agent) loop(ctx context.Context) error {
 				work()
 			}
 		case <-timer.C:
-			a.stepWorker(pilot.Tick{})
-			a.stepMaster(pilot.Tick{})
+			a.stepWorker(message.Tick{})
+			a.stepMaster(message.Tick{})
 		}
 		next := time.Hour
 		for _, deadline := range []time.Time{a.worker.Deadline(), a.master.Deadline()} {

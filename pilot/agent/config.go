@@ -15,7 +15,6 @@ import (
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -78,7 +77,6 @@ type Config struct {
 	Observer Observer
 
 	Overlay dht.Config
-	Roles   pilot.Config
 	Log     *slog.Logger
 	// Ready is called once the pilot is a member of its site.
 	Ready func(id task.PilotID, site task.Site)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // portsCheck is the name of the check that a site may do without.
@@ -31,7 +31,7 @@ func (a *Agent) tellUnreachable(ctx context.Context, reason string) bool {
 		return false
 	}
 	a.takeSettings(asked, settings)
-	isolated := settings.Mode == pilot.ModeIsolated
+	isolated := settings.Mode == task.ModeIsolated
 	a.log.Warn("this pilot is cut off from the others of its site", "reason", reason, "isolated", isolated)
 	return isolated
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -39,12 +39,12 @@ func TestWithoutPeers(t *testing.T) {
 	}{
 		{portsCheck, true, "", nil, true, 0, "as it was"},
 		{"disk", false, "", nil, false, 0, "as it was"},
-		{portsCheck, false, pilot.ModeIsolated, nil, true, 1, "the site does without its network: as it was"},
+		{portsCheck, false, task.ModeIsolated, nil, true, 1, "the site does without its network: as it was"},
 		{portsCheck, false, "distributed", nil, false, 1, "as it was"},
-		{portsCheck, false, pilot.ModeIsolated, errors.New("away"), false, 1, "as it was"},
+		{portsCheck, false, task.ModeIsolated, errors.New("away"), false, 1, "as it was"},
 	} {
 		queue := &toldQueue{mode: c.mode, err: c.err}
-		a := &Agent{queue: queue, log: slog.New(slog.DiscardHandler), mailbox: newMailbox(), office: pilot.NewOffice("self")}
+		a := &Agent{queue: queue, log: slog.New(slog.DiscardHandler), mailbox: newMailbox(), office: master.NewOffice("self")}
 		findings := []Finding{{What: "clock", OK: true}, {What: c.what, OK: c.ok, Detail: "as it was"}}
 		a.withoutPeers(t.Context(), findings)
 		if got := findings[1]; got.OK != c.fit || got.Detail != c.detail || len(queue.told) != c.told {
@@ -53,7 +53,7 @@ func TestWithoutPeers(t *testing.T) {
 		if c.told > 0 && !strings.Contains(queue.told[0], "as it was") {
 			t.Errorf("the queue was told %q", queue.told[0])
 		}
-		if isolated := a.isolated(); isolated != (c.mode == pilot.ModeIsolated && c.err == nil) {
+		if isolated := a.isolated(); isolated != (c.mode == task.ModeIsolated && c.err == nil) {
 			t.Errorf("%+v: isolated %v", c, isolated)
 		}
 	}

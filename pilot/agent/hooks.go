@@ -9,8 +9,10 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -22,7 +24,7 @@ const (
 	frameSettings                 // the site's settings, from its master
 )
 
-func broadcastID(id pilot.BroadcastID) dht.CastID { return dht.CastID(id) }
+func broadcastID(id worker.BroadcastID) dht.CastID { return dht.CastID(id) }
 
 func frame(kind byte, data []byte) []byte { return append([]byte{kind}, data...) }
 
@@ -42,7 +44,7 @@ func (a *Agent) hooks() node.Hooks {
 			a.mailbox.post(func() {
 				delete(a.briefed, m.Member.Peer)
 				if !a.office.Own() {
-					a.stepMaster(pilot.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
+					a.stepMaster(master.PilotDown{Pilot: m.Member.Pilot, Peer: m.Member.Peer, Left: m.Left, Reason: m.Reason})
 				}
 			})
 		},
@@ -76,7 +78,7 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 	if a.refused = reply.Term; reply.Granted {
 		a.claimed, a.refused = &reply, task.Term{}
 	}
-	cutOff := !reply.Granted && a.settings.Mode != pilot.ModeIsolated && a.cutOff.refused(time.Now())
+	cutOff := !reply.Granted && a.settings.Mode != task.ModeIsolated && a.cutOff.refused(time.Now())
 	a.mu.Unlock()
 	if !reply.Granted && known != reply.Term {
 		a.log.Info("the mastership was not granted", "why", reply.Why)
@@ -106,8 +108,8 @@ func (a *Agent) deliver(d dht.Deliver) {
 		}
 		return
 	}
-	message, err := a.read(d.Payload)
-	list, ok := message.(pilot.TaskList)
+	said, err := a.read(d.Payload)
+	list, ok := said.(message.TaskList)
 	if err != nil || !ok {
 		a.log.Warn("a broadcast cannot be read", "from", d.From, "error", err)
 		if d.Reply {
@@ -115,7 +117,7 @@ func (a *Agent) deliver(d dht.Deliver) {
 		}
 		return
 	}
-	event := pilot.ListBroadcast{ID: pilot.BroadcastID(d.ID), From: d.From, List: list}
+	event := worker.ListBroadcast{ID: worker.BroadcastID(d.ID), From: d.From, List: list}
 	for _, key := range list.Ask {
 		if a.holds(key) {
 			event.Have = append(event.Have, key)
@@ -126,10 +128,10 @@ func (a *Agent) deliver(d dht.Deliver) {
 
 // broadcastDone hands the aggregated answers to the master.
 func (a *Agent) broadcastDone(d dht.Done) {
-	done := pilot.BroadcastDone{N: d.N, Missed: d.Missed}
+	done := master.BroadcastDone{N: d.N, Missed: d.Missed}
 	for _, data := range d.Data {
-		message, err := wire.Decode(data)
-		answer, ok := message.(pilot.Answer)
+		said, err := wire.Decode(data)
+		answer, ok := said.(message.Answer)
 		if err != nil || !ok {
 			a.log.Warn("an answer to the task list cannot be read", "error", err)
 			continue
@@ -159,32 +161,32 @@ func (a *Agent) inbound(from task.PeerID, data []byte) {
 	case frameSettings:
 		a.mailbox.post(func() { a.hearSettings(from, content) })
 	case frameRole:
-		message, err := wire.Decode(content)
+		said, err := wire.Decode(content)
 		if err != nil {
 			a.log.Warn("a message cannot be read", "from", from, "error", err)
 			return
 		}
-		a.mailbox.post(func() { a.route(from, message) })
+		a.mailbox.post(func() { a.route(from, said) })
 	default:
 		a.log.Warn("a message of unknown kind", "from", from, "kind", kind)
 	}
 }
 
 // route gives a message to the role that it is for.
-func (a *Agent) route(from task.PeerID, message pilot.Message) {
-	switch message.(type) {
-	case pilot.State, pilot.Report:
+func (a *Agent) route(from task.PeerID, said message.Message) {
+	switch said.(type) {
+	case message.State, message.Report:
 		if a.office.Own() && from != a.peer {
 			a.tellSettings(from)
 			return
 		}
 		a.brief(from)
-		a.stepMaster(pilot.FromPilot{From: from, Message: message})
+		a.stepMaster(master.FromPilot{From: from, Message: said})
 	default:
 		if a.office.Own() && from != a.peer {
 			return
 		}
-		a.stepWorker(pilot.FromMaster{From: from, Message: message})
+		a.stepWorker(worker.FromMaster{From: from, Message: said})
 	}
 }
 
@@ -250,42 +252,42 @@ func (a *Agent) evicted(keys []task.FileKey) {
 func (a *Agent) badCopy(copied task.LostFile) {
 	copied.Reason = oneLine(copied.Reason)
 	a.log.Warn("a copy on a storage element is lost or damaged: it is read elsewhere or made again", "file", copied.LFN, "url", copied.URL, "reason", copied.Reason)
-	a.mailbox.post(func() { a.stepWorker(pilot.BadCopy{Copy: copied}) })
+	a.mailbox.post(func() { a.stepWorker(worker.BadCopy{Copy: copied}) })
 }
 
 func (a *Agent) cacheChanged(keys []task.FileKey) {
 	usage := a.cache.Usage()
-	report := pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions, Damaged: usage.Damaged}
+	report := message.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions, Damaged: usage.Damaged}
 	a.mailbox.post(func() {
 		if a.worker != nil {
-			a.stepWorker(pilot.CacheChanged{Keys: keys, Cache: report})
+			a.stepWorker(worker.CacheChanged{Keys: keys, Cache: report})
 			a.ownCache(keys)
 		}
 	})
 }
 
 // stepMaster runs the master's core and carries its actions out.
-func (a *Agent) stepMaster(event pilot.Event) {
+func (a *Agent) stepMaster(event message.Event) {
 	defer a.noteOutbox(!a.master.Settled())
 	for _, action := range a.stepMasterCore(event) {
 		switch act := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			a.tell(act)
-		case pilot.CastList:
+		case master.CastList:
 			if a.office.Own() {
 				a.castAside(act)
 				continue
 			}
 			a.casts[act.N] = time.Now()
 			a.node.Broadcast(act.N, wire.Encode(act.List), true)
-		case pilot.CallSync:
+		case master.CallSync:
 			a.callSync(act)
-		case pilot.CallPull:
+		case master.CallPull:
 			a.callPull(act)
-		case pilot.DenyPeers:
+		case master.DenyPeers:
 			a.verifier.Deny(act.Peers)
 			a.node.Deny(act.Peers)
-		case pilot.Fenced:
+		case master.Fenced:
 			a.log.Warn("the queue has another master in office: this one is fenced off")
 			a.node.Fenced()
 		}
@@ -300,7 +302,7 @@ func (a *Agent) noteOutbox(held bool) {
 	}
 }
 
-func (a *Agent) tell(act pilot.Tell) {
+func (a *Agent) tell(act message.Tell) {
 	if act.To == a.peer && a.office.Own() {
 		a.aside(act.Message)
 		return
@@ -310,13 +312,13 @@ func (a *Agent) tell(act pilot.Tell) {
 
 // encode frames a message. A list that many pilots ask for at the same time, as
 // after an election, is brought into its form once.
-func (a *Agent) encode(message pilot.Message) []byte {
-	snapshot, whole := message.(pilot.Snapshot)
+func (a *Agent) encode(said message.Message) []byte {
+	snapshot, whole := said.(message.Snapshot)
 	if !whole || len(snapshot.List.Entries) == 0 {
-		return frame(frameRole, wire.Encode(message))
+		return frame(frameRole, wire.Encode(said))
 	}
 	if first := snapshot.List.Entries[0]; a.whole.first != first || a.whole.version != snapshot.List.Version {
-		a.whole = encodedList{first, snapshot.List.Version, frame(frameRole, wire.Encode(message))}
+		a.whole = encodedList{first, snapshot.List.Version, frame(frameRole, wire.Encode(said))}
 	}
 	return a.whole.data
 }
@@ -332,10 +334,10 @@ type encodedList struct {
 // themselves, one that may not know it is told.
 func (a *Agent) memberUp(m dht.Member) {
 	if !a.office.Own() {
-		a.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+		a.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
 		return
 	}
-	if master, _ := a.node.Master(); master.Peer == a.peer {
+	if chief, _ := a.node.Master(); chief.Peer == a.peer {
 		a.tellSettings(m.Peer)
 	}
 }
@@ -343,13 +345,13 @@ func (a *Agent) memberUp(m dht.Member) {
 // syncTime bounds a Sync beyond the time it may be parked.
 const syncTime = 15 * time.Second
 
-func (a *Agent) callSync(act pilot.CallSync) {
+func (a *Agent) callSync(act master.CallSync) {
 	a.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(a.context, act.Sync.Hold+syncTime)
 		defer cancel()
 		asked := time.Now()
 		reply, err := a.queue.Sync(ctx, act.Sync)
-		answered := pilot.SyncAnswered{N: act.N, Reply: reply}
+		answered := master.SyncAnswered{N: act.N, Reply: reply}
 		if err != nil {
 			answered.Err, answered.Stale = err.Error(), errors.Is(err, ErrStale)
 			a.heed(err)

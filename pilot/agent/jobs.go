@@ -10,9 +10,10 @@ import (
 	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
-	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -39,49 +40,49 @@ func (j *job) release() {
 }
 
 // stepWorker runs the worker's core and carries its actions out.
-func (a *Agent) stepWorker(event pilot.Event) {
+func (a *Agent) stepWorker(event message.Event) {
 	for _, action := range a.worker.Step(time.Now(), event) {
 		switch act := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			a.tell(act)
-		case pilot.AnswerBroadcast:
+		case worker.AnswerBroadcast:
 			a.answer(act)
-		case pilot.StageIn:
+		case worker.StageIn:
 			a.stageIn(act)
-		case pilot.StartPayload:
+		case worker.StartPayload:
 			a.startPayload(act)
-		case pilot.KillPayload:
+		case worker.KillPayload:
 			if j := a.jobs[act.Attempt]; j != nil {
 				j.cancel()
 			}
-		case pilot.Publish:
+		case worker.Publish:
 			a.publish(act)
-		case pilot.Upload:
+		case worker.Upload:
 			a.uploads.put(upload{output: act.Output})
-		case pilot.Keep:
+		case worker.Keep:
 			a.keep(act.File)
-		case pilot.CopyIn:
+		case worker.CopyIn:
 			a.copyIn(act.File)
-		case pilot.DropCopy:
+		case worker.DropCopy:
 			a.dropCopy(act.File)
-		case pilot.LetGo:
+		case worker.LetGo:
 			a.cache.LetGo(task.KeyOf("", act.Output.Digest), act.Output.ID())
-		case pilot.Discard:
+		case worker.Discard:
 			a.discard(act.Attempt)
-		case pilot.DropLogs:
+		case worker.DropLogs:
 			a.group.Go(func() error {
 				a.payloads.DropLogs(act.Attempt)
 				return nil
 			})
-		case pilot.DeliverToQueue:
+		case worker.DeliverToQueue:
 			a.deliverToQueue(act)
-		case pilot.Drained:
+		case worker.Drained:
 			close(a.drained)
 		}
 	}
 }
 
-func (a *Agent) answer(act pilot.AnswerBroadcast) {
+func (a *Agent) answer(act worker.AnswerBroadcast) {
 	if a.office.Own() && act.ID.Root == a.peer {
 		a.answerAside(act)
 		return
@@ -90,7 +91,7 @@ func (a *Agent) answer(act pilot.AnswerBroadcast) {
 }
 
 // stageIn fetches and pins the inputs of an attempt.
-func (a *Agent) stageIn(act pilot.StageIn) {
+func (a *Agent) stageIn(act worker.StageIn) {
 	ctx, cancel := context.WithCancel(a.context)
 	a.jobs[act.Attempt] = &job{cancel: cancel}
 	a.group.Go(func() error {
@@ -120,7 +121,7 @@ func (a *Agent) stageIn(act pilot.StageIn) {
 
 func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.Read, seReads []task.SERead, err error) {
 	if len(seReads) > 0 {
-		a.stepWorker(pilot.SERead{Reads: seReads})
+		a.stepWorker(worker.SERead{Reads: seReads})
 	}
 	j := a.jobs[id]
 	if j == nil { // discarded while it was staged in
@@ -131,10 +132,10 @@ func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.
 	}
 	if err == nil {
 		j.staged = staged
-		a.stepWorker(pilot.StagedIn{Attempt: id, Reads: reads})
+		a.stepWorker(worker.StagedIn{Attempt: id, Reads: reads})
 		return
 	}
-	failed := pilot.StageFailed{Attempt: id, Failure: task.PilotFailed, Reason: err.Error()}
+	failed := worker.StageFailed{Attempt: id, Failure: task.PilotFailed, Reason: err.Error()}
 	var failures fetch.StageErrors
 	if errors.As(err, &failures) {
 		failed.Failure, failed.Lost = failures.Kind(), failures.Lost()
@@ -150,7 +151,7 @@ func (a *Agent) stagedIn(id task.AttemptID, staged []fetch.Staged, reads []task.
 }
 
 // startPayload runs a staged attempt.
-func (a *Agent) startPayload(act pilot.StartPayload) {
+func (a *Agent) startPayload(act worker.StartPayload) {
 	j := a.jobs[act.Attempt]
 	ctx, cancel := context.WithCancel(a.context)
 	j.cancel = cancel
@@ -161,7 +162,7 @@ func (a *Agent) startPayload(act pilot.StartPayload) {
 	a.group.Go(func() error {
 		defer cancel()
 		result := a.payloads.Run(ctx, spec, func(at time.Time) {
-			a.mailbox.post(func() { a.stepWorker(pilot.PayloadStarted{Attempt: act.Attempt, At: at}) })
+			a.mailbox.post(func() { a.stepWorker(worker.PayloadStarted{Attempt: act.Attempt, At: at}) })
 		})
 		a.mailbox.post(func() { a.payloadEnded(act.Attempt, result) })
 		return nil
@@ -182,7 +183,7 @@ func (a *Agent) payloadEnded(id task.AttemptID, r exec.Result) {
 		outcome.Failure, outcome.Reason = task.PilotFailed, j.reason
 	}
 	j.release()
-	a.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+	a.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }
 
 // dropModified discards cached inputs that a payload has written to.
@@ -199,11 +200,11 @@ func (a *Agent) dropModified(j *job, names []string) {
 }
 
 // publish takes the outputs of a payload into the cache and announces them.
-func (a *Agent) publish(act pilot.Publish) {
+func (a *Agent) publish(act worker.Publish) {
 	j := a.jobs[act.Attempt]
 	files := j.files
 	a.group.Go(func() error {
-		published := pilot.Published{Attempt: act.Attempt, Outcome: act.Outcome}
+		published := worker.Published{Attempt: act.Attempt, Outcome: act.Outcome}
 		var keys, announced []task.FileKey
 		for _, file := range files {
 			made := task.OutputID{Attempt: act.Attempt, LFN: file.LFN}
@@ -253,7 +254,7 @@ func (a *Agent) discard(id task.AttemptID) {
 }
 
 // deliverToQueue hands outcomes over while the site has no master.
-func (a *Agent) deliverToQueue(act pilot.DeliverToQueue) {
+func (a *Agent) deliverToQueue(act worker.DeliverToQueue) {
 	a.group.Go(func() error {
 		ctx, cancel := context.WithTimeout(a.context, syncTime)
 		defer cancel()
@@ -263,7 +264,7 @@ func (a *Agent) deliverToQueue(act pilot.DeliverToQueue) {
 			a.log.Warn("outcomes stay here until the site has a master or the queue answers", "outcomes", len(act.Outcomes), "error", err)
 			return nil
 		}
-		delivered := pilot.DeliveredToQueue{Acks: acks}
+		delivered := worker.DeliveredToQueue{Acks: acks}
 		for _, stored := range act.Stored {
 			delivered.Stored = append(delivered.Stored, stored.Output())
 		}

@@ -7,8 +7,9 @@ import (
 	"os"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -56,14 +57,14 @@ func (a *Agent) beginJournal(id task.PilotID) (err error) {
 	}
 	r.begun = true
 	r.writer, err = journal.NewWriter(r.file, journal.Header{
-		Version: a.config.Version, Site: a.site, Pilot: id, Config: a.config.Roles,
+		Version: a.config.Version, Site: a.site, Pilot: id, Config: master.DefaultConfig(),
 	})
 	return err
 }
 
 // stepMasterCore lets the master's core take an event, and records it. A
 // journal that cannot be written ends; the pilot goes on.
-func (a *Agent) stepMasterCore(event pilot.Event) []pilot.Action {
+func (a *Agent) stepMasterCore(event message.Event) []message.Action {
 	if a.recorder.writer == nil {
 		return a.master.Step(time.Now(), event)
 	}

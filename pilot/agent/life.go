@@ -13,7 +13,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
@@ -84,7 +85,7 @@ func (a *Agent) live(ctx context.Context) error {
 		}
 	}
 	a.log.Info("the pilot drains", "reason", reason, "grace", grace)
-	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: reason, Within: grace}) })
+	a.mailbox.post(func() { a.stepWorker(worker.Drain{Reason: reason, Within: grace}) })
 	a.waitDrained(grace)
 	return a.farewell(reason)
 }
@@ -104,7 +105,7 @@ func (a *Agent) heed(err error) {
 // goAtOnce ends a pilot that nobody at queue or site listens to any more.
 func (a *Agent) goAtOnce(why error) error {
 	a.log.Error("the pilot has to go", "error", why)
-	a.mailbox.post(func() { a.stepWorker(pilot.Drain{Reason: "its membership was revoked"}) })
+	a.mailbox.post(func() { a.stepWorker(worker.Drain{Reason: "its membership was revoked"}) })
 	a.waitDrained(0)
 	a.removeState()
 	return why
@@ -125,14 +126,14 @@ func (a *Agent) refusal(findings []Finding) string {
 // them, or deletes what nobody wants.
 func (a *Agent) announceKept() {
 	var keys, names []task.FileKey
-	var recovered pilot.Recovered
+	var recovered worker.Recovered
 	for _, entry := range a.cache.Entries() {
 		keys = append(append(keys, entry.Key), entry.Names...)
 		for _, id := range entry.Outputs {
 			a.aliases.learn(id.LFN, entry.Digest)
 			names = append(names, task.KeyOf(id.LFN, task.Digest{}))
 			made := task.Produced{LFN: id.LFN, Size: entry.Size, Digest: entry.Digest, Exec: entry.Exec}
-			recovered.Outputs = append(recovered.Outputs, pilot.Output{Attempt: id.Attempt, Produced: made})
+			recovered.Outputs = append(recovered.Outputs, message.Output{Attempt: id.Attempt, Produced: made})
 		}
 	}
 	if len(keys) > 0 {
@@ -149,9 +150,9 @@ func (a *Agent) observe() {
 	reads := a.fetcher.SEReads()
 	a.mailbox.post(func() {
 		a.load = math.Round(10*now.Load) / 10 // finer differences would only have requirements judged again
-		a.stepWorker(pilot.PilotChanged{Conditions: now, Lifetime: left, Stop: stop})
+		a.stepWorker(worker.PilotChanged{Conditions: now, Lifetime: left, Stop: stop})
 		if len(reads) > 0 {
-			a.stepWorker(pilot.SERead{Reads: reads})
+			a.stepWorker(worker.SERead{Reads: reads})
 		}
 	})
 }
@@ -188,7 +189,7 @@ func (a *Agent) farewell(reason string) error {
 	root := context.WithoutCancel(a.context)
 	master, term := a.node.Master()
 	resigns := master.Peer == a.peer
-	if resigns || pilot.CentralMode(a.siteSettings().Mode) {
+	if resigns || a.siteSettings().Central() {
 		settling, cancel := context.WithTimeout(root, settleTime)
 		a.waitSettled(settling)
 		cancel()

@@ -5,22 +5,24 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // isolated tells whether this pilot exchanges no files with others.
-func (a *Agent) isolated() bool { return a.siteSettings().Mode == pilot.ModeIsolated }
+func (a *Agent) isolated() bool { return a.siteSettings().Mode == task.ModeIsolated }
 
 // setMode changes over to another mode of the site.
 func (a *Agent) setMode(before, mode string) {
 	if before != mode {
 		a.log.Info("the site's mode has changed", "before", before, "mode", mode)
 	}
-	if mode != pilot.ModeIsolated {
+	if mode != task.ModeIsolated {
 		a.enterOverlay()
-		if before == pilot.ModeIsolated {
+		if before == task.ModeIsolated {
 			a.announceKept()
 		}
 	}
@@ -61,12 +63,12 @@ func (a *Agent) inOverlay() bool {
 }
 
 // carryOut tells both roles for whom they work.
-func (a *Agent) carryOut(p pilot.Posting) {
+func (a *Agent) carryOut(p master.Posting) {
 	if p.StandDown && a.master.InOffice() {
-		a.stepMaster(pilot.StandDown{})
+		a.stepMaster(master.StandDown{})
 	}
 	if p.Leave && a.master.InOffice() {
-		a.stepMaster(pilot.LeftOffice{})
+		a.stepMaster(master.LeftOffice{})
 	}
 	if p.Worker != nil {
 		a.stepWorker(*p.Worker)
@@ -79,7 +81,7 @@ func (a *Agent) carryOut(p pilot.Posting) {
 	took.Settings = a.siteSettings()
 	if took.Own {
 		a.stepMaster(took)
-		a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer})
+		a.stepMaster(master.PilotUp{Pilot: a.self.ID, Peer: a.peer})
 		return
 	}
 	a.observer.InOffice(took.Term)
@@ -90,13 +92,13 @@ func (a *Agent) carryOut(p pilot.Posting) {
 	}
 	again := a.master.InOffice()
 	a.stepMaster(took)
-	a.stepMaster(pilot.PilotUp{Pilot: a.self.ID, Peer: a.peer})
+	a.stepMaster(master.PilotUp{Pilot: a.self.ID, Peer: a.peer})
 	if !p.Leave || again {
 		return
 	}
 	for _, m := range members { // they came while this pilot worked for itself
 		if m.Peer != a.peer {
-			a.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+			a.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
 		}
 	}
 }
@@ -104,13 +106,13 @@ func (a *Agent) carryOut(p pilot.Posting) {
 // masterChanged takes the overlay's word on who is in office.
 func (a *Agent) masterChanged(m dht.MasterChanged) {
 	a.log.Info("master in office", "term", m.Term.String(), "master", m.Master.Pilot, "self", m.Self, "provisional", m.Provisional)
-	a.carryOut(a.office.Overlay(pilot.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional, Passed: m.PassedPilots()}))
+	a.carryOut(a.office.Overlay(master.Incumbent{Term: m.Term, Peer: m.Master.Peer, Provisional: m.Provisional, Passed: m.PassedPilots()}))
 }
 
 // aside passes a message from one role of this pilot to the other; it goes
 // through its bytes, so that the two share nothing.
-func (a *Agent) aside(message pilot.Message) {
-	copied, err := wire.Decode(wire.Encode(message))
+func (a *Agent) aside(said message.Message) {
+	copied, err := wire.Decode(wire.Encode(said))
 	if err != nil {
 		a.log.Error("a message of this pilot to itself cannot be read", "error", err)
 		return
@@ -119,8 +121,8 @@ func (a *Agent) aside(message pilot.Message) {
 }
 
 // castAside gives a task list to this pilot's own worker alone.
-func (a *Agent) castAside(act pilot.CastList) {
-	event := pilot.ListBroadcast{ID: pilot.BroadcastID{Root: a.peer, N: act.N}, From: a.peer, List: act.List}
+func (a *Agent) castAside(act master.CastList) {
+	event := worker.ListBroadcast{ID: worker.BroadcastID{Root: a.peer, N: act.N}, From: a.peer, List: act.List}
 	for _, key := range act.List.Ask {
 		if a.holds(key) {
 			event.Have = append(event.Have, key)
@@ -130,23 +132,23 @@ func (a *Agent) castAside(act pilot.CastList) {
 }
 
 // answerAside brings the worker's answer to this pilot's own master.
-func (a *Agent) answerAside(act pilot.AnswerBroadcast) {
+func (a *Agent) answerAside(act worker.AnswerBroadcast) {
 	copied, err := wire.Decode(wire.Encode(act.Answer))
-	answer, ok := copied.(pilot.Answer)
+	answer, ok := copied.(message.Answer)
 	if err != nil || !ok {
 		a.log.Error("an answer of this pilot to itself cannot be read", "error", err)
 		return
 	}
-	a.mailbox.post(func() { a.stepMaster(pilot.BroadcastDone{N: act.ID.N, Answers: []pilot.Answer{answer}}) })
+	a.mailbox.post(func() { a.stepMaster(master.BroadcastDone{N: act.ID.N, Answers: []message.Answer{answer}}) })
 }
 
 // callPull asks the queue for this pilot alone.
-func (a *Agent) callPull(act pilot.CallPull) {
+func (a *Agent) callPull(act master.CallPull) {
 	pull := act.Pull
 	pull.Site = a.site
 	self := &pull.Self
 	self.Arch, self.OS, self.Load, self.Lifetime, self.CoreSpeed = a.self.Arch, a.self.OS, a.load, time.Until(a.ends), a.self.CoreSpeed
-	if master, term := a.node.Master(); master.Peer == a.peer && a.inOverlay() {
+	if current, term := a.node.Master(); current.Peer == a.peer && a.inOverlay() {
 		pull.Term = term
 	}
 	a.group.Go(func() error {
@@ -154,7 +156,7 @@ func (a *Agent) callPull(act pilot.CallPull) {
 		defer cancel()
 		asked := time.Now()
 		reply, err := a.queue.Pull(ctx, pull)
-		answered := pilot.SyncAnswered{N: act.N, Reply: reply.SyncReply, CacheVersion: reply.CacheVersion}
+		answered := master.SyncAnswered{N: act.N, Reply: reply.SyncReply, CacheVersion: reply.CacheVersion}
 		if err != nil {
 			answered.Err = err.Error()
 			a.heed(err)
@@ -188,7 +190,7 @@ func (a *Agent) withdraw(keys ...task.FileKey) {
 // ownCache tells the master what came into the cache of this pilot and what
 // left it.
 func (a *Agent) ownCache(keys []task.FileKey) {
-	var change pilot.OwnCache
+	var change master.OwnCache
 	for _, key := range keys {
 		if a.holds(key) {
 			change.Added = append(change.Added, key)

@@ -1,7 +1,7 @@
 package agent
 
 import (
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -9,7 +9,7 @@ import (
 // first. It is pinned until it is there, and is evicted like any other file.
 func (a *Agent) copyIn(file task.File) {
 	a.group.Go(func() error {
-		done := pilot.CopiedIn{File: file}
+		done := worker.CopiedIn{File: file}
 		staged, err := a.fetcher.Stage(a.context, []task.File{file})
 		if err != nil {
 			done.Failure = err.Error()

@@ -6,7 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -37,7 +37,7 @@ func (a *Agent) takeSettings(asked time.Time, settings task.SiteSettings) {
 	}
 	a.mu.Unlock()
 	a.mailbox.post(func() {
-		a.stepWorker(pilot.SiteChanged{Settings: settings})
+		a.stepWorker(worker.SiteChanged{Settings: settings})
 		leads := a.leads()
 		a.setMode(before.Mode, settings.Mode)
 		a.heedTrial(settings.Trial)

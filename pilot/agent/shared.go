@@ -8,7 +8,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 )
 
@@ -37,7 +37,7 @@ type read struct {
 	sum     uint64
 	data    []byte
 	once    sync.Once
-	message pilot.Message
+	message message.Message
 	err     error
 }
 
@@ -66,7 +66,7 @@ func (s *Shared) verifier(authority string) (*identity.Verifier, error) {
 
 // decode reads a broadcast, which is the same for all pilots of a site. What
 // it returns is not to be changed.
-func (s *Shared) decode(data []byte) (pilot.Message, error) {
+func (s *Shared) decode(data []byte) (message.Message, error) {
 	found := s.read(data)
 	found.once.Do(func() { found.message, found.err = wire.Decode(found.data) })
 	return found.message, found.err
@@ -113,7 +113,7 @@ func (a *Agent) directory() *dht.Directory {
 }
 
 // read reads a broadcast.
-func (a *Agent) read(broadcast []byte) (pilot.Message, error) {
+func (a *Agent) read(broadcast []byte) (message.Message, error) {
 	if a.config.Shared != nil {
 		return a.config.Shared.decode(broadcast)
 	}

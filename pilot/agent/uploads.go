@@ -9,7 +9,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -59,7 +60,7 @@ func (t *trouble) over() (was bool) {
 }
 
 type upload struct {
-	output pilot.Output
+	output message.Output
 	tries  int
 }
 
@@ -140,7 +141,7 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	entry, cached := a.cache.Lookup(task.KeyOf("", item.output.Digest))
 	if !cached {
 		a.log.Warn("an output has left the cache before it was uploaded", "file", id.LFN, "attempt", id.Attempt)
-		a.mailbox.post(func() { a.stepWorker(pilot.NotUploaded{Output: id}) })
+		a.mailbox.post(func() { a.stepWorker(worker.NotUploaded{Output: id}) })
 		return
 	}
 	if !slices.Contains(entry.Outputs, id) {
@@ -155,13 +156,13 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 			a.log.Info("outputs are uploaded again", "storage", settings.SE)
 		}
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
-		a.mailbox.post(func() { a.stepWorker(pilot.Uploaded{Stored: []task.Stored{stored}}) })
+		a.mailbox.post(func() { a.stepWorker(worker.Uploaded{Stored: []task.Stored{stored}}) })
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	a.mailbox.post(func() { a.stepWorker(pilot.UploadFailed{Output: id}) })
+	a.mailbox.post(func() { a.stepWorker(worker.UploadFailed{Output: id}) })
 	item.tries++
 	limit := min(uploadPause<<min(item.tries, 10), uploadLongest)
 	pause := rand.N(limit)
@@ -209,7 +210,7 @@ func (u *uploader) find(ctx context.Context, file task.File) (string, error) {
 // another pilot that alone has it, or goes on keeping what is here.
 func (a *Agent) keep(file task.File) {
 	a.group.Go(func() error {
-		kept := pilot.Kept{File: file}
+		kept := worker.Kept{File: file}
 		var unseen error
 		if kept.URL, unseen = a.uploads.find(a.context, file); kept.URL != "" {
 			a.log.Info("a file was found on the storage element", "file", file.LFN, "attempt", file.Producer)

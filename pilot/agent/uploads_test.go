@@ -12,7 +12,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/storage"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -105,8 +105,8 @@ func TestUploadsThatArePerhapsThere(t *testing.T) {
 			t.Errorf("%+v: %v, %v", example, info, err)
 		}
 	}
-	at := func(run task.WorkflowID, by task.PilotID) pilot.Output {
-		return pilot.Output{
+	at := func(run task.WorkflowID, by task.PilotID) message.Output {
+		return message.Output{
 			Attempt:  task.AttemptID{Task: task.NewID("w-aaaaaaaaaa", "t"), Pilot: by},
 			Produced: task.Produced{LFN: task.Qualify(run, "x")},
 		}

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/pilot/journal"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
 )
@@ -19,18 +20,18 @@ var term = task.Term{Epoch: 1, Peer: "peer-a"}
 // written is the journal of a master that took office, ticked and left.
 func written(t *testing.T) []byte {
 	var buffer bytes.Buffer
-	w, err := journal.NewWriter(&buffer, journal.Header{Version: "v1", Site: "siteA", Pilot: "p-a", Config: pilot.DefaultConfig()})
+	w, err := journal.NewWriter(&buffer, journal.Header{Version: "v1", Site: "siteA", Pilot: "p-a", Config: master.DefaultConfig()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	core := pilot.NewMaster(pilot.DefaultConfig(), "p-a", matcher.NewCompiler(16))
+	core := master.New(master.DefaultConfig(), "p-a", matcher.NewCompiler(16))
 	now := time.Now()
-	for i, event := range []pilot.Event{
-		pilot.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA"}, Alone: true},
-		pilot.PilotUp{Pilot: "p-a", Peer: "peer-a"},
-		pilot.Tick{},
-		pilot.FromPilot{From: "peer-a", Message: pilot.Report{Number: 1}},
-		pilot.LeftOffice{},
+	for i, event := range []message.Event{
+		master.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA"}, Alone: true},
+		master.PilotUp{Pilot: "p-a", Peer: "peer-a"},
+		message.Tick{},
+		master.FromPilot{From: "peer-a", Message: message.Report{Number: 1}},
+		master.LeftOffice{},
 	} {
 		if _, err := w.Step(core, now.Add(time.Duration(i)*time.Second), event); err != nil {
 			t.Fatal(err)
@@ -92,7 +93,7 @@ func FuzzReplay(f *testing.F) {
 // times and sizes that were measured, without what has not succeeded.
 func TestJournalAsWorkload(t *testing.T) {
 	var buffer bytes.Buffer
-	w, err := journal.NewWriter(&buffer, journal.Header{Version: "v1", Site: "siteA", Pilot: "p-a", Config: pilot.DefaultConfig()})
+	w, err := journal.NewWriter(&buffer, journal.Header{Version: "v1", Site: "siteA", Pilot: "p-a", Config: master.DefaultConfig()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,18 +114,18 @@ func TestJournalAsWorkload(t *testing.T) {
 		}
 		return o
 	}
-	core := pilot.NewMaster(pilot.DefaultConfig(), "p-a", matcher.NewCompiler(16))
+	core := master.New(master.DefaultConfig(), "p-a", matcher.NewCompiler(16))
 	files := []task.File{{LFN: task.Qualify("w-1", "in"), Size: 7, Replicas: []task.Replica{{Site: "siteA", URL: "file:///in"}}}, {LFN: task.Qualify("w-1", "mid"), Size: -1}}
-	for i, event := range []pilot.Event{
-		pilot.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA"}, Alone: true, Leases: []task.Lease{{
+	for i, event := range []message.Event{
+		master.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA"}, Alone: true, Leases: []task.Lease{{
 			ID: 1, TTL: time.Hour, Files: files,
 			Tasks: []task.LeasedTask{leased(2, "second", []string{"mid"}, []string{"end"}), leased(1, "first", []string{"in"}, []string{"mid"}), leased(3, "never", nil, nil)},
 		}}},
-		pilot.PilotUp{Pilot: "p-a", Peer: "peer-a"},
-		pilot.FromPilot{From: "peer-a", Message: pilot.Report{Number: 1, Outcomes: []task.Outcome{
+		master.PilotUp{Pilot: "p-a", Peer: "peer-a"},
+		master.FromPilot{From: "peer-a", Message: message.Report{Number: 1, Outcomes: []task.Outcome{
 			outcome("first", 1, false, time.Second, nil), outcome("first", 2, true, time.Minute, map[string]task.Bytes{"mid": 11}),
 		}}},
-		pilot.FromPilot{From: "peer-a", Message: pilot.State{Number: 2, Outcomes: []task.Outcome{
+		master.FromPilot{From: "peer-a", Message: message.State{Number: 2, Outcomes: []task.Outcome{
 			outcome("first", 3, true, time.Hour, nil), outcome("second", 4, true, 2*time.Minute, map[string]task.Bytes{"end": 13}), outcome("never", 5, false, time.Second, nil),
 		}}},
 	} {

@@ -6,12 +6,13 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Format is raised when journals of earlier versions cannot be read any more.
-const Format = 1
+const Format = 2
 
 // Header begins a journal.
 type Header struct {
@@ -19,7 +20,7 @@ type Header struct {
 	Version string // of the program
 	Site    task.Site
 	Pilot   task.PilotID // whose master's core was recorded
-	Config  pilot.Config
+	Config  master.Config
 }
 
 // Assigned is one task given to one pilot.
@@ -33,36 +34,36 @@ type Assigned struct {
 // record is what the master was told, or what it decided on that.
 type record struct {
 	At       time.Time
-	Event    pilot.Event // nil for those without content
-	Bare     string      // name of an event without content, which gob does not carry
+	Event    message.Event // nil for those without content
+	Bare     string        // name of an event without content, which gob does not carry
 	Assigned []Assigned
 }
 
 // bare are the events without content by name.
-var bare = map[string]pilot.Event{}
+var bare = map[string]message.Event{}
 
 func init() { //nolint:gochecknoinits // gob wants to know the types that stand behind an interface
-	for _, event := range []pilot.Event{
-		pilot.TookOffice{}, pilot.OwnCache{}, pilot.PilotUp{}, pilot.PilotDown{}, pilot.FromPilot{},
-		pilot.BroadcastDone{}, pilot.SyncAnswered{},
+	for _, event := range []message.Event{
+		master.TookOffice{}, master.OwnCache{}, master.PilotUp{}, master.PilotDown{}, master.FromPilot{},
+		master.BroadcastDone{}, master.SyncAnswered{},
 	} {
 		gob.Register(event)
 	}
-	for _, message := range []pilot.Message{
-		pilot.TaskList{}, pilot.Answer{}, pilot.State{}, pilot.Report{}, pilot.Snapshot{}, pilot.Assign{}, pilot.Retract{},
-		pilot.Kill{}, pilot.Acks{}, pilot.Want{}, pilot.KeepCopy{}, pilot.StoreOrder{}, pilot.Replicate{}, pilot.DrainOrder{},
+	for _, said := range []message.Message{
+		message.TaskList{}, message.Answer{}, message.State{}, message.Report{}, message.Snapshot{}, message.Assign{}, message.Retract{},
+		message.Kill{}, message.Acks{}, message.Want{}, message.KeepCopy{}, message.StoreOrder{}, message.Replicate{}, message.DrainOrder{},
 	} {
-		gob.Register(message)
+		gob.Register(said)
 	}
-	for _, event := range []pilot.Event{pilot.Tick{}, pilot.LeftOffice{}, pilot.StandDown{}} {
+	for _, event := range []message.Event{message.Tick{}, master.LeftOffice{}, master.StandDown{}} {
 		bare[nameOf(event)] = event
 	}
 }
 
-func nameOf(event pilot.Event) string { return reflect.TypeOf(event).Name() }
+func nameOf(event message.Event) string { return reflect.TypeOf(event).Name() }
 
 // recordOf prepares an event for gob.
-func recordOf(at time.Time, event pilot.Event) record {
+func recordOf(at time.Time, event message.Event) record {
 	if name := nameOf(event); bare[name] != nil {
 		return record{At: at, Bare: name}
 	}
@@ -70,7 +71,7 @@ func recordOf(at time.Time, event pilot.Event) record {
 }
 
 // event is what recordOf was given.
-func (r record) event() (pilot.Event, error) {
+func (r record) event() (message.Event, error) {
 	if r.Event != nil {
 		return r.Event, nil
 	}
@@ -81,14 +82,14 @@ func (r record) event() (pilot.Event, error) {
 }
 
 // assignedBy lists the assignments among a core's actions, in order.
-func assignedBy(actions []pilot.Action) []Assigned {
+func assignedBy(actions []message.Action) []Assigned {
 	var out []Assigned
 	for _, action := range actions {
-		told, is := action.(pilot.Tell)
+		told, is := action.(message.Tell)
 		if !is {
 			continue
 		}
-		order, is := told.Message.(pilot.Assign)
+		order, is := told.Message.(message.Assign)
 		if !is {
 			continue
 		}

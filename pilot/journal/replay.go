@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -54,7 +55,7 @@ func (p Replay) Run(from io.Reader) (Result, error) {
 	result.Header = records.header
 	run := &run{
 		Result: &result, replay: p, recorded: map[task.ID]task.PeerID{}, replayed: map[task.ID]task.PeerID{},
-		core: pilot.NewMaster(result.Header.Config, result.Header.Pilot, matcher.NewCompiler(compilerSize)),
+		core: master.New(result.Header.Config, result.Header.Pilot, matcher.NewCompiler(compilerSize)),
 	}
 	if result.Cut, err = records.each(run.take); err != nil {
 		return Result{}, fmt.Errorf("read the journal after step %d: %w", result.Steps, err)
@@ -72,7 +73,7 @@ func (p Replay) Run(from io.Reader) (Result, error) {
 type run struct {
 	*Result
 	replay   Replay
-	core     *pilot.Master
+	core     *master.Master
 	first    time.Time
 	open     bool // the last step is not compared yet
 	assigned []Assigned
@@ -99,17 +100,17 @@ func (r *run) take(next record) error {
 }
 
 // change puts the other settings into an event that has settings.
-func (r *run) change(event pilot.Event) pilot.Event {
+func (r *run) change(event message.Event) message.Event {
 	if r.replay.Change == nil {
 		return event
 	}
 	switch e := event.(type) {
-	case pilot.TookOffice:
+	case master.TookOffice:
 		if e.Settings.Site != "" {
 			r.replay.Change(&e.Settings)
 		}
 		return e
-	case pilot.SyncAnswered:
+	case master.SyncAnswered:
 		if e.Reply.Settings.Site != "" {
 			r.replay.Change(&e.Reply.Settings)
 		}

@@ -7,7 +7,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
 )
@@ -45,24 +46,24 @@ type history struct {
 	runs  map[task.ID]time.Duration // of the first success
 }
 
-func (h *history) take(event pilot.Event) {
+func (h *history) take(event message.Event) {
 	switch e := event.(type) {
-	case pilot.TookOffice:
+	case master.TookOffice:
 		h.hold(e.Leases)
-	case pilot.SyncAnswered:
+	case master.SyncAnswered:
 		h.hold(e.Reply.Leases)
-	case pilot.BroadcastDone:
+	case master.BroadcastDone:
 		for i := range e.Answers {
 			if state := e.Answers[i].State; state != nil {
 				h.end(state.Outcomes)
 			}
 		}
-	case pilot.FromPilot:
-		switch message := e.Message.(type) {
-		case pilot.State:
-			h.end(message.Outcomes)
-		case pilot.Report:
-			h.end(message.Outcomes)
+	case master.FromPilot:
+		switch said := e.Message.(type) {
+		case message.State:
+			h.end(said.Outcomes)
+		case message.Report:
+			h.end(said.Outcomes)
 		}
 	}
 }

@@ -7,7 +7,8 @@ import (
 	"io"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 )
 
 // Writer writes a journal. Not safe for concurrent use.
@@ -28,7 +29,7 @@ func NewWriter(to io.Writer, header Header) (*Writer, error) {
 // Step lets a core take an event and records both the event and what it
 // assigns. The actions are good also when an error tells that the journal
 // cannot be written; it then ends with the record before.
-func (w *Writer) Step(core *pilot.Master, now time.Time, event pilot.Event) ([]pilot.Action, error) {
+func (w *Writer) Step(core *master.Master, now time.Time, event message.Event) ([]message.Action, error) {
 	// The core must see the very time that is recorded, so the wall clock's
 	// jumps are left out before and not when the time is encoded.
 	at := w.began.Round(0).Add(now.Sub(w.began))

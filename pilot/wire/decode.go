@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -14,7 +14,7 @@ import (
 
 // Decode reads a message that came from another pilot. Errors wrap
 // ErrMalformed and name the field and its limit.
-func Decode(data []byte) (pilot.Message, error) {
+func Decode(data []byte) (message.Message, error) {
 	if len(data) > MaxMessage {
 		return nil, fmt.Errorf("%w: %d bytes, at most %d", ErrMalformed, len(data), MaxMessage)
 	}
@@ -30,7 +30,7 @@ func Decode(data []byte) (pilot.Message, error) {
 	return m, nil
 }
 
-func (c *check) message(envelope *pb.RoundMessage) pilot.Message {
+func (c *check) message(envelope *pb.RoundMessage) message.Message {
 	switch body := envelope.GetBody().(type) {
 	case *pb.RoundMessage_TaskList:
 		return c.taskList(body.TaskList)
@@ -51,65 +51,65 @@ func (c *check) message(envelope *pb.RoundMessage) pilot.Message {
 }
 
 // order reads what a master tells a worker to do.
-func (c *check) order(envelope *pb.RoundMessage) pilot.Message {
+func (c *check) order(envelope *pb.RoundMessage) message.Message {
 	switch body := envelope.GetBody().(type) {
 	case *pb.RoundMessage_Assign:
-		return pilot.Assign{
+		return message.Assign{
 			Term: c.term(body.Assign.GetTerm()), Serial: body.Assign.GetSerial(),
 			Tasks: list(c, "assign.tasks", body.Assign.GetTasks(), maxTasks, c.assignment),
 		}
 	case *pb.RoundMessage_Retract:
 		m := body.Retract
-		return pilot.Retract{
+		return message.Retract{
 			Term: c.term(m.GetTerm()), Task: task.ID(c.text("retract.task", m.GetTask(), maxName)), Lease: task.LeaseID(m.GetLease()),
 		}
 	case *pb.RoundMessage_Kill:
 		m := body.Kill
-		return pilot.Kill{
+		return message.Kill{
 			Term: c.term(m.GetTerm()), Task: task.ID(c.text("kill.task", m.GetTask(), maxName)), Lease: task.LeaseID(m.GetLease()),
 			Reason: c.text("kill.reason", m.GetReason(), maxReason),
 		}
 	case *pb.RoundMessage_Acks:
-		return pilot.Acks{
+		return message.Acks{
 			Acks:     c.acks(body.Acks.GetAcks()),
 			Stored:   list(c, "acks.stored", body.Acks.GetStored(), maxFiles, c.outputID),
 			Relieved: list(c, "acks.relieved", body.Acks.GetRelieved(), maxFiles, c.outputID),
 		}
 	case *pb.RoundMessage_Want:
 		m := body.Want
-		return pilot.Want{
+		return message.Want{
 			Term: c.term(m.GetTerm()), Serial: m.GetSerial(), State: m.GetState(), Copies: m.GetCopies(), Row: m.GetRow(),
 		}
 	case *pb.RoundMessage_KeepCopy:
 		return c.keepCopy(body.KeepCopy)
 	case *pb.RoundMessage_StoreOrder:
-		return pilot.StoreOrder{File: c.file(body.StoreOrder.GetFile())}
+		return message.StoreOrder{File: c.file(body.StoreOrder.GetFile())}
 	case *pb.RoundMessage_Replicate:
 		m := body.Replicate
-		return pilot.Replicate{
+		return message.Replicate{
 			Term: c.term(m.GetTerm()), Files: list(c, "replicate.files", m.GetFiles(), maxFiles, c.file),
 			Drops: list(c, "replicate.drops", m.GetDrops(), maxFiles, c.file),
 		}
 	case *pb.RoundMessage_DrainOrder:
-		return pilot.DrainOrder{Reason: c.text("drain_order.reason", body.DrainOrder.GetReason(), maxReason)}
+		return message.DrainOrder{Reason: c.text("drain_order.reason", body.DrainOrder.GetReason(), maxReason)}
 	}
 	c.fail("a body %T that this version does not know", envelope.GetBody())
 	return nil
 }
 
-func (c *check) keepCopy(m *pb.RoundKeepCopy) pilot.KeepCopy {
-	return pilot.KeepCopy{
+func (c *check) keepCopy(m *pb.RoundKeepCopy) message.KeepCopy {
+	return message.KeepCopy{
 		Term: c.term(m.GetTerm()), Whole: m.GetWhole(), Leases: c.leases(m.GetLeases()),
 		Drop: list(c, "keep_copy.drop", m.GetDrop(), maxFiles, func(id uint64) task.LeaseID { return task.LeaseID(id) }),
-		Gone: list(c, "keep_copy.gone", m.GetGone(), maxRemoved, func(id *pb.RoundLeasedId) pilot.LeasedID {
-			return pilot.LeasedID{Lease: task.LeaseID(id.GetLease()), Task: task.ID(c.text("gone.task", id.GetTask(), maxName))}
+		Gone: list(c, "keep_copy.gone", m.GetGone(), maxRemoved, func(id *pb.RoundLeasedId) message.LeasedID {
+			return message.LeasedID{Lease: task.LeaseID(id.GetLease()), Task: task.ID(c.text("gone.task", id.GetTask(), maxName))}
 		}),
 		Files: list(c, "keep_copy.files", m.GetFiles(), maxFiles, c.file),
 	}
 }
 
-func (c *check) answer(m *pb.RoundAnswer) pilot.Answer {
-	out := pilot.Answer{
+func (c *check) answer(m *pb.RoundAnswer) message.Answer {
+	out := message.Answer{
 		Pilot: task.PilotID(c.text("answer.pilot", m.GetPilot(), maxName)),
 		Peer:  task.PeerID(c.text("answer.peer", m.GetPeer(), maxPeer)),
 		Have:  list(c, "answer.have", m.GetHave(), maxFiles, c.key),
@@ -125,9 +125,9 @@ func (c *check) answer(m *pb.RoundAnswer) pilot.Answer {
 	return out
 }
 
-func (c *check) state(m *pb.RoundState) pilot.State {
+func (c *check) state(m *pb.RoundState) message.State {
 	p := m.GetPilot()
-	return pilot.State{
+	return message.State{
 		Pilot: matcher.Pilot{
 			ID:        task.PilotID(c.text("state.pilot.id", p.GetId(), maxName)),
 			Site:      task.Site(c.text("state.pilot.site", p.GetSite(), maxName)),
@@ -150,26 +150,26 @@ func (c *check) state(m *pb.RoundState) pilot.State {
 	}
 }
 
-func (c *check) inHand(m *pb.RoundInHand) pilot.InHand {
-	return pilot.InHand{
+func (c *check) inHand(m *pb.RoundInHand) message.InHand {
+	return message.InHand{
 		Attempt: c.attempt(m.GetAttempt()), Number: c.number("in_hand.number", m.GetNumber(), maxAttempts),
 		Started: m.GetStarted(), Ended: m.GetEnded(), Prefill: m.GetPrefill(), Need: c.resources("in_hand.need", m.GetNeed()),
 	}
 }
 
-func (c *check) cacheReport(m *pb.RoundCache) pilot.CacheReport {
-	return pilot.CacheReport{
+func (c *check) cacheReport(m *pb.RoundCache) message.CacheReport {
+	return message.CacheReport{
 		Capacity: c.bytes("cache.capacity_bytes", m.GetCapacityBytes()), Used: c.bytes("cache.used_bytes", m.GetUsedBytes()),
 		Evictions: m.GetEvictions(), Damaged: m.GetDamaged(),
 	}
 }
 
-func (c *check) report(m *pb.RoundReport) pilot.Report {
-	out := pilot.Report{
+func (c *check) report(m *pb.RoundReport) message.Report {
+	out := message.Report{
 		Number: m.GetNumber(), Seen: m.GetSeen(), Starts: c.starts(m.GetStarts()), Ended: list(c, "report.ended", m.GetEnded(), maxTasks, c.attempt),
 		Outcomes: c.outcomes(m.GetOutcomes()), Stored: c.stored(m.GetStored()),
-		Returned: list(c, "report.returned", m.GetReturned(), maxTasks, func(h *pb.RoundHandback) pilot.Handback {
-			return pilot.Handback{
+		Returned: list(c, "report.returned", m.GetReturned(), maxTasks, func(h *pb.RoundHandback) message.Handback {
+			return message.Handback{
 				Task:  task.ID(c.text("returned.task", h.GetTask(), maxName)),
 				Lease: task.LeaseID(h.GetLease()), Reason: c.text("returned.reason", h.GetReason(), maxReason),
 				Missing: list(c, "returned.missing", h.GetMissing(), task.MaxInputs, c.file),
@@ -178,19 +178,19 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 		Updates: list(c, "report.updates", m.GetUpdates(), maxUpdates, c.rowUpdate), Cache: c.cacheReport(m.GetCache()),
 		SEReads: c.storageReads(m.GetStorageReads()), Draining: m.GetDraining(), WantList: m.GetWantList(),
 		Stopped: c.text("report.stopped", m.GetStopped(), maxReason),
-		Retracts: list(c, "report.retracts", m.GetRetracts(), maxTasks, func(a *pb.RoundRetractAnswer) pilot.RetractAnswer {
-			return pilot.RetractAnswer{
+		Retracts: list(c, "report.retracts", m.GetRetracts(), maxTasks, func(a *pb.RoundRetractAnswer) message.RetractAnswer {
+			return message.RetractAnswer{
 				Task: task.ID(c.text("retracts.task", a.GetTask(), maxName)), Lease: task.LeaseID(a.GetLease()), Retracted: a.GetRetracted(),
 			}
 		}),
 		Leaves:    list(c, "report.leaves", m.GetLeaves(), maxFiles, c.file),
 		Gone:      list(c, "report.gone", m.GetGone(), maxFiles, c.file),
 		BadCopies: list(c, "report.bad_copies", m.GetBadCopies(), maxFiles, c.badCopy),
-		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) pilot.KeptAnswer {
-			return pilot.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason), Away: k.GetAway()}
+		Kept: list(c, "report.kept", m.GetKept(), maxFiles, func(k *pb.RoundKept) message.KeptAnswer {
+			return message.KeptAnswer{Output: c.outputID(k.GetOutput()), Failure: c.text("kept.failure", k.GetFailure(), maxReason), Away: k.GetAway()}
 		}),
-		Replicated: list(c, "report.replicated", m.GetReplicated(), maxFiles, func(r *pb.RoundReplicated) pilot.ReplicatedAnswer {
-			return pilot.ReplicatedAnswer{
+		Replicated: list(c, "report.replicated", m.GetReplicated(), maxFiles, func(r *pb.RoundReplicated) message.ReplicatedAnswer {
+			return message.ReplicatedAnswer{
 				Key: c.key(r.GetKey()), Copied: r.GetCopied(), Bytes: c.bytes("replicated.bytes", r.GetBytes()),
 				Failure: c.text("replicated.failure", r.GetFailure(), maxReason),
 			}
@@ -203,8 +203,8 @@ func (c *check) report(m *pb.RoundReport) pilot.Report {
 	return out
 }
 
-func (c *check) assignment(m *pb.RoundAssignment) pilot.Assignment {
-	a := pilot.Assignment{
+func (c *check) assignment(m *pb.RoundAssignment) message.Assignment {
+	a := message.Assignment{
 		Task: c.task("assign.task", m.GetTask()), Lease: task.LeaseID(m.GetLease()), Generation: m.GetGeneration(),
 		Number: c.number("assign.number", m.GetNumber(), maxAttempts),
 		Files:  list(c, "assign.files", m.GetFiles(), task.MaxInputs, c.file), Prefill: m.GetPrefill(),

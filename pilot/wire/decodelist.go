@@ -2,13 +2,13 @@ package wire
 
 import (
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-func (c *check) taskList(m *pb.RoundTaskList) pilot.TaskList {
-	return pilot.TaskList{
+func (c *check) taskList(m *pb.RoundTaskList) message.TaskList {
+	return message.TaskList{
 		Delta: matcher.ListDelta{
 			Base: c.version(m.GetBase()), Version: c.version(m.GetVersion()),
 			Classes: list(c, "task_list.classes", m.GetClasses(), maxClasses, c.class),
@@ -21,8 +21,8 @@ func (c *check) taskList(m *pb.RoundTaskList) pilot.TaskList {
 	}
 }
 
-func (c *check) snapshot(m *pb.RoundSnapshot) pilot.Snapshot {
-	return pilot.Snapshot{List: matcher.ListSnapshot{
+func (c *check) snapshot(m *pb.RoundSnapshot) message.Snapshot {
+	return message.Snapshot{List: matcher.ListSnapshot{
 		Version: c.version(m.GetVersion()),
 		Rates: matcher.Rates{
 			Peer: m.GetRates().GetPeer(), SE: m.GetRates().GetSe(), Remote: m.GetRates().GetRemote(),

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -17,7 +17,7 @@ import (
 // Encode turns a message into bytes. Texts that are not UTF-8, such as a
 // reason that quotes a payload, arrive with replacement characters. Equal
 // messages give equal bytes.
-func Encode(m pilot.Message) []byte {
+func Encode(m message.Message) []byte {
 	envelope := envelopeOf(m)
 	options := proto.MarshalOptions{Deterministic: true}
 	data, err := options.Marshal(envelope)
@@ -31,52 +31,52 @@ func Encode(m pilot.Message) []byte {
 	return data
 }
 
-func envelopeOf(message pilot.Message) *pb.RoundMessage {
+func envelopeOf(m message.Message) *pb.RoundMessage {
 	envelope := &pb.RoundMessage{}
-	switch m := message.(type) {
-	case pilot.TaskList:
+	switch m := m.(type) {
+	case message.TaskList:
 		envelope.Body = &pb.RoundMessage_TaskList{TaskList: taskList(m)}
-	case pilot.Answer:
+	case message.Answer:
 		envelope.Body = &pb.RoundMessage_Answer{Answer: answer(m)}
-	case pilot.State:
+	case message.State:
 		envelope.Body = &pb.RoundMessage_State{State: state(m)}
-	case pilot.Report:
+	case message.Report:
 		envelope.Body = &pb.RoundMessage_Report{Report: report(m)}
-	case pilot.Snapshot:
+	case message.Snapshot:
 		envelope.Body = &pb.RoundMessage_Snapshot{Snapshot: snapshot(m)}
-	case pilot.Assign:
+	case message.Assign:
 		envelope.Body = &pb.RoundMessage_Assign{Assign: &pb.RoundAssign{Term: term(m.Term), Serial: m.Serial, Tasks: each(m.Tasks, assignment)}}
-	case pilot.Retract:
+	case message.Retract:
 		envelope.Body = &pb.RoundMessage_Retract{Retract: &pb.RoundRetract{Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease)}}
-	case pilot.Kill:
+	case message.Kill:
 		envelope.Body = &pb.RoundMessage_Kill{Kill: &pb.RoundKill{
 			Term: term(m.Term), Task: string(m.Task), Lease: uint64(m.Lease), Reason: m.Reason,
 		}}
-	case pilot.Acks:
+	case message.Acks:
 		envelope.Body = &pb.RoundMessage_Acks{Acks: &pb.RoundAcks{
 			Acks: taskpb.Acks(m.Acks), Stored: each(m.Stored, outputID), Relieved: each(m.Relieved, outputID),
 		}}
-	case pilot.Want:
+	case message.Want:
 		envelope.Body = &pb.RoundMessage_Want{Want: &pb.RoundWant{
 			Term: term(m.Term), Serial: m.Serial, State: m.State, Copies: m.Copies, Row: m.Row,
 		}}
-	case pilot.KeepCopy:
+	case message.KeepCopy:
 		envelope.Body = &pb.RoundMessage_KeepCopy{KeepCopy: keepCopy(m)}
-	case pilot.StoreOrder:
+	case message.StoreOrder:
 		envelope.Body = &pb.RoundMessage_StoreOrder{StoreOrder: &pb.RoundStoreOrder{File: taskpb.File(m.File)}}
-	case pilot.Replicate:
+	case message.Replicate:
 		envelope.Body = &pb.RoundMessage_Replicate{Replicate: &pb.RoundReplicate{
 			Term: term(m.Term), Files: each(m.Files, taskpb.File), Drops: each(m.Drops, taskpb.File),
 		}}
-	case pilot.DrainOrder:
+	case message.DrainOrder:
 		envelope.Body = &pb.RoundMessage_DrainOrder{DrainOrder: &pb.RoundDrainOrder{Reason: m.Reason}}
 	default:
-		panic(fmt.Sprintf("wire: %T has no form on the wire", message))
+		panic(fmt.Sprintf("wire: %T has no form on the wire", m))
 	}
 	return envelope
 }
 
-func answer(m pilot.Answer) *pb.RoundAnswer {
+func answer(m message.Answer) *pb.RoundAnswer {
 	out := &pb.RoundAnswer{Pilot: string(m.Pilot), Peer: string(m.Peer), Have: each(m.Have, key)}
 	if m.Update != nil {
 		out.Update = rowUpdate(*m.Update)
@@ -87,7 +87,7 @@ func answer(m pilot.Answer) *pb.RoundAnswer {
 	return out
 }
 
-func state(m pilot.State) *pb.RoundState {
+func state(m message.State) *pb.RoundState {
 	return &pb.RoundState{
 		Pilot: &pb.RoundPilot{
 			Id: string(m.Pilot.ID), Site: string(m.Pilot.Site), Host: m.Pilot.Host, Resources: resources(m.Pilot.Resources),
@@ -102,48 +102,48 @@ func state(m pilot.State) *pb.RoundState {
 	}
 }
 
-func keepCopy(m pilot.KeepCopy) *pb.RoundKeepCopy {
+func keepCopy(m message.KeepCopy) *pb.RoundKeepCopy {
 	return &pb.RoundKeepCopy{
 		Term: term(m.Term), Whole: m.Whole, Leases: taskpb.Leases(m.Leases), Files: each(m.Files, taskpb.File),
 		Drop: each(m.Drop, func(id task.LeaseID) uint64 { return uint64(id) }),
-		Gone: each(m.Gone, func(id pilot.LeasedID) *pb.RoundLeasedId {
+		Gone: each(m.Gone, func(id message.LeasedID) *pb.RoundLeasedId {
 			return &pb.RoundLeasedId{Lease: uint64(id.Lease), Task: string(id.Task)}
 		}),
 	}
 }
 
-func inHand(job pilot.InHand) *pb.RoundInHand {
+func inHand(job message.InHand) *pb.RoundInHand {
 	return &pb.RoundInHand{
 		Attempt: taskpb.AttemptID(job.Attempt), Number: int32(job.Number), Started: job.Started,
 		Ended: job.Ended, Prefill: job.Prefill, Need: resources(job.Need),
 	}
 }
 
-func cacheReport(c pilot.CacheReport) *pb.RoundCache {
-	if c == (pilot.CacheReport{}) {
+func cacheReport(c message.CacheReport) *pb.RoundCache {
+	if c == (message.CacheReport{}) {
 		return nil
 	}
 	return &pb.RoundCache{CapacityBytes: uint64(c.Capacity), UsedBytes: uint64(c.Used), Evictions: c.Evictions, Damaged: c.Damaged}
 }
 
-func report(m pilot.Report) *pb.RoundReport {
+func report(m message.Report) *pb.RoundReport {
 	out := &pb.RoundReport{
 		Number: m.Number, Seen: m.Seen, Starts: taskpb.Starts(m.Starts), Ended: each(m.Ended, taskpb.AttemptID),
 		Outcomes: taskpb.Outcomes(m.Outcomes), Stored: taskpb.StoredList(m.Stored),
-		Returned: each(m.Returned, func(h pilot.Handback) *pb.RoundHandback {
+		Returned: each(m.Returned, func(h message.Handback) *pb.RoundHandback {
 			return &pb.RoundHandback{Task: string(h.Task), Lease: uint64(h.Lease), Reason: h.Reason, Missing: each(h.Missing, taskpb.File)}
 		}),
 		Updates: each(m.Updates, rowUpdate), Cache: cacheReport(m.Cache), StorageReads: taskpb.StorageReads(m.SEReads),
 		Draining: m.Draining, Stopped: m.Stopped, WantList: m.WantList,
-		Retracts: each(m.Retracts, func(a pilot.RetractAnswer) *pb.RoundRetractAnswer {
+		Retracts: each(m.Retracts, func(a message.RetractAnswer) *pb.RoundRetractAnswer {
 			return &pb.RoundRetractAnswer{Task: string(a.Task), Lease: uint64(a.Lease), Retracted: a.Retracted}
 		}),
 		Leaves: each(m.Leaves, taskpb.File),
 		Gone:   each(m.Gone, taskpb.File), BadCopies: taskpb.LostFiles(m.BadCopies),
-		Kept: each(m.Kept, func(k pilot.KeptAnswer) *pb.RoundKept {
+		Kept: each(m.Kept, func(k message.KeptAnswer) *pb.RoundKept {
 			return &pb.RoundKept{Output: outputID(k.Output), Failure: k.Failure, Away: k.Away}
 		}),
-		Replicated: each(m.Replicated, func(r pilot.ReplicatedAnswer) *pb.RoundReplicated {
+		Replicated: each(m.Replicated, func(r message.ReplicatedAnswer) *pb.RoundReplicated {
 			return &pb.RoundReplicated{Key: key(r.Key), Copied: r.Copied, Bytes: uint64(max(0, r.Bytes)), Failure: r.Failure}
 		}),
 	}
@@ -157,7 +157,7 @@ func outputID(id task.OutputID) *pb.RoundOutputId {
 	return &pb.RoundOutputId{Attempt: taskpb.AttemptID(id.Attempt), Lfn: string(id.LFN)}
 }
 
-func assignment(a pilot.Assignment) *pb.RoundAssignment {
+func assignment(a message.Assignment) *pb.RoundAssignment {
 	return &pb.RoundAssignment{
 		Task: taskpb.Task(a.Task), Lease: uint64(a.Lease), Generation: a.Generation, Number: int32(a.Number),
 		Files: each(a.Files, taskpb.File), Prefill: a.Prefill, Waited: durationpb.New(a.Waited),
@@ -179,8 +179,8 @@ func term(t task.Term) *pb.Term {
 }
 
 // repair replaces what is not UTF-8 in every text of a message.
-func repair(message protoreflect.Message) {
-	message.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
+func repair(said protoreflect.Message) {
+	said.Range(func(field protoreflect.FieldDescriptor, value protoreflect.Value) bool {
 		switch {
 		case field.IsMap(): // a task's environment, checked at submission
 		case field.IsList():
@@ -192,7 +192,7 @@ func repair(message protoreflect.Message) {
 			}
 		default:
 			if text, changed := repaired(field, value); changed {
-				message.Set(field, text)
+				said.Set(field, text)
 			}
 		}
 		return true

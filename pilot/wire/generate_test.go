@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -203,15 +203,15 @@ func rowUpdate(t *rapid.T) matcher.RowUpdate {
 	}
 }
 
-func state(t *rapid.T) pilot.State {
-	return pilot.State{
+func state(t *rapid.T) message.State {
+	return message.State{
 		Pilot: matcher.Pilot{
 			ID: "p-abcdefgh", Site: "siteA", Host: text(t), Resources: resources(t), Slots: number(t),
 			Features: several(t, "features", 2, text), Arch: text(t), OS: text(t), Load: rank(t), Lifetime: span(t),
 		},
 		Peer: "12D3KooWpeer", Draining: flag(t), Stopped: text(t),
-		InHand: several(t, "in hand", 3, func(t *rapid.T) pilot.InHand {
-			return pilot.InHand{
+		InHand: several(t, "in hand", 3, func(t *rapid.T) message.InHand {
+			return message.InHand{
 				Attempt: attempt(t), Number: number(t), Started: flag(t), Ended: flag(t), Prefill: flag(t), Need: resources(t),
 			}
 		}),
@@ -221,39 +221,39 @@ func state(t *rapid.T) pilot.State {
 	}
 }
 
-func cacheReport(t *rapid.T) pilot.CacheReport {
-	return pilot.CacheReport{Capacity: amount(t), Used: amount(t), Evictions: rapid.Uint64().Draw(t, "evictions"), Damaged: rapid.Uint64().Draw(t, "damaged")}
+func cacheReport(t *rapid.T) message.CacheReport {
+	return message.CacheReport{Capacity: amount(t), Used: amount(t), Evictions: rapid.Uint64().Draw(t, "evictions"), Damaged: rapid.Uint64().Draw(t, "damaged")}
 }
 
-func report(t *rapid.T) pilot.Report {
-	out := pilot.Report{
+func report(t *rapid.T) message.Report {
+	out := message.Report{
 		Number: serial(t), Seen: serial(t),
 		Starts: several(t, "starts", 2, func(t *rapid.T) task.Start {
 			return task.Start{Attempt: attempt(t), Number: number(t), Started: moment(t)}
 		}),
 		Ended:    several(t, "ended", 2, attempt),
 		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
-		Returned: several(t, "returned", 2, func(t *rapid.T) pilot.Handback {
-			return pilot.Handback{Task: taskID(t), Lease: lease(t), Reason: text(t), Missing: several(t, "missing", 2, file)}
+		Returned: several(t, "returned", 2, func(t *rapid.T) message.Handback {
+			return message.Handback{Task: taskID(t), Lease: lease(t), Reason: text(t), Missing: several(t, "missing", 2, file)}
 		}),
 		Updates: several(t, "updates", 2, rowUpdate), Cache: cacheReport(t),
 		SEReads: several(t, "reads", 2, func(t *rapid.T) task.SERead {
 			return task.SERead{Owner: "siteB", Files: rapid.Uint64().Draw(t, "files"), Bytes: amount(t)}
 		}),
 		Draining: flag(t), Stopped: text(t), WantList: flag(t),
-		Retracts: several(t, "retracts", 2, func(t *rapid.T) pilot.RetractAnswer {
-			return pilot.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: flag(t)}
+		Retracts: several(t, "retracts", 2, func(t *rapid.T) message.RetractAnswer {
+			return message.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: flag(t)}
 		}),
 		Leaves: several(t, "leaves", 2, file),
 		Gone:   several(t, "gone", 2, file),
 		BadCopies: several(t, "bad", 2, func(t *rapid.T) task.LostFile {
 			return task.LostFile{LFN: lfn(t), Digest: digest(t), URL: text(t), Reason: text(t)}
 		}),
-		Kept: several(t, "kept", 2, func(t *rapid.T) pilot.KeptAnswer {
-			return pilot.KeptAnswer{Output: outputID(t), Failure: text(t), Away: rapid.Bool().Draw(t, "away")}
+		Kept: several(t, "kept", 2, func(t *rapid.T) message.KeptAnswer {
+			return message.KeptAnswer{Output: outputID(t), Failure: text(t), Away: rapid.Bool().Draw(t, "away")}
 		}),
-		Replicated: several(t, "replicated", 2, func(t *rapid.T) pilot.ReplicatedAnswer {
-			return pilot.ReplicatedAnswer{Key: key(t), Copied: flag(t), Bytes: amount(t), Failure: text(t)}
+		Replicated: several(t, "replicated", 2, func(t *rapid.T) message.ReplicatedAnswer {
+			return message.ReplicatedAnswer{Key: key(t), Copied: flag(t), Bytes: amount(t), Failure: text(t)}
 		}),
 	}
 	if flag(t) {
@@ -265,8 +265,8 @@ func report(t *rapid.T) pilot.Report {
 
 func outputID(t *rapid.T) task.OutputID { return task.OutputID{Attempt: attempt(t), LFN: lfn(t)} }
 
-func answer(t *rapid.T) pilot.Answer {
-	out := pilot.Answer{Pilot: "p-abcdefgh", Peer: "12D3KooWpeer", Have: several(t, "have", 3, key)}
+func answer(t *rapid.T) message.Answer {
+	out := message.Answer{Pilot: "p-abcdefgh", Peer: "12D3KooWpeer", Have: several(t, "have", 3, key)}
 	if flag(t) {
 		update := rowUpdate(t)
 		out.Update = &update
@@ -278,8 +278,8 @@ func answer(t *rapid.T) pilot.Answer {
 	return out
 }
 
-func assignment(t *rapid.T) pilot.Assignment {
-	out := pilot.Assignment{
+func assignment(t *rapid.T) message.Assignment {
+	out := message.Assignment{
 		Task: described(t), Lease: lease(t), Generation: rapid.Uint32().Draw(t, "generation"), Number: number(t),
 		Prefill: flag(t), Waited: span(t),
 	}
@@ -290,9 +290,9 @@ func assignment(t *rapid.T) pilot.Assignment {
 }
 
 // kinds draw a message of each kind.
-var kinds = map[string]func(*rapid.T) pilot.Message{
-	"TaskList": func(t *rapid.T) pilot.Message {
-		return pilot.TaskList{
+var kinds = map[string]func(*rapid.T) message.Message{
+	"TaskList": func(t *rapid.T) message.Message {
+		return message.TaskList{
 			Delta: matcher.ListDelta{
 				Base: version(t), Version: version(t), Classes: several(t, "classes", 2, listClass), Add: several(t, "add", 3, entry),
 				Remove:      several(t, "remove", 3, func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "no") }),
@@ -301,26 +301,26 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 			Census: flag(t), Copies: flag(t), Ask: several(t, "ask", 3, key),
 		}
 	},
-	"Answer": func(t *rapid.T) pilot.Message { return answer(t) },
-	"State":  func(t *rapid.T) pilot.Message { return state(t) },
-	"Report": func(t *rapid.T) pilot.Message { return report(t) },
-	"Snapshot": func(t *rapid.T) pilot.Message {
-		return pilot.Snapshot{List: matcher.ListSnapshot{
+	"Answer": func(t *rapid.T) message.Message { return answer(t) },
+	"State":  func(t *rapid.T) message.Message { return state(t) },
+	"Report": func(t *rapid.T) message.Message { return report(t) },
+	"Snapshot": func(t *rapid.T) message.Message {
+		return message.Snapshot{List: matcher.ListSnapshot{
 			Version: version(t), Rates: matcher.Rates{Peer: rank(t), SE: rank(t), Remote: rank(t), PerFile: span(t)},
 			Classes: several(t, "classes", 2, listClass), Entries: several(t, "entries", 3, entry),
 		}}
 	},
-	"Assign": func(t *rapid.T) pilot.Message {
-		return pilot.Assign{Term: term(t), Serial: serial(t), Tasks: several(t, "tasks", 3, assignment)}
+	"Assign": func(t *rapid.T) message.Message {
+		return message.Assign{Term: term(t), Serial: serial(t), Tasks: several(t, "tasks", 3, assignment)}
 	},
-	"Retract": func(t *rapid.T) pilot.Message {
-		return pilot.Retract{Term: term(t), Task: taskID(t), Lease: lease(t)}
+	"Retract": func(t *rapid.T) message.Message {
+		return message.Retract{Term: term(t), Task: taskID(t), Lease: lease(t)}
 	},
-	"Kill": func(t *rapid.T) pilot.Message {
-		return pilot.Kill{Term: term(t), Task: taskID(t), Lease: lease(t), Reason: text(t)}
+	"Kill": func(t *rapid.T) message.Message {
+		return message.Kill{Term: term(t), Task: taskID(t), Lease: lease(t), Reason: text(t)}
 	},
-	"Acks": func(t *rapid.T) pilot.Message {
-		return pilot.Acks{
+	"Acks": func(t *rapid.T) message.Message {
+		return message.Acks{
 			Stored: several(t, "stored", 3, outputID), Relieved: several(t, "relieved", 2, outputID),
 			Acks: several(t, "acks", 3, func(t *rapid.T) task.Ack {
 				return task.Ack{
@@ -330,19 +330,19 @@ var kinds = map[string]func(*rapid.T) pilot.Message{
 			}),
 		}
 	},
-	"Want": func(t *rapid.T) pilot.Message {
-		return pilot.Want{Term: term(t), Serial: serial(t), State: flag(t), Copies: flag(t), Row: flag(t)}
+	"Want": func(t *rapid.T) message.Message {
+		return message.Want{Term: term(t), Serial: serial(t), State: flag(t), Copies: flag(t), Row: flag(t)}
 	},
-	"KeepCopy": func(t *rapid.T) pilot.Message {
-		return pilot.KeepCopy{
+	"KeepCopy": func(t *rapid.T) message.Message {
+		return message.KeepCopy{
 			Term: term(t), Whole: flag(t), Leases: several(t, "leases", 2, handOut), Drop: several(t, "drop", 2, lease),
-			Gone:  several(t, "gone", 2, func(t *rapid.T) pilot.LeasedID { return pilot.LeasedID{Lease: lease(t), Task: taskID(t)} }),
+			Gone:  several(t, "gone", 2, func(t *rapid.T) message.LeasedID { return message.LeasedID{Lease: lease(t), Task: taskID(t)} }),
 			Files: several(t, "files", 2, file),
 		}
 	},
-	"StoreOrder": func(t *rapid.T) pilot.Message { return pilot.StoreOrder{File: file(t)} },
-	"Replicate": func(t *rapid.T) pilot.Message {
-		return pilot.Replicate{Term: term(t), Files: several(t, "files", 3, file), Drops: several(t, "drops", 2, file)}
+	"StoreOrder": func(t *rapid.T) message.Message { return message.StoreOrder{File: file(t)} },
+	"Replicate": func(t *rapid.T) message.Message {
+		return message.Replicate{Term: term(t), Files: several(t, "files", 3, file), Drops: several(t, "drops", 2, file)}
 	},
-	"DrainOrder": func(t *rapid.T) pilot.Message { return pilot.DrainOrder{Reason: text(t)} },
+	"DrainOrder": func(t *rapid.T) message.Message { return message.DrainOrder{Reason: text(t)} },
 }

@@ -4,13 +4,13 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-func taskList(m pilot.TaskList) *pb.RoundTaskList {
+func taskList(m message.TaskList) *pb.RoundTaskList {
 	return &pb.RoundTaskList{
 		Base: version(m.Delta.Base), Version: version(m.Delta.Version), Classes: each(m.Delta.Classes, class),
 		Add: each(m.Delta.Add, entry), Remove: m.Delta.Remove, DropClasses: m.Delta.DropClasses,
@@ -18,7 +18,7 @@ func taskList(m pilot.TaskList) *pb.RoundTaskList {
 	}
 }
 
-func snapshot(m pilot.Snapshot) *pb.RoundSnapshot {
+func snapshot(m message.Snapshot) *pb.RoundSnapshot {
 	return &pb.RoundSnapshot{
 		Version: version(m.List.Version), Classes: each(m.List.Classes, class), Entries: each(m.List.Entries, entry),
 		Rates: &pb.RoundRates{

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -53,18 +53,18 @@ func TestEveryBodyIsKnown(t *testing.T) {
 
 // A reason may quote what a payload printed.
 func TestTextThatIsNotUTF8(t *testing.T) {
-	sent := pilot.Report{
+	sent := message.Report{
 		Outcomes: []task.Outcome{{
 			Attempt: task.AttemptID{Task: "w-abcdefghij/t", Pilot: "p-abcdefgh"}, Reason: "said \xff\xfe", Delay: -1,
 			Stderr: []byte{0xff},
 		}},
-		Returned: []pilot.Handback{{Reason: "cut \xc3"}},
+		Returned: []message.Handback{{Reason: "cut \xc3"}},
 	}
 	received, err := wire.Decode(wire.Encode(sent))
 	if err != nil {
 		t.Fatal(err)
 	}
-	report := received.(pilot.Report)
+	report := received.(message.Report)
 	if got := report.Outcomes[0].Reason; got != "said \uFFFD" {
 		t.Errorf("reason arrived as %q", got)
 	}
@@ -149,15 +149,15 @@ func TestDecodeRefuses(t *testing.T) {
 // on and arrives the same.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte{})
-	f.Add(wire.Encode(pilot.Want{State: true, Term: task.Term{Epoch: 1, Peer: "x"}}))
-	f.Add(wire.Encode(pilot.Kill{Task: "w-abcdefghij/t", Lease: 7, Reason: "cancelled"}))
-	f.Add(wire.Encode(pilot.TaskList{Census: true, Ask: []task.FileKey{"lfn:x"}, Delta: matcher.ListDelta{
+	f.Add(wire.Encode(message.Want{State: true, Term: task.Term{Epoch: 1, Peer: "x"}}))
+	f.Add(wire.Encode(message.Kill{Task: "w-abcdefghij/t", Lease: 7, Reason: "cancelled"}))
+	f.Add(wire.Encode(message.TaskList{Census: true, Ask: []task.FileKey{"lfn:x"}, Delta: matcher.ListDelta{
 		Add: []*matcher.ListEntry{{No: 1, Class: 1, Task: &task.Task{ID: "w-abcdefghij/t"}, Files: []matcher.FileInfo{{Key: "lfn:vo:x", LFN: "vo:x"}}}},
 	}}))
-	f.Add(wire.Encode(pilot.Report{
+	f.Add(wire.Encode(message.Report{
 		Row: &matcher.Row{Exceptions: []matcher.Exception{{No: 5, Infeasible: true, FailedClause: "c"}, {No: 9, Rank: 2}}},
 	}))
-	f.Add(wire.Encode(pilot.KeepCopy{Leases: []task.Lease{{ID: 3, Tasks: []task.LeasedTask{{Task: task.Task{ID: "w-abcdefghij/t"}}}}}}))
+	f.Add(wire.Encode(message.KeepCopy{Leases: []task.Lease{{ID: 3, Tasks: []task.LeasedTask{{Task: task.Task{ID: "w-abcdefghij/t"}}}}}}))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m, err := wire.Decode(data)
 		if err != nil {
@@ -193,8 +193,8 @@ func BenchmarkDecodeList(b *testing.B) {
 	}
 }
 
-func longList(n int) pilot.TaskList {
-	list := pilot.TaskList{Delta: matcher.ListDelta{Classes: []matcher.ListClass{{No: 1, Class: task.Class{Rank: "locality"}}}}}
+func longList(n int) message.TaskList {
+	list := message.TaskList{Delta: matcher.ListDelta{Classes: []matcher.ListClass{{No: 1, Class: task.Class{Rank: "locality"}}}}}
 	for i := range n {
 		name := task.LFN(fmt.Sprintf("w-abcdefghij:part.%05d", i))
 		list.Delta.Add = append(list.Delta.Add, &matcher.ListEntry{

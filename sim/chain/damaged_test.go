@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -78,7 +78,7 @@ func TestDamagedFinalOutputsAreStoredAgain(t *testing.T) {
 			}
 		}
 		finds := func(n *node) {
-			n.stepWorker(pilot.BadCopy{Copy: task.LostFile{LFN: good.LFN, Digest: good.Digest, URL: url, Reason: "it is damaged"}})
+			n.stepWorker(worker.BadCopy{Copy: task.LostFile{LFN: good.LFN, Digest: good.Digest, URL: url, Reason: "it is damaged"}})
 		}
 		finds(pilots[1])
 		if w.run(2 * time.Minute); !w.queue.workflow(flow).Finished() {

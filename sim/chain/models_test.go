@@ -5,7 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -26,7 +27,7 @@ func (n *node) cached(name task.LFN, digest task.Digest) {
 }
 
 func (n *node) cacheChanged(keys []task.FileKey) {
-	n.stepWorker(pilot.CacheChanged{Keys: keys})
+	n.stepWorker(worker.CacheChanged{Keys: keys})
 	n.ownCache(keys)
 }
 
@@ -73,7 +74,7 @@ func (n *node) badCopies(f task.File) (bad []task.LostFile) {
 	return bad
 }
 
-func (n *node) stageIn(a pilot.StageIn) {
+func (n *node) stageIn(a worker.StageIn) {
 	if !n.alive {
 		return
 	}
@@ -92,7 +93,7 @@ func (n *node) stageIn(a pilot.StageIn) {
 	}
 	if len(lost) > 0 {
 		n.note("%s cannot read %s", n.id, lost[0].LFN)
-		failed := pilot.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read"}
+		failed := worker.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read"}
 		for _, f := range lost {
 			bad := n.badCopies(f)
 			if len(bad) < len(f.Replicas) {
@@ -101,22 +102,22 @@ func (n *node) stageIn(a pilot.StageIn) {
 				failed.Lost = append(failed.Lost, f)
 			}
 			for _, copied := range bad {
-				n.stepWorker(pilot.BadCopy{Copy: copied})
+				n.stepWorker(worker.BadCopy{Copy: copied})
 			}
 		}
 		n.stepWorker(failed)
 		return
 	}
-	n.stepWorker(pilot.StagedIn{Attempt: a.Attempt, Reads: reads})
+	n.stepWorker(worker.StagedIn{Attempt: a.Attempt, Reads: reads})
 }
 
-func (n *node) startPayload(a pilot.StartPayload) {
+func (n *node) startPayload(a worker.StartPayload) {
 	id := a.Assignment.Task.ID
 	p := &payload{assignment: a.Assignment, started: n.net.Now()}
 	n.payloads[a.Attempt], n.logs[a.Attempt] = p, true
 	n.started[id]++
 	n.note("%s starts %s", n.id, a.Attempt)
-	n.after(0, func() { n.stepWorker(pilot.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
+	n.after(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
 	outcome := task.Outcome{OK: true}
 	if n.fails(id, n) {
 		outcome = task.Outcome{Failure: task.PayloadFailed, ExitCode: 1, Reason: "exit code 1"}
@@ -140,15 +141,15 @@ func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
 	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.net.Now(), n.net.Now().Sub(p.started), -1
 	outcome.Stderr = []byte(strings.Repeat("x", n.logBytes))
 	n.note("%s ends %s, ok %v", n.id, id, outcome.OK)
-	n.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }
 
 // publish puts outputs into the cache; every attempt makes other bytes.
-func (n *node) publish(a pilot.Publish) {
+func (n *node) publish(a worker.Publish) {
 	if !n.alive {
 		return
 	}
-	published := pilot.Published{Attempt: a.Attempt, Outcome: a.Outcome}
+	published := worker.Published{Attempt: a.Attempt, Outcome: a.Outcome}
 	for _, output := range a.Assignment.Task.Outputs {
 		made := task.Produced{LFN: output.LFN, Size: task.MiB, Digest: digestOf(string(output.LFN), a.Attempt.String())}
 		published.Outputs = append(published.Outputs, made)
@@ -159,7 +160,7 @@ func (n *node) publish(a pilot.Publish) {
 }
 
 // upload tries until it works, the file is gone, or nobody wants it stored.
-func (n *node) upload(output pilot.Output) {
+func (n *node) upload(output message.Output) {
 	if n.settings.SE == "" {
 		return
 	}
@@ -168,16 +169,16 @@ func (n *node) upload(output pilot.Output) {
 		case !n.alive || !n.sole[output.ID()]:
 		case !n.holds(task.KeyOf("", output.Digest)):
 			delete(n.sole, output.ID())
-			n.stepWorker(pilot.NotUploaded{Output: output.ID()})
+			n.stepWorker(worker.NotUploaded{Output: output.ID()})
 		case n.site.down:
-			n.stepWorker(pilot.UploadFailed{Output: output.ID()})
+			n.stepWorker(worker.UploadFailed{Output: output.ID()})
 			n.after(time.Second, func() { n.upload(output) })
 		default:
 			url := storageURL(n.settings.SE, output.Attempt, output.LFN)
 			made := output.Produced
 			made.URL = url
 			n.site.stored[url] = made
-			n.stepWorker(pilot.Uploaded{Stored: []task.Stored{{
+			n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
 				LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest,
 			}}})
 		}
@@ -194,7 +195,7 @@ func (n *node) keep(file task.File) {
 	if !n.alive {
 		return
 	}
-	kept := pilot.Kept{File: file}
+	kept := worker.Kept{File: file}
 	url := storageURL(n.settings.SE, file.Producer, file.LFN)
 	if n.settings.SE != "" && !n.site.down && n.site.stored[url].Digest == file.Digest {
 		kept.URL = url
@@ -211,7 +212,7 @@ func (n *node) copyIn(file task.File) {
 	if !n.alive {
 		return
 	}
-	done := pilot.CopiedIn{File: file}
+	done := worker.CopiedIn{File: file}
 	switch source, found := n.find(file); {
 	case !found:
 		done.Failure = "nobody gives it"

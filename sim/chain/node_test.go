@@ -8,8 +8,10 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -27,9 +29,9 @@ type node struct {
 	offline  bool // it does not reach the queue
 	misreads bool // whatever storage elements give it is damaged on the way
 	member   *memnet.Node
-	worker   *pilot.Worker
-	master   *pilot.Master
-	office   *pilot.Office
+	worker   *worker.Worker
+	master   *master.Master
+	office   *master.Office
 	settings task.SiteSettings
 	claimed  *taskqueue.ClaimResult
 
@@ -49,7 +51,7 @@ type node struct {
 }
 
 type payload struct {
-	assignment pilot.Assignment
+	assignment message.Assignment
 	started    time.Time
 	over       bool
 }
@@ -83,10 +85,10 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		Arch: "amd64", OS: "linux", Lifetime: 30 * 24 * time.Hour,
 	}
 	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler, w.catalogue)
-	n.worker, n.master, n.office = pilot.NewWorker(w.roles, self, n.peer, evaluator), pilot.NewMaster(w.roles, n.id, w.compiler), pilot.NewOffice(n.peer)
+	n.worker, n.master, n.office = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler), master.NewOffice(n.peer)
 	n.settings = registered.Settings
 	w.pilots, w.peers[n.peer] = append(w.pilots, n), n
-	n.stepWorker(pilot.SiteChanged{Settings: registered.Settings})
+	n.stepWorker(worker.SiteChanged{Settings: registered.Settings})
 	joined := dht.Joined{
 		Self: dht.Member{Peer: n.peer, Pilot: n.id, Addresses: registration.Addresses, DataURL: registration.DataURL},
 		Term: registered.Term, Master: s.member(registered.Master),
@@ -130,7 +132,7 @@ func (n *node) end() {
 // stop ends a pilot in an orderly way, as SIGTERM does.
 func (n *node) stop(within time.Duration) {
 	n.note("%s is told to stop", n.id)
-	n.stepWorker(pilot.Drain{Reason: "told to stop", Within: within})
+	n.stepWorker(worker.Drain{Reason: "told to stop", Within: within})
 	n.after(within, n.farewell)
 }
 
@@ -156,8 +158,8 @@ func (n *node) farewell() {
 		return
 	}
 	n.leaving = true
-	master, term := n.member.Overlay.Master()
-	resigns := master.Peer == n.peer
+	chief, term := n.member.Overlay.Master()
+	resigns := chief.Peer == n.peer
 	if n.reaches() {
 		err := n.queue.update(func(t *taskqueue.Turn) error {
 			return n.queue.rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term})
@@ -196,7 +198,7 @@ func (n *node) overlayActs(action dht.Action) {
 	case dht.MasterChanged:
 		n.note("%s: master of term %s is %s (provisional %v)", n.id, a.Term, a.Master.Pilot, a.Provisional)
 		n.after(0, func() {
-			n.carryOut(n.office.Overlay(pilot.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}))
+			n.carryOut(n.office.Overlay(master.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}))
 		})
 	case dht.MemberUp:
 		n.after(0, func() {
@@ -209,7 +211,7 @@ func (n *node) overlayActs(action dht.Action) {
 			if n.office.Own() {
 				return
 			}
-			n.stepMaster(pilot.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason})
+			n.stepMaster(master.PilotDown{Pilot: a.Member.Pilot, Peer: a.Member.Peer, Left: a.Left, Reason: a.Reason})
 		})
 	case dht.Left:
 		n.after(0, func() {
@@ -223,21 +225,21 @@ func (n *node) overlayActs(action dht.Action) {
 // one that may not know it is told.
 func (n *node) memberUp(m dht.Member) {
 	if !n.office.Own() {
-		n.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+		n.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
 		return
 	}
-	if master, _ := n.member.Overlay.Master(); master.Peer == n.peer {
+	if chief, _ := n.member.Overlay.Master(); chief.Peer == n.peer {
 		n.tellSettings(m.Peer)
 	}
 }
 
 // carryOut tells both roles for whom they work, as pilot/agent does.
-func (n *node) carryOut(p pilot.Posting) {
+func (n *node) carryOut(p master.Posting) {
 	if p.StandDown && n.master.InOffice() {
-		n.stepMaster(pilot.StandDown{})
+		n.stepMaster(master.StandDown{})
 	}
 	if p.Leave && n.master.InOffice() {
-		n.stepMaster(pilot.LeftOffice{})
+		n.stepMaster(master.LeftOffice{})
 	}
 	if p.Worker != nil {
 		n.stepWorker(*p.Worker)
@@ -250,7 +252,7 @@ func (n *node) carryOut(p pilot.Posting) {
 	took.Settings = n.settings
 	if took.Own {
 		n.stepMaster(took)
-		n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+		n.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
 		return
 	}
 	members := n.member.Overlay.Members()
@@ -261,13 +263,13 @@ func (n *node) carryOut(p pilot.Posting) {
 	}
 	again := n.master.InOffice()
 	n.stepMaster(took)
-	n.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+	n.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
 	if !p.Leave || again {
 		return
 	}
 	for _, m := range members { // they came while this pilot worked for itself
 		if m.Peer != n.peer {
-			n.stepMaster(pilot.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+			n.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
 		}
 	}
 }
@@ -283,12 +285,12 @@ func (n *node) deliver(d dht.Deliver) {
 		}
 		return
 	}
-	list := decode[pilot.TaskList](n.world, d.Payload)
-	n.stepWorker(n.listed(pilot.BroadcastID(d.ID), d.From, list))
+	list := decode[message.TaskList](n.world, d.Payload)
+	n.stepWorker(n.listed(worker.BroadcastID(d.ID), d.From, list))
 }
 
-func (n *node) listed(id pilot.BroadcastID, from task.PeerID, list pilot.TaskList) pilot.ListBroadcast {
-	event := pilot.ListBroadcast{ID: id, From: from, List: list}
+func (n *node) listed(id worker.BroadcastID, from task.PeerID, list message.TaskList) worker.ListBroadcast {
+	event := worker.ListBroadcast{ID: id, From: from, List: list}
 	for _, key := range list.Ask {
 		if n.holds(key) {
 			event.Have = append(event.Have, key)
@@ -298,21 +300,21 @@ func (n *node) listed(id pilot.BroadcastID, from task.PeerID, list pilot.TaskLis
 }
 
 func (n *node) broadcastDone(d dht.Done) {
-	done := pilot.BroadcastDone{N: d.N, Missed: d.Missed}
+	done := master.BroadcastDone{N: d.N, Missed: d.Missed}
 	for _, data := range d.Data {
 		if len(data) > 0 {
-			done.Answers = append(done.Answers, decode[pilot.Answer](n.world, data))
+			done.Answers = append(done.Answers, decode[message.Answer](n.world, data))
 		}
 	}
 	n.stepMaster(done)
 }
 
-func decode[M pilot.Message](w *world, data []byte) M {
-	message, err := wire.Decode(data)
+func decode[M message.Message](w *world, data []byte) M {
+	said, err := wire.Decode(data)
 	if err != nil {
 		w.t.Fatalf("a message cannot be read: %v", err)
 	}
-	return message.(M)
+	return said.(M)
 }
 
 // Frames tell what bytes between pilots are.
@@ -333,34 +335,34 @@ func (n *node) inbound(in dht.Inbound) {
 		n.hearSettings(in.From, in.Data[1:])
 		return
 	}
-	n.route(in.From, decode[pilot.Message](n.world, in.Data[1:]))
+	n.route(in.From, decode[message.Message](n.world, in.Data[1:]))
 }
 
 // route gives a message to the role that it is for, as pilot/agent does.
-func (n *node) route(from task.PeerID, message pilot.Message) {
-	switch message.(type) {
-	case pilot.State, pilot.Report:
+func (n *node) route(from task.PeerID, said message.Message) {
+	switch said.(type) {
+	case message.State, message.Report:
 		if n.office.Own() && from != n.peer {
 			n.tellSettings(from)
 			return
 		}
 		n.brief(from)
-		n.stepMaster(pilot.FromPilot{From: from, Message: message})
+		n.stepMaster(master.FromPilot{From: from, Message: said})
 	default:
 		if !n.office.Own() || from == n.peer {
-			n.stepWorker(pilot.FromMaster{From: from, Message: message})
+			n.stepWorker(worker.FromMaster{From: from, Message: said})
 		}
 	}
 }
 
 // aside passes a message from one role of this pilot to the other, through its
 // bytes.
-func (n *node) aside(message pilot.Message) {
-	data := wire.Encode(message)
-	n.after(0, func() { n.route(n.peer, decode[pilot.Message](n.world, data)) })
+func (n *node) aside(said message.Message) {
+	data := wire.Encode(said)
+	n.after(0, func() { n.route(n.peer, decode[message.Message](n.world, data)) })
 }
 
-func (n *node) tell(t pilot.Tell) {
+func (n *node) tell(t message.Tell) {
 	if t.To == n.peer {
 		n.aside(t.Message)
 		return
@@ -369,82 +371,82 @@ func (n *node) tell(t pilot.Tell) {
 }
 
 // stepMaster drives the master's core and carries its actions out.
-func (n *node) stepMaster(event pilot.Event) {
+func (n *node) stepMaster(event message.Event) {
 	if !n.alive {
 		return
 	}
 	for _, action := range n.master.Step(n.net.Now(), event) {
 		switch a := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			n.tell(a)
-		case pilot.CallPull:
+		case master.CallPull:
 			n.callPull(a)
-		case pilot.CastList:
+		case master.CastList:
 			if n.office.Own() {
-				event := n.listed(pilot.BroadcastID{Root: n.peer, N: a.N}, n.peer, a.List)
+				event := n.listed(worker.BroadcastID{Root: n.peer, N: a.N}, n.peer, a.List)
 				n.after(0, func() { n.stepWorker(event) })
 				continue
 			}
 			n.net.Do(n.member, dht.Broadcast{N: a.N, Payload: wire.Encode(a.List), Reply: true})
-		case pilot.CallSync:
+		case master.CallSync:
 			n.queue.sync(n, a)
-		case pilot.Fenced:
+		case master.Fenced:
 			n.note("%s is fenced off", n.id)
 			n.net.Do(n.member, dht.Fenced{})
-		case pilot.DenyPeers:
+		case master.DenyPeers:
 			n.net.Do(n.member, dht.Denied{Peers: a.Peers})
 		}
 	}
-	n.arm(n.master.Deadline(), &n.wakeMaster, func() { n.stepMaster(pilot.Tick{}) })
+	n.arm(n.master.Deadline(), &n.wakeMaster, func() { n.stepMaster(message.Tick{}) })
 }
 
 // stepWorker drives the worker's core and carries its actions out.
-func (n *node) stepWorker(event pilot.Event) {
+func (n *node) stepWorker(event message.Event) {
 	if !n.alive {
 		return
 	}
 	for _, action := range n.worker.Step(n.net.Now(), event) {
 		switch a := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			n.tell(a)
-		case pilot.AnswerBroadcast:
+		case worker.AnswerBroadcast:
 			if n.office.Own() {
-				answer := decode[pilot.Answer](n.world, wire.Encode(a.Answer))
-				n.after(0, func() { n.stepMaster(pilot.BroadcastDone{N: a.ID.N, Answers: []pilot.Answer{answer}}) })
+				answer := decode[message.Answer](n.world, wire.Encode(a.Answer))
+				n.after(0, func() { n.stepMaster(master.BroadcastDone{N: a.ID.N, Answers: []message.Answer{answer}}) })
 				continue
 			}
 			n.net.Do(n.member, dht.Reply{ID: dht.CastID(a.ID), Data: wire.Encode(a.Answer)})
-		case pilot.StageIn:
+		case worker.StageIn:
 			n.after(stageTime, func() { n.stageIn(a) })
-		case pilot.StartPayload:
+		case worker.StartPayload:
 			n.startPayload(a)
-		case pilot.KillPayload:
+		case worker.KillPayload:
 			n.after(time.Millisecond, func() {
 				n.payloadEnds(a.Attempt, task.Outcome{Failure: task.PayloadFailed, Signal: "SIGKILL", ExitCode: -1, Reason: "killed"})
 			})
-		case pilot.Publish:
+		case worker.Publish:
 			n.after(publishTime, func() { n.publish(a) })
-		case pilot.Upload:
+		case worker.Upload:
 			n.upload(a.Output)
-		case pilot.Keep:
+		case worker.Keep:
 			n.after(stageTime, func() { n.keep(a.File) })
-		case pilot.CopyIn:
+		case worker.CopyIn:
 			n.after(stageTime, func() { n.copyIn(a.File) })
-		case pilot.DropCopy:
+		case worker.DropCopy:
 			n.drop(a.File.Digest)
-		case pilot.LetGo:
+		case worker.LetGo:
 			delete(n.sole, a.Output.ID())
-		case pilot.Discard:
+		case worker.Discard:
 			delete(n.payloads, a.Attempt)
-		case pilot.DropLogs:
+		case worker.DropLogs:
 			delete(n.logs, a.Attempt)
-		case pilot.DeliverToQueue:
+		case worker.DeliverToQueue:
 			n.queue.deliver(n, a)
-		case pilot.Drained:
+		case worker.Drained:
 			n.after(0, n.farewell)
 		}
 	}
-	n.arm(n.worker.Deadline(), &n.wakeWorker, func() { n.stepWorker(pilot.Tick{}) })
+	n.arm(n.worker.Deadline(), &n.wakeWorker, func() { n.stepWorker(message.Tick{}) })
 }
 
 // arm has a core woken at its deadline.

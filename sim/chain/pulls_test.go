@@ -8,12 +8,12 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
 // What the queue does for sites at which it matches tasks, as the product's
@@ -24,15 +24,15 @@ const matchEvery = 500 * time.Millisecond
 
 // newMaker forgets what a queue that ends had in memory only.
 func (q *queue) newMaker() {
-	q.maker = matchmaker.New(&q.config, matcher.NewCompiler(64))
+	q.maker = taskqueue.NewMatchmaker(&q.config, matcher.NewCompiler(64))
 }
 
 // pull carries the call to the queue of a pilot that is its own master.
-func (q *queue) pull(from *node, c pilot.CallPull) {
+func (q *queue) pull(from *node, c master.CallPull) {
 	request := taskpb.Pull(c.Pull)
 	var told *task.Pull // once it has arrived
 	var capacity task.Capacity
-	q.carry(from, c.N, proto.Size(request), c.Pull.Hold, bringsNews(&c.Pull.Sync), func() (answer pilot.SyncAnswered, news bool, standing any, err error) {
+	q.carry(from, c.N, proto.Size(request), c.Pull.Hold, bringsNews(&c.Pull.Sync), func() (answer master.SyncAnswered, news bool, standing any, err error) {
 		if told == nil {
 			pulled, err := taskpb.FromPull(overWire(q, request, &pb.PullRequest{}), from.id)
 			if err != nil {
@@ -203,7 +203,7 @@ const (
 	ownSettling = 2 * time.Second
 )
 
-func (n *node) isolated() bool { return n.settings.Mode == pilot.ModeIsolated }
+func (n *node) isolated() bool { return n.settings.Mode == task.ModeIsolated }
 
 func (n *node) leads() bool { return n.master.InOffice() && !n.office.Own() }
 
@@ -214,7 +214,7 @@ func (n *node) takeSettings(settings task.SiteSettings) {
 	}
 	before := n.settings
 	n.settings = settings
-	n.stepWorker(pilot.SiteChanged{Settings: settings})
+	n.stepWorker(worker.SiteChanged{Settings: settings})
 	if before.Mode != settings.Mode {
 		n.note("%s is in mode %s", n.id, settings.Mode)
 	}
@@ -247,7 +247,7 @@ func (n *node) tellSettings(to task.PeerID) {
 }
 
 func (n *node) hearSettings(from task.PeerID, data []byte) {
-	if master, _ := n.member.Overlay.Master(); master.Peer != from || n.office.Own() {
+	if chief, _ := n.member.Overlay.Master(); chief.Peer != from || n.office.Own() {
 		return
 	}
 	var in pb.SiteSettings
@@ -325,10 +325,10 @@ func (n *node) heedTrial(trial uint64) {
 }
 
 // callPull asks the queue for this pilot alone.
-func (n *node) callPull(a pilot.CallPull) {
+func (n *node) callPull(a master.CallPull) {
 	a.Pull.Site = n.site.name
 	a.Pull.Self.Arch, a.Pull.Self.OS, a.Pull.Self.Lifetime = "amd64", "linux", 30*24*time.Hour
-	if master, term := n.member.Overlay.Master(); master.Peer == n.peer {
+	if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
 		a.Pull.Term = term
 	}
 	n.queue.pull(n, a)
@@ -336,7 +336,7 @@ func (n *node) callPull(a pilot.CallPull) {
 
 // ownCache tells the master what came into the cache of this pilot and what left.
 func (n *node) ownCache(keys []task.FileKey) {
-	var change pilot.OwnCache
+	var change master.OwnCache
 	for _, key := range keys {
 		if n.holds(key) {
 			change.Added = append(change.Added, key)

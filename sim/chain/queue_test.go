@@ -11,12 +11,12 @@ import (
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 )
 
@@ -28,7 +28,7 @@ type queue struct {
 	config taskqueue.Config
 	rules  *taskqueue.Rules
 	parked map[task.PilotID]*call
-	maker  *matchmaker.Matchmaker
+	maker  *taskqueue.Matchmaker
 	told   map[task.PilotID]any // what a pilot was last told of the state of things
 	broken map[task.Site]taskqueue.Instant
 	away   bool // nobody answers, and its clock stands still
@@ -45,7 +45,7 @@ type queue struct {
 type call struct {
 	from   *node
 	number uint64
-	serve  func() (answer pilot.SyncAnswered, news bool, standing any, err error)
+	serve  func() (answer master.SyncAnswered, news bool, standing any, err error)
 }
 
 func newQueue(w *world, config taskqueue.Config) *queue {
@@ -247,7 +247,7 @@ func (q *queue) noteSigns() {
 		if n.office.Own() {
 			q.must(func(t *taskqueue.Turn) error { return q.rules.HeardPull(t, n.site.name, q.maker.Capacity(n.site.name)) })
 		}
-		if master, term := n.member.Overlay.Master(); master.Peer == n.peer {
+		if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
 			q.must(func(t *taskqueue.Turn) error { return q.rules.Heard(t, n.site.name, term) })
 		}
 	}
@@ -355,9 +355,9 @@ func (s *site) member(c taskqueue.Contact) dht.Member {
 }
 
 // sync carries a master's call to the queue.
-func (q *queue) sync(from *node, c pilot.CallSync) {
+func (q *queue) sync(from *node, c master.CallSync) {
 	request := taskpb.Sync(c.Sync)
-	q.carry(from, c.N, proto.Size(request), c.Sync.Hold, bringsNews(&c.Sync), func() (answer pilot.SyncAnswered, news bool, standing any, err error) {
+	q.carry(from, c.N, proto.Size(request), c.Sync.Hold, bringsNews(&c.Sync), func() (answer master.SyncAnswered, news bool, standing any, err error) {
 		told, err := taskpb.FromSync(overWire(q, request, &pb.SyncRequest{}), from.id)
 		if err != nil {
 			return answer, false, nil, err
@@ -389,7 +389,7 @@ func overWire[M proto.Message](q *queue, sent proto.Message, received M) M {
 }
 
 // carry brings a call to the queue and parks it there while there is no news.
-func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, brings bool, serve func() (pilot.SyncAnswered, bool, any, error)) {
+func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, brings bool, serve func() (master.SyncAnswered, bool, any, error)) {
 	lost, lostReply := q.loseCall > 0, q.loseReply > 0
 	if lost {
 		q.loseCall--
@@ -408,7 +408,7 @@ func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, b
 		q.callBytes += size
 		if before := q.parked[from.id]; before != nil { // a newer one ends it
 			delete(q.parked, from.id)
-			q.answer(before, pilot.SyncAnswered{})
+			q.answer(before, master.SyncAnswered{})
 		}
 		c := &call{from: from, number: number, serve: serve}
 		answer, news, standing, err := serve()
@@ -452,7 +452,7 @@ func (q *queue) wake(n *node) {
 	q.answer(c, answer)
 }
 
-func (q *queue) answer(c *call, answer pilot.SyncAnswered) {
+func (q *queue) answer(c *call, answer master.SyncAnswered) {
 	answer.N = c.number
 	q.after(callTime, func() {
 		if !c.from.reaches() {
@@ -468,7 +468,7 @@ func (q *queue) answer(c *call, answer pilot.SyncAnswered) {
 
 func (q *queue) refuse(c *call, err error) {
 	var stale *taskqueue.StaleTermError
-	answer := pilot.SyncAnswered{Err: err.Error(), Stale: errors.As(err, &stale)}
+	answer := master.SyncAnswered{Err: err.Error(), Stale: errors.As(err, &stale)}
 	if !answer.Stale {
 		q.note("the queue refuses the call of %s: %v", c.from.id, err)
 		c.from.refused(err)
@@ -478,7 +478,7 @@ func (q *queue) refuse(c *call, err error) {
 
 // fail ends a call that nobody answers.
 func (q *queue) fail(from *node, number uint64) {
-	q.after(callFailure, func() { from.stepMaster(pilot.SyncAnswered{N: number, Err: "the queue does not answer"}) })
+	q.after(callFailure, func() { from.stepMaster(master.SyncAnswered{N: number, Err: "the queue does not answer"}) })
 }
 
 // bringsNews tells whether a call is answered at once.
@@ -494,7 +494,7 @@ func standingOf(reply task.SyncReply) task.SyncReply {
 }
 
 // deliver takes outcomes of a pilot without a master.
-func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
+func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
 	q.after(callTime, func() {
 		if !n.alive || !n.reaches() {
 			return
@@ -502,7 +502,7 @@ func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
 		q.calls++
 		request := &pb.DeliverOutcomesRequest{Site: string(n.site.name), Outcomes: taskpb.Outcomes(d.Outcomes), Stored: taskpb.StoredList(d.Stored)}
 		q.callBytes += proto.Size(request)
-		delivered := pilot.DeliveredToQueue{}
+		delivered := worker.DeliveredToQueue{}
 		err := q.update(func(t *taskqueue.Turn) (err error) {
 			delivered.Acks, err = q.rules.Deliver(t, taskqueue.Delivery{
 				Site: n.site.name, Pilot: n.id, Outcomes: slices.Clone(d.Outcomes), Stored: slices.Clone(d.Stored),

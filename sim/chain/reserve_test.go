@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -40,7 +40,7 @@ func TestBigTaskStartsAmongSmallOnes(t *testing.T) {
 	const run = time.Minute
 	for _, sites := range []int{1, 2} {
 		for _, priority := range []int{0, 100} {
-			bound := pilot.DefaultConfig().ReserveAfter + run + 5*time.Second
+			bound := master.DefaultConfig().Placing.ReserveAfter + run + 5*time.Second
 			w := newWorld(t, 1)
 			w.run1 = func(task.ID, *node) time.Duration { return run }
 			for i := range sites {
@@ -89,7 +89,7 @@ func TestKeptSlotsOutliveNobody(t *testing.T) {
 		_, err := w.queue.rules.CancelWorkflow(t, second)
 		return err
 	})
-	w.startOf(first, "big", pilot.DefaultConfig().ReserveAfter+2*run)
+	w.startOf(first, "big", master.DefaultConfig().Placing.ReserveAfter+2*run)
 	w.run(2 * run)
 	for _, n := range s.live() {
 		if n.running() < 8 {

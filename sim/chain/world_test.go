@@ -13,7 +13,6 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -36,7 +35,6 @@ type world struct {
 	peers     map[task.PeerID]*node
 	notes     []string
 
-	roles    pilot.Config
 	run1     func(task.ID, *node) time.Duration // how long a payload runs
 	fails    func(task.ID, *node) bool          // whether it fails
 	logBytes int                                // of each payload's stderr
@@ -79,7 +77,7 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	w := &world{
 		t: t, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
 		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
-		roles: pilot.DefaultConfig(), run1: func(task.ID, *node) time.Duration { return time.Second },
+		run1:    func(task.ID, *node) time.Duration { return time.Second },
 		fails:   func(task.ID, *node) bool { return false },
 		started: make(map[task.ID]int), ended: make(map[task.ID]int),
 	}

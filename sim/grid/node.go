@@ -7,7 +7,9 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -22,8 +24,8 @@ type node struct {
 	id      task.PilotID
 	alive   bool
 	load    sim.Load
-	worker  *pilot.Worker
-	master  *pilot.Master
+	worker  *worker.Worker
+	master  *master.Master
 	fetcher *fetcher
 	cached  *cache.Index
 	up      sim.LinkID
@@ -93,13 +95,13 @@ func (n *node) join() error {
 		Arch: "amd64", OS: "linux", Lifetime: 10 * 365 * 24 * time.Hour,
 	}
 	evaluator := matcher.NewEvaluator(self, n.holds, n.compiler, n.catalogue)
-	n.worker = pilot.NewWorker(pilot.DefaultConfig(), self, n.peer, evaluator)
-	n.master = pilot.NewMaster(pilot.DefaultConfig(), n.id, n.compiler)
-	n.stepWorker(pilot.SiteChanged{Settings: registered.Settings})
+	n.worker = worker.New(worker.DefaultConfig(), self, n.peer, evaluator)
+	n.master = master.New(master.DefaultConfig(), n.id, n.compiler)
+	n.stepWorker(worker.SiteChanged{Settings: registered.Settings})
 	s := n.site
 	if registered.Master.Pilot == n.id {
 		s.office, s.term = n, registered.Term
-		s.install(pilot.TookOffice{Term: s.term, Settings: registered.Settings, Alone: true})
+		s.install(master.TookOffice{Term: s.term, Settings: registered.Settings, Alone: true})
 	} else {
 		s.meet(n)
 	}
@@ -128,7 +130,7 @@ func (n *node) die() {
 			s.timeline.After(3*time.Second, s.elect)
 			return
 		}
-		s.office.stepMaster(pilot.PilotDown{Pilot: n.id, Peer: n.peer, Reason: "its node failed"})
+		s.office.stepMaster(master.PilotDown{Pilot: n.id, Peer: n.peer, Reason: "its node failed"})
 	})
 }
 
@@ -150,7 +152,7 @@ func (n *node) changed(keys []task.FileKey) {
 		}
 	}
 	usage := n.cached.Usage()
-	n.stepWorker(pilot.CacheChanged{Keys: every, Cache: pilot.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions}})
+	n.stepWorker(worker.CacheChanged{Keys: every, Cache: message.CacheReport{Capacity: usage.Capacity, Used: usage.Used, Evictions: usage.Evictions}})
 }
 
 func (n *node) gone(evicted []task.FileKey) {
@@ -161,55 +163,55 @@ func (n *node) gone(evicted []task.FileKey) {
 }
 
 // stepWorker drives the worker's core and carries its actions out.
-func (n *node) stepWorker(event pilot.Event) {
+func (n *node) stepWorker(event message.Event) {
 	if !n.alive {
 		return
 	}
 	for _, action := range n.worker.Step(n.now(), event) {
 		switch a := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			n.send(a)
-		case pilot.AnswerBroadcast:
+		case worker.AnswerBroadcast:
 			n.site.answered(n, a)
-		case pilot.StageIn:
+		case worker.StageIn:
 			n.stageIn(a)
-		case pilot.StartPayload:
+		case worker.StartPayload:
 			n.start(a)
-		case pilot.KillPayload:
+		case worker.KillPayload:
 			n.kill(a.Attempt)
-		case pilot.Publish:
+		case worker.Publish:
 			n.publish(a)
-		case pilot.Upload:
+		case worker.Upload:
 			n.upload()
-		case pilot.CopyIn:
+		case worker.CopyIn:
 			n.copyIn(a.File)
-		case pilot.DropCopy:
+		case worker.DropCopy:
 			n.dropCopy(a.File)
-		case pilot.Discard:
+		case worker.Discard:
 			n.discard(a.Attempt)
-		case pilot.DeliverToQueue:
+		case worker.DeliverToQueue:
 			n.queue.deliver(n, a)
 		}
 	}
-	n.arm(&n.workerWakes, n.worker.Deadline(), func() { n.stepWorker(pilot.Tick{}) })
+	n.arm(&n.workerWakes, n.worker.Deadline(), func() { n.stepWorker(message.Tick{}) })
 }
 
 // stepMaster drives the master's core and carries its actions out.
-func (n *node) stepMaster(event pilot.Event) {
+func (n *node) stepMaster(event message.Event) {
 	if !n.alive {
 		return
 	}
 	for _, action := range n.master.Step(n.now(), event) {
 		switch a := action.(type) {
-		case pilot.Tell:
+		case message.Tell:
 			n.send(a)
-		case pilot.CastList:
+		case master.CastList:
 			n.site.cast(n, a)
-		case pilot.CallSync:
+		case master.CallSync:
 			n.queue.call(n, a)
 		}
 	}
-	n.arm(&n.masterWakes, n.master.Deadline(), func() { n.stepMaster(pilot.Tick{}) })
+	n.arm(&n.masterWakes, n.master.Deadline(), func() { n.stepMaster(message.Tick{}) })
 }
 
 // arm has a core woken at its deadline.

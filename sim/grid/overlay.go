@@ -3,15 +3,17 @@ package grid
 import (
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/wire"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // send carries a message from pilot to pilot, in its form on the wire so that
 // nothing is shared. Messages of one pair keep their order, as they all take the
 // same time.
-func (n *node) send(t pilot.Tell) {
+func (n *node) send(t message.Tell) {
 	target := n.peers[t.To]
 	if target == nil {
 		n.fail("%s sends %T to nobody: %q", n.peer, t.Message, t.To)
@@ -23,22 +25,22 @@ func (n *node) send(t pilot.Tell) {
 	if target == n {
 		latency = 0
 	}
-	if given, ok := t.Message.(pilot.Assign); ok {
+	if given, ok := t.Message.(message.Assign); ok {
 		for _, a := range given.Tasks {
 			n.record.Note(n.timeline.Now(), "assign", int64(target.index), int64(n.taskOf(a.Task.ID)), int64(a.Generation))
 		}
 	}
 	n.timeline.After(latency, func() {
-		message, err := wire.Decode(data)
+		said, err := wire.Decode(data)
 		if err != nil {
 			n.fail("%s to %s: %T: %w", n.peer, target.peer, t.Message, err)
 			return
 		}
-		switch message.(type) {
-		case pilot.State, pilot.Report:
-			target.stepMaster(pilot.FromPilot{From: n.peer, Message: message})
+		switch said.(type) {
+		case message.State, message.Report:
+			target.stepMaster(master.FromPilot{From: n.peer, Message: said})
 		default:
-			target.stepWorker(pilot.FromMaster{From: n.peer, Message: message})
+			target.stepWorker(worker.FromMaster{From: n.peer, Message: said})
 		}
 	})
 }
@@ -46,16 +48,16 @@ func (n *node) send(t pilot.Tell) {
 // gathering is a broadcast whose answers are being gathered.
 type gathering struct {
 	root    *node
-	done    pilot.BroadcastDone
+	done    master.BroadcastDone
 	missing int
 	over    bool
 }
 
 // cast broadcasts a task list over regions of the site's network: as many hops
 // as there are eightfolds of pilots, one way and back.
-func (s *site) cast(from *node, c pilot.CastList) {
-	id := pilot.BroadcastID{Root: from.peer, N: c.N}
-	g := &gathering{root: from, done: pilot.BroadcastDone{N: c.N}}
+func (s *site) cast(from *node, c master.CastList) {
+	id := worker.BroadcastID{Root: from.peer, N: c.N}
+	g := &gathering{root: from, done: master.BroadcastDone{N: c.N}}
 	s.gatherings[id] = g
 	s.sums.Broadcasts++
 	delay := s.hops() * s.Latency
@@ -70,7 +72,7 @@ func (s *site) cast(from *node, c pilot.CastList) {
 				s.gathered(id, g)
 				return
 			}
-			event := pilot.ListBroadcast{ID: id, From: from.peer, List: c.List}
+			event := worker.ListBroadcast{ID: id, From: from.peer, List: c.List}
 			for _, key := range c.List.Ask {
 				if n.holds(key) {
 					event.Have = append(event.Have, key)
@@ -90,7 +92,7 @@ func (s *site) hops() time.Duration {
 }
 
 // answered takes one pilot's answer back to the root.
-func (s *site) answered(n *node, a pilot.AnswerBroadcast) {
+func (s *site) answered(n *node, a worker.AnswerBroadcast) {
 	g := s.gatherings[a.ID]
 	if g == nil {
 		return
@@ -101,7 +103,7 @@ func (s *site) answered(n *node, a pilot.AnswerBroadcast) {
 	})
 }
 
-func (s *site) gathered(id pilot.BroadcastID, g *gathering) {
+func (s *site) gathered(id worker.BroadcastID, g *gathering) {
 	if g.missing--; g.missing == 0 && !g.over {
 		g.over = true
 		delete(s.gatherings, id)

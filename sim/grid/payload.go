@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -17,7 +17,7 @@ import (
 const RowsPerNode = 4096
 
 // stageIn fetches and pins the inputs of an attempt.
-func (n *node) stageIn(a pilot.StageIn) {
+func (n *node) stageIn(a worker.StageIn) {
 	j := &job{missing: len(a.Files), since: n.timeline.Now(), slot: -1, reads: make([]task.Read, len(a.Files))}
 	n.jobs[a.Attempt] = j
 	if len(a.Files) == 0 {
@@ -31,7 +31,7 @@ func (n *node) stageIn(a pilot.StageIn) {
 	}
 }
 
-func (n *node) arrived(a pilot.StageIn, j *job, i int, source task.Source, err error) {
+func (n *node) arrived(a worker.StageIn, j *job, i int, source task.Source, err error) {
 	file := a.Files[i]
 	if err != nil {
 		if !errors.As(err, &j.err) {
@@ -52,12 +52,12 @@ func (n *node) arrived(a pilot.StageIn, j *job, i int, source task.Source, err e
 	}
 }
 
-func (n *node) staged(a pilot.StageIn, j *job) {
+func (n *node) staged(a worker.StageIn, j *job) {
 	if j.gone || !n.alive {
 		return
 	}
 	if j.err != nil || j.other != nil {
-		failed := pilot.StageFailed{Attempt: a.Attempt, Failure: task.PilotFailed, Reason: "an input cannot be read"}
+		failed := worker.StageFailed{Attempt: a.Attempt, Failure: task.PilotFailed, Reason: "an input cannot be read"}
 		if j.err != nil {
 			failed.Reason = j.err.Error()
 			if j.err.Lost {
@@ -80,11 +80,11 @@ func (n *node) staged(a pilot.StageIn, j *job) {
 		}
 	}
 	n.sums.Staging += n.timeline.Now() - j.since
-	n.stepWorker(pilot.StagedIn{Attempt: a.Attempt, Reads: j.reads})
+	n.stepWorker(worker.StagedIn{Attempt: a.Attempt, Reads: j.reads})
 }
 
 // start runs a payload for its recorded time on this node.
-func (n *node) start(a pilot.StartPayload) {
+func (n *node) start(a worker.StartPayload) {
 	j, now := n.jobs[a.Attempt], n.timeline.Now()
 	recorded := &n.config.Workload.Tasks[n.taskOf(a.Attempt.Task)]
 	j.slot = max(slices.Index(n.slots, false), 0)
@@ -93,7 +93,7 @@ func (n *node) start(a pilot.StartPayload) {
 	n.sums.Waited += a.Assignment.Waited
 	n.sums.Starts++
 	n.record.Note(now, "start", int64(n.index), int64(n.taskOf(a.Attempt.Task)))
-	n.timeline.After(0, func() { n.stepWorker(pilot.PayloadStarted{Attempt: a.Attempt, At: epoch.Add(now)}) })
+	n.timeline.After(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: epoch.Add(now)}) })
 	takes := n.load.Takes(now, time.Duration(float64(recorded.Runtime)/n.Speed))
 	j.end = n.timeline.After(max(takes, time.Microsecond), func() { n.ended(a.Attempt, j, task.Outcome{OK: true}) })
 }
@@ -117,7 +117,7 @@ func (n *node) ended(id task.AttemptID, j *job, outcome task.Outcome) {
 	n.record.Note(n.timeline.Now(), "end", int64(n.index), int64(n.taskOf(id.Task)))
 	outcome.Run, outcome.Started, outcome.Ended, outcome.Delay = ran, n.now().Add(-ran), n.now(), -1
 	n.unpin(j)
-	n.stepWorker(pilot.PayloadEnded{Attempt: id, Outcome: outcome})
+	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
 }
 
 func (n *node) kill(id task.AttemptID) {
@@ -148,8 +148,8 @@ func (n *node) discard(id task.AttemptID) {
 }
 
 // publish takes the outputs of a payload into the cache.
-func (n *node) publish(a pilot.Publish) {
-	published := pilot.Published{Attempt: a.Attempt, Outcome: a.Outcome}
+func (n *node) publish(a worker.Publish) {
+	published := worker.Published{Attempt: a.Attempt, Outcome: a.Outcome}
 	var keys []task.FileKey
 	for _, output := range a.Assignment.Task.Outputs {
 		file := &n.config.Workload.Files[n.files[output.LFN.Local()]]
@@ -192,7 +192,7 @@ func (n *node) upload() {
 				return // removed meanwhile
 			}
 			n.sums.Uploads++
-			n.stepWorker(pilot.Uploaded{Stored: []task.Stored{{
+			n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
 				LFN: m.output.LFN, Attempt: m.attempt, Size: m.output.Size, Digest: m.output.Digest,
 				URL: "file:///" + string(n.site.Name) + "/" + m.attempt.Suffix() + "/" + m.output.LFN.Local(),
 			}}})

@@ -8,7 +8,8 @@ import (
 	"reflect"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow"
@@ -170,7 +171,7 @@ func (q *queue) claim(n *node) (result taskqueue.ClaimResult, err error) {
 }
 
 // call takes a Sync that a master sends.
-func (q *queue) call(from *node, c pilot.CallSync) {
+func (q *queue) call(from *node, c master.CallSync) {
 	q.requests++
 	q.timeline.After(from.site.QueueLatency, func() {
 		if from.alive {
@@ -241,7 +242,7 @@ func standing(reply *task.SyncReply) task.SyncReply {
 }
 
 func (q *queue) answer(c *call, reply task.SyncReply, err error) {
-	answered := pilot.SyncAnswered{N: c.number, Reply: reply}
+	answered := master.SyncAnswered{N: c.number, Reply: reply}
 	if err != nil {
 		var stale *taskqueue.StaleTermError
 		answered.Err, answered.Stale = err.Error(), errors.As(err, &stale)
@@ -270,13 +271,13 @@ func (q *queue) tick() {
 }
 
 // deliver takes outcomes of a pilot without a master.
-func (q *queue) deliver(n *node, d pilot.DeliverToQueue) {
+func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
 	q.requests++
 	q.timeline.After(n.site.QueueLatency, func() {
 		if !n.alive {
 			return
 		}
-		delivered := pilot.DeliveredToQueue{}
+		delivered := worker.DeliveredToQueue{}
 		err := q.update(func(t *taskqueue.Turn) (err error) {
 			delivered.Acks, err = q.rules.Deliver(t, taskqueue.Delivery{Site: n.site.Name, Pilot: n.id, Outcomes: d.Outcomes, Stored: d.Stored})
 			return err

@@ -1,7 +1,7 @@
 package grid
 
 import (
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -9,7 +9,7 @@ import (
 // fetched.
 func (n *node) copyIn(file task.File) {
 	n.fetcher.want(file, func(source task.Source, err error) {
-		done := pilot.CopiedIn{File: file}
+		done := worker.CopiedIn{File: file}
 		switch {
 		case err != nil:
 			done.Failure = err.Error()

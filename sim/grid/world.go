@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/pilot"
+	"github.com/pilotage-grid/pilotage/pilot/master"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/sim"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
@@ -113,7 +115,7 @@ type site struct {
 	grants     *grants
 	storage    *storage
 	wide       sim.LinkID
-	gatherings map[pilot.BroadcastID]*gathering
+	gatherings map[worker.BroadcastID]*gathering
 }
 
 func newWorld(config Config) *world {
@@ -126,7 +128,7 @@ func newWorld(config Config) *world {
 	w.network = sim.NewNetwork(w.timeline)
 	w.queue = newQueue(w)
 	for i, described := range config.Sites {
-		s := &site{world: w, Site: described, index: i, gatherings: make(map[pilot.BroadcastID]*gathering)}
+		s := &site{world: w, Site: described, index: i, gatherings: make(map[worker.BroadcastID]*gathering)}
 		s.storage = &storage{site: s, link: w.network.Link(described.StorageBandwidth)}
 		s.wide = w.network.Link(described.WideBandwidth)
 		s.grants = newGrants(s)
@@ -233,7 +235,7 @@ func (s *site) elect() {
 		s.timeline.After(time.Second, s.elect)
 	default:
 		s.office, s.term = candidate, claimed.Term
-		s.install(pilot.TookOffice{Term: s.term, Settings: s.queue.settings(s), Leases: claimed.Leases, Revoked: claimed.Revoked, Alone: s.alone()})
+		s.install(master.TookOffice{Term: s.term, Settings: s.queue.settings(s), Leases: claimed.Leases, Revoked: claimed.Revoked, Alone: s.alone()})
 	}
 }
 
@@ -248,12 +250,12 @@ func (s *site) alone() bool {
 }
 
 // install tells everybody who is master.
-func (s *site) install(took pilot.TookOffice) {
+func (s *site) install(took master.TookOffice) {
 	office := s.office
 	s.record.Note(s.timeline.Now(), "office", int64(office.index), int64(took.Term.Epoch))
-	office.stepWorker(pilot.MasterInOffice{Term: s.term, Peer: office.peer})
+	office.stepWorker(message.MasterInOffice{Term: s.term, Peer: office.peer})
 	office.stepMaster(took)
-	office.stepMaster(pilot.PilotUp{Pilot: office.id, Peer: office.peer})
+	office.stepMaster(master.PilotUp{Pilot: office.id, Peer: office.peer})
 	for _, n := range s.nodes {
 		if n != office && n.alive {
 			s.meet(n)
@@ -266,12 +268,12 @@ func (s *site) meet(n *node) {
 	office, term := s.office, s.term
 	s.timeline.After(s.Latency, func() {
 		if s.term == term {
-			n.stepWorker(pilot.MasterInOffice{Term: term, Peer: office.peer})
+			n.stepWorker(message.MasterInOffice{Term: term, Peer: office.peer})
 		}
 	})
 	s.timeline.After(2*s.Latency, func() {
 		if s.term == term {
-			office.stepMaster(pilot.PilotUp{Pilot: n.id, Peer: n.peer})
+			office.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
 		}
 	})
 }

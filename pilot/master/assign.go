@@ -1,0 +1,100 @@
+package master
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// assign solves the rank matrix and gives out the tasks (004, section III-C).
+// With a fixed period it does so at the end of a round only.
+func (m *Master) assign() {
+	if m.settings.RoundEvery > 0 && !m.list.solve || !m.mayStart() {
+		return
+	}
+	m.list.solve = false
+	m.solveDue = time.Time{}
+	if !m.unsolved || m.matrix.Ready() == 0 {
+		return
+	}
+	if due := m.solved.Add(SolvePause(len(m.members))); m.now.Before(due) {
+		m.solveDue = due
+		return
+	}
+	m.unsolved, m.solved = false, m.now
+	m.setPatience()
+	m.give(m.matrix.Solve(m.solver()))
+	m.makeRoom()
+}
+
+// give tells pilots what they are to run.
+func (m *Master) give(assignments []matcher.Assignment) {
+	batches := make(map[task.PilotID][]message.Assignment)
+	m.serial++
+	for _, a := range assignments {
+		h, w := m.list.owner[a.No], m.members[a.Pilot]
+		if h == nil || w == nil || h.phase != ready {
+			continue
+		}
+		if a.Prefill && m.prefillOf(w) == 0 { // by what it has been given in this solution
+			m.matrix.SetReady(a.No, true)
+			m.refreshPlaces(w) // the solution has taken a place of it
+			continue
+		}
+		batches[w.id] = append(batches[w.id], m.bind(h, w, a.Prefill))
+	}
+	m.send(batches)
+	if len(batches) > 0 {
+		m.refill()
+	}
+	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
+		m.lookAgain(m.lookPause())
+	}
+}
+
+// send tells pilots what they have been bound to.
+func (m *Master) send(batches map[task.PilotID][]message.Assignment) {
+	for _, id := range slices.Sorted(maps.Keys(batches)) {
+		w := m.members[id]
+		w.given = m.serial
+		m.refreshPlaces(w)
+		m.tell(w, message.Assign{Term: m.term, Serial: m.serial, Tasks: batches[id]})
+	}
+	if len(batches) > 0 {
+		m.replicationChanged()
+	}
+}
+
+// bind notes that a pilot is given a task, at once or early.
+func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
+	j := m.place(w, h.id(), h.Generation, h.Task.Resources)
+	j.serial = m.serial
+	m.nodes.Given(m.now, w.node())
+	m.read(w, m.list.entries[h.no])
+	m.attach(j, h)
+	if prefill {
+		w.waiting = append(w.waiting, j)
+		m.retractSoon()
+	} else {
+		w.take(j)
+	}
+	a := message.Assignment{
+		Task: h.Task, Lease: h.lease, Generation: h.Generation, Number: h.Number,
+		Files: m.inputs(h.Task), Prefill: prefill,
+	}
+	if !h.readySince.IsZero() {
+		a.Waited = m.now.Sub(h.readySince)
+	}
+	return a
+}
+
+// refill asks the queue for more before the hand-out runs dry.
+func (m *Master) refill() {
+	if m.sums.phases[ready] < m.sums.slots && m.outbox.lastWaiting >= m.sums.slots {
+		m.syncSoon(0)
+	}
+}

@@ -1,0 +1,172 @@
+package master
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// own is what a master adds that serves its own pilot only: where the queue
+// matches tasks to pilots (modes centralized and isolated) every pilot is a
+// site of one, and its master speaks with the queue by Pulls.
+type own struct {
+	on       bool
+	answered bool // the queue has answered in this office: it knows what is in hand
+}
+
+const (
+	// ownCensus is how long a pilot waits for the queue's word on what it has
+	// in hand from a master before: as long as it takes.
+	ownCensus = 365 * 24 * time.Hour
+	// pullHold is how long the queue may park a Pull: it ends at once when
+	// there is work.
+	pullHold = 10 * time.Second
+)
+
+// StandDown has a master give back what is at no pilot, before it leaves
+// office because the site's mode has changed.
+type StandDown struct{}
+
+// OwnCache tells which files came into this pilot's cache and which left it.
+type OwnCache struct{ Added, Removed []task.FileKey }
+
+// CallPull calls the queue and wants a SyncAnswered. The shell adds what the
+// node is and the term of its overlay.
+type CallPull struct {
+	N    uint64
+	Pull task.Pull
+}
+
+// standDown returns in one last call all that no pilot has.
+func (m *Master) standDown() {
+	if !m.inOffice || m.own.on || m.provisional || m.fenced {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		if h := m.held[id]; h.phase <= ready {
+			m.giveBack(h, "the site's mode changed")
+		}
+	}
+	if !m.outbox.empty() {
+		m.call(true)
+	}
+}
+
+// introduced tells whether this pilot's state is known, without which a Pull
+// would say that it has nothing in hand.
+func (m *Master) introduced() bool {
+	w := m.members[m.self]
+	return w != nil && w.described
+}
+
+// pull makes a Pull of a call.
+func (m *Master) pull(s task.Sync, content bool) task.Pull {
+	s.Term = task.Term{}
+	if s.Hold > 0 {
+		s.Hold = pullHold
+	}
+	p := task.Pull{Sync: s, Self: m.live(), Places: m.places(), Holding: m.holding()}
+	p.Cache = m.ledger.tell(content)
+	return p
+}
+
+// places are what this pilot can take, less what it holds and has not placed.
+func (m *Master) places() task.Places {
+	w := m.members[m.self]
+	if w == nil || w.draining {
+		return task.Places{}
+	}
+	places := task.Places{
+		Free: w.total.resources.Sub(w.used.resources), FreeSlots: w.freeSlots(),
+		Prefill: max(0, m.settings.Prefill*w.total.slots-len(w.waiting)),
+	}
+	for _, h := range m.held {
+		if h.phase > ready {
+			continue
+		}
+		if places.FreeSlots > 0 {
+			places.FreeSlots--
+			places.Free = places.Free.Sub(h.Task.Resources)
+		} else if places.Prefill > 0 {
+			places.Prefill--
+		}
+	}
+	return places
+}
+
+// live is what payloads make of this pilot (004, section II): those that have a
+// slot, and those that will have one of what it holds and has not placed.
+func (m *Master) live() (self task.Puller) {
+	w := m.members[m.self]
+	if w == nil {
+		return self
+	}
+	bound := make(map[task.Bound]int)
+	free, slots := w.total.resources.Sub(w.used.resources).Cores, w.freeSlots()
+	for _, j := range w.jobs {
+		if j.holding && j.held != nil {
+			bound[j.held.Task.Bound]++
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		if h := m.held[id]; h.phase <= ready && slots > 0 {
+			slots--
+			bound[h.Task.Bound]++
+			free -= h.Task.Resources.Cores
+		}
+	}
+	self.FreeCores, self.CPUBound, self.IOBound = max(0, free), bound[task.CPUBound], bound[task.IOBound]
+	return self
+}
+
+// holding lists the tasks of this pilot's leases, and what it has in hand of a
+// former master's.
+func (m *Master) holding() []task.Holding {
+	var list []task.Holding
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		h := m.held[id]
+		list = append(list, task.Holding{Task: id, Lease: h.lease, Started: h.phase == ended || h.job != nil && h.job.phase != assigned})
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.strays)) {
+		if m.held[id] != nil {
+			continue
+		}
+		for _, j := range m.strays[id] {
+			list = append(list, task.Holding{Task: id, Lease: j.Lease, Started: j.phase != assigned})
+		}
+	}
+	return list
+}
+
+// startDelay is how long the word of a start may wait: where each pilot calls
+// by itself, for its next call.
+func (m *Master) startDelay() time.Duration {
+	if m.own.on {
+		return m.config.Queue.Every
+	}
+	return m.gatherDelay()
+}
+
+// ownCache follows the cache of this pilot.
+func (m *Master) ownCache(e OwnCache) {
+	m.ledger.change(e.Added, e.Removed)
+	if m.inOffice && m.own.on && m.ledger.news() {
+		m.syncSoon(m.config.Queue.Every)
+	}
+}
+
+// summarised notes which summary of the cache the queue has; one that it has
+// lost is sent anew.
+func (m *Master) summarised(e SyncAnswered, carried *flight) {
+	switch {
+	case carried != nil:
+		m.ledger.landed(carried.summary, e.CacheVersion)
+	case m.outbox.flight == nil && e.N == m.outbox.calls && e.CacheVersion != m.ledger.known:
+		m.ledger.known = 0
+	}
+	if m.ledger.known == 0 {
+		m.syncSoon(0)
+	}
+}

@@ -1,0 +1,164 @@
+package master
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// copies sees to it that a few other pilots hold the hand-outs, so that a new
+// master can go on although the queue is away (DESIGN section 4).
+type copies struct {
+	keepers map[task.PilotID]bool
+	message message.KeepCopy // what is new
+	due     time.Time
+}
+
+func (c *copies) reset() { *c = copies{keepers: make(map[task.PilotID]bool)} }
+
+func (c *copies) add(id task.LeaseID) {
+	c.message.Leases = append(c.message.Leases, task.Lease{ID: id})
+}
+
+func (c *copies) drop(id task.LeaseID) {
+	same := func(other task.LeaseID) bool { return other == id }
+	c.message.Leases = slices.DeleteFunc(c.message.Leases, func(l task.Lease) bool { return same(l.ID) })
+	c.message.Gone = slices.DeleteFunc(c.message.Gone, func(g message.LeasedID) bool { return same(g.Lease) })
+	c.message.Drop = append(c.message.Drop, id)
+}
+
+func (c *copies) gone(id message.LeasedID) { c.message.Gone = append(c.message.Gone, id) }
+
+func (c *copies) files(file task.File) { c.message.Files = append(c.message.Files, file) }
+
+func (c *copies) forget(pilot task.PilotID) {
+	if delete(c.keepers, pilot); len(c.keepers) == 0 {
+		c.due = time.Time{}
+	}
+}
+
+func (c *copies) news() bool {
+	m := &c.message
+	return len(m.Leases) > 0 || len(m.Gone) > 0 || len(m.Drop) > 0 || len(m.Files) > 0
+}
+
+// passCopies sends what is new to the keepers, and everything to a new one.
+// An empty message now and then tells them that their copies are good.
+func (m *Master) passCopies() {
+	c := &m.copies
+	if c.news() || !m.now.Before(c.due) && len(c.keepers) > 0 {
+		news := c.message
+		news.Term = m.term
+		for i := range news.Leases {
+			news.Leases[i] = m.leaseCopy(news.Leases[i].ID)
+		}
+		for _, id := range slices.Sorted(maps.Keys(c.keepers)) {
+			m.tell(m.members[id], news)
+		}
+		c.message, c.due = message.KeepCopy{}, time.Time{}
+		if len(c.keepers) > 0 {
+			c.due = m.now.Add(m.config.Copies.Every)
+		}
+	}
+	if len(c.keepers) >= m.config.Copies.Keepers || len(m.members) <= len(c.keepers)+1 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		w := m.members[id]
+		if id == m.self || c.keepers[id] || !w.described || w.draining {
+			continue
+		}
+		c.keepers[id] = true
+		c.due = m.now.Add(m.config.Copies.Every)
+		m.tell(w, m.wholeCopy())
+		if len(c.keepers) == m.config.Copies.Keepers {
+			break
+		}
+	}
+}
+
+// leaseCopy is a lease as far as its tasks have not ended for good.
+func (m *Master) leaseCopy(id task.LeaseID) task.Lease {
+	l := m.leases[id]
+	if l == nil {
+		return task.Lease{ID: id}
+	}
+	copied := l.lease
+	copied.Tasks = nil
+	for _, leased := range l.lease.Tasks {
+		if h := m.held[leased.Task.ID]; h != nil && h.lease == id {
+			copied.Tasks = append(copied.Tasks, h.LeasedTask)
+		}
+	}
+	return copied
+}
+
+func (m *Master) wholeCopy() message.KeepCopy {
+	whole := message.KeepCopy{Term: m.term, Whole: true}
+	for _, id := range slices.Sorted(maps.Keys(m.leases)) {
+		whole.Leases = append(whole.Leases, m.leaseCopy(id))
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		k := m.files[name]
+		if len(k.readers) > 0 && k.file.Exists() && !k.file.Producer.IsZero() && m.outbox.outcomes[k.file.Producer] == nil {
+			whole.Files = append(whole.Files, k.file)
+		}
+	}
+	return whole
+}
+
+// copySlack is by how much the copies of two keepers may differ in age.
+const copySlack = 3
+
+// takeCopies makes a provisional master's hand-out of what pilots have kept.
+// Those that have not been spoken of for longer than others are out of date.
+func (m *Master) takeCopies(states []message.State) {
+	if !m.provisional {
+		return
+	}
+	youngest := time.Duration(-1)
+	for _, s := range states {
+		if len(s.Copies) > 0 && (youngest < 0 || s.CopiesAge < youngest) {
+			youngest = s.CopiesAge
+		}
+	}
+	if youngest < 0 {
+		return
+	}
+	if heard := m.now.Add(-youngest); len(m.leases) == 0 || heard.After(m.heard) {
+		m.heard = heard
+	}
+	byAge := slices.Clone(states)
+	slices.SortStableFunc(byAge, func(a, b message.State) int { return cmp.Compare(a.CopiesAge, b.CopiesAge) })
+	for _, s := range byAge {
+		if s.CopiesAge > youngest+copySlack*m.config.Copies.Every {
+			continue
+		}
+		for _, lease := range s.Copies {
+			m.takeCopy(lease)
+		}
+	}
+	for _, s := range states {
+		for _, file := range s.CopyFiles {
+			m.learnFile(file)
+		}
+	}
+}
+
+// takeCopy adds a kept lease, but for tasks that a younger copy has under
+// another one: this one was over before, and dropping the newer for it would
+// have the queue's word of that count as old news.
+func (m *Master) takeCopy(lease task.Lease) {
+	known := lease.Tasks
+	lease.Tasks = nil
+	for _, leased := range known {
+		if h := m.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
+			lease.Tasks = append(lease.Tasks, leased)
+		}
+	}
+	m.addLease(lease)
+}

@@ -1,0 +1,75 @@
+package master
+
+import (
+	"time"
+)
+
+// The pace of a master, as functions of how large its site is and how busy:
+// models of sites go by the same.
+
+// OutcomeDelay is how long outcomes are gathered when so many are: not at all
+// when they make a batch. Where no task is ready the queue should know soon: the
+// fewer payloads run, the less would be gathered by waiting.
+func (c QueueConfig) OutcomeDelay(gathered, ready, running int) time.Duration {
+	switch {
+	case gathered >= c.Batch:
+		return 0
+	case ready == 0:
+		return c.GatherDelay(running) * time.Duration(min(running, c.Batch)) / time.Duration(c.Batch)
+	}
+	return c.GatherDelay(running)
+}
+
+// GatherDelay is how long other news for the queue is gathered: the larger a
+// site, the more comes with a call, up to three times as long.
+func (c QueueConfig) GatherDelay(running int) time.Duration {
+	return c.Delay * time.Duration(min(max(running, gatherAt), 3*gatherAt)) / gatherAt
+}
+
+// gatherAt is how many running payloads have their news gathered for SyncDelay.
+const gatherAt = 250
+
+// ParkPause is how long no call is parked at the queue after one with content.
+// At a large site the next one comes soon and would end it.
+func (c QueueConfig) ParkPause(running int) time.Duration {
+	if running < c.Batch {
+		return 0
+	}
+	return 2 * c.GatherDelay(running)
+}
+
+// Window is how many ready tasks are listed at the most.
+func (c ListConfig) Window(slots int) int {
+	return min(max(c.PerSlot*slots, c.Least), c.Most)
+}
+
+// RoundDelay is how long so many new tasks wait for others to be broadcast with.
+func (c ListConfig) RoundDelay(added int) time.Duration {
+	return c.RoundLow + (c.RoundHigh-c.RoundLow)*time.Duration(min(added, 1000))/1000
+}
+
+// SolvePause is the least time between two solutions. Each looks at all pilots
+// with places, and at a large site something changes all the time: gathering
+// the changes keeps the master's work from growing with the square of its size.
+func SolvePause(members int) time.Duration {
+	pause := time.Duration(members) * solvePausePerMember
+	if pause < leastSolvePause {
+		return 0
+	}
+	return min(pause, mostSolvePause)
+}
+
+const (
+	solvePausePerMember = 20 * time.Microsecond
+	leastSolvePause     = 2 * time.Millisecond // 100 pilots: smaller sites are served at once
+	mostSolvePause      = 50 * time.Millisecond
+)
+
+// SessionPause is the least time between two sessions of replica policies,
+// which look at every listed task and pilot.
+func (c ReplicasConfig) SessionPause(tasks, members int) time.Duration {
+	return max(c.SessionEvery, time.Duration(tasks+members)*sessionPauseEach)
+}
+
+// sessionPauseEach is more than ten times what a session costs for each.
+const sessionPauseEach = 50 * time.Microsecond

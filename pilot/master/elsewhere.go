@@ -1,0 +1,68 @@
+package master
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// A task that has failed goes to another node first: on the list it requires
+// that, so that pilots, matrix and solvers need not know. Where no pilot can run
+// it then, or those that can have no place for long, it may go anywhere.
+
+// classOf is the class of a held task in the list.
+func (m *Master) classOf(h *held) task.Class {
+	class := m.class(h.Task)
+	if !h.anywhere {
+		class.Require = matcher.Elsewhere(class.Require, h.Avoid)
+	}
+	return class
+}
+
+// node names the worker node of a member.
+func (w *member) node() string { return task.NodeOf(w.host, w.id) }
+
+// avoid has a task that is not listed go to other nodes first.
+func (h *held) avoid(node string) {
+	h.anywhere = false
+	if !slices.Contains(h.Avoid, node) {
+		h.Avoid = append(slices.Clone(h.Avoid), node)
+		slices.Sort(h.Avoid)
+	}
+}
+
+// anywhere lets the tasks of a class, by its number in the list, go to any
+// node, and tells whether some of them were to avoid one.
+func (m *Master) anywhere(class uint32) bool {
+	if m.list.uses[class] == 0 {
+		return false
+	}
+	return m.relax(func(h *held) bool { return m.list.entries[h.no].Class == class })
+}
+
+// passElsewhere lets those go anywhere that have waited long enough for another
+// node.
+func (m *Master) passElsewhere() {
+	m.relax(func(h *held) bool {
+		return h.phase == ready && m.now.Sub(h.readySince) >= m.config.Placing.ElsewhereWait
+	})
+}
+
+// relax lets those listed tasks go to any node that are to avoid one and are
+// chosen.
+func (m *Master) relax(chosen func(*held) bool) bool {
+	var found []*held
+	for _, no := range slices.Sorted(maps.Keys(m.list.avoid)) {
+		if h := m.list.avoid[no]; h.no == no && h.phase <= ready && chosen(h) {
+			found = append(found, h)
+		}
+	}
+	for _, h := range found {
+		h.anywhere = true
+		m.unlist(h)
+		m.list.offer(h)
+	}
+	return len(found) > 0
+}

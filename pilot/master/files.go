@@ -1,0 +1,249 @@
+package master
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// known is a file as the master knows it: one that held tasks read, or one
+// that the site has made and that no storage element has yet.
+type known struct {
+	file    task.File
+	readers heldTasks // of which it is an input
+	makers  heldTasks // of which it is an output
+	waiters heldTasks // that miss it
+	// stranded is since when tasks wait for it although no held task makes it.
+	stranded time.Time
+}
+
+type heldTasks []*held
+
+func (t *heldTasks) drop(h *held) {
+	*t = slices.DeleteFunc(*t, func(other *held) bool { return other == h })
+}
+
+// file returns what is known of a file, made when nothing is.
+func (m *Master) file(name task.LFN) *known {
+	k := m.files[name]
+	if k == nil {
+		k = &known{file: task.File{LFN: name, Size: -1}}
+		m.files[name] = k
+	}
+	return k
+}
+
+// makerMembers visits the members that have been given a task that makes it.
+func (k *known) makerMembers() iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		if k == nil {
+			return
+		}
+		for _, maker := range k.makers {
+			if maker.job != nil && !yield(maker.job.member) {
+				return
+			}
+		}
+	}
+}
+
+// sole tells whether only caches of the site hold what a task made.
+func sole(file task.File) bool {
+	return !file.Producer.IsZero() && len(file.Announced) > 0 && len(file.Replicas) == 0
+}
+
+// dispose forgets a file that nobody here needs to know. What the queue does
+// not know yet stays: hand-outs describe files as the queue knows them.
+func (m *Master) dispose(k *known) {
+	if len(k.readers) > 0 || len(k.makers) > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
+		return
+	}
+	if m.files[k.file.LFN] == k {
+		delete(m.files, k.file.LFN)
+	}
+}
+
+// miss has a task wait for a file.
+func (m *Master) miss(h *held, k *known) {
+	if h.missing[k.file.LFN] {
+		return
+	}
+	if h.missing == nil {
+		h.missing = make(map[task.LFN]bool)
+	}
+	h.missing[k.file.LFN] = true
+	k.waiters = append(k.waiters, h)
+	m.missed[k.file.LFN] = true
+}
+
+// learnFile takes the queue's word on a file that held tasks read. What an
+// attempt of this site has made is known here earlier than there, until the
+// queue has judged the attempt; copies on the storage element likewise.
+func (m *Master) learnFile(file task.File) {
+	k := m.files[file.LFN]
+	if k == nil || m.outbox.outcomes[k.file.Producer] != nil && k.file.Exists() {
+		return
+	}
+	if stored, reported := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]; reported {
+		file.Replicas = withReplica(file.Replicas, task.Replica{Site: m.settings.Site, URL: stored.stored.URL})
+	}
+	if !file.Exists() {
+		m.fileMissing(k)
+		return
+	}
+	k.file = file
+	m.fileExists(k)
+}
+
+func withReplica(replicas []task.Replica, replica task.Replica) []task.Replica {
+	if slices.Contains(replicas, replica) {
+		return replicas
+	}
+	return append(slices.Clone(replicas), replica)
+}
+
+// fileExists makes tasks ready that waited for a file.
+func (m *Master) fileExists(k *known) {
+	waiting := k.waiters
+	k.waiters = nil
+	for _, h := range waiting {
+		delete(h.missing, k.file.LFN)
+		m.mayBeReady(h)
+		m.markMakers(h)
+	}
+}
+
+func (m *Master) mayBeReady(h *held) {
+	if m.held[h.Task.ID] != h || len(h.missing) > 0 {
+		return
+	}
+	switch {
+	case h.phase == waiting && h.searching == 0:
+		m.makeReady(h)
+	case h.phase == placed && h.job != nil:
+		m.inputsMade(h.job)
+	}
+}
+
+// fileMissing takes a file for lost: tasks that were to read it wait.
+func (m *Master) fileMissing(k *known) {
+	k.file = task.File{LFN: k.file.LFN, Size: -1}
+	for _, h := range m.readersOf(k.file.LFN) {
+		m.miss(h, k)
+		if h.phase == ready {
+			m.makeWait(h)
+		}
+	}
+	m.dispose(k)
+}
+
+// readersOf lists held tasks that read a file and are not at a pilot, in the
+// order of their ids.
+func (m *Master) readersOf(name task.LFN) []*held {
+	k := m.files[name]
+	if k == nil {
+		return nil
+	}
+	var readers []*held
+	for _, h := range k.readers {
+		if h.phase <= ready {
+			readers = append(readers, h)
+		}
+	}
+	slices.SortFunc(readers, func(a, b *held) int { return cmp.Compare(a.Task.ID, b.Task.ID) })
+	return slices.Compact(readers) // it may read a file under two names
+}
+
+// passStranded gives tasks back that wait for a file which the site does not
+// make: the queue knows where it is by now, or has it made elsewhere.
+func (m *Master) passStranded() {
+	for _, name := range slices.Sorted(maps.Keys(m.missed)) {
+		k := m.files[name]
+		if k == nil || len(k.waiters) == 0 {
+			delete(m.missed, name)
+		}
+		if k == nil {
+			continue
+		}
+		if len(k.waiters) == 0 || len(k.makers) > 0 {
+			k.stranded = time.Time{}
+			continue
+		}
+		if k.stranded.IsZero() {
+			k.stranded = m.now
+		}
+		if m.now.Sub(k.stranded) < m.config.Members.AuditAfter {
+			continue
+		}
+		for _, h := range slices.Clone(k.waiters) {
+			if h.phase == waiting {
+				m.giveBack(h, "its input "+name.Local()+" is not made here")
+			}
+		}
+	}
+}
+
+// inputs returns the files of a task's inputs, in order.
+func (m *Master) inputs(t task.Task) []task.File {
+	files := make([]task.File, len(t.Inputs))
+	for i, in := range t.Inputs {
+		files[i] = m.file(in.LFN).file
+	}
+	return files
+}
+
+// produced makes a task's outputs known to the hand-out. An output of an
+// earlier generation that still exists stays as it is, as at the queue.
+func (m *Master) produced(outcome task.Outcome) {
+	for _, output := range outcome.Outputs {
+		k := m.file(output.LFN)
+		here := len(k.file.Replicas) > 0 || slices.Contains(k.file.Announced, outcome.Site)
+		if here && k.file.Producer.Task == outcome.Attempt.Task {
+			continue
+		}
+		k.file = message.Output{Attempt: outcome.Attempt, Produced: output}.File(outcome.Site)
+		m.fileExists(k)
+		m.dispose(k)
+	}
+}
+
+// disown takes back what a losing attempt was thought to have made. Tasks
+// that were to read it go back to the queue, which knows the winner's.
+func (m *Master) disown(outcome task.Outcome) {
+	for _, output := range outcome.Outputs {
+		k := m.files[output.LFN]
+		if k == nil || k.file.Producer != outcome.Attempt {
+			continue
+		}
+		readers := m.readersOf(output.LFN)
+		m.fileMissing(k)
+		for _, h := range readers {
+			m.giveBack(h, "another attempt's "+output.LFN.Local()+" counts")
+		}
+	}
+}
+
+// takeStored passes on which files have reached a storage element.
+func (m *Master) takeStored(w *member, stored []task.Stored) {
+	for _, s := range stored {
+		m.outbox.addStored(w.peer, s)
+		m.syncSoon(m.gatherDelay())
+		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
+			m.endWatch(search)
+		}
+		k := m.files[s.LFN]
+		if k == nil || k.file.Producer != s.Attempt {
+			continue
+		}
+		k.file.Replicas = withReplica(k.file.Replicas, task.Replica{Site: m.settings.Site, URL: s.URL})
+		if len(k.readers) > 0 && m.outbox.outcomes[s.Attempt] == nil {
+			m.copies.files(k.file)
+		}
+		m.dispose(k)
+	}
+}

@@ -1,0 +1,369 @@
+package master
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// lease is a hand-out as its master keeps it.
+type lease struct {
+	lease task.Lease
+	ttl   time.Duration
+	open  int // held tasks of it
+}
+
+// heldPhase of a task of the hand-out.
+type heldPhase uint8
+
+const (
+	waiting heldPhase = iota // an input does not exist yet, or is looked for
+	ready                    // may be assigned
+	placed                   // at a pilot
+	ended                    // its outcome is on the way to the queue
+)
+
+// held is one task of the hand-out.
+type held struct {
+	task.LeasedTask
+	lease      task.LeaseID
+	phase      heldPhase
+	missing    map[task.LFN]bool // inputs that do not exist
+	searching  int               // searches that it waits for
+	readySince time.Time         // while not started; zero: it waits
+	near       bool              // it reads what a task has made; since it was ready
+	no         uint64            // in the task list; 0 when not listed
+	job        *job              // when placed
+	endedBy    task.AttemptID    // when ended
+	recalled   bool              // the queue wants it back if it is unstarted
+	session    uint64            // its number for replica policies; 0: none yet
+	anywhere   bool              // it need not avoid nodes any more
+	refused    int
+	searched   int
+}
+
+func (h *held) id() message.LeasedID { return message.LeasedID{Lease: h.lease, Task: h.Task.ID} }
+
+// addLease takes a hand-out; one that is known is taken again without harm.
+func (m *Master) addLease(l task.Lease) {
+	held := m.leases[l.ID]
+	if held == nil {
+		held = &lease{}
+		m.leases[l.ID] = held
+		m.copies.add(l.ID)
+	}
+	held.lease, held.ttl = l, l.TTL
+	for _, leased := range l.Tasks {
+		m.addTask(l.ID, leased)
+	}
+	for _, file := range l.Files {
+		m.learnFile(file)
+	}
+	if held.open == 0 {
+		m.closeLease(l.ID)
+	}
+}
+
+// reconcile drops unstarted tasks that the queue no longer counts to a lease:
+// they have ended while this master was not in touch with it.
+func (m *Master) reconcile(l task.Lease) {
+	listed := make(map[task.ID]bool, len(l.Tasks))
+	for _, leased := range l.Tasks {
+		listed[leased.Task.ID] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		if h := m.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
+			m.forget(h)
+		}
+	}
+}
+
+func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
+	old := m.held[leased.Task.ID]
+	_, gone := m.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
+	if gone || old != nil && old.lease == id {
+		return
+	}
+	if old != nil {
+		m.letGo(old)
+	}
+	h := &held{LeasedTask: leased, lease: id}
+	m.held[leased.Task.ID] = h
+	m.leases[id].open++
+	for _, output := range leased.Task.Outputs {
+		k := m.file(output.LFN)
+		k.makers = append(k.makers, h)
+	}
+	for _, input := range leased.Task.Inputs {
+		k := m.file(input.LFN)
+		k.readers = append(k.readers, h)
+		if !k.file.Exists() {
+			m.miss(h, k)
+		}
+	}
+	if o := m.outbox.decides(id, leased); o != nil {
+		h.phase, h.endedBy = ended, o.Attempt
+		m.sums.count(h, +1)
+		return
+	}
+	m.sums.count(h, +1)
+	if j := m.stray(h); j != nil {
+		m.attach(j, h)
+		return
+	}
+	if len(h.missing) > 0 {
+		m.list.offer(h)
+		m.rejoin(h)
+		return
+	}
+	m.makeReady(h)
+}
+
+// stray finds a job of a task that was not held: one that is about to end
+// before one that has just come.
+func (m *Master) stray(h *held) (found *job) {
+	for _, j := range m.strays[h.Task.ID] {
+		if j.generation == h.Generation && (found == nil || j.phase > found.phase || j.phase == found.phase && j.order < found.order) {
+			found = j
+		}
+	}
+	return found
+}
+
+func (m *Master) setPhase(h *held, phase heldPhase) {
+	m.sums.count(h, -1)
+	h.phase = phase
+	m.sums.count(h, +1)
+	if h.no != 0 {
+		m.matrix.SetReady(h.no, phase == ready && m.replication.claimed[h.session] == nil)
+		m.unsolved = m.unsolved || phase == ready
+	}
+}
+
+func (m *Master) setNumber(h *held, no uint64) {
+	m.sums.count(h, -1)
+	h.no = no
+	m.sums.count(h, +1)
+}
+
+func (m *Master) makeReady(h *held) {
+	if h.readySince.IsZero() {
+		h.readySince = m.now
+	}
+	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !m.file(in.LFN).file.Producer.IsZero() })
+	m.setPhase(h, ready)
+	if h.no == 0 {
+		m.list.offer(h)
+	}
+}
+
+// makeWait puts a task that was ready, or is back from a pilot, to waiting.
+func (m *Master) makeWait(h *held) {
+	h.readySince = time.Time{}
+	m.setPhase(h, waiting)
+	if h.no == 0 {
+		m.list.offer(h)
+	}
+}
+
+// backToReady takes a task up again that a pilot will not run (any more).
+func (m *Master) backToReady(h *held, wasStarted bool) {
+	if wasStarted {
+		h.Number++
+		h.readySince = time.Time{}
+	}
+	for _, input := range h.Task.Inputs {
+		if k := m.file(input.LFN); !k.file.Exists() {
+			m.miss(h, k)
+		}
+	}
+	switch {
+	case h.recalled:
+		m.giveBack(h, "recalled")
+	case len(h.missing) > 0 || h.searching > 0:
+		m.makeWait(h)
+	default:
+		m.makeReady(h)
+	}
+}
+
+// forget drops a task from the hand-out: it has ended, was returned, revoked
+// or let go of. A pilot that has it in hand keeps its slot until it says
+// otherwise.
+func (m *Master) forget(h *held) {
+	if m.held[h.Task.ID] != h {
+		return
+	}
+	if h.job != nil {
+		m.detach(h.job)
+	}
+	m.unlist(h)
+	m.sums.count(h, -1)
+	delete(m.held, h.Task.ID)
+	m.gone[h.id()] = m.outbox.calls
+	for name := range h.missing {
+		m.file(name).waiters.drop(h)
+	}
+	for _, input := range h.Task.Inputs {
+		k := m.file(input.LFN)
+		k.readers.drop(h)
+		m.dispose(k)
+	}
+	m.rejoin(h)
+	for _, output := range h.Task.Outputs {
+		k := m.file(output.LFN)
+		k.makers.drop(h)
+		m.dispose(k)
+	}
+	if h.recalled {
+		m.confirm(task.Revoked{Lease: h.lease, Task: h.Task.ID})
+	}
+	if l := m.leases[h.lease]; l != nil {
+		m.copies.gone(h.id())
+		if l.open--; l.open <= 0 {
+			m.closeLease(h.lease)
+		}
+	}
+}
+
+func (m *Master) closeLease(id task.LeaseID) {
+	delete(m.leases, id)
+	m.copies.drop(id)
+}
+
+// letGo forgets a task whose lease is over. What was not started is taken
+// from its pilot; a payload that runs goes on, for late work is still work.
+func (m *Master) letGo(h *held) {
+	j := h.job
+	m.forget(h)
+	if j == nil || j.phase != assigned {
+		return
+	}
+	m.retract(j)
+}
+
+// dropLease lets go of a lease that the queue has given up.
+func (m *Master) dropLease(id task.LeaseID) {
+	if m.leases[id] == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.held)) {
+		if h := m.held[name]; h.lease == id && h.phase != ended {
+			m.letGo(h)
+		}
+	}
+	if m.leases[id] != nil {
+		m.closeLease(id)
+	}
+}
+
+// giveBack returns an unstarted task to the queue.
+func (m *Master) giveBack(h *held, reason string) {
+	if m.held[h.Task.ID] != h {
+		return
+	}
+	m.outbox.returns = append(m.outbox.returns, task.Returned{
+		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
+	})
+	m.forget(h)
+	m.syncSoon(m.gatherDelay())
+}
+
+// revoke carries out the queue's wish to have tasks back. It repeats a wish
+// until it is confirmed.
+func (m *Master) revoke(revoked []task.Revoked) {
+	for _, r := range revoked {
+		h := m.held[r.Task]
+		if h != nil && h.lease != r.Lease {
+			h = nil
+		}
+		switch {
+		case r.Cancel:
+			m.cancel(message.LeasedID{Lease: r.Lease, Task: r.Task}, h)
+			m.confirm(r)
+		case h != nil && h.phase <= ready && !m.census.IsZero():
+			h.recalled = true // a pilot may have it: the census tells
+		case h != nil && h.phase <= ready:
+			m.giveBack(h, "recalled")
+			m.confirm(r)
+		case h != nil && h.phase == placed && h.job.phase == assigned:
+			h.recalled = true // confirmed when its pilot has answered
+			m.retract(h.job)
+		default:
+			m.confirm(r)
+		}
+	}
+}
+
+// giveRecalled gives back what the queue wanted during the census and no pilot
+// has; what one has unstarted is asked for.
+func (m *Master) giveRecalled() {
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		switch h := m.held[id]; {
+		case h == nil || !h.recalled:
+		case h.phase <= ready:
+			m.giveBack(h, "recalled")
+		case h.phase == placed && h.job.phase == assigned:
+			m.retract(h.job)
+		}
+	}
+}
+
+func (m *Master) confirm(r task.Revoked) {
+	m.outbox.confirm(r)
+	m.syncSoon(m.gatherDelay())
+}
+
+// cancel ends a task wherever it is.
+func (m *Master) cancel(id message.LeasedID, h *held) {
+	m.cancelled.add(id, m.now)
+	jobs := slices.Clone(m.strays[id.Task])
+	if at := m.held[id.Task]; at != nil && at.job != nil {
+		jobs = append(jobs, at.job)
+	}
+	for _, j := range jobs {
+		if j.LeasedID == id {
+			m.tell(j.member, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+		}
+	}
+	if h != nil {
+		m.forget(h)
+	}
+}
+
+// cancelledFor is how long a master remembers what was cancelled: a pilot that it
+// had no touch with may still have it in hand. Whoever comes back later runs it to
+// its end, in vain.
+const cancelledFor = 10 * time.Minute
+
+// cancellations are what pilots may still have of cancelled tasks.
+type cancellations struct {
+	known map[message.LeasedID]bool
+	order []cancellation // oldest first
+}
+
+type cancellation struct {
+	id message.LeasedID
+	at time.Time
+}
+
+func (c *cancellations) reset() { *c = cancellations{known: make(map[message.LeasedID]bool)} }
+
+func (c *cancellations) has(id message.LeasedID) bool { return c.known[id] }
+
+// add remembers a cancelled task, and forgets those of long ago.
+func (c *cancellations) add(id message.LeasedID, now time.Time) {
+	old := 0
+	for old < len(c.order) && now.Sub(c.order[old].at) > cancelledFor {
+		delete(c.known, c.order[old].id)
+		old++
+	}
+	c.order = c.order[old:]
+	if !c.known[id] {
+		c.known[id] = true
+		c.order = append(c.order, cancellation{id, now})
+	}
+}

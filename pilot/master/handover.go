@@ -1,0 +1,114 @@
+package master
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// handOver is a sole copy of a leaving pilot on its way to another one.
+type handOver struct {
+	file  task.File
+	from  task.PilotID
+	taker task.PilotID // "" while nobody can take it
+	tried map[task.PilotID]bool
+}
+
+// takeLeaves finds other keepers for what only a leaving pilot has. It asks
+// again until it is answered, so orders and answers may get lost.
+func (m *Master) takeLeaves(w *member, files []task.File) {
+	for _, file := range files {
+		id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
+		h := m.handOvers[id]
+		if h == nil {
+			h = &handOver{file: file}
+			m.handOvers[id] = h
+		}
+		h.from = w.id
+		if taker := m.members[h.taker]; taker != nil {
+			m.tell(taker, message.StoreOrder{File: file})
+			continue
+		}
+		h.tried = map[task.PilotID]bool{w.id: true}
+		m.chooseTaker(id, h)
+	}
+}
+
+// chooseTaker has the member with most room in its cache take a copy over.
+// Where there is nobody and no storage element either, the leaving pilot need
+// not wait: when it has gone the site looks for the file and reports it lost.
+func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
+	h.taker = ""
+	var best *member
+	for _, name := range slices.Sorted(maps.Keys(m.members)) {
+		w := m.members[name]
+		if !w.described || w.draining || h.tried[name] {
+			continue
+		}
+		if best == nil || w.room() > best.room() {
+			best = w
+		}
+	}
+	if best != nil {
+		h.taker = best.id
+		best.promised += h.file.Size
+		m.tell(best, message.StoreOrder{File: h.file})
+		return
+	}
+	if m.settings.SE == "" {
+		m.relieve(id, h)
+	}
+}
+
+// room is what is free in a member's cache, less what it was told to take.
+func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.promised }
+
+// takeKept relieves a leaving pilot of a copy that another one or the storage
+// element has now, or asks the next one; and goes on with searches.
+func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
+	for _, answer := range answers {
+		m.looked(w, answer)
+		h := m.handOvers[answer.Output]
+		if h == nil || h.taker != w.id {
+			continue
+		}
+		w.promised -= h.file.Size
+		if answer.Failure == "" {
+			m.relieve(answer.Output, h)
+			continue
+		}
+		h.tried[w.id] = true
+		m.chooseTaker(answer.Output, h)
+	}
+}
+
+func (m *Master) relieve(id task.OutputID, h *handOver) {
+	delete(m.handOvers, id)
+	m.tellRelieved(h.from, id)
+}
+
+// tellRelieved tells a pilot, if it is still there, that a copy is its business
+// no more.
+func (m *Master) tellRelieved(pilot task.PilotID, id task.OutputID) {
+	if w := m.members[pilot]; w != nil {
+		m.tell(w, message.Acks{Relieved: []task.OutputID{id}})
+	}
+}
+
+// handOversWithout goes on without a pilot that is gone.
+func (m *Master) handOversWithout(pilot task.PilotID) {
+	for _, id := range slices.SortedFunc(maps.Keys(m.handOvers), task.OutputID.Compare) {
+		switch h := m.handOvers[id]; pilot {
+		case h.from:
+			if taker := m.members[h.taker]; taker != nil {
+				taker.promised -= h.file.Size
+			}
+			delete(m.handOvers, id)
+		case h.taker:
+			h.tried[pilot] = true
+			m.chooseTaker(id, h)
+		}
+	}
+}

@@ -1,0 +1,357 @@
+package master
+
+import (
+	"cmp"
+	"container/heap"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// list is the master's task list: a window of the hand-out, numbered and
+// versioned, sent to the pilots as deltas.
+type list struct {
+	version matcher.ListVersion
+	nextNo  uint64
+	nextID  uint32
+	classes map[task.Class]uint32
+	byNo    map[uint32]task.Class
+	uses    map[uint32]int // entries of a class
+	live    int            // entries whose rank looks at what runs at a pilot
+	entries map[uint64]*matcher.ListEntry
+	owner   map[uint64]*held
+	avoid   map[uint64]*held // of them, those that are to avoid a node
+	ready   backlog          // not listed, ready
+	blocked backlog          // not listed, inputs still to be made
+
+	added   []*held
+	removed []uint64
+	ask     []task.FileKey
+	census  bool
+	copies  bool      // the census wants the hand-outs that are kept
+	due     time.Time // when changes are to be broadcast; zero: there are none
+	sent    time.Time
+	usual   time.Duration         // of a round, from its beginning to its end
+	whole   *matcher.ListSnapshot // of the version at hand; nil: not asked for yet
+
+	rounds      uint64
+	open        uint64 // round under way; 0: none
+	openVersion uint64 // that it brings
+	censusRound uint64
+
+	// With a fixed period of rounds only.
+	period      time.Time // when the next one begins
+	periodic    bool      // the next broadcast begins one
+	periodRound uint64
+	solve       bool // one is over
+}
+
+// removalDelay is how long changes that only shorten the list may wait.
+const removalDelay = 2 * time.Second
+
+func (l *list) reset(term task.Term) {
+	*l = list{
+		version: matcher.ListVersion{Term: term},
+		classes: make(map[task.Class]uint32),
+		byNo:    make(map[uint32]task.Class),
+		uses:    make(map[uint32]int),
+		entries: make(map[uint64]*matcher.ListEntry),
+		owner:   make(map[uint64]*held),
+		avoid:   make(map[uint64]*held),
+		rounds:  l.rounds, period: l.period, usual: l.usual,
+	}
+}
+
+// backlog orders tasks by priority; those that read what other tasks have made
+// before others, while caches have it; then by age.
+type backlog []*held
+
+func (b backlog) Len() int { return len(b) }
+func (b backlog) Less(i, j int) bool {
+	if b[i].Task.Priority != b[j].Task.Priority {
+		return b[i].Task.Priority > b[j].Task.Priority
+	}
+	if b[i].near != b[j].near {
+		return b[i].near
+	}
+	return b[i].Age < b[j].Age
+}
+func (b backlog) Swap(i, j int) { b[i], b[j] = b[j], b[i] }
+
+// Push and Pop satisfy heap.Interface.
+func (b *backlog) Push(x any) { *b = append(*b, x.(*held)) }
+
+// Pop satisfies heap.Interface.
+func (b *backlog) Pop() any {
+	old := *b
+	last := old[len(old)-1]
+	old[len(old)-1] = nil
+	*b = old[:len(old)-1]
+	return last
+}
+
+// offer puts a task up for the list.
+func (l *list) offer(h *held) {
+	if h.phase == ready {
+		heap.Push(&l.ready, h)
+	} else {
+		heap.Push(&l.blocked, h)
+	}
+}
+
+func (l *list) hurry(due time.Time) {
+	if l.due.IsZero() || due.Before(l.due) {
+		l.due = due
+	}
+}
+
+// passList fills the window and broadcasts what has changed: soon after the
+// changes, or at the rounds of a fixed period (004: every 20 s).
+func (m *Master) passList() {
+	l := &m.list
+	if m.settings.RoundEvery > 0 {
+		m.passPeriod()
+	} else {
+		l.period = time.Time{}
+		m.fillWindow()
+		if n := len(l.added); n > 0 {
+			if m.own.on {
+				l.hurry(m.now) // nobody else is to be spared
+			}
+			l.hurry(m.now.Add(m.config.List.RoundDelay(n)))
+		} else if len(l.removed) > 0 {
+			l.hurry(m.now.Add(removalDelay))
+		}
+	}
+	if l.due.IsZero() || m.now.Before(l.due) {
+		return
+	}
+	// A site that is slow to answer, or that a hung pilot holds up, is not
+	// given the next change before the last one is through, within reason.
+	if pause := max(m.config.List.RoundHigh, 2*l.usual); l.open != 0 && m.now.Sub(l.sent) < pause {
+		l.due = l.sent.Add(pause)
+		return
+	}
+	m.flush()
+}
+
+// passPeriod begins a round when it is time.
+func (m *Master) passPeriod() {
+	l := &m.list
+	if l.period.IsZero() {
+		l.period = m.now
+	}
+	if m.now.Before(l.period) {
+		return
+	}
+	l.period = m.now.Add(m.settings.RoundEvery)
+	m.fillWindow()
+	if len(l.added) > 0 || len(l.removed) > 0 {
+		l.periodic = true // its end will have the matrix solved
+		l.hurry(m.now)
+		return
+	}
+	l.solve = true
+}
+
+// fillWindow lists ready tasks, and where room is left, tasks that wait: they
+// are ranked before their inputs exist, and never keep a ready one out. Beside
+// a full window as many wait as may follow what runs.
+func (m *Master) fillWindow() {
+	window := m.config.List.Window(m.sums.slots)
+	m.fill(&m.list.ready, window-m.sums.listed[ready], ready)
+	beside := min(waitingPerSlot*m.sums.slots, m.config.List.Most)
+	m.fill(&m.list.blocked, max(window-m.sums.listed[ready], beside)-m.sums.listed[waiting], waiting)
+}
+
+// waitingPerSlot is how many tasks that wait are listed for each slot in any
+// case: those that read what runs there.
+const waitingPerSlot = 2
+
+// fill lists tasks of a phase; those that moved on since they were offered
+// are passed over.
+func (m *Master) fill(from *backlog, room int, phase heldPhase) {
+	for taken := 0; taken < room && from.Len() > 0; {
+		h := heap.Pop(from).(*held)
+		if m.held[h.Task.ID] != h || h.no != 0 || h.phase != phase {
+			continue
+		}
+		m.list.nextNo++
+		m.setNumber(h, m.list.nextNo)
+		m.list.added = append(m.list.added, h)
+		taken++
+	}
+}
+
+// flush makes the changes the next version of the list and broadcasts it.
+func (m *Master) flush() {
+	l := &m.list
+	l.due = time.Time{}
+	if len(l.added) == 0 && len(l.removed) == 0 && !l.census && len(l.ask) == 0 {
+		return
+	}
+	delta := matcher.ListDelta{Base: l.version, Remove: l.removed}
+	l.version.N++
+	l.whole = nil
+	delta.Version = l.version
+	for _, h := range l.added {
+		if m.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
+			delta.Add = append(delta.Add, m.enter(h, &delta))
+		}
+	}
+	m.dropClasses(&delta)
+	l.rounds++
+	if l.census {
+		l.censusRound = l.rounds
+	}
+	if l.periodic {
+		l.periodRound, l.periodic = l.rounds, false
+	}
+	m.act(CastList{N: l.rounds, List: message.TaskList{Delta: delta, Census: l.census, Copies: l.copies, Ask: l.ask}})
+	l.added, l.removed, l.ask, l.census, l.copies = nil, nil, nil, false, false
+	l.open, l.openVersion, l.sent = l.rounds, l.version.N, m.now
+}
+
+// enter gives a task its place in list and matrix.
+func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
+	l := &m.list
+	of := m.classOf(h)
+	class, known := l.classes[of]
+	if !known {
+		l.nextID++
+		class = l.nextID
+		l.classes[of], l.byNo[class] = class, of
+		numbered := matcher.ListClass{No: class, Class: of}
+		delta.Classes = append(delta.Classes, numbered)
+		m.matrix.AddClass(numbered)
+	}
+	l.uses[class]++
+	entry := &matcher.ListEntry{
+		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: message.ListFiles(m.inputs(h.Task)),
+	}
+	l.entries[h.no], l.owner[h.no] = entry, h
+	if len(h.Avoid) > 0 && !h.anywhere {
+		l.avoid[h.no] = h
+	}
+	base := 0.0
+	if rank, err := m.compiler.Rank(of.Rank); err == nil {
+		base = rank.EntryBase(entry.Task, entry.Files, matcher.DefaultRates())
+		if rank.Live() {
+			m.countLive(+1)
+		}
+	}
+	m.matrix.AddTask(matcher.MatrixTask{
+		No: h.no, Class: class, Version: l.version.N, EntryBase: base,
+		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
+	})
+	m.matrix.SetReady(h.no, h.phase == ready)
+	m.join(h)
+	m.unsolved = true
+	m.track(entry)
+	return entry
+}
+
+// countLive counts the entries whose rank looks at what runs at a pilot: while
+// there are some, members are served otherwise.
+func (m *Master) countLive(by int) {
+	before := m.list.live
+	if m.list.live += by; (before == 0) != (m.list.live == 0) {
+		m.refreshAll()
+	}
+}
+
+// class is a task's in the list: where the task gives no rank, the site does.
+func (m *Master) class(t task.Task) task.Class {
+	class := t.Class()
+	class.Rank = cmp.Or(class.Rank, m.settings.Rank)
+	return class
+}
+
+// relist takes every task off the list and puts those that wait on it again,
+// in their classes by the settings of the moment.
+func (m *Master) relist() {
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		h := m.held[id]
+		if h.no == 0 {
+			continue
+		}
+		m.unlist(h)
+		if h.phase <= ready {
+			m.list.offer(h)
+		}
+	}
+}
+
+// listed is what expressions may look at: pilots need no more of a task before
+// it is assigned to them.
+func listed(t task.Task) *task.Task {
+	return &task.Task{ID: t.ID, Resources: t.Resources, Priority: t.Priority, Walltime: t.Walltime, Bound: t.Bound}
+}
+
+// unlist takes a task off the list.
+func (m *Master) unlist(h *held) {
+	no := h.no
+	if no == 0 {
+		return
+	}
+	m.setNumber(h, 0)
+	l := &m.list
+	entry := l.entries[no]
+	if entry == nil {
+		return
+	}
+	l.uses[entry.Class]--
+	if rank, err := m.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
+		m.countLive(-1)
+	}
+	m.untrack(entry)
+	delete(l.entries, no)
+	delete(l.owner, no)
+	delete(l.avoid, no)
+	l.removed = append(l.removed, no)
+	m.matrix.RemoveTask(no)
+}
+
+// idleClasses is how many classes may be listed before those without entries
+// are dropped.
+const idleClasses = 256
+
+func (m *Master) dropClasses(delta *matcher.ListDelta) {
+	l := &m.list
+	if len(l.classes) <= idleClasses {
+		return
+	}
+	for _, no := range slices.Sorted(maps.Keys(l.byNo)) {
+		if l.uses[no] > 0 || len(l.classes) <= idleClasses/2 {
+			continue
+		}
+		delta.DropClasses = append(delta.DropClasses, no)
+		m.matrix.RemoveClass(no)
+		delete(l.classes, l.byNo[no])
+		delete(l.byNo, no)
+		delete(l.uses, no)
+	}
+}
+
+// snapshot is the whole list, the same for all who ask for one version: what
+// was taken off it since, the next version takes off at the pilots.
+func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
+	if l.whole != nil {
+		return *l.whole
+	}
+	s := matcher.ListSnapshot{Version: l.version, Rates: matcher.DefaultRates()}
+	s.Version.Term = term
+	for _, no := range slices.Sorted(maps.Keys(l.byNo)) {
+		s.Classes = append(s.Classes, matcher.ListClass{No: no, Class: l.byNo[no]})
+	}
+	s.Entries = make([]*matcher.ListEntry, 0, len(l.entries))
+	for _, no := range slices.Sorted(maps.Keys(l.entries)) {
+		s.Entries = append(s.Entries, l.entries[no])
+	}
+	l.whole = &s
+	return s
+}

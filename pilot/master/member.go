@@ -1,0 +1,313 @@
+package master
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// member is what the master knows of one pilot. Slots and resources are
+// reckoned from assignments and reports, by the same rule that the pilot
+// applies itself: the oldest assignment that fits takes a freed slot.
+type member struct {
+	id        task.PilotID
+	peer      task.PeerID
+	host      string
+	described bool // its state has come
+	draining  bool
+	stopped   string       // why it takes no new work; "" while it does
+	declines  string       // its own reason for that
+	judged    string       // its master's
+	health    health.State // of its node
+	total     capacity
+	used      capacity
+	counted   counted // its share in the sums of the site
+	jobs      map[message.LeasedID]*job
+	waiting   []*job // assigned, without a slot, oldest first
+	row       rowState
+	asked     time.Time // when its state was asked for; zero: it has come since
+	heard     time.Time
+	said      uint64 // number of its last state or report
+	given     uint64 // serial of the last Assign to it
+	seen      uint64 // and of the last that it has told to have seen
+	cache     message.CacheReport
+	promised  task.Bytes // of sole copies that it was told to take over
+	copyless  time.Time  // until then it is given no replicas: one has failed
+	lapses    int        // how often in a row it has left orders to copy unanswered
+	unplanned bool       // the next session passes it over, which ends its plan
+	ends      time.Time  // of its lifetime; zero: not known
+	idleSince time.Time  // since when it has a free slot; zero: it has none
+	keptFree  int        // free slots that are kept for a task that is about to be ready
+}
+
+// rowState is how a member's row in the matrix stands.
+type rowState struct {
+	listed bool   // it has come
+	n      uint64 // list version that it answers
+	asked  time.Time
+	early  []matcher.RowUpdate // of list versions whose round is not over
+}
+
+type capacity struct {
+	slots     int
+	resources task.Resources
+}
+
+type counted struct{ slots, free int }
+
+func (w *member) freeSlots() int { return max(0, w.total.slots-w.used.slots) }
+
+func (w *member) fits(need task.Resources) bool {
+	return w.freeSlots() > 0 && w.total.resources.Sub(w.used.resources).Fits(need)
+}
+
+func (w *member) take(j *job) {
+	j.holding = true
+	w.used.slots++
+	w.used.resources = w.used.resources.Add(j.need)
+}
+
+func (w *member) release(j *job) {
+	if !j.holding {
+		return
+	}
+	j.holding = false
+	w.used.slots--
+	w.used.resources = w.used.resources.Sub(j.need)
+}
+
+// promote gives freed slots to waiting assignments, oldest first, but not to
+// one that follows another: its slot is that one's.
+func (w *member) promote() {
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool {
+		if !j.isSuccessor() && w.fits(j.need) {
+			w.take(j)
+			return true
+		}
+		return false
+	})
+}
+
+func (w *member) unwait(j *job) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(other *job) bool { return other == j })
+}
+
+// inOrder lists what a member has in hand by the order of assignment.
+func (w *member) inOrder() []*job {
+	jobs := make([]*job, 0, len(w.jobs))
+	for _, j := range w.jobs {
+		jobs = append(jobs, j)
+	}
+	slices.SortFunc(jobs, byOrder)
+	return jobs
+}
+
+// pilotUp greets a member. In a census it answers anyway; one that has
+// reconnected may have lost messages, or the master some of its.
+func (m *Master) pilotUp(e PilotUp) {
+	if !m.inOffice {
+		return
+	}
+	again := m.members[e.Pilot] != nil || m.lost[e.Pilot]
+	w := m.meet(e.Pilot, e.Peer)
+	if again || !m.censusAsks() {
+		w.row.listed = false
+		m.wantState(w)
+	}
+}
+
+// meet takes a member in.
+func (m *Master) meet(pilot task.PilotID, peer task.PeerID) *member {
+	w := m.members[pilot]
+	if w == nil {
+		w = &member{id: pilot, jobs: make(map[message.LeasedID]*job)}
+		m.members[pilot] = w
+	}
+	if w.peer != peer {
+		delete(m.peers, w.peer)
+	}
+	delete(m.lost, pilot)
+	w.peer, w.heard = peer, m.now
+	m.peers[peer] = w
+	return w
+}
+
+// wantState asks a member for its whole state. What was assigned before and
+// is not in that state never arrived.
+func (m *Master) wantState(w *member) {
+	m.serial++
+	w.asked = m.now
+	m.tell(w, message.Want{Term: m.term, Serial: m.serial, State: true, Copies: m.provisional})
+}
+
+// greet sends the whole list to a member, once until its row comes.
+func (m *Master) greet(w *member) {
+	if !w.row.asked.IsZero() && m.now.Sub(w.row.asked) < m.config.Queue.Every {
+		return
+	}
+	w.row.asked = m.now
+	m.tell(w, message.Snapshot{List: m.list.snapshot(m.term)})
+}
+
+// wantRow asks for a whole row, once until it comes.
+func (m *Master) wantRow(w *member) {
+	if !w.row.asked.IsZero() && m.now.Sub(w.row.asked) < m.config.Queue.Every {
+		return
+	}
+	w.row.asked = m.now
+	m.serial++
+	m.tell(w, message.Want{Term: m.term, Serial: m.serial, Row: true})
+}
+
+// passAudit asks again whoever owes an answer, and those that have work and
+// have been silent for long: no lost message holds a task for ever, and no
+// missing file.
+func (m *Master) passAudit() {
+	if m.now.Before(m.audit) {
+		return
+	}
+	m.audit = m.now.Add(m.config.Queue.Every)
+	m.unsolved = true // slots may be due to be kept, or to be kept no longer
+	m.passStranded()
+	m.passElsewhere()
+	m.passLostCopies()
+	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.List.RoundWait
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		w := m.members[id]
+		m.passOvertaken(w)
+		switch {
+		case !w.asked.IsZero():
+			if m.now.Sub(w.asked) >= m.config.Queue.Every {
+				m.wantState(w)
+			}
+		case !w.described || len(w.jobs) > 0 && m.now.Sub(w.heard) >= m.config.Members.AuditAfter:
+			m.wantState(w)
+		case !w.row.listed || w.row.n < m.list.version.N && !roundOpen:
+			m.greet(w)
+		}
+	}
+}
+
+// pilotDown takes a member out: what it had in hand is to be run elsewhere,
+// and what only its cache is known to hold is looked for. One that was gone before
+// this master met it, as its predecessor is, had nothing by this master's lists.
+func (m *Master) pilotDown(e PilotDown) {
+	if !m.inOffice {
+		return
+	}
+	if m.lost[e.Pilot] = true; e.Left {
+		delete(m.lost, e.Pilot)
+	}
+	if w := m.members[e.Pilot]; w != nil {
+		m.part(w, !e.Left, e.Reason)
+	}
+	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
+	m.endCensus()
+	m.syncSoon(0)
+}
+
+// part does without a member. What it was running when it died goes to another
+// node first.
+func (m *Master) part(w *member, died bool, reason string) {
+	jobs, lost := w.inOrder(), false
+	delete(m.members, w.id)
+	delete(m.nodes.marked, w.id)
+	delete(m.peers, w.peer)
+	if w.described {
+		m.sums.described--
+	}
+	delete(m.toLookAt, w.id)
+	m.matrix.RemovePilot(w.id)
+	m.sums.slots -= w.counted.slots
+	m.sums.free -= w.counted.free
+	for _, j := range jobs {
+		if h := m.remove(j); h != nil {
+			if died && j.phase == started {
+				h.avoid(w.node())
+				lost = true
+			}
+			m.backToReady(h, j.phase != assigned)
+		}
+	}
+	if lost {
+		m.noteDeath(w, reason)
+	}
+	m.copies.forget(w.id)
+	m.handOversWithout(w.id)
+	m.replicasWithout(w.id)
+	m.searchFilesOf(w.id)
+	delete(m.outbox.joined, w.id)
+	delete(m.outbox.pauses, w.id)
+}
+
+// fromPilot handles a worker's message.
+func (m *Master) fromPilot(e FromPilot) {
+	w := m.peers[e.From]
+	if !m.inOffice || w == nil {
+		return // not on the roster: it will introduce itself
+	}
+	w.heard = m.now
+	switch said := e.Message.(type) {
+	case message.State:
+		w.said, w.seen = said.Number, said.Seen
+		m.state(w, said)
+		m.endCensus()
+	case message.Report:
+		w.said, w.seen = said.Number, said.Seen
+		m.report(w, said)
+	}
+}
+
+// undescribed tells whether some member has not told its state yet.
+func (m *Master) undescribed() bool {
+	for _, w := range m.members {
+		if !w.described {
+			return true
+		}
+	}
+	return false
+}
+
+// askMissed asks those directly whom the census has not reached.
+func (m *Master) askMissed() {
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		if w := m.members[id]; !w.described && w.asked.IsZero() {
+			m.wantState(w)
+		}
+	}
+}
+
+// censusAsks tells whether the answers to a census are still to come.
+func (m *Master) censusAsks() bool {
+	return m.list.census || m.list.open != 0 && m.list.censusRound == m.list.open
+}
+
+// endCensus lets assignments begin when every member has told its state.
+func (m *Master) endCensus() {
+	if m.census.IsZero() || m.now.Before(m.census) && (m.censusAsks() || m.undescribed() || m.own.on && !m.own.answered) {
+		return
+	}
+	m.census = time.Time{}
+	m.giveRecalled()
+	m.retractStrays()
+}
+
+// retractStrays takes back what pilots have not started of leases that the
+// queue does not count to this site.
+func (m *Master) retractStrays() {
+	if m.provisional || len(m.strays) == 0 {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		for _, j := range m.members[id].inOrder() {
+			if j.held == nil && j.phase == assigned {
+				m.retract(j)
+			}
+		}
+	}
+}

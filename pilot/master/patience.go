@@ -1,0 +1,147 @@
+package master
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// patience has tasks wait for the pilots that have their inputs (000, section
+// IV-B, with seconds for passes): a free slot leaves a task to a pilot that
+// ranks it higher and is expected to come to it within the site's locality
+// wait, among the next turns of its slots. A slot that has been free for that
+// time takes any task that has been ready for that time.
+type patience struct{ *Master }
+
+var _ matcher.Patience = patience{}
+
+// patient tells whether slots wait. Rounds of a fixed period are those of 004,
+// and who works for itself has nobody to leave tasks to.
+func (m *Master) patient() bool {
+	return m.settings.LocalityWait > 0 && m.settings.RoundEvery == 0 && !m.own.on
+}
+
+// setPatience has the matrix solved by the settings of the moment.
+func (m *Master) setPatience() {
+	if m.patient() {
+		m.matrix.SetPatience(patience{m})
+	} else {
+		m.matrix.SetPatience(nil)
+	}
+	m.matrix.SetForesight(foresight{m})
+}
+
+// Soon satisfies matcher.Patience.
+func (p patience) Soon(id task.PilotID) int {
+	w := p.members[id]
+	if w == nil {
+		return 0
+	}
+	return max(0, p.turns(w)-len(w.waiting))
+}
+
+// Waits satisfies matcher.Patience.
+func (p patience) Waits(id task.PilotID) bool {
+	w := p.members[id]
+	return w != nil && (w.idleSince.IsZero() || p.now.Sub(w.idleSince) < p.settings.LocalityWait)
+}
+
+// Fresh satisfies matcher.Patience.
+func (p patience) Fresh(no uint64) bool {
+	h := p.list.owner[no]
+	return h != nil && p.now.Sub(h.readySince) < p.settings.LocalityWait
+}
+
+// turns is how many tasks a member is expected to start within the locality
+// wait, if tasks take as long as usual. One that a plan has reserved starts what
+// its plan says.
+func (m *Master) turns(w *member) int {
+	if w.takesNone() || m.replication.reserved[w.id] {
+		return 0
+	}
+	turns := m.turnsAfter(0) * w.freeSlots()
+	for _, j := range w.jobs {
+		if j.holding {
+			turns += m.turnsAfter(m.left(j))
+		}
+	}
+	return turns
+}
+
+// turnsAfter is how many tasks a slot starts that is free after so long.
+func (m *Master) turnsAfter(free time.Duration) int {
+	wait := m.settings.LocalityWait
+	switch {
+	case free > wait:
+		return 0
+	case m.usualRun <= 0:
+		return 1
+	}
+	return min(matcher.TurnsWaitedFor, 1+int((wait-free)/m.usualRun))
+}
+
+// left is how much longer a job is expected to hold its slot: not at all, when
+// it has taken as long as usual; when it has taken longer by the locality wait,
+// nobody knows.
+func (m *Master) left(j *job) time.Duration {
+	unknown := m.settings.LocalityWait + 1
+	if m.usualRun <= 0 {
+		return unknown
+	}
+	left := j.remaining(m.usualRun, m.now)
+	if left < -m.settings.LocalityWait {
+		return unknown
+	}
+	return max(0, left)
+}
+
+// leavesTo tells whether a member's free slot leaves a task to the member that
+// has been given it early.
+func (m *Master) leavesTo(w *member, j *job) bool {
+	rule := patience{m}
+	if !m.patient() || !m.matrix.Raises(j.member.id, j.held.no) || !rule.Waits(w.id) && !rule.Fresh(j.held.no) {
+		return false
+	}
+	at := slices.Index(j.member.waiting, j)
+	return at >= 0 && at < m.turns(j.member)
+}
+
+const (
+	// publishWait is how long a free slot is kept for a task that reads what
+	// the one before is about to publish.
+	publishWait = time.Second
+	// looks is how often waiting slots look again within the locality wait, but
+	// no sooner than leastLook after the last time.
+	looks     = 8
+	leastLook = 20 * time.Millisecond
+)
+
+// lookPause is the time between two looks of slots that wait.
+func (m *Master) lookPause() time.Duration { return max(leastLook, m.settings.LocalityWait/looks) }
+
+func (m *Master) publishWait() time.Duration { return min(publishWait, m.settings.LocalityWait) }
+
+// lookAgain has the matrix solved again after a while in which nothing else may
+// happen: waits end by time alone.
+func (m *Master) lookAgain(after time.Duration) {
+	if due := m.now.Add(after); m.waitDue.IsZero() || due.Before(m.waitDue) {
+		m.waitDue = due
+	}
+}
+
+// passWaits looks again at slots that are free.
+func (m *Master) passWaits() {
+	if m.waitDue.IsZero() || m.now.Before(m.waitDue) {
+		return
+	}
+	m.waitDue = time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		if w := m.members[id]; w.keptFree > 0 {
+			m.refreshPlaces(w)
+		}
+	}
+	m.unsolved = true
+}

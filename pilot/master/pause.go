@@ -1,0 +1,60 @@
+package master
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// pause notes why a member takes no new work, for the queue to tell people;
+// "" is that it takes some.
+func (m *Master) pause(w *member, why string) {
+	w.declines = why
+	m.tellPause(w)
+}
+
+// tellPause tells the queue of a pilot's own reason, or else of the master's.
+func (m *Master) tellPause(w *member) {
+	why := task.Brief(cmp.Or(w.declines, w.judged))
+	if why == w.stopped {
+		return
+	}
+	w.stopped = why
+	m.outbox.pauses[w.id] = why
+	m.syncSoon(m.gatherDelay())
+}
+
+// passPauses gives back what no pilot has while none takes new work: others
+// may run it meanwhile.
+func (m *Master) passPauses() {
+	if m.sums.slots > 0 || m.sums.phases[waiting]+m.sums.phases[ready] == 0 || m.provisional || m.fenced || !m.census.IsZero() {
+		return
+	}
+	stopped, _, first := m.stopped()
+	if stopped == 0 || stopped < len(m.members) {
+		return
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		if h := m.held[id]; h.phase <= ready {
+			m.giveBack(h, "no pilot of the site takes work; one of them: "+first.stopped)
+		}
+	}
+}
+
+// stopped counts the members that take no new work, and names the first of
+// them by id.
+func (m *Master) stopped() (pilots, slots int, first *member) {
+	for _, w := range m.members {
+		if w.stopped == "" {
+			continue
+		}
+		pilots++
+		slots += w.total.slots
+		if first == nil || w.id < first.id {
+			first = w
+		}
+	}
+	return pilots, slots, first
+}

@@ -1,0 +1,337 @@
+package master
+
+import (
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// describe takes what a pilot says of itself, be it asked alone or in a census.
+func (m *Master) describe(w *member, s message.State) {
+	first := !w.described
+	w.described, w.asked = true, time.Time{}
+	w.host = s.Pilot.Host
+	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
+	w.draining, w.cache = s.Draining, s.Cache
+	if s.Pilot.Lifetime > 0 {
+		w.ends = m.now.Add(s.Pilot.Lifetime)
+	}
+	m.pause(w, s.Stopped)
+	m.lookAtNode(w)
+	if first {
+		m.sums.described++
+		m.joins(w)
+	}
+}
+
+// joins tells the queue of a member that this master has heard in its term, and of
+// what it has in hand: who does not join is dead to the queue in the end. That it
+// takes no new work is told anew as well.
+func (m *Master) joins(w *member) {
+	m.outbox.joined[w.id] = m.outbox.calls
+	m.syncSoon(m.gatherDelay())
+}
+
+// state takes a pilot's whole state, after a census or a reconnection: what
+// it has in hand stays there, what it no longer has is to be run elsewhere.
+func (m *Master) state(w *member, s message.State) {
+	m.describe(w, s)
+	m.takeCopies([]message.State{s})
+	m.inHand(w, s)
+	m.takeOutcomes(w, s.Outcomes, s.Seen)
+	m.takeRest(w, s)
+}
+
+// takeRest takes what a state tells beside what is in hand and has ended.
+func (m *Master) takeRest(w *member, s message.State) {
+	m.takeStored(w, s.Stored)
+	m.copiesGone(w, s.Gone)
+	m.absent(w, s)
+	m.listAt(w, s.List)
+}
+
+// inHand notes what a pilot has.
+func (m *Master) inHand(w *member, s message.State) {
+	for _, in := range s.InHand {
+		m.adopt(w, in)
+	}
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool { return j.holding })
+	w.promote()
+	m.refreshPlaces(w)
+}
+
+// adopt notes one task that a pilot has, and tells it what is not wanted.
+func (m *Master) adopt(w *member, in message.InHand) {
+	id := message.LeasedID{Lease: in.Attempt.Lease, Task: in.Attempt.Task}
+	j := w.jobs[id]
+	if j == nil {
+		j = m.place(w, id, in.Attempt.Generation, in.Need)
+		m.nodes.Given(m.now, w.node())
+	}
+	m.progress(j, in)
+	h := m.held[id.Task]
+	mine := h != nil && h.Generation == j.generation
+	switch {
+	case j.held != nil:
+	case mine && h.phase <= ready:
+		m.attach(j, h)
+		h.Number = max(h.Number, in.Number)
+		if in.Started {
+			m.startedBy(j, in)
+		}
+	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
+	case mine:
+		m.tell(w, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does"})
+	case m.cancelled.has(id):
+		m.tell(w, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+	case !in.Started && !m.provisional && m.census.IsZero():
+		m.retract(j)
+	}
+}
+
+// progress brings a job to where its pilot says that it is.
+func (m *Master) progress(j *job, in message.InHand) {
+	w := j.member
+	switch {
+	case in.Started || in.Ended:
+		fresh := j.phase == assigned
+		m.start(j, in.Attempt)
+		if fresh && j.held != nil {
+			m.startedBy(j, in)
+		}
+		if in.Ended {
+			m.finish(j, in.Attempt)
+		}
+	case in.Prefill:
+		w.unwait(j)
+		w.release(j)
+		w.waiting = append(w.waiting, j)
+		slices.SortStableFunc(w.waiting, byOrder)
+	default:
+		w.unwait(j)
+		if !j.holding {
+			w.take(j)
+		}
+	}
+}
+
+// startedBy tells the queue of a start that was found in a state.
+func (m *Master) startedBy(j *job, in message.InHand) {
+	m.outbox.starts = append(m.outbox.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: m.now})
+	m.syncSoon(m.gatherDelay())
+}
+
+// absent takes up what a pilot should have and has not: it was lost on the
+// way. What was assigned after the pilot spoke is on its way still.
+func (m *Master) absent(w *member, s message.State) {
+	has := make(map[message.LeasedID]bool, len(s.InHand))
+	for _, in := range s.InHand {
+		has[message.LeasedID{Lease: in.Attempt.Lease, Task: in.Attempt.Task}] = true
+	}
+	for _, j := range w.inOrder() {
+		if has[j.LeasedID] || j.serial > s.Seen {
+			continue
+		}
+		if h := m.drop(j); h != nil {
+			m.backToReady(h, j.phase != assigned)
+		}
+	}
+}
+
+// report takes a pilot's news.
+func (m *Master) report(w *member, r message.Report) {
+	if r.Draining != w.draining {
+		w.draining = r.Draining
+		m.syncSoon(m.gatherDelay())
+	}
+	m.pause(w, r.Stopped)
+	w.cache = r.Cache
+	if r.WantList {
+		w.row.asked = time.Time{}
+		m.greet(w)
+	}
+	if r.Row != nil {
+		m.setRow(w, *r.Row)
+	}
+	for _, update := range r.Updates {
+		m.updateRow(w, update)
+	}
+	if m.own.on && len(r.Ended) > 0 {
+		m.syncSoon(m.gatherDelay()) // for the next task, although outputs may take long
+	}
+	for _, attempt := range r.Ended {
+		if j := w.jobs[message.LeasedID{Lease: attempt.Lease, Task: attempt.Task}]; j != nil {
+			m.finish(j, attempt)
+		}
+	}
+	for _, start := range r.Starts {
+		m.payloadStarted(w, start)
+	}
+	m.takeOutcomes(w, r.Outcomes, r.Seen)
+	m.takeStored(w, r.Stored)
+	m.badCopies(w, r.BadCopies)
+	for _, back := range r.Returned {
+		m.handedBack(w, back, r.Seen)
+	}
+	for _, answer := range r.Retracts {
+		m.retracted(w, answer, r.Seen)
+	}
+	m.takeLeaves(w, r.Leaves)
+	m.takeKept(w, r.Kept)
+	m.copiesGone(w, r.Gone)
+	m.takeReplicated(w, r.Replicated)
+	m.addSEReads(r.SEReads)
+	m.refreshPlaces(w)
+	m.replicationChanged()
+	if r.Row != nil {
+		m.returnInfeasible()
+	}
+}
+
+func (m *Master) payloadStarted(w *member, s task.Start) {
+	m.outbox.starts = append(m.outbox.starts, s)
+	m.syncSoon(m.startDelay())
+	j := w.jobs[message.LeasedID{Lease: s.Attempt.Lease, Task: s.Attempt.Task}]
+	if j == nil {
+		if w.described && w.asked.IsZero() {
+			m.wantState(w) // it has what was thought lost
+		}
+		return
+	}
+	m.start(j, s.Attempt)
+}
+
+// takeOutcomes passes outcomes on to the queue, and draws the consequences
+// for the site at once: outputs exist, dependants may start, the slot is free.
+func (m *Master) takeOutcomes(w *member, outcomes []task.Outcome, seen uint64) {
+	for i := range outcomes {
+		m.takeOutcome(w, &outcomes[i], seen)
+	}
+}
+
+func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
+	j := w.jobs[message.LeasedID{Lease: o.Attempt.Lease, Task: o.Attempt.Task}]
+	if j != nil && j.serial > seen {
+		j = nil // the outcome is an earlier attempt's
+	}
+	h := m.held[o.Attempt.Task]
+	if h != nil && h.Generation != o.Attempt.Generation {
+		h = nil
+	}
+	if !o.OK && h != nil && h.lease == o.Attempt.Lease && h.superseded(o.Attempt, j) {
+		// Another attempt counts: a failure of this one decides nothing here.
+		if j != nil {
+			m.drop(j)
+		}
+		if m.outbox.addOutcome(w.peer, *o) {
+			m.outcomeSoon()
+		}
+		return
+	}
+	var freed *held
+	if j != nil {
+		freed = m.drop(j)
+	}
+	fresh := m.outbox.addOutcome(w.peer, *o)
+	if fresh {
+		m.learnEnd(w, o, h)
+	}
+	switch {
+	case !fresh:
+	case h != nil && h.phase != ended && (o.OK || h.lease == o.Attempt.Lease):
+		m.end(h, o)
+		return
+	case o.OK && m.held[o.Attempt.Task] == nil:
+		m.produced(*o) // the site lacks the task, but may hold what reads its outputs
+	}
+	if freed != nil {
+		m.backToReady(freed, true)
+	}
+}
+
+// learnEnd draws from a new outcome what it says of node and run times; h is its
+// task, nil if the site does not hold that.
+func (m *Master) learnEnd(w *member, o *task.Outcome, h *held) {
+	var avoid []string
+	if h != nil {
+		avoid = h.Avoid
+	}
+	m.noteEnd(w, o, avoid)
+	m.outcomeSoon()
+	if !o.OK {
+		return
+	}
+	m.learnRun(o.Run)
+	if h != nil {
+		m.durations.Learn(h.Task.Class(), o.Run)
+	}
+}
+
+// end takes a task from pilots and list until the queue has judged an outcome.
+func (m *Master) end(h *held, o *task.Outcome) {
+	if j := h.job; j != nil {
+		m.tell(j.member, message.Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it"})
+		m.detach(j)
+	}
+	h.endedBy = o.Attempt
+	m.unlist(h)
+	m.setPhase(h, ended)
+	if o.OK {
+		m.produced(*o)
+	}
+}
+
+// superseded tells whether another attempt counts for a task than this one,
+// whose job is own.
+func (h *held) superseded(attempt task.AttemptID, own *job) bool {
+	return h.phase == placed && h.job != own || h.phase == ended && h.endedBy != attempt
+}
+
+// refusals is how often pilots may hand a task back before the queue gets it.
+const refusals = 3
+
+// handedBack takes an assignment back that a pilot did not start, or that was
+// killed without wanting an outcome.
+func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
+	j := w.jobs[message.LeasedID{Lease: back.Lease, Task: back.Task}]
+	if j == nil || j.serial > seen {
+		return
+	}
+	h := m.drop(j)
+	if h == nil {
+		return
+	}
+	if len(back.Missing) > 0 {
+		m.missing(h, back)
+		return
+	}
+	if !w.draining {
+		h.refused++
+		m.refuse(w, h, back.Reason)
+	}
+	m.backToReady(h, j.phase != assigned)
+	if h.refused >= refusals {
+		m.giveBack(h, back.Reason)
+	}
+}
+
+func (m *Master) retracted(w *member, answer message.RetractAnswer, seen uint64) {
+	j := w.jobs[message.LeasedID{Lease: answer.Lease, Task: answer.Task}]
+	if j == nil || j.serial > seen {
+		return
+	}
+	unasked := !j.retracting
+	j.retracting = false
+	m.retractSoon()
+	if !answer.Retracted {
+		return
+	}
+	if h := m.drop(j); h != nil {
+		m.backToReady(h, false)
+		if unasked && m.makes(w, h) {
+			m.wantState(w) // which lacks what it was thought to run
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package master
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// broadcastDone takes the pilots' rows, states and findings.
+func (m *Master) broadcastDone(e BroadcastDone) {
+	if !m.inOffice {
+		return
+	}
+	slices.SortStableFunc(e.Answers, func(a, b message.Answer) int { return cmp.Compare(a.Pilot, b.Pilot) })
+	m.takeStates(e.Answers)
+	holders := make(map[task.FileKey][]*member)
+	heard := make(map[task.PilotID]bool, len(e.Answers))
+	for _, answer := range e.Answers {
+		w := m.members[answer.Pilot]
+		if w == nil {
+			continue
+		}
+		heard[w.id] = true
+		if answer.Update != nil {
+			m.updateRow(w, *answer.Update)
+		}
+		for _, key := range answer.Have {
+			holders[key] = append(holders[key], w)
+		}
+	}
+	m.endRound(e.N)
+	if e.N == m.list.censusRound {
+		m.askMissed()
+	}
+	m.searched(e.N, holders, m.allIn(heard))
+	m.endCensus()
+	m.returnInfeasible()
+}
+
+func (m *Master) allIn(heard map[task.PilotID]bool) bool {
+	for id := range m.members {
+		if !heard[id] {
+			return false
+		}
+	}
+	return true
+}
+
+// takeStates takes the answers to a census: first the hand-outs that were
+// kept, then who has what in hand, then what has ended, successes first. Only
+// so a failure of an attempt that was given up is told from one that counts.
+func (m *Master) takeStates(answers []message.Answer) {
+	var states []message.State
+	var members []*member
+	for _, answer := range answers {
+		w := m.members[answer.Pilot]
+		if answer.State == nil || w == nil {
+			continue // gone by now, or it will introduce itself
+		}
+		w.heard = m.now
+		if answer.State.Number < w.said {
+			m.wantState(w) // overtaken by what it has said since
+			continue
+		}
+		w.said, w.seen = answer.State.Number, answer.State.Seen
+		m.describe(w, *answer.State)
+		states, members = append(states, *answer.State), append(members, w)
+	}
+	if len(states) == 0 {
+		return
+	}
+	m.takeCopies(states)
+	for i, w := range members {
+		m.inHand(w, states[i])
+	}
+	for _, ok := range []bool{true, false} {
+		for i, w := range members {
+			for j := range states[i].Outcomes {
+				if o := &states[i].Outcomes[j]; o.OK == ok {
+					m.takeOutcome(w, o, states[i].Seen)
+				}
+			}
+		}
+	}
+	for i, w := range members {
+		m.takeRest(w, states[i])
+	}
+	m.syncSoon(m.gatherDelay()) // the site's capacity has changed
+}
+
+// endRound ends a round: who has not answered it gets the whole list.
+func (m *Master) endRound(round uint64) {
+	l := &m.list
+	if round == l.periodRound {
+		l.solve = true
+	}
+	if l.open != round {
+		return
+	}
+	l.open, l.usual = 0, max(m.now.Sub(l.sent), l.usual*7/8)
+	m.replicationChanged()
+	if len(l.added) > 0 {
+		l.hurry(m.now.Add(m.config.List.RoundLow))
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		w := m.members[id]
+		early := w.row.early
+		w.row.early = nil
+		for _, update := range early {
+			m.updateRow(w, update)
+		}
+		if w.described && (!w.row.listed || w.row.n < l.openVersion) {
+			m.greet(w)
+		}
+	}
+}
+
+// listAt notes which list a pilot has: a row about an empty list needs not be
+// asked for.
+func (m *Master) listAt(w *member, at matcher.ListVersion) {
+	if at.Term != m.term || w.row.listed {
+		return
+	}
+	switch {
+	case at.N == 0:
+		m.setRow(w, matcher.Row{Pilot: w.id, Version: at})
+		if m.list.version.N > 0 && m.list.open == 0 {
+			m.greet(w)
+		}
+	case m.list.open != 0 && at.N >= m.list.openVersion: // its answer is here or on its way
+	case at.N == m.list.version.N:
+		m.wantRow(w)
+	default:
+		m.greet(w)
+	}
+}
+
+func (m *Master) setRow(w *member, row matcher.Row) {
+	if row.Version.Term != m.term || !m.matrix.SetRow(row) {
+		return
+	}
+	m.markForSuccessors(w)
+	early := w.row.early
+	w.row = rowState{listed: true, n: row.Version.N}
+	m.unsolved = true
+	m.replication.has(&row)
+	m.replicationChanged()
+	for _, update := range early {
+		if update.Version.N > row.Version.N {
+			m.updateRow(w, update)
+		}
+	}
+	if !w.idleSince.IsZero() {
+		m.retractSoon()
+	}
+}
+
+// maxEarlyUpdates bounds the row updates that wait for the end of a round or
+// for a whole row.
+const maxEarlyUpdates = 1000
+
+// updateRow takes a change of a row. Answers to a broadcast take the long way
+// over other pilots, so they and what builds on them may come in any order
+// with what a pilot says directly.
+func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
+	empty := matcher.ListVersion{Term: m.term}
+	if !w.row.listed && u.Base == empty {
+		m.setRow(w, matcher.Row{Pilot: w.id, Version: empty})
+	}
+	switch {
+	case u.Version.Term != m.term:
+	case !w.row.listed:
+		m.wantRow(w)
+	case u.Base.N < u.Version.N && u.Version.N <= w.row.n: // a whole row has overtaken it
+	case u.Base.N > w.row.n && (m.list.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
+		w.row.early = append(w.row.early, u)
+	default:
+		if err := m.matrix.UpdateRow(u); err != nil {
+			m.wantRow(w)
+			return
+		}
+		w.row.n = max(w.row.n, u.Version.N)
+		m.unsolved = true
+		m.markForSuccessors(w)
+		m.replication.moved(w.id, u.Came, u.Left)
+	}
+}
+
+// refuse notes that a pilot will not run a task, so that it does not get it
+// again before its row says otherwise.
+func (m *Master) refuse(w *member, h *held, reason string) {
+	if h.no == 0 || !w.row.listed {
+		return
+	}
+	at := matcher.ListVersion{Term: m.term}
+	update := matcher.RowUpdate{
+		Pilot: w.id, Base: at, Version: at,
+		Set: []matcher.Exception{{No: h.no, Infeasible: true, FailedClause: reason}},
+	}
+	if m.matrix.UpdateRow(update) != nil {
+		m.wantRow(w)
+	}
+}
+
+// returnInfeasible gives classes back that no live pilot can run, with the
+// counts of the clauses that they fail.
+func (m *Master) returnInfeasible() {
+	for _, no := range m.matrix.Infeasible() {
+		class, listed := m.list.byNo[no]
+		if !listed || !m.mayStart() || m.undescribed() || m.anywhere(no) {
+			continue
+		}
+		m.returnClass(class, m.matrix.WhyNot(no))
+		if class.Rank == m.settings.Rank && class.Rank != "" {
+			class.Rank = "" // as the queue knows the tasks that the site gives its rank
+			m.returnClass(class, m.matrix.WhyNot(no))
+		}
+	}
+}
+
+// returnClass gives a class back, if tasks of it wait.
+func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
+	if m.sums.classes[class] == 0 {
+		return
+	}
+	refusal := task.Refusal{Class: class, Pilots: why.Pilots}
+	for _, count := range why.Clauses {
+		refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
+	}
+	m.outbox.refused = append(m.outbox.refused, refusal)
+	for _, id := range slices.Sorted(maps.Keys(m.held)) {
+		if h := m.held[id]; h.phase <= ready && h.Task.Class() == class {
+			m.giveBack(h, "no pilot of the site can run it")
+		}
+	}
+	m.syncSoon(0)
+}

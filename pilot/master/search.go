@@ -1,0 +1,332 @@
+package master
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// search is the question whether a file that only caches hold is lost: a
+// pilot could not read it, or whoever made it is gone.
+type search struct {
+	file    task.File
+	tasks   []*held // that wait for the answer
+	round   uint64  // of the TaskList that asks; 0: not asking
+	misses  int     // rounds that did not reach everybody
+	watch   bool    // it is to reach the storage element, or to be reported lost
+	holder  task.PilotID
+	looking bool           // the holder was told to look at the storage element only because nobody has the file
+	looks   int            // how many were told so
+	again   time.Time      // when the next step is due; zero: not before something happens
+	resting bool           // it was found; its tasks try again at that time
+	bereft  []task.PilotID // were to keep it and have it no more; they hear when it has been looked for
+}
+
+const (
+	// searches is how often a file may be missed, although somebody says to
+	// have it, before its task goes back to the queue.
+	searches = 5
+	// maxLooks is how many pilots look in turn for a file at its place on the
+	// storage element, while that does not answer.
+	maxLooks = 5
+	// maxMisses is in how many rounds silent pilots may leave it open whether
+	// a file is lost.
+	maxMisses = 5
+	// storeWait is how long a pilot that has a file may take to store it
+	// before the site is asked again.
+	storeWait = time.Minute
+)
+
+// missing begins to look for inputs that nobody gave to a pilot.
+func (m *Master) missing(h *held, back message.Handback) {
+	if h.searched++; h.searched > searches {
+		m.giveBack(h, back.Reason)
+		return
+	}
+	for _, file := range back.Missing {
+		k := m.file(file.LFN)
+		if k.file.Exists() && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
+			continue // by now there is another one
+		}
+		s := m.search(file)
+		s.tasks = append(s.tasks, h)
+		h.searching++
+		if s.round == 0 && !s.looking {
+			m.ask(s)
+		}
+	}
+	m.backToReady(h, false)
+}
+
+// badCopies tells the queue which copies a member has found missing on storage
+// elements, or with other bytes, and forgets them.
+func (m *Master) badCopies(w *member, bad []task.LostFile) {
+	for _, copied := range bad {
+		copied.Pilot = w.id
+		if !slices.ContainsFunc(m.outbox.lost, func(l task.LostFile) bool {
+			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL && l.Pilot == copied.Pilot
+		}) {
+			m.outbox.lost = append(m.outbox.lost, copied)
+			m.syncSoon(m.gatherDelay())
+		}
+		if k := m.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
+			k.file.Replicas = slices.DeleteFunc(slices.Clone(k.file.Replicas), func(r task.Replica) bool { return r.URL == copied.URL })
+		}
+	}
+}
+
+// search returns the search for a file, begun when there is none.
+func (m *Master) search(file task.File) *search {
+	s := m.searches[file.LFN]
+	if s == nil {
+		s = &search{file: file}
+		m.searches[file.LFN] = s
+		m.ask(s)
+	}
+	return s
+}
+
+// ask puts the question into the next round.
+func (m *Master) ask(s *search) {
+	s.round, s.again, s.resting, s.holder, s.looking = m.list.rounds+1, time.Time{}, false, "", false
+	m.list.ask = append(m.list.ask, s.file.Key())
+	m.list.hurry(m.now)
+}
+
+// watch looks for a file that nobody stores by itself, and returns the search.
+func (m *Master) watch(file task.File) *search {
+	s := m.search(file)
+	s.watch = true
+	return s
+}
+
+// searchFilesOf looks for what a pilot that is gone has made and what no
+// storage element has, and again for what it was to store.
+func (m *Master) searchFilesOf(pilot task.PilotID) {
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		if k := m.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
+			m.watch(k.file)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
+		if s := m.searches[name]; s.holder == pilot {
+			m.ask(s)
+		}
+	}
+}
+
+// check looks for files that nobody may have any more, as the queue says, unless it
+// is being told what became of them. A copy on storage that is known here it does
+// not know: it may have been put back to a backup.
+func (m *Master) check(files []task.File) {
+	for _, file := range files {
+		if !m.tellsFate(file) {
+			m.watch(file)
+		}
+	}
+}
+
+// fateKnown tells whether a file is known to be stored or lost.
+func (m *Master) fateKnown(file task.File) bool {
+	if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
+		return true
+	}
+	return m.tellsFate(file)
+}
+
+// tellsFate tells whether the news that a file is stored or lost is on its way to
+// the queue.
+func (m *Master) tellsFate(file task.File) bool {
+	_, stored := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
+	return stored || m.outbox.hasLost(file)
+}
+
+// copiesGone looks for files of which their keeper has lost its copy, and tells
+// it when that is done: a master that dies before leaves it to the next one.
+func (m *Master) copiesGone(keeper *member, files []task.File) {
+	for _, file := range files {
+		if m.fateKnown(file) {
+			m.tellRelieved(keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
+			continue
+		}
+		s := m.watch(file)
+		if s.file.Producer != file.Producer {
+			continue // another one is being looked for under this name
+		}
+		if !slices.Contains(s.bereft, keeper.id) {
+			s.bereft = append(s.bereft, keeper.id)
+		}
+		if s.holder == keeper.id {
+			m.ask(s)
+		}
+	}
+}
+
+// relieveBereft tells those who had a file to keep that it has been looked for.
+func (m *Master) relieveBereft(s *search) {
+	for _, id := range s.bereft {
+		m.tellRelieved(id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
+	}
+	s.bereft = nil
+}
+
+// searched draws the consequences of a round that asked for files.
+func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, complete bool) {
+	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
+		s := m.searches[name]
+		if s.round != round {
+			continue
+		}
+		s.round = 0
+		switch has := holders[s.file.Key()]; {
+		case len(has) > 0:
+			m.found(s, has)
+			m.relieveBereft(s)
+		case !complete && s.misses < maxMisses:
+			s.misses++
+			s.again = m.now.Add(m.config.LostWait)
+		default:
+			m.lookAtStorage(s)
+		}
+	}
+}
+
+// lookAtStorage has a pilot look for a file that no cache has at its place on the
+// storage element: its maker may have stored it, and gone before it told. Where
+// nobody can look it is lost.
+func (m *Master) lookAtStorage(s *search) {
+	var pilots, leaving []*member
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		switch w := m.members[id]; {
+		case w.described && w.draining:
+			leaving = append(leaving, w)
+		case w.described:
+			pilots = append(pilots, w)
+		}
+	}
+	if len(pilots) == 0 {
+		pilots = leaving
+	}
+	if m.settings.SE == "" || s.looks == maxLooks || len(pilots) == 0 {
+		m.fileLost(s)
+		return
+	}
+	s.looks++
+	chosen := pilots[(int(s.file.Digest[0])+s.looks)%len(pilots)]
+	s.holder, s.looking, s.again = chosen.id, true, m.now.Add(storeWait)
+	m.tell(chosen, message.StoreOrder{File: s.file})
+}
+
+// looked takes the answer of who was to look at the storage element. News that the
+// file is there came before it.
+func (m *Master) looked(w *member, answer message.KeptAnswer) {
+	s := m.searches[answer.Output.LFN]
+	if s == nil || !s.looking || s.holder != w.id || s.file.Producer != answer.Output.Attempt {
+		return
+	}
+	switch {
+	case answer.Failure == "":
+		m.ask(s) // it came into a cache meanwhile
+	case answer.Away:
+		s.again = m.now.Add(m.config.LostWait << s.looks)
+	default:
+		m.fileLost(s)
+	}
+}
+
+// found has a holder store a file that is to be kept. Tasks that missed it
+// try again soon.
+func (m *Master) found(s *search, has []*member) {
+	s.misses, s.again = 0, time.Time{}
+	if len(s.tasks) > 0 {
+		s.resting, s.again = true, m.now.Add(m.config.LostWait)
+	}
+	if !s.watch {
+		s.resting, s.again = true, m.now.Add(m.config.LostWait)
+		return
+	}
+	chosen := has[0]
+	for _, w := range has {
+		if !w.draining {
+			chosen = w
+			break
+		}
+	}
+	s.holder = chosen.id
+	if m.settings.SE == "" {
+		return // it stays in caches, and is looked for again when the holder goes
+	}
+	if !s.resting {
+		s.again = m.now.Add(storeWait)
+	}
+	m.tell(chosen, message.StoreOrder{File: s.file})
+}
+
+// fileLost tells the queue that nobody holds a file any more; the queue has
+// it made again (DESIGN section 3, generations).
+func (m *Master) fileLost(s *search) {
+	delete(m.searches, s.file.LFN)
+	defer m.relieveBereft(s)
+	k := m.files[s.file.LFN]
+	if k != nil && k.file.Exists() && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
+		m.release(s) // it has reached a storage element meanwhile, or was made again
+		return
+	}
+	reason := fmt.Sprintf("no pilot holds %s and no storage element has it", s.file.LFN.Local())
+	m.outbox.lost = append(m.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: reason})
+	if k != nil {
+		m.fileMissing(k)
+	}
+	for _, h := range s.tasks {
+		h.searching--
+	}
+	for _, h := range m.readersOf(s.file.LFN) {
+		m.giveBack(h, reason)
+	}
+	m.syncSoon(0)
+}
+
+// release lets tasks go on that waited for a search.
+func (m *Master) release(s *search) {
+	tasks := s.tasks
+	s.tasks = nil
+	for _, h := range tasks {
+		h.searching--
+		m.mayBeReady(h)
+	}
+}
+
+// endWatch ends the search for a file that has reached a storage element.
+func (m *Master) endWatch(s *search) {
+	delete(m.searches, s.file.LFN)
+	m.relieveBereft(s)
+	m.release(s)
+}
+
+// passSearches lets tasks go on whose file has been found, and asks again for
+// files that do not reach the storage element.
+func (m *Master) passSearches() {
+	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
+		s := m.searches[name]
+		if s.again.IsZero() || m.now.Before(s.again) {
+			continue
+		}
+		switch {
+		case s.resting && !s.watch:
+			delete(m.searches, name)
+			m.release(s)
+		case s.resting:
+			m.release(s)
+			s.resting, s.again = false, time.Time{}
+			if m.settings.SE != "" {
+				s.again = m.now.Add(storeWait)
+			}
+		default:
+			m.ask(s)
+		}
+	}
+}

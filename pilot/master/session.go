@@ -1,0 +1,309 @@
+package master
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/replica"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+const (
+	// copiesPerPilot bounds the copies that a pilot is told to make before it
+	// has made others.
+	copiesPerPilot = 8
+	// unknownRun is how long a task is expected to take while none has ended.
+	unknownRun = matcher.UnknownRun
+)
+
+// passReplicas has the replica policies decide when something has changed
+// (003: a task has entered the list; 002: at the end of a session).
+func (m *Master) passReplicas() {
+	r := &m.replication
+	if len(r.policies) == 0 || r.due.IsZero() || m.now.Before(r.due) {
+		return
+	}
+	r.began, r.due = m.now, time.Time{}
+	if !m.mayStart() {
+		m.replicationChanged() // again in a while
+		return
+	}
+	listed := m.countedTasks()
+	sight := m.replicaSight(listed)
+	decided := r.policies.Session(sight.View)
+	m.orderCopies(decided, sight.copying)
+	m.claim(decided, listed)
+	m.reserve(decided.Reserved)
+	m.launch(decided.Starts, listed)
+	if len(decided.Reserved) > 0 {
+		m.replicationChanged() // plans go on from session to session
+	}
+}
+
+// countedTasks are the tasks that wait and of whose files every pilot has told
+// by now, oldest first.
+func (m *Master) countedTasks() []*held {
+	var counted []*held
+	for no, h := range m.list.owner {
+		answered := m.list.open == 0 || m.list.entries[no].Version < m.list.openVersion
+		if h.phase == ready && answered {
+			counted = append(counted, h)
+		}
+	}
+	slices.SortFunc(counted, func(a, b *held) int {
+		return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.Task.ID, b.Task.ID))
+	})
+	return counted
+}
+
+// replicaSight is the site as replica policies see it, and how many copies
+// each pilot is making.
+type replicaSight struct {
+	replica.View
+	copying map[task.PilotID]int
+}
+
+func (m *Master) replicaSight(listed []*held) replicaSight {
+	r := &m.replication
+	sight := replicaSight{copying: make(map[task.PilotID]int)}
+	made := make(map[task.PilotID]task.Bytes)
+	for _, t := range r.files {
+		if k := m.files[t.file.LFN]; k != nil {
+			t.file = k.file // it may have been made since
+		}
+		for pilot, c := range t.at {
+			if !c.ordered.IsZero() {
+				sight.copying[pilot]++
+			}
+			if c.made && c.present() {
+				made[pilot] += max(0, t.file.Size)
+			}
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		w := m.members[id]
+		unplanned := w.unplanned
+		w.unplanned = false
+		if !w.described || w.takesNone() || m.now.Before(w.copyless) || unplanned {
+			continue
+		}
+		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: m.freeIn(w), Room: math.MaxInt64}
+		if w.cache.Capacity > 0 { // else it refuses what is too much
+			node.Room = w.cache.Capacity/message.ReplicaShare - made[id]
+		}
+		if w.total.slots > 0 {
+			node.Load = float64(w.used.slots) / float64(w.total.slots)
+		}
+		sight.Nodes = append(sight.Nodes, node)
+	}
+	for _, h := range listed {
+		sight.Tasks = append(sight.Tasks, m.replicaTask(h))
+	}
+	coming := m.stagingIn()
+	sight.Replicas = func(key task.FileKey) []replica.Copied { return r.copies(key, coming[key]) }
+	sight.Size = func(key task.FileKey) task.Bytes {
+		if t := r.files[key]; t != nil {
+			return t.file.Size
+		}
+		return -1
+	}
+	sight.Running = m.runs
+	return sight
+}
+
+// freeIn is how long until a member is expected to have a free slot for a plan,
+// if tasks take as long as usual. A task that takes longer is expected to take
+// as much longer again: who knows, but the longer the worse.
+func (m *Master) freeIn(w *member) time.Duration {
+	if w.freeSlots() > 0 {
+		return 0
+	}
+	usual := cmp.Or(m.usualRun, unknownRun)
+	first := time.Duration(-1)
+	for _, j := range w.jobs {
+		if !j.holding {
+			continue
+		}
+		left := j.remaining(usual, m.now)
+		if left = max(left, -left); first < 0 || left < first {
+			first = left
+		}
+	}
+	return max(0, first) + time.Duration(len(w.waiting))*usual
+}
+
+// replicaTask is a task as replica policies see it.
+func (m *Master) replicaTask(h *held) replica.Task {
+	if h.session == 0 {
+		m.replication.numbers++
+		h.session = m.replication.numbers
+	}
+	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(m.usualRun, unknownRun)}
+	for _, file := range m.list.entries[h.no].Files {
+		if !slices.Contains(t.Files, file.Key) {
+			t.Files = append(t.Files, file.Key)
+		}
+	}
+	t.CanRun = func(pilot task.PilotID) bool {
+		_, can := m.matrix.Rank(pilot, h.no)
+		return can
+	}
+	return t
+}
+
+// stagingIn tells which pilots are bringing files in for tasks that they have
+// been given: these will be replicas as well.
+func (m *Master) stagingIn() map[task.FileKey][]task.PilotID {
+	coming := make(map[task.FileKey][]task.PilotID)
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		for _, j := range m.members[id].inOrder() {
+			if j.held == nil || j.phase != assigned {
+				continue
+			}
+			for _, file := range message.ListFiles(m.inputs(j.held.Task)) {
+				coming[file.Key] = append(coming[file.Key], id)
+			}
+		}
+	}
+	return coming
+}
+
+// copies are a file's replicas, those on their way among them, by pilot.
+func (r *replication) copies(key task.FileKey, coming []task.PilotID) []replica.Copied {
+	t := r.files[key]
+	if t == nil {
+		return nil
+	}
+	var copied []replica.Copied
+	for pilot, c := range t.at {
+		if c.present() {
+			copied = append(copied, replica.Copied{Node: pilot, Complete: c.complete, Used: c.used})
+		}
+	}
+	for _, pilot := range coming {
+		if !slices.ContainsFunc(copied, func(c replica.Copied) bool { return c.Node == pilot }) {
+			copied = append(copied, replica.Copied{Node: pilot})
+		}
+	}
+	slices.SortFunc(copied, func(a, b replica.Copied) int { return cmp.Compare(a.Node, b.Node) })
+	return copied
+}
+
+// runs tells whether a task that a plan has launched has not ended.
+func (m *Master) runs(no uint64) bool {
+	h := m.replication.launched[no]
+	return h != nil && m.held[h.Task.ID] == h && h.phase == placed
+}
+
+// orderCopies tells pilots what to copy and what to drop. What a pilot cannot
+// be told now is decided again when it has made other copies.
+func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID]int) {
+	r := &m.replication
+	orders := make(map[task.PilotID]*message.Replicate)
+	order := func(pilot task.PilotID) *message.Replicate {
+		if orders[pilot] == nil {
+			orders[pilot] = &message.Replicate{Term: m.term}
+		}
+		return orders[pilot]
+	}
+	for _, drop := range decided.Drops {
+		if t := r.files[drop.File]; t != nil {
+			r.drop(drop.File, drop.Node)
+			order(drop.Node).Drops = append(order(drop.Node).Drops, t.file)
+		}
+	}
+	for _, one := range decided.Copies {
+		t := r.files[one.File]
+		if t == nil || !t.file.Exists() {
+			if w := m.members[one.To]; w != nil {
+				w.unplanned = true // nobody can make this copy: tasks must not wait for it
+				m.replicationChanged()
+			}
+			continue
+		}
+		if copying[one.To] >= copiesPerPilot {
+			continue
+		}
+		copying[one.To]++
+		c := r.copyOf(one.File, one.To)
+		c.ordered, c.made = m.now, true
+		order(one.To).Files = append(order(one.To).Files, t.file)
+	}
+	for _, pilot := range slices.Sorted(maps.Keys(orders)) {
+		if w := m.members[pilot]; w != nil {
+			m.tell(w, *orders[pilot])
+		}
+	}
+}
+
+// claim keeps tasks for plans, and gives back those that none has any more.
+func (m *Master) claim(decided replica.Decisions, listed []*held) {
+	r := &m.replication
+	before := r.claimed
+	r.claimed = make(map[uint64]*held, len(decided.Claimed))
+	byNumber := numbered(listed)
+	for _, no := range decided.Claimed {
+		if h := byNumber[no]; h != nil {
+			r.claimed[no] = h
+			m.matrix.SetReady(h.no, false)
+		}
+	}
+	for _, no := range slices.Sorted(maps.Keys(before)) {
+		if r.claimed[no] == nil {
+			m.offerAgain(before[no])
+		}
+	}
+}
+
+func numbered(listed []*held) map[uint64]*held {
+	byNumber := make(map[uint64]*held, len(listed))
+	for _, h := range listed {
+		byNumber[h.session] = h
+	}
+	return byNumber
+}
+
+// reserve keeps pilots for plans, and gives back those of plans that are over.
+func (m *Master) reserve(pilots []task.PilotID) {
+	r := &m.replication
+	before := r.reserved
+	r.reserved = make(map[task.PilotID]bool, len(pilots))
+	for _, id := range pilots {
+		r.reserved[id] = true
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		if before[id] != r.reserved[id] {
+			m.refreshPlaces(m.members[id])
+		}
+	}
+}
+
+// launch gives the pilots of plans their next tasks.
+func (m *Master) launch(starts []replica.Start, listed []*held) {
+	r := &m.replication
+	for no := range r.launched {
+		if !m.runs(no) {
+			delete(r.launched, no)
+		}
+	}
+	if len(starts) == 0 {
+		return
+	}
+	byNumber := numbered(listed)
+	var given []matcher.Assignment
+	for _, start := range starts {
+		h, w := byNumber[start.No], m.members[start.Node]
+		if h == nil || w == nil || !w.fits(h.Task.Resources) {
+			continue // it is in the next session's view, so the plan has it again
+		}
+		r.launched[start.No] = h
+		delete(r.claimed, start.No)
+		given = append(given, matcher.Assignment{No: h.no, Pilot: w.id})
+	}
+	m.give(given)
+}

@@ -1,0 +1,371 @@
+package master
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// job is an assignment as the master keeps it.
+type job struct {
+	message.LeasedID
+	generation uint32
+	held       *held // nil: the site does not hold the task (any more)
+	member     *member
+	attempt    task.AttemptID // once its start was heard of
+	need       task.Resources
+	serial     uint64 // of the Assign that carried it; 0 when it was found in a state
+	order      uint64 // of assignment
+	since      time.Time
+	began      time.Time // when its start was heard of
+	ended      time.Time // and the end of its payload
+	phase      jobPhase
+	holding    bool // has a slot
+	retracting bool
+}
+
+// jobPhase is how far an assignment has come.
+type jobPhase uint8
+
+const (
+	assigned jobPhase = iota // payload not started
+	started
+	over // payload has ended, the outcome follows
+)
+
+// remaining is how much of a usual run a job has left; below 0 when it has taken longer.
+func (j *job) remaining(usual time.Duration, now time.Time) time.Duration {
+	if j.phase == assigned {
+		return usual
+	}
+	return usual - now.Sub(j.began)
+}
+
+func byOrder(a, b *job) int { return cmp.Compare(a.order, b.order) }
+
+// sums are kept so that no step looks at everything.
+type sums struct {
+	phases  [ended + 1]int     // held tasks by phase
+	listed  [ready + 1]int     // of them, on the list and not at a pilot
+	classes map[task.Class]int // not at a pilot
+	running int                // held tasks whose payload was started
+	slots   int                // of members that are not draining
+	free    int
+	// described counts the members whose state has come.
+	described int
+	orders    uint64
+}
+
+func (s *sums) count(h *held, by int) {
+	s.phases[h.phase] += by
+	if h.phase > ready {
+		return
+	}
+	if h.no != 0 {
+		s.listed[h.phase] += by
+	}
+	class := h.Task.Class()
+	if s.classes[class] += by; s.classes[class] == 0 {
+		delete(s.classes, class)
+	}
+}
+
+// place notes that a member has a task. Until it is attached to a held one it
+// is a stray: late work is still work.
+func (m *Master) place(w *member, id message.LeasedID, generation uint32, need task.Resources) *job {
+	m.sums.orders++
+	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: m.sums.orders, since: m.now}
+	w.jobs[id] = j
+	m.strays[j.Task] = append(m.strays[j.Task], j)
+	return j
+}
+
+// attach ties a job to the held task that it runs, maybe under an older lease.
+func (m *Master) attach(j *job, h *held) {
+	m.unstray(j)
+	j.held, h.job = h, j
+	m.setPhase(h, placed)
+	if reader := m.readerOf(h); reader != nil {
+		m.tellHome(reader)
+	}
+	if j.phase != assigned {
+		m.sums.running++
+		m.unlist(h)
+	}
+}
+
+// detach unties a job from its task and returns that.
+func (m *Master) detach(j *job) *held {
+	h := j.held
+	if h == nil {
+		return nil
+	}
+	if j.phase != assigned {
+		m.sums.running--
+	}
+	j.held, h.job = nil, nil
+	m.strays[j.Task] = append(m.strays[j.Task], j)
+	return h
+}
+
+func (m *Master) unstray(j *job) {
+	rest := slices.DeleteFunc(m.strays[j.Task], func(other *job) bool { return other == j })
+	if len(rest) == 0 {
+		delete(m.strays, j.Task)
+	} else {
+		m.strays[j.Task] = rest
+	}
+}
+
+// remove ends a task's stay at its pilot and returns it, if it is held.
+func (m *Master) remove(j *job) *held {
+	h := m.detach(j)
+	m.unstray(j)
+	delete(j.member.jobs, j.LeasedID)
+	return h
+}
+
+// drop ends a task's stay at its pilot and gives the slot to the next one
+// there, as the pilot itself does. It returns the task, if it is held.
+func (m *Master) drop(j *job) *held {
+	w := j.member
+	h := m.remove(j)
+	w.unwait(j)
+	w.release(j)
+	w.promote()
+	m.refreshPlaces(w)
+	return h
+}
+
+// start notes that a job's payload has been started.
+func (m *Master) start(j *job, attempt task.AttemptID) {
+	if j.phase != assigned {
+		return
+	}
+	w := j.member
+	j.attempt = attempt
+	j.phase, j.retracting, j.began = started, false, m.now
+	w.unwait(j)
+	if !j.holding {
+		w.take(j)
+		m.refreshPlaces(w)
+	}
+	if h := j.held; h != nil {
+		m.sums.running++
+		m.unlist(h)
+		if h.recalled { // too late
+			h.recalled = false
+			m.confirm(task.Revoked{Lease: h.lease, Task: h.Task.ID})
+		}
+	}
+}
+
+// finish notes that a job's payload has ended: its slot is free.
+func (m *Master) finish(j *job, attempt task.AttemptID) {
+	m.start(j, attempt)
+	j.phase, j.ended = over, m.now
+	j.member.release(j)
+	j.member.promote()
+	m.refreshPlaces(j.member)
+}
+
+// refreshPlaces tells the matrix what a member can take.
+func (m *Master) refreshPlaces(w *member) {
+	if m.members[w.id] != w || !w.described {
+		return
+	}
+	var places matcher.Places
+	var now counted
+	w.keptFree = 0
+	if !w.takesNone() {
+		places.Free = w.total.resources.Sub(w.used.resources)
+		w.keptFree = min(w.freeSlots(), m.aboutToStart(w))
+		places.FreeSlots = w.freeSlots() - w.keptFree
+		if places.Prefill = m.prefillOf(w); places.Prefill > 0 {
+			places.Ending = w.ending()
+		}
+		now = counted{w.total.slots, places.FreeSlots}
+		m.oneByOne(w, &places)
+		m.onTrial(w, &places)
+	}
+	if m.replication.reserved[w.id] {
+		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
+	}
+	places.Closed = w.takesNone() || m.replication.reserved[w.id]
+	m.markForSuccessors(w)
+	if w.keptFree > 0 {
+		m.lookAgain(m.publishWait())
+	}
+	m.matrix.SetPlaces(w.id, places)
+	m.unsolved = true
+	m.sums.slots += now.slots - w.counted.slots
+	m.sums.free += now.free - w.counted.free
+	w.counted = now
+	switch {
+	case now.free == 0:
+		w.idleSince = time.Time{}
+	case w.idleSince.IsZero():
+		w.idleSince = m.now
+		m.retractSoon()
+	}
+}
+
+// oneByOne has a member get the next task only when its ranks show the one
+// before, while ranks are listed that look at what runs at a pilot (004, section
+// II): else all its slots would be filled by what it was before the first.
+func (m *Master) oneByOne(w *member, places *matcher.Places) {
+	if m.list.live == 0 {
+		return
+	}
+	places.Prefill = 0
+	places.FreeSlots = min(places.FreeSlots, 1)
+	if w.seen < w.given {
+		places.FreeSlots = 0
+	}
+}
+
+// refreshAll tells the matrix what every member can take.
+func (m *Master) refreshAll() {
+	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+		m.refreshPlaces(m.members[id])
+	}
+}
+
+// prefillPerSlot is how many tasks a slot gets early: more where they are very
+// short.
+func (m *Master) prefillPerSlot() int {
+	usual := m.settings.Prefill
+	if usual == 0 || m.usualRun <= 0 {
+		return usual
+	}
+	return max(usual, min(m.config.Placing.PrefillMost, int(m.config.Placing.PrefillTime/m.usualRun)))
+}
+
+// prefillOf is how many more tasks a member may be given early: none for a slot
+// that is about to make what another task waits for.
+func (m *Master) prefillOf(w *member) int {
+	most := m.prefillPerSlot() * w.total.slots
+	if most == 0 || most <= len(w.waiting) {
+		return 0
+	}
+	return max(0, most-len(w.waiting)-m.successors(w))
+}
+
+// learnRun takes a payload's time into account: a long one at once, shorter
+// ones slowly, because too deep a prefill costs more than too shallow a one.
+func (m *Master) learnRun(run time.Duration) {
+	if run >= m.usualRun {
+		m.usualRun = run
+	} else {
+		m.usualRun -= (m.usualRun - run) / 16
+	}
+}
+
+// retractSoon has idle slots look for prefilled tasks a while from now.
+func (m *Master) retractSoon() { m.retractIn(m.config.Placing.RetractAfter) }
+
+func (m *Master) retractIn(wait time.Duration) {
+	if due := m.now.Add(wait); m.retractAt.IsZero() || due.Before(m.retractAt) {
+		m.retractAt = due
+	}
+}
+
+// retractBudget bounds the pairs that one pass looks at, so that a site full
+// of idle pilots and of prefilled tasks that they cannot run costs little.
+const retractBudget = 10_000
+
+// passRetracts takes the longest waiting prefilled tasks back for slots that
+// have found nothing for a while.
+func (m *Master) passRetracts() {
+	if m.retractAt.IsZero() || m.now.Before(m.retractAt) {
+		return
+	}
+	m.retractAt = time.Time{}
+	if !m.mayStart() {
+		m.retractAt = m.now.Add(m.config.Queue.Every)
+		return
+	}
+	if m.sums.free == 0 {
+		return
+	}
+	prefilled, retracting := m.prefilled()
+	if len(prefilled) == 0 {
+		return
+	}
+	budget := retractBudget
+	for _, w := range m.idle() {
+		if m.matrix.Keeping(w.id) {
+			continue
+		}
+		if m.now.Sub(w.idleSince) < m.config.Placing.RetractAfter {
+			m.retractSoon()
+			continue
+		}
+		wanted := w.freeSlots()
+		credit := min(retracting, wanted) // these are on their way to somebody
+		retracting -= credit
+		for range wanted - credit {
+			i := slices.IndexFunc(prefilled, func(j *job) bool {
+				budget--
+				_, feasible := m.matrix.Rank(w.id, j.held.no)
+				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
+					return false
+				}
+				if budget >= 0 && m.leavesTo(w, j) {
+					m.retractIn(m.lookPause())
+					return false
+				}
+				return true
+			})
+			if i < 0 || budget < 0 {
+				break
+			}
+			m.retract(prefilled[i])
+			prefilled = slices.Delete(prefilled, i, i+1)
+		}
+	}
+}
+
+// prefilled lists the jobs that wait for a slot, longest first, and counts
+// those that have been asked for.
+func (m *Master) prefilled() (jobs []*job, retracting int) {
+	for _, w := range m.members {
+		for _, j := range w.jobs {
+			switch {
+			case j.retracting:
+				retracting++
+			case !j.holding && j.phase == assigned && j.held != nil && !j.isSuccessor():
+				jobs = append(jobs, j)
+			}
+		}
+	}
+	slices.SortFunc(jobs, byOrder)
+	return jobs, retracting
+}
+
+// idle lists members with free slots, longest first.
+func (m *Master) idle() []*member {
+	var idle []*member
+	for _, w := range m.members {
+		if !w.idleSince.IsZero() {
+			idle = append(idle, w)
+		}
+	}
+	slices.SortFunc(idle, func(a, b *member) int {
+		return cmp.Or(a.idleSince.Compare(b.idleSince), cmp.Compare(a.id, b.id))
+	})
+	return idle
+}
+
+func (m *Master) retract(j *job) {
+	if j.retracting {
+		return
+	}
+	j.retracting = true
+	m.tell(j.member, message.Retract{Term: m.term, Task: j.Task, Lease: j.Lease})
+}

@@ -1,0 +1,216 @@
+package master
+
+import (
+	"cmp"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher/health"
+	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// A successor is a task that misses nothing but what another one is making. It
+// has its input in the cache of that one's pilot the moment it can run, so its
+// best place is the slot that has just become free. Where a site gives tasks
+// early, that pilot is given it early, and starts it without anybody being
+// asked; where not, the slot is kept for it.
+
+// longTask is from when on successors count: beside shorter tasks it costs more
+// that a slot has nothing else to go on with.
+const longTask = time.Second
+
+// successorLooks bounds the readers of an output among which successors are
+// sought, oldest first.
+const successorLooks = 64
+
+// countsSuccessors tells whether successors count at all.
+func (m *Master) countsSuccessors() bool {
+	return m.patient() && m.leavesTasks() && (m.usualRun <= 0 || m.usualRun >= longTask)
+}
+
+// successors counts the listed tasks that are ready, with their input in a
+// member's cache, when what it has in hand has ended, and that would have to wait
+// for, or to copy it from, a slot that had been given another task early.
+// Counted are at most as many as the member has slots, and none that it has
+// been given.
+func (m *Master) successors(w *member) (count int) {
+	if !m.countsSuccessors() {
+		return 0
+	}
+	for _, j := range w.jobs {
+		count += len(m.successorsOf(j))
+	}
+	return min(count, w.total.slots)
+}
+
+// aboutToStart counts the successors of what a member is publishing, with those
+// that it has been given.
+func (m *Master) aboutToStart(w *member) (count int) {
+	if !m.countsSuccessors() {
+		return 0
+	}
+	for _, j := range w.jobs {
+		if j.phase == over && m.now.Sub(j.ended) < m.publishWait() {
+			count += len(m.successorsOf(j)) + m.givenSuccessors(j)
+		}
+	}
+	return min(count, w.total.slots)
+}
+
+// successorsOf lists the successors of a job that are at no pilot.
+func (m *Master) successorsOf(j *job) (found []*held) {
+	for h := range m.waitersFor(j) {
+		if h.phase == waiting && m.maySucceed(j.member, h) {
+			found = append(found, h)
+		}
+		if len(found) >= j.member.total.slots {
+			break
+		}
+	}
+	return found
+}
+
+// givenSuccessors counts the tasks that have been given to a job's pilot as its
+// successors.
+func (m *Master) givenSuccessors(j *job) (count int) {
+	for h := range m.waitersFor(j) {
+		if h.phase == placed && h.job != nil && h.job.member == j.member && len(h.missing) == 1 {
+			count++
+		}
+		if count >= j.member.total.slots {
+			break
+		}
+	}
+	return count
+}
+
+// waitersFor visits the tasks that miss an output of a job.
+func (m *Master) waitersFor(j *job) iter.Seq[*held] {
+	return func(yield func(*held) bool) {
+		if j.held == nil {
+			return
+		}
+		for _, output := range j.held.Task.Outputs {
+			if k := m.files[output.LFN]; k != nil {
+				for _, h := range k.waiters[:min(successorLooks, len(k.waiters))] {
+					if !yield(h) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// maySucceed tells whether a task misses one file alone, and may run at its maker.
+func (m *Master) maySucceed(w *member, h *held) bool {
+	if len(h.missing) != 1 || h.searching > 0 || h.no == 0 {
+		return false
+	}
+	_, feasible := m.matrix.Rank(w.id, h.no)
+	return feasible
+}
+
+// markForSuccessors has a member looked at by the next passSuccessors.
+func (m *Master) markForSuccessors(w *member) { m.toLookAt[w.id] = true }
+
+// markMakers has those looked at who make the last file that a task misses.
+func (m *Master) markMakers(h *held) {
+	if len(h.missing) != 1 || h.phase != waiting {
+		return
+	}
+	for name := range h.missing {
+		for maker := range m.files[name].makerMembers() {
+			m.markForSuccessors(maker)
+		}
+	}
+}
+
+// passSuccessors gives members the successors of what they run.
+func (m *Master) passSuccessors() {
+	if len(m.toLookAt) == 0 || !m.mayStart() {
+		return
+	}
+	members := slices.Sorted(maps.Keys(m.toLookAt))
+	clear(m.toLookAt)
+	if !m.countsSuccessors() || m.list.live > 0 {
+		return
+	}
+	batches := make(map[task.PilotID][]message.Assignment)
+	m.serial++
+	for _, id := range members {
+		if w := m.members[id]; w != nil {
+			if given := m.successorsFor(w); len(given) > 0 {
+				batches[id] = given
+			}
+		}
+	}
+	m.send(batches)
+}
+
+// successorsFor binds a member to a successor for each slot that has one and no
+// task to go on with.
+func (m *Master) successorsFor(w *member) (given []message.Assignment) {
+	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] || m.matrix.Keeping(w.id) {
+		return nil
+	}
+	most := m.prefillPerSlot() * w.total.slots
+	for _, j := range w.inOrder() {
+		if !j.holding || len(w.waiting) >= most || m.givenSuccessors(j) > 0 {
+			continue
+		}
+		if h := m.successorOf(j); h != nil {
+			given = append(given, m.bind(h, w, true))
+			m.matrix.Placed(w.id, h.no)
+		}
+	}
+	return given
+}
+
+// successorOf chooses the successor that a job's slot goes on with: of the
+// highest priority, and of these the oldest.
+func (m *Master) successorOf(j *job) (best *held) {
+	for h := range m.waitersFor(j) {
+		if h.phase == waiting && m.maySucceed(j.member, h) && m.undisputed(j.member, h) && (best == nil || goesBefore(h, best)) {
+			best = h
+		}
+	}
+	return best
+}
+
+// undisputed tells whether nothing else decides about a successor: its rank looks
+// at files, no other pilot has some of its inputs, which ranks would have to
+// weigh, and no ready task goes before it by priority or because it was passed
+// over too often.
+func (m *Master) undisputed(w *member, h *held) bool {
+	rank, err := m.compiler.Rank(m.class(h.Task).Rank)
+	return err == nil && rank.Files() && !m.matrix.RaisedElsewhere(w.id, h.no) && !m.matrix.Outranked(w.id, h.Task.Priority)
+}
+
+func goesBefore(a, b *held) bool {
+	return cmp.Or(cmp.Compare(b.Task.Priority, a.Task.Priority), cmp.Compare(a.Age, b.Age), cmp.Compare(a.no, b.no)) < 0
+}
+
+// isSuccessor tells whether an input of a job does not exist yet: its pilot makes it.
+func (j *job) isSuccessor() bool { return j.held != nil && len(j.held.missing) > 0 }
+
+// makes tells whether a member is thought to be making what a task misses.
+func (m *Master) makes(w *member, h *held) bool {
+	for name := range h.missing {
+		for maker := range m.files[name].makerMembers() {
+			if maker == w {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inputsMade notes that what a successor has waited for exists.
+func (m *Master) inputsMade(j *job) {
+	j.member.promote()
+	m.refreshPlaces(j.member)
+}

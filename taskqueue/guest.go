@@ -1,0 +1,179 @@
+package taskqueue
+
+import (
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// guest is a pilot as its last Pull tells.
+type guest struct {
+	node     string
+	heard    Instant
+	places   task.Places
+	capacity task.Capacity
+	holding  []task.Holding
+	version  uint64 // of its cache summary
+	partial  bool   // which does not name every file
+	checks   []task.File
+	given    map[task.ID]*grant  // what it was given and has in hand
+	refused  map[task.ID]Instant // given back, not offered again before then
+}
+
+// Hear takes what a pilot says of itself.
+func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
+	r := m.room(p.Site, now)
+	g := r.guests[p.Pilot]
+	if g == nil {
+		g = &guest{given: make(map[task.ID]*grant), refused: make(map[task.ID]Instant)}
+		r.guests[p.Pilot] = g
+	}
+	r.free += p.Places.FreeSlots - g.places.FreeSlots
+	g.heard, g.places, g.capacity = now, p.Places, p.Capacity
+	for _, h := range g.holding {
+		if r.inHand[h.Task] == p.Pilot {
+			delete(r.inHand, h.Task)
+		}
+	}
+	g.holding = p.Holding
+	for _, h := range g.holding {
+		r.inHand[h.Task] = p.Pilot
+	}
+	for _, back := range p.Returns {
+		g.refused[back.Task] = now.Add(m.config.HandOut.ShareWait)
+	}
+	r.now = now
+	r.follow(g, p)
+	m.takeCache(r, p, g)
+}
+
+// takeCache follows a pilot's summary. One that does not follow what is known
+// is not taken: the version in the answer asks for a whole one.
+func (m *Matchmaker) takeCache(r *room, p *task.Pull, g *guest) {
+	c := &p.Cache
+	switch {
+	case c.Version == g.version && c.Base == c.Version:
+		return // nothing new
+	case c.Base == 0:
+		r.pool.ForgetCache(p.Pilot)
+		g.partial = false
+	case c.Base != g.version:
+		return
+	}
+	g.version = c.Version
+	r.pool.Unlearn(p.Pilot, c.Removed)
+	room := min(task.MaxPrints-r.pool.Holds(p.Pilot), m.config.Match.Prints-m.prints())
+	all := r.pool.Learn(p.Pilot, c.Added, room)
+	g.partial = c.Partial || g.partial || !all
+}
+
+func (m *Matchmaker) prints() (sum int) {
+	for _, r := range m.rooms {
+		sum += r.pool.Prints()
+	}
+	return sum
+}
+
+// Version is that of the summary that is known of a pilot's cache.
+func (m *Matchmaker) Version(site task.Site, pilot task.PilotID) uint64 {
+	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
+		return r.guests[pilot].version
+	}
+	return 0
+}
+
+// Left forgets a pilot that is gone.
+func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
+	r := m.rooms[site]
+	if r == nil || r.guests[pilot] == nil {
+		return
+	}
+	for _, h := range r.guests[pilot].holding {
+		if r.inHand[h.Task] == pilot {
+			delete(r.inHand, h.Task)
+		}
+	}
+	r.free -= r.guests[pilot].places.FreeSlots
+	delete(r.guests, pilot)
+	r.pool.Forget(pilot)
+}
+
+// Capacity sums what the pilots of a site have told.
+func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
+	r := m.rooms[site]
+	if r == nil {
+		return sum
+	}
+	first := task.PilotID("")
+	for id, g := range r.guests {
+		c := &g.capacity
+		sum.Pilots++
+		sum.Assigned += c.Assigned
+		sum.Running += c.Running
+		sum.Waiting += c.Waiting
+		sum.CacheBytes += c.CacheBytes
+		sum.CacheUsed += c.CacheUsed
+		sum.Evictions += c.Evictions
+		sum.Damaged += c.Damaged
+		sum.Stopped += c.Stopped
+		sum.StoppedSlots += c.StoppedSlots
+		why := c.StoppedWhy
+		if held := r.setBack(g); held != "" && c.Stopped == 0 {
+			why = held
+			sum.Stopped++
+			sum.StoppedSlots += c.Slots
+		} else {
+			sum.Slots += c.Slots
+			sum.FreeSlots += c.FreeSlots
+		}
+		if why != "" && (first == "" || id < first) {
+			first, sum.StoppedWhy = id, why
+		}
+	}
+	return sum
+}
+
+// Broken notes that the connection of a pilot's parked call is gone: one that
+// does not call again soon is dead.
+func (m *Matchmaker) Broken(now Instant, site task.Site, pilot task.PilotID) {
+	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
+		g := r.guests[pilot]
+		g.heard = min(g.heard, now.Add(m.config.Match.BrokenSilence-m.config.Match.PilotSilence))
+	}
+}
+
+// Silent lists pilots of a site that have not been heard for PilotSilence, of
+// those that live by the records.
+func (m *Matchmaker) Silent(now Instant, site task.Site, live []PilotRecord, waits func(task.PilotID) bool) []task.PilotID {
+	r := m.room(site, now)
+	var silent []task.PilotID
+	for i := range live {
+		heard := r.since
+		if g := r.guests[live[i].ID]; g != nil {
+			heard = g.heard
+		}
+		if !waits(live[i].ID) && now.Sub(heard) >= m.config.Match.PilotSilence {
+			silent = append(silent, live[i].ID)
+		}
+	}
+	return silent
+}
+
+// AllHeard tells whether every live pilot of a site has told what it has since
+// the mode in force began.
+func (m *Matchmaker) AllHeard(site *SiteRecord, live []PilotRecord) bool {
+	r := m.rooms[site.Name]
+	if r == nil {
+		return len(live) == 0
+	}
+	return !slices.ContainsFunc(live, func(p PilotRecord) bool {
+		g := r.guests[p.ID]
+		return g == nil || g.heard < site.ModeSince
+	})
+}
+
+// InHand tells whether some pilot of a site has told to have a task.
+func (m *Matchmaker) InHand(site task.Site, id task.ID) bool {
+	r := m.rooms[site]
+	return r != nil && r.inHand[id] != ""
+}

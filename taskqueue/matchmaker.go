@@ -1,0 +1,384 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Matchmaker matches READY tasks to pilots, one request at a time, for sites
+// where the queue does so (modes centralized and isolated). It keeps an image
+// of the READY tasks of each such site, which Refresh brings up to date with
+// what was committed, and what the pilots have told last. All of it can be
+// lost: tasks are read again, pilots are asked for whole summaries. What it
+// chooses becomes true by Rules.Grant, which checks it.
+//
+// It is not safe for concurrent use.
+type Matchmaker struct {
+	config   *Config
+	compiler *matcher.Compiler
+	rooms    map[task.Site]*room
+	classes  map[ClassID]*Eligibility
+	live     []task.Site // sites that count in shares, by name
+	storing  []task.Site // of them, those with a storage element
+}
+
+// room is one site.
+type room struct {
+	site    SiteRecord
+	pool    *matcher.Pool
+	guests  map[task.PilotID]*guest
+	inHand  map[task.ID]task.PilotID // who has told to have a task
+	dirty   map[task.ID]struct{}
+	later   map[task.ID]Instant // READY, not to be had before then
+	fresh   []task.ID           // put up since CallIn looked last
+	filled  bool                // the pool was read from the store
+	cut     bool                // there are more READY tasks than the pool holds
+	since   Instant             // when the pilots' silence began to count
+	free    int                 // slots of all guests
+	retract Instant             // when prefilled tasks were asked for last
+	solver  matcher.Solver
+	grants  uint64  // tasks given so far
+	now     Instant // when a pilot was heard last
+
+	durations matcher.Runs
+	wards     wards
+}
+
+// NewMatchmaker returns one that knows no site yet.
+func NewMatchmaker(config *Config, compiler *matcher.Compiler) *Matchmaker {
+	return &Matchmaker{config: config, compiler: compiler, rooms: make(map[task.Site]*room), classes: make(map[ClassID]*Eligibility)}
+}
+
+func (m *Matchmaker) room(site task.Site, now Instant) *room {
+	r := m.rooms[site]
+	if r == nil {
+		r = &room{
+			site: SiteRecord{Name: site}, pool: matcher.NewPool(m.compiler), guests: make(map[task.PilotID]*guest),
+			inHand: make(map[task.ID]task.PilotID), dirty: make(map[task.ID]struct{}), later: make(map[task.ID]Instant), since: now,
+			solver: matcher.Sequential,
+		}
+		m.rooms[site] = r
+	}
+	return r
+}
+
+// Describe takes the records of a pilot and its site, as they are stored.
+func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord, self task.Puller) {
+	r := m.room(site.Name, now)
+	r.take(site)
+	r.judges(now)
+	if g := r.guests[pilot.ID]; g != nil {
+		if g.node = pilot.Node(); len(g.holding) > 0 {
+			r.wards.Given(now.moment(), g.node)
+		}
+	}
+	r.pool.Describe(matcher.Pilot{
+		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
+		Features: pilot.Features, Arch: self.Arch, OS: self.OS, Load: self.Load, Lifetime: self.Lifetime,
+		CoreSpeed: self.CoreSpeed,
+		Live:      matcher.Live{FreeCores: self.FreeCores, CPUBound: self.CPUBound, IOBound: self.IOBound},
+	})
+}
+
+// take follows a site's settings; others than before have all its tasks read
+// again.
+func (r *room) take(site *SiteRecord) {
+	same := r.site.InForce() == site.InForce() && r.site.SE == site.SE && r.site.RemoteRead == site.RemoteRead &&
+		r.site.Rank == site.Rank && slices.Equal(r.site.Reach, site.Reach)
+	if r.site.Solver != site.Solver {
+		r.solver = solverOf(site)
+	}
+	if r.site = *site; !same {
+		r.filled = false
+	}
+}
+
+// Close forgets a site at which the queue matches no tasks any more.
+func (m *Matchmaker) Close(site task.Site) { delete(m.rooms, site) }
+
+// Changed notes what a committed turn has changed.
+func (m *Matchmaker) Changed(e *Effects) {
+	for i := range e.Ends {
+		if r := m.rooms[e.Ends[i].Site]; r != nil {
+			r.noteEnd(&e.Ends[i])
+		}
+	}
+	for _, r := range m.rooms {
+		if e.TooMany {
+			r.filled = false
+			continue
+		}
+		for id := range e.Tasks {
+			r.dirty[id] = struct{}{}
+		}
+	}
+}
+
+// Match chooses tasks for a pilot's places, less those that it was given and
+// did not know of when it told them. They are offered to nobody else before
+// Granted tells what came of it. Prefill waits while slots are free elsewhere.
+func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unseen int) []task.ID {
+	r := m.rooms[site]
+	if r == nil || r.guests[pilot] == nil {
+		return nil
+	}
+	g := r.guests[pilot]
+	r.lookAt(now, g.node)
+	may := r.allowed(g, g.places, unseen)
+	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: g.ending()}
+	r.pool.Foresee(foresight{r, m.config})
+	r.now = now
+	taken := min(unseen, free.FreeSlots)
+	free.FreeSlots -= taken
+	free.Prefill -= unseen - taken
+	idle := r.idle() - g.places.FreeSlots + free.FreeSlots
+	free.Prefill = max(0, min(free.Prefill, r.pool.Ready()-idle))
+	if r.pool.Live() { // the next task when the pilot has told what this one changes
+		free.FreeSlots, free.Prefill = min(1, free.FreeSlots), 0
+		if unseen > 0 {
+			free.FreeSlots = 0
+		}
+	}
+	var ids []task.ID
+	var not []task.ID
+	for _, match := range r.pool.Match(pilot, free, r.solver) {
+		if until, refused := g.refused[match.Task]; refused && now < until {
+			not = append(not, match.Task)
+			continue
+		}
+		ids = append(ids, match.Task)
+	}
+	for _, id := range not {
+		r.pool.Remove(id)
+		r.later[id] = g.refused[id]
+	}
+	for id, until := range g.refused {
+		if now >= until {
+			delete(g.refused, id)
+		}
+	}
+	if len(ids) > 0 {
+		r.wards.Given(now.moment(), g.node)
+		if r.wards.unfit[g.node] == health.Trial {
+			r.wards.trials[g.node] = ids[0]
+		}
+	}
+	return ids
+}
+
+// Granted tells what came of a match: what was leased is gone, the rest is
+// looked at again. The pilot's places are taken until it tells of others.
+func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.ID, lease *task.Lease) {
+	r := m.rooms[site]
+	if r == nil {
+		return
+	}
+	leased := make(map[task.ID]bool, len(lease.Tasks))
+	g := r.guests[pilot]
+	for i := range lease.Tasks {
+		t := &lease.Tasks[i].Task
+		leased[t.ID] = true
+		r.pool.Remove(t.ID)
+		if g == nil {
+			continue
+		}
+		r.inHand[t.ID] = pilot
+		r.give(g, t)
+		g.holding = append(g.holding, task.Holding{Task: t.ID, Lease: lease.ID})
+		if g.places.FreeSlots > 0 {
+			g.places.FreeSlots--
+			r.free--
+			g.places.Free = g.places.Free.Sub(t.Resources)
+		} else {
+			g.places.Prefill--
+		}
+	}
+	for _, id := range matched {
+		if !leased[id] {
+			if g != nil && r.wards.trials[g.node] == id {
+				delete(r.wards.trials, g.node)
+			}
+			r.pool.Release(id)
+			r.dirty[id] = struct{}{}
+		}
+	}
+}
+
+// CallIn chooses which of the waiting pilots should ask again because tasks
+// have come up: for each of those tasks one that has its files if there is
+// such a one, and rather one with a free slot.
+func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []task.PilotID {
+	r := m.rooms[site]
+	if r == nil || len(r.fresh) == 0 {
+		return nil
+	}
+	fresh := r.fresh
+	r.fresh = nil
+	room := make(map[task.PilotID]int)
+	var idle, others []task.PilotID
+	for id, g := range r.guests {
+		if !waits(id) {
+			continue
+		}
+		switch places := r.allowed(g, g.places, 0); {
+		case places.FreeSlots > 0:
+			idle = append(idle, id)
+			room[id] = places.FreeSlots
+		case places.Prefill > 0:
+			others = append(others, id)
+			room[id] = places.Prefill
+		}
+	}
+	slices.Sort(idle)
+	slices.Sort(others)
+	waiting := slices.Concat(idle, others)
+	called := make(map[task.PilotID]bool)
+	var calls []task.PilotID
+	for _, id := range fresh {
+		if len(waiting) == 0 {
+			break
+		}
+		if !r.pool.Has(id) {
+			continue
+		}
+		chosen := waiting[0]
+		for _, holder := range r.pool.HoldersOf(id) {
+			if room[holder] > 0 {
+				chosen = holder
+				break
+			}
+		}
+		if !called[chosen] {
+			called[chosen] = true
+			calls = append(calls, chosen)
+		}
+		if room[chosen]--; room[chosen] == 0 {
+			waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return id == chosen })
+		}
+	}
+	return calls
+}
+
+// Guard decides on files that only caches of a site hold and that nobody stores
+// by itself: a pilot that holds one is to store it. What nobody holds, once all
+// pilots have told all that they hold, one of them looks for at its place on the
+// storage element, as masters have it done, and tells where it is, or that it is
+// lost. Where nobody can look it is lost.
+func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord) (lost []task.LostFile) {
+	r := m.rooms[site]
+	if r == nil {
+		return nil
+	}
+	complete := true
+	var lookers []*guest
+	for i := range live {
+		g := r.guests[live[i].ID]
+		complete = complete && g != nil && g.version > 0 && !g.partial
+		if g != nil && r.site.SE != "" {
+			lookers = append(lookers, g)
+		}
+	}
+	for _, g := range r.guests {
+		g.checks = nil
+	}
+	for _, file := range files {
+		holders := r.pool.Holders(file.Key())
+		if len(holders) == 0 {
+			holders = r.pool.Holders(task.KeyOf(file.LFN, task.Digest{}))
+		}
+		switch {
+		case len(holders) > 0:
+			if g := r.guests[holders[0]]; g != nil {
+				g.checks = append(g.checks, file)
+			}
+		case complete && len(lookers) > 0:
+			g := lookers[int(file.Digest[0])%len(lookers)]
+			g.checks = append(g.checks, file)
+		case complete:
+			lost = append(lost, task.LostFile{
+				LFN: file.LFN, Digest: file.Digest, Reason: fmt.Sprintf("no pilot holds %s and no storage element has it", file.LFN.Local()),
+			})
+		}
+	}
+	return lost
+}
+
+// Checks are the files that a pilot is asked to store, or to look for.
+func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
+	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
+		return r.guests[pilot].checks
+	}
+	return nil
+}
+
+// TrulyLost leaves of the files that a pilot could not read those that no
+// other pilot is known to hold; what is said of copies stays.
+func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
+	r := m.rooms[p.Site]
+	if r == nil {
+		return p.Lost
+	}
+	return slices.DeleteFunc(slices.Clone(p.Lost), func(l task.LostFile) bool {
+		if l.URL != "" {
+			return false
+		}
+		other := func(key task.FileKey) bool {
+			return slices.ContainsFunc(r.pool.Holders(key), func(id task.PilotID) bool { return id != p.Pilot })
+		}
+		return other(task.KeyOf(l.LFN, l.Digest)) || other(task.KeyOf(l.LFN, task.Digest{}))
+	})
+}
+
+// Retract lists tasks to be asked back for slots that are free although no
+// task waits: prefilled ones of other pilots, at most one for each slot; and
+// those of pilots that keep slots, and of those whose node is set back.
+func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
+	r := m.rooms[site]
+	if r == nil || now.Sub(r.retract) < m.config.Match.RetractEvery {
+		return nil
+	}
+	back := append(r.makeRoom(), r.fromHeld()...)
+	idle := r.idle()
+	if idle <= 0 || r.pool.Ready() > 0 {
+		if len(back) > 0 {
+			r.retract = now
+		}
+		return back
+	}
+	r.retract = now
+	ids := make([]task.PilotID, 0, len(r.guests))
+	for id := range r.guests {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		g := r.guests[id]
+		if r.wards.unfit[g.node] == health.Held || g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
+			continue // it will start what it has
+		}
+		for _, h := range g.holding {
+			if !h.Started && len(back) < idle {
+				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
+			}
+		}
+	}
+	return back
+}
+
+// MatchConfig bounds what the queue keeps to match tasks to pilots.
+type MatchConfig struct {
+	Window       int           // READY tasks of a site that are looked at
+	Prints       int           // cached files of all pilots that are remembered
+	PilotSilence time.Duration // until a pilot is taken for dead
+	// BrokenSilence is the same after the connection of a parked call broke.
+	BrokenSilence time.Duration
+	// ReserveAfter is how long a READY task that fits at no pilot waits before the
+	// slots of one are kept for it.
+	ReserveAfter time.Duration
+	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
+}

@@ -1,0 +1,331 @@
+package taskqueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Stale tells whether Refresh has something to do.
+func (m *Matchmaker) Stale(now Instant, site task.Site) bool {
+	r := m.rooms[site]
+	if r == nil {
+		return false
+	}
+	if !r.filled || len(r.dirty) > 0 || r.cut && r.pool.Len() < m.config.Match.Window/2 {
+		return true
+	}
+	for _, at := range r.later {
+		if at <= now {
+			return true
+		}
+	}
+	return false
+}
+
+// Refresh brings the image of a site's READY tasks up to date with what the
+// turn reads, which is to be a committed state.
+func (m *Matchmaker) Refresh(t *Turn, site task.Site) error {
+	r := m.rooms[site]
+	if r == nil {
+		return nil
+	}
+	if !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 {
+		return m.fill(t, r)
+	}
+	for id, at := range r.later {
+		if at <= t.Clock {
+			delete(r.later, id)
+			r.dirty[id] = struct{}{}
+		}
+	}
+	if len(r.dirty) == 0 {
+		return nil
+	}
+	ids := make([]task.ID, 0, len(r.dirty))
+	for id := range r.dirty {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	states, err := t.Tasks().Load(ids...)
+	if err != nil {
+		return fmt.Errorf("load tasks: %w", err)
+	}
+	if err := m.put(t, r, states); err != nil {
+		return err
+	}
+	clear(r.dirty)
+	return nil
+}
+
+// fill reads all READY tasks that the site may run, as far as the window
+// reaches.
+func (m *Matchmaker) fill(t *Turn, r *room) error {
+	counts, err := t.Tasks().ReadyClasses()
+	if err != nil {
+		return fmt.Errorf("count READY tasks: %w", err)
+	}
+	ids := make([]ClassID, 0, len(counts))
+	for id := range counts {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	if err := m.knowClasses(t, ids); err != nil {
+		return err
+	}
+	known := make(map[task.ID]bool)
+	if window := m.config.Match.Window; len(ids) > 1 && window > fewFirst { // no class is crowded out
+		if err := m.fillWith(t, r, ids, fewFirst, known); err != nil {
+			return err
+		}
+	}
+	if err := m.fillWith(t, r, ids, m.config.Match.Window, known); err != nil {
+		return err
+	}
+	for _, id := range r.pool.IDs() {
+		if !known[id] {
+			r.pool.Remove(id)
+		}
+	}
+	for id := range r.later {
+		if !known[id] {
+			delete(r.later, id)
+		}
+	}
+	r.filled = true
+	clear(r.dirty)
+	return nil
+}
+
+// fewFirst is how many tasks of each class are looked at before all others.
+const fewFirst = 16
+
+// fillWith reads the first tasks of each class.
+func (m *Matchmaker) fillWith(t *Turn, r *room, ids []ClassID, window int, known map[task.ID]bool) error {
+	r.cut = false
+	for _, id := range ids {
+		if class := m.classes[id]; class == nil || !class.allows(r.site.Name) {
+			continue
+		}
+		states, err := t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window)
+		if err != nil {
+			return fmt.Errorf("load READY tasks: %w", err)
+		}
+		r.cut = r.cut || len(states) == window
+		for i := range states {
+			known[states[i].ID] = true
+		}
+		if err := m.put(t, r, states); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// knowClasses makes sure that eligibility classes are known; they never change,
+// and those that have gone are forgotten here as well.
+func (m *Matchmaker) knowClasses(t *Turn, ids []ClassID) error {
+	if !slices.ContainsFunc(ids, func(id ClassID) bool { return m.classes[id] == nil }) {
+		return nil
+	}
+	all, err := t.Files().Classes()
+	if err != nil {
+		return fmt.Errorf("load eligibility classes: %w", err)
+	}
+	clear(m.classes)
+	for i := range all {
+		m.classes[all[i].ID] = &all[i]
+	}
+	return nil
+}
+
+// put takes tasks into the image or out of it, as their states tell.
+func (m *Matchmaker) put(t *Turn, r *room, states []TaskState) error {
+	var classes []ClassID
+	var ready []*TaskState
+	for i := range states {
+		s := &states[i]
+		if s.State != task.Ready {
+			r.pool.Remove(s.ID)
+			delete(r.later, s.ID)
+			continue
+		}
+		classes = append(classes, s.Class)
+		ready = append(ready, s)
+	}
+	if err := m.knowClasses(t, classes); err != nil {
+		return err
+	}
+	var ids []task.ID
+	ready = slices.DeleteFunc(ready, func(s *TaskState) bool {
+		class := m.classes[s.Class]
+		at := m.from(r, s, class)
+		out := class == nil || !class.allows(r.site.Name)
+		if out || at > t.Clock || r.pool.Len() >= 2*m.config.Match.Window && !r.pool.Has(s.ID) {
+			r.pool.Remove(s.ID)
+			delete(r.later, s.ID)
+			if !out && at > t.Clock {
+				r.later[s.ID] = at
+			}
+			r.cut = r.cut || !out && at <= t.Clock
+			return true
+		}
+		ids = append(ids, s.ID)
+		return false
+	})
+	if len(ids) == 0 {
+		return nil
+	}
+	return m.offer(t, r, ready, ids)
+}
+
+// from is when a site may have a task: after its backoff, and later when
+// another live site has most of its input, or could keep what it makes.
+func (m *Matchmaker) from(r *room, s *TaskState, class *Eligibility) Instant {
+	if class != nil && (class.Prefer != "" && class.Prefer != r.site.Name && slices.Contains(m.live, class.Prefer) ||
+		class.Final && r.site.SE == "" && slices.ContainsFunc(m.storing, class.allows)) {
+		return s.NotBefore.Add(m.config.HandOut.ShareWait)
+	}
+	return s.NotBefore
+}
+
+// offer puts tasks up that a site may have now.
+func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) error {
+	specs, err := t.Tasks().Describe(ids...)
+	if err != nil {
+		return fmt.Errorf("load task descriptions: %w", err)
+	}
+	described := make(map[task.ID]*task.Task, len(specs))
+	var names []task.LFN
+	for i := range specs {
+		described[specs[i].ID] = &specs[i]
+		for _, in := range specs[i].Inputs {
+			names = append(names, in.LFN)
+		}
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	files, err := t.Files().Load(names...)
+	if err != nil {
+		return fmt.Errorf("load files: %w", err)
+	}
+	byName := make(map[task.LFN]*FileRecord, len(files))
+	for i := range files {
+		byName[files[i].LFN] = &files[i]
+	}
+	for _, s := range ready {
+		spec := described[s.ID]
+		if spec == nil {
+			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
+		}
+		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority, Since: s.NotBefore.moment()}
+		avoid, err := m.avoid(t, r, s)
+		if err != nil {
+			return err
+		}
+		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, avoid)
+		var readable bool
+		if waiting.Files, waiting.Needs, readable = r.inputs(spec, byName); !readable {
+			r.pool.Remove(s.ID)
+			continue
+		}
+		r.pool.Add(waiting)
+		r.fresh = append(r.fresh, s.ID)
+	}
+	return nil
+}
+
+// listed is what expressions may look at, with the rank that the site gives to
+// tasks without one.
+func (r *room) listed(spec *task.Task) *task.Task {
+	return &task.Task{
+		ID: spec.ID, Resources: spec.Resources, Priority: spec.Priority, Walltime: spec.Walltime,
+		Require: spec.Require, Rank: cmp.Or(spec.Rank, r.site.Rank), Bound: spec.Bound,
+	}
+}
+
+// inputs describes a task's inputs for ranking, under the keys by which pilots
+// name them in their summaries. In an isolated site what no storage element
+// gives must be in the pilot's own cache.
+func (r *room) inputs(spec *task.Task, files map[task.LFN]*FileRecord) (infos []matcher.FileInfo, needs []task.FilePrint, readable bool) {
+	isolated := r.site.InForce() == ModeIsolated
+	for _, in := range spec.Inputs {
+		f := files[in.LFN]
+		if !r.site.reads(f) {
+			return nil, nil, false
+		}
+		info := matcher.FileInfo{Key: listKey(f), LFN: in.LFN, Size: f.Size, Source: task.SourceSE}
+		stored := slices.ContainsFunc(f.Replicas, func(c task.Replica) bool { return r.site.reaches(c.Site) })
+		announced := slices.Contains(f.Announced, r.site.Name)
+		switch {
+		case isolated && !stored:
+			needs = append(needs, info.Key.Print())
+		case !isolated && announced:
+			info.Source = task.SourcePeer
+		case !slices.ContainsFunc(f.Replicas, func(c task.Replica) bool { return c.Site == r.site.Name }):
+			info.Source = task.SourceRemote
+		}
+		infos = append(infos, info)
+	}
+	return infos, needs, true
+}
+
+// listKey is the key by which a task list knows a file: what a task makes by
+// its name, so that it can be ranked by pilots before it exists.
+func listKey(f *FileRecord) task.FileKey {
+	if f.ProducerTask == "" && !f.Digest.IsZero() {
+		return f.Key()
+	}
+	return task.KeyOf(f.LFN, task.Digest{})
+}
+
+// Share takes which sites count in shares, by name, and which of them have a
+// storage element.
+func (m *Matchmaker) Share(live, storing []task.Site) { m.live, m.storing = live, storing }
+
+// Sites lists the sites that are known, by name.
+func (m *Matchmaker) Sites() []task.Site {
+	names := make([]task.Site, 0, len(m.rooms))
+	for name := range m.rooms {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Reset forgets the image of all READY tasks: what it was made of may not be
+// what the store has.
+func (m *Matchmaker) Reset() {
+	for _, r := range m.rooms {
+		r.filled = false
+	}
+}
+
+// Explain says of a site at which the queue matches tasks what keeps a READY
+// task there, when it is known here.
+func (m *Matchmaker) Explain(x *SiteExplanation, id task.ID) {
+	r := m.rooms[x.Site]
+	if r == nil || !x.Eligible {
+		return
+	}
+	why, lacking, known := r.pool.WhyNot(id)
+	if !known || r.explainReserved(x, id) {
+		return
+	}
+	for _, c := range why.Clauses {
+		x.Clauses = append(x.Clauses, task.ClauseCount{Clause: c.Clause, Pilots: c.Pilots})
+	}
+	switch {
+	case why.Pilots > 0 && why.Feasible == 0:
+		x.Eligible = false
+		x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", why.Pilots, clauses(&RefusedClass{Clauses: x.Clauses}))
+	case why.Feasible > 0 && lacking == why.Feasible:
+		x.Why = "pilots of this site share no files (mode isolated): no pilot's cache has all inputs that no storage element has; it waits for their upload"
+	case lacking > 0:
+		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one of %d pilots whose caches have its inputs, or for their upload; %s",
+			why.Feasible-lacking, x.Why)
+	}
+}

@@ -1,0 +1,168 @@
+package taskqueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// foresight has a pool keep the slots of a pilot for a task that fits nowhere, as
+// masters do at other sites.
+type foresight struct {
+	*room
+	config *Config
+}
+
+var _ matcher.Foresight = foresight{}
+
+// moment is an instant for those who know no service clock.
+func (i Instant) moment() time.Time { return time.Unix(0, int64(i)) }
+
+// Now satisfies matcher.Foresight.
+func (f foresight) Now() time.Time { return f.now.moment() }
+
+// Waited satisfies matcher.Foresight.
+func (f foresight) Waited(no uint64) bool {
+	w := f.pool.Numbered(no)
+	return w != nil && f.Now().Sub(w.Since) >= f.config.Match.ReserveAfter
+}
+
+// Expected satisfies matcher.Foresight.
+func (f foresight) Expected(no uint64) time.Duration {
+	if w := f.pool.Numbered(no); w != nil {
+		return f.durations.Expected(w.Task)
+	}
+	return matcher.UnknownRun
+}
+
+// grant is a task that a pilot was given.
+type grant struct {
+	task  task.Task // what is listed of it
+	since Instant   // when it was given, or was first told to run
+	began bool
+	order uint64
+}
+
+// Occupancy satisfies matcher.Foresight. Of what a pilot has in hand those hold
+// its slots that run, then those that it was given first; what this queue has
+// not given itself counts as one task.
+func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
+	g, self := f.guests[id], f.pool.Pilot(id)
+	if g == nil || self == nil || g.capacity.Stopped > 0 || g.capacity.Slots == 0 || f.wards.unfit[g.node] != health.Fit {
+		return found, false
+	}
+	found.Total, found.Slots, found.Lifetime = self.Resources, self.Slots, self.Lifetime
+	var given []*grant
+	for _, known := range g.given {
+		given = append(given, known)
+	}
+	slices.SortFunc(given, func(a, b *grant) int {
+		switch {
+		case a.began == b.began:
+			return cmp.Compare(a.order, b.order)
+		case a.began:
+			return -1
+		}
+		return 1
+	})
+	used, slots := self.Resources.Sub(g.places.Free), self.Slots-g.places.FreeSlots
+	for _, known := range given[:min(max(0, slots), len(given))] {
+		left := f.durations.Expected(&known.task)
+		if known.began {
+			left = max(0, left-f.now.Sub(known.since))
+		}
+		found.Running = append(found.Running, matcher.Occupant{Need: known.task.Resources, Left: left})
+		used, slots = used.Sub(known.task.Resources), slots-1
+	}
+	for ; slots > 0; slots-- {
+		found.Running = append(found.Running, matcher.Occupant{Need: used, Left: matcher.UnknownRun})
+		used = task.Resources{}
+	}
+	return found, true
+}
+
+// give notes what a pilot was given, as far as it is known.
+func (r *room) give(g *guest, t *task.Task) {
+	r.grants++
+	g.given[t.ID] = &grant{task: task.Task{
+		ID: t.ID, Resources: t.Resources, Require: t.Require, Rank: cmp.Or(t.Rank, r.site.Rank), Walltime: t.Walltime,
+	}, since: r.now, order: r.grants}
+}
+
+// follow notes what has become of what a pilot was given, and learns from it how
+// long tasks run.
+func (r *room) follow(g *guest, p *task.Pull) {
+	for i := range p.Outcomes {
+		o := &p.Outcomes[i]
+		if known := g.given[o.Attempt.Task]; known != nil && o.OK {
+			r.durations.Learn(known.task.Class(), o.Run)
+			delete(g.given, o.Attempt.Task)
+		}
+	}
+	has := make(map[task.ID]bool, len(p.Holding))
+	for _, h := range p.Holding {
+		has[h.Task] = true
+		if known := g.given[h.Task]; known != nil && h.Started && !known.began {
+			known.began, known.since = true, r.now
+		}
+	}
+	for id := range g.given {
+		if !has[id] {
+			delete(g.given, id)
+		}
+	}
+}
+
+// makeRoom asks for what was given early to pilots that keep their slots: it would
+// take those that become free.
+func (r *room) makeRoom() (back []task.Revoked) {
+	for _, id := range r.pool.Reserved() {
+		g := r.guests[id]
+		if g == nil {
+			continue
+		}
+		holding := g.capacity.Slots - g.places.FreeSlots
+		for _, h := range g.holding {
+			if h.Started {
+				holding--
+			}
+		}
+		for _, h := range g.holding {
+			if h.Started {
+				continue
+			}
+			if holding--; holding < 0 {
+				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
+			}
+		}
+	}
+	return back
+}
+
+// explainReserved says that slots are kept for a task, if they are.
+func (r *room) explainReserved(x *SiteExplanation, id task.ID) bool {
+	pilot, begins := r.pool.ReservedAt(id)
+	if pilot == "" {
+		return false
+	}
+	x.Why = fmt.Sprintf("slots of pilot %s are kept free for it: it needs more than the end of one task frees", pilot)
+	if left := begins.Sub(r.now.moment()); left > 0 {
+		x.Why += fmt.Sprintf("; it is expected to begin within %s", left.Round(time.Second))
+	}
+	return true
+}
+
+// ending is the most that the end of one task frees at a pilot.
+func (g *guest) ending() (most task.Resources) {
+	for _, known := range g.given {
+		if known.began {
+			most = most.Max(known.task.Resources)
+		}
+	}
+	return most
+}
