@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 // batches, acknowledged, repeated, and sent on when the nearest members of a
 // file change. What is not due costs nothing.
 type announcer struct {
+	config  Config
 	held    map[task.FileKey]*holding
 	due     agenda
 	seq     uint64
@@ -50,14 +52,18 @@ type batch struct {
 // maxBatch bounds the locations in one Put.
 const maxBatch = 1000
 
-func (a *announcer) init() {
+func (a *announcer) init(config Config) {
+	a.config = config
 	a.held = make(map[task.FileKey]*holding)
 	a.batches = make(map[uint64]*batch)
 }
 
+// soon is when to look at what has changed: together with what else does.
+func (a *announcer) soon(now time.Time) time.Time { return now.Add(a.config.Locations.AnnounceDelay) }
+
 // add takes files that are held from now on.
-func (a *announcer) add(o *Overlay, files []task.FileKey) {
-	due := o.now.Add(o.config.AnnounceDelay)
+func (a *announcer) add(now time.Time, files []task.FileKey) {
+	due := a.soon(now)
 	for _, file := range files {
 		h := a.held[file]
 		switch {
@@ -75,8 +81,8 @@ func (a *announcer) add(o *Overlay, files []task.FileKey) {
 
 // remove takes files that are held no more. Whoever may have heard of them
 // must hear that; what nobody heard of is forgotten.
-func (a *announcer) remove(o *Overlay, files []task.FileKey) {
-	due := o.now.Add(o.config.AnnounceDelay)
+func (a *announcer) remove(now time.Time, files []task.FileKey) {
+	due := a.soon(now)
 	for _, file := range files {
 		h := a.held[file]
 		if h == nil || h.gone {
@@ -99,14 +105,13 @@ func (a *announcer) forget(h *holding) {
 
 // membersAdded looks again at those files whose nearest members can have
 // changed, because of new ones or of some that are not suspected any more.
-func (a *announcer) membersAdded(o *Overlay, added []*entry) {
+func (a *announcer) membersAdded(now time.Time, added []*entry) {
 	if len(added) == 0 {
 		return
 	}
-	due := o.now.Add(o.config.AnnounceDelay)
 	for _, h := range a.held {
 		if h.concerns(added) {
-			a.due.hasten(h, due)
+			a.due.hasten(h, a.soon(now))
 		}
 	}
 }
@@ -127,13 +132,13 @@ func (h *holding) concerns(added []*entry) bool {
 // memberGone looks again at the files that a member kept the location of: an
 // heir may keep it now, and has to hear of it, or of its withdrawal. Should the
 // member come back, it is told again.
-func (a *announcer) memberGone(o *Overlay, peer task.PeerID) {
+func (a *announcer) memberGone(now time.Time, peer task.PeerID) {
 	for _, h := range a.held {
 		if t := h.of(peer); t != nil {
 			if !h.gone {
 				t.acked = 0
 			}
-			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay))
+			a.due.hasten(h, a.soon(now))
 		}
 	}
 }
@@ -155,7 +160,7 @@ func (a *announcer) deadline() time.Time {
 	return first
 }
 
-func (a *announcer) acknowledged(o *Overlay, from task.PeerID, n uint64) {
+func (a *announcer) acknowledged(now time.Time, from task.PeerID, n uint64) {
 	b := a.batches[n]
 	if b == nil || b.to != from {
 		return
@@ -168,106 +173,111 @@ func (a *announcer) acknowledged(o *Overlay, from task.PeerID, n uint64) {
 		}
 		t.acked, t.waits = t.sent, false
 		if h.gone && h.seq == t.acked && a.held[h.file] == h {
-			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay)) // perhaps that was the last one to know
+			a.due.hasten(h, a.soon(now)) // perhaps that was the last one to know
 		}
 	}
 }
 
 // noAnswer gives up the acknowledgements that a peer owes.
-func (a *announcer) noAnswer(o *Overlay, peer task.PeerID) {
-	for _, n := range sortedNumbers(a.batches) {
-		if b := a.batches[n]; b.to == peer {
-			o.distrust(peer)
-			a.expire(o, n, b)
+func (a *announcer) noAnswer(now time.Time, m *membership, peer task.PeerID) {
+	a.expire(now, m, func(b *batch) bool { return b.to == peer })
+}
+
+// expire gives up batches and suspects those that owe an acknowledgement.
+func (a *announcer) expire(now time.Time, m *membership, over func(*batch) bool) {
+	for _, n := range slices.Sorted(maps.Keys(a.batches)) {
+		if b := a.batches[n]; over(b) {
+			m.distrust(now, b.to)
+			delete(a.batches, n)
+			a.sendAgain(now, b)
 		}
 	}
 }
 
-func (a *announcer) expire(o *Overlay, n uint64, b *batch) {
-	delete(a.batches, n)
+func (a *announcer) sendAgain(now time.Time, b *batch) {
 	for i, h := range b.holdings {
 		if t := h.of(b.to); t != nil && t.sent == b.seqs[i] {
 			t.waits = false
 		}
 		if a.held[h.file] == h {
-			a.due.hasten(h, o.now.Add(o.config.AnnounceDelay))
+			a.due.hasten(h, a.soon(now))
 		}
 	}
 }
 
-// passAnnouncements sends what is due, and sends again what was not
-// acknowledged in time, to whoever is nearest by then.
-func (o *Overlay) passAnnouncements() {
-	a := &o.announced
-	if o.leaving {
+// pass sends what is due, and sends again what was not acknowledged in time, to
+// whoever is nearest by then.
+func (a *announcer) pass(s *step, m *membership, kept *records) {
+	if len(a.batches) > 0 {
+		a.expire(s.now, m, func(b *batch) bool { return !s.now.Before(b.deadline) })
+	}
+	due := a.due.take(s.now)
+	if len(due) == 0 {
 		return
 	}
-	for _, n := range sortedNumbers(a.batches) {
-		if b := a.batches[n]; !o.now.Before(b.deadline) {
-			o.distrust(b.to)
-			a.expire(o, n, b)
-		}
-	}
 	outgoing := make(map[task.PeerID][]*holding)
-	for _, h := range a.due.take(o.now) {
-		o.announce(h, outgoing)
+	for _, h := range due {
+		a.announce(s.now, m, h, outgoing)
 	}
-	for _, peer := range sortedPeers(outgoing) {
+	for _, peer := range slices.Sorted(maps.Keys(outgoing)) {
 		for holdings := range slices.Chunk(outgoing[peer], maxBatch) {
-			o.put(peer, holdings)
+			if peer == m.self.Peer {
+				kept.put(s.now, peer, a.recordsOf(m.self, holdings))
+				continue
+			}
+			a.put(s, m, peer, holdings)
 		}
 	}
 }
 
 // announce lists whom a holding has to be sent to and says when to look again.
-func (o *Overlay) announce(h *holding, outgoing map[task.PeerID][]*holding) {
-	a := &o.announced
-	again := a.repeat(o, h)
-	nearest := o.known().nearest(h.key, o.config.Replicas, func(peer task.PeerID) bool {
-		if o.unreachable(peer) {
-			again = earlier(again, o.suspect[peer].until)
+func (a *announcer) announce(now time.Time, m *membership, h *holding, outgoing map[task.PeerID][]*holding) {
+	again := a.repeat(now, m.key, h)
+	nearest := m.known().nearest(h.key, a.config.Locations.Replicas, func(peer task.PeerID) bool {
+		if m.unreachable(now, peer) {
+			again = earlier(again, m.suspects[peer].until)
 			return true
 		}
 		return false
 	})
 	h.farthest = nil
-	if len(nearest) == o.config.Replicas {
+	if len(nearest) == a.config.Locations.Replicas {
 		h.farthest = &nearest[len(nearest)-1].key
 	}
 	for _, e := range nearest {
 		if h.of(e.member.Peer) == nil {
 			h.told = append(h.told, told{peer: e.member.Peer})
 		}
-		o.tell(h, e.member.Peer, outgoing)
+		a.tell(now, m, h, e.member.Peer, outgoing)
 	}
 	if h.gone {
 		var finished bool
-		if again, finished = o.withdraw(h, outgoing, again); finished {
+		if again, finished = a.withdraw(now, m, h, outgoing, again); finished {
 			a.forget(h)
 			return
 		}
 	}
-	h.told = slices.DeleteFunc(h.told, func(t told) bool { return !t.waits && t.expired(o.now, o.config.LocationTTL) })
+	h.told = slices.DeleteFunc(h.told, func(t told) bool { return !t.waits && t.expired(now, a.config.Locations.TTL) })
 	a.due.put(h, again)
 }
 
 // withdraw goes after everybody else who heard of a file. It is finished when
 // all of them know, or have forgotten the file themselves.
-func (o *Overlay) withdraw(h *holding, outgoing map[task.PeerID][]*holding, again time.Time) (time.Time, bool) {
+func (a *announcer) withdraw(now time.Time, m *membership, h *holding, outgoing map[task.PeerID][]*holding, again time.Time) (time.Time, bool) {
 	finished := true
 	for _, t := range slices.Clone(h.told) {
-		switch _, member := o.Member(t.peer); {
-		case t.acked == h.seq || t.expired(o.now, o.config.LocationTTL):
+		switch _, member := m.member(t.peer); {
+		case t.acked == h.seq || t.expired(now, a.config.Locations.TTL):
 			continue
 		case !member: // waits for its return: membersChanged
-		case o.unreachable(t.peer):
-			again = earlier(again, o.suspect[t.peer].until)
+		case m.unreachable(now, t.peer):
+			again = earlier(again, m.suspects[t.peer].until)
 		default:
-			o.tell(h, t.peer, outgoing)
+			a.tell(now, m, h, t.peer, outgoing)
 		}
 		if after := h.of(t.peer); after.acked != h.seq {
 			finished = false
-			again = earlier(again, after.expires(o.config.LocationTTL))
+			again = earlier(again, after.expires(a.config.Locations.TTL))
 		}
 	}
 	return again, finished
@@ -282,49 +292,48 @@ func (t told) expired(now time.Time, ttl time.Duration) bool {
 
 // tell sends a holding to a member that does not know it, or was told long
 // ago.
-func (o *Overlay) tell(h *holding, peer task.PeerID, outgoing map[task.PeerID][]*holding) {
+func (a *announcer) tell(now time.Time, m *membership, h *holding, peer task.PeerID, outgoing map[task.PeerID][]*holding) {
 	t := h.of(peer)
-	fresh := !t.at.IsZero() && o.now.Sub(t.at) < o.config.Reannounce/2
+	fresh := !t.at.IsZero() && now.Sub(t.at) < a.config.Locations.Reannounce/2
 	if t.sent == h.seq && (t.waits || t.acked == h.seq && (fresh || h.gone)) {
 		return
 	}
-	t.sent, t.at, t.waits = h.seq, o.now, true
-	if peer == o.self.Peer {
+	t.sent, t.at, t.waits = h.seq, now, true
+	if peer == m.self.Peer {
 		t.acked, t.waits = h.seq, false
-		o.records.put(o.now, peer, []Record{o.record(h)})
-		return
 	}
 	outgoing[peer] = append(outgoing[peer], h)
 }
 
-func (o *Overlay) record(h *holding) Record {
-	return Record{File: h.file, Holder: o.self.Peer, DataURL: o.self.DataURL, Seq: h.seq, Gone: h.gone, TTL: o.config.LocationTTL}
+func (a *announcer) recordsOf(self Member, holdings []*holding) []Record {
+	list := make([]Record, len(holdings))
+	for i, h := range holdings {
+		list[i] = Record{File: h.file, Holder: self.Peer, DataURL: self.DataURL, Seq: h.seq, Gone: h.gone, TTL: a.config.Locations.TTL}
+	}
+	return list
 }
 
 // put sends one batch and waits for its acknowledgement.
-func (o *Overlay) put(peer task.PeerID, holdings []*holding) {
-	a := &o.announced
-	b := &batch{to: peer, holdings: holdings, deadline: o.now.Add(o.config.PingTimeout)}
-	records := make([]Record, len(holdings))
-	for i, h := range holdings {
+func (a *announcer) put(s *step, m *membership, peer task.PeerID, holdings []*holding) {
+	b := &batch{to: peer, holdings: holdings, deadline: s.now.Add(a.config.PingTimeout)}
+	for _, h := range holdings {
 		b.seqs = append(b.seqs, h.seq)
-		records[i] = o.record(h)
 	}
 	a.count++
 	a.batches[a.count] = b
-	o.send(peer, Put{N: a.count, Records: records})
+	s.send(peer, Put{N: a.count, Records: a.recordsOf(m.self, holdings)})
 }
 
 // repeat is when a holding is announced again: at one of ten moments of the
 // period, so that many go in one batch, and at other moments than other
 // members do.
-func (a *announcer) repeat(o *Overlay, h *holding) time.Time {
+func (a *announcer) repeat(now time.Time, own Key, h *holding) time.Time {
 	if h.gone {
 		return time.Time{}
 	}
-	grid := max(o.config.Reannounce/10, 1)
-	offset := time.Duration(o.selfKey.Short() % uint64(grid))
-	return o.now.Add(o.config.Reannounce - offset).Truncate(grid).Add(offset)
+	grid := max(a.config.Locations.Reannounce/10, 1)
+	offset := time.Duration(own.Short() % uint64(grid))
+	return now.Add(a.config.Locations.Reannounce - offset).Truncate(grid).Add(offset)
 }
 
 // keepers are the members that keep this pilot's locations.
@@ -335,26 +344,5 @@ func (a *announcer) keepers() []task.PeerID {
 			keepers[t.peer] = true
 		}
 	}
-	return sortedPeers(keepers)
-}
-
-func sortedFiles[V any](m map[task.FileKey]V) []task.FileKey {
-	files := make([]task.FileKey, 0, len(m))
-	for file := range m {
-		files = append(files, file)
-	}
-	slices.Sort(files)
-	return files
-}
-
-func sortedNumbers[V any](m map[uint64]V) []uint64 {
-	if len(m) == 0 {
-		return nil
-	}
-	numbers := make([]uint64, 0, len(m))
-	for n := range m {
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	return numbers
+	return slices.Sorted(maps.Keys(keepers))
 }

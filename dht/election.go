@@ -2,238 +2,323 @@ package dht
 
 import (
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// phase of a member with regard to the mastership.
+type phase uint8
+
+const (
+	following phase = iota // a master is in office
+	doubting               // it may be dead: redialled or pinged
+	electing               // it is dead: somebody has to claim
+	claiming               // this pilot asked the queue
+	reigning               // this pilot is master
+)
+
+func (p phase) String() string {
+	return [...]string{"following", "doubting", "electing", "claiming", "reigning"}[p]
+}
+
+// election is the part that knows who is master, notices when the master is
+// gone, and has somebody else claim the mastership.
+type election struct {
+	config  Config
+	granted task.Term // last term known to come from the queue
+	pending bool      // a Claim is under way
+
+	phase       phase
+	term        task.Term
+	master      Member
+	provisional bool      // reigning without the queue's word
+	lastBeat    time.Time // of the master, or sent by this master
+	beats       int       // sent by this master
+	next        time.Time // when the phase wants attention
+	introduced  time.Time // last Hello
+	looked      time.Time // last look at a master that is held for dead
+	resigned    bool      // the master said goodbye
+	fenced      bool      // the queue has another master in office
+	vote        vote
+}
+
+// vote is what an election has found so far.
+type vote struct {
+	dead     map[task.PeerID]bool
+	doubters []task.PeerID // wait for this pilot's own look at the master
+	nudged   task.PeerID   // best candidate that was told
+	asked    bool          // and pinged, because it has not claimed yet
+	patience int           // how often its answer is accepted for a claim
+	refusals int           // of this pilot's claims
+}
+
+// verdict is what the overlay has to carry out: another master or another term.
+// The zero value stands for none.
+type verdict struct {
+	term        task.Term
+	master      Member // this pilot itself: it takes office
+	provisional bool
+}
 
 // patience is how often a candidate may answer a ping without claiming, e.g.
 // because the queue refuses it, before the next one is asked.
 const patience = 10
 
-// steadyClaims is how many claims in a row may be refused before the pauses
-// between them grow: more than a failover needs (at most 3 s of silence at the queue).
-const steadyClaims = 10
+// enter begins anew under a master and a term.
+func (e *election) enter(now time.Time, p phase, v verdict) {
+	*e = election{
+		config: e.config, granted: e.granted, pending: e.pending,
+		phase: p, term: v.term, master: v.master, provisional: v.provisional, lastBeat: now,
+	}
+	if v.term.Ballot == 0 {
+		e.granted = v.term
+	}
+	if v.provisional {
+		e.next = now.Add(e.config.Election.ClaimEvery)
+	}
+}
 
-// trustedLooks is how often a pilot whose claims are refused looks for the
-// master over a connection that is open; then it takes it for hung.
-const trustedLooks = 2
+func (e *election) inOffice() bool { return e.phase == reigning }
 
-// suspectMaster starts to doubt: the connection broke, or somebody says so.
-func (o *Overlay) suspectMaster() {
-	if o.office.phase != following || o.leaving {
+// beat notes that this master makes itself heard, and tells whether it calls the
+// roll with that.
+func (e *election) beat(now time.Time) (rollCall bool) {
+	e.lastBeat = now
+	e.beats++
+	return (e.beats-1)%e.config.Election.RollCall == 0
+}
+
+// introduce wishes to be on the master's roster.
+func (e *election) introduce(s *step, self Member) {
+	e.introduced = s.now
+	s.send(e.master.Peer, Hello{Member: self})
+}
+
+// introduceAgain repeats the wish, at most once a beat.
+func (e *election) introduceAgain(s *step, self Member) {
+	if s.now.Sub(e.introduced) >= e.config.Beat {
+		e.introduce(s, self)
+	}
+}
+
+// tell says to a member who is in office here.
+func (e *election) tell(s *step, to task.PeerID) {
+	s.send(to, Office{Term: e.term, Master: e.master})
+}
+
+// heard weighs the word of somebody who lives on who is master. It is the
+// master's own if it comes from it, if through others.
+func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v verdict) {
+	order := o.Term.Compare(e.term)
+	switch {
+	case m.denied[o.Master.Peer] || o.Master.Peer == "":
+	case order < 0:
+		e.tell(s, from)
+	case o.Master.Peer == m.self.Peer:
+	case order > 0:
+		return verdict{term: o.Term, master: o.Master}
+	case e.inOffice():
+	case from == o.Master.Peer:
+		e.masterAlive(s, m)
+		e.introduceAgain(s, m.self)
+	default:
+		e.lookAgain(s) // somebody else still hears it
+	}
+	return verdict{}
+}
+
+// masterAlive notes a sign of life of the master in office and ends an
+// election that was a mistake.
+func (e *election) masterAlive(s *step, m *membership) {
+	if e.inOffice() || e.resigned {
 		return
 	}
-	o.office.phase = doubting
-	o.office.next = o.now.Add(o.config.PingTimeout)
-	o.act(Dial{Member: o.office.master})
-	o.ping(o.office.master.Peer)
+	was := e.phase
+	e.lastBeat, e.phase = s.now, following
+	if was == following {
+		return
+	}
+	for _, peer := range e.vote.doubters {
+		e.tell(s, peer)
+	}
+	e.vote = vote{}
+	m.contacts.Put(e.master)
+	e.introduceAgain(s, m.self)
+}
+
+// suspectMaster starts to doubt: the connection broke, or somebody says so.
+func (e *election) suspectMaster(s *step) {
+	if e.phase != following {
+		return
+	}
+	e.phase = doubting
+	e.next = s.now.Add(e.config.PingTimeout)
+	s.act(Dial{Member: e.master})
+	s.send(e.master.Peer, Ping{})
+}
+
+// lostMaster hears that the connection to the master is broken. The last Hello
+// is perhaps lost, too: at the master's next sign of life another one goes.
+func (e *election) lostMaster(s *step) {
+	e.introduced = time.Time{}
+	e.suspectMaster(s)
 }
 
 // lookAgain looks at a master that this pilot holds for dead and others do not.
-func (o *Overlay) lookAgain() {
-	looking := o.office.phase == electing || o.office.phase == claiming
-	if !looking || o.office.resigned || o.now.Sub(o.office.looked) < o.config.PingTimeout {
+// Where claims were refused a few times, an open connection to it may hang.
+func (e *election) lookAgain(s *step) {
+	const trustedLooks = 2
+	looking := e.phase == electing || e.phase == claiming
+	if !looking || e.resigned || s.now.Sub(e.looked) < e.config.PingTimeout {
 		return
 	}
-	o.office.looked = o.now
-	o.act(Dial{Member: o.office.master, Afresh: o.office.refusals > trustedLooks})
+	e.looked = s.now
+	s.act(Dial{Member: e.master, Afresh: e.vote.refusals > trustedLooks})
 }
 
-// lookFor has a provisional master look for the one that the queue has in
-// office: their parts of the site may have nobody who knows of the other.
-func (o *Overlay) lookFor(master Member) {
-	if o.inOffice() && o.office.provisional && master.Peer != "" && master.Peer != o.self.Peer && !o.roster.Has(master.Peer) {
-		o.lose(master)
-		o.act(Dial{Member: master})
+// masterLeft hears the master's goodbye.
+func (e *election) masterLeft(s *step, m *membership) {
+	e.resigned = true
+	if e.phase == following || e.phase == doubting {
+		e.masterDead(s, m)
 	}
 }
 
 // masterDead begins an election.
-func (o *Overlay) masterDead() {
-	if o.office.dead == nil {
-		o.office.dead = make(map[task.PeerID]bool)
+func (e *election) masterDead(s *step, m *membership) {
+	if e.vote.dead == nil {
+		e.vote.dead = make(map[task.PeerID]bool)
 	}
-	o.office.dead[o.office.master.Peer] = true
-	o.office.phase = electing
-	o.office.doubters = nil
-	o.elect()
+	e.vote.dead[e.master.Peer] = true
+	e.phase = electing
+	e.vote.doubters = nil
+	e.elect(s, m)
 }
 
 // elect finds the live member with the lowest Kademlia id (DESIGN section 4).
-func (o *Overlay) elect() {
-	best := &entry{o.selfKey, o.self}
-	for _, roster := range []*Roster{&o.roster, &o.contacts} {
-		for _, e := range roster.sorted {
-			if !e.key.Less(best.key) {
+func (e *election) elect(s *step, m *membership) {
+	best := &entry{m.key, m.self}
+	for _, roster := range []*Roster{&m.roster, &m.contacts} {
+		for _, other := range roster.sorted {
+			if !other.key.Less(best.key) {
 				break
 			}
-			if peer := e.member.Peer; !o.office.dead[peer] && !o.unreachable(peer) {
-				best = e
+			if peer := other.member.Peer; !e.vote.dead[peer] && !m.unreachable(s.now, peer) {
+				best = other
 			}
 		}
 	}
-	if best.member.Peer == o.self.Peer {
-		o.office.phase, o.office.nudged = claiming, ""
-		o.claimAgainLater()
-		o.askQueue()
+	if best.member.Peer == m.self.Peer {
+		e.phase, e.vote.nudged = claiming, ""
+		e.claim(s)
 		return
 	}
-	o.office.nudged, o.office.asked, o.office.patience = best.member.Peer, false, patience
-	o.office.next = o.now.Add(o.config.Nudge)
-	o.send(best.member.Peer, MasterDead{Term: o.office.term})
-	o.act(Dial{Member: best.member})
+	e.vote.nudged, e.vote.asked, e.vote.patience = best.member.Peer, false, patience
+	e.next = s.now.Add(e.config.Election.Nudge)
+	s.send(best.member.Peer, MasterDead{Term: e.term})
+	s.act(Dial{Member: best.member})
 }
 
 // urge deals with a candidate that has not claimed yet: it is asked for a sign
 // of life, and without one somebody else is the best candidate.
-func (o *Overlay) urge() {
-	if !o.office.asked {
-		o.office.asked = true
-		o.office.next = o.now.Add(o.config.PingTimeout)
-		o.send(o.office.nudged, MasterDead{Term: o.office.term})
-		o.ping(o.office.nudged)
+func (e *election) urge(s *step, m *membership) {
+	if e.vote.asked {
+		e.passOver(s, m, e.vote.nudged)
 		return
 	}
-	o.office.dead[o.office.nudged] = true // it had its chance
-	o.elect()
+	e.vote.asked = true
+	e.next = s.now.Add(e.config.PingTimeout)
+	s.send(e.vote.nudged, MasterDead{Term: e.term})
+	s.send(e.vote.nudged, Ping{})
 }
 
-// claimAgainLater sets the time of the next claim.
-func (o *Overlay) claimAgainLater() {
-	pause := o.config.ClaimEvery
-	for i := steadyClaims; i < o.office.refusals && pause < o.config.ClaimMost; i++ {
-		pause *= 2
-	}
-	o.office.next = o.now.Add(min(pause, max(o.config.ClaimMost, o.config.ClaimEvery)))
-}
-
-func (o *Overlay) askQueue() {
-	if o.office.pending {
-		return
-	}
-	o.office.pending = true
-	o.act(Claim{Expected: o.granted, Resigned: o.office.resigned && o.granted == o.office.term, Ballot: o.office.term.Ballot})
-}
-
-// fencedOff hears that the queue has another master in office. That one makes
-// itself heard, unless it died with the queue's word in hand: so ask.
-func (o *Overlay) fencedOff() {
-	if !o.inOffice() || o.office.provisional || o.office.fenced || o.leaving {
-		return
-	}
-	o.office.fenced = true
-	o.office.next = o.now.Add(o.config.ClaimEvery)
-	o.askQueue()
-}
-
-// claimAnswered handles the queue's word on a claim.
-func (o *Overlay) claimAnswered(e ClaimAnswer) {
-	o.office.pending = false
-	if o.leaving {
-		return
-	}
-	wanted := o.office.phase == claiming || o.inOffice() && (o.office.provisional || o.office.fenced)
-	newer := o.office.term.Less(e.Term)
-	switch {
-	case e.Reached && (e.Granted || wanted && e.Master.Peer == o.self.Peer):
-		o.office.fenced = false
-		if newer {
-			o.takeOffice(e.Term, false)
-		}
-	case !wanted:
-	case e.Reached && newer && e.Master.Peer != "":
-		o.follow(e.Term, e.Master)
-	case e.Reached:
-		// Refused although nothing changed: the queue heard the master less
-		// than a moment ago. Perhaps this pilot is the isolated one. Or it knows
-		// the queue's term only from a provisional master that outranked it.
-		o.office.refusals++
-		if o.granted.Less(e.Term) {
-			o.granted = e.Term
-		}
-		o.claimAgainLater()
-		o.lookAgain()
-		o.lookFor(e.Master)
-	case o.office.phase == claiming:
-		// The queue cannot be asked: go on without it under a provisional
-		// ballot, which any term of the queue outranks.
-		term := task.Term{Epoch: o.office.term.Epoch, Ballot: o.office.term.Ballot + 1, Peer: o.self.Peer}
-		o.takeOffice(term, true)
-	default:
-		o.claimAgainLater()
-	}
-}
-
-// toldMasterDead is a nudge: look for oneself before claiming, and tell who
-// nudged if the master lives.
-func (o *Overlay) toldMasterDead(from task.PeerID, m MasterDead) {
-	if m.Term.Less(o.office.term) || o.inOffice() {
-		o.sendOffice(from)
-		return
-	}
-	if o.office.phase == following || o.office.phase == doubting {
-		if !slices.Contains(o.office.doubters, from) {
-			o.office.doubters = append(o.office.doubters, from)
-		}
-		o.suspectMaster()
-	}
-}
-
-// dialled handles the answer to a Dial.
-func (o *Overlay) dialled(e Dialled) {
-	if e.OK {
-		o.trust(e.Peer)
-	}
-	switch {
-	case o.leaving:
-	case o.inOffice():
-		o.dialledMember(e)
-	case e.Peer == o.office.master.Peer:
-		o.dialledMaster(e.OK)
-	case e.Peer == o.office.nudged && o.office.phase == electing && !e.OK:
-		o.office.dead[e.Peer] = true
-		o.elect()
-	}
-}
-
-func (o *Overlay) dialledMaster(ok bool) {
-	switch {
-	case ok && o.office.phase == doubting:
-		// Connected again: a ping decides.
-		o.office.next = o.now.Add(o.config.PingTimeout)
-		o.ping(o.office.master.Peer)
-		o.introduce()
-	case ok && o.office.phase != following:
-		o.ping(o.office.master.Peer)
-		o.introduceAgain()
-	case !ok && o.office.phase == doubting:
-		o.masterDead()
-	case !ok && o.office.phase == following:
-		// A beat that came through others made up for the doubt. Look again.
-		o.suspectMaster()
-	}
-}
-
-// dialledMember draws the master's conclusions from a dial.
-func (o *Overlay) dialledMember(e Dialled) {
-	listed := o.roster.Has(e.Peer)
-	switch {
-	case !listed && e.OK:
-		o.foundLost(e.Peer)
-	case !listed:
-	case e.OK:
-		o.probe(e.Peer)
-	default:
-		o.memberDown(e.Peer, false, "its connection broke and it could not be dialled")
-	}
+// passOver goes on without a candidate, which had its chance.
+func (e *election) passOver(s *step, m *membership, peer task.PeerID) {
+	e.vote.dead[peer] = true
+	e.elect(s, m)
 }
 
 // heardCandidate accepts an answer of the best candidate in place of a claim,
 // for some time.
-func (o *Overlay) heardCandidate(from task.PeerID) {
-	if o.office.phase == electing && from == o.office.nudged && o.office.patience > 0 && o.office.asked {
-		o.office.asked = false
-		o.office.patience--
-		o.office.next = o.now.Add(o.config.Nudge)
+func (e *election) heardCandidate(now time.Time, from task.PeerID) {
+	if v := &e.vote; e.phase == electing && from == v.nudged && v.patience > 0 && v.asked {
+		v.asked = false
+		v.patience--
+		e.next = now.Add(e.config.Election.Nudge)
 	}
+}
+
+// nudge hears that somebody takes the master for dead: look for oneself before
+// claiming, and tell who nudged if the master lives.
+func (e *election) nudge(s *step, from task.PeerID, term task.Term) {
+	switch {
+	case term.Less(e.term) || e.inOffice():
+		e.tell(s, from)
+	case e.phase == following || e.phase == doubting:
+		if !slices.Contains(e.vote.doubters, from) {
+			e.vote.doubters = append(e.vote.doubters, from)
+		}
+		e.suspectMaster(s)
+	}
+}
+
+// dialled draws conclusions from a dial of the master or of a candidate.
+func (e *election) dialled(s *step, m *membership, d Dialled) {
+	switch {
+	case d.Peer == e.vote.nudged && d.Peer != e.master.Peer && e.phase == electing && !d.OK:
+		e.passOver(s, m, d.Peer)
+	case d.Peer != e.master.Peer:
+	case d.OK && e.phase == doubting: // connected again: a ping decides
+		e.next = s.now.Add(e.config.PingTimeout)
+		s.send(e.master.Peer, Ping{})
+		e.introduce(s, m.self)
+	case d.OK && e.phase != following:
+		s.send(e.master.Peer, Ping{})
+		e.introduceAgain(s, m.self)
+	case !d.OK && e.phase == doubting:
+		e.masterDead(s, m)
+	case !d.OK && e.phase == following:
+		// A beat that came through others made up for the doubt. Look again.
+		e.suspectMaster(s)
+	}
+}
+
+func (e *election) deadline() time.Time {
+	switch e.phase {
+	case reigning:
+		beat := e.lastBeat.Add(e.config.Beat)
+		if (e.provisional || e.fenced) && e.next.Before(beat) {
+			return e.next
+		}
+		return beat
+	case following:
+		return e.lastBeat.Add(time.Duration(e.config.Election.BeatMisses) * e.config.Beat)
+	default:
+		return e.next
+	}
+}
+
+// pass carries out what the mastership wants now, and tells whether this master
+// is to make itself heard.
+func (e *election) pass(s *step, m *membership) (beat bool) {
+	if s.now.Before(e.deadline()) {
+		return false
+	}
+	switch e.phase {
+	case reigning:
+		if (e.provisional || e.fenced) && !s.now.Before(e.next) {
+			e.claim(s)
+		}
+		return !s.now.Before(e.lastBeat.Add(e.config.Beat))
+	case following:
+		e.suspectMaster(s)
+	case doubting:
+		e.masterDead(s, m) // neither the redial nor the ping was answered
+	case electing:
+		e.urge(s, m)
+	case claiming:
+		e.claim(s)
+	}
+	return false
 }

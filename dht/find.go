@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -10,10 +11,9 @@ import (
 // maxFind bounds the files in one question.
 const maxFind = 500
 
-// find is a search for locations under way: each file's nearest members are
-// asked, one, then two, then all of FindMost, before the file counts as
-// absent (DESIGN section 5).
-type find struct {
+// search is for locations: each file's nearest members are asked, one, then two,
+// then all of FindMost, before the file counts as absent (DESIGN section 5).
+type search struct {
 	number   uint64
 	user     uint64
 	files    map[task.FileKey]*wanted
@@ -31,75 +31,77 @@ type wanted struct {
 
 // question is one Find message under way.
 type question struct {
-	find  *find
-	to    task.PeerID
-	files []task.FileKey
+	search *search
+	to     task.PeerID
+	files  []task.FileKey
 }
 
-// finds are the searches and their questions, both by number.
-type finds struct {
+// finder has the searches and their questions, both by number.
+type finder struct {
+	config    Config
 	count     uint64
-	byNumber  map[uint64]*find
+	searches  map[uint64]*search
 	questions map[uint64]*question
 }
 
-func (f *finds) init() {
-	f.byNumber = make(map[uint64]*find)
+func (f *finder) init(config Config) {
+	f.config = config
+	f.searches = make(map[uint64]*search)
 	f.questions = make(map[uint64]*question)
 }
 
-func (f *finds) deadline() time.Time {
-	var first time.Time
-	for _, search := range f.byNumber {
-		first = earlier(first, search.deadline)
+func (f *finder) deadline() (first time.Time) {
+	for _, sought := range f.searches {
+		first = earlier(first, sought.deadline)
 	}
 	return first
 }
 
-func (o *Overlay) locate(e Locate) {
-	o.finds.count++
-	f := &find{number: o.finds.count, user: e.N, files: make(map[task.FileKey]*wanted, len(e.Files))}
-	o.finds.byNumber[f.number] = f
+// locate begins a search with what this pilot keeps itself.
+func (f *finder) locate(s *step, m *membership, kept *records, e Locate) {
+	f.count++
+	sought := &search{number: f.count, user: e.N, files: make(map[task.FileKey]*wanted, len(e.Files))}
+	f.searches[sought.number] = sought
 	for _, file := range e.Files {
-		if f.files[file] != nil {
+		if sought.files[file] != nil {
 			continue
 		}
 		w := &wanted{}
-		f.files[file] = w
-		f.open++
-		for _, r := range o.located(o.self.Peer, []task.FileKey{file}) {
-			o.addHolder(w, r)
+		sought.files[file] = w
+		sought.open++
+		for _, r := range kept.find(s.now, m, m.self.Peer, []task.FileKey{file}) {
+			w.add(m, kept, r)
 		}
-		for _, m := range o.known().nearest(KeyOfFile(file), o.config.FindMost, o.unreachable) {
-			if m.member.Peer != o.self.Peer {
-				w.targets = append(w.targets, m.member.Peer)
+		for _, other := range m.nearest(s.now, KeyOfFile(file), f.config.Locations.FindMost) {
+			if other.member.Peer != m.self.Peer {
+				w.targets = append(w.targets, other.member.Peer)
 			}
 		}
 	}
-	o.ask(f, sortedFiles(f.files))
+	f.ask(s, sought, slices.Sorted(maps.Keys(sought.files)))
 }
 
-// addHolder takes a record's holder unless it is this pilot itself or known
-// to be gone.
-func (o *Overlay) addHolder(w *wanted, r Record) {
+// add takes a record's holder unless it is this pilot itself or known to be
+// gone.
+func (w *wanted) add(m *membership, kept *records, r Record) {
 	known := slices.ContainsFunc(w.holders, func(h Holder) bool { return h.Peer == r.Holder })
-	if r.Holder != o.self.Peer && !r.Gone && !known && !o.denied[r.Holder] && !o.records.isHidden(r.Holder) {
+	if r.Holder != m.self.Peer && !r.Gone && !known && !m.denied[r.Holder] && !kept.isHidden(r.Holder) {
 		w.holders = append(w.holders, Holder{Peer: r.Holder, DataURL: r.DataURL})
 	}
 }
 
 // ask sends the next questions for some of a search's files, or ends the
 // search.
-func (o *Overlay) ask(f *find, files []task.FileKey) {
+func (f *finder) ask(s *step, sought *search, files []task.FileKey) {
 	outgoing := make(map[task.PeerID][]task.FileKey)
 	for _, file := range files {
-		w := f.files[file]
+		w := sought.files[file]
 		if w.settled || len(w.waiting) > 0 && len(w.holders) == 0 {
 			continue
 		}
 		if len(w.holders) > 0 || w.asked == len(w.targets) {
 			w.settled = true
-			f.open--
+			sought.open--
 			continue
 		}
 		upto := min(2*w.asked+1, len(w.targets))
@@ -109,82 +111,78 @@ func (o *Overlay) ask(f *find, files []task.FileKey) {
 			outgoing[peer] = append(outgoing[peer], file)
 		}
 	}
-	for _, peer := range sortedPeers(outgoing) {
+	for _, peer := range slices.Sorted(maps.Keys(outgoing)) {
 		for some := range slices.Chunk(outgoing[peer], maxFind) {
-			o.finds.count++
-			o.finds.questions[o.finds.count] = &question{f, peer, some}
-			o.send(peer, Find{N: o.finds.count, Files: some})
+			f.count++
+			f.questions[f.count] = &question{sought, peer, some}
+			s.send(peer, Find{N: f.count, Files: some})
 		}
 	}
 	if len(outgoing) > 0 {
-		f.deadline = o.now.Add(o.config.FindStep)
+		sought.deadline = s.now.Add(f.config.Locations.FindStep)
 	}
-	if f.open == 0 {
-		o.endFind(f)
+	if sought.open == 0 {
+		f.end(s, sought)
 	}
 }
 
-func (o *Overlay) endFind(f *find) {
-	delete(o.finds.byNumber, f.number)
-	for number, q := range o.finds.questions {
-		if q.find == f {
-			delete(o.finds.questions, number)
-		}
-	}
+func (f *finder) end(s *step, sought *search) {
+	delete(f.searches, sought.number)
+	maps.DeleteFunc(f.questions, func(_ uint64, q *question) bool { return q.search == sought })
 	holders := make(map[task.FileKey][]Holder)
-	for file, w := range f.files {
+	for file, w := range sought.files {
 		if len(w.holders) > 0 {
 			holders[file] = w.holders
 		}
 	}
-	o.act(Located{N: f.user, Holders: holders})
+	s.act(Located{N: sought.user, Holders: holders})
 }
 
 // found takes an answer, in time or late.
-func (o *Overlay) found(from task.PeerID, m Found) {
-	q := o.finds.questions[m.N]
+func (f *finder) found(s *step, m *membership, kept *records, from task.PeerID, answer Found) {
+	q := f.questions[answer.N]
 	if q == nil || q.to != from {
 		return
 	}
-	for _, r := range m.Records {
-		if w := q.find.files[r.File]; w != nil && !w.settled {
-			o.addHolder(w, r)
+	for _, r := range answer.Records {
+		if w := q.search.files[r.File]; w != nil && !w.settled {
+			w.add(m, kept, r)
 		}
 	}
-	o.answered(m.N, q)
+	f.answered(s, answer.N, q)
 }
 
 // answered goes on with the files of a question that has got its answer, or
 // will not get one.
-func (o *Overlay) answered(number uint64, q *question) {
-	delete(o.finds.questions, number)
+func (f *finder) answered(s *step, number uint64, q *question) {
+	delete(f.questions, number)
 	for _, file := range q.files {
-		w := q.find.files[file]
+		w := q.search.files[file]
 		w.waiting = slices.DeleteFunc(w.waiting, func(peer task.PeerID) bool { return peer == q.to })
 	}
-	o.ask(q.find, q.files)
+	f.ask(s, q.search, q.files)
 }
 
-// findWithout goes on without the answers of a peer that was lost.
-func (o *Overlay) findWithout(peer task.PeerID) {
-	for _, number := range sortedNumbers(o.finds.questions) {
-		if q := o.finds.questions[number]; q != nil && q.to == peer {
-			o.answered(number, q)
+// noAnswer goes on without the answers of a peer that was lost.
+func (f *finder) noAnswer(s *step, peer task.PeerID) {
+	for _, number := range slices.Sorted(maps.Keys(f.questions)) {
+		if q := f.questions[number]; q != nil && q.to == peer {
+			f.answered(s, number, q)
 		}
 	}
 }
 
-// passFinds goes on without those that have not answered in time; a late
-// answer still counts while the search lasts.
-func (o *Overlay) passFinds() {
-	for _, n := range sortedNumbers(o.finds.byNumber) {
-		f := o.finds.byNumber[n]
-		if o.now.Before(f.deadline) {
+// pass goes on without those that have not answered in time; a late answer
+// still counts while the search lasts.
+func (f *finder) pass(s *step) {
+	for _, number := range slices.Sorted(maps.Keys(f.searches)) {
+		sought := f.searches[number]
+		if s.now.Before(sought.deadline) {
 			continue
 		}
-		for _, w := range f.files {
+		for _, w := range sought.files {
 			w.waiting = nil
 		}
-		o.ask(f, sortedFiles(f.files))
+		f.ask(s, sought, slices.Sorted(maps.Keys(sought.files)))
 	}
 }

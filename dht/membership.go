@@ -7,345 +7,192 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// change is one change of the roster by its master.
-type change struct {
-	add    *entry
-	remove task.PeerID // "" when add is set
-	at     time.Time
+// membership is the part that knows who belongs to the site, and whom not to
+// count on at the moment. The other parts ask it whom to turn to; it asks none
+// of them.
+type membership struct {
+	config   Config
+	self     Member
+	key      Key
+	roster   Roster // as the master publishes it
+	contacts Roster // known otherwise: from the queue, from the Kademlia network
+	together union  // of both
+	denied   map[task.PeerID]bool
+	suspects map[task.PeerID]suspicion
+	byes     []*entry // said goodbye, and are listed by the master still
+	wish     wish
+
+	term     task.Term // in force
+	reigning bool      // this pilot is master, and what follows is its own
+	register register
+	probes   map[task.PeerID]*probe
+	lost     []lost
 }
 
-func (c change) peer() task.PeerID {
-	if c.add != nil {
-		return c.add.member.Peer
-	}
-	return c.remove
+// wish is for a snapshot of the roster.
+type wish struct {
+	at    time.Time // of the last one; zero: it was fulfilled
+	count int
 }
 
-// register is what a member keeps to publish the roster as master, or to get
-// it from one.
-type register struct {
-	changes []change      // of the last beats
-	base    RosterVersion // that the first of the term builds on; zero: none
-	whole   bool          // this beat carries the whole roster
-
-	newcomers []task.PeerID // wait for a snapshot
-	due       time.Time     // when they get it; zero: nobody waits
-	last      time.Time     // when the last ones got it
-
-	wanted time.Time // a snapshot was asked for
-	wishes int       // how often
-	byes   []*entry  // members that said goodbye, and that the master's roster lists still
+func (m *membership) init(config Config) {
+	m.config = config
+	m.denied = make(map[task.PeerID]bool)
+	m.suspects = make(map[task.PeerID]suspicion)
+	m.probes = make(map[task.PeerID]*probe)
 }
 
-// changed notes a change that the master made to its roster.
-func (o *Overlay) changed(c change) {
-	o.roster.version.N++
-	c.at = o.now
-	o.register.changes = append(o.register.changes, c)
+func (m *membership) join(self Member) {
+	m.self, m.key = self, KeyOfPeer(self.Peer)
+	m.contacts.Put(self)
 }
 
-// firstVersion is the number of a roster that a new master has changed nothing about.
-const firstVersion = 1
-
-// A change travels with every beat for recentBeats, so that one may be missed;
-// whoever missed both asks for a snapshot. While a large site comes up, everybody
-// reads every change that often. A few changes, as of a new master, travel for
-// longer: a snapshot is a thousand times as long, and beats are late where a site
-// is busy.
-const (
-	recentBeats = 2
-	fewBeats    = 10
-	few         = 16
-)
-
-// enlist puts a member on the master's roster and tells whether it was not there.
-func (o *Overlay) enlist(e *entry) (added bool) {
-	changed, added := o.roster.put(e)
-	if changed {
-		o.changed(change{add: e})
-	}
-	return added
-}
-
-// strike takes a member off the master's roster.
-func (o *Overlay) strike(peer task.PeerID) {
-	if o.roster.Drop(peer) {
-		o.changed(change{remove: peer})
+// met notes a member that was heard of.
+func (m *membership) met(other Member) {
+	if other.Peer != "" && !m.denied[other.Peer] {
+		m.contacts.Put(other)
 	}
 }
 
-// recent is the delta of the roster's changes of the last beats. It is the
-// whole roster where that is shorter, and in the first beat of a new master that
-// has taken over none.
-func (o *Overlay) recent() RosterDelta {
-	if o.register.whole {
-		return o.roster.Snapshot()
-	}
-	changes := o.register.changes
-	for len(changes) > 0 && o.now.Sub(changes[0].at) > recentBeats*o.config.Beat {
-		if len(changes) <= few && o.now.Sub(changes[0].at) <= fewBeats*o.config.Beat {
-			break
-		}
-		changes = changes[1:]
-	}
-	o.register.changes = changes
-	if len(changes) > o.roster.Len() {
-		return o.roster.Snapshot()
-	}
-	return o.delta(changes)
-}
-
-// news is the delta of the changes since the last beat: what a message
-// between two beats carries, so that newcomers are covered at once. Who lacks
-// its base waits for the next beat.
-func (o *Overlay) news() RosterDelta {
-	changes := o.register.changes
-	first, _ := slices.BinarySearchFunc(changes, o.office.lastBeat, func(c change, beat time.Time) int { return c.at.Compare(beat) })
-	return o.delta(changes[first:])
-}
-
-func (o *Overlay) delta(changes []change) RosterDelta {
-	version := o.roster.version
-	delta := RosterDelta{Term: version.Term, From: version.N - uint64(len(changes)), To: version.N}
-	if delta.From == firstVersion {
-		delta.Base = o.register.base
-	}
-	last := make(map[task.PeerID]int, len(changes))
-	for i, c := range changes {
-		last[c.peer()] = i
-	}
-	for i, c := range changes {
-		switch {
-		case last[c.peer()] != i: // overtaken by a later change of the same member
-		case c.add != nil:
-			delta.Add = append(delta.Add, c.add.member)
-			delta.entries = append(delta.entries, c.add)
-		default:
-			delta.Remove = append(delta.Remove, c.remove)
-		}
-	}
-	return delta
-}
-
-// hello puts a member on the roster, or says who is master.
-func (o *Overlay) hello(from task.PeerID, m Hello) {
-	if m.Member.Peer != from || o.leaving {
-		return
-	}
-	o.met(m.Member)
-	if !o.inOffice() {
-		if o.office.phase == following {
-			o.send(from, Office{Term: o.office.term, Master: o.office.master})
-		}
-		return
-	}
-	e := &entry{KeyOfPeer(from), m.Member}
-	if added := o.enlist(e); !added {
-		o.send(from, Welcome{Master: o.self, Roster: o.recent()})
-		return
-	}
-	o.forgetLost(from)
-	o.announced.membersAdded(o, []*entry{e})
-	o.sendSnapshot(from)
-	o.act(MemberUp{Member: m.Member})
-}
-
-// sendSnapshot lets a member have the whole roster: at once, or together with
-// those that come within the same pause.
-func (o *Overlay) sendSnapshot(to task.PeerID) {
-	r := &o.register
-	if slices.Contains(r.newcomers, to) {
-		return
-	}
-	r.newcomers = append(r.newcomers, to)
-	if r.due.IsZero() {
-		r.due = r.last.Add(o.config.WelcomePause)
+// deny sets who is not to be a member any more.
+func (m *membership) deny(peers []task.PeerID) {
+	clear(m.denied)
+	for _, peer := range peers {
+		m.denied[peer] = true
+		m.contacts.Drop(peer)
 	}
 }
 
-// passNewcomers welcomes who waits.
-func (o *Overlay) passNewcomers() {
-	r := &o.register
-	if r.due.IsZero() || o.now.Before(r.due) {
-		return
+// member finds a member by peer id, on the roster or among the contacts.
+func (m *membership) member(peer task.PeerID) (Member, bool) {
+	if peer == m.self.Peer {
+		return m.self, true
 	}
-	welcome := Welcome{Master: o.self, Roster: o.roster.Snapshot()}
-	for _, peer := range r.newcomers {
-		if o.inOffice() {
-			o.send(peer, welcome)
-		}
+	if other, ok := m.roster.Get(peer); ok {
+		return other, true
 	}
-	r.newcomers, r.due, r.last = nil, time.Time{}, o.now
+	return m.contacts.Get(peer)
+}
+
+// known is the member list that decisions are made on: the master's roster.
+// Where that is missing, or of another term than the one in force, it is
+// taken together with whoever else was met: a broadcast then divides a region
+// only where somebody is known in both halves (FACTS, Broadcast).
+func (m *membership) known() *Roster {
+	if m.current() {
+		return &m.roster
+	}
+	return m.together.of(&m.roster, &m.contacts)
+}
+
+// current tells whether the roster is that of the master in office, and so
+// lists everybody.
+func (m *membership) current() bool { return m.roster.Len() > 1 && m.roster.version.Term == m.term }
+
+// union keeps the members of two rosters together until one of them changes.
+type union struct {
+	all  *Roster
+	a, b uint64 // their edits
+}
+
+func (u *union) of(a, b *Roster) *Roster {
+	if u.all == nil || u.a != a.edits || u.b != b.edits {
+		u.all, u.a, u.b = a.merged(b), a.edits, b.edits
+	}
+	return u.all
+}
+
+// serve follows another master. What this pilot kept as master itself is void.
+func (m *membership) serve(term task.Term, master Member) {
+	m.term = term
+	if m.reigning {
+		m.reigning, m.register, m.lost = false, register{}, nil
+		clear(m.probes)
+	}
+	m.met(master)
 }
 
 // wantRoster asks for a snapshot: whoever sent a delta that does not fit, or
 // the master; in turn, and not again before an answer can be there.
-func (o *Overlay) wantRoster(from task.PeerID) {
-	r := &o.register
-	if !r.wanted.IsZero() && o.now.Sub(r.wanted) < o.config.Beat/2 {
+func (m *membership) wantRoster(s *step, from, master task.PeerID) {
+	if !m.wish.at.IsZero() && s.now.Sub(m.wish.at) < m.config.Beat/2 {
 		return
 	}
-	r.wanted = o.now
-	r.wishes++
-	if r.wishes%2 == 0 {
-		from = o.office.master.Peer
+	m.wish.at = s.now
+	m.wish.count++
+	if m.wish.count%2 == 0 {
+		from = master
 	}
-	o.send(from, RosterWanted{})
+	s.send(from, RosterWanted{})
 }
 
-// rosterWanted answers with a snapshot, if this member has what is in force.
-func (o *Overlay) rosterWanted(from task.PeerID) {
-	switch {
-	case o.leaving:
-	case o.inOffice():
-		o.sendSnapshot(from)
-	case o.roster.version.Term == o.office.term:
-		o.send(from, Welcome{Master: o.office.master, Roster: o.published()})
+// apply brings the roster up to date and tells who came and went; nil if nobody
+// did, as where the delta does not fit.
+func (m *membership) apply(delta RosterDelta) (diff *rosterDiff, fits bool) {
+	before := m.roster.version
+	changes, fits := m.roster.apply(delta)
+	if !fits || m.roster.version == before {
+		return nil, fits
 	}
-}
-
-// welcome takes the master's roster, or a snapshot that was asked for.
-func (o *Overlay) welcome(from task.PeerID, m Welcome) {
-	if m.Roster.Term.Less(o.office.term) || o.inOffice() && m.Roster.Term == o.office.term {
-		return
-	}
-	if from == m.Master.Peer {
-		if !o.heardMaster(from, m.Roster.Term, m.Master, true) {
-			return
-		}
-	} else {
-		o.heardOffice(from, m.Roster.Term, m.Master)
-	}
-	if m.Roster.Term == o.office.term {
-		o.applyRoster(from, m.Roster, true)
-	}
-}
-
-// applyRoster brings the roster up to date and draws the consequences. When
-// the delta does not fit and complete is set, a snapshot is asked for.
-func (o *Overlay) applyRoster(from task.PeerID, delta RosterDelta, complete bool) {
-	if o.inOffice() || delta.Term.Less(o.roster.version.Term) {
-		return
-	}
-	before := o.roster.version
-	diff, applied := o.roster.apply(delta)
-	if !applied {
-		if complete {
-			o.wantRoster(from)
-		}
-		return
-	}
-	if o.roster.version == before {
-		return
-	}
-	o.register.wanted = time.Time{}
-	o.keepByes(delta, &diff)
-	for _, peer := range diff.removed {
-		if peer != o.self.Peer {
-			o.gone(peer)
-		}
-	}
-	for _, e := range diff.added {
-		o.records.show(e.member.Peer)
-	}
+	m.wish.at = time.Time{}
+	m.keepByes(delta, &changes)
+	changes.removed = slices.DeleteFunc(changes.removed, func(peer task.PeerID) bool { return peer == m.self.Peer })
 	if delta.From == 0 || delta.Term != before.Term {
-		o.hideStrangers()
+		changes.strangers = m.strangers()
 	}
-	if !o.roster.Has(o.self.Peer) && !o.leaving {
-		o.introduceAgain()
-	}
-	o.announced.membersAdded(o, diff.added)
+	return &changes, true
 }
 
 // keepByes leaves out those whose goodbye was heard, until the master leaves them
 // out or takes them in again. A snapshot that lists them is older than that.
-func (o *Overlay) keepByes(delta RosterDelta, diff *rosterDiff) {
-	if len(o.register.byes) == 0 {
+func (m *membership) keepByes(delta RosterDelta, diff *rosterDiff) {
+	if len(m.byes) == 0 {
 		return // as nearly always: a diff may have every member
 	}
-	o.register.byes = slices.DeleteFunc(o.register.byes, func(e *entry) bool {
-		listed, whole := o.roster.lists(e), delta.From == 0
+	m.byes = slices.DeleteFunc(m.byes, func(e *entry) bool {
+		listed, whole := m.roster.lists(e), delta.From == 0
 		if listed && whole {
-			o.roster.Drop(e.member.Peer)
+			m.roster.Drop(e.member.Peer)
 			return false
 		}
 		return listed || whole || slices.Contains(delta.Remove, e.member.Peer)
 	})
-	diff.added = slices.DeleteFunc(diff.added, func(e *entry) bool { return !o.roster.lists(e) })
+	diff.added = slices.DeleteFunc(diff.added, func(e *entry) bool { return !m.roster.lists(e) })
 }
 
 // published is the roster as its master published it: with those whose goodbye this
 // member has heard.
-func (o *Overlay) published() RosterDelta {
-	roster := Roster{version: o.roster.version, sorted: slices.Clone(o.roster.sorted)}
-	for _, e := range o.register.byes {
+func (m *membership) published() RosterDelta {
+	roster := Roster{version: m.roster.version, sorted: slices.Clone(m.roster.sorted)}
+	for _, e := range m.byes {
 		roster.put(e)
 	}
 	return roster.Snapshot()
 }
 
-// hideStrangers points nobody to the files of those that were met and are not
-// on the roster: they are gone, or about to be listed. What they were told of
-// this member's own files they are told again, or whoever is near instead.
-func (o *Overlay) hideStrangers() {
-	for _, e := range o.contacts.sorted {
-		if peer := e.member.Peer; peer != o.self.Peer && !o.roster.lists(e) {
-			o.records.hide(o.now, peer)
-			o.announced.memberGone(o, peer)
+// strangers were met and are not on the roster: they are gone, or about to be
+// listed.
+func (m *membership) strangers() (peers []task.PeerID) {
+	for _, e := range m.contacts.sorted {
+		if peer := e.member.Peer; peer != m.self.Peer && !m.roster.lists(e) {
+			peers = append(peers, peer)
 		}
 	}
+	return peers
 }
 
-// introduceAgain repeats the wish to be on the roster, at most once a beat.
-func (o *Overlay) introduceAgain() {
-	if o.now.Sub(o.office.introduced) >= o.config.Beat {
-		o.introduce()
-	}
+// forget removes what was known of a peer that is gone, all but its place on
+// the roster.
+func (m *membership) forget(peer task.PeerID) {
+	m.contacts.Drop(peer)
+	delete(m.probes, peer)
+	delete(m.suspects, peer)
 }
 
-// gone removes a peer from everything that was known of it.
-func (o *Overlay) gone(peer task.PeerID) {
-	o.contacts.Drop(peer)
-	o.records.hide(o.now, peer)
-	o.noAnswerFrom(peer)
-	o.announced.memberGone(o, peer)
-	delete(o.pings, peer)
-	delete(o.suspect, peer)
-	o.act(Forget{Peer: peer})
-}
-
-// memberDown takes a member off the roster (master only).
-func (o *Overlay) memberDown(peer task.PeerID, left bool, reason string) {
-	if peer == o.self.Peer {
-		return
-	}
-	member, listed := o.roster.Get(peer)
-	o.strike(peer)
-	o.gone(peer)
-	if !listed {
-		return
-	}
-	if !left && !o.denied[peer] {
-		o.lose(member)
-	}
-	o.act(MemberDown{Member: member, Left: left, Reason: reason})
-}
-
-// bye takes a leaving member out.
-func (o *Overlay) bye(from task.PeerID) {
-	if o.inOffice() {
-		o.memberDown(from, true, "left")
-		return
-	}
-	o.gone(from)
-	if e := o.roster.entry(from); e != nil {
-		o.roster.Drop(from)
-		o.register.byes = append(o.register.byes, e)
-	}
-	if from == o.office.master.Peer && !o.leaving {
-		o.office.resigned = true
-		if o.office.phase == following || o.office.phase == doubting {
-			o.masterDead()
-		}
+// bye takes a member out that says goodbye to this pilot.
+func (m *membership) bye(peer task.PeerID) {
+	if e := m.roster.entry(peer); e != nil {
+		m.roster.Drop(peer)
+		m.byes = append(m.byes, e)
 	}
 }

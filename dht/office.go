@@ -1,270 +1,168 @@
 package dht
 
 import (
-	"fmt"
-	"time"
+	"maps"
+	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// phase of a member with regard to the mastership.
-type phase uint8
-
-const (
-	following phase = iota // a master is in office
-	doubting               // it may be dead: redialled or pinged
-	electing               // it is dead: somebody has to claim
-	claiming               // this pilot asked the queue
-	reigning               // this pilot is master
-)
-
-func (p phase) String() string {
-	return [...]string{"following", "doubting", "electing", "claiming", "reigning"}[p]
+func (o *Overlay) join(e Joined) {
+	o.joined = true
+	o.members.join(e.Self)
+	for _, other := range e.Contacts {
+		o.members.met(other)
+	}
+	o.install(verdict{term: e.Term, master: e.Master})
 }
 
-// office is what a pilot knows of the mastership.
-type office struct {
-	phase       phase
-	term        task.Term
-	master      Member
-	provisional bool      // reigning without the queue's word
-	lastBeat    time.Time // of the master, or sent by this master
-	beats       int       // sent by this master
-	next        time.Time // when the phase wants attention
-	introduced  time.Time // last Hello
-	looked      time.Time // last look at a master that is held for dead
-	resigned    bool      // the master said goodbye
-	pending     bool      // a Claim is under way
-	fenced      bool      // the queue has another master in office
-
-	dead     map[task.PeerID]bool // found dead during the election
-	doubters []task.PeerID        // wait for this pilot's own look at the master
-	nudged   task.PeerID          // best candidate that was told
-	asked    bool                 // and pinged, because it has not claimed yet
-	patience int                  // how often its answer is accepted for a claim
-	refusals int                  // of this pilot's claims
+// install brings the other parts under a new master or a new term.
+func (o *Overlay) install(v verdict) {
+	switch {
+	case v.master.Peer == "":
+	case v.master.Peer == o.members.self.Peer:
+		o.takeOffice(v)
+	default:
+		o.follow(v)
+	}
 }
-
-func (o *Overlay) inOffice() bool { return o.office.phase == reigning }
 
 // follow accepts a master and introduces this pilot to it.
-func (o *Overlay) follow(term task.Term, master Member) {
-	wasMaster := o.inOffice()
-	if term.Ballot == 0 {
-		o.granted = term
-	}
-	changed := o.office.master.Peer != master.Peer || o.office.term != term
-	o.office = office{phase: following, term: term, master: master, lastBeat: o.now, pending: o.office.pending}
-	if wasMaster {
-		o.register = register{}
-		o.lost = nil
-		clear(o.pings)
-	}
+func (o *Overlay) follow(v verdict) {
+	changed := o.election.master.Peer != v.master.Peer || o.election.term != v.term
+	o.election.enter(o.step.now, following, v)
+	o.members.serve(v.term, v.master)
 	if changed {
-		o.act(MasterChanged{Term: term, Master: master})
+		o.step.act(MasterChanged{Term: v.term, Master: v.master})
 	}
-	o.met(master)
-	o.introduce()
-}
-
-func (o *Overlay) introduce() {
-	o.office.introduced = o.now
-	o.send(o.office.master.Peer, Hello{Member: o.self})
+	o.election.introduce(&o.step, o.members.self)
 }
 
 // takeOffice makes this pilot master under a term.
-func (o *Overlay) takeOffice(term task.Term, provisional bool) {
-	was, old := o.inOffice(), o.office
-	o.office = office{phase: reigning, term: term, master: o.self, provisional: provisional, pending: old.pending}
-	if provisional {
-		o.office.next = o.now.Add(o.config.ClaimEvery)
-	} else {
-		o.granted = term
+func (o *Overlay) takeOffice(v verdict) {
+	s, m := &o.step, &o.members
+	was, dead := o.election.inOffice(), o.election.vote.dead
+	o.election.enter(s.now, reigning, v)
+	passed := m.takeOver(s.now, v.term, dead)
+	for _, other := range passed {
+		o.gone(other.Peer)
 	}
-	passed := o.takeRegister(term, &old)
-	o.act(MasterChanged{Term: term, Master: o.self, Self: true, Provisional: provisional, Passed: passed})
-	if !was {
-		for _, m := range o.roster.Members() {
-			if m.Peer != o.self.Peer {
-				o.act(MemberUp{Member: m})
-			}
-		}
-	}
-	o.beat()
-	for _, m := range o.contacts.Members() {
-		if !was && m.Peer != o.self.Peer && !old.dead[m.Peer] && !o.roster.Has(m.Peer) {
-			o.send(m.Peer, Office{Term: term, Master: o.self})
-		}
-	}
-}
-
-// takeRegister begins the roster of a new term: the one that was in force, without
-// those that the election passed over, who introduce themselves if they live and
-// are returned. Who has that roster needs those changes only.
-func (o *Overlay) takeRegister(term task.Term, old *office) (passed []Member) {
-	byes := o.register.byes
-	o.register = register{newcomers: o.register.newcomers, due: o.register.due, last: o.register.last}
-	if o.roster.version.Term == old.term && o.roster.Len() > 1 {
-		o.register.base = o.roster.version
-	} else {
-		o.register.whole = true
-	}
-	if o.roster.Len() < 2 {
-		o.roster.sorted = nil // none yet: the members introduce themselves
-	}
-	o.roster.version = RosterVersion{Term: term, N: firstVersion}
-	o.roster.edits++
-	for _, e := range byes {
-		o.changed(change{remove: e.member.Peer})
-	}
-	for _, m := range o.roster.Members() {
-		switch peer := m.Peer; {
-		case peer == o.self.Peer:
-		case o.denied[peer]:
-			o.strike(peer)
-		case old.dead[peer]:
-			passed = append(passed, m)
-			o.strike(peer)
-			o.lose(m)
-			o.gone(peer)
-		}
-	}
-	o.enlist(&entry{o.selfKey, o.self})
-	for _, peer := range sortedPeers(old.dead) {
-		if o.contacts.Has(peer) {
+	for _, peer := range slices.Sorted(maps.Keys(dead)) {
+		if m.contacts.Has(peer) {
 			o.gone(peer) // known otherwise
 		}
 	}
-	o.hideStrangers()
-	return passed
+	for _, peer := range m.strangers() {
+		o.locations.away(s.now, peer)
+	}
+	s.act(MasterChanged{Term: v.term, Master: m.self, Self: true, Provisional: v.provisional, Passed: passed})
+	if was {
+		o.beat()
+		return
+	}
+	for _, other := range m.roster.Members() {
+		if other.Peer != m.self.Peer {
+			s.act(MemberUp{Member: other})
+		}
+	}
+	o.beat()
+	for _, peer := range m.strangers() {
+		if !dead[peer] {
+			o.election.tell(s, peer)
+		}
+	}
 }
 
 // beat makes this master heard by everybody; every so often it wants replies
 // and so learns who is there.
 func (o *Overlay) beat() {
-	o.office.lastBeat = o.now
-	rollCall := o.office.beats%o.config.RollCall == 0
-	o.office.beats++
-	o.startCast(CastBeat, 0, nil, rollCall)
-	o.register.whole = false
+	rollCall := o.election.beat(o.step.now)
+	o.cast(Cast{Kind: CastBeat, Roster: o.members.recent(o.step.now), Reply: rollCall}, 0)
+	o.members.register.whole = false
 	if rollCall {
-		o.seekLost()
+		o.members.seekLost(&o.step)
 	}
 }
 
-// heardOffice weighs somebody's word on who is master.
-func (o *Overlay) heardOffice(from task.PeerID, term task.Term, master Member) {
-	order := term.Compare(o.office.term)
-	switch {
-	case o.leaving || o.denied[master.Peer] || master.Peer == "":
-	case order < 0:
-		o.sendOffice(from)
-	case master.Peer == o.self.Peer:
-	case order > 0:
-		o.follow(term, master)
-	case o.inOffice():
-	case from == master.Peer:
-		o.masterAlive()
-		o.introduceAgain()
-	default:
-		o.lookAgain() // somebody else still hears it
-	}
+// cast sends a message to the whole site.
+func (o *Overlay) cast(c Cast, user uint64) {
+	c.Term, c.Master = o.election.term, o.election.master
+	o.broadcast.start(&o.step, &o.members, c, user)
 }
 
-// sendOffice tells a member who is in office here.
-func (o *Overlay) sendOffice(to task.PeerID) {
-	o.send(to, Office{Term: o.office.term, Master: o.office.master})
+// received takes a broadcast on, if its master is in office here.
+func (o *Overlay) received(from task.PeerID, c Cast) {
+	if o.leaving {
+		return
+	}
+	if !o.heardMaster(from, Office{c.Term, c.Master}, c.ID.Root == c.Master.Peer) {
+		if c.Term.Less(o.election.term) && c.ID.Root != from {
+			o.election.tell(&o.step, c.ID.Root) // it may not know that it was deposed
+		}
+		return
+	}
+	o.applyRoster(from, c.Roster, c.Kind == CastBeat)
+	o.broadcast.receive(&o.step, &o.members, from, c)
+}
+
+// heardOffice takes somebody's word on who is master.
+func (o *Overlay) heardOffice(from task.PeerID, office Office) {
+	if !o.leaving {
+		o.install(o.election.heard(&o.step, &o.members, from, office))
+	}
 }
 
 // heardMaster notes a message under a master's term and tells whether that
 // term is in force here; own is set where the message came from the master
 // itself, if through others.
-func (o *Overlay) heardMaster(from task.PeerID, term task.Term, master Member, own bool) bool {
-	switch order := term.Compare(o.office.term); {
+func (o *Overlay) heardMaster(from task.PeerID, office Office, own bool) bool {
+	switch order := office.Term.Compare(o.election.term); {
 	case order < 0:
-		o.sendOffice(from)
-		return false
+		o.election.tell(&o.step, from)
 	case order > 0:
-		o.heardOffice(from, term, master)
+		o.heardOffice(from, office)
 	}
-	if own && o.office.term == term {
-		o.masterAlive()
+	if o.election.term != office.Term {
+		return false
 	}
-	return o.office.term == term
+	if own {
+		o.election.masterAlive(&o.step, &o.members)
+	}
+	return true
 }
 
-// masterAlive notes a sign of life of the master in office and ends an
-// election that was a mistake.
-func (o *Overlay) masterAlive() {
-	if o.inOffice() || o.office.resigned {
-		return
+// dialled hears how a dial went that a part wished for.
+func (o *Overlay) dialled(e Dialled) {
+	s, m := &o.step, &o.members
+	if e.OK {
+		o.locations.added(s.now, m.trust(e.Peer))
 	}
-	was := o.office.phase
-	o.office.lastBeat, o.office.phase = o.now, following
-	if was == following {
-		return
-	}
-	for _, peer := range o.office.doubters {
-		o.sendOffice(peer)
-	}
-	o.office.dead, o.office.doubters, o.office.nudged, o.office.refusals = nil, nil, "", 0
-	o.contacts.Put(o.office.master)
-	o.introduceAgain()
-}
-
-// unlisted answers a sign of life from somebody who is not on this master's
-// roster: it was dropped by mistake and may introduce itself again.
-func (o *Overlay) unlisted(from task.PeerID, message Message) {
-	switch message.(type) {
-	case Hello, Bye, Office:
-		return
-	}
-	if o.inOffice() && !o.leaving && !o.roster.Has(from) {
-		o.sendOffice(from)
+	switch listed := m.roster.Has(e.Peer); {
+	case o.leaving:
+	case !o.election.inOffice():
+		o.election.dialled(s, m, e)
+	case listed && e.OK:
+		m.probe(s.now, e.Peer)
+	case listed:
+		o.down(e.Peer, false, "its connection broke and it could not be dialled")
+	case e.OK && m.isLost(e.Peer):
+		o.election.tell(s, e.Peer)
 	}
 }
 
-func (o *Overlay) officeDeadline() time.Time {
-	switch o.office.phase {
-	case reigning:
-		beat := o.office.lastBeat.Add(o.config.Beat)
-		if (o.office.provisional || o.office.fenced) && o.office.next.Before(beat) {
-			return o.office.next
+// disconnected handles a broken connection: redial once, then draw the
+// consequences (FACTS: a dead peer is seen within milliseconds on TCP).
+func (o *Overlay) disconnected(peer task.PeerID) {
+	s, m := &o.step, &o.members
+	o.broadcast.disconnected(s, m, peer)
+	o.locations.noAnswer(s, m, peer)
+	switch {
+	case o.leaving:
+	case o.election.inOffice():
+		if member, listed := m.roster.Get(peer); listed {
+			s.act(Dial{Member: member})
 		}
-		return beat
-	case following:
-		return o.office.lastBeat.Add(time.Duration(o.config.BeatMisses) * o.config.Beat)
-	default:
-		return o.office.next
+	case peer == o.election.master.Peer:
+		o.election.lostMaster(s)
 	}
-}
-
-// passOffice carries out what the mastership wants now.
-func (o *Overlay) passOffice() {
-	if o.leaving || o.now.Before(o.officeDeadline()) {
-		return
-	}
-	switch o.office.phase {
-	case reigning:
-		if (o.office.provisional || o.office.fenced) && !o.now.Before(o.office.next) {
-			o.claimAgainLater()
-			o.askQueue()
-		}
-		if !o.now.Before(o.office.lastBeat.Add(o.config.Beat)) {
-			o.beat()
-		}
-	case following:
-		o.suspectMaster()
-	case doubting:
-		o.masterDead() // neither the redial nor the ping was answered
-	case electing:
-		o.urge()
-	case claiming:
-		o.claimAgainLater()
-		o.askQueue()
-	}
-}
-
-func (o *Overlay) String() string {
-	return fmt.Sprintf("%s %s term=%s master=%s members=%d", o.self.Pilot, o.office.phase, o.office.term, o.office.master.Pilot, o.roster.Len())
 }

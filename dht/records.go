@@ -1,7 +1,9 @@
 package dht
 
 import (
+	"cmp"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,7 +47,7 @@ const (
 )
 
 func (r *records) init(config Config) {
-	r.ttl, r.most = config.LocationTTL, config.HoldersMost
+	r.ttl, r.most = config.Locations.TTL, config.Locations.HoldersMost
 	r.grace, r.bridge = graceBeats*config.Beat, 3*graceBeats*config.Beat
 	r.byFile = make(map[task.FileKey][]stored)
 	r.hidden = make(map[task.PeerID]time.Time)
@@ -82,10 +84,9 @@ func (r *records) put(now time.Time, from task.PeerID, batch []Record) {
 }
 
 // find returns the live locations of files. Of many holders of one file the
-// asker gets some, and another asker others. A holder that the roster does not
-// list counts for some beats after it wrote: it may be new. A nil roster
-// lists everybody.
-func (r *records) find(now time.Time, roster *Roster, asker task.PeerID, files []task.FileKey) []Record {
+// asker gets some, and another asker others. A holder that the master's roster
+// does not list counts for some beats after it wrote: it may be new.
+func (r *records) find(now time.Time, m *membership, asker task.PeerID, files []task.FileKey) []Record {
 	var found []Record
 	for _, file := range files {
 		if len(found) >= maxFound {
@@ -99,7 +100,7 @@ func (r *records) find(now time.Time, roster *Roster, asker task.PeerID, files [
 		named := 0
 		for i := range list {
 			s := list[(start+i)%len(list)]
-			if named < r.most && r.live(now, roster, s) {
+			if named < r.most && r.live(now, m, s) {
 				named++
 				found = append(found, s.record(now, file))
 			}
@@ -108,11 +109,11 @@ func (r *records) find(now time.Time, roster *Roster, asker task.PeerID, files [
 	return found
 }
 
-func (r *records) live(now time.Time, roster *Roster, s stored) bool {
+func (r *records) live(now time.Time, m *membership, s stored) bool {
 	if s.gone || !now.Before(s.expires) || r.isHidden(s.holder) {
 		return false
 	}
-	return roster == nil || now.Sub(s.written) < r.grace || roster.holds(roster.search(s.key), s.key)
+	return !m.current() || now.Sub(s.written) < r.grace || m.roster.holds(m.roster.search(s.key), s.key)
 }
 
 // spread draws the same number again for the same asker and file, and most
@@ -139,19 +140,9 @@ func (r *records) all(now time.Time) []Record {
 		}
 	}
 	slices.SortFunc(all, func(a, b Record) int {
-		if a.File != b.File {
-			return compare(a.File < b.File)
-		}
-		return compare(a.Holder < b.Holder)
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Holder, b.Holder))
 	})
 	return all
-}
-
-func compare(less bool) int {
-	if less {
-		return -1
-	}
-	return 1
 }
 
 // hide keeps a dead member's locations to itself, until they expire or the
@@ -179,11 +170,7 @@ func (r *records) sweep(now time.Time) {
 		}
 		r.byFile[file] = kept
 	}
-	for holder, since := range r.hidden {
-		if now.Sub(since) > 2*r.ttl {
-			delete(r.hidden, holder)
-		}
-	}
+	maps.DeleteFunc(r.hidden, func(_ task.PeerID, since time.Time) bool { return now.Sub(since) > 2*r.ttl })
 }
 
 func (r *records) deadline() time.Time {

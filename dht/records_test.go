@@ -11,12 +11,13 @@ import (
 
 type shelf struct {
 	records
-	now time.Time
+	now     time.Time
+	members membership
 }
 
 func newShelf() *shelf {
 	s := &shelf{now: time.Unix(1e9, 0)}
-	s.init(DefaultConfig())
+	s.init(Config{}.withDefaults())
 	return s
 }
 
@@ -24,9 +25,9 @@ func (s *shelf) write(from, holder task.PeerID, seq uint64, gone bool) {
 	s.put(s.now, from, []Record{{File: "f", Holder: holder, Seq: seq, Gone: gone, TTL: s.ttl}})
 }
 
-func (s *shelf) holders(roster *Roster, asker task.PeerID) []task.PeerID {
+func (s *shelf) holders(asker task.PeerID) []task.PeerID {
 	var holders []task.PeerID
-	for _, r := range s.find(s.now, roster, asker, []task.FileKey{"f"}) {
+	for _, r := range s.find(s.now, &s.members, asker, []task.FileKey{"f"}) {
 		holders = append(holders, r.Holder)
 	}
 	return holders
@@ -37,16 +38,16 @@ func TestTheHighestSequenceNumberWins(t *testing.T) {
 	s.write("a", "a", 1, false)
 	s.write("a", "a", 3, true)
 	s.write("a", "a", 2, false) // late
-	if got := s.holders(nil, "x"); len(got) != 0 {
+	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("a late announcement brought %v back", got)
 	}
 	s.write("a", "a", 3, false) // nobody writes that, but it must not win
-	if got := s.holders(nil, "x"); len(got) != 0 {
+	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("the same number brought %v back", got)
 	}
 	s.write("b", "b", 1, false) // another holder has its own numbers
 	s.write("a", "a", 4, false)
-	if got := s.holders(nil, "x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
 		t.Errorf("holders %v", got)
 	}
 }
@@ -57,7 +58,7 @@ func TestTombstonesOutliveLateAnnouncements(t *testing.T) {
 	s.now = s.now.Add(2*s.ttl - time.Second)
 	s.sweep(s.now)
 	s.write("a", "a", 1, false)
-	if got := s.holders(nil, "x"); len(got) != 0 {
+	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("back again: %v", got)
 	}
 	s.now = s.now.Add(time.Minute)
@@ -74,37 +75,38 @@ func TestLocationsExpireUnlessRepeated(t *testing.T) {
 	s.write("b", "a", 1, false) // handed over: no longer life
 	s.write("b", "b", 1, false)
 	s.write("a", "c", 1, false) // handed over by a, who leaves
-	if got := s.holders(nil, "x"); len(got) != 3 {
+	if got := s.holders("x"); len(got) != 3 {
 		t.Errorf("holders %v", got)
 	}
 	s.now = s.now.Add(s.bridge)
-	if got := s.holders(nil, "x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
 		t.Errorf("holders %v: c was to write itself by now", got)
 	}
 	s.now = s.now.Add(s.ttl)
-	if got := s.holders(nil, "x"); len(got) != 0 {
+	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("expired: %v", got)
 	}
 }
 
 func TestOnlyMembersAreNamed(t *testing.T) {
 	s := newShelf()
-	var roster Roster
+	roster := &s.members.roster
 	roster.Put(Member{Peer: "a"})
+	roster.Put(Member{Peer: "master"})
 	for _, holder := range []task.PeerID{"a", "b", "c"} {
 		s.write(holder, holder, 1, false)
 	}
 	s.hide(s.now, "c")
-	if got := s.holders(&roster, "x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
 		t.Errorf("%v: b may be new, c is known to be gone", got)
 	}
 	s.now = s.now.Add(s.grace)
-	if got := s.holders(&roster, "x"); !slices.Equal(got, []task.PeerID{"a"}) {
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a"}) {
 		t.Errorf("%v: b is not new any more", got)
 	}
 	roster.Put(Member{Peer: "c"})
 	s.show("c")
-	if got := s.holders(&roster, "x"); !slices.Equal(got, []task.PeerID{"a", "c"}) {
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "c"}) {
 		t.Errorf("%v: c lives after all", got)
 	}
 }
@@ -120,8 +122,8 @@ func TestManyHoldersAreSpreadOverAskers(t *testing.T) {
 	named := make(map[task.PeerID]int)
 	for i := range 500 {
 		asker := task.PeerID(fmt.Sprintf("asker-%d", i))
-		got := s.holders(nil, asker)
-		if len(got) != s.most || !slices.Equal(got, s.holders(nil, asker)) {
+		got := s.holders(asker)
+		if len(got) != s.most || !slices.Equal(got, s.holders(asker)) {
 			t.Fatalf("%d holders for %s", len(got), asker)
 		}
 		for _, holder := range got {

@@ -1,8 +1,10 @@
 package dht
 
 import (
+	"cmp"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -10,20 +12,20 @@ import (
 // divide splits a broadcast's space into at most Fanout regions, each with at
 // least one known member that has not got it yet; together they are the whole
 // space, so members not known here are covered by whoever knows them.
-func (o *Overlay) divide(m Cast) []Range {
+func (b *broadcast) divide(m *membership, message Cast) []Range {
 	var keys []Key
-	for _, e := range o.known().within(m.Space) {
-		if o.mayCover(e, m) {
+	for _, e := range m.known().within(message.Space) {
+		if mayCover(m, e, message) {
 			keys = append(keys, e.key)
 		}
 	}
 	switch {
 	case len(keys) == 0:
 		return nil
-	case o.current():
-		return byNumber(m.Space, keys, o.config.Fanout)
+	case m.current():
+		return byNumber(message.Space, keys, b.config.Broadcast.Fanout)
 	default:
-		return byPrefix(m.Space, keys, o.config.Fanout)
+		return byPrefix(message.Space, keys, b.config.Broadcast.Fanout)
 	}
 }
 
@@ -78,29 +80,29 @@ func byPrefix(space Range, keys []Key, most int) []Range {
 }
 
 // forward gives a region to its next contact.
-func (o *Overlay) forward(duty *cast, r *region) {
-	contact, found := o.contact(duty, r)
+func (b *broadcast) forward(s *step, m *membership, d *duty, r *region) {
+	contact, found := nextContact(s.now, m, d, r)
 	if !found {
 		r.given = true
 		return
 	}
 	r.current, r.acked = contact, false
 	r.tried = append(r.tried, contact)
-	r.next = o.now.Add(o.config.HopAck)
-	m := duty.message
-	m.Space, m.Path = r.space, append(slices.Clone(m.Path), o.selfKey.Short())
-	m.Budget = max(duty.deadline.Sub(o.now)-o.config.ReplyHop, o.config.ReplyHop/2)
-	if m.Suspect = nil; !duty.repairing { // else it is for one member, who gives it to nobody
-		m.Suspect = o.toldSuspects(duty.message.Suspect)
+	r.next = s.now.Add(b.config.Broadcast.HopAck)
+	message, hop := d.message, b.config.Broadcast.ReplyHop
+	message.Space, message.Path = r.space, append(slices.Clone(message.Path), m.key.Short())
+	message.Budget = max(d.deadline.Sub(s.now)-hop, hop/2)
+	if message.Suspect = nil; !d.repairing { // else it is for one member, who gives it to nobody
+		message.Suspect = toldSuspects(d.message.Suspect, m.seenSuspects(s.now))
 	}
-	o.send(contact, m)
+	s.send(contact, message)
 }
 
 // toldSuspects are those that a broadcast brought and those that this pilot
 // has seen itself.
-func (o *Overlay) toldSuspects(brought []task.PeerID) []task.PeerID {
+func toldSuspects(brought, seen []task.PeerID) []task.PeerID {
 	told := slices.Clone(brought)
-	for _, peer := range o.seenSuspects() {
+	for _, peer := range seen {
 		if len(told) < maxSuspects && !slices.Contains(told, peer) {
 			told = append(told, peer)
 		}
@@ -110,34 +112,31 @@ func (o *Overlay) toldSuspects(brought []task.PeerID) []task.PeerID {
 
 // mayCover tells whether a member may be given a region: not this pilot and
 // none of those above it in the tree.
-func (o *Overlay) mayCover(e *entry, m Cast) bool {
-	return e.member.Peer != o.self.Peer && !o.denied[e.member.Peer] && !slices.Contains(m.Path, e.key.Short())
+func mayCover(m *membership, e *entry, message Cast) bool {
+	return e.member.Peer != m.self.Peer && !m.denied[e.member.Peer] && !slices.Contains(message.Path, e.key.Short())
 }
 
-// contact picks a member of a region that has not been tried, suspects last.
+// nextContact picks a member of a region that has not been tried, suspects last.
 // All broadcasts of one root take the same tree as long as the roster stays the
 // same, so that a site's nodes hold few connections open; every treeLife it is
 // the next one of treeCount, so that no node bears the load for ever and none
 // that fails its region unnoticed keeps it.
-func (o *Overlay) contact(duty *cast, r *region) (task.PeerID, bool) {
-	tree := treeSeed(duty.message.ID)
+func nextContact(now time.Time, m *membership, d *duty, r *region) (task.PeerID, bool) {
+	tree := treeSeed(d.message.ID)
 	var best, fallback *entry
-	for _, candidate := range o.known().within(r.space) {
+	for _, candidate := range m.known().within(r.space) {
 		chosen := &best
-		if peer := candidate.member.Peer; o.isSuspect(peer) {
+		if m.isSuspect(now, candidate.member.Peer) {
 			chosen = &fallback
 		}
 		if *chosen != nil && !candidate.key.before(&(*chosen).key, tree) {
 			continue
 		}
-		if o.mayCover(candidate, duty.message) && !slices.Contains(r.tried, candidate.member.Peer) {
+		if mayCover(m, candidate, d.message) && !slices.Contains(r.tried, candidate.member.Peer) {
 			*chosen = candidate
 		}
 	}
-	if best == nil {
-		best = fallback
-	}
-	if best == nil {
+	if best = cmp.Or(best, fallback); best == nil {
 		return "", false
 	}
 	return best.member.Peer, true

@@ -17,7 +17,7 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 		var unknown []Key
 		for i := range rapid.IntRange(0, 60).Draw(t, "members") {
 			if rapid.Bool().Draw(t, "known") {
-				o.roster.Put(memberNamed(i + 1))
+				o.members.roster.Put(memberNamed(i + 1))
 			} else {
 				unknown = append(unknown, KeyOfPeer(memberNamed(i+1).Peer))
 			}
@@ -31,14 +31,14 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 			space = Range{a, b}
 		}
 		m := Cast{Space: space}
-		for _, e := range o.known().within(space) {
+		for _, e := range o.members.known().within(space) {
 			if rapid.IntRange(0, 9).Draw(t, "above") == 0 {
 				m.Path = append(m.Path, e.key.Short())
 			}
 		}
-		regions := o.divide(m)
+		regions := o.broadcast.divide(&o.members, m)
 		candidates := o.candidates(m, space)
-		if len(regions) != min(o.config.Fanout, candidates) {
+		if len(regions) != min(o.broadcast.config.Broadcast.Fanout, candidates) {
 			t.Fatalf("%d regions for %d candidates", len(regions), candidates)
 		}
 		if candidates == 0 {
@@ -73,8 +73,8 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 
 func (o *Overlay) candidates(m Cast, space Range) int {
 	count := 0
-	for _, e := range o.known().within(space) {
-		if o.mayCover(e, m) {
+	for _, e := range o.members.known().within(space) {
+		if mayCover(&o.members, e, m) {
 			count++
 		}
 	}

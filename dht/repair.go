@@ -1,24 +1,19 @@
 package dht
 
-import (
-	"github.com/pilotage-grid/pilotage/task"
-)
-
 // missed lists the members that no reply and no acknowledgement accounts for.
-func (o *Overlay) missed(duty *cast) []*entry {
-	reached := make(map[uint64]bool, len(duty.reached))
-	for _, short := range duty.reached {
+func (d *duty) missed(members []*entry) (missed []*entry) {
+	reached := make(map[uint64]bool, len(d.reached))
+	for _, short := range d.reached {
 		reached[short] = true
 	}
-	if duty.repairing {
-		for _, r := range duty.regions {
+	if d.repairing {
+		for _, r := range d.regions {
 			if r.acked {
 				reached[r.space.First.Short()] = true
 			}
 		}
 	}
-	var missed []*entry
-	for _, e := range o.known().sorted {
+	for _, e := range members {
 		if !reached[e.key.Short()] {
 			missed = append(missed, e)
 		}
@@ -31,26 +26,25 @@ func (o *Overlay) missed(duty *cast) []*entry {
 // acknowledges, so that one which is only late is not taken for dead. Whoever
 // was under suspicion before this broadcast began is sent it, too, but holds
 // nobody up.
-func (o *Overlay) repair(duty *cast) bool {
-	if duty.repairing {
+func (b *broadcast) repair(s *step, m *membership, d *duty) (waits bool) {
+	if d.repairing {
 		return false
 	}
-	missed := o.missed(duty)
+	missed := d.missed(m.known().sorted)
 	if len(missed) == 0 {
 		return false
 	}
-	duty.repairing = true
-	duty.peers = o.casts.peersOf(duty)
-	begun := duty.deadline.Add(-duty.message.Budget)
-	duty.deadline = o.now.Add(o.config.ReplyHop + o.config.HopAck)
-	duty.regions = make([]*region, 0, len(missed))
-	waits := false
+	d.repairing = true
+	d.peers = b.peersOf(d)
+	begun := d.deadline.Add(-d.message.Budget)
+	d.deadline = s.now.Add(b.config.Broadcast.ReplyHop + b.config.Broadcast.HopAck)
+	d.regions = make([]*region, 0, len(missed))
 	for _, e := range missed {
 		r := &region{space: Range{e.key, e.key}}
-		duty.regions = append(duty.regions, r)
-		o.forward(duty, r)
-		r.next = duty.deadline
-		if peer := e.member.Peer; o.isSuspect(peer) && o.suspect[peer].since.Before(begun) {
+		d.regions = append(d.regions, r)
+		b.forward(s, m, d, r)
+		r.next = d.deadline
+		if peer := e.member.Peer; m.isSuspect(s.now, peer) && m.suspects[peer].since.Before(begun) {
 			r.given = true
 		}
 		waits = waits || !r.given
@@ -59,18 +53,16 @@ func (o *Overlay) repair(duty *cast) bool {
 }
 
 // done ends a broadcast at its root.
-func (o *Overlay) done(duty *cast) {
-	entries := o.missed(duty)
-	missed := make([]task.PeerID, len(entries))
-	for i, e := range entries {
-		missed[i] = e.member.Peer
-		o.distrust(e.member.Peer)
+func (b *broadcast) done(s *step, m *membership, d *duty) {
+	missed := peersOf(d.missed(m.known().sorted))
+	for _, peer := range missed {
+		m.distrust(s.now, peer)
 	}
-	if duty.message.Kind == CastPayload {
-		o.act(Done{
-			N: duty.user, Data: duty.data, Reached: o.known().Len() - len(missed),
-			Missed: missed, Depth: duty.depth, Peers: duty.peers,
+	if d.message.Kind == CastPayload {
+		s.act(Done{
+			N: d.user, Data: d.data, Reached: m.known().Len() - len(missed),
+			Missed: missed, Depth: d.depth, Peers: d.peers,
 		})
 	}
-	duty.data, duty.regions = nil, nil
+	d.data, d.regions = nil, nil
 }

@@ -59,8 +59,9 @@ type entry struct {
 
 // rosterDiff is what a delta has changed.
 type rosterDiff struct {
-	added   []*entry
-	removed []task.PeerID
+	added     []*entry
+	removed   []task.PeerID
+	strangers []task.PeerID // were met, and are not listed by a new roster
 }
 
 // Version of the roster.
@@ -95,12 +96,22 @@ func (r *Roster) Has(peer task.PeerID) bool {
 }
 
 // Members returns all members in the order of their ids.
-func (r *Roster) Members() []Member {
-	members := make([]Member, len(r.sorted))
-	for i, e := range r.sorted {
+func (r *Roster) Members() []Member { return membersOf(r.sorted) }
+
+func membersOf(entries []*entry) []Member {
+	members := make([]Member, len(entries))
+	for i, e := range entries {
 		members[i] = e.member
 	}
 	return members
+}
+
+func peersOf(entries []*entry) []task.PeerID {
+	peers := make([]task.PeerID, len(entries))
+	for i, e := range entries {
+		peers[i] = e.member.Peer
+	}
+	return peers
 }
 
 // Put adds or replaces a member and tells whether anything changed.
@@ -253,20 +264,10 @@ func (r *Roster) within(space Range) []*entry {
 	return r.sorted[first:last]
 }
 
-// Nearest returns up to n members by XOR distance to a key, nearest first,
-// without those that skip names.
-func (r *Roster) Nearest(key Key, n int, skip func(task.PeerID) bool) []Member {
-	nearest := r.nearest(key, n, skip)
-	members := make([]Member, len(nearest))
-	for i, e := range nearest {
-		members[i] = e.member
-	}
-	return members
-}
-
-// nearest walks the binary tree of the ids, which the sorted list is, always
-// first into the half that shares the key's next bit: the order of the XOR
-// distance. Skip sees only members that are nearer than the last one returned.
+// nearest returns up to n members by XOR distance to a key, nearest first,
+// without those that skip names. It walks the binary tree of the ids, which the
+// sorted list is, always first into the half that shares the key's next bit: the
+// order of the XOR distance. Skip sees only members that are nearer than the last one returned.
 func (r *Roster) nearest(key Key, n int, skip func(task.PeerID) bool) []*entry {
 	found := make([]*entry, 0, n)
 	var walk func(part []*entry, bit int)

@@ -155,7 +155,7 @@ func TestNearestAgainstSorting(t *testing.T) {
 			return 1
 		})
 		want = want[:min(most, len(want))]
-		got := roster.Nearest(key, most, skip)
+		got := membersOf(roster.nearest(key, most, skip))
 		if !slices.EqualFunc(got, want, Member.equal) {
 			t.Fatalf("got %v, want %v", got, want)
 		}

@@ -88,7 +88,7 @@ tasks:
   big:  {shell: "awk 'BEGIN {for (i = 0; i < 30000000; i++) a[i] = i; while (1) i++}'"}
   lazy: {outputs: [made, sub/promised], shell: touch made}
   gone: {shell: kill -SEGV $$}
-  none: {argv: [./does-not-exist]}
+  none: {argv: [/does-not-exist]}
 `)
 	g.expect(6, nil, "workflow", "wait", id)
 	for task, pattern := range map[string]string{

@@ -130,7 +130,7 @@ func (b *book) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID
 func (b *book) madeHere(site *SiteRecord, spec *task.Task) bool {
 	for _, in := range spec.Inputs {
 		f := b.files.held[in.LFN]
-		if site.reads(f) {
+		if site.Reads(f) {
 			continue
 		}
 		if f == nil || exists(f) || f.ProducerTask == "" {

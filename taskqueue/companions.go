@@ -68,7 +68,7 @@ func (h *handing) lendReady(ids []task.ID) error {
 		spec := h.specs.held[id]
 		class, ok := h.eligibility(spec)
 		class.Final = h.tasks.held[id].Final
-		if !ok || h.leaves(h.site, &class) || !class.allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
+		if !ok || h.leaves(h.site, &class) || !class.Allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
 			continue
 		}
 		if err := h.lend(id); err != nil {

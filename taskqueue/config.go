@@ -118,6 +118,19 @@ type WorkflowConfig struct {
 	LookFor time.Duration
 }
 
+// MatchConfig bounds what the queue keeps to match tasks to pilots.
+type MatchConfig struct {
+	Window       int           // READY tasks of a site that are looked at
+	Prints       int           // cached files of all pilots that are remembered
+	PilotSilence time.Duration // until a pilot is taken for dead
+	// BrokenSilence is the same after the connection of a parked call broke.
+	BrokenSilence time.Duration
+	// ReserveAfter is how long a READY task that fits at no pilot waits before the
+	// slots of one are kept for it.
+	ReserveAfter time.Duration
+	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
+}
+
 // DefaultConfig returns the defaults of DESIGN section 10.
 func DefaultConfig() Config {
 	return Config{

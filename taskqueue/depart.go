@@ -236,7 +236,7 @@ func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string, died boo
 		return nil
 	}
 	if s.State.Terminal() {
-		return b.discardLost(s)
+		return b.discardLosers(s)
 	}
 	if !died || s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
 		return nil

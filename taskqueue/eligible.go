@@ -27,20 +27,20 @@ func exists(f *FileRecord) bool {
 	return f != nil && (len(f.Announced) > 0 || len(f.Replicas) > 0)
 }
 
-// reads tells whether a site can read a file: from its pilots' caches, from
+// Reads tells whether a site can read a file: from its pilots' caches, from
 // its own storage element, or from a remote one within its reach.
-func (s *SiteRecord) reads(f *FileRecord) bool {
+func (s *SiteRecord) Reads(f *FileRecord) bool {
 	if f == nil {
 		return false
 	}
 	if slices.Contains(f.Announced, s.Name) {
 		return true
 	}
-	return slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return s.reaches(r.Site) })
+	return slices.ContainsFunc(f.Replicas, func(r task.Replica) bool { return s.Reaches(r.Site) })
 }
 
-// reaches tells whether a site may read another's storage element.
-func (s *SiteRecord) reaches(owner task.Site) bool {
+// Reaches tells whether a site may read another's storage element.
+func (s *SiteRecord) Reaches(owner task.Site) bool {
 	return owner == s.Name || s.RemoteRead && (s.Reach == nil || slices.Contains(s.Reach, owner))
 }
 
@@ -51,7 +51,7 @@ func (b *book) readersOf(f *FileRecord) siteSet {
 	}
 	set := newSiteSet(len(b.siteNames))
 	for i, name := range b.siteNames {
-		if b.sites.held[name].reads(f) {
+		if b.sites.held[name].Reads(f) {
 			set.add(i)
 		}
 	}
@@ -160,8 +160,8 @@ func (e Eligibility) Key() string {
 // anywhere tells whether every site may run the class and none comes first.
 func (e *Eligibility) anywhere() bool { return e.Sites == nil && e.Prefer == "" && !e.Final }
 
-// allows tells whether a site is in the class.
-func (e *Eligibility) allows(site task.Site) bool {
+// Allows tells whether a site is in the class.
+func (e *Eligibility) Allows(site task.Site) bool {
 	if e.Sites == nil {
 		return true
 	}

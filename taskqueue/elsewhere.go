@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"slices"
 
-	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -13,6 +12,10 @@ func (p *PilotRecord) Node() string { return task.NodeOf(p.Host, p.ID) }
 // maxAvoid bounds the nodes that a retry avoids: one that has failed at so many
 // is hardly held up by any of them.
 const maxAvoid = 8
+
+// FailedAt lists the nodes, by name, at which attempts of a task's generation
+// have failed or were lost.
+func FailedAt(t *Turn, s *TaskState) ([]string, error) { return (&book{Turn: t}).failedAt(s) }
 
 // failedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost. A retry goes to others first.
@@ -88,7 +91,7 @@ func (b *book) oneNodesWord(s *TaskState) (bool, error) {
 	class, spec := b.classes.byID[s.Class], b.specs.held[s.ID]
 	for _, name := range b.siteNames {
 		site := b.sites.held[name]
-		if name != s.Site && (class == nil || !class.allows(name)) || !b.live(site) ||
+		if name != s.Site && (class == nil || !class.Allows(name)) || !b.live(site) ||
 			spec != nil && b.refuses(site, spec.Class()) {
 			continue
 		}
@@ -104,24 +107,4 @@ func (b *book) oneNodesWord(s *TaskState) (bool, error) {
 		}
 	}
 	return false, nil
-}
-
-// avoid lists the nodes of a site, where the queue matches, that are not to get
-// a READY task that has failed there: while there are others, and for a while.
-func (m *Matchmaker) avoid(t *Turn, r *room, s *TaskState) ([]string, error) {
-	until := s.NotBefore.Add(m.config.HandOut.ElsewhereWait)
-	if until <= t.Clock {
-		return nil, nil
-	}
-	nodes, err := (&book{Turn: t, config: m.config}).failedAt(s)
-	if err != nil || len(nodes) == 0 {
-		return nil, err
-	}
-	for _, g := range r.guests {
-		if !slices.Contains(nodes, g.node) && r.wards.unfit[g.node] != health.Held {
-			r.later[s.ID] = until
-			return nodes, nil
-		}
-	}
-	return nil, nil
 }

@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -127,7 +128,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	var unreadable []string
 	count := 0
 	for _, name := range inputs(&e.Task) {
-		if !site.reads(b.files.held[name]) {
+		if !site.Reads(b.files.held[name]) {
 			if count++; count <= 3 {
 				unreadable = append(unreadable, name.Local())
 			}
@@ -136,7 +137,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	for i := range site.Refused {
 		if r := &site.Refused[i]; r.Class == e.Task.Class() && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold {
 			x.Clauses = r.Clauses
-			x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, clauses(r))
+			x.Why = r.Why()
 		}
 	}
 	silence := b.Clock.Sub(site.LastHeard())
@@ -228,15 +229,13 @@ func (s *SiteRecord) pauses() string {
 	return fmt.Sprintf("%d of %d pilots take no new work; one of them: %s", c.Stopped, max(c.Pilots, c.Stopped), c.StoppedWhy)
 }
 
-func clauses(r *RefusedClass) string {
+// Why words it with the counts of the clauses that fail.
+func (r *RefusedClass) Why() string {
 	parts := make([]string, 0, len(r.Clauses))
 	for _, c := range r.Clauses {
 		parts = append(parts, fmt.Sprintf("%d fail %s", c.Pilots, c.Clause))
 	}
-	if len(parts) == 0 {
-		return "no clause was reported"
-	}
-	return strings.Join(parts, ", ")
+	return fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, cmp.Or(strings.Join(parts, ", "), "no clause was reported"))
 }
 
 // explainLeased says whether a task waits or runs at its site.

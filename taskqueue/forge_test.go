@@ -40,7 +40,7 @@ func TestForgedCopiesAreNeitherKeptNorDeleted(t *testing.T) {
 			good.Outputs[0].URL = forged
 			a.end(id, good)
 			bad := a.fail(failed, task.PayloadFailed)
-			bad.Outputs = []task.Produced{{LFN: y, URL: forged}}
+			bad.Outputs = []task.Produced{{LFN: y, URL: forged}, {LFN: "../../" + x}, {LFN: "w/../../../" + x}}
 			a.end(failed.id.Task, bad)
 			a.sync()
 			a.next.Stored = []task.Stored{
@@ -52,8 +52,9 @@ func TestForgedCopiesAreNeitherKeptNorDeleted(t *testing.T) {
 			if f := g.file(x); len(f.Replicas) != 0 {
 				t.Errorf("kept as a copy: %v", f.Replicas)
 			}
-			if garbage := g.garbage(); len(garbage) != 0 {
-				t.Errorf("to be deleted: %v", garbage)
+			own := task.Replica{Site: "A", URL: a.url(task.File{LFN: y, Producer: failed.id})}
+			if garbage := g.garbage(); !slices.Equal(garbage, []task.Replica{own}) {
+				t.Errorf("to be deleted: %v, want only %v", garbage, own)
 			}
 			g.check()
 		})

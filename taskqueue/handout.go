@@ -135,9 +135,9 @@ func (b *book) shares(s *SiteRecord, class *Eligibility) bool {
 	if b.refuses(s, class.Work) {
 		return false
 	}
-	return class.allows(s.Name) || slices.ContainsFunc(class.Sites, func(name task.Site) bool {
+	return class.Allows(s.Name) || slices.ContainsFunc(class.Sites, func(name task.Site) bool {
 		holder := b.sites.held[name]
-		return holder != nil && holder.SE != "" && s.reaches(name)
+		return holder != nil && holder.SE != "" && s.Reaches(name)
 	})
 }
 
@@ -162,7 +162,7 @@ func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) 
 	total := 0
 	for id, n := range ready {
 		class := b.classes.byID[id]
-		if class == nil || !class.allows(site.Name) || b.refuses(site, class.Work) || b.leaves(site, class) {
+		if class == nil || !class.Allows(site.Name) || b.refuses(site, class.Work) || b.leaves(site, class) {
 			continue
 		}
 		o := offer{class: class, ready: n, own: class.Prefer == site.Name}
@@ -346,5 +346,5 @@ func (b *book) givenAway(site *SiteRecord, s *TaskState) bool {
 }
 
 func (b *book) readsAll(site *SiteRecord, spec *task.Task) bool {
-	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.reads(b.files.held[in.LFN]) })
+	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.Reads(b.files.held[in.LFN]) })
 }

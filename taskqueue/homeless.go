@@ -99,7 +99,7 @@ func (b *book) recountHomeless(id task.WorkflowID) error {
 func (b *book) leaves(site *SiteRecord, class *Eligibility) bool {
 	return class.Final && site.SE == "" && slices.ContainsFunc(b.siteNames, func(name task.Site) bool {
 		s := b.sites.held[name]
-		return s.SE != "" && class.allows(name) && b.live(s) && !b.refuses(s, class.Work)
+		return s.SE != "" && class.Allows(name) && b.live(s) && !b.refuses(s, class.Work)
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
 // ward is a site at which the queue matches tasks, with one node at which
@@ -132,7 +133,7 @@ func TestQueueSetsABlackHoleBack(t *testing.T) {
 				t.Errorf("%s, %d slots: %d tasks burnt by two trials", mode, slots, w.burnt-first)
 			}
 			// A queue that starts anew remembers.
-			w.maker = taskqueue.NewMatchmaker(&w.rules.Config, matcher.NewCompiler(100))
+			w.maker = matchmaker.New(&w.rules.Config, matcher.NewCompiler(100))
 			w.calls = make(map[task.PilotID]bool)
 			w.run(40, func() bool { return false })
 			if w.burnt != first+2 {

@@ -122,7 +122,7 @@ func (s *SiteRecord) view(f *FileRecord, name task.LFN) task.File {
 	file.Replicas = nil
 	for _, own := range []bool{true, false} {
 		for _, replica := range f.Replicas {
-			if (replica.Site == s.Name) == own && s.reaches(replica.Site) {
+			if (replica.Site == s.Name) == own && s.Reaches(replica.Site) {
 				file.Replicas = append(file.Replicas, replica)
 			}
 		}

@@ -150,7 +150,7 @@ func (b *book) cancelDependants() error {
 				return err
 			}
 			if s := b.tasks.held[id]; s != nil {
-				if err := b.discardLost(s); err != nil {
+				if err := b.discardLosers(s); err != nil {
 					return err
 				}
 			}

@@ -37,7 +37,7 @@ func (b *book) takeNodes(site *SiteRecord, s *task.Sync) {
 // keepNodes keeps what a judge thinks of the nodes of a site.
 func (b *book) keepNodes(site *SiteRecord, marks []task.NodeMark) {
 	marks = marks[:min(len(marks), maxNodes)]
-	if site.thinks(marks) {
+	if site.Thinks(marks) {
 		return
 	}
 	find := func(name string) int {
@@ -62,9 +62,10 @@ func (b *book) keepNodes(site *SiteRecord, marks []task.NodeMark) {
 	b.sites.touch(site.Name)
 }
 
-// thinks tells whether a site's record says the same of its nodes.
-func (s *SiteRecord) thinks(marks []task.NodeMark) bool {
-	return slices.EqualFunc(s.Nodes, marks, func(r NodeRecord, m task.NodeMark) bool {
+// Thinks tells whether a site's record says the same of its nodes, as far as they
+// are kept.
+func (s *SiteRecord) Thinks(marks []task.NodeMark) bool {
+	return slices.EqualFunc(s.Nodes, marks[:min(len(marks), maxNodes)], func(r NodeRecord, m task.NodeMark) bool {
 		return r.Name == m.Name && r.Pauses == m.Pauses && r.Failed == m.Failed
 	})
 }
@@ -75,11 +76,11 @@ func (b *book) nodes(site *SiteRecord, s *task.Sync) (marks []task.NodeMark) {
 	if s.Judges {
 		return nil
 	}
-	return site.marks(b.Clock)
+	return site.Marks(b.Clock)
 }
 
-// marks are what is thought of a site's nodes, as far as that is not long ago.
-func (s *SiteRecord) marks(now Instant) (marks []task.NodeMark) {
+// Marks are what is thought of a site's nodes, as far as that is not long ago.
+func (s *SiteRecord) Marks(now Instant) (marks []task.NodeMark) {
 	for _, n := range s.Nodes {
 		if now.Sub(n.Until) < health.Memory {
 			marks = append(marks, n.mark(now))

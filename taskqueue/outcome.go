@@ -201,20 +201,18 @@ func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckV
 	}
 	j.site.Sums.Duplicates++
 	j.site.Sums.Wasted += max(0, o.Run)
-	j.discard(o)
+	j.discard(o, o.Outputs...)
 	j.ack(o, verdict, winner)
 	return nil
 }
 
-// discard has those copies deleted that an attempt stored, all of them or only
-// those of the given outputs.
-func (j *judgement) discard(o *task.Outcome, only ...task.Produced) {
-	if only == nil {
-		only = o.Outputs
-	}
-	for _, out := range only {
-		if j.site.wrote(o.Attempt, out.LFN, out.URL) {
-			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: out.URL})
+// discard has an attempt's own copies deleted of those outputs of its task that it
+// has made, also if it has not told of a copy, or does so later than its outcome.
+func (j *judgement) discard(o *task.Outcome, made ...task.Produced) {
+	for _, out := range j.specs.held[o.Attempt.Task].Outputs {
+		at := j.site.place(o.Attempt, out.LFN)
+		if at != "" && slices.ContainsFunc(made, func(p task.Produced) bool { return p.LFN == out.LFN }) {
+			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: at})
 		}
 	}
 }
@@ -283,7 +281,7 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 	}
 	j.learnReads(o)
 	if s.Number > 2 {
-		if err := j.discardLost(s); err != nil {
+		if err := j.discardLosers(s); err != nil {
 			return err
 		}
 	}
@@ -353,7 +351,7 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	if err := j.record(o, state); err != nil {
 		return err
 	}
-	j.discard(o)
+	j.discard(o, o.Outputs...)
 	j.site.addOutcome(o, 0)
 	if err := j.noteEnd(s, o); err != nil {
 		return err

@@ -1,9 +1,6 @@
 package taskqueue
 
 import (
-	"hash/fnv"
-	"math/rand/v2"
-
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/replica"
 	"github.com/pilotage-grid/pilotage/task"
@@ -51,17 +48,4 @@ func checkReplicas(s *SiteRecord) error {
 		}
 	}
 	return nil
-}
-
-// solverOf is how the queue chooses among a site's tasks for the pilot that
-// asks. For one pilot, greedy and sequential are the same. Draws depend on the
-// site and on what was drawn before.
-func solverOf(site *SiteRecord) matcher.Solver {
-	choice, err := matcher.ParseSolver(site.Solver)
-	if err != nil || choice.WholeSite() {
-		return matcher.Sequential
-	}
-	seed := fnv.New64a()
-	_, _ = seed.Write([]byte(site.Name))
-	return choice.Solver(rand.New(rand.NewPCG(seed.Sum64(), 0)))
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
@@ -18,12 +19,12 @@ import (
 // desk is what a server does with Pulls.
 type desk struct {
 	*grid
-	maker *taskqueue.Matchmaker
+	maker *matchmaker.Matchmaker
 	host  string // of the pilots to come; "": each has its own
 }
 
 func newDesk(g *grid) *desk {
-	return &desk{grid: g, maker: taskqueue.NewMatchmaker(&g.rules.Config, matcher.NewCompiler(100))}
+	return &desk{grid: g, maker: matchmaker.New(&g.rules.Config, matcher.NewCompiler(100))}
 }
 
 // commit runs rules and tells the matchmaker what has changed.
@@ -392,7 +393,7 @@ func TestSummaryAfterARestart(t *testing.T) {
 	if p.version != 1 {
 		t.Fatalf("version %d", p.version)
 	}
-	d.maker = taskqueue.NewMatchmaker(&d.rules.Config, matcher.NewCompiler(100))
+	d.maker = matchmaker.New(&d.rules.Config, matcher.NewCompiler(100))
 	p.cached = []task.FilePrint{7}
 	p.pull()
 	if p.reply.CacheVersion == 2 || p.version != 0 {

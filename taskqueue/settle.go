@@ -164,7 +164,7 @@ func (b *book) carryOver(f *FileRecord, before bool, s *TaskState) error {
 		// Its master waits for a file that its own pilots were to make.
 		b.uninformed[s.ID] = struct{}{}
 		b.review(s.ID)
-	case s.State == task.Leased && !b.sites.held[s.Site].reads(f):
+	case s.State == task.Leased && !b.sites.held[s.Site].Reads(f):
 		b.review(s.ID)
 	}
 	return nil
@@ -334,7 +334,7 @@ func (b *book) mayStay(s *TaskState, spec *task.Task) (bool, error) {
 	}
 	for _, name := range inputs(spec) {
 		f := b.files.held[name]
-		if site.reads(f) {
+		if site.Reads(f) {
 			continue
 		}
 		if f != nil && !exists(f) && f.ProducerTask != "" {

@@ -77,7 +77,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
 		}
-		return b.reassessAll()
+		if err := b.reassessAll(); err != nil || created {
+			return err
+		}
+		b.readable, b.walkable = nil, nil
+		return b.reassess() // where little waits, whoever looks next sees what came of it
 	})
 	return created, err
 }

@@ -213,6 +213,26 @@ func TestNewSiteMayRunWhatWaits(t *testing.T) {
 	})
 }
 
+// Whoever waits for a workflow right after its site was given a storage element
+// waits for the upload of its results: it is not over any more.
+func TestResultsOfASiteThatGetsAStorageElementAreAwaited(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.SE = "" })
+	a.join("peerA", 1)
+	id := g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("one", nil, []string{"x"})}, Outputs: []string{"x"}})
+	a.sync()
+	a.work()
+	a.sync()
+	if w := g.workflow(id); !w.Over() || w.Homeless != 1 {
+		t.Fatalf("nobody can store its result: %+v", w)
+	}
+	g.addSite("A")
+	if w := g.workflow(id); w.Over() || w.Homeless != 0 {
+		t.Errorf("its result can be stored: %+v", w)
+	}
+	g.check()
+}
+
 func TestFilesGoOnlyWhereTheyCanBeRead(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.RemoteRead = true; s.Reach = []task.Site{"C"} })

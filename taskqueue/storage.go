@@ -72,12 +72,18 @@ func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string)
 	return ok && name == task.StorageName(attempt, file)
 }
 
-// discardLost has deleted what attempts of an ended task may have stored whose
-// pilots went without a word: they can win no more. Their copies were not told,
-// so all that they were to make is looked for.
-func (b *book) discardLost(s *TaskState) error {
+// discardLosers has deleted what attempts of an ended task may have stored that can
+// win no more. Those whose pilots went without a word told nothing of it, so all that
+// they were to make is looked for.
+func (b *book) discardLosers(s *TaskState) error {
+	if s.Number <= 1 || !s.State.Terminal() {
+		return nil
+	}
+	if err := b.describe(s.ID); err != nil {
+		return err
+	}
 	spec := b.specs.held[s.ID]
-	if s.Number <= 1 || spec == nil || len(spec.Outputs) == 0 || !s.State.Terminal() {
+	if spec == nil || len(spec.Outputs) == 0 {
 		return nil
 	}
 	attempts, err := b.attemptsOf(s.ID)
@@ -102,14 +108,14 @@ func (b *book) discardLost(s *TaskState) error {
 	return saveAll(garbage, b.Files().AddGarbage)
 }
 
-// place is the URL of an attempt's own copy of a file; empty for a site without
-// storage.
-func (s *SiteRecord) place(attempt task.AttemptID, file task.LFN) string {
+// place is the URL of an attempt's own copy of an output of its task; empty for a
+// site without storage.
+func (s *SiteRecord) place(attempt task.AttemptID, output task.LFN) string {
 	at, err := url.Parse(s.SE)
 	if err != nil || s.SE == "" {
 		return ""
 	}
-	return at.JoinPath(task.StorageName(attempt, file)).String()
+	return at.JoinPath(task.StorageName(attempt, output)).String()
 }
 
 // Garbage lists copies that are to be deleted, but for those of some sites, the

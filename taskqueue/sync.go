@@ -208,8 +208,14 @@ func (b *book) takeStarts(site *SiteRecord, starts []task.Start) error {
 		if b.attempts.held[start.Attempt] != nil || !b.ran(site.Name, start.Attempt) {
 			continue
 		}
-		if _, err := b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started}); err != nil {
+		a, err := b.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started})
+		if err != nil {
 			return err
+		}
+		if a.State == AttemptLost {
+			if err := b.discardLosers(b.tasks.held[start.Attempt.Task]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -310,7 +316,7 @@ func (s *TaskState) awaits(id task.AttemptID, attempt *Attempt) bool {
 // not the catalogue's. What an accepted attempt has made later runs may have
 // taken over, unless the catalogue has an earlier generation's file.
 func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
-	return attempt == nil || attempt.State != AttemptSucceeded ||
+	return attempt == nil || attempt.State != AttemptSucceeded || !f.Shared ||
 		!f.Producer.IsZero() && f.Producer.Generation < id.Generation
 }
 

@@ -273,3 +273,46 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be uploaded is found before anything is, also by a dry run.
+func TestMissingSourcesAreFoundFirst(t *testing.T) {
+	dir := t.TempDir()
+	text := "apiVersion: pilotage/v1\nkind: Workflow\nname: w\nfiles: {a: {source: a}, b: {source: gone}, c: {source: .}}\ntasks: {t: {shell: cat a b c, inputs: [a, b, c]}}\n"
+	for name, content := range map[string]string{"w.yaml": text, "a": "a"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err := testApp().submit(t.Context(), &submitFlags{file: filepath.Join(dir, "w.yaml"), dryRun: true}, nil)
+	if err == nil || exitCode(t.Context(), err) != exitUsage {
+		t.Fatalf("error %v, want one of usage", err)
+	}
+	if text := err.Error(); !strings.Contains(text, "file b: ") || !strings.Contains(text, "file c: ") || strings.Contains(text, "file a: ") {
+		t.Errorf("error %q, want one about b and one about c", text)
+	}
+}
+
+// A payload that did not begin has no exit code, and nothing is said twice.
+func TestEndsOfAttempts(t *testing.T) {
+	const why = "cannot start ./x: it does not exist"
+	o := &pb.Outcome{ExitCode: -1, Reason: why, MaxMemoryBytes: 3 << 20}
+	row := attemptRows([]*pb.Attempt{{Outcome: o, State: pb.AttemptState_ATTEMPT_STATE_FAILED}})[0]
+	if row[4] != "-" || row[6] != "3MiB" {
+		t.Errorf("exit %q, memory %q: want - and 3MiB", row[4], row[6])
+	}
+	for _, c := range []struct {
+		o          *pb.Outcome
+		said, want string
+	}{
+		{o, "payload failed after 2 attempts: " + why, ""},
+		{o, "gave up", ": " + why},
+		{&pb.Outcome{ExitCode: 3, Reason: "exit code 3"}, "gave up", ": exit code 3"},
+		{&pb.Outcome{ExitCode: 3, Reason: "exit code 3"}, "payload failed: exit code 3", ""},
+		{&pb.Outcome{Reason: "output x is missing"}, "payload failed: output x is missing", ": exit code 0"},
+		{&pb.Outcome{ExitCode: -1, Signal: "SIGTERM", Reason: "walltime 1s exceeded"}, "", ": signal SIGTERM: walltime 1s exceeded"},
+	} {
+		if got := endText(c.o, c.said); got != c.want {
+			t.Errorf("%v after %q: %q, want %q", c.o, c.said, got, c.want)
+		}
+	}
+}

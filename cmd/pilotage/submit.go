@@ -41,7 +41,7 @@ func newSubmit(a *app) *cobra.Command {
 		Short: "Submit a workflow file, a recorded workflow, or one command",
 		Example: `  pilotage submit -f workflow.yaml --upload --wait
   pilotage submit --input data.txt --output counts.txt --wait -- sh -c 'wc data.txt > counts.txt'
-  pilotage submit --array 00-19 -- ./simulate --seed {i}
+  pilotage submit --array 00-19 --input simulate --wait -- ./simulate --seed {i}
   pilotage submit -q blast -g nr.00,query.fa --script blast.pbs
   pilotage submit --wfformat montage.json.gz --time-scale 0.001 --size-scale 0.001 --wait`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -56,7 +56,7 @@ func newSubmit(a *app) *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVarP(&f.file, "file", "f", "", "workflow file (docs/workflow.md); - reads it from standard input")
-	flags.BoolVar(&f.upload, "upload", false, "put the files' sources to the storage elements first")
+	flags.BoolVar(&f.upload, "upload", false, "put the files' sources to the storage elements first (what a single command reads is put there anyhow)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the tasks, submit nothing")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end")
 	flags.BoolVar(&f.parsable, "parsable", false, "print the workflow id and nothing else")
@@ -268,6 +268,9 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 	if err != nil {
 		return usage(err)
 	}
+	if err := checkSources(plan); err != nil && !f.recorded.given() { // whose files are made later
+		return usage(err)
+	}
 	for _, directive := range f.ignored {
 		_, _ = fmt.Fprintf(a.stderr, "%s: %q means nothing to pilots and is passed over\n", f.script, directive)
 	}
@@ -299,7 +302,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 			}
 			a.say("%s %s (%s): %s", verb, id, plan.Name, count(submitted.GetTasks(), "task"))
 			if submitted.GetReused() > 0 {
-				a.say(", %d taken over from an earlier run", submitted.GetReused())
+				a.say(", %d taken over from an earlier run (--fresh runs all)", submitted.GetReused())
 			}
 			a.say("\n")
 		}
@@ -390,7 +393,7 @@ func (a *app) externalFiles(ctx context.Context, c *clients, f *submitFlags, pla
 		return files, nil
 	}
 	if !f.upload && f.file != "" {
-		return nil, coded(exitUsage, "%d files have a local source, %s first: add --upload to put them to the storage elements", len(sources), sources[0].Name)
+		return nil, coded(exitUsage, "%s with a local source, %s first: add --upload to put such files to the storage elements", count(len(sources), "file"), sources[0].Name)
 	}
 	if err := f.recorded.make(); err != nil {
 		return nil, err

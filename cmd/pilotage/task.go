@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 func newTask(a *app) *cobra.Command {
@@ -125,12 +126,12 @@ func attemptRows(attempts []*pb.Attempt) [][]string {
 		switch {
 		case o.GetSignal() != "":
 			end = o.GetSignal()
-		case attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_RUNNING:
+		case attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_RUNNING || o.GetExitCode() < 0: // it has not begun
 			end = "-"
 		}
 		rows[i] = []string{
 			fmt.Sprintf("a%d", o.GetNumber()), strings.TrimPrefix(attempt.GetState().String(), "ATTEMPT_STATE_"), o.GetSite(),
-			o.GetAttempt().GetPilot(), end, o.GetRun().AsDuration().Round(time.Millisecond).String(), fmt.Sprint(o.GetMaxMemoryBytes()), orDash(o.GetReason()),
+			o.GetAttempt().GetPilot(), end, o.GetRun().AsDuration().Round(time.Millisecond).String(), task.Bytes(o.GetMaxMemoryBytes()).String(), orDash(o.GetReason()),
 		}
 	}
 	return rows

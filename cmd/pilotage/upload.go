@@ -54,6 +54,28 @@ func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.
 	return files, nil
 }
 
+// checkSources finds local files that cannot be uploaded before any of them is.
+func checkSources(plan *workflow.Plan) error {
+	const most = 20
+	var missing []error
+	for _, file := range plan.Files {
+		if file.Source == "" {
+			continue
+		}
+		info, err := os.Stat(file.Source)
+		if err == nil && !info.Mode().IsRegular() {
+			err = fmt.Errorf("%s is not a regular file", file.Source)
+		}
+		if err == nil {
+			continue
+		}
+		if missing = append(missing, fmt.Errorf("file %s: %w", file.Name, err)); len(missing) == most {
+			break
+		}
+	}
+	return errors.Join(missing...)
+}
+
 // progress shows bars on a terminal and nothing elsewhere.
 func (a *app) progress() *mpb.Progress {
 	if a.output == "table" && isTerminal(a.stderr) {

@@ -234,14 +234,7 @@ func (a *app) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
 		return
 	}
 	o := logs.GetAttempt().GetOutcome()
-	end := fmt.Sprintf("exit code %d", o.GetExitCode())
-	if o.GetSignal() != "" {
-		end = "signal " + o.GetSignal()
-	}
-	if o.GetReason() != end {
-		end += ": " + o.GetReason()
-	}
-	_, _ = fmt.Fprintf(a.stderr, "  attempt a%d at site %s, pilot %s: %s\n", o.GetNumber(), o.GetSite(), o.GetAttempt().GetPilot(), end)
+	_, _ = fmt.Fprintf(a.stderr, "  attempt a%d at site %s, pilot %s%s\n", o.GetNumber(), o.GetSite(), o.GetAttempt().GetPilot(), endText(o, t.GetReason()))
 	lines := strings.Split(strings.TrimRight(string(logs.GetStderr()), "\n"), "\n")
 	if len(lines) > stderrLines {
 		lines = lines[len(lines)-stderrLines:]
@@ -251,6 +244,24 @@ func (a *app) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
 			_, _ = fmt.Fprintf(a.stderr, "  | %s\n", line)
 		}
 	}
+}
+
+// endText is how a failed attempt's payload ended, without what has been said.
+func endText(o *pb.Outcome, said string) string {
+	end := fmt.Sprintf("exit code %d", o.GetExitCode())
+	switch {
+	case o.GetSignal() != "":
+		end = "signal " + o.GetSignal()
+	case o.GetExitCode() < 0: // it has not begun
+		end = ""
+	}
+	text := ""
+	for _, part := range []string{end, o.GetReason()} {
+		if part != "" && !strings.Contains(said, part) {
+			text, said = text+": "+part, said+part
+		}
+	}
+	return text
 }
 
 func newWorkflowOutputs(a *app) *cobra.Command {

@@ -74,7 +74,10 @@ func newLive(t testing.TB, kind memnet.Kind) *live {
 // patient are timings for a loaded machine: what only bounds the silence of
 // the hung may take long.
 func patient() dht.Config {
-	return dht.Config{HopAck: time.Second, ReplyHop: 1500 * time.Millisecond, PingTimeout: 2 * time.Second, MemberPing: 4 * time.Second}
+	return dht.Config{
+		PingTimeout: 2 * time.Second, Members: dht.MembershipConfig{Ping: 4 * time.Second},
+		Broadcast: dht.BroadcastConfig{HopAck: time.Second, ReplyHop: 1500 * time.Millisecond},
+	}
 }
 
 func (s *live) close() {

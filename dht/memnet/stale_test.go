@@ -29,7 +29,7 @@ func meet(net *memnet.Net, bucket int) {
 // where a contact is known in both halves; what everybody knows together is
 // enough to reach all.
 func TestBroadcastBeforeThereIsARoster(t *testing.T) {
-	net := memnet.New(3, dht.Config{WelcomePause: time.Hour})
+	net := memnet.New(3, dht.Config{Members: dht.MembershipConfig{WelcomePause: time.Hour}})
 	for range 60 {
 		node := net.Join()
 		node.AutoReply = func([]byte) []byte { return []byte(node.Member.Pilot) }

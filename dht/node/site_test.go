@@ -51,9 +51,10 @@ type pilot struct {
 // connections.
 func patient() dht.Config {
 	return dht.Config{
-		Beat: 200 * time.Millisecond, BeatMisses: 20, PingTimeout: 3 * time.Second, Nudge: 3 * time.Second,
-		ClaimEvery: 50 * time.Millisecond, HopAck: 2 * time.Second, ReplyHop: 3 * time.Second,
-		Suspicion: time.Second,
+		Beat: 200 * time.Millisecond, PingTimeout: 3 * time.Second,
+		Members:   dht.MembershipConfig{Suspicion: time.Second},
+		Election:  dht.ElectionConfig{BeatMisses: 20, Nudge: 3 * time.Second, ClaimEvery: 50 * time.Millisecond},
+		Broadcast: dht.BroadcastConfig{HopAck: 2 * time.Second, ReplyHop: 3 * time.Second},
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
 // What the queue does for sites at which it matches tasks, as the product's
@@ -24,7 +25,7 @@ const matchEvery = 500 * time.Millisecond
 
 // newMaker forgets what a queue that ends had in memory only.
 func (q *queue) newMaker() {
-	q.maker = taskqueue.NewMatchmaker(&q.config, matcher.NewCompiler(64))
+	q.maker = matchmaker.New(&q.config, matcher.NewCompiler(64))
 }
 
 // pull carries the call to the queue of a pilot that is its own master.

@@ -17,6 +17,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 )
 
@@ -28,7 +29,7 @@ type queue struct {
 	config taskqueue.Config
 	rules  *taskqueue.Rules
 	parked map[task.PilotID]*call
-	maker  *taskqueue.Matchmaker
+	maker  *matchmaker.Matchmaker
 	told   map[task.PilotID]any // what a pilot was last told of the state of things
 	broken map[task.Site]taskqueue.Instant
 	away   bool // nobody answers, and its clock stands still

@@ -3,6 +3,7 @@ package chain_test
 import (
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -97,6 +98,7 @@ func (s *storm) blow() {
 	s.run(s.between(0, time.Minute))
 	s.calm()
 	s.judge()
+	s.judgeCopies()
 }
 
 // more submits a workflow; its tasks bear as many lost pilots as there may be.
@@ -276,6 +278,38 @@ func (s *storm) judgeAttempts(id task.ID) {
 	for generation, count := range winners {
 		if count != 1 {
 			s.t.Errorf("generation %d of %s has %d winners", generation, id, count)
+		}
+	}
+}
+
+// judgeCopies wants no copy on a storage element that the catalogue does not name:
+// what losers have stored is gone. Nothing is known of what a pilot has stored that
+// died before it could tell anybody that it had begun.
+func (s *storm) judgeCopies() {
+	s.t.Helper()
+	s.run(2 * garbageTime)
+	named := make(map[string]bool)
+	for _, f := range s.queue.files() {
+		for _, replica := range f.Replicas {
+			named[replica.URL] = true
+		}
+	}
+	for _, flow := range s.flows {
+		for _, state := range s.queue.tasks(flow) {
+			for _, attempt := range s.queue.attempts(state.ID) {
+				for _, at := range s.sites {
+					s.judgeCopiesOf(&attempt, at, named)
+				}
+			}
+		}
+	}
+}
+
+func (s *storm) judgeCopiesOf(attempt *taskqueue.Attempt, at *site, named map[string]bool) {
+	s.t.Helper()
+	for url, copied := range at.stored {
+		if strings.HasSuffix(url, task.StorageName(attempt.Outcome.Attempt, copied.LFN)) && !named[url] {
+			s.t.Errorf("%s is left on the storage of %s by an attempt in state %d", url, at.name, attempt.State)
 		}
 	}
 }

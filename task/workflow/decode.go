@@ -2,6 +2,7 @@ package workflow
 
 import (
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,10 +172,14 @@ func readBounded[T int | time.Duration | task.Bytes](
 	return true
 }
 
-// checkText applies the tags const, form and max to a text.
+// checkText applies the tags const, oneof, form and max to a text.
 func (d *decoder) checkText(where, text string, at Position, tag reflect.StructTag) bool {
 	if constant := tag.Get("const"); constant != "" && text != constant {
 		d.faults.add(at, "write "+constant, "%s is %q: this program reads %s", where, shorten(text), constant)
+		return false
+	}
+	if words := strings.Fields(tag.Get("oneof")); len(words) > 0 && text != "" && !slices.Contains(words, text) {
+		d.faults.add(at, "write "+strings.Join(words, " or "), "%s is %q", where, shorten(text))
 		return false
 	}
 	if most, err := task.ParseBytes(tag.Get("max")); err == nil && task.Bytes(len(text)) > most {

@@ -1,6 +1,8 @@
 package workflow
 
 import (
+	"path"
+	"slices"
 	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -266,11 +268,29 @@ func (e *expansion) acceptable(t *template, made *task.Task) bool {
 			return false
 		}
 	}
+	if lacksProgram(made) {
+		hint := "list it among the task's inputs: a task begins in a folder that holds its inputs and nothing else"
+		if t.program.Line == 0 { // of the command line
+			hint = "add --input " + made.Argv[0] + ": a command begins in a folder that holds its inputs and nothing else"
+		}
+		e.faults.add(t.program, hint, "task %s runs %s, which is not in its work folder", name, shorten(made.Argv[0]))
+		return false
+	}
 	if err := made.Validate(); err != nil {
 		e.faults.add(t.name.At, "", "%v", err)
 		return false
 	}
 	return true
+}
+
+// lacksProgram tells whether a task would start a program in its work folder that
+// is not among its inputs. What has no slash is looked for in PATH.
+func lacksProgram(t *task.Task) bool {
+	if len(t.Argv) == 0 || !strings.Contains(t.Argv[0], "/") || path.IsAbs(t.Argv[0]) {
+		return false
+	}
+	program := path.Clean(t.Argv[0])
+	return !slices.ContainsFunc(t.Inputs, func(in task.Input) bool { return in.Name == program })
 }
 
 // itemAt finds the item of the file that the index-th expanded name came from.

@@ -54,7 +54,7 @@ type Settings struct {
 	// Which pilots to prefer: the name of a ranking policy or a CEL expression that gives a number. It is not expanded.
 	Rank Text `key:"rank" default:"locality" max:"8KiB"`
 	// What limits the task, `cpu` or `io`: a hint for ranks that balance what runs on a node. With `bound: io` goes `rank: -pilot.io_bound`, with `bound: cpu` goes `rank: -pilot.cpu_bound`.
-	Bound Text `key:"bound" default:"no hint" max:"3B"`
+	Bound Text `key:"bound" default:"no hint" oneof:"cpu io"`
 	// The queue that the task is submitted to: sites whose solver is `dad` serve queues in turn, one task each.
 	Queue Text `key:"queue" default:"the queue without name" max:"64B"`
 	// Tasks of higher priority are handed out first.

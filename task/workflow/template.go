@@ -18,6 +18,7 @@ type template struct {
 	values    [][]string // of each variable
 	total     uint64     // tasks
 	argv      []pattern
+	program   Position // of the first word of argv
 	shell     pattern
 	env       []envPattern
 	inputs    []filePattern
@@ -179,6 +180,7 @@ func (c *compiler) command(where string, t *template, at Position, spec TaskTemp
 		t.shell = c.single(where+": shell", t, spec.Shell)
 		return
 	}
+	t.program = spec.Argv.Items[0].At
 	words := uint64(0)
 	for _, word := range spec.Argv.Items {
 		p, ok := c.pattern(where+": argv", word, t.variables, inCommands)

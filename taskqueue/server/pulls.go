@@ -10,13 +10,14 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
 )
 
 // pulls serves the pilots of sites at which the queue matches tasks: it knows
 // their calls, and the matchmaker under its lock.
 type pulls struct {
 	mutex  sync.Mutex
-	maker  *taskqueue.Matchmaker
+	maker  *matchmaker.Matchmaker
 	guests map[task.PilotID]*pullGuest
 	due    map[task.Site]struct{} // tasks may have come up there
 	signal chan struct{}          // something is due; holds one
@@ -42,7 +43,7 @@ const compiledExpressions = 4096
 
 func newPulls(config *taskqueue.Config) *pulls {
 	return &pulls{
-		maker:  taskqueue.NewMatchmaker(config, matcher.NewCompiler(compiledExpressions)),
+		maker:  matchmaker.New(config, matcher.NewCompiler(compiledExpressions)),
 		guests: make(map[task.PilotID]*pullGuest), due: make(map[task.Site]struct{}), signal: make(chan struct{}, 1),
 	}
 }

@@ -234,7 +234,11 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 			return fmt.Errorf("load attempts of %s: %w", id, err)
 		}
 		if len(attempts) == 0 {
-			return notFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run)", id, states[0].State))
+			because := ""
+			if states[0].Reason != "" {
+				because = ": " + states[0].Reason
+			}
+			return notFound("attempt", fmt.Sprintf("of task %s (it is %s and has not run%s)", id, states[0].State, because))
 		}
 		shown := attemptOfNumber(attempts, states[0].Winner, int(in.GetNumber()))
 		if shown == nil {

@@ -111,6 +111,8 @@ func (k key) Limits() string {
 	switch {
 	case k.Tag.Get("const") != "":
 		return "`" + k.Tag.Get("const") + "`"
+	case k.Tag.Get("oneof") != "":
+		return "`" + strings.Join(strings.Fields(k.Tag.Get("oneof")), "` or `") + "`"
 	case low != "":
 		return low + " to " + high
 	case high != "":

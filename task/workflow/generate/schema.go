@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -135,6 +136,9 @@ func mapOfStructs(structure reflect.Type, docs comments) (object, error) {
 func textSchema(tag reflect.StructTag) object {
 	if constant := tag.Get("const"); constant != "" {
 		return object{"const": constant}
+	}
+	if words := strings.Fields(tag.Get("oneof")); len(words) > 0 {
+		return object{"enum": words}
 	}
 	switch tag.Get("form") {
 	case "name":

@@ -1,4 +1,4 @@
-package taskqueue
+package matchmaker
 
 import (
 	"cmp"
@@ -6,12 +6,14 @@ import (
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // Stale tells whether Refresh has something to do.
-func (m *Matchmaker) Stale(now Instant, site task.Site) bool {
-	r := m.rooms[site]
+func (m *Matchmaker) Stale(now taskqueue.Instant, site task.Site) bool {
+	r := m.sites[site]
 	if r == nil {
 		return false
 	}
@@ -28,8 +30,8 @@ func (m *Matchmaker) Stale(now Instant, site task.Site) bool {
 
 // Refresh brings the image of a site's READY tasks up to date with what the
 // turn reads, which is to be a committed state.
-func (m *Matchmaker) Refresh(t *Turn, site task.Site) error {
-	r := m.rooms[site]
+func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
+	r := m.sites[site]
 	if r == nil {
 		return nil
 	}
@@ -63,12 +65,12 @@ func (m *Matchmaker) Refresh(t *Turn, site task.Site) error {
 
 // fill reads all READY tasks that the site may run, as far as the window
 // reaches.
-func (m *Matchmaker) fill(t *Turn, r *room) error {
+func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) error {
 	counts, err := t.Tasks().ReadyClasses()
 	if err != nil {
 		return fmt.Errorf("count READY tasks: %w", err)
 	}
-	ids := make([]ClassID, 0, len(counts))
+	ids := make([]taskqueue.ClassID, 0, len(counts))
 	for id := range counts {
 		ids = append(ids, id)
 	}
@@ -104,10 +106,10 @@ func (m *Matchmaker) fill(t *Turn, r *room) error {
 const fewFirst = 16
 
 // fillWith reads the first tasks of each class.
-func (m *Matchmaker) fillWith(t *Turn, r *room, ids []ClassID, window int, known map[task.ID]bool) error {
+func (m *Matchmaker) fillWith(t *taskqueue.Turn, r *site, ids []taskqueue.ClassID, window int, known map[task.ID]bool) error {
 	r.cut = false
 	for _, id := range ids {
-		if class := m.classes[id]; class == nil || !class.allows(r.site.Name) {
+		if class := m.classes[id]; class == nil || !class.Allows(r.record.Name) {
 			continue
 		}
 		states, err := t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window)
@@ -127,8 +129,8 @@ func (m *Matchmaker) fillWith(t *Turn, r *room, ids []ClassID, window int, known
 
 // knowClasses makes sure that eligibility classes are known; they never change,
 // and those that have gone are forgotten here as well.
-func (m *Matchmaker) knowClasses(t *Turn, ids []ClassID) error {
-	if !slices.ContainsFunc(ids, func(id ClassID) bool { return m.classes[id] == nil }) {
+func (m *Matchmaker) knowClasses(t *taskqueue.Turn, ids []taskqueue.ClassID) error {
+	if !slices.ContainsFunc(ids, func(id taskqueue.ClassID) bool { return m.classes[id] == nil }) {
 		return nil
 	}
 	all, err := t.Files().Classes()
@@ -143,9 +145,9 @@ func (m *Matchmaker) knowClasses(t *Turn, ids []ClassID) error {
 }
 
 // put takes tasks into the image or out of it, as their states tell.
-func (m *Matchmaker) put(t *Turn, r *room, states []TaskState) error {
-	var classes []ClassID
-	var ready []*TaskState
+func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskState) error {
+	var classes []taskqueue.ClassID
+	var ready []*taskqueue.TaskState
 	for i := range states {
 		s := &states[i]
 		if s.State != task.Ready {
@@ -160,10 +162,10 @@ func (m *Matchmaker) put(t *Turn, r *room, states []TaskState) error {
 		return err
 	}
 	var ids []task.ID
-	ready = slices.DeleteFunc(ready, func(s *TaskState) bool {
+	ready = slices.DeleteFunc(ready, func(s *taskqueue.TaskState) bool {
 		class := m.classes[s.Class]
 		at := m.from(r, s, class)
-		out := class == nil || !class.allows(r.site.Name)
+		out := class == nil || !class.Allows(r.record.Name)
 		if out || at > t.Clock || r.pool.Len() >= 2*m.config.Match.Window && !r.pool.Has(s.ID) {
 			r.pool.Remove(s.ID)
 			delete(r.later, s.ID)
@@ -184,16 +186,36 @@ func (m *Matchmaker) put(t *Turn, r *room, states []TaskState) error {
 
 // from is when a site may have a task: after its backoff, and later when
 // another live site has most of its input, or could keep what it makes.
-func (m *Matchmaker) from(r *room, s *TaskState, class *Eligibility) Instant {
-	if class != nil && (class.Prefer != "" && class.Prefer != r.site.Name && slices.Contains(m.live, class.Prefer) ||
-		class.Final && r.site.SE == "" && slices.ContainsFunc(m.storing, class.allows)) {
+func (m *Matchmaker) from(r *site, s *taskqueue.TaskState, class *taskqueue.Eligibility) taskqueue.Instant {
+	if class != nil && (class.Prefer != "" && class.Prefer != r.record.Name && slices.Contains(m.live, class.Prefer) ||
+		class.Final && r.record.SE == "" && slices.ContainsFunc(m.storing, class.Allows)) {
 		return s.NotBefore.Add(m.config.HandOut.ShareWait)
 	}
 	return s.NotBefore
 }
 
+// avoid lists the nodes of a site, where the queue matches, that are not to get
+// a READY task that has failed there: while there are others, and for a while.
+func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) ([]string, error) {
+	until := s.NotBefore.Add(m.config.HandOut.ElsewhereWait)
+	if until <= t.Clock {
+		return nil, nil
+	}
+	nodes, err := taskqueue.FailedAt(t, s)
+	if err != nil || len(nodes) == 0 {
+		return nil, err
+	}
+	for _, g := range r.pilots {
+		if !slices.Contains(nodes, g.node) && r.nodes.unfit[g.node] != health.Held {
+			r.later[s.ID] = until
+			return nodes, nil
+		}
+	}
+	return nil, nil
+}
+
 // offer puts tasks up that a site may have now.
-func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) error {
+func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskState, ids []task.ID) error {
 	specs, err := t.Tasks().Describe(ids...)
 	if err != nil {
 		return fmt.Errorf("load task descriptions: %w", err)
@@ -212,7 +234,7 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 	if err != nil {
 		return fmt.Errorf("load files: %w", err)
 	}
-	byName := make(map[task.LFN]*FileRecord, len(files))
+	byName := make(map[task.LFN]*taskqueue.FileRecord, len(files))
 	for i := range files {
 		byName[files[i].LFN] = &files[i]
 	}
@@ -221,7 +243,7 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 		if spec == nil {
 			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
 		}
-		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority, Since: s.NotBefore.moment()}
+		waiting := matcher.Waiting{Task: r.listed(spec), Order: s.Seq, Priority: s.Priority, Since: moment(s.NotBefore)}
 		avoid, err := m.avoid(t, r, s)
 		if err != nil {
 			return err
@@ -240,32 +262,32 @@ func (m *Matchmaker) offer(t *Turn, r *room, ready []*TaskState, ids []task.ID) 
 
 // listed is what expressions may look at, with the rank that the site gives to
 // tasks without one.
-func (r *room) listed(spec *task.Task) *task.Task {
+func (r *site) listed(spec *task.Task) *task.Task {
 	return &task.Task{
 		ID: spec.ID, Resources: spec.Resources, Priority: spec.Priority, Walltime: spec.Walltime,
-		Require: spec.Require, Rank: cmp.Or(spec.Rank, r.site.Rank), Bound: spec.Bound,
+		Require: spec.Require, Rank: cmp.Or(spec.Rank, r.record.Rank), Bound: spec.Bound,
 	}
 }
 
 // inputs describes a task's inputs for ranking, under the keys by which pilots
 // name them in their summaries. In an isolated site what no storage element
 // gives must be in the pilot's own cache.
-func (r *room) inputs(spec *task.Task, files map[task.LFN]*FileRecord) (infos []matcher.FileInfo, needs []task.FilePrint, readable bool) {
-	isolated := r.site.InForce() == ModeIsolated
+func (r *site) inputs(spec *task.Task, files map[task.LFN]*taskqueue.FileRecord) (infos []matcher.FileInfo, needs []task.FilePrint, readable bool) {
+	isolated := r.record.InForce() == taskqueue.ModeIsolated
 	for _, in := range spec.Inputs {
 		f := files[in.LFN]
-		if !r.site.reads(f) {
+		if !r.record.Reads(f) {
 			return nil, nil, false
 		}
 		info := matcher.FileInfo{Key: listKey(f), LFN: in.LFN, Size: f.Size, Source: task.SourceSE}
-		stored := slices.ContainsFunc(f.Replicas, func(c task.Replica) bool { return r.site.reaches(c.Site) })
-		announced := slices.Contains(f.Announced, r.site.Name)
+		stored := slices.ContainsFunc(f.Replicas, func(c task.Replica) bool { return r.record.Reaches(c.Site) })
+		announced := slices.Contains(f.Announced, r.record.Name)
 		switch {
 		case isolated && !stored:
 			needs = append(needs, info.Key.Print())
 		case !isolated && announced:
 			info.Source = task.SourcePeer
-		case !slices.ContainsFunc(f.Replicas, func(c task.Replica) bool { return c.Site == r.site.Name }):
+		case !slices.ContainsFunc(f.Replicas, func(c task.Replica) bool { return c.Site == r.record.Name }):
 			info.Source = task.SourceRemote
 		}
 		infos = append(infos, info)
@@ -275,7 +297,7 @@ func (r *room) inputs(spec *task.Task, files map[task.LFN]*FileRecord) (infos []
 
 // listKey is the key by which a task list knows a file: what a task makes by
 // its name, so that it can be ranked by pilots before it exists.
-func listKey(f *FileRecord) task.FileKey {
+func listKey(f *taskqueue.FileRecord) task.FileKey {
 	if f.ProducerTask == "" && !f.Digest.IsZero() {
 		return f.Key()
 	}
@@ -288,8 +310,8 @@ func (m *Matchmaker) Share(live, storing []task.Site) { m.live, m.storing = live
 
 // Sites lists the sites that are known, by name.
 func (m *Matchmaker) Sites() []task.Site {
-	names := make([]task.Site, 0, len(m.rooms))
-	for name := range m.rooms {
+	names := make([]task.Site, 0, len(m.sites))
+	for name := range m.sites {
 		names = append(names, name)
 	}
 	slices.Sort(names)
@@ -299,15 +321,15 @@ func (m *Matchmaker) Sites() []task.Site {
 // Reset forgets the image of all READY tasks: what it was made of may not be
 // what the store has.
 func (m *Matchmaker) Reset() {
-	for _, r := range m.rooms {
+	for _, r := range m.sites {
 		r.filled = false
 	}
 }
 
 // Explain says of a site at which the queue matches tasks what keeps a READY
 // task there, when it is known here.
-func (m *Matchmaker) Explain(x *SiteExplanation, id task.ID) {
-	r := m.rooms[x.Site]
+func (m *Matchmaker) Explain(x *taskqueue.SiteExplanation, id task.ID) {
+	r := m.sites[x.Site]
 	if r == nil || !x.Eligible {
 		return
 	}
@@ -321,7 +343,7 @@ func (m *Matchmaker) Explain(x *SiteExplanation, id task.ID) {
 	switch {
 	case why.Pilots > 0 && why.Feasible == 0:
 		x.Eligible = false
-		x.Why = fmt.Sprintf("0 of %d pilots can run it: %s", why.Pilots, clauses(&RefusedClass{Clauses: x.Clauses}))
+		x.Why = (&taskqueue.RefusedClass{Clauses: x.Clauses, Pilots: why.Pilots}).Why()
 	case why.Feasible > 0 && lacking == why.Feasible:
 		x.Why = "pilots of this site share no files (mode isolated): no pilot's cache has all inputs that no storage element has; it waits for their upload"
 	case lacking > 0:

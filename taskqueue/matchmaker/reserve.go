@@ -1,4 +1,4 @@
-package taskqueue
+package matchmaker
 
 import (
 	"cmp"
@@ -9,22 +9,23 @@ import (
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // foresight has a pool keep the slots of a pilot for a task that fits nowhere, as
 // masters do at other sites.
 type foresight struct {
-	*room
-	config *Config
+	*site
+	config *taskqueue.Config
 }
 
 var _ matcher.Foresight = foresight{}
 
 // moment is an instant for those who know no service clock.
-func (i Instant) moment() time.Time { return time.Unix(0, int64(i)) }
+func moment(i taskqueue.Instant) time.Time { return time.Unix(0, int64(i)) }
 
 // Now satisfies matcher.Foresight.
-func (f foresight) Now() time.Time { return f.now.moment() }
+func (f foresight) Now() time.Time { return moment(f.now) }
 
 // Waited satisfies matcher.Foresight.
 func (f foresight) Waited(no uint64) bool {
@@ -42,8 +43,8 @@ func (f foresight) Expected(no uint64) time.Duration {
 
 // grant is a task that a pilot was given.
 type grant struct {
-	task  task.Task // what is listed of it
-	since Instant   // when it was given, or was first told to run
+	task  task.Task         // what is listed of it
+	since taskqueue.Instant // when it was given, or was first told to run
 	began bool
 	order uint64
 }
@@ -52,8 +53,8 @@ type grant struct {
 // its slots that run, then those that it was given first; what this queue has
 // not given itself counts as one task.
 func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
-	g, self := f.guests[id], f.pool.Pilot(id)
-	if g == nil || self == nil || g.capacity.Stopped > 0 || g.capacity.Slots == 0 || f.wards.unfit[g.node] != health.Fit {
+	g, self := f.pilots[id], f.pool.Pilot(id)
+	if g == nil || self == nil || g.capacity.Stopped > 0 || g.capacity.Slots == 0 || f.nodes.unfit[g.node] != health.Fit {
 		return found, false
 	}
 	found.Total, found.Slots, found.Lifetime = self.Resources, self.Slots, self.Lifetime
@@ -87,16 +88,16 @@ func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool)
 }
 
 // give notes what a pilot was given, as far as it is known.
-func (r *room) give(g *guest, t *task.Task) {
+func (r *site) give(g *pilot, t *task.Task) {
 	r.grants++
 	g.given[t.ID] = &grant{task: task.Task{
-		ID: t.ID, Resources: t.Resources, Require: t.Require, Rank: cmp.Or(t.Rank, r.site.Rank), Walltime: t.Walltime,
+		ID: t.ID, Resources: t.Resources, Require: t.Require, Rank: cmp.Or(t.Rank, r.record.Rank), Walltime: t.Walltime,
 	}, since: r.now, order: r.grants}
 }
 
 // follow notes what has become of what a pilot was given, and learns from it how
 // long tasks run.
-func (r *room) follow(g *guest, p *task.Pull) {
+func (r *site) follow(g *pilot, p *task.Pull) {
 	for i := range p.Outcomes {
 		o := &p.Outcomes[i]
 		if known := g.given[o.Attempt.Task]; known != nil && o.OK {
@@ -120,9 +121,9 @@ func (r *room) follow(g *guest, p *task.Pull) {
 
 // makeRoom asks for what was given early to pilots that keep their slots: it would
 // take those that become free.
-func (r *room) makeRoom() (back []task.Revoked) {
+func (r *site) makeRoom() (back []task.Revoked) {
 	for _, id := range r.pool.Reserved() {
-		g := r.guests[id]
+		g := r.pilots[id]
 		if g == nil {
 			continue
 		}
@@ -145,20 +146,20 @@ func (r *room) makeRoom() (back []task.Revoked) {
 }
 
 // explainReserved says that slots are kept for a task, if they are.
-func (r *room) explainReserved(x *SiteExplanation, id task.ID) bool {
+func (r *site) explainReserved(x *taskqueue.SiteExplanation, id task.ID) bool {
 	pilot, begins := r.pool.ReservedAt(id)
 	if pilot == "" {
 		return false
 	}
 	x.Why = fmt.Sprintf("slots of pilot %s are kept free for it: it needs more than the end of one task frees", pilot)
-	if left := begins.Sub(r.now.moment()); left > 0 {
+	if left := begins.Sub(moment(r.now)); left > 0 {
 		x.Why += fmt.Sprintf("; it is expected to begin within %s", left.Round(time.Second))
 	}
 	return true
 }
 
 // ending is the most that the end of one task frees at a pilot.
-func (g *guest) ending() (most task.Resources) {
+func (g *pilot) ending() (most task.Resources) {
 	for _, known := range g.given {
 		if known.began {
 			most = most.Max(known.task.Resources)

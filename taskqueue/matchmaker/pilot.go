@@ -1,32 +1,33 @@
-package taskqueue
+package matchmaker
 
 import (
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// guest is a pilot as its last Pull tells.
-type guest struct {
+// pilot is what a pilot has told with its last Pull.
+type pilot struct {
 	node     string
-	heard    Instant
+	heard    taskqueue.Instant
 	places   task.Places
 	capacity task.Capacity
 	holding  []task.Holding
 	version  uint64 // of its cache summary
 	partial  bool   // which does not name every file
 	checks   []task.File
-	given    map[task.ID]*grant  // what it was given and has in hand
-	refused  map[task.ID]Instant // given back, not offered again before then
+	given    map[task.ID]*grant            // what it was given and has in hand
+	refused  map[task.ID]taskqueue.Instant // given back, not offered again before then
 }
 
 // Hear takes what a pilot says of itself.
-func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
-	r := m.room(p.Site, now)
-	g := r.guests[p.Pilot]
+func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull) {
+	r := m.of(p.Site, now)
+	g := r.pilots[p.Pilot]
 	if g == nil {
-		g = &guest{given: make(map[task.ID]*grant), refused: make(map[task.ID]Instant)}
-		r.guests[p.Pilot] = g
+		g = &pilot{given: make(map[task.ID]*grant), refused: make(map[task.ID]taskqueue.Instant)}
+		r.pilots[p.Pilot] = g
 	}
 	r.free += p.Places.FreeSlots - g.places.FreeSlots
 	g.heard, g.places, g.capacity = now, p.Places, p.Capacity
@@ -49,7 +50,7 @@ func (m *Matchmaker) Hear(now Instant, p *task.Pull) {
 
 // takeCache follows a pilot's summary. One that does not follow what is known
 // is not taken: the version in the answer asks for a whole one.
-func (m *Matchmaker) takeCache(r *room, p *task.Pull, g *guest) {
+func (m *Matchmaker) takeCache(r *site, p *task.Pull, g *pilot) {
 	c := &p.Cache
 	switch {
 	case c.Version == g.version && c.Base == c.Version:
@@ -68,7 +69,7 @@ func (m *Matchmaker) takeCache(r *room, p *task.Pull, g *guest) {
 }
 
 func (m *Matchmaker) prints() (sum int) {
-	for _, r := range m.rooms {
+	for _, r := range m.sites {
 		sum += r.pool.Prints()
 	}
 	return sum
@@ -76,36 +77,36 @@ func (m *Matchmaker) prints() (sum int) {
 
 // Version is that of the summary that is known of a pilot's cache.
 func (m *Matchmaker) Version(site task.Site, pilot task.PilotID) uint64 {
-	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
-		return r.guests[pilot].version
+	if r := m.sites[site]; r != nil && r.pilots[pilot] != nil {
+		return r.pilots[pilot].version
 	}
 	return 0
 }
 
 // Left forgets a pilot that is gone.
 func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
-	r := m.rooms[site]
-	if r == nil || r.guests[pilot] == nil {
+	r := m.sites[site]
+	if r == nil || r.pilots[pilot] == nil {
 		return
 	}
-	for _, h := range r.guests[pilot].holding {
+	for _, h := range r.pilots[pilot].holding {
 		if r.inHand[h.Task] == pilot {
 			delete(r.inHand, h.Task)
 		}
 	}
-	r.free -= r.guests[pilot].places.FreeSlots
-	delete(r.guests, pilot)
+	r.free -= r.pilots[pilot].places.FreeSlots
+	delete(r.pilots, pilot)
 	r.pool.Forget(pilot)
 }
 
 // Capacity sums what the pilots of a site have told.
 func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
-	r := m.rooms[site]
+	r := m.sites[site]
 	if r == nil {
 		return sum
 	}
 	first := task.PilotID("")
-	for id, g := range r.guests {
+	for id, g := range r.pilots {
 		c := &g.capacity
 		sum.Pilots++
 		sum.Assigned += c.Assigned
@@ -135,21 +136,21 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 
 // Broken notes that the connection of a pilot's parked call is gone: one that
 // does not call again soon is dead.
-func (m *Matchmaker) Broken(now Instant, site task.Site, pilot task.PilotID) {
-	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
-		g := r.guests[pilot]
+func (m *Matchmaker) Broken(now taskqueue.Instant, site task.Site, pilot task.PilotID) {
+	if r := m.sites[site]; r != nil && r.pilots[pilot] != nil {
+		g := r.pilots[pilot]
 		g.heard = min(g.heard, now.Add(m.config.Match.BrokenSilence-m.config.Match.PilotSilence))
 	}
 }
 
 // Silent lists pilots of a site that have not been heard for PilotSilence, of
 // those that live by the records.
-func (m *Matchmaker) Silent(now Instant, site task.Site, live []PilotRecord, waits func(task.PilotID) bool) []task.PilotID {
-	r := m.room(site, now)
+func (m *Matchmaker) Silent(now taskqueue.Instant, site task.Site, live []taskqueue.PilotRecord, waits func(task.PilotID) bool) []task.PilotID {
+	r := m.of(site, now)
 	var silent []task.PilotID
 	for i := range live {
 		heard := r.since
-		if g := r.guests[live[i].ID]; g != nil {
+		if g := r.pilots[live[i].ID]; g != nil {
 			heard = g.heard
 		}
 		if !waits(live[i].ID) && now.Sub(heard) >= m.config.Match.PilotSilence {
@@ -161,19 +162,19 @@ func (m *Matchmaker) Silent(now Instant, site task.Site, live []PilotRecord, wai
 
 // AllHeard tells whether every live pilot of a site has told what it has since
 // the mode in force began.
-func (m *Matchmaker) AllHeard(site *SiteRecord, live []PilotRecord) bool {
-	r := m.rooms[site.Name]
+func (m *Matchmaker) AllHeard(site *taskqueue.SiteRecord, live []taskqueue.PilotRecord) bool {
+	r := m.sites[site.Name]
 	if r == nil {
 		return len(live) == 0
 	}
-	return !slices.ContainsFunc(live, func(p PilotRecord) bool {
-		g := r.guests[p.ID]
+	return !slices.ContainsFunc(live, func(p taskqueue.PilotRecord) bool {
+		g := r.pilots[p.ID]
 		return g == nil || g.heard < site.ModeSince
 	})
 }
 
 // InHand tells whether some pilot of a site has told to have a task.
 func (m *Matchmaker) InHand(site task.Site, id task.ID) bool {
-	r := m.rooms[site]
+	r := m.sites[site]
 	return r != nil && r.inHand[id] != ""
 }

@@ -1,13 +1,15 @@
-package taskqueue
+package matchmaker
 
 import (
 	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 // Matchmaker matches READY tasks to pilots, one request at a time, for sites
@@ -19,62 +21,62 @@ import (
 //
 // It is not safe for concurrent use.
 type Matchmaker struct {
-	config   *Config
+	config   *taskqueue.Config
 	compiler *matcher.Compiler
-	rooms    map[task.Site]*room
-	classes  map[ClassID]*Eligibility
+	sites    map[task.Site]*site
+	classes  map[taskqueue.ClassID]*taskqueue.Eligibility
 	live     []task.Site // sites that count in shares, by name
 	storing  []task.Site // of them, those with a storage element
 }
 
-// room is one site.
-type room struct {
-	site    SiteRecord
+// site is what is known of one site.
+type site struct {
+	record  taskqueue.SiteRecord
 	pool    *matcher.Pool
-	guests  map[task.PilotID]*guest
+	pilots  map[task.PilotID]*pilot
 	inHand  map[task.ID]task.PilotID // who has told to have a task
 	dirty   map[task.ID]struct{}
-	later   map[task.ID]Instant // READY, not to be had before then
-	fresh   []task.ID           // put up since CallIn looked last
-	filled  bool                // the pool was read from the store
-	cut     bool                // there are more READY tasks than the pool holds
-	since   Instant             // when the pilots' silence began to count
-	free    int                 // slots of all guests
-	retract Instant             // when prefilled tasks were asked for last
+	later   map[task.ID]taskqueue.Instant // READY, not to be had before then
+	fresh   []task.ID                     // put up since CallIn looked last
+	filled  bool                          // the pool was read from the store
+	cut     bool                          // there are more READY tasks than the pool holds
+	since   taskqueue.Instant             // when the pilots' silence began to count
+	free    int                           // slots of all pilots
+	retract taskqueue.Instant             // when prefilled tasks were asked for last
 	solver  matcher.Solver
-	grants  uint64  // tasks given so far
-	now     Instant // when a pilot was heard last
+	grants  uint64            // tasks given so far
+	now     taskqueue.Instant // when a pilot was heard last
 
 	durations matcher.Runs
-	wards     wards
+	nodes     nodes
 }
 
-// NewMatchmaker returns one that knows no site yet.
-func NewMatchmaker(config *Config, compiler *matcher.Compiler) *Matchmaker {
-	return &Matchmaker{config: config, compiler: compiler, rooms: make(map[task.Site]*room), classes: make(map[ClassID]*Eligibility)}
+// New returns one that knows no site yet.
+func New(config *taskqueue.Config, compiler *matcher.Compiler) *Matchmaker {
+	return &Matchmaker{config: config, compiler: compiler, sites: make(map[task.Site]*site), classes: make(map[taskqueue.ClassID]*taskqueue.Eligibility)}
 }
 
-func (m *Matchmaker) room(site task.Site, now Instant) *room {
-	r := m.rooms[site]
+func (m *Matchmaker) of(name task.Site, now taskqueue.Instant) *site {
+	r := m.sites[name]
 	if r == nil {
-		r = &room{
-			site: SiteRecord{Name: site}, pool: matcher.NewPool(m.compiler), guests: make(map[task.PilotID]*guest),
-			inHand: make(map[task.ID]task.PilotID), dirty: make(map[task.ID]struct{}), later: make(map[task.ID]Instant), since: now,
+		r = &site{
+			record: taskqueue.SiteRecord{Name: name}, pool: matcher.NewPool(m.compiler), pilots: make(map[task.PilotID]*pilot),
+			inHand: make(map[task.ID]task.PilotID), dirty: make(map[task.ID]struct{}), later: make(map[task.ID]taskqueue.Instant), since: now,
 			solver: matcher.Sequential,
 		}
-		m.rooms[site] = r
+		m.sites[name] = r
 	}
 	return r
 }
 
 // Describe takes the records of a pilot and its site, as they are stored.
-func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord, self task.Puller) {
-	r := m.room(site.Name, now)
+func (m *Matchmaker) Describe(now taskqueue.Instant, site *taskqueue.SiteRecord, pilot *taskqueue.PilotRecord, self task.Puller) {
+	r := m.of(site.Name, now)
 	r.take(site)
 	r.judges(now)
-	if g := r.guests[pilot.ID]; g != nil {
+	if g := r.pilots[pilot.ID]; g != nil {
 		if g.node = pilot.Node(); len(g.holding) > 0 {
-			r.wards.Given(now.moment(), g.node)
+			r.nodes.Given(moment(now), g.node)
 		}
 	}
 	r.pool.Describe(matcher.Pilot{
@@ -87,28 +89,28 @@ func (m *Matchmaker) Describe(now Instant, site *SiteRecord, pilot *PilotRecord,
 
 // take follows a site's settings; others than before have all its tasks read
 // again.
-func (r *room) take(site *SiteRecord) {
-	same := r.site.InForce() == site.InForce() && r.site.SE == site.SE && r.site.RemoteRead == site.RemoteRead &&
-		r.site.Rank == site.Rank && slices.Equal(r.site.Reach, site.Reach)
-	if r.site.Solver != site.Solver {
+func (r *site) take(site *taskqueue.SiteRecord) {
+	same := r.record.InForce() == site.InForce() && r.record.SE == site.SE && r.record.RemoteRead == site.RemoteRead &&
+		r.record.Rank == site.Rank && slices.Equal(r.record.Reach, site.Reach)
+	if r.record.Solver != site.Solver {
 		r.solver = solverOf(site)
 	}
-	if r.site = *site; !same {
+	if r.record = *site; !same {
 		r.filled = false
 	}
 }
 
 // Close forgets a site at which the queue matches no tasks any more.
-func (m *Matchmaker) Close(site task.Site) { delete(m.rooms, site) }
+func (m *Matchmaker) Close(site task.Site) { delete(m.sites, site) }
 
 // Changed notes what a committed turn has changed.
-func (m *Matchmaker) Changed(e *Effects) {
+func (m *Matchmaker) Changed(e *taskqueue.Effects) {
 	for i := range e.Ends {
-		if r := m.rooms[e.Ends[i].Site]; r != nil {
+		if r := m.sites[e.Ends[i].Site]; r != nil {
 			r.noteEnd(&e.Ends[i])
 		}
 	}
-	for _, r := range m.rooms {
+	for _, r := range m.sites {
 		if e.TooMany {
 			r.filled = false
 			continue
@@ -122,12 +124,12 @@ func (m *Matchmaker) Changed(e *Effects) {
 // Match chooses tasks for a pilot's places, less those that it was given and
 // did not know of when it told them. They are offered to nobody else before
 // Granted tells what came of it. Prefill waits while slots are free elsewhere.
-func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unseen int) []task.ID {
-	r := m.rooms[site]
-	if r == nil || r.guests[pilot] == nil {
+func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.PilotID, unseen int) []task.ID {
+	r := m.sites[site]
+	if r == nil || r.pilots[pilot] == nil {
 		return nil
 	}
-	g := r.guests[pilot]
+	g := r.pilots[pilot]
 	r.lookAt(now, g.node)
 	may := r.allowed(g, g.places, unseen)
 	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: g.ending()}
@@ -163,9 +165,9 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 		}
 	}
 	if len(ids) > 0 {
-		r.wards.Given(now.moment(), g.node)
-		if r.wards.unfit[g.node] == health.Trial {
-			r.wards.trials[g.node] = ids[0]
+		r.nodes.Given(moment(now), g.node)
+		if r.nodes.unfit[g.node] == health.Trial {
+			r.nodes.trials[g.node] = ids[0]
 		}
 	}
 	return ids
@@ -174,12 +176,12 @@ func (m *Matchmaker) Match(now Instant, site task.Site, pilot task.PilotID, unse
 // Granted tells what came of a match: what was leased is gone, the rest is
 // looked at again. The pilot's places are taken until it tells of others.
 func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.ID, lease *task.Lease) {
-	r := m.rooms[site]
+	r := m.sites[site]
 	if r == nil {
 		return
 	}
 	leased := make(map[task.ID]bool, len(lease.Tasks))
-	g := r.guests[pilot]
+	g := r.pilots[pilot]
 	for i := range lease.Tasks {
 		t := &lease.Tasks[i].Task
 		leased[t.ID] = true
@@ -200,8 +202,8 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 	}
 	for _, id := range matched {
 		if !leased[id] {
-			if g != nil && r.wards.trials[g.node] == id {
-				delete(r.wards.trials, g.node)
+			if g != nil && r.nodes.trials[g.node] == id {
+				delete(r.nodes.trials, g.node)
 			}
 			r.pool.Release(id)
 			r.dirty[id] = struct{}{}
@@ -213,7 +215,7 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 // have come up: for each of those tasks one that has its files if there is
 // such a one, and rather one with a free slot.
 func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []task.PilotID {
-	r := m.rooms[site]
+	r := m.sites[site]
 	if r == nil || len(r.fresh) == 0 {
 		return nil
 	}
@@ -221,7 +223,7 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 	r.fresh = nil
 	room := make(map[task.PilotID]int)
 	var idle, others []task.PilotID
-	for id, g := range r.guests {
+	for id, g := range r.pilots {
 		if !waits(id) {
 			continue
 		}
@@ -269,21 +271,21 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 // pilots have told all that they hold, one of them looks for at its place on the
 // storage element, as masters have it done, and tells where it is, or that it is
 // lost. Where nobody can look it is lost.
-func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord) (lost []task.LostFile) {
-	r := m.rooms[site]
+func (m *Matchmaker) Guard(site task.Site, files []task.File, live []taskqueue.PilotRecord) (lost []task.LostFile) {
+	r := m.sites[site]
 	if r == nil {
 		return nil
 	}
 	complete := true
-	var lookers []*guest
+	var lookers []*pilot
 	for i := range live {
-		g := r.guests[live[i].ID]
+		g := r.pilots[live[i].ID]
 		complete = complete && g != nil && g.version > 0 && !g.partial
-		if g != nil && r.site.SE != "" {
+		if g != nil && r.record.SE != "" {
 			lookers = append(lookers, g)
 		}
 	}
-	for _, g := range r.guests {
+	for _, g := range r.pilots {
 		g.checks = nil
 	}
 	for _, file := range files {
@@ -293,7 +295,7 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord
 		}
 		switch {
 		case len(holders) > 0:
-			if g := r.guests[holders[0]]; g != nil {
+			if g := r.pilots[holders[0]]; g != nil {
 				g.checks = append(g.checks, file)
 			}
 		case complete && len(lookers) > 0:
@@ -310,8 +312,8 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []PilotRecord
 
 // Checks are the files that a pilot is asked to store, or to look for.
 func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
-	if r := m.rooms[site]; r != nil && r.guests[pilot] != nil {
-		return r.guests[pilot].checks
+	if r := m.sites[site]; r != nil && r.pilots[pilot] != nil {
+		return r.pilots[pilot].checks
 	}
 	return nil
 }
@@ -319,7 +321,7 @@ func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
 // TrulyLost leaves of the files that a pilot could not read those that no
 // other pilot is known to hold; what is said of copies stays.
 func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
-	r := m.rooms[p.Site]
+	r := m.sites[p.Site]
 	if r == nil {
 		return p.Lost
 	}
@@ -337,8 +339,8 @@ func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
 // Retract lists tasks to be asked back for slots that are free although no
 // task waits: prefilled ones of other pilots, at most one for each slot; and
 // those of pilots that keep slots, and of those whose node is set back.
-func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
-	r := m.rooms[site]
+func (m *Matchmaker) Retract(now taskqueue.Instant, site task.Site) []task.Revoked {
+	r := m.sites[site]
 	if r == nil || now.Sub(r.retract) < m.config.Match.RetractEvery {
 		return nil
 	}
@@ -351,14 +353,14 @@ func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
 		return back
 	}
 	r.retract = now
-	ids := make([]task.PilotID, 0, len(r.guests))
-	for id := range r.guests {
+	ids := make([]task.PilotID, 0, len(r.pilots))
+	for id := range r.pilots {
 		ids = append(ids, id)
 	}
 	slices.Sort(ids)
 	for _, id := range ids {
-		g := r.guests[id]
-		if r.wards.unfit[g.node] == health.Held || g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
+		g := r.pilots[id]
+		if r.nodes.unfit[g.node] == health.Held || g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
 			continue // it will start what it has
 		}
 		for _, h := range g.holding {
@@ -370,15 +372,15 @@ func (m *Matchmaker) Retract(now Instant, site task.Site) []task.Revoked {
 	return back
 }
 
-// MatchConfig bounds what the queue keeps to match tasks to pilots.
-type MatchConfig struct {
-	Window       int           // READY tasks of a site that are looked at
-	Prints       int           // cached files of all pilots that are remembered
-	PilotSilence time.Duration // until a pilot is taken for dead
-	// BrokenSilence is the same after the connection of a parked call broke.
-	BrokenSilence time.Duration
-	// ReserveAfter is how long a READY task that fits at no pilot waits before the
-	// slots of one are kept for it.
-	ReserveAfter time.Duration
-	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
+// solverOf is how the queue chooses among a site's tasks for the pilot that
+// asks. For one pilot, greedy and sequential are the same. Draws depend on the
+// site and on what was drawn before.
+func solverOf(site *taskqueue.SiteRecord) matcher.Solver {
+	choice, err := matcher.ParseSolver(site.Solver)
+	if err != nil || choice.WholeSite() {
+		return matcher.Sequential
+	}
+	seed := fnv.New64a()
+	_, _ = seed.Write([]byte(site.Name))
+	return choice.Solver(rand.New(rand.NewPCG(seed.Sum64(), 0)))
 }

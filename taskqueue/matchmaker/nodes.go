@@ -1,0 +1,163 @@
+package matchmaker
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/matcher/health"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// Where the queue matches tasks, it judges nodes by the rule by which a master
+// does elsewhere: package health.
+
+// nodes are the worker nodes of a site.
+type nodes struct {
+	health.Nodes
+	judges bool                    // it has learned what was thought before
+	unfit  map[string]health.State // as looked at last; all others are fit
+	trials map[string]task.ID      // on trial, by node
+}
+
+// judges takes over what is kept of a site's nodes, once.
+func (r *site) judges(now taskqueue.Instant) {
+	w := &r.nodes
+	if w.judges {
+		return
+	}
+	w.judges, w.unfit, w.trials = true, make(map[string]health.State), make(map[string]task.ID)
+	w.Restore(moment(now), r.record.Marks(now))
+	for _, name := range w.SetBack() {
+		r.lookAt(now, name)
+	}
+}
+
+// noteEnd takes what speaks for or against a node.
+func (r *site) noteEnd(e *taskqueue.NodeEnd) {
+	if !r.nodes.judges {
+		return // nobody has asked for work here
+	}
+	if r.nodes.trials[e.Node] == task.ID(e.What) {
+		delete(r.nodes.trials, e.Node)
+	}
+	if e.OK {
+		r.nodes.Succeeded(moment(e.At), e.Node)
+	} else {
+		r.nodes.Failed(moment(e.At), e.Node, e.What, e.Why, e.Elsewhere)
+	}
+	r.lookAt(e.At, e.Node)
+}
+
+// lookAt follows the health of a node and tells whether it is another than
+// before. What the pilots of one that is set back were called in for others may
+// have.
+func (r *site) lookAt(now taskqueue.Instant, node string) bool {
+	before, state := r.nodes.unfit[node], r.nodes.State(moment(now), node)
+	if state == before {
+		return false
+	}
+	if delete(r.nodes.unfit, node); state != health.Fit {
+		r.nodes.unfit[node] = state
+	}
+	if state == health.Held {
+		r.fresh = r.pool.IDs()
+	}
+	return true
+}
+
+// Look judges the nodes of a site anew as time passes. It returns what is thought
+// of those that are set back, whether that is not what the site's record says,
+// and the pilots for which something has changed.
+func (m *Matchmaker) Look(now taskqueue.Instant, site *taskqueue.SiteRecord) (marks []task.NodeMark, news bool, changed []task.PilotID) {
+	r := m.sites[site.Name]
+	if r == nil || !r.nodes.judges {
+		return nil, false, nil
+	}
+	names := r.nodes.SetBack()
+	for name := range r.nodes.unfit {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	turned := make(map[string]bool)
+	for _, name := range slices.Compact(names) {
+		turned[name] = r.lookAt(now, name)
+		if on := r.nodes.trials[name]; on != "" && r.inHand[on] == "" {
+			delete(r.nodes.trials, name) // it was given back, or its pilot is gone
+			turned[name] = true
+		}
+	}
+	marks = r.nodes.Marks(moment(now))
+	for i := range marks {
+		marks[i].Why = task.Brief(marks[i].Why)
+	}
+	for _, n := range site.Nodes {
+		turned[n.Name] = turned[n.Name] || !slices.ContainsFunc(marks, func(m task.NodeMark) bool { return m.Name == n.Name })
+	}
+	for _, mark := range marks {
+		turned[mark.Name] = turned[mark.Name] || !slices.ContainsFunc(site.Nodes, func(n taskqueue.NodeRecord) bool { return n.Name == mark.Name })
+	}
+	for id, g := range r.pilots {
+		if turned[g.node] {
+			changed = append(changed, id)
+		}
+	}
+	slices.Sort(changed)
+	return marks, !site.Thinks(marks), changed
+}
+
+// allowed bounds a pilot's places by the health of its node: none while it is
+// set back, then one task on trial.
+func (r *site) allowed(g *pilot, places task.Places, unseen int) task.Places {
+	switch r.nodes.unfit[g.node] {
+	case health.Held:
+		places.FreeSlots, places.Prefill = 0, 0
+	case health.Trial:
+		places.FreeSlots, places.Prefill = min(1, places.FreeSlots), 0
+		if unseen > 0 || r.nodes.trials[g.node] != "" {
+			places.FreeSlots = 0
+		}
+	}
+	return places
+}
+
+// fromHeld lists what pilots whose node is set back have not started.
+func (r *site) fromHeld() (back []task.Revoked) {
+	if len(r.nodes.unfit) == 0 {
+		return nil
+	}
+	for _, g := range r.pilots {
+		for _, h := range g.holding {
+			if !h.Started && r.nodes.unfit[g.node] == health.Held {
+				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
+			}
+		}
+	}
+	slices.SortFunc(back, func(a, b task.Revoked) int { return cmp.Compare(a.Task, b.Task) })
+	return back
+}
+
+// idle is how many slots are free at pilots that may use them.
+func (r *site) idle() int {
+	if len(r.nodes.unfit) == 0 {
+		return r.free
+	}
+	idle := 0
+	for _, g := range r.pilots {
+		if r.nodes.unfit[g.node] == health.Fit {
+			idle += g.places.FreeSlots
+		}
+	}
+	return idle
+}
+
+// setBack words why a pilot gets nothing; "" is that it may get some.
+func (r *site) setBack(g *pilot) string {
+	if len(r.nodes.unfit) == 0 || r.nodes.unfit[g.node] != health.Held {
+		return ""
+	}
+	if n := r.nodes.Get(g.node); n != nil {
+		return task.Brief(health.Words(n.Mark(moment(g.heard))))
+	}
+	return ""
+}

@@ -1,0 +1,55 @@
+package taskqueue
+
+import "github.com/pilotage-grid/pilotage/task"
+
+// NodeEnd is how a payload ended at a node, or that a pilot died there with what
+// it ran.
+type NodeEnd struct {
+	Site      task.Site
+	Node      string
+	What      string // the task, or the pilot
+	At        Instant
+	OK        bool
+	Why       string   // the error
+	Elsewhere []string // where the task has failed
+}
+
+// noteEnd has an accepted outcome count for the health of its node. Faults of
+// storage elements and files that nobody has are no node's.
+func (j *judgement) noteEnd(s *TaskState, o *task.Outcome) error {
+	if !j.site.InForce().Central() || !o.OK && o.Failure != task.PayloadFailed && o.Failure != task.PilotFailed {
+		return nil
+	}
+	end := NodeEnd{
+		Site: j.site.Name, Node: j.pilots.held[o.Attempt.Pilot].Node(), What: string(s.ID), At: j.Clock, OK: o.OK, Why: o.Reason,
+	}
+	var err error
+	if !o.OK {
+		end.Elsewhere, err = j.failedAt(s)
+	}
+	j.Effects.Ends = append(j.Effects.Ends, end)
+	return err
+}
+
+// noteDeath has a pilot's death count, once whatever it was running.
+func (b *book) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string) {
+	if site.InForce().Central() {
+		b.Effects.Ends = append(b.Effects.Ends, NodeEnd{
+			Site: site.Name, Node: pilot.Node(), What: string(pilot.ID), At: b.Clock, Why: "a pilot died with what it ran: " + reason,
+		})
+	}
+}
+
+// Judge keeps what a matchmaker thinks of the nodes of its site.
+//
+// Errors: ErrNotFound (the site).
+func (r *Rules) Judge(t *Turn, name task.Site, marks []task.NodeMark) error {
+	return r.apply(t, func(b *book) error {
+		site, err := b.site(name)
+		if err != nil || !site.InForce().Central() {
+			return err
+		}
+		b.keepNodes(site, marks)
+		return nil
+	})
+}
