@@ -51,7 +51,7 @@ func (m *Master) give(assignments []matcher.Assignment) {
 	if len(batches) > 0 {
 		m.refill()
 	}
-	if m.patient() && m.sums.free > 0 && m.matrix.Ready() > 0 {
+	if m.patient() && m.size.free > 0 && m.matrix.Ready() > 0 {
 		m.lookAgain(m.lookPause())
 	}
 }
@@ -94,7 +94,7 @@ func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
 
 // refill asks the queue for more before the hand-out runs dry.
 func (m *Master) refill() {
-	if m.sums.phases[ready] < m.sums.slots && m.outbox.lastWaiting >= m.sums.slots {
+	if m.counts.phases[ready] < m.size.slots && m.outbox.lastWaiting >= m.size.slots {
 		m.syncSoon(0)
 	}
 }

@@ -106,10 +106,10 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 	}
 	if o := m.outbox.decides(id, leased); o != nil {
 		h.phase, h.endedBy = ended, o.Attempt
-		m.sums.count(h, +1)
+		m.counts.count(h, +1)
 		return
 	}
-	m.sums.count(h, +1)
+	m.counts.count(h, +1)
 	if j := m.stray(h); j != nil {
 		m.attach(j, h)
 		return
@@ -134,9 +134,9 @@ func (m *Master) stray(h *held) (found *job) {
 }
 
 func (m *Master) setPhase(h *held, phase heldPhase) {
-	m.sums.count(h, -1)
+	m.counts.count(h, -1)
 	h.phase = phase
-	m.sums.count(h, +1)
+	m.counts.count(h, +1)
 	if h.no != 0 {
 		m.matrix.SetReady(h.no, phase == ready && m.replication.claimed[h.session] == nil)
 		m.unsolved = m.unsolved || phase == ready
@@ -144,9 +144,9 @@ func (m *Master) setPhase(h *held, phase heldPhase) {
 }
 
 func (m *Master) setNumber(h *held, no uint64) {
-	m.sums.count(h, -1)
+	m.counts.count(h, -1)
 	h.no = no
-	m.sums.count(h, +1)
+	m.counts.count(h, +1)
 }
 
 func (m *Master) makeReady(h *held) {
@@ -201,7 +201,7 @@ func (m *Master) forget(h *held) {
 		m.detach(h.job)
 	}
 	m.unlist(h)
-	m.sums.count(h, -1)
+	m.counts.count(h, -1)
 	delete(m.held, h.Task.ID)
 	m.gone[h.id()] = m.outbox.calls
 	for name := range h.missing {

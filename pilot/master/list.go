@@ -162,10 +162,10 @@ func (m *Master) passPeriod() {
 // are ranked before their inputs exist, and never keep a ready one out. Beside
 // a full window as many wait as may follow what runs.
 func (m *Master) fillWindow() {
-	window := m.config.List.Window(m.sums.slots)
-	m.fill(&m.list.ready, window-m.sums.listed[ready], ready)
-	beside := min(waitingPerSlot*m.sums.slots, m.config.List.Most)
-	m.fill(&m.list.blocked, max(window-m.sums.listed[ready], beside)-m.sums.listed[waiting], waiting)
+	window := m.config.List.Window(m.size.slots)
+	m.fill(&m.list.ready, window-m.counts.listed[ready], ready)
+	beside := min(waitingPerSlot*m.size.slots, m.config.List.Most)
+	m.fill(&m.list.blocked, max(window-m.counts.listed[ready], beside)-m.counts.listed[waiting], waiting)
 }
 
 // waitingPerSlot is how many tasks that wait are listed for each slot in any

@@ -47,7 +47,8 @@ type Master struct {
 
 	usualRun    time.Duration // of the site's payloads; 0 while not known
 	durations   matcher.Runs
-	sums        sums
+	counts      taskCounts
+	size        siteSize
 	unsolved    bool      // the matrix has changed since it was solved
 	solved      time.Time // when it was
 	solveDue    time.Time // when it is to be solved again; zero: at the next event
@@ -86,7 +87,7 @@ func (m *Master) reset() {
 	m.handOvers = make(map[task.OutputID]*handOver)
 	m.cancelled.reset()
 	m.gone = make(map[message.LeasedID]uint64)
-	m.sums = sums{classes: make(map[task.Class]int)}
+	m.counts, m.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
 	m.own = own{}
 	m.toLookAt = make(map[task.PilotID]bool)
 	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
@@ -332,5 +333,5 @@ func (m *Master) mayBeCutOff() bool {
 		return false
 	}
 	known := len(m.members) + len(m.lost)
-	return known-m.sums.described > 1 && 2*m.sums.described <= known
+	return known-m.size.described > 1 && 2*m.size.described <= known
 }

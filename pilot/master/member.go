@@ -219,12 +219,12 @@ func (m *Master) part(w *member, died bool, reason string) {
 	delete(m.nodes.marked, w.id)
 	delete(m.peers, w.peer)
 	if w.described {
-		m.sums.described--
+		m.size.described--
 	}
 	delete(m.toLookAt, w.id)
 	m.matrix.RemovePilot(w.id)
-	m.sums.slots -= w.counted.slots
-	m.sums.free -= w.counted.free
+	m.size.slots -= w.counted.slots
+	m.size.free -= w.counted.free
 	for _, j := range jobs {
 		if h := m.remove(j); h != nil {
 			if died && j.phase == started {

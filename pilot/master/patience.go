@@ -9,14 +9,11 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// patience has tasks wait for the pilots that have their inputs (000, section
-// IV-B, with seconds for passes): a free slot leaves a task to a pilot that
+// Tasks wait for the pilots that have their inputs (000, section IV-B, with seconds
+// for passes): a free slot leaves a task to a pilot that
 // ranks it higher and is expected to come to it within the site's locality
 // wait, among the next turns of its slots. A slot that has been free for that
 // time takes any task that has been ready for that time.
-type patience struct{ *Master }
-
-var _ matcher.Patience = patience{}
 
 // patient tells whether slots wait. Rounds of a fixed period are those of 004,
 // and who works for itself has nobody to leave tasks to.
@@ -26,33 +23,33 @@ func (m *Master) patient() bool {
 
 // setPatience has the matrix solved by the settings of the moment.
 func (m *Master) setPatience() {
+	look := outlook{m}
+	m.matrix.SetPatience(nil)
 	if m.patient() {
-		m.matrix.SetPatience(patience{m})
-	} else {
-		m.matrix.SetPatience(nil)
+		m.matrix.SetPatience(look)
 	}
-	m.matrix.SetForesight(foresight{m})
+	m.matrix.SetForesight(look)
 }
 
-// Soon satisfies matcher.Patience.
-func (p patience) Soon(id task.PilotID) int {
-	w := p.members[id]
+// comesTo is how many waiting tasks a pilot comes to soon, beside what it was given early.
+func (m *Master) comesTo(id task.PilotID) int {
+	w := m.members[id]
 	if w == nil {
 		return 0
 	}
-	return max(0, p.turns(w)-len(w.waiting))
+	return max(0, m.turns(w)-len(w.waiting))
 }
 
-// Waits satisfies matcher.Patience.
-func (p patience) Waits(id task.PilotID) bool {
-	w := p.members[id]
-	return w != nil && (w.idleSince.IsZero() || p.now.Sub(w.idleSince) < p.settings.LocalityWait)
+// waits tells whether a pilot has not been idle for long.
+func (m *Master) waits(id task.PilotID) bool {
+	w := m.members[id]
+	return w != nil && (w.idleSince.IsZero() || m.now.Sub(w.idleSince) < m.settings.LocalityWait)
 }
 
-// Fresh satisfies matcher.Patience.
-func (p patience) Fresh(no uint64) bool {
-	h := p.list.owner[no]
-	return h != nil && p.now.Sub(h.readySince) < p.settings.LocalityWait
+// fresh tells whether a task has not been ready for long.
+func (m *Master) fresh(no uint64) bool {
+	h := m.list.owner[no]
+	return h != nil && m.now.Sub(h.readySince) < m.settings.LocalityWait
 }
 
 // turns is how many tasks a member is expected to start within the locality
@@ -101,8 +98,7 @@ func (m *Master) left(j *job) time.Duration {
 // leavesTo tells whether a member's free slot leaves a task to the member that
 // has been given it early.
 func (m *Master) leavesTo(w *member, j *job) bool {
-	rule := patience{m}
-	if !m.patient() || !m.matrix.Raises(j.member.id, j.held.no) || !rule.Waits(w.id) && !rule.Fresh(j.held.no) {
+	if !m.patient() || !m.matrix.Raises(j.member.id, j.held.no) || !m.waits(w.id) && !m.fresh(j.held.no) {
 		return false
 	}
 	at := slices.Index(j.member.waiting, j)

@@ -29,7 +29,7 @@ func (m *Master) tellPause(w *member) {
 // passPauses gives back what no pilot has while none takes new work: others
 // may run it meanwhile.
 func (m *Master) passPauses() {
-	if m.sums.slots > 0 || m.sums.phases[waiting]+m.sums.phases[ready] == 0 || m.provisional || m.fenced || !m.census.IsZero() {
+	if m.size.slots > 0 || m.counts.phases[waiting]+m.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.census.IsZero() {
 		return
 	}
 	stopped, _, first := m.stopped()

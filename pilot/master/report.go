@@ -21,7 +21,7 @@ func (m *Master) describe(w *member, s message.State) {
 	m.pause(w, s.Stopped)
 	m.lookAtNode(w)
 	if first {
-		m.sums.described++
+		m.size.described++
 		m.joins(w)
 	}
 }

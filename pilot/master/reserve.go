@@ -8,56 +8,49 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// foresight has the matrix keep the slots of a pilot for a task that fits
-// nowhere: it would wait for ever while smaller ones take each slot that becomes
-// free (DESIGN section 6).
-type foresight struct{ *Master }
+// The matrix keeps the slots of a pilot for a task that fits nowhere: it would wait
+// for ever while smaller ones take each slot that becomes free (DESIGN section 6).
 
-var _ matcher.Foresight = foresight{}
-
-// Now satisfies matcher.Foresight.
-func (f foresight) Now() time.Time { return f.now }
-
-// Waited satisfies matcher.Foresight.
-func (f foresight) Waited(no uint64) bool {
-	h := f.list.owner[no]
-	return h != nil && !h.readySince.IsZero() && f.now.Sub(h.readySince) >= f.config.Placing.ReserveAfter
+// waited tells whether a task has been ready for long.
+func (m *Master) waited(no uint64) bool {
+	h := m.list.owner[no]
+	return h != nil && !h.readySince.IsZero() && m.now.Sub(h.readySince) >= m.config.Placing.ReserveAfter
 }
 
-// Expected satisfies matcher.Foresight.
-func (f foresight) Expected(no uint64) time.Duration {
-	if h := f.list.owner[no]; h != nil {
-		return f.durations.Expected(&h.Task)
+// expected is how long a task is expected to run.
+func (m *Master) expected(no uint64) time.Duration {
+	if h := m.list.owner[no]; h != nil {
+		return m.durations.Expected(&h.Task)
 	}
 	return matcher.UnknownRun
 }
 
-// Occupancy satisfies matcher.Foresight. What a plan has reserved runs what its
+// occupancy is what holds the slots of a pilot. What a plan has reserved runs what its
 // plan says.
-func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
-	w := f.members[id]
-	if w == nil || !w.described || w.health != health.Fit || w.draining || f.replication.reserved[id] {
+func (m *Master) occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
+	w := m.members[id]
+	if w == nil || !w.described || w.health != health.Fit || w.draining || m.replication.reserved[id] {
 		return found, false
 	}
 	found.Total, found.Slots = w.total.resources, w.total.slots
 	if !w.ends.IsZero() {
-		found.Lifetime = max(1, w.ends.Sub(f.now))
+		found.Lifetime = max(1, w.ends.Sub(m.now))
 	}
 	for _, j := range w.inOrder() {
 		if j.holding {
-			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: f.leftOf(j)})
+			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: m.leftOf(j)})
 		}
 	}
 	return found, true
 }
 
 // leftOf is how much longer a job is expected to hold its slot.
-func (f foresight) leftOf(j *job) time.Duration {
+func (m *Master) leftOf(j *job) time.Duration {
 	expected := matcher.UnknownRun
 	if j.held != nil {
-		expected = f.durations.Expected(&j.held.Task)
+		expected = m.durations.Expected(&j.held.Task)
 	}
-	return max(0, j.remaining(expected, f.now))
+	return max(0, j.remaining(expected, m.now))
 }
 
 // makeRoom takes back what was given early to pilots that keep their slots: it

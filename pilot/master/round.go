@@ -224,7 +224,7 @@ func (m *Master) returnInfeasible() {
 
 // returnClass gives a class back, if tasks of it wait.
 func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
-	if m.sums.classes[class] == 0 {
+	if m.counts.classes[class] == 0 {
 		return
 	}
 	refusal := task.Refusal{Class: class, Pilots: why.Pilots}

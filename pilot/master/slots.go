@@ -48,20 +48,23 @@ func (j *job) remaining(usual time.Duration, now time.Time) time.Duration {
 
 func byOrder(a, b *job) int { return cmp.Compare(a.order, b.order) }
 
-// sums are kept so that no step looks at everything.
-type sums struct {
+// taskCounts are kept so that no step looks at every task.
+type taskCounts struct {
 	phases  [ended + 1]int     // held tasks by phase
 	listed  [ready + 1]int     // of them, on the list and not at a pilot
 	classes map[task.Class]int // not at a pilot
 	running int                // held tasks whose payload was started
-	slots   int                // of members that are not draining
-	free    int
-	// described counts the members whose state has come.
-	described int
+}
+
+// siteSize is kept so that no step looks at every member.
+type siteSize struct {
+	slots     int // of members that are not draining
+	free      int
+	described int // members whose state has come
 	orders    uint64
 }
 
-func (s *sums) count(h *held, by int) {
+func (s *taskCounts) count(h *held, by int) {
 	s.phases[h.phase] += by
 	if h.phase > ready {
 		return
@@ -78,8 +81,8 @@ func (s *sums) count(h *held, by int) {
 // place notes that a member has a task. Until it is attached to a held one it
 // is a stray: late work is still work.
 func (m *Master) place(w *member, id message.LeasedID, generation uint32, need task.Resources) *job {
-	m.sums.orders++
-	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: m.sums.orders, since: m.now}
+	m.size.orders++
+	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: m.size.orders, since: m.now}
 	w.jobs[id] = j
 	m.strays[j.Task] = append(m.strays[j.Task], j)
 	return j
@@ -94,7 +97,7 @@ func (m *Master) attach(j *job, h *held) {
 		m.tellHome(reader)
 	}
 	if j.phase != assigned {
-		m.sums.running++
+		m.counts.running++
 		m.unlist(h)
 	}
 }
@@ -106,7 +109,7 @@ func (m *Master) detach(j *job) *held {
 		return nil
 	}
 	if j.phase != assigned {
-		m.sums.running--
+		m.counts.running--
 	}
 	j.held, h.job = nil, nil
 	m.strays[j.Task] = append(m.strays[j.Task], j)
@@ -156,7 +159,7 @@ func (m *Master) start(j *job, attempt task.AttemptID) {
 		m.refreshPlaces(w)
 	}
 	if h := j.held; h != nil {
-		m.sums.running++
+		m.counts.running++
 		m.unlist(h)
 		if h.recalled { // too late
 			h.recalled = false
@@ -203,8 +206,8 @@ func (m *Master) refreshPlaces(w *member) {
 	}
 	m.matrix.SetPlaces(w.id, places)
 	m.unsolved = true
-	m.sums.slots += now.slots - w.counted.slots
-	m.sums.free += now.free - w.counted.free
+	m.size.slots += now.slots - w.counted.slots
+	m.size.free += now.free - w.counted.free
 	w.counted = now
 	switch {
 	case now.free == 0:
@@ -290,7 +293,7 @@ func (m *Master) passRetracts() {
 		m.retractAt = m.now.Add(m.config.Queue.Every)
 		return
 	}
-	if m.sums.free == 0 {
+	if m.size.free == 0 {
 		return
 	}
 	prefilled, retracting := m.prefilled()

@@ -34,7 +34,7 @@ func (m *Master) solver() matcher.Solver {
 	}
 	s := &m.solving
 	m.choose()
-	if m.own.on || m.sums.free < 2 || m.sums.free > m.config.Placing.MeasureSlots || m.matrix.Ready() < 2 || m.now.Before(s.next) {
+	if m.own.on || m.size.free < 2 || m.size.free > m.config.Placing.MeasureSlots || m.matrix.Ready() < 2 || m.now.Before(s.next) {
 		return s.solver
 	}
 	return matcher.Measured(s.solver, func(o matcher.Optimality) {

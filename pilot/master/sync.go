@@ -17,11 +17,11 @@ func (m *Master) syncSoon(delay time.Duration) {
 	}
 }
 
-func (m *Master) gatherDelay() time.Duration { return m.config.Queue.GatherDelay(m.sums.running) }
+func (m *Master) gatherDelay() time.Duration { return m.config.Queue.GatherDelay(m.counts.running) }
 
 // outcomeSoon gathers outcomes.
 func (m *Master) outcomeSoon() {
-	m.syncSoon(m.config.Queue.OutcomeDelay(len(m.outbox.outcomes), m.sums.phases[ready], m.sums.running))
+	m.syncSoon(m.config.Queue.OutcomeDelay(len(m.outbox.outcomes), m.counts.phases[ready], m.counts.running))
 }
 
 func (m *Master) syncDeadline() time.Time {
@@ -130,9 +130,9 @@ func (m *Master) callRoll(s *task.Sync) {
 
 func (m *Master) capacity() task.Capacity {
 	c := task.Capacity{
-		Pilots: len(m.members), Slots: m.sums.slots, FreeSlots: m.sums.free,
-		Waiting: m.sums.phases[waiting] + m.sums.phases[ready], Running: m.sums.running,
-		Assigned: m.sums.phases[placed] - m.sums.running, Optimality: m.solving.optimality(),
+		Pilots: len(m.members), Slots: m.size.slots, FreeSlots: m.size.free,
+		Waiting: m.counts.phases[waiting] + m.counts.phases[ready], Running: m.counts.running,
+		Assigned: m.counts.phases[placed] - m.counts.running, Optimality: m.solving.optimality(),
 	}
 	for _, w := range m.members {
 		c.CacheBytes += w.cache.Capacity
@@ -192,7 +192,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	if o.parked.number == 0 {
 		o.poll = m.now
 		if carried != nil {
-			o.poll = m.now.Add(m.config.Queue.ParkPause(m.sums.running))
+			o.poll = m.now.Add(m.config.Queue.ParkPause(m.counts.running))
 		}
 	}
 	if m.own.on {
