@@ -17,17 +17,17 @@ func (m *Master) assign() {
 		return
 	}
 	m.list.solve = false
-	m.solveDue = time.Time{}
-	if !m.unsolved || m.matrix.Ready() == 0 {
+	m.placing.solveDue = time.Time{}
+	if !m.placing.unsolved || m.placing.matrix.Ready() == 0 {
 		return
 	}
-	if due := m.solved.Add(SolvePause(len(m.members))); m.now.Before(due) {
-		m.solveDue = due
+	if due := m.placing.solved.Add(SolvePause(len(m.roster.members))); m.now.Before(due) {
+		m.placing.solveDue = due
 		return
 	}
-	m.unsolved, m.solved = false, m.now
+	m.placing.unsolved, m.placing.solved = false, m.now
 	m.setPatience()
-	m.give(m.matrix.Solve(m.solver()))
+	m.give(m.placing.matrix.Solve(m.solver()))
 	m.makeRoom()
 }
 
@@ -36,12 +36,12 @@ func (m *Master) give(assignments []matcher.Assignment) {
 	batches := make(map[task.PilotID][]message.Assignment)
 	m.serial++
 	for _, a := range assignments {
-		h, w := m.list.owner[a.No], m.members[a.Pilot]
+		h, w := m.list.owner[a.No], m.roster.members[a.Pilot]
 		if h == nil || w == nil || h.phase != ready {
 			continue
 		}
 		if a.Prefill && m.prefillOf(w) == 0 { // by what it has been given in this solution
-			m.matrix.SetReady(a.No, true)
+			m.placing.matrix.SetReady(a.No, true)
 			m.refreshPlaces(w) // the solution has taken a place of it
 			continue
 		}
@@ -51,15 +51,15 @@ func (m *Master) give(assignments []matcher.Assignment) {
 	if len(batches) > 0 {
 		m.refill()
 	}
-	if m.patient() && m.size.free > 0 && m.matrix.Ready() > 0 {
-		m.lookAgain(m.lookPause())
+	if m.patient() && m.roster.size.free > 0 && m.placing.matrix.Ready() > 0 {
+		m.placing.lookAgain(&m.step, m.lookPause())
 	}
 }
 
 // send tells pilots what they have been bound to.
 func (m *Master) send(batches map[task.PilotID][]message.Assignment) {
 	for _, id := range slices.Sorted(maps.Keys(batches)) {
-		w := m.members[id]
+		w := m.roster.members[id]
 		w.given = m.serial
 		m.refreshPlaces(w)
 		m.tell(w, message.Assign{Term: m.term, Serial: m.serial, Tasks: batches[id]})
@@ -73,18 +73,18 @@ func (m *Master) send(batches map[task.PilotID][]message.Assignment) {
 func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
 	j := m.place(w, h.id(), h.Generation, h.Task.Resources)
 	j.serial = m.serial
-	m.nodes.Given(m.now, w.node())
+	m.roster.nodes.Given(m.now, w.node())
 	m.read(w, m.list.entries[h.no])
 	m.attach(j, h)
 	if prefill {
 		w.waiting = append(w.waiting, j)
-		m.retractSoon()
+		m.placing.retractSoon(&m.step)
 	} else {
 		w.take(j)
 	}
 	a := message.Assignment{
 		Task: h.Task, Lease: h.lease, Generation: h.Generation, Number: h.Number,
-		Files: m.inputs(h.Task), Prefill: prefill,
+		Files: m.handout.inputs(h.Task), Prefill: prefill,
 	}
 	if !h.readySince.IsZero() {
 		a.Waited = m.now.Sub(h.readySince)
@@ -94,7 +94,7 @@ func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
 
 // refill asks the queue for more before the hand-out runs dry.
 func (m *Master) refill() {
-	if m.counts.phases[ready] < m.size.slots && m.outbox.lastWaiting >= m.size.slots {
+	if m.handout.counts.phases[ready] < m.roster.size.slots && m.outbox.lastWaiting >= m.roster.size.slots {
 		m.syncSoon(0)
 	}
 }

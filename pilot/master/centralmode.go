@@ -44,8 +44,8 @@ func (m *Master) standDown() {
 	if !m.inOffice || m.own.on || m.provisional || m.fenced {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[id]; h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[id]; h.phase <= ready {
 			m.giveBack(h, "the site's mode changed")
 		}
 	}
@@ -56,8 +56,8 @@ func (m *Master) standDown() {
 
 // introduced tells whether this pilot's state is known, without which a Pull
 // would say that it has nothing in hand.
-func (m *Master) introduced() bool {
-	w := m.members[m.self]
+func (roster *roster) introduced(at *step) bool {
+	w := roster.members[at.self]
 	return w != nil && w.described
 }
 
@@ -67,14 +67,14 @@ func (m *Master) pull(s task.Sync, content bool) task.Pull {
 	if s.Hold > 0 {
 		s.Hold = pullHold
 	}
-	p := task.Pull{Sync: s, Self: m.live(), Places: m.places(), Holding: m.holding()}
+	p := task.Pull{Sync: s, Self: m.live(), Places: m.places(), Holding: m.handout.holding()}
 	p.Cache = m.ledger.tell(content)
 	return p
 }
 
 // places are what this pilot can take, less what it holds and has not placed.
 func (m *Master) places() task.Places {
-	w := m.members[m.self]
+	w := m.roster.members[m.self]
 	if w == nil || w.draining {
 		return task.Places{}
 	}
@@ -82,7 +82,7 @@ func (m *Master) places() task.Places {
 		Free: w.total.resources.Sub(w.used.resources), FreeSlots: w.freeSlots(),
 		Prefill: max(0, m.settings.Prefill*w.total.slots-len(w.waiting)),
 	}
-	for _, h := range m.held {
+	for _, h := range m.handout.held {
 		if h.phase > ready {
 			continue
 		}
@@ -99,7 +99,7 @@ func (m *Master) places() task.Places {
 // live is what payloads make of this pilot (004, section II): those that have a
 // slot, and those that will have one of what it holds and has not placed.
 func (m *Master) live() (self task.Puller) {
-	w := m.members[m.self]
+	w := m.roster.members[m.self]
 	if w == nil {
 		return self
 	}
@@ -110,8 +110,8 @@ func (m *Master) live() (self task.Puller) {
 			bound[j.held.Task.Bound]++
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[id]; h.phase <= ready && slots > 0 {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[id]; h.phase <= ready && slots > 0 {
 			slots--
 			bound[h.Task.Bound]++
 			free -= h.Task.Resources.Cores
@@ -123,17 +123,17 @@ func (m *Master) live() (self task.Puller) {
 
 // holding lists the tasks of this pilot's leases, and what it has in hand of a
 // former master's.
-func (m *Master) holding() []task.Holding {
+func (hand *handout) holding() []task.Holding {
 	var list []task.Holding
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		h := m.held[id]
+	for _, id := range slices.Sorted(maps.Keys(hand.held)) {
+		h := hand.held[id]
 		list = append(list, task.Holding{Task: id, Lease: h.lease, Started: h.phase == ended || h.job != nil && h.job.phase != assigned})
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.strays)) {
-		if m.held[id] != nil {
+	for _, id := range slices.Sorted(maps.Keys(hand.strays)) {
+		if hand.held[id] != nil {
 			continue
 		}
-		for _, j := range m.strays[id] {
+		for _, j := range hand.strays[id] {
 			list = append(list, task.Holding{Task: id, Lease: j.Lease, Started: j.phase != assigned})
 		}
 	}
@@ -146,7 +146,7 @@ func (m *Master) startDelay() time.Duration {
 	if m.own.on {
 		return m.config.Queue.Every
 	}
-	return m.gatherDelay()
+	return m.handout.gatherDelay(&m.step)
 }
 
 // ownCache follows the cache of this pilot.

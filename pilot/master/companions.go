@@ -18,12 +18,12 @@ const (
 
 // join puts a listed task into its company, if it has one, and else out of any.
 func (m *Master) join(h *held) {
-	reader := m.readerOf(h)
+	reader := m.handout.readerOf(h)
 	if reader == nil {
-		m.matrix.SetCompany(h.no, 0)
+		m.placing.matrix.SetCompany(h.no, 0)
 		return
 	}
-	m.matrix.SetCompany(h.no, companyOf(reader))
+	m.placing.matrix.SetCompany(h.no, companyOf(reader))
 	m.tellHome(reader)
 }
 
@@ -34,7 +34,7 @@ func (m *Master) rejoin(reader *held) {
 		return
 	}
 	for _, input := range reader.Task.Inputs {
-		k := m.files[input.LFN]
+		k := m.handout.files[input.LFN]
 		if k == nil {
 			continue
 		}
@@ -56,14 +56,14 @@ func hasCompanySize(reader *held) bool {
 
 // readerOf is the oldest task that waits for a file of this one and for, or also
 // for, what another makes; nil: there is none.
-func (m *Master) readerOf(h *held) (oldest *held) {
+func (hand *handout) readerOf(h *held) (oldest *held) {
 	for _, output := range h.Task.Outputs[:min(companionLooks, len(h.Task.Outputs))] {
-		k := m.files[output.LFN]
+		k := hand.files[output.LFN]
 		if k == nil {
 			continue
 		}
 		for _, r := range k.readers[:min(companionLooks, len(k.readers))] {
-			if (oldest == nil || r.Age < oldest.Age) && r.phase == waiting && hasCompanySize(r) && m.hasOtherMaker(r, h) {
+			if (oldest == nil || r.Age < oldest.Age) && r.phase == waiting && hasCompanySize(r) && hand.hasOtherMaker(r, h) {
 				oldest = r
 			}
 		}
@@ -73,9 +73,9 @@ func (m *Master) readerOf(h *held) (oldest *held) {
 
 // hasOtherMaker tells whether another task than h makes, or has made, an input
 // of a reader.
-func (m *Master) hasOtherMaker(reader, h *held) bool {
+func (hand *handout) hasOtherMaker(reader, h *held) bool {
 	for _, input := range reader.Task.Inputs {
-		k := m.file(input.LFN)
+		k := hand.file(input.LFN)
 		if !k.file.Producer.IsZero() && k.file.Producer.Task != h.Task.ID {
 			return true
 		}
@@ -92,7 +92,7 @@ func (m *Master) hasOtherMaker(reader, h *held) bool {
 // begun before stays its home until somebody else has more of it.
 func (m *Master) tellHome(reader *held) {
 	if home := m.home(reader); home != "" {
-		m.matrix.SetHome(companyOf(reader), home)
+		m.placing.matrix.SetHome(companyOf(reader), home)
 	}
 }
 
@@ -101,7 +101,7 @@ func (m *Master) tellHome(reader *held) {
 func (m *Master) home(reader *held) (home task.PilotID) {
 	made := make(map[task.PilotID]int)
 	for _, input := range reader.Task.Inputs {
-		at := m.makesIt(m.file(input.LFN))
+		at := m.roster.makesIt(m.handout.file(input.LFN))
 		if at == "" {
 			continue
 		}
@@ -113,8 +113,8 @@ func (m *Master) home(reader *held) (home task.PilotID) {
 }
 
 // makesIt is the member that has made a file, or is to make it.
-func (m *Master) makesIt(k *known) task.PilotID {
-	if maker := k.file.Producer.Pilot; m.members[maker] != nil {
+func (roster *roster) makesIt(k *known) task.PilotID {
+	if maker := k.file.Producer.Pilot; roster.members[maker] != nil {
 		return maker
 	}
 	for maker := range k.makerMembers() {

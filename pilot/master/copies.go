@@ -54,21 +54,21 @@ func (m *Master) passCopies() {
 		news := c.message
 		news.Term = m.term
 		for i := range news.Leases {
-			news.Leases[i] = m.leaseCopy(news.Leases[i].ID)
+			news.Leases[i] = m.handout.leaseCopy(news.Leases[i].ID)
 		}
 		for _, id := range slices.Sorted(maps.Keys(c.keepers)) {
-			m.tell(m.members[id], news)
+			m.tell(m.roster.members[id], news)
 		}
 		c.message, c.due = message.KeepCopy{}, time.Time{}
 		if len(c.keepers) > 0 {
 			c.due = m.now.Add(m.config.Copies.Every)
 		}
 	}
-	if len(c.keepers) >= m.config.Copies.Keepers || len(m.members) <= len(c.keepers)+1 {
+	if len(c.keepers) >= m.config.Copies.Keepers || len(m.roster.members) <= len(c.keepers)+1 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		w := m.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		w := m.roster.members[id]
 		if id == m.self || c.keepers[id] || !w.described || w.draining {
 			continue
 		}
@@ -82,15 +82,15 @@ func (m *Master) passCopies() {
 }
 
 // leaseCopy is a lease as far as its tasks have not ended for good.
-func (m *Master) leaseCopy(id task.LeaseID) task.Lease {
-	l := m.leases[id]
+func (hand *handout) leaseCopy(id task.LeaseID) task.Lease {
+	l := hand.leases[id]
 	if l == nil {
 		return task.Lease{ID: id}
 	}
 	copied := l.lease
 	copied.Tasks = nil
 	for _, leased := range l.lease.Tasks {
-		if h := m.held[leased.Task.ID]; h != nil && h.lease == id {
+		if h := hand.held[leased.Task.ID]; h != nil && h.lease == id {
 			copied.Tasks = append(copied.Tasks, h.LeasedTask)
 		}
 	}
@@ -99,11 +99,11 @@ func (m *Master) leaseCopy(id task.LeaseID) task.Lease {
 
 func (m *Master) wholeCopy() message.KeepCopy {
 	whole := message.KeepCopy{Term: m.term, Whole: true}
-	for _, id := range slices.Sorted(maps.Keys(m.leases)) {
-		whole.Leases = append(whole.Leases, m.leaseCopy(id))
+	for _, id := range slices.Sorted(maps.Keys(m.handout.leases)) {
+		whole.Leases = append(whole.Leases, m.handout.leaseCopy(id))
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.files)) {
-		k := m.files[name]
+	for _, name := range slices.Sorted(maps.Keys(m.handout.files)) {
+		k := m.handout.files[name]
 		if len(k.readers) > 0 && k.file.Exists() && !k.file.Producer.IsZero() && m.outbox.outcomes[k.file.Producer] == nil {
 			whole.Files = append(whole.Files, k.file)
 		}
@@ -129,7 +129,7 @@ func (m *Master) takeCopies(states []message.State) {
 	if youngest < 0 {
 		return
 	}
-	if heard := m.now.Add(-youngest); len(m.leases) == 0 || heard.After(m.heard) {
+	if heard := m.now.Add(-youngest); len(m.handout.leases) == 0 || heard.After(m.heard) {
 		m.heard = heard
 	}
 	byAge := slices.Clone(states)
@@ -156,7 +156,7 @@ func (m *Master) takeCopy(lease task.Lease) {
 	known := lease.Tasks
 	lease.Tasks = nil
 	for _, leased := range known {
-		if h := m.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
+		if h := m.handout.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
 			lease.Tasks = append(lease.Tasks, leased)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 // it then, or those that can have no place for long, it may go anywhere.
 
 // classOf is the class of a held task in the list.
-func (m *Master) classOf(h *held) task.Class {
-	class := m.class(h.Task)
+func (at *step) classOf(h *held) task.Class {
+	class := at.class(h.Task)
 	if !h.anywhere {
 		class.Require = matcher.Elsewhere(class.Require, h.Avoid)
 	}

@@ -29,11 +29,11 @@ func (t *heldTasks) drop(h *held) {
 }
 
 // file returns what is known of a file, made when nothing is.
-func (m *Master) file(name task.LFN) *known {
-	k := m.files[name]
+func (hand *handout) file(name task.LFN) *known {
+	k := hand.files[name]
 	if k == nil {
 		k = &known{file: task.File{LFN: name, Size: -1}}
-		m.files[name] = k
+		hand.files[name] = k
 	}
 	return k
 }
@@ -63,13 +63,13 @@ func (m *Master) dispose(k *known) {
 	if len(k.readers) > 0 || len(k.makers) > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
 		return
 	}
-	if m.files[k.file.LFN] == k {
-		delete(m.files, k.file.LFN)
+	if m.handout.files[k.file.LFN] == k {
+		delete(m.handout.files, k.file.LFN)
 	}
 }
 
 // miss has a task wait for a file.
-func (m *Master) miss(h *held, k *known) {
+func (hand *handout) miss(h *held, k *known) {
 	if h.missing[k.file.LFN] {
 		return
 	}
@@ -78,14 +78,14 @@ func (m *Master) miss(h *held, k *known) {
 	}
 	h.missing[k.file.LFN] = true
 	k.waiters = append(k.waiters, h)
-	m.missed[k.file.LFN] = true
+	hand.missed[k.file.LFN] = true
 }
 
 // learnFile takes the queue's word on a file that held tasks read. What an
 // attempt of this site has made is known here earlier than there, until the
 // queue has judged the attempt; copies on the storage element likewise.
 func (m *Master) learnFile(file task.File) {
-	k := m.files[file.LFN]
+	k := m.handout.files[file.LFN]
 	if k == nil || m.outbox.outcomes[k.file.Producer] != nil && k.file.Exists() {
 		return
 	}
@@ -119,7 +119,7 @@ func (m *Master) fileExists(k *known) {
 }
 
 func (m *Master) mayBeReady(h *held) {
-	if m.held[h.Task.ID] != h || len(h.missing) > 0 {
+	if m.handout.held[h.Task.ID] != h || len(h.missing) > 0 {
 		return
 	}
 	switch {
@@ -133,8 +133,8 @@ func (m *Master) mayBeReady(h *held) {
 // fileMissing takes a file for lost: tasks that were to read it wait.
 func (m *Master) fileMissing(k *known) {
 	k.file = task.File{LFN: k.file.LFN, Size: -1}
-	for _, h := range m.readersOf(k.file.LFN) {
-		m.miss(h, k)
+	for _, h := range m.handout.readersOf(k.file.LFN) {
+		m.handout.miss(h, k)
 		if h.phase == ready {
 			m.makeWait(h)
 		}
@@ -144,8 +144,8 @@ func (m *Master) fileMissing(k *known) {
 
 // readersOf lists held tasks that read a file and are not at a pilot, in the
 // order of their ids.
-func (m *Master) readersOf(name task.LFN) []*held {
-	k := m.files[name]
+func (hand *handout) readersOf(name task.LFN) []*held {
+	k := hand.files[name]
 	if k == nil {
 		return nil
 	}
@@ -162,10 +162,10 @@ func (m *Master) readersOf(name task.LFN) []*held {
 // passStranded gives tasks back that wait for a file which the site does not
 // make: the queue knows where it is by now, or has it made elsewhere.
 func (m *Master) passStranded() {
-	for _, name := range slices.Sorted(maps.Keys(m.missed)) {
-		k := m.files[name]
+	for _, name := range slices.Sorted(maps.Keys(m.handout.missed)) {
+		k := m.handout.files[name]
 		if k == nil || len(k.waiters) == 0 {
-			delete(m.missed, name)
+			delete(m.handout.missed, name)
 		}
 		if k == nil {
 			continue
@@ -189,10 +189,10 @@ func (m *Master) passStranded() {
 }
 
 // inputs returns the files of a task's inputs, in order.
-func (m *Master) inputs(t task.Task) []task.File {
+func (hand *handout) inputs(t task.Task) []task.File {
 	files := make([]task.File, len(t.Inputs))
 	for i, in := range t.Inputs {
-		files[i] = m.file(in.LFN).file
+		files[i] = hand.file(in.LFN).file
 	}
 	return files
 }
@@ -201,7 +201,7 @@ func (m *Master) inputs(t task.Task) []task.File {
 // earlier generation that still exists stays as it is, as at the queue.
 func (m *Master) produced(outcome task.Outcome) {
 	for _, output := range outcome.Outputs {
-		k := m.file(output.LFN)
+		k := m.handout.file(output.LFN)
 		here := len(k.file.Replicas) > 0 || slices.Contains(k.file.Announced, outcome.Site)
 		if here && k.file.Producer.Task == outcome.Attempt.Task {
 			continue
@@ -216,11 +216,11 @@ func (m *Master) produced(outcome task.Outcome) {
 // that were to read it go back to the queue, which knows the winner's.
 func (m *Master) disown(outcome task.Outcome) {
 	for _, output := range outcome.Outputs {
-		k := m.files[output.LFN]
+		k := m.handout.files[output.LFN]
 		if k == nil || k.file.Producer != outcome.Attempt {
 			continue
 		}
-		readers := m.readersOf(output.LFN)
+		readers := m.handout.readersOf(output.LFN)
 		m.fileMissing(k)
 		for _, h := range readers {
 			m.giveBack(h, "another attempt's "+output.LFN.Local()+" counts")
@@ -232,11 +232,11 @@ func (m *Master) disown(outcome task.Outcome) {
 func (m *Master) takeStored(w *member, stored []task.Stored) {
 	for _, s := range stored {
 		m.outbox.addStored(w.peer, s)
-		m.syncSoon(m.gatherDelay())
+		m.syncSoon(m.handout.gatherDelay(&m.step))
 		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
 			m.endWatch(search)
 		}
-		k := m.files[s.LFN]
+		k := m.handout.files[s.LFN]
 		if k == nil || k.file.Producer != s.Attempt {
 			continue
 		}

@@ -49,10 +49,10 @@ func (h *held) id() message.LeasedID { return message.LeasedID{Lease: h.lease, T
 
 // addLease takes a hand-out; one that is known is taken again without harm.
 func (m *Master) addLease(l task.Lease) {
-	held := m.leases[l.ID]
+	held := m.handout.leases[l.ID]
 	if held == nil {
 		held = &lease{}
-		m.leases[l.ID] = held
+		m.handout.leases[l.ID] = held
 		m.copies.add(l.ID)
 	}
 	held.lease, held.ttl = l, l.TTL
@@ -74,16 +74,16 @@ func (m *Master) reconcile(l task.Lease) {
 	for _, leased := range l.Tasks {
 		listed[leased.Task.ID] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
 			m.forget(h)
 		}
 	}
 }
 
 func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
-	old := m.held[leased.Task.ID]
-	_, gone := m.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
+	old := m.handout.held[leased.Task.ID]
+	_, gone := m.handout.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
 	if gone || old != nil && old.lease == id {
 		return
 	}
@@ -91,26 +91,26 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 		m.letGo(old)
 	}
 	h := &held{LeasedTask: leased, lease: id}
-	m.held[leased.Task.ID] = h
-	m.leases[id].open++
+	m.handout.held[leased.Task.ID] = h
+	m.handout.leases[id].open++
 	for _, output := range leased.Task.Outputs {
-		k := m.file(output.LFN)
+		k := m.handout.file(output.LFN)
 		k.makers = append(k.makers, h)
 	}
 	for _, input := range leased.Task.Inputs {
-		k := m.file(input.LFN)
+		k := m.handout.file(input.LFN)
 		k.readers = append(k.readers, h)
 		if !k.file.Exists() {
-			m.miss(h, k)
+			m.handout.miss(h, k)
 		}
 	}
 	if o := m.outbox.decides(id, leased); o != nil {
 		h.phase, h.endedBy = ended, o.Attempt
-		m.counts.count(h, +1)
+		m.handout.counts.count(h, +1)
 		return
 	}
-	m.counts.count(h, +1)
-	if j := m.stray(h); j != nil {
+	m.handout.counts.count(h, +1)
+	if j := m.handout.stray(h); j != nil {
 		m.attach(j, h)
 		return
 	}
@@ -124,8 +124,8 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 
 // stray finds a job of a task that was not held: one that is about to end
 // before one that has just come.
-func (m *Master) stray(h *held) (found *job) {
-	for _, j := range m.strays[h.Task.ID] {
+func (hand *handout) stray(h *held) (found *job) {
+	for _, j := range hand.strays[h.Task.ID] {
 		if j.generation == h.Generation && (found == nil || j.phase > found.phase || j.phase == found.phase && j.order < found.order) {
 			found = j
 		}
@@ -134,26 +134,26 @@ func (m *Master) stray(h *held) (found *job) {
 }
 
 func (m *Master) setPhase(h *held, phase heldPhase) {
-	m.counts.count(h, -1)
+	m.handout.counts.count(h, -1)
 	h.phase = phase
-	m.counts.count(h, +1)
+	m.handout.counts.count(h, +1)
 	if h.no != 0 {
-		m.matrix.SetReady(h.no, phase == ready && m.replication.claimed[h.session] == nil)
-		m.unsolved = m.unsolved || phase == ready
+		m.placing.matrix.SetReady(h.no, phase == ready && m.replication.claimed[h.session] == nil)
+		m.placing.unsolved = m.placing.unsolved || phase == ready
 	}
 }
 
-func (m *Master) setNumber(h *held, no uint64) {
-	m.counts.count(h, -1)
+func (hand *handout) setNumber(h *held, no uint64) {
+	hand.counts.count(h, -1)
 	h.no = no
-	m.counts.count(h, +1)
+	hand.counts.count(h, +1)
 }
 
 func (m *Master) makeReady(h *held) {
 	if h.readySince.IsZero() {
 		h.readySince = m.now
 	}
-	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !m.file(in.LFN).file.Producer.IsZero() })
+	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !m.handout.file(in.LFN).file.Producer.IsZero() })
 	m.setPhase(h, ready)
 	if h.no == 0 {
 		m.list.offer(h)
@@ -176,8 +176,8 @@ func (m *Master) backToReady(h *held, wasStarted bool) {
 		h.readySince = time.Time{}
 	}
 	for _, input := range h.Task.Inputs {
-		if k := m.file(input.LFN); !k.file.Exists() {
-			m.miss(h, k)
+		if k := m.handout.file(input.LFN); !k.file.Exists() {
+			m.handout.miss(h, k)
 		}
 	}
 	switch {
@@ -194,34 +194,34 @@ func (m *Master) backToReady(h *held, wasStarted bool) {
 // or let go of. A pilot that has it in hand keeps its slot until it says
 // otherwise.
 func (m *Master) forget(h *held) {
-	if m.held[h.Task.ID] != h {
+	if m.handout.held[h.Task.ID] != h {
 		return
 	}
 	if h.job != nil {
-		m.detach(h.job)
+		m.handout.detach(h.job)
 	}
 	m.unlist(h)
-	m.counts.count(h, -1)
-	delete(m.held, h.Task.ID)
-	m.gone[h.id()] = m.outbox.calls
+	m.handout.counts.count(h, -1)
+	delete(m.handout.held, h.Task.ID)
+	m.handout.gone[h.id()] = m.outbox.calls
 	for name := range h.missing {
-		m.file(name).waiters.drop(h)
+		m.handout.file(name).waiters.drop(h)
 	}
 	for _, input := range h.Task.Inputs {
-		k := m.file(input.LFN)
+		k := m.handout.file(input.LFN)
 		k.readers.drop(h)
 		m.dispose(k)
 	}
 	m.rejoin(h)
 	for _, output := range h.Task.Outputs {
-		k := m.file(output.LFN)
+		k := m.handout.file(output.LFN)
 		k.makers.drop(h)
 		m.dispose(k)
 	}
 	if h.recalled {
 		m.confirm(task.Revoked{Lease: h.lease, Task: h.Task.ID})
 	}
-	if l := m.leases[h.lease]; l != nil {
+	if l := m.handout.leases[h.lease]; l != nil {
 		m.copies.gone(h.id())
 		if l.open--; l.open <= 0 {
 			m.closeLease(h.lease)
@@ -230,7 +230,7 @@ func (m *Master) forget(h *held) {
 }
 
 func (m *Master) closeLease(id task.LeaseID) {
-	delete(m.leases, id)
+	delete(m.handout.leases, id)
 	m.copies.drop(id)
 }
 
@@ -247,36 +247,36 @@ func (m *Master) letGo(h *held) {
 
 // dropLease lets go of a lease that the queue has given up.
 func (m *Master) dropLease(id task.LeaseID) {
-	if m.leases[id] == nil {
+	if m.handout.leases[id] == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[name]; h.lease == id && h.phase != ended {
+	for _, name := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[name]; h.lease == id && h.phase != ended {
 			m.letGo(h)
 		}
 	}
-	if m.leases[id] != nil {
+	if m.handout.leases[id] != nil {
 		m.closeLease(id)
 	}
 }
 
 // giveBack returns an unstarted task to the queue.
 func (m *Master) giveBack(h *held, reason string) {
-	if m.held[h.Task.ID] != h {
+	if m.handout.held[h.Task.ID] != h {
 		return
 	}
 	m.outbox.returns = append(m.outbox.returns, task.Returned{
 		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
 	})
 	m.forget(h)
-	m.syncSoon(m.gatherDelay())
+	m.syncSoon(m.handout.gatherDelay(&m.step))
 }
 
 // revoke carries out the queue's wish to have tasks back. It repeats a wish
 // until it is confirmed.
 func (m *Master) revoke(revoked []task.Revoked) {
 	for _, r := range revoked {
-		h := m.held[r.Task]
+		h := m.handout.held[r.Task]
 		if h != nil && h.lease != r.Lease {
 			h = nil
 		}
@@ -284,7 +284,7 @@ func (m *Master) revoke(revoked []task.Revoked) {
 		case r.Cancel:
 			m.cancel(message.LeasedID{Lease: r.Lease, Task: r.Task}, h)
 			m.confirm(r)
-		case h != nil && h.phase <= ready && !m.census.IsZero():
+		case h != nil && h.phase <= ready && !m.roster.census.IsZero():
 			h.recalled = true // a pilot may have it: the census tells
 		case h != nil && h.phase <= ready:
 			m.giveBack(h, "recalled")
@@ -301,8 +301,8 @@ func (m *Master) revoke(revoked []task.Revoked) {
 // giveRecalled gives back what the queue wanted during the census and no pilot
 // has; what one has unstarted is asked for.
 func (m *Master) giveRecalled() {
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		switch h := m.held[id]; {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		switch h := m.handout.held[id]; {
 		case h == nil || !h.recalled:
 		case h.phase <= ready:
 			m.giveBack(h, "recalled")
@@ -314,14 +314,14 @@ func (m *Master) giveRecalled() {
 
 func (m *Master) confirm(r task.Revoked) {
 	m.outbox.confirm(r)
-	m.syncSoon(m.gatherDelay())
+	m.syncSoon(m.handout.gatherDelay(&m.step))
 }
 
 // cancel ends a task wherever it is.
 func (m *Master) cancel(id message.LeasedID, h *held) {
-	m.cancelled.add(id, m.now)
-	jobs := slices.Clone(m.strays[id.Task])
-	if at := m.held[id.Task]; at != nil && at.job != nil {
+	m.handout.cancelled.add(id, m.now)
+	jobs := slices.Clone(m.handout.strays[id.Task])
+	if at := m.handout.held[id.Task]; at != nil && at.job != nil {
 		jobs = append(jobs, at.job)
 	}
 	for _, j := range jobs {

@@ -162,10 +162,10 @@ func (m *Master) passPeriod() {
 // are ranked before their inputs exist, and never keep a ready one out. Beside
 // a full window as many wait as may follow what runs.
 func (m *Master) fillWindow() {
-	window := m.config.List.Window(m.size.slots)
-	m.fill(&m.list.ready, window-m.counts.listed[ready], ready)
-	beside := min(waitingPerSlot*m.size.slots, m.config.List.Most)
-	m.fill(&m.list.blocked, max(window-m.counts.listed[ready], beside)-m.counts.listed[waiting], waiting)
+	window := m.config.List.Window(m.roster.size.slots)
+	m.fill(&m.list.ready, window-m.handout.counts.listed[ready], ready)
+	beside := min(waitingPerSlot*m.roster.size.slots, m.config.List.Most)
+	m.fill(&m.list.blocked, max(window-m.handout.counts.listed[ready], beside)-m.handout.counts.listed[waiting], waiting)
 }
 
 // waitingPerSlot is how many tasks that wait are listed for each slot in any
@@ -177,11 +177,11 @@ const waitingPerSlot = 2
 func (m *Master) fill(from *backlog, room int, phase heldPhase) {
 	for taken := 0; taken < room && from.Len() > 0; {
 		h := heap.Pop(from).(*held)
-		if m.held[h.Task.ID] != h || h.no != 0 || h.phase != phase {
+		if m.handout.held[h.Task.ID] != h || h.no != 0 || h.phase != phase {
 			continue
 		}
 		m.list.nextNo++
-		m.setNumber(h, m.list.nextNo)
+		m.handout.setNumber(h, m.list.nextNo)
 		m.list.added = append(m.list.added, h)
 		taken++
 	}
@@ -199,7 +199,7 @@ func (m *Master) flush() {
 	l.whole = nil
 	delta.Version = l.version
 	for _, h := range l.added {
-		if m.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
+		if m.handout.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
 			delta.Add = append(delta.Add, m.enter(h, &delta))
 		}
 	}
@@ -227,30 +227,30 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 		l.classes[of], l.byNo[class] = class, of
 		numbered := matcher.ListClass{No: class, Class: of}
 		delta.Classes = append(delta.Classes, numbered)
-		m.matrix.AddClass(numbered)
+		m.placing.matrix.AddClass(numbered)
 	}
 	l.uses[class]++
 	entry := &matcher.ListEntry{
-		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: message.ListFiles(m.inputs(h.Task)),
+		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: message.ListFiles(m.handout.inputs(h.Task)),
 	}
 	l.entries[h.no], l.owner[h.no] = entry, h
 	if len(h.Avoid) > 0 && !h.anywhere {
 		l.avoid[h.no] = h
 	}
 	base := 0.0
-	if rank, err := m.compiler.Rank(of.Rank); err == nil {
+	if rank, err := m.placing.compiler.Rank(of.Rank); err == nil {
 		base = rank.EntryBase(entry.Task, entry.Files, matcher.DefaultRates())
 		if rank.Live() {
 			m.countLive(+1)
 		}
 	}
-	m.matrix.AddTask(matcher.MatrixTask{
+	m.placing.matrix.AddTask(matcher.MatrixTask{
 		No: h.no, Class: class, Version: l.version.N, EntryBase: base,
 		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
 	})
-	m.matrix.SetReady(h.no, h.phase == ready)
+	m.placing.matrix.SetReady(h.no, h.phase == ready)
 	m.join(h)
-	m.unsolved = true
+	m.placing.unsolved = true
 	m.track(entry)
 	return entry
 }
@@ -265,17 +265,17 @@ func (m *Master) countLive(by int) {
 }
 
 // class is a task's in the list: where the task gives no rank, the site does.
-func (m *Master) class(t task.Task) task.Class {
+func (at *step) class(t task.Task) task.Class {
 	class := t.Class()
-	class.Rank = cmp.Or(class.Rank, m.settings.Rank)
+	class.Rank = cmp.Or(class.Rank, at.settings.Rank)
 	return class
 }
 
 // relist takes every task off the list and puts those that wait on it again,
 // in their classes by the settings of the moment.
 func (m *Master) relist() {
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		h := m.held[id]
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		h := m.handout.held[id]
 		if h.no == 0 {
 			continue
 		}
@@ -298,14 +298,14 @@ func (m *Master) unlist(h *held) {
 	if no == 0 {
 		return
 	}
-	m.setNumber(h, 0)
+	m.handout.setNumber(h, 0)
 	l := &m.list
 	entry := l.entries[no]
 	if entry == nil {
 		return
 	}
 	l.uses[entry.Class]--
-	if rank, err := m.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
+	if rank, err := m.placing.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
 		m.countLive(-1)
 	}
 	m.untrack(entry)
@@ -313,7 +313,7 @@ func (m *Master) unlist(h *held) {
 	delete(l.owner, no)
 	delete(l.avoid, no)
 	l.removed = append(l.removed, no)
-	m.matrix.RemoveTask(no)
+	m.placing.matrix.RemoveTask(no)
 }
 
 // idleClasses is how many classes may be listed before those without entries
@@ -330,7 +330,7 @@ func (m *Master) dropClasses(delta *matcher.ListDelta) {
 			continue
 		}
 		delta.DropClasses = append(delta.DropClasses, no)
-		m.matrix.RemoveClass(no)
+		m.placing.matrix.RemoveClass(no)
 		delete(l.classes, l.byNo[no])
 		delete(l.byNo, no)
 		delete(l.uses, no)

@@ -16,89 +16,108 @@ import (
 // decides which tasks of the hand-out have their inputs by now, and speaks
 // for the site with the queue.
 type Master struct {
-	config   Config
-	self     task.PilotID
-	compiler *matcher.Compiler
-	given    matcher.Solver // instead of the site's; nil: by the settings
-	now      time.Time
-	out      []message.Action
-
-	inOffice    bool
-	provisional bool
-	fenced      bool // the queue has another master in office
-	term        task.Term
-	settings    task.SiteSettings
-	census      time.Time // assignments wait until then, or until all have answered
-	heard       time.Time // when the last call was sent that the queue has answered
-	serial      uint64    // of the last Assign or Want; never begins anew
-
-	leases    map[task.LeaseID]*lease
-	held      map[task.ID]*held
-	files     map[task.LFN]*known
-	missed    map[task.LFN]bool // files that tasks waited for at the last audit, or have begun to since
-	searches  map[task.LFN]*search
-	members   map[task.PilotID]*member
-	peers     map[task.PeerID]*member
-	lost      map[task.PilotID]bool // without a goodbye, since the queue answered last
-	strays    map[task.ID][]*job    // jobs of tasks that are not held, by task
-	handOvers map[task.OutputID]*handOver
-	cancelled cancellations
-	gone      map[message.LeasedID]uint64 // tasks let go of since that call to the queue
-
-	usualRun    time.Duration // of the site's payloads; 0 while not known
-	durations   matcher.Runs
-	counts      taskCounts
-	size        siteSize
-	unsolved    bool      // the matrix has changed since it was solved
-	solved      time.Time // when it was
-	solveDue    time.Time // when it is to be solved again; zero: at the next event
-	waitDue     time.Time // when slots that wait are looked at again; zero: none does
-	audit       time.Time // when every member is looked at again
-	retractAt   time.Time // when idle slots look for prefilled tasks; zero: never
+	step
+	handout     handout
+	roster      roster
 	list        list
-	matrix      *matcher.Matrix
-	nodes       nodes
+	placing     placing
 	outbox      outbox
 	copies      copies
-	solving     solving
-	toLookAt    map[task.PilotID]bool // members to be looked at by passSuccessors
+	handOvers   map[task.OutputID]*handOver
+	searches    map[task.LFN]*search
 	replication replication
 	own         own
 	ledger      ledger
 }
 
+// step is what holds for all parts while an event is handled, and what is to be
+// done because of it. It is the one thing that every part may be given.
+type step struct {
+	now         time.Time
+	out         []message.Action
+	config      Config
+	self        task.PilotID
+	inOffice    bool
+	provisional bool
+	fenced      bool // the queue has another master in office
+	term        task.Term
+	settings    task.SiteSettings
+	heard       time.Time // when the last call was sent that the queue has answered
+	serial      uint64    // of the last Assign or Want; never begins anew
+}
+
+// handout is what the queue has leased to the site, and the files that its tasks
+// read and make.
+type handout struct {
+	leases    map[task.LeaseID]*lease
+	held      map[task.ID]*held
+	files     map[task.LFN]*known
+	missed    map[task.LFN]bool  // files that tasks waited for at the last audit, or have begun to since
+	strays    map[task.ID][]*job // jobs of tasks that are not held, by task
+	cancelled cancellations
+	gone      map[message.LeasedID]uint64 // tasks let go of since that call to the queue
+	counts    taskCounts
+}
+
+// roster is who is there and what each pilot has in hand.
+type roster struct {
+	members map[task.PilotID]*member
+	peers   map[task.PeerID]*member
+	lost    map[task.PilotID]bool // without a goodbye, since the queue answered last
+	census  time.Time             // assignments wait until then, or until all have answered
+	audit   time.Time             // when every member is looked at again
+	nodes   nodes
+	size    siteSize
+}
+
+// placing is who gets which task, and when that is decided.
+type placing struct {
+	compiler  *matcher.Compiler
+	given     matcher.Solver // instead of the site's; nil: by the settings
+	matrix    *matcher.Matrix
+	solving   solving
+	usualRun  time.Duration // of the site's payloads; 0 while not known
+	durations matcher.Runs
+	unsolved  bool                  // the matrix has changed since it was solved
+	solved    time.Time             // when it was
+	solveDue  time.Time             // when it is to be solved again; zero: at the next event
+	waitDue   time.Time             // when slots that wait are looked at again; zero: none does
+	retractAt time.Time             // when idle slots look for prefilled tasks; zero: never
+	toLookAt  map[task.PilotID]bool // members to be looked at by passSuccessors
+}
+
 // New makes a master that is not in office.
 func New(config Config, self task.PilotID, compiler *matcher.Compiler) *Master {
-	m := &Master{config: cmp.Or(config, DefaultConfig()), self: self, compiler: compiler}
+	m := &Master{step: step{config: cmp.Or(config, DefaultConfig()), self: self}, placing: placing{compiler: compiler}}
 	m.reset()
 	return m
 }
 
 func (m *Master) reset() {
-	m.leases = make(map[task.LeaseID]*lease)
-	m.held = make(map[task.ID]*held)
-	m.files = make(map[task.LFN]*known)
-	m.missed = make(map[task.LFN]bool)
+	m.handout.leases = make(map[task.LeaseID]*lease)
+	m.handout.held = make(map[task.ID]*held)
+	m.handout.files = make(map[task.LFN]*known)
+	m.handout.missed = make(map[task.LFN]bool)
 	m.searches = make(map[task.LFN]*search)
-	m.members = make(map[task.PilotID]*member)
-	m.peers = make(map[task.PeerID]*member)
-	m.lost = make(map[task.PilotID]bool)
-	m.strays = make(map[task.ID][]*job)
+	m.roster.members = make(map[task.PilotID]*member)
+	m.roster.peers = make(map[task.PeerID]*member)
+	m.roster.lost = make(map[task.PilotID]bool)
+	m.handout.strays = make(map[task.ID][]*job)
 	m.handOvers = make(map[task.OutputID]*handOver)
-	m.cancelled.reset()
-	m.gone = make(map[message.LeasedID]uint64)
-	m.counts, m.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
+	m.handout.cancelled.reset()
+	m.handout.gone = make(map[message.LeasedID]uint64)
+	m.handout.counts, m.roster.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
 	m.own = own{}
-	m.toLookAt = make(map[task.PilotID]bool)
-	m.fenced, m.unsolved, m.retractAt, m.usualRun = false, false, time.Time{}, 0
-	m.solved, m.solveDue, m.waitDue = time.Time{}, time.Time{}, time.Time{}
-	m.nodes = nodes{marked: make(map[task.PilotID]bool)}
+	m.placing.toLookAt = make(map[task.PilotID]bool)
+	m.fenced, m.placing.unsolved, m.placing.retractAt, m.placing.usualRun = false, false, time.Time{}, 0
+	m.placing.solved, m.placing.solveDue, m.placing.waitDue = time.Time{}, time.Time{}, time.Time{}
+	m.roster.nodes = nodes{marked: make(map[task.PilotID]bool)}
 	m.outbox.reset()
 	m.copies.reset()
 	m.list.reset(m.term)
-	m.solving = solving{}
+	m.placing.solving = solving{}
 	m.replication = replication{}
-	m.matrix = matcher.NewMatrix(m.term)
+	m.placing.matrix = matcher.NewMatrix(m.term)
 }
 
 // LeftOffice ends a mastership: another term is in force.
@@ -161,21 +180,21 @@ func (m *Master) Deadline() time.Time {
 	if !m.inOffice {
 		return time.Time{}
 	}
-	first := m.audit
+	first := m.roster.audit
 	earliest := func(t time.Time) {
 		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
 	}
-	earliest(m.census)
+	earliest(m.roster.census)
 	earliest(m.list.due)
 	earliest(m.list.period)
 	earliest(m.syncDeadline())
-	earliest(m.retractAt)
-	earliest(m.solveDue)
+	earliest(m.placing.retractAt)
+	earliest(m.placing.solveDue)
 	earliest(m.replication.due)
-	earliest(m.waitDue)
-	earliest(m.nodes.due)
+	earliest(m.placing.waitDue)
+	earliest(m.roster.nodes.due)
 	earliest(m.copies.due)
 	for _, s := range m.searches {
 		earliest(s.again)
@@ -195,10 +214,10 @@ func (m *Master) Settled() bool { return m.outbox.empty() }
 // Waiting is the number of outcomes that the queue has not judged yet.
 func (m *Master) Waiting() int { return len(m.outbox.outcomes) }
 
-func (m *Master) act(a message.Action) { m.out = append(m.out, a) }
+func (at *step) act(a message.Action) { at.out = append(at.out, a) }
 
-func (m *Master) tell(w *member, said message.Message) {
-	m.act(message.Tell{To: w.peer, Message: said})
+func (at *step) tell(w *member, said message.Message) {
+	at.act(message.Tell{To: w.peer, Message: said})
 }
 
 // tookOffice begins a mastership, or goes on with it under another term: the
@@ -219,14 +238,14 @@ func (m *Master) tookOffice(e TookOffice) {
 	}
 	m.heard = m.now
 	if !e.Provisional {
-		clear(m.lost)
+		clear(m.roster.lost)
 	}
 	for _, pilot := range e.Missing {
-		if m.members[pilot] == nil {
-			m.lost[pilot] = true
+		if m.roster.members[pilot] == nil {
+			m.roster.lost[pilot] = true
 		}
 	}
-	m.audit = m.now.Add(m.config.Queue.Every)
+	m.roster.audit = m.now.Add(m.config.Queue.Every)
 	m.outbox.begin(m.now)
 	if again {
 		m.beginTerm()
@@ -239,10 +258,10 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.retractStrays()
 	} else {
 		if !e.Alone {
-			m.census = m.now.Add(m.config.Members.CensusWait)
+			m.roster.census = m.now.Add(m.config.Members.CensusWait)
 		}
 		if e.Own {
-			m.census = m.now.Add(ownCensus)
+			m.roster.census = m.now.Add(ownCensus)
 		}
 		m.list.census, m.list.copies = true, e.Provisional
 		m.list.hurry(m.now)
@@ -259,11 +278,11 @@ func (m *Master) setSettings(settings task.SiteSettings) {
 		m.settings.RoundEvery, m.settings.Solver, m.settings.Replicate = 0, "", ""
 	}
 	if m.settings.LocalityWait != before.LocalityWait {
-		m.unsolved = true
+		m.placing.unsolved = true
 	}
 	if m.settings.Solver != before.Solver {
-		m.solving = solving{}
-		m.unsolved = true
+		m.placing.solving = solving{}
+		m.placing.unsolved = true
 	}
 	if m.settings.Rank != before.Rank {
 		m.relist()
@@ -273,21 +292,21 @@ func (m *Master) setSettings(settings task.SiteSettings) {
 
 // beginTerm starts list and matrix anew and has every member answer them.
 func (m *Master) beginTerm() {
-	for _, h := range m.held {
-		m.setNumber(h, 0)
+	for _, h := range m.handout.held {
+		m.handout.setNumber(h, 0)
 	}
 	m.list.reset(m.term)
-	m.solving = solving{}
+	m.placing.solving = solving{}
 	m.replication = replication{numbers: m.replication.numbers}
-	m.matrix = matcher.NewMatrix(m.term)
+	m.placing.matrix = matcher.NewMatrix(m.term)
 	m.followPolicies()
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[id]; h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[id]; h.phase <= ready {
 			m.list.offer(h)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		w := m.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		w := m.roster.members[id]
 		w.row = rowState{}
 		if w.described {
 			m.joins(w) // in this term too
@@ -306,10 +325,10 @@ func (m *Master) beginTerm() {
 // for so long that the leases may have been given to others (DESIGN section 3,
 // lease clock), nor while this may be a part of the site that is cut off.
 func (m *Master) mayStart() bool {
-	if !m.census.IsZero() || m.fenced || m.mayBeCutOff() {
+	if !m.roster.census.IsZero() || m.fenced || m.mayBeCutOff() {
 		return false
 	}
-	for _, l := range m.leases {
+	for _, l := range m.handout.leases {
 		limit := time.Duration(float64(l.ttl) * m.config.Queue.Autonomy)
 		if l.ttl > 0 && m.now.Sub(m.heard) > limit {
 			return false
@@ -332,6 +351,6 @@ func (m *Master) mayBeCutOff() bool {
 	if !m.provisional && m.outbox.failures == 0 && silent <= 3*m.config.Queue.Every || silent > cutOffFor {
 		return false
 	}
-	known := len(m.members) + len(m.lost)
-	return known-m.size.described > 1 && 2*m.size.described <= known
+	known := len(m.roster.members) + len(m.roster.lost)
+	return known-m.roster.size.described > 1 && 2*m.roster.size.described <= known
 }

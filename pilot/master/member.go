@@ -113,8 +113,8 @@ func (m *Master) pilotUp(e PilotUp) {
 	if !m.inOffice {
 		return
 	}
-	again := m.members[e.Pilot] != nil || m.lost[e.Pilot]
-	w := m.meet(e.Pilot, e.Peer)
+	again := m.roster.members[e.Pilot] != nil || m.roster.lost[e.Pilot]
+	w := m.roster.meet(&m.step, e.Pilot, e.Peer)
 	if again || !m.censusAsks() {
 		w.row.listed = false
 		m.wantState(w)
@@ -122,27 +122,27 @@ func (m *Master) pilotUp(e PilotUp) {
 }
 
 // meet takes a member in.
-func (m *Master) meet(pilot task.PilotID, peer task.PeerID) *member {
-	w := m.members[pilot]
+func (roster *roster) meet(at *step, pilot task.PilotID, peer task.PeerID) *member {
+	w := roster.members[pilot]
 	if w == nil {
 		w = &member{id: pilot, jobs: make(map[message.LeasedID]*job)}
-		m.members[pilot] = w
+		roster.members[pilot] = w
 	}
 	if w.peer != peer {
-		delete(m.peers, w.peer)
+		delete(roster.peers, w.peer)
 	}
-	delete(m.lost, pilot)
-	w.peer, w.heard = peer, m.now
-	m.peers[peer] = w
+	delete(roster.lost, pilot)
+	w.peer, w.heard = peer, at.now
+	roster.peers[peer] = w
 	return w
 }
 
 // wantState asks a member for its whole state. What was assigned before and
 // is not in that state never arrived.
-func (m *Master) wantState(w *member) {
-	m.serial++
-	w.asked = m.now
-	m.tell(w, message.Want{Term: m.term, Serial: m.serial, State: true, Copies: m.provisional})
+func (at *step) wantState(w *member) {
+	at.serial++
+	w.asked = at.now
+	at.tell(w, message.Want{Term: at.term, Serial: at.serial, State: true, Copies: at.provisional})
 }
 
 // greet sends the whole list to a member, once until its row comes.
@@ -155,30 +155,30 @@ func (m *Master) greet(w *member) {
 }
 
 // wantRow asks for a whole row, once until it comes.
-func (m *Master) wantRow(w *member) {
-	if !w.row.asked.IsZero() && m.now.Sub(w.row.asked) < m.config.Queue.Every {
+func (at *step) wantRow(w *member) {
+	if !w.row.asked.IsZero() && at.now.Sub(w.row.asked) < at.config.Queue.Every {
 		return
 	}
-	w.row.asked = m.now
-	m.serial++
-	m.tell(w, message.Want{Term: m.term, Serial: m.serial, Row: true})
+	w.row.asked = at.now
+	at.serial++
+	at.tell(w, message.Want{Term: at.term, Serial: at.serial, Row: true})
 }
 
 // passAudit asks again whoever owes an answer, and those that have work and
 // have been silent for long: no lost message holds a task for ever, and no
 // missing file.
 func (m *Master) passAudit() {
-	if m.now.Before(m.audit) {
+	if m.now.Before(m.roster.audit) {
 		return
 	}
-	m.audit = m.now.Add(m.config.Queue.Every)
-	m.unsolved = true // slots may be due to be kept, or to be kept no longer
+	m.roster.audit = m.now.Add(m.config.Queue.Every)
+	m.placing.unsolved = true // slots may be due to be kept, or to be kept no longer
 	m.passStranded()
 	m.passElsewhere()
 	m.passLostCopies()
 	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.List.RoundWait
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		w := m.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		w := m.roster.members[id]
 		m.passOvertaken(w)
 		switch {
 		case !w.asked.IsZero():
@@ -200,10 +200,10 @@ func (m *Master) pilotDown(e PilotDown) {
 	if !m.inOffice {
 		return
 	}
-	if m.lost[e.Pilot] = true; e.Left {
-		delete(m.lost, e.Pilot)
+	if m.roster.lost[e.Pilot] = true; e.Left {
+		delete(m.roster.lost, e.Pilot)
 	}
-	if w := m.members[e.Pilot]; w != nil {
+	if w := m.roster.members[e.Pilot]; w != nil {
 		m.part(w, !e.Left, e.Reason)
 	}
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
@@ -215,18 +215,18 @@ func (m *Master) pilotDown(e PilotDown) {
 // node first.
 func (m *Master) part(w *member, died bool, reason string) {
 	jobs, lost := w.inOrder(), false
-	delete(m.members, w.id)
-	delete(m.nodes.marked, w.id)
-	delete(m.peers, w.peer)
+	delete(m.roster.members, w.id)
+	delete(m.roster.nodes.marked, w.id)
+	delete(m.roster.peers, w.peer)
 	if w.described {
-		m.size.described--
+		m.roster.size.described--
 	}
-	delete(m.toLookAt, w.id)
-	m.matrix.RemovePilot(w.id)
-	m.size.slots -= w.counted.slots
-	m.size.free -= w.counted.free
+	delete(m.placing.toLookAt, w.id)
+	m.placing.matrix.RemovePilot(w.id)
+	m.roster.size.slots -= w.counted.slots
+	m.roster.size.free -= w.counted.free
 	for _, j := range jobs {
-		if h := m.remove(j); h != nil {
+		if h := m.handout.remove(j); h != nil {
 			if died && j.phase == started {
 				h.avoid(w.node())
 				lost = true
@@ -247,7 +247,7 @@ func (m *Master) part(w *member, died bool, reason string) {
 
 // fromPilot handles a worker's message.
 func (m *Master) fromPilot(e FromPilot) {
-	w := m.peers[e.From]
+	w := m.roster.peers[e.From]
 	if !m.inOffice || w == nil {
 		return // not on the roster: it will introduce itself
 	}
@@ -264,8 +264,8 @@ func (m *Master) fromPilot(e FromPilot) {
 }
 
 // undescribed tells whether some member has not told its state yet.
-func (m *Master) undescribed() bool {
-	for _, w := range m.members {
+func (roster *roster) undescribed() bool {
+	for _, w := range roster.members {
 		if !w.described {
 			return true
 		}
@@ -274,10 +274,10 @@ func (m *Master) undescribed() bool {
 }
 
 // askMissed asks those directly whom the census has not reached.
-func (m *Master) askMissed() {
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		if w := m.members[id]; !w.described && w.asked.IsZero() {
-			m.wantState(w)
+func (roster *roster) askMissed(at *step) {
+	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
+		if w := roster.members[id]; !w.described && w.asked.IsZero() {
+			at.wantState(w)
 		}
 	}
 }
@@ -289,10 +289,10 @@ func (m *Master) censusAsks() bool {
 
 // endCensus lets assignments begin when every member has told its state.
 func (m *Master) endCensus() {
-	if m.census.IsZero() || m.now.Before(m.census) && (m.censusAsks() || m.undescribed() || m.own.on && !m.own.answered) {
+	if m.roster.census.IsZero() || m.now.Before(m.roster.census) && (m.censusAsks() || m.roster.undescribed() || m.own.on && !m.own.answered) {
 		return
 	}
-	m.census = time.Time{}
+	m.roster.census = time.Time{}
 	m.giveRecalled()
 	m.retractStrays()
 }
@@ -300,11 +300,11 @@ func (m *Master) endCensus() {
 // retractStrays takes back what pilots have not started of leases that the
 // queue does not count to this site.
 func (m *Master) retractStrays() {
-	if m.provisional || len(m.strays) == 0 {
+	if m.provisional || len(m.handout.strays) == 0 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		for _, j := range m.members[id].inOrder() {
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		for _, j := range m.roster.members[id].inOrder() {
 			if j.held == nil && j.phase == assigned {
 				m.retract(j)
 			}

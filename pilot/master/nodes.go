@@ -33,9 +33,9 @@ func (m *Master) noteEnd(w *member, o *task.Outcome, failed []string) {
 	case m.own.on:
 		return
 	case o.OK:
-		m.nodes.Succeeded(m.now, w.node())
+		m.roster.nodes.Succeeded(m.now, w.node())
 	case o.Failure == task.PayloadFailed || o.Failure == task.PilotFailed:
-		m.nodes.Failed(m.now, w.node(), string(o.Attempt.Task), o.Reason, failed)
+		m.roster.nodes.Failed(m.now, w.node(), string(o.Attempt.Task), o.Reason, failed)
 	default:
 		return
 	}
@@ -46,7 +46,7 @@ func (m *Master) noteEnd(w *member, o *task.Outcome, failed []string) {
 // it was running.
 func (m *Master) noteDeath(w *member, reason string) {
 	if !m.own.on {
-		m.nodes.Failed(m.now, w.node(), string(w.id), "a pilot died with what it ran: "+reason, nil)
+		m.roster.nodes.Failed(m.now, w.node(), string(w.id), "a pilot died with what it ran: "+reason, nil)
 		m.lookAtNodes(w)
 	}
 }
@@ -54,14 +54,14 @@ func (m *Master) noteDeath(w *member, reason string) {
 // lookAtNodes follows the health of those nodes that are not fit, and of a
 // member's.
 func (m *Master) lookAtNodes(of *member) {
-	for _, id := range slices.Sorted(maps.Keys(m.nodes.marked)) {
-		m.lookAtNode(m.members[id])
+	for _, id := range slices.Sorted(maps.Keys(m.roster.nodes.marked)) {
+		m.lookAtNode(m.roster.members[id])
 	}
-	if m.nodes.State(m.now, of.node()) == of.health {
+	if m.roster.nodes.State(m.now, of.node()) == of.health {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		if w := m.members[id]; w.node() == of.node() {
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		if w := m.roster.members[id]; w.node() == of.node() {
 			m.lookAtNode(w)
 		}
 	}
@@ -69,35 +69,35 @@ func (m *Master) lookAtNodes(of *member) {
 
 // passNodes looks when a pause is over.
 func (m *Master) passNodes() {
-	if m.nodes.due.IsZero() || m.now.Before(m.nodes.due) {
+	if m.roster.nodes.due.IsZero() || m.now.Before(m.roster.nodes.due) {
 		return
 	}
-	m.nodes.due = time.Time{}
-	for _, id := range slices.Sorted(maps.Keys(m.nodes.marked)) {
-		m.lookAtNode(m.members[id])
+	m.roster.nodes.due = time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(m.roster.nodes.marked)) {
+		m.lookAtNode(m.roster.members[id])
 	}
 }
 
 // lookAtNode has a member get as much as the health of its node allows; what it
 // was given and has not started is asked for.
 func (m *Master) lookAtNode(w *member) {
-	now := m.nodes.State(m.now, w.node())
-	if n := m.nodes.Get(w.node()); now == health.Held && (m.nodes.due.IsZero() || n.Until.Before(m.nodes.due)) {
-		m.nodes.due = n.Until
+	now := m.roster.nodes.State(m.now, w.node())
+	if n := m.roster.nodes.Get(w.node()); now == health.Held && (m.roster.nodes.due.IsZero() || n.Until.Before(m.roster.nodes.due)) {
+		m.roster.nodes.due = n.Until
 	}
 	if now == w.health {
 		return
 	}
 	w.health = now
-	if delete(m.nodes.marked, w.id); now != health.Fit {
-		m.nodes.marked[w.id] = true
+	if delete(m.roster.nodes.marked, w.id); now != health.Fit {
+		m.roster.nodes.marked[w.id] = true
 	}
 	for _, j := range w.inOrder() {
 		if now == health.Held && j.phase == assigned && j.held != nil {
 			m.retract(j)
 		}
 	}
-	w.judged = m.judge(w)
+	w.judged = m.roster.judge(&m.step, w)
 	m.tellPause(w)
 	m.refreshPlaces(w)
 }
@@ -105,35 +105,35 @@ func (m *Master) lookAtNode(w *member) {
 // takeNodes takes over what the master before thought of the nodes, once: after
 // the first answer of the queue.
 func (m *Master) takeNodes(marks []task.NodeMark) {
-	if m.nodes.judges || m.own.on {
+	if m.roster.nodes.judges || m.own.on {
 		return
 	}
-	m.nodes.judges = true
-	m.nodes.Restore(m.now, marks)
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		m.lookAtNode(m.members[id])
+	m.roster.nodes.judges = true
+	m.roster.nodes.Restore(m.now, marks)
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		m.lookAtNode(m.roster.members[id])
 	}
 }
 
 // judge words the state of a member's node for people.
-func (m *Master) judge(w *member) string {
-	n := m.nodes.Get(w.node())
+func (roster *roster) judge(at *step, w *member) string {
+	n := roster.nodes.Get(w.node())
 	if w.health == health.Fit || n == nil {
 		return ""
 	}
-	return health.Words(n.Mark(m.now))
+	return health.Words(n.Mark(at.now))
 }
 
 // onTrial leaves one place to the pilots of a node that is on trial: to the first
 // that has one, and none while the task is there that decides.
-func (m *Master) onTrial(w *member, places *matcher.Places) {
+func (roster *roster) onTrial(w *member, places *matcher.Places) {
 	if w.health != health.Trial {
 		return
 	}
 	places.Prefill = 0
 	places.FreeSlots = min(places.FreeSlots, 1)
-	since := m.nodes.Get(w.node()).Until
-	for _, other := range m.members {
+	since := roster.nodes.Get(w.node()).Until
+	for _, other := range roster.members {
 		if other.node() != w.node() {
 			continue
 		}

@@ -24,16 +24,16 @@ func (m *Master) patient() bool {
 // setPatience has the matrix solved by the settings of the moment.
 func (m *Master) setPatience() {
 	look := outlook{m}
-	m.matrix.SetPatience(nil)
+	m.placing.matrix.SetPatience(nil)
 	if m.patient() {
-		m.matrix.SetPatience(look)
+		m.placing.matrix.SetPatience(look)
 	}
-	m.matrix.SetForesight(look)
+	m.placing.matrix.SetForesight(look)
 }
 
 // comesTo is how many waiting tasks a pilot comes to soon, beside what it was given early.
 func (m *Master) comesTo(id task.PilotID) int {
-	w := m.members[id]
+	w := m.roster.members[id]
 	if w == nil {
 		return 0
 	}
@@ -42,7 +42,7 @@ func (m *Master) comesTo(id task.PilotID) int {
 
 // waits tells whether a pilot has not been idle for long.
 func (m *Master) waits(id task.PilotID) bool {
-	w := m.members[id]
+	w := m.roster.members[id]
 	return w != nil && (w.idleSince.IsZero() || m.now.Sub(w.idleSince) < m.settings.LocalityWait)
 }
 
@@ -59,37 +59,37 @@ func (m *Master) turns(w *member) int {
 	if w.takesNone() || m.replication.reserved[w.id] {
 		return 0
 	}
-	turns := m.turnsAfter(0) * w.freeSlots()
+	turns := m.placing.turnsAfter(&m.step, 0) * w.freeSlots()
 	for _, j := range w.jobs {
 		if j.holding {
-			turns += m.turnsAfter(m.left(j))
+			turns += m.placing.turnsAfter(&m.step, m.placing.left(&m.step, j))
 		}
 	}
 	return turns
 }
 
 // turnsAfter is how many tasks a slot starts that is free after so long.
-func (m *Master) turnsAfter(free time.Duration) int {
-	wait := m.settings.LocalityWait
+func (placing *placing) turnsAfter(at *step, free time.Duration) int {
+	wait := at.settings.LocalityWait
 	switch {
 	case free > wait:
 		return 0
-	case m.usualRun <= 0:
+	case placing.usualRun <= 0:
 		return 1
 	}
-	return min(matcher.TurnsWaitedFor, 1+int((wait-free)/m.usualRun))
+	return min(matcher.TurnsWaitedFor, 1+int((wait-free)/placing.usualRun))
 }
 
 // left is how much longer a job is expected to hold its slot: not at all, when
 // it has taken as long as usual; when it has taken longer by the locality wait,
 // nobody knows.
-func (m *Master) left(j *job) time.Duration {
-	unknown := m.settings.LocalityWait + 1
-	if m.usualRun <= 0 {
+func (placing *placing) left(at *step, j *job) time.Duration {
+	unknown := at.settings.LocalityWait + 1
+	if placing.usualRun <= 0 {
 		return unknown
 	}
-	left := j.remaining(m.usualRun, m.now)
-	if left < -m.settings.LocalityWait {
+	left := j.remaining(placing.usualRun, at.now)
+	if left < -at.settings.LocalityWait {
 		return unknown
 	}
 	return max(0, left)
@@ -98,7 +98,7 @@ func (m *Master) left(j *job) time.Duration {
 // leavesTo tells whether a member's free slot leaves a task to the member that
 // has been given it early.
 func (m *Master) leavesTo(w *member, j *job) bool {
-	if !m.patient() || !m.matrix.Raises(j.member.id, j.held.no) || !m.waits(w.id) && !m.fresh(j.held.no) {
+	if !m.patient() || !m.placing.matrix.Raises(j.member.id, j.held.no) || !m.waits(w.id) && !m.fresh(j.held.no) {
 		return false
 	}
 	at := slices.Index(j.member.waiting, j)
@@ -116,28 +116,28 @@ const (
 )
 
 // lookPause is the time between two looks of slots that wait.
-func (m *Master) lookPause() time.Duration { return max(leastLook, m.settings.LocalityWait/looks) }
+func (at *step) lookPause() time.Duration { return max(leastLook, at.settings.LocalityWait/looks) }
 
-func (m *Master) publishWait() time.Duration { return min(publishWait, m.settings.LocalityWait) }
+func (at *step) publishWait() time.Duration { return min(publishWait, at.settings.LocalityWait) }
 
 // lookAgain has the matrix solved again after a while in which nothing else may
 // happen: waits end by time alone.
-func (m *Master) lookAgain(after time.Duration) {
-	if due := m.now.Add(after); m.waitDue.IsZero() || due.Before(m.waitDue) {
-		m.waitDue = due
+func (placing *placing) lookAgain(at *step, after time.Duration) {
+	if due := at.now.Add(after); placing.waitDue.IsZero() || due.Before(placing.waitDue) {
+		placing.waitDue = due
 	}
 }
 
 // passWaits looks again at slots that are free.
 func (m *Master) passWaits() {
-	if m.waitDue.IsZero() || m.now.Before(m.waitDue) {
+	if m.placing.waitDue.IsZero() || m.now.Before(m.placing.waitDue) {
 		return
 	}
-	m.waitDue = time.Time{}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		if w := m.members[id]; w.keptFree > 0 {
+	m.placing.waitDue = time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		if w := m.roster.members[id]; w.keptFree > 0 {
 			m.refreshPlaces(w)
 		}
 	}
-	m.unsolved = true
+	m.placing.unsolved = true
 }

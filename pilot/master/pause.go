@@ -23,21 +23,21 @@ func (m *Master) tellPause(w *member) {
 	}
 	w.stopped = why
 	m.outbox.pauses[w.id] = why
-	m.syncSoon(m.gatherDelay())
+	m.syncSoon(m.handout.gatherDelay(&m.step))
 }
 
 // passPauses gives back what no pilot has while none takes new work: others
 // may run it meanwhile.
 func (m *Master) passPauses() {
-	if m.size.slots > 0 || m.counts.phases[waiting]+m.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.census.IsZero() {
+	if m.roster.size.slots > 0 || m.handout.counts.phases[waiting]+m.handout.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.roster.census.IsZero() {
 		return
 	}
-	stopped, _, first := m.stopped()
-	if stopped == 0 || stopped < len(m.members) {
+	stopped, _, first := m.roster.stopped()
+	if stopped == 0 || stopped < len(m.roster.members) {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[id]; h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[id]; h.phase <= ready {
 			m.giveBack(h, "no pilot of the site takes work; one of them: "+first.stopped)
 		}
 	}
@@ -45,8 +45,8 @@ func (m *Master) passPauses() {
 
 // stopped counts the members that take no new work, and names the first of
 // them by id.
-func (m *Master) stopped() (pilots, slots int, first *member) {
-	for _, w := range m.members {
+func (roster *roster) stopped() (pilots, slots int, first *member) {
+	for _, w := range roster.members {
 		if w.stopped == "" {
 			continue
 		}

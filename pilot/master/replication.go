@@ -68,8 +68,8 @@ func (m *Master) followPolicies() {
 	for _, no := range slices.Sorted(maps.Keys(m.list.entries)) {
 		m.track(m.list.entries[no])
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		if w := m.members[id]; w.row.listed {
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		if w := m.roster.members[id]; w.row.listed {
 			m.wantRow(w) // it may have told what it has before this master wanted to know
 		}
 	}
@@ -83,7 +83,7 @@ func (m *Master) dropPolicies() {
 		m.offerAgain(before.claimed[no])
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.reserved)) {
-		if w := m.members[id]; w != nil {
+		if w := m.roster.members[id]; w != nil {
 			m.refreshPlaces(w)
 		}
 	}
@@ -91,9 +91,9 @@ func (m *Master) dropPolicies() {
 
 // offerAgain lets everybody have a task that was claimed.
 func (m *Master) offerAgain(h *held) {
-	if m.held[h.Task.ID] == h && h.no != 0 {
-		m.matrix.SetReady(h.no, h.phase == ready)
-		m.unsolved = true
+	if m.handout.held[h.Task.ID] == h && h.no != 0 {
+		m.placing.matrix.SetReady(h.no, h.phase == ready)
+		m.placing.unsolved = true
 	}
 }
 
@@ -103,7 +103,7 @@ func (m *Master) replicationChanged() {
 	if len(r.policies) == 0 || !r.due.IsZero() {
 		return
 	}
-	r.due = r.began.Add(m.config.Replicas.SessionPause(len(m.list.entries), len(m.members)))
+	r.due = r.began.Add(m.config.Replicas.SessionPause(len(m.list.entries), len(m.roster.members)))
 	if r.due.Before(m.now) {
 		r.due = m.now
 	}
@@ -128,7 +128,7 @@ func (m *Master) track(entry *matcher.ListEntry) {
 			}
 		}
 		t.readers++
-		if k := m.files[entry.Files[i].LFN]; k != nil {
+		if k := m.handout.files[entry.Files[i].LFN]; k != nil {
 			t.file = k.file
 		}
 	}
@@ -295,7 +295,7 @@ func (m *Master) passLostCopies() {
 				r.drop(key, pilot)
 			}
 		}
-		w := m.members[pilot]
+		w := m.roster.members[pilot]
 		if !lapsed || w == nil {
 			continue
 		}

@@ -21,7 +21,7 @@ func (m *Master) describe(w *member, s message.State) {
 	m.pause(w, s.Stopped)
 	m.lookAtNode(w)
 	if first {
-		m.size.described++
+		m.roster.size.described++
 		m.joins(w)
 	}
 }
@@ -31,7 +31,7 @@ func (m *Master) describe(w *member, s message.State) {
 // takes no new work is told anew as well.
 func (m *Master) joins(w *member) {
 	m.outbox.joined[w.id] = m.outbox.calls
-	m.syncSoon(m.gatherDelay())
+	m.syncSoon(m.handout.gatherDelay(&m.step))
 }
 
 // state takes a pilot's whole state, after a census or a reconnection: what
@@ -68,10 +68,10 @@ func (m *Master) adopt(w *member, in message.InHand) {
 	j := w.jobs[id]
 	if j == nil {
 		j = m.place(w, id, in.Attempt.Generation, in.Need)
-		m.nodes.Given(m.now, w.node())
+		m.roster.nodes.Given(m.now, w.node())
 	}
 	m.progress(j, in)
-	h := m.held[id.Task]
+	h := m.handout.held[id.Task]
 	mine := h != nil && h.Generation == j.generation
 	switch {
 	case j.held != nil:
@@ -84,9 +84,9 @@ func (m *Master) adopt(w *member, in message.InHand) {
 	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
 	case mine:
 		m.tell(w, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does"})
-	case m.cancelled.has(id):
+	case m.handout.cancelled.has(id):
 		m.tell(w, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
-	case !in.Started && !m.provisional && m.census.IsZero():
+	case !in.Started && !m.provisional && m.roster.census.IsZero():
 		m.retract(j)
 	}
 }
@@ -120,7 +120,7 @@ func (m *Master) progress(j *job, in message.InHand) {
 // startedBy tells the queue of a start that was found in a state.
 func (m *Master) startedBy(j *job, in message.InHand) {
 	m.outbox.starts = append(m.outbox.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: m.now})
-	m.syncSoon(m.gatherDelay())
+	m.syncSoon(m.handout.gatherDelay(&m.step))
 }
 
 // absent takes up what a pilot should have and has not: it was lost on the
@@ -144,7 +144,7 @@ func (m *Master) absent(w *member, s message.State) {
 func (m *Master) report(w *member, r message.Report) {
 	if r.Draining != w.draining {
 		w.draining = r.Draining
-		m.syncSoon(m.gatherDelay())
+		m.syncSoon(m.handout.gatherDelay(&m.step))
 	}
 	m.pause(w, r.Stopped)
 	w.cache = r.Cache
@@ -159,7 +159,7 @@ func (m *Master) report(w *member, r message.Report) {
 		m.updateRow(w, update)
 	}
 	if m.own.on && len(r.Ended) > 0 {
-		m.syncSoon(m.gatherDelay()) // for the next task, although outputs may take long
+		m.syncSoon(m.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
 	}
 	for _, attempt := range r.Ended {
 		if j := w.jobs[message.LeasedID{Lease: attempt.Lease, Task: attempt.Task}]; j != nil {
@@ -216,7 +216,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 	if j != nil && j.serial > seen {
 		j = nil // the outcome is an earlier attempt's
 	}
-	h := m.held[o.Attempt.Task]
+	h := m.handout.held[o.Attempt.Task]
 	if h != nil && h.Generation != o.Attempt.Generation {
 		h = nil
 	}
@@ -243,7 +243,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 	case h != nil && h.phase != ended && (o.OK || h.lease == o.Attempt.Lease):
 		m.end(h, o)
 		return
-	case o.OK && m.held[o.Attempt.Task] == nil:
+	case o.OK && m.handout.held[o.Attempt.Task] == nil:
 		m.produced(*o) // the site lacks the task, but may hold what reads its outputs
 	}
 	if freed != nil {
@@ -263,9 +263,9 @@ func (m *Master) learnEnd(w *member, o *task.Outcome, h *held) {
 	if !o.OK {
 		return
 	}
-	m.learnRun(o.Run)
+	m.placing.learnRun(o.Run)
 	if h != nil {
-		m.durations.Learn(h.Task.Class(), o.Run)
+		m.placing.durations.Learn(h.Task.Class(), o.Run)
 	}
 }
 
@@ -273,7 +273,7 @@ func (m *Master) learnEnd(w *member, o *task.Outcome, h *held) {
 func (m *Master) end(h *held, o *task.Outcome) {
 	if j := h.job; j != nil {
 		m.tell(j.member, message.Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it"})
-		m.detach(j)
+		m.handout.detach(j)
 	}
 	h.endedBy = o.Attempt
 	m.unlist(h)
@@ -324,13 +324,13 @@ func (m *Master) retracted(w *member, answer message.RetractAnswer, seen uint64)
 	}
 	unasked := !j.retracting
 	j.retracting = false
-	m.retractSoon()
+	m.placing.retractSoon(&m.step)
 	if !answer.Retracted {
 		return
 	}
 	if h := m.drop(j); h != nil {
 		m.backToReady(h, false)
-		if unasked && m.makes(w, h) {
+		if unasked && m.handout.makes(w, h) {
 			m.wantState(w) // which lacks what it was thought to run
 		}
 	}

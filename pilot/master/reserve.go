@@ -20,7 +20,7 @@ func (m *Master) waited(no uint64) bool {
 // expected is how long a task is expected to run.
 func (m *Master) expected(no uint64) time.Duration {
 	if h := m.list.owner[no]; h != nil {
-		return m.durations.Expected(&h.Task)
+		return m.placing.durations.Expected(&h.Task)
 	}
 	return matcher.UnknownRun
 }
@@ -28,7 +28,7 @@ func (m *Master) expected(no uint64) time.Duration {
 // occupancy is what holds the slots of a pilot. What a plan has reserved runs what its
 // plan says.
 func (m *Master) occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
-	w := m.members[id]
+	w := m.roster.members[id]
 	if w == nil || !w.described || w.health != health.Fit || w.draining || m.replication.reserved[id] {
 		return found, false
 	}
@@ -48,7 +48,7 @@ func (m *Master) occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
 func (m *Master) leftOf(j *job) time.Duration {
 	expected := matcher.UnknownRun
 	if j.held != nil {
-		expected = m.durations.Expected(&j.held.Task)
+		expected = m.placing.durations.Expected(&j.held.Task)
 	}
 	return max(0, j.remaining(expected, m.now))
 }
@@ -56,8 +56,8 @@ func (m *Master) leftOf(j *job) time.Duration {
 // makeRoom takes back what was given early to pilots that keep their slots: it
 // would take those that become free.
 func (m *Master) makeRoom() {
-	for _, id := range m.matrix.Reserved() {
-		if w := m.members[id]; w != nil {
+	for _, id := range m.placing.matrix.Reserved() {
+		if w := m.roster.members[id]; w != nil {
 			for _, j := range w.waiting {
 				m.retract(j)
 			}
@@ -67,10 +67,10 @@ func (m *Master) makeRoom() {
 
 // passOvertaken takes back what was given early to a pilot and has waited there
 // for long while later tasks began: it has no room beside them.
-func (m *Master) passOvertaken(w *member) {
+func (at *step) passOvertaken(w *member) {
 	for _, j := range w.waiting {
-		if m.now.Sub(j.since) >= m.config.Placing.ReserveAfter && !j.isSuccessor() && w.overtakes(j) {
-			m.retract(j)
+		if at.now.Sub(j.since) >= at.config.Placing.ReserveAfter && !j.isSuccessor() && w.overtakes(j) {
+			at.retract(j)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func (m *Master) broadcastDone(e BroadcastDone) {
 	holders := make(map[task.FileKey][]*member)
 	heard := make(map[task.PilotID]bool, len(e.Answers))
 	for _, answer := range e.Answers {
-		w := m.members[answer.Pilot]
+		w := m.roster.members[answer.Pilot]
 		if w == nil {
 			continue
 		}
@@ -34,15 +34,15 @@ func (m *Master) broadcastDone(e BroadcastDone) {
 	}
 	m.endRound(e.N)
 	if e.N == m.list.censusRound {
-		m.askMissed()
+		m.roster.askMissed(&m.step)
 	}
-	m.searched(e.N, holders, m.allIn(heard))
+	m.searched(e.N, holders, m.roster.allIn(heard))
 	m.endCensus()
 	m.returnInfeasible()
 }
 
-func (m *Master) allIn(heard map[task.PilotID]bool) bool {
-	for id := range m.members {
+func (roster *roster) allIn(heard map[task.PilotID]bool) bool {
+	for id := range roster.members {
 		if !heard[id] {
 			return false
 		}
@@ -57,7 +57,7 @@ func (m *Master) takeStates(answers []message.Answer) {
 	var states []message.State
 	var members []*member
 	for _, answer := range answers {
-		w := m.members[answer.Pilot]
+		w := m.roster.members[answer.Pilot]
 		if answer.State == nil || w == nil {
 			continue // gone by now, or it will introduce itself
 		}
@@ -89,7 +89,7 @@ func (m *Master) takeStates(answers []message.Answer) {
 	for i, w := range members {
 		m.takeRest(w, states[i])
 	}
-	m.syncSoon(m.gatherDelay()) // the site's capacity has changed
+	m.syncSoon(m.handout.gatherDelay(&m.step)) // the site's capacity has changed
 }
 
 // endRound ends a round: who has not answered it gets the whole list.
@@ -106,8 +106,8 @@ func (m *Master) endRound(round uint64) {
 	if len(l.added) > 0 {
 		l.hurry(m.now.Add(m.config.List.RoundLow))
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		w := m.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		w := m.roster.members[id]
 		early := w.row.early
 		w.row.early = nil
 		for _, update := range early {
@@ -140,13 +140,13 @@ func (m *Master) listAt(w *member, at matcher.ListVersion) {
 }
 
 func (m *Master) setRow(w *member, row matcher.Row) {
-	if row.Version.Term != m.term || !m.matrix.SetRow(row) {
+	if row.Version.Term != m.term || !m.placing.matrix.SetRow(row) {
 		return
 	}
-	m.markForSuccessors(w)
+	m.placing.markForSuccessors(w)
 	early := w.row.early
 	w.row = rowState{listed: true, n: row.Version.N}
-	m.unsolved = true
+	m.placing.unsolved = true
 	m.replication.has(&row)
 	m.replicationChanged()
 	for _, update := range early {
@@ -155,7 +155,7 @@ func (m *Master) setRow(w *member, row matcher.Row) {
 		}
 	}
 	if !w.idleSince.IsZero() {
-		m.retractSoon()
+		m.placing.retractSoon(&m.step)
 	}
 }
 
@@ -179,13 +179,13 @@ func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
 	case u.Base.N > w.row.n && (m.list.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
 		w.row.early = append(w.row.early, u)
 	default:
-		if err := m.matrix.UpdateRow(u); err != nil {
+		if err := m.placing.matrix.UpdateRow(u); err != nil {
 			m.wantRow(w)
 			return
 		}
 		w.row.n = max(w.row.n, u.Version.N)
-		m.unsolved = true
-		m.markForSuccessors(w)
+		m.placing.unsolved = true
+		m.placing.markForSuccessors(w)
 		m.replication.moved(w.id, u.Came, u.Left)
 	}
 }
@@ -201,7 +201,7 @@ func (m *Master) refuse(w *member, h *held, reason string) {
 		Pilot: w.id, Base: at, Version: at,
 		Set: []matcher.Exception{{No: h.no, Infeasible: true, FailedClause: reason}},
 	}
-	if m.matrix.UpdateRow(update) != nil {
+	if m.placing.matrix.UpdateRow(update) != nil {
 		m.wantRow(w)
 	}
 }
@@ -209,22 +209,22 @@ func (m *Master) refuse(w *member, h *held, reason string) {
 // returnInfeasible gives classes back that no live pilot can run, with the
 // counts of the clauses that they fail.
 func (m *Master) returnInfeasible() {
-	for _, no := range m.matrix.Infeasible() {
+	for _, no := range m.placing.matrix.Infeasible() {
 		class, listed := m.list.byNo[no]
-		if !listed || !m.mayStart() || m.undescribed() || m.anywhere(no) {
+		if !listed || !m.mayStart() || m.roster.undescribed() || m.anywhere(no) {
 			continue
 		}
-		m.returnClass(class, m.matrix.WhyNot(no))
+		m.returnClass(class, m.placing.matrix.WhyNot(no))
 		if class.Rank == m.settings.Rank && class.Rank != "" {
 			class.Rank = "" // as the queue knows the tasks that the site gives its rank
-			m.returnClass(class, m.matrix.WhyNot(no))
+			m.returnClass(class, m.placing.matrix.WhyNot(no))
 		}
 	}
 }
 
 // returnClass gives a class back, if tasks of it wait.
 func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
-	if m.counts.classes[class] == 0 {
+	if m.handout.counts.classes[class] == 0 {
 		return
 	}
 	refusal := task.Refusal{Class: class, Pilots: why.Pilots}
@@ -232,8 +232,8 @@ func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
 		refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
 	}
 	m.outbox.refused = append(m.outbox.refused, refusal)
-	for _, id := range slices.Sorted(maps.Keys(m.held)) {
-		if h := m.held[id]; h.phase <= ready && h.Task.Class() == class {
+	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
+		if h := m.handout.held[id]; h.phase <= ready && h.Task.Class() == class {
 			m.giveBack(h, "no pilot of the site can run it")
 		}
 	}

@@ -48,7 +48,7 @@ func (m *Master) missing(h *held, back message.Handback) {
 		return
 	}
 	for _, file := range back.Missing {
-		k := m.file(file.LFN)
+		k := m.handout.file(file.LFN)
 		if k.file.Exists() && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
 			continue // by now there is another one
 		}
@@ -71,9 +71,9 @@ func (m *Master) badCopies(w *member, bad []task.LostFile) {
 			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL && l.Pilot == copied.Pilot
 		}) {
 			m.outbox.lost = append(m.outbox.lost, copied)
-			m.syncSoon(m.gatherDelay())
+			m.syncSoon(m.handout.gatherDelay(&m.step))
 		}
-		if k := m.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
+		if k := m.handout.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
 			k.file.Replicas = slices.DeleteFunc(slices.Clone(k.file.Replicas), func(r task.Replica) bool { return r.URL == copied.URL })
 		}
 	}
@@ -107,8 +107,8 @@ func (m *Master) watch(file task.File) *search {
 // searchFilesOf looks for what a pilot that is gone has made and what no
 // storage element has, and again for what it was to store.
 func (m *Master) searchFilesOf(pilot task.PilotID) {
-	for _, name := range slices.Sorted(maps.Keys(m.files)) {
-		if k := m.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
+	for _, name := range slices.Sorted(maps.Keys(m.handout.files)) {
+		if k := m.handout.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
 			m.watch(k.file)
 		}
 	}
@@ -132,7 +132,7 @@ func (m *Master) check(files []task.File) {
 
 // fateKnown tells whether a file is known to be stored or lost.
 func (m *Master) fateKnown(file task.File) bool {
-	if k := m.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
+	if k := m.handout.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
 		return true
 	}
 	return m.tellsFate(file)
@@ -150,7 +150,7 @@ func (m *Master) tellsFate(file task.File) bool {
 func (m *Master) copiesGone(keeper *member, files []task.File) {
 	for _, file := range files {
 		if m.fateKnown(file) {
-			m.tellRelieved(keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
+			m.roster.tellRelieved(&m.step, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
 			continue
 		}
 		s := m.watch(file)
@@ -169,7 +169,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 // relieveBereft tells those who had a file to keep that it has been looked for.
 func (m *Master) relieveBereft(s *search) {
 	for _, id := range s.bereft {
-		m.tellRelieved(id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
+		m.roster.tellRelieved(&m.step, id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
 	}
 	s.bereft = nil
 }
@@ -200,8 +200,8 @@ func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, comp
 // nobody can look it is lost.
 func (m *Master) lookAtStorage(s *search) {
 	var pilots, leaving []*member
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		switch w := m.members[id]; {
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		switch w := m.roster.members[id]; {
 		case w.described && w.draining:
 			leaving = append(leaving, w)
 		case w.described:
@@ -271,7 +271,7 @@ func (m *Master) found(s *search, has []*member) {
 func (m *Master) fileLost(s *search) {
 	delete(m.searches, s.file.LFN)
 	defer m.relieveBereft(s)
-	k := m.files[s.file.LFN]
+	k := m.handout.files[s.file.LFN]
 	if k != nil && k.file.Exists() && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
 		m.release(s) // it has reached a storage element meanwhile, or was made again
 		return
@@ -284,7 +284,7 @@ func (m *Master) fileLost(s *search) {
 	for _, h := range s.tasks {
 		h.searching--
 	}
-	for _, h := range m.readersOf(s.file.LFN) {
+	for _, h := range m.handout.readersOf(s.file.LFN) {
 		m.giveBack(h, reason)
 	}
 	m.syncSoon(0)

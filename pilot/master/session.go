@@ -73,7 +73,7 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 	sight := replicaSight{copying: make(map[task.PilotID]int)}
 	made := make(map[task.PilotID]task.Bytes)
 	for _, t := range r.files {
-		if k := m.files[t.file.LFN]; k != nil {
+		if k := m.handout.files[t.file.LFN]; k != nil {
 			t.file = k.file // it may have been made since
 		}
 		for pilot, c := range t.at {
@@ -85,14 +85,14 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		w := m.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		w := m.roster.members[id]
 		unplanned := w.unplanned
 		w.unplanned = false
 		if !w.described || w.takesNone() || m.now.Before(w.copyless) || unplanned {
 			continue
 		}
-		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: m.freeIn(w), Room: math.MaxInt64}
+		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: m.placing.freeIn(&m.step, w), Room: math.MaxInt64}
 		if w.cache.Capacity > 0 { // else it refuses what is too much
 			node.Room = w.cache.Capacity/message.ReplicaShare - made[id]
 		}
@@ -119,17 +119,17 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 // freeIn is how long until a member is expected to have a free slot for a plan,
 // if tasks take as long as usual. A task that takes longer is expected to take
 // as much longer again: who knows, but the longer the worse.
-func (m *Master) freeIn(w *member) time.Duration {
+func (placing *placing) freeIn(at *step, w *member) time.Duration {
 	if w.freeSlots() > 0 {
 		return 0
 	}
-	usual := cmp.Or(m.usualRun, unknownRun)
+	usual := cmp.Or(placing.usualRun, unknownRun)
 	first := time.Duration(-1)
 	for _, j := range w.jobs {
 		if !j.holding {
 			continue
 		}
-		left := j.remaining(usual, m.now)
+		left := j.remaining(usual, at.now)
 		if left = max(left, -left); first < 0 || left < first {
 			first = left
 		}
@@ -143,14 +143,14 @@ func (m *Master) replicaTask(h *held) replica.Task {
 		m.replication.numbers++
 		h.session = m.replication.numbers
 	}
-	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(m.usualRun, unknownRun)}
+	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(m.placing.usualRun, unknownRun)}
 	for _, file := range m.list.entries[h.no].Files {
 		if !slices.Contains(t.Files, file.Key) {
 			t.Files = append(t.Files, file.Key)
 		}
 	}
 	t.CanRun = func(pilot task.PilotID) bool {
-		_, can := m.matrix.Rank(pilot, h.no)
+		_, can := m.placing.matrix.Rank(pilot, h.no)
 		return can
 	}
 	return t
@@ -160,12 +160,12 @@ func (m *Master) replicaTask(h *held) replica.Task {
 // been given: these will be replicas as well.
 func (m *Master) stagingIn() map[task.FileKey][]task.PilotID {
 	coming := make(map[task.FileKey][]task.PilotID)
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		for _, j := range m.members[id].inOrder() {
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		for _, j := range m.roster.members[id].inOrder() {
 			if j.held == nil || j.phase != assigned {
 				continue
 			}
-			for _, file := range message.ListFiles(m.inputs(j.held.Task)) {
+			for _, file := range message.ListFiles(m.handout.inputs(j.held.Task)) {
 				coming[file.Key] = append(coming[file.Key], id)
 			}
 		}
@@ -197,7 +197,7 @@ func (r *replication) copies(key task.FileKey, coming []task.PilotID) []replica.
 // runs tells whether a task that a plan has launched has not ended.
 func (m *Master) runs(no uint64) bool {
 	h := m.replication.launched[no]
-	return h != nil && m.held[h.Task.ID] == h && h.phase == placed
+	return h != nil && m.handout.held[h.Task.ID] == h && h.phase == placed
 }
 
 // orderCopies tells pilots what to copy and what to drop. What a pilot cannot
@@ -220,7 +220,7 @@ func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID
 	for _, one := range decided.Copies {
 		t := r.files[one.File]
 		if t == nil || !t.file.Exists() {
-			if w := m.members[one.To]; w != nil {
+			if w := m.roster.members[one.To]; w != nil {
 				w.unplanned = true // nobody can make this copy: tasks must not wait for it
 				m.replicationChanged()
 			}
@@ -235,7 +235,7 @@ func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID
 		order(one.To).Files = append(order(one.To).Files, t.file)
 	}
 	for _, pilot := range slices.Sorted(maps.Keys(orders)) {
-		if w := m.members[pilot]; w != nil {
+		if w := m.roster.members[pilot]; w != nil {
 			m.tell(w, *orders[pilot])
 		}
 	}
@@ -250,7 +250,7 @@ func (m *Master) claim(decided replica.Decisions, listed []*held) {
 	for _, no := range decided.Claimed {
 		if h := byNumber[no]; h != nil {
 			r.claimed[no] = h
-			m.matrix.SetReady(h.no, false)
+			m.placing.matrix.SetReady(h.no, false)
 		}
 	}
 	for _, no := range slices.Sorted(maps.Keys(before)) {
@@ -276,9 +276,9 @@ func (m *Master) reserve(pilots []task.PilotID) {
 	for _, id := range pilots {
 		r.reserved[id] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
 		if before[id] != r.reserved[id] {
-			m.refreshPlaces(m.members[id])
+			m.refreshPlaces(m.roster.members[id])
 		}
 	}
 }
@@ -297,7 +297,7 @@ func (m *Master) launch(starts []replica.Start, listed []*held) {
 	byNumber := numbered(listed)
 	var given []matcher.Assignment
 	for _, start := range starts {
-		h, w := byNumber[start.No], m.members[start.Node]
+		h, w := byNumber[start.No], m.roster.members[start.Node]
 		if h == nil || w == nil || !w.fits(h.Task.Resources) {
 			continue // it is in the next session's view, so the plan has it again
 		}

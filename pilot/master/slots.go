@@ -81,54 +81,54 @@ func (s *taskCounts) count(h *held, by int) {
 // place notes that a member has a task. Until it is attached to a held one it
 // is a stray: late work is still work.
 func (m *Master) place(w *member, id message.LeasedID, generation uint32, need task.Resources) *job {
-	m.size.orders++
-	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: m.size.orders, since: m.now}
+	m.roster.size.orders++
+	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: m.roster.size.orders, since: m.now}
 	w.jobs[id] = j
-	m.strays[j.Task] = append(m.strays[j.Task], j)
+	m.handout.strays[j.Task] = append(m.handout.strays[j.Task], j)
 	return j
 }
 
 // attach ties a job to the held task that it runs, maybe under an older lease.
 func (m *Master) attach(j *job, h *held) {
-	m.unstray(j)
+	m.handout.unstray(j)
 	j.held, h.job = h, j
 	m.setPhase(h, placed)
-	if reader := m.readerOf(h); reader != nil {
+	if reader := m.handout.readerOf(h); reader != nil {
 		m.tellHome(reader)
 	}
 	if j.phase != assigned {
-		m.counts.running++
+		m.handout.counts.running++
 		m.unlist(h)
 	}
 }
 
 // detach unties a job from its task and returns that.
-func (m *Master) detach(j *job) *held {
+func (hand *handout) detach(j *job) *held {
 	h := j.held
 	if h == nil {
 		return nil
 	}
 	if j.phase != assigned {
-		m.counts.running--
+		hand.counts.running--
 	}
 	j.held, h.job = nil, nil
-	m.strays[j.Task] = append(m.strays[j.Task], j)
+	hand.strays[j.Task] = append(hand.strays[j.Task], j)
 	return h
 }
 
-func (m *Master) unstray(j *job) {
-	rest := slices.DeleteFunc(m.strays[j.Task], func(other *job) bool { return other == j })
+func (hand *handout) unstray(j *job) {
+	rest := slices.DeleteFunc(hand.strays[j.Task], func(other *job) bool { return other == j })
 	if len(rest) == 0 {
-		delete(m.strays, j.Task)
+		delete(hand.strays, j.Task)
 	} else {
-		m.strays[j.Task] = rest
+		hand.strays[j.Task] = rest
 	}
 }
 
 // remove ends a task's stay at its pilot and returns it, if it is held.
-func (m *Master) remove(j *job) *held {
-	h := m.detach(j)
-	m.unstray(j)
+func (hand *handout) remove(j *job) *held {
+	h := hand.detach(j)
+	hand.unstray(j)
 	delete(j.member.jobs, j.LeasedID)
 	return h
 }
@@ -137,7 +137,7 @@ func (m *Master) remove(j *job) *held {
 // there, as the pilot itself does. It returns the task, if it is held.
 func (m *Master) drop(j *job) *held {
 	w := j.member
-	h := m.remove(j)
+	h := m.handout.remove(j)
 	w.unwait(j)
 	w.release(j)
 	w.promote()
@@ -159,7 +159,7 @@ func (m *Master) start(j *job, attempt task.AttemptID) {
 		m.refreshPlaces(w)
 	}
 	if h := j.held; h != nil {
-		m.counts.running++
+		m.handout.counts.running++
 		m.unlist(h)
 		if h.recalled { // too late
 			h.recalled = false
@@ -179,7 +179,7 @@ func (m *Master) finish(j *job, attempt task.AttemptID) {
 
 // refreshPlaces tells the matrix what a member can take.
 func (m *Master) refreshPlaces(w *member) {
-	if m.members[w.id] != w || !w.described {
+	if m.roster.members[w.id] != w || !w.described {
 		return
 	}
 	var places matcher.Places
@@ -194,27 +194,27 @@ func (m *Master) refreshPlaces(w *member) {
 		}
 		now = counted{w.total.slots, places.FreeSlots}
 		m.oneByOne(w, &places)
-		m.onTrial(w, &places)
+		m.roster.onTrial(w, &places)
 	}
 	if m.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
 	places.Closed = w.takesNone() || m.replication.reserved[w.id]
-	m.markForSuccessors(w)
+	m.placing.markForSuccessors(w)
 	if w.keptFree > 0 {
-		m.lookAgain(m.publishWait())
+		m.placing.lookAgain(&m.step, m.publishWait())
 	}
-	m.matrix.SetPlaces(w.id, places)
-	m.unsolved = true
-	m.size.slots += now.slots - w.counted.slots
-	m.size.free += now.free - w.counted.free
+	m.placing.matrix.SetPlaces(w.id, places)
+	m.placing.unsolved = true
+	m.roster.size.slots += now.slots - w.counted.slots
+	m.roster.size.free += now.free - w.counted.free
 	w.counted = now
 	switch {
 	case now.free == 0:
 		w.idleSince = time.Time{}
 	case w.idleSince.IsZero():
 		w.idleSince = m.now
-		m.retractSoon()
+		m.placing.retractSoon(&m.step)
 	}
 }
 
@@ -234,25 +234,25 @@ func (m *Master) oneByOne(w *member, places *matcher.Places) {
 
 // refreshAll tells the matrix what every member can take.
 func (m *Master) refreshAll() {
-	for _, id := range slices.Sorted(maps.Keys(m.members)) {
-		m.refreshPlaces(m.members[id])
+	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+		m.refreshPlaces(m.roster.members[id])
 	}
 }
 
 // prefillPerSlot is how many tasks a slot gets early: more where they are very
 // short.
-func (m *Master) prefillPerSlot() int {
-	usual := m.settings.Prefill
-	if usual == 0 || m.usualRun <= 0 {
+func (placing *placing) prefillPerSlot(at *step) int {
+	usual := at.settings.Prefill
+	if usual == 0 || placing.usualRun <= 0 {
 		return usual
 	}
-	return max(usual, min(m.config.Placing.PrefillMost, int(m.config.Placing.PrefillTime/m.usualRun)))
+	return max(usual, min(at.config.Placing.PrefillMost, int(at.config.Placing.PrefillTime/placing.usualRun)))
 }
 
 // prefillOf is how many more tasks a member may be given early: none for a slot
 // that is about to make what another task waits for.
 func (m *Master) prefillOf(w *member) int {
-	most := m.prefillPerSlot() * w.total.slots
+	most := m.placing.prefillPerSlot(&m.step) * w.total.slots
 	if most == 0 || most <= len(w.waiting) {
 		return 0
 	}
@@ -261,20 +261,20 @@ func (m *Master) prefillOf(w *member) int {
 
 // learnRun takes a payload's time into account: a long one at once, shorter
 // ones slowly, because too deep a prefill costs more than too shallow a one.
-func (m *Master) learnRun(run time.Duration) {
-	if run >= m.usualRun {
-		m.usualRun = run
+func (placing *placing) learnRun(run time.Duration) {
+	if run >= placing.usualRun {
+		placing.usualRun = run
 	} else {
-		m.usualRun -= (m.usualRun - run) / 16
+		placing.usualRun -= (placing.usualRun - run) / 16
 	}
 }
 
 // retractSoon has idle slots look for prefilled tasks a while from now.
-func (m *Master) retractSoon() { m.retractIn(m.config.Placing.RetractAfter) }
+func (placing *placing) retractSoon(at *step) { placing.retractIn(at, at.config.Placing.RetractAfter) }
 
-func (m *Master) retractIn(wait time.Duration) {
-	if due := m.now.Add(wait); m.retractAt.IsZero() || due.Before(m.retractAt) {
-		m.retractAt = due
+func (placing *placing) retractIn(at *step, wait time.Duration) {
+	if due := at.now.Add(wait); placing.retractAt.IsZero() || due.Before(placing.retractAt) {
+		placing.retractAt = due
 	}
 }
 
@@ -285,28 +285,28 @@ const retractBudget = 10_000
 // passRetracts takes the longest waiting prefilled tasks back for slots that
 // have found nothing for a while.
 func (m *Master) passRetracts() {
-	if m.retractAt.IsZero() || m.now.Before(m.retractAt) {
+	if m.placing.retractAt.IsZero() || m.now.Before(m.placing.retractAt) {
 		return
 	}
-	m.retractAt = time.Time{}
+	m.placing.retractAt = time.Time{}
 	if !m.mayStart() {
-		m.retractAt = m.now.Add(m.config.Queue.Every)
+		m.placing.retractAt = m.now.Add(m.config.Queue.Every)
 		return
 	}
-	if m.size.free == 0 {
+	if m.roster.size.free == 0 {
 		return
 	}
-	prefilled, retracting := m.prefilled()
+	prefilled, retracting := m.roster.prefilled()
 	if len(prefilled) == 0 {
 		return
 	}
 	budget := retractBudget
-	for _, w := range m.idle() {
-		if m.matrix.Keeping(w.id) {
+	for _, w := range m.roster.idle() {
+		if m.placing.matrix.Keeping(w.id) {
 			continue
 		}
 		if m.now.Sub(w.idleSince) < m.config.Placing.RetractAfter {
-			m.retractSoon()
+			m.placing.retractSoon(&m.step)
 			continue
 		}
 		wanted := w.freeSlots()
@@ -315,12 +315,12 @@ func (m *Master) passRetracts() {
 		for range wanted - credit {
 			i := slices.IndexFunc(prefilled, func(j *job) bool {
 				budget--
-				_, feasible := m.matrix.Rank(w.id, j.held.no)
+				_, feasible := m.placing.matrix.Rank(w.id, j.held.no)
 				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
 					return false
 				}
 				if budget >= 0 && m.leavesTo(w, j) {
-					m.retractIn(m.lookPause())
+					m.placing.retractIn(&m.step, m.lookPause())
 					return false
 				}
 				return true
@@ -336,8 +336,8 @@ func (m *Master) passRetracts() {
 
 // prefilled lists the jobs that wait for a slot, longest first, and counts
 // those that have been asked for.
-func (m *Master) prefilled() (jobs []*job, retracting int) {
-	for _, w := range m.members {
+func (roster *roster) prefilled() (jobs []*job, retracting int) {
+	for _, w := range roster.members {
 		for _, j := range w.jobs {
 			switch {
 			case j.retracting:
@@ -352,9 +352,9 @@ func (m *Master) prefilled() (jobs []*job, retracting int) {
 }
 
 // idle lists members with free slots, longest first.
-func (m *Master) idle() []*member {
+func (roster *roster) idle() []*member {
 	var idle []*member
-	for _, w := range m.members {
+	for _, w := range roster.members {
 		if !w.idleSince.IsZero() {
 			idle = append(idle, w)
 		}
@@ -365,10 +365,10 @@ func (m *Master) idle() []*member {
 	return idle
 }
 
-func (m *Master) retract(j *job) {
+func (at *step) retract(j *job) {
 	if j.retracting {
 		return
 	}
 	j.retracting = true
-	m.tell(j.member, message.Retract{Term: m.term, Task: j.Task, Lease: j.Lease})
+	at.tell(j.member, message.Retract{Term: at.term, Task: j.Task, Lease: j.Lease})
 }

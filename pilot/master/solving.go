@@ -23,18 +23,18 @@ type solving struct {
 
 // SolveWith has a solver decide who gets which task whatever the site's settings
 // say, for a bench or a replay. It is not measured.
-func (m *Master) SolveWith(solver matcher.Solver) { m.given = solver }
+func (m *Master) SolveWith(solver matcher.Solver) { m.placing.given = solver }
 
 // solver is what the matrix is solved with now: the site's solver, which tells
 // from time to time how near to the best solution it comes. One free slot
 // alone would always be served best, so it is not measured.
 func (m *Master) solver() matcher.Solver {
-	if m.given != nil {
-		return m.given
+	if m.placing.given != nil {
+		return m.placing.given
 	}
-	s := &m.solving
-	m.choose()
-	if m.own.on || m.size.free < 2 || m.size.free > m.config.Placing.MeasureSlots || m.matrix.Ready() < 2 || m.now.Before(s.next) {
+	s := &m.placing.solving
+	m.placing.choose(&m.step)
+	if m.own.on || m.roster.size.free < 2 || m.roster.size.free > m.config.Placing.MeasureSlots || m.placing.matrix.Ready() < 2 || m.now.Before(s.next) {
 		return s.solver
 	}
 	return matcher.Measured(s.solver, func(o matcher.Optimality) {
@@ -51,25 +51,25 @@ func (m *Master) solver() matcher.Solver {
 // choose makes the solver of the settings; greedy, where a later queue names one
 // that this pilot does not know. What it draws depends on the term alone, so
 // that a journal of the master's events gives the same assignments again.
-func (m *Master) choose() {
-	s := &m.solving
+func (placing *placing) choose(at *step) {
+	s := &placing.solving
 	if s.solver != nil {
 		return
 	}
-	choice, err := matcher.ParseSolver(m.settings.Solver)
+	choice, err := matcher.ParseSolver(at.settings.Solver)
 	if err != nil {
 		choice = matcher.SolverChoice{}
 	}
 	seed := fnv.New64a()
-	_, _ = seed.Write([]byte(m.term.String()))
+	_, _ = seed.Write([]byte(at.term.String()))
 	s.choice, s.solver = choice, choice.Solver(rand.New(rand.NewPCG(seed.Sum64(), 0)))
 }
 
 // leavesTasks tells whether the solver in force leaves tasks to pilots that have
 // their inputs.
-func (m *Master) leavesTasks() bool {
-	m.choose()
-	return m.given != nil || m.solving.choice.Patient()
+func (placing *placing) leavesTasks(at *step) bool {
+	placing.choose(at)
+	return placing.given != nil || placing.solving.choice.Patient()
 }
 
 func (s *solving) optimality() task.Optimality {

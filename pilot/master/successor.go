@@ -28,7 +28,7 @@ const successorLooks = 64
 
 // countsSuccessors tells whether successors count at all.
 func (m *Master) countsSuccessors() bool {
-	return m.patient() && m.leavesTasks() && (m.usualRun <= 0 || m.usualRun >= longTask)
+	return m.patient() && m.placing.leavesTasks(&m.step) && (m.placing.usualRun <= 0 || m.placing.usualRun >= longTask)
 }
 
 // successors counts the listed tasks that are ready, with their input in a
@@ -54,7 +54,7 @@ func (m *Master) aboutToStart(w *member) (count int) {
 	}
 	for _, j := range w.jobs {
 		if j.phase == over && m.now.Sub(j.ended) < m.publishWait() {
-			count += len(m.successorsOf(j)) + m.givenSuccessors(j)
+			count += len(m.successorsOf(j)) + m.handout.givenSuccessors(j)
 		}
 	}
 	return min(count, w.total.slots)
@@ -62,8 +62,8 @@ func (m *Master) aboutToStart(w *member) (count int) {
 
 // successorsOf lists the successors of a job that are at no pilot.
 func (m *Master) successorsOf(j *job) (found []*held) {
-	for h := range m.waitersFor(j) {
-		if h.phase == waiting && m.maySucceed(j.member, h) {
+	for h := range m.handout.waitersFor(j) {
+		if h.phase == waiting && m.placing.maySucceed(j.member, h) {
 			found = append(found, h)
 		}
 		if len(found) >= j.member.total.slots {
@@ -75,8 +75,8 @@ func (m *Master) successorsOf(j *job) (found []*held) {
 
 // givenSuccessors counts the tasks that have been given to a job's pilot as its
 // successors.
-func (m *Master) givenSuccessors(j *job) (count int) {
-	for h := range m.waitersFor(j) {
+func (hand *handout) givenSuccessors(j *job) (count int) {
+	for h := range hand.waitersFor(j) {
 		if h.phase == placed && h.job != nil && h.job.member == j.member && len(h.missing) == 1 {
 			count++
 		}
@@ -88,13 +88,13 @@ func (m *Master) givenSuccessors(j *job) (count int) {
 }
 
 // waitersFor visits the tasks that miss an output of a job.
-func (m *Master) waitersFor(j *job) iter.Seq[*held] {
+func (hand *handout) waitersFor(j *job) iter.Seq[*held] {
 	return func(yield func(*held) bool) {
 		if j.held == nil {
 			return
 		}
 		for _, output := range j.held.Task.Outputs {
-			if k := m.files[output.LFN]; k != nil {
+			if k := hand.files[output.LFN]; k != nil {
 				for _, h := range k.waiters[:min(successorLooks, len(k.waiters))] {
 					if !yield(h) {
 						return
@@ -106,16 +106,16 @@ func (m *Master) waitersFor(j *job) iter.Seq[*held] {
 }
 
 // maySucceed tells whether a task misses one file alone, and may run at its maker.
-func (m *Master) maySucceed(w *member, h *held) bool {
+func (placing *placing) maySucceed(w *member, h *held) bool {
 	if len(h.missing) != 1 || h.searching > 0 || h.no == 0 {
 		return false
 	}
-	_, feasible := m.matrix.Rank(w.id, h.no)
+	_, feasible := placing.matrix.Rank(w.id, h.no)
 	return feasible
 }
 
 // markForSuccessors has a member looked at by the next passSuccessors.
-func (m *Master) markForSuccessors(w *member) { m.toLookAt[w.id] = true }
+func (placing *placing) markForSuccessors(w *member) { placing.toLookAt[w.id] = true }
 
 // markMakers has those looked at who make the last file that a task misses.
 func (m *Master) markMakers(h *held) {
@@ -123,26 +123,26 @@ func (m *Master) markMakers(h *held) {
 		return
 	}
 	for name := range h.missing {
-		for maker := range m.files[name].makerMembers() {
-			m.markForSuccessors(maker)
+		for maker := range m.handout.files[name].makerMembers() {
+			m.placing.markForSuccessors(maker)
 		}
 	}
 }
 
 // passSuccessors gives members the successors of what they run.
 func (m *Master) passSuccessors() {
-	if len(m.toLookAt) == 0 || !m.mayStart() {
+	if len(m.placing.toLookAt) == 0 || !m.mayStart() {
 		return
 	}
-	members := slices.Sorted(maps.Keys(m.toLookAt))
-	clear(m.toLookAt)
+	members := slices.Sorted(maps.Keys(m.placing.toLookAt))
+	clear(m.placing.toLookAt)
 	if !m.countsSuccessors() || m.list.live > 0 {
 		return
 	}
 	batches := make(map[task.PilotID][]message.Assignment)
 	m.serial++
 	for _, id := range members {
-		if w := m.members[id]; w != nil {
+		if w := m.roster.members[id]; w != nil {
 			if given := m.successorsFor(w); len(given) > 0 {
 				batches[id] = given
 			}
@@ -154,17 +154,17 @@ func (m *Master) passSuccessors() {
 // successorsFor binds a member to a successor for each slot that has one and no
 // task to go on with.
 func (m *Master) successorsFor(w *member) (given []message.Assignment) {
-	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] || m.matrix.Keeping(w.id) {
+	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] || m.placing.matrix.Keeping(w.id) {
 		return nil
 	}
-	most := m.prefillPerSlot() * w.total.slots
+	most := m.placing.prefillPerSlot(&m.step) * w.total.slots
 	for _, j := range w.inOrder() {
-		if !j.holding || len(w.waiting) >= most || m.givenSuccessors(j) > 0 {
+		if !j.holding || len(w.waiting) >= most || m.handout.givenSuccessors(j) > 0 {
 			continue
 		}
 		if h := m.successorOf(j); h != nil {
 			given = append(given, m.bind(h, w, true))
-			m.matrix.Placed(w.id, h.no)
+			m.placing.matrix.Placed(w.id, h.no)
 		}
 	}
 	return given
@@ -173,8 +173,8 @@ func (m *Master) successorsFor(w *member) (given []message.Assignment) {
 // successorOf chooses the successor that a job's slot goes on with: of the
 // highest priority, and of these the oldest.
 func (m *Master) successorOf(j *job) (best *held) {
-	for h := range m.waitersFor(j) {
-		if h.phase == waiting && m.maySucceed(j.member, h) && m.undisputed(j.member, h) && (best == nil || goesBefore(h, best)) {
+	for h := range m.handout.waitersFor(j) {
+		if h.phase == waiting && m.placing.maySucceed(j.member, h) && m.placing.undisputed(&m.step, j.member, h) && (best == nil || goesBefore(h, best)) {
 			best = h
 		}
 	}
@@ -185,9 +185,9 @@ func (m *Master) successorOf(j *job) (best *held) {
 // at files, no other pilot has some of its inputs, which ranks would have to
 // weigh, and no ready task goes before it by priority or because it was passed
 // over too often.
-func (m *Master) undisputed(w *member, h *held) bool {
-	rank, err := m.compiler.Rank(m.class(h.Task).Rank)
-	return err == nil && rank.Files() && !m.matrix.RaisedElsewhere(w.id, h.no) && !m.matrix.Outranked(w.id, h.Task.Priority)
+func (placing *placing) undisputed(at *step, w *member, h *held) bool {
+	rank, err := placing.compiler.Rank(at.class(h.Task).Rank)
+	return err == nil && rank.Files() && !placing.matrix.RaisedElsewhere(w.id, h.no) && !placing.matrix.Outranked(w.id, h.Task.Priority)
 }
 
 func goesBefore(a, b *held) bool {
@@ -198,9 +198,9 @@ func goesBefore(a, b *held) bool {
 func (j *job) isSuccessor() bool { return j.held != nil && len(j.held.missing) > 0 }
 
 // makes tells whether a member is thought to be making what a task misses.
-func (m *Master) makes(w *member, h *held) bool {
+func (hand *handout) makes(w *member, h *held) bool {
 	for name := range h.missing {
-		for maker := range m.files[name].makerMembers() {
+		for maker := range hand.files[name].makerMembers() {
 			if maker == w {
 				return true
 			}

@@ -17,16 +17,18 @@ func (m *Master) syncSoon(delay time.Duration) {
 	}
 }
 
-func (m *Master) gatherDelay() time.Duration { return m.config.Queue.GatherDelay(m.counts.running) }
+func (hand *handout) gatherDelay(at *step) time.Duration {
+	return at.config.Queue.GatherDelay(hand.counts.running)
+}
 
 // outcomeSoon gathers outcomes.
 func (m *Master) outcomeSoon() {
-	m.syncSoon(m.config.Queue.OutcomeDelay(len(m.outbox.outcomes), m.counts.phases[ready], m.counts.running))
+	m.syncSoon(m.config.Queue.OutcomeDelay(len(m.outbox.outcomes), m.handout.counts.phases[ready], m.handout.counts.running))
 }
 
 func (m *Master) syncDeadline() time.Time {
 	o := &m.outbox
-	if m.provisional || o.flight != nil || m.own.on && !m.introduced() {
+	if m.provisional || o.flight != nil || m.own.on && !m.roster.introduced(&m.step) {
 		return time.Time{}
 	}
 	next := o.due
@@ -44,7 +46,7 @@ func (m *Master) syncDeadline() time.Time {
 // the parked one.
 func (m *Master) passSync() {
 	o := &m.outbox
-	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) || m.own.on && !m.introduced() {
+	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) || m.own.on && !m.roster.introduced(&m.step) {
 		return
 	}
 	if !o.due.IsZero() && !m.now.Before(o.due) {
@@ -59,10 +61,10 @@ func (m *Master) call(content bool) {
 	o.calls++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: slices.Sorted(maps.Keys(m.leases)), Capacity: m.capacity(), Judges: m.nodes.judges,
+		Leases: slices.Sorted(maps.Keys(m.handout.leases)), Capacity: m.capacity(), Judges: m.roster.nodes.judges,
 	}
 	o.lastWaiting = s.Capacity.Waiting
-	for _, mark := range m.nodes.Marks(m.now) {
+	for _, mark := range m.roster.nodes.Marks(m.now) {
 		mark.Why = task.Brief(mark.Why)
 		s.Nodes = append(s.Nodes, mark)
 	}
@@ -70,7 +72,7 @@ func (m *Master) call(content bool) {
 	if content {
 		o.due = time.Time{}
 		m.callRoll(&s)
-		o.flight = o.load(&s, m.now, m.waitsForMaker)
+		o.flight = o.load(&s, m.now, m.handout.waitsForMaker)
 	} else {
 		s.Hold = m.config.Queue.Every
 		o.parked = parked{o.calls, m.now}
@@ -94,7 +96,7 @@ func (m *Master) countLeases(s *task.Sync) {
 		tasks[back.Lease]++
 	}
 	for _, id := range s.Leases {
-		s.Tasks = append(s.Tasks, m.leases[id].open+tasks[id])
+		s.Tasks = append(s.Tasks, m.handout.leases[id].open+tasks[id])
 	}
 }
 
@@ -106,7 +108,7 @@ const mostInHand = 10_000
 func (m *Master) callRoll(s *task.Sync) {
 	told := make(map[task.PilotID]bool)
 	for _, id := range slices.Sorted(maps.Keys(m.outbox.joined)) {
-		w := m.members[id]
+		w := m.roster.members[id]
 		if !w.asked.IsZero() || len(s.InHand) >= mostInHand {
 			continue
 		}
@@ -130,18 +132,18 @@ func (m *Master) callRoll(s *task.Sync) {
 
 func (m *Master) capacity() task.Capacity {
 	c := task.Capacity{
-		Pilots: len(m.members), Slots: m.size.slots, FreeSlots: m.size.free,
-		Waiting: m.counts.phases[waiting] + m.counts.phases[ready], Running: m.counts.running,
-		Assigned: m.counts.phases[placed] - m.counts.running, Optimality: m.solving.optimality(),
+		Pilots: len(m.roster.members), Slots: m.roster.size.slots, FreeSlots: m.roster.size.free,
+		Waiting: m.handout.counts.phases[waiting] + m.handout.counts.phases[ready], Running: m.handout.counts.running,
+		Assigned: m.handout.counts.phases[placed] - m.handout.counts.running, Optimality: m.placing.solving.optimality(),
 	}
-	for _, w := range m.members {
+	for _, w := range m.roster.members {
 		c.CacheBytes += w.cache.Capacity
 		c.CacheUsed += w.cache.Used
 		c.Evictions += w.cache.Evictions
 		c.Damaged += w.cache.Damaged
 	}
 	var first *member
-	if c.Stopped, c.StoppedSlots, first = m.stopped(); first != nil {
+	if c.Stopped, c.StoppedSlots, first = m.roster.stopped(); first != nil {
 		c.StoppedWhy = first.stopped
 	}
 	return c
@@ -185,14 +187,14 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	o := &m.outbox
 	o.failures, m.fenced = 0, false
-	clear(m.lost)
+	clear(m.roster.lost)
 	if sent.After(m.heard) {
 		m.heard = sent
 	}
 	if o.parked.number == 0 {
 		o.poll = m.now
 		if carried != nil {
-			o.poll = m.now.Add(m.config.Queue.ParkPause(m.counts.running))
+			o.poll = m.now.Add(m.config.Queue.ParkPause(m.handout.counts.running))
 		}
 	}
 	if m.own.on {
@@ -215,7 +217,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 		m.takeWishes(e.Reply)
 	}
 	if len(o.outcomes) > 0 {
-		m.syncSoon(max(m.gatherDelay(), o.nextOutcome(m.now).Sub(m.now)))
+		m.syncSoon(max(m.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
 	}
 	if o.unreported() || len(o.joined) > 0 {
 		m.syncSoon(m.config.Queue.Every)
@@ -224,8 +226,8 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 
 // waitsForMaker tells whether the queue will have an outcome wait, by the
 // hand-out: a maker of an input has not ended for good.
-func (m *Master) waitsForMaker(o *task.Outcome) bool {
-	return o.OK && slices.ContainsFunc(o.Reads, func(r task.Read) bool { return m.held[r.Producer.Task] != nil })
+func (hand *handout) waitsForMaker(o *task.Outcome) bool {
+	return o.OK && slices.ContainsFunc(o.Reads, func(r task.Read) bool { return hand.held[r.Producer.Task] != nil })
 }
 
 // takeWishes takes what the queue hands out and wants.
@@ -244,16 +246,16 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	m.takeNodes(reply.Nodes)
 	m.check(reply.Check)
 	for _, pilot := range reply.Drain {
-		if w := m.members[pilot]; w != nil && !w.draining {
+		if w := m.roster.members[pilot]; w != nil && !w.draining {
 			m.tell(w, message.DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})
 		}
 	}
 	if len(reply.Denied) > 0 {
 		m.act(DenyPeers{Peers: reply.Denied})
 	}
-	for id, since := range m.gone {
+	for id, since := range m.handout.gone {
 		if since < m.outbox.answered {
-			delete(m.gone, id) // an answer to a call made since does not list it again
+			delete(m.handout.gone, id) // an answer to a call made since does not list it again
 		}
 	}
 }
@@ -268,7 +270,7 @@ func (m *Master) takeRoll(roll uint64) {
 	if before == 0 {
 		return
 	}
-	for _, w := range m.members {
+	for _, w := range m.roster.members {
 		if w.described {
 			m.joins(w)
 		}
@@ -320,7 +322,7 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 		m.disown(*o)
 	}
 	for _, output := range o.Outputs {
-		k := m.files[output.LFN]
+		k := m.handout.files[output.LFN]
 		if k == nil || k.file.Producer != o.Attempt {
 			continue
 		}
@@ -329,7 +331,7 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 		}
 		m.dispose(k)
 	}
-	h := m.held[ack.Attempt.Task]
+	h := m.handout.held[ack.Attempt.Task]
 	if h == nil || h.phase != ended || h.endedBy != ack.Attempt {
 		return
 	}
