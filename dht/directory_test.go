@@ -16,7 +16,7 @@ func TestDirectoryKeepsOneCopy(t *testing.T) {
 		message := Welcome{Roster: RosterDelta{Term: term, To: 1, Add: []Member{
 			{Peer: "a", Pilot: "p-a", Addresses: []string{"/ip4/10.0.0.1/tcp/1"}, DataURL: url}, {Peer: "b"},
 		}}}
-		if !r.Apply(directory.Share(message).(Welcome).Roster) {
+		if _, fits := r.apply(directory.Share(message).(Welcome).Roster); !fits {
 			t.Fatal("a snapshot was not taken")
 		}
 		return &r
@@ -36,7 +36,7 @@ func TestDirectoryKeepsOneCopy(t *testing.T) {
 		t.Error("a member that has not changed is held twice")
 	}
 	delta := directory.Share(Cast{Roster: RosterDelta{Term: term, From: 1, To: 2, Add: []Member{{Peer: "c"}}, Remove: []task.PeerID{"b"}}}).(Cast)
-	if !first.Apply(delta.Roster) || first.Len() != 2 || !first.Has("c") {
+	if _, fits := first.apply(delta.Roster); !fits || first.Len() != 2 || !first.Has("c") {
 		t.Errorf("after a change the roster has %v", first.Members())
 	}
 }

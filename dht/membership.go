@@ -59,7 +59,7 @@ func (m *membership) deny(peers []task.PeerID) {
 	clear(m.denied)
 	for _, peer := range peers {
 		m.denied[peer] = true
-		m.contacts.Drop(peer)
+		m.contacts.drop(peer)
 	}
 }
 
@@ -152,7 +152,7 @@ func (m *membership) keepByes(delta RosterDelta, diff *rosterDiff) {
 	m.byes = slices.DeleteFunc(m.byes, func(e *entry) bool {
 		listed, whole := m.roster.lists(e), delta.From == 0
 		if listed && whole {
-			m.roster.Drop(e.member.Peer)
+			m.roster.drop(e.member.Peer)
 			return false
 		}
 		return listed || whole || slices.Contains(delta.Remove, e.member.Peer)
@@ -184,15 +184,14 @@ func (m *membership) strangers() (peers []task.PeerID) {
 // forget removes what was known of a peer that is gone, all but its place on
 // the roster.
 func (m *membership) forget(peer task.PeerID) {
-	m.contacts.Drop(peer)
+	m.contacts.drop(peer)
 	delete(m.probes, peer)
 	delete(m.suspects, peer)
 }
 
 // bye takes a member out that says goodbye to this pilot.
 func (m *membership) bye(peer task.PeerID) {
-	if e := m.roster.entry(peer); e != nil {
-		m.roster.Drop(peer)
+	if e := m.roster.drop(peer); e != nil {
 		m.byes = append(m.byes, e)
 	}
 }

@@ -20,16 +20,9 @@ type register struct {
 
 // change is one change of the roster by its master.
 type change struct {
-	add    *entry
-	remove task.PeerID // "" when add is set
-	at     time.Time
-}
-
-func (c change) peer() task.PeerID {
-	if c.add != nil {
-		return c.add.member.Peer
-	}
-	return c.remove
+	*entry
+	gone bool
+	at   time.Time
 }
 
 // firstVersion is the number of a roster that a new master has changed nothing about.
@@ -47,16 +40,16 @@ const (
 )
 
 // changed notes a change that the master made to its roster.
-func (m *membership) changed(c change) {
+func (m *membership) changed(now time.Time, e *entry, gone bool) {
 	m.roster.version.N++
-	m.register.changes = append(m.register.changes, c)
+	m.register.changes = append(m.register.changes, change{e, gone, now})
 }
 
 // enlist puts a member on the master's roster and tells whether it was not there.
 func (m *membership) enlist(now time.Time, e *entry) (added bool) {
 	changed, added := m.roster.put(e)
 	if changed {
-		m.changed(change{add: e, at: now})
+		m.changed(now, e, false)
 	}
 	if added {
 		m.forgetLost(e.member.Peer)
@@ -66,8 +59,8 @@ func (m *membership) enlist(now time.Time, e *entry) (added bool) {
 
 // strike takes a member off the master's roster.
 func (m *membership) strike(now time.Time, peer task.PeerID) {
-	if m.roster.Drop(peer) {
-		m.changed(change{remove: peer, at: now})
+	if e := m.roster.drop(peer); e != nil {
+		m.changed(now, e, true)
 	}
 }
 
@@ -89,7 +82,7 @@ func (m *membership) takeOver(now time.Time, term task.Term, dead map[task.PeerI
 	m.roster.version = RosterVersion{Term: term, N: firstVersion}
 	m.roster.edits++
 	for _, e := range m.byes {
-		m.changed(change{remove: e.member.Peer, at: now})
+		m.changed(now, e, true)
 	}
 	m.byes = nil
 	for _, other := range m.roster.Members() {
@@ -144,16 +137,16 @@ func (m *membership) delta(changes []change) RosterDelta {
 	}
 	last := make(map[task.PeerID]int, len(changes))
 	for i, c := range changes {
-		last[c.peer()] = i
+		last[c.member.Peer] = i
 	}
 	for i, c := range changes {
 		switch {
-		case last[c.peer()] != i: // overtaken by a later change of the same member
-		case c.add != nil:
-			delta.Add = append(delta.Add, c.add.member)
-			delta.entries = append(delta.entries, c.add)
+		case last[c.member.Peer] != i: // overtaken by a later change of the same member
+		case c.gone:
+			delta.Remove = append(delta.Remove, c.member.Peer)
 		default:
-			delta.Remove = append(delta.Remove, c.remove)
+			delta.Add = append(delta.Add, c.member)
+			delta.entries = append(delta.entries, c.entry)
 		}
 	}
 	return delta

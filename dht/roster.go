@@ -64,9 +64,6 @@ type rosterDiff struct {
 	strangers []task.PeerID // were met, and are not listed by a new roster
 }
 
-// Version of the roster.
-func (r *Roster) Version() RosterVersion { return r.version }
-
 // Len is the number of members.
 func (r *Roster) Len() int { return len(r.sorted) }
 
@@ -136,38 +133,31 @@ func (r *Roster) put(e *entry) (changed, added bool) {
 	return true, false
 }
 
-// Drop removes a member and tells whether it was there.
-func (r *Roster) Drop(peer task.PeerID) bool {
-	key := KeyOfPeer(peer)
-	i := r.search(key)
-	if !r.holds(i, key) {
-		return false
+// drop removes a member and returns what was there.
+func (r *Roster) drop(peer task.PeerID) *entry {
+	e := r.entry(peer)
+	if e != nil {
+		i := r.search(e.key)
+		r.sorted = slices.Delete(r.sorted, i, i+1)
+		r.edits++
 	}
-	r.sorted = slices.Delete(r.sorted, i, i+1)
-	r.edits++
-	return true
+	return e
 }
 
-// Apply brings the roster to the delta's version. It returns false when the
-// delta does not build on what is there: the caller asks for a snapshot.
-func (r *Roster) Apply(d RosterDelta) bool {
-	_, applied := r.apply(d)
-	return applied
-}
-
-func (r *Roster) apply(d RosterDelta) (rosterDiff, bool) {
-	current := r.version
+// apply brings the roster to the delta's version. It fails when the delta does
+// not build on what is there: the caller asks for a snapshot.
+func (r *Roster) apply(d RosterDelta) (diff rosterDiff, fits bool) {
+	current, remove := r.version, d.Remove
 	switch {
 	case d.Term.Less(current.Term), d.Term == current.Term && d.To <= current.N:
 		return rosterDiff{}, true // old news
 	case d.From == 0:
-		return r.replace(d), true
+		remove = r.without(d.Add)
 	case !d.buildsOn(current):
 		return rosterDiff{}, false
 	}
-	var diff rosterDiff
-	for _, peer := range d.Remove {
-		if r.Drop(peer) {
+	for _, peer := range remove {
+		if r.drop(peer) != nil {
 			diff.removed = append(diff.removed, peer)
 		}
 	}
@@ -186,47 +176,18 @@ func (d RosterDelta) buildsOn(v RosterVersion) bool {
 	return d.Term == v.Term && d.From <= v.N || d.From == firstVersion && d.Base.N > 0 && d.Base == v
 }
 
-// replace takes a snapshot's members instead of those that were there.
-func (r *Roster) replace(d RosterDelta) rosterDiff {
-	before := r.sorted
-	r.sorted = slices.Clone(d.entriesOfAdd())
-	order := func(a, b *entry) int { return a.key.Compare(b.key) }
-	if !slices.IsSortedFunc(r.sorted, order) {
-		slices.SortStableFunc(r.sorted, order)
+// without lists those who are not among some members.
+func (r *Roster) without(members []Member) (peers []task.PeerID) {
+	among := make(map[task.PeerID]bool, len(members))
+	for _, m := range members {
+		among[m.Peer] = true
 	}
-	r.sorted = slices.CompactFunc(r.sorted, func(a, b *entry) bool { return a.key == b.key })
-	r.version = RosterVersion{d.Term, d.To}
-	r.edits++
-	return difference(before, r.sorted)
-}
-
-// difference walks two sorted lists side by side.
-func difference(before, after []*entry) rosterDiff {
-	var diff rosterDiff
-	for len(before) > 0 && len(after) > 0 {
-		old, now := before[0], after[0]
-		order := 0
-		if old != now {
-			order = old.key.Compare(now.key)
-		}
-		if order <= 0 {
-			before = before[1:]
-		}
-		if order >= 0 {
-			after = after[1:]
-		}
-		switch {
-		case order < 0:
-			diff.removed = append(diff.removed, old.member.Peer)
-		case order > 0:
-			diff.added = append(diff.added, now)
+	for _, e := range r.sorted {
+		if !among[e.member.Peer] {
+			peers = append(peers, e.member.Peer)
 		}
 	}
-	for _, e := range before {
-		diff.removed = append(diff.removed, e.member.Peer)
-	}
-	diff.added = append(diff.added, after...)
-	return diff
+	return peers
 }
 
 func (d RosterDelta) entriesOfAdd() []*entry {
@@ -281,16 +242,22 @@ func (r *Roster) nearest(key Key, n int, skip func(task.PeerID) bool) []*entry {
 			}
 			return
 		}
-		half := sort.Search(len(part), func(i int) bool { return part[i].key.bit(bit) })
-		near, far := part[:half], part[half:]
-		if key.bit(bit) {
-			near, far = far, near
-		}
+		near, far := split(part, key, bit)
 		walk(near, bit+1)
 		walk(far, bit+1)
 	}
 	walk(r.sorted, 0)
 	return found
+}
+
+// split divides members whose ids agree in the bits before into those that share
+// the key's next bit and the others.
+func split(part []*entry, key Key, bit int) (near, far []*entry) {
+	half := sort.Search(len(part), func(i int) bool { return part[i].key.bit(bit) })
+	if key.bit(bit) {
+		return part[half:], part[:half]
+	}
+	return part[:half], part[half:]
 }
 
 // routes returns up to n members of every part of the key space that a Kademlia
@@ -300,11 +267,7 @@ func (r *Roster) routes(key Key, n int) []Member {
 	var members []Member
 	part := r.sorted
 	for bit := 0; len(part) > 0 && bit < len(key)*8; bit++ {
-		half := sort.Search(len(part), func(i int) bool { return part[i].key.bit(bit) })
-		near, far := part[:half], part[half:]
-		if key.bit(bit) {
-			near, far = far, near
-		}
+		near, far := split(part, key, bit)
 		for i := range min(n, len(far)) {
 			first := int(scatter(key.Short()+uint64(bit)) % uint64(len(far)))
 			members = append(members, far[(first+i)%len(far)].member)

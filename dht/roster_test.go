@@ -79,7 +79,7 @@ func compareRoster(t *rapid.T, roster *Roster, model *naive) {
 	if len(members) != len(model.members) || roster.Len() != len(members) {
 		t.Fatalf("%d members, want %d", len(members), len(model.members))
 	}
-	if v := roster.Version(); v.Term != model.term || v.N != model.n {
+	if v := roster.version; v.Term != model.term || v.N != model.n {
 		t.Fatalf("version %+v, want %v %d", v, model.term, model.n)
 	}
 	if !slices.IsSortedFunc(members, func(a, b Member) int { return KeyOfPeer(a.Peer).Compare(KeyOfPeer(b.Peer)) }) {
@@ -128,10 +128,10 @@ func TestSnapshotReplacesEverything(t *testing.T) {
 		b.Put(memberNamed(i + 10))
 	}
 	a.version = RosterVersion{Term: task.Term{Epoch: 2}, N: 7}
-	if !b.Apply(a.Snapshot()) || b.Version() != a.Version() {
-		t.Fatalf("version %+v", b.Version())
+	if b.apply(a.Snapshot()); b.version != a.version {
+		t.Fatalf("version %+v", b.version)
 	}
-	a.Drop("peer-3") // a snapshot is a copy
+	a.drop("peer-3") // a snapshot is a copy
 	if b.Len() != 20 || !b.Has("peer-3") || b.Has("peer-25") {
 		t.Errorf("%d members", b.Len())
 	}
