@@ -93,21 +93,9 @@ func (b *broadcast) forward(s *step, m *membership, d *duty, r *region) {
 	message.Space, message.Path = r.space, append(slices.Clone(message.Path), m.key.Short())
 	message.Budget = max(d.deadline.Sub(s.now)-hop, hop/2)
 	if message.Suspect = nil; !d.repairing { // else it is for one member, who gives it to nobody
-		message.Suspect = toldSuspects(d.message.Suspect, m.seenSuspects(s.now))
+		message.Suspect = m.toldSuspects(s.now, d.message.Suspect)
 	}
 	s.send(contact, message)
-}
-
-// toldSuspects are those that a broadcast brought and those that this pilot
-// has seen itself.
-func toldSuspects(brought, seen []task.PeerID) []task.PeerID {
-	told := slices.Clone(brought)
-	for _, peer := range seen {
-		if len(told) < maxSuspects && !slices.Contains(told, peer) {
-			told = append(told, peer)
-		}
-	}
-	return told
 }
 
 // mayCover tells whether a member may be given a region: not this pilot and

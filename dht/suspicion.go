@@ -76,19 +76,20 @@ func (m *membership) nearest(now time.Time, key Key, n int) []*entry {
 	return m.known().nearest(key, n, func(peer task.PeerID) bool { return m.unreachable(now, peer) })
 }
 
-// seenSuspects lists whom this pilot itself found silent, and forgets
-// suspicions that are over.
-func (m *membership) seenSuspects(now time.Time) (peers []task.PeerID) {
+// toldSuspects are those that a broadcast brought and those that this pilot
+// itself found silent. Suspicions that are over are forgotten.
+func (m *membership) toldSuspects(now time.Time, brought []task.PeerID) []task.PeerID {
+	told := slices.Clone(brought)
 	if len(m.suspects) == 0 {
-		return nil
+		return told
 	}
 	for _, peer := range slices.Sorted(maps.Keys(m.suspects)) {
 		switch s := m.suspects[peer]; {
 		case !now.Before(s.until):
 			delete(m.suspects, peer)
-		case s.seen && len(peers) < maxSuspects:
-			peers = append(peers, peer)
+		case s.seen && len(told) < maxSuspects && !slices.Contains(told, peer):
+			told = append(told, peer)
 		}
 	}
-	return peers
+	return told
 }

@@ -89,25 +89,22 @@ func (h Hooks) complete() Hooks {
 	if h.Claim == nil {
 		h.Claim = func(context.Context, dht.Claim) dht.ClaimAnswer { return dht.ClaimAnswer{} }
 	}
-	if h.Deliver == nil {
-		h.Deliver = func(dht.Deliver) {}
-	}
 	if h.Inbound == nil {
 		h.Inbound = func(task.PeerID, []byte) {}
 	}
-	if h.Done == nil {
-		h.Done = func(dht.Done) {}
-	}
-	if h.MasterChanged == nil {
-		h.MasterChanged = func(dht.MasterChanged) {}
-	}
-	if h.MemberUp == nil {
-		h.MemberUp = func(dht.MemberUp) {}
-	}
-	if h.MemberDown == nil {
-		h.MemberDown = func(dht.MemberDown) {}
-	}
+	orNothing(&h.Deliver)
+	orNothing(&h.Done)
+	orNothing(&h.MasterChanged)
+	orNothing(&h.MemberUp)
+	orNothing(&h.MemberDown)
 	return h
+}
+
+// orNothing has a hook that is not set do nothing.
+func orNothing[E any](hook *func(E)) {
+	if *hook == nil {
+		*hook = func(E) {}
+	}
 }
 
 // PortRange is a range of TCP ports, both ends included; the zero value stands
