@@ -27,8 +27,8 @@ func (m *Master) assign() {
 	}
 	m.placing.unsolved, m.placing.solved = false, m.now
 	m.setPatience()
-	m.give(m.placing.matrix.Solve(m.solver()))
-	m.makeRoom()
+	m.give(m.placing.matrix.Solve(m.placing.solver(&m.step, &m.roster)))
+	m.placing.makeRoom(&m.step, &m.roster)
 }
 
 // give tells pilots what they are to run.
@@ -40,7 +40,7 @@ func (m *Master) give(assignments []matcher.Assignment) {
 		if h == nil || w == nil || h.phase != ready {
 			continue
 		}
-		if a.Prefill && m.prefillOf(w) == 0 { // by what it has been given in this solution
+		if a.Prefill && m.placing.prefillOf(&m.step, &m.handout, w) == 0 { // by what it has been given in this solution
 			m.placing.matrix.SetReady(a.No, true)
 			m.refreshPlaces(w) // the solution has taken a place of it
 			continue
@@ -49,7 +49,7 @@ func (m *Master) give(assignments []matcher.Assignment) {
 	}
 	m.send(batches)
 	if len(batches) > 0 {
-		m.refill()
+		m.outbox.refill(&m.step, &m.handout, &m.roster)
 	}
 	if m.patient() && m.roster.size.free > 0 && m.placing.matrix.Ready() > 0 {
 		m.placing.lookAgain(&m.step, m.lookPause())
@@ -65,16 +65,16 @@ func (m *Master) send(batches map[task.PilotID][]message.Assignment) {
 		m.tell(w, message.Assign{Term: m.term, Serial: m.serial, Tasks: batches[id]})
 	}
 	if len(batches) > 0 {
-		m.replicationChanged()
+		m.replication.replicationChanged(&m.step, &m.roster, &m.list)
 	}
 }
 
 // bind notes that a pilot is given a task, at once or early.
 func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
-	j := m.place(w, h.id(), h.Generation, h.Task.Resources)
+	j := m.roster.place(&m.step, &m.handout, w, h.id(), h.Generation, h.Task.Resources)
 	j.serial = m.serial
 	m.roster.nodes.Given(m.now, w.node())
-	m.read(w, m.list.entries[h.no])
+	m.replication.read(&m.step, w, m.list.entries[h.no])
 	m.attach(j, h)
 	if prefill {
 		w.waiting = append(w.waiting, j)
@@ -93,8 +93,8 @@ func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
 }
 
 // refill asks the queue for more before the hand-out runs dry.
-func (m *Master) refill() {
-	if m.handout.counts.phases[ready] < m.roster.size.slots && m.outbox.lastWaiting >= m.roster.size.slots {
-		m.syncSoon(0)
+func (o *outbox) refill(at *step, hand *handout, roster *roster) {
+	if hand.counts.phases[ready] < roster.size.slots && o.lastWaiting >= roster.size.slots {
+		o.syncSoon(at, 0)
 	}
 }

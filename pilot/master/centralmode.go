@@ -67,22 +67,22 @@ func (m *Master) pull(s task.Sync, content bool) task.Pull {
 	if s.Hold > 0 {
 		s.Hold = pullHold
 	}
-	p := task.Pull{Sync: s, Self: m.live(), Places: m.places(), Holding: m.handout.holding()}
+	p := task.Pull{Sync: s, Self: m.roster.live(&m.step, &m.handout), Places: m.roster.places(&m.step, &m.handout), Holding: m.handout.holding()}
 	p.Cache = m.ledger.tell(content)
 	return p
 }
 
 // places are what this pilot can take, less what it holds and has not placed.
-func (m *Master) places() task.Places {
-	w := m.roster.members[m.self]
+func (roster *roster) places(at *step, hand *handout) task.Places {
+	w := roster.members[at.self]
 	if w == nil || w.draining {
 		return task.Places{}
 	}
 	places := task.Places{
 		Free: w.total.resources.Sub(w.used.resources), FreeSlots: w.freeSlots(),
-		Prefill: max(0, m.settings.Prefill*w.total.slots-len(w.waiting)),
+		Prefill: max(0, at.settings.Prefill*w.total.slots-len(w.waiting)),
 	}
-	for _, h := range m.handout.held {
+	for _, h := range hand.held {
 		if h.phase > ready {
 			continue
 		}
@@ -98,8 +98,8 @@ func (m *Master) places() task.Places {
 
 // live is what payloads make of this pilot (004, section II): those that have a
 // slot, and those that will have one of what it holds and has not placed.
-func (m *Master) live() (self task.Puller) {
-	w := m.roster.members[m.self]
+func (roster *roster) live(at *step, hand *handout) (self task.Puller) {
+	w := roster.members[at.self]
 	if w == nil {
 		return self
 	}
@@ -110,8 +110,8 @@ func (m *Master) live() (self task.Puller) {
 			bound[j.held.Task.Bound]++
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[id]; h.phase <= ready && slots > 0 {
+	for _, id := range slices.Sorted(maps.Keys(hand.held)) {
+		if h := hand.held[id]; h.phase <= ready && slots > 0 {
 			slots--
 			bound[h.Task.Bound]++
 			free -= h.Task.Resources.Cores
@@ -142,18 +142,18 @@ func (hand *handout) holding() []task.Holding {
 
 // startDelay is how long the word of a start may wait: where each pilot calls
 // by itself, for its next call.
-func (m *Master) startDelay() time.Duration {
-	if m.own.on {
-		return m.config.Queue.Every
+func (o *outbox) startDelay(at *step, hand *handout) time.Duration {
+	if at.own.on {
+		return at.config.Queue.Every
 	}
-	return m.handout.gatherDelay(&m.step)
+	return hand.gatherDelay(at)
 }
 
 // ownCache follows the cache of this pilot.
 func (m *Master) ownCache(e OwnCache) {
 	m.ledger.change(e.Added, e.Removed)
 	if m.inOffice && m.own.on && m.ledger.news() {
-		m.syncSoon(m.config.Queue.Every)
+		m.outbox.syncSoon(&m.step, m.config.Queue.Every)
 	}
 }
 
@@ -167,6 +167,6 @@ func (m *Master) summarised(e SyncAnswered, carried *flight) {
 		m.ledger.known = 0
 	}
 	if m.ledger.known == 0 {
-		m.syncSoon(0)
+		m.outbox.syncSoon(&m.step, 0)
 	}
 }

@@ -17,30 +17,30 @@ const (
 )
 
 // join puts a listed task into its company, if it has one, and else out of any.
-func (m *Master) join(h *held) {
-	reader := m.handout.readerOf(h)
+func (placing *placing) join(hand *handout, roster *roster, h *held) {
+	reader := hand.readerOf(h)
 	if reader == nil {
-		m.placing.matrix.SetCompany(h.no, 0)
+		placing.matrix.SetCompany(h.no, 0)
 		return
 	}
-	m.placing.matrix.SetCompany(h.no, companyOf(reader))
-	m.tellHome(reader)
+	placing.matrix.SetCompany(h.no, companyOf(reader))
+	placing.tellHome(hand, roster, reader)
 }
 
 // rejoin puts the listed makers of a task's inputs into its company, where they
 // may have been before it came, or into another one when it is gone.
-func (m *Master) rejoin(reader *held) {
+func (placing *placing) rejoin(hand *handout, roster *roster, list *list, reader *held) {
 	if !hasCompanySize(reader) {
 		return
 	}
 	for _, input := range reader.Task.Inputs {
-		k := m.handout.files[input.LFN]
+		k := hand.files[input.LFN]
 		if k == nil {
 			continue
 		}
 		for _, maker := range k.makers {
-			if m.list.entries[maker.no] != nil {
-				m.join(maker)
+			if list.entries[maker.no] != nil {
+				placing.join(hand, roster, maker)
 			}
 		}
 	}
@@ -90,18 +90,18 @@ func (hand *handout) hasOtherMaker(reader, h *held) bool {
 
 // tellHome tells the matrix who has begun the company of a reader. Where it was
 // begun before stays its home until somebody else has more of it.
-func (m *Master) tellHome(reader *held) {
-	if home := m.home(reader); home != "" {
-		m.placing.matrix.SetHome(companyOf(reader), home)
+func (placing *placing) tellHome(hand *handout, roster *roster, reader *held) {
+	if home := roster.home(hand, reader); home != "" {
+		placing.matrix.SetHome(companyOf(reader), home)
 	}
 }
 
 // home is the member that makes, or has made, most of a task's inputs, of equals
 // the one that has the first; "": none does.
-func (m *Master) home(reader *held) (home task.PilotID) {
+func (roster *roster) home(hand *handout, reader *held) (home task.PilotID) {
 	made := make(map[task.PilotID]int)
 	for _, input := range reader.Task.Inputs {
-		at := m.roster.makesIt(m.handout.file(input.LFN))
+		at := roster.makesIt(hand.file(input.LFN))
 		if at == "" {
 			continue
 		}

@@ -48,34 +48,33 @@ func (c *copies) news() bool {
 
 // passCopies sends what is new to the keepers, and everything to a new one.
 // An empty message now and then tells them that their copies are good.
-func (m *Master) passCopies() {
-	c := &m.copies
-	if c.news() || !m.now.Before(c.due) && len(c.keepers) > 0 {
+func (c *copies) passCopies(at *step, hand *handout, roster *roster, outbox *outbox) {
+	if c.news() || !at.now.Before(c.due) && len(c.keepers) > 0 {
 		news := c.message
-		news.Term = m.term
+		news.Term = at.term
 		for i := range news.Leases {
-			news.Leases[i] = m.handout.leaseCopy(news.Leases[i].ID)
+			news.Leases[i] = hand.leaseCopy(news.Leases[i].ID)
 		}
 		for _, id := range slices.Sorted(maps.Keys(c.keepers)) {
-			m.tell(m.roster.members[id], news)
+			at.tell(roster.members[id], news)
 		}
 		c.message, c.due = message.KeepCopy{}, time.Time{}
 		if len(c.keepers) > 0 {
-			c.due = m.now.Add(m.config.Copies.Every)
+			c.due = at.now.Add(at.config.Copies.Every)
 		}
 	}
-	if len(c.keepers) >= m.config.Copies.Keepers || len(m.roster.members) <= len(c.keepers)+1 {
+	if len(c.keepers) >= at.config.Copies.Keepers || len(roster.members) <= len(c.keepers)+1 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		w := m.roster.members[id]
-		if id == m.self || c.keepers[id] || !w.described || w.draining {
+	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
+		w := roster.members[id]
+		if id == at.self || c.keepers[id] || !w.described || w.draining {
 			continue
 		}
 		c.keepers[id] = true
-		c.due = m.now.Add(m.config.Copies.Every)
-		m.tell(w, m.wholeCopy())
-		if len(c.keepers) == m.config.Copies.Keepers {
+		c.due = at.now.Add(at.config.Copies.Every)
+		at.tell(w, hand.wholeCopy(at, outbox))
+		if len(c.keepers) == at.config.Copies.Keepers {
 			break
 		}
 	}
@@ -97,14 +96,14 @@ func (hand *handout) leaseCopy(id task.LeaseID) task.Lease {
 	return copied
 }
 
-func (m *Master) wholeCopy() message.KeepCopy {
-	whole := message.KeepCopy{Term: m.term, Whole: true}
-	for _, id := range slices.Sorted(maps.Keys(m.handout.leases)) {
-		whole.Leases = append(whole.Leases, m.handout.leaseCopy(id))
+func (hand *handout) wholeCopy(at *step, outbox *outbox) message.KeepCopy {
+	whole := message.KeepCopy{Term: at.term, Whole: true}
+	for _, id := range slices.Sorted(maps.Keys(hand.leases)) {
+		whole.Leases = append(whole.Leases, hand.leaseCopy(id))
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.handout.files)) {
-		k := m.handout.files[name]
-		if len(k.readers) > 0 && k.file.Exists() && !k.file.Producer.IsZero() && m.outbox.outcomes[k.file.Producer] == nil {
+	for _, name := range slices.Sorted(maps.Keys(hand.files)) {
+		k := hand.files[name]
+		if len(k.readers) > 0 && k.file.Exists() && !k.file.Producer.IsZero() && outbox.outcomes[k.file.Producer] == nil {
 			whole.Files = append(whole.Files, k.file)
 		}
 	}

@@ -59,12 +59,12 @@ func sole(file task.File) bool {
 
 // dispose forgets a file that nobody here needs to know. What the queue does
 // not know yet stays: hand-outs describe files as the queue knows them.
-func (m *Master) dispose(k *known) {
-	if len(k.readers) > 0 || len(k.makers) > 0 || sole(k.file) && m.settings.SE != "" || m.outbox.outcomes[k.file.Producer] != nil {
+func (hand *handout) dispose(at *step, outbox *outbox, k *known) {
+	if len(k.readers) > 0 || len(k.makers) > 0 || sole(k.file) && at.settings.SE != "" || outbox.outcomes[k.file.Producer] != nil {
 		return
 	}
-	if m.handout.files[k.file.LFN] == k {
-		delete(m.handout.files, k.file.LFN)
+	if hand.files[k.file.LFN] == k {
+		delete(hand.files, k.file.LFN)
 	}
 }
 
@@ -114,7 +114,7 @@ func (m *Master) fileExists(k *known) {
 	for _, h := range waiting {
 		delete(h.missing, k.file.LFN)
 		m.mayBeReady(h)
-		m.markMakers(h)
+		m.placing.markMakers(&m.handout, h)
 	}
 }
 
@@ -139,7 +139,7 @@ func (m *Master) fileMissing(k *known) {
 			m.makeWait(h)
 		}
 	}
-	m.dispose(k)
+	m.handout.dispose(&m.step, &m.outbox, k)
 }
 
 // readersOf lists held tasks that read a file and are not at a pilot, in the
@@ -208,7 +208,7 @@ func (m *Master) produced(outcome task.Outcome) {
 		}
 		k.file = message.Output{Attempt: outcome.Attempt, Produced: output}.File(outcome.Site)
 		m.fileExists(k)
-		m.dispose(k)
+		m.handout.dispose(&m.step, &m.outbox, k)
 	}
 }
 
@@ -232,7 +232,7 @@ func (m *Master) disown(outcome task.Outcome) {
 func (m *Master) takeStored(w *member, stored []task.Stored) {
 	for _, s := range stored {
 		m.outbox.addStored(w.peer, s)
-		m.syncSoon(m.handout.gatherDelay(&m.step))
+		m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step))
 		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
 			m.endWatch(search)
 		}
@@ -244,6 +244,6 @@ func (m *Master) takeStored(w *member, stored []task.Stored) {
 		if len(k.readers) > 0 && m.outbox.outcomes[s.Attempt] == nil {
 			m.copies.files(k.file)
 		}
-		m.dispose(k)
+		m.handout.dispose(&m.step, &m.outbox, k)
 	}
 }

@@ -63,7 +63,7 @@ func (m *Master) addLease(l task.Lease) {
 		m.learnFile(file)
 	}
 	if held.open == 0 {
-		m.closeLease(l.ID)
+		m.handout.closeLease(&m.copies, l.ID)
 	}
 }
 
@@ -116,7 +116,7 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 	}
 	if len(h.missing) > 0 {
 		m.list.offer(h)
-		m.rejoin(h)
+		m.placing.rejoin(&m.handout, &m.roster, &m.list, h)
 		return
 	}
 	m.makeReady(h)
@@ -133,13 +133,13 @@ func (hand *handout) stray(h *held) (found *job) {
 	return found
 }
 
-func (m *Master) setPhase(h *held, phase heldPhase) {
-	m.handout.counts.count(h, -1)
+func (hand *handout) setPhase(placing *placing, replicas *replication, h *held, phase heldPhase) {
+	hand.counts.count(h, -1)
 	h.phase = phase
-	m.handout.counts.count(h, +1)
+	hand.counts.count(h, +1)
 	if h.no != 0 {
-		m.placing.matrix.SetReady(h.no, phase == ready && m.replication.claimed[h.session] == nil)
-		m.placing.unsolved = m.placing.unsolved || phase == ready
+		placing.matrix.SetReady(h.no, phase == ready && replicas.claimed[h.session] == nil)
+		placing.unsolved = placing.unsolved || phase == ready
 	}
 }
 
@@ -154,7 +154,7 @@ func (m *Master) makeReady(h *held) {
 		h.readySince = m.now
 	}
 	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !m.handout.file(in.LFN).file.Producer.IsZero() })
-	m.setPhase(h, ready)
+	m.handout.setPhase(&m.placing, &m.replication, h, ready)
 	if h.no == 0 {
 		m.list.offer(h)
 	}
@@ -163,7 +163,7 @@ func (m *Master) makeReady(h *held) {
 // makeWait puts a task that was ready, or is back from a pilot, to waiting.
 func (m *Master) makeWait(h *held) {
 	h.readySince = time.Time{}
-	m.setPhase(h, waiting)
+	m.handout.setPhase(&m.placing, &m.replication, h, waiting)
 	if h.no == 0 {
 		m.list.offer(h)
 	}
@@ -210,28 +210,28 @@ func (m *Master) forget(h *held) {
 	for _, input := range h.Task.Inputs {
 		k := m.handout.file(input.LFN)
 		k.readers.drop(h)
-		m.dispose(k)
+		m.handout.dispose(&m.step, &m.outbox, k)
 	}
-	m.rejoin(h)
+	m.placing.rejoin(&m.handout, &m.roster, &m.list, h)
 	for _, output := range h.Task.Outputs {
 		k := m.handout.file(output.LFN)
 		k.makers.drop(h)
-		m.dispose(k)
+		m.handout.dispose(&m.step, &m.outbox, k)
 	}
 	if h.recalled {
-		m.confirm(task.Revoked{Lease: h.lease, Task: h.Task.ID})
+		m.outbox.confirm(&m.step, &m.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
 	}
 	if l := m.handout.leases[h.lease]; l != nil {
 		m.copies.gone(h.id())
 		if l.open--; l.open <= 0 {
-			m.closeLease(h.lease)
+			m.handout.closeLease(&m.copies, h.lease)
 		}
 	}
 }
 
-func (m *Master) closeLease(id task.LeaseID) {
-	delete(m.handout.leases, id)
-	m.copies.drop(id)
+func (hand *handout) closeLease(copies *copies, id task.LeaseID) {
+	delete(hand.leases, id)
+	copies.drop(id)
 }
 
 // letGo forgets a task whose lease is over. What was not started is taken
@@ -256,7 +256,7 @@ func (m *Master) dropLease(id task.LeaseID) {
 		}
 	}
 	if m.handout.leases[id] != nil {
-		m.closeLease(id)
+		m.handout.closeLease(&m.copies, id)
 	}
 }
 
@@ -269,7 +269,7 @@ func (m *Master) giveBack(h *held, reason string) {
 		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
 	})
 	m.forget(h)
-	m.syncSoon(m.handout.gatherDelay(&m.step))
+	m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step))
 }
 
 // revoke carries out the queue's wish to have tasks back. It repeats a wish
@@ -283,17 +283,17 @@ func (m *Master) revoke(revoked []task.Revoked) {
 		switch {
 		case r.Cancel:
 			m.cancel(message.LeasedID{Lease: r.Lease, Task: r.Task}, h)
-			m.confirm(r)
+			m.outbox.confirm(&m.step, &m.handout, r)
 		case h != nil && h.phase <= ready && !m.roster.census.IsZero():
 			h.recalled = true // a pilot may have it: the census tells
 		case h != nil && h.phase <= ready:
 			m.giveBack(h, "recalled")
-			m.confirm(r)
+			m.outbox.confirm(&m.step, &m.handout, r)
 		case h != nil && h.phase == placed && h.job.phase == assigned:
 			h.recalled = true // confirmed when its pilot has answered
 			m.retract(h.job)
 		default:
-			m.confirm(r)
+			m.outbox.confirm(&m.step, &m.handout, r)
 		}
 	}
 }
@@ -310,11 +310,6 @@ func (m *Master) giveRecalled() {
 			m.retract(h.job)
 		}
 	}
-}
-
-func (m *Master) confirm(r task.Revoked) {
-	m.outbox.confirm(r)
-	m.syncSoon(m.handout.gatherDelay(&m.step))
 }
 
 // cancel ends a task wherever it is.

@@ -114,10 +114,10 @@ func (l *list) hurry(due time.Time) {
 func (m *Master) passList() {
 	l := &m.list
 	if m.settings.RoundEvery > 0 {
-		m.passPeriod()
+		m.list.passPeriod(&m.step, &m.handout, &m.roster)
 	} else {
 		l.period = time.Time{}
-		m.fillWindow()
+		m.list.fillWindow(&m.step, &m.handout, &m.roster)
 		if n := len(l.added); n > 0 {
 			if m.own.on {
 				l.hurry(m.now) // nobody else is to be spared
@@ -140,19 +140,18 @@ func (m *Master) passList() {
 }
 
 // passPeriod begins a round when it is time.
-func (m *Master) passPeriod() {
-	l := &m.list
+func (l *list) passPeriod(at *step, hand *handout, roster *roster) {
 	if l.period.IsZero() {
-		l.period = m.now
+		l.period = at.now
 	}
-	if m.now.Before(l.period) {
+	if at.now.Before(l.period) {
 		return
 	}
-	l.period = m.now.Add(m.settings.RoundEvery)
-	m.fillWindow()
+	l.period = at.now.Add(at.settings.RoundEvery)
+	l.fillWindow(at, hand, roster)
 	if len(l.added) > 0 || len(l.removed) > 0 {
 		l.periodic = true // its end will have the matrix solved
-		l.hurry(m.now)
+		l.hurry(at.now)
 		return
 	}
 	l.solve = true
@@ -161,11 +160,11 @@ func (m *Master) passPeriod() {
 // fillWindow lists ready tasks, and where room is left, tasks that wait: they
 // are ranked before their inputs exist, and never keep a ready one out. Beside
 // a full window as many wait as may follow what runs.
-func (m *Master) fillWindow() {
-	window := m.config.List.Window(m.roster.size.slots)
-	m.fill(&m.list.ready, window-m.handout.counts.listed[ready], ready)
-	beside := min(waitingPerSlot*m.roster.size.slots, m.config.List.Most)
-	m.fill(&m.list.blocked, max(window-m.handout.counts.listed[ready], beside)-m.handout.counts.listed[waiting], waiting)
+func (l *list) fillWindow(at *step, hand *handout, roster *roster) {
+	window := at.config.List.Window(roster.size.slots)
+	l.fill(hand, &l.ready, window-hand.counts.listed[ready], ready)
+	beside := min(waitingPerSlot*roster.size.slots, at.config.List.Most)
+	l.fill(hand, &l.blocked, max(window-hand.counts.listed[ready], beside)-hand.counts.listed[waiting], waiting)
 }
 
 // waitingPerSlot is how many tasks that wait are listed for each slot in any
@@ -174,15 +173,15 @@ const waitingPerSlot = 2
 
 // fill lists tasks of a phase; those that moved on since they were offered
 // are passed over.
-func (m *Master) fill(from *backlog, room int, phase heldPhase) {
+func (l *list) fill(hand *handout, from *backlog, room int, phase heldPhase) {
 	for taken := 0; taken < room && from.Len() > 0; {
 		h := heap.Pop(from).(*held)
-		if m.handout.held[h.Task.ID] != h || h.no != 0 || h.phase != phase {
+		if hand.held[h.Task.ID] != h || h.no != 0 || h.phase != phase {
 			continue
 		}
-		m.list.nextNo++
-		m.handout.setNumber(h, m.list.nextNo)
-		m.list.added = append(m.list.added, h)
+		l.nextNo++
+		hand.setNumber(h, l.nextNo)
+		l.added = append(l.added, h)
 		taken++
 	}
 }
@@ -203,7 +202,7 @@ func (m *Master) flush() {
 			delta.Add = append(delta.Add, m.enter(h, &delta))
 		}
 	}
-	m.dropClasses(&delta)
+	m.list.dropClasses(&m.placing, &delta)
 	l.rounds++
 	if l.census {
 		l.censusRound = l.rounds
@@ -249,9 +248,9 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
 	})
 	m.placing.matrix.SetReady(h.no, h.phase == ready)
-	m.join(h)
+	m.placing.join(&m.handout, &m.roster, h)
 	m.placing.unsolved = true
-	m.track(entry)
+	m.replication.track(&m.handout, entry)
 	return entry
 }
 
@@ -308,7 +307,7 @@ func (m *Master) unlist(h *held) {
 	if rank, err := m.placing.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
 		m.countLive(-1)
 	}
-	m.untrack(entry)
+	m.replication.untrack(entry)
 	delete(l.entries, no)
 	delete(l.owner, no)
 	delete(l.avoid, no)
@@ -320,8 +319,7 @@ func (m *Master) unlist(h *held) {
 // are dropped.
 const idleClasses = 256
 
-func (m *Master) dropClasses(delta *matcher.ListDelta) {
-	l := &m.list
+func (l *list) dropClasses(placing *placing, delta *matcher.ListDelta) {
 	if len(l.classes) <= idleClasses {
 		return
 	}
@@ -330,7 +328,7 @@ func (m *Master) dropClasses(delta *matcher.ListDelta) {
 			continue
 		}
 		delta.DropClasses = append(delta.DropClasses, no)
-		m.placing.matrix.RemoveClass(no)
+		placing.matrix.RemoveClass(no)
 		delete(l.classes, l.byNo[no])
 		delete(l.byNo, no)
 		delete(l.uses, no)

@@ -26,7 +26,6 @@ type Master struct {
 	handOvers   map[task.OutputID]*handOver
 	searches    map[task.LFN]*search
 	replication replication
-	own         own
 	ledger      ledger
 }
 
@@ -43,7 +42,8 @@ type step struct {
 	term        task.Term
 	settings    task.SiteSettings
 	heard       time.Time // when the last call was sent that the queue has answered
-	serial      uint64    // of the last Assign or Want; never begins anew
+	own         own
+	serial      uint64 // of the last Assign or Want; never begins anew
 }
 
 // handout is what the queue has leased to the site, and the files that its tasks
@@ -171,7 +171,7 @@ func (m *Master) pass() {
 	m.passReplicas()
 	m.passPauses()
 	m.passRetracts()
-	m.passCopies()
+	m.copies.passCopies(&m.step, &m.handout, &m.roster, &m.outbox)
 	m.passSync()
 }
 
@@ -189,7 +189,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.roster.census)
 	earliest(m.list.due)
 	earliest(m.list.period)
-	earliest(m.syncDeadline())
+	earliest(m.outbox.syncDeadline(&m.step, &m.roster))
 	earliest(m.placing.retractAt)
 	earliest(m.placing.solveDue)
 	earliest(m.replication.due)
@@ -255,7 +255,7 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.reconcile(lease)
 	}
 	if again {
-		m.retractStrays()
+		m.roster.retractStrays(&m.step, &m.handout)
 	} else {
 		if !e.Alone {
 			m.roster.census = m.now.Add(m.config.Members.CensusWait)
@@ -309,14 +309,14 @@ func (m *Master) beginTerm() {
 		w := m.roster.members[id]
 		w.row = rowState{}
 		if w.described {
-			m.joins(w) // in this term too
+			m.outbox.joins(&m.step, &m.handout, w) // in this term too
 		}
 		m.refreshPlaces(w)
 		m.wantState(w)
 	}
 	m.copies.reset() // new keepers get everything
 	for _, id := range slices.Sorted(maps.Keys(m.searches)) {
-		m.ask(m.searches[id]) // the round that asked is not waited for any more
+		m.list.askFor(&m.step, m.searches[id]) // the round that asked is not waited for any more
 	}
 }
 

@@ -115,7 +115,7 @@ func (m *Master) pilotUp(e PilotUp) {
 	}
 	again := m.roster.members[e.Pilot] != nil || m.roster.lost[e.Pilot]
 	w := m.roster.meet(&m.step, e.Pilot, e.Peer)
-	if again || !m.censusAsks() {
+	if again || !m.list.censusAsks() {
 		w.row.listed = false
 		m.wantState(w)
 	}
@@ -146,12 +146,12 @@ func (at *step) wantState(w *member) {
 }
 
 // greet sends the whole list to a member, once until its row comes.
-func (m *Master) greet(w *member) {
-	if !w.row.asked.IsZero() && m.now.Sub(w.row.asked) < m.config.Queue.Every {
+func (l *list) greet(at *step, w *member) {
+	if !w.row.asked.IsZero() && at.now.Sub(w.row.asked) < at.config.Queue.Every {
 		return
 	}
-	w.row.asked = m.now
-	m.tell(w, message.Snapshot{List: m.list.snapshot(m.term)})
+	w.row.asked = at.now
+	at.tell(w, message.Snapshot{List: l.snapshot(at.term)})
 }
 
 // wantRow asks for a whole row, once until it comes.
@@ -175,7 +175,7 @@ func (m *Master) passAudit() {
 	m.placing.unsolved = true // slots may be due to be kept, or to be kept no longer
 	m.passStranded()
 	m.passElsewhere()
-	m.passLostCopies()
+	m.replication.passLostCopies(&m.step, &m.roster, &m.list)
 	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.List.RoundWait
 	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
 		w := m.roster.members[id]
@@ -188,7 +188,7 @@ func (m *Master) passAudit() {
 		case !w.described || len(w.jobs) > 0 && m.now.Sub(w.heard) >= m.config.Members.AuditAfter:
 			m.wantState(w)
 		case !w.row.listed || w.row.n < m.list.version.N && !roundOpen:
-			m.greet(w)
+			m.list.greet(&m.step, w)
 		}
 	}
 }
@@ -208,7 +208,7 @@ func (m *Master) pilotDown(e PilotDown) {
 	}
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()
-	m.syncSoon(0)
+	m.outbox.syncSoon(&m.step, 0)
 }
 
 // part does without a member. What it was running when it died goes to another
@@ -239,7 +239,7 @@ func (m *Master) part(w *member, died bool, reason string) {
 	}
 	m.copies.forget(w.id)
 	m.handOversWithout(w.id)
-	m.replicasWithout(w.id)
+	m.replication.replicasWithout(&m.step, &m.roster, &m.list, w.id)
 	m.searchFilesOf(w.id)
 	delete(m.outbox.joined, w.id)
 	delete(m.outbox.pauses, w.id)
@@ -283,30 +283,30 @@ func (roster *roster) askMissed(at *step) {
 }
 
 // censusAsks tells whether the answers to a census are still to come.
-func (m *Master) censusAsks() bool {
-	return m.list.census || m.list.open != 0 && m.list.censusRound == m.list.open
+func (l *list) censusAsks() bool {
+	return l.census || l.open != 0 && l.censusRound == l.open
 }
 
 // endCensus lets assignments begin when every member has told its state.
 func (m *Master) endCensus() {
-	if m.roster.census.IsZero() || m.now.Before(m.roster.census) && (m.censusAsks() || m.roster.undescribed() || m.own.on && !m.own.answered) {
+	if m.roster.census.IsZero() || m.now.Before(m.roster.census) && (m.list.censusAsks() || m.roster.undescribed() || m.own.on && !m.own.answered) {
 		return
 	}
 	m.roster.census = time.Time{}
 	m.giveRecalled()
-	m.retractStrays()
+	m.roster.retractStrays(&m.step, &m.handout)
 }
 
 // retractStrays takes back what pilots have not started of leases that the
 // queue does not count to this site.
-func (m *Master) retractStrays() {
-	if m.provisional || len(m.handout.strays) == 0 {
+func (roster *roster) retractStrays(at *step, hand *handout) {
+	if at.provisional || len(hand.strays) == 0 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		for _, j := range m.roster.members[id].inOrder() {
+	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
+		for _, j := range roster.members[id].inOrder() {
 			if j.held == nil && j.phase == assigned {
-				m.retract(j)
+				at.retract(j)
 			}
 		}
 	}

@@ -98,7 +98,7 @@ func (m *Master) lookAtNode(w *member) {
 		}
 	}
 	w.judged = m.roster.judge(&m.step, w)
-	m.tellPause(w)
+	m.outbox.tellPause(&m.step, &m.handout, w)
 	m.refreshPlaces(w)
 }
 

@@ -164,27 +164,28 @@ func (o *outbox) addStored(from task.PeerID, s task.Stored) {
 }
 
 // confirm adds a revocation that was carried out, once.
-func (o *outbox) confirm(r task.Revoked) {
+func (o *outbox) confirm(at *step, hand *handout, r task.Revoked) {
 	if !o.confirms[r] {
 		o.confirms[r] = true
 		o.confirmed = append(o.confirmed, r)
 	}
+	o.syncSoon(at, hand.gatherDelay(at))
 }
 
 func (o *outbox) hasLost(file task.File) bool {
 	return slices.ContainsFunc(o.lost, func(l task.LostFile) bool { return l.LFN == file.LFN && l.Digest == file.Digest && l.URL == "" })
 }
 
-func (m *Master) addSEReads(reads []task.SERead) {
+func (o *outbox) addSEReads(at *step, reads []task.SERead) {
 	for _, r := range reads {
-		sum := m.outbox.reads[r.Owner]
+		sum := o.reads[r.Owner]
 		sum.Owner = r.Owner
 		sum.Files += r.Files
 		sum.Bytes += r.Bytes
-		m.outbox.reads[r.Owner] = sum
+		o.reads[r.Owner] = sum
 	}
 	if len(reads) > 0 {
-		m.syncSoon(m.config.Queue.Every) // with other news, if there are any before
+		o.syncSoon(at, at.config.Queue.Every) // with other news, if there are any before
 	}
 }
 

@@ -17,13 +17,13 @@ import (
 
 // patient tells whether slots wait. Rounds of a fixed period are those of 004,
 // and who works for itself has nobody to leave tasks to.
-func (m *Master) patient() bool {
-	return m.settings.LocalityWait > 0 && m.settings.RoundEvery == 0 && !m.own.on
+func (at *step) patient() bool {
+	return at.settings.LocalityWait > 0 && at.settings.RoundEvery == 0 && !at.own.on
 }
 
 // setPatience has the matrix solved by the settings of the moment.
 func (m *Master) setPatience() {
-	look := outlook{m}
+	look := outlook{&m.step, &m.roster, &m.list, &m.placing, &m.replication}
 	m.placing.matrix.SetPatience(nil)
 	if m.patient() {
 		m.placing.matrix.SetPatience(look)
@@ -32,37 +32,37 @@ func (m *Master) setPatience() {
 }
 
 // comesTo is how many waiting tasks a pilot comes to soon, beside what it was given early.
-func (m *Master) comesTo(id task.PilotID) int {
-	w := m.roster.members[id]
+func (placing *placing) comesTo(at *step, roster *roster, replicas *replication, id task.PilotID) int {
+	w := roster.members[id]
 	if w == nil {
 		return 0
 	}
-	return max(0, m.turns(w)-len(w.waiting))
+	return max(0, placing.turns(at, replicas, w)-len(w.waiting))
 }
 
 // waits tells whether a pilot has not been idle for long.
-func (m *Master) waits(id task.PilotID) bool {
-	w := m.roster.members[id]
-	return w != nil && (w.idleSince.IsZero() || m.now.Sub(w.idleSince) < m.settings.LocalityWait)
+func (placing *placing) waits(at *step, roster *roster, id task.PilotID) bool {
+	w := roster.members[id]
+	return w != nil && (w.idleSince.IsZero() || at.now.Sub(w.idleSince) < at.settings.LocalityWait)
 }
 
 // fresh tells whether a task has not been ready for long.
-func (m *Master) fresh(no uint64) bool {
-	h := m.list.owner[no]
-	return h != nil && m.now.Sub(h.readySince) < m.settings.LocalityWait
+func (placing *placing) fresh(at *step, list *list, no uint64) bool {
+	h := list.owner[no]
+	return h != nil && at.now.Sub(h.readySince) < at.settings.LocalityWait
 }
 
 // turns is how many tasks a member is expected to start within the locality
 // wait, if tasks take as long as usual. One that a plan has reserved starts what
 // its plan says.
-func (m *Master) turns(w *member) int {
-	if w.takesNone() || m.replication.reserved[w.id] {
+func (placing *placing) turns(at *step, replicas *replication, w *member) int {
+	if w.takesNone() || replicas.reserved[w.id] {
 		return 0
 	}
-	turns := m.placing.turnsAfter(&m.step, 0) * w.freeSlots()
+	turns := placing.turnsAfter(at, 0) * w.freeSlots()
 	for _, j := range w.jobs {
 		if j.holding {
-			turns += m.placing.turnsAfter(&m.step, m.placing.left(&m.step, j))
+			turns += placing.turnsAfter(at, placing.left(at, j))
 		}
 	}
 	return turns
@@ -97,12 +97,12 @@ func (placing *placing) left(at *step, j *job) time.Duration {
 
 // leavesTo tells whether a member's free slot leaves a task to the member that
 // has been given it early.
-func (m *Master) leavesTo(w *member, j *job) bool {
-	if !m.patient() || !m.placing.matrix.Raises(j.member.id, j.held.no) || !m.waits(w.id) && !m.fresh(j.held.no) {
+func (placing *placing) leavesTo(at *step, roster *roster, list *list, replicas *replication, w *member, j *job) bool {
+	if !at.patient() || !placing.matrix.Raises(j.member.id, j.held.no) || !placing.waits(at, roster, w.id) && !placing.fresh(at, list, j.held.no) {
 		return false
 	}
-	at := slices.Index(j.member.waiting, j)
-	return at >= 0 && at < m.turns(j.member)
+	turn := slices.Index(j.member.waiting, j)
+	return turn >= 0 && turn < placing.turns(at, replicas, j.member)
 }
 
 const (

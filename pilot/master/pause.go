@@ -10,20 +10,20 @@ import (
 
 // pause notes why a member takes no new work, for the queue to tell people;
 // "" is that it takes some.
-func (m *Master) pause(w *member, why string) {
+func (o *outbox) pause(at *step, hand *handout, w *member, why string) {
 	w.declines = why
-	m.tellPause(w)
+	o.tellPause(at, hand, w)
 }
 
 // tellPause tells the queue of a pilot's own reason, or else of the master's.
-func (m *Master) tellPause(w *member) {
+func (o *outbox) tellPause(at *step, hand *handout, w *member) {
 	why := task.Brief(cmp.Or(w.declines, w.judged))
 	if why == w.stopped {
 		return
 	}
 	w.stopped = why
-	m.outbox.pauses[w.id] = why
-	m.syncSoon(m.handout.gatherDelay(&m.step))
+	o.pauses[w.id] = why
+	o.syncSoon(at, hand.gatherDelay(at))
 }
 
 // passPauses gives back what no pilot has while none takes new work: others

@@ -66,7 +66,7 @@ func (m *Master) followPolicies() {
 		at: make(map[task.PilotID]map[task.FileKey]*copyAt), launched: make(map[uint64]*held), numbers: r.numbers,
 	}
 	for _, no := range slices.Sorted(maps.Keys(m.list.entries)) {
-		m.track(m.list.entries[no])
+		m.replication.track(&m.handout, m.list.entries[no])
 	}
 	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
 		if w := m.roster.members[id]; w.row.listed {
@@ -80,7 +80,7 @@ func (m *Master) dropPolicies() {
 	before := m.replication
 	m.replication = replication{numbers: before.numbers}
 	for _, no := range slices.Sorted(maps.Keys(before.claimed)) {
-		m.offerAgain(before.claimed[no])
+		m.placing.offerAgain(&m.handout, before.claimed[no])
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.reserved)) {
 		if w := m.roster.members[id]; w != nil {
@@ -90,28 +90,26 @@ func (m *Master) dropPolicies() {
 }
 
 // offerAgain lets everybody have a task that was claimed.
-func (m *Master) offerAgain(h *held) {
-	if m.handout.held[h.Task.ID] == h && h.no != 0 {
-		m.placing.matrix.SetReady(h.no, h.phase == ready)
-		m.placing.unsolved = true
+func (placing *placing) offerAgain(hand *handout, h *held) {
+	if hand.held[h.Task.ID] == h && h.no != 0 {
+		placing.matrix.SetReady(h.no, h.phase == ready)
+		placing.unsolved = true
 	}
 }
 
 // replicationChanged has the policies look at the site again.
-func (m *Master) replicationChanged() {
-	r := &m.replication
+func (r *replication) replicationChanged(at *step, roster *roster, list *list) {
 	if len(r.policies) == 0 || !r.due.IsZero() {
 		return
 	}
-	r.due = r.began.Add(m.config.Replicas.SessionPause(len(m.list.entries), len(m.roster.members)))
-	if r.due.Before(m.now) {
-		r.due = m.now
+	r.due = r.began.Add(at.config.Replicas.SessionPause(len(list.entries), len(roster.members)))
+	if r.due.Before(at.now) {
+		r.due = at.now
 	}
 }
 
 // track follows the files of a listed task.
-func (m *Master) track(entry *matcher.ListEntry) {
-	r := &m.replication
+func (r *replication) track(hand *handout, entry *matcher.ListEntry) {
 	if r.files == nil {
 		return
 	}
@@ -128,7 +126,7 @@ func (m *Master) track(entry *matcher.ListEntry) {
 			}
 		}
 		t.readers++
-		if k := m.handout.files[entry.Files[i].LFN]; k != nil {
+		if k := hand.files[entry.Files[i].LFN]; k != nil {
 			t.file = k.file
 		}
 	}
@@ -137,8 +135,7 @@ func (m *Master) track(entry *matcher.ListEntry) {
 // untrack ends that. What was copied for tasks is remembered, for the room that
 // it takes, and everything while there are plans: they hold data sets together
 // of which some files are read by tasks that have begun.
-func (m *Master) untrack(entry *matcher.ListEntry) {
-	r := &m.replication
+func (r *replication) untrack(entry *matcher.ListEntry) {
 	for i := range entry.Files {
 		key := entry.Files[i].Key
 		t := r.files[key]
@@ -222,42 +219,40 @@ func (r *replication) moved(pilot task.PilotID, came, left []task.FileKey) {
 }
 
 // read notes that a pilot has been given a task, whose files it uses.
-func (m *Master) read(w *member, entry *matcher.ListEntry) {
-	if m.replication.files == nil || entry == nil {
+func (r *replication) read(at *step, w *member, entry *matcher.ListEntry) {
+	if r.files == nil || entry == nil {
 		return
 	}
 	for i := range entry.Files {
-		if c := m.replication.at[w.id][entry.Files[i].Key]; c != nil {
-			c.used = m.now
+		if c := r.at[w.id][entry.Files[i].Key]; c != nil {
+			c.used = at.now
 		}
 	}
 }
 
 // replicasWithout forgets a pilot that is gone.
-func (m *Master) replicasWithout(pilot task.PilotID) {
-	r := &m.replication
+func (r *replication) replicasWithout(at *step, roster *roster, list *list, pilot task.PilotID) {
 	for key := range r.at[pilot] {
 		delete(r.files[key].at, pilot)
 	}
 	delete(r.at, pilot)
-	m.replicationChanged()
+	r.replicationChanged(at, roster, list)
 }
 
 // takeReplicated takes a pilot's answers to orders. One that could not copy is
 // left alone for a while: plans go elsewhere.
-func (m *Master) takeReplicated(w *member, answers []message.ReplicatedAnswer) {
+func (r *replication) takeReplicated(at *step, roster *roster, list *list, outbox *outbox, w *member, answers []message.ReplicatedAnswer) {
 	if len(answers) == 0 {
 		return
 	}
-	r := &m.replication
 	w.lapses = 0
 	for _, answer := range answers {
 		if answer.Copied {
-			m.outbox.replicas.Add(task.ReplicaSum{Files: 1, Bytes: answer.Bytes})
-			m.syncSoon(m.config.Queue.Every)
+			outbox.replicas.Add(task.ReplicaSum{Files: 1, Bytes: answer.Bytes})
+			outbox.syncSoon(at, at.config.Queue.Every)
 		}
 		if answer.Failure != "" {
-			w.copyless = m.now.Add(m.config.Replicas.Rest)
+			w.copyless = at.now.Add(at.config.Replicas.Rest)
 		}
 		if r.files[answer.Key] == nil {
 			continue
@@ -271,7 +266,7 @@ func (m *Master) takeReplicated(w *member, answers []message.ReplicatedAnswer) {
 			r.drop(answer.Key, w.id)
 		}
 	}
-	m.replicationChanged()
+	r.replicationChanged(at, roster, list)
 }
 
 // maxLapses is how often in a row a pilot may leave orders unanswered before
@@ -282,12 +277,11 @@ const maxLapses = 5
 // answers, were lost, and the policies decide again. A pilot that is copying
 // still takes no harm from being told twice. One that has not answered for some
 // times is left alone for as long as it was waited for.
-func (m *Master) passLostCopies() {
-	r := &m.replication
+func (r *replication) passLostCopies(at *step, roster *roster, list *list) {
 	for pilot, copies := range r.at {
 		lapsed := false
 		for key, c := range copies {
-			if c.ordered.IsZero() || m.now.Sub(c.ordered) < m.config.Members.AuditAfter {
+			if c.ordered.IsZero() || at.now.Sub(c.ordered) < at.config.Members.AuditAfter {
 				continue
 			}
 			lapsed = true
@@ -295,13 +289,13 @@ func (m *Master) passLostCopies() {
 				r.drop(key, pilot)
 			}
 		}
-		w := m.roster.members[pilot]
+		w := roster.members[pilot]
 		if !lapsed || w == nil {
 			continue
 		}
 		if w.lapses++; w.lapses >= maxLapses {
-			w.copyless = m.now.Add(time.Duration(w.lapses) * m.config.Members.AuditAfter)
+			w.copyless = at.now.Add(time.Duration(w.lapses) * at.config.Members.AuditAfter)
 		}
-		m.replicationChanged()
+		r.replicationChanged(at, roster, list)
 	}
 }

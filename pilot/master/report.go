@@ -18,20 +18,20 @@ func (m *Master) describe(w *member, s message.State) {
 	if s.Pilot.Lifetime > 0 {
 		w.ends = m.now.Add(s.Pilot.Lifetime)
 	}
-	m.pause(w, s.Stopped)
+	m.outbox.pause(&m.step, &m.handout, w, s.Stopped)
 	m.lookAtNode(w)
 	if first {
 		m.roster.size.described++
-		m.joins(w)
+		m.outbox.joins(&m.step, &m.handout, w)
 	}
 }
 
 // joins tells the queue of a member that this master has heard in its term, and of
 // what it has in hand: who does not join is dead to the queue in the end. That it
 // takes no new work is told anew as well.
-func (m *Master) joins(w *member) {
-	m.outbox.joined[w.id] = m.outbox.calls
-	m.syncSoon(m.handout.gatherDelay(&m.step))
+func (o *outbox) joins(at *step, hand *handout, w *member) {
+	o.joined[w.id] = o.calls
+	o.syncSoon(at, hand.gatherDelay(at))
 }
 
 // state takes a pilot's whole state, after a census or a reconnection: what
@@ -67,7 +67,7 @@ func (m *Master) adopt(w *member, in message.InHand) {
 	id := message.LeasedID{Lease: in.Attempt.Lease, Task: in.Attempt.Task}
 	j := w.jobs[id]
 	if j == nil {
-		j = m.place(w, id, in.Attempt.Generation, in.Need)
+		j = m.roster.place(&m.step, &m.handout, w, id, in.Attempt.Generation, in.Need)
 		m.roster.nodes.Given(m.now, w.node())
 	}
 	m.progress(j, in)
@@ -79,7 +79,7 @@ func (m *Master) adopt(w *member, in message.InHand) {
 		m.attach(j, h)
 		h.Number = max(h.Number, in.Number)
 		if in.Started {
-			m.startedBy(j, in)
+			m.outbox.startedBy(&m.step, &m.handout, j, in)
 		}
 	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
 	case mine:
@@ -99,7 +99,7 @@ func (m *Master) progress(j *job, in message.InHand) {
 		fresh := j.phase == assigned
 		m.start(j, in.Attempt)
 		if fresh && j.held != nil {
-			m.startedBy(j, in)
+			m.outbox.startedBy(&m.step, &m.handout, j, in)
 		}
 		if in.Ended {
 			m.finish(j, in.Attempt)
@@ -118,9 +118,9 @@ func (m *Master) progress(j *job, in message.InHand) {
 }
 
 // startedBy tells the queue of a start that was found in a state.
-func (m *Master) startedBy(j *job, in message.InHand) {
-	m.outbox.starts = append(m.outbox.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: m.now})
-	m.syncSoon(m.handout.gatherDelay(&m.step))
+func (o *outbox) startedBy(at *step, hand *handout, j *job, in message.InHand) {
+	o.starts = append(o.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: at.now})
+	o.syncSoon(at, hand.gatherDelay(at))
 }
 
 // absent takes up what a pilot should have and has not: it was lost on the
@@ -144,13 +144,13 @@ func (m *Master) absent(w *member, s message.State) {
 func (m *Master) report(w *member, r message.Report) {
 	if r.Draining != w.draining {
 		w.draining = r.Draining
-		m.syncSoon(m.handout.gatherDelay(&m.step))
+		m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step))
 	}
-	m.pause(w, r.Stopped)
+	m.outbox.pause(&m.step, &m.handout, w, r.Stopped)
 	w.cache = r.Cache
 	if r.WantList {
 		w.row.asked = time.Time{}
-		m.greet(w)
+		m.list.greet(&m.step, w)
 	}
 	if r.Row != nil {
 		m.setRow(w, *r.Row)
@@ -159,7 +159,7 @@ func (m *Master) report(w *member, r message.Report) {
 		m.updateRow(w, update)
 	}
 	if m.own.on && len(r.Ended) > 0 {
-		m.syncSoon(m.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
+		m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
 	}
 	for _, attempt := range r.Ended {
 		if j := w.jobs[message.LeasedID{Lease: attempt.Lease, Task: attempt.Task}]; j != nil {
@@ -171,7 +171,7 @@ func (m *Master) report(w *member, r message.Report) {
 	}
 	m.takeOutcomes(w, r.Outcomes, r.Seen)
 	m.takeStored(w, r.Stored)
-	m.badCopies(w, r.BadCopies)
+	m.handout.badCopies(&m.step, &m.outbox, w, r.BadCopies)
 	for _, back := range r.Returned {
 		m.handedBack(w, back, r.Seen)
 	}
@@ -181,10 +181,10 @@ func (m *Master) report(w *member, r message.Report) {
 	m.takeLeaves(w, r.Leaves)
 	m.takeKept(w, r.Kept)
 	m.copiesGone(w, r.Gone)
-	m.takeReplicated(w, r.Replicated)
-	m.addSEReads(r.SEReads)
+	m.replication.takeReplicated(&m.step, &m.roster, &m.list, &m.outbox, w, r.Replicated)
+	m.outbox.addSEReads(&m.step, r.SEReads)
 	m.refreshPlaces(w)
-	m.replicationChanged()
+	m.replication.replicationChanged(&m.step, &m.roster, &m.list)
 	if r.Row != nil {
 		m.returnInfeasible()
 	}
@@ -192,7 +192,7 @@ func (m *Master) report(w *member, r message.Report) {
 
 func (m *Master) payloadStarted(w *member, s task.Start) {
 	m.outbox.starts = append(m.outbox.starts, s)
-	m.syncSoon(m.startDelay())
+	m.outbox.syncSoon(&m.step, m.outbox.startDelay(&m.step, &m.handout))
 	j := w.jobs[message.LeasedID{Lease: s.Attempt.Lease, Task: s.Attempt.Task}]
 	if j == nil {
 		if w.described && w.asked.IsZero() {
@@ -226,7 +226,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 			m.drop(j)
 		}
 		if m.outbox.addOutcome(w.peer, *o) {
-			m.outcomeSoon()
+			m.outbox.outcomeSoon(&m.step, &m.handout)
 		}
 		return
 	}
@@ -259,7 +259,7 @@ func (m *Master) learnEnd(w *member, o *task.Outcome, h *held) {
 		avoid = h.Avoid
 	}
 	m.noteEnd(w, o, avoid)
-	m.outcomeSoon()
+	m.outbox.outcomeSoon(&m.step, &m.handout)
 	if !o.OK {
 		return
 	}
@@ -277,7 +277,7 @@ func (m *Master) end(h *held, o *task.Outcome) {
 	}
 	h.endedBy = o.Attempt
 	m.unlist(h)
-	m.setPhase(h, ended)
+	m.handout.setPhase(&m.placing, &m.replication, h, ended)
 	if o.OK {
 		m.produced(*o)
 	}
@@ -309,7 +309,7 @@ func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
 	}
 	if !w.draining {
 		h.refused++
-		m.refuse(w, h, back.Reason)
+		m.placing.refuse(&m.step, w, h, back.Reason)
 	}
 	m.backToReady(h, j.phase != assigned)
 	if h.refused >= refusals {

@@ -12,54 +12,54 @@ import (
 // for ever while smaller ones take each slot that becomes free (DESIGN section 6).
 
 // waited tells whether a task has been ready for long.
-func (m *Master) waited(no uint64) bool {
-	h := m.list.owner[no]
-	return h != nil && !h.readySince.IsZero() && m.now.Sub(h.readySince) >= m.config.Placing.ReserveAfter
+func (placing *placing) waited(at *step, list *list, no uint64) bool {
+	h := list.owner[no]
+	return h != nil && !h.readySince.IsZero() && at.now.Sub(h.readySince) >= at.config.Placing.ReserveAfter
 }
 
 // expected is how long a task is expected to run.
-func (m *Master) expected(no uint64) time.Duration {
-	if h := m.list.owner[no]; h != nil {
-		return m.placing.durations.Expected(&h.Task)
+func (placing *placing) expected(list *list, no uint64) time.Duration {
+	if h := list.owner[no]; h != nil {
+		return placing.durations.Expected(&h.Task)
 	}
 	return matcher.UnknownRun
 }
 
 // occupancy is what holds the slots of a pilot. What a plan has reserved runs what its
 // plan says.
-func (m *Master) occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
-	w := m.roster.members[id]
-	if w == nil || !w.described || w.health != health.Fit || w.draining || m.replication.reserved[id] {
+func (placing *placing) occupancy(at *step, roster *roster, replicas *replication, id task.PilotID) (found matcher.Occupancy, ok bool) {
+	w := roster.members[id]
+	if w == nil || !w.described || w.health != health.Fit || w.draining || replicas.reserved[id] {
 		return found, false
 	}
 	found.Total, found.Slots = w.total.resources, w.total.slots
 	if !w.ends.IsZero() {
-		found.Lifetime = max(1, w.ends.Sub(m.now))
+		found.Lifetime = max(1, w.ends.Sub(at.now))
 	}
 	for _, j := range w.inOrder() {
 		if j.holding {
-			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: m.leftOf(j)})
+			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: placing.leftOf(at, j)})
 		}
 	}
 	return found, true
 }
 
 // leftOf is how much longer a job is expected to hold its slot.
-func (m *Master) leftOf(j *job) time.Duration {
+func (placing *placing) leftOf(at *step, j *job) time.Duration {
 	expected := matcher.UnknownRun
 	if j.held != nil {
-		expected = m.placing.durations.Expected(&j.held.Task)
+		expected = placing.durations.Expected(&j.held.Task)
 	}
-	return max(0, j.remaining(expected, m.now))
+	return max(0, j.remaining(expected, at.now))
 }
 
 // makeRoom takes back what was given early to pilots that keep their slots: it
 // would take those that become free.
-func (m *Master) makeRoom() {
-	for _, id := range m.placing.matrix.Reserved() {
-		if w := m.roster.members[id]; w != nil {
+func (placing *placing) makeRoom(at *step, roster *roster) {
+	for _, id := range placing.matrix.Reserved() {
+		if w := roster.members[id]; w != nil {
 			for _, j := range w.waiting {
-				m.retract(j)
+				at.retract(j)
 			}
 		}
 	}

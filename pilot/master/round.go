@@ -89,7 +89,7 @@ func (m *Master) takeStates(answers []message.Answer) {
 	for i, w := range members {
 		m.takeRest(w, states[i])
 	}
-	m.syncSoon(m.handout.gatherDelay(&m.step)) // the site's capacity has changed
+	m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step)) // the site's capacity has changed
 }
 
 // endRound ends a round: who has not answered it gets the whole list.
@@ -102,7 +102,7 @@ func (m *Master) endRound(round uint64) {
 		return
 	}
 	l.open, l.usual = 0, max(m.now.Sub(l.sent), l.usual*7/8)
-	m.replicationChanged()
+	m.replication.replicationChanged(&m.step, &m.roster, &m.list)
 	if len(l.added) > 0 {
 		l.hurry(m.now.Add(m.config.List.RoundLow))
 	}
@@ -114,7 +114,7 @@ func (m *Master) endRound(round uint64) {
 			m.updateRow(w, update)
 		}
 		if w.described && (!w.row.listed || w.row.n < l.openVersion) {
-			m.greet(w)
+			m.list.greet(&m.step, w)
 		}
 	}
 }
@@ -129,13 +129,13 @@ func (m *Master) listAt(w *member, at matcher.ListVersion) {
 	case at.N == 0:
 		m.setRow(w, matcher.Row{Pilot: w.id, Version: at})
 		if m.list.version.N > 0 && m.list.open == 0 {
-			m.greet(w)
+			m.list.greet(&m.step, w)
 		}
 	case m.list.open != 0 && at.N >= m.list.openVersion: // its answer is here or on its way
 	case at.N == m.list.version.N:
 		m.wantRow(w)
 	default:
-		m.greet(w)
+		m.list.greet(&m.step, w)
 	}
 }
 
@@ -148,7 +148,7 @@ func (m *Master) setRow(w *member, row matcher.Row) {
 	w.row = rowState{listed: true, n: row.Version.N}
 	m.placing.unsolved = true
 	m.replication.has(&row)
-	m.replicationChanged()
+	m.replication.replicationChanged(&m.step, &m.roster, &m.list)
 	for _, update := range early {
 		if update.Version.N > row.Version.N {
 			m.updateRow(w, update)
@@ -192,17 +192,17 @@ func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
 
 // refuse notes that a pilot will not run a task, so that it does not get it
 // again before its row says otherwise.
-func (m *Master) refuse(w *member, h *held, reason string) {
+func (placing *placing) refuse(at *step, w *member, h *held, reason string) {
 	if h.no == 0 || !w.row.listed {
 		return
 	}
-	at := matcher.ListVersion{Term: m.term}
+	empty := matcher.ListVersion{Term: at.term}
 	update := matcher.RowUpdate{
-		Pilot: w.id, Base: at, Version: at,
+		Pilot: w.id, Base: empty, Version: empty,
 		Set: []matcher.Exception{{No: h.no, Infeasible: true, FailedClause: reason}},
 	}
-	if m.placing.matrix.UpdateRow(update) != nil {
-		m.wantRow(w)
+	if placing.matrix.UpdateRow(update) != nil {
+		at.wantRow(w)
 	}
 }
 
@@ -237,5 +237,5 @@ func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
 			m.giveBack(h, "no pilot of the site can run it")
 		}
 	}
-	m.syncSoon(0)
+	m.outbox.syncSoon(&m.step, 0)
 }

@@ -56,7 +56,7 @@ func (m *Master) missing(h *held, back message.Handback) {
 		s.tasks = append(s.tasks, h)
 		h.searching++
 		if s.round == 0 && !s.looking {
-			m.ask(s)
+			m.list.askFor(&m.step, s)
 		}
 	}
 	m.backToReady(h, false)
@@ -64,16 +64,16 @@ func (m *Master) missing(h *held, back message.Handback) {
 
 // badCopies tells the queue which copies a member has found missing on storage
 // elements, or with other bytes, and forgets them.
-func (m *Master) badCopies(w *member, bad []task.LostFile) {
+func (hand *handout) badCopies(at *step, outbox *outbox, w *member, bad []task.LostFile) {
 	for _, copied := range bad {
 		copied.Pilot = w.id
-		if !slices.ContainsFunc(m.outbox.lost, func(l task.LostFile) bool {
+		if !slices.ContainsFunc(outbox.lost, func(l task.LostFile) bool {
 			return l.Digest == copied.Digest && l.LFN == copied.LFN && l.URL == copied.URL && l.Pilot == copied.Pilot
 		}) {
-			m.outbox.lost = append(m.outbox.lost, copied)
-			m.syncSoon(m.handout.gatherDelay(&m.step))
+			outbox.lost = append(outbox.lost, copied)
+			outbox.syncSoon(at, hand.gatherDelay(at))
 		}
-		if k := m.handout.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
+		if k := hand.files[copied.LFN]; k != nil && k.file.Digest == copied.Digest {
 			k.file.Replicas = slices.DeleteFunc(slices.Clone(k.file.Replicas), func(r task.Replica) bool { return r.URL == copied.URL })
 		}
 	}
@@ -85,16 +85,16 @@ func (m *Master) search(file task.File) *search {
 	if s == nil {
 		s = &search{file: file}
 		m.searches[file.LFN] = s
-		m.ask(s)
+		m.list.askFor(&m.step, s)
 	}
 	return s
 }
 
-// ask puts the question into the next round.
-func (m *Master) ask(s *search) {
-	s.round, s.again, s.resting, s.holder, s.looking = m.list.rounds+1, time.Time{}, false, "", false
-	m.list.ask = append(m.list.ask, s.file.Key())
-	m.list.hurry(m.now)
+// askFor puts the question into the next round.
+func (l *list) askFor(at *step, s *search) {
+	s.round, s.again, s.resting, s.holder, s.looking = l.rounds+1, time.Time{}, false, "", false
+	l.ask = append(l.ask, s.file.Key())
+	l.hurry(at.now)
 }
 
 // watch looks for a file that nobody stores by itself, and returns the search.
@@ -114,7 +114,7 @@ func (m *Master) searchFilesOf(pilot task.PilotID) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
 		if s := m.searches[name]; s.holder == pilot {
-			m.ask(s)
+			m.list.askFor(&m.step, s)
 		}
 	}
 }
@@ -124,32 +124,32 @@ func (m *Master) searchFilesOf(pilot task.PilotID) {
 // not know: it may have been put back to a backup.
 func (m *Master) check(files []task.File) {
 	for _, file := range files {
-		if !m.tellsFate(file) {
+		if !m.outbox.tellsFate(file) {
 			m.watch(file)
 		}
 	}
 }
 
 // fateKnown tells whether a file is known to be stored or lost.
-func (m *Master) fateKnown(file task.File) bool {
-	if k := m.handout.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
+func (hand *handout) fateKnown(outbox *outbox, file task.File) bool {
+	if k := hand.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
 		return true
 	}
-	return m.tellsFate(file)
+	return outbox.tellsFate(file)
 }
 
 // tellsFate tells whether the news that a file is stored or lost is on its way to
 // the queue.
-func (m *Master) tellsFate(file task.File) bool {
-	_, stored := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
-	return stored || m.outbox.hasLost(file)
+func (o *outbox) tellsFate(file task.File) bool {
+	_, stored := o.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]
+	return stored || o.hasLost(file)
 }
 
 // copiesGone looks for files of which their keeper has lost its copy, and tells
 // it when that is done: a master that dies before leaves it to the next one.
 func (m *Master) copiesGone(keeper *member, files []task.File) {
 	for _, file := range files {
-		if m.fateKnown(file) {
+		if m.handout.fateKnown(&m.outbox, file) {
 			m.roster.tellRelieved(&m.step, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
 			continue
 		}
@@ -161,7 +161,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 			s.bereft = append(s.bereft, keeper.id)
 		}
 		if s.holder == keeper.id {
-			m.ask(s)
+			m.list.askFor(&m.step, s)
 		}
 	}
 }
@@ -230,7 +230,7 @@ func (m *Master) looked(w *member, answer message.KeptAnswer) {
 	}
 	switch {
 	case answer.Failure == "":
-		m.ask(s) // it came into a cache meanwhile
+		m.list.askFor(&m.step, s) // it came into a cache meanwhile
 	case answer.Away:
 		s.again = m.now.Add(m.config.LostWait << s.looks)
 	default:
@@ -287,7 +287,7 @@ func (m *Master) fileLost(s *search) {
 	for _, h := range m.handout.readersOf(s.file.LFN) {
 		m.giveBack(h, reason)
 	}
-	m.syncSoon(0)
+	m.outbox.syncSoon(&m.step, 0)
 }
 
 // release lets tasks go on that waited for a search.
@@ -326,7 +326,7 @@ func (m *Master) passSearches() {
 				s.again = m.now.Add(storeWait)
 			}
 		default:
-			m.ask(s)
+			m.list.askFor(&m.step, s)
 		}
 	}
 }

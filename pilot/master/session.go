@@ -30,27 +30,27 @@ func (m *Master) passReplicas() {
 	}
 	r.began, r.due = m.now, time.Time{}
 	if !m.mayStart() {
-		m.replicationChanged() // again in a while
+		m.replication.replicationChanged(&m.step, &m.roster, &m.list) // again in a while
 		return
 	}
-	listed := m.countedTasks()
+	listed := m.list.countedTasks()
 	sight := m.replicaSight(listed)
 	decided := r.policies.Session(sight.View)
-	m.orderCopies(decided, sight.copying)
-	m.claim(decided, listed)
+	m.replication.orderCopies(&m.step, &m.roster, &m.list, decided, sight.copying)
+	m.replication.claim(&m.handout, &m.placing, decided, listed)
 	m.reserve(decided.Reserved)
 	m.launch(decided.Starts, listed)
 	if len(decided.Reserved) > 0 {
-		m.replicationChanged() // plans go on from session to session
+		m.replication.replicationChanged(&m.step, &m.roster, &m.list) // plans go on from session to session
 	}
 }
 
 // countedTasks are the tasks that wait and of whose files every pilot has told
 // by now, oldest first.
-func (m *Master) countedTasks() []*held {
+func (l *list) countedTasks() []*held {
 	var counted []*held
-	for no, h := range m.list.owner {
-		answered := m.list.open == 0 || m.list.entries[no].Version < m.list.openVersion
+	for no, h := range l.owner {
+		answered := l.open == 0 || l.entries[no].Version < l.openVersion
 		if h.phase == ready && answered {
 			counted = append(counted, h)
 		}
@@ -102,9 +102,9 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 		sight.Nodes = append(sight.Nodes, node)
 	}
 	for _, h := range listed {
-		sight.Tasks = append(sight.Tasks, m.replicaTask(h))
+		sight.Tasks = append(sight.Tasks, m.replication.replicaTask(&m.list, &m.placing, h))
 	}
-	coming := m.stagingIn()
+	coming := m.roster.stagingIn(&m.handout)
 	sight.Replicas = func(key task.FileKey) []replica.Copied { return r.copies(key, coming[key]) }
 	sight.Size = func(key task.FileKey) task.Bytes {
 		if t := r.files[key]; t != nil {
@@ -112,7 +112,7 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 		}
 		return -1
 	}
-	sight.Running = m.runs
+	sight.Running = func(no uint64) bool { return r.runs(&m.handout, no) }
 	return sight
 }
 
@@ -138,19 +138,19 @@ func (placing *placing) freeIn(at *step, w *member) time.Duration {
 }
 
 // replicaTask is a task as replica policies see it.
-func (m *Master) replicaTask(h *held) replica.Task {
+func (r *replication) replicaTask(list *list, placing *placing, h *held) replica.Task {
 	if h.session == 0 {
-		m.replication.numbers++
-		h.session = m.replication.numbers
+		r.numbers++
+		h.session = r.numbers
 	}
-	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(m.placing.usualRun, unknownRun)}
-	for _, file := range m.list.entries[h.no].Files {
+	t := replica.Task{No: h.session, Weight: replica.Weight(h.Task.Priority), Runtime: cmp.Or(placing.usualRun, unknownRun)}
+	for _, file := range list.entries[h.no].Files {
 		if !slices.Contains(t.Files, file.Key) {
 			t.Files = append(t.Files, file.Key)
 		}
 	}
 	t.CanRun = func(pilot task.PilotID) bool {
-		_, can := m.placing.matrix.Rank(pilot, h.no)
+		_, can := placing.matrix.Rank(pilot, h.no)
 		return can
 	}
 	return t
@@ -158,14 +158,14 @@ func (m *Master) replicaTask(h *held) replica.Task {
 
 // stagingIn tells which pilots are bringing files in for tasks that they have
 // been given: these will be replicas as well.
-func (m *Master) stagingIn() map[task.FileKey][]task.PilotID {
+func (roster *roster) stagingIn(hand *handout) map[task.FileKey][]task.PilotID {
 	coming := make(map[task.FileKey][]task.PilotID)
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		for _, j := range m.roster.members[id].inOrder() {
+	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
+		for _, j := range roster.members[id].inOrder() {
 			if j.held == nil || j.phase != assigned {
 				continue
 			}
-			for _, file := range message.ListFiles(m.handout.inputs(j.held.Task)) {
+			for _, file := range message.ListFiles(hand.inputs(j.held.Task)) {
 				coming[file.Key] = append(coming[file.Key], id)
 			}
 		}
@@ -195,19 +195,18 @@ func (r *replication) copies(key task.FileKey, coming []task.PilotID) []replica.
 }
 
 // runs tells whether a task that a plan has launched has not ended.
-func (m *Master) runs(no uint64) bool {
-	h := m.replication.launched[no]
-	return h != nil && m.handout.held[h.Task.ID] == h && h.phase == placed
+func (r *replication) runs(hand *handout, no uint64) bool {
+	h := r.launched[no]
+	return h != nil && hand.held[h.Task.ID] == h && h.phase == placed
 }
 
 // orderCopies tells pilots what to copy and what to drop. What a pilot cannot
 // be told now is decided again when it has made other copies.
-func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID]int) {
-	r := &m.replication
+func (r *replication) orderCopies(at *step, roster *roster, list *list, decided replica.Decisions, copying map[task.PilotID]int) {
 	orders := make(map[task.PilotID]*message.Replicate)
 	order := func(pilot task.PilotID) *message.Replicate {
 		if orders[pilot] == nil {
-			orders[pilot] = &message.Replicate{Term: m.term}
+			orders[pilot] = &message.Replicate{Term: at.term}
 		}
 		return orders[pilot]
 	}
@@ -220,9 +219,9 @@ func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID
 	for _, one := range decided.Copies {
 		t := r.files[one.File]
 		if t == nil || !t.file.Exists() {
-			if w := m.roster.members[one.To]; w != nil {
+			if w := roster.members[one.To]; w != nil {
 				w.unplanned = true // nobody can make this copy: tasks must not wait for it
-				m.replicationChanged()
+				r.replicationChanged(at, roster, list)
 			}
 			continue
 		}
@@ -231,31 +230,30 @@ func (m *Master) orderCopies(decided replica.Decisions, copying map[task.PilotID
 		}
 		copying[one.To]++
 		c := r.copyOf(one.File, one.To)
-		c.ordered, c.made = m.now, true
+		c.ordered, c.made = at.now, true
 		order(one.To).Files = append(order(one.To).Files, t.file)
 	}
 	for _, pilot := range slices.Sorted(maps.Keys(orders)) {
-		if w := m.roster.members[pilot]; w != nil {
-			m.tell(w, *orders[pilot])
+		if w := roster.members[pilot]; w != nil {
+			at.tell(w, *orders[pilot])
 		}
 	}
 }
 
 // claim keeps tasks for plans, and gives back those that none has any more.
-func (m *Master) claim(decided replica.Decisions, listed []*held) {
-	r := &m.replication
+func (r *replication) claim(hand *handout, placing *placing, decided replica.Decisions, listed []*held) {
 	before := r.claimed
 	r.claimed = make(map[uint64]*held, len(decided.Claimed))
 	byNumber := numbered(listed)
 	for _, no := range decided.Claimed {
 		if h := byNumber[no]; h != nil {
 			r.claimed[no] = h
-			m.placing.matrix.SetReady(h.no, false)
+			placing.matrix.SetReady(h.no, false)
 		}
 	}
 	for _, no := range slices.Sorted(maps.Keys(before)) {
 		if r.claimed[no] == nil {
-			m.offerAgain(before[no])
+			placing.offerAgain(hand, before[no])
 		}
 	}
 }
@@ -287,7 +285,7 @@ func (m *Master) reserve(pilots []task.PilotID) {
 func (m *Master) launch(starts []replica.Start, listed []*held) {
 	r := &m.replication
 	for no := range r.launched {
-		if !m.runs(no) {
+		if !m.replication.runs(&m.handout, no) {
 			delete(r.launched, no)
 		}
 	}

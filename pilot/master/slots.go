@@ -80,11 +80,11 @@ func (s *taskCounts) count(h *held, by int) {
 
 // place notes that a member has a task. Until it is attached to a held one it
 // is a stray: late work is still work.
-func (m *Master) place(w *member, id message.LeasedID, generation uint32, need task.Resources) *job {
-	m.roster.size.orders++
-	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: m.roster.size.orders, since: m.now}
+func (roster *roster) place(at *step, hand *handout, w *member, id message.LeasedID, generation uint32, need task.Resources) *job {
+	roster.size.orders++
+	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: roster.size.orders, since: at.now}
 	w.jobs[id] = j
-	m.handout.strays[j.Task] = append(m.handout.strays[j.Task], j)
+	hand.strays[j.Task] = append(hand.strays[j.Task], j)
 	return j
 }
 
@@ -92,9 +92,9 @@ func (m *Master) place(w *member, id message.LeasedID, generation uint32, need t
 func (m *Master) attach(j *job, h *held) {
 	m.handout.unstray(j)
 	j.held, h.job = h, j
-	m.setPhase(h, placed)
+	m.handout.setPhase(&m.placing, &m.replication, h, placed)
 	if reader := m.handout.readerOf(h); reader != nil {
-		m.tellHome(reader)
+		m.placing.tellHome(&m.handout, &m.roster, reader)
 	}
 	if j.phase != assigned {
 		m.handout.counts.running++
@@ -163,7 +163,7 @@ func (m *Master) start(j *job, attempt task.AttemptID) {
 		m.unlist(h)
 		if h.recalled { // too late
 			h.recalled = false
-			m.confirm(task.Revoked{Lease: h.lease, Task: h.Task.ID})
+			m.outbox.confirm(&m.step, &m.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
 		}
 	}
 }
@@ -187,13 +187,13 @@ func (m *Master) refreshPlaces(w *member) {
 	w.keptFree = 0
 	if !w.takesNone() {
 		places.Free = w.total.resources.Sub(w.used.resources)
-		w.keptFree = min(w.freeSlots(), m.aboutToStart(w))
+		w.keptFree = min(w.freeSlots(), m.placing.aboutToStart(&m.step, &m.handout, w))
 		places.FreeSlots = w.freeSlots() - w.keptFree
-		if places.Prefill = m.prefillOf(w); places.Prefill > 0 {
+		if places.Prefill = m.placing.prefillOf(&m.step, &m.handout, w); places.Prefill > 0 {
 			places.Ending = w.ending()
 		}
 		now = counted{w.total.slots, places.FreeSlots}
-		m.oneByOne(w, &places)
+		m.list.oneByOne(w, &places)
 		m.roster.onTrial(w, &places)
 	}
 	if m.replication.reserved[w.id] {
@@ -221,8 +221,8 @@ func (m *Master) refreshPlaces(w *member) {
 // oneByOne has a member get the next task only when its ranks show the one
 // before, while ranks are listed that look at what runs at a pilot (004, section
 // II): else all its slots would be filled by what it was before the first.
-func (m *Master) oneByOne(w *member, places *matcher.Places) {
-	if m.list.live == 0 {
+func (l *list) oneByOne(w *member, places *matcher.Places) {
+	if l.live == 0 {
 		return
 	}
 	places.Prefill = 0
@@ -251,12 +251,12 @@ func (placing *placing) prefillPerSlot(at *step) int {
 
 // prefillOf is how many more tasks a member may be given early: none for a slot
 // that is about to make what another task waits for.
-func (m *Master) prefillOf(w *member) int {
-	most := m.placing.prefillPerSlot(&m.step) * w.total.slots
+func (placing *placing) prefillOf(at *step, hand *handout, w *member) int {
+	most := placing.prefillPerSlot(at) * w.total.slots
 	if most == 0 || most <= len(w.waiting) {
 		return 0
 	}
-	return max(0, most-len(w.waiting)-m.successors(w))
+	return max(0, most-len(w.waiting)-placing.successors(at, hand, w))
 }
 
 // learnRun takes a payload's time into account: a long one at once, shorter
@@ -319,7 +319,7 @@ func (m *Master) passRetracts() {
 				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
 					return false
 				}
-				if budget >= 0 && m.leavesTo(w, j) {
+				if budget >= 0 && m.placing.leavesTo(&m.step, &m.roster, &m.list, &m.replication, w, j) {
 					m.placing.retractIn(&m.step, m.lookPause())
 					return false
 				}

@@ -28,17 +28,17 @@ func (m *Master) SolveWith(solver matcher.Solver) { m.placing.given = solver }
 // solver is what the matrix is solved with now: the site's solver, which tells
 // from time to time how near to the best solution it comes. One free slot
 // alone would always be served best, so it is not measured.
-func (m *Master) solver() matcher.Solver {
-	if m.placing.given != nil {
-		return m.placing.given
+func (placing *placing) solver(at *step, roster *roster) matcher.Solver {
+	if placing.given != nil {
+		return placing.given
 	}
-	s := &m.placing.solving
-	m.placing.choose(&m.step)
-	if m.own.on || m.roster.size.free < 2 || m.roster.size.free > m.config.Placing.MeasureSlots || m.placing.matrix.Ready() < 2 || m.now.Before(s.next) {
+	s := &placing.solving
+	placing.choose(at)
+	if at.own.on || roster.size.free < 2 || roster.size.free > at.config.Placing.MeasureSlots || placing.matrix.Ready() < 2 || at.now.Before(s.next) {
 		return s.solver
 	}
 	return matcher.Measured(s.solver, func(o matcher.Optimality) {
-		s.next = m.now.Add(m.config.Placing.MeasureEvery)
+		s.next = at.now.Add(at.config.Placing.MeasureEvery)
 		ratio := o.Ratio()
 		if s.measured == 0 || ratio < s.least {
 			s.least = ratio

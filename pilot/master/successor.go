@@ -27,8 +27,8 @@ const longTask = time.Second
 const successorLooks = 64
 
 // countsSuccessors tells whether successors count at all.
-func (m *Master) countsSuccessors() bool {
-	return m.patient() && m.placing.leavesTasks(&m.step) && (m.placing.usualRun <= 0 || m.placing.usualRun >= longTask)
+func (placing *placing) countsSuccessors(at *step) bool {
+	return at.patient() && placing.leavesTasks(at) && (placing.usualRun <= 0 || placing.usualRun >= longTask)
 }
 
 // successors counts the listed tasks that are ready, with their input in a
@@ -36,34 +36,34 @@ func (m *Master) countsSuccessors() bool {
 // for, or to copy it from, a slot that had been given another task early.
 // Counted are at most as many as the member has slots, and none that it has
 // been given.
-func (m *Master) successors(w *member) (count int) {
-	if !m.countsSuccessors() {
+func (placing *placing) successors(at *step, hand *handout, w *member) (count int) {
+	if !placing.countsSuccessors(at) {
 		return 0
 	}
 	for _, j := range w.jobs {
-		count += len(m.successorsOf(j))
+		count += len(placing.successorsOf(hand, j))
 	}
 	return min(count, w.total.slots)
 }
 
 // aboutToStart counts the successors of what a member is publishing, with those
 // that it has been given.
-func (m *Master) aboutToStart(w *member) (count int) {
-	if !m.countsSuccessors() {
+func (placing *placing) aboutToStart(at *step, hand *handout, w *member) (count int) {
+	if !placing.countsSuccessors(at) {
 		return 0
 	}
 	for _, j := range w.jobs {
-		if j.phase == over && m.now.Sub(j.ended) < m.publishWait() {
-			count += len(m.successorsOf(j)) + m.handout.givenSuccessors(j)
+		if j.phase == over && at.now.Sub(j.ended) < at.publishWait() {
+			count += len(placing.successorsOf(hand, j)) + hand.givenSuccessors(j)
 		}
 	}
 	return min(count, w.total.slots)
 }
 
 // successorsOf lists the successors of a job that are at no pilot.
-func (m *Master) successorsOf(j *job) (found []*held) {
-	for h := range m.handout.waitersFor(j) {
-		if h.phase == waiting && m.placing.maySucceed(j.member, h) {
+func (placing *placing) successorsOf(hand *handout, j *job) (found []*held) {
+	for h := range hand.waitersFor(j) {
+		if h.phase == waiting && placing.maySucceed(j.member, h) {
 			found = append(found, h)
 		}
 		if len(found) >= j.member.total.slots {
@@ -118,13 +118,13 @@ func (placing *placing) maySucceed(w *member, h *held) bool {
 func (placing *placing) markForSuccessors(w *member) { placing.toLookAt[w.id] = true }
 
 // markMakers has those looked at who make the last file that a task misses.
-func (m *Master) markMakers(h *held) {
+func (placing *placing) markMakers(hand *handout, h *held) {
 	if len(h.missing) != 1 || h.phase != waiting {
 		return
 	}
 	for name := range h.missing {
-		for maker := range m.handout.files[name].makerMembers() {
-			m.placing.markForSuccessors(maker)
+		for maker := range hand.files[name].makerMembers() {
+			placing.markForSuccessors(maker)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (m *Master) passSuccessors() {
 	}
 	members := slices.Sorted(maps.Keys(m.placing.toLookAt))
 	clear(m.placing.toLookAt)
-	if !m.countsSuccessors() || m.list.live > 0 {
+	if !m.placing.countsSuccessors(&m.step) || m.list.live > 0 {
 		return
 	}
 	batches := make(map[task.PilotID][]message.Assignment)
@@ -162,7 +162,7 @@ func (m *Master) successorsFor(w *member) (given []message.Assignment) {
 		if !j.holding || len(w.waiting) >= most || m.handout.givenSuccessors(j) > 0 {
 			continue
 		}
-		if h := m.successorOf(j); h != nil {
+		if h := m.placing.successorOf(&m.step, &m.handout, j); h != nil {
 			given = append(given, m.bind(h, w, true))
 			m.placing.matrix.Placed(w.id, h.no)
 		}
@@ -172,9 +172,9 @@ func (m *Master) successorsFor(w *member) (given []message.Assignment) {
 
 // successorOf chooses the successor that a job's slot goes on with: of the
 // highest priority, and of these the oldest.
-func (m *Master) successorOf(j *job) (best *held) {
-	for h := range m.handout.waitersFor(j) {
-		if h.phase == waiting && m.placing.maySucceed(j.member, h) && m.placing.undisputed(&m.step, j.member, h) && (best == nil || goesBefore(h, best)) {
+func (placing *placing) successorOf(at *step, hand *handout, j *job) (best *held) {
+	for h := range hand.waitersFor(j) {
+		if h.phase == waiting && placing.maySucceed(j.member, h) && placing.undisputed(at, j.member, h) && (best == nil || goesBefore(h, best)) {
 			best = h
 		}
 	}

@@ -10,10 +10,10 @@ import (
 )
 
 // syncSoon has content sent after a delay at most.
-func (m *Master) syncSoon(delay time.Duration) {
-	due := m.now.Add(delay)
-	if m.outbox.due.IsZero() || due.Before(m.outbox.due) {
-		m.outbox.due = due
+func (o *outbox) syncSoon(at *step, delay time.Duration) {
+	due := at.now.Add(delay)
+	if o.due.IsZero() || due.Before(o.due) {
+		o.due = due
 	}
 }
 
@@ -22,13 +22,12 @@ func (hand *handout) gatherDelay(at *step) time.Duration {
 }
 
 // outcomeSoon gathers outcomes.
-func (m *Master) outcomeSoon() {
-	m.syncSoon(m.config.Queue.OutcomeDelay(len(m.outbox.outcomes), m.handout.counts.phases[ready], m.handout.counts.running))
+func (o *outbox) outcomeSoon(at *step, hand *handout) {
+	o.syncSoon(at, at.config.Queue.OutcomeDelay(len(o.outcomes), hand.counts.phases[ready], hand.counts.running))
 }
 
-func (m *Master) syncDeadline() time.Time {
-	o := &m.outbox
-	if m.provisional || o.flight != nil || m.own.on && !m.roster.introduced(&m.step) {
+func (o *outbox) syncDeadline(at *step, roster *roster) time.Time {
+	if at.provisional || o.flight != nil || at.own.on && !roster.introduced(at) {
 		return time.Time{}
 	}
 	next := o.due
@@ -61,17 +60,17 @@ func (m *Master) call(content bool) {
 	o.calls++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: slices.Sorted(maps.Keys(m.handout.leases)), Capacity: m.capacity(), Judges: m.roster.nodes.judges,
+		Leases: slices.Sorted(maps.Keys(m.handout.leases)), Capacity: m.roster.capacity(&m.handout, &m.placing), Judges: m.roster.nodes.judges,
 	}
 	o.lastWaiting = s.Capacity.Waiting
 	for _, mark := range m.roster.nodes.Marks(m.now) {
 		mark.Why = task.Brief(mark.Why)
 		s.Nodes = append(s.Nodes, mark)
 	}
-	m.countLeases(&s)
+	m.handout.countLeases(&m.outbox, &s)
 	if content {
 		o.due = time.Time{}
-		m.callRoll(&s)
+		m.outbox.callRoll(&m.roster, &s)
 		o.flight = o.load(&s, m.now, m.handout.waitsForMaker)
 	} else {
 		s.Hold = m.config.Queue.Every
@@ -90,13 +89,13 @@ func (m *Master) call(content bool) {
 
 // countLeases tells how many tasks of each lease this site has: those that are on
 // their way back to the queue are its as well.
-func (m *Master) countLeases(s *task.Sync) {
+func (hand *handout) countLeases(outbox *outbox, s *task.Sync) {
 	tasks := make(map[task.LeaseID]int, len(s.Leases))
-	for _, back := range m.outbox.returns {
+	for _, back := range outbox.returns {
 		tasks[back.Lease]++
 	}
 	for _, id := range s.Leases {
-		s.Tasks = append(s.Tasks, m.handout.leases[id].open+tasks[id])
+		s.Tasks = append(s.Tasks, hand.leases[id].open+tasks[id])
 	}
 }
 
@@ -105,16 +104,16 @@ const mostInHand = 10_000
 
 // callRoll lists members that the queue is to hear of, what they have in hand, and
 // why they take no new work. Of whom a state is on its way later calls tell.
-func (m *Master) callRoll(s *task.Sync) {
+func (o *outbox) callRoll(roster *roster, s *task.Sync) {
 	told := make(map[task.PilotID]bool)
-	for _, id := range slices.Sorted(maps.Keys(m.outbox.joined)) {
-		w := m.roster.members[id]
+	for _, id := range slices.Sorted(maps.Keys(o.joined)) {
+		w := roster.members[id]
 		if !w.asked.IsZero() || len(s.InHand) >= mostInHand {
 			continue
 		}
 		s.Joined, told[id] = append(s.Joined, id), true
 		if w.stopped != "" {
-			m.outbox.pauses[id] = w.stopped
+			o.pauses[id] = w.stopped
 		}
 		for _, j := range w.jobs {
 			if j.phase != assigned {
@@ -122,7 +121,7 @@ func (m *Master) callRoll(s *task.Sync) {
 			}
 		}
 	}
-	for id := range m.outbox.outcomes {
+	for id := range o.outcomes {
 		if told[id.Pilot] {
 			s.InHand = append(s.InHand, id)
 		}
@@ -130,20 +129,20 @@ func (m *Master) callRoll(s *task.Sync) {
 	slices.SortFunc(s.InHand, task.AttemptID.Compare)
 }
 
-func (m *Master) capacity() task.Capacity {
+func (roster *roster) capacity(hand *handout, placing *placing) task.Capacity {
 	c := task.Capacity{
-		Pilots: len(m.roster.members), Slots: m.roster.size.slots, FreeSlots: m.roster.size.free,
-		Waiting: m.handout.counts.phases[waiting] + m.handout.counts.phases[ready], Running: m.handout.counts.running,
-		Assigned: m.handout.counts.phases[placed] - m.handout.counts.running, Optimality: m.placing.solving.optimality(),
+		Pilots: len(roster.members), Slots: roster.size.slots, FreeSlots: roster.size.free,
+		Waiting: hand.counts.phases[waiting] + hand.counts.phases[ready], Running: hand.counts.running,
+		Assigned: hand.counts.phases[placed] - hand.counts.running, Optimality: placing.solving.optimality(),
 	}
-	for _, w := range m.roster.members {
+	for _, w := range roster.members {
 		c.CacheBytes += w.cache.Capacity
 		c.CacheUsed += w.cache.Used
 		c.Evictions += w.cache.Evictions
 		c.Damaged += w.cache.Damaged
 	}
 	var first *member
-	if c.Stopped, c.StoppedSlots, first = m.roster.stopped(); first != nil {
+	if c.Stopped, c.StoppedSlots, first = roster.stopped(); first != nil {
 		c.StoppedWhy = first.stopped
 	}
 	return c
@@ -167,7 +166,7 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 	}
 	if carried != nil && (e.Err != "" || e.Stale) {
 		m.ledger.failed()
-		m.syncSoon(0)
+		m.outbox.syncSoon(&m.step, 0)
 	}
 	switch {
 	case e.Stale:
@@ -203,7 +202,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if carried != nil {
 		o.delivered(carried)
-		m.echoStored(carried.stored)
+		m.outbox.echoStored(&m.step, carried.stored)
 	}
 	m.takeVerdicts(e.Reply.Acks)
 	if carried != nil {
@@ -217,10 +216,10 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 		m.takeWishes(e.Reply)
 	}
 	if len(o.outcomes) > 0 {
-		m.syncSoon(max(m.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
+		m.outbox.syncSoon(&m.step, max(m.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
 	}
 	if o.unreported() || len(o.joined) > 0 {
-		m.syncSoon(m.config.Queue.Every)
+		m.outbox.syncSoon(&m.step, m.config.Queue.Every)
 	}
 }
 
@@ -235,7 +234,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	if reply.Settings.Site != "" {
 		m.takeSettings(reply.Settings)
 	}
-	m.takeRoll(reply.Roll)
+	m.outbox.takeRoll(&m.step, &m.handout, &m.roster, reply.Roll)
 	for _, id := range reply.Unknown {
 		m.dropLease(id)
 	}
@@ -261,18 +260,18 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 }
 
 // takeRoll has all members join again when the queue has called the roll anew.
-func (m *Master) takeRoll(roll uint64) {
-	before := m.outbox.roll
+func (o *outbox) takeRoll(at *step, hand *handout, roster *roster, roll uint64) {
+	before := o.roll
 	if roll == 0 || roll == before {
 		return // 0: an answer without news
 	}
-	m.outbox.roll = roll
+	o.roll = roll
 	if before == 0 {
 		return
 	}
-	for _, w := range m.roster.members {
+	for _, w := range roster.members {
 		if w.described {
-			m.joins(w)
+			o.joins(at, hand, w)
 		}
 	}
 }
@@ -307,7 +306,7 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 		return
 	}
 	m.outbox.letGoOn(judged)
-	m.passCopies()
+	m.copies.passCopies(&m.step, &m.handout, &m.roster, &m.outbox)
 	for _, peer := range slices.Sorted(maps.Keys(byPeer)) {
 		m.act(message.Tell{To: peer, Message: message.Acks{Acks: byPeer[peer]}})
 	}
@@ -329,7 +328,7 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 		if counts && len(k.readers) > 0 {
 			m.copies.files(k.file)
 		}
-		m.dispose(k)
+		m.handout.dispose(&m.step, &m.outbox, k)
 	}
 	h := m.handout.held[ack.Attempt.Task]
 	if h == nil || h.phase != ended || h.endedBy != ack.Attempt {
@@ -342,19 +341,19 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 	m.backToReady(h, true)
 }
 
-func (m *Master) echoStored(stored []task.Stored) {
+func (o *outbox) echoStored(at *step, stored []task.Stored) {
 	byPeer := make(map[task.PeerID][]task.OutputID)
 	for _, s := range stored {
-		pending := m.outbox.stored[s.Output()]
+		pending := o.stored[s.Output()]
 		if pending.stored != s {
 			continue
 		}
-		delete(m.outbox.stored, s.Output())
+		delete(o.stored, s.Output())
 		for _, peer := range pending.from {
 			byPeer[peer] = append(byPeer[peer], s.Output())
 		}
 	}
 	for _, peer := range slices.Sorted(maps.Keys(byPeer)) {
-		m.act(message.Tell{To: peer, Message: message.Acks{Stored: byPeer[peer]}})
+		at.act(message.Tell{To: peer, Message: message.Acks{Stored: byPeer[peer]}})
 	}
 }
