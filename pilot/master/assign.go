@@ -12,82 +12,82 @@ import (
 
 // assign solves the rank matrix and gives out the tasks (004, section III-C).
 // With a fixed period it does so at the end of a round only.
-func (m *Master) assign() {
-	if m.settings.RoundEvery > 0 && !m.list.solve || !m.mayStart() {
+func (site *site) assign(at *step, outbox *outbox) {
+	if at.settings.RoundEvery > 0 && !site.list.solve || !site.mayStart(at, outbox) {
 		return
 	}
-	m.list.solve = false
-	m.placing.solveDue = time.Time{}
-	if !m.placing.unsolved || m.placing.matrix.Ready() == 0 {
+	site.list.solve = false
+	site.placing.solveDue = time.Time{}
+	if !site.placing.unsolved || site.placing.matrix.Ready() == 0 {
 		return
 	}
-	if due := m.placing.solved.Add(SolvePause(len(m.roster.members))); m.now.Before(due) {
-		m.placing.solveDue = due
+	if due := site.placing.solved.Add(SolvePause(len(site.roster.members))); at.now.Before(due) {
+		site.placing.solveDue = due
 		return
 	}
-	m.placing.unsolved, m.placing.solved = false, m.now
-	m.setPatience()
-	m.give(m.placing.matrix.Solve(m.placing.solver(&m.step, &m.roster)))
-	m.placing.makeRoom(&m.step, &m.roster)
+	site.placing.unsolved, site.placing.solved = false, at.now
+	site.setPatience(at)
+	site.give(at, outbox, site.placing.matrix.Solve(site.placing.solver(at, &site.roster)))
+	site.placing.makeRoom(at, &site.roster)
 }
 
 // give tells pilots what they are to run.
-func (m *Master) give(assignments []matcher.Assignment) {
+func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignment) {
 	batches := make(map[task.PilotID][]message.Assignment)
-	m.serial++
+	at.serial++
 	for _, a := range assignments {
-		h, w := m.list.owner[a.No], m.roster.members[a.Pilot]
+		h, w := site.list.owner[a.No], site.roster.members[a.Pilot]
 		if h == nil || w == nil || h.phase != ready {
 			continue
 		}
-		if a.Prefill && m.placing.prefillOf(&m.step, &m.handout, w) == 0 { // by what it has been given in this solution
-			m.placing.matrix.SetReady(a.No, true)
-			m.refreshPlaces(w) // the solution has taken a place of it
+		if a.Prefill && site.placing.prefillOf(at, &site.handout, w) == 0 { // by what it has been given in this solution
+			site.placing.matrix.SetReady(a.No, true)
+			site.refreshPlaces(at, w) // the solution has taken a place of it
 			continue
 		}
-		batches[w.id] = append(batches[w.id], m.bind(h, w, a.Prefill))
+		batches[w.id] = append(batches[w.id], site.bind(at, h, w, a.Prefill))
 	}
-	m.send(batches)
+	site.send(at, batches)
 	if len(batches) > 0 {
-		m.outbox.refill(&m.step, &m.handout, &m.roster)
+		outbox.refill(at, &site.handout, &site.roster)
 	}
-	if m.patient() && m.roster.size.free > 0 && m.placing.matrix.Ready() > 0 {
-		m.placing.lookAgain(&m.step, m.lookPause())
+	if at.patient() && site.roster.size.free > 0 && site.placing.matrix.Ready() > 0 {
+		site.placing.lookAgain(at, at.lookPause())
 	}
 }
 
 // send tells pilots what they have been bound to.
-func (m *Master) send(batches map[task.PilotID][]message.Assignment) {
+func (site *site) send(at *step, batches map[task.PilotID][]message.Assignment) {
 	for _, id := range slices.Sorted(maps.Keys(batches)) {
-		w := m.roster.members[id]
-		w.given = m.serial
-		m.refreshPlaces(w)
-		m.tell(w, message.Assign{Term: m.term, Serial: m.serial, Tasks: batches[id]})
+		w := site.roster.members[id]
+		w.given = at.serial
+		site.refreshPlaces(at, w)
+		at.tell(w, message.Assign{Term: at.term, Serial: at.serial, Tasks: batches[id]})
 	}
 	if len(batches) > 0 {
-		m.replication.replicationChanged(&m.step, &m.roster, &m.list)
+		site.replication.replicationChanged(at, &site.roster, &site.list)
 	}
 }
 
 // bind notes that a pilot is given a task, at once or early.
-func (m *Master) bind(h *held, w *member, prefill bool) message.Assignment {
-	j := m.roster.place(&m.step, &m.handout, w, h.id(), h.Generation, h.Task.Resources)
-	j.serial = m.serial
-	m.roster.nodes.Given(m.now, w.node())
-	m.replication.read(&m.step, w, m.list.entries[h.no])
-	m.attach(j, h)
+func (site *site) bind(at *step, h *held, w *member, prefill bool) message.Assignment {
+	j := site.roster.place(at, &site.handout, w, h.id(), h.Generation, h.Task.Resources)
+	j.serial = at.serial
+	site.roster.nodes.Given(at.now, w.node())
+	site.replication.read(at, w, site.list.entries[h.no])
+	site.attach(at, j, h)
 	if prefill {
 		w.waiting = append(w.waiting, j)
-		m.placing.retractSoon(&m.step)
+		site.placing.retractSoon(at)
 	} else {
 		w.take(j)
 	}
 	a := message.Assignment{
 		Task: h.Task, Lease: h.lease, Generation: h.Generation, Number: h.Number,
-		Files: m.handout.inputs(h.Task), Prefill: prefill,
+		Files: site.handout.inputs(h.Task), Prefill: prefill,
 	}
 	if !h.readySince.IsZero() {
-		a.Waited = m.now.Sub(h.readySince)
+		a.Waited = at.now.Sub(h.readySince)
 	}
 	return a
 }

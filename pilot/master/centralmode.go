@@ -44,8 +44,8 @@ func (m *Master) standDown() {
 	if !m.inOffice || m.own.on || m.provisional || m.fenced {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[id]; h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		if h := m.site.handout.held[id]; h.phase <= ready {
 			m.giveBack(h, "the site's mode changed")
 		}
 	}
@@ -67,7 +67,7 @@ func (m *Master) pull(s task.Sync, content bool) task.Pull {
 	if s.Hold > 0 {
 		s.Hold = pullHold
 	}
-	p := task.Pull{Sync: s, Self: m.roster.live(&m.step, &m.handout), Places: m.roster.places(&m.step, &m.handout), Holding: m.handout.holding()}
+	p := task.Pull{Sync: s, Self: m.site.roster.live(&m.step, &m.site.handout), Places: m.site.roster.places(&m.step, &m.site.handout), Holding: m.site.handout.holding()}
 	p.Cache = m.ledger.tell(content)
 	return p
 }

@@ -128,7 +128,7 @@ func (m *Master) takeCopies(states []message.State) {
 	if youngest < 0 {
 		return
 	}
-	if heard := m.now.Add(-youngest); len(m.handout.leases) == 0 || heard.After(m.heard) {
+	if heard := m.now.Add(-youngest); len(m.site.handout.leases) == 0 || heard.After(m.heard) {
 		m.heard = heard
 	}
 	byAge := slices.Clone(states)
@@ -143,7 +143,7 @@ func (m *Master) takeCopies(states []message.State) {
 	}
 	for _, s := range states {
 		for _, file := range s.CopyFiles {
-			m.learnFile(file)
+			m.site.learnFile(&m.step, &m.outbox, file)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func (m *Master) takeCopy(lease task.Lease) {
 	known := lease.Tasks
 	lease.Tasks = nil
 	for _, leased := range known {
-		if h := m.handout.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
+		if h := m.site.handout.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
 			lease.Tasks = append(lease.Tasks, leased)
 		}
 	}

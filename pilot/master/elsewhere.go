@@ -35,34 +35,34 @@ func (h *held) avoid(node string) {
 
 // anywhere lets the tasks of a class, by its number in the list, go to any
 // node, and tells whether some of them were to avoid one.
-func (m *Master) anywhere(class uint32) bool {
-	if m.list.uses[class] == 0 {
+func (site *site) anywhere(at *step, class uint32) bool {
+	if site.list.uses[class] == 0 {
 		return false
 	}
-	return m.relax(func(h *held) bool { return m.list.entries[h.no].Class == class })
+	return site.relax(at, func(h *held) bool { return site.list.entries[h.no].Class == class })
 }
 
 // passElsewhere lets those go anywhere that have waited long enough for another
 // node.
-func (m *Master) passElsewhere() {
-	m.relax(func(h *held) bool {
-		return h.phase == ready && m.now.Sub(h.readySince) >= m.config.Placing.ElsewhereWait
+func (site *site) passElsewhere(at *step) {
+	site.relax(at, func(h *held) bool {
+		return h.phase == ready && at.now.Sub(h.readySince) >= at.config.Placing.ElsewhereWait
 	})
 }
 
 // relax lets those listed tasks go to any node that are to avoid one and are
 // chosen.
-func (m *Master) relax(chosen func(*held) bool) bool {
+func (site *site) relax(at *step, chosen func(*held) bool) bool {
 	var found []*held
-	for _, no := range slices.Sorted(maps.Keys(m.list.avoid)) {
-		if h := m.list.avoid[no]; h.no == no && h.phase <= ready && chosen(h) {
+	for _, no := range slices.Sorted(maps.Keys(site.list.avoid)) {
+		if h := site.list.avoid[no]; h.no == no && h.phase <= ready && chosen(h) {
 			found = append(found, h)
 		}
 	}
 	for _, h := range found {
 		h.anywhere = true
-		m.unlist(h)
-		m.list.offer(h)
+		site.unlist(at, h)
+		site.list.offer(h)
 	}
 	return len(found) > 0
 }

@@ -84,20 +84,20 @@ func (hand *handout) miss(h *held, k *known) {
 // learnFile takes the queue's word on a file that held tasks read. What an
 // attempt of this site has made is known here earlier than there, until the
 // queue has judged the attempt; copies on the storage element likewise.
-func (m *Master) learnFile(file task.File) {
-	k := m.handout.files[file.LFN]
-	if k == nil || m.outbox.outcomes[k.file.Producer] != nil && k.file.Exists() {
+func (site *site) learnFile(at *step, outbox *outbox, file task.File) {
+	k := site.handout.files[file.LFN]
+	if k == nil || outbox.outcomes[k.file.Producer] != nil && k.file.Exists() {
 		return
 	}
-	if stored, reported := m.outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]; reported {
-		file.Replicas = withReplica(file.Replicas, task.Replica{Site: m.settings.Site, URL: stored.stored.URL})
+	if stored, reported := outbox.stored[task.OutputID{Attempt: file.Producer, LFN: file.LFN}]; reported {
+		file.Replicas = withReplica(file.Replicas, task.Replica{Site: at.settings.Site, URL: stored.stored.URL})
 	}
 	if !file.Exists() {
-		m.fileMissing(k)
+		site.fileMissing(at, outbox, k)
 		return
 	}
 	k.file = file
-	m.fileExists(k)
+	site.fileExists(at, k)
 }
 
 func withReplica(replicas []task.Replica, replica task.Replica) []task.Replica {
@@ -108,38 +108,38 @@ func withReplica(replicas []task.Replica, replica task.Replica) []task.Replica {
 }
 
 // fileExists makes tasks ready that waited for a file.
-func (m *Master) fileExists(k *known) {
+func (site *site) fileExists(at *step, k *known) {
 	waiting := k.waiters
 	k.waiters = nil
 	for _, h := range waiting {
 		delete(h.missing, k.file.LFN)
-		m.mayBeReady(h)
-		m.placing.markMakers(&m.handout, h)
+		site.mayBeReady(at, h)
+		site.placing.markMakers(&site.handout, h)
 	}
 }
 
-func (m *Master) mayBeReady(h *held) {
-	if m.handout.held[h.Task.ID] != h || len(h.missing) > 0 {
+func (site *site) mayBeReady(at *step, h *held) {
+	if site.handout.held[h.Task.ID] != h || len(h.missing) > 0 {
 		return
 	}
 	switch {
 	case h.phase == waiting && h.searching == 0:
-		m.makeReady(h)
+		site.makeReady(at, h)
 	case h.phase == placed && h.job != nil:
-		m.inputsMade(h.job)
+		site.inputsMade(at, h.job)
 	}
 }
 
 // fileMissing takes a file for lost: tasks that were to read it wait.
-func (m *Master) fileMissing(k *known) {
+func (site *site) fileMissing(at *step, outbox *outbox, k *known) {
 	k.file = task.File{LFN: k.file.LFN, Size: -1}
-	for _, h := range m.handout.readersOf(k.file.LFN) {
-		m.handout.miss(h, k)
+	for _, h := range site.handout.readersOf(k.file.LFN) {
+		site.handout.miss(h, k)
 		if h.phase == ready {
-			m.makeWait(h)
+			site.makeWait(h)
 		}
 	}
-	m.handout.dispose(&m.step, &m.outbox, k)
+	site.handout.dispose(at, outbox, k)
 }
 
 // readersOf lists held tasks that read a file and are not at a pilot, in the
@@ -162,10 +162,10 @@ func (hand *handout) readersOf(name task.LFN) []*held {
 // passStranded gives tasks back that wait for a file which the site does not
 // make: the queue knows where it is by now, or has it made elsewhere.
 func (m *Master) passStranded() {
-	for _, name := range slices.Sorted(maps.Keys(m.handout.missed)) {
-		k := m.handout.files[name]
+	for _, name := range slices.Sorted(maps.Keys(m.site.handout.missed)) {
+		k := m.site.handout.files[name]
 		if k == nil || len(k.waiters) == 0 {
-			delete(m.handout.missed, name)
+			delete(m.site.handout.missed, name)
 		}
 		if k == nil {
 			continue
@@ -199,16 +199,16 @@ func (hand *handout) inputs(t task.Task) []task.File {
 
 // produced makes a task's outputs known to the hand-out. An output of an
 // earlier generation that still exists stays as it is, as at the queue.
-func (m *Master) produced(outcome task.Outcome) {
+func (site *site) produced(at *step, outbox *outbox, outcome task.Outcome) {
 	for _, output := range outcome.Outputs {
-		k := m.handout.file(output.LFN)
+		k := site.handout.file(output.LFN)
 		here := len(k.file.Replicas) > 0 || slices.Contains(k.file.Announced, outcome.Site)
 		if here && k.file.Producer.Task == outcome.Attempt.Task {
 			continue
 		}
 		k.file = message.Output{Attempt: outcome.Attempt, Produced: output}.File(outcome.Site)
-		m.fileExists(k)
-		m.handout.dispose(&m.step, &m.outbox, k)
+		site.fileExists(at, k)
+		site.handout.dispose(at, outbox, k)
 	}
 }
 
@@ -216,12 +216,12 @@ func (m *Master) produced(outcome task.Outcome) {
 // that were to read it go back to the queue, which knows the winner's.
 func (m *Master) disown(outcome task.Outcome) {
 	for _, output := range outcome.Outputs {
-		k := m.handout.files[output.LFN]
+		k := m.site.handout.files[output.LFN]
 		if k == nil || k.file.Producer != outcome.Attempt {
 			continue
 		}
-		readers := m.handout.readersOf(output.LFN)
-		m.fileMissing(k)
+		readers := m.site.handout.readersOf(output.LFN)
+		m.site.fileMissing(&m.step, &m.outbox, k)
 		for _, h := range readers {
 			m.giveBack(h, "another attempt's "+output.LFN.Local()+" counts")
 		}
@@ -232,11 +232,11 @@ func (m *Master) disown(outcome task.Outcome) {
 func (m *Master) takeStored(w *member, stored []task.Stored) {
 	for _, s := range stored {
 		m.outbox.addStored(w.peer, s)
-		m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step))
+		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
 		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
 			m.endWatch(search)
 		}
-		k := m.handout.files[s.LFN]
+		k := m.site.handout.files[s.LFN]
 		if k == nil || k.file.Producer != s.Attempt {
 			continue
 		}
@@ -244,6 +244,6 @@ func (m *Master) takeStored(w *member, stored []task.Stored) {
 		if len(k.readers) > 0 && m.outbox.outcomes[s.Attempt] == nil {
 			m.copies.files(k.file)
 		}
-		m.handout.dispose(&m.step, &m.outbox, k)
+		m.site.handout.dispose(&m.step, &m.outbox, k)
 	}
 }

@@ -49,10 +49,10 @@ func (h *held) id() message.LeasedID { return message.LeasedID{Lease: h.lease, T
 
 // addLease takes a hand-out; one that is known is taken again without harm.
 func (m *Master) addLease(l task.Lease) {
-	held := m.handout.leases[l.ID]
+	held := m.site.handout.leases[l.ID]
 	if held == nil {
 		held = &lease{}
-		m.handout.leases[l.ID] = held
+		m.site.handout.leases[l.ID] = held
 		m.copies.add(l.ID)
 	}
 	held.lease, held.ttl = l, l.TTL
@@ -60,10 +60,10 @@ func (m *Master) addLease(l task.Lease) {
 		m.addTask(l.ID, leased)
 	}
 	for _, file := range l.Files {
-		m.learnFile(file)
+		m.site.learnFile(&m.step, &m.outbox, file)
 	}
 	if held.open == 0 {
-		m.handout.closeLease(&m.copies, l.ID)
+		m.site.handout.closeLease(&m.copies, l.ID)
 	}
 }
 
@@ -74,16 +74,16 @@ func (m *Master) reconcile(l task.Lease) {
 	for _, leased := range l.Tasks {
 		listed[leased.Task.ID] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		if h := m.site.handout.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
 			m.forget(h)
 		}
 	}
 }
 
 func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
-	old := m.handout.held[leased.Task.ID]
-	_, gone := m.handout.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
+	old := m.site.handout.held[leased.Task.ID]
+	_, gone := m.site.handout.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
 	if gone || old != nil && old.lease == id {
 		return
 	}
@@ -91,35 +91,35 @@ func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
 		m.letGo(old)
 	}
 	h := &held{LeasedTask: leased, lease: id}
-	m.handout.held[leased.Task.ID] = h
-	m.handout.leases[id].open++
+	m.site.handout.held[leased.Task.ID] = h
+	m.site.handout.leases[id].open++
 	for _, output := range leased.Task.Outputs {
-		k := m.handout.file(output.LFN)
+		k := m.site.handout.file(output.LFN)
 		k.makers = append(k.makers, h)
 	}
 	for _, input := range leased.Task.Inputs {
-		k := m.handout.file(input.LFN)
+		k := m.site.handout.file(input.LFN)
 		k.readers = append(k.readers, h)
 		if !k.file.Exists() {
-			m.handout.miss(h, k)
+			m.site.handout.miss(h, k)
 		}
 	}
 	if o := m.outbox.decides(id, leased); o != nil {
 		h.phase, h.endedBy = ended, o.Attempt
-		m.handout.counts.count(h, +1)
+		m.site.handout.counts.count(h, +1)
 		return
 	}
-	m.handout.counts.count(h, +1)
-	if j := m.handout.stray(h); j != nil {
-		m.attach(j, h)
+	m.site.handout.counts.count(h, +1)
+	if j := m.site.handout.stray(h); j != nil {
+		m.site.attach(&m.step, j, h)
 		return
 	}
 	if len(h.missing) > 0 {
-		m.list.offer(h)
-		m.placing.rejoin(&m.handout, &m.roster, &m.list, h)
+		m.site.list.offer(h)
+		m.site.placing.rejoin(&m.site.handout, &m.site.roster, &m.site.list, h)
 		return
 	}
-	m.makeReady(h)
+	m.site.makeReady(&m.step, h)
 }
 
 // stray finds a job of a task that was not held: one that is about to end
@@ -149,23 +149,23 @@ func (hand *handout) setNumber(h *held, no uint64) {
 	hand.counts.count(h, +1)
 }
 
-func (m *Master) makeReady(h *held) {
+func (site *site) makeReady(at *step, h *held) {
 	if h.readySince.IsZero() {
-		h.readySince = m.now
+		h.readySince = at.now
 	}
-	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !m.handout.file(in.LFN).file.Producer.IsZero() })
-	m.handout.setPhase(&m.placing, &m.replication, h, ready)
+	h.near = slices.ContainsFunc(h.Task.Inputs, func(in task.Input) bool { return !site.handout.file(in.LFN).file.Producer.IsZero() })
+	site.handout.setPhase(&site.placing, &site.replication, h, ready)
 	if h.no == 0 {
-		m.list.offer(h)
+		site.list.offer(h)
 	}
 }
 
 // makeWait puts a task that was ready, or is back from a pilot, to waiting.
-func (m *Master) makeWait(h *held) {
+func (site *site) makeWait(h *held) {
 	h.readySince = time.Time{}
-	m.handout.setPhase(&m.placing, &m.replication, h, waiting)
+	site.handout.setPhase(&site.placing, &site.replication, h, waiting)
 	if h.no == 0 {
-		m.list.offer(h)
+		site.list.offer(h)
 	}
 }
 
@@ -176,17 +176,17 @@ func (m *Master) backToReady(h *held, wasStarted bool) {
 		h.readySince = time.Time{}
 	}
 	for _, input := range h.Task.Inputs {
-		if k := m.handout.file(input.LFN); !k.file.Exists() {
-			m.handout.miss(h, k)
+		if k := m.site.handout.file(input.LFN); !k.file.Exists() {
+			m.site.handout.miss(h, k)
 		}
 	}
 	switch {
 	case h.recalled:
 		m.giveBack(h, "recalled")
 	case len(h.missing) > 0 || h.searching > 0:
-		m.makeWait(h)
+		m.site.makeWait(h)
 	default:
-		m.makeReady(h)
+		m.site.makeReady(&m.step, h)
 	}
 }
 
@@ -194,37 +194,37 @@ func (m *Master) backToReady(h *held, wasStarted bool) {
 // or let go of. A pilot that has it in hand keeps its slot until it says
 // otherwise.
 func (m *Master) forget(h *held) {
-	if m.handout.held[h.Task.ID] != h {
+	if m.site.handout.held[h.Task.ID] != h {
 		return
 	}
 	if h.job != nil {
-		m.handout.detach(h.job)
+		m.site.handout.detach(h.job)
 	}
-	m.unlist(h)
-	m.handout.counts.count(h, -1)
-	delete(m.handout.held, h.Task.ID)
-	m.handout.gone[h.id()] = m.outbox.calls
+	m.site.unlist(&m.step, h)
+	m.site.handout.counts.count(h, -1)
+	delete(m.site.handout.held, h.Task.ID)
+	m.site.handout.gone[h.id()] = m.outbox.calls
 	for name := range h.missing {
-		m.handout.file(name).waiters.drop(h)
+		m.site.handout.file(name).waiters.drop(h)
 	}
 	for _, input := range h.Task.Inputs {
-		k := m.handout.file(input.LFN)
+		k := m.site.handout.file(input.LFN)
 		k.readers.drop(h)
-		m.handout.dispose(&m.step, &m.outbox, k)
+		m.site.handout.dispose(&m.step, &m.outbox, k)
 	}
-	m.placing.rejoin(&m.handout, &m.roster, &m.list, h)
+	m.site.placing.rejoin(&m.site.handout, &m.site.roster, &m.site.list, h)
 	for _, output := range h.Task.Outputs {
-		k := m.handout.file(output.LFN)
+		k := m.site.handout.file(output.LFN)
 		k.makers.drop(h)
-		m.handout.dispose(&m.step, &m.outbox, k)
+		m.site.handout.dispose(&m.step, &m.outbox, k)
 	}
 	if h.recalled {
-		m.outbox.confirm(&m.step, &m.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
+		m.outbox.confirm(&m.step, &m.site.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
 	}
-	if l := m.handout.leases[h.lease]; l != nil {
+	if l := m.site.handout.leases[h.lease]; l != nil {
 		m.copies.gone(h.id())
 		if l.open--; l.open <= 0 {
-			m.handout.closeLease(&m.copies, h.lease)
+			m.site.handout.closeLease(&m.copies, h.lease)
 		}
 	}
 }
@@ -247,53 +247,53 @@ func (m *Master) letGo(h *held) {
 
 // dropLease lets go of a lease that the queue has given up.
 func (m *Master) dropLease(id task.LeaseID) {
-	if m.handout.leases[id] == nil {
+	if m.site.handout.leases[id] == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[name]; h.lease == id && h.phase != ended {
+	for _, name := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		if h := m.site.handout.held[name]; h.lease == id && h.phase != ended {
 			m.letGo(h)
 		}
 	}
-	if m.handout.leases[id] != nil {
-		m.handout.closeLease(&m.copies, id)
+	if m.site.handout.leases[id] != nil {
+		m.site.handout.closeLease(&m.copies, id)
 	}
 }
 
 // giveBack returns an unstarted task to the queue.
 func (m *Master) giveBack(h *held, reason string) {
-	if m.handout.held[h.Task.ID] != h {
+	if m.site.handout.held[h.Task.ID] != h {
 		return
 	}
 	m.outbox.returns = append(m.outbox.returns, task.Returned{
 		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
 	})
 	m.forget(h)
-	m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step))
+	m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
 }
 
 // revoke carries out the queue's wish to have tasks back. It repeats a wish
 // until it is confirmed.
 func (m *Master) revoke(revoked []task.Revoked) {
 	for _, r := range revoked {
-		h := m.handout.held[r.Task]
+		h := m.site.handout.held[r.Task]
 		if h != nil && h.lease != r.Lease {
 			h = nil
 		}
 		switch {
 		case r.Cancel:
 			m.cancel(message.LeasedID{Lease: r.Lease, Task: r.Task}, h)
-			m.outbox.confirm(&m.step, &m.handout, r)
-		case h != nil && h.phase <= ready && !m.roster.census.IsZero():
+			m.outbox.confirm(&m.step, &m.site.handout, r)
+		case h != nil && h.phase <= ready && !m.site.roster.census.IsZero():
 			h.recalled = true // a pilot may have it: the census tells
 		case h != nil && h.phase <= ready:
 			m.giveBack(h, "recalled")
-			m.outbox.confirm(&m.step, &m.handout, r)
+			m.outbox.confirm(&m.step, &m.site.handout, r)
 		case h != nil && h.phase == placed && h.job.phase == assigned:
 			h.recalled = true // confirmed when its pilot has answered
 			m.retract(h.job)
 		default:
-			m.outbox.confirm(&m.step, &m.handout, r)
+			m.outbox.confirm(&m.step, &m.site.handout, r)
 		}
 	}
 }
@@ -301,8 +301,8 @@ func (m *Master) revoke(revoked []task.Revoked) {
 // giveRecalled gives back what the queue wanted during the census and no pilot
 // has; what one has unstarted is asked for.
 func (m *Master) giveRecalled() {
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		switch h := m.handout.held[id]; {
+	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		switch h := m.site.handout.held[id]; {
 		case h == nil || !h.recalled:
 		case h.phase <= ready:
 			m.giveBack(h, "recalled")
@@ -314,9 +314,9 @@ func (m *Master) giveRecalled() {
 
 // cancel ends a task wherever it is.
 func (m *Master) cancel(id message.LeasedID, h *held) {
-	m.handout.cancelled.add(id, m.now)
-	jobs := slices.Clone(m.handout.strays[id.Task])
-	if at := m.handout.held[id.Task]; at != nil && at.job != nil {
+	m.site.handout.cancelled.add(id, m.now)
+	jobs := slices.Clone(m.site.handout.strays[id.Task])
+	if at := m.site.handout.held[id.Task]; at != nil && at.job != nil {
 		jobs = append(jobs, at.job)
 	}
 	for _, j := range jobs {

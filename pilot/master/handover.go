@@ -27,7 +27,7 @@ func (m *Master) takeLeaves(w *member, files []task.File) {
 			m.handOvers[id] = h
 		}
 		h.from = w.id
-		if taker := m.roster.members[h.taker]; taker != nil {
+		if taker := m.site.roster.members[h.taker]; taker != nil {
 			m.tell(taker, message.StoreOrder{File: file})
 			continue
 		}
@@ -42,8 +42,8 @@ func (m *Master) takeLeaves(w *member, files []task.File) {
 func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
 	h.taker = ""
 	var best *member
-	for _, name := range slices.Sorted(maps.Keys(m.roster.members)) {
-		w := m.roster.members[name]
+	for _, name := range slices.Sorted(maps.Keys(m.site.roster.members)) {
+		w := m.site.roster.members[name]
 		if !w.described || w.draining || h.tried[name] {
 			continue
 		}
@@ -86,7 +86,7 @@ func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
 
 func (m *Master) relieve(id task.OutputID, h *handOver) {
 	delete(m.handOvers, id)
-	m.roster.tellRelieved(&m.step, h.from, id)
+	m.site.roster.tellRelieved(&m.step, h.from, id)
 }
 
 // tellRelieved tells a pilot, if it is still there, that a copy is its business
@@ -102,7 +102,7 @@ func (m *Master) handOversWithout(pilot task.PilotID) {
 	for _, id := range slices.SortedFunc(maps.Keys(m.handOvers), task.OutputID.Compare) {
 		switch h := m.handOvers[id]; pilot {
 		case h.from:
-			if taker := m.roster.members[h.taker]; taker != nil {
+			if taker := m.site.roster.members[h.taker]; taker != nil {
 				taker.promised -= h.file.Size
 			}
 			delete(m.handOvers, id)

@@ -111,32 +111,32 @@ func (l *list) hurry(due time.Time) {
 
 // passList fills the window and broadcasts what has changed: soon after the
 // changes, or at the rounds of a fixed period (004: every 20 s).
-func (m *Master) passList() {
-	l := &m.list
-	if m.settings.RoundEvery > 0 {
-		m.list.passPeriod(&m.step, &m.handout, &m.roster)
+func (site *site) passList(at *step) {
+	l := &site.list
+	if at.settings.RoundEvery > 0 {
+		site.list.passPeriod(at, &site.handout, &site.roster)
 	} else {
 		l.period = time.Time{}
-		m.list.fillWindow(&m.step, &m.handout, &m.roster)
+		site.list.fillWindow(at, &site.handout, &site.roster)
 		if n := len(l.added); n > 0 {
-			if m.own.on {
-				l.hurry(m.now) // nobody else is to be spared
+			if at.own.on {
+				l.hurry(at.now) // nobody else is to be spared
 			}
-			l.hurry(m.now.Add(m.config.List.RoundDelay(n)))
+			l.hurry(at.now.Add(at.config.List.RoundDelay(n)))
 		} else if len(l.removed) > 0 {
-			l.hurry(m.now.Add(removalDelay))
+			l.hurry(at.now.Add(removalDelay))
 		}
 	}
-	if l.due.IsZero() || m.now.Before(l.due) {
+	if l.due.IsZero() || at.now.Before(l.due) {
 		return
 	}
 	// A site that is slow to answer, or that a hung pilot holds up, is not
 	// given the next change before the last one is through, within reason.
-	if pause := max(m.config.List.RoundHigh, 2*l.usual); l.open != 0 && m.now.Sub(l.sent) < pause {
+	if pause := max(at.config.List.RoundHigh, 2*l.usual); l.open != 0 && at.now.Sub(l.sent) < pause {
 		l.due = l.sent.Add(pause)
 		return
 	}
-	m.flush()
+	site.flush(at)
 }
 
 // passPeriod begins a round when it is time.
@@ -187,8 +187,8 @@ func (l *list) fill(hand *handout, from *backlog, room int, phase heldPhase) {
 }
 
 // flush makes the changes the next version of the list and broadcasts it.
-func (m *Master) flush() {
-	l := &m.list
+func (site *site) flush(at *step) {
+	l := &site.list
 	l.due = time.Time{}
 	if len(l.added) == 0 && len(l.removed) == 0 && !l.census && len(l.ask) == 0 {
 		return
@@ -198,11 +198,11 @@ func (m *Master) flush() {
 	l.whole = nil
 	delta.Version = l.version
 	for _, h := range l.added {
-		if m.handout.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
-			delta.Add = append(delta.Add, m.enter(h, &delta))
+		if site.handout.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
+			delta.Add = append(delta.Add, site.enter(at, h, &delta))
 		}
 	}
-	m.list.dropClasses(&m.placing, &delta)
+	site.list.dropClasses(&site.placing, &delta)
 	l.rounds++
 	if l.census {
 		l.censusRound = l.rounds
@@ -210,15 +210,15 @@ func (m *Master) flush() {
 	if l.periodic {
 		l.periodRound, l.periodic = l.rounds, false
 	}
-	m.act(CastList{N: l.rounds, List: message.TaskList{Delta: delta, Census: l.census, Copies: l.copies, Ask: l.ask}})
+	at.act(CastList{N: l.rounds, List: message.TaskList{Delta: delta, Census: l.census, Copies: l.copies, Ask: l.ask}})
 	l.added, l.removed, l.ask, l.census, l.copies = nil, nil, nil, false, false
-	l.open, l.openVersion, l.sent = l.rounds, l.version.N, m.now
+	l.open, l.openVersion, l.sent = l.rounds, l.version.N, at.now
 }
 
 // enter gives a task its place in list and matrix.
-func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
-	l := &m.list
-	of := m.classOf(h)
+func (site *site) enter(at *step, h *held, delta *matcher.ListDelta) *matcher.ListEntry {
+	l := &site.list
+	of := at.classOf(h)
 	class, known := l.classes[of]
 	if !known {
 		l.nextID++
@@ -226,40 +226,40 @@ func (m *Master) enter(h *held, delta *matcher.ListDelta) *matcher.ListEntry {
 		l.classes[of], l.byNo[class] = class, of
 		numbered := matcher.ListClass{No: class, Class: of}
 		delta.Classes = append(delta.Classes, numbered)
-		m.placing.matrix.AddClass(numbered)
+		site.placing.matrix.AddClass(numbered)
 	}
 	l.uses[class]++
 	entry := &matcher.ListEntry{
-		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: message.ListFiles(m.handout.inputs(h.Task)),
+		No: h.no, Version: l.version.N, Class: class, Task: listed(h.Task), Files: message.ListFiles(site.handout.inputs(h.Task)),
 	}
 	l.entries[h.no], l.owner[h.no] = entry, h
 	if len(h.Avoid) > 0 && !h.anywhere {
 		l.avoid[h.no] = h
 	}
 	base := 0.0
-	if rank, err := m.placing.compiler.Rank(of.Rank); err == nil {
+	if rank, err := site.placing.compiler.Rank(of.Rank); err == nil {
 		base = rank.EntryBase(entry.Task, entry.Files, matcher.DefaultRates())
 		if rank.Live() {
-			m.countLive(+1)
+			site.countLive(at, +1)
 		}
 	}
-	m.placing.matrix.AddTask(matcher.MatrixTask{
+	site.placing.matrix.AddTask(matcher.MatrixTask{
 		No: h.no, Class: class, Version: l.version.N, EntryBase: base,
 		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
 	})
-	m.placing.matrix.SetReady(h.no, h.phase == ready)
-	m.placing.join(&m.handout, &m.roster, h)
-	m.placing.unsolved = true
-	m.replication.track(&m.handout, entry)
+	site.placing.matrix.SetReady(h.no, h.phase == ready)
+	site.placing.join(&site.handout, &site.roster, h)
+	site.placing.unsolved = true
+	site.replication.track(&site.handout, entry)
 	return entry
 }
 
 // countLive counts the entries whose rank looks at what runs at a pilot: while
 // there are some, members are served otherwise.
-func (m *Master) countLive(by int) {
-	before := m.list.live
-	if m.list.live += by; (before == 0) != (m.list.live == 0) {
-		m.refreshAll()
+func (site *site) countLive(at *step, by int) {
+	before := site.list.live
+	if site.list.live += by; (before == 0) != (site.list.live == 0) {
+		site.refreshAll(at)
 	}
 }
 
@@ -272,15 +272,15 @@ func (at *step) class(t task.Task) task.Class {
 
 // relist takes every task off the list and puts those that wait on it again,
 // in their classes by the settings of the moment.
-func (m *Master) relist() {
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		h := m.handout.held[id]
+func (site *site) relist(at *step) {
+	for _, id := range slices.Sorted(maps.Keys(site.handout.held)) {
+		h := site.handout.held[id]
 		if h.no == 0 {
 			continue
 		}
-		m.unlist(h)
+		site.unlist(at, h)
 		if h.phase <= ready {
-			m.list.offer(h)
+			site.list.offer(h)
 		}
 	}
 }
@@ -292,27 +292,27 @@ func listed(t task.Task) *task.Task {
 }
 
 // unlist takes a task off the list.
-func (m *Master) unlist(h *held) {
+func (site *site) unlist(at *step, h *held) {
 	no := h.no
 	if no == 0 {
 		return
 	}
-	m.handout.setNumber(h, 0)
-	l := &m.list
+	site.handout.setNumber(h, 0)
+	l := &site.list
 	entry := l.entries[no]
 	if entry == nil {
 		return
 	}
 	l.uses[entry.Class]--
-	if rank, err := m.placing.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
-		m.countLive(-1)
+	if rank, err := site.placing.compiler.Rank(l.byNo[entry.Class].Rank); err == nil && rank.Live() {
+		site.countLive(at, -1)
 	}
-	m.replication.untrack(entry)
+	site.replication.untrack(entry)
 	delete(l.entries, no)
 	delete(l.owner, no)
 	delete(l.avoid, no)
 	l.removed = append(l.removed, no)
-	m.placing.matrix.RemoveTask(no)
+	site.placing.matrix.RemoveTask(no)
 }
 
 // idleClasses is how many classes may be listed before those without entries

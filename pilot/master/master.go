@@ -17,16 +17,22 @@ import (
 // for the site with the queue.
 type Master struct {
 	step
+	site      site
+	outbox    outbox
+	copies    copies
+	handOvers map[task.OutputID]*handOver
+	searches  map[task.LFN]*search
+	ledger    ledger
+}
+
+// site is how the site stands: the parts that an assignment, a start and an end
+// change together. What they do in common is its business, and only that.
+type site struct {
 	handout     handout
 	roster      roster
 	list        list
 	placing     placing
-	outbox      outbox
-	copies      copies
-	handOvers   map[task.OutputID]*handOver
-	searches    map[task.LFN]*search
 	replication replication
-	ledger      ledger
 }
 
 // step is what holds for all parts while an event is handled, and what is to be
@@ -88,36 +94,36 @@ type placing struct {
 
 // New makes a master that is not in office.
 func New(config Config, self task.PilotID, compiler *matcher.Compiler) *Master {
-	m := &Master{step: step{config: cmp.Or(config, DefaultConfig()), self: self}, placing: placing{compiler: compiler}}
+	m := &Master{step: step{config: cmp.Or(config, DefaultConfig()), self: self}, site: site{placing: placing{compiler: compiler}}}
 	m.reset()
 	return m
 }
 
 func (m *Master) reset() {
-	m.handout.leases = make(map[task.LeaseID]*lease)
-	m.handout.held = make(map[task.ID]*held)
-	m.handout.files = make(map[task.LFN]*known)
-	m.handout.missed = make(map[task.LFN]bool)
+	m.site.handout.leases = make(map[task.LeaseID]*lease)
+	m.site.handout.held = make(map[task.ID]*held)
+	m.site.handout.files = make(map[task.LFN]*known)
+	m.site.handout.missed = make(map[task.LFN]bool)
 	m.searches = make(map[task.LFN]*search)
-	m.roster.members = make(map[task.PilotID]*member)
-	m.roster.peers = make(map[task.PeerID]*member)
-	m.roster.lost = make(map[task.PilotID]bool)
-	m.handout.strays = make(map[task.ID][]*job)
+	m.site.roster.members = make(map[task.PilotID]*member)
+	m.site.roster.peers = make(map[task.PeerID]*member)
+	m.site.roster.lost = make(map[task.PilotID]bool)
+	m.site.handout.strays = make(map[task.ID][]*job)
 	m.handOvers = make(map[task.OutputID]*handOver)
-	m.handout.cancelled.reset()
-	m.handout.gone = make(map[message.LeasedID]uint64)
-	m.handout.counts, m.roster.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
+	m.site.handout.cancelled.reset()
+	m.site.handout.gone = make(map[message.LeasedID]uint64)
+	m.site.handout.counts, m.site.roster.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
 	m.own = own{}
-	m.placing.toLookAt = make(map[task.PilotID]bool)
-	m.fenced, m.placing.unsolved, m.placing.retractAt, m.placing.usualRun = false, false, time.Time{}, 0
-	m.placing.solved, m.placing.solveDue, m.placing.waitDue = time.Time{}, time.Time{}, time.Time{}
-	m.roster.nodes = nodes{marked: make(map[task.PilotID]bool)}
+	m.site.placing.toLookAt = make(map[task.PilotID]bool)
+	m.fenced, m.site.placing.unsolved, m.site.placing.retractAt, m.site.placing.usualRun = false, false, time.Time{}, 0
+	m.site.placing.solved, m.site.placing.solveDue, m.site.placing.waitDue = time.Time{}, time.Time{}, time.Time{}
+	m.site.roster.nodes = nodes{marked: make(map[task.PilotID]bool)}
 	m.outbox.reset()
 	m.copies.reset()
-	m.list.reset(m.term)
-	m.placing.solving = solving{}
-	m.replication = replication{}
-	m.placing.matrix = matcher.NewMatrix(m.term)
+	m.site.list.reset(m.term)
+	m.site.placing.solving = solving{}
+	m.site.replication = replication{}
+	m.site.placing.matrix = matcher.NewMatrix(m.term)
 }
 
 // LeftOffice ends a mastership: another term is in force.
@@ -163,15 +169,15 @@ func (m *Master) pass() {
 	m.endCensus()
 	m.passAudit()
 	m.passSearches()
-	m.passList()
-	m.passWaits()
-	m.passNodes()
-	m.assign()
-	m.passSuccessors()
-	m.passReplicas()
+	m.site.passList(&m.step)
+	m.site.passWaits(&m.step)
+	m.site.passNodes(&m.step, &m.outbox)
+	m.site.assign(&m.step, &m.outbox)
+	m.site.passSuccessors(&m.step, &m.outbox)
+	m.site.passReplicas(&m.step, &m.outbox)
 	m.passPauses()
-	m.passRetracts()
-	m.copies.passCopies(&m.step, &m.handout, &m.roster, &m.outbox)
+	m.site.passRetracts(&m.step, &m.outbox)
+	m.copies.passCopies(&m.step, &m.site.handout, &m.site.roster, &m.outbox)
 	m.passSync()
 }
 
@@ -180,21 +186,21 @@ func (m *Master) Deadline() time.Time {
 	if !m.inOffice {
 		return time.Time{}
 	}
-	first := m.roster.audit
+	first := m.site.roster.audit
 	earliest := func(t time.Time) {
 		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
 	}
-	earliest(m.roster.census)
-	earliest(m.list.due)
-	earliest(m.list.period)
-	earliest(m.outbox.syncDeadline(&m.step, &m.roster))
-	earliest(m.placing.retractAt)
-	earliest(m.placing.solveDue)
-	earliest(m.replication.due)
-	earliest(m.placing.waitDue)
-	earliest(m.roster.nodes.due)
+	earliest(m.site.roster.census)
+	earliest(m.site.list.due)
+	earliest(m.site.list.period)
+	earliest(m.outbox.syncDeadline(&m.step, &m.site.roster))
+	earliest(m.site.placing.retractAt)
+	earliest(m.site.placing.solveDue)
+	earliest(m.site.replication.due)
+	earliest(m.site.placing.waitDue)
+	earliest(m.site.roster.nodes.due)
 	earliest(m.copies.due)
 	for _, s := range m.searches {
 		earliest(s.again)
@@ -234,18 +240,18 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.ledger.known = 0 // the queue may have forgotten
 	}
 	if e.Settings.Site != "" {
-		m.setSettings(e.Settings)
+		m.site.setSettings(&m.step, e.Settings)
 	}
 	m.heard = m.now
 	if !e.Provisional {
-		clear(m.roster.lost)
+		clear(m.site.roster.lost)
 	}
 	for _, pilot := range e.Missing {
-		if m.roster.members[pilot] == nil {
-			m.roster.lost[pilot] = true
+		if m.site.roster.members[pilot] == nil {
+			m.site.roster.lost[pilot] = true
 		}
 	}
-	m.roster.audit = m.now.Add(m.config.Queue.Every)
+	m.site.roster.audit = m.now.Add(m.config.Queue.Every)
 	m.outbox.begin(m.now)
 	if again {
 		m.beginTerm()
@@ -255,68 +261,68 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.reconcile(lease)
 	}
 	if again {
-		m.roster.retractStrays(&m.step, &m.handout)
+		m.site.roster.retractStrays(&m.step, &m.site.handout)
 	} else {
 		if !e.Alone {
-			m.roster.census = m.now.Add(m.config.Members.CensusWait)
+			m.site.roster.census = m.now.Add(m.config.Members.CensusWait)
 		}
 		if e.Own {
-			m.roster.census = m.now.Add(ownCensus)
+			m.site.roster.census = m.now.Add(ownCensus)
 		}
-		m.list.census, m.list.copies = true, e.Provisional
-		m.list.hurry(m.now)
+		m.site.list.census, m.site.list.copies = true, e.Provisional
+		m.site.list.hurry(m.now)
 	}
 	m.revoke(e.Revoked) // with the census to come, where there is one
 }
 
 // setSettings takes the site's settings. Who works for itself needs no rounds,
 // and takes what the queue has chosen.
-func (m *Master) setSettings(settings task.SiteSettings) {
-	before := m.settings
-	m.settings = settings
-	if m.own.on {
-		m.settings.RoundEvery, m.settings.Solver, m.settings.Replicate = 0, "", ""
+func (site *site) setSettings(at *step, settings task.SiteSettings) {
+	before := at.settings
+	at.settings = settings
+	if at.own.on {
+		at.settings.RoundEvery, at.settings.Solver, at.settings.Replicate = 0, "", ""
 	}
-	if m.settings.LocalityWait != before.LocalityWait {
-		m.placing.unsolved = true
+	if at.settings.LocalityWait != before.LocalityWait {
+		site.placing.unsolved = true
 	}
-	if m.settings.Solver != before.Solver {
-		m.placing.solving = solving{}
-		m.placing.unsolved = true
+	if at.settings.Solver != before.Solver {
+		site.placing.solving = solving{}
+		site.placing.unsolved = true
 	}
-	if m.settings.Rank != before.Rank {
-		m.relist()
+	if at.settings.Rank != before.Rank {
+		site.relist(at)
 	}
-	m.followPolicies()
+	site.followPolicies(at)
 }
 
 // beginTerm starts list and matrix anew and has every member answer them.
 func (m *Master) beginTerm() {
-	for _, h := range m.handout.held {
-		m.handout.setNumber(h, 0)
+	for _, h := range m.site.handout.held {
+		m.site.handout.setNumber(h, 0)
 	}
-	m.list.reset(m.term)
-	m.placing.solving = solving{}
-	m.replication = replication{numbers: m.replication.numbers}
-	m.placing.matrix = matcher.NewMatrix(m.term)
-	m.followPolicies()
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[id]; h.phase <= ready {
-			m.list.offer(h)
+	m.site.list.reset(m.term)
+	m.site.placing.solving = solving{}
+	m.site.replication = replication{numbers: m.site.replication.numbers}
+	m.site.placing.matrix = matcher.NewMatrix(m.term)
+	m.site.followPolicies(&m.step)
+	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		if h := m.site.handout.held[id]; h.phase <= ready {
+			m.site.list.offer(h)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		w := m.roster.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.site.roster.members)) {
+		w := m.site.roster.members[id]
 		w.row = rowState{}
 		if w.described {
-			m.outbox.joins(&m.step, &m.handout, w) // in this term too
+			m.outbox.joins(&m.step, &m.site.handout, w) // in this term too
 		}
-		m.refreshPlaces(w)
+		m.site.refreshPlaces(&m.step, w)
 		m.wantState(w)
 	}
 	m.copies.reset() // new keepers get everything
 	for _, id := range slices.Sorted(maps.Keys(m.searches)) {
-		m.list.askFor(&m.step, m.searches[id]) // the round that asked is not waited for any more
+		m.site.list.askFor(&m.step, m.searches[id]) // the round that asked is not waited for any more
 	}
 }
 
@@ -324,13 +330,13 @@ func (m *Master) beginTerm() {
 // in, not when the queue has another master, and not when it has been silent
 // for so long that the leases may have been given to others (DESIGN section 3,
 // lease clock), nor while this may be a part of the site that is cut off.
-func (m *Master) mayStart() bool {
-	if !m.roster.census.IsZero() || m.fenced || m.mayBeCutOff() {
+func (site *site) mayStart(at *step, outbox *outbox) bool {
+	if !site.roster.census.IsZero() || at.fenced || site.mayBeCutOff(at, outbox) {
 		return false
 	}
-	for _, l := range m.handout.leases {
-		limit := time.Duration(float64(l.ttl) * m.config.Queue.Autonomy)
-		if l.ttl > 0 && m.now.Sub(m.heard) > limit {
+	for _, l := range site.handout.leases {
+		limit := time.Duration(float64(l.ttl) * at.config.Queue.Autonomy)
+		if l.ttl > 0 && at.now.Sub(at.heard) > limit {
 			return false
 		}
 	}
@@ -346,11 +352,11 @@ const cutOffFor = 10 * time.Minute
 // queue may be away but this part of the site, and the rest has a master of its
 // own, who runs the same hand-out. After a while it is more likely that they are
 // dead.
-func (m *Master) mayBeCutOff() bool {
-	silent := m.now.Sub(m.heard)
-	if !m.provisional && m.outbox.failures == 0 && silent <= 3*m.config.Queue.Every || silent > cutOffFor {
+func (site *site) mayBeCutOff(at *step, outbox *outbox) bool {
+	silent := at.now.Sub(at.heard)
+	if !at.provisional && outbox.failures == 0 && silent <= 3*at.config.Queue.Every || silent > cutOffFor {
 		return false
 	}
-	known := len(m.roster.members) + len(m.roster.lost)
-	return known-m.roster.size.described > 1 && 2*m.roster.size.described <= known
+	known := len(site.roster.members) + len(site.roster.lost)
+	return known-site.roster.size.described > 1 && 2*site.roster.size.described <= known
 }

@@ -113,9 +113,9 @@ func (m *Master) pilotUp(e PilotUp) {
 	if !m.inOffice {
 		return
 	}
-	again := m.roster.members[e.Pilot] != nil || m.roster.lost[e.Pilot]
-	w := m.roster.meet(&m.step, e.Pilot, e.Peer)
-	if again || !m.list.censusAsks() {
+	again := m.site.roster.members[e.Pilot] != nil || m.site.roster.lost[e.Pilot]
+	w := m.site.roster.meet(&m.step, e.Pilot, e.Peer)
+	if again || !m.site.list.censusAsks() {
 		w.row.listed = false
 		m.wantState(w)
 	}
@@ -168,17 +168,17 @@ func (at *step) wantRow(w *member) {
 // have been silent for long: no lost message holds a task for ever, and no
 // missing file.
 func (m *Master) passAudit() {
-	if m.now.Before(m.roster.audit) {
+	if m.now.Before(m.site.roster.audit) {
 		return
 	}
-	m.roster.audit = m.now.Add(m.config.Queue.Every)
-	m.placing.unsolved = true // slots may be due to be kept, or to be kept no longer
+	m.site.roster.audit = m.now.Add(m.config.Queue.Every)
+	m.site.placing.unsolved = true // slots may be due to be kept, or to be kept no longer
 	m.passStranded()
-	m.passElsewhere()
-	m.replication.passLostCopies(&m.step, &m.roster, &m.list)
-	roundOpen := m.list.open != 0 && m.now.Sub(m.list.sent) < m.config.List.RoundWait
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		w := m.roster.members[id]
+	m.site.passElsewhere(&m.step)
+	m.site.replication.passLostCopies(&m.step, &m.site.roster, &m.site.list)
+	roundOpen := m.site.list.open != 0 && m.now.Sub(m.site.list.sent) < m.config.List.RoundWait
+	for _, id := range slices.Sorted(maps.Keys(m.site.roster.members)) {
+		w := m.site.roster.members[id]
 		m.passOvertaken(w)
 		switch {
 		case !w.asked.IsZero():
@@ -187,8 +187,8 @@ func (m *Master) passAudit() {
 			}
 		case !w.described || len(w.jobs) > 0 && m.now.Sub(w.heard) >= m.config.Members.AuditAfter:
 			m.wantState(w)
-		case !w.row.listed || w.row.n < m.list.version.N && !roundOpen:
-			m.list.greet(&m.step, w)
+		case !w.row.listed || w.row.n < m.site.list.version.N && !roundOpen:
+			m.site.list.greet(&m.step, w)
 		}
 	}
 }
@@ -200,10 +200,10 @@ func (m *Master) pilotDown(e PilotDown) {
 	if !m.inOffice {
 		return
 	}
-	if m.roster.lost[e.Pilot] = true; e.Left {
-		delete(m.roster.lost, e.Pilot)
+	if m.site.roster.lost[e.Pilot] = true; e.Left {
+		delete(m.site.roster.lost, e.Pilot)
 	}
-	if w := m.roster.members[e.Pilot]; w != nil {
+	if w := m.site.roster.members[e.Pilot]; w != nil {
 		m.part(w, !e.Left, e.Reason)
 	}
 	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
@@ -215,18 +215,18 @@ func (m *Master) pilotDown(e PilotDown) {
 // node first.
 func (m *Master) part(w *member, died bool, reason string) {
 	jobs, lost := w.inOrder(), false
-	delete(m.roster.members, w.id)
-	delete(m.roster.nodes.marked, w.id)
-	delete(m.roster.peers, w.peer)
+	delete(m.site.roster.members, w.id)
+	delete(m.site.roster.nodes.marked, w.id)
+	delete(m.site.roster.peers, w.peer)
 	if w.described {
-		m.roster.size.described--
+		m.site.roster.size.described--
 	}
-	delete(m.placing.toLookAt, w.id)
-	m.placing.matrix.RemovePilot(w.id)
-	m.roster.size.slots -= w.counted.slots
-	m.roster.size.free -= w.counted.free
+	delete(m.site.placing.toLookAt, w.id)
+	m.site.placing.matrix.RemovePilot(w.id)
+	m.site.roster.size.slots -= w.counted.slots
+	m.site.roster.size.free -= w.counted.free
 	for _, j := range jobs {
-		if h := m.handout.remove(j); h != nil {
+		if h := m.site.handout.remove(j); h != nil {
 			if died && j.phase == started {
 				h.avoid(w.node())
 				lost = true
@@ -235,11 +235,11 @@ func (m *Master) part(w *member, died bool, reason string) {
 		}
 	}
 	if lost {
-		m.noteDeath(w, reason)
+		m.site.noteDeath(&m.step, &m.outbox, w, reason)
 	}
 	m.copies.forget(w.id)
 	m.handOversWithout(w.id)
-	m.replication.replicasWithout(&m.step, &m.roster, &m.list, w.id)
+	m.site.replication.replicasWithout(&m.step, &m.site.roster, &m.site.list, w.id)
 	m.searchFilesOf(w.id)
 	delete(m.outbox.joined, w.id)
 	delete(m.outbox.pauses, w.id)
@@ -247,7 +247,7 @@ func (m *Master) part(w *member, died bool, reason string) {
 
 // fromPilot handles a worker's message.
 func (m *Master) fromPilot(e FromPilot) {
-	w := m.roster.peers[e.From]
+	w := m.site.roster.peers[e.From]
 	if !m.inOffice || w == nil {
 		return // not on the roster: it will introduce itself
 	}
@@ -289,12 +289,12 @@ func (l *list) censusAsks() bool {
 
 // endCensus lets assignments begin when every member has told its state.
 func (m *Master) endCensus() {
-	if m.roster.census.IsZero() || m.now.Before(m.roster.census) && (m.list.censusAsks() || m.roster.undescribed() || m.own.on && !m.own.answered) {
+	if m.site.roster.census.IsZero() || m.now.Before(m.site.roster.census) && (m.site.list.censusAsks() || m.site.roster.undescribed() || m.own.on && !m.own.answered) {
 		return
 	}
-	m.roster.census = time.Time{}
+	m.site.roster.census = time.Time{}
 	m.giveRecalled()
-	m.roster.retractStrays(&m.step, &m.handout)
+	m.site.roster.retractStrays(&m.step, &m.site.handout)
 }
 
 // retractStrays takes back what pilots have not started of leases that the

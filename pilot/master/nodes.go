@@ -28,90 +28,90 @@ func (w *member) takesNone() bool { return w.draining || w.health == health.Held
 // are the nodes at which the task has failed before. Faults of storage elements
 // and files that nobody has are no node's, and who works for itself has no others
 // to compare with.
-func (m *Master) noteEnd(w *member, o *task.Outcome, failed []string) {
+func (site *site) noteEnd(at *step, outbox *outbox, w *member, o *task.Outcome, failed []string) {
 	switch {
-	case m.own.on:
+	case at.own.on:
 		return
 	case o.OK:
-		m.roster.nodes.Succeeded(m.now, w.node())
+		site.roster.nodes.Succeeded(at.now, w.node())
 	case o.Failure == task.PayloadFailed || o.Failure == task.PilotFailed:
-		m.roster.nodes.Failed(m.now, w.node(), string(o.Attempt.Task), o.Reason, failed)
+		site.roster.nodes.Failed(at.now, w.node(), string(o.Attempt.Task), o.Reason, failed)
 	default:
 		return
 	}
-	m.lookAtNodes(w)
+	site.lookAtNodes(at, outbox, w)
 }
 
 // noteDeath has a pilot's death count for the health of its node, once whatever
 // it was running.
-func (m *Master) noteDeath(w *member, reason string) {
-	if !m.own.on {
-		m.roster.nodes.Failed(m.now, w.node(), string(w.id), "a pilot died with what it ran: "+reason, nil)
-		m.lookAtNodes(w)
+func (site *site) noteDeath(at *step, outbox *outbox, w *member, reason string) {
+	if !at.own.on {
+		site.roster.nodes.Failed(at.now, w.node(), string(w.id), "a pilot died with what it ran: "+reason, nil)
+		site.lookAtNodes(at, outbox, w)
 	}
 }
 
 // lookAtNodes follows the health of those nodes that are not fit, and of a
 // member's.
-func (m *Master) lookAtNodes(of *member) {
-	for _, id := range slices.Sorted(maps.Keys(m.roster.nodes.marked)) {
-		m.lookAtNode(m.roster.members[id])
+func (site *site) lookAtNodes(at *step, outbox *outbox, of *member) {
+	for _, id := range slices.Sorted(maps.Keys(site.roster.nodes.marked)) {
+		site.lookAtNode(at, outbox, site.roster.members[id])
 	}
-	if m.roster.nodes.State(m.now, of.node()) == of.health {
+	if site.roster.nodes.State(at.now, of.node()) == of.health {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		if w := m.roster.members[id]; w.node() == of.node() {
-			m.lookAtNode(w)
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		if w := site.roster.members[id]; w.node() == of.node() {
+			site.lookAtNode(at, outbox, w)
 		}
 	}
 }
 
 // passNodes looks when a pause is over.
-func (m *Master) passNodes() {
-	if m.roster.nodes.due.IsZero() || m.now.Before(m.roster.nodes.due) {
+func (site *site) passNodes(at *step, outbox *outbox) {
+	if site.roster.nodes.due.IsZero() || at.now.Before(site.roster.nodes.due) {
 		return
 	}
-	m.roster.nodes.due = time.Time{}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.nodes.marked)) {
-		m.lookAtNode(m.roster.members[id])
+	site.roster.nodes.due = time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(site.roster.nodes.marked)) {
+		site.lookAtNode(at, outbox, site.roster.members[id])
 	}
 }
 
 // lookAtNode has a member get as much as the health of its node allows; what it
 // was given and has not started is asked for.
-func (m *Master) lookAtNode(w *member) {
-	now := m.roster.nodes.State(m.now, w.node())
-	if n := m.roster.nodes.Get(w.node()); now == health.Held && (m.roster.nodes.due.IsZero() || n.Until.Before(m.roster.nodes.due)) {
-		m.roster.nodes.due = n.Until
+func (site *site) lookAtNode(at *step, outbox *outbox, w *member) {
+	now := site.roster.nodes.State(at.now, w.node())
+	if n := site.roster.nodes.Get(w.node()); now == health.Held && (site.roster.nodes.due.IsZero() || n.Until.Before(site.roster.nodes.due)) {
+		site.roster.nodes.due = n.Until
 	}
 	if now == w.health {
 		return
 	}
 	w.health = now
-	if delete(m.roster.nodes.marked, w.id); now != health.Fit {
-		m.roster.nodes.marked[w.id] = true
+	if delete(site.roster.nodes.marked, w.id); now != health.Fit {
+		site.roster.nodes.marked[w.id] = true
 	}
 	for _, j := range w.inOrder() {
 		if now == health.Held && j.phase == assigned && j.held != nil {
-			m.retract(j)
+			at.retract(j)
 		}
 	}
-	w.judged = m.roster.judge(&m.step, w)
-	m.outbox.tellPause(&m.step, &m.handout, w)
-	m.refreshPlaces(w)
+	w.judged = site.roster.judge(at, w)
+	outbox.tellPause(at, &site.handout, w)
+	site.refreshPlaces(at, w)
 }
 
 // takeNodes takes over what the master before thought of the nodes, once: after
 // the first answer of the queue.
-func (m *Master) takeNodes(marks []task.NodeMark) {
-	if m.roster.nodes.judges || m.own.on {
+func (site *site) takeNodes(at *step, outbox *outbox, marks []task.NodeMark) {
+	if site.roster.nodes.judges || at.own.on {
 		return
 	}
-	m.roster.nodes.judges = true
-	m.roster.nodes.Restore(m.now, marks)
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		m.lookAtNode(m.roster.members[id])
+	site.roster.nodes.judges = true
+	site.roster.nodes.Restore(at.now, marks)
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		site.lookAtNode(at, outbox, site.roster.members[id])
 	}
 }
 

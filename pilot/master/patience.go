@@ -22,13 +22,13 @@ func (at *step) patient() bool {
 }
 
 // setPatience has the matrix solved by the settings of the moment.
-func (m *Master) setPatience() {
-	look := outlook{&m.step, &m.roster, &m.list, &m.placing, &m.replication}
-	m.placing.matrix.SetPatience(nil)
-	if m.patient() {
-		m.placing.matrix.SetPatience(look)
+func (site *site) setPatience(at *step) {
+	look := outlook{at, &site.roster, &site.list, &site.placing, &site.replication}
+	site.placing.matrix.SetPatience(nil)
+	if at.patient() {
+		site.placing.matrix.SetPatience(look)
 	}
-	m.placing.matrix.SetForesight(look)
+	site.placing.matrix.SetForesight(look)
 }
 
 // comesTo is how many waiting tasks a pilot comes to soon, beside what it was given early.
@@ -129,15 +129,15 @@ func (placing *placing) lookAgain(at *step, after time.Duration) {
 }
 
 // passWaits looks again at slots that are free.
-func (m *Master) passWaits() {
-	if m.placing.waitDue.IsZero() || m.now.Before(m.placing.waitDue) {
+func (site *site) passWaits(at *step) {
+	if site.placing.waitDue.IsZero() || at.now.Before(site.placing.waitDue) {
 		return
 	}
-	m.placing.waitDue = time.Time{}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		if w := m.roster.members[id]; w.keptFree > 0 {
-			m.refreshPlaces(w)
+	site.placing.waitDue = time.Time{}
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		if w := site.roster.members[id]; w.keptFree > 0 {
+			site.refreshPlaces(at, w)
 		}
 	}
-	m.placing.unsolved = true
+	site.placing.unsolved = true
 }

@@ -29,15 +29,15 @@ func (o *outbox) tellPause(at *step, hand *handout, w *member) {
 // passPauses gives back what no pilot has while none takes new work: others
 // may run it meanwhile.
 func (m *Master) passPauses() {
-	if m.roster.size.slots > 0 || m.handout.counts.phases[waiting]+m.handout.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.roster.census.IsZero() {
+	if m.site.roster.size.slots > 0 || m.site.handout.counts.phases[waiting]+m.site.handout.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.site.roster.census.IsZero() {
 		return
 	}
-	stopped, _, first := m.roster.stopped()
-	if stopped == 0 || stopped < len(m.roster.members) {
+	stopped, _, first := m.site.roster.stopped()
+	if stopped == 0 || stopped < len(m.site.roster.members) {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[id]; h.phase <= ready {
+	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		if h := m.site.handout.held[id]; h.phase <= ready {
 			m.giveBack(h, "no pilot of the site takes work; one of them: "+first.stopped)
 		}
 	}

@@ -50,41 +50,41 @@ const maxKept = 10_000
 
 // followPolicies takes the replica policies of the settings. A change begins
 // anew: plans are forgotten, copies stay where they are.
-func (m *Master) followPolicies() {
-	r := &m.replication
-	if r.text == m.settings.Replicate {
+func (site *site) followPolicies(at *step) {
+	r := &site.replication
+	if r.text == at.settings.Replicate {
 		return
 	}
-	m.dropPolicies()
+	site.dropPolicies(at)
 	// A text that this version cannot read comes from a later queue.
-	chain, err := replica.ParseChain(m.settings.Replicate)
+	chain, err := replica.ParseChain(at.settings.Replicate)
 	if err != nil || len(chain) == 0 {
 		return
 	}
 	*r = replication{
-		text: m.settings.Replicate, policies: chain, files: make(map[task.FileKey]*tracked),
+		text: at.settings.Replicate, policies: chain, files: make(map[task.FileKey]*tracked),
 		at: make(map[task.PilotID]map[task.FileKey]*copyAt), launched: make(map[uint64]*held), numbers: r.numbers,
 	}
-	for _, no := range slices.Sorted(maps.Keys(m.list.entries)) {
-		m.replication.track(&m.handout, m.list.entries[no])
+	for _, no := range slices.Sorted(maps.Keys(site.list.entries)) {
+		site.replication.track(&site.handout, site.list.entries[no])
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		if w := m.roster.members[id]; w.row.listed {
-			m.wantRow(w) // it may have told what it has before this master wanted to know
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		if w := site.roster.members[id]; w.row.listed {
+			at.wantRow(w) // it may have told what it has before this master wanted to know
 		}
 	}
 }
 
 // dropPolicies gives back what plans have taken, and forgets the policies.
-func (m *Master) dropPolicies() {
-	before := m.replication
-	m.replication = replication{numbers: before.numbers}
+func (site *site) dropPolicies(at *step) {
+	before := site.replication
+	site.replication = replication{numbers: before.numbers}
 	for _, no := range slices.Sorted(maps.Keys(before.claimed)) {
-		m.placing.offerAgain(&m.handout, before.claimed[no])
+		site.placing.offerAgain(&site.handout, before.claimed[no])
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.reserved)) {
-		if w := m.roster.members[id]; w != nil {
-			m.refreshPlaces(w)
+		if w := site.roster.members[id]; w != nil {
+			site.refreshPlaces(at, w)
 		}
 	}
 }

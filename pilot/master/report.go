@@ -18,11 +18,11 @@ func (m *Master) describe(w *member, s message.State) {
 	if s.Pilot.Lifetime > 0 {
 		w.ends = m.now.Add(s.Pilot.Lifetime)
 	}
-	m.outbox.pause(&m.step, &m.handout, w, s.Stopped)
-	m.lookAtNode(w)
+	m.outbox.pause(&m.step, &m.site.handout, w, s.Stopped)
+	m.site.lookAtNode(&m.step, &m.outbox, w)
 	if first {
-		m.roster.size.described++
-		m.outbox.joins(&m.step, &m.handout, w)
+		m.site.roster.size.described++
+		m.outbox.joins(&m.step, &m.site.handout, w)
 	}
 }
 
@@ -39,7 +39,7 @@ func (o *outbox) joins(at *step, hand *handout, w *member) {
 func (m *Master) state(w *member, s message.State) {
 	m.describe(w, s)
 	m.takeCopies([]message.State{s})
-	m.inHand(w, s)
+	m.site.inHand(&m.step, &m.outbox, w, s)
 	m.takeOutcomes(w, s.Outcomes, s.Seen)
 	m.takeRest(w, s)
 }
@@ -49,60 +49,60 @@ func (m *Master) takeRest(w *member, s message.State) {
 	m.takeStored(w, s.Stored)
 	m.copiesGone(w, s.Gone)
 	m.absent(w, s)
-	m.listAt(w, s.List)
+	m.site.listAt(&m.step, w, s.List)
 }
 
 // inHand notes what a pilot has.
-func (m *Master) inHand(w *member, s message.State) {
+func (site *site) inHand(at *step, outbox *outbox, w *member, s message.State) {
 	for _, in := range s.InHand {
-		m.adopt(w, in)
+		site.adopt(at, outbox, w, in)
 	}
 	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool { return j.holding })
 	w.promote()
-	m.refreshPlaces(w)
+	site.refreshPlaces(at, w)
 }
 
 // adopt notes one task that a pilot has, and tells it what is not wanted.
-func (m *Master) adopt(w *member, in message.InHand) {
+func (site *site) adopt(at *step, outbox *outbox, w *member, in message.InHand) {
 	id := message.LeasedID{Lease: in.Attempt.Lease, Task: in.Attempt.Task}
 	j := w.jobs[id]
 	if j == nil {
-		j = m.roster.place(&m.step, &m.handout, w, id, in.Attempt.Generation, in.Need)
-		m.roster.nodes.Given(m.now, w.node())
+		j = site.roster.place(at, &site.handout, w, id, in.Attempt.Generation, in.Need)
+		site.roster.nodes.Given(at.now, w.node())
 	}
-	m.progress(j, in)
-	h := m.handout.held[id.Task]
+	site.progress(at, outbox, j, in)
+	h := site.handout.held[id.Task]
 	mine := h != nil && h.Generation == j.generation
 	switch {
 	case j.held != nil:
 	case mine && h.phase <= ready:
-		m.attach(j, h)
+		site.attach(at, j, h)
 		h.Number = max(h.Number, in.Number)
 		if in.Started {
-			m.outbox.startedBy(&m.step, &m.handout, j, in)
+			outbox.startedBy(at, &site.handout, j, in)
 		}
 	case in.Ended || mine && h.phase == ended && h.endedBy == in.Attempt:
 	case mine:
-		m.tell(w, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does"})
-	case m.handout.cancelled.has(id):
-		m.tell(w, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
-	case !in.Started && !m.provisional && m.roster.census.IsZero():
-		m.retract(j)
+		at.tell(w, message.Kill{Term: at.term, Task: id.Task, Lease: id.Lease, Reason: "another pilot has run it, or does"})
+	case site.handout.cancelled.has(id):
+		at.tell(w, message.Kill{Term: at.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+	case !in.Started && !at.provisional && site.roster.census.IsZero():
+		at.retract(j)
 	}
 }
 
 // progress brings a job to where its pilot says that it is.
-func (m *Master) progress(j *job, in message.InHand) {
+func (site *site) progress(at *step, outbox *outbox, j *job, in message.InHand) {
 	w := j.member
 	switch {
 	case in.Started || in.Ended:
 		fresh := j.phase == assigned
-		m.start(j, in.Attempt)
+		site.start(at, outbox, j, in.Attempt)
 		if fresh && j.held != nil {
-			m.outbox.startedBy(&m.step, &m.handout, j, in)
+			outbox.startedBy(at, &site.handout, j, in)
 		}
 		if in.Ended {
-			m.finish(j, in.Attempt)
+			site.finish(at, outbox, j, in.Attempt)
 		}
 	case in.Prefill:
 		w.unwait(j)
@@ -134,7 +134,7 @@ func (m *Master) absent(w *member, s message.State) {
 		if has[j.LeasedID] || j.serial > s.Seen {
 			continue
 		}
-		if h := m.drop(j); h != nil {
+		if h := m.site.drop(&m.step, j); h != nil {
 			m.backToReady(h, j.phase != assigned)
 		}
 	}
@@ -144,26 +144,26 @@ func (m *Master) absent(w *member, s message.State) {
 func (m *Master) report(w *member, r message.Report) {
 	if r.Draining != w.draining {
 		w.draining = r.Draining
-		m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step))
+		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
 	}
-	m.outbox.pause(&m.step, &m.handout, w, r.Stopped)
+	m.outbox.pause(&m.step, &m.site.handout, w, r.Stopped)
 	w.cache = r.Cache
 	if r.WantList {
 		w.row.asked = time.Time{}
-		m.list.greet(&m.step, w)
+		m.site.list.greet(&m.step, w)
 	}
 	if r.Row != nil {
-		m.setRow(w, *r.Row)
+		m.site.setRow(&m.step, w, *r.Row)
 	}
 	for _, update := range r.Updates {
-		m.updateRow(w, update)
+		m.site.updateRow(&m.step, w, update)
 	}
 	if m.own.on && len(r.Ended) > 0 {
-		m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
+		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
 	}
 	for _, attempt := range r.Ended {
 		if j := w.jobs[message.LeasedID{Lease: attempt.Lease, Task: attempt.Task}]; j != nil {
-			m.finish(j, attempt)
+			m.site.finish(&m.step, &m.outbox, j, attempt)
 		}
 	}
 	for _, start := range r.Starts {
@@ -171,7 +171,7 @@ func (m *Master) report(w *member, r message.Report) {
 	}
 	m.takeOutcomes(w, r.Outcomes, r.Seen)
 	m.takeStored(w, r.Stored)
-	m.handout.badCopies(&m.step, &m.outbox, w, r.BadCopies)
+	m.site.handout.badCopies(&m.step, &m.outbox, w, r.BadCopies)
 	for _, back := range r.Returned {
 		m.handedBack(w, back, r.Seen)
 	}
@@ -181,10 +181,10 @@ func (m *Master) report(w *member, r message.Report) {
 	m.takeLeaves(w, r.Leaves)
 	m.takeKept(w, r.Kept)
 	m.copiesGone(w, r.Gone)
-	m.replication.takeReplicated(&m.step, &m.roster, &m.list, &m.outbox, w, r.Replicated)
+	m.site.replication.takeReplicated(&m.step, &m.site.roster, &m.site.list, &m.outbox, w, r.Replicated)
 	m.outbox.addSEReads(&m.step, r.SEReads)
-	m.refreshPlaces(w)
-	m.replication.replicationChanged(&m.step, &m.roster, &m.list)
+	m.site.refreshPlaces(&m.step, w)
+	m.site.replication.replicationChanged(&m.step, &m.site.roster, &m.site.list)
 	if r.Row != nil {
 		m.returnInfeasible()
 	}
@@ -192,7 +192,7 @@ func (m *Master) report(w *member, r message.Report) {
 
 func (m *Master) payloadStarted(w *member, s task.Start) {
 	m.outbox.starts = append(m.outbox.starts, s)
-	m.outbox.syncSoon(&m.step, m.outbox.startDelay(&m.step, &m.handout))
+	m.outbox.syncSoon(&m.step, m.outbox.startDelay(&m.step, &m.site.handout))
 	j := w.jobs[message.LeasedID{Lease: s.Attempt.Lease, Task: s.Attempt.Task}]
 	if j == nil {
 		if w.described && w.asked.IsZero() {
@@ -200,7 +200,7 @@ func (m *Master) payloadStarted(w *member, s task.Start) {
 		}
 		return
 	}
-	m.start(j, s.Attempt)
+	m.site.start(&m.step, &m.outbox, j, s.Attempt)
 }
 
 // takeOutcomes passes outcomes on to the queue, and draws the consequences
@@ -216,35 +216,35 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 	if j != nil && j.serial > seen {
 		j = nil // the outcome is an earlier attempt's
 	}
-	h := m.handout.held[o.Attempt.Task]
+	h := m.site.handout.held[o.Attempt.Task]
 	if h != nil && h.Generation != o.Attempt.Generation {
 		h = nil
 	}
 	if !o.OK && h != nil && h.lease == o.Attempt.Lease && h.superseded(o.Attempt, j) {
 		// Another attempt counts: a failure of this one decides nothing here.
 		if j != nil {
-			m.drop(j)
+			m.site.drop(&m.step, j)
 		}
 		if m.outbox.addOutcome(w.peer, *o) {
-			m.outbox.outcomeSoon(&m.step, &m.handout)
+			m.outbox.outcomeSoon(&m.step, &m.site.handout)
 		}
 		return
 	}
 	var freed *held
 	if j != nil {
-		freed = m.drop(j)
+		freed = m.site.drop(&m.step, j)
 	}
 	fresh := m.outbox.addOutcome(w.peer, *o)
 	if fresh {
-		m.learnEnd(w, o, h)
+		m.site.learnEnd(&m.step, &m.outbox, w, o, h)
 	}
 	switch {
 	case !fresh:
 	case h != nil && h.phase != ended && (o.OK || h.lease == o.Attempt.Lease):
-		m.end(h, o)
+		m.site.end(&m.step, &m.outbox, h, o)
 		return
-	case o.OK && m.handout.held[o.Attempt.Task] == nil:
-		m.produced(*o) // the site lacks the task, but may hold what reads its outputs
+	case o.OK && m.site.handout.held[o.Attempt.Task] == nil:
+		m.site.produced(&m.step, &m.outbox, *o) // the site lacks the task, but may hold what reads its outputs
 	}
 	if freed != nil {
 		m.backToReady(freed, true)
@@ -253,33 +253,33 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 
 // learnEnd draws from a new outcome what it says of node and run times; h is its
 // task, nil if the site does not hold that.
-func (m *Master) learnEnd(w *member, o *task.Outcome, h *held) {
+func (site *site) learnEnd(at *step, outbox *outbox, w *member, o *task.Outcome, h *held) {
 	var avoid []string
 	if h != nil {
 		avoid = h.Avoid
 	}
-	m.noteEnd(w, o, avoid)
-	m.outbox.outcomeSoon(&m.step, &m.handout)
+	site.noteEnd(at, outbox, w, o, avoid)
+	outbox.outcomeSoon(at, &site.handout)
 	if !o.OK {
 		return
 	}
-	m.placing.learnRun(o.Run)
+	site.placing.learnRun(o.Run)
 	if h != nil {
-		m.placing.durations.Learn(h.Task.Class(), o.Run)
+		site.placing.durations.Learn(h.Task.Class(), o.Run)
 	}
 }
 
 // end takes a task from pilots and list until the queue has judged an outcome.
-func (m *Master) end(h *held, o *task.Outcome) {
+func (site *site) end(at *step, outbox *outbox, h *held, o *task.Outcome) {
 	if j := h.job; j != nil {
-		m.tell(j.member, message.Kill{Term: m.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it"})
-		m.handout.detach(j)
+		at.tell(j.member, message.Kill{Term: at.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it"})
+		site.handout.detach(j)
 	}
 	h.endedBy = o.Attempt
-	m.unlist(h)
-	m.handout.setPhase(&m.placing, &m.replication, h, ended)
+	site.unlist(at, h)
+	site.handout.setPhase(&site.placing, &site.replication, h, ended)
 	if o.OK {
-		m.produced(*o)
+		site.produced(at, outbox, *o)
 	}
 }
 
@@ -299,7 +299,7 @@ func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
 	if j == nil || j.serial > seen {
 		return
 	}
-	h := m.drop(j)
+	h := m.site.drop(&m.step, j)
 	if h == nil {
 		return
 	}
@@ -309,7 +309,7 @@ func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
 	}
 	if !w.draining {
 		h.refused++
-		m.placing.refuse(&m.step, w, h, back.Reason)
+		m.site.placing.refuse(&m.step, w, h, back.Reason)
 	}
 	m.backToReady(h, j.phase != assigned)
 	if h.refused >= refusals {
@@ -324,13 +324,13 @@ func (m *Master) retracted(w *member, answer message.RetractAnswer, seen uint64)
 	}
 	unasked := !j.retracting
 	j.retracting = false
-	m.placing.retractSoon(&m.step)
+	m.site.placing.retractSoon(&m.step)
 	if !answer.Retracted {
 		return
 	}
-	if h := m.drop(j); h != nil {
+	if h := m.site.drop(&m.step, j); h != nil {
 		m.backToReady(h, false)
-		if unasked && m.handout.makes(w, h) {
+		if unasked && m.site.handout.makes(w, h) {
 			m.wantState(w) // which lacks what it was thought to run
 		}
 	}

@@ -20,23 +20,23 @@ func (m *Master) broadcastDone(e BroadcastDone) {
 	holders := make(map[task.FileKey][]*member)
 	heard := make(map[task.PilotID]bool, len(e.Answers))
 	for _, answer := range e.Answers {
-		w := m.roster.members[answer.Pilot]
+		w := m.site.roster.members[answer.Pilot]
 		if w == nil {
 			continue
 		}
 		heard[w.id] = true
 		if answer.Update != nil {
-			m.updateRow(w, *answer.Update)
+			m.site.updateRow(&m.step, w, *answer.Update)
 		}
 		for _, key := range answer.Have {
 			holders[key] = append(holders[key], w)
 		}
 	}
-	m.endRound(e.N)
-	if e.N == m.list.censusRound {
-		m.roster.askMissed(&m.step)
+	m.site.endRound(&m.step, e.N)
+	if e.N == m.site.list.censusRound {
+		m.site.roster.askMissed(&m.step)
 	}
-	m.searched(e.N, holders, m.roster.allIn(heard))
+	m.searched(e.N, holders, m.site.roster.allIn(heard))
 	m.endCensus()
 	m.returnInfeasible()
 }
@@ -57,7 +57,7 @@ func (m *Master) takeStates(answers []message.Answer) {
 	var states []message.State
 	var members []*member
 	for _, answer := range answers {
-		w := m.roster.members[answer.Pilot]
+		w := m.site.roster.members[answer.Pilot]
 		if answer.State == nil || w == nil {
 			continue // gone by now, or it will introduce itself
 		}
@@ -75,7 +75,7 @@ func (m *Master) takeStates(answers []message.Answer) {
 	}
 	m.takeCopies(states)
 	for i, w := range members {
-		m.inHand(w, states[i])
+		m.site.inHand(&m.step, &m.outbox, w, states[i])
 	}
 	for _, ok := range []bool{true, false} {
 		for i, w := range members {
@@ -89,73 +89,73 @@ func (m *Master) takeStates(answers []message.Answer) {
 	for i, w := range members {
 		m.takeRest(w, states[i])
 	}
-	m.outbox.syncSoon(&m.step, m.handout.gatherDelay(&m.step)) // the site's capacity has changed
+	m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step)) // the site's capacity has changed
 }
 
 // endRound ends a round: who has not answered it gets the whole list.
-func (m *Master) endRound(round uint64) {
-	l := &m.list
+func (site *site) endRound(at *step, round uint64) {
+	l := &site.list
 	if round == l.periodRound {
 		l.solve = true
 	}
 	if l.open != round {
 		return
 	}
-	l.open, l.usual = 0, max(m.now.Sub(l.sent), l.usual*7/8)
-	m.replication.replicationChanged(&m.step, &m.roster, &m.list)
+	l.open, l.usual = 0, max(at.now.Sub(l.sent), l.usual*7/8)
+	site.replication.replicationChanged(at, &site.roster, &site.list)
 	if len(l.added) > 0 {
-		l.hurry(m.now.Add(m.config.List.RoundLow))
+		l.hurry(at.now.Add(at.config.List.RoundLow))
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		w := m.roster.members[id]
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		w := site.roster.members[id]
 		early := w.row.early
 		w.row.early = nil
 		for _, update := range early {
-			m.updateRow(w, update)
+			site.updateRow(at, w, update)
 		}
 		if w.described && (!w.row.listed || w.row.n < l.openVersion) {
-			m.list.greet(&m.step, w)
+			site.list.greet(at, w)
 		}
 	}
 }
 
 // listAt notes which list a pilot has: a row about an empty list needs not be
 // asked for.
-func (m *Master) listAt(w *member, at matcher.ListVersion) {
-	if at.Term != m.term || w.row.listed {
+func (site *site) listAt(at *step, w *member, version matcher.ListVersion) {
+	if version.Term != at.term || w.row.listed {
 		return
 	}
 	switch {
-	case at.N == 0:
-		m.setRow(w, matcher.Row{Pilot: w.id, Version: at})
-		if m.list.version.N > 0 && m.list.open == 0 {
-			m.list.greet(&m.step, w)
+	case version.N == 0:
+		site.setRow(at, w, matcher.Row{Pilot: w.id, Version: version})
+		if site.list.version.N > 0 && site.list.open == 0 {
+			site.list.greet(at, w)
 		}
-	case m.list.open != 0 && at.N >= m.list.openVersion: // its answer is here or on its way
-	case at.N == m.list.version.N:
-		m.wantRow(w)
+	case site.list.open != 0 && version.N >= site.list.openVersion: // its answer is here or on its way
+	case version.N == site.list.version.N:
+		at.wantRow(w)
 	default:
-		m.list.greet(&m.step, w)
+		site.list.greet(at, w)
 	}
 }
 
-func (m *Master) setRow(w *member, row matcher.Row) {
-	if row.Version.Term != m.term || !m.placing.matrix.SetRow(row) {
+func (site *site) setRow(at *step, w *member, row matcher.Row) {
+	if row.Version.Term != at.term || !site.placing.matrix.SetRow(row) {
 		return
 	}
-	m.placing.markForSuccessors(w)
+	site.placing.markForSuccessors(w)
 	early := w.row.early
 	w.row = rowState{listed: true, n: row.Version.N}
-	m.placing.unsolved = true
-	m.replication.has(&row)
-	m.replication.replicationChanged(&m.step, &m.roster, &m.list)
+	site.placing.unsolved = true
+	site.replication.has(&row)
+	site.replication.replicationChanged(at, &site.roster, &site.list)
 	for _, update := range early {
 		if update.Version.N > row.Version.N {
-			m.updateRow(w, update)
+			site.updateRow(at, w, update)
 		}
 	}
 	if !w.idleSince.IsZero() {
-		m.placing.retractSoon(&m.step)
+		site.placing.retractSoon(at)
 	}
 }
 
@@ -166,27 +166,27 @@ const maxEarlyUpdates = 1000
 // updateRow takes a change of a row. Answers to a broadcast take the long way
 // over other pilots, so they and what builds on them may come in any order
 // with what a pilot says directly.
-func (m *Master) updateRow(w *member, u matcher.RowUpdate) {
-	empty := matcher.ListVersion{Term: m.term}
+func (site *site) updateRow(at *step, w *member, u matcher.RowUpdate) {
+	empty := matcher.ListVersion{Term: at.term}
 	if !w.row.listed && u.Base == empty {
-		m.setRow(w, matcher.Row{Pilot: w.id, Version: empty})
+		site.setRow(at, w, matcher.Row{Pilot: w.id, Version: empty})
 	}
 	switch {
-	case u.Version.Term != m.term:
+	case u.Version.Term != at.term:
 	case !w.row.listed:
-		m.wantRow(w)
+		at.wantRow(w)
 	case u.Base.N < u.Version.N && u.Version.N <= w.row.n: // a whole row has overtaken it
-	case u.Base.N > w.row.n && (m.list.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
+	case u.Base.N > w.row.n && (site.list.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
 		w.row.early = append(w.row.early, u)
 	default:
-		if err := m.placing.matrix.UpdateRow(u); err != nil {
-			m.wantRow(w)
+		if err := site.placing.matrix.UpdateRow(u); err != nil {
+			at.wantRow(w)
 			return
 		}
 		w.row.n = max(w.row.n, u.Version.N)
-		m.placing.unsolved = true
-		m.placing.markForSuccessors(w)
-		m.replication.moved(w.id, u.Came, u.Left)
+		site.placing.unsolved = true
+		site.placing.markForSuccessors(w)
+		site.replication.moved(w.id, u.Came, u.Left)
 	}
 }
 
@@ -209,22 +209,22 @@ func (placing *placing) refuse(at *step, w *member, h *held, reason string) {
 // returnInfeasible gives classes back that no live pilot can run, with the
 // counts of the clauses that they fail.
 func (m *Master) returnInfeasible() {
-	for _, no := range m.placing.matrix.Infeasible() {
-		class, listed := m.list.byNo[no]
-		if !listed || !m.mayStart() || m.roster.undescribed() || m.anywhere(no) {
+	for _, no := range m.site.placing.matrix.Infeasible() {
+		class, listed := m.site.list.byNo[no]
+		if !listed || !m.site.mayStart(&m.step, &m.outbox) || m.site.roster.undescribed() || m.site.anywhere(&m.step, no) {
 			continue
 		}
-		m.returnClass(class, m.placing.matrix.WhyNot(no))
+		m.returnClass(class, m.site.placing.matrix.WhyNot(no))
 		if class.Rank == m.settings.Rank && class.Rank != "" {
 			class.Rank = "" // as the queue knows the tasks that the site gives its rank
-			m.returnClass(class, m.placing.matrix.WhyNot(no))
+			m.returnClass(class, m.site.placing.matrix.WhyNot(no))
 		}
 	}
 }
 
 // returnClass gives a class back, if tasks of it wait.
 func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
-	if m.handout.counts.classes[class] == 0 {
+	if m.site.handout.counts.classes[class] == 0 {
 		return
 	}
 	refusal := task.Refusal{Class: class, Pilots: why.Pilots}
@@ -232,8 +232,8 @@ func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
 		refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
 	}
 	m.outbox.refused = append(m.outbox.refused, refusal)
-	for _, id := range slices.Sorted(maps.Keys(m.handout.held)) {
-		if h := m.handout.held[id]; h.phase <= ready && h.Task.Class() == class {
+	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
+		if h := m.site.handout.held[id]; h.phase <= ready && h.Task.Class() == class {
 			m.giveBack(h, "no pilot of the site can run it")
 		}
 	}

@@ -48,7 +48,7 @@ func (m *Master) missing(h *held, back message.Handback) {
 		return
 	}
 	for _, file := range back.Missing {
-		k := m.handout.file(file.LFN)
+		k := m.site.handout.file(file.LFN)
 		if k.file.Exists() && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
 			continue // by now there is another one
 		}
@@ -56,7 +56,7 @@ func (m *Master) missing(h *held, back message.Handback) {
 		s.tasks = append(s.tasks, h)
 		h.searching++
 		if s.round == 0 && !s.looking {
-			m.list.askFor(&m.step, s)
+			m.site.list.askFor(&m.step, s)
 		}
 	}
 	m.backToReady(h, false)
@@ -85,7 +85,7 @@ func (m *Master) search(file task.File) *search {
 	if s == nil {
 		s = &search{file: file}
 		m.searches[file.LFN] = s
-		m.list.askFor(&m.step, s)
+		m.site.list.askFor(&m.step, s)
 	}
 	return s
 }
@@ -107,14 +107,14 @@ func (m *Master) watch(file task.File) *search {
 // searchFilesOf looks for what a pilot that is gone has made and what no
 // storage element has, and again for what it was to store.
 func (m *Master) searchFilesOf(pilot task.PilotID) {
-	for _, name := range slices.Sorted(maps.Keys(m.handout.files)) {
-		if k := m.handout.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
+	for _, name := range slices.Sorted(maps.Keys(m.site.handout.files)) {
+		if k := m.site.handout.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
 			m.watch(k.file)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
 		if s := m.searches[name]; s.holder == pilot {
-			m.list.askFor(&m.step, s)
+			m.site.list.askFor(&m.step, s)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func (o *outbox) tellsFate(file task.File) bool {
 // it when that is done: a master that dies before leaves it to the next one.
 func (m *Master) copiesGone(keeper *member, files []task.File) {
 	for _, file := range files {
-		if m.handout.fateKnown(&m.outbox, file) {
-			m.roster.tellRelieved(&m.step, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
+		if m.site.handout.fateKnown(&m.outbox, file) {
+			m.site.roster.tellRelieved(&m.step, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
 			continue
 		}
 		s := m.watch(file)
@@ -161,7 +161,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 			s.bereft = append(s.bereft, keeper.id)
 		}
 		if s.holder == keeper.id {
-			m.list.askFor(&m.step, s)
+			m.site.list.askFor(&m.step, s)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 // relieveBereft tells those who had a file to keep that it has been looked for.
 func (m *Master) relieveBereft(s *search) {
 	for _, id := range s.bereft {
-		m.roster.tellRelieved(&m.step, id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
+		m.site.roster.tellRelieved(&m.step, id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
 	}
 	s.bereft = nil
 }
@@ -200,8 +200,8 @@ func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, comp
 // nobody can look it is lost.
 func (m *Master) lookAtStorage(s *search) {
 	var pilots, leaving []*member
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		switch w := m.roster.members[id]; {
+	for _, id := range slices.Sorted(maps.Keys(m.site.roster.members)) {
+		switch w := m.site.roster.members[id]; {
 		case w.described && w.draining:
 			leaving = append(leaving, w)
 		case w.described:
@@ -230,7 +230,7 @@ func (m *Master) looked(w *member, answer message.KeptAnswer) {
 	}
 	switch {
 	case answer.Failure == "":
-		m.list.askFor(&m.step, s) // it came into a cache meanwhile
+		m.site.list.askFor(&m.step, s) // it came into a cache meanwhile
 	case answer.Away:
 		s.again = m.now.Add(m.config.LostWait << s.looks)
 	default:
@@ -271,7 +271,7 @@ func (m *Master) found(s *search, has []*member) {
 func (m *Master) fileLost(s *search) {
 	delete(m.searches, s.file.LFN)
 	defer m.relieveBereft(s)
-	k := m.handout.files[s.file.LFN]
+	k := m.site.handout.files[s.file.LFN]
 	if k != nil && k.file.Exists() && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
 		m.release(s) // it has reached a storage element meanwhile, or was made again
 		return
@@ -279,12 +279,12 @@ func (m *Master) fileLost(s *search) {
 	reason := fmt.Sprintf("no pilot holds %s and no storage element has it", s.file.LFN.Local())
 	m.outbox.lost = append(m.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: reason})
 	if k != nil {
-		m.fileMissing(k)
+		m.site.fileMissing(&m.step, &m.outbox, k)
 	}
 	for _, h := range s.tasks {
 		h.searching--
 	}
-	for _, h := range m.handout.readersOf(s.file.LFN) {
+	for _, h := range m.site.handout.readersOf(s.file.LFN) {
 		m.giveBack(h, reason)
 	}
 	m.outbox.syncSoon(&m.step, 0)
@@ -296,7 +296,7 @@ func (m *Master) release(s *search) {
 	s.tasks = nil
 	for _, h := range tasks {
 		h.searching--
-		m.mayBeReady(h)
+		m.site.mayBeReady(&m.step, h)
 	}
 }
 
@@ -326,7 +326,7 @@ func (m *Master) passSearches() {
 				s.again = m.now.Add(storeWait)
 			}
 		default:
-			m.list.askFor(&m.step, s)
+			m.site.list.askFor(&m.step, s)
 		}
 	}
 }

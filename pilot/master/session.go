@@ -23,25 +23,25 @@ const (
 
 // passReplicas has the replica policies decide when something has changed
 // (003: a task has entered the list; 002: at the end of a session).
-func (m *Master) passReplicas() {
-	r := &m.replication
-	if len(r.policies) == 0 || r.due.IsZero() || m.now.Before(r.due) {
+func (site *site) passReplicas(at *step, outbox *outbox) {
+	r := &site.replication
+	if len(r.policies) == 0 || r.due.IsZero() || at.now.Before(r.due) {
 		return
 	}
-	r.began, r.due = m.now, time.Time{}
-	if !m.mayStart() {
-		m.replication.replicationChanged(&m.step, &m.roster, &m.list) // again in a while
+	r.began, r.due = at.now, time.Time{}
+	if !site.mayStart(at, outbox) {
+		site.replication.replicationChanged(at, &site.roster, &site.list) // again in a while
 		return
 	}
-	listed := m.list.countedTasks()
-	sight := m.replicaSight(listed)
+	listed := site.list.countedTasks()
+	sight := site.replicaSight(at, listed)
 	decided := r.policies.Session(sight.View)
-	m.replication.orderCopies(&m.step, &m.roster, &m.list, decided, sight.copying)
-	m.replication.claim(&m.handout, &m.placing, decided, listed)
-	m.reserve(decided.Reserved)
-	m.launch(decided.Starts, listed)
+	site.replication.orderCopies(at, &site.roster, &site.list, decided, sight.copying)
+	site.replication.claim(&site.handout, &site.placing, decided, listed)
+	site.reserve(at, decided.Reserved)
+	site.launch(at, outbox, decided.Starts, listed)
 	if len(decided.Reserved) > 0 {
-		m.replication.replicationChanged(&m.step, &m.roster, &m.list) // plans go on from session to session
+		site.replication.replicationChanged(at, &site.roster, &site.list) // plans go on from session to session
 	}
 }
 
@@ -68,12 +68,12 @@ type replicaSight struct {
 	copying map[task.PilotID]int
 }
 
-func (m *Master) replicaSight(listed []*held) replicaSight {
-	r := &m.replication
+func (site *site) replicaSight(at *step, listed []*held) replicaSight {
+	r := &site.replication
 	sight := replicaSight{copying: make(map[task.PilotID]int)}
 	made := make(map[task.PilotID]task.Bytes)
 	for _, t := range r.files {
-		if k := m.handout.files[t.file.LFN]; k != nil {
+		if k := site.handout.files[t.file.LFN]; k != nil {
 			t.file = k.file // it may have been made since
 		}
 		for pilot, c := range t.at {
@@ -85,14 +85,14 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		w := m.roster.members[id]
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		w := site.roster.members[id]
 		unplanned := w.unplanned
 		w.unplanned = false
-		if !w.described || w.takesNone() || m.now.Before(w.copyless) || unplanned {
+		if !w.described || w.takesNone() || at.now.Before(w.copyless) || unplanned {
 			continue
 		}
-		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: m.placing.freeIn(&m.step, w), Room: math.MaxInt64}
+		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: site.placing.freeIn(at, w), Room: math.MaxInt64}
 		if w.cache.Capacity > 0 { // else it refuses what is too much
 			node.Room = w.cache.Capacity/message.ReplicaShare - made[id]
 		}
@@ -102,9 +102,9 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 		sight.Nodes = append(sight.Nodes, node)
 	}
 	for _, h := range listed {
-		sight.Tasks = append(sight.Tasks, m.replication.replicaTask(&m.list, &m.placing, h))
+		sight.Tasks = append(sight.Tasks, site.replication.replicaTask(&site.list, &site.placing, h))
 	}
-	coming := m.roster.stagingIn(&m.handout)
+	coming := site.roster.stagingIn(&site.handout)
 	sight.Replicas = func(key task.FileKey) []replica.Copied { return r.copies(key, coming[key]) }
 	sight.Size = func(key task.FileKey) task.Bytes {
 		if t := r.files[key]; t != nil {
@@ -112,7 +112,7 @@ func (m *Master) replicaSight(listed []*held) replicaSight {
 		}
 		return -1
 	}
-	sight.Running = func(no uint64) bool { return r.runs(&m.handout, no) }
+	sight.Running = func(no uint64) bool { return r.runs(&site.handout, no) }
 	return sight
 }
 
@@ -267,25 +267,25 @@ func numbered(listed []*held) map[uint64]*held {
 }
 
 // reserve keeps pilots for plans, and gives back those of plans that are over.
-func (m *Master) reserve(pilots []task.PilotID) {
-	r := &m.replication
+func (site *site) reserve(at *step, pilots []task.PilotID) {
+	r := &site.replication
 	before := r.reserved
 	r.reserved = make(map[task.PilotID]bool, len(pilots))
 	for _, id := range pilots {
 		r.reserved[id] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
 		if before[id] != r.reserved[id] {
-			m.refreshPlaces(m.roster.members[id])
+			site.refreshPlaces(at, site.roster.members[id])
 		}
 	}
 }
 
 // launch gives the pilots of plans their next tasks.
-func (m *Master) launch(starts []replica.Start, listed []*held) {
-	r := &m.replication
+func (site *site) launch(at *step, outbox *outbox, starts []replica.Start, listed []*held) {
+	r := &site.replication
 	for no := range r.launched {
-		if !m.replication.runs(&m.handout, no) {
+		if !site.replication.runs(&site.handout, no) {
 			delete(r.launched, no)
 		}
 	}
@@ -295,7 +295,7 @@ func (m *Master) launch(starts []replica.Start, listed []*held) {
 	byNumber := numbered(listed)
 	var given []matcher.Assignment
 	for _, start := range starts {
-		h, w := byNumber[start.No], m.roster.members[start.Node]
+		h, w := byNumber[start.No], site.roster.members[start.Node]
 		if h == nil || w == nil || !w.fits(h.Task.Resources) {
 			continue // it is in the next session's view, so the plan has it again
 		}
@@ -303,5 +303,5 @@ func (m *Master) launch(starts []replica.Start, listed []*held) {
 		delete(r.claimed, start.No)
 		given = append(given, matcher.Assignment{No: h.no, Pilot: w.id})
 	}
-	m.give(given)
+	site.give(at, outbox, given)
 }

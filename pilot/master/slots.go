@@ -89,16 +89,16 @@ func (roster *roster) place(at *step, hand *handout, w *member, id message.Lease
 }
 
 // attach ties a job to the held task that it runs, maybe under an older lease.
-func (m *Master) attach(j *job, h *held) {
-	m.handout.unstray(j)
+func (site *site) attach(at *step, j *job, h *held) {
+	site.handout.unstray(j)
 	j.held, h.job = h, j
-	m.handout.setPhase(&m.placing, &m.replication, h, placed)
-	if reader := m.handout.readerOf(h); reader != nil {
-		m.placing.tellHome(&m.handout, &m.roster, reader)
+	site.handout.setPhase(&site.placing, &site.replication, h, placed)
+	if reader := site.handout.readerOf(h); reader != nil {
+		site.placing.tellHome(&site.handout, &site.roster, reader)
 	}
 	if j.phase != assigned {
-		m.handout.counts.running++
-		m.unlist(h)
+		site.handout.counts.running++
+		site.unlist(at, h)
 	}
 }
 
@@ -135,51 +135,51 @@ func (hand *handout) remove(j *job) *held {
 
 // drop ends a task's stay at its pilot and gives the slot to the next one
 // there, as the pilot itself does. It returns the task, if it is held.
-func (m *Master) drop(j *job) *held {
+func (site *site) drop(at *step, j *job) *held {
 	w := j.member
-	h := m.handout.remove(j)
+	h := site.handout.remove(j)
 	w.unwait(j)
 	w.release(j)
 	w.promote()
-	m.refreshPlaces(w)
+	site.refreshPlaces(at, w)
 	return h
 }
 
 // start notes that a job's payload has been started.
-func (m *Master) start(j *job, attempt task.AttemptID) {
+func (site *site) start(at *step, outbox *outbox, j *job, attempt task.AttemptID) {
 	if j.phase != assigned {
 		return
 	}
 	w := j.member
 	j.attempt = attempt
-	j.phase, j.retracting, j.began = started, false, m.now
+	j.phase, j.retracting, j.began = started, false, at.now
 	w.unwait(j)
 	if !j.holding {
 		w.take(j)
-		m.refreshPlaces(w)
+		site.refreshPlaces(at, w)
 	}
 	if h := j.held; h != nil {
-		m.handout.counts.running++
-		m.unlist(h)
+		site.handout.counts.running++
+		site.unlist(at, h)
 		if h.recalled { // too late
 			h.recalled = false
-			m.outbox.confirm(&m.step, &m.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
+			outbox.confirm(at, &site.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
 		}
 	}
 }
 
 // finish notes that a job's payload has ended: its slot is free.
-func (m *Master) finish(j *job, attempt task.AttemptID) {
-	m.start(j, attempt)
-	j.phase, j.ended = over, m.now
+func (site *site) finish(at *step, outbox *outbox, j *job, attempt task.AttemptID) {
+	site.start(at, outbox, j, attempt)
+	j.phase, j.ended = over, at.now
 	j.member.release(j)
 	j.member.promote()
-	m.refreshPlaces(j.member)
+	site.refreshPlaces(at, j.member)
 }
 
 // refreshPlaces tells the matrix what a member can take.
-func (m *Master) refreshPlaces(w *member) {
-	if m.roster.members[w.id] != w || !w.described {
+func (site *site) refreshPlaces(at *step, w *member) {
+	if site.roster.members[w.id] != w || !w.described {
 		return
 	}
 	var places matcher.Places
@@ -187,34 +187,34 @@ func (m *Master) refreshPlaces(w *member) {
 	w.keptFree = 0
 	if !w.takesNone() {
 		places.Free = w.total.resources.Sub(w.used.resources)
-		w.keptFree = min(w.freeSlots(), m.placing.aboutToStart(&m.step, &m.handout, w))
+		w.keptFree = min(w.freeSlots(), site.placing.aboutToStart(at, &site.handout, w))
 		places.FreeSlots = w.freeSlots() - w.keptFree
-		if places.Prefill = m.placing.prefillOf(&m.step, &m.handout, w); places.Prefill > 0 {
+		if places.Prefill = site.placing.prefillOf(at, &site.handout, w); places.Prefill > 0 {
 			places.Ending = w.ending()
 		}
 		now = counted{w.total.slots, places.FreeSlots}
-		m.list.oneByOne(w, &places)
-		m.roster.onTrial(w, &places)
+		site.list.oneByOne(w, &places)
+		site.roster.onTrial(w, &places)
 	}
-	if m.replication.reserved[w.id] {
+	if site.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
-	places.Closed = w.takesNone() || m.replication.reserved[w.id]
-	m.placing.markForSuccessors(w)
+	places.Closed = w.takesNone() || site.replication.reserved[w.id]
+	site.placing.markForSuccessors(w)
 	if w.keptFree > 0 {
-		m.placing.lookAgain(&m.step, m.publishWait())
+		site.placing.lookAgain(at, at.publishWait())
 	}
-	m.placing.matrix.SetPlaces(w.id, places)
-	m.placing.unsolved = true
-	m.roster.size.slots += now.slots - w.counted.slots
-	m.roster.size.free += now.free - w.counted.free
+	site.placing.matrix.SetPlaces(w.id, places)
+	site.placing.unsolved = true
+	site.roster.size.slots += now.slots - w.counted.slots
+	site.roster.size.free += now.free - w.counted.free
 	w.counted = now
 	switch {
 	case now.free == 0:
 		w.idleSince = time.Time{}
 	case w.idleSince.IsZero():
-		w.idleSince = m.now
-		m.placing.retractSoon(&m.step)
+		w.idleSince = at.now
+		site.placing.retractSoon(at)
 	}
 }
 
@@ -233,9 +233,9 @@ func (l *list) oneByOne(w *member, places *matcher.Places) {
 }
 
 // refreshAll tells the matrix what every member can take.
-func (m *Master) refreshAll() {
-	for _, id := range slices.Sorted(maps.Keys(m.roster.members)) {
-		m.refreshPlaces(m.roster.members[id])
+func (site *site) refreshAll(at *step) {
+	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+		site.refreshPlaces(at, site.roster.members[id])
 	}
 }
 
@@ -284,29 +284,29 @@ const retractBudget = 10_000
 
 // passRetracts takes the longest waiting prefilled tasks back for slots that
 // have found nothing for a while.
-func (m *Master) passRetracts() {
-	if m.placing.retractAt.IsZero() || m.now.Before(m.placing.retractAt) {
+func (site *site) passRetracts(at *step, outbox *outbox) {
+	if site.placing.retractAt.IsZero() || at.now.Before(site.placing.retractAt) {
 		return
 	}
-	m.placing.retractAt = time.Time{}
-	if !m.mayStart() {
-		m.placing.retractAt = m.now.Add(m.config.Queue.Every)
+	site.placing.retractAt = time.Time{}
+	if !site.mayStart(at, outbox) {
+		site.placing.retractAt = at.now.Add(at.config.Queue.Every)
 		return
 	}
-	if m.roster.size.free == 0 {
+	if site.roster.size.free == 0 {
 		return
 	}
-	prefilled, retracting := m.roster.prefilled()
+	prefilled, retracting := site.roster.prefilled()
 	if len(prefilled) == 0 {
 		return
 	}
 	budget := retractBudget
-	for _, w := range m.roster.idle() {
-		if m.placing.matrix.Keeping(w.id) {
+	for _, w := range site.roster.idle() {
+		if site.placing.matrix.Keeping(w.id) {
 			continue
 		}
-		if m.now.Sub(w.idleSince) < m.config.Placing.RetractAfter {
-			m.placing.retractSoon(&m.step)
+		if at.now.Sub(w.idleSince) < at.config.Placing.RetractAfter {
+			site.placing.retractSoon(at)
 			continue
 		}
 		wanted := w.freeSlots()
@@ -315,12 +315,12 @@ func (m *Master) passRetracts() {
 		for range wanted - credit {
 			i := slices.IndexFunc(prefilled, func(j *job) bool {
 				budget--
-				_, feasible := m.placing.matrix.Rank(w.id, j.held.no)
+				_, feasible := site.placing.matrix.Rank(w.id, j.held.no)
 				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
 					return false
 				}
-				if budget >= 0 && m.placing.leavesTo(&m.step, &m.roster, &m.list, &m.replication, w, j) {
-					m.placing.retractIn(&m.step, m.lookPause())
+				if budget >= 0 && site.placing.leavesTo(at, &site.roster, &site.list, &site.replication, w, j) {
+					site.placing.retractIn(at, at.lookPause())
 					return false
 				}
 				return true
@@ -328,7 +328,7 @@ func (m *Master) passRetracts() {
 			if i < 0 || budget < 0 {
 				break
 			}
-			m.retract(prefilled[i])
+			at.retract(prefilled[i])
 			prefilled = slices.Delete(prefilled, i, i+1)
 		}
 	}

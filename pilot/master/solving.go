@@ -23,7 +23,7 @@ type solving struct {
 
 // SolveWith has a solver decide who gets which task whatever the site's settings
 // say, for a bench or a replay. It is not measured.
-func (m *Master) SolveWith(solver matcher.Solver) { m.placing.given = solver }
+func (m *Master) SolveWith(solver matcher.Solver) { m.site.placing.given = solver }
 
 // solver is what the matrix is solved with now: the site's solver, which tells
 // from time to time how near to the best solution it comes. One free slot

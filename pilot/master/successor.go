@@ -130,41 +130,41 @@ func (placing *placing) markMakers(hand *handout, h *held) {
 }
 
 // passSuccessors gives members the successors of what they run.
-func (m *Master) passSuccessors() {
-	if len(m.placing.toLookAt) == 0 || !m.mayStart() {
+func (site *site) passSuccessors(at *step, outbox *outbox) {
+	if len(site.placing.toLookAt) == 0 || !site.mayStart(at, outbox) {
 		return
 	}
-	members := slices.Sorted(maps.Keys(m.placing.toLookAt))
-	clear(m.placing.toLookAt)
-	if !m.placing.countsSuccessors(&m.step) || m.list.live > 0 {
+	members := slices.Sorted(maps.Keys(site.placing.toLookAt))
+	clear(site.placing.toLookAt)
+	if !site.placing.countsSuccessors(at) || site.list.live > 0 {
 		return
 	}
 	batches := make(map[task.PilotID][]message.Assignment)
-	m.serial++
+	at.serial++
 	for _, id := range members {
-		if w := m.roster.members[id]; w != nil {
-			if given := m.successorsFor(w); len(given) > 0 {
+		if w := site.roster.members[id]; w != nil {
+			if given := site.successorsFor(at, w); len(given) > 0 {
 				batches[id] = given
 			}
 		}
 	}
-	m.send(batches)
+	site.send(at, batches)
 }
 
 // successorsFor binds a member to a successor for each slot that has one and no
 // task to go on with.
-func (m *Master) successorsFor(w *member) (given []message.Assignment) {
-	if !w.described || w.health != health.Fit || w.draining || m.replication.reserved[w.id] || m.placing.matrix.Keeping(w.id) {
+func (site *site) successorsFor(at *step, w *member) (given []message.Assignment) {
+	if !w.described || w.health != health.Fit || w.draining || site.replication.reserved[w.id] || site.placing.matrix.Keeping(w.id) {
 		return nil
 	}
-	most := m.placing.prefillPerSlot(&m.step) * w.total.slots
+	most := site.placing.prefillPerSlot(at) * w.total.slots
 	for _, j := range w.inOrder() {
-		if !j.holding || len(w.waiting) >= most || m.handout.givenSuccessors(j) > 0 {
+		if !j.holding || len(w.waiting) >= most || site.handout.givenSuccessors(j) > 0 {
 			continue
 		}
-		if h := m.placing.successorOf(&m.step, &m.handout, j); h != nil {
-			given = append(given, m.bind(h, w, true))
-			m.placing.matrix.Placed(w.id, h.no)
+		if h := site.placing.successorOf(at, &site.handout, j); h != nil {
+			given = append(given, site.bind(at, h, w, true))
+			site.placing.matrix.Placed(w.id, h.no)
 		}
 	}
 	return given
@@ -210,7 +210,7 @@ func (hand *handout) makes(w *member, h *held) bool {
 }
 
 // inputsMade notes that what a successor has waited for exists.
-func (m *Master) inputsMade(j *job) {
+func (site *site) inputsMade(at *step, j *job) {
 	j.member.promote()
-	m.refreshPlaces(j.member)
+	site.refreshPlaces(at, j.member)
 }

@@ -45,7 +45,7 @@ func (o *outbox) syncDeadline(at *step, roster *roster) time.Time {
 // the parked one.
 func (m *Master) passSync() {
 	o := &m.outbox
-	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) || m.own.on && !m.roster.introduced(&m.step) {
+	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) || m.own.on && !m.site.roster.introduced(&m.step) {
 		return
 	}
 	if !o.due.IsZero() && !m.now.Before(o.due) {
@@ -60,18 +60,18 @@ func (m *Master) call(content bool) {
 	o.calls++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: slices.Sorted(maps.Keys(m.handout.leases)), Capacity: m.roster.capacity(&m.handout, &m.placing), Judges: m.roster.nodes.judges,
+		Leases: slices.Sorted(maps.Keys(m.site.handout.leases)), Capacity: m.site.roster.capacity(&m.site.handout, &m.site.placing), Judges: m.site.roster.nodes.judges,
 	}
 	o.lastWaiting = s.Capacity.Waiting
-	for _, mark := range m.roster.nodes.Marks(m.now) {
+	for _, mark := range m.site.roster.nodes.Marks(m.now) {
 		mark.Why = task.Brief(mark.Why)
 		s.Nodes = append(s.Nodes, mark)
 	}
-	m.handout.countLeases(&m.outbox, &s)
+	m.site.handout.countLeases(&m.outbox, &s)
 	if content {
 		o.due = time.Time{}
-		m.outbox.callRoll(&m.roster, &s)
-		o.flight = o.load(&s, m.now, m.handout.waitsForMaker)
+		m.outbox.callRoll(&m.site.roster, &s)
+		o.flight = o.load(&s, m.now, m.site.handout.waitsForMaker)
 	} else {
 		s.Hold = m.config.Queue.Every
 		o.parked = parked{o.calls, m.now}
@@ -186,14 +186,14 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	o := &m.outbox
 	o.failures, m.fenced = 0, false
-	clear(m.roster.lost)
+	clear(m.site.roster.lost)
 	if sent.After(m.heard) {
 		m.heard = sent
 	}
 	if o.parked.number == 0 {
 		o.poll = m.now
 		if carried != nil {
-			o.poll = m.now.Add(m.config.Queue.ParkPause(m.handout.counts.running))
+			o.poll = m.now.Add(m.config.Queue.ParkPause(m.site.handout.counts.running))
 		}
 	}
 	if m.own.on {
@@ -216,7 +216,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 		m.takeWishes(e.Reply)
 	}
 	if len(o.outcomes) > 0 {
-		m.outbox.syncSoon(&m.step, max(m.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
+		m.outbox.syncSoon(&m.step, max(m.site.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
 	}
 	if o.unreported() || len(o.joined) > 0 {
 		m.outbox.syncSoon(&m.step, m.config.Queue.Every)
@@ -232,9 +232,9 @@ func (hand *handout) waitsForMaker(o *task.Outcome) bool {
 // takeWishes takes what the queue hands out and wants.
 func (m *Master) takeWishes(reply task.SyncReply) {
 	if reply.Settings.Site != "" {
-		m.takeSettings(reply.Settings)
+		m.site.takeSettings(&m.step, reply.Settings)
 	}
-	m.outbox.takeRoll(&m.step, &m.handout, &m.roster, reply.Roll)
+	m.outbox.takeRoll(&m.step, &m.site.handout, &m.site.roster, reply.Roll)
 	for _, id := range reply.Unknown {
 		m.dropLease(id)
 	}
@@ -242,19 +242,19 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 		m.addLease(lease)
 	}
 	m.revoke(reply.Revoked)
-	m.takeNodes(reply.Nodes)
+	m.site.takeNodes(&m.step, &m.outbox, reply.Nodes)
 	m.check(reply.Check)
 	for _, pilot := range reply.Drain {
-		if w := m.roster.members[pilot]; w != nil && !w.draining {
+		if w := m.site.roster.members[pilot]; w != nil && !w.draining {
 			m.tell(w, message.DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})
 		}
 	}
 	if len(reply.Denied) > 0 {
 		m.act(DenyPeers{Peers: reply.Denied})
 	}
-	for id, since := range m.handout.gone {
+	for id, since := range m.site.handout.gone {
 		if since < m.outbox.answered {
-			delete(m.handout.gone, id) // an answer to a call made since does not list it again
+			delete(m.site.handout.gone, id) // an answer to a call made since does not list it again
 		}
 	}
 }
@@ -276,11 +276,11 @@ func (o *outbox) takeRoll(at *step, hand *handout, roster *roster, roll uint64) 
 	}
 }
 
-func (m *Master) takeSettings(settings task.SiteSettings) {
-	changed := settings.Prefill != m.settings.Prefill
-	m.setSettings(settings)
+func (site *site) takeSettings(at *step, settings task.SiteSettings) {
+	changed := settings.Prefill != at.settings.Prefill
+	site.setSettings(at, settings)
 	if changed {
-		m.refreshAll()
+		site.refreshAll(at)
 	}
 }
 
@@ -306,7 +306,7 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 		return
 	}
 	m.outbox.letGoOn(judged)
-	m.copies.passCopies(&m.step, &m.handout, &m.roster, &m.outbox)
+	m.copies.passCopies(&m.step, &m.site.handout, &m.site.roster, &m.outbox)
 	for _, peer := range slices.Sorted(maps.Keys(byPeer)) {
 		m.act(message.Tell{To: peer, Message: message.Acks{Acks: byPeer[peer]}})
 	}
@@ -321,16 +321,16 @@ func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 		m.disown(*o)
 	}
 	for _, output := range o.Outputs {
-		k := m.handout.files[output.LFN]
+		k := m.site.handout.files[output.LFN]
 		if k == nil || k.file.Producer != o.Attempt {
 			continue
 		}
 		if counts && len(k.readers) > 0 {
 			m.copies.files(k.file)
 		}
-		m.handout.dispose(&m.step, &m.outbox, k)
+		m.site.handout.dispose(&m.step, &m.outbox, k)
 	}
-	h := m.handout.held[ack.Attempt.Task]
+	h := m.site.handout.held[ack.Attempt.Task]
 	if h == nil || h.phase != ended || h.endedBy != ack.Attempt {
 		return
 	}
