@@ -150,23 +150,23 @@ func (o *outbox) startDelay(at *step, hand *handout) time.Duration {
 }
 
 // ownCache follows the cache of this pilot.
-func (m *Master) ownCache(e OwnCache) {
-	m.ledger.change(e.Added, e.Removed)
-	if m.inOffice && m.own.on && m.ledger.news() {
-		m.outbox.syncSoon(&m.step, m.config.Queue.Every)
+func (l *ledger) ownCache(at *step, outbox *outbox, e OwnCache) {
+	l.change(e.Added, e.Removed)
+	if at.inOffice && at.own.on && l.news() {
+		outbox.syncSoon(at, at.config.Queue.Every)
 	}
 }
 
 // summarised notes which summary of the cache the queue has; one that it has
 // lost is sent anew.
-func (m *Master) summarised(e SyncAnswered, carried *flight) {
+func (l *ledger) summarised(at *step, outbox *outbox, e SyncAnswered, carried *flight) {
 	switch {
 	case carried != nil:
-		m.ledger.landed(carried.summary, e.CacheVersion)
-	case m.outbox.flight == nil && e.N == m.outbox.calls && e.CacheVersion != m.ledger.known:
-		m.ledger.known = 0
+		l.landed(carried.summary, e.CacheVersion)
+	case outbox.flight == nil && e.N == outbox.calls && e.CacheVersion != l.known:
+		l.known = 0
 	}
-	if m.ledger.known == 0 {
-		m.outbox.syncSoon(&m.step, 0)
+	if l.known == 0 {
+		outbox.syncSoon(at, 0)
 	}
 }

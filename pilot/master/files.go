@@ -233,7 +233,7 @@ func (m *Master) takeStored(w *member, stored []task.Stored) {
 	for _, s := range stored {
 		m.outbox.addStored(w.peer, s)
 		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
-		if search := m.searches[s.LFN]; search != nil && search.file.Producer == s.Attempt {
+		if search := m.searches.byName[s.LFN]; search != nil && search.file.Producer == s.Attempt {
 			m.endWatch(search)
 		}
 		k := m.site.handout.files[s.LFN]

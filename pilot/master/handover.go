@@ -8,6 +8,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// soleCopies are those that leaving pilots hand over.
+type soleCopies struct{ moving map[task.OutputID]*handOver }
+
 // handOver is a sole copy of a leaving pilot on its way to another one.
 type handOver struct {
 	file  task.File
@@ -18,32 +21,32 @@ type handOver struct {
 
 // takeLeaves finds other keepers for what only a leaving pilot has. It asks
 // again until it is answered, so orders and answers may get lost.
-func (m *Master) takeLeaves(w *member, files []task.File) {
+func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []task.File) {
 	for _, file := range files {
 		id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
-		h := m.handOvers[id]
+		h := soles.moving[id]
 		if h == nil {
 			h = &handOver{file: file}
-			m.handOvers[id] = h
+			soles.moving[id] = h
 		}
 		h.from = w.id
-		if taker := m.site.roster.members[h.taker]; taker != nil {
-			m.tell(taker, message.StoreOrder{File: file})
+		if taker := site.roster.members[h.taker]; taker != nil {
+			at.tell(taker, message.StoreOrder{File: file})
 			continue
 		}
 		h.tried = map[task.PilotID]bool{w.id: true}
-		m.chooseTaker(id, h)
+		soles.chooseTaker(at, site, id, h)
 	}
 }
 
 // chooseTaker has the member with most room in its cache take a copy over.
 // Where there is nobody and no storage element either, the leaving pilot need
 // not wait: when it has gone the site looks for the file and reports it lost.
-func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
+func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *handOver) {
 	h.taker = ""
 	var best *member
-	for _, name := range slices.Sorted(maps.Keys(m.site.roster.members)) {
-		w := m.site.roster.members[name]
+	for _, name := range slices.Sorted(maps.Keys(site.roster.members)) {
+		w := site.roster.members[name]
 		if !w.described || w.draining || h.tried[name] {
 			continue
 		}
@@ -54,11 +57,11 @@ func (m *Master) chooseTaker(id task.OutputID, h *handOver) {
 	if best != nil {
 		h.taker = best.id
 		best.promised += h.file.Size
-		m.tell(best, message.StoreOrder{File: h.file})
+		at.tell(best, message.StoreOrder{File: h.file})
 		return
 	}
-	if m.settings.SE == "" {
-		m.relieve(id, h)
+	if at.settings.SE == "" {
+		soles.relieve(at, site, id, h)
 	}
 }
 
@@ -70,23 +73,23 @@ func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.
 func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
 	for _, answer := range answers {
 		m.looked(w, answer)
-		h := m.handOvers[answer.Output]
+		h := m.soles.moving[answer.Output]
 		if h == nil || h.taker != w.id {
 			continue
 		}
 		w.promised -= h.file.Size
 		if answer.Failure == "" {
-			m.relieve(answer.Output, h)
+			m.soles.relieve(&m.step, &m.site, answer.Output, h)
 			continue
 		}
 		h.tried[w.id] = true
-		m.chooseTaker(answer.Output, h)
+		m.soles.chooseTaker(&m.step, &m.site, answer.Output, h)
 	}
 }
 
-func (m *Master) relieve(id task.OutputID, h *handOver) {
-	delete(m.handOvers, id)
-	m.site.roster.tellRelieved(&m.step, h.from, id)
+func (soles *soleCopies) relieve(at *step, site *site, id task.OutputID, h *handOver) {
+	delete(soles.moving, id)
+	site.roster.tellRelieved(at, h.from, id)
 }
 
 // tellRelieved tells a pilot, if it is still there, that a copy is its business
@@ -98,17 +101,17 @@ func (roster *roster) tellRelieved(at *step, pilot task.PilotID, id task.OutputI
 }
 
 // handOversWithout goes on without a pilot that is gone.
-func (m *Master) handOversWithout(pilot task.PilotID) {
-	for _, id := range slices.SortedFunc(maps.Keys(m.handOvers), task.OutputID.Compare) {
-		switch h := m.handOvers[id]; pilot {
+func (soles *soleCopies) handOversWithout(at *step, site *site, pilot task.PilotID) {
+	for _, id := range slices.SortedFunc(maps.Keys(soles.moving), task.OutputID.Compare) {
+		switch h := soles.moving[id]; pilot {
 		case h.from:
-			if taker := m.site.roster.members[h.taker]; taker != nil {
+			if taker := site.roster.members[h.taker]; taker != nil {
 				taker.promised -= h.file.Size
 			}
-			delete(m.handOvers, id)
+			delete(soles.moving, id)
 		case h.taker:
 			h.tried[pilot] = true
-			m.chooseTaker(id, h)
+			soles.chooseTaker(at, site, id, h)
 		}
 	}
 }

@@ -17,12 +17,12 @@ import (
 // for the site with the queue.
 type Master struct {
 	step
-	site      site
-	outbox    outbox
-	copies    copies
-	handOvers map[task.OutputID]*handOver
-	searches  map[task.LFN]*search
-	ledger    ledger
+	site     site
+	outbox   outbox
+	copies   copies
+	soles    soleCopies
+	searches searches
+	ledger   ledger
 }
 
 // site is how the site stands: the parts that an assignment, a start and an end
@@ -104,12 +104,12 @@ func (m *Master) reset() {
 	m.site.handout.held = make(map[task.ID]*held)
 	m.site.handout.files = make(map[task.LFN]*known)
 	m.site.handout.missed = make(map[task.LFN]bool)
-	m.searches = make(map[task.LFN]*search)
+	m.searches.byName = make(map[task.LFN]*search)
 	m.site.roster.members = make(map[task.PilotID]*member)
 	m.site.roster.peers = make(map[task.PeerID]*member)
 	m.site.roster.lost = make(map[task.PilotID]bool)
 	m.site.handout.strays = make(map[task.ID][]*job)
-	m.handOvers = make(map[task.OutputID]*handOver)
+	m.soles.moving = make(map[task.OutputID]*handOver)
 	m.site.handout.cancelled.reset()
 	m.site.handout.gone = make(map[message.LeasedID]uint64)
 	m.site.handout.counts, m.site.roster.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
@@ -142,7 +142,7 @@ func (m *Master) Step(now time.Time, event message.Event) []message.Action {
 		m.standDown()
 		return m.out
 	case OwnCache:
-		m.ownCache(e)
+		m.ledger.ownCache(&m.step, &m.outbox, e)
 	case LeftOffice:
 		m.inOffice = false
 		m.reset()
@@ -202,7 +202,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.site.placing.waitDue)
 	earliest(m.site.roster.nodes.due)
 	earliest(m.copies.due)
-	for _, s := range m.searches {
+	for _, s := range m.searches.byName {
 		earliest(s.again)
 	}
 	return first
@@ -321,8 +321,8 @@ func (m *Master) beginTerm() {
 		m.wantState(w)
 	}
 	m.copies.reset() // new keepers get everything
-	for _, id := range slices.Sorted(maps.Keys(m.searches)) {
-		m.site.list.askFor(&m.step, m.searches[id]) // the round that asked is not waited for any more
+	for _, id := range slices.Sorted(maps.Keys(m.searches.byName)) {
+		m.site.list.askFor(&m.step, m.searches.byName[id]) // the round that asked is not waited for any more
 	}
 }
 

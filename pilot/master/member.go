@@ -238,9 +238,9 @@ func (m *Master) part(w *member, died bool, reason string) {
 		m.site.noteDeath(&m.step, &m.outbox, w, reason)
 	}
 	m.copies.forget(w.id)
-	m.handOversWithout(w.id)
+	m.soles.handOversWithout(&m.step, &m.site, w.id)
 	m.site.replication.replicasWithout(&m.step, &m.site.roster, &m.site.list, w.id)
-	m.searchFilesOf(w.id)
+	m.searches.searchFilesOf(&m.step, &m.site, w.id)
 	delete(m.outbox.joined, w.id)
 	delete(m.outbox.pauses, w.id)
 }

@@ -178,7 +178,7 @@ func (m *Master) report(w *member, r message.Report) {
 	for _, answer := range r.Retracts {
 		m.retracted(w, answer, r.Seen)
 	}
-	m.takeLeaves(w, r.Leaves)
+	m.soles.takeLeaves(&m.step, &m.site, w, r.Leaves)
 	m.takeKept(w, r.Kept)
 	m.copiesGone(w, r.Gone)
 	m.site.replication.takeReplicated(&m.step, &m.site.roster, &m.site.list, &m.outbox, w, r.Replicated)

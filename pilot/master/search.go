@@ -10,6 +10,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// searches are for files that nobody may have any more.
+type searches struct{ byName map[task.LFN]*search }
+
 // search is the question whether a file that only caches hold is lost: a
 // pilot could not read it, or whoever made it is gone.
 type search struct {
@@ -27,9 +30,9 @@ type search struct {
 }
 
 const (
-	// searches is how often a file may be missed, although somebody says to
+	// maxSearches is how often a file may be missed, although somebody says to
 	// have it, before its task goes back to the queue.
-	searches = 5
+	maxSearches = 5
 	// maxLooks is how many pilots look in turn for a file at its place on the
 	// storage element, while that does not answer.
 	maxLooks = 5
@@ -43,7 +46,7 @@ const (
 
 // missing begins to look for inputs that nobody gave to a pilot.
 func (m *Master) missing(h *held, back message.Handback) {
-	if h.searched++; h.searched > searches {
+	if h.searched++; h.searched > maxSearches {
 		m.giveBack(h, back.Reason)
 		return
 	}
@@ -52,7 +55,7 @@ func (m *Master) missing(h *held, back message.Handback) {
 		if k.file.Exists() && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
 			continue // by now there is another one
 		}
-		s := m.search(file)
+		s := m.searches.search(&m.step, &m.site, file)
 		s.tasks = append(s.tasks, h)
 		h.searching++
 		if s.round == 0 && !s.looking {
@@ -80,12 +83,12 @@ func (hand *handout) badCopies(at *step, outbox *outbox, w *member, bad []task.L
 }
 
 // search returns the search for a file, begun when there is none.
-func (m *Master) search(file task.File) *search {
-	s := m.searches[file.LFN]
+func (f *searches) search(at *step, site *site, file task.File) *search {
+	s := f.byName[file.LFN]
 	if s == nil {
 		s = &search{file: file}
-		m.searches[file.LFN] = s
-		m.site.list.askFor(&m.step, s)
+		f.byName[file.LFN] = s
+		site.list.askFor(at, s)
 	}
 	return s
 }
@@ -98,23 +101,23 @@ func (l *list) askFor(at *step, s *search) {
 }
 
 // watch looks for a file that nobody stores by itself, and returns the search.
-func (m *Master) watch(file task.File) *search {
-	s := m.search(file)
+func (f *searches) watch(at *step, site *site, file task.File) *search {
+	s := f.search(at, site, file)
 	s.watch = true
 	return s
 }
 
 // searchFilesOf looks for what a pilot that is gone has made and what no
 // storage element has, and again for what it was to store.
-func (m *Master) searchFilesOf(pilot task.PilotID) {
-	for _, name := range slices.Sorted(maps.Keys(m.site.handout.files)) {
-		if k := m.site.handout.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
-			m.watch(k.file)
+func (f *searches) searchFilesOf(at *step, site *site, pilot task.PilotID) {
+	for _, name := range slices.Sorted(maps.Keys(site.handout.files)) {
+		if k := site.handout.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
+			f.watch(at, site, k.file)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
-		if s := m.searches[name]; s.holder == pilot {
-			m.site.list.askFor(&m.step, s)
+	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
+		if s := f.byName[name]; s.holder == pilot {
+			site.list.askFor(at, s)
 		}
 	}
 }
@@ -122,10 +125,10 @@ func (m *Master) searchFilesOf(pilot task.PilotID) {
 // check looks for files that nobody may have any more, as the queue says, unless it
 // is being told what became of them. A copy on storage that is known here it does
 // not know: it may have been put back to a backup.
-func (m *Master) check(files []task.File) {
+func (f *searches) check(at *step, site *site, outbox *outbox, files []task.File) {
 	for _, file := range files {
-		if !m.outbox.tellsFate(file) {
-			m.watch(file)
+		if !outbox.tellsFate(file) {
+			f.watch(at, site, file)
 		}
 	}
 }
@@ -153,7 +156,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 			m.site.roster.tellRelieved(&m.step, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
 			continue
 		}
-		s := m.watch(file)
+		s := m.searches.watch(&m.step, &m.site, file)
 		if s.file.Producer != file.Producer {
 			continue // another one is being looked for under this name
 		}
@@ -167,25 +170,25 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 }
 
 // relieveBereft tells those who had a file to keep that it has been looked for.
-func (m *Master) relieveBereft(s *search) {
+func (f *searches) relieveBereft(at *step, site *site, s *search) {
 	for _, id := range s.bereft {
-		m.site.roster.tellRelieved(&m.step, id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
+		site.roster.tellRelieved(at, id, task.OutputID{Attempt: s.file.Producer, LFN: s.file.LFN})
 	}
 	s.bereft = nil
 }
 
 // searched draws the consequences of a round that asked for files.
 func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, complete bool) {
-	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
-		s := m.searches[name]
+	for _, name := range slices.Sorted(maps.Keys(m.searches.byName)) {
+		s := m.searches.byName[name]
 		if s.round != round {
 			continue
 		}
 		s.round = 0
 		switch has := holders[s.file.Key()]; {
 		case len(has) > 0:
-			m.found(s, has)
-			m.relieveBereft(s)
+			m.searches.found(&m.step, s, has)
+			m.searches.relieveBereft(&m.step, &m.site, s)
 		case !complete && s.misses < maxMisses:
 			s.misses++
 			s.again = m.now.Add(m.config.LostWait)
@@ -224,7 +227,7 @@ func (m *Master) lookAtStorage(s *search) {
 // looked takes the answer of who was to look at the storage element. News that the
 // file is there came before it.
 func (m *Master) looked(w *member, answer message.KeptAnswer) {
-	s := m.searches[answer.Output.LFN]
+	s := m.searches.byName[answer.Output.LFN]
 	if s == nil || !s.looking || s.holder != w.id || s.file.Producer != answer.Output.Attempt {
 		return
 	}
@@ -240,13 +243,13 @@ func (m *Master) looked(w *member, answer message.KeptAnswer) {
 
 // found has a holder store a file that is to be kept. Tasks that missed it
 // try again soon.
-func (m *Master) found(s *search, has []*member) {
+func (f *searches) found(at *step, s *search, has []*member) {
 	s.misses, s.again = 0, time.Time{}
 	if len(s.tasks) > 0 {
-		s.resting, s.again = true, m.now.Add(m.config.LostWait)
+		s.resting, s.again = true, at.now.Add(at.config.LostWait)
 	}
 	if !s.watch {
-		s.resting, s.again = true, m.now.Add(m.config.LostWait)
+		s.resting, s.again = true, at.now.Add(at.config.LostWait)
 		return
 	}
 	chosen := has[0]
@@ -257,20 +260,20 @@ func (m *Master) found(s *search, has []*member) {
 		}
 	}
 	s.holder = chosen.id
-	if m.settings.SE == "" {
+	if at.settings.SE == "" {
 		return // it stays in caches, and is looked for again when the holder goes
 	}
 	if !s.resting {
-		s.again = m.now.Add(storeWait)
+		s.again = at.now.Add(storeWait)
 	}
-	m.tell(chosen, message.StoreOrder{File: s.file})
+	at.tell(chosen, message.StoreOrder{File: s.file})
 }
 
 // fileLost tells the queue that nobody holds a file any more; the queue has
 // it made again (DESIGN section 3, generations).
 func (m *Master) fileLost(s *search) {
-	delete(m.searches, s.file.LFN)
-	defer m.relieveBereft(s)
+	delete(m.searches.byName, s.file.LFN)
+	defer m.searches.relieveBereft(&m.step, &m.site, s)
 	k := m.site.handout.files[s.file.LFN]
 	if k != nil && k.file.Exists() && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
 		m.release(s) // it has reached a storage element meanwhile, or was made again
@@ -302,22 +305,22 @@ func (m *Master) release(s *search) {
 
 // endWatch ends the search for a file that has reached a storage element.
 func (m *Master) endWatch(s *search) {
-	delete(m.searches, s.file.LFN)
-	m.relieveBereft(s)
+	delete(m.searches.byName, s.file.LFN)
+	m.searches.relieveBereft(&m.step, &m.site, s)
 	m.release(s)
 }
 
 // passSearches lets tasks go on whose file has been found, and asks again for
 // files that do not reach the storage element.
 func (m *Master) passSearches() {
-	for _, name := range slices.Sorted(maps.Keys(m.searches)) {
-		s := m.searches[name]
+	for _, name := range slices.Sorted(maps.Keys(m.searches.byName)) {
+		s := m.searches.byName[name]
 		if s.again.IsZero() || m.now.Before(s.again) {
 			continue
 		}
 		switch {
 		case s.resting && !s.watch:
-			delete(m.searches, name)
+			delete(m.searches.byName, name)
 			m.release(s)
 		case s.resting:
 			m.release(s)

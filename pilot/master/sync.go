@@ -198,7 +198,7 @@ func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
 	}
 	if m.own.on {
 		m.own.answered = true
-		m.summarised(e, carried)
+		m.ledger.summarised(&m.step, &m.outbox, e, carried)
 	}
 	if carried != nil {
 		o.delivered(carried)
@@ -243,7 +243,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	}
 	m.revoke(reply.Revoked)
 	m.site.takeNodes(&m.step, &m.outbox, reply.Nodes)
-	m.check(reply.Check)
+	m.searches.check(&m.step, &m.site, &m.outbox, reply.Check)
 	for _, pilot := range reply.Drain {
 		if w := m.site.roster.members[pilot]; w != nil && !w.draining {
 			m.tell(w, message.DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})
