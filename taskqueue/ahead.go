@@ -19,8 +19,8 @@ const maxAheadInputs = 1_000
 func (h *handing) leaseAhead(from []task.ID) error {
 	allowance := h.aheadAllowance()
 	seen := make(map[task.ID]struct{})
-	candidates := h.walkable
-	h.walkable = nil
+	candidates := h.life.walkable
+	h.life.walkable = nil
 	for allowance > 0 && len(candidates)+len(from) > 0 {
 		below, err := h.readersBelow(from, allowance-len(candidates))
 		if err != nil {
@@ -63,22 +63,22 @@ func (h *handing) shared() bool {
 
 // readersBelow returns tasks that read what the given ones will make, once
 // enough are found for the allowance.
-func (b *book) readersBelow(from []task.ID, allowance int) ([]task.ID, error) {
+func (r *records) readersBelow(from []task.ID, allowance int) ([]task.ID, error) {
 	const step = 256
 	var readers []task.ID
 	for len(from) > 0 && len(readers) < 2*allowance {
 		part := from[:min(step, len(from))]
 		from = from[len(part):]
-		if err := b.loadOutputs(part); err != nil {
+		if err := r.loadOutputs(part); err != nil {
 			return nil, err
 		}
 		for _, id := range part {
-			for _, out := range b.specs.held[id].Outputs {
-				f := b.files.held[out.LFN]
+			for _, out := range r.specs.held[id].Outputs {
+				f := r.files.held[out.LFN]
 				if f == nil || f.Uses == 0 || exists(f) {
 					continue
 				}
-				ids, err := b.Files().Readers(f.LFN)
+				ids, err := r.Files().Readers(f.LFN)
 				if err != nil {
 					return nil, fmt.Errorf("load the readers of %s: %w", f.LFN, err)
 				}
@@ -90,33 +90,33 @@ func (b *book) readersBelow(from []task.ID, allowance int) ([]task.ID, error) {
 }
 
 // fitAhead returns those candidates that the site may hold now.
-func (b *book) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID]struct{}) ([]task.ID, error) {
-	if err := b.loadTasks(candidates...); err != nil {
+func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID]struct{}) ([]task.ID, error) {
+	if err := h.tasks.load(candidates...); err != nil {
 		return nil, err
 	}
 	var blocked []task.ID
 	for _, id := range candidates {
-		s := b.tasks.held[id]
+		s := h.tasks.held[id]
 		if s != nil && s.State == task.Blocked && s.Missing > 0 && s.Missing <= maxAheadInputs {
 			blocked = append(blocked, id)
 		}
 	}
-	if err := b.describe(blocked...); err != nil {
+	if err := h.specs.load(blocked...); err != nil {
 		return nil, err
 	}
 	small := blocked[:0]
 	for _, id := range blocked {
-		if _, again := seen[id]; !again && len(b.specs.held[id].Inputs) <= maxAheadInputs {
+		if _, again := seen[id]; !again && len(h.specs.held[id].Inputs) <= maxAheadInputs {
 			small = append(small, id)
 		}
 		seen[id] = struct{}{}
 	}
-	if err := b.loadInputs(small); err != nil {
+	if err := h.loadInputs(small); err != nil {
 		return nil, err
 	}
 	fits := small[:0]
 	for _, id := range small {
-		if spec := b.specs.held[id]; b.madeHere(site, spec) && !b.refuses(site, spec.Class()) {
+		if spec := h.specs.held[id]; h.madeHere(site, spec) && !h.refuses(site, spec.Class()) {
 			fits = append(fits, id)
 		}
 		// A later level may make what is missing now.
@@ -127,16 +127,16 @@ func (b *book) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID
 
 // madeHere tells whether every input of a task is readable at a site or made
 // by a task that is LEASED to it.
-func (b *book) madeHere(site *SiteRecord, spec *task.Task) bool {
+func (h *handing) madeHere(site *SiteRecord, spec *task.Task) bool {
 	for _, in := range spec.Inputs {
-		f := b.files.held[in.LFN]
+		f := h.files.held[in.LFN]
 		if site.Reads(f) {
 			continue
 		}
 		if f == nil || exists(f) || f.ProducerTask == "" {
 			return false
 		}
-		maker := b.tasks.held[f.ProducerTask]
+		maker := h.tasks.held[f.ProducerTask]
 		if maker == nil || maker.State != task.Leased || maker.Site != site.Name {
 			return false
 		}

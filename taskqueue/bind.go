@@ -9,7 +9,7 @@ import (
 )
 
 // bindTasks gives the tasks their full ids and checks each by itself.
-func (p *part) bindTasks() error {
+func (p *submission) bindTasks() error {
 	p.Tasks = slices.Clone(p.Tasks)
 	seen := make(map[task.ID]struct{}, len(p.Tasks))
 	for i := range p.Tasks {
@@ -60,7 +60,7 @@ func validNames(t *task.Task) error {
 
 // loadNames loads the catalogue's entries of every name in the part, both as
 // the workflow's own and as registered for all.
-func (p *part) loadNames() error {
+func (p *submission) loadNames() error {
 	var names []task.LFN
 	both := func(name string) {
 		names = append(names, p.qualify(name), shared(name))
@@ -76,7 +76,7 @@ func (p *part) loadNames() error {
 			both(string(out.LFN))
 		}
 	}
-	return p.loadFiles(names...)
+	return p.files.load(names...)
 }
 
 // shared is the name under which a file would be registered for all.
@@ -85,14 +85,14 @@ func shared(name string) task.LFN {
 }
 
 // declareFiles enters the part's external files.
-func (p *part) declareFiles() error {
+func (p *submission) declareFiles() error {
 	for i := range p.Files {
 		f := &p.Files[i]
 		name := string(f.LFN)
 		if strings.HasPrefix(name, task.SharedPrefix) {
 			return invalid("file %s: names beginning with vo: are registered apart, with `pilotage file register`", name)
 		}
-		if err := p.checkFile(f); err != nil {
+		if err := p.catalogue.checkFile(f); err != nil {
 			return err
 		}
 		if len(f.Replicas) == 0 {
@@ -101,7 +101,7 @@ func (p *part) declareFiles() error {
 			}
 			return invalid("file %s is declared and is nowhere: upload it, give its place with `at:`, or submit with --allow-missing", name)
 		}
-		record, err := p.entry(p.qualify(name))
+		record, err := p.catalogue.entry(p.qualify(name))
 		if err != nil {
 			return err
 		}
@@ -111,7 +111,7 @@ func (p *part) declareFiles() error {
 		if len(record.Replicas) > 0 {
 			return invalid("file %s is declared twice", name)
 		}
-		if err := p.describeFile(record, f); err != nil {
+		if err := p.catalogue.describeFile(record, f); err != nil {
 			return err
 		}
 	}
@@ -119,21 +119,21 @@ func (p *part) declareFiles() error {
 }
 
 // entry returns the catalogue's entry of a name, a new empty one if need be.
-func (b *book) entry(name task.LFN) (*FileRecord, error) {
-	if err := b.loadFiles(name); err != nil {
+func (c *catalogue) entry(name task.LFN) (*FileRecord, error) {
+	if err := c.files.load(name); err != nil {
 		return nil, err
 	}
-	record := b.files.held[name]
+	record := c.files.held[name]
 	if record == nil {
 		record = &FileRecord{File: task.File{LFN: name, Size: -1}}
-		b.files.put(name, record)
+		c.files.put(name, record)
 	}
-	b.files.touch(name)
+	c.files.touch(name)
 	return record, nil
 }
 
 // checkFile checks the description of an external file.
-func (b *book) checkFile(f *task.File) error {
+func (c *catalogue) checkFile(f *task.File) error {
 	if err := task.ValidateLFN(string(f.LFN)); err != nil {
 		return fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -144,7 +144,7 @@ func (b *book) checkFile(f *task.File) error {
 		return invalid("file %s: adler32 %q: expected 8 hex digits", f.LFN, f.Adler32)
 	}
 	for _, replica := range f.Replicas {
-		site, err := b.site(replica.Site)
+		site, err := c.site(replica.Site)
 		if err != nil {
 			return invalid("file %s: %w", f.LFN, err)
 		}
@@ -159,11 +159,11 @@ func (b *book) checkFile(f *task.File) error {
 }
 
 // describeFile fills an entry from an external file's description.
-func (b *book) describeFile(record *FileRecord, f *task.File) error {
+func (c *catalogue) describeFile(record *FileRecord, f *task.File) error {
 	record.Size, record.Digest, record.Exec = f.Size, f.Digest, f.Exec
 	record.Adler32 = strings.ToLower(f.Adler32)
 	for _, replica := range f.Replicas {
-		if err := b.replicate(record, replica); err != nil {
+		if err := c.replicate(record, replica); err != nil {
 			return err
 		}
 	}
@@ -171,7 +171,7 @@ func (b *book) describeFile(record *FileRecord, f *task.File) error {
 }
 
 // declareOutputs enters the files that the part's tasks will make.
-func (p *part) declareOutputs() error {
+func (p *submission) declareOutputs() error {
 	p.makers = make(map[task.LFN]task.ID)
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
@@ -180,7 +180,7 @@ func (p *part) declareOutputs() error {
 			local := string(t.Outputs[k].LFN)
 			name := p.qualify(local)
 			t.Outputs[k].LFN = name
-			record, err := p.entry(name)
+			record, err := p.catalogue.entry(name)
 			if err != nil {
 				return err
 			}
@@ -202,12 +202,12 @@ func (p *part) declareOutputs() error {
 
 // notSharedBefore refuses an output whose name an earlier part read and got
 // bound to the file of that name that is registered for all.
-func (p *part) notSharedBefore(local string, t *task.Task) error {
+func (p *submission) notSharedBefore(local string, t *task.Task) error {
 	other := p.files.held[shared(local)]
 	if p.workflow.Parts == 0 || other == nil || other.Uses == 0 {
 		return nil
 	}
-	readers, err := p.book.Files().Readers(other.LFN)
+	readers, err := p.records.Files().Readers(other.LFN)
 	if err != nil {
 		return fmt.Errorf("load the readers of %s: %w", other.LFN, err)
 	}
@@ -222,7 +222,7 @@ func (p *part) notSharedBefore(local string, t *task.Task) error {
 
 // bindInputs finds the file behind every input: the workflow's own, else the
 // one registered for all, else (it may come with a later part) its own.
-func (p *part) bindInputs() error {
+func (p *submission) bindInputs() error {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		t.Inputs = slices.Clone(t.Inputs)

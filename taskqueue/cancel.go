@@ -16,8 +16,8 @@ const cancelPage = 5_000
 // Errors: ErrNotFound.
 func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
 	n := 0
-	err := r.apply(t, func(b *book) error {
-		w, err := b.workflow(id)
+	err := r.apply(t, func(q *queue) error {
+		w, err := q.workflow(id)
 		if err != nil {
 			return err
 		}
@@ -25,9 +25,9 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
 			return nil // its results may still be on their way
 		}
 		w.Cancelled = true
-		b.workflows.touch(id)
+		q.workflows.touch(id)
 		for after := uint64(0); ; {
-			states, err := b.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased)
+			states, err := q.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased)
 			if err != nil {
 				return fmt.Errorf("load tasks of %s: %w", id, err)
 			}
@@ -35,17 +35,17 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
 				return nil
 			}
 			after = states[len(states)-1].Seq
-			b.holdTasks(states)
+			q.tasks.hold(states)
 			for i := range states {
-				if err := b.cancel(b.tasks.held[states[i].ID], "its workflow was cancelled"); err != nil {
+				if err := q.life.cancel(q.tasks.held[states[i].ID], "its workflow was cancelled"); err != nil {
 					return err
 				}
 				n++
 			}
-			if err := b.save(); err != nil {
+			if err := q.save(); err != nil {
 				return err
 			}
-			b.forget()
+			q.forget()
 		}
 	})
 	return n, err
@@ -57,8 +57,8 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
 // Errors: ErrNotFound, ErrConflict (the task has ended otherwise).
 func (r *Rules) CancelTask(t *Turn, id task.ID) (int, error) {
 	n := 0
-	err := r.apply(t, func(b *book) error {
-		s, err := b.state(id)
+	err := r.apply(t, func(q *queue) error {
+		s, err := q.tasks.one(id)
 		switch {
 		case err != nil:
 			return err
@@ -69,16 +69,16 @@ func (r *Rules) CancelTask(t *Turn, id task.ID) (int, error) {
 		case s.State.Terminal():
 			return conflict("task %s is %s: only what has not ended can be cancelled", id, s.State)
 		}
-		w, err := b.workflow(id.Workflow())
+		w, err := q.workflow(id.Workflow())
 		if err != nil {
 			return err
 		}
 		before := w.Counts[task.Cancelled]
-		if err := b.cancel(s, "cancelled by a user"); err != nil {
+		if err := q.life.cancel(s, "cancelled by a user"); err != nil {
 			return err
 		}
-		b.ended = append(b.ended, id)
-		err = b.settle()
+		q.life.ended = append(q.life.ended, id)
+		err = q.ready.settle()
 		n = w.Counts[task.Cancelled] - before
 		return err
 	})
@@ -86,9 +86,9 @@ func (r *Rules) CancelTask(t *Turn, id task.ID) (int, error) {
 }
 
 // cancel ends an open task by a user's wish; its site is told to kill it.
-func (b *book) cancel(s *TaskState, reason string) error {
+func (l *lifecycle) cancel(s *TaskState, reason string) error {
 	if s.State == task.Leased {
-		b.revoke(s.Site, s.Lease, s.ID, true)
+		l.revoke(s.Site, s.Lease, s.ID, true)
 	}
-	return b.move(s, task.Cancel, reason)
+	return l.move(s, task.Cancel, reason)
 }

@@ -25,40 +25,40 @@ const maxJump = 1 << 40
 // or one whose membership was revoked).
 func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 	var result ClaimResult
-	err := r.apply(t, func(b *book) error {
-		site, err := b.site(c.Site)
+	err := r.apply(t, func(q *queue) error {
+		site, err := q.site(c.Site)
 		if err != nil {
 			return err
 		}
-		claimant, err := b.claimant(site, c.Pilot)
+		claimant, err := q.members.claimant(site, c.Pilot)
 		if err != nil {
 			return err
 		}
-		ground, objection, err := b.judge(site, claimant, &c)
+		ground, objection, err := q.members.judge(site, claimant, &c)
 		if err != nil || objection != "" {
 			result = ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
-			if master := b.pilots.held[site.Master]; master != nil {
+			if master := q.pilots.held[site.Master]; master != nil {
 				result.Master = contact(master)
 			}
 			return err
 		}
 		if claimant.State == PilotDead {
-			b.revive(site, claimant)
+			q.members.revive(site, claimant)
 		}
 		if ground != "" {
-			if err := b.missMaster(site, &c); err != nil {
+			if err := q.missMaster(site, &c); err != nil {
 				return err
 			}
-			b.crown(site, claimant, c.Expected.Epoch, ground)
+			q.members.crown(site, claimant, c.Expected.Epoch, ground)
 		}
 		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
 		if site.InForce().Central() {
 			return nil // mastership of the overlay only
 		}
-		if result.Leases, err = b.openLeases(site); err != nil {
+		if result.Leases, err = q.leasing.openLeases(site); err != nil {
 			return err
 		}
-		result.Revoked, err = b.revocations(site.Name)
+		result.Revoked, err = q.leasing.revocations(site.Name)
 		return err
 	})
 	if err != nil {
@@ -70,22 +70,22 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 // missMaster takes a master for dead whose office another one gets because neither
 // its site nor the queue hears it. Where pilots speak for themselves only its site
 // misses it.
-func (b *book) missMaster(site *SiteRecord, c *Claim) error {
-	master := b.pilots.held[site.Master]
+func (q *queue) missMaster(site *SiteRecord, c *Claim) error {
+	master := q.pilots.held[site.Master]
 	if master == nil || master.ID == c.Pilot || !master.State.present() || c.Expected != site.Term ||
 		site.Resigned || c.Resigned || site.InForce().Central() {
 		return nil
 	}
-	return b.dismiss(site, master, PilotDead, "it was master, and was missed by its site and the queue")
+	return q.dismiss(site, master, PilotDead, "it was master, and was missed by its site and the queue")
 }
 
 // claimant returns the pilot that claims. One that was taken for dead lives again
 // if its claim is granted; otherwise the master in office tells when it meets it.
-func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
-	if err := b.loadPilots(id); err != nil {
+func (m *members) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
+	if err := m.pilots.load(id); err != nil {
 		return nil, err
 	}
-	pilot := b.pilots.held[id]
+	pilot := m.pilots.held[id]
 	if pilot == nil {
 		return nil, fmt.Errorf("%w: pilot %s of site %s", ErrStranger, id, site.Name)
 	}
@@ -100,7 +100,7 @@ func (b *book) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error)
 
 // judge tells why a claim is granted, or else why it is refused; neither to a
 // claimant that is in office.
-func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
+func (m *members) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
 	wentBack := site.Term.Less(c.Expected)
 	if !wentBack && site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
 		if c.Ballot == 0 {
@@ -121,23 +121,23 @@ func (b *book) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground,
 	if site.Master == "" {
 		return "nobody was master", "", nil
 	}
-	if err := b.loadPilots(site.Master); err != nil {
+	if err := m.pilots.load(site.Master); err != nil {
 		return "", "", err
 	}
 	if c.Expected != site.Term {
 		return "", fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected), nil
 	}
-	silence := b.Clock.Sub(site.LastSync)
-	switch master := b.pilots.held[site.Master]; {
+	silence := m.Clock.Sub(site.LastSync)
+	switch master := m.pilots.held[site.Master]; {
 	case site.Resigned || c.Resigned:
 		return fmt.Sprintf("master %s resigned", site.Master), "", nil
 	case master == nil || !master.State.present():
 		return fmt.Sprintf("master %s was gone", site.Master), "", nil
-	case c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && b.Clock.Sub(c.BrokenOff) >= b.config.Site.BrokenSilence:
+	case c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && m.Clock.Sub(c.BrokenOff) >= m.config.Site.BrokenSilence:
 		return fmt.Sprintf("the connection of master %s broke", site.Master), "", nil
-	case silence >= b.config.Site.ClaimSilence:
+	case silence >= m.config.Site.ClaimSilence:
 		return fmt.Sprintf("master %s was not heard for %s", site.Master, silence.Round(100*time.Millisecond)), "", nil
 	}
 	return "", fmt.Sprintf("master %s was heard %s ago, and stays in office until it is not heard for %s",
-		site.Master, silence.Round(100*time.Millisecond), b.config.Site.ClaimSilence), nil
+		site.Master, silence.Round(100*time.Millisecond), m.config.Site.ClaimSilence), nil
 }

@@ -2,8 +2,6 @@ package taskqueue
 
 import (
 	"time"
-
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Instant is a moment on the service clock: nanoseconds that the queue was
@@ -35,28 +33,4 @@ type Random interface {
 	Uint64() uint64
 	IntN(n int) int
 	Shuffle(n int, swap func(i, j int))
-}
-
-// Effects tells the edge what changed, once the transaction is durable.
-type Effects struct {
-	// WakeAll asks for every site's parked Sync to look again.
-	WakeAll bool
-	// Wake lists sites whose parked Sync should look again.
-	Wake map[string]struct{}
-	// Workflows lists workflows whose progress changed.
-	Workflows map[string]struct{}
-	// Pilots lists pilots whose parked Pull should look again.
-	Pilots map[task.PilotID]struct{}
-	// Tasks lists tasks that became READY, or ceased to be, or whose inputs
-	// changed while they were; TooMany tells that they are not listed because
-	// they are many.
-	Tasks   map[task.ID]struct{}
-	TooMany bool
-	// Nodes tells which worker nodes were set back, or are no more.
-	Nodes []NodeNews
-	// Ends tells what speaks for or against nodes of sites where the queue matches.
-	Ends []NodeEnd
-	// Modes tells that sites were added or changed, Sites what of it is for the log.
-	Modes bool
-	Sites []SiteNews
 }

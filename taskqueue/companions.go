@@ -32,7 +32,7 @@ func (h *handing) leaseCompanions(chosen []task.ID) error {
 		return err
 	}
 	readers = readers[max(0, len(readers)-companionReaders):]
-	if err := h.describe(readers...); err != nil {
+	if err := h.specs.load(readers...); err != nil {
 		return err
 	}
 	readers = slices.DeleteFunc(readers, func(id task.ID) bool { return len(inputs(h.specs.held[id])) > companionInputs })
@@ -54,7 +54,7 @@ func (h *handing) leaseCompanions(chosen []task.ID) error {
 // lendReady leases those of some tasks that are READY, may run at the site, and
 // prefer no other one.
 func (h *handing) lendReady(ids []task.ID) error {
-	if err := h.loadTasks(ids...); err != nil {
+	if err := h.tasks.load(ids...); err != nil {
 		return err
 	}
 	ids = slices.DeleteFunc(ids, func(id task.ID) bool {
@@ -66,9 +66,9 @@ func (h *handing) lendReady(ids []task.ID) error {
 	}
 	for _, id := range ids[:min(len(ids), companionTail)] {
 		spec := h.specs.held[id]
-		class, ok := h.eligibility(spec)
+		class, ok := h.classes.of(spec)
 		class.Final = h.tasks.held[id].Final
-		if !ok || h.leaves(h.site, &class) || !class.Allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
+		if !ok || h.classes.leaves(h.site, &class) || !class.Allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
 			continue
 		}
 		if err := h.lend(id); err != nil {

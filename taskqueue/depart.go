@@ -15,50 +15,50 @@ const fellSilent = "its site fell silent"
 func (s *SiteRecord) denies(peer task.PeerID) bool { return slices.Contains(s.Denied, peer) }
 
 // revive counts a pilot as live, from now on or again.
-func (b *book) revive(site *SiteRecord, pilot *PilotRecord) {
+func (m *members) revive(site *SiteRecord, pilot *PilotRecord) {
 	pilot.State, pilot.Reason, pilot.Ended = PilotAlive, "", time.Time{}
 	if pilot.Drain {
 		pilot.State = PilotDraining
 	}
-	b.pilots.touch(pilot.ID)
+	m.pilots.touch(pilot.ID)
 	site.Pilots++
 	site.Registered += pilot.Slots
-	b.sites.touch(site.Name)
+	m.sites.touch(site.Name)
 }
 
 // heard takes a site that had fallen silent for living again.
-func (b *book) heard(site *SiteRecord) error {
+func (m *members) heard(site *SiteRecord) error {
 	silenced := site.Silenced
 	if len(silenced) == 0 {
 		return nil
 	}
 	site.Silenced = nil
-	b.sites.touch(site.Name)
-	if err := b.loadPilots(silenced...); err != nil {
+	m.sites.touch(site.Name)
+	if err := m.pilots.load(silenced...); err != nil {
 		return err
 	}
 	for _, id := range silenced {
-		if pilot := b.pilots.held[id]; pilot != nil && pilot.State == PilotDead && pilot.Reason == fellSilent {
-			b.revive(site, pilot)
+		if pilot := m.pilots.held[id]; pilot != nil && pilot.State == PilotDead && pilot.Reason == fellSilent {
+			m.revive(site, pilot)
 		}
 	}
 	return nil
 }
 
 // depart books pilots that their master saw leave or die.
-func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
+func (q *queue) depart(site *SiteRecord, departed []task.Departure) error {
 	ids := make([]task.PilotID, len(departed))
 	for i := range departed {
 		ids[i] = departed[i].Pilot
 	}
-	if err := b.loadPilots(ids...); err != nil {
+	if err := q.pilots.load(ids...); err != nil {
 		return err
 	}
 	for _, d := range departed {
-		pilot := b.pilots.held[d.Pilot]
+		pilot := q.pilots.held[d.Pilot]
 		if stranger := slices.IndexFunc(site.Strangers, func(s Stranger) bool { return s.Pilot == d.Pilot }); stranger >= 0 {
 			site.Strangers = slices.Delete(site.Strangers, stranger, stranger+1)
-			b.sites.touch(site.Name)
+			q.sites.touch(site.Name)
 		}
 		if pilot == nil || pilot.Site != site.Name || !pilot.State.present() {
 			continue
@@ -67,7 +67,7 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 		if d.Dead {
 			state = PilotDead
 		}
-		if err := b.dismiss(site, pilot, state, d.Reason); err != nil {
+		if err := q.dismiss(site, pilot, state, d.Reason); err != nil {
 			return err
 		}
 	}
@@ -79,30 +79,29 @@ func (b *book) depart(site *SiteRecord, departed []task.Departure) error {
 // they may: the master may have asked without them, although the queue knew
 // them already. What the queue takes for running there and they do not
 // have in hand has ended.
-func (b *book) meet(site *SiteRecord, joined []task.PilotID, inHand []task.AttemptID) error {
+func (q *queue) meet(site *SiteRecord, joined []task.PilotID, inHand []task.AttemptID) error {
 	has := setOf(inHand)
-	if err := b.loadPilots(joined...); err != nil {
+	if err := q.members.strangers(site, joined); err != nil {
 		return err
 	}
-	b.strangers(site, joined)
 	for _, id := range joined {
-		pilot := b.pilots.held[id]
+		pilot := q.pilots.held[id]
 		if pilot == nil || pilot.Site != site.Name || site.denies(pilot.Peer) || pilot.State == PilotLeft {
 			continue
 		}
 		if site.Refused != nil {
 			site.Refused = nil
-			b.sites.touch(site.Name)
+			q.sites.touch(site.Name)
 		}
 		if pilot.Met != site.Roll || pilot.Stopped != "" || pilot.Unreachable {
 			// Whether it is stopped the master tells.
 			pilot.Met, pilot.Stopped, pilot.Unreachable = site.Roll, "", false
-			b.pilots.touch(id)
+			q.pilots.touch(id)
 		}
 		if pilot.State == PilotDead {
-			b.revive(site, pilot)
+			q.members.revive(site, pilot)
 		}
-		if err := b.runsOnly(site, pilot, has); err != nil {
+		if err := q.outcomes.runsOnly(site, pilot, has); err != nil {
 			return err
 		}
 	}
@@ -110,74 +109,74 @@ func (b *book) meet(site *SiteRecord, joined []task.PilotID, inHand []task.Attem
 }
 
 // takePauses notes which pilots of a site take no new work.
-func (b *book) takePauses(site *SiteRecord, pauses []task.Pause) error {
+func (m *members) takePauses(site *SiteRecord, pauses []task.Pause) error {
 	ids := make([]task.PilotID, len(pauses))
 	for i := range pauses {
 		ids[i] = pauses[i].Pilot
 	}
-	if err := b.loadPilots(ids...); err != nil {
+	if err := m.pilots.load(ids...); err != nil {
 		return err
 	}
 	for _, pause := range pauses {
-		b.stopped(site, b.pilots.held[pause.Pilot], pause.Why)
+		m.stopped(site, m.pilots.held[pause.Pilot], pause.Why)
 	}
 	return nil
 }
 
 // stopped notes why a pilot takes no new work; "" is that it takes some.
-func (b *book) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
+func (m *members) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
 	if pilot == nil || pilot.Site != site.Name || !pilot.State.present() || pilot.Stopped == why {
 		return
 	}
 	pilot.Stopped = why
-	b.pilots.touch(pilot.ID)
+	m.pilots.touch(pilot.ID)
 }
 
 // dismiss takes a live pilot out of its site's counts. What runs there still, as
 // far as the queue knows, is lost.
-func (b *book) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {
-	pilot.State, pilot.Reason, pilot.Stopped, pilot.Ended = state, reason, "", b.Wall
-	b.pilots.touch(pilot.ID)
+func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {
+	pilot.State, pilot.Reason, pilot.Stopped, pilot.Ended = state, reason, "", q.Wall
+	q.pilots.touch(pilot.ID)
 	site.Pilots--
 	site.Registered -= pilot.Slots
 	site.Refused = nil
-	b.look(site)
+	q.look(site)
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
-	b.sites.touch(site.Name)
-	if err := b.loseRunning(site, pilot, reason); err != nil {
+	q.sites.touch(site.Name)
+	if err := q.outcomes.loseRunning(site, pilot, reason); err != nil {
 		return err
 	}
-	return b.takeBackFrom(pilot, reason)
+	return q.leasing.takeBackFrom(pilot, reason)
 }
 
 // loseRunning books that what runs at a pilot that is gone is lost. The task
 // bears it only if the pilot died: one that left has ended its payloads itself,
 // and its last words may still be on their way.
-func (b *book) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) error {
-	running, err := b.runningAt(pilot)
+func (j *outcomes) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) error {
+	running, err := j.runningAt(pilot)
 	if err != nil {
 		return err
 	}
-	for _, id := range b.attempts.order { // what this turn brought is not in the store yet
-		if a := b.attempts.held[id]; id.Pilot == pilot.ID && a.State == AttemptRunning {
+	for _, id := range j.attempts.order { // what this turn brought is not in the store yet
+		if a := j.attempts.held[id]; id.Pilot == pilot.ID && a.State == AttemptRunning {
 			running = append(running, *a)
 		}
 	}
 	if pilot.State == PilotDead && len(running) > 0 {
-		b.noteDeath(site, pilot, reason)
+		j.noteDeath(site, pilot, reason)
 	}
-	return b.loseAttempts(site, running, reason, pilot.State == PilotDead)
+	return j.loseAttempts(site, running, reason, pilot.State == PilotDead)
 }
 
 // runsOnly books that what runs at a pilot by the store, and is not in hand
 // there, is lost: the queue was put back to a backup from before its outcome.
-func (b *book) runsOnly(site *SiteRecord, pilot *PilotRecord, inHand map[task.AttemptID]bool) error {
-	running, err := b.runningAt(pilot)
+func (j *outcomes) runsOnly(site *SiteRecord, pilot *PilotRecord, inHand map[task.AttemptID]bool) error {
+	running, err := j.runningAt(pilot)
 	if err != nil {
 		return err
 	}
 	running = slices.DeleteFunc(running, func(a Attempt) bool { return inHand[a.Outcome.Attempt] })
-	return b.loseAttempts(site, running, "it has ended, and the queue has no outcome of it", false)
+	return j.loseAttempts(site, running, "it has ended, and the queue has no outcome of it", false)
 }
 
 func setOf(ids []task.AttemptID) map[task.AttemptID]bool {
@@ -188,8 +187,8 @@ func setOf(ids []task.AttemptID) map[task.AttemptID]bool {
 	return set
 }
 
-func (b *book) runningAt(pilot *PilotRecord) ([]Attempt, error) {
-	running, err := b.Attempts().RunningAt(pilot.ID)
+func (j *outcomes) runningAt(pilot *PilotRecord) ([]Attempt, error) {
+	running, err := j.Attempts().RunningAt(pilot.ID)
 	if err != nil {
 		return nil, fmt.Errorf("load what runs at pilot %s: %w", pilot.ID, err)
 	}
@@ -198,50 +197,50 @@ func (b *book) runningAt(pilot *PilotRecord) ([]Attempt, error) {
 
 // loseAttempts books attempts as lost; died tells that their pilot is dead, which
 // the tasks bear.
-func (b *book) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) error {
+func (j *outcomes) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) error {
 	ids := make([]task.ID, len(running))
 	for i := range running {
 		ids[i] = running[i].Outcome.Attempt.Task
 	}
-	if err := b.loadTasks(ids...); err != nil {
+	if err := j.tasks.load(ids...); err != nil {
 		return err
 	}
-	if err := b.describe(ids...); err != nil {
+	if err := j.specs.load(ids...); err != nil {
 		return err
 	}
 	for i := range running {
-		if err := b.loseAttempt(site, &running[i], reason, died); err != nil {
+		if err := j.loseAttempt(site, &running[i], reason, died); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string, died bool) error {
+func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died bool) error {
 	id := a.Outcome.Attempt
-	if held := b.attempts.held[id]; held != nil {
+	if held := j.attempts.held[id]; held != nil {
 		if a = held; a.State != AttemptRunning {
 			return nil
 		}
 	} else {
-		b.attempts.put(id, a)
+		j.attempts.put(id, a)
 	}
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
-	b.attempts.touch(id)
+	j.attempts.touch(id)
 	if died {
 		site.Fates.add(true)
 	}
-	s := b.tasks.held[id.Task]
+	s := j.tasks.held[id.Task]
 	if s == nil {
 		return nil
 	}
 	if s.State.Terminal() {
-		return b.discardLosers(s)
+		return j.catalogue.discardLosers(s)
 	}
 	if !died || s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
 		return nil
 	}
-	return b.countLoss(site, s)
+	return j.countLoss(site, s)
 }
 
 // Leave books a pilot that goes by itself. When the queue knows of nobody else
@@ -251,34 +250,34 @@ func (b *book) loseAttempt(site *SiteRecord, a *Attempt, reason string, died boo
 //
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Leave(t *Turn, l Leaving) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(l.Site)
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(l.Site)
 		if err != nil {
 			return err
 		}
-		if err := b.loadPilots(l.Pilot); err != nil {
+		if err := q.pilots.load(l.Pilot); err != nil {
 			return err
 		}
-		pilot := b.pilots.held[l.Pilot]
+		pilot := q.pilots.held[l.Pilot]
 		if pilot == nil || pilot.Site != l.Site {
 			return notFound("pilot", l.Pilot)
 		}
 		if l.Resigns && l.Term == site.Term {
 			site.Resigned = true
-			b.sites.touch(site.Name)
+			q.sites.touch(site.Name)
 		}
 		if pilot.State == PilotDead { // as its master told while it was leaving
 			pilot.State, pilot.Reason = PilotLeft, l.Reason
-			b.pilots.touch(pilot.ID)
+			q.pilots.touch(pilot.ID)
 		}
 		if !pilot.State.present() {
 			return nil
 		}
-		if err := b.dismiss(site, pilot, PilotLeft, l.Reason); err != nil {
+		if err := q.dismiss(site, pilot, PilotLeft, l.Reason); err != nil {
 			return err
 		}
 		if site.Pilots <= 0 {
-			return b.vacate(site, "the last pilot left")
+			return q.vacate(site, "the last pilot left")
 		}
 		return nil
 	})
@@ -286,21 +285,21 @@ func (r *Rules) Leave(t *Turn, l Leaving) error {
 
 // vacate takes back everything a site holds and forgets its caches, once what they
 // held alone was looked for on storage: nobody is there any more.
-func (b *book) vacate(site *SiteRecord, reason string) error {
-	open, err := b.Leases().OfSite(site.Name)
+func (q *queue) vacate(site *SiteRecord, reason string) error {
+	open, err := q.Leases().OfSite(site.Name)
 	if err != nil {
 		return fmt.Errorf("load leases of %s: %w", site.Name, err)
 	}
 	for i := range open {
-		if err := b.takeBack(&open[i], task.Return, reason); err != nil {
+		if err := q.life.takeBack(&open[i], task.Return, reason); err != nil {
 			return err
 		}
 	}
-	revoked, err := b.Leases().Revocations(site.Name)
+	revoked, err := q.Leases().Revocations(site.Name)
 	if err != nil {
 		return fmt.Errorf("load revocations of %s: %w", site.Name, err)
 	}
-	if err := saveAll(revoked, b.Leases().Confirm); err != nil {
+	if err := saveAll(revoked, q.Leases().Confirm); err != nil {
 		return err
 	}
 	site.Capacity, site.Slots, site.FreeSlots, site.Check, site.CheckUntil = task.Capacity{}, 0, 0, false, 0
@@ -308,40 +307,40 @@ func (b *book) vacate(site *SiteRecord, reason string) error {
 		before := site.InForce()
 		site.endFallback()
 		site.TrialPause = 0
-		if err := b.changedMode(site, before, reason); err != nil {
+		if err := q.changedMode(site, before, reason); err != nil {
 			return err
 		}
 	}
 	site.Forget = true
-	b.sites.touch(site.Name)
-	if site.SE != "" && b.config.Workflow.LookFor > 0 {
-		site.ForgetAt = b.Clock.Add(b.config.Workflow.LookFor)
+	q.sites.touch(site.Name)
+	if site.SE != "" && q.config.Workflow.LookFor > 0 {
+		site.ForgetAt = q.Clock.Add(q.config.Workflow.LookFor)
 		return nil
 	}
 	site.ForgetAt = 0
-	return b.forgetCaches(site)
+	return q.catalogue.forgetCaches(site)
 }
 
 // takeBack reopens all tasks of a lease.
-func (b *book) takeBack(lease *Lease, event task.Event, reason string) error {
-	if b.leases.held[lease.ID] == nil {
-		b.leases.put(lease.ID, lease)
+func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) error {
+	if l.leases.held[lease.ID] == nil {
+		l.leases.put(lease.ID, lease)
 	}
-	states, err := b.Tasks().InLease(lease.ID)
+	states, err := l.Tasks().InLease(lease.ID)
 	if err != nil {
 		return fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
 	}
-	b.holdTasks(states)
+	l.tasks.hold(states)
 	for i := range states {
-		s := b.tasks.held[states[i].ID]
+		s := l.tasks.held[states[i].ID]
 		if s.State != task.Leased || s.Lease != lease.ID {
 			continue
 		}
-		if err := b.reopen(s, event, reason); err != nil {
+		if err := l.reopen(s, event, reason); err != nil {
 			return err
 		}
 	}
-	b.leases.touch(lease.ID)
+	l.leases.touch(lease.ID)
 	return nil
 }
 
@@ -351,21 +350,21 @@ func (b *book) takeBack(lease *Lease, event task.Event, reason string) error {
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Deliver(t *Turn, d Delivery) ([]task.Ack, error) {
 	var acks []task.Ack
-	err := r.apply(t, func(b *book) error {
-		site, err := b.site(d.Site)
+	err := r.apply(t, func(q *queue) error {
+		site, err := q.site(d.Site)
 		if err != nil {
 			return err
 		}
-		if err := b.loadPilots(d.Pilot); err != nil {
+		if err := q.pilots.load(d.Pilot); err != nil {
 			return err
 		}
-		if pilot := b.pilots.held[d.Pilot]; pilot == nil || pilot.Site != d.Site {
+		if pilot := q.pilots.held[d.Pilot]; pilot == nil || pilot.Site != d.Site {
 			return notFound("pilot", d.Pilot)
 		}
-		if acks, err = b.takeOutcomes(site, d.Outcomes); err != nil {
+		if acks, err = q.takeOutcomes(site, d.Outcomes); err != nil {
 			return err
 		}
-		return b.takeStored(site, d.Stored)
+		return q.outcomes.takeStored(site, d.Stored)
 	})
 	if err != nil {
 		return nil, err

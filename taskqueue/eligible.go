@@ -45,47 +45,47 @@ func (s *SiteRecord) Reaches(owner task.Site) bool {
 }
 
 // readers returns the sites that can read a file; loadSites comes first.
-func (b *book) readersOf(f *FileRecord) siteSet {
-	if set, known := b.readable[f.LFN]; known {
+func (c *catalogue) readersOf(f *FileRecord) siteSet {
+	if set, known := c.readable[f.LFN]; known {
 		return set
 	}
-	set := newSiteSet(len(b.siteNames))
-	for i, name := range b.siteNames {
-		if b.sites.held[name].Reads(f) {
+	set := newSiteSet(len(c.siteNames))
+	for i, name := range c.siteNames {
+		if c.sites.held[name].Reads(f) {
 			set.add(i)
 		}
 	}
-	if b.readable == nil {
-		b.readable = make(map[task.LFN]siteSet)
+	if c.readable == nil {
+		c.readable = make(map[task.LFN]siteSet)
 	}
-	b.readable[f.LFN] = set
+	c.readable[f.LFN] = set
 	return set
 }
 
-// eligibility returns which sites can read all inputs of a task and which one
+// of returns which sites can read all inputs of a task and which one
 // has most of their bytes. No site at all is ok == false. Sites, description
 // and files are loaded before.
-func (b *book) eligibility(spec *task.Task) (class Eligibility, ok bool) {
+func (c *classes) of(spec *task.Task) (class Eligibility, ok bool) {
 	class.Work = spec.Class()
 	names := inputs(spec)
 	if len(names) == 0 {
 		return class, true
 	}
-	set := newSiteSet(len(b.siteNames))
-	for i := range b.siteNames {
+	set := newSiteSet(len(c.siteNames))
+	for i := range c.siteNames {
 		set.add(i)
 	}
 	weight := make(map[task.Site]task.Bytes)
 	for _, name := range names {
-		f := b.files.held[name]
+		f := c.files.held[name]
 		if !exists(f) {
 			return class, false
 		}
-		set.narrow(b.readersOf(f))
-		b.weigh(weight, f)
+		set.narrow(c.catalogue.readersOf(f))
+		c.weigh(weight, f)
 	}
 	all := true
-	for i, name := range b.siteNames {
+	for i, name := range c.siteNames {
 		if set.has(i) {
 			class.Sites = append(class.Sites, name)
 		} else {
@@ -104,7 +104,7 @@ func (b *book) eligibility(spec *task.Task) (class Eligibility, ok bool) {
 
 // weigh adds a file's bytes to the sites that hold it. A file of unknown size
 // counts as one byte.
-func (b *book) weigh(weight map[task.Site]task.Bytes, f *FileRecord) {
+func (c *classes) weigh(weight map[task.Site]task.Bytes, f *FileRecord) {
 	size := max(f.Size, 1)
 	for _, site := range f.Announced {
 		weight[site] += size
@@ -169,6 +169,14 @@ func (e *Eligibility) Allows(site task.Site) bool {
 	return found
 }
 
+// classes knows which sites can run a task, and numbers the classes of tasks with
+// equal ones.
+type classes struct {
+	*records
+	catalogue *catalogue
+	known     *classBook // once loaded
+}
+
 // classBook knows the interned classes.
 type classBook struct {
 	byKey    map[string]ClassID
@@ -184,55 +192,56 @@ func (c *classBook) put(class *Eligibility) {
 	}
 }
 
-func (b *book) loadClasses() error {
-	if b.classes != nil {
+// load reads the interned classes.
+func (c *classes) load() error {
+	if c.known != nil {
 		return nil
 	}
-	all, err := b.Files().Classes()
+	all, err := c.Files().Classes()
 	if err != nil {
 		return fmt.Errorf("load eligibility classes: %w", err)
 	}
-	b.classes = &classBook{
+	c.known = &classBook{
 		make(map[string]ClassID, len(all)), make(map[ClassID]*Eligibility, len(all)), make(map[task.Class]ClassID),
 	}
 	for i := range all {
-		b.classes.put(&all[i])
+		c.known.put(&all[i])
 	}
 	return nil
 }
 
 // classOf returns the class of a bare task that waited to be sealed. It is
 // interned anew if it was forgotten meanwhile.
-func (b *book) classOf(s *TaskState) (ClassID, error) {
-	if err := b.loadClasses(); err != nil || b.classes.byID[s.Class] != nil {
+func (c *classes) classOf(s *TaskState) (ClassID, error) {
+	if err := c.load(); err != nil || c.known.byID[s.Class] != nil {
 		return s.Class, err
 	}
-	if err := b.describe(s.ID); err != nil {
+	if err := c.specs.load(s.ID); err != nil {
 		return 0, err
 	}
-	return b.intern(Eligibility{Work: b.specs.held[s.ID].Class()})
+	return c.intern(Eligibility{Work: c.specs.held[s.ID].Class()})
 }
 
 // intern returns the number of a class.
-func (b *book) intern(class Eligibility) (ClassID, error) {
-	if err := b.loadClasses(); err != nil {
+func (c *classes) intern(class Eligibility) (ClassID, error) {
+	if err := c.load(); err != nil {
 		return 0, err
 	}
 	if class.anywhere() {
-		if id, known := b.classes.anywhere[class.Work]; known {
+		if id, known := c.known.anywhere[class.Work]; known {
 			return id, nil
 		}
-	} else if id, known := b.classes.byKey[class.Key()]; known {
+	} else if id, known := c.known.byKey[class.Key()]; known {
 		return id, nil
 	}
-	next, err := b.Meta().Next("class", 1)
+	next, err := c.Meta().Next("class", 1)
 	if err != nil {
 		return 0, fmt.Errorf("number an eligibility class: %w", err)
 	}
 	class.ID = ClassID(next)
-	if err := b.Files().SaveClass(class); err != nil {
+	if err := c.Files().SaveClass(class); err != nil {
 		return 0, fmt.Errorf("save eligibility class: %w", err)
 	}
-	b.classes.put(&class)
+	c.known.put(&class)
 	return class.ID, nil
 }

@@ -15,15 +15,15 @@ const maxAvoid = 8
 
 // FailedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost.
-func FailedAt(t *Turn, s *TaskState) ([]string, error) { return (&book{Turn: t}).failedAt(s) }
+func FailedAt(t *Turn, s *TaskState) ([]string, error) { return newRecords(t, nil).failedAt(s) }
 
 // failedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost. A retry goes to others first.
-func (b *book) failedAt(s *TaskState) ([]string, error) {
+func (r *records) failedAt(s *TaskState) ([]string, error) {
 	if s.Failures+s.PilotFaults+s.Losses == 0 {
 		return nil, nil
 	}
-	attempts, err := b.attemptsOf(s.ID)
+	attempts, err := r.attemptsOf(s.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +33,12 @@ func (b *book) failedAt(s *TaskState) ([]string, error) {
 			pilots = append(pilots, id.Pilot)
 		}
 	}
-	if err := b.loadPilots(pilots...); err != nil {
+	if err := r.pilots.load(pilots...); err != nil {
 		return nil, err
 	}
 	var nodes []string
 	for _, id := range pilots {
-		if p := b.pilots.held[id]; p != nil && !slices.Contains(nodes, p.Node()) {
+		if p := r.pilots.held[id]; p != nil && !slices.Contains(nodes, p.Node()) {
 			nodes = append(nodes, p.Node())
 		}
 	}
@@ -61,41 +61,41 @@ func (a *Attempt) blamesNode() bool {
 
 // lastFailure tells whether a LEASED task that has just failed has used up its
 // retries. One node alone does not decide that, if another could run the task.
-func (b *book) lastFailure(s *TaskState, retries int) (bool, error) {
+func (j *outcomes) lastFailure(s *TaskState, retries int) (bool, error) {
 	if s.Failures <= retries {
 		return false, nil
 	}
-	if retries == 0 || s.Failures > retries+b.config.Retry.SecondOpinion {
+	if retries == 0 || s.Failures > retries+j.config.Retry.SecondOpinion {
 		return true, nil
 	}
-	alone, err := b.oneNodesWord(s)
+	alone, err := j.oneNodesWord(s)
 	return !alone, err
 }
 
 // oneNodesWord tells whether a LEASED task has failed at one node only, while
 // another one is there that could run it.
-func (b *book) oneNodesWord(s *TaskState) (bool, error) {
-	nodes, err := b.failedAt(s)
+func (j *outcomes) oneNodesWord(s *TaskState) (bool, error) {
+	nodes, err := j.failedAt(s)
 	if err != nil || len(nodes) != 1 {
 		return false, err
 	}
-	if err := b.describe(s.ID); err != nil {
+	if err := j.specs.load(s.ID); err != nil {
 		return false, err
 	}
-	if err := b.loadSites(); err != nil {
+	if err := j.loadSites(); err != nil {
 		return false, err
 	}
-	if err := b.loadClasses(); err != nil {
+	if err := j.classes.load(); err != nil {
 		return false, err
 	}
-	class, spec := b.classes.byID[s.Class], b.specs.held[s.ID]
-	for _, name := range b.siteNames {
-		site := b.sites.held[name]
-		if name != s.Site && (class == nil || !class.Allows(name)) || !b.live(site) ||
-			spec != nil && b.refuses(site, spec.Class()) {
+	class, spec := j.classes.known.byID[s.Class], j.specs.held[s.ID]
+	for _, name := range j.siteNames {
+		site := j.sites.held[name]
+		if name != s.Site && (class == nil || !class.Allows(name)) || !j.live(site) ||
+			spec != nil && j.refuses(site, spec.Class()) {
 			continue
 		}
-		pilots, err := b.alive(name)
+		pilots, err := j.alive(name)
 		if err != nil {
 			return false, err
 		}

@@ -14,38 +14,46 @@ import (
 //
 // Errors: ErrNotFound.
 func (r *Rules) Explain(t *Turn, id task.ID) (Explanation, error) {
-	b := r.open(t)
-	s, err := b.state(id)
+	q := r.open(t)
+	s, err := q.tasks.one(id)
 	if err != nil {
 		return Explanation{}, err
 	}
 	if s == nil {
 		return Explanation{}, notFound("task", id)
 	}
-	if err := b.loadReview([]task.ID{id}); err != nil {
+	if err := q.ready.loadReview([]task.ID{id}); err != nil {
 		return Explanation{}, err
 	}
-	if err := b.describe(id); err != nil {
+	if err := q.specs.load(id); err != nil {
 		return Explanation{}, err
 	}
-	e := Explanation{State: *s, Task: *b.specs.held[id]}
-	if e.Attempts, err = b.Attempts().OfTask(id); err != nil {
+	e := Explanation{State: *s, Task: *q.specs.held[id]}
+	if e.Attempts, err = q.Attempts().OfTask(id); err != nil {
 		return Explanation{}, fmt.Errorf("load attempts of %s: %w", id, err)
 	}
+	why := &explaining{q.records, q.catalogue, q.classes}
 	switch s.State {
 	case task.Blocked:
-		err = b.explainBlocked(&e)
+		err = why.explainBlocked(&e)
 	case task.Ready:
-		err = b.explainReady(&e)
+		err = why.explainReady(&e)
 	case task.Leased:
-		err = b.explainLeased(&e)
+		err = why.explainLeased(&e)
 	}
 	return e, err
 }
 
+// explaining words why a task is where it is.
+type explaining struct {
+	*records
+	catalogue *catalogue
+	classes   *classes
+}
+
 // explainBlocked lists the inputs that keep a task from running.
-func (b *book) explainBlocked(e *Explanation) error {
-	w, err := b.workflow(e.State.ID.Workflow())
+func (why *explaining) explainBlocked(e *Explanation) error {
+	w, err := why.workflow(e.State.ID.Workflow())
 	if err != nil {
 		return err
 	}
@@ -56,25 +64,25 @@ func (b *book) explainBlocked(e *Explanation) error {
 	names := inputs(&e.Task)
 	if e.State.Missing > 0 {
 		for _, name := range names {
-			if f := b.files.held[name]; !exists(f) {
-				e.Missing = append(e.Missing, b.explainMissing(name, f))
+			if f := why.files.held[name]; !exists(f) {
+				e.Missing = append(e.Missing, why.explainMissing(name, f))
 			}
 		}
 		return nil
 	}
 	for _, name := range names {
-		f := b.files.held[name]
-		set := b.readersOf(f)
+		f := why.files.held[name]
+		set := why.catalogue.readersOf(f)
 		input := MissingInput{LFN: name, Producer: f.ProducerTask, State: task.Done}
-		for i, site := range b.siteNames {
+		for i, site := range why.siteNames {
 			if set.has(i) {
 				input.Where = append(input.Where, site)
 			}
 		}
-		if len(input.Where) == len(b.siteNames) {
+		if len(input.Where) == len(why.siteNames) {
 			continue
 		}
-		input.Why = fmt.Sprintf("readable at %d of %d sites, no site can read all %d inputs", len(input.Where), len(b.siteNames), len(names))
+		input.Why = fmt.Sprintf("readable at %d of %d sites, no site can read all %d inputs", len(input.Where), len(why.siteNames), len(names))
 		if len(f.Replicas) == 0 {
 			input.Why += ": it is in caches only and waits for its upload to a storage element"
 		}
@@ -83,14 +91,14 @@ func (b *book) explainBlocked(e *Explanation) error {
 	return nil
 }
 
-func (b *book) explainMissing(name task.LFN, f *FileRecord) MissingInput {
+func (why *explaining) explainMissing(name task.LFN, f *FileRecord) MissingInput {
 	input := MissingInput{LFN: name}
 	if f == nil || f.ProducerTask == "" {
 		input.Why = "nothing makes it and it has no copy: register it as " + string(name)
 		return input
 	}
 	input.Producer = f.ProducerTask
-	maker := b.tasks.held[f.ProducerTask]
+	maker := why.tasks.held[f.ProducerTask]
 	if maker == nil {
 		input.Why = "its maker is gone"
 		return input
@@ -109,38 +117,38 @@ func (b *book) explainMissing(name task.LFN, f *FileRecord) MissingInput {
 
 // explainReady says of each site whether it may run the task and what it
 // waits for.
-func (b *book) explainReady(e *Explanation) error {
+func (why *explaining) explainReady(e *Explanation) error {
 	s := &e.State
-	ahead, err := b.Tasks().ReadyBefore(s.Class, s.Priority, s.Seq)
+	ahead, err := why.Tasks().ReadyBefore(s.Class, s.Priority, s.Seq)
 	if err != nil {
 		return fmt.Errorf("count the tasks ahead of %s: %w", s.ID, err)
 	}
 	e.Ahead = ahead
-	e.BackoffUntil = max(0, s.NotBefore.Sub(b.Clock))
-	for _, name := range b.siteNames {
-		e.Sites = append(e.Sites, b.explainSite(e, b.sites.held[name]))
+	e.BackoffUntil = max(0, s.NotBefore.Sub(why.Clock))
+	for _, name := range why.siteNames {
+		e.Sites = append(e.Sites, why.explainSite(e, why.sites.held[name]))
 	}
 	return nil
 }
 
-func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
+func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	x := site.explained()
 	var unreadable []string
 	count := 0
 	for _, name := range inputs(&e.Task) {
-		if !site.Reads(b.files.held[name]) {
+		if !site.Reads(why.files.held[name]) {
 			if count++; count <= 3 {
 				unreadable = append(unreadable, name.Local())
 			}
 		}
 	}
 	for i := range site.Refused {
-		if r := &site.Refused[i]; r.Class == e.Task.Class() && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold {
+		if r := &site.Refused[i]; r.Class == e.Task.Class() && why.Clock.Sub(r.At) < why.config.HandOut.RefusalHold {
 			x.Clauses = r.Clauses
 			x.Why = r.Why()
 		}
 	}
-	silence := b.Clock.Sub(site.LastHeard())
+	silence := why.Clock.Sub(site.LastHeard())
 	switch {
 	case count > 0:
 		x.Why = fmt.Sprintf("cannot read %d of %d inputs (%s): they are neither in its caches nor on a storage element that it may read",
@@ -149,13 +157,13 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 		x.Why = "is being drained"
 	case site.Pilots == 0:
 		x.Why = "has 0 live pilots"
-	case silence >= b.config.Site.LiveFor:
+	case silence >= why.config.Site.LiveFor:
 		x.Why = fmt.Sprintf("%s was not heard for %s", site.speaker(), silence.Round(1e9))
 	case x.Why != "": // refused
 	case site.slots() == 0 && site.Capacity.Stopped > 0:
 		x.Eligible = true
 		x.Why = "takes no work at the moment: " + site.pauses()
-	case b.leavesTask(site, e):
+	case why.leavesTask(site, e):
 		x.Why = "leaves it to sites that have a storage element: it makes final outputs, which this one could not keep"
 	case e.BackoffUntil > 0:
 		x.Eligible = true
@@ -169,7 +177,7 @@ func (b *book) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
 	default:
 		x.Eligible = true
 		x.Why = fmt.Sprintf("gets it with its next hand-out; %d tasks are ahead", e.Ahead)
-		if holder, left := b.leftTo(e, site); left > 0 {
+		if holder, left := why.leftTo(e, site); left > 0 {
 			x.Why = fmt.Sprintf("leaves it for at most %s to site %s, which has most bytes of its inputs; %d tasks are ahead", left.Round(time.Millisecond), holder, e.Ahead)
 		}
 	}
@@ -202,25 +210,25 @@ func (s *SiteRecord) occupation() string {
 // mayBeLeft tells whether a task that a site holds waits, as far as the queue
 // knows, because free slots leave it to others: a slot that has been free for
 // the wait takes any task that has been ready for it.
-func (b *book) mayBeLeft(e *Explanation, site *SiteRecord, wait time.Duration) bool {
+func (why *explaining) mayBeLeft(e *Explanation, site *SiteRecord, wait time.Duration) bool {
 	choice, err := matcher.ParseSolver(site.Solver)
 	return err == nil && choice.Patient() && site.Capacity.FreeSlots > 0 &&
-		e.State.Missing == 0 && len(e.Task.Inputs) > 0 && b.Wall.Sub(e.State.Changed) < 2*wait
+		e.State.Missing == 0 && len(e.Task.Inputs) > 0 && why.Wall.Sub(e.State.Changed) < 2*wait
 }
 
 // leftTo names the site that a site with free slots leaves a READY task to for
 // a while, and for how long at most; "" if it does not.
-func (b *book) leftTo(e *Explanation, site *SiteRecord) (task.Site, time.Duration) {
-	class, ok := b.eligibility(&e.Task)
-	holder := b.sites.held[class.Prefer]
-	if !ok || holder == nil || holder == site || !b.live(holder) {
+func (why *explaining) leftTo(e *Explanation, site *SiteRecord) (task.Site, time.Duration) {
+	class, ok := why.classes.of(&e.Task)
+	holder := why.sites.held[class.Prefer]
+	if !ok || holder == nil || holder == site || !why.live(holder) {
 		return "", 0
 	}
-	wait := b.localityWait(site)
-	if b.soon(holder, wait) == 0 {
+	wait := why.config.handOutWait(site)
+	if why.config.soon(holder, wait) == 0 {
 		return "", 0
 	}
-	return holder.Name, max(b.config.HandOut.ShareWait, wait) - b.Clock.Sub(e.State.NotBefore)
+	return holder.Name, max(why.config.HandOut.ShareWait, wait) - why.Clock.Sub(e.State.NotBefore)
 }
 
 // pauses says how many pilots of a site take no new work, and why.
@@ -239,8 +247,8 @@ func (r *RefusedClass) Why() string {
 }
 
 // explainLeased says whether a task waits or runs at its site.
-func (b *book) explainLeased(e *Explanation) error {
-	site, err := b.site(e.State.Site)
+func (why *explaining) explainLeased(e *Explanation) error {
+	site, err := why.site(e.State.Site)
 	if err != nil {
 		return err
 	}
@@ -248,7 +256,7 @@ func (b *book) explainLeased(e *Explanation) error {
 	x.Eligible = true
 	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %s",
 		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.occupation())
-	if wait := b.localityWait(site); b.mayBeLeft(e, site, wait) {
+	if wait := why.config.handOutWait(site); why.mayBeLeft(e, site, wait) {
 		x.Why += fmt.Sprintf("; a free slot leaves it, for at most %s from now, to a pilot that has its inputs and is expected to be free by then (the site's locality wait)", wait)
 	}
 	if site.Capacity.Stopped > 0 {
@@ -266,8 +274,8 @@ func (b *book) explainLeased(e *Explanation) error {
 	e.Sites = append(e.Sites, x)
 	if e.State.Missing > 0 {
 		for _, name := range inputs(&e.Task) {
-			if f := b.files.held[name]; !exists(f) {
-				e.Missing = append(e.Missing, b.explainMissing(name, f))
+			if f := why.files.held[name]; !exists(f) {
+				e.Missing = append(e.Missing, why.explainMissing(name, f))
 			}
 		}
 	}

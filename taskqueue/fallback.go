@@ -35,8 +35,8 @@ type Unreachable struct {
 // Errors: ErrNotFound (site or pilot), ErrConflict (the pilot has left).
 func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
 	var settings task.SiteSettings
-	err := r.apply(t, func(b *book) error {
-		pilot, site, err := b.pilot(u.Pilot)
+	err := r.apply(t, func(q *queue) error {
+		pilot, site, err := q.pilot(u.Pilot)
 		if err != nil {
 			return err
 		}
@@ -46,11 +46,11 @@ func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
 		case pilot.State == PilotLeft:
 			return conflict("pilot %s has left", u.Pilot)
 		case pilot.State == PilotDead: // its master cannot see that it lives
-			b.revive(site, pilot)
+			q.members.revive(site, pilot)
 		}
 		pilot.Unreachable = true
-		b.pilots.touch(pilot.ID)
-		if err := b.fallBack(site, u.Reason); err != nil {
+		q.pilots.touch(pilot.ID)
+		if err := q.fallBack(site, u.Reason); err != nil {
 			return err
 		}
 		settings = r.Settings(*site)
@@ -60,11 +60,11 @@ func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
 }
 
 // fallBack has a site do without its network, if that is what its pilots say.
-func (b *book) fallBack(site *SiteRecord, reason string) error {
+func (q *queue) fallBack(site *SiteRecord, reason string) error {
 	if site.InForce() == ModeIsolated || site.SE == "" {
 		return nil
 	}
-	live, err := b.alive(site.Name)
+	live, err := q.alive(site.Name)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (b *book) fallBack(site *SiteRecord, reason string) error {
 		switch {
 		case pilot.Unreachable:
 			unreachable++
-		case pilot.ID != site.Master && b.works(site, pilot):
+		case pilot.ID != site.Master && q.members.works(site, pilot):
 			working++
 		}
 	}
@@ -81,22 +81,22 @@ func (b *book) fallBack(site *SiteRecord, reason string) error {
 		return nil
 	}
 	before := site.InForce()
-	pause := b.config.Fallback.TrialAfter
-	if site.TrialPause > 0 && b.Clock.Sub(site.ModeSince) < b.config.Fallback.TrialMost {
-		pause = min(2*site.TrialPause, b.config.Fallback.TrialMost)
+	pause := q.config.Fallback.TrialAfter
+	if site.TrialPause > 0 && q.Clock.Sub(site.ModeSince) < q.config.Fallback.TrialMost {
+		pause = min(2*site.TrialPause, q.config.Fallback.TrialMost)
 	}
-	site.Trial, site.TrialAt, site.TrialPause = 0, b.Clock.Add(pause), pause
+	site.Trial, site.TrialAt, site.TrialPause = 0, q.Clock.Add(pause), pause
 	site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another: %d of %d say so; the last one: %s",
 		before, unreachable, len(live), reason)
-	return b.changedMode(site, before, site.Fallback)
+	return q.changedMode(site, before, site.Fallback)
 }
 
 // works tells whether a pilot that does not say otherwise works with the others
 // of its site: its master has met it, it has said so in a trial, or, where no
 // master tells whom it meets, it has been there for long.
-func (b *book) works(site *SiteRecord, pilot *PilotRecord) bool {
+func (m *members) works(site *SiteRecord, pilot *PilotRecord) bool {
 	return pilot.Met > 0 || pilot.Tried > 0 ||
-		site.wanted().Central() && b.Wall.Sub(pilot.Registered) >= b.config.Site.AbsentAfter
+		site.wanted().Central() && m.Wall.Sub(pilot.Registered) >= m.config.Site.AbsentAfter
 }
 
 // Tried is a pilot's answer to a trial.
@@ -117,8 +117,8 @@ type Tried struct {
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
 	var settings task.SiteSettings
-	err := r.apply(t, func(b *book) error {
-		pilot, site, err := b.pilot(in.Pilot)
+	err := r.apply(t, func(q *queue) error {
+		pilot, site, err := q.pilot(in.Pilot)
 		if err != nil {
 			return err
 		}
@@ -129,10 +129,10 @@ func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
 			pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
 			if !in.Reached {
 				site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another; the last one that tried: %s", site.wanted(), in.Reason)
-				b.sites.touch(site.Name)
+				q.sites.touch(site.Name)
 			}
-			b.pilots.touch(pilot.ID)
-			if err := b.judgeTrial(site); err != nil {
+			q.pilots.touch(pilot.ID)
+			if err := q.judgeTrial(site); err != nil {
 				return err
 			}
 		}
@@ -146,16 +146,16 @@ func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
 //
 // Errors: ErrNotFound (the pilot).
 func (r *Rules) Peers(t *Turn, id task.PilotID) (peers []Contact, err error) {
-	err = r.apply(t, func(b *book) error {
-		_, site, err := b.pilot(id)
+	err = r.apply(t, func(q *queue) error {
+		_, site, err := q.pilot(id)
 		if err != nil {
 			return err
 		}
-		others, err := b.present(site.Name, id)
+		others, err := q.present(site.Name, id)
 		if err != nil {
 			return err
 		}
-		peers, err = b.sample(others)
+		peers, err = q.members.sample(others)
 		return err
 	})
 	return peers, err
@@ -163,22 +163,22 @@ func (r *Rules) Peers(t *Turn, id task.PilotID) (peers []Contact, err error) {
 
 // trySites begins and ends trials of sites that have fallen back. A pilot that is
 // alone has nobody to try.
-func (b *book) trySites() error {
-	if err := b.loadSites(); err != nil {
+func (q *queue) trySites() error {
+	if err := q.loadSites(); err != nil {
 		return err
 	}
-	for _, name := range b.siteNames {
-		site := b.sites.held[name]
+	for _, name := range q.siteNames {
+		site := q.sites.held[name]
 		switch {
 		case site.Fallback == "":
 		case site.Trial != 0:
-			if err := b.judgeTrial(site); err != nil {
+			if err := q.judgeTrial(site); err != nil {
 				return err
 			}
-		case b.Clock >= site.TrialAt && site.Pilots > 1:
-			site.Trial = b.Clock
-			b.sites.touch(name)
-			b.Effects.Modes = true
+		case q.Clock >= site.TrialAt && site.Pilots > 1:
+			site.Trial = q.Clock
+			q.sites.touch(name)
+			q.Effects.Modes = true
 		}
 	}
 	return nil
@@ -186,8 +186,8 @@ func (b *book) trySites() error {
 
 // judgeTrial ends a trial when all have answered or its time is over, and with it
 // the fall-back if most pilots reach the others.
-func (b *book) judgeTrial(site *SiteRecord) error {
-	live, err := b.alive(site.Name)
+func (q *queue) judgeTrial(site *SiteRecord) error {
+	live, err := q.alive(site.Name)
 	if err != nil {
 		return err
 	}
@@ -203,25 +203,25 @@ func (b *book) judgeTrial(site *SiteRecord) error {
 			}
 		}
 	}
-	if silent > 0 && b.Clock.Sub(site.Trial) < b.config.Fallback.TrialTime {
+	if silent > 0 && q.Clock.Sub(site.Trial) < q.config.Fallback.TrialTime {
 		return nil
 	}
 	said := fmt.Sprintf("%d of %d pilots reach one another", reached, len(live))
-	b.sites.touch(site.Name)
+	q.sites.touch(site.Name)
 	if 2*reached <= len(live) {
-		pause := min(2*site.TrialPause, b.config.Fallback.TrialMost)
-		site.Trial, site.TrialAt, site.TrialPause = 0, b.Clock.Add(pause), pause
-		b.Effects.Modes = true
-		b.Effects.Sites = append(b.Effects.Sites, SiteNews{Site: site.Name, Mode: site.InForce(), Why: said, TrialIn: pause})
+		pause := min(2*site.TrialPause, q.config.Fallback.TrialMost)
+		site.Trial, site.TrialAt, site.TrialPause = 0, q.Clock.Add(pause), pause
+		q.Effects.Modes = true
+		q.Effects.Sites = append(q.Effects.Sites, SiteNews{Site: site.Name, Mode: site.InForce(), Why: said, TrialIn: pause})
 		return nil
 	}
 	// A master that the others do not reach would hold the office for nobody.
-	if master := b.pilots.held[site.Master]; master != nil && (master.Tried != site.Trial || master.Unreachable) {
-		b.crown(site, first, 0, "the others do not reach the master before")
+	if master := q.pilots.held[site.Master]; master != nil && (master.Tried != site.Trial || master.Unreachable) {
+		q.members.crown(site, first, 0, "the others do not reach the master before")
 	}
 	before := site.InForce()
 	site.endFallback()
-	return b.changedMode(site, before, said)
+	return q.changedMode(site, before, said)
 }
 
 // endFallback leaves the mode that an operator has set. How often there were

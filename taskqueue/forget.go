@@ -19,9 +19,9 @@ type forgetting struct {
 // forgetPast drops, one page every OverdueEvery, what work of the past has left
 // behind, so that the queue does not grow with what has gone. It is to be the
 // first thing that a turn does: what it reads has to be all there is.
-func (b *book) forgetPast() error {
+func (q *queue) forgetPast() error {
 	var at forgetting
-	text, err := b.Meta().Get(metaForget)
+	text, err := q.Meta().Get(metaForget)
 	if err != nil {
 		return fmt.Errorf("load how far forgetting has come: %w", err)
 	}
@@ -30,90 +30,90 @@ func (b *book) forgetPast() error {
 			return fmt.Errorf("how far forgetting has come is damaged: %w", err)
 		}
 	}
-	if at.At != 0 && b.Clock.Sub(at.At) < b.config.Site.OverdueEvery {
+	if at.At != 0 && q.Clock.Sub(at.At) < q.config.Site.OverdueEvery {
 		return nil
 	}
-	if err := b.dropClasses(); err != nil {
+	if err := q.classes.dropClasses(); err != nil {
 		return err
 	}
-	at.At = b.Clock
-	if at.After, err = b.forgetPilots(at.After); err != nil {
+	at.At = q.Clock
+	if at.After, err = q.members.forgetPilots(at.After); err != nil {
 		return err
 	}
 	if text, err = json.Marshal(at); err != nil {
 		return fmt.Errorf("write how far forgetting has come: %w", err)
 	}
-	return b.Meta().Set(metaForget, text)
+	return q.Meta().Set(metaForget, text)
 }
 
 // dropClasses forgets the eligibility classes without READY tasks. A task that
 // becomes READY has its class interned again.
-func (b *book) dropClasses() error {
-	ready, err := b.Tasks().ReadyClasses()
+func (c *classes) dropClasses() error {
+	ready, err := c.Tasks().ReadyClasses()
 	if err != nil {
 		return fmt.Errorf("count READY tasks: %w", err)
 	}
-	if err := b.loadClasses(); err != nil {
+	if err := c.load(); err != nil {
 		return err
 	}
 	var empty []ClassID
-	for id := range b.classes.byID {
+	for id := range c.known.byID {
 		if ready[id] == 0 {
 			empty = append(empty, id)
 		}
 	}
-	b.classes = nil
+	c.known = nil
 	slices.Sort(empty)
-	return saveAll(empty[:min(len(empty), b.config.Workflow.SweepPage)], b.Files().DropClasses)
+	return saveAll(empty[:min(len(empty), c.config.Workflow.SweepPage)], c.Files().DropClasses)
 }
 
 // forgetPilots drops the pilots of one page that have gone for good, and the
 // marks that sites keep of them. It returns where the next page begins.
-func (b *book) forgetPilots(after task.PilotID) (next task.PilotID, err error) {
-	page := b.config.Workflow.SweepPage
-	pilots, err := b.Pilots().List(after, page)
+func (m *members) forgetPilots(after task.PilotID) (next task.PilotID, err error) {
+	page := m.config.Workflow.SweepPage
+	pilots, err := m.Pilots().List(after, page)
 	if err != nil {
 		return "", fmt.Errorf("list pilots: %w", err)
 	}
 	var gone []task.PilotID
 	for i := range pilots {
 		p := &pilots[i]
-		if p.State.present() || !b.Wall.After(b.neededUntil(p)) {
+		if p.State.present() || !m.Wall.After(m.neededUntil(p)) {
 			continue
 		}
 		gone = append(gone, p.ID)
-		if err := b.unmark(p); err != nil {
+		if err := m.unmark(p); err != nil {
 			return "", err
 		}
 	}
 	if len(pilots) == page {
 		next = pilots[page-1].ID
 	}
-	return next, saveAll(gone, b.Pilots().Delete)
+	return next, saveAll(gone, m.Pilots().Delete)
 }
 
 // neededUntil is how long the queue remembers a pilot that has gone: while its
 // membership certificate is valid, so that it can be refused and recognised,
 // and while its site may still bring outcomes of what it ran.
-func (b *book) neededUntil(p *PilotRecord) time.Time {
-	late := p.Ended.Add(b.config.Site.LateFor + b.config.Lease.TTL)
-	if valid := b.validUntil(p); valid.After(late) {
+func (m *members) neededUntil(p *PilotRecord) time.Time {
+	late := p.Ended.Add(m.config.Site.LateFor + m.config.Lease.TTL)
+	if valid := m.validUntil(p); valid.After(late) {
 		return valid
 	}
 	return late
 }
 
 // validUntil is when the last membership certificate of a pilot ends.
-func (b *book) validUntil(p *PilotRecord) time.Time {
-	if end := p.Ends.Add(b.config.Site.MemberAfterEnd); end.After(p.Certified) {
+func (m *members) validUntil(p *PilotRecord) time.Time {
+	if end := p.Ends.Add(m.config.Site.MemberAfterEnd); end.After(p.Certified) {
 		return end
 	}
 	return p.Certified
 }
 
 // unmark takes a pilot out of its site's lists.
-func (b *book) unmark(p *PilotRecord) error {
-	site, err := b.site(p.Site)
+func (m *members) unmark(p *PilotRecord) error {
+	site, err := m.site(p.Site)
 	if isNotFound(err) {
 		return nil // the site was removed
 	}
@@ -125,7 +125,7 @@ func (b *book) unmark(p *PilotRecord) error {
 	site.Denied = slices.DeleteFunc(site.Denied, func(peer task.PeerID) bool { return peer == p.Peer })
 	site.Drain, site.Silenced = slices.DeleteFunc(site.Drain, same), slices.DeleteFunc(site.Silenced, same)
 	if len(site.Denied) < denied || len(site.Drain) < drain || len(site.Silenced) < silenced {
-		b.sites.touch(site.Name)
+		m.sites.touch(site.Name)
 	}
 	return nil
 }

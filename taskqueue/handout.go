@@ -22,42 +22,42 @@ type offer struct {
 // handOut gives a site work: a lease of READY tasks within its share, then of
 // tasks further down whose inputs it is about to make. A site that stays idle
 // recalls what another holds beyond its share.
-func (b *book) handOut(site *SiteRecord, reply *task.SyncReply) error {
+func (h *handing) handOut(reply *task.SyncReply) error {
+	site := h.site
 	if site.Draining || site.slots() == 0 || site.InForce().Central() {
 		return nil
 	}
-	ready, err := b.Tasks().ReadyClasses()
+	ready, err := h.Tasks().ReadyClasses()
 	if err != nil {
 		return fmt.Errorf("count READY tasks: %w", err)
 	}
 	idle := site.idle()
-	if len(b.walkable) == 0 && (!b.wants(site) || len(ready) == 0 && (idle <= 0 || b.lone(site))) {
+	if len(h.life.walkable) == 0 && (!h.wants(site) || len(ready) == 0 && (idle <= 0 || h.lone(site))) {
 		return nil
 	}
-	if err := b.loadSites(); err != nil {
+	if err := h.loadSites(); err != nil {
 		return err
 	}
-	offers, err := b.offers(site, ready)
+	offers, err := h.offers(site, ready)
 	if err != nil {
 		return err
 	}
-	chosen, err := b.choose(site, offers, idle)
+	chosen, err := h.choose(site, offers, idle)
 	if err != nil {
 		return err
 	}
-	if len(chosen) == 0 && len(b.walkable) == 0 {
+	if len(chosen) == 0 && len(h.life.walkable) == 0 {
 		if len(offers) == 0 && idle > 0 {
-			return b.recall(site, idle)
+			return h.recall(site, idle)
 		}
 		return nil
 	}
-	return b.grant(site, chosen, reply)
+	return h.grant(chosen, reply)
 }
 
-// grant leases the chosen tasks, their companions and those further down to a
+// grant leases the chosen tasks, their companions and those further down to the
 // site.
-func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) error {
-	h := &handing{book: b, site: site}
+func (h *handing) grant(chosen []task.ID, reply *task.SyncReply) error {
 	for _, id := range chosen {
 		if err := h.lend(id); err != nil {
 			return err
@@ -69,29 +69,37 @@ func (b *book) grant(site *SiteRecord, chosen []task.ID, reply *task.SyncReply) 
 	if err := h.leaseAhead(h.lent); err != nil {
 		return err
 	}
+	granted, err := h.granted()
+	if h.lease != nil {
+		reply.Leases = append(reply.Leases, granted)
+	}
+	return err
+}
+
+// granted is the lease in full; empty if no task was leased.
+func (h *handing) granted() (task.Lease, error) {
 	if h.lease == nil {
-		return nil
+		return task.Lease{}, nil
 	}
-	full, err := b.writeLease(site, h.lease, h.lent)
-	if err != nil {
-		return err
-	}
-	reply.Leases = append(reply.Leases, full)
-	return nil
+	return h.leasing.writeLease(h.site, h.lease, h.lent)
 }
 
 // handing is one hand-out: its lease is opened with the first task.
 type handing struct {
-	*book
-	site  *SiteRecord
-	pilot task.PilotID // that gets it; "" is the site's master
-	lease *Lease
-	lent  []task.ID
+	*records
+	life      *lifecycle
+	catalogue *catalogue
+	classes   *classes
+	leasing   *leasing
+	site      *SiteRecord
+	pilot     task.PilotID // that gets it; "" is the site's master
+	lease     *Lease
+	lent      []task.ID
 }
 
 func (h *handing) lend(id task.ID) error {
 	if h.lease == nil {
-		lease, err := h.openLease(h.site)
+		lease, err := h.leasing.openLease(h.site)
 		if err != nil {
 			return err
 		}
@@ -99,7 +107,7 @@ func (h *handing) lend(id task.ID) error {
 		h.lease = lease
 	}
 	h.lent = append(h.lent, id)
-	return h.book.lend(h.tasks.held[id], h.lease)
+	return h.life.lend(h.tasks.held[id], h.lease)
 }
 
 // unstarted is how many tasks wait at a site, those without inputs aside.
@@ -115,28 +123,28 @@ func (s *SiteRecord) idle() int {
 }
 
 // live tells whether a site counts in shares: it has pilots and is heard.
-func (b *book) live(s *SiteRecord) bool {
-	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && b.Clock.Sub(s.LastHeard()) < b.config.Site.LiveFor
+func (r *records) live(s *SiteRecord) bool {
+	return s.Pilots > 0 && !s.Draining && s.slots() > 0 && r.Clock.Sub(s.LastHeard()) < r.config.Site.LiveFor
 }
 
 // Live tells whether a site counts in shares.
 func (r *Rules) Live(t *Turn, s *SiteRecord) bool { return r.open(t).live(s) }
 
 // refuses tells whether a site lately gave a class back.
-func (b *book) refuses(s *SiteRecord, class task.Class) bool {
-	return slices.ContainsFunc(s.Refused, func(r RefusedClass) bool {
-		return r.Class == class && b.Clock.Sub(r.At) < b.config.HandOut.RefusalHold
+func (r *records) refuses(s *SiteRecord, class task.Class) bool {
+	return slices.ContainsFunc(s.Refused, func(refused RefusedClass) bool {
+		return refused.Class == class && r.Clock.Sub(refused.At) < r.config.HandOut.RefusalHold
 	})
 }
 
 // shares tells whether a site takes part in sharing a class: it may run it, or
 // may once what only caches hold has reached a storage element.
-func (b *book) shares(s *SiteRecord, class *Eligibility) bool {
-	if b.refuses(s, class.Work) {
+func (h *handing) shares(s *SiteRecord, class *Eligibility) bool {
+	if h.refuses(s, class.Work) {
 		return false
 	}
 	return class.Allows(s.Name) || slices.ContainsFunc(class.Sites, func(name task.Site) bool {
-		holder := b.sites.held[name]
+		holder := h.sites.held[name]
 		return holder != nil && holder.SE != "" && s.Reaches(name)
 	})
 }
@@ -145,29 +153,29 @@ func (b *book) shares(s *SiteRecord, class *Eligibility) bool {
 // Classes that few share come first, then those that prefer the site, those
 // that prefer another live site last: what only one site can run is not
 // crowded out, and work goes to its data.
-func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) {
+func (h *handing) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) {
 	if len(ready) == 0 {
 		return nil, nil
 	}
-	if err := b.loadClasses(); err != nil {
+	if err := h.classes.load(); err != nil {
 		return nil, err
 	}
 	var sharers []*SiteRecord
-	for _, name := range b.siteNames {
-		if s := b.sites.held[name]; s != site && b.live(s) {
+	for _, name := range h.siteNames {
+		if s := h.sites.held[name]; s != site && h.live(s) {
 			sharers = append(sharers, s)
 		}
 	}
 	var offers []offer
 	total := 0
 	for id, n := range ready {
-		class := b.classes.byID[id]
-		if class == nil || !class.Allows(site.Name) || b.refuses(site, class.Work) || b.leaves(site, class) {
+		class := h.classes.known.byID[id]
+		if class == nil || !class.Allows(site.Name) || h.refuses(site, class.Work) || h.classes.leaves(site, class) {
 			continue
 		}
 		o := offer{class: class, ready: n, own: class.Prefer == site.Name}
 		for _, s := range sharers {
-			if b.shares(s, class) && !b.leaves(s, class) {
+			if h.shares(s, class) && !h.classes.leaves(s, class) {
 				o.sharers = append(o.sharers, s)
 			}
 			o.foreign = o.foreign || s.Name == class.Prefer
@@ -181,7 +189,7 @@ func (b *book) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) 
 	})
 	given := 0
 	for i := range offers {
-		offers[i].quota = b.share(&offers[i], site, total, given)
+		offers[i].quota = h.share(&offers[i], site, total, given)
 		given += offers[i].quota
 	}
 	return offers, nil
@@ -203,27 +211,27 @@ func after(x, y bool) int {
 // share the class goes by their slots. Of work that prefers another site, as
 // much stays as that one comes to soon, and that one may take as much whatever
 // the shares.
-func (b *book) share(o *offer, site *SiteRecord, total, given int) int {
+func (h *handing) share(o *offer, site *SiteRecord, total, given int) int {
 	work, slots, reserved := total+site.Leased, site.slots(), 0
 	for _, s := range o.sharers {
 		work += s.Leased
 		slots += s.slots()
 		if s.Name == o.class.Prefer {
-			reserved = b.soon(s, b.localityWait(site))
+			reserved = h.config.soon(s, h.config.handOutWait(site))
 		}
 	}
 	target := (work*site.slots() + slots - 1) / slots
 	least := 0
 	if o.own {
-		least = min(o.ready, b.soon(site, b.localityWait(site))-given)
+		least = min(o.ready, h.config.soon(site, h.config.handOutWait(site))-given)
 	}
 	return max(0, least, min(target-site.Leased-given, o.ready-reserved))
 }
 
 // room is how many more unstarted tasks a site may hold: 10 minutes of work,
 // or two tasks a slot while durations are unknown, and four for a free slot.
-func (b *book) room(site *SiteRecord) int {
-	c := &b.config.HandOut
+func (h *handing) room(site *SiteRecord) int {
+	c := &h.config.HandOut
 	median, known := site.medianRun(c.KnownAfter)
 	if !known {
 		median = c.UnknownTime
@@ -243,18 +251,18 @@ const lumps = 16
 
 // wants tells whether a site has room for a lump, or for any task while it is
 // not far from having no more than those that its slots get early.
-func (b *book) wants(site *SiteRecord) bool {
-	room, unstarted := b.room(site), site.unstarted()
+func (h *handing) wants(site *SiteRecord) bool {
+	room, unstarted := h.room(site), site.unstarted()
 	lump := (room + unstarted) / lumps
-	return room > 0 && (room >= lump || unstarted < b.config.prefill(site)*site.slots()+2*lump)
+	return room > 0 && (room >= lump || unstarted < h.config.prefill(site)*site.slots()+2*lump)
 }
 
 // choose picks READY tasks within the quotas, highest priority and oldest
 // first; then, for slots that stay idle, tasks that nobody whose share they
 // are has taken for a while. The first task of a class goes by its own priority
 // and age also where the classes before it fill the quotas.
-func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, error) {
-	room := b.room(site)
+func (h *handing) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, error) {
+	room := h.room(site)
 	quotas := 0
 	for i := range offers {
 		quotas += offers[i].quota
@@ -265,7 +273,7 @@ func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, er
 		}
 		return max(1, o.quota)
 	}
-	chosen, err := b.pick(site, offers, min(room, quotas), first, b.Clock, nil)
+	chosen, err := h.pick(site, offers, min(room, quotas), first, h.Clock, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -273,7 +281,7 @@ func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, er
 	if idle <= 0 {
 		return chosen, nil
 	}
-	left := b.Clock.Add(-b.config.HandOut.ShareWait)
+	left := h.Clock.Add(-h.config.HandOut.ShareWait)
 	quota := func(foreign bool) func(o *offer) int {
 		return func(o *offer) int {
 			if o.foreign != foreign {
@@ -283,20 +291,20 @@ func (b *book) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, er
 		}
 	}
 	before := len(chosen)
-	if chosen, err = b.pick(site, offers, idle, quota(false), left, chosen); err != nil {
+	if chosen, err = h.pick(site, offers, idle, quota(false), left, chosen); err != nil {
 		return nil, err
 	}
 	idle -= len(chosen) - before
 	if idle <= 0 {
 		return chosen, nil
 	}
-	left = b.Clock.Add(-max(b.config.HandOut.ShareWait, b.localityWait(site)))
-	return b.pick(site, offers, idle, quota(true), left, chosen)
+	left = h.Clock.Add(-max(h.config.HandOut.ShareWait, h.config.handOutWait(site)))
+	return h.pick(site, offers, idle, quota(true), left, chosen)
 }
 
 // pick adds to the chosen at most limit tasks that were ready by the given
 // time and whose inputs the site can read.
-func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*offer) int, by Instant, chosen []task.ID) ([]task.ID, error) {
+func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*offer) int, by Instant, chosen []task.ID) ([]task.ID, error) {
 	taken := make(map[task.ID]struct{}, len(chosen))
 	for _, id := range chosen {
 		taken[id] = struct{}{}
@@ -307,14 +315,14 @@ func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*off
 		if n <= 0 {
 			continue
 		}
-		states, err := b.Tasks().ReadyIn(offers[i].class.ID, by, n)
+		states, err := h.Tasks().ReadyIn(offers[i].class.ID, by, n)
 		if err != nil {
 			return nil, fmt.Errorf("load READY tasks: %w", err)
 		}
-		b.holdTasks(states)
+		h.tasks.hold(states)
 		for k := range states {
-			if _, again := taken[states[k].ID]; !again && !b.givenAway(site, &states[k]) {
-				found = append(found, b.tasks.held[states[k].ID])
+			if _, again := taken[states[k].ID]; !again && !h.givenAway(site, &states[k]) {
+				found = append(found, h.tasks.held[states[k].ID])
 			}
 		}
 	}
@@ -326,14 +334,14 @@ func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*off
 	for i, s := range found {
 		ids[i] = s.ID
 	}
-	if err := b.loadInputs(ids); err != nil {
+	if err := h.loadInputs(ids); err != nil {
 		return nil, err
 	}
 	for _, id := range ids {
-		if spec := b.specs.held[id]; spec != nil && b.readsAll(site, spec) {
+		if spec := h.specs.held[id]; spec != nil && h.readsAll(site, spec) {
 			chosen = append(chosen, id)
 		} else {
-			b.review(id) // its class is older than the site's settings
+			h.life.review(id) // its class is older than the site's settings
 		}
 	}
 	return chosen, nil
@@ -341,10 +349,10 @@ func (b *book) pick(site *SiteRecord, offers []offer, limit int, quota func(*off
 
 // givenAway tells whether a site gave the task back only just, because
 // another was to have it.
-func (b *book) givenAway(site *SiteRecord, s *TaskState) bool {
-	return s.Recalled && s.Site == site.Name && b.Clock.Sub(s.NotBefore) < b.config.HandOut.ShareWait
+func (h *handing) givenAway(site *SiteRecord, s *TaskState) bool {
+	return s.Recalled && s.Site == site.Name && h.Clock.Sub(s.NotBefore) < h.config.HandOut.ShareWait
 }
 
-func (b *book) readsAll(site *SiteRecord, spec *task.Task) bool {
-	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.Reads(b.files.held[in.LFN]) })
+func (r *records) readsAll(site *SiteRecord, spec *task.Task) bool {
+	return !slices.ContainsFunc(spec.Inputs, func(in task.Input) bool { return !site.Reads(r.files.held[in.LFN]) })
 }

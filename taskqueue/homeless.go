@@ -16,36 +16,51 @@ func (f *FileRecord) HeldAt() task.Site {
 	return f.Announced[0]
 }
 
-// countHeld brings the counts of the workflows whose final outputs have changed up
-// to date.
-func (b *book) countHeld() error {
-	names := slices.Sorted(maps.Keys(b.held))
+// countStored brings the counts of final outputs that are on no storage element up to
+// date.
+func (r *readiness) countStored() error {
+	for _, name := range slices.Sorted(maps.Keys(r.catalogue.finals)) {
+		before, now := r.catalogue.finals[name], r.files.held[name].kept()
+		if before.stored == now.stored {
+			continue
+		}
+		w, err := r.workflow(workflowOf(name))
+		if err != nil {
+			return err
+		}
+		if w.Unstored++; now.stored {
+			w.Unstored -= 2
+		}
+		r.life.closeWorkflow(w)
+		before.stored = now.stored
+		r.catalogue.finals[name] = before
+	}
+	return nil
+}
+
+// countHeld brings the counts of final outputs that only caches have up to date.
+func (r *readiness) countHeld() error {
 	changed := make(map[task.WorkflowID]*Workflow)
-	for _, name := range names {
-		before, now := b.held[name], b.files.held[name].HeldAt()
+	for _, name := range slices.Sorted(maps.Keys(r.catalogue.finals)) {
+		before, now := r.catalogue.finals[name].heldAt, r.files.held[name].HeldAt()
 		if before == now {
 			continue
 		}
-		w, err := b.workflow(workflowOf(name))
+		w, err := r.workflow(workflowOf(name))
 		if err != nil {
 			return err
 		}
 		if w.Held == nil {
 			w.Held = make(map[task.Site]int)
 		}
-		if now != "" {
-			w.Held[now]++
-		}
-		if before != "" {
-			if w.Held[before]--; w.Held[before] <= 0 {
-				delete(w.Held, before)
-			}
-		}
+		w.Held[before]--
+		w.Held[now]++
+		maps.DeleteFunc(w.Held, func(name task.Site, n int) bool { return name == "" || n <= 0 })
 		changed[w.ID] = w
 	}
-	clear(b.held)
+	clear(r.catalogue.finals)
 	for _, id := range slices.Sorted(maps.Keys(changed)) {
-		if err := b.countHomeless(changed[id]); err != nil {
+		if err := r.countHomeless(changed[id]); err != nil {
 			return err
 		}
 	}
@@ -54,58 +69,58 @@ func (b *book) countHeld() error {
 
 // countHomeless counts the final outputs of a workflow that nobody can store: only
 // caches of sites without a storage element have them.
-func (b *book) countHomeless(w *Workflow) error {
-	if err := b.loadSites(); err != nil {
+func (r *readiness) countHomeless(w *Workflow) error {
+	if err := r.loadSites(); err != nil {
 		return err
 	}
 	w.Homeless = 0
 	for name, n := range w.Held { // a sum
-		if !b.stores(name) {
+		if !r.stores(name) {
 			w.Homeless += n
 		}
 	}
-	b.closeWorkflow(w)
+	r.life.closeWorkflow(w)
 	return nil
 }
 
 // stores tells whether a site has a storage element; all are loaded.
-func (b *book) stores(name task.Site) bool {
-	site := b.sites.held[name]
+func (r *records) stores(name task.Site) bool {
+	site := r.sites.held[name]
 	return site != nil && site.SE != ""
 }
 
 // inVain tells whether making the output of a workflow again leads nowhere: the
 // workflow is over, and no site could store it.
-func (b *book) inVain(w *Workflow) (bool, error) {
+func (r *readiness) inVain(w *Workflow) (bool, error) {
 	if !w.Over() {
 		return false, nil
 	}
-	err := b.loadSites()
-	return !slices.ContainsFunc(b.siteNames, b.stores), err
+	err := r.loadSites()
+	return !slices.ContainsFunc(r.siteNames, r.stores), err
 }
 
 // recountHomeless does it after a site was added or changed.
-func (b *book) recountHomeless(id task.WorkflowID) error {
-	w, err := b.workflow(id)
+func (r *readiness) recountHomeless(id task.WorkflowID) error {
+	w, err := r.workflow(id)
 	if err != nil || len(w.Held) == 0 {
 		return err
 	}
-	return b.countHomeless(w)
+	return r.countHomeless(w)
 }
 
 // leaves tells whether a site without a storage element leaves a class to others:
 // its tasks make final outputs, and a live site that could keep them can run it.
 // All sites are loaded.
-func (b *book) leaves(site *SiteRecord, class *Eligibility) bool {
-	return class.Final && site.SE == "" && slices.ContainsFunc(b.siteNames, func(name task.Site) bool {
-		s := b.sites.held[name]
-		return s.SE != "" && class.Allows(name) && b.live(s) && !b.refuses(s, class.Work)
+func (c *classes) leaves(site *SiteRecord, class *Eligibility) bool {
+	return class.Final && site.SE == "" && slices.ContainsFunc(c.siteNames, func(name task.Site) bool {
+		s := c.sites.held[name]
+		return s.SE != "" && class.Allows(name) && c.live(s) && !c.refuses(s, class.Work)
 	})
 }
 
 // leavesTask tells it of a READY task.
-func (b *book) leavesTask(site *SiteRecord, e *Explanation) bool {
-	class, ok := b.eligibility(&e.Task)
+func (why *explaining) leavesTask(site *SiteRecord, e *Explanation) bool {
+	class, ok := why.classes.of(&e.Task)
 	class.Final = e.State.Final
-	return ok && b.leaves(site, &class)
+	return ok && why.classes.leaves(site, &class)
 }

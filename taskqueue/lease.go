@@ -7,9 +7,16 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// leasing opens, renews and ends the leases by which sites and pilots have tasks.
+type leasing struct {
+	*records
+	life      *lifecycle
+	catalogue *catalogue
+}
+
 // openLease begins a new lease for a site.
-func (b *book) openLease(site *SiteRecord) (*Lease, error) {
-	id, err := b.Meta().Next("lease", 1)
+func (l *leasing) openLease(site *SiteRecord) (*Lease, error) {
+	id, err := l.Meta().Next("lease", 1)
 	if err != nil {
 		return nil, fmt.Errorf("number a lease: %w", err)
 	}
@@ -17,25 +24,25 @@ func (b *book) openLease(site *SiteRecord) (*Lease, error) {
 		ID:      task.LeaseID(id),
 		Site:    site.Name,
 		Term:    site.Term,
-		Expires: b.Clock.Add(b.config.Lease.TTL),
-		Granted: b.Wall,
+		Expires: l.Clock.Add(l.config.Lease.TTL),
+		Granted: l.Wall,
 	}
-	b.leases.put(lease.ID, lease)
+	l.leases.put(lease.ID, lease)
 	return lease, nil
 }
 
 // numberBeyond sees to it that no new lease gets a number that a site knows: a
 // queue that was put back to a backup has forgotten which it gave.
-func (b *book) numberBeyond(unknown []task.LeaseID) error {
+func (l *leasing) numberBeyond(unknown []task.LeaseID) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	next, err := b.Meta().Next("lease", 0)
+	next, err := l.Meta().Next("lease", 0)
 	if err != nil {
 		return fmt.Errorf("look at the number of the next lease: %w", err)
 	}
 	if last := uint64(slices.Max(unknown)); last >= next && last-next < maxJump {
-		_, err = b.Meta().Next("lease", last-next+1)
+		_, err = l.Meta().Next("lease", last-next+1)
 	}
 	if err != nil {
 		return fmt.Errorf("number leases beyond %d: %w", slices.Max(unknown), err)
@@ -45,33 +52,33 @@ func (b *book) numberBeyond(unknown []task.LeaseID) error {
 
 // fullLease returns an open lease with all tasks that are still LEASED under
 // it.
-func (b *book) fullLease(site *SiteRecord, lease *Lease) (task.Lease, error) {
-	states, err := b.Tasks().InLease(lease.ID)
+func (l *leasing) fullLease(site *SiteRecord, lease *Lease) (task.Lease, error) {
+	states, err := l.Tasks().InLease(lease.ID)
 	if err != nil {
 		return task.Lease{}, fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
 	}
-	b.holdTasks(states)
+	l.tasks.hold(states)
 	ids := make([]task.ID, 0, len(states))
 	for i := range states {
-		if s := b.tasks.held[states[i].ID]; s.State == task.Leased && s.Lease == lease.ID {
+		if s := l.tasks.held[states[i].ID]; s.State == task.Leased && s.Lease == lease.ID {
 			ids = append(ids, s.ID)
 		}
 	}
-	return b.writeLease(site, lease, ids)
+	return l.writeLease(site, lease, ids)
 }
 
 // openLeases returns all leases of a site in full.
-func (b *book) openLeases(site *SiteRecord) ([]task.Lease, error) {
-	open, err := b.Leases().OfSite(site.Name)
+func (l *leasing) openLeases(site *SiteRecord) ([]task.Lease, error) {
+	open, err := l.Leases().OfSite(site.Name)
 	if err != nil {
 		return nil, fmt.Errorf("load leases of %s: %w", site.Name, err)
 	}
 	var leases []task.Lease
 	for i := range open {
-		if b.leases.held[open[i].ID] == nil {
-			b.leases.put(open[i].ID, &open[i])
+		if l.leases.held[open[i].ID] == nil {
+			l.leases.put(open[i].ID, &open[i])
 		}
-		full, err := b.fullLease(site, b.leases.held[open[i].ID])
+		full, err := l.fullLease(site, l.leases.held[open[i].ID])
 		if err != nil {
 			return nil, err
 		}
@@ -82,29 +89,29 @@ func (b *book) openLeases(site *SiteRecord) ([]task.Lease, error) {
 
 // writeLease puts a lease into the words of the master's protocol: the tasks
 // with their descriptions, and every file they read, once.
-func (b *book) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (task.Lease, error) {
-	if err := b.loadInputs(ids); err != nil {
+func (l *leasing) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (task.Lease, error) {
+	if err := l.loadInputs(ids); err != nil {
 		return task.Lease{}, err
 	}
-	out := task.Lease{ID: lease.ID, TTL: b.config.Lease.TTL, Tasks: make([]task.LeasedTask, 0, len(ids))}
+	out := task.Lease{ID: lease.ID, TTL: l.config.Lease.TTL, Tasks: make([]task.LeasedTask, 0, len(ids))}
 	seen := make(map[task.LFN]struct{})
 	for _, id := range ids {
-		s, spec := b.tasks.held[id], b.specs.held[id]
+		s, spec := l.tasks.held[id], l.specs.held[id]
 		if spec == nil {
 			return task.Lease{}, fmt.Errorf("task %s has a state and no description: the store is damaged", id)
 		}
-		avoid, err := b.failedAt(s)
+		avoid, err := l.failedAt(s)
 		if err != nil {
 			return task.Lease{}, err
 		}
 		out.Tasks = append(out.Tasks, task.LeasedTask{
 			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0,
-			Avoid: b.doubters(avoid, spec),
+			Avoid: l.catalogue.doubters(avoid, spec),
 		})
 		for _, in := range spec.Inputs {
 			if _, again := seen[in.LFN]; !again {
 				seen[in.LFN] = struct{}{}
-				out.Files = append(out.Files, site.view(b.files.held[in.LFN], in.LFN))
+				out.Files = append(out.Files, site.view(l.files.held[in.LFN], in.LFN))
 			}
 		}
 	}

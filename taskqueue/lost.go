@@ -9,48 +9,48 @@ import (
 // remakeFinal asks for a final output that nobody has to be made again, if it
 // was made. That may have been in this very turn: news of a dead pilot's output
 // and of its loss come together.
-func (b *book) remakeFinal(f *FileRecord) {
+func (r *readiness) remakeFinal(f *FileRecord) {
 	if f.Final && f.ProducerTask != "" {
-		b.remaking = append(b.remaking, f.ProducerTask)
+		r.life.remaking = append(r.life.remaking, f.ProducerTask)
 	}
 }
 
 // askMakers asks those who made the missing inputs of a waiting task to make
 // them again. If one of them ended badly the task ends with it.
-func (b *book) askMakers(s *TaskState, spec *task.Task) error {
+func (r *readiness) askMakers(s *TaskState, spec *task.Task) error {
 	for _, name := range inputs(spec) {
-		f := b.files.held[name]
+		f := r.files.held[name]
 		if f == nil || exists(f) || f.ProducerTask == "" {
 			continue
 		}
-		maker := b.tasks.held[f.ProducerTask]
+		maker := r.tasks.held[f.ProducerTask]
 		switch {
 		case maker == nil:
 		case maker.State == task.Done:
-			b.remaking = append(b.remaking, maker.ID)
+			r.life.remaking = append(r.life.remaking, maker.ID)
 		case maker.State.EndedBadly():
-			return b.cancelUpstream(s, maker)
+			return r.life.cancelUpstream(s, maker)
 		}
 	}
 	return nil
 }
 
 // remakeAll opens a new generation of every task whose lost output is needed.
-func (b *book) remakeAll() error {
-	ids := b.remaking
-	b.remaking = nil
+func (r *readiness) remakeAll() error {
+	ids := r.life.remaking
+	r.life.remaking = nil
 	if len(ids) == 0 {
 		return nil
 	}
-	if err := b.loadTasks(ids...); err != nil {
+	if err := r.tasks.load(ids...); err != nil {
 		return err
 	}
-	if err := b.loadOutputs(ids); err != nil {
+	if err := r.loadOutputs(ids); err != nil {
 		return err
 	}
 	for _, id := range ids {
-		if s := b.tasks.held[id]; s != nil && s.State == task.Done {
-			if err := b.regenerate(s); err != nil {
+		if s := r.tasks.held[id]; s != nil && s.State == task.Done {
+			if err := r.regenerate(s); err != nil {
 				return err
 			}
 		}
@@ -59,98 +59,98 @@ func (b *book) remakeAll() error {
 }
 
 // loadOutputs loads descriptions and output files of tasks.
-func (b *book) loadOutputs(ids []task.ID) error {
-	if err := b.describe(ids...); err != nil {
+func (r *records) loadOutputs(ids []task.ID) error {
+	if err := r.specs.load(ids...); err != nil {
 		return err
 	}
 	var names []task.LFN
 	for _, id := range ids {
-		if spec := b.specs.held[id]; spec != nil {
+		if spec := r.specs.held[id]; spec != nil {
 			for _, out := range spec.Outputs {
 				names = append(names, out.LFN)
 			}
 		}
 	}
-	return b.loadFiles(names...)
+	return r.files.load(names...)
 }
 
 // regenerate reopens a DONE task because its output was lost, or fails it
 // when that happened too often or nothing is gained by it.
-func (b *book) regenerate(s *TaskState) error {
-	w, err := b.workflow(s.ID.Workflow())
+func (r *readiness) regenerate(s *TaskState) error {
+	w, err := r.workflow(s.ID.Workflow())
 	if err != nil {
 		return err
 	}
 	if w.Cancelled {
 		return nil
 	}
-	inVain, err := b.inVain(w)
+	inVain, err := r.inVain(w)
 	if err != nil {
 		return err
 	}
 	site := s.Site
-	if err := b.move(s, task.Regenerate, "its output was lost and is needed again"); err != nil {
+	if err := r.life.move(s, task.Regenerate, "its output was lost and is needed again"); err != nil {
 		return err
 	}
-	b.renew(s)
+	r.life.renew(s)
 	if inVain {
-		return b.giveUp(s, fmt.Sprintf("its output was on no storage element, and has left the caches of %s", site))
+		return r.life.giveUp(s, fmt.Sprintf("its output was on no storage element, and has left the caches of %s", site))
 	}
 	s.Remade++
-	if s.Remade > b.config.Retry.MaxGenerations {
-		return b.giveUp(s, fmt.Sprintf("its output was lost %d times: storage or pilots of the sites that ran it lose files", s.Remade))
+	if s.Remade > r.config.Retry.MaxGenerations {
+		return r.life.giveUp(s, fmt.Sprintf("its output was lost %d times: storage or pilots of the sites that ran it lose files", s.Remade))
 	}
-	b.review(s.ID)
+	r.life.review(s.ID)
 	return nil
 }
 
 // renew gives a reopened task its next generation and empties the entries of
 // those outputs that nobody has.
-func (b *book) renew(s *TaskState) {
+func (l *lifecycle) renew(s *TaskState) {
 	s.Generation++
 	s.Winner = task.AttemptID{}
 	s.Failures, s.Losses, s.PilotFaults, s.StorageFaults, s.NotBefore = 0, 0, 0, 0, 0
 	s.Site = ""
-	b.tasks.touch(s.ID)
-	spec := b.specs.held[s.ID]
+	l.tasks.touch(s.ID)
+	spec := l.specs.held[s.ID]
 	if spec == nil {
 		return
 	}
 	for _, out := range spec.Outputs {
-		if f := b.files.held[out.LFN]; f != nil && !exists(f) && !f.Producer.IsZero() {
+		if f := l.files.held[out.LFN]; f != nil && !exists(f) && !f.Producer.IsZero() {
 			f.Producer, f.Digest, f.Size, f.Struck = task.AttemptID{}, task.Digest{}, -1, false
-			b.files.touch(f.LFN)
+			l.files.touch(f.LFN)
 		}
 	}
 }
 
 // giveUp fails an open task for good, with all that depends on it.
-func (b *book) giveUp(s *TaskState, reason string) error {
-	if err := b.move(s, task.GiveUp, reason); err != nil {
+func (l *lifecycle) giveUp(s *TaskState, reason string) error {
+	if err := l.move(s, task.GiveUp, reason); err != nil {
 		return err
 	}
-	b.ended = append(b.ended, s.ID)
+	l.ended = append(l.ended, s.ID)
 	return nil
 }
 
 // cancelDependants cancels the open readers of what the tasks that ended
 // badly will not make, and theirs in turn.
-func (b *book) cancelDependants() error {
-	for len(b.ended) > 0 {
-		ids := b.ended
-		b.ended = nil
-		if err := b.loadTasks(ids...); err != nil {
+func (r *readiness) cancelDependants() error {
+	for len(r.life.ended) > 0 {
+		ids := r.life.ended
+		r.life.ended = nil
+		if err := r.tasks.load(ids...); err != nil {
 			return err
 		}
-		if err := b.loadOutputs(ids); err != nil {
+		if err := r.loadOutputs(ids); err != nil {
 			return err
 		}
 		for _, id := range ids {
-			if err := b.cancelReaders(id); err != nil {
+			if err := r.cancelReaders(id); err != nil {
 				return err
 			}
-			if s := b.tasks.held[id]; s != nil {
-				if err := b.discardLosers(s); err != nil {
+			if s := r.tasks.held[id]; s != nil {
+				if err := r.catalogue.discardLosers(s); err != nil {
 					return err
 				}
 			}
@@ -159,26 +159,26 @@ func (b *book) cancelDependants() error {
 	return nil
 }
 
-func (b *book) cancelReaders(id task.ID) error {
-	ended, spec := b.tasks.held[id], b.specs.held[id]
+func (r *readiness) cancelReaders(id task.ID) error {
+	ended, spec := r.tasks.held[id], r.specs.held[id]
 	if ended == nil || spec == nil || !ended.State.EndedBadly() {
 		return nil
 	}
 	for _, out := range spec.Outputs {
-		f := b.files.held[out.LFN]
+		f := r.files.held[out.LFN]
 		if f == nil || f.Uses == 0 || exists(f) {
 			continue
 		}
-		readers, err := b.Files().Readers(f.LFN)
+		readers, err := r.Files().Readers(f.LFN)
 		if err != nil {
 			return fmt.Errorf("load the readers of %s: %w", f.LFN, err)
 		}
-		if err := b.loadTasks(readers...); err != nil {
+		if err := r.tasks.load(readers...); err != nil {
 			return err
 		}
 		for _, reader := range readers {
-			if s := b.tasks.held[reader]; s != nil && !s.State.Terminal() {
-				if err := b.cancelUpstream(s, ended); err != nil {
+			if s := r.tasks.held[reader]; s != nil && !s.State.Terminal() {
+				if err := r.life.cancelUpstream(s, ended); err != nil {
 					return err
 				}
 			}
@@ -188,40 +188,40 @@ func (b *book) cancelReaders(id task.ID) error {
 }
 
 // cancelUpstream ends a task because one that it depends on ended badly.
-func (b *book) cancelUpstream(s, ended *TaskState) error {
+func (l *lifecycle) cancelUpstream(s, ended *TaskState) error {
 	root := ended.ID
 	if ended.Upstream != "" {
 		root = ended.Upstream
 	}
 	if s.State == task.Leased {
-		b.revoke(s.Site, s.Lease, s.ID, true)
+		l.revoke(s.Site, s.Lease, s.ID, true)
 	}
-	if err := b.move(s, task.CancelUpstream, fmt.Sprintf("%s, on which it depends, ended %s", ended.ID, ended.State)); err != nil {
+	if err := l.move(s, task.CancelUpstream, fmt.Sprintf("%s, on which it depends, ended %s", ended.ID, ended.State)); err != nil {
 		return err
 	}
 	s.Upstream = root
-	b.ended = append(b.ended, s.ID)
+	l.ended = append(l.ended, s.ID)
 	return nil
 }
 
 // lose books that no pilot of a site holds the files any more, and strikes bad
 // copies.
-func (b *book) lose(site task.Site, lost []task.LostFile) error {
+func (c *catalogue) lose(site task.Site, lost []task.LostFile) error {
 	names := make([]task.LFN, len(lost))
 	for i := range lost {
 		names[i] = lost[i].LFN
 	}
-	if err := b.loadFiles(names...); err != nil {
+	if err := c.files.load(names...); err != nil {
 		return err
 	}
 	for i := range lost {
-		f := b.files.held[lost[i].LFN]
+		f := c.files.held[lost[i].LFN]
 		if f == nil || !lost[i].Digest.IsZero() && lost[i].Digest != f.Digest {
 			continue // an older generation's
 		}
 		if lost[i].URL == "" {
-			b.withdraw(f, site)
-		} else if err := b.badCopy(f, &lost[i]); err != nil {
+			c.withdraw(f, site)
+		} else if err := c.badCopy(f, &lost[i]); err != nil {
 			return err
 		}
 	}
@@ -230,20 +230,20 @@ func (b *book) lose(site task.Site, lost []task.LostFile) error {
 
 // forgetCaches withdraws one page of what only the caches of a site held,
 // after its last pilot has gone. It clears the site's mark when it is done.
-func (b *book) forgetCaches(site *SiteRecord) error {
-	page := b.config.Workflow.SweepPage
-	files, err := b.Files().OnlyAnnouncedAt(site.Name, "", page)
+func (c *catalogue) forgetCaches(site *SiteRecord) error {
+	page := c.config.Workflow.SweepPage
+	files, err := c.Files().OnlyAnnouncedAt(site.Name, "", page)
 	if err != nil {
 		return fmt.Errorf("load files that only %s holds: %w", site.Name, err)
 	}
 	for i := range files {
-		if b.files.held[files[i].LFN] == nil {
-			b.files.put(files[i].LFN, &files[i])
+		if c.files.held[files[i].LFN] == nil {
+			c.files.put(files[i].LFN, &files[i])
 		}
-		b.withdraw(b.files.held[files[i].LFN], site.Name)
+		c.withdraw(c.files.held[files[i].LFN], site.Name)
 	}
 	site.Forget = len(files) == page
-	b.sites.touch(site.Name)
+	c.sites.touch(site.Name)
 	return nil
 }
 
@@ -253,31 +253,31 @@ const maxCheckPages = 4
 // Unguarded is what a Sync's answer asks the master of a site to check; where
 // a site has none the queue decides itself. It reads only.
 func (r *Rules) Unguarded(t *Turn, name task.Site) ([]task.File, error) {
-	b := r.open(t)
-	site, err := b.site(name)
+	q := r.open(t)
+	site, err := q.site(name)
 	if err != nil {
 		return nil, err
 	}
-	return b.unguarded(site)
+	return q.catalogue.unguarded(site)
 }
 
 // Guarded clears a site's mark if nothing is unguarded there any more.
 func (r *Rules) Guarded(t *Turn, name task.Site) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(name)
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(name)
 		if err != nil {
 			return err
 		}
-		_, err = b.unguarded(site)
+		_, err = q.catalogue.unguarded(site)
 		return err
 	})
 }
 
 // look marks a site whose caches may be all that has some files, and where
 // perhaps nobody stores them by itself.
-func (b *book) look(site *SiteRecord) {
+func (r *records) look(site *SiteRecord) {
 	site.Check, site.CheckAfter = true, ""
-	b.sites.touch(site.Name)
+	r.sites.touch(site.Name)
 }
 
 // LookAgain has every site tell anew what it has told once: its members and what
@@ -285,19 +285,19 @@ func (b *book) look(site *SiteRecord) {
 // no stored copy. After it was put back to a backup it does not know what it was
 // told since. It is called at every start.
 func (r *Rules) LookAgain(t *Turn) error {
-	return r.apply(t, func(b *book) error {
-		sites, err := b.Sites().All()
+	return r.apply(t, func(q *queue) error {
+		sites, err := q.Sites().All()
 		if err != nil {
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			site, err := b.site(sites[i].Name)
+			site, err := q.site(sites[i].Name)
 			if err != nil {
 				return err
 			}
-			b.look(site)
-			b.callRoll(site, b.Random.Uint64()) // the next one a master may know from before
-			site.CheckUntil = b.Clock
+			q.look(site)
+			q.members.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
+			site.CheckUntil = q.Clock
 		}
 		return nil
 	})
@@ -315,7 +315,7 @@ func (f *FileRecord) takenOver() bool {
 // Those that are found are repeated until they are settled; where a few pages
 // have none, the next call goes on behind them. The site's mark is cleared when
 // there are none at all.
-func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
+func (c *catalogue) unguarded(site *SiteRecord) ([]task.File, error) {
 	if !site.Check {
 		return nil, nil
 	}
@@ -323,15 +323,15 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 	before := site.CheckAfter
 	defer func() {
 		if !site.Check || site.CheckAfter != before {
-			b.sites.touch(site.Name)
+			c.sites.touch(site.Name)
 		}
 	}()
-	after, page := site.CheckAfter, b.config.Workflow.SweepPage
+	after, page := site.CheckAfter, c.config.Workflow.SweepPage
 	for range maxCheckPages {
 		if len(found) == 0 {
 			site.CheckAfter = after
 		}
-		files, err := b.Files().OnlyAnnouncedAt(site.Name, after, page)
+		files, err := c.Files().OnlyAnnouncedAt(site.Name, after, page)
 		if err != nil {
 			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
 		}
@@ -340,16 +340,16 @@ func (b *book) unguarded(site *SiteRecord) ([]task.File, error) {
 			makers[i], runs[i] = files[i].Producer.Pilot, files[i].Producer
 		}
 		if site.CheckUntil != 0 {
-			if err := b.loadAttempts(runs...); err != nil {
+			if err := c.attempts.load(runs...); err != nil {
 				return nil, err
 			}
 		}
-		if err := b.loadPilots(makers...); err != nil {
+		if err := c.pilots.load(makers...); err != nil {
 			return nil, err
 		}
 		for i := range files {
-			maker := b.pilots.held[makers[i]]
-			known := b.attempts.held[runs[i]]
+			maker := c.pilots.held[makers[i]]
+			known := c.attempts.held[runs[i]]
 			if site.SE != "" && (files[i].takenOver() || files[i].Struck || known != nil && known.Known <= site.CheckUntil) || maker == nil || !maker.State.present() || maker.Site != site.Name {
 				found = append(found, files[i].File)
 			}

@@ -85,7 +85,7 @@ func (f *FileRecord) identity() (id task.Digest, ok bool) {
 }
 
 // memoise completes the memo keys, makers before readers.
-func (b *book) memoise(g *graph) error {
+func (p *submission) memoise(g *graph) error {
 	for _, i := range g.order {
 		n := &g.nodes[i]
 		var m memoWriter
@@ -99,7 +99,7 @@ func (b *book) memoise(g *graph) error {
 				n.known = n.known && g.nodes[made.node].known
 				continue
 			}
-			id, ok := b.files.held[name].identity()
+			id, ok := p.files.held[name].identity()
 			m.text("external")
 			m.text(string(id[:]))
 			n.known = n.known && ok
@@ -112,17 +112,17 @@ func (b *book) memoise(g *graph) error {
 // reuse takes over, from the newest earlier run of the same name, the results
 // of tasks that would compute the same and whose outputs still exist: of final
 // outputs on a storage element.
-func (b *book) reuse(w *Workflow, g *graph) error {
-	earlier, err := b.earlierRun(w)
+func (p *submission) reuse(w *Workflow, g *graph) error {
+	earlier, err := p.earlierRun(w)
 	if err != nil || earlier == "" {
 		return err
 	}
 	for start := 0; start < len(g.order); start += sealPage {
 		page := g.order[start:min(len(g.order), start+sealPage)]
-		if err := b.reusePage(w, g, page, earlier); err != nil {
+		if err := p.reusePage(w, g, page, earlier); err != nil {
 			return err
 		}
-		if err := b.turnPage(g); err != nil {
+		if err := p.endPage(g); err != nil {
 			return err
 		}
 	}
@@ -130,9 +130,9 @@ func (b *book) reuse(w *Workflow, g *graph) error {
 }
 
 // earlierRun returns the newest earlier sealed workflow of the same name.
-func (b *book) earlierRun(w *Workflow) (task.WorkflowID, error) {
+func (p *submission) earlierRun(w *Workflow) (task.WorkflowID, error) {
 	for after := task.WorkflowID(""); ; {
-		runs, err := b.Workflows().List(w.Name, after, 16)
+		runs, err := p.Workflows().List(w.Name, after, 16)
 		if err != nil {
 			return "", fmt.Errorf("find earlier runs of %s: %w", w.Name, err)
 		}
@@ -148,7 +148,7 @@ func (b *book) earlierRun(w *Workflow) (task.WorkflowID, error) {
 	}
 }
 
-func (b *book) reusePage(w *Workflow, g *graph, page []int32, earlier task.WorkflowID) error {
+func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task.WorkflowID) error {
 	keys := make([]task.Digest, 0, len(page))
 	for _, i := range page {
 		if g.nodes[i].known && g.nodes[i].outputs > 0 {
@@ -158,7 +158,7 @@ func (b *book) reusePage(w *Workflow, g *graph, page []int32, earlier task.Workf
 	if len(keys) == 0 {
 		return nil
 	}
-	done, err := b.Tasks().DoneByMemo(earlier, keys...)
+	done, err := p.records.Tasks().DoneByMemo(earlier, keys...)
 	if err != nil {
 		return fmt.Errorf("find results of workflow %s: %w", earlier, err)
 	}
@@ -178,15 +178,15 @@ func (b *book) reusePage(w *Workflow, g *graph, page []int32, earlier task.Workf
 			ids = append(ids, g.nodes[i].id)
 		}
 	}
-	if err := b.loadTasks(ids...); err != nil {
+	if err := p.tasks.load(ids...); err != nil {
 		return err
 	}
-	if err := b.loadOutputs(ids); err != nil {
+	if err := p.loadOutputs(ids); err != nil {
 		return err
 	}
 	for _, i := range page {
 		if old := results[g.nodes[i].memo]; old != nil && g.nodes[i].known {
-			if err := b.takeOver(w, b.tasks.held[g.nodes[i].id], old); err != nil {
+			if err := p.takeOver(w, p.tasks.held[g.nodes[i].id], old); err != nil {
 				return err
 			}
 		}
@@ -195,40 +195,40 @@ func (b *book) reusePage(w *Workflow, g *graph, page []int32, earlier task.Workf
 }
 
 // takeOver makes a new task DONE with the outputs of an earlier one.
-func (b *book) takeOver(w *Workflow, s, old *TaskState) error {
-	spec, before := b.specs.held[s.ID], b.specs.held[old.ID]
+func (p *submission) takeOver(w *Workflow, s, old *TaskState) error {
+	spec, before := p.specs.held[s.ID], p.specs.held[old.ID]
 	if spec == nil || before == nil || len(spec.Outputs) != len(before.Outputs) {
 		return nil
 	}
 	for i := range spec.Outputs {
-		f, result := b.files.held[spec.Outputs[i].LFN], b.files.held[before.Outputs[i].LFN]
+		f, result := p.files.held[spec.Outputs[i].LFN], p.files.held[before.Outputs[i].LFN]
 		if f == nil || !exists(result) || f.Final && len(result.Replicas) == 0 {
 			return nil
 		}
 	}
 	for i := range spec.Outputs {
-		f, result := b.files.held[spec.Outputs[i].LFN], b.files.held[before.Outputs[i].LFN]
+		f, result := p.files.held[spec.Outputs[i].LFN], p.files.held[before.Outputs[i].LFN]
 		f.Size, f.Digest, f.Exec, f.Producer = result.Size, result.Digest, result.Exec, result.Producer
 		result.Shared = true
-		b.files.touch(result.LFN)
+		p.files.touch(result.LFN)
 		for _, name := range result.Announced {
-			b.announce(f, name)
+			p.catalogue.announce(f, name)
 			if len(result.Replicas) > 0 {
 				continue
 			}
-			site, err := b.site(name)
+			site, err := p.site(name)
 			if err != nil {
 				return err
 			}
-			b.look(site)
+			p.look(site)
 		}
 		for _, replica := range result.Replicas {
-			if err := b.replicate(f, replica); err != nil {
+			if err := p.catalogue.replicate(f, replica); err != nil {
 				return err
 			}
 		}
 	}
-	if err := b.move(s, task.Succeed, "taken over from "+string(old.ID)); err != nil {
+	if err := p.life.move(s, task.Succeed, "taken over from "+string(old.ID)); err != nil {
 		return err
 	}
 	s.Winner, s.Site = old.Winner, old.Site

@@ -10,17 +10,17 @@ import (
 
 // move carries a task through the transition table and keeps every sum that
 // depends on its state.
-func (b *book) move(s *TaskState, event task.Event, reason string) error {
+func (l *lifecycle) move(s *TaskState, event task.Event, reason string) error {
 	next, err := s.State.Next(event)
 	if err != nil {
 		return fmt.Errorf("task %s: %w", s.ID, err)
 	}
-	w, err := b.workflow(s.ID.Workflow())
+	w, err := l.workflow(s.ID.Workflow())
 	if err != nil {
 		return err
 	}
 	if s.State == task.Leased {
-		if err := b.giveBack(s); err != nil {
+		if err := l.giveBack(s); err != nil {
 			return err
 		}
 	}
@@ -31,39 +31,39 @@ func (b *book) move(s *TaskState, event task.Event, reason string) error {
 		delete(w.Counts, s.State)
 	}
 	w.Counts[next]++
-	b.closeWorkflow(w)
+	l.closeWorkflow(w)
 	if s.State == task.Ready || next == task.Ready {
-		b.stir(s.ID)
+		l.Effects.stir(s.ID)
 	}
-	s.State, s.Reason, s.Changed = next, reason, b.Wall
+	s.State, s.Reason, s.Changed = next, reason, l.Wall
 	if next != task.Cancelled {
 		s.Upstream = ""
 	}
-	b.tasks.touch(s.ID)
+	l.tasks.touch(s.ID)
 	return nil
 }
 
 // closeWorkflow dates a workflow's end and notes that it progressed.
-func (b *book) closeWorkflow(w *Workflow) {
-	b.workflows.touch(w.ID)
+func (l *lifecycle) closeWorkflow(w *Workflow) {
+	l.workflows.touch(w.ID)
 	switch over := w.Over(); {
 	case over && w.Ended.IsZero():
-		w.Ended = b.Wall
+		w.Ended = l.Wall
 	case !over && !w.Ended.IsZero():
 		w.Ended = time.Time{}
 	}
 }
 
 // giveBack takes a LEASED task out of its lease's and its site's sums.
-func (b *book) giveBack(s *TaskState) error {
-	if err := b.loadLeases(s.Lease); err != nil {
+func (l *lifecycle) giveBack(s *TaskState) error {
+	if err := l.leases.load(s.Lease); err != nil {
 		return err
 	}
-	if lease := b.leases.held[s.Lease]; lease != nil {
+	if lease := l.leases.held[s.Lease]; lease != nil {
 		lease.Open--
-		b.leases.touch(s.Lease)
+		l.leases.touch(s.Lease)
 	}
-	site, err := b.site(s.Site)
+	site, err := l.site(s.Site)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (b *book) giveBack(s *TaskState) error {
 	if s.Missing > 0 {
 		site.Ahead--
 	}
-	b.sites.touch(s.Site)
+	l.sites.touch(s.Site)
 	s.Past = slices.DeleteFunc(s.Past, func(p PastLease) bool { return p.Site == s.Site })
 	s.Past = append(s.Past, PastLease{Lease: s.Lease, Generation: s.Generation, Site: s.Site})
 	s.Lease = 0
@@ -91,29 +91,29 @@ func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
 }
 
 // lend moves a task into a lease of a site.
-func (b *book) lend(s *TaskState, lease *Lease) error {
-	if err := b.move(s, task.HandOut, ""); err != nil {
+func (l *lifecycle) lend(s *TaskState, lease *Lease) error {
+	if err := l.move(s, task.HandOut, ""); err != nil {
 		return err
 	}
-	site, err := b.site(lease.Site)
+	site, err := l.site(lease.Site)
 	if err != nil {
 		return err
 	}
 	s.Lease, s.Site, s.Recalled = lease.ID, lease.Site, false
 	lease.Open++
-	b.leases.touch(lease.ID)
+	l.leases.touch(lease.ID)
 	site.Leased++
 	if s.Missing > 0 {
 		site.Ahead++
 	}
-	b.sites.touch(site.Name)
+	l.sites.touch(site.Name)
 	return nil
 }
 
 // setMissing changes a task's number of missing inputs.
-func (b *book) setMissing(s *TaskState, missing int) error {
+func (l *lifecycle) setMissing(s *TaskState, missing int) error {
 	if s.State == task.Leased && (s.Missing > 0) != (missing > 0) {
-		site, err := b.site(s.Site)
+		site, err := l.site(s.Site)
 		if err != nil {
 			return err
 		}
@@ -122,10 +122,10 @@ func (b *book) setMissing(s *TaskState, missing int) error {
 		} else {
 			site.Ahead--
 		}
-		b.sites.touch(s.Site)
+		l.sites.touch(s.Site)
 	}
 	s.Missing = missing
-	b.tasks.touch(s.ID)
+	l.tasks.touch(s.ID)
 	return nil
 }
 

@@ -32,10 +32,10 @@ func (j *judgement) noteEnd(s *TaskState, o *task.Outcome) error {
 }
 
 // noteDeath has a pilot's death count, once whatever it was running.
-func (b *book) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string) {
+func (j *outcomes) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string) {
 	if site.InForce().Central() {
-		b.Effects.Ends = append(b.Effects.Ends, NodeEnd{
-			Site: site.Name, Node: pilot.Node(), What: string(pilot.ID), At: b.Clock, Why: "a pilot died with what it ran: " + reason,
+		j.Effects.Ends = append(j.Effects.Ends, NodeEnd{
+			Site: site.Name, Node: pilot.Node(), What: string(pilot.ID), At: j.Clock, Why: "a pilot died with what it ran: " + reason,
 		})
 	}
 }
@@ -44,12 +44,12 @@ func (b *book) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string) {
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Judge(t *Turn, name task.Site, marks []task.NodeMark) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(name)
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(name)
 		if err != nil || !site.InForce().Central() {
 			return err
 		}
-		b.keepNodes(site, marks)
+		q.members.keepNodes(site, marks)
 		return nil
 	})
 }

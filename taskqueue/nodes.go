@@ -28,14 +28,14 @@ type NodeNews struct {
 const maxNodes = 64
 
 // takeNodes keeps what a master that judges thinks of the nodes of its site.
-func (b *book) takeNodes(site *SiteRecord, s *task.Sync) {
+func (m *members) takeNodes(site *SiteRecord, s *task.Sync) {
 	if s.Judges && !site.InForce().Central() {
-		b.keepNodes(site, s.Nodes)
+		m.keepNodes(site, s.Nodes)
 	}
 }
 
 // keepNodes keeps what a judge thinks of the nodes of a site.
-func (b *book) keepNodes(site *SiteRecord, marks []task.NodeMark) {
+func (m *members) keepNodes(site *SiteRecord, marks []task.NodeMark) {
 	marks = marks[:min(len(marks), maxNodes)]
 	if site.Thinks(marks) {
 		return
@@ -45,21 +45,21 @@ func (b *book) keepNodes(site *SiteRecord, marks []task.NodeMark) {
 	}
 	for _, before := range site.Nodes {
 		if find(before.Name) < 0 {
-			b.Effects.Nodes = append(b.Effects.Nodes, NodeNews{Site: site.Name, Node: before.Name})
+			m.Effects.Nodes = append(m.Effects.Nodes, NodeNews{Site: site.Name, Node: before.Name})
 		}
 	}
 	var nodes []NodeRecord
-	for _, m := range marks {
-		at := slices.IndexFunc(site.Nodes, func(r NodeRecord) bool { return r.Name == m.Name })
-		if at < 0 || site.Nodes[at].Pauses < m.Pauses {
-			b.Effects.Nodes = append(b.Effects.Nodes, NodeNews{Site: site.Name, Node: m.Name, SetBack: true, Pause: m.Left, Why: m.Why})
+	for _, mark := range marks {
+		at := slices.IndexFunc(site.Nodes, func(r NodeRecord) bool { return r.Name == mark.Name })
+		if at < 0 || site.Nodes[at].Pauses < mark.Pauses {
+			m.Effects.Nodes = append(m.Effects.Nodes, NodeNews{Site: site.Name, Node: mark.Name, SetBack: true, Pause: mark.Left, Why: mark.Why})
 		}
-		until := b.Clock.Add(m.Left)
-		m.Left = 0
-		nodes = append(nodes, NodeRecord{NodeMark: m, Until: until})
+		until := m.Clock.Add(mark.Left)
+		mark.Left = 0
+		nodes = append(nodes, NodeRecord{NodeMark: mark, Until: until})
 	}
 	site.Nodes = nodes
-	b.sites.touch(site.Name)
+	m.sites.touch(site.Name)
 }
 
 // Thinks tells whether a site's record says the same of its nodes, as far as they
@@ -72,11 +72,11 @@ func (s *SiteRecord) Thinks(marks []task.NodeMark) bool {
 
 // nodes tells a new master what its predecessor thought of the nodes, as far as
 // that is not long ago.
-func (b *book) nodes(site *SiteRecord, s *task.Sync) (marks []task.NodeMark) {
+func (m *members) nodes(site *SiteRecord, s *task.Sync) (marks []task.NodeMark) {
 	if s.Judges {
 		return nil
 	}
-	return site.Marks(b.Clock)
+	return site.Marks(m.Clock)
 }
 
 // Marks are what is thought of a site's nodes, as far as that is not long ago.

@@ -8,36 +8,45 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// judgement is the work on one batch of outcomes.
-type judgement struct {
-	*book
-	site     *SiteRecord
-	outcomes []task.Outcome
-	of       map[task.ID][]int // outcomes by task
-	judged   []bool
-	acks     []task.Ack // in the order judged
-	garbage  []task.Replica
+// outcomes judges what attempts report: which one counts, and what a failure costs.
+type outcomes struct {
+	*records
+	life      *lifecycle
+	catalogue *catalogue
+	classes   *classes
+	givenUp   []*task.Outcome // failures that may decide nothing, see takeGivenUp
 }
 
-// takeOutcomes judges outcomes that pilots of a site report. Outcomes are
+// judgement is the work on one batch of outcomes.
+type judgement struct {
+	*outcomes
+	site    *SiteRecord
+	batch   []task.Outcome
+	of      map[task.ID][]int // outcomes by task
+	judged  []bool
+	acks    []task.Ack // in the order judged
+	garbage []task.Replica
+}
+
+// take judges outcomes that pilots of a site report. Outcomes are
 // facts: they are judged whatever term delivers them, makers before readers,
 // each once, if the site held the lease that they name, be it long over. One that has to wait for the outcome of a maker of its inputs is
 // not acknowledged; its pilot keeps it and sends it again.
-func (b *book) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) ([]task.Ack, error) {
-	if len(outcomes) == 0 {
+func (j *outcomes) take(site *SiteRecord, batch []task.Outcome) ([]task.Ack, error) {
+	if len(batch) == 0 {
 		return nil, nil
 	}
-	j := &judgement{book: b, site: site, outcomes: outcomes, of: make(map[task.ID][]int), judged: make([]bool, len(outcomes))}
-	if err := j.load(); err != nil {
+	b := &judgement{outcomes: j, site: site, batch: batch, of: make(map[task.ID][]int), judged: make([]bool, len(batch))}
+	if err := b.load(); err != nil {
 		return nil, err
 	}
-	for i := range outcomes {
-		if err := j.visit(i); err != nil {
+	for i := range batch {
+		if err := b.visit(i); err != nil {
 			return nil, err
 		}
 	}
-	b.sites.touch(site.Name)
-	return j.acks, saveAll(j.garbage, b.Files().AddGarbage)
+	j.sites.touch(site.Name)
+	return b.acks, saveAll(b.garbage, j.Files().AddGarbage)
 }
 
 // load brings in everything the batch touches, table by table.
@@ -45,28 +54,27 @@ func (j *judgement) load() error {
 	var ids []task.ID
 	var attempts []task.AttemptID
 	var pilots []task.PilotID
-	for i := range j.outcomes {
-		attempt := j.outcomes[i].Attempt
+	for i := range j.batch {
+		attempt := j.batch[i].Attempt
 		ids, attempts, pilots = append(ids, attempt.Task), append(attempts, attempt), append(pilots, attempt.Pilot)
 		j.of[attempt.Task] = append(j.of[attempt.Task], i)
 	}
-	if err := j.loadTasks(ids...); err != nil {
+	if err := j.tasks.load(ids...); err != nil {
 		return err
 	}
-	if err := j.loadAttempts(attempts...); err != nil {
+	if err := j.attempts.load(attempts...); err != nil {
 		return err
 	}
-	if err := j.loadPilots(pilots...); err != nil {
+	if err := j.pilots.load(pilots...); err != nil {
 		return err
 	}
-	j.strangers(j.site, pilots)
 	var leases []task.LeaseID
 	for _, id := range ids {
 		if s := j.tasks.held[id]; s != nil && s.Lease != 0 {
 			leases = append(leases, s.Lease)
 		}
 	}
-	if err := j.loadLeases(leases...); err != nil {
+	if err := j.leases.load(leases...); err != nil {
 		return err
 	}
 	if err := j.loadInputs(ids); err != nil {
@@ -81,7 +89,7 @@ func (j *judgement) visit(i int) error {
 		return nil
 	}
 	j.judged[i] = true
-	if spec := j.specs.held[j.outcomes[i].Attempt.Task]; spec != nil {
+	if spec := j.specs.held[j.batch[i].Attempt.Task]; spec != nil {
 		for _, in := range spec.Inputs {
 			f := j.files.held[in.LFN]
 			if f == nil || f.ProducerTask == "" {
@@ -94,7 +102,7 @@ func (j *judgement) visit(i int) error {
 			}
 		}
 	}
-	return j.judge(&j.outcomes[i])
+	return j.judge(&j.batch[i])
 }
 
 func (j *judgement) ack(o *task.Outcome, verdict task.AckVerdict, winner task.AttemptID) {
@@ -262,17 +270,17 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 			return err
 		}
 		if holds {
-			return j.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
+			return j.life.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
 		}
 		return nil
 	}
 	if s.State == task.Leased && !holds {
-		j.revoke(s.Site, s.Lease, s.ID, true)
+		j.life.revoke(s.Site, s.Lease, s.ID, true)
 	}
 	if err := j.record(o, AttemptSucceeded); err != nil {
 		return err
 	}
-	if err := j.move(s, task.Succeed, ""); err != nil {
+	if err := j.life.move(s, task.Succeed, ""); err != nil {
 		return err
 	}
 	s.Winner, s.Site = o.Attempt, o.Site
@@ -281,7 +289,7 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 	}
 	j.learnReads(o)
 	if s.Number > 2 {
-		if err := j.discardLosers(s); err != nil {
+		if err := j.catalogue.discardLosers(s); err != nil {
 			return err
 		}
 	}
@@ -310,12 +318,12 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 			j.discard(o, *p)
 			continue
 		}
-		j.announce(f, o.Site)
+		j.catalogue.announce(f, o.Site)
 		if !j.pilots.held[o.Attempt.Pilot].State.present() {
 			j.look(j.site) // nobody may be left who stores it
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
-		if err := j.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {
+		if err := j.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {
 			return err
 		}
 	}
@@ -328,7 +336,7 @@ func (j *judgement) learnReads(o *task.Outcome) {
 	for i := range o.Reads {
 		f, from := j.files.held[o.Reads[i].LFN], o.Reads[i].Source
 		if f != nil && (from == task.SourceSE || from == task.SourceRemote) && o.Reads[i].Digest == f.Digest {
-			j.trust(f)
+			j.catalogue.trust(f)
 		}
 		if f == nil || f.ProducerTask != "" || !f.Digest.IsZero() || o.Reads[i].Digest.IsZero() {
 			continue
@@ -368,38 +376,38 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 }
 
 // failed decides what becomes of a LEASED task after a failure.
-func (b *book) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error {
+func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error {
 	switch o.Failure {
 	case task.KilledByUser:
-		return b.reopen(s, task.Return, o.Reason)
+		return j.life.reopen(s, task.Return, o.Reason)
 	case task.PilotLost:
-		if err := b.countLoss(site, s); err != nil || s.State != task.Leased {
+		if err := j.countLoss(site, s); err != nil || s.State != task.Leased {
 			return err
 		}
-		return b.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
+		return j.life.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
 	case task.PilotFailed:
-		if s.PilotFaults++; s.PilotFaults <= b.config.Retry.PilotFaults {
-			return b.retryLater(s, s.PilotFaults, o.Reason)
+		if s.PilotFaults++; s.PilotFaults <= j.config.Retry.PilotFaults {
+			return j.life.retryLater(s, s.PilotFaults, o.Reason)
 		}
 	case task.StorageFailed:
-		if s.StorageFaults++; s.StorageFaults <= b.config.Retry.StorageFaults {
-			return b.retryLater(s, s.StorageFaults, o.Reason)
+		if s.StorageFaults++; s.StorageFaults <= j.config.Retry.StorageFaults {
+			return j.life.retryLater(s, s.StorageFaults, o.Reason)
 		}
 	}
 	s.Failures++
-	last, err := b.lastFailure(s, b.specs.held[s.ID].Retries)
+	last, err := j.lastFailure(s, j.specs.held[s.ID].Retries)
 	if err != nil {
 		return err
 	}
 	if last {
-		attempts, err := b.attemptsOf(s.ID)
+		attempts, err := j.attemptsOf(s.ID)
 		if err != nil {
 			return err
 		}
 		attempts = slices.DeleteFunc(attempts, func(a *Attempt) bool { return a.Outcome.Attempt.Generation != s.Generation })
-		return b.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, len(attempts), o.Reason))
+		return j.life.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, len(attempts), o.Reason))
 	}
-	return b.retryLater(s, s.Failures, o.Reason)
+	return j.life.retryLater(s, s.Failures, o.Reason)
 }
 
 // takeGivenUp decides on failures of attempts beside which the site may have
@@ -408,23 +416,23 @@ func (b *book) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error {
 // that were told to leave the task to another. Whoever runs it decides; if nobody
 // does, the master that reports the failure has given the task up. What a pilot
 // delivers itself says nothing of its master.
-func (b *book) takeGivenUp(site *SiteRecord) error {
-	for _, o := range b.givenUp {
-		s := b.tasks.held[o.Attempt.Task]
+func (j *outcomes) takeGivenUp(site *SiteRecord) error {
+	for _, o := range j.givenUp {
+		s := j.tasks.held[o.Attempt.Task]
 		if s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation {
 			continue
 		}
-		runs, err := b.started(s)
+		runs, err := j.started(s)
 		if err != nil {
 			return err
 		}
 		if runs {
 			continue
 		}
-		if b.attempts.held[o.Attempt].State == AttemptLost {
-			err = b.reopen(s, task.Return, o.Reason)
+		if j.attempts.held[o.Attempt].State == AttemptLost {
+			err = j.life.reopen(s, task.Return, o.Reason)
 		} else {
-			err = b.failed(site, s, o)
+			err = j.failed(site, s, o)
 		}
 		if err != nil {
 			return err
@@ -434,53 +442,53 @@ func (b *book) takeGivenUp(site *SiteRecord) error {
 }
 
 // retryLater makes a task wait before it is handed out again.
-func (b *book) retryLater(s *TaskState, failures int, reason string) error {
-	if err := b.reopen(s, task.AttemptFailed, reason); err != nil {
+func (l *lifecycle) retryLater(s *TaskState, failures int, reason string) error {
+	if err := l.reopen(s, task.AttemptFailed, reason); err != nil {
 		return err
 	}
-	s.NotBefore = b.Clock.Add(b.backoff(failures))
+	s.NotBefore = l.Clock.Add(l.backoff(failures))
 	return nil
 }
 
 // backoff returns a random time up to twice as long after each failure.
-func (b *book) backoff(failures int) time.Duration {
-	lowest := b.config.Retry.BackoffMin
-	ceiling := min(b.config.Retry.BackoffMax, lowest<<min(failures, 20))
+func (l *lifecycle) backoff(failures int) time.Duration {
+	lowest := l.config.Retry.BackoffMin
+	ceiling := min(l.config.Retry.BackoffMax, lowest<<min(failures, 20))
 	if ceiling <= lowest {
 		return lowest
 	}
-	return lowest + time.Duration(b.Random.Uint64()%uint64(ceiling-lowest+1))
+	return lowest + time.Duration(l.Random.Uint64()%uint64(ceiling-lowest+1))
 }
 
 // reopen takes a LEASED task back to where its inputs allow it to be.
-func (b *book) reopen(s *TaskState, event task.Event, reason string) error {
-	if err := b.move(s, event, reason); err != nil {
+func (l *lifecycle) reopen(s *TaskState, event task.Event, reason string) error {
+	if err := l.move(s, event, reason); err != nil {
 		return err
 	}
-	s.NotBefore = b.Clock
-	b.review(s.ID)
+	s.NotBefore = l.Clock
+	l.review(s.ID)
 	return nil
 }
 
 // countLoss books that a LEASED task's attempt vanished with its pilot. The
 // site's master runs it again itself; a task that takes pilot after pilot
 // with it, more than vanish there anyway, is put aside.
-func (b *book) countLoss(site *SiteRecord, s *TaskState) error {
+func (j *outcomes) countLoss(site *SiteRecord, s *TaskState) error {
 	s.Losses++
-	b.tasks.touch(s.ID)
-	retry := &b.config.Retry
+	j.tasks.touch(s.ID)
+	retry := &j.config.Retry
 	if s.Losses < retry.lossesTooMany(&site.Fates, s.Losses) {
 		return nil
 	}
 	if s.Losses < retry.QuarantineMost {
-		if alone, err := b.oneNodesWord(s); err != nil || alone {
+		if alone, err := j.oneNodesWord(s); err != nil || alone {
 			return err
 		}
 	}
-	b.revoke(s.Site, s.Lease, s.ID, true)
-	if err := b.move(s, task.Quarantine, fmt.Sprintf("%d pilots vanished while running it", s.Losses)); err != nil {
+	j.life.revoke(s.Site, s.Lease, s.ID, true)
+	if err := j.life.move(s, task.Quarantine, fmt.Sprintf("%d pilots vanished while running it", s.Losses)); err != nil {
 		return err
 	}
-	b.ended = append(b.ended, s.ID)
+	j.life.ended = append(j.life.ended, s.ID)
 	return nil
 }

@@ -13,20 +13,20 @@ import (
 // has met since they registered, or the one in office has not since it took
 // office, as its predecessor that was killed, or since the queue started. Where there is no master because
 // pilots speak for themselves, Dismiss is for those that have fallen silent.
-func (b *book) dismissOverdue() error {
-	last, err := b.noted(metaOverdue)
-	if err != nil || last != 0 && b.Clock.Sub(last) < b.config.Site.OverdueEvery {
+func (q *queue) dismissOverdue() error {
+	last, err := q.noted(metaOverdue)
+	if err != nil || last != 0 && q.Clock.Sub(last) < q.config.Site.OverdueEvery {
 		return err
 	}
-	if err := b.noteNow(metaOverdue); err != nil {
+	if err := q.noteNow(metaOverdue); err != nil {
 		return err
 	}
-	if err := b.loadSites(); err != nil {
+	if err := q.loadSites(); err != nil {
 		return err
 	}
-	for _, name := range b.siteNames {
-		if site := b.sites.held[name]; site.Pilots > 0 && !site.InForce().Central() {
-			if err := b.dismissOverdueOf(site); err != nil {
+	for _, name := range q.siteNames {
+		if site := q.sites.held[name]; site.Pilots > 0 && !site.InForce().Central() {
+			if err := q.dismissOverdueOf(site); err != nil {
 				return err
 			}
 		}
@@ -34,48 +34,48 @@ func (b *book) dismissOverdue() error {
 	return nil
 }
 
-func (b *book) dismissOverdueOf(site *SiteRecord) error {
-	live, err := b.alive(site.Name)
+func (q *queue) dismissOverdueOf(site *SiteRecord) error {
+	live, err := q.alive(site.Name)
 	if err != nil {
 		return err
 	}
 	dismissed := false
 	for _, pilot := range live {
-		if pilot.ID == site.Master && b.Clock.Sub(site.LastSync) < b.config.Site.LiveFor {
+		if pilot.ID == site.Master && q.Clock.Sub(site.LastSync) < q.config.Site.LiveFor {
 			continue // it is heard
 		}
-		reason := b.overdue(site, pilot)
+		reason := q.members.overdue(site, pilot)
 		if reason == "" {
 			continue
 		}
-		if err := b.dismiss(site, pilot, PilotDead, reason); err != nil {
+		if err := q.dismiss(site, pilot, PilotDead, reason); err != nil {
 			return err
 		}
 		dismissed = true
 	}
 	if dismissed && site.Pilots <= 0 {
-		return b.vacate(site, "its pilots are gone")
+		return q.vacate(site, "its pilots are gone")
 	}
 	return nil
 }
 
 // overdue says why a pilot that is not heard is taken for dead, "" if it is
 // not.
-func (b *book) overdue(site *SiteRecord, pilot *PilotRecord) string {
-	absent := b.config.Site.AbsentAfter
+func (m *members) overdue(site *SiteRecord, pilot *PilotRecord) string {
+	absent := m.config.Site.AbsentAfter
 	since := pilot.Registered
 	if site.Called.After(since) {
 		since = site.Called
 	}
-	silent := b.Clock.Sub(site.LastSync)
+	silent := m.Clock.Sub(site.LastSync)
 	switch met := pilot.Met > 0 || site.reigned(pilot.ID); {
-	case !pilot.Ends.IsZero() && b.Wall.After(pilot.Ends.Add(b.config.Site.DeadAfterEnd)):
+	case !pilot.Ends.IsZero() && m.Wall.After(pilot.Ends.Add(m.config.Site.DeadAfterEnd)):
 		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
-	case pilot.Met == site.Roll || !b.Wall.After(since.Add(absent)) || b.Clock.Sub(site.ModeSince) < absent:
+	case pilot.Met == site.Roll || !m.Wall.After(since.Add(absent)) || m.Clock.Sub(site.ModeSince) < absent:
 		return ""
 	case pilot.ID == site.Master && pilot.Met == 0 && silent >= absent:
 		return fmt.Sprintf("it is its site's master, and was not heard for %s", silent.Round(time.Second))
-	case pilot.ID == site.Master || met && silent >= b.config.Site.LiveFor:
+	case pilot.ID == site.Master || met && silent >= m.config.Site.LiveFor:
 		return "" // a site that is cut off may have all its pilots
 	case met:
 		return fmt.Sprintf("the master in office has not met it for %s", absent)

@@ -33,40 +33,40 @@ func (p *Pulled) MayTake() bool {
 // or one whose membership was revoked).
 func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, error) {
 	var out Pulled
-	err := r.apply(t, func(b *book) error {
+	err := r.apply(t, func(q *queue) error {
 		out = Pulled{}
-		site, err := b.site(p.Site)
+		site, err := q.site(p.Site)
 		if err != nil {
 			return err
 		}
-		pilot, err := b.claimant(site, p.Pilot)
+		pilot, err := q.members.claimant(site, p.Pilot)
 		if err != nil {
 			return err
 		}
 		if pilot.State == PilotDead && site.InForce().Central() {
-			b.revive(site, pilot) // nobody but itself tells that it lives
+			q.members.revive(site, pilot) // nobody but itself tells that it lives
 		}
 		reply := &out.Reply
-		if reply.Acks, err = b.takePulled(site, pilot, p); err != nil {
+		if reply.Acks, err = q.takePulled(site, pilot, p); err != nil {
 			return err
 		}
-		if err := b.settle(); err != nil {
+		if err := q.ready.settle(); err != nil {
 			return err
 		}
 		// The scans below must see what this turn has changed.
-		if err := b.save(); err != nil {
+		if err := q.save(); err != nil {
 			return err
 		}
 		if site.InForce().Central() {
 			site.offer(capacity)
-			if out.Unseen, err = b.answerPilot(site, pilot, p, reply); err != nil {
+			if out.Unseen, err = q.leasing.answerPilot(site, pilot, p, reply); err != nil {
 				return err
 			}
 		}
-		if reply.Revoked, err = b.revocationsOf(p); err != nil {
+		if reply.Revoked, err = q.leasing.revocationsOf(p); err != nil {
 			return err
 		}
-		b.markPull(site, p)
+		q.members.markPull(site, p)
 		if slices.Contains(site.Drain, pilot.ID) {
 			reply.Drain = []task.PilotID{pilot.ID}
 		}
@@ -79,13 +79,13 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, err
 
 // takePulled books everything that a pilot reports. A class that it cannot run
 // is its own matter: only the returns count.
-func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([]task.Ack, error) {
-	if err := b.heard(site); err != nil {
+func (q *queue) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([]task.Ack, error) {
+	if err := q.members.heard(site); err != nil {
 		return nil, err
 	}
 	// Of a site of one, or as the queue judges its node.
-	b.stopped(site, pilot, cmp.Or(p.Capacity.StoppedWhy, site.setBack(b.Clock, pilot)))
-	acks, err := b.takeOutcomes(site, p.Outcomes)
+	q.members.stopped(site, pilot, cmp.Or(p.Capacity.StoppedWhy, site.setBack(q.Clock, pilot)))
+	acks, err := q.takeOutcomes(site, p.Outcomes)
 	if err != nil {
 		return nil, err
 	}
@@ -93,13 +93,13 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 		p.Lost[i].Pilot = pilot.ID
 	}
 	for _, step := range []func() error{
-		func() error { return b.takeStored(site, p.Stored) },
-		func() error { return b.takeStarts(site, p.Starts) },
-		func() error { return b.takeReturns(site.Name, p.Returns) },
-		func() error { return b.meetSelf(site, pilot, &p.Sync) },
-		func() error { return b.lose(site.Name, p.Lost) },
-		func() error { return b.takeConfirmed(site.Name, p.Confirmed) },
-		func() error { return b.takeOwnReport(pilot, p.Report) },
+		func() error { return q.outcomes.takeStored(site, p.Stored) },
+		func() error { return q.takeStarts(site, p.Starts) },
+		func() error { return q.leasing.takeReturns(site.Name, p.Returns) },
+		func() error { return q.meetSelf(site, pilot, &p.Sync) },
+		func() error { return q.catalogue.lose(site.Name, p.Lost) },
+		func() error { return q.leasing.takeConfirmed(site.Name, p.Confirmed) },
+		func() error { return q.members.takeOwnReport(pilot, p.Report) },
 	} {
 		if err := step(); err != nil {
 			return nil, err
@@ -109,51 +109,51 @@ func (b *book) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([
 }
 
 // meetSelf books what a pilot that speaks for itself says to have in hand.
-func (b *book) meetSelf(site *SiteRecord, pilot *PilotRecord, s *task.Sync) error {
+func (q *queue) meetSelf(site *SiteRecord, pilot *PilotRecord, s *task.Sync) error {
 	if !slices.Contains(s.Joined, pilot.ID) {
 		return nil
 	}
-	return b.runsOnly(site, pilot, setOf(s.InHand))
+	return q.outcomes.runsOnly(site, pilot, setOf(s.InHand))
 }
 
 // takeOwnReport adds a pilot's report of storage reads, each report once.
-func (b *book) takeOwnReport(pilot *PilotRecord, report task.SiteReport) error {
+func (m *members) takeOwnReport(pilot *PilotRecord, report task.SiteReport) error {
 	if report.Seq == 0 || report.Seq <= pilot.ReportSeq {
 		return nil
 	}
 	pilot.ReportSeq = report.Seq
-	b.pilots.touch(pilot.ID)
-	return b.addReads(report.SEReads)
+	m.pilots.touch(pilot.ID)
+	return m.addReads(report.SEReads)
 }
 
 // markPull keeps the site's sign of life, no more exactly than MarkEvery, and
 // its master's where that one pulls.
-func (b *book) markPull(site *SiteRecord, p *task.Pull) {
-	if b.Clock.Sub(site.LastPull) >= b.config.Site.MarkEvery {
-		b.sites.touch(site.Name)
+func (m *members) markPull(site *SiteRecord, p *task.Pull) {
+	if m.Clock.Sub(site.LastPull) >= m.config.Site.MarkEvery {
+		m.sites.touch(site.Name)
 	}
-	if _, saving := b.sites.changed[site.Name]; !saving {
+	if _, saving := m.sites.changed[site.Name]; !saving {
 		return
 	}
-	site.LastPull = b.Clock
+	site.LastPull = m.Clock
 	if p.Term == site.Term && p.Pilot == site.Master {
-		site.LastSync = b.Clock
+		site.LastSync = m.Clock
 	}
 }
 
 // HeardPull notes signs of life of a site's pilots without a Pull, and what they
 // have to offer: a server calls it while it parks some.
 func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(name)
-		if err != nil || b.Clock.Sub(site.LastPull) < b.config.Site.MarkEvery {
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(name)
+		if err != nil || q.Clock.Sub(site.LastPull) < q.config.Site.MarkEvery {
 			return err
 		}
-		site.LastPull = b.Clock
+		site.LastPull = q.Clock
 		if site.InForce().Central() {
 			site.offer(capacity)
 		}
-		b.sites.touch(name)
+		q.sites.touch(name)
 		return nil
 	})
 }
@@ -162,8 +162,8 @@ func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error
 // over, and sends again in full those that it does not know of. Of a former
 // master's leases it gets the tasks that it has in hand. It returns how many
 // tasks the pilot did not know of.
-func (b *book) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, reply *task.PullReply) (unseen int, err error) {
-	own, err := b.Leases().OfPilot(pilot.ID)
+func (l *leasing) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, reply *task.PullReply) (unseen int, err error) {
+	own, err := l.Leases().OfPilot(pilot.ID)
 	if err != nil {
 		return 0, fmt.Errorf("load leases of pilot %s: %w", pilot.ID, err)
 	}
@@ -172,23 +172,23 @@ func (b *book) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, r
 		if own[i].Site != site.Name {
 			continue
 		}
-		if b.leases.held[own[i].ID] == nil {
-			b.leases.put(own[i].ID, &own[i])
+		if l.leases.held[own[i].ID] == nil {
+			l.leases.put(own[i].ID, &own[i])
 		}
-		lease := b.leases.held[own[i].ID]
+		lease := l.leases.held[own[i].ID]
 		known[lease.ID] = true
-		b.renewLease(lease)
-		if b.holds(&p.Sync, lease) {
+		l.renewLease(lease)
+		if l.holds(&p.Sync, lease) {
 			continue
 		}
-		full, err := b.fullLease(site, lease)
+		full, err := l.fullLease(site, lease)
 		if err != nil {
 			return 0, err
 		}
 		unseen += len(full.Tasks)
 		reply.Leases = append(reply.Leases, full)
 	}
-	if err := b.answerHolding(site, p, known, reply); err != nil {
+	if err := l.answerHolding(site, p, known, reply); err != nil {
 		return 0, err
 	}
 	for _, id := range p.Leases {
@@ -201,7 +201,7 @@ func (b *book) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, r
 
 // answerHolding gives a pilot its part of the leases that a former master has
 // left behind.
-func (b *book) answerHolding(site *SiteRecord, p *task.Pull, known map[task.LeaseID]bool, reply *task.PullReply) error {
+func (l *leasing) answerHolding(site *SiteRecord, p *task.Pull, known map[task.LeaseID]bool, reply *task.PullReply) error {
 	if !site.Orphans {
 		return nil
 	}
@@ -216,30 +216,30 @@ func (b *book) answerHolding(site *SiteRecord, p *task.Pull, known map[task.Leas
 		}
 		inHand[h.Lease] = append(inHand[h.Lease], h.Task)
 	}
-	if err := b.loadLeases(order...); err != nil {
+	if err := l.leases.load(order...); err != nil {
 		return err
 	}
 	for _, id := range order {
-		lease := b.leases.held[id]
+		lease := l.leases.held[id]
 		if lease == nil || lease.Site != site.Name || lease.Pilot != "" {
 			continue
 		}
-		if err := b.loadTasks(inHand[id]...); err != nil {
+		if err := l.tasks.load(inHand[id]...); err != nil {
 			return err
 		}
 		still := slices.DeleteFunc(inHand[id], func(t task.ID) bool {
-			s := b.tasks.held[t]
+			s := l.tasks.held[t]
 			return s == nil || s.State != task.Leased || s.Lease != id
 		})
 		if len(still) == 0 {
 			continue
 		}
 		known[id] = true
-		b.renewLease(lease)
+		l.renewLease(lease)
 		if slices.Contains(p.Leases, id) {
 			continue
 		}
-		part, err := b.writeLease(site, lease, still)
+		part, err := l.writeLease(site, lease, still)
 		if err != nil {
 			return err
 		}
@@ -249,18 +249,18 @@ func (b *book) answerHolding(site *SiteRecord, p *task.Pull, known map[task.Leas
 }
 
 // renewLease moves a lease's end, when little enough is left of it.
-func (b *book) renewLease(lease *Lease) {
-	ttl := b.config.Lease.TTL
-	if lease.Expires.Sub(b.Clock) < time.Duration(b.config.Lease.RenewBelow*float64(ttl)) {
-		lease.Expires = b.Clock.Add(ttl)
-		b.leases.touch(lease.ID)
+func (l *leasing) renewLease(lease *Lease) {
+	ttl := l.config.Lease.TTL
+	if lease.Expires.Sub(l.Clock) < time.Duration(l.config.Lease.RenewBelow*float64(ttl)) {
+		lease.Expires = l.Clock.Add(ttl)
+		l.leases.touch(lease.ID)
 	}
 }
 
 // revocationsOf returns what a pilot is asked to drop, those of this turn
 // included.
-func (b *book) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
-	if err := b.saveRevocations(); err != nil {
+func (l *leasing) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
+	if err := l.life.saveRevocations(); err != nil {
 		return nil, fmt.Errorf("save revocations: %w", err)
 	}
 	leases := slices.Clone(p.Leases)
@@ -272,17 +272,17 @@ func (b *book) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
 	if len(leases) == 0 {
 		return nil, nil
 	}
-	open, err := b.Leases().Revocations(p.Site, leases...)
+	open, err := l.Leases().Revocations(p.Site, leases...)
 	if err != nil {
 		return nil, fmt.Errorf("load revocations of %s: %w", p.Site, err)
 	}
-	if err := b.loadLeases(leases...); err != nil {
+	if err := l.leases.load(leases...); err != nil {
 		return nil, err
 	}
 	var revoked []task.Revoked
 	for _, r := range open {
 		// A former master's lease has tasks at other pilots too.
-		if lease := b.leases.held[r.Lease]; lease != nil && lease.Pilot == p.Pilot || inHand[r.Task] {
+		if lease := l.leases.held[r.Lease]; lease != nil && lease.Pilot == p.Pilot || inHand[r.Task] {
 			revoked = append(revoked, task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel})
 		}
 	}
@@ -295,42 +295,39 @@ func (b *book) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID) (task.Lease, error) {
 	var granted task.Lease
-	err := r.apply(t, func(b *book) error {
+	err := r.apply(t, func(q *queue) error {
 		granted = task.Lease{}
-		site, err := b.site(name)
+		site, err := q.site(name)
 		if err != nil {
 			return err
 		}
-		if err := b.loadPilots(id); err != nil {
+		if err := q.pilots.load(id); err != nil {
 			return err
 		}
-		pilot := b.pilots.held[id]
+		pilot := q.pilots.held[id]
 		if pilot == nil {
 			return fmt.Errorf("%w: pilot %s", ErrStranger, id)
 		}
 		if !site.InForce().Central() || site.Draining || pilot.State != PilotAlive || pilot.Site != name {
 			return nil
 		}
-		if err := b.loadTasks(tasks...); err != nil {
+		if err := q.tasks.load(tasks...); err != nil {
 			return err
 		}
-		if err := b.loadInputs(tasks); err != nil {
+		if err := q.loadInputs(tasks); err != nil {
 			return err
 		}
-		h := &handing{book: b, site: site, pilot: id}
+		h := q.handing(site, id)
 		for _, id := range tasks {
-			s, spec := b.tasks.held[id], b.specs.held[id]
-			if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > b.Clock || !b.readsAll(site, spec) {
+			s, spec := q.tasks.held[id], q.specs.held[id]
+			if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) {
 				continue
 			}
 			if err := h.lend(id); err != nil {
 				return err
 			}
 		}
-		if h.lease == nil {
-			return nil
-		}
-		granted, err = b.writeLease(site, h.lease, h.lent)
+		granted, err = h.granted()
 		return err
 	})
 	return granted, err
@@ -341,25 +338,25 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason string) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(name)
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(name)
 		if err != nil || !site.InForce().Central() {
 			return err
 		}
-		if err := b.loadPilots(pilots...); err != nil {
+		if err := q.pilots.load(pilots...); err != nil {
 			return err
 		}
 		for _, id := range pilots {
-			pilot := b.pilots.held[id]
+			pilot := q.pilots.held[id]
 			if pilot == nil || pilot.Site != name || !pilot.State.present() {
 				continue
 			}
-			if err := b.dismiss(site, pilot, PilotDead, reason); err != nil {
+			if err := q.dismiss(site, pilot, PilotDead, reason); err != nil {
 				return err
 			}
 		}
 		if site.Pilots <= 0 {
-			return b.vacate(site, "its last pilot fell silent")
+			return q.vacate(site, "its last pilot fell silent")
 		}
 		return nil
 	})
@@ -370,10 +367,10 @@ func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason s
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Lose(t *Turn, name task.Site, lost []task.LostFile) error {
-	return r.apply(t, func(b *book) error {
-		if _, err := b.site(name); err != nil {
+	return r.apply(t, func(q *queue) error {
+		if _, err := q.site(name); err != nil {
 			return err
 		}
-		return b.lose(name, lost)
+		return q.catalogue.lose(name, lost)
 	})
 }

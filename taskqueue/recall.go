@@ -9,17 +9,17 @@ import (
 
 // recall asks the site with most work beyond its share for some of its newest
 // unstarted tasks that an idle site can run.
-func (b *book) recall(site *SiteRecord, idle int) error {
+func (h *handing) recall(site *SiteRecord, idle int) error {
 	work, slots := 0, 0
-	for _, name := range b.siteNames {
-		if s := b.sites.held[name]; s == site || b.live(s) {
+	for _, name := range h.siteNames {
+		if s := h.sites.held[name]; s == site || h.live(s) {
 			work, slots = work+s.Leased, slots+s.slots()
 		}
 	}
 	var donor *SiteRecord
 	most := 0
-	for _, name := range b.siteNames {
-		s := b.sites.held[name]
+	for _, name := range h.siteNames {
+		s := h.sites.held[name]
 		if s == site || s.Leased == 0 || s.slots() == 0 {
 			continue
 		}
@@ -29,10 +29,10 @@ func (b *book) recall(site *SiteRecord, idle int) error {
 		}
 	}
 	if donor == nil {
-		site.Alone = b.Clock
+		site.Alone = h.Clock
 		return nil
 	}
-	pending, err := b.Leases().Revocations(donor.Name)
+	pending, err := h.Leases().Revocations(donor.Name)
 	if err != nil {
 		return fmt.Errorf("load revocations of %s: %w", donor.Name, err)
 	}
@@ -40,54 +40,54 @@ func (b *book) recall(site *SiteRecord, idle int) error {
 	for _, r := range pending {
 		asked[r.Task] = struct{}{}
 	}
-	n := min(most, b.config.HandOut.FloorTasks*idle) - len(asked)
+	n := min(most, h.config.HandOut.FloorTasks*idle) - len(asked)
 	if n <= 0 {
 		return nil
 	}
-	found, err := b.recallable(donor, site, n, asked)
+	found, err := h.recallable(donor, site, n, asked)
 	if err != nil {
 		return err
 	}
 	// What reads files of the donor stays there, as far as it comes to that soon.
-	own := donor.unstarted() - b.turns(donor, b.localityWait(site))
+	own := donor.unstarted() - h.config.turns(donor, h.config.handOutWait(site))
 	var recalled []task.ID
 	for _, r := range found {
 		if len(recalled) == n || r.own && len(recalled) >= own {
 			break
 		}
-		b.revoke(donor.Name, r.lease, r.id, false)
+		h.life.revoke(donor.Name, r.lease, r.id, false)
 		recalled = append(recalled, r.id)
 	}
-	return b.recallReaders(donor, recalled)
+	return h.recallReaders(donor, recalled)
 }
 
 // lone tells whether a site has only just found that no other has work to spare.
-func (b *book) lone(site *SiteRecord) bool {
-	return site.Alone != 0 && b.Clock.Sub(site.Alone) < b.config.HandOut.RecallEvery
+func (h *handing) lone(site *SiteRecord) bool {
+	return site.Alone != 0 && h.Clock.Sub(site.Alone) < h.config.HandOut.RecallEvery
 }
 
 // AskBack asks a site's pilots for tasks that they have not started.
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) error {
-	return r.apply(t, func(b *book) error {
-		if _, err := b.site(name); err != nil {
+	return r.apply(t, func(q *queue) error {
+		if _, err := q.site(name); err != nil {
 			return err
 		}
 		for _, want := range tasks {
-			s, err := b.state(want.Task)
+			s, err := q.tasks.one(want.Task)
 			if err != nil {
 				return err
 			}
 			if s == nil || s.State != task.Leased || s.Lease != want.Lease || s.Site != name {
 				continue
 			}
-			running, err := b.started(s)
+			running, err := q.started(s)
 			if err != nil {
 				return err
 			}
 			if !running {
-				b.revoke(name, want.Lease, want.Task, false)
+				q.life.revoke(name, want.Lease, want.Task, false)
 			}
 		}
 		return nil
@@ -104,38 +104,38 @@ type recallable struct {
 
 // recallable walks the donor's leases from the newest and lists what an idle
 // site can run: tasks that do not prefer the donor, at most n, then those that do.
-func (b *book) recallable(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) ([]recallable, error) {
-	open, err := b.Leases().OfSite(donor.Name)
+func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) ([]recallable, error) {
+	open, err := h.Leases().OfSite(donor.Name)
 	if err != nil {
 		return nil, fmt.Errorf("load leases of %s: %w", donor.Name, err)
 	}
 	var others, own []recallable
-	scan := b.config.HandOut.RecallScan
+	scan := h.config.HandOut.RecallScan
 	for _, lease := range slices.Backward(open) {
-		states, err := b.Tasks().InLease(lease.ID)
+		states, err := h.Tasks().InLease(lease.ID)
 		if err != nil {
 			return nil, fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
 		}
 		states = states[max(0, len(states)-scan):]
 		scan -= len(states)
-		b.holdTasks(states)
+		h.tasks.hold(states)
 		ids := make([]task.ID, 0, len(states))
 		for i := range states {
 			ids = append(ids, states[i].ID)
 		}
-		if err := b.loadInputs(ids); err != nil {
+		if err := h.loadInputs(ids); err != nil {
 			return nil, err
 		}
 		for _, id := range slices.Backward(ids) {
 			if _, already := asked[id]; already {
 				continue
 			}
-			may, err := b.mayRecall(id, lease.ID, site)
+			may, err := h.mayRecall(id, lease.ID, site)
 			switch {
 			case err != nil:
 				return nil, err
 			case !may:
-			case b.prefers(donor.Name, b.specs.held[id]):
+			case h.classes.prefers(donor.Name, h.specs.held[id]):
 				own = append(own, recallable{lease.ID, id, true})
 			default:
 				others = append(others, recallable{lease.ID, id, false})
@@ -153,29 +153,29 @@ func (b *book) recallable(donor, site *SiteRecord, n int, asked map[task.ID]stru
 
 // mayRecall tells whether a task of a lease is unstarted and fit for another
 // site. It is loaded, with its inputs.
-func (b *book) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) (bool, error) {
-	s, spec := b.tasks.held[id], b.specs.held[id]
+func (h *handing) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) (bool, error) {
+	s, spec := h.tasks.held[id], h.specs.held[id]
 	if spec == nil || s.State != task.Leased || s.Lease != lease || s.Missing > 0 ||
-		!b.readsAll(site, spec) || b.refuses(site, spec.Class()) || s.Final && site.SE == "" && b.stores(s.Site) {
+		!h.readsAll(site, spec) || h.refuses(site, spec.Class()) || s.Final && site.SE == "" && h.stores(s.Site) {
 		return false, nil
 	}
-	running, err := b.started(s)
+	running, err := h.started(s)
 	return !running, err
 }
 
 // recallReaders has tasks go along that a site was to run once it had made what
 // it is now asked to give back: who makes files reads them.
-func (b *book) recallReaders(donor *SiteRecord, makers []task.ID) error {
-	readers, err := b.readersBelow(makers, len(makers))
+func (h *handing) recallReaders(donor *SiteRecord, makers []task.ID) error {
+	readers, err := h.readersBelow(makers, len(makers))
 	if err != nil {
 		return err
 	}
-	if err := b.loadTasks(readers...); err != nil {
+	if err := h.tasks.load(readers...); err != nil {
 		return err
 	}
 	for _, id := range readers {
-		if s := b.tasks.held[id]; s != nil && s.State == task.Leased && s.Site == donor.Name && s.Missing > 0 {
-			b.revoke(donor.Name, s.Lease, id, false)
+		if s := h.tasks.held[id]; s != nil && s.State == task.Leased && s.Site == donor.Name && s.Missing > 0 {
+			h.life.revoke(donor.Name, s.Lease, id, false)
 		}
 	}
 	return nil

@@ -12,13 +12,13 @@ const maxRefusals = 256
 
 // takeRefusals keeps which classes no live pilot of a site can run, and why,
 // for explain and so that they are not offered for a while.
-func (b *book) takeRefusals(site *SiteRecord, refused []task.Refusal) error {
+func (m *members) takeRefusals(site *SiteRecord, refused []task.Refusal) error {
 	for _, refusal := range refused {
 		site.Refused = slices.DeleteFunc(site.Refused, func(r RefusedClass) bool { return r.Class == refusal.Class })
 		site.Refused = append(site.Refused, RefusedClass{
-			Class: refusal.Class, Clauses: refusal.Clauses, Pilots: refusal.Pilots, At: b.Clock,
+			Class: refusal.Class, Clauses: refusal.Clauses, Pilots: refusal.Pilots, At: m.Clock,
 		})
-		b.sites.touch(site.Name)
+		m.sites.touch(site.Name)
 	}
 	if over := len(site.Refused) - maxRefusals; over > 0 {
 		slices.SortStableFunc(site.Refused, func(x, y RefusedClass) int { return cmp.Compare(x.At, y.At) })

@@ -1,12 +1,14 @@
 package taskqueue
 
 import (
-	"encoding/binary"
 	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
+
+// members keeps the sites: their pilots, who of them is master, and what they can do.
+type members struct{ *records }
 
 // Register makes a pilot a member of its site. The same peer registering
 // again gets the same pilot id. The first live pilot of a site is made master;
@@ -15,8 +17,8 @@ import (
 // Errors: ErrNotFound (the site), ErrInvalid, ErrRefused (a denied peer).
 func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 	var out Registered
-	err := r.apply(t, func(b *book) error {
-		site, err := b.site(reg.Site)
+	err := r.apply(t, func(q *queue) error {
+		site, err := q.site(reg.Site)
 		if err != nil {
 			return err
 		}
@@ -24,31 +26,31 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 			return err
 		}
 		if reg.Check {
-			out, err = r.visit(b, site, &reg)
+			out, err = r.visit(q, site, &reg)
 			return err
 		}
-		pilot, again, err := b.enrol(site, &reg)
+		pilot, again, err := q.members.enrol(site, &reg)
 		if err != nil {
 			return err
 		}
-		others, err := b.present(site.Name, pilot.ID)
+		others, err := q.present(site.Name, pilot.ID)
 		if err != nil {
 			return err
 		}
-		master, err := b.appoint(site, pilot, others, again)
+		master, err := q.members.appoint(site, pilot, others, again)
 		if err != nil {
 			return err
 		}
-		out, err = r.registered(b, site, pilot, others)
+		out, err = r.registered(q, site, pilot, others)
 		out.Master = contact(master)
 		return err
 	})
 	return out, err
 }
 
-func (r *Rules) registered(b *book, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) (Registered, error) {
-	pilot.Certified = b.validUntil(pilot)
-	contacts, err := b.sample(others)
+func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) (Registered, error) {
+	pilot.Certified = q.members.validUntil(pilot)
+	contacts, err := q.members.sample(others)
 	return Registered{
 		Pilot:    pilot.ID,
 		Term:     site.Term,
@@ -61,8 +63,8 @@ func (r *Rules) registered(b *book, site *SiteRecord, pilot *PilotRecord, others
 
 // visit lets somebody in who only checks a node. It is recorded as one who has
 // left: it counts nowhere, is told to nobody and cannot be master.
-func (r *Rules) visit(b *book, site *SiteRecord, reg *Registration) (Registered, error) {
-	known, err := b.Pilots().ByPeer(reg.Peer)
+func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) (Registered, error) {
+	known, err := q.Pilots().ByPeer(reg.Peer)
 	if err != nil {
 		return Registered{}, fmt.Errorf("find the pilot of peer %s: %w", reg.Peer, err)
 	}
@@ -70,30 +72,30 @@ func (r *Rules) visit(b *book, site *SiteRecord, reg *Registration) (Registered,
 		return Registered{}, conflict("peer %s is pilot %s already: check with a new key", reg.Peer, known)
 	}
 	pilot := &PilotRecord{
-		ID: task.NewPilotID(b.randomBytes(8)), Peer: reg.Peer, Site: reg.Site, Registered: b.Wall,
-		State: PilotLeft, Reason: "self-check only", Ended: b.Wall,
+		ID: task.NewPilotID(q.randomBytes(8)), Peer: reg.Peer, Site: reg.Site, Registered: q.Wall,
+		State: PilotLeft, Reason: "self-check only", Ended: q.Wall,
 	}
-	b.describePilot(pilot, reg)
-	b.pilots.put(pilot.ID, pilot)
-	b.pilots.touch(pilot.ID)
-	others, err := b.present(site.Name, "")
+	q.members.describePilot(pilot, reg)
+	q.pilots.put(pilot.ID, pilot)
+	q.pilots.touch(pilot.ID)
+	others, err := q.present(site.Name, "")
 	if err != nil {
 		return Registered{}, err
 	}
-	out, err := r.registered(b, site, pilot, others)
+	out, err := r.registered(q, site, pilot, others)
 	if err != nil || !slices.Contains(others, site.Master) {
 		return out, err
 	}
-	if err := b.loadPilots(site.Master); err != nil {
+	if err := q.pilots.load(site.Master); err != nil {
 		return Registered{}, err
 	}
-	out.Master = contact(b.pilots.held[site.Master])
+	out.Master = contact(q.pilots.held[site.Master])
 	return out, nil
 }
 
 // describePilot takes over what a pilot says of itself.
-func (b *book) describePilot(pilot *PilotRecord, reg *Registration) {
-	latest := b.Wall.Add(b.config.Site.MaxLifetime)
+func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
+	latest := m.Wall.Add(m.config.Site.MaxLifetime)
 	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
 	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
 	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
@@ -116,21 +118,21 @@ func admit(site *SiteRecord, reg *Registration) error {
 
 // enrol creates or renews a pilot's record and counts it; again tells that it
 // was a live member already.
-func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, again bool, err error) {
-	id, err := b.Pilots().ByPeer(reg.Peer)
+func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, again bool, err error) {
+	id, err := m.Pilots().ByPeer(reg.Peer)
 	if err != nil {
 		return nil, false, fmt.Errorf("find the pilot of peer %s: %w", reg.Peer, err)
 	}
 	if id == "" {
-		id = task.NewPilotID(b.randomBytes(8))
-	} else if err := b.loadPilots(id); err != nil {
+		id = task.NewPilotID(m.randomBytes(8))
+	} else if err := m.pilots.load(id); err != nil {
 		return nil, false, err
 	}
-	pilot = b.pilots.held[id]
+	pilot = m.pilots.held[id]
 	switch {
 	case pilot == nil:
-		pilot = &PilotRecord{ID: id, Peer: reg.Peer, Site: reg.Site, Registered: b.Wall}
-		b.pilots.put(id, pilot)
+		pilot = &PilotRecord{ID: id, Peer: reg.Peer, Site: reg.Site, Registered: m.Wall}
+		m.pilots.put(id, pilot)
 	case pilot.Site != reg.Site:
 		return nil, false, conflict("peer %s is pilot %s of site %s and cannot join %s: start it with a new key",
 			reg.Peer, id, pilot.Site, reg.Site)
@@ -139,13 +141,13 @@ func (b *book) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, a
 		site.Pilots--
 		site.Registered -= pilot.Slots
 	}
-	b.describePilot(pilot, reg)
+	m.describePilot(pilot, reg)
 	pilot.Unreachable = false
-	b.revive(site, pilot)
+	m.revive(site, pilot)
 	site.Refused = nil // what nobody could run, the new one may
 	if site.Forget {   // what it brings or makes is not to be forgotten
 		site.Forget = false
-		b.look(site)
+		m.look(site)
 	}
 	return pilot, again, nil
 }
@@ -155,29 +157,29 @@ func (s PilotState) present() bool { return s == PilotAlive || s == PilotDrainin
 
 // present returns the ids of the other live pilots of a site, in order, as
 // this turn sees them. A site may have thousands, and each that registers asks.
-func (b *book) present(site task.Site, except task.PilotID) ([]task.PilotID, error) {
-	ids, err := b.Pilots().IDsOfSite(site, PilotAlive, PilotDraining)
+func (r *records) present(site task.Site, except task.PilotID) ([]task.PilotID, error) {
+	ids, err := r.Pilots().IDsOfSite(site, PilotAlive, PilotDraining)
 	if err != nil {
 		return nil, fmt.Errorf("list pilots of %s: %w", site, err)
 	}
 	return slices.DeleteFunc(ids, func(id task.PilotID) bool {
-		held := b.pilots.held[id]
+		held := r.pilots.held[id]
 		return id == except || held != nil && !held.State.present()
 	}), nil
 }
 
 // alive returns the live pilots of a site, by id, as this turn sees them.
-func (b *book) alive(site task.Site) ([]*PilotRecord, error) {
-	found, err := b.Pilots().OfSite(site, PilotAlive, PilotDraining)
+func (r *records) alive(site task.Site) ([]*PilotRecord, error) {
+	found, err := r.Pilots().OfSite(site, PilotAlive, PilotDraining)
 	if err != nil {
 		return nil, fmt.Errorf("load pilots of %s: %w", site, err)
 	}
 	var live []*PilotRecord
 	for i := range found {
-		if b.pilots.held[found[i].ID] == nil {
-			b.pilots.put(found[i].ID, &found[i])
+		if r.pilots.held[found[i].ID] == nil {
+			r.pilots.put(found[i].ID, &found[i])
 		}
-		if p := b.pilots.held[found[i].ID]; p.State.present() {
+		if p := r.pilots.held[found[i].ID]; p.State.present() {
 			live = append(live, p)
 		}
 	}
@@ -186,10 +188,10 @@ func (b *book) alive(site task.Site) ([]*PilotRecord, error) {
 
 // appoint returns the site's master: the one in office; if there is none
 // alive, or it has resigned, and nobody else is there, the new pilot.
-func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
+func (m *members) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
 	if site.Master == pilot.ID && !site.Resigned {
 		if !again {
-			b.crown(site, pilot, 0, "re-registration")
+			m.crown(site, pilot, 0, "re-registration")
 		}
 		return pilot, nil
 	}
@@ -198,60 +200,51 @@ func (b *book) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pilot
 		if site.Term.IsZero() {
 			why = "first pilot"
 		}
-		b.crown(site, pilot, 0, why)
+		m.crown(site, pilot, 0, why)
 		return pilot, nil
 	}
-	if err := b.loadPilots(site.Master, others[0]); err != nil {
+	if err := m.pilots.load(site.Master, others[0]); err != nil {
 		return nil, err
 	}
-	if master := b.pilots.held[site.Master]; master != nil {
+	if master := m.pilots.held[site.Master]; master != nil {
 		return master, nil
 	}
-	return b.pilots.held[others[0]], nil
+	return m.pilots.held[others[0]], nil
 }
 
 // crown opens the next term of a site.
-func (b *book) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
+func (m *members) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
 	site.Term = task.Term{Epoch: max(site.Term.Epoch, known) + 1, Peer: pilot.Peer}
 	site.Master, site.MasterAddr = pilot.ID, pilot.Addresses
-	site.LastSync, site.Resigned = b.Clock, false
-	b.callRoll(site, site.Roll+1)
-	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: b.Wall, Why: why})
-	site.History = site.History[max(0, len(site.History)-b.config.Site.MaxHistory):]
-	b.sites.touch(site.Name)
+	site.LastSync, site.Resigned = m.Clock, false
+	m.callRoll(site, site.Roll+1)
+	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: m.Wall, Why: why})
+	site.History = site.History[max(0, len(site.History)-m.config.Site.MaxHistory):]
+	m.sites.touch(site.Name)
 }
 
 // callRoll has all members of a site met anew, under a number of which its master
 // has not heard.
-func (b *book) callRoll(site *SiteRecord, number uint64) {
-	site.Roll, site.Called = max(1, number), b.Wall
-	b.sites.touch(site.Name)
+func (m *members) callRoll(site *SiteRecord, number uint64) {
+	site.Roll, site.Called = max(1, number), m.Wall
+	m.sites.touch(site.Name)
 }
 
 // sample returns a random choice of contacts.
-func (b *book) sample(pilots []task.PilotID) ([]Contact, error) {
+func (m *members) sample(pilots []task.PilotID) ([]Contact, error) {
 	pilots = slices.Clone(pilots)
-	b.Random.Shuffle(len(pilots), func(i, j int) { pilots[i], pilots[j] = pilots[j], pilots[i] })
-	pilots = pilots[:min(len(pilots), b.config.Site.ContactSample)]
-	if err := b.loadPilots(pilots...); err != nil {
+	m.Random.Shuffle(len(pilots), func(i, j int) { pilots[i], pilots[j] = pilots[j], pilots[i] })
+	pilots = pilots[:min(len(pilots), m.config.Site.ContactSample)]
+	if err := m.pilots.load(pilots...); err != nil {
 		return nil, err
 	}
 	contacts := make([]Contact, len(pilots))
 	for i, id := range pilots {
-		contacts[i] = contact(b.pilots.held[id])
+		contacts[i] = contact(m.pilots.held[id])
 	}
 	return contacts, nil
 }
 
 func contact(p *PilotRecord) Contact {
 	return Contact{Pilot: p.ID, Peer: p.Peer, Addresses: p.Addresses, DataURL: p.DataURL}
-}
-
-// randomBytes returns n bytes of the turn's randomness.
-func (b *book) randomBytes(n int) []byte {
-	var bytes []byte
-	for len(bytes) < n {
-		bytes = binary.LittleEndian.AppendUint64(bytes, b.Random.Uint64())
-	}
-	return bytes[:n]
 }

@@ -14,39 +14,39 @@ import (
 // Errors: ErrNotFound, ErrConflict (it has live pilots, open leases, or the
 // only copy of a file).
 func (r *Rules) RemoveSite(t *Turn, name task.Site) error {
-	return r.apply(t, func(b *book) error {
-		if _, err := b.site(name); err != nil {
+	return r.apply(t, func(q *queue) error {
+		if _, err := q.site(name); err != nil {
 			return err
 		}
-		if err := b.checkIdle(name); err != nil {
+		if err := q.checkIdle(name); err != nil {
 			return err
 		}
-		if err := b.dropCopies(name); err != nil {
+		if err := q.dropCopies(name); err != nil {
 			return err
 		}
-		if err := b.revokeGrants(name); err != nil {
+		if err := q.revokeGrants(name); err != nil {
 			return err
 		}
-		revocations, err := b.Leases().Revocations(name)
+		revocations, err := q.Leases().Revocations(name)
 		if err != nil {
 			return fmt.Errorf("load what %s was asked for: %w", name, err)
 		}
-		if err := b.Leases().Confirm(revocations...); err != nil {
+		if err := q.Leases().Confirm(revocations...); err != nil {
 			return fmt.Errorf("forget what %s was asked for: %w", name, err)
 		}
-		if err := b.Sites().Delete(name); err != nil {
+		if err := q.Sites().Delete(name); err != nil {
 			return fmt.Errorf("delete site %s: %w", name, err)
 		}
-		b.sites.put(name, nil)
-		b.siteNames, b.readable, b.walkable = nil, nil, nil
-		b.Effects.WakeAll = true // its share goes to the others
-		return b.reassessAll()
+		q.sites.put(name, nil)
+		q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil
+		q.Effects.WakeAll = true // its share goes to the others
+		return q.reassessAll()
 	})
 }
 
 // checkIdle refuses a site that somebody still works at.
-func (b *book) checkIdle(name task.Site) error {
-	live, err := b.alive(name)
+func (q *queue) checkIdle(name task.Site) error {
+	live, err := q.alive(name)
 	if err != nil {
 		return err
 	}
@@ -54,7 +54,7 @@ func (b *book) checkIdle(name task.Site) error {
 		return conflict("site %s has live pilots (%d, %s first): drain it with `pilotage site drain %s`, "+
 			"end its batch jobs, and remove it when they have gone", name, len(live), live[0].ID, name)
 	}
-	leases, err := b.Leases().OfSite(name)
+	leases, err := q.Leases().OfSite(name)
 	if err != nil {
 		return fmt.Errorf("load the leases of %s: %w", name, err)
 	}
@@ -70,11 +70,11 @@ func (b *book) checkIdle(name task.Site) error {
 
 // dropCopies takes the site out of the catalogue, unless a file would be left
 // without a copy on any storage element.
-func (b *book) dropCopies(name task.Site) error {
+func (q *queue) dropCopies(name task.Site) error {
 	var sole []task.LFN
-	page := b.config.Workflow.SweepPage
+	page := q.config.Workflow.SweepPage
 	for after := task.LFN(""); ; {
-		files, err := b.Files().List("", after, page)
+		files, err := q.Files().List("", after, page)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
 		}
@@ -85,9 +85,9 @@ func (b *book) dropCopies(name task.Site) error {
 			case len(elsewhere) < len(f.Replicas) && len(elsewhere) == 0:
 				sole = append(sole, f.LFN)
 			case len(elsewhere) < len(f.Replicas) || slices.Contains(f.Announced, name):
-				b.files.put(f.LFN, f)
-				b.withdraw(f, name)
-				b.alter(f)
+				q.files.put(f.LFN, f)
+				q.catalogue.withdraw(f, name)
+				q.catalogue.alter(f)
 				f.Replicas = elsewhere
 			}
 		}
@@ -104,8 +104,8 @@ func (b *book) dropCopies(name task.Site) error {
 		name, len(sole), sole[0])
 }
 
-func (b *book) revokeGrants(name task.Site) error {
-	grants, err := b.Grants().All()
+func (q *queue) revokeGrants(name task.Site) error {
+	grants, err := q.Grants().All()
 	if err != nil {
 		return fmt.Errorf("load access tokens: %w", err)
 	}
@@ -114,7 +114,7 @@ func (b *book) revokeGrants(name task.Site) error {
 			continue
 		}
 		grant.Revoked = true
-		if err := b.Grants().Save(grant); err != nil {
+		if err := q.Grants().Save(grant); err != nil {
 			return fmt.Errorf("revoke access %s: %w", grant.ID, err)
 		}
 	}
@@ -123,13 +123,13 @@ func (b *book) revokeGrants(name task.Site) error {
 
 // denyFormer keeps pilots of a removed site of the same name out of the new
 // one: their certificates may still be valid.
-func (b *book) denyFormer(site *SiteRecord) error {
-	former, err := b.Pilots().OfSite(site.Name)
+func (m *members) denyFormer(site *SiteRecord) error {
+	former, err := m.Pilots().OfSite(site.Name)
 	if err != nil {
 		return fmt.Errorf("load earlier pilots of %s: %w", site.Name, err)
 	}
 	for i := range former {
-		if b.validUntil(&former[i]).After(b.Wall) {
+		if m.validUntil(&former[i]).After(m.Wall) {
 			site.Denied = append(site.Denied, former[i].Peer)
 		}
 	}

@@ -16,21 +16,21 @@ import (
 // nothing to retry).
 func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (int, error) {
 	n := 0
-	err := r.apply(t, func(b *book) error {
-		w, err := b.workflow(id)
+	err := r.apply(t, func(q *queue) error {
+		w, err := q.workflow(id)
 		if err != nil {
 			return err
 		}
 		if !w.Sealed {
 			return conflict("workflow %s is not complete: submit its last part or cancel it", id)
 		}
-		lost, err := b.resume(w)
+		lost, err := (&reopening{q.records, q.life}).resume(w)
 		if err != nil {
 			return err
 		}
 		n = lost
 		for after := uint64(0); ; {
-			states, err := b.Tasks().InWorkflow(id, after, cancelPage, task.Failed, task.Cancelled, task.Quarantined)
+			states, err := q.Tasks().InWorkflow(id, after, cancelPage, task.Failed, task.Cancelled, task.Quarantined)
 			if err != nil {
 				return fmt.Errorf("load tasks of %s: %w", id, err)
 			}
@@ -38,8 +38,8 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (int
 				break
 			}
 			after = states[len(states)-1].Seq
-			b.holdTasks(states)
-			reopened, err := b.retryPage(states, failedOnly)
+			q.tasks.hold(states)
+			reopened, err := (&reopening{q.records, q.life}).retryPage(states, failedOnly)
 			if err != nil {
 				return err
 			}
@@ -56,59 +56,65 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (int
 	return n, nil
 }
 
+// reopening opens tasks again that ended badly.
+type reopening struct {
+	*records
+	life *lifecycle
+}
+
 // resume takes a cancelled workflow up again, and returns how many of its tasks
 // have to make results again that were lost meanwhile.
-func (b *book) resume(w *Workflow) (int, error) {
+func (r *reopening) resume(w *Workflow) (int, error) {
 	if !w.Cancelled {
 		return 0, nil
 	}
 	w.Cancelled = false
-	b.workflows.touch(w.ID)
-	if err := b.loadFiles(w.Outputs...); err != nil {
+	r.workflows.touch(w.ID)
+	if err := r.files.load(w.Outputs...); err != nil {
 		return 0, err
 	}
 	var makers []task.ID
 	for _, name := range w.Outputs {
-		if f := b.files.held[name]; !exists(f) {
+		if f := r.files.held[name]; !exists(f) {
 			makers = append(makers, f.ProducerTask)
 		}
 	}
 	slices.Sort(makers)
 	makers = slices.Compact(makers)
-	if err := b.loadTasks(makers...); err != nil {
+	if err := r.tasks.load(makers...); err != nil {
 		return 0, err
 	}
-	makers = slices.DeleteFunc(makers, func(id task.ID) bool { return b.tasks.held[id].State != task.Done })
-	b.remaking = append(b.remaking, makers...)
+	makers = slices.DeleteFunc(makers, func(id task.ID) bool { return r.tasks.held[id].State != task.Done })
+	r.life.remaking = append(r.life.remaking, makers...)
 	return len(makers), nil
 }
 
 // retryPage reopens a page of tasks that ended badly.
-func (b *book) retryPage(states []TaskState, failedOnly bool) (int, error) {
+func (r *reopening) retryPage(states []TaskState, failedOnly bool) (int, error) {
 	var roots []task.ID
 	for i := range states {
 		roots = append(roots, states[i].Upstream)
 	}
 	roots = slices.DeleteFunc(roots, func(id task.ID) bool { return id == "" })
-	if err := b.loadTasks(roots...); err != nil {
+	if err := r.tasks.load(roots...); err != nil {
 		return 0, err
 	}
 	var ids []task.ID
 	for i := range states {
-		s := b.tasks.held[states[i].ID]
+		s := r.tasks.held[states[i].ID]
 		if !s.State.EndedBadly() {
 			continue
 		}
 		if failedOnly && s.State == task.Cancelled {
 			// A root that failed may be reopened already.
-			root := b.tasks.held[s.Upstream]
+			root := r.tasks.held[s.Upstream]
 			if root == nil || root.State == task.Cancelled {
 				continue
 			}
 		}
 		ids = append(ids, s.ID)
 	}
-	return len(ids), b.retry(ids)
+	return len(ids), r.retry(ids)
 }
 
 // RetryTask reopens a task that ended badly, those before it that ended badly
@@ -119,8 +125,8 @@ func (b *book) retryPage(states []TaskState, failedOnly bool) (int, error) {
 // Errors: ErrNotFound, ErrConflict (the task did not end badly).
 func (r *Rules) RetryTask(t *Turn, id task.ID) (int, error) {
 	n := 0
-	err := r.apply(t, func(b *book) error {
-		s, err := b.state(id)
+	err := r.apply(t, func(q *queue) error {
+		s, err := q.tasks.one(id)
 		switch {
 		case err != nil:
 			return err
@@ -129,22 +135,22 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (int, error) {
 		case !s.State.EndedBadly():
 			return conflict("task %s is %s: only a task that ended badly can be retried", id, s.State)
 		}
-		w, err := b.workflow(id.Workflow())
+		w, err := q.workflow(id.Workflow())
 		if err != nil {
 			return err
 		}
 		if !w.Sealed {
 			return conflict("workflow %s is not complete: submit its last part or cancel it", w.ID)
 		}
-		lost, err := b.resume(w)
+		lost, err := (&reopening{q.records, q.life}).resume(w)
 		if err != nil {
 			return err
 		}
-		above, err := b.retryAbove(id)
+		above, err := (&reopening{q.records, q.life}).retryAbove(id)
 		if err != nil {
 			return err
 		}
-		below, err := b.retryBelow(above)
+		below, err := (&reopening{q.records, q.life}).retryBelow(above)
 		n = lost + len(above) + len(below)
 		return err
 	})
@@ -153,26 +159,26 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (int, error) {
 
 // retryAbove reopens a task and, in turn, the makers of its missing inputs
 // that ended badly.
-func (b *book) retryAbove(id task.ID) ([]task.ID, error) {
+func (r *reopening) retryAbove(id task.ID) ([]task.ID, error) {
 	var all []task.ID
 	for level := []task.ID{id}; len(level) > 0; {
-		if err := b.loadInputs(level); err != nil {
+		if err := r.loadInputs(level); err != nil {
 			return nil, err
 		}
 		var makers []task.ID
 		for _, id := range level {
-			for _, in := range b.specs.held[id].Inputs {
-				f := b.files.held[in.LFN]
+			for _, in := range r.specs.held[id].Inputs {
+				f := r.files.held[in.LFN]
 				if f == nil || exists(f) || f.ProducerTask == "" {
 					continue
 				}
-				maker := b.tasks.held[f.ProducerTask]
+				maker := r.tasks.held[f.ProducerTask]
 				if maker != nil && maker.State.EndedBadly() && !slices.Contains(makers, maker.ID) && !slices.Contains(level, maker.ID) {
 					makers = append(makers, maker.ID)
 				}
 			}
 		}
-		if err := b.retry(level); err != nil {
+		if err := r.retry(level); err != nil {
 			return nil, err
 		}
 		all = append(all, level...)
@@ -183,16 +189,16 @@ func (b *book) retryAbove(id task.ID) ([]task.ID, error) {
 
 // retryBelow reopens, level by level, tasks that were cancelled because of
 // one that ended badly and now wait only for tasks that are open.
-func (b *book) retryBelow(above []task.ID) ([]task.ID, error) {
+func (r *reopening) retryBelow(above []task.ID) ([]task.ID, error) {
 	var all []task.ID
 	for level := above; len(level) > 0; {
-		if err := b.loadOutputs(level); err != nil {
+		if err := r.loadOutputs(level); err != nil {
 			return nil, err
 		}
 		var readers []task.ID
 		for _, id := range level {
-			for _, out := range b.specs.held[id].Outputs {
-				ids, err := b.Files().Readers(out.LFN)
+			for _, out := range r.specs.held[id].Outputs {
+				ids, err := r.Files().Readers(out.LFN)
 				if err != nil {
 					return nil, fmt.Errorf("load the readers of %s: %w", out.LFN, err)
 				}
@@ -201,18 +207,18 @@ func (b *book) retryBelow(above []task.ID) ([]task.ID, error) {
 		}
 		slices.Sort(readers)
 		readers = slices.Compact(readers)
-		if err := b.loadTasks(readers...); err != nil {
+		if err := r.tasks.load(readers...); err != nil {
 			return nil, err
 		}
 		readers = slices.DeleteFunc(readers, func(id task.ID) bool {
-			s := b.tasks.held[id]
+			s := r.tasks.held[id]
 			return s == nil || s.State != task.Cancelled || s.Upstream == ""
 		})
-		if err := b.loadInputs(readers); err != nil {
+		if err := r.loadInputs(readers); err != nil {
 			return nil, err
 		}
-		level = slices.DeleteFunc(readers, b.hopeless)
-		if err := b.retry(level); err != nil {
+		level = slices.DeleteFunc(readers, r.hopeless)
+		if err := r.retry(level); err != nil {
 			return nil, err
 		}
 		all = append(all, level...)
@@ -221,33 +227,33 @@ func (b *book) retryBelow(above []task.ID) ([]task.ID, error) {
 }
 
 // hopeless tells whether the maker of a missing input ended badly.
-func (b *book) hopeless(id task.ID) bool {
-	return slices.ContainsFunc(b.specs.held[id].Inputs, func(in task.Input) bool {
-		f := b.files.held[in.LFN]
+func (r *reopening) hopeless(id task.ID) bool {
+	return slices.ContainsFunc(r.specs.held[id].Inputs, func(in task.Input) bool {
+		f := r.files.held[in.LFN]
 		if f == nil || exists(f) || f.ProducerTask == "" {
 			return false
 		}
-		maker := b.tasks.held[f.ProducerTask]
+		maker := r.tasks.held[f.ProducerTask]
 		return maker != nil && maker.State.EndedBadly()
 	})
 }
 
 // retry opens the next generation of tasks that ended badly.
-func (b *book) retry(ids []task.ID) error {
-	if err := b.loadTasks(ids...); err != nil {
+func (r *reopening) retry(ids []task.ID) error {
+	if err := r.tasks.load(ids...); err != nil {
 		return err
 	}
-	if err := b.loadOutputs(ids); err != nil {
+	if err := r.loadOutputs(ids); err != nil {
 		return err
 	}
 	for _, id := range ids {
-		s := b.tasks.held[id]
-		if err := b.move(s, task.Retry, "reopened by a user"); err != nil {
+		s := r.tasks.held[id]
+		if err := r.life.move(s, task.Retry, "reopened by a user"); err != nil {
 			return err
 		}
-		b.renew(s)
+		r.life.renew(s)
 		s.Remade = 0
-		b.review(id)
+		r.life.review(id)
 	}
 	return nil
 }

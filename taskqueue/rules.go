@@ -56,26 +56,3 @@ func (c *Config) localityWait(site *SiteRecord) time.Duration {
 	}
 	return site.LocalityWait
 }
-
-func (r *Rules) open(t *Turn) *book {
-	if t.Effects == nil {
-		t.Effects = &Effects{}
-	}
-	return &book{
-		Turn:       t,
-		config:     &r.Config,
-		existed:    make(map[task.LFN]bool),
-		reviewing:  make(map[task.ID]struct{}),
-		uninformed: make(map[task.ID]struct{}),
-	}
-}
-
-// apply opens a book, runs the change, settles what follows from it and
-// saves.
-func (r *Rules) apply(t *Turn, change func(b *book) error) error {
-	b := r.open(t)
-	if err := change(b); err != nil {
-		return err
-	}
-	return b.close()
-}

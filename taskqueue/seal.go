@@ -42,45 +42,45 @@ type maker struct {
 // seal closes the part's workflow, checks its graph, and makes READY what can
 // run. A workflow of one part is not read back: each of its tasks is stored
 // once, as it is in the end.
-func (p *part) seal() error {
-	w, b := p.workflow, p.book
+func (p *submission) seal() error {
+	w := p.workflow
 	if w.Total() == 0 {
 		return invalid("workflow %s has no task", w.Name)
 	}
-	if err := b.noteUnsealed(w.ID, false); err != nil {
+	if err := p.noteUnsealed(w.ID, false); err != nil {
 		return err
 	}
 	g, err := p.graph()
 	if err != nil {
 		return err
 	}
-	if err := b.checkInputs(g, p.AllowMissing); err != nil {
+	if err := p.checkInputs(g, p.AllowMissing); err != nil {
 		return err
 	}
 	if err := g.sort(); err != nil {
 		return err
 	}
-	if err := b.markFinal(w, g); err != nil {
+	if err := p.markFinal(w, g); err != nil {
 		return err
 	}
-	if err := b.memoise(g); err != nil {
+	if err := p.memoise(g); err != nil {
 		return err
 	}
 	w.Sealed = true
-	b.workflows.touch(w.ID)
+	p.workflows.touch(w.ID)
 	if !p.Fresh {
-		if err := b.reuse(w, g); err != nil {
+		if err := p.reuse(w, g); err != nil {
 			return err
 		}
 	}
-	return b.enliven(g)
+	return p.enliven(g)
 }
 
 // graph returns what is to be checked as a whole, and releases the bare tasks.
-func (p *part) graph() (*graph, error) {
+func (p *submission) graph() (*graph, error) {
 	g := &graph{makers: make(map[task.LFN]maker), held: p.workflow.Parts == 1}
 	if !g.held {
-		if err := p.turnPage(g); err != nil {
+		if err := p.endPage(g); err != nil {
 			return nil, err
 		}
 		return g, p.loadGraph(g)
@@ -89,7 +89,7 @@ func (p *part) graph() (*graph, error) {
 		s := p.tasks.held[p.Tasks[i].ID]
 		if !s.Bare {
 			g.add(&p.Tasks[i])
-		} else if err := p.release(s, s.Class); err != nil {
+		} else if err := p.life.release(s, s.Class); err != nil {
 			return nil, err
 		}
 	}
@@ -98,10 +98,10 @@ func (p *part) graph() (*graph, error) {
 
 // loadGraph reads a workflow's tasks, page by page, and the descriptions of
 // those that are not bare.
-func (p *part) loadGraph(g *graph) error {
+func (p *submission) loadGraph(g *graph) error {
 	id := p.workflow.ID
 	for after := uint64(0); ; {
-		states, err := p.book.Tasks().InWorkflow(id, after, sealPage)
+		states, err := p.records.Tasks().InWorkflow(id, after, sealPage)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
@@ -116,39 +116,35 @@ func (p *part) loadGraph(g *graph) error {
 				linked = append(linked, s.ID)
 			case s.State == task.Blocked:
 				p.tasks.put(s.ID, s)
-				class, err := p.classOf(s)
+				class, err := p.classes.classOf(s)
 				if err != nil {
 					return err
 				}
-				if err := p.release(s, class); err != nil {
+				if err := p.life.release(s, class); err != nil {
 					return err
 				}
 			}
 		}
-		specs, err := p.book.Tasks().Describe(linked...)
+		specs, err := p.records.Tasks().Describe(linked...)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
 		for i := range specs {
 			g.add(&specs[i])
 		}
-		if err := p.turnPage(g); err != nil {
+		if err := p.endPage(g); err != nil {
 			return err
 		}
 	}
 }
 
-// turnPage carries over what was done to a page of tasks. Those that came from
+// endPage carries over what was done to a page of tasks. Those that came from
 // the store go back there, so that a large workflow is not in memory at once.
-func (b *book) turnPage(g *graph) error {
-	if err := b.settle(); err != nil || g.held {
-		return err
+func (p *submission) endPage(g *graph) error {
+	if g.held {
+		return p.settle()
 	}
-	if err := b.save(); err != nil {
-		return err
-	}
-	b.forget()
-	return nil
+	return p.turnPage()
 }
 
 func (g *graph) add(spec *task.Task) {
@@ -163,8 +159,8 @@ func (g *graph) add(spec *task.Task) {
 }
 
 // checkInputs refuses inputs that nothing makes, declares or registers.
-func (b *book) checkInputs(g *graph, allowMissing bool) error {
-	if err := b.loadExternal(g); err != nil {
+func (p *submission) checkInputs(g *graph, allowMissing bool) error {
+	if err := p.loadExternal(g); err != nil {
 		return err
 	}
 	if allowMissing {
@@ -173,7 +169,7 @@ func (b *book) checkInputs(g *graph, allowMissing bool) error {
 	var unknown []string
 	for i := range g.nodes {
 		for _, name := range g.nodes[i].inputs {
-			if _, made := g.makers[name]; made || len(b.files.held[name].Replicas) > 0 {
+			if _, made := g.makers[name]; made || len(p.files.held[name].Replicas) > 0 {
 				continue
 			}
 			asked := name.Local()
@@ -194,7 +190,7 @@ func (b *book) checkInputs(g *graph, allowMissing bool) error {
 }
 
 // loadExternal loads the entries of all inputs that no task makes.
-func (b *book) loadExternal(g *graph) error {
+func (p *submission) loadExternal(g *graph) error {
 	var names []task.LFN
 	seen := make(map[task.LFN]struct{})
 	for i := range g.nodes {
@@ -208,7 +204,7 @@ func (b *book) loadExternal(g *graph) error {
 			}
 		}
 	}
-	return b.loadFiles(names...)
+	return p.files.load(names...)
 }
 
 // sort puts makers before readers, or names a cycle.
@@ -266,8 +262,8 @@ func (g *graph) cycle() string {
 }
 
 // markFinal marks the workflow's final outputs.
-func (b *book) markFinal(w *Workflow, g *graph) error {
-	if err := b.loadFiles(w.Outputs...); err != nil {
+func (p *submission) markFinal(w *Workflow, g *graph) error {
+	if err := p.files.load(w.Outputs...); err != nil {
 		return err
 	}
 	for _, name := range w.Outputs {
@@ -276,8 +272,8 @@ func (b *book) markFinal(w *Workflow, g *graph) error {
 			return invalid("no task makes the workflow's output %s", name.Local())
 		}
 		g.nodes[m.node].final = true
-		b.files.held[name].Final = true
-		b.files.touch(name)
+		p.files.held[name].Final = true
+		p.files.touch(name)
 	}
 	w.Unstored = len(w.Outputs)
 	return nil
@@ -285,27 +281,27 @@ func (b *book) markFinal(w *Workflow, g *graph) error {
 
 // enliven gives the tasks of a sealed workflow what they compute, and makes
 // READY those whose inputs exist, page by page.
-func (b *book) enliven(g *graph) error {
+func (p *submission) enliven(g *graph) error {
 	for nodes := range slices.Chunk(g.nodes, sealPage) {
 		ids := make([]task.ID, len(nodes))
 		for i := range nodes {
 			ids[i] = nodes[i].id
 		}
-		if err := b.loadTasks(ids...); err != nil {
+		if err := p.tasks.load(ids...); err != nil {
 			return err
 		}
 		for i := range nodes {
-			s := b.tasks.held[ids[i]]
+			s := p.tasks.held[ids[i]]
 			if nodes[i].known {
 				s.MemoKey = nodes[i].memo
 			}
 			s.Final = nodes[i].final
-			b.tasks.touch(s.ID)
+			p.tasks.touch(s.ID)
 			if s.State == task.Blocked && s.Missing == 0 {
-				b.review(s.ID)
+				p.life.review(s.ID)
 			}
 		}
-		if err := b.turnPage(g); err != nil {
+		if err := p.endPage(g); err != nil {
 			return err
 		}
 	}
@@ -315,8 +311,8 @@ func (b *book) enliven(g *graph) error {
 // metaUnsealed names the list of workflows whose last part has not come.
 const metaUnsealed = "unsealed"
 
-func (b *book) unsealed() ([]task.WorkflowID, error) {
-	text, err := b.Meta().Get(metaUnsealed)
+func (r *records) unsealed() ([]task.WorkflowID, error) {
+	text, err := r.Meta().Get(metaUnsealed)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
@@ -328,8 +324,8 @@ func (b *book) unsealed() ([]task.WorkflowID, error) {
 }
 
 // noteUnsealed adds a workflow to that list, or takes it off.
-func (b *book) noteUnsealed(id task.WorkflowID, open bool) error {
-	ids, err := b.unsealed()
+func (r *records) noteUnsealed(id task.WorkflowID, open bool) error {
+	ids, err := r.unsealed()
 	if err != nil {
 		return err
 	}
@@ -342,11 +338,11 @@ func (b *book) noteUnsealed(id task.WorkflowID, open bool) error {
 		ids = slices.DeleteFunc(ids, func(other task.WorkflowID) bool { return other == id })
 	}
 	if len(ids) == 0 {
-		return b.Meta().Set(metaUnsealed, nil)
+		return r.Meta().Set(metaUnsealed, nil)
 	}
 	text, err := json.Marshal(ids)
 	if err != nil {
 		return fmt.Errorf("write the list of unsealed workflows: %w", err)
 	}
-	return b.Meta().Set(metaUnsealed, text)
+	return r.Meta().Set(metaUnsealed, text)
 }

@@ -24,7 +24,7 @@ const (
 //
 // Errors: ErrInvalid.
 func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
-	err = r.apply(t, func(b *book) error {
+	err = r.apply(t, func(q *queue) error {
 		if _, err := task.ParseSite(string(s.Name)); err != nil {
 			return invalid("%w", err)
 		}
@@ -46,28 +46,28 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if err := checkPolicy(&s); err != nil {
 			return err
 		}
-		site, err := b.site(s.Name)
+		site, err := q.site(s.Name)
 		if err != nil {
 			if !isNotFound(err) {
 				return err
 			}
 			created = true
-			site = &SiteRecord{Name: s.Name, Created: b.Wall}
-			b.sites.put(s.Name, site)
-			if err := b.denyFormer(site); err != nil {
+			site = &SiteRecord{Name: s.Name, Created: q.Wall}
+			q.sites.put(s.Name, site)
+			if err := q.members.denyFormer(site); err != nil {
 				return err
 			}
 		}
 		before := site.InForce()
 		if s.SE != "" && site.SE == "" {
-			b.look(site) // what was taken over from its caches can be stored now
+			q.look(site) // what was taken over from its caches can be stored now
 		}
 		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
 		if s.Fallback == "" || site.SE == "" { // an isolated site needs a storage element
 			site.endFallback()
 			site.TrialPause = 0
 		}
-		if err := b.changedMode(site, before, "an operator has set it"); err != nil {
+		if err := q.changedMode(site, before, "an operator has set it"); err != nil {
 			return err
 		}
 		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
@@ -77,11 +77,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if len(s.Reach) > 0 {
 			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
 		}
-		if err := b.reassessAll(); err != nil || created {
+		if err := q.reassessAll(); err != nil || created {
 			return err
 		}
-		b.readable, b.walkable = nil, nil
-		return b.reassess() // where little waits, whoever looks next sees what came of it
+		q.catalogue.readable, q.life.walkable = nil, nil
+		return q.ready.reassess() // where little waits, whoever looks next sees what came of it
 	})
 	return created, err
 }
@@ -91,15 +91,15 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 //
 // Errors: ErrNotFound.
 func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(name)
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(name)
 		if err != nil {
 			return err
 		}
 		site.Draining = drain
-		b.sites.touch(name)
-		b.Effects.Modes = true
-		b.Effects.WakeAll = true // its share goes to the others, or comes back
+		q.sites.touch(name)
+		q.Effects.Modes = true
+		q.Effects.WakeAll = true // its share goes to the others, or comes back
 		return nil
 	})
 }
@@ -109,8 +109,8 @@ func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
 //
 // Errors: ErrNotFound, ErrConflict (it has gone).
 func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
-	return r.apply(t, func(b *book) error {
-		pilot, site, err := b.pilot(id)
+	return r.apply(t, func(q *queue) error {
+		pilot, site, err := q.pilot(id)
 		if err != nil {
 			return err
 		}
@@ -118,13 +118,13 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
 			return conflict("pilot %s is %s: there is nothing to drain", id, pilot.State)
 		}
 		pilot.Drain, pilot.State = true, PilotDraining
-		b.pilots.touch(id)
+		q.pilots.touch(id)
 		if !slices.Contains(site.Drain, id) {
 			site.Drain = append(site.Drain, id)
-			b.sites.touch(site.Name)
+			q.sites.touch(site.Name)
 		}
-		b.wake(site.Name)
-		b.wakePilot(id)
+		q.Effects.wake(site.Name)
+		q.Effects.wakePilot(id)
 		return nil
 	})
 }
@@ -135,43 +135,30 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
 //
 // Errors: ErrNotFound.
 func (r *Rules) Deny(t *Turn, name string) error {
-	return r.apply(t, func(b *book) error {
+	return r.apply(t, func(q *queue) error {
 		id := task.PilotID(name)
 		if _, err := task.ParsePilotID(name); err != nil {
-			if id, err = b.Pilots().ByPeer(task.PeerID(name)); err != nil {
+			if id, err = q.Pilots().ByPeer(task.PeerID(name)); err != nil {
 				return fmt.Errorf("find the pilot of peer %s: %w", name, err)
 			}
 			if id == "" {
 				return notFound("pilot or peer", name)
 			}
 		}
-		pilot, site, err := b.pilot(id)
+		pilot, site, err := q.pilot(id)
 		if err != nil {
 			return err
 		}
 		if !site.denies(pilot.Peer) {
 			site.Denied = append(site.Denied, pilot.Peer)
-			b.sites.touch(site.Name)
+			q.sites.touch(site.Name)
 		}
-		b.wake(site.Name)
+		q.Effects.wake(site.Name)
 		if !pilot.State.present() {
 			return nil
 		}
-		return b.dismiss(site, pilot, PilotDead, "its membership was revoked")
+		return q.dismiss(site, pilot, PilotDead, "its membership was revoked")
 	})
-}
-
-// pilot returns a pilot and its site.
-func (b *book) pilot(id task.PilotID) (*PilotRecord, *SiteRecord, error) {
-	if err := b.loadPilots(id); err != nil {
-		return nil, nil, err
-	}
-	pilot := b.pilots.held[id]
-	if pilot == nil {
-		return nil, nil, notFound("pilot", id)
-	}
-	site, err := b.site(pilot.Site)
-	return pilot, site, err
 }
 
 // RegisterFiles makes external files known to every workflow, under "vo:" and
@@ -183,7 +170,7 @@ func (b *book) pilot(id task.PilotID) (*PilotRecord, *SiteRecord, error) {
 // Errors: ErrInvalid, ErrConflict (the name stands for other content).
 func (r *Rules) RegisterFiles(t *Turn, files []task.File) (int, error) {
 	n := 0
-	err := r.apply(t, func(b *book) error {
+	err := r.apply(t, func(q *queue) error {
 		names := make([]task.LFN, len(files))
 		for i := range files {
 			names[i] = shared(string(files[i].LFN))
@@ -191,11 +178,11 @@ func (r *Rules) RegisterFiles(t *Turn, files []task.File) (int, error) {
 				names[i] = files[i].LFN
 			}
 		}
-		if err := b.loadFiles(names...); err != nil {
+		if err := q.files.load(names...); err != nil {
 			return err
 		}
 		for i := range files {
-			added, err := b.registerFile(names[i], &files[i])
+			added, err := q.catalogue.registerFile(names[i], &files[i])
 			if err != nil {
 				return err
 			}
@@ -211,25 +198,25 @@ func (r *Rules) RegisterFiles(t *Turn, files []task.File) (int, error) {
 	return n, nil
 }
 
-func (b *book) registerFile(name task.LFN, f *task.File) (added bool, err error) {
-	if err := b.checkFile(f); err != nil {
+func (c *catalogue) registerFile(name task.LFN, f *task.File) (added bool, err error) {
+	if err := c.checkFile(f); err != nil {
 		return false, err
 	}
 	if len(f.Replicas) == 0 {
 		return false, invalid("file %s: give at least one copy", f.LFN)
 	}
-	record := b.files.held[name]
+	record := c.files.held[name]
 	if record == nil && !strings.HasPrefix(string(name), task.SharedPrefix) {
 		return false, notFound("file", name)
 	}
 	if record == nil || len(record.Replicas) == 0 {
-		if record, err = b.entry(name); err != nil {
+		if record, err = c.entry(name); err != nil {
 			return false, err
 		}
 		if record.ProducerTask != "" {
 			return false, conflict("file %s is made by task %s", name, record.ProducerTask)
 		}
-		return true, b.describeFile(record, f)
+		return true, c.describeFile(record, f)
 	}
 	if record.Size >= 0 && f.Size >= 0 && record.Size != f.Size ||
 		!record.Digest.IsZero() && !f.Digest.IsZero() && record.Digest != f.Digest ||
@@ -238,7 +225,7 @@ func (b *book) registerFile(name task.LFN, f *task.File) (added bool, err error)
 			name, record.Size)
 	}
 	for _, replica := range f.Replicas {
-		if err := b.replicate(record, replica); err != nil {
+		if err := c.replicate(record, replica); err != nil {
 			return false, err
 		}
 	}
@@ -249,7 +236,7 @@ func (b *book) registerFile(name task.LFN, f *task.File) (added bool, err error)
 //
 // Errors: ErrInvalid, ErrConflict (the id is taken), ErrNotFound (the site).
 func (r *Rules) AddGrant(t *Turn, g Grant) error {
-	return r.apply(t, func(b *book) error {
+	return r.apply(t, func(q *queue) error {
 		switch {
 		case g.ID == "" || g.Hash == [32]byte{}:
 			return invalid("a grant needs an id and the hash of its token")
@@ -259,18 +246,18 @@ func (r *Rules) AddGrant(t *Turn, g Grant) error {
 			return invalid("a pilot's token names one site, any other token none")
 		}
 		if g.Site != "" {
-			if _, err := b.site(g.Site); err != nil {
+			if _, err := q.site(g.Site); err != nil {
 				return err
 			}
 		}
-		known, err := b.Grants().Load(g.ID)
+		known, err := q.Grants().Load(g.ID)
 		if err != nil {
 			return fmt.Errorf("load grant %s: %w", g.ID, err)
 		}
 		if len(known) > 0 {
 			return conflict("access %s exists", g.ID)
 		}
-		return b.Grants().Save(g)
+		return q.Grants().Save(g)
 	})
 }
 
@@ -278,8 +265,8 @@ func (r *Rules) AddGrant(t *Turn, g Grant) error {
 //
 // Errors: ErrNotFound.
 func (r *Rules) RevokeGrant(t *Turn, id string) error {
-	return r.apply(t, func(b *book) error {
-		known, err := b.Grants().Load(id)
+	return r.apply(t, func(q *queue) error {
+		known, err := q.Grants().Load(id)
 		if err != nil {
 			return fmt.Errorf("load grant %s: %w", id, err)
 		}
@@ -287,6 +274,6 @@ func (r *Rules) RevokeGrant(t *Turn, id string) error {
 			return notFound("access", id)
 		}
 		known[0].Revoked = true
-		return b.Grants().Save(known[0])
+		return q.Grants().Save(known[0])
 	})
 }

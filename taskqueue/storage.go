@@ -75,18 +75,18 @@ func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string)
 // discardLosers has deleted what attempts of an ended task may have stored that can
 // win no more. Those whose pilots went without a word told nothing of it, so all that
 // they were to make is looked for.
-func (b *book) discardLosers(s *TaskState) error {
+func (c *catalogue) discardLosers(s *TaskState) error {
 	if s.Number <= 1 || !s.State.Terminal() {
 		return nil
 	}
-	if err := b.describe(s.ID); err != nil {
+	if err := c.specs.load(s.ID); err != nil {
 		return err
 	}
-	spec := b.specs.held[s.ID]
+	spec := c.specs.held[s.ID]
 	if spec == nil || len(spec.Outputs) == 0 {
 		return nil
 	}
-	attempts, err := b.attemptsOf(s.ID)
+	attempts, err := c.attemptsOf(s.ID)
 	if err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (b *book) discardLosers(s *TaskState) error {
 		if a.State != AttemptLost {
 			continue
 		}
-		site, err := b.site(a.Outcome.Site)
+		site, err := c.site(a.Outcome.Site)
 		if err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func (b *book) discardLosers(s *TaskState) error {
 			}
 		}
 	}
-	return saveAll(garbage, b.Files().AddGarbage)
+	return saveAll(garbage, c.Files().AddGarbage)
 }
 
 // place is the URL of an attempt's own copy of an output of its task; empty for a

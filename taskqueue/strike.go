@@ -21,17 +21,17 @@ const maxBadCopies = 8
 // badCopy takes a pilot's word that a storage element does not have a copy of a
 // task's output, or has it with other bytes. External files stay: only a user
 // knows another copy.
-func (b *book) badCopy(f *FileRecord, bad *task.LostFile) error {
+func (c *catalogue) badCopy(f *FileRecord, bad *task.LostFile) error {
 	at := f.ReplicaAt(bad.URL)
 	if f.ProducerTask == "" || at < 0 {
 		return nil
 	}
 	if len(f.Replicas) == 1 {
-		if confirmed, err := b.confirmed(f, bad); err != nil || !confirmed {
+		if confirmed, err := c.confirmed(f, bad); err != nil || !confirmed {
 			return err
 		}
 	}
-	return b.strike(f, at)
+	return c.strike(f, at)
 }
 
 // Strike takes a copy of a task's output out of the catalogue that a user and the
@@ -39,12 +39,12 @@ func (b *book) badCopy(f *FileRecord, bad *task.LostFile) error {
 //
 // Errors: none of its own.
 func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err error) {
-	err = r.apply(t, func(b *book) error {
+	err = r.apply(t, func(q *queue) error {
 		struck = false
-		if err := b.loadFiles(file.LFN); err != nil {
+		if err := q.files.load(file.LFN); err != nil {
 			return err
 		}
-		f := b.files.held[file.LFN]
+		f := q.files.held[file.LFN]
 		if f == nil || f.ProducerTask == "" || f.Producer != file.Producer {
 			return nil
 		}
@@ -52,7 +52,7 @@ func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err er
 		if struck = at >= 0; !struck {
 			return nil
 		}
-		return b.strike(f, at)
+		return q.catalogue.strike(f, at)
 	})
 	return struck, err
 }
@@ -61,40 +61,40 @@ func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err er
 // another node's, or the same node's long after, since others would have looked by
 // then. Readers of the file go to other nodes first; while only that node says the
 // same again they wait.
-func (b *book) confirmed(f *FileRecord, bad *task.LostFile) (bool, error) {
-	if err := b.loadPilots(bad.Pilot); err != nil {
+func (c *catalogue) confirmed(f *FileRecord, bad *task.LostFile) (bool, error) {
+	if err := c.pilots.load(bad.Pilot); err != nil {
 		return false, err
 	}
 	node := ""
-	if pilot := b.pilots.held[bad.Pilot]; pilot != nil {
+	if pilot := c.pilots.held[bad.Pilot]; pilot != nil {
 		node = pilot.Node()
 	}
-	before, second := f.Doubted, f.Doubted.At.Add(b.config.Retry.SecondLook)
+	before, second := f.Doubted, f.Doubted.At.Add(c.config.Retry.SecondLook)
 	switch {
 	case before.URL != bad.URL:
-		f.Doubted = Doubt{URL: bad.URL, Node: node, At: b.Clock}
-		b.files.touch(f.LFN)
+		f.Doubted = Doubt{URL: bad.URL, Node: node, At: c.Clock}
+		c.files.touch(f.LFN)
 		return false, nil
-	case before.Node != node || b.Clock >= second:
+	case before.Node != node || c.Clock >= second:
 		return true, nil
 	}
-	return false, b.holdReaders(f, second)
+	return false, c.holdReaders(f, second)
 }
 
 // holdReaders has READY readers of a file wait.
-func (b *book) holdReaders(f *FileRecord, until Instant) error {
-	readers, err := b.Files().Readers(f.LFN)
+func (c *catalogue) holdReaders(f *FileRecord, until Instant) error {
+	readers, err := c.Files().Readers(f.LFN)
 	if err != nil {
 		return fmt.Errorf("load the readers of %s: %w", f.LFN, err)
 	}
-	if err := b.loadTasks(readers...); err != nil {
+	if err := c.tasks.load(readers...); err != nil {
 		return err
 	}
 	for _, id := range readers {
-		if s := b.tasks.held[id]; s != nil && s.State == task.Ready && s.NotBefore < until {
+		if s := c.tasks.held[id]; s != nil && s.State == task.Ready && s.NotBefore < until {
 			s.NotBefore = until
-			b.tasks.touch(id)
-			b.stir(id)
+			c.tasks.touch(id)
+			c.Effects.stir(id)
 		}
 	}
 	return nil
@@ -102,8 +102,8 @@ func (b *book) holdReaders(f *FileRecord, until Instant) error {
 
 // strike takes a copy of a task's output out of the catalogue. Where it was the
 // last one the caches are asked, then the maker.
-func (b *book) strike(f *FileRecord, at int) error {
-	b.alter(f)
+func (c *catalogue) strike(f *FileRecord, at int) error {
+	c.alter(f)
 	f.Bad = append(f.Bad, f.Replicas[at])
 	f.Bad = f.Bad[max(0, len(f.Bad)-maxBadCopies):]
 	f.Replicas = slices.Delete(slices.Clone(f.Replicas), at, at+1)
@@ -112,59 +112,50 @@ func (b *book) strike(f *FileRecord, at int) error {
 	}
 	f.Lost, f.Struck, f.Doubted = !exists(f), true, Doubt{}
 	for _, name := range f.Announced {
-		site, err := b.site(name)
+		site, err := c.site(name)
 		if err != nil {
 			return err
 		}
-		b.look(site)
+		c.look(site)
 	}
-	if !f.Final {
-		return nil
-	}
-	w, err := b.workflow(workflowOf(f.LFN))
-	if err != nil {
-		return err
-	}
-	w.Unstored++
-	b.closeWorkflow(w)
 	return nil
 }
 
 // trust ends the doubt about a file's last copy: it was read, or stored again.
-func (b *book) trust(f *FileRecord) {
+func (c *catalogue) trust(f *FileRecord) {
 	if f.Doubted != (Doubt{}) {
 		f.Doubted = Doubt{}
-		b.files.touch(f.LFN)
+		c.files.touch(f.LFN)
 	}
 }
 
 // clearBad has the bad copies of a file deleted that has a good one again. Those
 // in another file's place, or that a later run has taken over, are not its own.
-func (b *book) clearBad(f *FileRecord) error {
+func (c *catalogue) clearBad(f *FileRecord) error {
 	if len(f.Bad) == 0 {
 		return nil
 	}
 	bad := f.Bad
 	f.Bad = nil
-	b.files.touch(f.LFN)
+	c.files.touch(f.LFN)
 	if f.Shared {
 		return nil
 	}
 	bad = slices.DeleteFunc(bad, func(r task.Replica) bool {
-		site, err := b.site(r.Site)
+		site, err := c.site(r.Site)
 		if err != nil {
 			return true // it is gone
 		}
 		name, ok := NameAt(site.SE, r.URL)
 		return !ok || task.StoredFile(name) != f.LFN || f.ReplicaAt(r.URL) >= 0
 	})
-	return saveAll(bad, b.Files().AddGarbage)
+	return saveAll(bad, c.Files().AddGarbage)
 }
 
 // doubters adds to the nodes that a task avoids those that found an input bad.
-func (b *book) doubters(avoid []string, spec *task.Task) []string {
+func (c *catalogue) doubters(avoid []string, spec *task.Task) []string {
 	for _, in := range spec.Inputs {
-		f := b.files.held[in.LFN]
+		f := c.files.held[in.LFN]
 		if f != nil && f.Doubted.Node != "" && len(avoid) < maxAvoid && !slices.Contains(avoid, f.Doubted.Node) {
 			avoid = append(avoid, f.Doubted.Node)
 		}

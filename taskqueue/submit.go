@@ -18,13 +18,13 @@ import (
 // complete or cancelled), ErrLimit, ErrNotFound (Workflow is given and unknown).
 func (r *Rules) Submit(t *Turn, s Submission) (Submitted, error) {
 	var out Submitted
-	err := r.apply(t, func(b *book) error {
-		w, existed, err := b.submissionOf(&s)
+	err := r.apply(t, func(q *queue) error {
+		p := q.submission(&s)
+		existed, err := p.begin()
 		if err != nil {
 			return err
 		}
 		if !existed {
-			p := &part{book: b, Submission: &s, workflow: w}
 			if err := p.add(); err != nil {
 				return err
 			}
@@ -34,6 +34,7 @@ func (r *Rules) Submit(t *Turn, s Submission) (Submitted, error) {
 				}
 			}
 		}
+		w := p.workflow
 		out = Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Existed: existed}
 		return nil
 	})
@@ -43,78 +44,81 @@ func (r *Rules) Submit(t *Turn, s Submission) (Submitted, error) {
 	return out, nil
 }
 
-// submissionOf returns the workflow that a part belongs to, a new one for a
-// first part; existed tells that the part is there already.
-func (b *book) submissionOf(s *Submission) (w *Workflow, existed bool, err error) {
-	id := s.Workflow
-	if s.Key != "" {
-		found, err := b.Workflows().ByKey(s.Key)
+// begin finds the workflow that a part belongs to, a new one for a first part;
+// existed tells that the part is there already.
+func (p *submission) begin() (existed bool, err error) {
+	id := p.Workflow
+	if p.Key != "" {
+		found, err := p.Workflows().ByKey(p.Key)
 		if err != nil {
-			return nil, false, fmt.Errorf("find submission %q: %w", s.Key, err)
+			return false, fmt.Errorf("find submission %q: %w", p.Key, err)
 		}
 		if id != "" && found != "" && found != id {
-			return nil, false, conflict("submission key %q belongs to workflow %s, not to %s", s.Key, found, id)
+			return false, conflict("submission key %q belongs to workflow %s, not to %s", p.Key, found, id)
 		}
 		if found != "" {
 			id = found
 		}
 	}
 	if id == "" {
-		w, err = b.newWorkflow(s)
-		return w, false, err
+		return false, p.newWorkflow()
 	}
-	if w, err = b.workflow(id); err != nil {
-		return nil, false, err
+	if p.workflow, err = p.records.workflow(id); err != nil {
+		return false, err
 	}
-	switch {
-	case w.Owner != s.Owner || s.Name != "" && w.Name != s.Name:
-		return nil, false, conflict("submission key %q is in use for workflow %s %q: choose another key", s.Key, w.ID, w.Name)
-	case s.Part < w.Parts:
-		return w, true, nil
+	switch w := p.workflow; {
+	case w.Owner != p.Owner || p.Name != "" && w.Name != p.Name:
+		return false, conflict("submission key %q is in use for workflow %s %q: choose another key", p.Key, w.ID, w.Name)
+	case p.Part < w.Parts:
+		return true, nil
 	case w.Cancelled:
-		return nil, false, conflict("workflow %s was cancelled before it was complete", w.ID)
+		return false, conflict("workflow %s was cancelled before it was complete", w.ID)
 	case w.Sealed:
-		return nil, false, conflict("workflow %s is complete: it takes no part %d", w.ID, s.Part)
-	case s.Part > w.Parts:
-		return nil, false, conflict("part %d of workflow %s came before part %d", s.Part, w.ID, w.Parts)
+		return false, conflict("workflow %s is complete: it takes no part %d", w.ID, p.Part)
+	case p.Part > w.Parts:
+		return false, conflict("part %d of workflow %s came before part %d", p.Part, w.ID, w.Parts)
 	}
-	return w, false, nil
+	return false, nil
 }
 
-func (b *book) newWorkflow(s *Submission) (*Workflow, error) {
-	if s.Part != 0 {
-		return nil, conflict("part %d belongs to no known submission: begin with part 0", s.Part)
+func (p *submission) newWorkflow() error {
+	if p.Part != 0 {
+		return conflict("part %d belongs to no known submission: begin with part 0", p.Part)
 	}
-	if !task.ValidName(s.Name) {
-		return nil, invalid("workflow name %q: use letters, digits and ._+=:@- (at most 200), first a letter or digit", s.Name)
+	if !task.ValidName(p.Name) {
+		return invalid("workflow name %q: use letters, digits and ._+=:@- (at most 200), first a letter or digit", p.Name)
 	}
-	w := &Workflow{
-		ID:      task.NewWorkflowID(b.randomBytes(8)),
-		Name:    s.Name,
-		Owner:   s.Owner,
-		Key:     s.Key,
-		Created: b.Wall,
+	p.workflow = &Workflow{
+		ID:      task.NewWorkflowID(p.randomBytes(8)),
+		Name:    p.Name,
+		Owner:   p.Owner,
+		Key:     p.Key,
+		Created: p.Wall,
 		Counts:  make(map[task.State]int),
 	}
-	if s.More {
-		if err := b.noteUnsealed(w.ID, true); err != nil {
-			return nil, err
-		}
+	p.workflows.put(p.workflow.ID, p.workflow)
+	if !p.More {
+		return nil
 	}
-	b.workflows.put(w.ID, w)
-	return w, nil
+	return p.noteUnsealed(p.workflow.ID, true)
 }
 
-// part is one part of a submission on its way into the queue.
-type part struct {
-	*book
-	*Submission // its Tasks and Files are the part's; the tables are the book's
+// submission is one part of a workflow on its way into the queue.
+type submission struct {
+	*records
+	life      *lifecycle
+	catalogue *catalogue
+	classes   *classes
+	settle    func() error // carries what was done to files over to tasks
+	turnPage  func() error // settles, saves and forgets a page of tasks
+
+	*Submission // its Tasks and Files are the part's; the working copy's are tables
 	workflow    *Workflow
 	makers      map[task.LFN]task.ID // by this part's tasks
 }
 
 // add checks the part and enters its files and tasks.
-func (p *part) add() error {
+func (p *submission) add() error {
 	w := p.workflow
 	if n := w.Total() + len(p.Tasks); n > p.config.Workflow.MaxTasks {
 		return fmt.Errorf("%w: workflow %s would have %d tasks, at most %d are allowed",
@@ -137,7 +141,7 @@ func (p *part) add() error {
 	return nil
 }
 
-func (p *part) qualify(name string) task.LFN {
+func (p *submission) qualify(name string) task.LFN {
 	if strings.HasPrefix(name, task.SharedPrefix) {
 		return task.LFN(name)
 	}
@@ -145,7 +149,7 @@ func (p *part) qualify(name string) task.LFN {
 }
 
 // enter takes up the part's tasks, BLOCKED until the workflow is sealed.
-func (p *part) enter() error {
+func (p *submission) enter() error {
 	if len(p.Tasks) == 0 {
 		return nil
 	}
@@ -163,7 +167,7 @@ func (p *part) enter() error {
 		}
 		if len(t.Inputs)+len(t.Outputs) == 0 {
 			s.Bare = true
-			if s.Class, err = p.intern(Eligibility{Work: t.Class()}); err != nil {
+			if s.Class, err = p.classes.intern(Eligibility{Work: t.Class()}); err != nil {
 				return err
 			}
 		}
@@ -182,22 +186,22 @@ func (p *part) enter() error {
 }
 
 // use notes what a new task reads, and counts what of it nobody has.
-func (p *part) use(t *task.Task, s *TaskState) error {
+func (p *submission) use(t *task.Task, s *TaskState) error {
 	names := inputs(t)
 	if len(names) == 0 {
 		return nil
 	}
 	for _, name := range names {
-		record, err := p.entry(name)
+		record, err := p.catalogue.entry(name)
 		if err != nil {
 			return err
 		}
 		record.Uses++
-		if before, altered := p.existed[name]; altered && !before || !altered && !exists(record) {
+		if before, altered := p.catalogue.existed[name]; altered && !before || !altered && !exists(record) {
 			s.Missing++
 		}
 	}
-	if err := p.book.Files().AddUses(t.ID, names...); err != nil {
+	if err := p.records.Files().AddUses(t.ID, names...); err != nil {
 		return fmt.Errorf("record the inputs of %s: %w", t.ID, err)
 	}
 	return nil

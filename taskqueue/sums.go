@@ -75,32 +75,32 @@ func (s *SiteRecord) slots() int {
 }
 
 // takeReport adds a report of storage reads and replicas, each report once.
-func (b *book) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {
+func (m *members) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {
 	if report.Seq == 0 || site.ReportTerm == term && report.Seq <= site.ReportSeq {
 		return nil
 	}
 	site.ReportTerm, site.ReportSeq = term, report.Seq
 	site.Sums.Replicas.Add(report.Replicas)
-	b.sites.touch(site.Name)
-	return b.addReads(report.SEReads)
+	m.sites.touch(site.Name)
+	return m.addReads(report.SEReads)
 }
 
 // addReads adds reads to the sums of those who own the storage elements.
-func (b *book) addReads(reads []task.SERead) error {
+func (m *members) addReads(reads []task.SERead) error {
 	if len(reads) == 0 {
 		return nil
 	}
-	if err := b.loadSites(); err != nil {
+	if err := m.loadSites(); err != nil {
 		return err
 	}
 	for _, read := range reads {
-		owner := b.sites.held[read.Owner]
+		owner := m.sites.held[read.Owner]
 		if owner == nil {
 			continue // a storage element that was never added, or not any more
 		}
 		owner.Sums.SEReads += read.Files
 		owner.Sums.SEReadBytes += uint64(max(0, read.Bytes))
-		b.sites.touch(owner.Name)
+		m.sites.touch(owner.Name)
 	}
 	return nil
 }
@@ -109,8 +109,8 @@ func (b *book) addReads(reads []task.SERead) error {
 // refusals of stale terms. The server calls it now and then with what it has
 // counted.
 func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint64, staleTerms uint64) error {
-	return r.apply(t, func(b *book) error {
-		record, err := b.site(site)
+	return r.apply(t, func(q *queue) error {
+		record, err := q.site(site)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint6
 			record.Sums.Requests += n
 		}
 		record.Sums.StaleTerms += staleTerms
-		b.sites.touch(site)
+		q.sites.touch(site)
 		return nil
 	})
 }

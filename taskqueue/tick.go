@@ -27,9 +27,9 @@ const (
 // of waiting tasks after a site was added or changed. Long sweeps do one page a
 // tick.
 func (r *Rules) Tick(t *Turn) error {
-	return r.apply(t, func(b *book) error {
+	return r.apply(t, func(q *queue) error {
 		for _, step := range []func() error{
-			b.forgetPast, b.expireLeases, b.endBackoffs, b.watchSites, b.trySites, b.dismissOverdue, b.dropUnsealed, b.reassess,
+			q.forgetPast, q.leasing.expireLeases, q.endBackoffs, q.watchSites, q.trySites, q.dismissOverdue, q.dropUnsealed, q.ready.reassess,
 		} {
 			if err := step(); err != nil {
 				return err
@@ -60,14 +60,14 @@ func (r *Rules) Deadline(t *Turn) (Instant, error) {
 	return due, nil
 }
 
-func (b *book) expireLeases() error {
-	expired, err := b.Leases().ExpiredBy(b.Clock)
+func (l *leasing) expireLeases() error {
+	expired, err := l.Leases().ExpiredBy(l.Clock)
 	if err != nil {
 		return fmt.Errorf("load expired leases: %w", err)
 	}
 	for i := range expired {
 		lease := expired[i]
-		if err := b.takeBack(&lease, task.LeaseExpired, fmt.Sprintf("lease %d of site %s expired", lease.ID, lease.Site)); err != nil {
+		if err := l.life.takeBack(&lease, task.LeaseExpired, fmt.Sprintf("lease %d of site %s expired", lease.ID, lease.Site)); err != nil {
 			return err
 		}
 	}
@@ -76,28 +76,28 @@ func (b *book) expireLeases() error {
 
 // endBackoffs wakes the idle sites when a READY task's backoff ended since the
 // last tick that noticed one.
-func (b *book) endBackoffs() error {
-	last, err := b.noted(metaTick)
+func (q *queue) endBackoffs() error {
+	last, err := q.noted(metaTick)
 	if err != nil {
 		return err
 	}
-	next, err := b.Tasks().NextBackoff(last)
+	next, err := q.Tasks().NextBackoff(last)
 	if err != nil {
 		return fmt.Errorf("load the next backoff: %w", err)
 	}
-	if next == 0 || next > b.Clock {
+	if next == 0 || next > q.Clock {
 		return nil
 	}
-	if err := b.wakeIdle(); err != nil {
+	if err := q.wakeIdle(); err != nil {
 		return err
 	}
-	return b.noteNow(metaTick)
+	return q.noteNow(metaTick)
 }
 
 // noted returns an instant that ticks keep under a name; zero if there is
 // none.
-func (b *book) noted(name string) (at Instant, err error) {
-	text, err := b.Meta().Get(name)
+func (r *records) noted(name string) (at Instant, err error) {
+	text, err := r.Meta().Get(name)
 	if err != nil {
 		return 0, fmt.Errorf("load the instant %q: %w", name, err)
 	}
@@ -110,22 +110,22 @@ func (b *book) noted(name string) (at Instant, err error) {
 	return at, nil
 }
 
-func (b *book) noteNow(name string) error {
-	text, err := json.Marshal(b.Clock)
+func (r *records) noteNow(name string) error {
+	text, err := json.Marshal(r.Clock)
 	if err != nil {
 		return fmt.Errorf("write the instant %q: %w", name, err)
 	}
-	return b.Meta().Set(name, text)
+	return r.Meta().Set(name, text)
 }
 
 // wakeIdle wakes the sites that have slots without work.
-func (b *book) wakeIdle() error {
-	if err := b.loadSites(); err != nil {
+func (q *queue) wakeIdle() error {
+	if err := q.loadSites(); err != nil {
 		return err
 	}
-	for _, name := range b.siteNames {
-		if site := b.sites.held[name]; site.Pilots > 0 && !site.Draining && site.idle() > 0 {
-			b.wake(name)
+	for _, name := range q.siteNames {
+		if site := q.sites.held[name]; site.Pilots > 0 && !site.Draining && site.idle() > 0 {
+			q.Effects.wake(name)
 		}
 	}
 	return nil
@@ -133,19 +133,19 @@ func (b *book) wakeIdle() error {
 
 // watchSites takes a site that was not heard for a lease's time for empty,
 // and goes on forgetting the caches of empty ones.
-func (b *book) watchSites() error {
-	if err := b.loadSites(); err != nil {
+func (q *queue) watchSites() error {
+	if err := q.loadSites(); err != nil {
 		return err
 	}
-	for _, name := range b.siteNames {
-		site := b.sites.held[name]
-		if site.Pilots > 0 && b.Clock.Sub(site.LastHeard()) >= b.config.Lease.TTL {
-			if err := b.silence(site); err != nil {
+	for _, name := range q.siteNames {
+		site := q.sites.held[name]
+		if site.Pilots > 0 && q.Clock.Sub(site.LastHeard()) >= q.config.Lease.TTL {
+			if err := q.silence(site); err != nil {
 				return err
 			}
 		}
-		if site.Forget && b.Clock >= site.ForgetAt {
-			if err := b.forgetCaches(site); err != nil {
+		if site.Forget && q.Clock >= site.ForgetAt {
+			if err := q.catalogue.forgetCaches(site); err != nil {
 				return err
 			}
 		}
@@ -154,13 +154,13 @@ func (b *book) watchSites() error {
 }
 
 // silence takes all pilots of a site for dead.
-func (b *book) silence(site *SiteRecord) error {
-	live, err := b.alive(site.Name)
+func (q *queue) silence(site *SiteRecord) error {
+	live, err := q.alive(site.Name)
 	if err != nil {
 		return err
 	}
 	for _, pilot := range live {
-		if err := b.dismiss(site, pilot, PilotDead, fellSilent); err != nil {
+		if err := q.dismiss(site, pilot, PilotDead, fellSilent); err != nil {
 			return err
 		}
 		site.Silenced = append(site.Silenced, pilot.ID)
@@ -168,25 +168,25 @@ func (b *book) silence(site *SiteRecord) error {
 	slices.Sort(site.Silenced)
 	site.Silenced = slices.Compact(site.Silenced) // one may have come and fallen silent again
 	site.Pilots, site.Registered = 0, 0
-	b.sites.touch(site.Name)
-	return b.vacate(site, "its site fell silent")
+	q.sites.touch(site.Name)
+	return q.vacate(site, "its site fell silent")
 }
 
 // dropUnsealed removes workflows whose next part did not come in time.
-func (b *book) dropUnsealed() error {
-	ids, err := b.unsealed()
+func (q *queue) dropUnsealed() error {
+	ids, err := q.unsealed()
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		w, err := b.workflow(id)
+		w, err := q.workflow(id)
 		if err != nil {
 			return err
 		}
-		if b.Clock.Sub(w.Last) < b.config.Workflow.UnsealedFor {
+		if q.Clock.Sub(w.Last) < q.config.Workflow.UnsealedFor {
 			continue
 		}
-		if err := b.dropWorkflow(w); err != nil {
+		if err := q.dropWorkflow(w); err != nil {
 			return err
 		}
 	}
@@ -195,16 +195,16 @@ func (b *book) dropUnsealed() error {
 
 // dropWorkflow removes a workflow that was never sealed, with its tasks and
 // files.
-func (b *book) dropWorkflow(w *Workflow) error {
-	if err := b.releaseShared(w.ID); err != nil {
+func (q *queue) dropWorkflow(w *Workflow) error {
+	if err := q.releaseShared(w.ID); err != nil {
 		return err
 	}
-	if err := b.Tasks().DeleteWorkflow(w.ID); err != nil {
+	if err := q.Tasks().DeleteWorkflow(w.ID); err != nil {
 		return fmt.Errorf("drop tasks of %s: %w", w.ID, err)
 	}
 	prefix := string(w.ID) + ":"
 	for {
-		files, err := b.Files().List(prefix, "", b.config.Workflow.SweepPage)
+		files, err := q.Files().List(prefix, "", q.config.Workflow.SweepPage)
 		if err != nil {
 			return fmt.Errorf("load files of %s: %w", w.ID, err)
 		}
@@ -215,21 +215,21 @@ func (b *book) dropWorkflow(w *Workflow) error {
 		for i := range files {
 			names[i] = files[i].LFN
 		}
-		if err := b.Files().Delete(names...); err != nil {
+		if err := q.Files().Delete(names...); err != nil {
 			return fmt.Errorf("drop files of %s: %w", w.ID, err)
 		}
 	}
-	if err := b.noteUnsealed(w.ID, false); err != nil {
+	if err := q.noteUnsealed(w.ID, false); err != nil {
 		return err
 	}
-	b.progress(w.ID)
-	return b.Workflows().Delete(w.ID)
+	q.Effects.progress(w.ID)
+	return q.Workflows().Delete(w.ID)
 }
 
 // releaseShared takes a workflow's reads of shared files out of their counts.
-func (b *book) releaseShared(id task.WorkflowID) error {
+func (q *queue) releaseShared(id task.WorkflowID) error {
 	for after := uint64(0); ; {
-		states, err := b.Tasks().InWorkflow(id, after, sealPage)
+		states, err := q.Tasks().InWorkflow(id, after, sealPage)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
@@ -241,7 +241,7 @@ func (b *book) releaseShared(id task.WorkflowID) error {
 		for i := range states {
 			ids[i] = states[i].ID
 		}
-		specs, err := b.Tasks().Describe(ids...)
+		specs, err := q.Tasks().Describe(ids...)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
@@ -250,7 +250,7 @@ func (b *book) releaseShared(id task.WorkflowID) error {
 				if !strings.HasPrefix(string(name), task.SharedPrefix) {
 					continue
 				}
-				record, err := b.entry(name)
+				record, err := q.catalogue.entry(name)
 				if err != nil {
 					return err
 				}
@@ -268,23 +268,23 @@ type place struct {
 }
 
 // reassessAll begins the review of all waiting tasks anew.
-func (b *book) reassessAll() error { return b.setPlace(&place{}) }
+func (r *records) reassessAll() error { return r.setPlace(&place{}) }
 
-func (b *book) setPlace(at *place) error {
+func (r *records) setPlace(at *place) error {
 	if at == nil {
-		return b.Meta().Set(metaReassess, nil)
+		return r.Meta().Set(metaReassess, nil)
 	}
 	text, err := json.Marshal(at)
 	if err != nil {
 		return fmt.Errorf("write the sweep's place: %w", err)
 	}
-	return b.Meta().Set(metaReassess, text)
+	return r.Meta().Set(metaReassess, text)
 }
 
 // reassess reviews one page of waiting tasks after a site was added or
 // changed: what nobody could run, or only some, it may.
-func (b *book) reassess() error {
-	text, err := b.Meta().Get(metaReassess)
+func (r *readiness) reassess() error {
+	text, err := r.Meta().Get(metaReassess)
 	if err != nil || len(text) == 0 {
 		return err
 	}
@@ -292,31 +292,31 @@ func (b *book) reassess() error {
 	if err := json.Unmarshal(text, &at); err != nil {
 		return fmt.Errorf("the sweep's place is damaged: %w", err)
 	}
-	for budget := b.config.Workflow.SweepPage; budget > 0; {
+	for budget := r.config.Workflow.SweepPage; budget > 0; {
 		if at.After == 0 {
-			next, err := b.Workflows().List("", at.Workflow, 1)
+			next, err := r.Workflows().List("", at.Workflow, 1)
 			if errors.Is(err, ErrWorkflowGone) {
-				return b.reassessAll() // it was dropped
+				return r.reassessAll() // it was dropped
 			}
 			if err != nil {
 				return fmt.Errorf("list workflows: %w", err)
 			}
 			if len(next) == 0 {
-				return b.setPlace(nil)
+				return r.setPlace(nil)
 			}
 			at.Workflow = next[0].ID
-			if err := b.recountHomeless(at.Workflow); err != nil {
+			if err := r.recountHomeless(at.Workflow); err != nil {
 				return err
 			}
 		}
-		states, err := b.Tasks().InWorkflow(at.Workflow, at.After, budget, task.Blocked, task.Ready)
+		states, err := r.Tasks().InWorkflow(at.Workflow, at.After, budget, task.Blocked, task.Ready)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", at.Workflow, err)
 		}
-		b.holdTasks(states)
+		r.tasks.hold(states)
 		for i := range states {
 			if states[i].Missing == 0 {
-				b.review(states[i].ID)
+				r.life.review(states[i].ID)
 			}
 		}
 		if len(states) < budget {
@@ -326,5 +326,5 @@ func (b *book) reassess() error {
 		}
 		budget -= len(states) + 1
 	}
-	return b.setPlace(&at)
+	return r.setPlace(&at)
 }

@@ -47,14 +47,14 @@ func (r *Rules) Vacants(t *Turn) (vacants []Vacant, err error) {
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []task.File) error {
-	return r.apply(t, func(b *book) error {
-		site, err := b.site(name)
+	return r.apply(t, func(q *queue) error {
+		site, err := q.site(name)
 		if err != nil || !site.Forget {
 			return err
 		}
-		site.ForgetAt = b.Clock.Add(b.config.Workflow.LookFor)
-		b.sites.touch(name)
-		if err := b.takeStored(site, found); err != nil {
+		site.ForgetAt = q.Clock.Add(q.config.Workflow.LookFor)
+		q.sites.touch(name)
+		if err := q.outcomes.takeStored(site, found); err != nil {
 			return err
 		}
 		gone := make([]task.LostFile, 0, len(found)+len(missing))
@@ -64,6 +64,6 @@ func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []t
 		for _, f := range missing {
 			gone = append(gone, task.LostFile{LFN: f.LFN, Digest: f.Digest})
 		}
-		return b.lose(name, gone)
+		return q.catalogue.lose(name, gone)
 	})
 }

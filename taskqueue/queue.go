@@ -1,0 +1,103 @@
+package taskqueue
+
+import (
+	"fmt"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// queue is the queue in one turn: its parts, and what flows between them.
+type queue struct {
+	*records
+	life      *lifecycle
+	catalogue *catalogue
+	classes   *classes
+	ready     *readiness
+	leasing   *leasing
+	outcomes  *outcomes
+	members   *members
+}
+
+func (r *Rules) open(t *Turn) *queue {
+	if t.Effects == nil {
+		t.Effects = &Effects{}
+	}
+	records := newRecords(t, &r.Config)
+	q := &queue{records: records, life: newLifecycle(records), catalogue: newCatalogue(records), members: &members{records}}
+	q.classes = &classes{records: records, catalogue: q.catalogue}
+	q.ready = &readiness{records, q.life, q.catalogue, q.classes}
+	q.leasing = &leasing{records, q.life, q.catalogue}
+	q.outcomes = &outcomes{records: records, life: q.life, catalogue: q.catalogue, classes: q.classes}
+	return q
+}
+
+// apply begins a turn, makes a change, settles what follows from it and saves.
+func (r *Rules) apply(t *Turn, change func(q *queue) error) error {
+	q := r.open(t)
+	if err := change(q); err != nil {
+		return err
+	}
+	if err := q.ready.settle(); err != nil {
+		return err
+	}
+	return q.save()
+}
+
+// save writes what changed; the turn may go on.
+func (q *queue) save() error {
+	err := q.records.save()
+	if err == nil {
+		err = q.life.saveLeases()
+	}
+	if err == nil {
+		err = q.life.saveRevocations()
+	}
+	if err != nil {
+		return fmt.Errorf("save: %w", err)
+	}
+	return nil
+}
+
+// turnPage settles and saves what was done to a page of records, and forgets them, so
+// that a long sweep does not grow.
+func (q *queue) turnPage() error {
+	if err := q.ready.settle(); err != nil {
+		return err
+	}
+	if err := q.save(); err != nil {
+		return err
+	}
+	q.records.forget()
+	q.catalogue.readable = nil
+	q.life.walkable = nil
+	return nil
+}
+
+func (q *queue) submission(s *Submission) *submission {
+	return &submission{
+		records: q.records, life: q.life, catalogue: q.catalogue, classes: q.classes,
+		settle: q.ready.settle, turnPage: q.turnPage, Submission: s,
+	}
+}
+
+func (q *queue) handing(site *SiteRecord, pilot task.PilotID) *handing {
+	return &handing{
+		records: q.records, life: q.life, catalogue: q.catalogue, classes: q.classes, leasing: q.leasing, site: site, pilot: pilot,
+	}
+}
+
+// takeOutcomes has outcomes judged that pilots of a site report.
+func (q *queue) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) ([]task.Ack, error) {
+	if err := q.members.strangers(site, keysOf(outcomes, func(o *task.Outcome) task.PilotID { return o.Attempt.Pilot })); err != nil {
+		return nil, err
+	}
+	return q.outcomes.take(site, outcomes)
+}
+
+// takeStarts books attempts that have begun.
+func (q *queue) takeStarts(site *SiteRecord, starts []task.Start) error {
+	if err := q.members.strangers(site, keysOf(starts, func(s *task.Start) task.PilotID { return s.Attempt.Pilot })); err != nil {
+		return err
+	}
+	return q.outcomes.takeStarts(site, starts)
+}

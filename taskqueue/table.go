@@ -1,0 +1,97 @@
+package taskqueue
+
+import "fmt"
+
+// table is the working copy of one table within a turn: what was loaded, what
+// is known to be absent, and what changed, in the order of the first change.
+type table[K comparable, V any] struct {
+	what    string // its records, for errors
+	find    func(...K) ([]V, error)
+	key     func(*V) K
+	held    map[K]*V // a nil value is known to be absent
+	changed map[K]struct{}
+	order   []K
+}
+
+func newTable[K comparable, V any](what string, find func(...K) ([]V, error), key func(*V) K) *table[K, V] {
+	t := &table[K, V]{what: what, find: find, key: key}
+	t.clear()
+	return t
+}
+
+// clear forgets all records; none has a change that was not saved.
+func (t *table[K, V]) clear() {
+	t.held, t.changed, t.order = make(map[K]*V), make(map[K]struct{}), nil
+}
+
+// load looks up the records of those keys that were not looked up before, in one set.
+func (t *table[K, V]) load(keys ...K) error {
+	var want []K
+	for _, key := range keys {
+		if _, known := t.held[key]; !known {
+			t.held[key] = nil
+			want = append(want, key)
+		}
+	}
+	if len(want) == 0 {
+		return nil
+	}
+	found, err := t.find(want...)
+	if err != nil {
+		return fmt.Errorf("load %s: %w", t.what, err)
+	}
+	t.hold(found)
+	return nil
+}
+
+// one returns a record, or nil if there is no such one.
+func (t *table[K, V]) one(key K) (*V, error) {
+	err := t.load(key)
+	return t.held[key], err
+}
+
+// hold takes in records that were read otherwise; those that the turn has stay.
+func (t *table[K, V]) hold(found []V) {
+	for i := range found {
+		if key := t.key(&found[i]); t.held[key] == nil {
+			t.held[key] = &found[i]
+		}
+	}
+}
+
+func (t *table[K, V]) put(key K, value *V) { t.held[key] = value }
+
+// touch notes that the record of the key is to be saved.
+func (t *table[K, V]) touch(key K) {
+	if _, noted := t.changed[key]; !noted {
+		t.changed[key] = struct{}{}
+		t.order = append(t.order, key)
+	}
+}
+
+// take returns the changed records and forgets that they changed.
+func (t *table[K, V]) take() []V {
+	values := make([]V, 0, len(t.order))
+	for _, key := range t.order {
+		values = append(values, *t.held[key])
+	}
+	clear(t.changed)
+	t.order = nil
+	return values
+}
+
+// keysOf collects a key of each of some values.
+func keysOf[V any, K any](values []V, key func(*V) K) []K {
+	keys := make([]K, len(values))
+	for i := range values {
+		keys[i] = key(&values[i])
+	}
+	return keys
+}
+
+func saveAll[V any](values []V, save func(...V) error) error {
+	if len(values) == 0 {
+		return nil
+	}
+	return save(values...)
+}

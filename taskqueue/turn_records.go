@@ -1,0 +1,157 @@
+package taskqueue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// records is the working copy of one turn: records are loaded in sets, changed in
+// memory, and saved in sets at the end. It answers what several parts ask of them,
+// and decides nothing.
+type records struct {
+	*Turn
+	config *Config
+
+	tasks     *table[task.ID, TaskState]
+	specs     *table[task.ID, task.Task]
+	entered   []task.ID // new tasks, in both tables and not in the store yet
+	files     *table[task.LFN, FileRecord]
+	attempts  *table[task.AttemptID, Attempt]
+	leases    *table[task.LeaseID, Lease]
+	workflows *table[task.WorkflowID, Workflow]
+	sites     *table[task.Site, SiteRecord]
+	pilots    *table[task.PilotID, PilotRecord]
+
+	siteNames []task.Site // of all sites, once loaded
+}
+
+func newRecords(t *Turn, config *Config) *records {
+	return &records{
+		Turn: t, config: config,
+		tasks:     newTable("tasks", t.Tasks().Load, func(s *TaskState) task.ID { return s.ID }),
+		specs:     newTable("task descriptions", t.Tasks().Describe, func(s *task.Task) task.ID { return s.ID }),
+		files:     newTable("files", t.Files().Load, func(f *FileRecord) task.LFN { return f.LFN }),
+		attempts:  newTable("attempts", t.Attempts().Load, func(a *Attempt) task.AttemptID { return a.Outcome.Attempt }),
+		leases:    newTable("leases", t.Leases().Load, func(l *Lease) task.LeaseID { return l.ID }),
+		workflows: newTable("workflows", t.Workflows().Load, func(w *Workflow) task.WorkflowID { return w.ID }),
+		sites:     newTable("sites", t.Sites().Load, func(s *SiteRecord) task.Site { return s.Name }),
+		pilots:    newTable("pilots", t.Pilots().Load, func(p *PilotRecord) task.PilotID { return p.ID }),
+	}
+}
+
+// workflow returns a workflow, or an error that wraps ErrNotFound.
+func (r *records) workflow(id task.WorkflowID) (*Workflow, error) {
+	w, err := r.workflows.one(id)
+	if err == nil && w == nil {
+		err = notFound("workflow", id)
+	}
+	return w, err
+}
+
+// site returns a site, or an error that wraps ErrNotFound.
+func (r *records) site(name task.Site) (*SiteRecord, error) {
+	s, err := r.sites.one(name)
+	if err == nil && s == nil {
+		err = fmt.Errorf("site %s: %w: an operator adds it with `pilotage site add %s`", name, ErrNotFound, name)
+	}
+	return s, err
+}
+
+// pilot returns a pilot and its site, or an error that wraps ErrNotFound.
+func (r *records) pilot(id task.PilotID) (*PilotRecord, *SiteRecord, error) {
+	pilot, err := r.pilots.one(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if pilot == nil {
+		return nil, nil, notFound("pilot", id)
+	}
+	site, err := r.site(pilot.Site)
+	return pilot, site, err
+}
+
+// loadSites loads all sites; siteNames lists them.
+func (r *records) loadSites() error {
+	if r.siteNames != nil {
+		return nil
+	}
+	all, err := r.Sites().All()
+	if err != nil {
+		return fmt.Errorf("load sites: %w", err)
+	}
+	r.siteNames = keysOf(all, func(s *SiteRecord) task.Site { return s.Name })
+	r.sites.hold(all)
+	return nil
+}
+
+// randomBytes returns n bytes of the turn's randomness.
+func (r *records) randomBytes(n int) []byte {
+	var bytes []byte
+	for len(bytes) < n {
+		bytes = binary.LittleEndian.AppendUint64(bytes, r.Random.Uint64())
+	}
+	return bytes[:n]
+}
+
+// save writes what changed but leases and revocations; the working copy stays usable.
+func (r *records) save() error {
+	for _, id := range r.workflows.order {
+		r.Effects.progress(id)
+	}
+	if err := saveAll(r.workflows.take(), r.Workflows().Save); err != nil {
+		return err
+	}
+	if err := r.saveTasks(); err != nil {
+		return err
+	}
+	if err := saveAll(r.files.take(), r.Files().Save); err != nil {
+		return err
+	}
+	if err := saveAll(r.attempts.take(), r.Attempts().Save); err != nil {
+		return err
+	}
+	if err := saveAll(r.sites.take(), r.Sites().Save); err != nil {
+		return err
+	}
+	return saveAll(r.pilots.take(), r.Pilots().Save)
+}
+
+// saveTasks writes each task once: a new one with its description, of the
+// others the state.
+func (r *records) saveTasks() error {
+	changed, entered := r.tasks.take(), r.entered
+	r.entered = nil
+	if len(entered) == 0 {
+		return saveAll(changed, r.Tasks().Save)
+	}
+	specs, states := make([]task.Task, len(entered)), make([]TaskState, len(entered))
+	fresh := make(map[task.ID]struct{}, len(entered))
+	for i, id := range entered {
+		specs[i], states[i] = *r.specs.held[id], *r.tasks.held[id]
+		fresh[id] = struct{}{}
+	}
+	err := r.Tasks().Add(specs, states)
+	if errors.Is(err, ErrTaskExists) {
+		return invalid("two tasks of the workflow have the same name: %w", err)
+	}
+	if err != nil {
+		return err
+	}
+	return saveAll(slices.DeleteFunc(changed, func(s TaskState) bool {
+		_, added := fresh[s.ID]
+		return added
+	}), r.Tasks().Save)
+}
+
+// forget drops the copies of tasks and files after a save, so that a long
+// sweep does not grow.
+func (r *records) forget() {
+	r.tasks.clear()
+	r.specs.clear()
+	r.files.clear()
+	r.attempts.clear()
+}
