@@ -30,11 +30,11 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 		if err != nil {
 			return err
 		}
-		claimant, err := q.members.claimant(site, c.Pilot)
+		claimant, err := q.office.claimant(site, c.Pilot)
 		if err != nil {
 			return err
 		}
-		ground, objection, err := q.members.judge(site, claimant, &c)
+		ground, objection, err := q.office.judge(site, claimant, &c)
 		if err != nil || objection != "" {
 			result = ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
 			if master := q.pilots.held[site.Master]; master != nil {
@@ -49,7 +49,7 @@ func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
 			if err := q.missMaster(site, &c); err != nil {
 				return err
 			}
-			q.members.crown(site, claimant, c.Expected.Epoch, ground)
+			q.office.crown(site, claimant, c.Expected.Epoch, ground)
 		}
 		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
 		if site.InForce().Central() {
@@ -81,7 +81,7 @@ func (q *queue) missMaster(site *SiteRecord, c *Claim) error {
 
 // claimant returns the pilot that claims. One that was taken for dead lives again
 // if its claim is granted; otherwise the master in office tells when it meets it.
-func (m *members) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
+func (m *office) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
 	if err := m.pilots.load(id); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (m *members) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, err
 
 // judge tells why a claim is granted, or else why it is refused; neither to a
 // claimant that is in office.
-func (m *members) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
+func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
 	wentBack := site.Term.Less(c.Expected)
 	if !wentBack && site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
 		if c.Ballot == 0 {

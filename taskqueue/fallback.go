@@ -155,7 +155,7 @@ func (r *Rules) Peers(t *Turn, id task.PilotID) (peers []Contact, err error) {
 		if err != nil {
 			return err
 		}
-		peers, err = q.members.sample(others)
+		peers, err = q.office.sample(others)
 		return err
 	})
 	return peers, err
@@ -217,7 +217,7 @@ func (q *queue) judgeTrial(site *SiteRecord) error {
 	}
 	// A master that the others do not reach would hold the office for nobody.
 	if master := q.pilots.held[site.Master]; master != nil && (master.Tried != site.Trial || master.Unreachable) {
-		q.members.crown(site, first, 0, "the others do not reach the master before")
+		q.office.crown(site, first, 0, "the others do not reach the master before")
 	}
 	before := site.InForce()
 	site.endFallback()

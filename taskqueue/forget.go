@@ -78,7 +78,7 @@ func (m *members) forgetPilots(after task.PilotID) (next task.PilotID, err error
 	var gone []task.PilotID
 	for i := range pilots {
 		p := &pilots[i]
-		if p.State.present() || !m.Wall.After(m.neededUntil(p)) {
+		if p.State.present() || !m.Wall.After(m.config.neededUntil(p)) {
 			continue
 		}
 		gone = append(gone, p.ID)
@@ -95,17 +95,17 @@ func (m *members) forgetPilots(after task.PilotID) (next task.PilotID, err error
 // neededUntil is how long the queue remembers a pilot that has gone: while its
 // membership certificate is valid, so that it can be refused and recognised,
 // and while its site may still bring outcomes of what it ran.
-func (m *members) neededUntil(p *PilotRecord) time.Time {
-	late := p.Ended.Add(m.config.Site.LateFor + m.config.Lease.TTL)
-	if valid := m.validUntil(p); valid.After(late) {
+func (c *Config) neededUntil(p *PilotRecord) time.Time {
+	late := p.Ended.Add(c.Site.LateFor + c.Lease.TTL)
+	if valid := c.validUntil(p); valid.After(late) {
 		return valid
 	}
 	return late
 }
 
 // validUntil is when the last membership certificate of a pilot ends.
-func (m *members) validUntil(p *PilotRecord) time.Time {
-	if end := p.Ends.Add(m.config.Site.MemberAfterEnd); end.After(p.Certified) {
+func (c *Config) validUntil(p *PilotRecord) time.Time {
+	if end := p.Ends.Add(c.Site.MemberAfterEnd); end.After(p.Certified) {
 		return end
 	}
 	return p.Certified

@@ -296,7 +296,7 @@ func (r *Rules) LookAgain(t *Turn) error {
 				return err
 			}
 			q.look(site)
-			q.members.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
+			q.office.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
 			site.CheckUntil = q.Clock
 		}
 		return nil

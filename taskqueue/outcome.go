@@ -19,13 +19,14 @@ type outcomes struct {
 
 // judgement is the work on one batch of outcomes.
 type judgement struct {
-	*outcomes
-	site    *SiteRecord
-	batch   []task.Outcome
-	of      map[task.ID][]int // outcomes by task
-	judged  []bool
-	acks    []task.Ack // in the order judged
-	garbage []task.Replica
+	*records
+	outcomes *outcomes
+	site     *SiteRecord
+	batch    []task.Outcome
+	of       map[task.ID][]int // outcomes by task
+	judged   []bool
+	acks     []task.Ack // in the order judged
+	garbage  []task.Replica
 }
 
 // take judges outcomes that pilots of a site report. Outcomes are
@@ -36,7 +37,7 @@ func (j *outcomes) take(site *SiteRecord, batch []task.Outcome) ([]task.Ack, err
 	if len(batch) == 0 {
 		return nil, nil
 	}
-	b := &judgement{outcomes: j, site: site, batch: batch, of: make(map[task.ID][]int), judged: make([]bool, len(batch))}
+	b := &judgement{records: j.records, outcomes: j, site: site, batch: batch, of: make(map[task.ID][]int), judged: make([]bool, len(batch))}
 	if err := b.load(); err != nil {
 		return nil, err
 	}
@@ -127,7 +128,7 @@ func (j *judgement) judge(o *task.Outcome) error {
 			return nil
 		}
 	}
-	if !j.ran(j.site.Name, o.Attempt) {
+	if !j.outcomes.ran(j.site.Name, o.Attempt) {
 		j.ack(o, task.AckUnknown, task.AttemptID{})
 		return nil
 	}
@@ -138,10 +139,10 @@ func (j *judgement) judge(o *task.Outcome) error {
 				return err
 			}
 			j.ack(o, task.AckAccepted, task.AttemptID{})
-			j.givenUp = append(j.givenUp, o)
+			j.outcomes.givenUp = append(j.outcomes.givenUp, o)
 			return nil
 		}
-	} else if err := j.number(o); err != nil {
+	} else if err := j.outcomes.number(o); err != nil {
 		return err
 	}
 	o.Site = j.site.Name
@@ -270,17 +271,17 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 			return err
 		}
 		if holds {
-			return j.life.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
+			return j.outcomes.life.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
 		}
 		return nil
 	}
 	if s.State == task.Leased && !holds {
-		j.life.revoke(s.Site, s.Lease, s.ID, true)
+		j.outcomes.life.revoke(s.Site, s.Lease, s.ID, true)
 	}
 	if err := j.record(o, AttemptSucceeded); err != nil {
 		return err
 	}
-	if err := j.life.move(s, task.Succeed, ""); err != nil {
+	if err := j.outcomes.life.move(s, task.Succeed, ""); err != nil {
 		return err
 	}
 	s.Winner, s.Site = o.Attempt, o.Site
@@ -289,7 +290,7 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 	}
 	j.learnReads(o)
 	if s.Number > 2 {
-		if err := j.catalogue.discardLosers(s); err != nil {
+		if err := j.outcomes.catalogue.discardLosers(s); err != nil {
 			return err
 		}
 	}
@@ -318,12 +319,12 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 			j.discard(o, *p)
 			continue
 		}
-		j.catalogue.announce(f, o.Site)
+		j.outcomes.catalogue.announce(f, o.Site)
 		if !j.pilots.held[o.Attempt.Pilot].State.present() {
 			j.look(j.site) // nobody may be left who stores it
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
-		if err := j.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {
+		if err := j.outcomes.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {
 			return err
 		}
 	}
@@ -336,7 +337,7 @@ func (j *judgement) learnReads(o *task.Outcome) {
 	for i := range o.Reads {
 		f, from := j.files.held[o.Reads[i].LFN], o.Reads[i].Source
 		if f != nil && (from == task.SourceSE || from == task.SourceRemote) && o.Reads[i].Digest == f.Digest {
-			j.catalogue.trust(f)
+			j.outcomes.catalogue.trust(f)
 		}
 		if f == nil || f.ProducerTask != "" || !f.Digest.IsZero() || o.Reads[i].Digest.IsZero() {
 			continue
@@ -369,10 +370,10 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 		return nil // a late failure of a lapsed lease decides nothing
 	}
 	if runs, err := j.started(s); err != nil || runs {
-		j.givenUp = append(j.givenUp, o) // the other attempt decides, unless it is lost
+		j.outcomes.givenUp = append(j.outcomes.givenUp, o) // the other attempt decides, unless it is lost
 		return err
 	}
-	return j.failed(j.site, s, o)
+	return j.outcomes.failed(j.site, s, o)
 }
 
 // failed decides what becomes of a LEASED task after a failure.

@@ -39,7 +39,7 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, err
 		if err != nil {
 			return err
 		}
-		pilot, err := q.members.claimant(site, p.Pilot)
+		pilot, err := q.office.claimant(site, p.Pilot)
 		if err != nil {
 			return err
 		}

@@ -16,6 +16,7 @@ type queue struct {
 	leasing   *leasing
 	outcomes  *outcomes
 	members   *members
+	office    *office
 }
 
 func (r *Rules) open(t *Turn) *queue {
@@ -23,7 +24,7 @@ func (r *Rules) open(t *Turn) *queue {
 		t.Effects = &Effects{}
 	}
 	records := newRecords(t, &r.Config)
-	q := &queue{records: records, life: newLifecycle(records), catalogue: newCatalogue(records), members: &members{records}}
+	q := &queue{records: records, life: newLifecycle(records), catalogue: newCatalogue(records), members: &members{records}, office: &office{records}}
 	q.classes = &classes{records: records, catalogue: q.catalogue}
 	q.ready = &readiness{records, q.life, q.catalogue, q.classes}
 	q.leasing = &leasing{records, q.life, q.catalogue}

@@ -7,6 +7,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// office keeps who is master of a site, and whom its pilots are told of.
+type office struct{ *records }
+
 // members keeps the sites: their pilots, who of them is master, and what they can do.
 type members struct{ *records }
 
@@ -37,7 +40,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 		if err != nil {
 			return err
 		}
-		master, err := q.members.appoint(site, pilot, others, again)
+		master, err := q.office.appoint(site, pilot, others, again)
 		if err != nil {
 			return err
 		}
@@ -49,8 +52,8 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 }
 
 func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) (Registered, error) {
-	pilot.Certified = q.members.validUntil(pilot)
-	contacts, err := q.members.sample(others)
+	pilot.Certified = q.config.validUntil(pilot)
+	contacts, err := q.office.sample(others)
 	return Registered{
 		Pilot:    pilot.ID,
 		Term:     site.Term,
@@ -188,7 +191,7 @@ func (r *records) alive(site task.Site) ([]*PilotRecord, error) {
 
 // appoint returns the site's master: the one in office; if there is none
 // alive, or it has resigned, and nobody else is there, the new pilot.
-func (m *members) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
+func (m *office) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
 	if site.Master == pilot.ID && !site.Resigned {
 		if !again {
 			m.crown(site, pilot, 0, "re-registration")
@@ -213,7 +216,7 @@ func (m *members) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pi
 }
 
 // crown opens the next term of a site.
-func (m *members) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
+func (m *office) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
 	site.Term = task.Term{Epoch: max(site.Term.Epoch, known) + 1, Peer: pilot.Peer}
 	site.Master, site.MasterAddr = pilot.ID, pilot.Addresses
 	site.LastSync, site.Resigned = m.Clock, false
@@ -225,13 +228,13 @@ func (m *members) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why 
 
 // callRoll has all members of a site met anew, under a number of which its master
 // has not heard.
-func (m *members) callRoll(site *SiteRecord, number uint64) {
+func (m *office) callRoll(site *SiteRecord, number uint64) {
 	site.Roll, site.Called = max(1, number), m.Wall
 	m.sites.touch(site.Name)
 }
 
 // sample returns a random choice of contacts.
-func (m *members) sample(pilots []task.PilotID) ([]Contact, error) {
+func (m *office) sample(pilots []task.PilotID) ([]Contact, error) {
 	pilots = slices.Clone(pilots)
 	m.Random.Shuffle(len(pilots), func(i, j int) { pilots[i], pilots[j] = pilots[j], pilots[i] })
 	pilots = pilots[:min(len(pilots), m.config.Site.ContactSample)]

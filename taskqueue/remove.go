@@ -18,13 +18,14 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site) error {
 		if _, err := q.site(name); err != nil {
 			return err
 		}
-		if err := q.checkIdle(name); err != nil {
+		gone := &removal{q.records, q.catalogue}
+		if err := gone.checkIdle(name); err != nil {
 			return err
 		}
-		if err := q.dropCopies(name); err != nil {
+		if err := gone.dropCopies(name); err != nil {
 			return err
 		}
-		if err := q.revokeGrants(name); err != nil {
+		if err := gone.revokeGrants(name); err != nil {
 			return err
 		}
 		revocations, err := q.Leases().Revocations(name)
@@ -44,9 +45,15 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site) error {
 	})
 }
 
+// removal takes what a site has left behind out of the records.
+type removal struct {
+	*records
+	catalogue *catalogue
+}
+
 // checkIdle refuses a site that somebody still works at.
-func (q *queue) checkIdle(name task.Site) error {
-	live, err := q.alive(name)
+func (r *removal) checkIdle(name task.Site) error {
+	live, err := r.alive(name)
 	if err != nil {
 		return err
 	}
@@ -54,7 +61,7 @@ func (q *queue) checkIdle(name task.Site) error {
 		return conflict("site %s has live pilots (%d, %s first): drain it with `pilotage site drain %s`, "+
 			"end its batch jobs, and remove it when they have gone", name, len(live), live[0].ID, name)
 	}
-	leases, err := q.Leases().OfSite(name)
+	leases, err := r.Leases().OfSite(name)
 	if err != nil {
 		return fmt.Errorf("load the leases of %s: %w", name, err)
 	}
@@ -70,11 +77,11 @@ func (q *queue) checkIdle(name task.Site) error {
 
 // dropCopies takes the site out of the catalogue, unless a file would be left
 // without a copy on any storage element.
-func (q *queue) dropCopies(name task.Site) error {
+func (r *removal) dropCopies(name task.Site) error {
 	var sole []task.LFN
-	page := q.config.Workflow.SweepPage
+	page := r.config.Workflow.SweepPage
 	for after := task.LFN(""); ; {
-		files, err := q.Files().List("", after, page)
+		files, err := r.Files().List("", after, page)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
 		}
@@ -85,9 +92,9 @@ func (q *queue) dropCopies(name task.Site) error {
 			case len(elsewhere) < len(f.Replicas) && len(elsewhere) == 0:
 				sole = append(sole, f.LFN)
 			case len(elsewhere) < len(f.Replicas) || slices.Contains(f.Announced, name):
-				q.files.put(f.LFN, f)
-				q.catalogue.withdraw(f, name)
-				q.catalogue.alter(f)
+				r.files.put(f.LFN, f)
+				r.catalogue.withdraw(f, name)
+				r.catalogue.alter(f)
 				f.Replicas = elsewhere
 			}
 		}
@@ -104,8 +111,8 @@ func (q *queue) dropCopies(name task.Site) error {
 		name, len(sole), sole[0])
 }
 
-func (q *queue) revokeGrants(name task.Site) error {
-	grants, err := q.Grants().All()
+func (r *removal) revokeGrants(name task.Site) error {
+	grants, err := r.Grants().All()
 	if err != nil {
 		return fmt.Errorf("load access tokens: %w", err)
 	}
@@ -114,7 +121,7 @@ func (q *queue) revokeGrants(name task.Site) error {
 			continue
 		}
 		grant.Revoked = true
-		if err := q.Grants().Save(grant); err != nil {
+		if err := r.Grants().Save(grant); err != nil {
 			return fmt.Errorf("revoke access %s: %w", grant.ID, err)
 		}
 	}
@@ -123,13 +130,13 @@ func (q *queue) revokeGrants(name task.Site) error {
 
 // denyFormer keeps pilots of a removed site of the same name out of the new
 // one: their certificates may still be valid.
-func (m *members) denyFormer(site *SiteRecord) error {
-	former, err := m.Pilots().OfSite(site.Name)
+func (r *removal) denyFormer(site *SiteRecord) error {
+	former, err := r.Pilots().OfSite(site.Name)
 	if err != nil {
 		return fmt.Errorf("load earlier pilots of %s: %w", site.Name, err)
 	}
 	for i := range former {
-		if m.validUntil(&former[i]).After(m.Wall) {
+		if r.config.validUntil(&former[i]).After(r.Wall) {
 			site.Denied = append(site.Denied, former[i].Peer)
 		}
 	}

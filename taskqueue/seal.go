@@ -27,7 +27,7 @@ type node struct {
 // graph is a workflow as a whole: its tasks that read or make files, and who
 // makes what.
 type graph struct {
-	held   bool // all tasks are on the shelves: they came with this turn
+	held   bool // all tasks are in the working copy: they came with this turn
 	nodes  []node
 	makers map[task.LFN]maker
 	order  []int32 // makers before readers

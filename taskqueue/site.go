@@ -54,7 +54,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			created = true
 			site = &SiteRecord{Name: s.Name, Created: q.Wall}
 			q.sites.put(s.Name, site)
-			if err := q.members.denyFormer(site); err != nil {
+			if err := (&removal{q.records, q.catalogue}).denyFormer(site); err != nil {
 				return err
 			}
 		}

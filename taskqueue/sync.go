@@ -445,7 +445,7 @@ func (l *leasing) holds(s *task.Sync, lease *Lease) bool {
 // over, and sends again in full those of which it does not know, or not of every
 // task: a queue that was put back to a backup has forgotten outcomes.
 func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncReply) error {
-	// The book's own changes come first: what they emptied is over.
+	// The turn's own changes come first: what they emptied is over.
 	if err := l.life.saveLeases(); err != nil {
 		return fmt.Errorf("save leases: %w", err)
 	}

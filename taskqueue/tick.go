@@ -29,7 +29,7 @@ const (
 func (r *Rules) Tick(t *Turn) error {
 	return r.apply(t, func(q *queue) error {
 		for _, step := range []func() error{
-			q.forgetPast, q.leasing.expireLeases, q.endBackoffs, q.watchSites, q.trySites, q.dismissOverdue, q.dropUnsealed, q.ready.reassess,
+			q.forgetPast, q.leasing.expireLeases, q.ready.endBackoffs, q.watchSites, q.trySites, q.dismissOverdue, (&abandoned{q.records, q.catalogue}).dropUnsealed, q.ready.reassess,
 		} {
 			if err := step(); err != nil {
 				return err
@@ -76,22 +76,22 @@ func (l *leasing) expireLeases() error {
 
 // endBackoffs wakes the idle sites when a READY task's backoff ended since the
 // last tick that noticed one.
-func (q *queue) endBackoffs() error {
-	last, err := q.noted(metaTick)
+func (r *readiness) endBackoffs() error {
+	last, err := r.noted(metaTick)
 	if err != nil {
 		return err
 	}
-	next, err := q.Tasks().NextBackoff(last)
+	next, err := r.Tasks().NextBackoff(last)
 	if err != nil {
 		return fmt.Errorf("load the next backoff: %w", err)
 	}
-	if next == 0 || next > q.Clock {
+	if next == 0 || next > r.Clock {
 		return nil
 	}
-	if err := q.wakeIdle(); err != nil {
+	if err := r.wakeIdle(); err != nil {
 		return err
 	}
-	return q.noteNow(metaTick)
+	return r.noteNow(metaTick)
 }
 
 // noted returns an instant that ticks keep under a name; zero if there is
@@ -119,13 +119,13 @@ func (r *records) noteNow(name string) error {
 }
 
 // wakeIdle wakes the sites that have slots without work.
-func (q *queue) wakeIdle() error {
-	if err := q.loadSites(); err != nil {
+func (r *readiness) wakeIdle() error {
+	if err := r.loadSites(); err != nil {
 		return err
 	}
-	for _, name := range q.siteNames {
-		if site := q.sites.held[name]; site.Pilots > 0 && !site.Draining && site.idle() > 0 {
-			q.Effects.wake(name)
+	for _, name := range r.siteNames {
+		if site := r.sites.held[name]; site.Pilots > 0 && !site.Draining && site.idle() > 0 {
+			r.Effects.wake(name)
 		}
 	}
 	return nil
@@ -172,21 +172,27 @@ func (q *queue) silence(site *SiteRecord) error {
 	return q.vacate(site, "its site fell silent")
 }
 
+// abandoned drops workflows whose submission was never completed.
+type abandoned struct {
+	*records
+	catalogue *catalogue
+}
+
 // dropUnsealed removes workflows whose next part did not come in time.
-func (q *queue) dropUnsealed() error {
-	ids, err := q.unsealed()
+func (a *abandoned) dropUnsealed() error {
+	ids, err := a.unsealed()
 	if err != nil {
 		return err
 	}
 	for _, id := range ids {
-		w, err := q.workflow(id)
+		w, err := a.workflow(id)
 		if err != nil {
 			return err
 		}
-		if q.Clock.Sub(w.Last) < q.config.Workflow.UnsealedFor {
+		if a.Clock.Sub(w.Last) < a.config.Workflow.UnsealedFor {
 			continue
 		}
-		if err := q.dropWorkflow(w); err != nil {
+		if err := a.dropWorkflow(w); err != nil {
 			return err
 		}
 	}
@@ -195,16 +201,16 @@ func (q *queue) dropUnsealed() error {
 
 // dropWorkflow removes a workflow that was never sealed, with its tasks and
 // files.
-func (q *queue) dropWorkflow(w *Workflow) error {
-	if err := q.releaseShared(w.ID); err != nil {
+func (a *abandoned) dropWorkflow(w *Workflow) error {
+	if err := a.releaseShared(w.ID); err != nil {
 		return err
 	}
-	if err := q.Tasks().DeleteWorkflow(w.ID); err != nil {
+	if err := a.Tasks().DeleteWorkflow(w.ID); err != nil {
 		return fmt.Errorf("drop tasks of %s: %w", w.ID, err)
 	}
 	prefix := string(w.ID) + ":"
 	for {
-		files, err := q.Files().List(prefix, "", q.config.Workflow.SweepPage)
+		files, err := a.Files().List(prefix, "", a.config.Workflow.SweepPage)
 		if err != nil {
 			return fmt.Errorf("load files of %s: %w", w.ID, err)
 		}
@@ -215,21 +221,21 @@ func (q *queue) dropWorkflow(w *Workflow) error {
 		for i := range files {
 			names[i] = files[i].LFN
 		}
-		if err := q.Files().Delete(names...); err != nil {
+		if err := a.Files().Delete(names...); err != nil {
 			return fmt.Errorf("drop files of %s: %w", w.ID, err)
 		}
 	}
-	if err := q.noteUnsealed(w.ID, false); err != nil {
+	if err := a.noteUnsealed(w.ID, false); err != nil {
 		return err
 	}
-	q.Effects.progress(w.ID)
-	return q.Workflows().Delete(w.ID)
+	a.Effects.progress(w.ID)
+	return a.Workflows().Delete(w.ID)
 }
 
 // releaseShared takes a workflow's reads of shared files out of their counts.
-func (q *queue) releaseShared(id task.WorkflowID) error {
+func (a *abandoned) releaseShared(id task.WorkflowID) error {
 	for after := uint64(0); ; {
-		states, err := q.Tasks().InWorkflow(id, after, sealPage)
+		states, err := a.Tasks().InWorkflow(id, after, sealPage)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
@@ -241,7 +247,7 @@ func (q *queue) releaseShared(id task.WorkflowID) error {
 		for i := range states {
 			ids[i] = states[i].ID
 		}
-		specs, err := q.Tasks().Describe(ids...)
+		specs, err := a.Tasks().Describe(ids...)
 		if err != nil {
 			return fmt.Errorf("load tasks of %s: %w", id, err)
 		}
@@ -250,7 +256,7 @@ func (q *queue) releaseShared(id task.WorkflowID) error {
 				if !strings.HasPrefix(string(name), task.SharedPrefix) {
 					continue
 				}
-				record, err := q.catalogue.entry(name)
+				record, err := a.catalogue.entry(name)
 				if err != nil {
 					return err
 				}
