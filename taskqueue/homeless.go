@@ -109,7 +109,7 @@ func (r *readiness) recountHomeless(id task.WorkflowID) error {
 }
 
 // leaves tells whether a site without a storage element leaves a class to others:
-// its tasks make final outputs, and a live site that could keep them can run it.
+// final outputs come of its tasks, and a live site that could keep these can run it.
 // All sites are loaded.
 func (c *classes) leaves(site *SiteRecord, class *Eligibility) bool {
 	return class.Final && site.SE == "" && slices.ContainsFunc(c.siteNames, func(name task.Site) bool {

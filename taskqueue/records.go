@@ -69,7 +69,7 @@ type Eligibility struct {
 	ID     ClassID
 	Sites  []task.Site // sorted; nil means every site
 	Prefer task.Site   // "" means none
-	Final  bool        // they make final outputs, which only sites with storage elements keep
+	Final  bool        // final outputs come of them, which only sites with storage elements keep
 	Work   task.Class  // requirement, rank and resources
 }
 
@@ -83,7 +83,7 @@ type TaskState struct {
 	Generation    uint32       // starts at 1
 	Missing       int          // inputs that nobody can read yet
 	Bare          bool         // reads and makes no file: it depends on no other task
-	Final         bool         // makes a final output of its workflow
+	Final         bool         // a final output of its workflow comes of it
 	Class         ClassID      // eligibility, meaningful while READY; of a bare task that waits to be sealed it may have gone
 	NotBefore     Instant      // backoff: not handed out earlier
 	Lease         task.LeaseID // while LEASED

@@ -261,7 +261,8 @@ func (g *graph) cycle() string {
 	return strings.Join(names, " -> ")
 }
 
-// markFinal marks the workflow's final outputs.
+// markFinal marks the workflow's final outputs, their makers, and all that make what
+// those read: where a chain has begun its end may have to run.
 func (p *submission) markFinal(w *Workflow, g *graph) error {
 	if err := p.files.load(w.Outputs...); err != nil {
 		return err
@@ -276,6 +277,9 @@ func (p *submission) markFinal(w *Workflow, g *graph) error {
 		p.files.touch(name)
 	}
 	w.Unstored = len(w.Outputs)
+	for _, i := range slices.Backward(g.order) {
+		g.nodes[i].final = g.nodes[i].final || slices.ContainsFunc(g.nodes[i].readers, func(reader int32) bool { return g.nodes[reader].final })
+	}
 	return nil
 }
 

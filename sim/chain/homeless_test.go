@@ -112,20 +112,43 @@ func TestFinalOutputsAreMadeAnywhereRatherThanNever(t *testing.T) {
 	}
 }
 
-// Chains share the sites with and without storage: what only caches of the latter
-// can read ends there. The workflow is over all the same, and when their pilots go
-// the rest is made where it is kept.
-func TestChainsEndWithoutStorageAndAreRemadeWithIt(t *testing.T) {
-	w := newWorld(t, 1)
-	a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
-	w.start(a, 2, 2)
-	others := w.start(b, 2, 4)
-	var tasks []task.Task
+// chains are twelve files, each made of another.
+func chains() (tasks []task.Task) {
 	for i := range 12 {
 		middle, end := fmt.Sprintf("m%02d", i), fmt.Sprintf("e%02d", i)
 		tasks = append(tasks, one("t"+middle, makes(middle)), one("t"+end, reads(middle), makes(end)))
 	}
-	flow := w.submit("flow", tasks...)
+	return tasks
+}
+
+// What leads to final outputs begins where these are kept: a site with storage cannot
+// read what only caches of another site have, so a chain ends where it has begun.
+func TestChainsBeginWhereTheirEndsAreKept(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
+		w.start(a, 1, 2)
+		w.start(b, 3, 4)
+		flow := w.submit("flow", chains()...)
+		w.finish(flow, 10*time.Minute)
+		if found := w.queue.workflow(flow); found.Homeless != 0 || len(w.started) != 24 {
+			t.Errorf("seed %d: %d ran: %+v", seed, len(w.started), found)
+		}
+	}
+}
+
+// Chains that have begun before there was a site with storage end without it: only
+// caches have what they read. The workflow is over all the same, and when their pilots
+// go the rest is made where it is kept.
+func TestChainsEndWithoutStorageAndAreRemadeWithIt(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
+	others := w.start(b, 2, 4)
+	flow := w.submit("flow", chains()...)
+	if !w.runUntil(10*time.Minute, func() bool { return len(w.started) > 8 }) {
+		t.Fatalf("%d have begun", len(w.started))
+	}
+	w.start(a, 2, 2)
 	if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
 		t.Fatalf("it is not over: %+v", w.queue.workflow(flow))
 	}
