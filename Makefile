@@ -91,7 +91,7 @@ lint: setup ## Lint: the import arrows of the architecture, style, likely bugs
 	cd papers && $(STATIC) $(TOOLS)/golangci-lint run --allow-serial-runners
 
 .PHONY: verify
-verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules ## Prove that formatting, lint, protos, generated code and module files are in order
+verify: setup verify-format verify-vet lint verify-proto verify-generated verify-modules verify-reached ## Prove that formatting, lint, protos, generated code and module files are in order, and that no code is dead
 
 .PHONY: verify-format
 verify-format: setup
@@ -112,6 +112,9 @@ verify-generated: setup
 	@.ci/verify-generated
 
 .PHONY: verify-modules
+verify-reached: setup
+	@.ci/verify-reached
+
 verify-modules:
 	go mod verify
 	@for module in . papers; do (cd $$module && go mod tidy -diff) || { echo "$$module/go.mod or go.sum does not fit the imports: see the difference above" >&2; exit 1; }; done

@@ -28,7 +28,6 @@ import (
 type crew struct {
 	yard     *yard
 	carrier  *memnet.Carrier // nil over TCP
-	shared   *agent.Shared
 	log      *slog.Logger
 	logFile  *os.File
 	observed observations
@@ -92,7 +91,7 @@ const leastMemory = 2 << 30
 // hire starts the pilots of a crew.
 func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 	collectSeldom()
-	c := &crew{sites: o.Sites, shared: agent.NewShared(), observed: newObservations(), yard: newYard(overlayFile, o.capacity(unlimited), o.Payload)}
+	c := &crew{sites: o.Sites, observed: newObservations(), yard: newYard(overlayFile, o.capacity(unlimited), o.Payload)}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
 		return nil, err
@@ -183,7 +182,7 @@ func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, 
 	config := agent.Config{
 		Access: access, Slots: 1, Advertise: "127.0.0.1", Lifetime: 24 * time.Hour, Grace: time.Second,
 		Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
-		Ground:    p, Shared: c.shared, Observer: witness{&c.observed, number % o.Sites, number}, Solver: c.observed.solver(), Log: c.log, Overlay: o.timing(),
+		Ground:    p, Observer: witness{&c.observed, number % o.Sites, number}, Log: c.log, Overlay: o.timing(),
 		ToQueue: []grpc.DialOption{p.line.option()},
 		Ready:   func(task.PilotID, task.Site) { ready() },
 	}

@@ -2,12 +2,10 @@ package bench
 
 import (
 	"context"
-	"math"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -24,14 +22,6 @@ type observations struct {
 	ended    map[int]bool   // pilots killed: what is left of them is not listened to
 	// failovers that are over, after masters were killed and stopped.
 	killed, hung []time.Duration
-
-	since    time.Time     // of reset
-	spent    time.Duration // on looking for better assignments
-	rankSum  float64       // of all assignments to free slots, as far as bounded
-	ratioSum float64       // of the solutions compared, by tasks placed
-	placed   int           // by them
-	solved   int           // solutions that placed something
-	compared int
 }
 
 // office is the mastership of a site.
@@ -141,56 +131,6 @@ func (o *observations) reset() {
 	o.mutex.Lock()
 	defer o.mutex.Unlock()
 	o.rounds, o.coverage, o.peers = nil, 1, 0
-	o.since, o.spent = time.Now(), 0
-	o.rankSum, o.ratioSum, o.placed, o.solved, o.compared = 0, 0, 0, 0, 0
-}
-
-const (
-	// comparisons may take one part in so many of the run's time: they are the
-	// bench's, not the masters', and hold the masters up.
-	comparisonShare = 50
-	// mostCompared bounds, in tasks, the solutions that are compared.
-	mostCompared = 200
-)
-
-// solver makes a greedy one for one pilot, of which some solutions are compared with the best
-// ones.
-func (o *observations) solver() matcher.Solver {
-	var began time.Time // of a comparison; a master solves one matrix at a time
-	wanted := func(solution []matcher.Assignment) bool {
-		began = time.Now()
-		return o.wanted(solution)
-	}
-	return matcher.MeasuredWhere(matcher.Greedy, wanted, func(how matcher.Optimality) { o.judged(how, time.Since(began)) })
-}
-
-// wanted looks at a solution and tells whether it is to be compared.
-func (o *observations) wanted(solution []matcher.Assignment) bool {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	placed := 0
-	for _, a := range solution {
-		if a.Prefill {
-			continue
-		}
-		if placed++; math.Abs(a.Rank) < math.MaxFloat64 {
-			o.rankSum += a.Rank
-		}
-	}
-	if placed > 0 {
-		o.solved++
-	}
-	return placed > 0 && placed <= mostCompared && o.spent*comparisonShare <= time.Since(o.since)
-}
-
-// judged takes how good a solution is.
-func (o *observations) judged(how matcher.Optimality, took time.Duration) {
-	o.mutex.Lock()
-	defer o.mutex.Unlock()
-	o.spent += took
-	o.compared++
-	o.placed += how.Placed
-	o.ratioSum += float64(how.Placed) * how.Ratio()
 }
 
 // tell fills in what was seen since reset. Bytes are what all pilots have sent.
@@ -215,12 +155,5 @@ func (o *observations) tell(r *OverlayResult, bytes uint64) {
 	r.Master.Failovers, r.Master.FailoversKilled, r.Master.FailoversHung = Distribute(all), Distribute(o.killed), Distribute(o.hung)
 	if len(all) > 0 {
 		r.Master.Failover = max(r.Master.Failover, slices.Max(all).Seconds())
-	}
-	if o.solved == 0 {
-		return
-	}
-	r.Assignment = &AssignmentFigures{RankSum: o.rankSum, Solutions: o.solved, Compared: o.compared, Ratio: 1}
-	if o.placed > 0 {
-		r.Assignment.Ratio = o.ratioSum / float64(o.placed)
 	}
 }

@@ -61,12 +61,11 @@ type OverlayResult struct {
 	DependencyDelay Distribution `json:"dependency_delay_seconds"`
 	DependencyShare float64      `json:"dependency_delay_share"`
 	Cache           CacheFigures `json:"cache"`
-	// Assignment and Rounds are nil where none was seen: without a site's master,
-	// and from outside of pilots that are processes.
-	Assignment *AssignmentFigures `json:"assignment"`
-	Rounds     *RoundFigures      `json:"rounds"`
-	Master     MastershipFigures  `json:"master"`
-	LostTasks  int                `json:"lost_tasks"`
+	// Rounds is nil where none was seen: without a site's master, and from outside
+	// of pilots that are processes.
+	Rounds    *RoundFigures     `json:"rounds"`
+	Master    MastershipFigures `json:"master"`
+	LostTasks int               `json:"lost_tasks"`
 	// Lost says of some tasks that did not end DONE how they ended, and why.
 	Lost       []string `json:"lost_tasks_why,omitempty"`
 	Duplicates int      `json:"duplicate_outcomes"`
@@ -129,17 +128,6 @@ type MastershipFigures struct {
 	FailoversKilled Distribution `json:"failover_killed_seconds"`
 	FailoversHung   Distribution `json:"failover_hung_seconds"`
 	Unfinished      int          `json:"failovers_unfinished"`
-}
-
-// AssignmentFigures are about who got which task.
-type AssignmentFigures struct {
-	// RankSum is of all tasks given to free slots whose rank is bounded.
-	RankSum float64 `json:"rank_sum"`
-	// Ratio is how good the masters' greedy solutions were: 1 is the best, by
-	// tasks placed, over those that were compared.
-	Ratio     float64 `json:"optimal_ratio"`
-	Solutions int     `json:"solutions"`
-	Compared  int     `json:"compared"`
 }
 
 // requestsOfPilots returns all calls of pilots until now, by method.

@@ -31,12 +31,6 @@ func NewVerifier(caPEM []byte) (*Verifier, error) {
 	return &Verifier{roots: roots, seen: newSignatures(), denied: make(map[task.PeerID]struct{})}, nil
 }
 
-// Another returns a verifier with the same authority and a deny list of its
-// own: for another pilot of the process. A signature is checked once for both.
-func (v *Verifier) Another() *Verifier {
-	return &Verifier{roots: v.roots, seen: v.seen, denied: make(map[task.PeerID]struct{})}
-}
-
 func poolOf(caPEM []byte) (*x509.CertPool, error) {
 	certificates, err := parseCertificates(caPEM)
 	if err != nil {

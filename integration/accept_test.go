@@ -28,7 +28,7 @@ func TestOwnPolicyOfAPilot(t *testing.T) {
 	}
 	stopped(never)
 	g.expect(0, []string{why}, "pilot", "list")
-	g.expect(0, []string{"1, of which 1 take no new work", why}, "site", "show", "siteA")
+	g.expect(0, []string{"1, of which one takes no new work", why}, "site", "show", "siteA")
 	id := g.submitted("declined", `
 defaults: {memory: 64MiB, disk: 64MiB}
 tasks:

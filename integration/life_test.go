@@ -142,6 +142,7 @@ func drained(g *grid) {
 		g.t.Errorf("the drained pilot ended with %d\n%s", code, p.log)
 	}
 	g.done(id)
-	g.left(p.id, "drained")
+	g.left(p.id, "drained: an operator wants it")
+	wantText(g.t, "the pilot's log", p.log.String(), "the pilot drains: it finishes what runs, and leaves", "an operator wants it")
 	g.expect(5, []string{"p-aaaaaaaa"}, "pilot", "drain", "p-aaaaaaaa")
 }

@@ -220,11 +220,13 @@ func (n *nemesis) judgeOutputs(f *flow) {
 }
 
 // garbageTime bounds how long copies of losers may stay: some rounds of the
-// queue's deletions, which come every 30 s. The judge waits for one of them in
+// queue's deletions, which come every 30 s. Those that nobody told it looks for twelve
+// minutes after the end of their workflow, for which only long runs wait. The judge waits for one of them in
 // any case: what it should not delete must be there afterwards.
 const (
 	garbageRound = 40 * time.Second
 	garbageTime  = 3 * time.Minute
+	untoldTime   = 20 * time.Minute
 )
 
 // judgeStorage compares the catalogue with the files on the storage elements.
@@ -248,7 +250,7 @@ func (n *nemesis) judgeStorage(ctx context.Context) {
 			return
 		}
 		left = n.leftovers(files)
-		if waited := time.Since(began); !n.patient || waited > garbageTime || len(left) == 0 && waited > garbageRound {
+		if waited := time.Since(began); !n.patient || waited > n.garbage || len(left) == 0 && waited > garbageRound {
 			n.judgeCopies(files, contents)
 			n.judgeLeftovers(files, left)
 			break
@@ -257,9 +259,8 @@ func (n *nemesis) judgeStorage(ctx context.Context) {
 	n.findings.figure("%d copies of losers are left %s after the end", len(left), time.Since(began).Round(time.Second))
 }
 
-// judgeLeftovers: what the catalogue does not name must be a loser's. A pilot
-// that ends between an upload and its report leaves a copy that the queue never
-// hears of; such copies are counted.
+// judgeLeftovers: what the catalogue does not name must be a loser's. What is left
+// of those is counted.
 func (n *nemesis) judgeLeftovers(files []*pb.File, left []string) {
 	winners := make(map[string]bool)
 	for _, file := range files {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/net/webdav"
 )
 
 // element is a storage element that can be made to fail: a web server of this
@@ -177,6 +179,8 @@ func (e *element) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.drop(w, name, path)
 	case r.Method == "MKCOL":
 		makeFolder(w, path)
+	case r.Method == "PROPFIND":
+		(&webdav.Handler{Prefix: "/vo", FileSystem: webdav.Dir(e.dir), LockSystem: webdav.NewMemLS()}).ServeHTTP(w, r)
 	default:
 		http.Error(w, r.Method, http.StatusMethodNotAllowed)
 	}

@@ -88,10 +88,11 @@ type nemesis struct {
 	began     time.Time
 	tellTo    io.Writer
 	telling   sync.Mutex
-	network   *network // nil without namespaces
-	smallDisk bool     // the queue and the pilots have file systems of their own
-	patient   bool     // the judge waits for what takes minutes
-	queueRoom int      // of the file system of the queue, in MiB
+	network   *network      // nil without namespaces
+	smallDisk bool          // the queue and the pilots have file systems of their own
+	patient   bool          // the judge waits for what takes minutes
+	garbage   time.Duration // how long it lets copies of losers stay
+	queueRoom int           // of the file system of the queue, in MiB
 	queueAt   *station
 	sites     []*nemesisSite
 	work      *work
@@ -147,7 +148,10 @@ func runNemesis(t *testing.T, seed uint64, length time.Duration, namespaces bool
 	if length > time.Minute {
 		perSite, width, abreast = 4, 8, 3
 	}
-	n.patient = length > time.Minute
+	n.patient, n.garbage = length > time.Minute, garbageTime
+	if length >= 30*time.Minute {
+		n.garbage = untoldTime
+	}
 	// The queue keeps every workflow: about 3 MiB a minute.
 	n.queueRoom = 96 + 6*int(length.Minutes())
 	n.build(namespaces, perSite)

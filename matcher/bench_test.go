@@ -180,9 +180,9 @@ func benchList(tasks int) ListSnapshot {
 
 func benchKey(i int) task.FileKey { return task.FileKey(fmt.Sprintf("b3:%064x", i)) }
 
-func benchEvaluator(list ListSnapshot, catalogue *Catalogue) (*Evaluator, map[task.FileKey]bool) {
+func benchEvaluator(list ListSnapshot) (*Evaluator, map[task.FileKey]bool) {
 	cache := make(map[task.FileKey]bool)
-	evaluator := NewEvaluator(*samplePilot(), func(key task.FileKey) bool { return cache[key] }, NewCompiler(16), catalogue)
+	evaluator := NewEvaluator(*samplePilot(), func(key task.FileKey) bool { return cache[key] }, NewCompiler(16))
 	evaluator.Reset(list)
 	return evaluator, cache
 }
@@ -191,7 +191,7 @@ func benchEvaluator(list ListSnapshot, catalogue *Catalogue) (*Evaluator, map[ta
 // master, with 10,000 tasks in the list.
 func BenchmarkFileChanged(b *testing.B) {
 	list := benchList(10_000)
-	evaluator, cache := benchEvaluator(list, NewCatalogue())
+	evaluator, cache := benchEvaluator(list)
 	m := NewMatrix(testTerm)
 	m.AddClass(list.Classes[0])
 	for _, entry := range list.Entries {
@@ -211,7 +211,7 @@ func BenchmarkFileChanged(b *testing.B) {
 
 // BenchmarkRow ranks a whole list of 10,000 tasks with 100 files in the cache.
 func BenchmarkRow(b *testing.B) {
-	evaluator, cache := benchEvaluator(benchList(10_000), NewCatalogue())
+	evaluator, cache := benchEvaluator(benchList(10_000))
 	for i := range 100 {
 		cache[benchKey(i*97)] = true
 	}
@@ -222,15 +222,14 @@ func BenchmarkRow(b *testing.B) {
 	}
 }
 
-// BenchmarkFollower is the memory of one more pilot in a process that shares
-// the catalogue (see B/op).
+// BenchmarkFollower is the memory of a pilot's list beside its entries (see B/op).
 func BenchmarkFollower(b *testing.B) {
-	list, catalogue := benchList(10_000), NewCatalogue()
-	first, _ := benchEvaluator(list, catalogue)
+	list := benchList(10_000)
+	first, _ := benchEvaluator(list)
 	compiler := first.compiler
 	b.ReportAllocs()
 	for b.Loop() {
-		evaluator := NewEvaluator(first.pilot, first.local, compiler, catalogue)
+		evaluator := NewEvaluator(first.pilot, first.local, compiler)
 		evaluator.Reset(list)
 	}
 }

@@ -104,10 +104,10 @@ func fourNodes(t *testing.T, order string, rank string, loads [4]float64, queueO
 		})
 		m.SetReady(entry.No, true)
 	}
-	catalogue, compiler := NewCatalogue(), NewCompiler(4)
+	compiler := NewCompiler(4)
 	for i, holds := range []task.FileKey{"A", "A", "B", "B"} {
 		pilot := Pilot{ID: pilotID(i), Resources: task.Resources{Cores: 1}, Load: loads[i]}
-		evaluator := NewEvaluator(pilot, func(key task.FileKey) bool { return key == holds }, compiler, catalogue)
+		evaluator := NewEvaluator(pilot, func(key task.FileKey) bool { return key == holds }, compiler)
 		evaluator.Reset(list)
 		m.SetRow(evaluator.Row())
 		m.SetPlaces(pilot.ID, onePlace)

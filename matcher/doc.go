@@ -16,6 +16,6 @@
 // input in its cache, are named one by one.
 //
 // The package is pure: no I/O, no clock, no goroutine, no randomness, and no
-// decision that depends on the order of a map. Compiler and Catalogue may be
+// decision that depends on the order of a map. Compiler may be
 // shared between goroutines; everything else belongs to one goroutine.
 package matcher

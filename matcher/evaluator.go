@@ -8,16 +8,15 @@ import (
 )
 
 // Evaluator follows the task list for one pilot and ranks its tasks. It is
-// not safe for concurrent use; what it shares (Compiler, Catalogue) is.
+// not safe for concurrent use; the Compiler, which it may share, is.
 type Evaluator struct {
-	pilot     Pilot
-	local     func(task.FileKey) bool
-	compiler  *Compiler
-	catalogue *Catalogue
+	pilot    Pilot
+	local    func(task.FileKey) bool
+	compiler *Compiler
 
 	version ListVersion
 	rates   Rates
-	listed  held
+	listed  listing
 	classes map[uint32]*judgement
 
 	references map[task.FileKey]uint32 // by tasks assigned to the pilot
@@ -34,11 +33,10 @@ type judgement struct {
 }
 
 // NewEvaluator returns an evaluator with an empty list. local tells whether
-// the pilot's cache has a file; it is called under the catalogue's lock and
-// must not call back into this package.
-func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler, catalogue *Catalogue) *Evaluator {
+// the pilot's cache has a file; it must not call back into this package.
+func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler) *Evaluator {
 	return &Evaluator{
-		pilot: pilot, local: local, compiler: compiler, catalogue: catalogue,
+		pilot: pilot, local: local, compiler: compiler, listed: newListing(),
 		rates: DefaultRates(), classes: make(map[uint32]*judgement),
 		references: make(map[task.FileKey]uint32), combined: make(map[combined]*combinedTotals),
 	}
@@ -48,11 +46,11 @@ func NewEvaluator(pilot Pilot, local func(task.FileKey) bool, compiler *Compiler
 func (e *Evaluator) Version() ListVersion { return e.version }
 
 // Len is the number of tasks in the list.
-func (e *Evaluator) Len() int { return e.listed.count }
+func (e *Evaluator) Len() int { return len(e.listed.entries) }
 
 // Reset replaces the list. The pilot's answer is a new Row.
 func (e *Evaluator) Reset(list ListSnapshot) {
-	e.Close()
+	e.clear()
 	e.version, e.rates = list.Version, list.Rates
 	for _, class := range list.Classes {
 		e.judge(class)
@@ -60,10 +58,9 @@ func (e *Evaluator) Reset(list ListSnapshot) {
 	e.list(list.Entries)
 }
 
-// Close gives back what the evaluator holds of the catalogue and empties its list.
-func (e *Evaluator) Close() {
-	e.catalogue.release(e.version.Term, slices.Collect(e.listed.all))
-	e.version, e.listed = ListVersion{}, held{}
+// clear empties the list.
+func (e *Evaluator) clear() {
+	e.version, e.listed = ListVersion{}, newListing()
 	clear(e.classes)
 	clear(e.combined)
 }
@@ -77,14 +74,10 @@ func (e *Evaluator) Apply(delta ListDelta) (RowUpdate, error) {
 	}
 	update := RowUpdate{Pilot: e.pilot.ID, Base: e.version, Version: delta.Version}
 	e.version = delta.Version
-	gone := make([]uint64, 0, len(delta.Remove))
 	for _, no := range delta.Remove {
 		e.leaveTotals(no)
-		if e.listed.remove(no) {
-			gone = append(gone, no)
-		}
 	}
-	e.catalogue.release(e.version.Term, gone)
+	e.listed.remove(delta.Remove)
 	for _, no := range delta.DropClasses {
 		delete(e.classes, no)
 	}
@@ -99,7 +92,7 @@ func (e *Evaluator) Apply(delta ListDelta) (RowUpdate, error) {
 	}
 	slices.SortFunc(update.Set, byNumber)
 	e.rankByTotals(&update)
-	update.Came = e.filesHeld(delta.Add...)
+	update.Came = e.filesHeld(delta.Add)
 	return update, nil
 }
 
@@ -134,21 +127,16 @@ func (e *Evaluator) SetLive(live Live) RowUpdate {
 	if len(each) == 0 {
 		return update
 	}
-	e.catalogue.read(e.version.Term, func(s *shelf) {
-		for no := range e.listed.all {
-			entry := s.entry(no)
-			if !each[entry.Class] {
-				continue
-			}
-			if exception, found := e.exception(entry); found {
-				update.Set = append(update.Set, exception)
-			} else {
-				update.Clear = append(update.Clear, no)
-			}
+	for _, entry := range e.listed.entries {
+		if !each[entry.Class] {
+			continue
 		}
-	})
-	slices.SortFunc(update.Set, byNumber)
-	slices.Sort(update.Clear)
+		if exception, found := e.exception(entry); found {
+			update.Set = append(update.Set, exception)
+		} else {
+			update.Clear = append(update.Clear, entry.No)
+		}
+	}
 	return update
 }
 
@@ -165,20 +153,13 @@ func (e *Evaluator) Answers() []ClassAnswer {
 // Row ranks the whole list.
 func (e *Evaluator) Row() Row {
 	row := Row{Pilot: e.pilot.ID, Version: e.version, Classes: e.Answers()}
-	e.catalogue.read(e.version.Term, func(s *shelf) {
-		e.sumTotals(s)
-		var entries []*ListEntry
-		for no := range e.listed.all {
-			entry := s.entry(no)
-			if exception, found := e.exception(entry); found {
-				row.Exceptions = append(row.Exceptions, exception)
-			}
-			if e.tellFiles {
-				entries = append(entries, entry)
-			}
+	e.sumTotals()
+	for _, entry := range e.listed.entries {
+		if exception, found := e.exception(entry); found {
+			row.Exceptions = append(row.Exceptions, exception)
 		}
-		row.Files = e.filesHeld(entries...)
-	})
+	}
+	row.Files = e.filesHeld(e.listed.entries)
 	return row
 }
 
@@ -198,41 +179,30 @@ func (e *Evaluator) FilesChanged(keys ...task.FileKey) RowUpdate {
 // rankAgain ranks the tasks that read one of the files.
 func (e *Evaluator) rankAgain(keys []task.FileKey) RowUpdate {
 	update := RowUpdate{Pilot: e.pilot.ID, Base: e.version, Version: e.version}
-	e.catalogue.read(e.version.Term, func(s *shelf) {
-		if s == nil {
-			return
+	var numbers []uint64
+	for _, key := range keys {
+		numbers = append(numbers, e.listed.readers[key]...)
+	}
+	if len(keys) > 1 {
+		slices.Sort(numbers)
+		numbers = slices.Compact(numbers)
+	}
+	for _, no := range numbers {
+		entry := e.listed.entry(no)
+		e.lookForTotals(entry)
+		if exception, found := e.exception(entry); found {
+			update.Set = append(update.Set, exception)
+		} else if judged := e.classes[entry.Class]; judged != nil && judged.answer.Feasible {
+			update.Clear = append(update.Clear, no)
 		}
-		var numbers []uint64
-		for _, key := range keys {
-			numbers = append(numbers, s.readers[key]...)
-		}
-		if len(keys) > 1 {
-			slices.Sort(numbers)
-			numbers = slices.Compact(numbers)
-		}
-		for _, no := range numbers {
-			if !e.listed.has(no) {
-				continue
-			}
-			entry := s.entry(no)
-			e.lookForTotals(entry)
-			if exception, found := e.exception(entry); found {
-				update.Set = append(update.Set, exception)
-			} else if judged := e.classes[entry.Class]; judged != nil && judged.answer.Feasible {
-				update.Clear = append(update.Clear, no)
-			}
-		}
-	})
+	}
 	e.rankByTotals(&update)
 	return update
 }
 
 // Entry returns a listed task.
 func (e *Evaluator) Entry(no uint64) (entry *ListEntry, found bool) {
-	if !e.listed.has(no) {
-		return nil, false
-	}
-	e.catalogue.read(e.version.Term, func(s *shelf) { entry = s.entry(no) })
+	entry = e.listed.entry(no)
 	return entry, entry != nil
 }
 
@@ -246,16 +216,9 @@ func (e *Evaluator) Check(t *task.Task, files []FileInfo) Verdict {
 	return requirement.Check(Facts{Pilot: &e.pilot, Task: t, Files: files, Local: e.local})
 }
 
-// list takes entries into the catalogue and into the own list.
+// list takes entries into the list.
 func (e *Evaluator) list(entries []*ListEntry) {
-	fresh := make([]*ListEntry, 0, len(entries))
-	for _, entry := range entries {
-		if e.listed.add(entry.No) {
-			fresh = append(fresh, entry)
-		}
-	}
-	e.catalogue.hold(e.version.Term, fresh)
-	for _, entry := range fresh {
+	for _, entry := range e.listed.add(entries) {
 		e.enterTotals(entry)
 	}
 }

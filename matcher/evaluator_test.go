@@ -15,14 +15,13 @@ import (
 // life is a site with a master's matrix and pilots that follow the list, as
 // they would over the network, beside the plain facts.
 type life struct {
-	matrix    *Matrix
-	catalogue *Catalogue
-	compiler  *Compiler
-	pilots    map[task.PilotID]*livePilot
-	classes   map[uint32]task.Class
-	entries   map[uint64]*ListEntry
-	version   ListVersion
-	next      uint64
+	matrix   *Matrix
+	compiler *Compiler
+	pilots   map[task.PilotID]*livePilot
+	classes  map[uint32]task.Class
+	entries  map[uint64]*ListEntry
+	version  ListVersion
+	next     uint64
 }
 
 type livePilot struct {
@@ -48,14 +47,14 @@ var (
 
 func newLife(t *rapid.T) *life {
 	l := &life{
-		matrix: NewMatrix(testTerm), catalogue: NewCatalogue(), compiler: NewCompiler(64),
+		matrix: NewMatrix(testTerm), compiler: NewCompiler(64),
 		pilots: make(map[task.PilotID]*livePilot), classes: make(map[uint32]task.Class),
 		entries: make(map[uint64]*ListEntry), version: ListVersion{Term: testTerm}, next: 1,
 	}
 	for i := range rapid.IntRange(1, 4).Draw(t, "pilots") {
 		p := &livePilot{cache: make(map[task.FileKey]bool)}
 		p.pilot = l.drawPilot(t, pilotID(i))
-		p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, l.compiler, l.catalogue)
+		p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, l.compiler)
 		p.evaluator.TellFiles(true)
 		l.pilots[p.pilot.ID] = p
 		l.reset(p)
@@ -285,36 +284,54 @@ func TestRowsAndEntryBasesGiveEveryRank(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"change": l.change, "turn over": l.turnOver, "work": l.work, "reload": l.reload, "": l.check,
 		})
-		for _, p := range l.pilots {
-			p.evaluator.Close()
-		}
-		if left := len(l.catalogue.terms); left != 0 {
-			t.Fatalf("the catalogue keeps entries of %d terms that nobody lists", left)
-		}
 	})
 }
 
-func TestHeldIsASet(t *testing.T) {
+// TestListingIsASet: entries come and go at random, several at once, and the index
+// from files to readers follows.
+func TestListingIsASet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var set held
-		plain := make(map[uint64]bool)
-		offset := rapid.SampledFrom([]uint64{0, 1000, 1 << 40}).Draw(t, "offset")
-		for range rapid.IntRange(0, 60).Draw(t, "steps") {
-			no := offset + rapid.Uint64Range(0, 700).Draw(t, "no")
-			if rapid.Bool().Draw(t, "add") {
-				if set.add(no) == plain[no] {
-					t.Fatalf("add %d: known = %v", no, plain[no])
+		listed, plain := newListing(), make(map[uint64]*ListEntry)
+		files := rapid.SliceOfN(rapid.SampledFrom([]task.FileKey{"a", "b", "c"}), 0, 3)
+		for range rapid.IntRange(0, 30).Draw(t, "steps") {
+			numbers := rapid.SliceOfN(rapid.Uint64Range(1, 40), 0, 6).Draw(t, "numbers")
+			if rapid.Bool().Draw(t, "remove") {
+				listed.remove(numbers)
+				for _, no := range numbers {
+					delete(plain, no)
 				}
-				plain[no] = true
-			} else {
-				if set.remove(no) != plain[no] {
-					t.Fatalf("remove %d: known = %v", no, plain[no])
+				continue
+			}
+			var entries []*ListEntry
+			fresh := 0
+			for _, no := range numbers {
+				entry := &ListEntry{No: no}
+				for _, key := range files.Draw(t, "files") {
+					entry.Files = append(entry.Files, FileInfo{Key: key})
 				}
-				delete(plain, no)
+				entries = append(entries, entry)
+				if plain[no] == nil {
+					plain[no] = entry
+					fresh++
+				}
 			}
-			if got, want := slices.Collect(set.all), slices.Sorted(maps.Keys(plain)); !slices.Equal(got, want) || set.count != len(want) {
-				t.Fatalf("%d numbers %v, want %v", set.count, got, want)
+			if got := len(listed.add(entries)); got != fresh {
+				t.Fatalf("%d entries are new, want %d", got, fresh)
 			}
+		}
+		readers := make(map[task.FileKey][]uint64)
+		for i, no := range slices.Sorted(maps.Keys(plain)) {
+			if i >= len(listed.entries) || listed.entries[i] != plain[no] || listed.entry(no) != plain[no] {
+				t.Fatalf("entry %d is not as it was listed", no)
+			}
+			for _, file := range plain[no].Files {
+				if !slices.Contains(readers[file.Key], no) {
+					readers[file.Key] = append(readers[file.Key], no)
+				}
+			}
+		}
+		if len(listed.entries) != len(plain) || !maps.EqualFunc(listed.readers, readers, slices.Equal) {
+			t.Fatalf("%d entries, want %d; readers %v, want %v", len(listed.entries), len(plain), listed.readers, readers)
 		}
 	})
 }

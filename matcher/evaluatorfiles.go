@@ -14,16 +14,13 @@ func (e *Evaluator) TellFiles(on bool) { e.tellFiles = on }
 func (e *Evaluator) TellsFiles() bool { return e.tellFiles }
 
 // filesHeld lists the files of entries that the cache has, each once, by key.
-func (e *Evaluator) filesHeld(entries ...*ListEntry) []task.FileKey {
+func (e *Evaluator) filesHeld(entries []*ListEntry) []task.FileKey {
 	if !e.tellFiles {
 		return nil
 	}
 	seen := make(map[task.FileKey]bool)
 	var held []task.FileKey
 	for _, entry := range entries {
-		if entry == nil {
-			continue
-		}
 		for i := range entry.Files {
 			key := entry.Files[i].Key
 			if !seen[key] && e.local(key) {
@@ -41,20 +38,15 @@ func (e *Evaluator) filesMoved(keys []task.FileKey) (came, left []task.FileKey) 
 	if !e.tellFiles {
 		return nil, nil
 	}
-	e.catalogue.read(e.version.Term, func(s *shelf) {
-		if s == nil {
-			return
+	for _, key := range keys {
+		switch {
+		case e.listed.readers[key] == nil:
+		case e.local(key):
+			came = append(came, key)
+		default:
+			left = append(left, key)
 		}
-		for _, key := range keys {
-			switch {
-			case !slices.ContainsFunc(s.readers[key], e.listed.has):
-			case e.local(key):
-				came = append(came, key)
-			default:
-				left = append(left, key)
-			}
-		}
-	})
+	}
 	slices.Sort(came)
 	slices.Sort(left)
 	return slices.Compact(came), slices.Compact(left)

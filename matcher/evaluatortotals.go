@@ -66,13 +66,13 @@ func (e *Evaluator) lookForTotals(entry *ListEntry) {
 }
 
 // sumTotals computes the totals of a whole list anew.
-func (e *Evaluator) sumTotals(s *shelf) {
+func (e *Evaluator) sumTotals() {
 	if len(e.combined) == 0 {
 		return
 	}
 	clear(e.combined)
-	for no := range e.listed.all {
-		e.enterTotals(s.entry(no))
+	for _, entry := range e.listed.entries {
+		e.enterTotals(entry)
 	}
 	for _, totals := range e.combined {
 		totals.sum()

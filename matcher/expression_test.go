@@ -112,6 +112,7 @@ func TestResourcesAreCheckedBeforeTheExpression(t *testing.T) {
 		"cores 5 <= pilot's 4":          {Cores: 5},
 		"memory 16GiB <= pilot's 8GiB":  {Cores: 1, Memory: 16 * task.GiB},
 		"disk 200GiB <= pilot's 100GiB": {Cores: 1, Disk: 200 * task.GiB},
+		"gpus 2 <= pilot's 0":           {Cores: 1, GPUs: 2},
 		"false":                         {Cores: 4, Memory: 8 * task.GiB, Disk: 100 * task.GiB},
 	} {
 		facts := sampleFacts()

@@ -57,13 +57,10 @@ var (
 
 // attributes is the whole vocabulary of requirements and ranks beside the
 // unit constants; docs/workflow.md lists it.
-var attributes = []attribute{
+var attributes = append(resourceAttributes(), []attribute{
 	{"pilot.id", cel.StringType, ofPilot, func(f *Facts) any { return string(f.Pilot.ID) }},
 	{"pilot.site", cel.StringType, ofPilot, func(f *Facts) any { return string(f.Pilot.Site) }},
 	{"pilot.host", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Host }},
-	{"pilot.cores", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Resources.Cores) }},
-	{"pilot.memory", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Resources.Memory) }},
-	{"pilot.disk", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Resources.Disk) }},
 	{"pilot.slots", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Slots) }},
 	{"pilot.features", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Features }},
 	{"pilot.arch", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Arch }},
@@ -85,11 +82,19 @@ var attributes = []attribute{
 	{"task.input_bytes", cel.IntType, ofTask, func(f *Facts) any { return int64(f.bytes(false)) }},
 	{"task.local_inputs", cel.IntType, ofFiles, func(f *Facts) any { return f.localInputs() }},
 	{"task.local_bytes", cel.IntType, ofFiles, func(f *Facts) any { return int64(f.bytes(true)) }},
-	{"task.cores", cel.IntType, ofClass, func(f *Facts) any { return int64(f.Task.Resources.Cores) }},
-	{"task.memory", cel.IntType, ofClass, func(f *Facts) any { return int64(f.Task.Resources.Memory) }},
-	{"task.disk", cel.IntType, ofClass, func(f *Facts) any { return int64(f.Task.Resources.Disk) }},
 
 	{"files", cel.ListType(fileType), ofFiles, func(f *Facts) any { return f.fileList() }},
+}...)
+
+// resourceAttributes are what a pilot offers and a task needs, under the names of
+// task.AllResources.
+func resourceAttributes() (list []attribute) {
+	for _, resource := range task.AllResources {
+		list = append(list,
+			attribute{"pilot." + resource.Name, cel.IntType, ofPilot, func(f *Facts) any { return resource.Get(f.Pilot.Resources) }},
+			attribute{"task." + resource.Name, cel.IntType, ofClass, func(f *Facts) any { return resource.Get(f.Task.Resources) }})
+	}
+	return list
 }
 
 // units are the constants of sizes.

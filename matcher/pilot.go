@@ -37,14 +37,9 @@ type Live struct {
 // lacking returns the first resource of which the pilot has too little in
 // total, as a clause such as "memory 2GiB <= pilot's 1GiB", or "".
 func (p *Pilot) lacking(need task.Resources) string {
-	have := p.Resources
-	switch {
-	case need.Cores > have.Cores:
-		return fmt.Sprintf("cores %d <= pilot's %d", need.Cores, have.Cores)
-	case need.Memory > have.Memory:
-		return fmt.Sprintf("memory %s <= pilot's %s", need.Memory, have.Memory)
-	case need.Disk > have.Disk:
-		return fmt.Sprintf("disk %s <= pilot's %s", need.Disk, have.Disk)
+	resource, found := p.Resources.Lacking(need)
+	if !found {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("%s %s <= pilot's %s", resource.Name, resource.Text(resource.Get(need)), resource.Text(resource.Get(p.Resources)))
 }

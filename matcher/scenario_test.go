@@ -68,19 +68,18 @@ func play(t *testing.T, text string) string {
 }
 
 type scenario struct {
-	matrix    *Matrix
-	compiler  *Compiler
-	catalogue *Catalogue
-	order     []task.PilotID
-	pilots    map[task.PilotID]*livePilot
-	classes   map[uint32]task.Class
-	delta     ListDelta
-	list      ListSnapshot
+	matrix   *Matrix
+	compiler *Compiler
+	order    []task.PilotID
+	pilots   map[task.PilotID]*livePilot
+	classes  map[uint32]task.Class
+	delta    ListDelta
+	list     ListSnapshot
 }
 
 func newScenario() *scenario {
 	return &scenario{
-		matrix: NewMatrix(testTerm), compiler: NewCompiler(16), catalogue: NewCatalogue(),
+		matrix: NewMatrix(testTerm), compiler: NewCompiler(16),
 		pilots: make(map[task.PilotID]*livePilot), classes: make(map[uint32]task.Class),
 		list:  ListSnapshot{Version: ListVersion{Term: testTerm}, Rates: DefaultRates()},
 		delta: ListDelta{Base: ListVersion{Term: testTerm}, Version: ListVersion{Term: testTerm, N: 1}},
@@ -167,7 +166,7 @@ func (s *scenario) join(id task.PilotID, with map[string]string) []string {
 	for _, file := range strings.Split(with["cache"], ",") {
 		p.cache[task.FileKey(file)] = true
 	}
-	p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, s.compiler, s.catalogue)
+	p.evaluator = NewEvaluator(p.pilot, func(key task.FileKey) bool { return p.cache[key] }, s.compiler)
 	s.pilots[id] = p
 	s.order = append(s.order, id)
 	p.evaluator.Reset(s.list)

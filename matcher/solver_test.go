@@ -141,33 +141,3 @@ func TestSolverNames(t *testing.T) {
 		}
 	}
 }
-
-// TestOptimality: the ratio is that of the sums, 1 only for the best one, and
-// the bound is never below it.
-func TestOptimality(t *testing.T) {
-	m, told := crossedSite(), Optimality{}
-	m.Solve(Measured(Greedy, func(o Optimality) { told = o }))
-	if want := (Optimality{Placed: 2, BestPlaced: 2, Sum: 11, BestSum: 18}); told != want || told.Ratio() != 11./18 {
-		t.Errorf("%+v, ratio %g", told, told.Ratio())
-	}
-	if costs := (Optimality{Placed: 1, BestPlaced: 1, Sum: -8, BestSum: -4}); costs.Ratio() != 0.5 {
-		t.Errorf("twice the cost is %g", costs.Ratio())
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		columns := rapid.IntRange(1, 6).Draw(t, "tasks")
-		rank := rapid.SampledFrom([]float64{-9, -3, -1, 0, 1, 2, 5, NothingMissing})
-		m := rankedSite(rapid.SliceOfN(rapid.SliceOfN(rank, columns, columns), 1, 6).Draw(t, "ranks"))
-		var o Optimality
-		pairs := Measured(Greedy, func(told Optimality) { o = told })(m)
-		if !slices.Equal(pairs, Greedy(m)) {
-			t.Fatal("measuring has changed the solution")
-		}
-		if ratio := o.Ratio(); ratio < 0 || ratio > 1 || o.Placed > o.BestPlaced {
-			t.Fatalf("%+v, ratio %g", o, ratio)
-		}
-		count, sum, unbounded := m.bound(o.BestPlaced)
-		if count < o.BestPlaced || unbounded < o.BestUnbounded || unbounded == o.BestUnbounded && sum < o.BestSum {
-			t.Fatalf("bound %d %g %d of %+v", count, sum, unbounded, o)
-		}
-	})
-}

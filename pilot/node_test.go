@@ -65,6 +65,8 @@ func (n *node) stepWorker(event message.Event) []message.Action {
 			}
 		case worker.DeliverToQueue:
 			n.deliverToQueue(a)
+		case worker.Draining:
+			w.note("%s drains: %s", n.id, a.Reason)
 		case worker.Drained:
 			n.drained = true
 			w.note("%s is drained", n.id)

@@ -34,14 +34,13 @@ type world struct {
 	notes    []string
 	verbose  bool
 
-	journals  bool // of all masters
-	compiler  *matcher.Compiler
-	catalogue *matcher.Catalogue
-	queue     *queue
-	nodes     []*node // by id
-	term      task.Term
-	office    *node
-	storage   map[task.LFN]bool // by storage element name, attempts apart
+	journals bool // of all masters
+	compiler *matcher.Compiler
+	queue    *queue
+	nodes    []*node // by id
+	term     task.Term
+	office   *node
+	storage  map[task.LFN]bool // by storage element name, attempts apart
 
 	latency   time.Duration
 	jitter    *rand.Rand    // nil: every message takes the same time
@@ -88,7 +87,7 @@ func (t *timeline) Pop() any {
 
 func newWorld(failed func(format string, args ...any)) *world {
 	w := &world{
-		now: epoch, failed: failed, compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(),
+		now: epoch, failed: failed, compiler: matcher.NewCompiler(64),
 		storage: make(map[task.LFN]bool), latency: time.Millisecond, broadcast: 5 * time.Millisecond,
 		syncTime: 5 * time.Millisecond, stageTime: 10 * time.Millisecond, upload: 50 * time.Millisecond,
 		runs: make(map[string]time.Duration), failures: make(map[string]int),
@@ -203,7 +202,7 @@ func (w *world) add(id task.PilotID, slots int, change func(*matcher.Pilot)) *no
 		w: w, id: id, peer: task.PeerID("peer-" + string(id)), self: self, alive: true,
 		cache: make(map[task.FileKey]bool), sole: make(map[task.OutputID]bool), payloads: make(map[task.AttemptID]*payload), free: self.Resources, slots: slots, given: make(map[task.ID]bool),
 	}
-	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler, w.catalogue)
+	evaluator := matcher.NewEvaluator(self, func(key task.FileKey) bool { return n.cache[key] }, w.compiler)
 	n.worker = worker.New(worker.Config{}, self, n.peer, evaluator)
 	n.master = master.New(master.Config{}, id, w.compiler)
 	if w.journals {

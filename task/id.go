@@ -158,6 +158,20 @@ func (a AttemptID) IsZero() bool { return a == AttemptID{} }
 // after the task id: "<task>/g1-l42-p-abcdefgh-7".
 func (a AttemptID) String() string { return string(a.Task) + "/" + a.Suffix() }
 
+// AttemptOf returns the attempt of a task that has a Suffix; false if none can.
+func AttemptOf(id ID, suffix string) (a AttemptID, ok bool) {
+	parts := strings.SplitN(suffix, "-", 4)
+	if len(parts) < 4 || parts[0] == "" || parts[1] == "" {
+		return a, false
+	}
+	pilot, counter, _ := strings.Cut(parts[3], "-")
+	generation, err1 := strconv.ParseUint(parts[0][1:], 10, 32)
+	lease, err2 := strconv.ParseUint(parts[1][1:], 10, 64)
+	number, err3 := strconv.ParseUint(counter, 10, 64)
+	a = AttemptID{Task: id, Generation: uint32(generation), Lease: LeaseID(lease), Pilot: PilotID("p-" + pilot), Counter: number}
+	return a, err1 == nil && err2 == nil && err3 == nil && pilotForm.MatchString(string(a.Pilot)) && a.Suffix() == suffix
+}
+
 // Suffix is the part of String after the task id.
 func (a AttemptID) Suffix() string {
 	return "g" + strconv.FormatUint(uint64(a.Generation), 10) +

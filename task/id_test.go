@@ -159,6 +159,21 @@ func drawAttempt(t *rapid.T, label string) task.AttemptID {
 	}
 }
 
+// An attempt is read from its suffix, and from nothing else.
+func TestAttemptOfASuffix(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := drawAttempt(t, "a")
+		a.Pilot = task.NewPilotID([]byte(rapid.StringN(5, 5, -1).Draw(t, "random")))
+		if got, ok := task.AttemptOf(a.Task, a.Suffix()); !ok || got != a {
+			t.Errorf("%s is read as %+v", a, got)
+		}
+		other := rapid.StringMatching(`[gl]?[0-9+]*-?l?[0-9]*-?p-[a-z2-7]{7,9}-?[0-9]*-?`).Draw(t, "other")
+		if got, ok := task.AttemptOf(a.Task, other); ok && got.Suffix() != other {
+			t.Errorf("%q is read as %s", other, got)
+		}
+	})
+}
+
 // The text of an attempt id is its idempotency key wherever text is used:
 // different attempts have different texts.
 func TestAttemptTextsAreUnique(t *testing.T) {

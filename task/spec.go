@@ -5,33 +5,6 @@ import (
 	"time"
 )
 
-// Resources are what one task needs or what one pilot offers.
-type Resources struct {
-	Cores  int   // CPU cores
-	Memory Bytes // resident memory, summed over the payload's descendants
-	Disk   Bytes // work folder, without cached inputs
-}
-
-// Fits tells whether need fits into r.
-func (r Resources) Fits(need Resources) bool {
-	return need.Cores <= r.Cores && need.Memory <= r.Memory && need.Disk <= r.Disk
-}
-
-// Add returns r plus other.
-func (r Resources) Add(other Resources) Resources {
-	return Resources{r.Cores + other.Cores, r.Memory + other.Memory, r.Disk + other.Disk}
-}
-
-// Sub returns r minus other.
-func (r Resources) Sub(other Resources) Resources {
-	return Resources{r.Cores - other.Cores, r.Memory - other.Memory, r.Disk - other.Disk}
-}
-
-// Max returns the larger of r and other, each resource by itself.
-func (r Resources) Max(other Resources) Resources {
-	return Resources{max(r.Cores, other.Cores), max(r.Memory, other.Memory), max(r.Disk, other.Disk)}
-}
-
 // NodeOf names the worker node of a pilot: pilots of one host share its faults,
 // and one that declares no host is a node of its own.
 func NodeOf(host string, pilot PilotID) string { return cmp.Or(host, string(pilot)) }
@@ -92,6 +65,7 @@ func (t Task) Class() Class { return Class{t.Require, t.Rank, t.Resources} }
 const (
 	DefaultRetries  = 3
 	DefaultWalltime = 24 * time.Hour
+	DefaultCores    = 1
 	DefaultMemory   = 512 * MiB
 	DefaultDisk     = GiB
 
@@ -104,6 +78,7 @@ const (
 	MaxQueue      = 64 // bytes of a queue's name
 	MaxRetries    = 100
 	MaxCores      = 4_096
+	MaxGPUs       = 1_024
 	MaxPriority   = 1_000_000
 	MaxWorkflow   = 1_000_000 // tasks in a workflow after expansion
 )

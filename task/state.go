@@ -2,7 +2,6 @@ package task
 
 import (
 	"fmt"
-	"slices"
 )
 
 // State is a durable state of a task. Assigned and running are attributes of
@@ -35,14 +34,6 @@ func (s State) String() string {
 		return stateNames[s]
 	}
 	return fmt.Sprintf("State(%d)", uint8(s))
-}
-
-// ParseState reads what String wrote.
-func ParseState(text string) (State, error) {
-	if i := slices.Index(stateNames[:], text); i > 0 {
-		return State(i), nil
-	}
-	return 0, fmt.Errorf("unknown task state %q: one of %v", text, States())
 }
 
 // Terminal tells whether the task has ended (it may be reopened by Retry or

@@ -21,6 +21,12 @@ func StorageName(attempt AttemptID, lfn LFN) string {
 	return path.Join(string(attempt.Task.Workflow()), plain, attempt.Suffix(), lfn.Local())
 }
 
+// TaskFolder is the folder that holds what attempts of a task have stored, each in
+// a folder that has the name of its AttemptID.Suffix.
+func TaskFolder(id ID) string {
+	return path.Dir(path.Dir(StorageName(AttemptID{Task: id}, "file")))
+}
+
 // StoredFile is the file that a StorageName is of: only its local name may have
 // several parts. It is empty for what is no such name.
 func StoredFile(name string) LFN {

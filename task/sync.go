@@ -88,23 +88,12 @@ type Capacity struct {
 	CacheUsed  Bytes
 	Evictions  uint64
 	Damaged    uint64 // cached files that had rotted
-	Optimality Optimality
 	// Stopped pilots take no new work: by a policy of their own, after failures,
 	// or because they end. Their slots are not in Slots.
 	Stopped      int
 	StoppedSlots int
 	StoppedWhy   string // of one of them
 }
-
-// Optimality tells how near a site's solver comes to the best assignment.
-type Optimality struct {
-	Measured uint64 // solutions that were compared with the best one, in this term
-	// Mean and Least of their ratios in millionths: 1,000,000 is the best.
-	Mean, Least int
-}
-
-// Best is the ratio, in millionths, of the best assignment.
-const Best = 1_000_000
 
 // SiteReport carries sums since the last acknowledged report.
 type SiteReport struct {

@@ -132,14 +132,10 @@ func fileAndFolder(names map[string]string) error {
 }
 
 func (t Task) validateResources() error {
-	r := t.Resources
+	if err := t.Resources.validateNeed(); err != nil {
+		return err
+	}
 	switch {
-	case r.Cores < 1 || r.Cores > MaxCores:
-		return fmt.Errorf("cores is %d: give 1 to %d", r.Cores, MaxCores)
-	case r.Memory < 1 || r.Memory > 1024*TiB:
-		return fmt.Errorf("memory is %s: give more than 0 and at most 1024TiB", r.Memory)
-	case r.Disk < 0 || r.Disk > 1024*TiB:
-		return fmt.Errorf("disk is %s: give at most 1024TiB", r.Disk)
 	case t.Retries < 0 || t.Retries > MaxRetries:
 		return fmt.Errorf("retries is %d: give 0 to %d", t.Retries, MaxRetries)
 	case t.Walltime <= 0 || t.Walltime > 365*24*time.Hour:

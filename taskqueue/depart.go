@@ -142,6 +142,9 @@ func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, 
 	site.Refused = nil
 	q.look(site)
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
+	if state == PilotDead {
+		site.Untold = q.Clock
+	}
 	q.sites.touch(site.Name)
 	if err := q.outcomes.loseRunning(site, pilot, reason); err != nil {
 		return err

@@ -149,8 +149,11 @@ func (e Eligibility) Key() string {
 		}
 		key.WriteString(string(site))
 	}
-	fmt.Fprintf(&key, "|%s|%d %d %d %q %q", e.Prefer, e.Work.Resources.Cores,
-		e.Work.Resources.Memory, e.Work.Resources.Disk, e.Work.Require, e.Work.Rank)
+	fmt.Fprintf(&key, "|%s|", e.Prefer)
+	for _, resource := range task.AllResources {
+		fmt.Fprintf(&key, "%d ", resource.Get(e.Work.Resources))
+	}
+	fmt.Fprintf(&key, "%q %q", e.Work.Require, e.Work.Rank)
 	if e.Final {
 		key.WriteString("|final")
 	}

@@ -58,7 +58,7 @@ func (why *explaining) explainBlocked(e *Explanation) error {
 		return err
 	}
 	if !w.Sealed {
-		e.State.Reason = fmt.Sprintf("its workflow is not complete: %d parts came, the last has not", w.Parts)
+		e.State.Reason = fmt.Sprintf("its workflow is not complete: %s came, the last has not", task.Counted(w.Parts, "part"))
 		return nil
 	}
 	names := inputs(&e.Task)
@@ -82,7 +82,7 @@ func (why *explaining) explainBlocked(e *Explanation) error {
 		if len(input.Where) == len(why.siteNames) {
 			continue
 		}
-		input.Why = fmt.Sprintf("readable at %d of %d sites, no site can read all %d inputs", len(input.Where), len(why.siteNames), len(names))
+		input.Why = fmt.Sprintf("readable at %d of %s, no site can read all %s", len(input.Where), task.Counted(len(why.siteNames), "site"), task.Counted(len(names), "input"))
 		if len(f.Replicas) == 0 {
 			input.Why += ": it is in caches only and waits for its upload to a storage element"
 		}
@@ -151,8 +151,8 @@ func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplana
 	silence := why.Clock.Sub(site.LastHeard())
 	switch {
 	case count > 0:
-		x.Why = fmt.Sprintf("cannot read %d of %d inputs (%s): they are neither in its caches nor on a storage element that it may read",
-			count, len(inputs(&e.Task)), strings.Join(unreadable, ", "))
+		x.Why = fmt.Sprintf("cannot read %d of %s (%s), neither from its caches nor from a storage element that it may read",
+			count, task.Counted(len(inputs(&e.Task)), "input"), strings.Join(unreadable, ", "))
 	case site.Draining:
 		x.Why = "is being drained"
 	case site.Pilots == 0:
@@ -170,15 +170,15 @@ func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplana
 		x.Why = fmt.Sprintf("waits %s before the next attempt", e.BackoffUntil.Round(1e6))
 	case site.idle() <= 0:
 		x.Eligible = true
-		x.Why = fmt.Sprintf("0 free slots of %d; %d tasks wait there, %d are ahead in the queue", site.slots(), x.Waiting, e.Ahead)
+		x.Why = fmt.Sprintf("0 free slots of %d; %s there, %d ahead in the queue", site.slots(), task.Counted(x.Waiting, "waiting task"), e.Ahead)
 		if site.Capacity.Stopped > 0 {
 			x.Why += "; " + site.pauses()
 		}
 	default:
 		x.Eligible = true
-		x.Why = fmt.Sprintf("gets it with its next hand-out; %d tasks are ahead", e.Ahead)
+		x.Why = fmt.Sprintf("gets it with its next hand-out; %s ahead", task.Counted(e.Ahead, "task"))
 		if holder, left := why.leftTo(e, site); left > 0 {
-			x.Why = fmt.Sprintf("leaves it for at most %s to site %s, which has most bytes of its inputs; %d tasks are ahead", left.Round(time.Millisecond), holder, e.Ahead)
+			x.Why = fmt.Sprintf("leaves it for at most %s to site %s, which has most bytes of its inputs; %s ahead", left.Round(time.Millisecond), holder, task.Counted(e.Ahead, "task"))
 		}
 	}
 	return x
@@ -197,7 +197,7 @@ func (s *SiteRecord) occupation() string {
 	c := &s.Capacity
 	slots, free := s.slots(), max(0, c.FreeSlots)
 	running := min(c.Running, max(0, slots-free)+c.StoppedSlots)
-	text := fmt.Sprintf("%d slots, %d of them free; %d tasks run", slots, free, running)
+	text := fmt.Sprintf("%s, %d of them free; %s", task.Counted(slots, "slot"), free, task.Counted(running, "running task"))
 	if over := c.Running - running; over > 0 {
 		text += fmt.Sprintf(", %d have run and are being reported", over)
 	}
@@ -234,16 +234,23 @@ func (why *explaining) leftTo(e *Explanation, site *SiteRecord) (task.Site, time
 // pauses says how many pilots of a site take no new work, and why.
 func (s *SiteRecord) pauses() string {
 	c := &s.Capacity
-	return fmt.Sprintf("%d of %d pilots take no new work; one of them: %s", c.Stopped, max(c.Pilots, c.Stopped), c.StoppedWhy)
+	if c.Stopped == 1 {
+		return fmt.Sprintf("1 of %s takes no new work: %s", task.Counted(max(c.Pilots, 1), "pilot"), c.StoppedWhy)
+	}
+	return fmt.Sprintf("%d of %s take no new work; one of them: %s", c.Stopped, task.Counted(max(c.Pilots, c.Stopped), "pilot"), c.StoppedWhy)
 }
 
 // Why words it with the counts of the clauses that fail.
 func (r *RefusedClass) Why() string {
 	parts := make([]string, 0, len(r.Clauses))
 	for _, c := range r.Clauses {
-		parts = append(parts, fmt.Sprintf("%d fail %s", c.Pilots, c.Clause))
+		verb := "fail"
+		if c.Pilots == 1 {
+			verb = "fails"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s %s", c.Pilots, verb, c.Clause))
 	}
-	return fmt.Sprintf("0 of %d pilots can run it: %s", r.Pilots, cmp.Or(strings.Join(parts, ", "), "no clause was reported"))
+	return fmt.Sprintf("0 of %s can run it: %s", task.Counted(r.Pilots, "pilot"), cmp.Or(strings.Join(parts, ", "), "no clause was reported"))
 }
 
 // explainLeased says whether a task waits or runs at its site.
@@ -254,8 +261,8 @@ func (why *explaining) explainLeased(e *Explanation) error {
 	}
 	x := site.explained()
 	x.Eligible = true
-	x.Why = fmt.Sprintf("waits at the site since %s with %d others; %s",
-		e.State.Changed.UTC().Format("15:04:05"), max(0, x.Waiting-1), site.occupation())
+	x.Why = fmt.Sprintf("waits at the site since %s with %s; %s",
+		e.State.Changed.UTC().Format("15:04:05 UTC"), task.Counted(max(0, x.Waiting-1), "other"), site.occupation())
 	if wait := why.config.handOutWait(site); why.mayBeLeft(e, site, wait) {
 		x.Why += fmt.Sprintf("; a free slot leaves it, for at most %s from now, to a pilot that has its inputs and is expected to be free by then (the site's locality wait)", wait)
 	}
@@ -268,7 +275,7 @@ func (why *explaining) explainLeased(e *Explanation) error {
 	for i := range e.Attempts {
 		o := &e.Attempts[i].Outcome
 		if e.Attempts[i].State == AttemptRunning && o.Attempt.Lease == e.State.Lease {
-			x.Why = fmt.Sprintf("runs on pilot %s as attempt a%d since %s", o.Attempt.Pilot, o.Number, o.Started.UTC().Format("15:04:05"))
+			x.Why = fmt.Sprintf("runs on pilot %s as attempt a%d since %s", o.Attempt.Pilot, o.Number, o.Started.UTC().Format("15:04:05 UTC"))
 		}
 	}
 	e.Sites = append(e.Sites, x)

@@ -45,10 +45,11 @@ func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
 			return notFound("pilot", u.Pilot)
 		case pilot.State == PilotLeft:
 			return conflict("pilot %s has left", u.Pilot)
-		case pilot.State == PilotDead: // its master cannot see that it lives
+		case pilot.State == PilotDead: // its master cannot see that it lives, nor that it dies
 			q.members.revive(site, pilot)
+			pilot.Met = 0
 		}
-		pilot.Unreachable = true
+		pilot.Unreachable, pilot.Spoke = true, q.Wall
 		q.pilots.touch(pilot.ID)
 		if err := q.fallBack(site, u.Reason); err != nil {
 			return err

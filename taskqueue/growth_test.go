@@ -133,9 +133,13 @@ func (g *growth) register(peer task.PeerID, life time.Duration) (out taskqueue.R
 	return out
 }
 
-func (g *growth) sync(s task.Sync) (reply task.SyncReply) {
-	s.Site, s.Term, s.Pilot, s.Leases = "A", g.master.Term, g.master.Pilot, g.leases
+func (g *growth) sync(s task.Sync) task.SyncReply {
 	s.Capacity = task.Capacity{Pilots: g.pilots + 1, Slots: 5000, FreeSlots: 5000}
+	return g.syncAs(s)
+}
+
+func (g *growth) syncAs(s task.Sync) (reply task.SyncReply) {
+	s.Site, s.Term, s.Pilot, s.Leases = "A", g.master.Term, g.master.Pilot, g.leases
 	g.must(func(t *taskqueue.Turn) (err error) {
 		reply, err = g.rules.Sync(t, s)
 		return err

@@ -309,26 +309,20 @@ func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*
 	for _, id := range chosen {
 		taken[id] = struct{}{}
 	}
-	var found []*TaskState
+	quotas := make(map[ClassID]int, len(offers))
 	for i := range offers {
-		n := min(quota(&offers[i]), limit+len(chosen))
-		if n <= 0 {
-			continue
-		}
-		states, err := h.Tasks().ReadyIn(offers[i].class.ID, by, n)
-		if err != nil {
-			return nil, fmt.Errorf("load READY tasks: %w", err)
-		}
-		h.tasks.hold(states)
-		for k := range states {
-			if _, again := taken[states[k].ID]; !again && !h.givenAway(site, &states[k]) {
-				found = append(found, h.tasks.held[states[k].ID])
-			}
+		if n := min(quota(&offers[i]), limit+len(chosen)); n > 0 {
+			quotas[offers[i].class.ID] = n
 		}
 	}
-	slices.SortFunc(found, func(x, y *TaskState) int {
-		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Seq, y.Seq))
-	})
+	free := func(s *TaskState) bool {
+		_, again := taken[s.ID]
+		return !again && !h.givenAway(site, s)
+	}
+	found, err := h.inOrder(quotas, by, limit, len(chosen), free)
+	if err != nil {
+		return nil, fmt.Errorf("load READY tasks: %w", err)
+	}
 	found = found[:max(0, min(limit, len(found)))]
 	ids := make([]task.ID, len(found))
 	for i, s := range found {

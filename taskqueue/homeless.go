@@ -89,6 +89,39 @@ func (r *records) stores(name task.Site) bool {
 	return site != nil && site.SE != ""
 }
 
+// abandons tells whether nobody will read what only a site's caches have: it is
+// drained, holds no task, and has no storage element.
+func (s *SiteRecord) abandons() bool { return s.Draining && s.SE == "" && s.Leased <= 0 }
+
+// loseStranded counts the inputs of a waiting task as lost that only sites have which
+// abandon them, where no other site can read all of its inputs and one that is not
+// drained might make them again. All is loaded but the makers.
+func (r *readiness) loseStranded(spec *task.Task, class *Eligibility) (lost bool, err error) {
+	takes := func(name task.Site) bool { return !r.sites.held[name].Draining }
+	keeps := func(name task.Site) bool { return r.sites.held[name] != nil && !r.sites.held[name].abandons() }
+	if class.Sites == nil || slices.ContainsFunc(class.Sites, takes) || !slices.ContainsFunc(r.siteNames, takes) {
+		return false, nil
+	}
+	for _, name := range inputs(spec) {
+		f := r.files.held[name]
+		if len(f.Replicas) > 0 || slices.ContainsFunc(f.Announced, keeps) {
+			continue
+		}
+		maker, err := r.tasks.one(f.ProducerTask)
+		if err != nil {
+			return false, err
+		}
+		if maker == nil || maker.State != task.Done {
+			continue
+		}
+		for _, site := range slices.Clone(f.Announced) {
+			r.catalogue.withdraw(f, site)
+		}
+		lost = true
+	}
+	return lost, nil
+}
+
 // inVain tells whether making the output of a workflow again leads nowhere: the
 // workflow is over, and no site could store it.
 func (r *readiness) inVain(w *Workflow) (bool, error) {

@@ -17,6 +17,7 @@ type lifecycle struct {
 	reviewing map[task.ID]struct{}
 	reviews   []task.ID // whose readiness is to be judged anew
 	remaking  []task.ID // DONE tasks whose lost output is needed
+	closed    []task.WorkflowID
 	ended     []task.ID // tasks that ended badly: their dependants follow
 	// uninformed are LEASED tasks with an input that was made elsewhere after
 	// their site had got them.

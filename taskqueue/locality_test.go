@@ -99,13 +99,13 @@ func TestLeftTasksAreExplained(t *testing.T) {
 		t.Errorf("A: %q", got)
 	}
 	a.sync()
-	if got := why("A"); !strings.Contains(got, "2 slots, 0 of them free; 2 tasks run") || strings.Contains(got, "leaves it") {
+	if got := why("A"); !strings.Contains(got, "2 slots, 0 of them free; 2 running tasks") || strings.Contains(got, "leaves it") {
 		t.Errorf("A, which has it by now: %q", got)
 	}
 	record := g.siteRecord("A")
 	record.Capacity.FreeSlots, record.Capacity.Running, record.Capacity.Assigned = 1, 3, 2
 	g.must(func(t *taskqueue.Turn) error { return t.Sites().Save(record) })
-	if got := why("A"); !strings.Contains(got, "2 slots, 1 of them free; 1 tasks run, 2 have run and are being reported, 2 are with pilots") ||
+	if got := why("A"); !strings.Contains(got, "2 slots, 1 of them free; 1 running task, 2 have run and are being reported, 2 are with pilots") ||
 		!strings.Contains(got, "a free slot leaves it, for at most 30s from now, to a pilot that has its inputs") {
 		t.Errorf("A with a free slot: %q", got)
 	}

@@ -98,7 +98,7 @@ func (r *readiness) regenerate(s *TaskState) error {
 	}
 	s.Remade++
 	if s.Remade > r.config.Retry.MaxGenerations {
-		return r.life.giveUp(s, fmt.Sprintf("its output was lost %d times: storage or pilots of the sites that ran it lose files", s.Remade))
+		return r.life.giveUp(s, fmt.Sprintf("its output was lost %s: storage or pilots of the sites that ran it lose files", task.Counted(s.Remade, "time")))
 	}
 	r.life.review(s.ID)
 	return nil
@@ -297,7 +297,7 @@ func (r *Rules) LookAgain(t *Turn) error {
 			}
 			q.look(site)
 			q.office.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
-			site.CheckUntil = q.Clock
+			site.CheckUntil, site.Untold = q.Clock, q.Clock
 		}
 		return nil
 	})

@@ -48,9 +48,10 @@ func (l *lifecycle) closeWorkflow(w *Workflow) {
 	l.workflows.touch(w.ID)
 	switch over := w.Over(); {
 	case over && w.Ended.IsZero():
-		w.Ended = l.Wall
+		w.Ended, w.Closed = l.Wall, l.Clock
+		l.closed = append(l.closed, w.ID)
 	case !over && !w.Ended.IsZero():
-		w.Ended = time.Time{}
+		w.Ended, w.Closed = time.Time{}, 0
 	}
 }
 
@@ -72,6 +73,11 @@ func (l *lifecycle) giveBack(s *TaskState) error {
 		site.Ahead--
 	}
 	l.sites.touch(s.Site)
+	if site.abandons() {
+		if err := l.reassessAll(); err != nil {
+			return err
+		}
+	}
 	s.Past = slices.DeleteFunc(s.Past, func(p PastLease) bool { return p.Site == s.Site })
 	s.Past = append(s.Past, PastLease{Lease: s.Lease, Generation: s.Generation, Site: s.Site})
 	s.Lease = 0

@@ -406,7 +406,7 @@ func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error
 			return err
 		}
 		attempts = slices.DeleteFunc(attempts, func(a *Attempt) bool { return a.Outcome.Attempt.Generation != s.Generation })
-		return j.life.giveUp(s, fmt.Sprintf("%s after %d attempts: %s", o.Failure, len(attempts), o.Reason))
+		return j.life.giveUp(s, fmt.Sprintf("%s after %s: %s", o.Failure, task.Counted(len(attempts), "attempt"), o.Reason))
 	}
 	return j.life.retryLater(s, s.Failures, o.Reason)
 }
@@ -487,7 +487,7 @@ func (j *outcomes) countLoss(site *SiteRecord, s *TaskState) error {
 		}
 	}
 	j.life.revoke(s.Site, s.Lease, s.ID, true)
-	if err := j.life.move(s, task.Quarantine, fmt.Sprintf("%d pilots vanished while running it", s.Losses)); err != nil {
+	if err := j.life.move(s, task.Quarantine, fmt.Sprintf("%s vanished while running it", task.Counted(s.Losses, "pilot"))); err != nil {
 		return err
 	}
 	j.life.ended = append(j.life.ended, s.ID)

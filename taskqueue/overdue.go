@@ -11,8 +11,9 @@ import (
 // dismissOverdue takes pilots for dead that are well past their declared end
 // and never said goodbye, killed with their whole site, and those that no master
 // has met since they registered, or the one in office has not since it took
-// office, as its predecessor that was killed, or since the queue started. Where there is no master because
-// pilots speak for themselves, Dismiss is for those that have fallen silent.
+// office, as its predecessor that was killed, or since the queue started, or since they
+// said that they are cut off from it. Where there is no master because pilots speak for
+// themselves, Dismiss is for those that have fallen silent.
 func (q *queue) dismissOverdue() error {
 	last, err := q.noted(metaOverdue)
 	if err != nil || last != 0 && q.Clock.Sub(last) < q.config.Site.OverdueEvery {
@@ -64,8 +65,10 @@ func (q *queue) dismissOverdueOf(site *SiteRecord) error {
 func (m *members) overdue(site *SiteRecord, pilot *PilotRecord) string {
 	absent := m.config.Site.AbsentAfter
 	since := pilot.Registered
-	if site.Called.After(since) {
-		since = site.Called
+	for _, later := range []time.Time{site.Called, pilot.Spoke} {
+		if later.After(since) {
+			since = later
+		}
 	}
 	silent := m.Clock.Sub(site.LastSync)
 	switch met := pilot.Met > 0 || site.reigned(pilot.ID); {
@@ -79,6 +82,8 @@ func (m *members) overdue(site *SiteRecord, pilot *PilotRecord) string {
 		return "" // a site that is cut off may have all its pilots
 	case met:
 		return fmt.Sprintf("the master in office has not met it for %s", absent)
+	case pilot.Unreachable:
+		return fmt.Sprintf("it said that it is cut off from the others of its site, and has not said so again for %s", absent)
 	}
 	return fmt.Sprintf("it has registered, but no master of its site has met it for %s", absent)
 }

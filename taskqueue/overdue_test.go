@@ -65,6 +65,37 @@ func TestPilotsPastTheirEndAreDismissed(t *testing.T) {
 	g.check()
 }
 
+// TestAPilotThatLivesByItsWordHasToRepeatIt: its master took it for dead, so that one
+// does not tell when it dies.
+func TestAPilotThatLivesByItsWordHasToRepeatIt(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.join("master", 1)
+	cut := a.join("cut", 1)
+	a.sync()
+	a.members = a.members[:1]
+	a.next.Departed = []task.Departure{{Pilot: cut.id, Dead: true, Reason: "silent"}}
+	a.sync()
+	a.set(taskqueue.SiteRecord{})
+	for minute := range 15 {
+		if minute < 10 {
+			if _, err := a.unreachable(cut); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.tick(time.Minute - time.Second)
+		a.sync()
+		g.tick(time.Second)
+		if p := g.pilot(cut.id); minute < 10 && p.State != taskqueue.PilotAlive {
+			t.Fatalf("after %d min it is %s (%s)", minute, p.State, p.Reason)
+		}
+	}
+	if p := g.pilot(cut.id); p.State != taskqueue.PilotDead || !strings.Contains(p.Reason, "cut off") {
+		t.Errorf("5 min after it said last that it lives it is %s (%s)", p.State, p.Reason)
+	}
+	g.check()
+}
+
 // TestPilotsThatNeverCameAreForgotten: who has registered and is met by no
 // master counts for two minutes, one that comes later is taken back.
 func TestPilotsThatNeverCameAreForgotten(t *testing.T) {

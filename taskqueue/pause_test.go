@@ -47,7 +47,7 @@ func TestPilotsThatTakeNoWork(t *testing.T) {
 	if len(a.held()) == 0 {
 		t.Fatal("one pilot is left, and gets nothing")
 	}
-	if x := explain(0); !strings.Contains(x.Why, "1 of 2 pilots take no new work; one of them: "+why) {
+	if x := explain(0); !strings.Contains(x.Why, "1 of 2 pilots takes no new work: "+why) {
 		t.Errorf("a task that waits at the site: %q", x.Why)
 	}
 	for lease, tasks := range a.leases { // as a master does that has nobody left
@@ -95,7 +95,7 @@ func TestAPilotThatTakesNoWorkWhereTheQueueMatches(t *testing.T) {
 			t.Errorf("the pilot is %+v, %v", found, err)
 		}
 		e, err := d.rules.Explain(turn, task.NewID(w, "t0"))
-		if err != nil || !strings.Contains(e.Sites[0].Why, "takes no work at the moment: 1 of 1 pilots") {
+		if err != nil || !strings.Contains(e.Sites[0].Why, "takes no work at the moment: 1 of 1 pilot takes no new work") {
 			t.Errorf("the task is %+v, %v", e.Sites, err)
 		}
 		return nil

@@ -484,7 +484,7 @@ func TestExplainWhereTheQueueMatches(t *testing.T) {
 	if x := explain("vast"); x.Eligible || len(x.Clauses) != 1 || x.Clauses[0].Pilots != 2 {
 		t.Errorf("a task that nobody can run: %+v", x)
 	}
-	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "one of 1 pilots whose caches have its inputs") {
+	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "one of the pilots whose caches have its inputs (1)") {
 		t.Errorf("a task that waits for its holder: %+v", x)
 	}
 }

@@ -53,6 +53,9 @@ func (q *queue) save() error {
 	if err == nil {
 		err = q.life.saveRevocations()
 	}
+	if err == nil {
+		err = q.life.saveClosed()
+	}
 	if err != nil {
 		return fmt.Errorf("save: %w", err)
 	}

@@ -24,6 +24,7 @@ type Workflow struct {
 	Held      map[task.Site]int  // of them, those that only caches have, by site
 	Homeless  int                // of these, those at sites without a storage element
 	Last      Instant            // of the newest part; unsealed workflows are dropped an hour later
+	Closed    Instant            // when it was over; 0 while open
 }
 
 // Total is the number of tasks.
@@ -231,6 +232,7 @@ type SiteRecord struct {
 	ReportTerm task.Term       // of the newest report of storage reads,
 	ReportSeq  uint64          // and its number
 	Alone      Instant         // when it last found that no other site has work to spare
+	Untold     Instant         // when it last had attempts, perhaps, of which nobody will tell
 	Silenced   []task.PilotID  // taken for dead because it fell silent, since it was heard last
 	Fates      Fates           // of the newest attempts
 	Nodes      []NodeRecord    // that its master has set back, by name, bounded
@@ -352,7 +354,8 @@ type PilotRecord struct {
 	// Unreachable: no other pilot can be reached from it, or none reaches it,
 	// by its own word; see Rules.Unreachable.
 	Unreachable bool
-	Tried       Instant // the last trial that it has answered, by reaching the others or being Unreachable
+	Spoke       time.Time // when it said so last
+	Tried       Instant   // the last trial that it has answered, by reaching the others or being Unreachable
 }
 
 // Grant is what the queue keeps of an access token; never the token itself.

@@ -112,7 +112,7 @@ func admit(site *SiteRecord, reg *Registration) error {
 	case reg.Peer == "":
 		return invalid("a registration needs a peer id")
 	case reg.Slots < 1:
-		return invalid("pilot %s offers %d slots: at least 1 is needed", reg.Peer, reg.Slots)
+		return invalid("pilot %s offers %s: at least 1 is needed", reg.Peer, task.Counted(reg.Slots, "slot"))
 	case slices.Contains(site.Denied, reg.Peer):
 		return refused("the membership of peer %s at site %s was revoked: start the pilot with a new key", reg.Peer, site.Name)
 	}

@@ -9,11 +9,13 @@ import (
 
 // RemoveSite forgets a site: its settings, mastership and sums, the copies of
 // files on its storage element, and the accesses of its pilots, which are
-// revoked. Every file of the catalogue is looked at, in one transaction.
+// revoked. Every file of the catalogue is looked at, in one transaction. Files of
+// which it alone has a copy are lost if lose says so: what tasks made is made
+// again, and readers of external ones wait.
 //
-// Errors: ErrNotFound, ErrConflict (it has live pilots, open leases, or the
-// only copy of a file).
-func (r *Rules) RemoveSite(t *Turn, name task.Site) error {
+// Errors: ErrNotFound, ErrConflict (it has live pilots, open leases, or, without
+// lose, the only copy of a file).
+func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) error {
 	return r.apply(t, func(q *queue) error {
 		if _, err := q.site(name); err != nil {
 			return err
@@ -22,7 +24,7 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site) error {
 		if err := gone.checkIdle(name); err != nil {
 			return err
 		}
-		if err := gone.dropCopies(name); err != nil {
+		if err := gone.dropCopies(name, lose); err != nil {
 			return err
 		}
 		if err := gone.revokeGrants(name); err != nil {
@@ -70,14 +72,14 @@ func (r *removal) checkIdle(name task.Site) error {
 		open += leases[i].Open
 	}
 	if open > 0 {
-		return conflict("site %s holds %d tasks: they come back when its lease ends; remove it then", name, open)
+		return conflict("site %s holds %s: they come back when its lease ends; remove it then", name, task.Counted(open, "task"))
 	}
 	return nil
 }
 
-// dropCopies takes the site out of the catalogue, unless a file would be left
-// without a copy on any storage element.
-func (r *removal) dropCopies(name task.Site) error {
+// dropCopies takes the site out of the catalogue. It refuses to leave a file
+// without a copy on any storage element unless lose says so.
+func (r *removal) dropCopies(name task.Site, lose bool) error {
 	var sole []task.LFN
 	page := r.config.Workflow.SweepPage
 	for after := task.LFN(""); ; {
@@ -89,13 +91,19 @@ func (r *removal) dropCopies(name task.Site) error {
 			f := &files[i]
 			elsewhere := slices.DeleteFunc(slices.Clone(f.Replicas), func(r task.Replica) bool { return r.Site == name })
 			switch {
-			case len(elsewhere) < len(f.Replicas) && len(elsewhere) == 0:
+			case len(elsewhere) < len(f.Replicas) && len(elsewhere) == 0 && !lose:
 				sole = append(sole, f.LFN)
 			case len(elsewhere) < len(f.Replicas) || slices.Contains(f.Announced, name):
 				r.files.put(f.LFN, f)
 				r.catalogue.withdraw(f, name)
 				r.catalogue.alter(f)
+				struck := len(f.Replicas) > 0 && len(elsewhere) == 0
 				f.Replicas = elsewhere
+				if struck && f.ProducerTask != "" {
+					if err := r.catalogue.askCaches(f); err != nil {
+						return err
+					}
+				}
 			}
 		}
 		if len(files) < page {
@@ -106,9 +114,10 @@ func (r *removal) dropCopies(name task.Site) error {
 	if len(sole) == 0 {
 		return nil
 	}
-	return conflict("site %s has the only copy of %d files (%s first) on its storage element: copy what is needed to another "+
-		"site and register it there (`pilotage file register`), or keep the site drained: it gets no tasks and no uploads then",
-		name, len(sole), sole[0])
+	return conflict("site %s has the only copy of %s on its storage element, of %s first (`pilotage file list --only-at %s` lists them): "+
+		"copy what is needed to another site and register it there (`pilotage file register`), keep the site drained, so that it gets no "+
+		"tasks and no uploads, or remove it with --force, which loses them",
+		name, task.Counted(len(sole), "file"), sole[0], name)
 }
 
 func (r *removal) revokeGrants(name task.Site) error {

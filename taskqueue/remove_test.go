@@ -12,7 +12,7 @@ import (
 )
 
 func (g *grid) remove(name task.Site) error {
-	return g.update(func(t *taskqueue.Turn) error { return g.rules.RemoveSite(t, name) })
+	return g.update(func(t *taskqueue.Turn) error { return g.rules.RemoveSite(t, name, false) })
 }
 
 func (g *grid) siteNames() (names []task.Site) {
@@ -84,6 +84,43 @@ func TestRemoveSite(t *testing.T) {
 		t.Errorf("site A ran %v, want the task that B was to run", done)
 	}
 	a.sync()
+	g.check()
+}
+
+// A site whose storage element has the only copy of files goes by force: what
+// tasks made is made again elsewhere, also for a workflow that was over, and who
+// reads an external file waits for a new copy of it.
+func TestASiteIsRemovedWithTheOnlyCopyOfFiles(t *testing.T) {
+	g := newGrid(t)
+	a, b := g.addSite("A"), g.addSite("B")
+	m := b.join("peer", 2)
+	over := g.mustSubmit(taskqueue.Submission{Name: "over", Outputs: []string{"out"}, Tasks: []task.Task{job("makes", nil, []string{"out"})}})
+	b.sync()
+	b.work()
+	b.sync()
+	b.upload(task.Qualify(over, "out"))
+	b.sync()
+	g.expect(task.Done, task.NewID(over, "makes"))
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "B", Pilot: m.id})
+	})
+	waits := g.mustSubmit(taskqueue.Submission{Name: "waits", Files: []task.File{at("outside", 7, "B")}, Tasks: []task.Task{job("reads", []string{"outside"}, nil)}})
+	g.tick(time.Second)
+	g.expect(task.Ready, task.NewID(waits, "reads"))
+	if err := g.remove("B"); !errors.Is(err, taskqueue.ErrConflict) || !strings.Contains(err.Error(), "2 files") || !strings.Contains(err.Error(), "--force") {
+		t.Errorf("without force: %v", err)
+	}
+	g.must(func(turn *taskqueue.Turn) error { return g.rules.RemoveSite(turn, "B", true) })
+	g.tick(time.Second)
+	g.check()
+	g.expect(task.Blocked, task.NewID(waits, "reads"))
+	a.join("other", 2)
+	a.sync()
+	if done := a.work(); len(done) != 1 {
+		t.Errorf("site A ran %v, want the task whose output is lost", done)
+	}
+	a.sync()
+	g.expect(task.Done, task.NewID(over, "makes"))
 	g.check()
 }
 

@@ -12,8 +12,8 @@ import (
 // sealPage is how many tasks are in memory in full while a workflow is sealed.
 const sealPage = 5_000
 
-// node is what sealing keeps of each task of a workflow that is not bare.
-type node struct {
+// sealing is what sealing keeps of each task of a workflow that is not bare.
+type sealing struct {
 	id      task.ID
 	inputs  []task.LFN // in the order of the description
 	outputs int
@@ -28,7 +28,7 @@ type node struct {
 // makes what.
 type graph struct {
 	held   bool // all tasks are in the working copy: they came with this turn
-	nodes  []node
+	nodes  []sealing
 	makers map[task.LFN]maker
 	order  []int32 // makers before readers
 }
@@ -148,7 +148,7 @@ func (p *submission) endPage(g *graph) error {
 }
 
 func (g *graph) add(spec *task.Task) {
-	n := node{id: spec.ID, outputs: len(spec.Outputs), memo: memoOf(spec)}
+	n := sealing{id: spec.ID, outputs: len(spec.Outputs), memo: memoOf(spec)}
 	for _, in := range spec.Inputs {
 		n.inputs = append(n.inputs, in.LFN)
 	}
@@ -238,7 +238,7 @@ func (g *graph) sort() error {
 // cycle walks from a task that could not be ordered towards its makers until
 // it comes to one again.
 func (g *graph) cycle() string {
-	at := int32(slices.IndexFunc(g.nodes, func(n node) bool { return n.waits > 0 }))
+	at := int32(slices.IndexFunc(g.nodes, func(n sealing) bool { return n.waits > 0 }))
 	var path []int32
 	for !slices.Contains(path, at) {
 		path = append(path, at)

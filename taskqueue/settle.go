@@ -296,6 +296,9 @@ func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) error {
 	if !w.Sealed {
 		return nil
 	}
+	if stranded, err := r.loseStranded(spec, &class); err != nil || stranded {
+		return err
+	}
 	class.Final = s.Final
 	id, err := r.classes.intern(class)
 	if err != nil {

@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -37,8 +38,11 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if s.Mode == ModeIsolated && s.SE == "" {
 			return invalid("site %s: mode %s needs a storage element: without one, what a pilot makes no other pilot can read", s.Name, s.Mode)
 		}
-		if s.RoundEvery < 0 || s.RoundEvery > maxRound || s.Prefill < NoPrefill || s.Prefill > maxPrefill {
-			return invalid("round period %s and prefill %d: give at most %s and %d", s.RoundEvery, s.Prefill, maxRound, maxPrefill)
+		if s.RoundEvery < 0 || s.RoundEvery > maxRound {
+			return invalid("round period %s: give 0 to %s", s.RoundEvery, maxRound)
+		}
+		if s.Prefill < NoPrefill || s.Prefill > maxPrefill {
+			return invalid("prefill %d: give 0 to %d tasks per slot", s.Prefill, maxPrefill)
 		}
 		if s.LocalityWait < NoLocalityWait || s.LocalityWait > maxLocalityWait {
 			return invalid("locality wait %s: give at most %s, 0 for none", s.LocalityWait, maxLocalityWait)
@@ -57,6 +61,9 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 			if err := (&removal{q.records, q.catalogue}).denyFormer(site); err != nil {
 				return err
 			}
+		}
+		if err := q.checkReach(site, s.Reach); err != nil {
+			return err
 		}
 		before := site.InForce()
 		if s.SE != "" && site.SE == "" {
@@ -86,8 +93,42 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 	return created, err
 }
 
+// checkReach refuses, of the sites whose storage elements a site is to read,
+// itself and those that the queue does not know. A name that was given before
+// stays good when its site has been removed.
+func (q *queue) checkReach(site *SiteRecord, reach []task.Site) error {
+	for _, name := range reach {
+		if name == site.Name {
+			return invalid("reach: site %s always reads its own storage element: name other sites, or forbid these with --remote-read=false", name)
+		}
+		if slices.Contains(site.Reach, name) {
+			continue
+		}
+		if _, err := q.site(name); !isNotFound(err) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		all, err := q.Sites().All()
+		if err != nil {
+			return fmt.Errorf("load sites: %w", err)
+		}
+		known := make([]string, 0, len(all))
+		for i := range all {
+			if all[i].Name != site.Name {
+				known = append(known, string(all[i].Name))
+			}
+		}
+		return invalid("reach: there is no site %s (beside %s there is %s): add it first; what %s reads can be set at any time",
+			name, site.Name, cmp.Or(strings.Join(known, ", "), "no site yet"), site.Name)
+	}
+	return nil
+}
+
 // DrainSite stops hand-outs to a site, or resumes them. What it holds it
-// finishes.
+// finishes; what then waits for files that only its caches have, because it has no
+// storage, is made possible elsewhere.
 //
 // Errors: ErrNotFound.
 func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
@@ -98,6 +139,11 @@ func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
 		}
 		site.Draining = drain
 		q.sites.touch(name)
+		if site.abandons() {
+			if err := q.reassessAll(); err != nil {
+				return err
+			}
+		}
 		q.Effects.Modes = true
 		q.Effects.WakeAll = true // its share goes to the others, or comes back
 		return nil

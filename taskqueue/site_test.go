@@ -1,8 +1,10 @@
 package taskqueue_test
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +54,37 @@ func TestRefusedClassIsPassedOver(t *testing.T) {
 	}
 	g.expect(task.Done, task.NewID(w, "small"))
 	g.check()
+}
+
+// A mistyped site among those whose storage elements a site is to read is told
+// at once, with the names that there are; two sites can read each other's.
+func TestReachNamesSitesThatThereAre(t *testing.T) {
+	g := newGrid(t)
+	set := func(name task.Site, reach ...task.Site) error {
+		return g.update(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: name, SE: "file:///se", RemoteRead: true, Reach: reach})
+			return err
+		})
+	}
+	for _, c := range []struct {
+		name  task.Site
+		reach []task.Site
+		want  string // "" if it is taken
+	}{
+		{"A", []task.Site{"B"}, "no site yet"}, {"A", nil, ""}, {"B", []task.Site{"A"}, ""}, {"A", []task.Site{"B"}, ""},
+		{"A", []task.Site{"b"}, "no site b (beside A there is B)"}, {"A", []task.Site{"A"}, "always reads its own"},
+	} {
+		err := set(c.name, c.reach...)
+		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("site %s reads %v: %v, want %q", c.name, c.reach, err, c.want)
+		}
+	}
+	if err := g.remove("B"); err != nil {
+		t.Fatal(err)
+	}
+	if err := set("A", "B"); err != nil {
+		t.Errorf("a name that was good once: %v", err)
+	}
 }
 
 // A master may ask its pilots before it has met one that the queue knows: its
@@ -235,9 +268,9 @@ func TestResultsOfASiteThatGetsAStorageElementAreAwaited(t *testing.T) {
 
 func TestFilesGoOnlyWhereTheyCanBeRead(t *testing.T) {
 	g := newGrid(t)
-	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.RemoteRead = true; s.Reach = []task.Site{"C"} })
 	g.addSite("B")
 	g.addSite("C")
+	a := g.addSite("A", func(s *taskqueue.SiteRecord) { s.RemoteRead = true; s.Reach = []task.Site{"C"} })
 	a.join("peer", 4)
 	g.mustSubmit(taskqueue.Submission{
 		Name: "w", Files: []task.File{at("own", 1, "B", "A"), at("near", 1, "C"), at("far", 1, "B")},

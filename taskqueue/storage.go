@@ -122,7 +122,7 @@ func (s *SiteRecord) place(attempt task.AttemptID, output task.LFN) string {
 // oldest first, at most limit. Those that the catalogue names are apart: they must not be deleted, whatever
 // put them on the list. What later runs have taken over never comes on it.
 func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named []task.Replica, err error) {
-	page, err := t.Files().Garbage(limit, except...)
+	page, err := t.Files().Garbage(limit, append(slices.Clip(except), nowhere)...)
 	if err != nil || len(page) == 0 {
 		return nil, nil, err
 	}
@@ -140,7 +140,7 @@ func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named
 		if err != nil {
 			return nil, nil, err
 		}
-		if slices.ContainsFunc(files, func(f FileRecord) bool { return slices.Contains(f.Replicas, replica) }) {
+		if slices.ContainsFunc(files, func(f FileRecord) bool { return f.ReplicaAt(replica.URL) >= 0 }) {
 			named = append(named, replica)
 		} else {
 			garbage = append(garbage, replica)

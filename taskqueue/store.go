@@ -106,6 +106,12 @@ type TaskScans interface {
 	// ReadyIn returns READY tasks of an eligibility class with NotBefore <=
 	// now, highest priority first, then oldest, at most limit.
 	ReadyIn(class ClassID, now Instant, limit int) ([]TaskState, error)
+	// ReadyOf returns READY tasks of several classes with NotBefore <= now, highest
+	// priority first, then oldest: of each class at most as many as its quota says,
+	// and at most limit in all. It looks at so many rows of READY tasks of any class
+	// at most, each of which holds one task or several that follow each other;
+	// complete tells that it had not to stop for that.
+	ReadyOf(quotas map[ClassID]int, now Instant, limit, rows int) (found []TaskState, complete bool, err error)
 	// ReadyClasses returns the classes that have READY tasks with their
 	// number (those in backoff included).
 	ReadyClasses() (map[ClassID]int, error)

@@ -110,6 +110,12 @@ func (c *catalogue) strike(f *FileRecord, at int) error {
 	if len(f.Replicas) > 0 {
 		return nil
 	}
+	return c.askCaches(f)
+}
+
+// askCaches asks the caches for a task's output that has no copy on a storage
+// element any more, to be stored again. If none has it, it is lost.
+func (c *catalogue) askCaches(f *FileRecord) error {
 	f.Lost, f.Struck, f.Doubted = !exists(f), true, Doubt{}
 	for _, name := range f.Announced {
 		site, err := c.site(name)

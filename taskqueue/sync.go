@@ -104,7 +104,6 @@ func (m *members) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 	site.offer(capacity)
 	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
 	before.Damaged = capacity.Damaged
-	before.Optimality = capacity.Optimality
 	if before != capacity {
 		m.sites.touch(site.Name)
 	}

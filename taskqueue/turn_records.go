@@ -56,7 +56,7 @@ func (r *records) workflow(id task.WorkflowID) (*Workflow, error) {
 func (r *records) site(name task.Site) (*SiteRecord, error) {
 	s, err := r.sites.one(name)
 	if err == nil && s == nil {
-		err = fmt.Errorf("site %s: %w: an operator adds it with `pilotage site add %s`", name, ErrNotFound, name)
+		err = fmt.Errorf("site %s: %w: `pilotage site list` names the sites, `pilotage site add %s` adds it", name, ErrNotFound, name)
 	}
 	return s, err
 }

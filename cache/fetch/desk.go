@@ -11,8 +11,8 @@ import (
 )
 
 // Desk is the home's side of the questions about storage reads: a safe shell
-// around cache.Grants. The pilot's shell feeds it the messages for which
-// ForDesk is true and carries its answers. Safe for concurrent use.
+// around cache.Grants. The pilot's shell feeds it the questions and carries its
+// answers. Safe for concurrent use.
 type Desk struct {
 	send func(to task.PeerID, data []byte)
 	log  *slog.Logger

@@ -119,7 +119,7 @@ func (s *site) send(from task.PeerID) func(task.PeerID, []byte) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, p := range s.pilots {
-			if p.Peer == to && !(s.mute[to] && ForDesk(data)) {
+			if p.Peer == to && !(s.mute[to] && forDesk(data)) {
 				p.inbox <- message{from, data} // large enough for a test
 			}
 		}
@@ -278,7 +278,7 @@ func (p *pilot) deliver(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case m := <-p.inbox:
-			if ForDesk(m.data) {
+			if forDesk(m.data) {
 				p.desk.Handle(m.from, m.data)
 			} else {
 				p.homes.Handle(m.from, m.data)
@@ -357,3 +357,6 @@ func (s *site) storageReads() (files uint64) {
 	}
 	return files
 }
+
+// forDesk tells whether a message is a question for the Desk.
+func forDesk(data []byte) bool { return len(data) > 0 && data[0] == toDesk }

@@ -199,7 +199,7 @@ func FuzzMessages(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		grants := cache.NewGrants(cache.GrantsConfig{})
 		if event, err := decodeQuestion("p", data); err == nil {
-			if !ForDesk(data) {
+			if !forDesk(data) {
 				t.Error("a question is not for the desk")
 			}
 			for _, action := range grants.Step(time.Unix(0, 0), event) {
@@ -210,7 +210,7 @@ func FuzzMessages(f *testing.F) {
 				}
 			}
 		}
-		if _, _, answer, err := decodeReply(data); err == nil && (ForDesk(data) || len(answer.Holders) > maxHolders) {
+		if _, _, answer, err := decodeReply(data); err == nil && (forDesk(data) || len(answer.Holders) > maxHolders) {
 			t.Errorf("accepted %+v", answer)
 		}
 	})

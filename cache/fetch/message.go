@@ -22,10 +22,6 @@ const (
 	maxHolders = 32       // in a message, tried or pointed to
 )
 
-// ForDesk tells whether a message is a question for the Desk; otherwise it is
-// an answer for the HomesClient.
-func ForDesk(data []byte) bool { return len(data) > 0 && data[0] == toDesk }
-
 // Kinds of questions.
 const (
 	kindAsk    = "ask"

@@ -111,9 +111,6 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// Active is how many transfers are being served.
-func (s *Server) Active() int { return int(s.active.Load()) }
-
 // enter takes one of the places for transfers.
 func (s *Server) enter() bool {
 	if s.active.Add(1) > int64(s.config.MaxTransfers) {

@@ -248,7 +248,7 @@ func TestBusy(t *testing.T) {
 	if _, err := first.Fetch(t.Context(), d, n.Holder); err != nil {
 		t.Fatal(err)
 	}
-	for n.server.Active() > 0 {
+	for n.server.active.Load() > 0 {
 		<-time.After(time.Millisecond) // the answer is there before its handler has ended
 	}
 	if !n.server.enter() { // as a transfer would
@@ -285,10 +285,10 @@ func TestSlowReader(t *testing.T) {
 	if _, err := connection.Write([]byte("GET /v1/files/" + string(key) + " HTTP/1.1\r\nHost: x\r\n\r\n")); err != nil {
 		t.Fatal(err)
 	}
-	for n.server.Active() == 0 {
+	for n.server.active.Load() == 0 {
 		<-time.After(time.Millisecond)
 	}
-	for n.server.Active() > 0 { // for ever if it is not cut off
+	for n.server.active.Load() > 0 { // for ever if it is not cut off
 		<-time.After(time.Millisecond)
 	}
 }

@@ -1,7 +1,7 @@
 // Package storage speaks to storage elements (SE): folders (file://) and web
 // or WebDAV servers (http://, https://). It reads, writes, looks up and deletes
-// whole files by name below an element's URL, and reads single replicas of any
-// site by their URL.
+// whole files by name below an element's URL, lists its folders, and reads single
+// replicas of any site by their URL.
 //
 // It knows no cache and no peer, keeps nothing between calls but connections
 // and retry budgets, and starts no goroutine that outlives a call, except those

@@ -39,6 +39,11 @@ type Element interface {
 	// Delete removes a file; one that is not there is no error. Errors:
 	// ErrUnreachable, ErrRefused.
 	Delete(ctx context.Context, name string) error
+	// List returns names of what is in a folder, those of folders with a slash at
+	// their end, in no order and at most limit; what no file of an element can be
+	// called is left out. Errors: ErrNotFound (no such folder), ErrUnsupported,
+	// ErrUnreachable, ErrRefused.
+	List(ctx context.Context, folder string, limit int) (names []string, err error)
 }
 
 // Info is what Head tells.
@@ -121,9 +126,6 @@ func NewClient(opts Options) *Client {
 	return c
 }
 
-// Open is NewClient(opts).Element(rawURL), for a program with one element.
-func Open(rawURL string, opts Options) (Element, error) { return NewClient(opts).Element(rawURL) }
-
 // Element returns the element at file:///folder, http://host/prefix or
 // https://host/prefix. It checks the URL only; ErrInvalid tells what is wrong
 // with it.
@@ -185,27 +187,9 @@ func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path})
 
 // parse checks the URL of an element or a replica.
 func parse(rawURL string) (*url.URL, error) {
-	if strings.ContainsFunc(rawURL, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return nil, invalid(rawURL, "contains control characters")
-	}
-	parsed, err := url.Parse(rawURL)
-	switch {
-	case err != nil:
-		return nil, invalid(rawURL, "cannot be parsed")
-	case parsed.User != nil:
-		return nil, invalid(parsed.Redacted(), "contains a user: credentials do not belong into URLs, give a token")
-	case parsed.Fragment != "":
-		return nil, invalid(rawURL, "has a fragment")
-	case parsed.Scheme == "http" || parsed.Scheme == "https":
-		if parsed.Hostname() == "" {
-			return nil, invalid(rawURL, "names no host")
-		}
-	case parsed.Scheme == "file":
-		if parsed.Host != "" && parsed.Host != "localhost" || !filepath.IsAbs(parsed.Path) || strings.Contains(parsed.Path, "\x00") || parsed.RawQuery != "" {
-			return nil, invalid(rawURL, "is not the URL of a place on this machine: write file:///absolute/path")
-		}
-	default:
-		return nil, invalid(rawURL, "is not of a kind that is spoken here: use file://, http:// or https://")
+	parsed, err := task.ParseStorageURL(rawURL)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return parsed, nil
 }

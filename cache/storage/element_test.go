@@ -20,13 +20,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestMemoryElement(t *testing.T) {
-	storagetest.Run(t, func(*testing.T) storage.Element { return storage.NewMemory() })
-}
-
 func TestFolderElement(t *testing.T) {
 	storagetest.Run(t, func(t *testing.T) storage.Element {
-		e, err := storage.Open(storage.FileURL(t.TempDir()), storage.Options{})
+		e, err := storage.NewClient(storage.Options{}).Element(storage.FileURL(t.TempDir()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,15 +73,15 @@ func TestWebElementOverTLS(t *testing.T) {
 
 func TestBadURLs(t *testing.T) {
 	for url, want := range map[string]string{
-		"":                              "not of a kind",
-		"ftp://host/x":                  "not of a kind",
-		"root://host//x":                "not of a kind",
-		"/just/a/path":                  "not of a kind",
-		"file://otherhost/x":            "file:///absolute/path",
-		"file:relative":                 "file:///absolute/path",
-		"file:///a%00b":                 "file:///absolute/path",
-		"http:///x":                     "names no host",
-		"https://user:secret@host/x":    "credentials do not belong",
+		"":                              "write https://HOST/PATH",
+		"ftp://host/x":                  "write https://HOST/PATH",
+		"root://host//x":                "write https://HOST/PATH",
+		"/just/a/path":                  "write https://HOST/PATH",
+		"file://otherhost/x":            "file:///PATH",
+		"file:relative":                 "file:///PATH",
+		"file:///a%00b":                 "file:///PATH",
+		"http:///x":                     "write https://HOST/PATH",
+		"https://user:secret@host/x":    "holds a user name",
 		"https://host/x?signature=abc":  "has a query",
 		"https://host/x#y":              "has a fragment",
 		"https://host/a\nb":             "control characters",
@@ -93,12 +89,12 @@ func TestBadURLs(t *testing.T) {
 		"https://host/%zz":              "cannot be parsed",
 		"file:///" + "\x7f":             "control characters",
 		"http://[::1":                   "cannot be parsed",
-		"file:///x?y":                   "file:///absolute/path",
-		"https://:443/x":                "names no host",
-		"javascript:alert(1)":           "not of a kind",
-		"HTTPS://user@host/" + "secret": "credentials do not belong",
+		"file:///x?y":                   "file:///PATH",
+		"https://:443/x":                "write https://HOST/PATH",
+		"javascript:alert(1)":           "write https://HOST/PATH",
+		"HTTPS://user@host/" + "secret": "holds a user name",
 	} {
-		_, err := storage.Open(url, storage.Options{})
+		_, err := storage.NewClient(storage.Options{}).Element(url)
 		if !errors.Is(err, storage.ErrInvalid) || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "user:secret") {
 			t.Errorf("%q: %v", url, err)
 		}
@@ -155,7 +151,7 @@ func TestFileReplicas(t *testing.T) {
 
 func TestFolderThatIsMissing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not mounted")
-	e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+	e, err := storage.NewClient(storage.Options{}).Element(storage.FileURL(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +214,7 @@ func TestFolderLeavesNoUnfinishedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+	e, err := storage.NewClient(storage.Options{}).Element(storage.FileURL(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +234,7 @@ func TestFolderLeavesNoUnfinishedFiles(t *testing.T) {
 // TestFolderFileThatShrinks while it is read ends with an error.
 func TestFolderFileThatShrinks(t *testing.T) {
 	dir := t.TempDir()
-	e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+	e, err := storage.NewClient(storage.Options{}).Element(storage.FileURL(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,7 +280,7 @@ func FuzzNamesStayInside(f *testing.F) {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		e, err := storage.Open(storage.FileURL(dir), storage.Options{})
+		e, err := storage.NewClient(storage.Options{}).Element(storage.FileURL(dir))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,8 @@ var (
 	ErrSize = errors.New("content has another size than announced")
 	// ErrOffset tells that reading was to begin beyond the end of a file.
 	ErrOffset = errors.New("offset is beyond the end of the file")
+	// ErrUnsupported tells that the element cannot list its folders.
+	ErrUnsupported = errors.New("the storage element does not list its folders")
 	// ErrInvalid tells that a URL or a name is not allowed.
 	ErrInvalid = errors.New("invalid")
 )
@@ -31,7 +33,7 @@ var (
 // Error is what every failed operation returns, but those that never began
 // (ErrInvalid) and those ended by their context.
 type Error struct {
-	Op        string // get, put, head, delete
+	Op        string // get, put, head, delete, list
 	URL       string // without its query, which may carry a secret
 	Kind      error  // one of the kinds above, or nil
 	Status    int    // of HTTP, 0 if there was no answer

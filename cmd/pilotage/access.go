@@ -120,7 +120,7 @@ func newAccessList(a *app) *cobra.Command {
 					case g.GetExpires().AsTime().Before(time.Now()):
 						state = "expired"
 					}
-					rows = append(rows, []string{g.GetId(), g.GetRole(), orDash(g.GetSite()), orDash(g.GetLabel()), state, g.GetExpires().AsTime().Format(time.DateTime)})
+					rows = append(rows, []string{g.GetId(), g.GetRole(), orDash(g.GetSite()), orDash(g.GetLabel()), state, g.GetExpires().AsTime().Format(inUTC)})
 				}
 				return a.print(reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "LABEL", "STATE", "EXPIRES"}, rows)
 			})

@@ -129,10 +129,7 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	if r.CacheFiles > 0 {
 		caches = fmt.Sprintf("of %d files, %.2f of what a pilot made and read", r.CacheFiles, r.Cache.Capacity)
 	}
-	optimal, peers := "not measured", "not measured"
-	if r.Assignment != nil {
-		optimal = fmt.Sprintf("%.4f of the best, over %d of %d solutions", r.Assignment.Ratio, r.Assignment.Compared, r.Assignment.Solutions)
-	}
+	peers := "not measured"
 	if r.Rounds != nil {
 		peers = strconv.Itoa(r.Rounds.PeersMax)
 	}
@@ -159,7 +156,6 @@ func overlayRows(r bench.OverlayResult) [][]string {
 		{"caches, evictions", caches + ", " + strconv.FormatUint(r.Cache.Evictions, 10), ""},
 		{"rounds", rounds, ""},
 		{"peers per node and round, at most", peers, goal(r.Rounds != nil, "<= 8")},
-		{"assignments", optimal, ""},
 		{"bytes per pilot and round", bytes, goal(r.Rounds != nil && r.Rounds.BytesPerPilot > 0, "< 20000")},
 		{"killed pilots, changes of master", fmt.Sprintf("%d, %d", r.Killed, r.Master.Changes), ""},
 		{"masters killed, stopped", mastersText(&r), goal(takenAway && r.Master.Failover > 0, "<= 5 s killed, <= 15 s stopped")},

@@ -79,7 +79,7 @@ func (a *app) printExamined(found []disk.Examined, every bool) error {
 			return err
 		}
 	}
-	a.say("%s of %s damaged\n", count(damaged, "file"), count(len(found), "file"))
+	a.say("%s of %s damaged\n", task.Counted(damaged, "file"), task.Counted(len(found), "file"))
 	if damaged > 0 {
 		return &silentError{exitFailed}
 	}

@@ -71,3 +71,21 @@ func TestUnknownSharedFileHasItsPlace(t *testing.T) {
 		t.Errorf("one name was looked up %d times", many.calls)
 	}
 }
+
+func TestFilesThatOneStorageElementHasAlone(t *testing.T) {
+	file := func(sites ...string) *pb.File {
+		f := &pb.File{}
+		for _, site := range sites {
+			f.Replicas = append(f.Replicas, &pb.Replica{Site: site})
+		}
+		return f
+	}
+	for _, c := range []struct {
+		file *pb.File
+		want bool
+	}{{file(), false}, {file("a"), true}, {file("a", "a"), true}, {file("a", "b"), false}, {file("b"), false}} {
+		if got := storedOnlyAt(c.file, "a"); got != c.want {
+			t.Errorf("%v: %v, want %v", c.file, got, c.want)
+		}
+	}
+}

@@ -141,9 +141,9 @@ func explain(err error) string {
 		if strings.Contains(text, "access file") { // the queue has said what to do
 			return text
 		}
-		return text + "\nAsk its operator for a new access file (`pilotage access create`)."
+		return text + "\nAsk the queue's operator for a new access file (`pilotage access create`)."
 	case codes.PermissionDenied:
-		return "not allowed with this access: " + s.Message()
+		return s.Message() + "\nChoose another access file with --access or PILOTAGE_ACCESS, or ask the queue's operator for one (`pilotage access create`)."
 	default:
 		return s.Message()
 	}

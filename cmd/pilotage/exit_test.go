@@ -68,7 +68,7 @@ func TestErrorsArePlain(t *testing.T) {
 	for code, want := range map[codes.Code]string{
 		codes.Unavailable:      "cannot be reached: no route",
 		codes.Unauthenticated:  "pilotage access create",
-		codes.PermissionDenied: "not allowed with this access: no route",
+		codes.PermissionDenied: "no route\nChoose another access file with --access",
 		codes.NotFound:         "no route",
 	} {
 		text := explain(fmt.Errorf("call: %w", status.Error(code, "no route")))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -61,7 +62,11 @@ func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File) e
 	}
 	rows := make([][]string, len(files))
 	for i, f := range files {
-		rows[i] = []string{task.SharedPrefix + f.GetLfn(), sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas()))}
+		name := f.GetLfn()
+		if !strings.Contains(name, ":") {
+			name = task.SharedPrefix + name
+		}
+		rows[i] = []string{name, sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas()))}
 	}
 	return a.print(files, []string{"FILE", "SIZE", "REPLICAS"}, rows)
 }
@@ -71,6 +76,11 @@ func newFileRegister(a *app) *cobra.Command {
 	var size, adler string
 	command := &cobra.Command{
 		Use: "register NAME --at SITE=URL", Short: "Register a file that is on a storage element already, as vo:NAME",
+		Long: `Registers a file that is on a storage element already, for every workflow as
+vo:NAME. A file that is known, also one of a workflow (WORKFLOW:NAME, as pilotage
+file list prints it), gets a further copy.`,
+		Example: `  pilotage file register geometry.db --at siteA=https://se.site-a.example/pilotage/geometry.db --size 5MiB
+  pilotage file register w-rxujdy4egq:out.txt --at siteB=https://se.site-b.example/old/out.txt`,
 		Args: asUsed,
 		RunE: func(c *cobra.Command, args []string) error {
 			file := &pb.File{Lfn: args[0], SizeBytes: -1, Adler32: adler}
@@ -137,9 +147,11 @@ func newFileGet(a *app) *cobra.Command {
 }
 
 func newFileList(a *app) *cobra.Command {
-	var prefix string
+	var prefix, onlyAt string
 	command := &cobra.Command{
 		Use: "list", Short: "List files of the catalogue", Args: asUsed,
+		Example: `  pilotage file list --prefix vo:
+  pilotage file list --only-at siteA       # what is lost with the storage element of siteA`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.withQueue(func(cl *clients) error {
 				var files []*pb.File
@@ -151,6 +163,9 @@ func newFileList(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
+				if onlyAt != "" {
+					files = slices.DeleteFunc(files, func(f *pb.File) bool { return !storedOnlyAt(f, onlyAt) })
+				}
 				rows := make([][]string, len(files))
 				for i, f := range files {
 					rows[i] = []string{f.GetLfn(), sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas())), fmt.Sprint(len(f.GetAnnounced()))}
@@ -160,7 +175,14 @@ func newFileList(a *app) *cobra.Command {
 		},
 	}
 	command.Flags().StringVar(&prefix, "prefix", "", "only names that begin so, e.g. vo: or w-abcdefghij:")
+	command.Flags().StringVar(&onlyAt, "only-at", "", "only files whose copies on storage elements are all at this site")
+	completeFlag(a, command, "only-at", siteNames)
 	return command
+}
+
+func storedOnlyAt(f *pb.File, site string) bool {
+	elsewhere := func(r *pb.Replica) bool { return r.GetSite() != site }
+	return len(f.GetReplicas()) > 0 && !slices.ContainsFunc(f.GetReplicas(), elsewhere)
 }
 
 func newFileLocate(a *app) *cobra.Command {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +25,7 @@ type pilotFlags struct {
 	lifetime, grace, margin       time.Duration
 	features                      []string
 	check, sharedMemory           bool
-	readable, writable            []string
+	readable, writable, gpus      []string
 }
 
 func newPilot(a *app) *cobra.Command {
@@ -53,6 +54,7 @@ refuses the access.`,
 	flags.IntVar(&f.cores, "cores", 0, "cores for payloads in all (default: slots)")
 	flags.StringVar(&f.memory, "memory", "", "memory for payloads in all (default $SLURM_MEM_PER_NODE, else the node's)")
 	flags.StringVar(&f.disk, "disk", "", "disk for work folders in all (default: what the cache leaves free)")
+	flags.StringSliceVar(&f.gpus, "gpus", nil, "devices for payloads, each for one at a time, e.g. 0,1 or none (default $CUDA_VISIBLE_DEVICES, else $ROCR_VISIBLE_DEVICES, else what NVIDIA's driver lists)")
 	flags.DurationVar(&f.lifetime, "lifetime", 0, "how long to live (default until $SLURM_JOB_END_TIME less 5m, else 24h)")
 	flags.DurationVar(&f.margin, "drain", 0, "time before the end in which no new task is taken (default a tenth of the lifetime, at most 5m)")
 	flags.DurationVar(&f.grace, "grace", 0, "time for running payloads after SIGTERM (default 15s)")
@@ -88,6 +90,9 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 		Margin: f.margin, Grace: f.grace, PortRange: f.portRange, Advertise: f.advertise, CheckCommand: f.checkCommand, Log: log, Journal: f.journal,
 		Resources: task.Resources{Cores: f.cores}, Readable: f.readable, Writable: f.writable, SharedMemory: f.sharedMemory,
 		Accept: f.accept,
+	}
+	if f.gpus != nil {
+		config.GPUs = slices.DeleteFunc(f.gpus, func(device string) bool { return device == "none" })
 	}
 	for _, size := range []struct {
 		flag, text string
@@ -182,7 +187,7 @@ func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
 		return err
 	}
 	if bad > 0 {
-		return coded(exitUnfit, "%d of %d checks failed: this node would take no work", bad, len(findings))
+		return coded(exitUnfit, "%d of %s failed: this node would take no work", bad, task.Counted(len(findings), "check"))
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
-	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 func newPilotList(a *app) *cobra.Command {
@@ -66,14 +66,13 @@ func newPilotShow(a *app) *cobra.Command {
 					return err
 				}
 				p := reply.GetPilot()
-				r := p.GetResources()
 				return a.print(p, nil, [][]string{
 					{"pilot", p.GetContact().GetPilot()}, {"site", p.GetSite()}, {"state", p.GetState()}, {"reason", orDash(pilotReason(p))},
 					{"host", p.GetHost()}, {"slots", fmt.Sprintf("%d, %d running", p.GetSlots(), p.GetRunning())},
-					{"resources", fmt.Sprintf("%d cores, %s memory, %s disk", r.GetCores(), task.Bytes(r.GetMemoryBytes()), task.Bytes(r.GetDiskBytes()))},
+					{"resources", taskpb.FromResources(p.GetResources()).String()},
 					{"features", fmt.Sprint(p.GetFeatures())}, {"payloads confined by", orDash(p.GetSandbox())},
 					{"addresses", fmt.Sprint(p.GetContact().GetAddresses())}, {"data server", p.GetContact().GetDataUrl()},
-					{"registered", p.GetRegistered().AsTime().Format(time.DateTime)}, {"ends", p.GetEnds().AsTime().Format(time.DateTime)},
+					{"registered", p.GetRegistered().AsTime().Format(inUTC)}, {"ends", p.GetEnds().AsTime().Format(inUTC)},
 					{"version", p.GetVersion()},
 				})
 			})

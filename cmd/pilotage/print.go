@@ -83,6 +83,9 @@ func (a *app) say(format string, args ...any) {
 	}
 }
 
+// inUTC is how tables write a time.
+const inUTC = time.DateTime + " UTC"
+
 func ago(t time.Time, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -95,14 +98,6 @@ func percent(part, whole uint64) string {
 		return "-"
 	}
 	return fmt.Sprintf("%.1f %%", 100*float64(part)/float64(whole))
-}
-
-// count is a number with its noun: "1 task", "3 tasks".
-func count[N ~int | ~int32 | ~int64 | ~uint64](n N, noun string) string {
-	if n == 1 {
-		return fmt.Sprintf("%d %s", n, noun)
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
 }
 
 // sizeText is a file's size; one that nobody knows yet is below 0.

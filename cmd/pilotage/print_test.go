@@ -69,7 +69,7 @@ func TestFiguresForPeople(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{percent(1, 3), "33.3 %"}, {percent(0, 0), "-"}, {percent(0, 5), "0.0 %"}, {percent(5, 5), "100.0 %"},
 		{ago(now.Add(-90*time.Second), now), "1m30s"}, {ago(time.Time{}, now), "-"},
-		{count(1, "task"), "1 task"}, {count(0, "task"), "0 tasks"}, {sizeText(-1), "-"}, {sizeText(1 << 20), "1MiB"}, {orDash(""), "-"}, {orDash("x"), "x"},
+		{sizeText(-1), "-"}, {sizeText(1 << 20), "1MiB"}, {orDash(""), "-"}, {orDash("x"), "x"},
 		{shorten("a  b\n c", 10), "a b c"}, {shorten("abcdefghijkl", 10), "abcdefg..."},
 		{delayText(&pb.Site{}), "not measured yet"},
 		{requestsText(&pb.Site{QueueRequests: 6, Tasks: 4, RequestsByMethod: map[string]uint64{"Sync": 4, "Register": 2}}), "6, 1.50 per task; Register 2; Sync 4"},

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"sort"
 	"strings"
 	"time"
@@ -46,13 +45,16 @@ site falls back to mode isolated, and goes back by itself when they can; --mode
 sets what holds at once, and a site that is set to isolated stays so.`,
 		Example: `  pilotage site add siteA --se https://se.site-a.example/pilotage
   pilotage site add siteA --locality-wait 1m --rank rest
-  pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own`,
+  pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own; both were added before`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if se == "" && c.Flags().Changed("se") {
 				return coded(exitUsage, "--se is empty: give a URL, file:// or http(s)://, or leave the flag out (a site without a storage element keeps files in its caches only)")
 			}
 			if err := checkLocalityWait(wait); err != nil {
 				return usage(err)
+			}
+			if len(reach) > 0 && !remote {
+				return coded(exitUsage, "--reach names sites that --remote-read=false forbids to read: give one of the two")
 			}
 			encoded := taskpb.Mode(mode)
 			if encoded == pb.SiteMode_SITE_MODE_UNSPECIFIED {
@@ -73,6 +75,9 @@ sets what holds at once, and a site that is set to isolated stays so.`,
 					verb = "added"
 				case len(settingsGiven(c.Flags()).GetPaths()) == 0:
 					verb = "exists; nothing was changed"
+				}
+				if len(reach) > 0 && !reply.GetSite().GetSettings().GetRemoteRead() {
+					verb += "; --reach counts when --remote-read is given, too: now the site reads its own storage element only"
 				}
 				return a.done(reply, "site %s %s", args[0], verb)
 			})
@@ -118,21 +123,34 @@ func settingsGiven(flags *pflag.FlagSet) *fieldmaskpb.FieldMask {
 }
 
 func newSiteRemove(a *app) *cobra.Command {
-	return &cobra.Command{
+	var force bool
+	command := &cobra.Command{
 		Use: "remove NAME", Short: "Forget a site that nobody works at and that holds no file alone", Args: asUsed,
 		Long: `Forgets a site and revokes the accesses of its pilots. That is refused while the
 site has live pilots, holds tasks, or has the only copy of a file on its storage
-element; a site that cannot go is drained instead and then gets no tasks and no
-uploads. Nothing is deleted from its storage element.`,
+element (pilotage file list --only-at NAME lists such files). Copy these files to
+the storage element of another site and register the copies there with pilotage
+file register, or drain the site instead: then it gets no tasks and no uploads.
+
+With --force such files are lost to the catalogue. What tasks made is made again at
+other sites, also final outputs of workflows that are DONE, whose tasks run again
+then. Tasks that read a file that no task makes wait until it is registered again.
+Nothing is deleted from the storage element in either case.`,
+		Example: `  pilotage site drain siteA
+  pilotage file list --only-at siteA
+  pilotage file register w-rxujdy4egq:out.txt --at siteB=https://se.site-b.example/old/out.txt
+  pilotage site remove siteA`,
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.withQueue(func(cl *clients) error {
-				if _, err := cl.sites.RemoveSite(c.Context(), &pb.RemoveSiteRequest{Name: args[0]}); err != nil {
+				if _, err := cl.sites.RemoveSite(c.Context(), &pb.RemoveSiteRequest{Name: args[0], Force: force}); err != nil {
 					return err
 				}
 				return a.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
 			})
 		},
 	}
+	command.Flags().BoolVar(&force, "force", false, "also if its storage element has the only copy of files, which are lost then")
+	return command
 }
 
 func newSiteList(a *app) *cobra.Command {
@@ -257,15 +275,16 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	rows := [][]string{
 		{"site", s.GetSettings().GetName()},
 		{"mode", modeText(s)},
-		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy") + ", " + optimalityText(s)},
+		{"solver", cmp.Or(s.GetSettings().GetSolver(), "greedy")},
 		{"rank", cmp.Or(s.GetSettings().GetRank(), "locality")},
 		{"locality wait", waitText(s)},
+		{"rounds", roundsText(s.GetSettings())},
 		{"replica policies", replicasText(s)},
-		{"storage element", orDash(s.GetSettings().GetStorageUrl())},
+		{"storage element", cmp.Or(s.GetSettings().GetStorageUrl(), "none: what tasks make stays in the caches of its pilots")},
 		{"may read from", reachText(s.GetSettings())},
 		{"pilots", pilotsText(s)},
 		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
-		{"tasks", fmt.Sprintf("%d done, %d failed attempts, %d duplicates; %d running, %d waiting", s.GetTasks(), s.GetFailures(), s.GetDuplicates(), s.GetRunning(), s.GetWaiting())},
+		{"tasks", fmt.Sprintf("%d done, %s, %s; %d running, %d waiting", s.GetTasks(), task.Counted(s.GetFailures(), "failed attempt"), task.Counted(s.GetDuplicates(), "duplicate"), s.GetRunning(), s.GetWaiting())},
 	}
 	all := addSums(s.GetIntermediate(), s.GetExternal())
 	rows = append(rows, ratioRows("reads", all)...)
@@ -274,14 +293,14 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	saved := task.Bytes(all.GetLocalBytes() + all.GetPeerBytes())
 	rows = append(rows, [][]string{
 		{"kept off the storage element", saved.String()},
-		{"transfers from it", fmt.Sprintf("%d files, %s", s.GetSeTransfers(), task.Bytes(s.GetSeTransferBytes()))},
-		{"caches", fmt.Sprintf("%s of %s used, %d evictions, %d damaged files", task.Bytes(s.GetCacheUsedBytes()), task.Bytes(s.GetCacheBytes()), s.GetEvictions(), s.GetDamaged())},
+		{"transfers from it", fmt.Sprintf("%s, %s", task.Counted(s.GetSeTransfers(), "file"), task.Bytes(s.GetSeTransferBytes()))},
+		{"caches", fmt.Sprintf("%s of %s used, %s, %s", task.Bytes(s.GetCacheUsedBytes()), task.Bytes(s.GetCacheBytes()), task.Counted(s.GetEvictions(), "eviction"), task.Counted(s.GetDamaged(), "damaged file"))},
 		{"inter-task delay", delayText(s)},
 		{"queue requests", requestsText(s)},
 		{"master", masterText(s)},
 	}...)
 	for _, h := range s.GetHistory() {
-		rows = append(rows, []string{"  term " + h.GetTerm(), fmt.Sprintf("%s since %s (%s)", h.GetPilot(), h.GetSince().AsTime().Format(time.DateTime), h.GetWhy())})
+		rows = append(rows, []string{"  term " + h.GetTerm(), fmt.Sprintf("%s since %s (%s)", h.GetPilot(), h.GetSince().AsTime().Format(inUTC), h.GetWhy())})
 	}
 	for _, refused := range s.GetRefused() {
 		rows = append(rows, []string{"cannot run", refusedText(refused)})
@@ -289,15 +308,38 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	return a.table(nil, rows)
 }
 
+// roundsText says when a site's tasks are assigned, and how many a slot gets
+// before it is free.
+func roundsText(s *pb.SiteSettings) string {
+	when := "driven by events"
+	if period := s.GetRoundPeriod().AsDuration(); period > 0 {
+		when = "every " + period.String()
+	}
+	if s.GetMode() != pb.SiteMode_SITE_MODE_DISTRIBUTED {
+		when = "none, as the queue matches one pilot at a time"
+	}
+	early := "none early"
+	if s.GetPrefill() > 0 {
+		early = fmt.Sprintf("%d early (prefill)", s.GetPrefill())
+	}
+	return when + "; beside its running task a slot gets " + early
+}
+
 // reachText says whose storage elements a site may read.
 func reachText(s *pb.SiteSettings) string {
-	switch {
-	case !s.GetRemoteRead():
-		return "its own storage element only"
-	case len(s.GetReach()) > 0:
-		return "its own storage element, and those of " + strings.Join(s.GetReach(), ", ")
+	own, others := "its own storage element", "those of all other sites"
+	if len(s.GetReach()) > 0 {
+		others = "those of " + strings.Join(s.GetReach(), ", ")
 	}
-	return "its own storage element, and those of all other sites"
+	switch {
+	case s.GetStorageUrl() == "" && s.GetRemoteRead():
+		return "no storage element of its own; " + others
+	case s.GetStorageUrl() == "":
+		return "no storage element: it has none, and may not read those of other sites"
+	case !s.GetRemoteRead():
+		return own + " only"
+	}
+	return own + ", and " + others
 }
 
 // masterText names the master, or who was it last.
@@ -341,20 +383,10 @@ func pilotsText(s *pb.Site) string {
 	if s.GetStoppedPilots() == 0 {
 		return fmt.Sprint(s.GetPilots())
 	}
-	return fmt.Sprintf("%d, of which %d take no new work; one of them: %s", s.GetPilots(), s.GetStoppedPilots(), s.GetStoppedWhy())
-}
-
-// optimalityText says how near the assignments come to the largest sum of
-// ranks.
-func optimalityText(s *pb.Site) string {
-	o := s.GetOptimality()
-	switch {
-	case o.GetMeasured() > 0:
-		return fmt.Sprintf("%.4g of the best sum of ranks, %.4g at the least, in %s", o.GetMeanRatio(), o.GetLeastRatio(), count(int32(min(o.GetMeasured(), math.MaxInt32)), "measured round"))
-	case s.GetSettings().GetMode() != pb.SiteMode_SITE_MODE_DISTRIBUTED:
-		return "one pilot at a time"
+	if s.GetStoppedPilots() == 1 {
+		return fmt.Sprintf("%d, of which one takes no new work: %s", s.GetPilots(), s.GetStoppedWhy())
 	}
-	return "not measured yet"
+	return fmt.Sprintf("%d, of which %d take no new work; one of them: %s", s.GetPilots(), s.GetStoppedPilots(), s.GetStoppedWhy())
 }
 
 // replicasText names the replica policies and counts what they have had copied.
@@ -370,8 +402,8 @@ func delayText(s *pb.Site) string {
 	if s.GetDelayCount() == 0 {
 		return "not measured yet"
 	}
-	return fmt.Sprintf("p50 %.3g s, p95 %.3g s, p99 %.3g s over %d slot changes",
-		s.GetDelayP50Seconds(), s.GetDelayP95Seconds(), s.GetDelayP99Seconds(), s.GetDelayCount())
+	return fmt.Sprintf("p50 %.3g s, p95 %.3g s, p99 %.3g s over %s",
+		s.GetDelayP50Seconds(), s.GetDelayP95Seconds(), s.GetDelayP99Seconds(), task.Counted(s.GetDelayCount(), "slot change"))
 }
 
 func requestsText(s *pb.Site) string {
@@ -409,7 +441,7 @@ func clausesText(clauses []*pb.ClauseCount) string {
 		if clause.GetPilots() == 1 {
 			verb = "fails"
 		}
-		text += fmt.Sprintf("%s %s `%s`", count(clause.GetPilots(), "pilot"), verb, clause.GetClause())
+		text += fmt.Sprintf("%s %s `%s`", task.Counted(clause.GetPilots(), "pilot"), verb, clause.GetClause())
 	}
 	return text
 }

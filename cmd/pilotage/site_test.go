@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task/workflow"
@@ -74,9 +76,15 @@ func TestSiteTextsSayWhatHolds(t *testing.T) {
 		"none: pilots of a site in mode isolated speak for themselves": masterText(&pb.Site{
 			Master: "p-1", Pilots: 1, Settings: &pb.SiteSettings{Mode: pb.SiteMode_SITE_MODE_ISOLATED},
 		}),
-		"its own storage element only":                          reachText(&pb.SiteSettings{Reach: []string{"b"}}),
-		"its own storage element, and those of b, c":            reachText(&pb.SiteSettings{RemoteRead: true, Reach: []string{"b", "c"}}),
-		"its own storage element, and those of all other sites": reachText(&pb.SiteSettings{RemoteRead: true}),
+		"its own storage element only":                                           reachText(&pb.SiteSettings{StorageUrl: "file:///x", Reach: []string{"b"}}),
+		"its own storage element, and those of b, c":                             reachText(&pb.SiteSettings{StorageUrl: "file:///x", RemoteRead: true, Reach: []string{"b", "c"}}),
+		"its own storage element, and those of all other sites":                  reachText(&pb.SiteSettings{StorageUrl: "file:///x", RemoteRead: true}),
+		"no storage element of its own; those of b":                              reachText(&pb.SiteSettings{RemoteRead: true, Reach: []string{"b"}}),
+		"no storage element: it has none, and may not read those of other sites": reachText(&pb.SiteSettings{Reach: []string{"b"}}),
+		"driven by events; beside its running task a slot gets none early":       roundsText(&pb.SiteSettings{Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED}),
+		"every 20s; beside its running task a slot gets 2 early (prefill)": roundsText(&pb.SiteSettings{
+			Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Prefill: proto.Int32(2), RoundPeriod: durationpb.New(20 * time.Second),
+		}),
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)

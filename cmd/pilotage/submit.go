@@ -26,8 +26,8 @@ type submitFlags struct {
 	file, key                             string
 	upload, dryRun, wait, parsable, fresh bool
 	allowMissing                          bool
-	name, require, rank, retries, cores   string
-	memory, walltime, array               string
+	name, require, rank, array            string
+	settings                              map[string]string // of a single command, by key of a workflow file
 	inputs, outputs, sites                []string
 	queue, files, tag, script             string
 	argv, ignored                         []string // of the script: what runs it, and its directives that mean nothing
@@ -70,10 +70,9 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringArrayVar(&f.outputs, "output", nil, "`[LFN=]PLACE` that a single command leaves behind (repeatable; for JSON write: pilotage --output json submit)")
 	flags.StringVar(&f.require, "require", "", "CEL expression that a pilot must meet")
 	flags.StringVar(&f.rank, "rank", "", "built-in rank or CEL expression")
-	flags.StringVar(&f.retries, "retries", "", "further attempts after a failure")
-	flags.StringVar(&f.cores, "cores", "", "cores")
-	flags.StringVar(&f.memory, "memory", "", "memory, e.g. 500MiB")
-	flags.StringVar(&f.walltime, "walltime", "", "longest run of one attempt, e.g. 1h")
+	for _, setting := range settingsOfSingle {
+		flags.Var(settingFlag{f, setting.key}, setting.key, setting.usage)
+	}
 	flags.StringVar(&f.array, "array", "", "one task per index, {i} in command and file names: 0-9, 00-19, 1-3,7")
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue of all tasks that name none: sites whose solver is dad serve queues in turn")
 	flags.StringVarP(&f.files, "files", "g", "", "files that a single command or script reads, with commas or blanks between them, each as for --input")
@@ -100,7 +99,55 @@ func checkCommand(args []string, beforeDash int) error {
 }
 
 // ofSingle are the flags that describe a single command or script.
-var ofSingle = []string{"name", "input", "output", "require", "rank", "retries", "cores", "memory", "walltime", "array"}
+var ofSingle = func() []string {
+	names := []string{"name", "input", "output", "require", "rank", "array"}
+	for _, setting := range settingsOfSingle {
+		names = append(names, setting.key)
+	}
+	return names
+}()
+
+// settingsOfSingle are the settings of a workflow file that are flags as well.
+var settingsOfSingle = func() []setting {
+	list := []setting{
+		{"retries", "further attempts after a failure (default 3)"},
+		{"walltime", "longest run of one attempt, e.g. 1h (default 24h)"},
+	}
+	usages := map[string]string{
+		"cores": "CPU cores to reserve (default 1)", "memory": "memory to reserve, e.g. 500MiB (default 512MiB)",
+		"disk": "space to reserve for the work folder, e.g. 2GiB (default 1GiB)", "gpus": "GPUs to reserve (default 0)",
+	}
+	for _, resource := range task.AllResources {
+		list = append(list, setting{resource.Name, usages[resource.Name]})
+	}
+	return list
+}()
+
+// setting is one of a workflow file's, with what its flag says.
+type setting struct{ key, usage string }
+
+// settingFlag keeps a setting as it was written; workflow reads it.
+type settingFlag struct {
+	of  *submitFlags
+	key string
+}
+
+func (s settingFlag) String() string {
+	if s.of == nil {
+		return ""
+	}
+	return s.of.settings[s.key]
+}
+
+func (settingFlag) Type() string { return "string" }
+
+func (s settingFlag) Set(text string) error {
+	if s.of.settings == nil {
+		s.of.settings = make(map[string]string)
+	}
+	s.of.settings[s.key] = text
+	return nil
+}
 
 // checkFlags refuses what would change nothing of a workflow.
 func (f *submitFlags) checkFlags(flags *pflag.FlagSet) error {
@@ -149,7 +196,7 @@ func (f *submitFlags) plan(args []string, registered func(name string) bool) (*w
 		}
 		plan, err := workflow.SingleTask(workflow.Single{
 			Name: name, Argv: argv, Inputs: inputs, Outputs: f.outputs, Require: f.require, Rank: f.rank,
-			Retries: f.retries, Cores: f.cores, Memory: f.memory, Walltime: f.walltime, Array: f.array,
+			Settings: f.settings, Array: f.array,
 		}, options)
 		if err == nil && f.argv != nil {
 			plan.Tasks[0].Argv = f.argv // as it is: nothing in a script stands for anything
@@ -300,7 +347,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 			if submitted.GetExisted() && f.key != "" {
 				verb = "submitted before:"
 			}
-			a.say("%s %s (%s): %s", verb, id, plan.Name, count(submitted.GetTasks(), "task"))
+			a.say("%s %s (%s): %s", verb, id, plan.Name, task.Counted(submitted.GetTasks(), "task"))
 			if submitted.GetReused() > 0 {
 				a.say(", %d taken over from an earlier run (--fresh runs all)", submitted.GetReused())
 			}
@@ -393,7 +440,7 @@ func (a *app) externalFiles(ctx context.Context, c *clients, f *submitFlags, pla
 		return files, nil
 	}
 	if !f.upload && f.file != "" {
-		return nil, coded(exitUsage, "%s with a local source, %s first: add --upload to put such files to the storage elements", count(len(sources), "file"), sources[0].Name)
+		return nil, coded(exitUsage, "%s with a local source, %s first: add --upload to put such files to the storage elements", task.Counted(len(sources), "file"), sources[0].Name)
 	}
 	if err := f.recorded.make(); err != nil {
 		return nil, err

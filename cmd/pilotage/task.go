@@ -262,7 +262,7 @@ func newTaskCancel(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%s cancelled", count(reply.GetCancelled(), "task"))
+				return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 			})
 		},
 	}
@@ -281,7 +281,7 @@ func newTaskRetry(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%s to run again", count(reply.GetRetried(), "task"))
+				return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
 			})
 		},
 	}

@@ -105,8 +105,22 @@ func (e storageOf) Delete(ctx context.Context, at, name string) error {
 // Find satisfies server.Finder.
 func (e storageOf) Find(ctx context.Context, at, name string, size task.Bytes, digest task.Digest) (string, error) {
 	url, err := e.client.Find(ctx, at, name, size, digest)
-	if errors.Is(err, storage.ErrNotFound) {
-		err = fmt.Errorf("%w: %w", server.ErrNotThere, err)
+	return url, asFinder(err)
+}
+
+// List satisfies server.Finder.
+func (e storageOf) List(ctx context.Context, at, folder string, limit int) ([]string, error) {
+	names, err := e.client.List(ctx, at, folder, limit)
+	return names, asFinder(err)
+}
+
+// asFinder puts an error into the words of server.Finder.
+func asFinder(err error) error {
+	switch {
+	case errors.Is(err, storage.ErrNotFound):
+		return fmt.Errorf("%w: %w", server.ErrNotThere, err)
+	case errors.Is(err, storage.ErrUnsupported):
+		return fmt.Errorf("%w: %w", server.ErrNotListed, err)
 	}
-	return url, err
+	return err
 }

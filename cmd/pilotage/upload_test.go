@@ -134,7 +134,7 @@ func TestChangedContentDoesNotStay(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			element, err := storage.Open(url, storage.Options{})
+			element, err := storage.NewClient(storage.Options{}).Element(url)
 			if err != nil {
 				t.Fatal(err)
 			}

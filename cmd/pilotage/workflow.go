@@ -340,7 +340,7 @@ func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, in
 	if err := a.print(got, []string{"FILE", "SIZE", "WRITTEN TO"}, gotRows); err != nil || len(failures) == 0 {
 		return err
 	}
-	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", failed, count(len(files), "output"), errors.Join(failures...))
+	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", failed, task.Counted(len(files), "output"), errors.Join(failures...))
 }
 
 // doubt asks the queue to look at the copies of a file that could not be read.
@@ -370,7 +370,7 @@ func newWorkflowCancel(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%s cancelled", count(reply.GetCancelled(), "task"))
+				return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 			})
 		},
 	}
@@ -386,7 +386,7 @@ func newWorkflowRetry(a *app) *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.done(reply, "%s to run again", count(reply.GetRetried(), "task"))
+				return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
 			})
 		},
 	}

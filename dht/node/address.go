@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
@@ -19,18 +21,19 @@ func AdvertiseAddress(queue, flag string) (netip.Addr, error) {
 	}
 	if address, err := netip.ParseAddr(flag); err == nil {
 		if address.IsUnspecified() || address.IsMulticast() {
-			return netip.Addr{}, fmt.Errorf("advertise %s: others cannot connect to it, give one address of this host", flag)
+			return netip.Addr{}, fmt.Errorf("%s: others cannot connect to it, give one address of this host", flag)
 		}
 		return address.Unmap(), nil
 	}
 	prefix, err := netip.ParsePrefix(flag)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("advertise %.60q: give an address or a CIDR, e.g. 10.1.2.3 or 10.1.0.0/16", flag)
+		return netip.Addr{}, fmt.Errorf("%.60q: give an address or a CIDR, e.g. 10.1.2.3 or 10.1.0.0/16", flag)
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("advertise %s: list this host's addresses: %w", flag, err)
+		return netip.Addr{}, fmt.Errorf("%s: list this host's addresses: %w", flag, err)
 	}
+	var outside []string
 	for _, candidate := range own {
 		network, ok := candidate.(*net.IPNet)
 		if !ok {
@@ -39,8 +42,11 @@ func AdvertiseAddress(queue, flag string) (netip.Addr, error) {
 		if address, ok := netip.AddrFromSlice(network.IP); ok && prefix.Masked().Contains(address.Unmap()) {
 			return address.Unmap(), nil
 		}
+		if !network.IP.IsLoopback() && !network.IP.IsLinkLocalUnicast() {
+			outside = append(outside, network.IP.String())
+		}
 	}
-	return netip.Addr{}, fmt.Errorf("advertise %s: this host has no address inside it (it has %v)", flag, own)
+	return netip.Addr{}, fmt.Errorf("%s: this host has no address within it, only %s", flag, cmp.Or(strings.Join(outside, ", "), "that of loopback"))
 }
 
 func towards(queue string) (netip.Addr, error) {

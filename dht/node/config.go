@@ -29,9 +29,6 @@ type Config struct {
 	Carrier Carrier
 	// Overlay holds the core's timings; zero fields take their defaults.
 	Overlay dht.Config
-	// Directory is shared by the nodes of one process; nil: each keeps its own
-	// copies of the members that it hears of.
-	Directory *dht.Directory
 	// Logger defaults to one that discards.
 	Logger *slog.Logger
 	// Clock judges certificates and drives the core; it has to go on as real
@@ -111,18 +108,19 @@ func orNothing[E any](hook *func(E)) {
 // for any port that the system gives.
 type PortRange struct{ Low, High uint16 }
 
-// ParsePortRange reads "LOW-HIGH", one port, or "0" or "" for any.
+// ParsePortRange reads "LOW-HIGH", with the two ports at least that a pilot
+// takes, or "0" or "" for any.
 func ParsePortRange(text string) (PortRange, error) {
 	if text == "" || text == "0" {
 		return PortRange{}, nil
 	}
-	low, high, cut := strings.Cut(text, "-")
-	if !cut {
-		high = low
-	}
+	low, high, _ := strings.Cut(text, "-")
 	first, err := strconv.ParseUint(low, 10, 16)
 	if err != nil {
 		return PortRange{}, fmt.Errorf("port range %.40q: give LOW-HIGH, e.g. 20000-20999, or 0 for any port", text)
+	}
+	if high == "" || high == low {
+		return PortRange{}, fmt.Errorf("port range %.40q: a pilot takes two ports: give LOW-HIGH, e.g. 20000-20999, or 0 for any port", text)
 	}
 	last, err := strconv.ParseUint(high, 10, 16)
 	if err != nil || first == 0 || last < first {

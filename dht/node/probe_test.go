@@ -63,12 +63,12 @@ func TestPortRange(t *testing.T) {
 }
 
 func TestParsePortRange(t *testing.T) {
-	for text, want := range map[string]PortRange{"": {}, "0": {}, "20000-20010": {20000, 20010}, "7000": {7000, 7000}} {
+	for text, want := range map[string]PortRange{"": {}, "0": {}, "20000-20010": {20000, 20010}, "7000-7001": {7000, 7001}} {
 		if got, err := ParsePortRange(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v, want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"a", "1-", "-1", "0-10", "10-9", "1-65536", "1-2-3", " 1"} {
+	for _, text := range []string{"a", "1-", "-1", "0-10", "10-9", "1-65536", "1-2-3", " 1", "7000", "7000-7000"} {
 		if got, err := ParsePortRange(text); err == nil {
 			t.Errorf("%q was read as %v", text, got)
 		}

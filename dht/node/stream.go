@@ -178,9 +178,6 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 		if channelOf(message) != c {
 			return errors.Join(wire.ErrMalformed, errors.New("it belongs to the protocol "+channelOf(message).String()))
 		}
-		if n.config.Directory != nil {
-			message = n.config.Directory.Share(message)
-		}
 		weight := min(int64(weigh(message)), inFlight)
 		if err := n.inFlight.Acquire(n.ctx, weight); err != nil {
 			return err

@@ -38,6 +38,8 @@ func Queue(addresses []string, config *tls.Config, token func() string, further 
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithConnectParams(reconnect),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
+		grpc.WithChainUnaryInterceptor(plainCall),
+		grpc.WithChainStreamInterceptor(plainStream),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 	}
 	if token != nil {

@@ -72,9 +72,9 @@ func newRanked(w *world, solver matcher.Solver) (*ranked, error) {
 	}
 	r.matrix = matcher.NewMatrix(r.version.Term)
 	r.matrix.AddClass(list.Classes[0])
-	catalogue, compiler := matcher.NewCatalogue(), matcher.NewCompiler(4)
+	compiler := matcher.NewCompiler(4)
 	for _, n := range w.nodes {
-		e := matcher.NewEvaluator(r.describe(n, 0), n.holds, compiler, catalogue)
+		e := matcher.NewEvaluator(r.describe(n, 0), n.holds, compiler)
 		e.Reset(list)
 		r.evaluators = append(r.evaluators, e)
 	}

@@ -1,8 +1,6 @@
 package coadd
 
 import (
-	"bufio"
-	"io"
 	"slices"
 	"strconv"
 	"time"
@@ -91,25 +89,6 @@ func (b *Bag) Shuffled(seed uint64) *Bag {
 		shuffled.Tasks[t], accesses = slices.Sorted(slices.Values(accesses[:len(files)])), accesses[len(files):]
 	}
 	return shuffled
-}
-
-// WriteText writes a line for each task: its file numbers, separated by blanks.
-func (b *Bag) WriteText(to io.Writer) error {
-	out := bufio.NewWriterSize(to, 1<<16)
-	var line []byte
-	for _, files := range b.Tasks {
-		line = line[:0]
-		for i, f := range files {
-			if i > 0 {
-				line = append(line, ' ')
-			}
-			line = strconv.AppendInt(line, int64(f), 10)
-		}
-		if _, err := out.Write(append(line, '\n')); err != nil {
-			return err
-		}
-	}
-	return out.Flush()
 }
 
 // Workload turns the bag into tasks whose run time is linear in the number of

@@ -84,6 +84,7 @@ type Agent struct {
 	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	recorder recorder             // of the master's core
 	drained  chan struct{}
+	ordered  string     // why its master has told it to drain; set before drained is closed
 	expelled chan error // the queue has revoked the membership
 
 	mu           sync.Mutex
@@ -174,7 +175,7 @@ func (a *Agent) listen() error {
 		return err
 	}
 	a.peer = a.key.Peer()
-	if a.verifier, err = a.newVerifier(); err != nil {
+	if a.verifier, err = identity.NewVerifier([]byte(a.config.Access.CAPEM)); err != nil {
 		return fmt.Errorf("the access file's authority: %w", err)
 	}
 	address, err := node.AdvertiseAddress(a.config.Access.Queue[0], a.config.Advertise)
@@ -187,7 +188,7 @@ func (a *Agent) listen() error {
 	}
 	a.node, err = node.Listen(node.Config{
 		Site: a.site, Key: a.key, Verifier: a.verifier, Ports: ports, Advertise: address,
-		Carrier: a.config.Carrier, Overlay: a.config.Overlay, Directory: a.directory(), Logger: a.log, Clock: time.Now,
+		Carrier: a.config.Carrier, Overlay: a.config.Overlay, Logger: a.log, Clock: time.Now,
 	})
 	return err
 }
@@ -254,16 +255,13 @@ func (a *Agent) occupy(m Membership) error {
 
 // join makes the cores and enters the overlay.
 func (a *Agent) join(m Membership) error {
-	compiler, catalogue := a.matching()
-	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler, catalogue)
+	compiler := matcher.NewCompiler(compiledExpressions)
+	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler)
 	a.worker = worker.New(worker.Config{}, a.self, a.peer, evaluator)
 	a.worker.Step(time.Now(), worker.SiteChanged{Settings: a.siteSettings()})
 	a.worker.AcceptBy(a.config.acceptance)
 	a.worker.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
 	a.master = master.New(master.Config{}, a.self.ID, compiler)
-	if a.config.Solver != nil {
-		a.master.SolveWith(a.config.Solver)
-	}
 	if err := a.beginJournal(a.self.ID); err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -222,7 +223,7 @@ func (n *workerNode) checkAcceptance(context.Context) (string, error) {
 }
 
 func (a *Agent) checkCommand(ctx context.Context) (string, error) {
-	if a.config.CheckCommand == "" {
+	if strings.TrimSpace(a.config.CheckCommand) == "" {
 		return "none given", nil
 	}
 	command := osexec.CommandContext(ctx, "/bin/sh", "-c", a.config.CheckCommand)
@@ -230,10 +231,11 @@ func (a *Agent) checkCommand(ctx context.Context) (string, error) {
 	command.WaitDelay = time.Second
 	output, err := command.CombinedOutput()
 	said := strings.TrimSpace(string(bytes.ToValidUTF8(output[max(0, len(output)-checkOutput):], []byte("?"))))
+	said = cmp.Or(said, "it printed nothing")
 	if err != nil {
 		return "", fmt.Errorf("%q failed: %w: %s", a.config.CheckCommand, err, said)
 	}
-	return said, nil
+	return fmt.Sprintf("%q: %s", a.config.CheckCommand, said), nil
 }
 
 // reachableContacts are the members that a newcomer may ask for a probe.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -61,6 +62,8 @@ type Config struct {
 	Writable     []string
 	Hidden       []string
 	SharedMemory bool // /dev/shm
+	// GPUs that payloads are given, one payload each, as CUDA and ROCm name them.
+	GPUs []string
 
 	// Ground is what the pilot stands on; nil is the worker node that it runs on.
 	Ground Ground
@@ -68,11 +71,6 @@ type Config struct {
 	Carrier node.Carrier
 	// ToQueue are further options of the connection to the queue.
 	ToQueue []grpc.DialOption
-	// Shared is common to the pilots of a process; nil for a pilot by itself.
-	Shared *Shared
-	// Solver decides who gets which task while this pilot is master; nil is
-	// what the site's settings say.
-	Solver matcher.Solver
 	// Observer, if set, is told what happens.
 	Observer Observer
 
@@ -147,6 +145,12 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 	if c.Resources.Memory == 0 {
 		c.Resources.Memory = nodeMemory(getenv)
 	}
+	if c.GPUs == nil {
+		c.GPUs = nodeGPUs(getenv)
+	}
+	if c.Resources.GPUs = len(c.GPUs); c.Resources.GPUs > task.MaxGPUs {
+		return fmt.Errorf("%d GPUs: name at most %d", c.Resources.GPUs, task.MaxGPUs)
+	}
 	if c.Host == "" {
 		c.Host = hostName(getenv)
 	}
@@ -174,6 +178,25 @@ func nodeMemory(getenv func(string) string) task.Bytes {
 		return memory
 	}
 	return 2 * task.GiB
+}
+
+// nodeGPUs are the devices that the batch system grants, else those of the node
+// that NVIDIA's driver lists.
+func nodeGPUs(getenv func(string) string) (devices []string) {
+	for _, name := range []string{"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"} {
+		granted := getenv(name)
+		if granted == "NoDevFiles" { // Slurm's word for none
+			return nil
+		}
+		if granted != "" {
+			return strings.Split(granted, ",")
+		}
+	}
+	entries, _ := os.ReadDir("/proc/driver/nvidia/gpus")
+	for i := range entries {
+		devices = append(devices, strconv.Itoa(i))
+	}
+	return devices
 }
 
 // DefaultFolder is where a pilot keeps its files when --cache does not say:

@@ -108,7 +108,7 @@ func (a *Agent) deliver(d dht.Deliver) {
 		}
 		return
 	}
-	said, err := a.read(d.Payload)
+	said, err := wire.Decode(d.Payload)
 	list, ok := said.(message.TaskList)
 	if err != nil || !ok {
 		a.log.Warn("a broadcast cannot be read", "from", d.From, "error", err)

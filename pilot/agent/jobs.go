@@ -76,6 +76,9 @@ func (a *Agent) stepWorker(event message.Event) {
 			})
 		case worker.DeliverToQueue:
 			a.deliverToQueue(act)
+		case worker.Draining:
+			a.ordered = act.Reason
+			a.log.Info("the pilot drains: it finishes what runs, and leaves", "reason", act.Reason)
 		case worker.Drained:
 			close(a.drained)
 		}

@@ -75,7 +75,7 @@ func (a *Agent) live(ctx context.Context) error {
 		case <-end.C:
 			reason = "its lifetime ends"
 		case <-a.drained:
-			reason = "drained"
+			reason = "drained: " + a.ordered
 		case <-observe.C:
 			a.observe()
 		case err := <-a.expelled:

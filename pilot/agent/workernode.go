@@ -72,7 +72,7 @@ func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) 
 		}
 		last = err
 		if port >= ports.High {
-			return nil, fmt.Errorf("open the data port on %s, ports %s: %w", address, ports, last)
+			return nil, fmt.Errorf("open the data port on %s, %s: %w", address, ports, last)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (n *workerNode) execConfig(folder string) exec.Config {
 	config := exec.Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.agent.site,
 		Readable: append([]string{filepath.Join(folder, "cache")}, n.config.Readable...), Writable: n.config.Writable,
-		Hidden: n.config.Hidden, SharedMemory: n.config.SharedMemory, Logger: n.agent.log,
+		Hidden: n.config.Hidden, SharedMemory: n.config.SharedMemory, GPUs: n.config.GPUs, Logger: n.agent.log,
 	}
 	if n.config.SandboxOff {
 		config.Sandbox = exec.Off

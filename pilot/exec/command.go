@@ -33,6 +33,7 @@ func (a *attempt) environment() []string {
 	values["PILOTAGE_SITE"] = string(a.runner.cfg.Site)
 	values["PILOTAGE_CORES"] = strconv.Itoa(t.Resources.Cores)
 	values["PILOTAGE_MEMORY_BYTES"] = strconv.FormatInt(int64(t.Resources.Memory), 10)
+	a.gpuEnvironment(values)
 	list := make([]string, 0, len(values))
 	for name, value := range values {
 		list = append(list, name+"="+value)

@@ -36,6 +36,7 @@ type Config struct {
 	// SharedMemory lets payloads use /dev/shm. It is shared by everybody on
 	// the node and not cleaned, therefore off by default.
 	SharedMemory bool
+	GPUs         []string // devices that payloads are given, as CUDA and ROCm name them
 
 	Path string // PATH of payloads; default: the pilot's own, else system folders
 	Lang string // LANG of payloads; default: the pilot's own, else C.UTF-8

@@ -44,7 +44,7 @@ func (a *attempt) logged() (sum task.Bytes) {
 // diskUsed sums the allocated bytes (as du does) below the work folder,
 // without inputs and counting hard links once. It stops after bound files.
 func (a *attempt) diskUsed(bound int) task.Bytes {
-	counted := make(map[node]bool, len(a.inputs))
+	counted := make(map[fileID]bool, len(a.inputs))
 	for _, input := range a.inputs {
 		counted[input.node] = true
 	}
@@ -65,7 +65,7 @@ func (a *attempt) diskUsed(bound int) task.Bytes {
 		if !ok {
 			return nil
 		}
-		id := node{status.Dev, status.Ino}
+		id := fileID{status.Dev, status.Ino}
 		if counted[id] {
 			return nil
 		}

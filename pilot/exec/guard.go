@@ -2,6 +2,7 @@ package exec
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -51,20 +52,35 @@ func (g *guard) stand(pilot task.PilotID) error {
 	if !g.series.fits() {
 		sign = pilotVariable + "=" + string(pilot)
 	}
-	null := g.null.Fd()
-	marking.Lock() // it is to carry no payload's mark
-	defer marking.Unlock()
-	pid, err := syscall.ForkExec("/bin/sh", []string{"sh", "-c", guardScript, "pilotage-guard", strconv.FormatUint(uint64(g.series), 10), sign},
-		&syscall.ProcAttr{
-			Dir: "/", Env: []string{"PATH=" + systemPath}, Files: []uintptr{uintptr(ends[0]), null, null},
-			Sys: &syscall.SysProcAttr{Setsid: true}, // what ends the pilot's session or group spares it
-		})
+	pid, err := g.start(ends[0], sign)
 	if err != nil {
 		unix.Close(ends[1])
 		return fmt.Errorf("start the guard of payloads: %w", err)
 	}
 	g.pid, g.pipe = pid, ends[1]
 	return nil
+}
+
+// start forks the shell. It reads its script from a pipe, so that a list of
+// processes names the guard and does not show all that it does.
+func (g *guard) start(end int, sign string) (int, error) {
+	script, writer, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer script.Close()
+	_, err = writer.WriteString(guardScript) // much less than a pipe holds
+	if err = errors.Join(err, writer.Close()); err != nil {
+		return 0, err
+	}
+	null := g.null.Fd()
+	marking.Lock() // it is to carry no payload's mark
+	defer marking.Unlock()
+	return syscall.ForkExec("/bin/sh", []string{"sh", "-c", ". /proc/self/fd/3", "pilotage-guard", strconv.FormatUint(uint64(g.series), 10), sign},
+		&syscall.ProcAttr{
+			Dir: "/", Env: []string{"PATH=" + systemPath}, Files: []uintptr{uintptr(end), null, null, script.Fd()},
+			Sys: &syscall.SysProcAttr{Setsid: true}, // what ends the pilot's session or group spares it
+		})
 }
 
 // dismiss ends the guard: no payload is left.

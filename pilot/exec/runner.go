@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -26,6 +27,7 @@ type Runner struct {
 	folders spareFolders
 	null    *os.File // stdin of payloads
 	guard   guard
+	gpus    gpus
 
 	payloads atomic.Uint64 // that were started
 
@@ -62,8 +64,8 @@ func New(cfg Config) (*Runner, error) {
 	r := &Runner{
 		cfg: cfg, family: openFamily(), logs: newLogKeeper(cfg.LogDir, cfg.LogKeep), null: null,
 		guard:   guard{series: newSeries(), null: null},
-		folders: spareFolders{within: cfg.WorkDir},
-		cancel:  map[string]context.CancelCauseFunc{}, held: map[string]bool{},
+		folders: spareFolders{within: cfg.WorkDir}, gpus: gpus{free: slices.Clone(cfg.GPUs)},
+		cancel: map[string]context.CancelCauseFunc{}, held: map[string]bool{},
 	}
 	if cfg.Sandbox == Off {
 		r.because = "switched off by configuration"

@@ -24,6 +24,7 @@ type attempt struct {
 	folder string
 	log    *slog.Logger
 	inputs []placed
+	gpus   []string // its own while it runs
 	// streams are stdout and stderr, once they are open.
 	streams []*stream
 	// haunted is set when a process could not be killed: it may still write
@@ -35,15 +36,15 @@ type attempt struct {
 type placed struct {
 	StagedInput
 	cached fingerprint
-	node   node // of the file in the work folder
+	node   fileID // of the file in the work folder
 }
 
-// node identifies a file whatever its names are.
-type node struct{ device, inode uint64 }
+// fileID identifies a file whatever its names are.
+type fileID struct{ device, inode uint64 }
 
 // fingerprint is what shows a change of a file without reading it.
 type fingerprint struct {
-	node
+	fileID
 	size  int64
 	mtime unix.Timespec
 	mode  fs.FileMode
@@ -58,7 +59,7 @@ func takeFingerprint(path string) (fingerprint, error) {
 		return fingerprint{}, fmt.Errorf("%s is not a regular file", path)
 	}
 	return fingerprint{
-		node: node{status.Dev, status.Ino}, size: status.Size, mtime: status.Mtim,
+		fileID: fileID{status.Dev, status.Ino}, size: status.Size, mtime: status.Mtim,
 		mode: fs.FileMode(status.Mode & 0o777),
 	}, nil
 }
@@ -100,7 +101,7 @@ func (a *attempt) place(input StagedInput) error {
 	if cached.mode&mode == mode && cached.mode&0o222 == 0 {
 		err = os.Link(input.Path, place)
 		if err == nil {
-			a.inputs = append(a.inputs, placed{input, cached, cached.node})
+			a.inputs = append(a.inputs, placed{input, cached, cached.fileID})
 			return nil
 		}
 		if !errors.Is(err, unix.EXDEV) && !errors.Is(err, unix.EPERM) && !errors.Is(err, unix.EMLINK) {
@@ -114,7 +115,7 @@ func (a *attempt) place(input StagedInput) error {
 	if err != nil {
 		return fmt.Errorf("place input %s: %w", input.Name, err)
 	}
-	a.inputs = append(a.inputs, placed{input, cached, copied.node})
+	a.inputs = append(a.inputs, placed{input, cached, copied.fileID})
 	return nil
 }
 

@@ -13,6 +13,13 @@ const burialPatience = 10 * time.Second
 // execute starts the payload, watches it until it and all its descendants are
 // gone, and notes how it ended.
 func (a *attempt) execute(result *Result, started func(at time.Time)) {
+	taken, err := a.runner.gpus.take(a.spec.Task.Resources.GPUs)
+	if err != nil {
+		result.failWith(err)
+		return
+	}
+	defer a.runner.gpus.giveBack(taken)
+	a.gpus = taken
 	environment := a.environment()
 	program, arguments, err := a.command(environment)
 	if err != nil {

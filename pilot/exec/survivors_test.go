@@ -244,6 +244,9 @@ func TestGuardIsReplacedAndDismissed(t *testing.T) {
 	s := newStand(t, nil)
 	s.runOK(s.shell("true"))
 	first := s.guard.pid
+	if shown, err := os.ReadFile("/proc/" + strconv.Itoa(first) + "/cmdline"); err != nil || len(shown) > 80 || !strings.Contains(string(shown), "pilotage-guard") {
+		t.Errorf("a list of processes shows the guard as %q %v", shown, err)
+	}
 	s.runOK(s.shell("true"))
 	if s.guard.pid != first {
 		t.Error("each payload has a guard of its own")

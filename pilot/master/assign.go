@@ -13,10 +13,10 @@ import (
 // assign solves the rank matrix and gives out the tasks (004, section III-C).
 // With a fixed period it does so at the end of a round only.
 func (site *site) assign(at *step, outbox *outbox) {
-	if at.settings.RoundEvery > 0 && !site.list.solve || !site.mayStart(at, outbox) {
+	if at.settings.RoundEvery > 0 && !site.list.round.solve || !site.mayStart(at, outbox) {
 		return
 	}
-	site.list.solve = false
+	site.list.round.solve = false
 	site.placing.solveDue = time.Time{}
 	if !site.placing.unsolved || site.placing.matrix.Ready() == 0 {
 		return
@@ -27,7 +27,7 @@ func (site *site) assign(at *step, outbox *outbox) {
 	}
 	site.placing.unsolved, site.placing.solved = false, at.now
 	site.setPatience(at)
-	site.give(at, outbox, site.placing.matrix.Solve(site.placing.solver(at, &site.roster)))
+	site.give(at, outbox, site.placing.matrix.Solve(site.placing.solver(at)))
 	site.placing.makeRoom(at, &site.roster)
 }
 
@@ -60,7 +60,7 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 func (site *site) send(at *step, batches map[task.PilotID][]message.Assignment) {
 	for _, id := range slices.Sorted(maps.Keys(batches)) {
 		w := site.roster.members[id]
-		w.given = at.serial
+		w.talk.given = at.serial
 		site.refreshPlaces(at, w)
 		at.tell(w, message.Assign{Term: at.term, Serial: at.serial, Tasks: batches[id]})
 	}
@@ -94,7 +94,7 @@ func (site *site) bind(at *step, h *held, w *member, prefill bool) message.Assig
 
 // refill asks the queue for more before the hand-out runs dry.
 func (o *outbox) refill(at *step, hand *handout, roster *roster) {
-	if hand.counts.phases[ready] < roster.size.slots && o.lastWaiting >= roster.size.slots {
+	if hand.counts.phases[ready] < roster.size.slots && o.call.lastWaiting >= roster.size.slots {
 		o.syncSoon(at, 0)
 	}
 }

@@ -44,12 +44,12 @@ func (m *Master) standDown() {
 	if !m.inOffice || m.own.on || m.provisional || m.fenced {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		if h := m.site.handout.held[id]; h.phase <= ready {
-			m.giveBack(h, "the site's mode changed")
+	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
+		if h := m.holding.site.handout.held[id]; h.phase <= ready {
+			m.holding.giveBack(&m.step, h, "the site's mode changed")
 		}
 	}
-	if !m.outbox.empty() {
+	if !m.holding.outbox.empty() {
 		m.call(true)
 	}
 }
@@ -67,7 +67,7 @@ func (m *Master) pull(s task.Sync, content bool) task.Pull {
 	if s.Hold > 0 {
 		s.Hold = pullHold
 	}
-	p := task.Pull{Sync: s, Self: m.site.roster.live(&m.step, &m.site.handout), Places: m.site.roster.places(&m.step, &m.site.handout), Holding: m.site.handout.holding()}
+	p := task.Pull{Sync: s, Self: m.holding.site.roster.live(&m.step, &m.holding.site.handout), Places: m.holding.site.roster.places(&m.step, &m.holding.site.handout), Holding: m.holding.site.handout.holding()}
 	p.Cache = m.ledger.tell(content)
 	return p
 }
@@ -105,7 +105,7 @@ func (roster *roster) live(at *step, hand *handout) (self task.Puller) {
 	}
 	bound := make(map[task.Bound]int)
 	free, slots := w.total.resources.Sub(w.used.resources).Cores, w.freeSlots()
-	for _, j := range w.jobs {
+	for _, j := range w.placements {
 		if j.holding && j.held != nil {
 			bound[j.held.Task.Bound]++
 		}
@@ -127,7 +127,7 @@ func (hand *handout) holding() []task.Holding {
 	var list []task.Holding
 	for _, id := range slices.Sorted(maps.Keys(hand.held)) {
 		h := hand.held[id]
-		list = append(list, task.Holding{Task: id, Lease: h.lease, Started: h.phase == ended || h.job != nil && h.job.phase != assigned})
+		list = append(list, task.Holding{Task: id, Lease: h.lease, Started: h.phase == ended || h.placement != nil && h.placement.phase != assigned})
 	}
 	for _, id := range slices.Sorted(maps.Keys(hand.strays)) {
 		if hand.held[id] != nil {
@@ -163,7 +163,7 @@ func (l *ledger) summarised(at *step, outbox *outbox, e SyncAnswered, carried *f
 	switch {
 	case carried != nil:
 		l.landed(carried.summary, e.CacheVersion)
-	case outbox.flight == nil && e.N == outbox.calls && e.CacheVersion != l.known:
+	case outbox.call.flight == nil && e.N == outbox.call.number && e.CacheVersion != l.known:
 		l.known = 0
 	}
 	if l.known == 0 {

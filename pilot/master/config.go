@@ -68,11 +68,6 @@ type PlacingConfig struct {
 	ReserveAfter time.Duration
 	// ElsewhereWait is how long a task that has failed waits for another node.
 	ElsewhereWait time.Duration
-	// MeasureEvery is how often a solution of the rank matrix is compared with
-	// the best one, and MeasureSlots up to how many free slots: that costs an
-	// exact solution.
-	MeasureEvery time.Duration
-	MeasureSlots int
 }
 
 // CopiesConfig is who else holds the hand-out.
@@ -103,7 +98,6 @@ func DefaultConfig() Config {
 		Placing: PlacingConfig{
 			PrefillTime: 20 * time.Millisecond, PrefillMost: 16, RetractAfter: 50 * time.Millisecond,
 			ReserveAfter: 30 * time.Second, ElsewhereWait: 2 * time.Minute,
-			MeasureEvery: 10 * time.Second, MeasureSlots: 500,
 		},
 		Copies:   CopiesConfig{Keepers: 2, Every: 10 * time.Second},
 		Replicas: ReplicasConfig{SessionEvery: 200 * time.Millisecond, Rest: 30 * time.Second},

@@ -115,8 +115,8 @@ const copySlack = 3
 
 // takeCopies makes a provisional master's hand-out of what pilots have kept.
 // Those that have not been spoken of for longer than others are out of date.
-func (m *Master) takeCopies(states []message.State) {
-	if !m.provisional {
+func (holding *holding) takeCopies(at *step, states []message.State) {
+	if !at.provisional {
 		return
 	}
 	youngest := time.Duration(-1)
@@ -128,22 +128,22 @@ func (m *Master) takeCopies(states []message.State) {
 	if youngest < 0 {
 		return
 	}
-	if heard := m.now.Add(-youngest); len(m.site.handout.leases) == 0 || heard.After(m.heard) {
-		m.heard = heard
+	if heard := at.now.Add(-youngest); len(holding.site.handout.leases) == 0 || heard.After(at.heard) {
+		at.heard = heard
 	}
 	byAge := slices.Clone(states)
 	slices.SortStableFunc(byAge, func(a, b message.State) int { return cmp.Compare(a.CopiesAge, b.CopiesAge) })
 	for _, s := range byAge {
-		if s.CopiesAge > youngest+copySlack*m.config.Copies.Every {
+		if s.CopiesAge > youngest+copySlack*at.config.Copies.Every {
 			continue
 		}
 		for _, lease := range s.Copies {
-			m.takeCopy(lease)
+			holding.takeCopy(at, lease)
 		}
 	}
 	for _, s := range states {
 		for _, file := range s.CopyFiles {
-			m.site.learnFile(&m.step, &m.outbox, file)
+			holding.site.learnFile(at, &holding.outbox, file)
 		}
 	}
 }
@@ -151,13 +151,13 @@ func (m *Master) takeCopies(states []message.State) {
 // takeCopy adds a kept lease, but for tasks that a younger copy has under
 // another one: this one was over before, and dropping the newer for it would
 // have the queue's word of that count as old news.
-func (m *Master) takeCopy(lease task.Lease) {
+func (holding *holding) takeCopy(at *step, lease task.Lease) {
 	known := lease.Tasks
 	lease.Tasks = nil
 	for _, leased := range known {
-		if h := m.site.handout.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
+		if h := holding.site.handout.held[leased.Task.ID]; h == nil || h.lease == lease.ID {
 			lease.Tasks = append(lease.Tasks, leased)
 		}
 	}
-	m.addLease(lease)
+	holding.addLease(at, lease)
 }

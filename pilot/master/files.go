@@ -45,7 +45,7 @@ func (k *known) makerMembers() iter.Seq[*member] {
 			return
 		}
 		for _, maker := range k.makers {
-			if maker.job != nil && !yield(maker.job.member) {
+			if maker.placement != nil && !yield(maker.placement.member) {
 				return
 			}
 		}
@@ -125,8 +125,8 @@ func (site *site) mayBeReady(at *step, h *held) {
 	switch {
 	case h.phase == waiting && h.searching == 0:
 		site.makeReady(at, h)
-	case h.phase == placed && h.job != nil:
-		site.inputsMade(at, h.job)
+	case h.phase == placed && h.placement != nil:
+		site.inputsMade(at, h.placement)
 	}
 }
 
@@ -161,11 +161,11 @@ func (hand *handout) readersOf(name task.LFN) []*held {
 
 // passStranded gives tasks back that wait for a file which the site does not
 // make: the queue knows where it is by now, or has it made elsewhere.
-func (m *Master) passStranded() {
-	for _, name := range slices.Sorted(maps.Keys(m.site.handout.missed)) {
-		k := m.site.handout.files[name]
+func (holding *holding) passStranded(at *step) {
+	for _, name := range slices.Sorted(maps.Keys(holding.site.handout.missed)) {
+		k := holding.site.handout.files[name]
 		if k == nil || len(k.waiters) == 0 {
-			delete(m.site.handout.missed, name)
+			delete(holding.site.handout.missed, name)
 		}
 		if k == nil {
 			continue
@@ -175,14 +175,14 @@ func (m *Master) passStranded() {
 			continue
 		}
 		if k.stranded.IsZero() {
-			k.stranded = m.now
+			k.stranded = at.now
 		}
-		if m.now.Sub(k.stranded) < m.config.Members.AuditAfter {
+		if at.now.Sub(k.stranded) < at.config.Members.AuditAfter {
 			continue
 		}
 		for _, h := range slices.Clone(k.waiters) {
 			if h.phase == waiting {
-				m.giveBack(h, "its input "+name.Local()+" is not made here")
+				holding.giveBack(at, h, "its input "+name.Local()+" is not made here")
 			}
 		}
 	}
@@ -214,16 +214,16 @@ func (site *site) produced(at *step, outbox *outbox, outcome task.Outcome) {
 
 // disown takes back what a losing attempt was thought to have made. Tasks
 // that were to read it go back to the queue, which knows the winner's.
-func (m *Master) disown(outcome task.Outcome) {
+func (holding *holding) disown(at *step, outcome task.Outcome) {
 	for _, output := range outcome.Outputs {
-		k := m.site.handout.files[output.LFN]
+		k := holding.site.handout.files[output.LFN]
 		if k == nil || k.file.Producer != outcome.Attempt {
 			continue
 		}
-		readers := m.site.handout.readersOf(output.LFN)
-		m.site.fileMissing(&m.step, &m.outbox, k)
+		readers := holding.site.handout.readersOf(output.LFN)
+		holding.site.fileMissing(at, &holding.outbox, k)
 		for _, h := range readers {
-			m.giveBack(h, "another attempt's "+output.LFN.Local()+" counts")
+			holding.giveBack(at, h, "another attempt's "+output.LFN.Local()+" counts")
 		}
 	}
 }
@@ -231,19 +231,19 @@ func (m *Master) disown(outcome task.Outcome) {
 // takeStored passes on which files have reached a storage element.
 func (m *Master) takeStored(w *member, stored []task.Stored) {
 	for _, s := range stored {
-		m.outbox.addStored(w.peer, s)
-		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
+		m.holding.outbox.addStored(w.peer, s)
+		m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step))
 		if search := m.searches.byName[s.LFN]; search != nil && search.file.Producer == s.Attempt {
-			m.endWatch(search)
+			m.searches.endWatch(&m.step, &m.holding, search)
 		}
-		k := m.site.handout.files[s.LFN]
+		k := m.holding.site.handout.files[s.LFN]
 		if k == nil || k.file.Producer != s.Attempt {
 			continue
 		}
 		k.file.Replicas = withReplica(k.file.Replicas, task.Replica{Site: m.settings.Site, URL: s.URL})
-		if len(k.readers) > 0 && m.outbox.outcomes[s.Attempt] == nil {
-			m.copies.files(k.file)
+		if len(k.readers) > 0 && m.holding.outbox.outcomes[s.Attempt] == nil {
+			m.holding.copies.files(k.file)
 		}
-		m.site.handout.dispose(&m.step, &m.outbox, k)
+		m.holding.site.handout.dispose(&m.step, &m.holding.outbox, k)
 	}
 }

@@ -36,7 +36,7 @@ type held struct {
 	readySince time.Time         // while not started; zero: it waits
 	near       bool              // it reads what a task has made; since it was ready
 	no         uint64            // in the task list; 0 when not listed
-	job        *job              // when placed
+	placement  *placement        // when placed
 	endedBy    task.AttemptID    // when ended
 	recalled   bool              // the queue wants it back if it is unstarted
 	session    uint64            // its number for replica policies; 0: none yet
@@ -48,83 +48,83 @@ type held struct {
 func (h *held) id() message.LeasedID { return message.LeasedID{Lease: h.lease, Task: h.Task.ID} }
 
 // addLease takes a hand-out; one that is known is taken again without harm.
-func (m *Master) addLease(l task.Lease) {
-	held := m.site.handout.leases[l.ID]
+func (holding *holding) addLease(at *step, l task.Lease) {
+	held := holding.site.handout.leases[l.ID]
 	if held == nil {
 		held = &lease{}
-		m.site.handout.leases[l.ID] = held
-		m.copies.add(l.ID)
+		holding.site.handout.leases[l.ID] = held
+		holding.copies.add(l.ID)
 	}
 	held.lease, held.ttl = l, l.TTL
 	for _, leased := range l.Tasks {
-		m.addTask(l.ID, leased)
+		holding.addTask(at, l.ID, leased)
 	}
 	for _, file := range l.Files {
-		m.site.learnFile(&m.step, &m.outbox, file)
+		holding.site.learnFile(at, &holding.outbox, file)
 	}
 	if held.open == 0 {
-		m.site.handout.closeLease(&m.copies, l.ID)
+		holding.site.handout.closeLease(&holding.copies, l.ID)
 	}
 }
 
 // reconcile drops unstarted tasks that the queue no longer counts to a lease:
 // they have ended while this master was not in touch with it.
-func (m *Master) reconcile(l task.Lease) {
+func (holding *holding) reconcile(at *step, l task.Lease) {
 	listed := make(map[task.ID]bool, len(l.Tasks))
 	for _, leased := range l.Tasks {
 		listed[leased.Task.ID] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		if h := m.site.handout.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
-			m.forget(h)
+	for _, id := range slices.Sorted(maps.Keys(holding.site.handout.held)) {
+		if h := holding.site.handout.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
+			holding.forget(at, h)
 		}
 	}
 }
 
-func (m *Master) addTask(id task.LeaseID, leased task.LeasedTask) {
-	old := m.site.handout.held[leased.Task.ID]
-	_, gone := m.site.handout.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
+func (holding *holding) addTask(at *step, id task.LeaseID, leased task.LeasedTask) {
+	old := holding.site.handout.held[leased.Task.ID]
+	_, gone := holding.site.handout.gone[message.LeasedID{Lease: id, Task: leased.Task.ID}]
 	if gone || old != nil && old.lease == id {
 		return
 	}
 	if old != nil {
-		m.letGo(old)
+		holding.letGo(at, old)
 	}
 	h := &held{LeasedTask: leased, lease: id}
-	m.site.handout.held[leased.Task.ID] = h
-	m.site.handout.leases[id].open++
+	holding.site.handout.held[leased.Task.ID] = h
+	holding.site.handout.leases[id].open++
 	for _, output := range leased.Task.Outputs {
-		k := m.site.handout.file(output.LFN)
+		k := holding.site.handout.file(output.LFN)
 		k.makers = append(k.makers, h)
 	}
 	for _, input := range leased.Task.Inputs {
-		k := m.site.handout.file(input.LFN)
+		k := holding.site.handout.file(input.LFN)
 		k.readers = append(k.readers, h)
 		if !k.file.Exists() {
-			m.site.handout.miss(h, k)
+			holding.site.handout.miss(h, k)
 		}
 	}
-	if o := m.outbox.decides(id, leased); o != nil {
+	if o := holding.outbox.decides(id, leased); o != nil {
 		h.phase, h.endedBy = ended, o.Attempt
-		m.site.handout.counts.count(h, +1)
+		holding.site.handout.counts.count(h, +1)
 		return
 	}
-	m.site.handout.counts.count(h, +1)
-	if j := m.site.handout.stray(h); j != nil {
-		m.site.attach(&m.step, j, h)
+	holding.site.handout.counts.count(h, +1)
+	if j := holding.site.handout.stray(h); j != nil {
+		holding.site.attach(at, j, h)
 		return
 	}
 	if len(h.missing) > 0 {
-		m.site.list.offer(h)
-		m.site.placing.rejoin(&m.site.handout, &m.site.roster, &m.site.list, h)
+		holding.site.list.offer(h)
+		holding.site.placing.rejoin(&holding.site.handout, &holding.site.roster, &holding.site.list, h)
 		return
 	}
-	m.site.makeReady(&m.step, h)
+	holding.site.makeReady(at, h)
 }
 
-// stray finds a job of a task that was not held: one that is about to end
+// stray finds a placement of a task that was not held: one that is about to end
 // before one that has just come.
-func (hand *handout) stray(h *held) (found *job) {
+func (hand *handout) stray(h *held) (found *placement) {
 	for _, j := range hand.strays[h.Task.ID] {
 		if j.generation == h.Generation && (found == nil || j.phase > found.phase || j.phase == found.phase && j.order < found.order) {
 			found = j
@@ -170,61 +170,61 @@ func (site *site) makeWait(h *held) {
 }
 
 // backToReady takes a task up again that a pilot will not run (any more).
-func (m *Master) backToReady(h *held, wasStarted bool) {
+func (holding *holding) backToReady(at *step, h *held, wasStarted bool) {
 	if wasStarted {
 		h.Number++
 		h.readySince = time.Time{}
 	}
 	for _, input := range h.Task.Inputs {
-		if k := m.site.handout.file(input.LFN); !k.file.Exists() {
-			m.site.handout.miss(h, k)
+		if k := holding.site.handout.file(input.LFN); !k.file.Exists() {
+			holding.site.handout.miss(h, k)
 		}
 	}
 	switch {
 	case h.recalled:
-		m.giveBack(h, "recalled")
+		holding.giveBack(at, h, "recalled")
 	case len(h.missing) > 0 || h.searching > 0:
-		m.site.makeWait(h)
+		holding.site.makeWait(h)
 	default:
-		m.site.makeReady(&m.step, h)
+		holding.site.makeReady(at, h)
 	}
 }
 
 // forget drops a task from the hand-out: it has ended, was returned, revoked
 // or let go of. A pilot that has it in hand keeps its slot until it says
 // otherwise.
-func (m *Master) forget(h *held) {
-	if m.site.handout.held[h.Task.ID] != h {
+func (holding *holding) forget(at *step, h *held) {
+	if holding.site.handout.held[h.Task.ID] != h {
 		return
 	}
-	if h.job != nil {
-		m.site.handout.detach(h.job)
+	if h.placement != nil {
+		holding.site.handout.detach(h.placement)
 	}
-	m.site.unlist(&m.step, h)
-	m.site.handout.counts.count(h, -1)
-	delete(m.site.handout.held, h.Task.ID)
-	m.site.handout.gone[h.id()] = m.outbox.calls
+	holding.site.unlist(at, h)
+	holding.site.handout.counts.count(h, -1)
+	delete(holding.site.handout.held, h.Task.ID)
+	holding.site.handout.gone[h.id()] = holding.outbox.call.number
 	for name := range h.missing {
-		m.site.handout.file(name).waiters.drop(h)
+		holding.site.handout.file(name).waiters.drop(h)
 	}
 	for _, input := range h.Task.Inputs {
-		k := m.site.handout.file(input.LFN)
+		k := holding.site.handout.file(input.LFN)
 		k.readers.drop(h)
-		m.site.handout.dispose(&m.step, &m.outbox, k)
+		holding.site.handout.dispose(at, &holding.outbox, k)
 	}
-	m.site.placing.rejoin(&m.site.handout, &m.site.roster, &m.site.list, h)
+	holding.site.placing.rejoin(&holding.site.handout, &holding.site.roster, &holding.site.list, h)
 	for _, output := range h.Task.Outputs {
-		k := m.site.handout.file(output.LFN)
+		k := holding.site.handout.file(output.LFN)
 		k.makers.drop(h)
-		m.site.handout.dispose(&m.step, &m.outbox, k)
+		holding.site.handout.dispose(at, &holding.outbox, k)
 	}
 	if h.recalled {
-		m.outbox.confirm(&m.step, &m.site.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
+		holding.outbox.confirm(at, &holding.site.handout, task.Revoked{Lease: h.lease, Task: h.Task.ID})
 	}
-	if l := m.site.handout.leases[h.lease]; l != nil {
-		m.copies.gone(h.id())
+	if l := holding.site.handout.leases[h.lease]; l != nil {
+		holding.copies.gone(h.id())
 		if l.open--; l.open <= 0 {
-			m.site.handout.closeLease(&m.copies, h.lease)
+			holding.site.handout.closeLease(&holding.copies, h.lease)
 		}
 	}
 }
@@ -236,96 +236,96 @@ func (hand *handout) closeLease(copies *copies, id task.LeaseID) {
 
 // letGo forgets a task whose lease is over. What was not started is taken
 // from its pilot; a payload that runs goes on, for late work is still work.
-func (m *Master) letGo(h *held) {
-	j := h.job
-	m.forget(h)
+func (holding *holding) letGo(at *step, h *held) {
+	j := h.placement
+	holding.forget(at, h)
 	if j == nil || j.phase != assigned {
 		return
 	}
-	m.retract(j)
+	at.retract(j)
 }
 
 // dropLease lets go of a lease that the queue has given up.
-func (m *Master) dropLease(id task.LeaseID) {
-	if m.site.handout.leases[id] == nil {
+func (holding *holding) dropLease(at *step, id task.LeaseID) {
+	if holding.site.handout.leases[id] == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		if h := m.site.handout.held[name]; h.lease == id && h.phase != ended {
-			m.letGo(h)
+	for _, name := range slices.Sorted(maps.Keys(holding.site.handout.held)) {
+		if h := holding.site.handout.held[name]; h.lease == id && h.phase != ended {
+			holding.letGo(at, h)
 		}
 	}
-	if m.site.handout.leases[id] != nil {
-		m.site.handout.closeLease(&m.copies, id)
+	if holding.site.handout.leases[id] != nil {
+		holding.site.handout.closeLease(&holding.copies, id)
 	}
 }
 
 // giveBack returns an unstarted task to the queue.
-func (m *Master) giveBack(h *held, reason string) {
-	if m.site.handout.held[h.Task.ID] != h {
+func (holding *holding) giveBack(at *step, h *held, reason string) {
+	if holding.site.handout.held[h.Task.ID] != h {
 		return
 	}
-	m.outbox.returns = append(m.outbox.returns, task.Returned{
+	holding.outbox.returns = append(holding.outbox.returns, task.Returned{
 		Task: h.Task.ID, Generation: h.Generation, Lease: h.lease, Reason: reason,
 	})
-	m.forget(h)
-	m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
+	holding.forget(at, h)
+	holding.outbox.syncSoon(at, holding.site.handout.gatherDelay(at))
 }
 
 // revoke carries out the queue's wish to have tasks back. It repeats a wish
 // until it is confirmed.
-func (m *Master) revoke(revoked []task.Revoked) {
+func (holding *holding) revoke(at *step, revoked []task.Revoked) {
 	for _, r := range revoked {
-		h := m.site.handout.held[r.Task]
+		h := holding.site.handout.held[r.Task]
 		if h != nil && h.lease != r.Lease {
 			h = nil
 		}
 		switch {
 		case r.Cancel:
-			m.cancel(message.LeasedID{Lease: r.Lease, Task: r.Task}, h)
-			m.outbox.confirm(&m.step, &m.site.handout, r)
-		case h != nil && h.phase <= ready && !m.site.roster.census.IsZero():
+			holding.cancel(at, message.LeasedID{Lease: r.Lease, Task: r.Task}, h)
+			holding.outbox.confirm(at, &holding.site.handout, r)
+		case h != nil && h.phase <= ready && !holding.site.roster.census.IsZero():
 			h.recalled = true // a pilot may have it: the census tells
 		case h != nil && h.phase <= ready:
-			m.giveBack(h, "recalled")
-			m.outbox.confirm(&m.step, &m.site.handout, r)
-		case h != nil && h.phase == placed && h.job.phase == assigned:
+			holding.giveBack(at, h, "recalled")
+			holding.outbox.confirm(at, &holding.site.handout, r)
+		case h != nil && h.phase == placed && h.placement.phase == assigned:
 			h.recalled = true // confirmed when its pilot has answered
-			m.retract(h.job)
+			at.retract(h.placement)
 		default:
-			m.outbox.confirm(&m.step, &m.site.handout, r)
+			holding.outbox.confirm(at, &holding.site.handout, r)
 		}
 	}
 }
 
 // giveRecalled gives back what the queue wanted during the census and no pilot
 // has; what one has unstarted is asked for.
-func (m *Master) giveRecalled() {
-	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		switch h := m.site.handout.held[id]; {
+func (holding *holding) giveRecalled(at *step) {
+	for _, id := range slices.Sorted(maps.Keys(holding.site.handout.held)) {
+		switch h := holding.site.handout.held[id]; {
 		case h == nil || !h.recalled:
 		case h.phase <= ready:
-			m.giveBack(h, "recalled")
-		case h.phase == placed && h.job.phase == assigned:
-			m.retract(h.job)
+			holding.giveBack(at, h, "recalled")
+		case h.phase == placed && h.placement.phase == assigned:
+			at.retract(h.placement)
 		}
 	}
 }
 
 // cancel ends a task wherever it is.
-func (m *Master) cancel(id message.LeasedID, h *held) {
-	m.site.handout.cancelled.add(id, m.now)
-	jobs := slices.Clone(m.site.handout.strays[id.Task])
-	if at := m.site.handout.held[id.Task]; at != nil && at.job != nil {
-		jobs = append(jobs, at.job)
+func (holding *holding) cancel(at *step, id message.LeasedID, h *held) {
+	holding.site.handout.cancelled.add(id, at.now)
+	all := slices.Clone(holding.site.handout.strays[id.Task])
+	if at := holding.site.handout.held[id.Task]; at != nil && at.placement != nil {
+		all = append(all, at.placement)
 	}
-	for _, j := range jobs {
+	for _, j := range all {
 		if j.LeasedID == id {
-			m.tell(j.member, message.Kill{Term: m.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
+			at.tell(j.member, message.Kill{Term: at.term, Task: id.Task, Lease: id.Lease, Reason: "cancelled"})
 		}
 	}
 	if h != nil {
-		m.forget(h)
+		holding.forget(at, h)
 	}
 }
 

@@ -56,7 +56,7 @@ func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *
 	}
 	if best != nil {
 		h.taker = best.id
-		best.promised += h.file.Size
+		best.copying.promised += h.file.Size
 		at.tell(best, message.StoreOrder{File: h.file})
 		return
 	}
@@ -66,24 +66,24 @@ func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *
 }
 
 // room is what is free in a member's cache, less what it was told to take.
-func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.promised }
+func (w *member) room() task.Bytes { return w.cache.Capacity - w.cache.Used - w.copying.promised }
 
 // takeKept relieves a leaving pilot of a copy that another one or the storage
 // element has now, or asks the next one; and goes on with searches.
 func (m *Master) takeKept(w *member, answers []message.KeptAnswer) {
 	for _, answer := range answers {
-		m.looked(w, answer)
+		m.searches.looked(&m.step, &m.holding, w, answer)
 		h := m.soles.moving[answer.Output]
 		if h == nil || h.taker != w.id {
 			continue
 		}
-		w.promised -= h.file.Size
+		w.copying.promised -= h.file.Size
 		if answer.Failure == "" {
-			m.soles.relieve(&m.step, &m.site, answer.Output, h)
+			m.soles.relieve(&m.step, &m.holding.site, answer.Output, h)
 			continue
 		}
 		h.tried[w.id] = true
-		m.soles.chooseTaker(&m.step, &m.site, answer.Output, h)
+		m.soles.chooseTaker(&m.step, &m.holding.site, answer.Output, h)
 	}
 }
 
@@ -106,7 +106,7 @@ func (soles *soleCopies) handOversWithout(at *step, site *site, pilot task.Pilot
 		switch h := soles.moving[id]; pilot {
 		case h.from:
 			if taker := site.roster.members[h.taker]; taker != nil {
-				taker.promised -= h.file.Size
+				taker.copying.promised -= h.file.Size
 			}
 			delete(soles.moving, id)
 		case h.taker:

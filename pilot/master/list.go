@@ -28,6 +28,12 @@ type list struct {
 	ready   backlog          // not listed, ready
 	blocked backlog          // not listed, inputs still to be made
 
+	round rounds
+}
+
+// rounds are the broadcasts of the list: what the next one tells and asks, and what
+// is known of the one under way.
+type rounds struct {
 	added   []*held
 	removed []uint64
 	ask     []task.FileKey
@@ -38,7 +44,7 @@ type list struct {
 	usual   time.Duration         // of a round, from its beginning to its end
 	whole   *matcher.ListSnapshot // of the version at hand; nil: not asked for yet
 
-	rounds      uint64
+	number      uint64 // of the last one
 	open        uint64 // round under way; 0: none
 	openVersion uint64 // that it brings
 	censusRound uint64
@@ -62,7 +68,7 @@ func (l *list) reset(term task.Term) {
 		entries: make(map[uint64]*matcher.ListEntry),
 		owner:   make(map[uint64]*held),
 		avoid:   make(map[uint64]*held),
-		rounds:  l.rounds, period: l.period, usual: l.usual,
+		round:   rounds{number: l.round.number, period: l.round.period, usual: l.round.usual},
 	}
 }
 
@@ -104,8 +110,8 @@ func (l *list) offer(h *held) {
 }
 
 func (l *list) hurry(due time.Time) {
-	if l.due.IsZero() || due.Before(l.due) {
-		l.due = due
+	if l.round.due.IsZero() || due.Before(l.round.due) {
+		l.round.due = due
 	}
 }
 
@@ -116,24 +122,24 @@ func (site *site) passList(at *step) {
 	if at.settings.RoundEvery > 0 {
 		site.list.passPeriod(at, &site.handout, &site.roster)
 	} else {
-		l.period = time.Time{}
+		l.round.period = time.Time{}
 		site.list.fillWindow(at, &site.handout, &site.roster)
-		if n := len(l.added); n > 0 {
+		if n := len(l.round.added); n > 0 {
 			if at.own.on {
 				l.hurry(at.now) // nobody else is to be spared
 			}
 			l.hurry(at.now.Add(at.config.List.RoundDelay(n)))
-		} else if len(l.removed) > 0 {
+		} else if len(l.round.removed) > 0 {
 			l.hurry(at.now.Add(removalDelay))
 		}
 	}
-	if l.due.IsZero() || at.now.Before(l.due) {
+	if l.round.due.IsZero() || at.now.Before(l.round.due) {
 		return
 	}
 	// A site that is slow to answer, or that a hung pilot holds up, is not
 	// given the next change before the last one is through, within reason.
-	if pause := max(at.config.List.RoundHigh, 2*l.usual); l.open != 0 && at.now.Sub(l.sent) < pause {
-		l.due = l.sent.Add(pause)
+	if pause := max(at.config.List.RoundHigh, 2*l.round.usual); l.round.open != 0 && at.now.Sub(l.round.sent) < pause {
+		l.round.due = l.round.sent.Add(pause)
 		return
 	}
 	site.flush(at)
@@ -141,20 +147,20 @@ func (site *site) passList(at *step) {
 
 // passPeriod begins a round when it is time.
 func (l *list) passPeriod(at *step, hand *handout, roster *roster) {
-	if l.period.IsZero() {
-		l.period = at.now
+	if l.round.period.IsZero() {
+		l.round.period = at.now
 	}
-	if at.now.Before(l.period) {
+	if at.now.Before(l.round.period) {
 		return
 	}
-	l.period = at.now.Add(at.settings.RoundEvery)
+	l.round.period = at.now.Add(at.settings.RoundEvery)
 	l.fillWindow(at, hand, roster)
-	if len(l.added) > 0 || len(l.removed) > 0 {
-		l.periodic = true // its end will have the matrix solved
+	if len(l.round.added) > 0 || len(l.round.removed) > 0 {
+		l.round.periodic = true // its end will have the matrix solved
 		l.hurry(at.now)
 		return
 	}
-	l.solve = true
+	l.round.solve = true
 }
 
 // fillWindow lists ready tasks, and where room is left, tasks that wait: they
@@ -181,7 +187,7 @@ func (l *list) fill(hand *handout, from *backlog, room int, phase heldPhase) {
 		}
 		l.nextNo++
 		hand.setNumber(h, l.nextNo)
-		l.added = append(l.added, h)
+		l.round.added = append(l.round.added, h)
 		taken++
 	}
 }
@@ -189,30 +195,30 @@ func (l *list) fill(hand *handout, from *backlog, room int, phase heldPhase) {
 // flush makes the changes the next version of the list and broadcasts it.
 func (site *site) flush(at *step) {
 	l := &site.list
-	l.due = time.Time{}
-	if len(l.added) == 0 && len(l.removed) == 0 && !l.census && len(l.ask) == 0 {
+	l.round.due = time.Time{}
+	if len(l.round.added) == 0 && len(l.round.removed) == 0 && !l.round.census && len(l.round.ask) == 0 {
 		return
 	}
-	delta := matcher.ListDelta{Base: l.version, Remove: l.removed}
+	delta := matcher.ListDelta{Base: l.version, Remove: l.round.removed}
 	l.version.N++
-	l.whole = nil
+	l.round.whole = nil
 	delta.Version = l.version
-	for _, h := range l.added {
+	for _, h := range l.round.added {
 		if site.handout.held[h.Task.ID] == h && h.no != 0 && l.entries[h.no] == nil {
 			delta.Add = append(delta.Add, site.enter(at, h, &delta))
 		}
 	}
 	site.list.dropClasses(&site.placing, &delta)
-	l.rounds++
-	if l.census {
-		l.censusRound = l.rounds
+	l.round.number++
+	if l.round.census {
+		l.round.censusRound = l.round.number
 	}
-	if l.periodic {
-		l.periodRound, l.periodic = l.rounds, false
+	if l.round.periodic {
+		l.round.periodRound, l.round.periodic = l.round.number, false
 	}
-	at.act(CastList{N: l.rounds, List: message.TaskList{Delta: delta, Census: l.census, Copies: l.copies, Ask: l.ask}})
-	l.added, l.removed, l.ask, l.census, l.copies = nil, nil, nil, false, false
-	l.open, l.openVersion, l.sent = l.rounds, l.version.N, at.now
+	at.act(CastList{N: l.round.number, List: message.TaskList{Delta: delta, Census: l.round.census, Copies: l.round.copies, Ask: l.round.ask}})
+	l.round.added, l.round.removed, l.round.ask, l.round.census, l.round.copies = nil, nil, nil, false, false
+	l.round.open, l.round.openVersion, l.round.sent = l.round.number, l.version.N, at.now
 }
 
 // enter gives a task its place in list and matrix.
@@ -311,7 +317,7 @@ func (site *site) unlist(at *step, h *held) {
 	delete(l.entries, no)
 	delete(l.owner, no)
 	delete(l.avoid, no)
-	l.removed = append(l.removed, no)
+	l.round.removed = append(l.round.removed, no)
 	site.placing.matrix.RemoveTask(no)
 }
 
@@ -338,8 +344,8 @@ func (l *list) dropClasses(placing *placing, delta *matcher.ListDelta) {
 // snapshot is the whole list, the same for all who ask for one version: what
 // was taken off it since, the next version takes off at the pilots.
 func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
-	if l.whole != nil {
-		return *l.whole
+	if l.round.whole != nil {
+		return *l.round.whole
 	}
 	s := matcher.ListSnapshot{Version: l.version, Rates: matcher.DefaultRates()}
 	s.Version.Term = term
@@ -350,6 +356,6 @@ func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
 	for _, no := range slices.Sorted(maps.Keys(l.entries)) {
 		s.Entries = append(s.Entries, l.entries[no])
 	}
-	l.whole = &s
+	l.round.whole = &s
 	return s
 }

@@ -17,12 +17,18 @@ import (
 // for the site with the queue.
 type Master struct {
 	step
-	site     site
-	outbox   outbox
-	copies   copies
+	holding  holding
 	soles    soleCopies
 	searches searches
 	ledger   ledger
+}
+
+// holding is what the site holds of the queue's tasks, with whom it answers to for
+// them: the queue, by the outbox, and the pilots that keep copies.
+type holding struct {
+	site   site
+	outbox outbox
+	copies copies
 }
 
 // site is how the site stands: the parts that an assignment, a start and an end
@@ -58,8 +64,8 @@ type handout struct {
 	leases    map[task.LeaseID]*lease
 	held      map[task.ID]*held
 	files     map[task.LFN]*known
-	missed    map[task.LFN]bool  // files that tasks waited for at the last audit, or have begun to since
-	strays    map[task.ID][]*job // jobs of tasks that are not held, by task
+	missed    map[task.LFN]bool        // files that tasks waited for at the last audit, or have begun to since
+	strays    map[task.ID][]*placement // placements of tasks that are not held, by task
 	cancelled cancellations
 	gone      map[message.LeasedID]uint64 // tasks let go of since that call to the queue
 	counts    taskCounts
@@ -79,7 +85,6 @@ type roster struct {
 // placing is who gets which task, and when that is decided.
 type placing struct {
 	compiler  *matcher.Compiler
-	given     matcher.Solver // instead of the site's; nil: by the settings
 	matrix    *matcher.Matrix
 	solving   solving
 	usualRun  time.Duration // of the site's payloads; 0 while not known
@@ -94,36 +99,49 @@ type placing struct {
 
 // New makes a master that is not in office.
 func New(config Config, self task.PilotID, compiler *matcher.Compiler) *Master {
-	m := &Master{step: step{config: cmp.Or(config, DefaultConfig()), self: self}, site: site{placing: placing{compiler: compiler}}}
+	m := &Master{step: step{config: cmp.Or(config, DefaultConfig()), self: self}, holding: holding{site: site{placing: placing{compiler: compiler}}}}
 	m.reset()
 	return m
 }
 
 func (m *Master) reset() {
-	m.site.handout.leases = make(map[task.LeaseID]*lease)
-	m.site.handout.held = make(map[task.ID]*held)
-	m.site.handout.files = make(map[task.LFN]*known)
-	m.site.handout.missed = make(map[task.LFN]bool)
-	m.searches.byName = make(map[task.LFN]*search)
-	m.site.roster.members = make(map[task.PilotID]*member)
-	m.site.roster.peers = make(map[task.PeerID]*member)
-	m.site.roster.lost = make(map[task.PilotID]bool)
-	m.site.handout.strays = make(map[task.ID][]*job)
+	m.fenced, m.own = false, own{}
+	m.holding.reset(m.term)
 	m.soles.moving = make(map[task.OutputID]*handOver)
-	m.site.handout.cancelled.reset()
-	m.site.handout.gone = make(map[message.LeasedID]uint64)
-	m.site.handout.counts, m.site.roster.size = taskCounts{classes: make(map[task.Class]int)}, siteSize{}
-	m.own = own{}
-	m.site.placing.toLookAt = make(map[task.PilotID]bool)
-	m.fenced, m.site.placing.unsolved, m.site.placing.retractAt, m.site.placing.usualRun = false, false, time.Time{}, 0
-	m.site.placing.solved, m.site.placing.solveDue, m.site.placing.waitDue = time.Time{}, time.Time{}, time.Time{}
-	m.site.roster.nodes = nodes{marked: make(map[task.PilotID]bool)}
-	m.outbox.reset()
-	m.copies.reset()
-	m.site.list.reset(m.term)
-	m.site.placing.solving = solving{}
-	m.site.replication = replication{}
-	m.site.placing.matrix = matcher.NewMatrix(m.term)
+	m.searches.byName = make(map[task.LFN]*search)
+}
+
+func (holding *holding) reset(term task.Term) {
+	holding.site.handout.reset()
+	holding.site.roster.reset()
+	holding.site.list.reset(term)
+	holding.site.placing.reset(term)
+	holding.site.replication = replication{}
+	holding.outbox.reset()
+	holding.copies.reset()
+}
+
+func (hand *handout) reset() {
+	*hand = handout{
+		leases: make(map[task.LeaseID]*lease), held: make(map[task.ID]*held), files: make(map[task.LFN]*known),
+		missed: make(map[task.LFN]bool), strays: make(map[task.ID][]*placement), gone: make(map[message.LeasedID]uint64),
+		counts: taskCounts{classes: make(map[task.Class]int)},
+	}
+	hand.cancelled.reset()
+}
+
+func (r *roster) reset() {
+	*r = roster{
+		members: make(map[task.PilotID]*member), peers: make(map[task.PeerID]*member), lost: make(map[task.PilotID]bool),
+		nodes: nodes{marked: make(map[task.PilotID]bool)},
+	}
+}
+
+// reset keeps what is known of run times: they are the site's, not the term's.
+func (p *placing) reset(term task.Term) {
+	*p = placing{
+		compiler: p.compiler, durations: p.durations, matrix: matcher.NewMatrix(term), toLookAt: make(map[task.PilotID]bool),
+	}
 }
 
 // LeftOffice ends a mastership: another term is in force.
@@ -142,7 +160,7 @@ func (m *Master) Step(now time.Time, event message.Event) []message.Action {
 		m.standDown()
 		return m.out
 	case OwnCache:
-		m.ledger.ownCache(&m.step, &m.outbox, e)
+		m.ledger.ownCache(&m.step, &m.holding.outbox, e)
 	case LeftOffice:
 		m.inOffice = false
 		m.reset()
@@ -168,16 +186,16 @@ func (m *Master) Step(now time.Time, event message.Event) []message.Action {
 func (m *Master) pass() {
 	m.endCensus()
 	m.passAudit()
-	m.passSearches()
-	m.site.passList(&m.step)
-	m.site.passWaits(&m.step)
-	m.site.passNodes(&m.step, &m.outbox)
-	m.site.assign(&m.step, &m.outbox)
-	m.site.passSuccessors(&m.step, &m.outbox)
-	m.site.passReplicas(&m.step, &m.outbox)
+	m.searches.passSearches(&m.step, &m.holding)
+	m.holding.site.passList(&m.step)
+	m.holding.site.passWaits(&m.step)
+	m.holding.site.passNodes(&m.step, &m.holding.outbox)
+	m.holding.site.assign(&m.step, &m.holding.outbox)
+	m.holding.site.passSuccessors(&m.step, &m.holding.outbox)
+	m.holding.site.passReplicas(&m.step, &m.holding.outbox)
 	m.passPauses()
-	m.site.passRetracts(&m.step, &m.outbox)
-	m.copies.passCopies(&m.step, &m.site.handout, &m.site.roster, &m.outbox)
+	m.holding.site.passRetracts(&m.step, &m.holding.outbox)
+	m.holding.copies.passCopies(&m.step, &m.holding.site.handout, &m.holding.site.roster, &m.holding.outbox)
 	m.passSync()
 }
 
@@ -186,22 +204,22 @@ func (m *Master) Deadline() time.Time {
 	if !m.inOffice {
 		return time.Time{}
 	}
-	first := m.site.roster.audit
+	first := m.holding.site.roster.audit
 	earliest := func(t time.Time) {
 		if !t.IsZero() && t.Before(first) {
 			first = t
 		}
 	}
-	earliest(m.site.roster.census)
-	earliest(m.site.list.due)
-	earliest(m.site.list.period)
-	earliest(m.outbox.syncDeadline(&m.step, &m.site.roster))
-	earliest(m.site.placing.retractAt)
-	earliest(m.site.placing.solveDue)
-	earliest(m.site.replication.due)
-	earliest(m.site.placing.waitDue)
-	earliest(m.site.roster.nodes.due)
-	earliest(m.copies.due)
+	earliest(m.holding.site.roster.census)
+	earliest(m.holding.site.list.round.due)
+	earliest(m.holding.site.list.round.period)
+	earliest(m.holding.outbox.syncDeadline(&m.step, &m.holding.site.roster))
+	earliest(m.holding.site.placing.retractAt)
+	earliest(m.holding.site.placing.solveDue)
+	earliest(m.holding.site.replication.due)
+	earliest(m.holding.site.placing.waitDue)
+	earliest(m.holding.site.roster.nodes.due)
+	earliest(m.holding.copies.due)
 	for _, s := range m.searches.byName {
 		earliest(s.again)
 	}
@@ -215,10 +233,10 @@ func (m *Master) InOffice() bool { return m.inOffice }
 func (m *Master) Provisional() bool { return m.provisional }
 
 // Settled tells whether the queue has everything that this master knows.
-func (m *Master) Settled() bool { return m.outbox.empty() }
+func (m *Master) Settled() bool { return m.holding.outbox.empty() }
 
 // Waiting is the number of outcomes that the queue has not judged yet.
-func (m *Master) Waiting() int { return len(m.outbox.outcomes) }
+func (m *Master) Waiting() int { return len(m.holding.outbox.outcomes) }
 
 func (at *step) act(a message.Action) { at.out = append(at.out, a) }
 
@@ -240,39 +258,39 @@ func (m *Master) tookOffice(e TookOffice) {
 		m.ledger.known = 0 // the queue may have forgotten
 	}
 	if e.Settings.Site != "" {
-		m.site.setSettings(&m.step, e.Settings)
+		m.holding.site.setSettings(&m.step, e.Settings)
 	}
 	m.heard = m.now
 	if !e.Provisional {
-		clear(m.site.roster.lost)
+		clear(m.holding.site.roster.lost)
 	}
 	for _, pilot := range e.Missing {
-		if m.site.roster.members[pilot] == nil {
-			m.site.roster.lost[pilot] = true
+		if m.holding.site.roster.members[pilot] == nil {
+			m.holding.site.roster.lost[pilot] = true
 		}
 	}
-	m.site.roster.audit = m.now.Add(m.config.Queue.Every)
-	m.outbox.begin(m.now)
+	m.holding.site.roster.audit = m.now.Add(m.config.Queue.Every)
+	m.holding.outbox.begin(m.now)
 	if again {
 		m.beginTerm()
 	}
 	for _, lease := range e.Leases {
-		m.addLease(lease)
-		m.reconcile(lease)
+		m.holding.addLease(&m.step, lease)
+		m.holding.reconcile(&m.step, lease)
 	}
 	if again {
-		m.site.roster.retractStrays(&m.step, &m.site.handout)
+		m.holding.site.roster.retractStrays(&m.step, &m.holding.site.handout)
 	} else {
 		if !e.Alone {
-			m.site.roster.census = m.now.Add(m.config.Members.CensusWait)
+			m.holding.site.roster.census = m.now.Add(m.config.Members.CensusWait)
 		}
 		if e.Own {
-			m.site.roster.census = m.now.Add(ownCensus)
+			m.holding.site.roster.census = m.now.Add(ownCensus)
 		}
-		m.site.list.census, m.site.list.copies = true, e.Provisional
-		m.site.list.hurry(m.now)
+		m.holding.site.list.round.census, m.holding.site.list.round.copies = true, e.Provisional
+		m.holding.site.list.hurry(m.now)
 	}
-	m.revoke(e.Revoked) // with the census to come, where there is one
+	m.holding.revoke(&m.step, e.Revoked) // with the census to come, where there is one
 }
 
 // setSettings takes the site's settings. Who works for itself needs no rounds,
@@ -298,31 +316,31 @@ func (site *site) setSettings(at *step, settings task.SiteSettings) {
 
 // beginTerm starts list and matrix anew and has every member answer them.
 func (m *Master) beginTerm() {
-	for _, h := range m.site.handout.held {
-		m.site.handout.setNumber(h, 0)
+	for _, h := range m.holding.site.handout.held {
+		m.holding.site.handout.setNumber(h, 0)
 	}
-	m.site.list.reset(m.term)
-	m.site.placing.solving = solving{}
-	m.site.replication = replication{numbers: m.site.replication.numbers}
-	m.site.placing.matrix = matcher.NewMatrix(m.term)
-	m.site.followPolicies(&m.step)
-	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		if h := m.site.handout.held[id]; h.phase <= ready {
-			m.site.list.offer(h)
+	m.holding.site.list.reset(m.term)
+	m.holding.site.placing.solving = solving{}
+	m.holding.site.replication = replication{numbers: m.holding.site.replication.numbers}
+	m.holding.site.placing.matrix = matcher.NewMatrix(m.term)
+	m.holding.site.followPolicies(&m.step)
+	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
+		if h := m.holding.site.handout.held[id]; h.phase <= ready {
+			m.holding.site.list.offer(h)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.site.roster.members)) {
-		w := m.site.roster.members[id]
+	for _, id := range slices.Sorted(maps.Keys(m.holding.site.roster.members)) {
+		w := m.holding.site.roster.members[id]
 		w.row = rowState{}
 		if w.described {
-			m.outbox.joins(&m.step, &m.site.handout, w) // in this term too
+			m.holding.outbox.joins(&m.step, &m.holding.site.handout, w) // in this term too
 		}
-		m.site.refreshPlaces(&m.step, w)
+		m.holding.site.refreshPlaces(&m.step, w)
 		m.wantState(w)
 	}
-	m.copies.reset() // new keepers get everything
+	m.holding.copies.reset() // new keepers get everything
 	for _, id := range slices.Sorted(maps.Keys(m.searches.byName)) {
-		m.site.list.askFor(&m.step, m.searches.byName[id]) // the round that asked is not waited for any more
+		m.holding.site.list.askFor(&m.step, m.searches.byName[id]) // the round that asked is not waited for any more
 	}
 }
 
@@ -354,7 +372,7 @@ const cutOffFor = 10 * time.Minute
 // dead.
 func (site *site) mayBeCutOff(at *step, outbox *outbox) bool {
 	silent := at.now.Sub(at.heard)
-	if !at.provisional && outbox.failures == 0 && silent <= 3*at.config.Queue.Every || silent > cutOffFor {
+	if !at.provisional && outbox.call.failures == 0 && silent <= 3*at.config.Queue.Every || silent > cutOffFor {
 		return false
 	}
 	known := len(site.roster.members) + len(site.roster.lost)

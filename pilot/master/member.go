@@ -15,34 +15,49 @@ import (
 // reckoned from assignments and reports, by the same rule that the pilot
 // applies itself: the oldest assignment that fits takes a freed slot.
 type member struct {
-	id        task.PilotID
-	peer      task.PeerID
-	host      string
-	described bool // its state has come
-	draining  bool
-	stopped   string       // why it takes no new work; "" while it does
-	declines  string       // its own reason for that
-	judged    string       // its master's
-	health    health.State // of its node
-	total     capacity
-	used      capacity
-	counted   counted // its share in the sums of the site
-	jobs      map[message.LeasedID]*job
-	waiting   []*job // assigned, without a slot, oldest first
-	row       rowState
-	asked     time.Time // when its state was asked for; zero: it has come since
-	heard     time.Time
-	said      uint64 // number of its last state or report
-	given     uint64 // serial of the last Assign to it
-	seen      uint64 // and of the last that it has told to have seen
-	cache     message.CacheReport
+	id         task.PilotID
+	peer       task.PeerID
+	host       string
+	described  bool // its state has come
+	draining   bool
+	pause      pause
+	health     health.State // of its node
+	total      capacity
+	used       capacity
+	counted    counted // its share in the sums of the site
+	placements map[message.LeasedID]*placement
+	waiting    []*placement // assigned, without a slot, oldest first
+	row        rowState
+	talk       talk
+	copying    copying
+	cache      message.CacheReport
+	ends       time.Time // of its lifetime; zero: not known
+	idleSince  time.Time // since when it has a free slot; zero: it has none
+	keptFree   int       // free slots that are kept for a task that is about to be ready
+}
+
+// pause is why a member takes no new work.
+type pause struct {
+	stopped  string // as the queue is told; "" while it takes some
+	declines string // its own reason
+	judged   string // its master's
+}
+
+// talk is how far master and member have heard of each other.
+type talk struct {
+	asked time.Time // when its state was asked for; zero: it has come since
+	heard time.Time
+	said  uint64 // number of its last state or report
+	given uint64 // serial of the last Assign to it
+	seen  uint64 // and of the last that it has told to have seen
+}
+
+// copying is what the member has been asked to copy.
+type copying struct {
 	promised  task.Bytes // of sole copies that it was told to take over
 	copyless  time.Time  // until then it is given no replicas: one has failed
 	lapses    int        // how often in a row it has left orders to copy unanswered
 	unplanned bool       // the next session passes it over, which ends its plan
-	ends      time.Time  // of its lifetime; zero: not known
-	idleSince time.Time  // since when it has a free slot; zero: it has none
-	keptFree  int        // free slots that are kept for a task that is about to be ready
 }
 
 // rowState is how a member's row in the matrix stands.
@@ -66,13 +81,13 @@ func (w *member) fits(need task.Resources) bool {
 	return w.freeSlots() > 0 && w.total.resources.Sub(w.used.resources).Fits(need)
 }
 
-func (w *member) take(j *job) {
+func (w *member) take(j *placement) {
 	j.holding = true
 	w.used.slots++
 	w.used.resources = w.used.resources.Add(j.need)
 }
 
-func (w *member) release(j *job) {
+func (w *member) release(j *placement) {
 	if !j.holding {
 		return
 	}
@@ -84,7 +99,7 @@ func (w *member) release(j *job) {
 // promote gives freed slots to waiting assignments, oldest first, but not to
 // one that follows another: its slot is that one's.
 func (w *member) promote() {
-	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool {
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *placement) bool {
 		if !j.isSuccessor() && w.fits(j.need) {
 			w.take(j)
 			return true
@@ -93,18 +108,18 @@ func (w *member) promote() {
 	})
 }
 
-func (w *member) unwait(j *job) {
-	w.waiting = slices.DeleteFunc(w.waiting, func(other *job) bool { return other == j })
+func (w *member) unwait(j *placement) {
+	w.waiting = slices.DeleteFunc(w.waiting, func(other *placement) bool { return other == j })
 }
 
 // inOrder lists what a member has in hand by the order of assignment.
-func (w *member) inOrder() []*job {
-	jobs := make([]*job, 0, len(w.jobs))
-	for _, j := range w.jobs {
-		jobs = append(jobs, j)
+func (w *member) inOrder() []*placement {
+	all := make([]*placement, 0, len(w.placements))
+	for _, j := range w.placements {
+		all = append(all, j)
 	}
-	slices.SortFunc(jobs, byOrder)
-	return jobs
+	slices.SortFunc(all, byOrder)
+	return all
 }
 
 // pilotUp greets a member. In a census it answers anyway; one that has
@@ -113,9 +128,9 @@ func (m *Master) pilotUp(e PilotUp) {
 	if !m.inOffice {
 		return
 	}
-	again := m.site.roster.members[e.Pilot] != nil || m.site.roster.lost[e.Pilot]
-	w := m.site.roster.meet(&m.step, e.Pilot, e.Peer)
-	if again || !m.site.list.censusAsks() {
+	again := m.holding.site.roster.members[e.Pilot] != nil || m.holding.site.roster.lost[e.Pilot]
+	w := m.holding.site.roster.meet(&m.step, e.Pilot, e.Peer)
+	if again || !m.holding.site.list.censusAsks() {
 		w.row.listed = false
 		m.wantState(w)
 	}
@@ -125,14 +140,14 @@ func (m *Master) pilotUp(e PilotUp) {
 func (roster *roster) meet(at *step, pilot task.PilotID, peer task.PeerID) *member {
 	w := roster.members[pilot]
 	if w == nil {
-		w = &member{id: pilot, jobs: make(map[message.LeasedID]*job)}
+		w = &member{id: pilot, placements: make(map[message.LeasedID]*placement)}
 		roster.members[pilot] = w
 	}
 	if w.peer != peer {
 		delete(roster.peers, w.peer)
 	}
 	delete(roster.lost, pilot)
-	w.peer, w.heard = peer, at.now
+	w.peer, w.talk.heard = peer, at.now
 	roster.peers[peer] = w
 	return w
 }
@@ -141,7 +156,7 @@ func (roster *roster) meet(at *step, pilot task.PilotID, peer task.PeerID) *memb
 // is not in that state never arrived.
 func (at *step) wantState(w *member) {
 	at.serial++
-	w.asked = at.now
+	w.talk.asked = at.now
 	at.tell(w, message.Want{Term: at.term, Serial: at.serial, State: true, Copies: at.provisional})
 }
 
@@ -168,27 +183,27 @@ func (at *step) wantRow(w *member) {
 // have been silent for long: no lost message holds a task for ever, and no
 // missing file.
 func (m *Master) passAudit() {
-	if m.now.Before(m.site.roster.audit) {
+	if m.now.Before(m.holding.site.roster.audit) {
 		return
 	}
-	m.site.roster.audit = m.now.Add(m.config.Queue.Every)
-	m.site.placing.unsolved = true // slots may be due to be kept, or to be kept no longer
-	m.passStranded()
-	m.site.passElsewhere(&m.step)
-	m.site.replication.passLostCopies(&m.step, &m.site.roster, &m.site.list)
-	roundOpen := m.site.list.open != 0 && m.now.Sub(m.site.list.sent) < m.config.List.RoundWait
-	for _, id := range slices.Sorted(maps.Keys(m.site.roster.members)) {
-		w := m.site.roster.members[id]
+	m.holding.site.roster.audit = m.now.Add(m.config.Queue.Every)
+	m.holding.site.placing.unsolved = true // slots may be due to be kept, or to be kept no longer
+	m.holding.passStranded(&m.step)
+	m.holding.site.passElsewhere(&m.step)
+	m.holding.site.replication.passLostCopies(&m.step, &m.holding.site.roster, &m.holding.site.list)
+	roundOpen := m.holding.site.list.round.open != 0 && m.now.Sub(m.holding.site.list.round.sent) < m.config.List.RoundWait
+	for _, id := range slices.Sorted(maps.Keys(m.holding.site.roster.members)) {
+		w := m.holding.site.roster.members[id]
 		m.passOvertaken(w)
 		switch {
-		case !w.asked.IsZero():
-			if m.now.Sub(w.asked) >= m.config.Queue.Every {
+		case !w.talk.asked.IsZero():
+			if m.now.Sub(w.talk.asked) >= m.config.Queue.Every {
 				m.wantState(w)
 			}
-		case !w.described || len(w.jobs) > 0 && m.now.Sub(w.heard) >= m.config.Members.AuditAfter:
+		case !w.described || len(w.placements) > 0 && m.now.Sub(w.talk.heard) >= m.config.Members.AuditAfter:
 			m.wantState(w)
-		case !w.row.listed || w.row.n < m.site.list.version.N && !roundOpen:
-			m.site.list.greet(&m.step, w)
+		case !w.row.listed || w.row.n < m.holding.site.list.version.N && !roundOpen:
+			m.holding.site.list.greet(&m.step, w)
 		}
 	}
 }
@@ -200,65 +215,65 @@ func (m *Master) pilotDown(e PilotDown) {
 	if !m.inOffice {
 		return
 	}
-	if m.site.roster.lost[e.Pilot] = true; e.Left {
-		delete(m.site.roster.lost, e.Pilot)
+	if m.holding.site.roster.lost[e.Pilot] = true; e.Left {
+		delete(m.holding.site.roster.lost, e.Pilot)
 	}
-	if w := m.site.roster.members[e.Pilot]; w != nil {
+	if w := m.holding.site.roster.members[e.Pilot]; w != nil {
 		m.part(w, !e.Left, e.Reason)
 	}
-	m.outbox.departed = append(m.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
+	m.holding.outbox.departed = append(m.holding.outbox.departed, task.Departure{Pilot: e.Pilot, Dead: !e.Left, Reason: e.Reason})
 	m.endCensus()
-	m.outbox.syncSoon(&m.step, 0)
+	m.holding.outbox.syncSoon(&m.step, 0)
 }
 
 // part does without a member. What it was running when it died goes to another
 // node first.
 func (m *Master) part(w *member, died bool, reason string) {
-	jobs, lost := w.inOrder(), false
-	delete(m.site.roster.members, w.id)
-	delete(m.site.roster.nodes.marked, w.id)
-	delete(m.site.roster.peers, w.peer)
+	all, lost := w.inOrder(), false
+	delete(m.holding.site.roster.members, w.id)
+	delete(m.holding.site.roster.nodes.marked, w.id)
+	delete(m.holding.site.roster.peers, w.peer)
 	if w.described {
-		m.site.roster.size.described--
+		m.holding.site.roster.size.described--
 	}
-	delete(m.site.placing.toLookAt, w.id)
-	m.site.placing.matrix.RemovePilot(w.id)
-	m.site.roster.size.slots -= w.counted.slots
-	m.site.roster.size.free -= w.counted.free
-	for _, j := range jobs {
-		if h := m.site.handout.remove(j); h != nil {
+	delete(m.holding.site.placing.toLookAt, w.id)
+	m.holding.site.placing.matrix.RemovePilot(w.id)
+	m.holding.site.roster.size.slots -= w.counted.slots
+	m.holding.site.roster.size.free -= w.counted.free
+	for _, j := range all {
+		if h := m.holding.site.handout.remove(j); h != nil {
 			if died && j.phase == started {
 				h.avoid(w.node())
 				lost = true
 			}
-			m.backToReady(h, j.phase != assigned)
+			m.holding.backToReady(&m.step, h, j.phase != assigned)
 		}
 	}
 	if lost {
-		m.site.noteDeath(&m.step, &m.outbox, w, reason)
+		m.holding.site.noteDeath(&m.step, &m.holding.outbox, w, reason)
 	}
-	m.copies.forget(w.id)
-	m.soles.handOversWithout(&m.step, &m.site, w.id)
-	m.site.replication.replicasWithout(&m.step, &m.site.roster, &m.site.list, w.id)
-	m.searches.searchFilesOf(&m.step, &m.site, w.id)
-	delete(m.outbox.joined, w.id)
-	delete(m.outbox.pauses, w.id)
+	m.holding.copies.forget(w.id)
+	m.soles.handOversWithout(&m.step, &m.holding.site, w.id)
+	m.holding.site.replication.replicasWithout(&m.step, &m.holding.site.roster, &m.holding.site.list, w.id)
+	m.searches.searchFilesOf(&m.step, &m.holding.site, w.id)
+	delete(m.holding.outbox.joined, w.id)
+	delete(m.holding.outbox.pauses, w.id)
 }
 
 // fromPilot handles a worker's message.
 func (m *Master) fromPilot(e FromPilot) {
-	w := m.site.roster.peers[e.From]
+	w := m.holding.site.roster.peers[e.From]
 	if !m.inOffice || w == nil {
 		return // not on the roster: it will introduce itself
 	}
-	w.heard = m.now
+	w.talk.heard = m.now
 	switch said := e.Message.(type) {
 	case message.State:
-		w.said, w.seen = said.Number, said.Seen
+		w.talk.said, w.talk.seen = said.Number, said.Seen
 		m.state(w, said)
 		m.endCensus()
 	case message.Report:
-		w.said, w.seen = said.Number, said.Seen
+		w.talk.said, w.talk.seen = said.Number, said.Seen
 		m.report(w, said)
 	}
 }
@@ -276,7 +291,7 @@ func (roster *roster) undescribed() bool {
 // askMissed asks those directly whom the census has not reached.
 func (roster *roster) askMissed(at *step) {
 	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
-		if w := roster.members[id]; !w.described && w.asked.IsZero() {
+		if w := roster.members[id]; !w.described && w.talk.asked.IsZero() {
 			at.wantState(w)
 		}
 	}
@@ -284,17 +299,17 @@ func (roster *roster) askMissed(at *step) {
 
 // censusAsks tells whether the answers to a census are still to come.
 func (l *list) censusAsks() bool {
-	return l.census || l.open != 0 && l.censusRound == l.open
+	return l.round.census || l.round.open != 0 && l.round.censusRound == l.round.open
 }
 
 // endCensus lets assignments begin when every member has told its state.
 func (m *Master) endCensus() {
-	if m.site.roster.census.IsZero() || m.now.Before(m.site.roster.census) && (m.site.list.censusAsks() || m.site.roster.undescribed() || m.own.on && !m.own.answered) {
+	if m.holding.site.roster.census.IsZero() || m.now.Before(m.holding.site.roster.census) && (m.holding.site.list.censusAsks() || m.holding.site.roster.undescribed() || m.own.on && !m.own.answered) {
 		return
 	}
-	m.site.roster.census = time.Time{}
-	m.giveRecalled()
-	m.site.roster.retractStrays(&m.step, &m.site.handout)
+	m.holding.site.roster.census = time.Time{}
+	m.holding.giveRecalled(&m.step)
+	m.holding.site.roster.retractStrays(&m.step, &m.holding.site.handout)
 }
 
 // retractStrays takes back what pilots have not started of leases that the

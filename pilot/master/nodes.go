@@ -97,7 +97,7 @@ func (site *site) lookAtNode(at *step, outbox *outbox, w *member) {
 			at.retract(j)
 		}
 	}
-	w.judged = site.roster.judge(at, w)
+	w.pause.judged = site.roster.judge(at, w)
 	outbox.tellPause(at, &site.handout, w)
 	site.refreshPlaces(at, w)
 }
@@ -140,7 +140,7 @@ func (roster *roster) onTrial(w *member, places *matcher.Places) {
 		if other.id < w.id && !other.draining && other.freeSlots() > 0 {
 			places.FreeSlots = 0
 		}
-		for _, j := range other.jobs {
+		for _, j := range other.placements {
 			if !j.since.Before(since) && j.phase != over {
 				places.FreeSlots = 0
 			}

@@ -30,12 +30,17 @@ type outbox struct {
 	report    task.SiteReport           // sent until it is acknowledged
 	orders    uint64
 
+	call calls
+}
+
+// calls are how what is in the outbox gets to the queue.
+type calls struct {
 	due         time.Time // content is to be sent by then
 	poll        time.Time // an empty Sync is due
 	failures    int
 	again       time.Time // outcomes that wait are asked about again
 	vain        int       // calls in a row that brought no verdict on those
-	calls       uint64    // number of the last call
+	number      uint64    // number of the last call
 	roll        uint64    // the queue's, in this term
 	answered    uint64    // highest number of an answered call
 	flight      *flight   // call that carries content
@@ -88,16 +93,16 @@ func (o *outbox) reset() {
 		joined:   make(map[task.PilotID]uint64),
 		pauses:   make(map[task.PilotID]string),
 		confirms: make(map[task.Revoked]bool),
-		report:   task.SiteReport{Seq: o.report.Seq}, calls: o.calls, answered: o.calls,
+		report:   task.SiteReport{Seq: o.report.Seq}, call: calls{number: o.call.number, answered: o.call.number},
 	}
 }
 
 // begin starts the calls of a term; answers to older ones do not count.
 func (o *outbox) begin(now time.Time) {
-	o.flight, o.parked, o.failures = nil, parked{}, 0
-	o.answered = o.calls
-	o.poll = now
-	o.again, o.vain, o.roll = now, 0, 0
+	o.call.flight, o.call.parked, o.call.failures = nil, parked{}, 0
+	o.call.answered = o.call.number
+	o.call.poll = now
+	o.call.again, o.call.vain, o.call.roll = now, 0, 0
 }
 
 // empty tells whether the queue has all that must not be lost.
@@ -198,7 +203,7 @@ const (
 // sends tells whether a call carries an outcome now: one that waits is not asked
 // about again before its time.
 func (o *outbox) sends(p *pendingOutcome, now time.Time) bool {
-	return p.asked == 0 || !now.Before(o.again)
+	return p.asked == 0 || !now.Before(o.call.again)
 }
 
 // pressing tells whether there is something to send now.
@@ -221,7 +226,7 @@ func (o *outbox) nextOutcome(now time.Time) time.Time {
 			return now
 		}
 	}
-	return o.again
+	return o.call.again
 }
 
 // inOrder lists outcomes, as many as one call takes: those that the queue can
@@ -270,9 +275,9 @@ func (o *outbox) unanswered(f *flight, least time.Duration) (most time.Duration,
 		}
 	}
 	if asked {
-		o.vain++
+		o.call.vain++
 	}
-	return min(resendMost, least<<min(o.vain, 20)), wait
+	return min(resendMost, least<<min(o.call.vain, 20)), wait
 }
 
 // letGoOn has outcomes sent again that have waited for tasks that are judged by
@@ -309,7 +314,7 @@ func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) boo
 		s.Report = o.report
 	}
 	return &flight{
-		number: o.calls, sent: now, outcomes: s.Outcomes, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
+		number: o.call.number, sent: now, outcomes: s.Outcomes, starts: len(s.Starts), returns: len(s.Returns), stored: s.Stored, lost: len(s.Lost),
 		departed: len(s.Departed), joined: s.Joined, pauses: s.Pauses, refused: len(s.Refused), confirmed: len(s.Confirmed), report: s.Report.Seq,
 	}
 }

@@ -60,7 +60,7 @@ func (placing *placing) turns(at *step, replicas *replication, w *member) int {
 		return 0
 	}
 	turns := placing.turnsAfter(at, 0) * w.freeSlots()
-	for _, j := range w.jobs {
+	for _, j := range w.placements {
 		if j.holding {
 			turns += placing.turnsAfter(at, placing.left(at, j))
 		}
@@ -80,10 +80,10 @@ func (placing *placing) turnsAfter(at *step, free time.Duration) int {
 	return min(matcher.TurnsWaitedFor, 1+int((wait-free)/placing.usualRun))
 }
 
-// left is how much longer a job is expected to hold its slot: not at all, when
+// left is how much longer a placement is expected to hold its slot: not at all, when
 // it has taken as long as usual; when it has taken longer by the locality wait,
 // nobody knows.
-func (placing *placing) left(at *step, j *job) time.Duration {
+func (placing *placing) left(at *step, j *placement) time.Duration {
 	unknown := at.settings.LocalityWait + 1
 	if placing.usualRun <= 0 {
 		return unknown
@@ -97,7 +97,7 @@ func (placing *placing) left(at *step, j *job) time.Duration {
 
 // leavesTo tells whether a member's free slot leaves a task to the member that
 // has been given it early.
-func (placing *placing) leavesTo(at *step, roster *roster, list *list, replicas *replication, w *member, j *job) bool {
+func (placing *placing) leavesTo(at *step, roster *roster, list *list, replicas *replication, w *member, j *placement) bool {
 	if !at.patient() || !placing.matrix.Raises(j.member.id, j.held.no) || !placing.waits(at, roster, w.id) && !placing.fresh(at, list, j.held.no) {
 		return false
 	}

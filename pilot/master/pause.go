@@ -11,17 +11,17 @@ import (
 // pause notes why a member takes no new work, for the queue to tell people;
 // "" is that it takes some.
 func (o *outbox) pause(at *step, hand *handout, w *member, why string) {
-	w.declines = why
+	w.pause.declines = why
 	o.tellPause(at, hand, w)
 }
 
 // tellPause tells the queue of a pilot's own reason, or else of the master's.
 func (o *outbox) tellPause(at *step, hand *handout, w *member) {
-	why := task.Brief(cmp.Or(w.declines, w.judged))
-	if why == w.stopped {
+	why := task.Brief(cmp.Or(w.pause.declines, w.pause.judged))
+	if why == w.pause.stopped {
 		return
 	}
-	w.stopped = why
+	w.pause.stopped = why
 	o.pauses[w.id] = why
 	o.syncSoon(at, hand.gatherDelay(at))
 }
@@ -29,16 +29,16 @@ func (o *outbox) tellPause(at *step, hand *handout, w *member) {
 // passPauses gives back what no pilot has while none takes new work: others
 // may run it meanwhile.
 func (m *Master) passPauses() {
-	if m.site.roster.size.slots > 0 || m.site.handout.counts.phases[waiting]+m.site.handout.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.site.roster.census.IsZero() {
+	if m.holding.site.roster.size.slots > 0 || m.holding.site.handout.counts.phases[waiting]+m.holding.site.handout.counts.phases[ready] == 0 || m.provisional || m.fenced || !m.holding.site.roster.census.IsZero() {
 		return
 	}
-	stopped, _, first := m.site.roster.stopped()
-	if stopped == 0 || stopped < len(m.site.roster.members) {
+	stopped, _, first := m.holding.site.roster.stopped()
+	if stopped == 0 || stopped < len(m.holding.site.roster.members) {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		if h := m.site.handout.held[id]; h.phase <= ready {
-			m.giveBack(h, "no pilot of the site takes work; one of them: "+first.stopped)
+	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
+		if h := m.holding.site.handout.held[id]; h.phase <= ready {
+			m.holding.giveBack(&m.step, h, "no pilot of the site takes work; one of them: "+first.pause.stopped)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func (m *Master) passPauses() {
 // them by id.
 func (roster *roster) stopped() (pilots, slots int, first *member) {
 	for _, w := range roster.members {
-		if w.stopped == "" {
+		if w.pause.stopped == "" {
 			continue
 		}
 		pilots++

@@ -245,14 +245,14 @@ func (r *replication) takeReplicated(at *step, roster *roster, list *list, outbo
 	if len(answers) == 0 {
 		return
 	}
-	w.lapses = 0
+	w.copying.lapses = 0
 	for _, answer := range answers {
 		if answer.Copied {
 			outbox.replicas.Add(task.ReplicaSum{Files: 1, Bytes: answer.Bytes})
 			outbox.syncSoon(at, at.config.Queue.Every)
 		}
 		if answer.Failure != "" {
-			w.copyless = at.now.Add(at.config.Replicas.Rest)
+			w.copying.copyless = at.now.Add(at.config.Replicas.Rest)
 		}
 		if r.files[answer.Key] == nil {
 			continue
@@ -293,8 +293,8 @@ func (r *replication) passLostCopies(at *step, roster *roster, list *list) {
 		if !lapsed || w == nil {
 			continue
 		}
-		if w.lapses++; w.lapses >= maxLapses {
-			w.copyless = at.now.Add(time.Duration(w.lapses) * at.config.Members.AuditAfter)
+		if w.copying.lapses++; w.copying.lapses >= maxLapses {
+			w.copying.copyless = at.now.Add(time.Duration(w.copying.lapses) * at.config.Members.AuditAfter)
 		}
 		r.replicationChanged(at, roster, list)
 	}

@@ -11,18 +11,18 @@ import (
 // describe takes what a pilot says of itself, be it asked alone or in a census.
 func (m *Master) describe(w *member, s message.State) {
 	first := !w.described
-	w.described, w.asked = true, time.Time{}
+	w.described, w.talk.asked = true, time.Time{}
 	w.host = s.Pilot.Host
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
 	w.draining, w.cache = s.Draining, s.Cache
 	if s.Pilot.Lifetime > 0 {
 		w.ends = m.now.Add(s.Pilot.Lifetime)
 	}
-	m.outbox.pause(&m.step, &m.site.handout, w, s.Stopped)
-	m.site.lookAtNode(&m.step, &m.outbox, w)
+	m.holding.outbox.pause(&m.step, &m.holding.site.handout, w, s.Stopped)
+	m.holding.site.lookAtNode(&m.step, &m.holding.outbox, w)
 	if first {
-		m.site.roster.size.described++
-		m.outbox.joins(&m.step, &m.site.handout, w)
+		m.holding.site.roster.size.described++
+		m.holding.outbox.joins(&m.step, &m.holding.site.handout, w)
 	}
 }
 
@@ -30,7 +30,7 @@ func (m *Master) describe(w *member, s message.State) {
 // what it has in hand: who does not join is dead to the queue in the end. That it
 // takes no new work is told anew as well.
 func (o *outbox) joins(at *step, hand *handout, w *member) {
-	o.joined[w.id] = o.calls
+	o.joined[w.id] = o.call.number
 	o.syncSoon(at, hand.gatherDelay(at))
 }
 
@@ -38,8 +38,8 @@ func (o *outbox) joins(at *step, hand *handout, w *member) {
 // it has in hand stays there, what it no longer has is to be run elsewhere.
 func (m *Master) state(w *member, s message.State) {
 	m.describe(w, s)
-	m.takeCopies([]message.State{s})
-	m.site.inHand(&m.step, &m.outbox, w, s)
+	m.holding.takeCopies(&m.step, []message.State{s})
+	m.holding.site.inHand(&m.step, &m.holding.outbox, w, s)
 	m.takeOutcomes(w, s.Outcomes, s.Seen)
 	m.takeRest(w, s)
 }
@@ -47,9 +47,9 @@ func (m *Master) state(w *member, s message.State) {
 // takeRest takes what a state tells beside what is in hand and has ended.
 func (m *Master) takeRest(w *member, s message.State) {
 	m.takeStored(w, s.Stored)
-	m.copiesGone(w, s.Gone)
+	m.searches.copiesGone(&m.step, &m.holding, w, s.Gone)
 	m.absent(w, s)
-	m.site.listAt(&m.step, w, s.List)
+	m.holding.site.listAt(&m.step, w, s.List)
 }
 
 // inHand notes what a pilot has.
@@ -57,7 +57,7 @@ func (site *site) inHand(at *step, outbox *outbox, w *member, s message.State) {
 	for _, in := range s.InHand {
 		site.adopt(at, outbox, w, in)
 	}
-	w.waiting = slices.DeleteFunc(w.waiting, func(j *job) bool { return j.holding })
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *placement) bool { return j.holding })
 	w.promote()
 	site.refreshPlaces(at, w)
 }
@@ -65,7 +65,7 @@ func (site *site) inHand(at *step, outbox *outbox, w *member, s message.State) {
 // adopt notes one task that a pilot has, and tells it what is not wanted.
 func (site *site) adopt(at *step, outbox *outbox, w *member, in message.InHand) {
 	id := message.LeasedID{Lease: in.Attempt.Lease, Task: in.Attempt.Task}
-	j := w.jobs[id]
+	j := w.placements[id]
 	if j == nil {
 		j = site.roster.place(at, &site.handout, w, id, in.Attempt.Generation, in.Need)
 		site.roster.nodes.Given(at.now, w.node())
@@ -91,8 +91,8 @@ func (site *site) adopt(at *step, outbox *outbox, w *member, in message.InHand) 
 	}
 }
 
-// progress brings a job to where its pilot says that it is.
-func (site *site) progress(at *step, outbox *outbox, j *job, in message.InHand) {
+// progress brings a placement to where its pilot says that it is.
+func (site *site) progress(at *step, outbox *outbox, j *placement, in message.InHand) {
 	w := j.member
 	switch {
 	case in.Started || in.Ended:
@@ -118,7 +118,7 @@ func (site *site) progress(at *step, outbox *outbox, j *job, in message.InHand) 
 }
 
 // startedBy tells the queue of a start that was found in a state.
-func (o *outbox) startedBy(at *step, hand *handout, j *job, in message.InHand) {
+func (o *outbox) startedBy(at *step, hand *handout, j *placement, in message.InHand) {
 	o.starts = append(o.starts, task.Start{Attempt: in.Attempt, Number: in.Number, Started: at.now})
 	o.syncSoon(at, hand.gatherDelay(at))
 }
@@ -134,8 +134,8 @@ func (m *Master) absent(w *member, s message.State) {
 		if has[j.LeasedID] || j.serial > s.Seen {
 			continue
 		}
-		if h := m.site.drop(&m.step, j); h != nil {
-			m.backToReady(h, j.phase != assigned)
+		if h := m.holding.site.drop(&m.step, j); h != nil {
+			m.holding.backToReady(&m.step, h, j.phase != assigned)
 		}
 	}
 }
@@ -144,26 +144,26 @@ func (m *Master) absent(w *member, s message.State) {
 func (m *Master) report(w *member, r message.Report) {
 	if r.Draining != w.draining {
 		w.draining = r.Draining
-		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step))
+		m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step))
 	}
-	m.outbox.pause(&m.step, &m.site.handout, w, r.Stopped)
+	m.holding.outbox.pause(&m.step, &m.holding.site.handout, w, r.Stopped)
 	w.cache = r.Cache
 	if r.WantList {
 		w.row.asked = time.Time{}
-		m.site.list.greet(&m.step, w)
+		m.holding.site.list.greet(&m.step, w)
 	}
 	if r.Row != nil {
-		m.site.setRow(&m.step, w, *r.Row)
+		m.holding.site.setRow(&m.step, w, *r.Row)
 	}
 	for _, update := range r.Updates {
-		m.site.updateRow(&m.step, w, update)
+		m.holding.site.updateRow(&m.step, w, update)
 	}
 	if m.own.on && len(r.Ended) > 0 {
-		m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
+		m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step)) // for the next task, although outputs may take long
 	}
 	for _, attempt := range r.Ended {
-		if j := w.jobs[message.LeasedID{Lease: attempt.Lease, Task: attempt.Task}]; j != nil {
-			m.site.finish(&m.step, &m.outbox, j, attempt)
+		if j := w.placements[message.LeasedID{Lease: attempt.Lease, Task: attempt.Task}]; j != nil {
+			m.holding.site.finish(&m.step, &m.holding.outbox, j, attempt)
 		}
 	}
 	for _, start := range r.Starts {
@@ -171,36 +171,36 @@ func (m *Master) report(w *member, r message.Report) {
 	}
 	m.takeOutcomes(w, r.Outcomes, r.Seen)
 	m.takeStored(w, r.Stored)
-	m.site.handout.badCopies(&m.step, &m.outbox, w, r.BadCopies)
+	m.holding.site.handout.badCopies(&m.step, &m.holding.outbox, w, r.BadCopies)
 	for _, back := range r.Returned {
 		m.handedBack(w, back, r.Seen)
 	}
 	for _, answer := range r.Retracts {
 		m.retracted(w, answer, r.Seen)
 	}
-	m.soles.takeLeaves(&m.step, &m.site, w, r.Leaves)
+	m.soles.takeLeaves(&m.step, &m.holding.site, w, r.Leaves)
 	m.takeKept(w, r.Kept)
-	m.copiesGone(w, r.Gone)
-	m.site.replication.takeReplicated(&m.step, &m.site.roster, &m.site.list, &m.outbox, w, r.Replicated)
-	m.outbox.addSEReads(&m.step, r.SEReads)
-	m.site.refreshPlaces(&m.step, w)
-	m.site.replication.replicationChanged(&m.step, &m.site.roster, &m.site.list)
+	m.searches.copiesGone(&m.step, &m.holding, w, r.Gone)
+	m.holding.site.replication.takeReplicated(&m.step, &m.holding.site.roster, &m.holding.site.list, &m.holding.outbox, w, r.Replicated)
+	m.holding.outbox.addSEReads(&m.step, r.SEReads)
+	m.holding.site.refreshPlaces(&m.step, w)
+	m.holding.site.replication.replicationChanged(&m.step, &m.holding.site.roster, &m.holding.site.list)
 	if r.Row != nil {
 		m.returnInfeasible()
 	}
 }
 
 func (m *Master) payloadStarted(w *member, s task.Start) {
-	m.outbox.starts = append(m.outbox.starts, s)
-	m.outbox.syncSoon(&m.step, m.outbox.startDelay(&m.step, &m.site.handout))
-	j := w.jobs[message.LeasedID{Lease: s.Attempt.Lease, Task: s.Attempt.Task}]
+	m.holding.outbox.starts = append(m.holding.outbox.starts, s)
+	m.holding.outbox.syncSoon(&m.step, m.holding.outbox.startDelay(&m.step, &m.holding.site.handout))
+	j := w.placements[message.LeasedID{Lease: s.Attempt.Lease, Task: s.Attempt.Task}]
 	if j == nil {
-		if w.described && w.asked.IsZero() {
+		if w.described && w.talk.asked.IsZero() {
 			m.wantState(w) // it has what was thought lost
 		}
 		return
 	}
-	m.site.start(&m.step, &m.outbox, j, s.Attempt)
+	m.holding.site.start(&m.step, &m.holding.outbox, j, s.Attempt)
 }
 
 // takeOutcomes passes outcomes on to the queue, and draws the consequences
@@ -212,42 +212,42 @@ func (m *Master) takeOutcomes(w *member, outcomes []task.Outcome, seen uint64) {
 }
 
 func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
-	j := w.jobs[message.LeasedID{Lease: o.Attempt.Lease, Task: o.Attempt.Task}]
+	j := w.placements[message.LeasedID{Lease: o.Attempt.Lease, Task: o.Attempt.Task}]
 	if j != nil && j.serial > seen {
 		j = nil // the outcome is an earlier attempt's
 	}
-	h := m.site.handout.held[o.Attempt.Task]
+	h := m.holding.site.handout.held[o.Attempt.Task]
 	if h != nil && h.Generation != o.Attempt.Generation {
 		h = nil
 	}
 	if !o.OK && h != nil && h.lease == o.Attempt.Lease && h.superseded(o.Attempt, j) {
 		// Another attempt counts: a failure of this one decides nothing here.
 		if j != nil {
-			m.site.drop(&m.step, j)
+			m.holding.site.drop(&m.step, j)
 		}
-		if m.outbox.addOutcome(w.peer, *o) {
-			m.outbox.outcomeSoon(&m.step, &m.site.handout)
+		if m.holding.outbox.addOutcome(w.peer, *o) {
+			m.holding.outbox.outcomeSoon(&m.step, &m.holding.site.handout)
 		}
 		return
 	}
 	var freed *held
 	if j != nil {
-		freed = m.site.drop(&m.step, j)
+		freed = m.holding.site.drop(&m.step, j)
 	}
-	fresh := m.outbox.addOutcome(w.peer, *o)
+	fresh := m.holding.outbox.addOutcome(w.peer, *o)
 	if fresh {
-		m.site.learnEnd(&m.step, &m.outbox, w, o, h)
+		m.holding.site.learnEnd(&m.step, &m.holding.outbox, w, o, h)
 	}
 	switch {
 	case !fresh:
 	case h != nil && h.phase != ended && (o.OK || h.lease == o.Attempt.Lease):
-		m.site.end(&m.step, &m.outbox, h, o)
+		m.holding.site.end(&m.step, &m.holding.outbox, h, o)
 		return
-	case o.OK && m.site.handout.held[o.Attempt.Task] == nil:
-		m.site.produced(&m.step, &m.outbox, *o) // the site lacks the task, but may hold what reads its outputs
+	case o.OK && m.holding.site.handout.held[o.Attempt.Task] == nil:
+		m.holding.site.produced(&m.step, &m.holding.outbox, *o) // the site lacks the task, but may hold what reads its outputs
 	}
 	if freed != nil {
-		m.backToReady(freed, true)
+		m.holding.backToReady(&m.step, freed, true)
 	}
 }
 
@@ -271,7 +271,7 @@ func (site *site) learnEnd(at *step, outbox *outbox, w *member, o *task.Outcome,
 
 // end takes a task from pilots and list until the queue has judged an outcome.
 func (site *site) end(at *step, outbox *outbox, h *held, o *task.Outcome) {
-	if j := h.job; j != nil {
+	if j := h.placement; j != nil {
 		at.tell(j.member, message.Kill{Term: at.term, Task: j.Task, Lease: j.Lease, Reason: "another pilot has run it"})
 		site.handout.detach(j)
 	}
@@ -284,9 +284,9 @@ func (site *site) end(at *step, outbox *outbox, h *held, o *task.Outcome) {
 }
 
 // superseded tells whether another attempt counts for a task than this one,
-// whose job is own.
-func (h *held) superseded(attempt task.AttemptID, own *job) bool {
-	return h.phase == placed && h.job != own || h.phase == ended && h.endedBy != attempt
+// whose placement is own.
+func (h *held) superseded(attempt task.AttemptID, own *placement) bool {
+	return h.phase == placed && h.placement != own || h.phase == ended && h.endedBy != attempt
 }
 
 // refusals is how often pilots may hand a task back before the queue gets it.
@@ -295,42 +295,42 @@ const refusals = 3
 // handedBack takes an assignment back that a pilot did not start, or that was
 // killed without wanting an outcome.
 func (m *Master) handedBack(w *member, back message.Handback, seen uint64) {
-	j := w.jobs[message.LeasedID{Lease: back.Lease, Task: back.Task}]
+	j := w.placements[message.LeasedID{Lease: back.Lease, Task: back.Task}]
 	if j == nil || j.serial > seen {
 		return
 	}
-	h := m.site.drop(&m.step, j)
+	h := m.holding.site.drop(&m.step, j)
 	if h == nil {
 		return
 	}
 	if len(back.Missing) > 0 {
-		m.missing(h, back)
+		m.searches.missing(&m.step, &m.holding, h, back)
 		return
 	}
 	if !w.draining {
 		h.refused++
-		m.site.placing.refuse(&m.step, w, h, back.Reason)
+		m.holding.site.placing.refuse(&m.step, w, h, back.Reason)
 	}
-	m.backToReady(h, j.phase != assigned)
+	m.holding.backToReady(&m.step, h, j.phase != assigned)
 	if h.refused >= refusals {
-		m.giveBack(h, back.Reason)
+		m.holding.giveBack(&m.step, h, back.Reason)
 	}
 }
 
 func (m *Master) retracted(w *member, answer message.RetractAnswer, seen uint64) {
-	j := w.jobs[message.LeasedID{Lease: answer.Lease, Task: answer.Task}]
+	j := w.placements[message.LeasedID{Lease: answer.Lease, Task: answer.Task}]
 	if j == nil || j.serial > seen {
 		return
 	}
 	unasked := !j.retracting
 	j.retracting = false
-	m.site.placing.retractSoon(&m.step)
+	m.holding.site.placing.retractSoon(&m.step)
 	if !answer.Retracted {
 		return
 	}
-	if h := m.site.drop(&m.step, j); h != nil {
-		m.backToReady(h, false)
-		if unasked && m.site.handout.makes(w, h) {
+	if h := m.holding.site.drop(&m.step, j); h != nil {
+		m.holding.backToReady(&m.step, h, false)
+		if unasked && m.holding.site.handout.makes(w, h) {
 			m.wantState(w) // which lacks what it was thought to run
 		}
 	}

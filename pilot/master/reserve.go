@@ -44,8 +44,8 @@ func (placing *placing) occupancy(at *step, roster *roster, replicas *replicatio
 	return found, true
 }
 
-// leftOf is how much longer a job is expected to hold its slot.
-func (placing *placing) leftOf(at *step, j *job) time.Duration {
+// leftOf is how much longer a placement is expected to hold its slot.
+func (placing *placing) leftOf(at *step, j *placement) time.Duration {
 	expected := matcher.UnknownRun
 	if j.held != nil {
 		expected = placing.durations.Expected(&j.held.Task)
@@ -75,9 +75,9 @@ func (at *step) passOvertaken(w *member) {
 	}
 }
 
-// overtakes tells whether a task that was assigned after a job has a slot.
-func (w *member) overtakes(j *job) bool {
-	for _, other := range w.jobs {
+// overtakes tells whether a task that was assigned after a placement has a slot.
+func (w *member) overtakes(j *placement) bool {
+	for _, other := range w.placements {
 		if other.holding && other.order > j.order {
 			return true
 		}
@@ -87,7 +87,7 @@ func (w *member) overtakes(j *job) bool {
 
 // ending is the most that the end of one task frees at a member.
 func (w *member) ending() (most task.Resources) {
-	for _, j := range w.jobs {
+	for _, j := range w.placements {
 		if j.holding {
 			most = most.Max(j.need)
 		}

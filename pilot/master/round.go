@@ -20,23 +20,23 @@ func (m *Master) broadcastDone(e BroadcastDone) {
 	holders := make(map[task.FileKey][]*member)
 	heard := make(map[task.PilotID]bool, len(e.Answers))
 	for _, answer := range e.Answers {
-		w := m.site.roster.members[answer.Pilot]
+		w := m.holding.site.roster.members[answer.Pilot]
 		if w == nil {
 			continue
 		}
 		heard[w.id] = true
 		if answer.Update != nil {
-			m.site.updateRow(&m.step, w, *answer.Update)
+			m.holding.site.updateRow(&m.step, w, *answer.Update)
 		}
 		for _, key := range answer.Have {
 			holders[key] = append(holders[key], w)
 		}
 	}
-	m.site.endRound(&m.step, e.N)
-	if e.N == m.site.list.censusRound {
-		m.site.roster.askMissed(&m.step)
+	m.holding.site.endRound(&m.step, e.N)
+	if e.N == m.holding.site.list.round.censusRound {
+		m.holding.site.roster.askMissed(&m.step)
 	}
-	m.searched(e.N, holders, m.site.roster.allIn(heard))
+	m.searches.searched(&m.step, &m.holding, e.N, holders, m.holding.site.roster.allIn(heard))
 	m.endCensus()
 	m.returnInfeasible()
 }
@@ -57,25 +57,25 @@ func (m *Master) takeStates(answers []message.Answer) {
 	var states []message.State
 	var members []*member
 	for _, answer := range answers {
-		w := m.site.roster.members[answer.Pilot]
+		w := m.holding.site.roster.members[answer.Pilot]
 		if answer.State == nil || w == nil {
 			continue // gone by now, or it will introduce itself
 		}
-		w.heard = m.now
-		if answer.State.Number < w.said {
+		w.talk.heard = m.now
+		if answer.State.Number < w.talk.said {
 			m.wantState(w) // overtaken by what it has said since
 			continue
 		}
-		w.said, w.seen = answer.State.Number, answer.State.Seen
+		w.talk.said, w.talk.seen = answer.State.Number, answer.State.Seen
 		m.describe(w, *answer.State)
 		states, members = append(states, *answer.State), append(members, w)
 	}
 	if len(states) == 0 {
 		return
 	}
-	m.takeCopies(states)
+	m.holding.takeCopies(&m.step, states)
 	for i, w := range members {
-		m.site.inHand(&m.step, &m.outbox, w, states[i])
+		m.holding.site.inHand(&m.step, &m.holding.outbox, w, states[i])
 	}
 	for _, ok := range []bool{true, false} {
 		for i, w := range members {
@@ -89,21 +89,21 @@ func (m *Master) takeStates(answers []message.Answer) {
 	for i, w := range members {
 		m.takeRest(w, states[i])
 	}
-	m.outbox.syncSoon(&m.step, m.site.handout.gatherDelay(&m.step)) // the site's capacity has changed
+	m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step)) // the site's capacity has changed
 }
 
 // endRound ends a round: who has not answered it gets the whole list.
 func (site *site) endRound(at *step, round uint64) {
 	l := &site.list
-	if round == l.periodRound {
-		l.solve = true
+	if round == l.round.periodRound {
+		l.round.solve = true
 	}
-	if l.open != round {
+	if l.round.open != round {
 		return
 	}
-	l.open, l.usual = 0, max(at.now.Sub(l.sent), l.usual*7/8)
+	l.round.open, l.round.usual = 0, max(at.now.Sub(l.round.sent), l.round.usual*7/8)
 	site.replication.replicationChanged(at, &site.roster, &site.list)
-	if len(l.added) > 0 {
+	if len(l.round.added) > 0 {
 		l.hurry(at.now.Add(at.config.List.RoundLow))
 	}
 	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
@@ -113,7 +113,7 @@ func (site *site) endRound(at *step, round uint64) {
 		for _, update := range early {
 			site.updateRow(at, w, update)
 		}
-		if w.described && (!w.row.listed || w.row.n < l.openVersion) {
+		if w.described && (!w.row.listed || w.row.n < l.round.openVersion) {
 			site.list.greet(at, w)
 		}
 	}
@@ -128,10 +128,10 @@ func (site *site) listAt(at *step, w *member, version matcher.ListVersion) {
 	switch {
 	case version.N == 0:
 		site.setRow(at, w, matcher.Row{Pilot: w.id, Version: version})
-		if site.list.version.N > 0 && site.list.open == 0 {
+		if site.list.version.N > 0 && site.list.round.open == 0 {
 			site.list.greet(at, w)
 		}
-	case site.list.open != 0 && version.N >= site.list.openVersion: // its answer is here or on its way
+	case site.list.round.open != 0 && version.N >= site.list.round.openVersion: // its answer is here or on its way
 	case version.N == site.list.version.N:
 		at.wantRow(w)
 	default:
@@ -176,7 +176,7 @@ func (site *site) updateRow(at *step, w *member, u matcher.RowUpdate) {
 	case !w.row.listed:
 		at.wantRow(w)
 	case u.Base.N < u.Version.N && u.Version.N <= w.row.n: // a whole row has overtaken it
-	case u.Base.N > w.row.n && (site.list.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
+	case u.Base.N > w.row.n && (site.list.round.open != 0 || !w.row.asked.IsZero()) && len(w.row.early) < maxEarlyUpdates:
 		w.row.early = append(w.row.early, u)
 	default:
 		if err := site.placing.matrix.UpdateRow(u); err != nil {
@@ -209,33 +209,33 @@ func (placing *placing) refuse(at *step, w *member, h *held, reason string) {
 // returnInfeasible gives classes back that no live pilot can run, with the
 // counts of the clauses that they fail.
 func (m *Master) returnInfeasible() {
-	for _, no := range m.site.placing.matrix.Infeasible() {
-		class, listed := m.site.list.byNo[no]
-		if !listed || !m.site.mayStart(&m.step, &m.outbox) || m.site.roster.undescribed() || m.site.anywhere(&m.step, no) {
+	for _, no := range m.holding.site.placing.matrix.Infeasible() {
+		class, listed := m.holding.site.list.byNo[no]
+		if !listed || !m.holding.site.mayStart(&m.step, &m.holding.outbox) || m.holding.site.roster.undescribed() || m.holding.site.anywhere(&m.step, no) {
 			continue
 		}
-		m.returnClass(class, m.site.placing.matrix.WhyNot(no))
+		m.returnClass(class, m.holding.site.placing.matrix.WhyNot(no))
 		if class.Rank == m.settings.Rank && class.Rank != "" {
 			class.Rank = "" // as the queue knows the tasks that the site gives its rank
-			m.returnClass(class, m.site.placing.matrix.WhyNot(no))
+			m.returnClass(class, m.holding.site.placing.matrix.WhyNot(no))
 		}
 	}
 }
 
 // returnClass gives a class back, if tasks of it wait.
 func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
-	if m.site.handout.counts.classes[class] == 0 {
+	if m.holding.site.handout.counts.classes[class] == 0 {
 		return
 	}
 	refusal := task.Refusal{Class: class, Pilots: why.Pilots}
 	for _, count := range why.Clauses {
 		refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
 	}
-	m.outbox.refused = append(m.outbox.refused, refusal)
-	for _, id := range slices.Sorted(maps.Keys(m.site.handout.held)) {
-		if h := m.site.handout.held[id]; h.phase <= ready && h.Task.Class() == class {
-			m.giveBack(h, "no pilot of the site can run it")
+	m.holding.outbox.refused = append(m.holding.outbox.refused, refusal)
+	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
+		if h := m.holding.site.handout.held[id]; h.phase <= ready && h.Task.Class() == class {
+			m.holding.giveBack(&m.step, h, "no pilot of the site can run it")
 		}
 	}
-	m.outbox.syncSoon(&m.step, 0)
+	m.holding.outbox.syncSoon(&m.step, 0)
 }

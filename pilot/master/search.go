@@ -45,24 +45,24 @@ const (
 )
 
 // missing begins to look for inputs that nobody gave to a pilot.
-func (m *Master) missing(h *held, back message.Handback) {
+func (f *searches) missing(at *step, holding *holding, h *held, back message.Handback) {
 	if h.searched++; h.searched > maxSearches {
-		m.giveBack(h, back.Reason)
+		holding.giveBack(at, h, back.Reason)
 		return
 	}
 	for _, file := range back.Missing {
-		k := m.site.handout.file(file.LFN)
+		k := holding.site.handout.file(file.LFN)
 		if k.file.Exists() && k.file.Producer != file.Producer || len(k.file.Replicas) > 0 {
 			continue // by now there is another one
 		}
-		s := m.searches.search(&m.step, &m.site, file)
+		s := f.search(at, &holding.site, file)
 		s.tasks = append(s.tasks, h)
 		h.searching++
 		if s.round == 0 && !s.looking {
-			m.site.list.askFor(&m.step, s)
+			holding.site.list.askFor(at, s)
 		}
 	}
-	m.backToReady(h, false)
+	holding.backToReady(at, h, false)
 }
 
 // badCopies tells the queue which copies a member has found missing on storage
@@ -95,8 +95,8 @@ func (f *searches) search(at *step, site *site, file task.File) *search {
 
 // askFor puts the question into the next round.
 func (l *list) askFor(at *step, s *search) {
-	s.round, s.again, s.resting, s.holder, s.looking = l.rounds+1, time.Time{}, false, "", false
-	l.ask = append(l.ask, s.file.Key())
+	s.round, s.again, s.resting, s.holder, s.looking = l.round.number+1, time.Time{}, false, "", false
+	l.round.ask = append(l.round.ask, s.file.Key())
 	l.hurry(at.now)
 }
 
@@ -150,13 +150,13 @@ func (o *outbox) tellsFate(file task.File) bool {
 
 // copiesGone looks for files of which their keeper has lost its copy, and tells
 // it when that is done: a master that dies before leaves it to the next one.
-func (m *Master) copiesGone(keeper *member, files []task.File) {
+func (f *searches) copiesGone(at *step, holding *holding, keeper *member, files []task.File) {
 	for _, file := range files {
-		if m.site.handout.fateKnown(&m.outbox, file) {
-			m.site.roster.tellRelieved(&m.step, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
+		if holding.site.handout.fateKnown(&holding.outbox, file) {
+			holding.site.roster.tellRelieved(at, keeper.id, task.OutputID{Attempt: file.Producer, LFN: file.LFN})
 			continue
 		}
-		s := m.searches.watch(&m.step, &m.site, file)
+		s := f.watch(at, &holding.site, file)
 		if s.file.Producer != file.Producer {
 			continue // another one is being looked for under this name
 		}
@@ -164,7 +164,7 @@ func (m *Master) copiesGone(keeper *member, files []task.File) {
 			s.bereft = append(s.bereft, keeper.id)
 		}
 		if s.holder == keeper.id {
-			m.site.list.askFor(&m.step, s)
+			holding.site.list.askFor(at, s)
 		}
 	}
 }
@@ -178,22 +178,22 @@ func (f *searches) relieveBereft(at *step, site *site, s *search) {
 }
 
 // searched draws the consequences of a round that asked for files.
-func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, complete bool) {
-	for _, name := range slices.Sorted(maps.Keys(m.searches.byName)) {
-		s := m.searches.byName[name]
+func (f *searches) searched(at *step, holding *holding, round uint64, holders map[task.FileKey][]*member, complete bool) {
+	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
+		s := f.byName[name]
 		if s.round != round {
 			continue
 		}
 		s.round = 0
 		switch has := holders[s.file.Key()]; {
 		case len(has) > 0:
-			m.searches.found(&m.step, s, has)
-			m.searches.relieveBereft(&m.step, &m.site, s)
+			f.found(at, s, has)
+			f.relieveBereft(at, &holding.site, s)
 		case !complete && s.misses < maxMisses:
 			s.misses++
-			s.again = m.now.Add(m.config.LostWait)
+			s.again = at.now.Add(at.config.LostWait)
 		default:
-			m.lookAtStorage(s)
+			f.lookAtStorage(at, holding, s)
 		}
 	}
 }
@@ -201,10 +201,10 @@ func (m *Master) searched(round uint64, holders map[task.FileKey][]*member, comp
 // lookAtStorage has a pilot look for a file that no cache has at its place on the
 // storage element: its maker may have stored it, and gone before it told. Where
 // nobody can look it is lost.
-func (m *Master) lookAtStorage(s *search) {
+func (f *searches) lookAtStorage(at *step, holding *holding, s *search) {
 	var pilots, leaving []*member
-	for _, id := range slices.Sorted(maps.Keys(m.site.roster.members)) {
-		switch w := m.site.roster.members[id]; {
+	for _, id := range slices.Sorted(maps.Keys(holding.site.roster.members)) {
+		switch w := holding.site.roster.members[id]; {
 		case w.described && w.draining:
 			leaving = append(leaving, w)
 		case w.described:
@@ -214,30 +214,30 @@ func (m *Master) lookAtStorage(s *search) {
 	if len(pilots) == 0 {
 		pilots = leaving
 	}
-	if m.settings.SE == "" || s.looks == maxLooks || len(pilots) == 0 {
-		m.fileLost(s)
+	if at.settings.SE == "" || s.looks == maxLooks || len(pilots) == 0 {
+		f.fileLost(at, holding, s)
 		return
 	}
 	s.looks++
 	chosen := pilots[(int(s.file.Digest[0])+s.looks)%len(pilots)]
-	s.holder, s.looking, s.again = chosen.id, true, m.now.Add(storeWait)
-	m.tell(chosen, message.StoreOrder{File: s.file})
+	s.holder, s.looking, s.again = chosen.id, true, at.now.Add(storeWait)
+	at.tell(chosen, message.StoreOrder{File: s.file})
 }
 
 // looked takes the answer of who was to look at the storage element. News that the
 // file is there came before it.
-func (m *Master) looked(w *member, answer message.KeptAnswer) {
-	s := m.searches.byName[answer.Output.LFN]
+func (f *searches) looked(at *step, holding *holding, w *member, answer message.KeptAnswer) {
+	s := f.byName[answer.Output.LFN]
 	if s == nil || !s.looking || s.holder != w.id || s.file.Producer != answer.Output.Attempt {
 		return
 	}
 	switch {
 	case answer.Failure == "":
-		m.site.list.askFor(&m.step, s) // it came into a cache meanwhile
+		holding.site.list.askFor(at, s) // it came into a cache meanwhile
 	case answer.Away:
-		s.again = m.now.Add(m.config.LostWait << s.looks)
+		s.again = at.now.Add(at.config.LostWait << s.looks)
 	default:
-		m.fileLost(s)
+		f.fileLost(at, holding, s)
 	}
 }
 
@@ -271,65 +271,65 @@ func (f *searches) found(at *step, s *search, has []*member) {
 
 // fileLost tells the queue that nobody holds a file any more; the queue has
 // it made again (DESIGN section 3, generations).
-func (m *Master) fileLost(s *search) {
-	delete(m.searches.byName, s.file.LFN)
-	defer m.searches.relieveBereft(&m.step, &m.site, s)
-	k := m.site.handout.files[s.file.LFN]
+func (f *searches) fileLost(at *step, holding *holding, s *search) {
+	delete(f.byName, s.file.LFN)
+	defer f.relieveBereft(at, &holding.site, s)
+	k := holding.site.handout.files[s.file.LFN]
 	if k != nil && k.file.Exists() && (k.file.Producer != s.file.Producer || len(k.file.Replicas) > 0) {
-		m.release(s) // it has reached a storage element meanwhile, or was made again
+		f.release(at, holding, s) // it has reached a storage element meanwhile, or was made again
 		return
 	}
 	reason := fmt.Sprintf("no pilot holds %s and no storage element has it", s.file.LFN.Local())
-	m.outbox.lost = append(m.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: reason})
+	holding.outbox.lost = append(holding.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: reason})
 	if k != nil {
-		m.site.fileMissing(&m.step, &m.outbox, k)
+		holding.site.fileMissing(at, &holding.outbox, k)
 	}
 	for _, h := range s.tasks {
 		h.searching--
 	}
-	for _, h := range m.site.handout.readersOf(s.file.LFN) {
-		m.giveBack(h, reason)
+	for _, h := range holding.site.handout.readersOf(s.file.LFN) {
+		holding.giveBack(at, h, reason)
 	}
-	m.outbox.syncSoon(&m.step, 0)
+	holding.outbox.syncSoon(at, 0)
 }
 
 // release lets tasks go on that waited for a search.
-func (m *Master) release(s *search) {
+func (f *searches) release(at *step, holding *holding, s *search) {
 	tasks := s.tasks
 	s.tasks = nil
 	for _, h := range tasks {
 		h.searching--
-		m.site.mayBeReady(&m.step, h)
+		holding.site.mayBeReady(at, h)
 	}
 }
 
 // endWatch ends the search for a file that has reached a storage element.
-func (m *Master) endWatch(s *search) {
-	delete(m.searches.byName, s.file.LFN)
-	m.searches.relieveBereft(&m.step, &m.site, s)
-	m.release(s)
+func (f *searches) endWatch(at *step, holding *holding, s *search) {
+	delete(f.byName, s.file.LFN)
+	f.relieveBereft(at, &holding.site, s)
+	f.release(at, holding, s)
 }
 
 // passSearches lets tasks go on whose file has been found, and asks again for
 // files that do not reach the storage element.
-func (m *Master) passSearches() {
-	for _, name := range slices.Sorted(maps.Keys(m.searches.byName)) {
-		s := m.searches.byName[name]
-		if s.again.IsZero() || m.now.Before(s.again) {
+func (f *searches) passSearches(at *step, holding *holding) {
+	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
+		s := f.byName[name]
+		if s.again.IsZero() || at.now.Before(s.again) {
 			continue
 		}
 		switch {
 		case s.resting && !s.watch:
-			delete(m.searches.byName, name)
-			m.release(s)
+			delete(f.byName, name)
+			f.release(at, holding, s)
 		case s.resting:
-			m.release(s)
+			f.release(at, holding, s)
 			s.resting, s.again = false, time.Time{}
-			if m.settings.SE != "" {
-				s.again = m.now.Add(storeWait)
+			if at.settings.SE != "" {
+				s.again = at.now.Add(storeWait)
 			}
 		default:
-			m.site.list.askFor(&m.step, s)
+			holding.site.list.askFor(at, s)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (site *site) passReplicas(at *step, outbox *outbox) {
 func (l *list) countedTasks() []*held {
 	var counted []*held
 	for no, h := range l.owner {
-		answered := l.open == 0 || l.entries[no].Version < l.openVersion
+		answered := l.round.open == 0 || l.entries[no].Version < l.round.openVersion
 		if h.phase == ready && answered {
 			counted = append(counted, h)
 		}
@@ -87,9 +87,9 @@ func (site *site) replicaSight(at *step, listed []*held) replicaSight {
 	}
 	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
 		w := site.roster.members[id]
-		unplanned := w.unplanned
-		w.unplanned = false
-		if !w.described || w.takesNone() || at.now.Before(w.copyless) || unplanned {
+		unplanned := w.copying.unplanned
+		w.copying.unplanned = false
+		if !w.described || w.takesNone() || at.now.Before(w.copying.copyless) || unplanned {
 			continue
 		}
 		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: site.placing.freeIn(at, w), Room: math.MaxInt64}
@@ -125,7 +125,7 @@ func (placing *placing) freeIn(at *step, w *member) time.Duration {
 	}
 	usual := cmp.Or(placing.usualRun, unknownRun)
 	first := time.Duration(-1)
-	for _, j := range w.jobs {
+	for _, j := range w.placements {
 		if !j.holding {
 			continue
 		}
@@ -220,7 +220,7 @@ func (r *replication) orderCopies(at *step, roster *roster, list *list, decided 
 		t := r.files[one.File]
 		if t == nil || !t.file.Exists() {
 			if w := roster.members[one.To]; w != nil {
-				w.unplanned = true // nobody can make this copy: tasks must not wait for it
+				w.copying.unplanned = true // nobody can make this copy: tasks must not wait for it
 				r.replicationChanged(at, roster, list)
 			}
 			continue

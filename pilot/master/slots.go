@@ -11,8 +11,8 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// job is an assignment as the master keeps it.
-type job struct {
+// placement is a task at a pilot, assigned or running, as the master keeps it.
+type placement struct {
 	message.LeasedID
 	generation uint32
 	held       *held // nil: the site does not hold the task (any more)
@@ -24,29 +24,29 @@ type job struct {
 	since      time.Time
 	began      time.Time // when its start was heard of
 	ended      time.Time // and the end of its payload
-	phase      jobPhase
+	phase      placementPhase
 	holding    bool // has a slot
 	retracting bool
 }
 
-// jobPhase is how far an assignment has come.
-type jobPhase uint8
+// placementPhase is how far an assignment has come.
+type placementPhase uint8
 
 const (
-	assigned jobPhase = iota // payload not started
+	assigned placementPhase = iota // payload not started
 	started
 	over // payload has ended, the outcome follows
 )
 
-// remaining is how much of a usual run a job has left; below 0 when it has taken longer.
-func (j *job) remaining(usual time.Duration, now time.Time) time.Duration {
+// remaining is how much of a usual run a placement has left; below 0 when it has taken longer.
+func (j *placement) remaining(usual time.Duration, now time.Time) time.Duration {
 	if j.phase == assigned {
 		return usual
 	}
 	return usual - now.Sub(j.began)
 }
 
-func byOrder(a, b *job) int { return cmp.Compare(a.order, b.order) }
+func byOrder(a, b *placement) int { return cmp.Compare(a.order, b.order) }
 
 // taskCounts are kept so that no step looks at every task.
 type taskCounts struct {
@@ -80,18 +80,18 @@ func (s *taskCounts) count(h *held, by int) {
 
 // place notes that a member has a task. Until it is attached to a held one it
 // is a stray: late work is still work.
-func (roster *roster) place(at *step, hand *handout, w *member, id message.LeasedID, generation uint32, need task.Resources) *job {
+func (roster *roster) place(at *step, hand *handout, w *member, id message.LeasedID, generation uint32, need task.Resources) *placement {
 	roster.size.orders++
-	j := &job{LeasedID: id, generation: generation, member: w, need: need, order: roster.size.orders, since: at.now}
-	w.jobs[id] = j
+	j := &placement{LeasedID: id, generation: generation, member: w, need: need, order: roster.size.orders, since: at.now}
+	w.placements[id] = j
 	hand.strays[j.Task] = append(hand.strays[j.Task], j)
 	return j
 }
 
-// attach ties a job to the held task that it runs, maybe under an older lease.
-func (site *site) attach(at *step, j *job, h *held) {
+// attach ties a placement to the held task that it runs, maybe under an older lease.
+func (site *site) attach(at *step, j *placement, h *held) {
 	site.handout.unstray(j)
-	j.held, h.job = h, j
+	j.held, h.placement = h, j
 	site.handout.setPhase(&site.placing, &site.replication, h, placed)
 	if reader := site.handout.readerOf(h); reader != nil {
 		site.placing.tellHome(&site.handout, &site.roster, reader)
@@ -102,8 +102,8 @@ func (site *site) attach(at *step, j *job, h *held) {
 	}
 }
 
-// detach unties a job from its task and returns that.
-func (hand *handout) detach(j *job) *held {
+// detach unties a placement from its task and returns that.
+func (hand *handout) detach(j *placement) *held {
 	h := j.held
 	if h == nil {
 		return nil
@@ -111,13 +111,13 @@ func (hand *handout) detach(j *job) *held {
 	if j.phase != assigned {
 		hand.counts.running--
 	}
-	j.held, h.job = nil, nil
+	j.held, h.placement = nil, nil
 	hand.strays[j.Task] = append(hand.strays[j.Task], j)
 	return h
 }
 
-func (hand *handout) unstray(j *job) {
-	rest := slices.DeleteFunc(hand.strays[j.Task], func(other *job) bool { return other == j })
+func (hand *handout) unstray(j *placement) {
+	rest := slices.DeleteFunc(hand.strays[j.Task], func(other *placement) bool { return other == j })
 	if len(rest) == 0 {
 		delete(hand.strays, j.Task)
 	} else {
@@ -126,16 +126,16 @@ func (hand *handout) unstray(j *job) {
 }
 
 // remove ends a task's stay at its pilot and returns it, if it is held.
-func (hand *handout) remove(j *job) *held {
+func (hand *handout) remove(j *placement) *held {
 	h := hand.detach(j)
 	hand.unstray(j)
-	delete(j.member.jobs, j.LeasedID)
+	delete(j.member.placements, j.LeasedID)
 	return h
 }
 
 // drop ends a task's stay at its pilot and gives the slot to the next one
 // there, as the pilot itself does. It returns the task, if it is held.
-func (site *site) drop(at *step, j *job) *held {
+func (site *site) drop(at *step, j *placement) *held {
 	w := j.member
 	h := site.handout.remove(j)
 	w.unwait(j)
@@ -145,8 +145,8 @@ func (site *site) drop(at *step, j *job) *held {
 	return h
 }
 
-// start notes that a job's payload has been started.
-func (site *site) start(at *step, outbox *outbox, j *job, attempt task.AttemptID) {
+// start notes that a placement's payload has been started.
+func (site *site) start(at *step, outbox *outbox, j *placement, attempt task.AttemptID) {
 	if j.phase != assigned {
 		return
 	}
@@ -168,8 +168,8 @@ func (site *site) start(at *step, outbox *outbox, j *job, attempt task.AttemptID
 	}
 }
 
-// finish notes that a job's payload has ended: its slot is free.
-func (site *site) finish(at *step, outbox *outbox, j *job, attempt task.AttemptID) {
+// finish notes that a placement's payload has ended: its slot is free.
+func (site *site) finish(at *step, outbox *outbox, j *placement, attempt task.AttemptID) {
 	site.start(at, outbox, j, attempt)
 	j.phase, j.ended = over, at.now
 	j.member.release(j)
@@ -227,7 +227,7 @@ func (l *list) oneByOne(w *member, places *matcher.Places) {
 	}
 	places.Prefill = 0
 	places.FreeSlots = min(places.FreeSlots, 1)
-	if w.seen < w.given {
+	if w.talk.seen < w.talk.given {
 		places.FreeSlots = 0
 	}
 }
@@ -313,7 +313,7 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 		credit := min(retracting, wanted) // these are on their way to somebody
 		retracting -= credit
 		for range wanted - credit {
-			i := slices.IndexFunc(prefilled, func(j *job) bool {
+			i := slices.IndexFunc(prefilled, func(j *placement) bool {
 				budget--
 				_, feasible := site.placing.matrix.Rank(w.id, j.held.no)
 				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
@@ -334,21 +334,21 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 	}
 }
 
-// prefilled lists the jobs that wait for a slot, longest first, and counts
+// prefilled lists the placements that wait for a slot, longest first, and counts
 // those that have been asked for.
-func (roster *roster) prefilled() (jobs []*job, retracting int) {
+func (roster *roster) prefilled() (all []*placement, retracting int) {
 	for _, w := range roster.members {
-		for _, j := range w.jobs {
+		for _, j := range w.placements {
 			switch {
 			case j.retracting:
 				retracting++
 			case !j.holding && j.phase == assigned && j.held != nil && !j.isSuccessor():
-				jobs = append(jobs, j)
+				all = append(all, j)
 			}
 		}
 	}
-	slices.SortFunc(jobs, byOrder)
-	return jobs, retracting
+	slices.SortFunc(all, byOrder)
+	return all, retracting
 }
 
 // idle lists members with free slots, longest first.
@@ -365,7 +365,7 @@ func (roster *roster) idle() []*member {
 	return idle
 }
 
-func (at *step) retract(j *job) {
+func (at *step) retract(j *placement) {
 	if j.retracting {
 		return
 	}

@@ -40,7 +40,7 @@ func (placing *placing) successors(at *step, hand *handout, w *member) (count in
 	if !placing.countsSuccessors(at) {
 		return 0
 	}
-	for _, j := range w.jobs {
+	for _, j := range w.placements {
 		count += len(placing.successorsOf(hand, j))
 	}
 	return min(count, w.total.slots)
@@ -52,7 +52,7 @@ func (placing *placing) aboutToStart(at *step, hand *handout, w *member) (count 
 	if !placing.countsSuccessors(at) {
 		return 0
 	}
-	for _, j := range w.jobs {
+	for _, j := range w.placements {
 		if j.phase == over && at.now.Sub(j.ended) < at.publishWait() {
 			count += len(placing.successorsOf(hand, j)) + hand.givenSuccessors(j)
 		}
@@ -60,8 +60,8 @@ func (placing *placing) aboutToStart(at *step, hand *handout, w *member) (count 
 	return min(count, w.total.slots)
 }
 
-// successorsOf lists the successors of a job that are at no pilot.
-func (placing *placing) successorsOf(hand *handout, j *job) (found []*held) {
+// successorsOf lists the successors of a placement that are at no pilot.
+func (placing *placing) successorsOf(hand *handout, j *placement) (found []*held) {
 	for h := range hand.waitersFor(j) {
 		if h.phase == waiting && placing.maySucceed(j.member, h) {
 			found = append(found, h)
@@ -73,11 +73,11 @@ func (placing *placing) successorsOf(hand *handout, j *job) (found []*held) {
 	return found
 }
 
-// givenSuccessors counts the tasks that have been given to a job's pilot as its
+// givenSuccessors counts the tasks that have been given to a placement's pilot as its
 // successors.
-func (hand *handout) givenSuccessors(j *job) (count int) {
+func (hand *handout) givenSuccessors(j *placement) (count int) {
 	for h := range hand.waitersFor(j) {
-		if h.phase == placed && h.job != nil && h.job.member == j.member && len(h.missing) == 1 {
+		if h.phase == placed && h.placement != nil && h.placement.member == j.member && len(h.missing) == 1 {
 			count++
 		}
 		if count >= j.member.total.slots {
@@ -87,8 +87,8 @@ func (hand *handout) givenSuccessors(j *job) (count int) {
 	return count
 }
 
-// waitersFor visits the tasks that miss an output of a job.
-func (hand *handout) waitersFor(j *job) iter.Seq[*held] {
+// waitersFor visits the tasks that miss an output of a placement.
+func (hand *handout) waitersFor(j *placement) iter.Seq[*held] {
 	return func(yield func(*held) bool) {
 		if j.held == nil {
 			return
@@ -170,9 +170,9 @@ func (site *site) successorsFor(at *step, w *member) (given []message.Assignment
 	return given
 }
 
-// successorOf chooses the successor that a job's slot goes on with: of the
+// successorOf chooses the successor that a placement's slot goes on with: of the
 // highest priority, and of these the oldest.
-func (placing *placing) successorOf(at *step, hand *handout, j *job) (best *held) {
+func (placing *placing) successorOf(at *step, hand *handout, j *placement) (best *held) {
 	for h := range hand.waitersFor(j) {
 		if h.phase == waiting && placing.maySucceed(j.member, h) && placing.undisputed(at, j.member, h) && (best == nil || goesBefore(h, best)) {
 			best = h
@@ -194,8 +194,8 @@ func goesBefore(a, b *held) bool {
 	return cmp.Or(cmp.Compare(b.Task.Priority, a.Task.Priority), cmp.Compare(a.Age, b.Age), cmp.Compare(a.no, b.no)) < 0
 }
 
-// isSuccessor tells whether an input of a job does not exist yet: its pilot makes it.
-func (j *job) isSuccessor() bool { return j.held != nil && len(j.held.missing) > 0 }
+// isSuccessor tells whether an input of a placement does not exist yet: its pilot makes it.
+func (j *placement) isSuccessor() bool { return j.held != nil && len(j.held.missing) > 0 }
 
 // makes tells whether a member is thought to be making what a task misses.
 func (hand *handout) makes(w *member, h *held) bool {
@@ -210,7 +210,7 @@ func (hand *handout) makes(w *member, h *held) bool {
 }
 
 // inputsMade notes that what a successor has waited for exists.
-func (site *site) inputsMade(at *step, j *job) {
+func (site *site) inputsMade(at *step, j *placement) {
 	j.member.promote()
 	site.refreshPlaces(at, j.member)
 }

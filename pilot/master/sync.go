@@ -12,8 +12,8 @@ import (
 // syncSoon has content sent after a delay at most.
 func (o *outbox) syncSoon(at *step, delay time.Duration) {
 	due := at.now.Add(delay)
-	if o.due.IsZero() || due.Before(o.due) {
-		o.due = due
+	if o.call.due.IsZero() || due.Before(o.call.due) {
+		o.call.due = due
 	}
 }
 
@@ -27,15 +27,15 @@ func (o *outbox) outcomeSoon(at *step, hand *handout) {
 }
 
 func (o *outbox) syncDeadline(at *step, roster *roster) time.Time {
-	if at.provisional || o.flight != nil || at.own.on && !roster.introduced(at) {
+	if at.provisional || o.call.flight != nil || at.own.on && !roster.introduced(at) {
 		return time.Time{}
 	}
-	next := o.due
-	if o.parked.number == 0 && (next.IsZero() || o.poll.Before(next)) {
-		next = o.poll
+	next := o.call.due
+	if o.call.parked.number == 0 && (next.IsZero() || o.call.poll.Before(next)) {
+		next = o.call.poll
 	}
-	if o.failures > 0 && !next.IsZero() && next.Before(o.poll) {
-		next = o.poll // not before the pause after a failure is over
+	if o.call.failures > 0 && !next.IsZero() && next.Before(o.call.poll) {
+		next = o.call.poll // not before the pause after a failure is over
 	}
 	return next
 }
@@ -44,47 +44,47 @@ func (o *outbox) syncDeadline(at *step, roster *roster) time.Time {
 // empty call that the queue parks until it has news. A call with content ends
 // the parked one.
 func (m *Master) passSync() {
-	o := &m.outbox
-	if m.provisional || o.flight != nil || o.failures > 0 && m.now.Before(o.poll) || m.own.on && !m.site.roster.introduced(&m.step) {
+	o := &m.holding.outbox
+	if m.provisional || o.call.flight != nil || o.call.failures > 0 && m.now.Before(o.call.poll) || m.own.on && !m.holding.site.roster.introduced(&m.step) {
 		return
 	}
-	if !o.due.IsZero() && !m.now.Before(o.due) {
+	if !o.call.due.IsZero() && !m.now.Before(o.call.due) {
 		m.call(true)
-	} else if o.parked.number == 0 && !m.now.Before(o.poll) {
+	} else if o.call.parked.number == 0 && !m.now.Before(o.call.poll) {
 		m.call(o.pressing(m.now) || m.own.on && m.ledger.news())
 	}
 }
 
 func (m *Master) call(content bool) {
-	o := &m.outbox
-	o.calls++
+	o := &m.holding.outbox
+	o.call.number++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: slices.Sorted(maps.Keys(m.site.handout.leases)), Capacity: m.site.roster.capacity(&m.site.handout, &m.site.placing), Judges: m.site.roster.nodes.judges,
+		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing), Judges: m.holding.site.roster.nodes.judges,
 	}
-	o.lastWaiting = s.Capacity.Waiting
-	for _, mark := range m.site.roster.nodes.Marks(m.now) {
+	o.call.lastWaiting = s.Capacity.Waiting
+	for _, mark := range m.holding.site.roster.nodes.Marks(m.now) {
 		mark.Why = task.Brief(mark.Why)
 		s.Nodes = append(s.Nodes, mark)
 	}
-	m.site.handout.countLeases(&m.outbox, &s)
+	m.holding.site.handout.countLeases(&m.holding.outbox, &s)
 	if content {
-		o.due = time.Time{}
-		m.outbox.callRoll(&m.site.roster, &s)
-		o.flight = o.load(&s, m.now, m.site.handout.waitsForMaker)
+		o.call.due = time.Time{}
+		m.holding.outbox.callRoll(&m.holding.site.roster, &s)
+		o.call.flight = o.load(&s, m.now, m.holding.site.handout.waitsForMaker)
 	} else {
 		s.Hold = m.config.Queue.Every
-		o.parked = parked{o.calls, m.now}
+		o.call.parked = parked{o.call.number, m.now}
 	}
 	if !m.own.on {
-		m.act(CallSync{N: o.calls, Sync: s})
+		m.act(CallSync{N: o.call.number, Sync: s})
 		return
 	}
 	p := m.pull(s, content)
 	if content {
-		o.flight.summary = p.Cache.Version
+		o.call.flight.summary = p.Cache.Version
 	}
-	m.act(CallPull{N: o.calls, Pull: p})
+	m.act(CallPull{N: o.call.number, Pull: p})
 }
 
 // countLeases tells how many tasks of each lease this site has: those that are on
@@ -108,14 +108,14 @@ func (o *outbox) callRoll(roster *roster, s *task.Sync) {
 	told := make(map[task.PilotID]bool)
 	for _, id := range slices.Sorted(maps.Keys(o.joined)) {
 		w := roster.members[id]
-		if !w.asked.IsZero() || len(s.InHand) >= mostInHand {
+		if !w.talk.asked.IsZero() || len(s.InHand) >= mostInHand {
 			continue
 		}
 		s.Joined, told[id] = append(s.Joined, id), true
-		if w.stopped != "" {
-			o.pauses[id] = w.stopped
+		if w.pause.stopped != "" {
+			o.pauses[id] = w.pause.stopped
 		}
-		for _, j := range w.jobs {
+		for _, j := range w.placements {
 			if j.phase != assigned {
 				s.InHand = append(s.InHand, j.attempt)
 			}
@@ -133,7 +133,7 @@ func (roster *roster) capacity(hand *handout, placing *placing) task.Capacity {
 	c := task.Capacity{
 		Pilots: len(roster.members), Slots: roster.size.slots, FreeSlots: roster.size.free,
 		Waiting: hand.counts.phases[waiting] + hand.counts.phases[ready], Running: hand.counts.running,
-		Assigned: hand.counts.phases[placed] - hand.counts.running, Optimality: placing.solving.optimality(),
+		Assigned: hand.counts.phases[placed] - hand.counts.running,
 	}
 	for _, w := range roster.members {
 		c.CacheBytes += w.cache.Capacity
@@ -143,40 +143,40 @@ func (roster *roster) capacity(hand *handout, placing *placing) task.Capacity {
 	}
 	var first *member
 	if c.Stopped, c.StoppedSlots, first = roster.stopped(); first != nil {
-		c.StoppedWhy = first.stopped
+		c.StoppedWhy = first.pause.stopped
 	}
 	return c
 }
 
 // syncAnswered takes the queue's answer.
 func (m *Master) syncAnswered(e SyncAnswered) {
-	o := &m.outbox
+	o := &m.holding.outbox
 	if !m.inOffice {
 		return
 	}
 	var carried *flight
 	var sent time.Time
 	switch {
-	case o.flight != nil && o.flight.number == e.N:
-		carried, sent, o.flight = o.flight, o.flight.sent, nil
-	case o.parked.number == e.N && e.N != 0:
-		sent, o.parked = o.parked.sent, parked{}
+	case o.call.flight != nil && o.call.flight.number == e.N:
+		carried, sent, o.call.flight = o.call.flight, o.call.flight.sent, nil
+	case o.call.parked.number == e.N && e.N != 0:
+		sent, o.call.parked = o.call.parked.sent, parked{}
 	default:
 		return // of an earlier term
 	}
 	if carried != nil && (e.Err != "" || e.Stale) {
 		m.ledger.failed()
-		m.outbox.syncSoon(&m.step, 0)
+		m.holding.outbox.syncSoon(&m.step, 0)
 	}
 	switch {
 	case e.Stale:
 		m.fenced = true
 		m.act(Fenced{})
-		o.failures, o.poll = 1, m.now.Add(m.config.Queue.Every)
+		o.call.failures, o.call.poll = 1, m.now.Add(m.config.Queue.Every)
 	case e.Err != "":
-		if carried != nil || o.flight == nil {
-			o.failures++
-			o.poll = m.now.Add(message.Jitter(m.self, m.now, min(m.config.Queue.Every, 50*time.Millisecond<<min(o.failures, 6))))
+		if carried != nil || o.call.flight == nil {
+			o.call.failures++
+			o.call.poll = m.now.Add(message.Jitter(m.self, m.now, min(m.config.Queue.Every, 50*time.Millisecond<<min(o.call.failures, 6))))
 		}
 	default:
 		m.syncDone(e, carried, sent)
@@ -184,42 +184,42 @@ func (m *Master) syncAnswered(e SyncAnswered) {
 }
 
 func (m *Master) syncDone(e SyncAnswered, carried *flight, sent time.Time) {
-	o := &m.outbox
-	o.failures, m.fenced = 0, false
-	clear(m.site.roster.lost)
+	o := &m.holding.outbox
+	o.call.failures, m.fenced = 0, false
+	clear(m.holding.site.roster.lost)
 	if sent.After(m.heard) {
 		m.heard = sent
 	}
-	if o.parked.number == 0 {
-		o.poll = m.now
+	if o.call.parked.number == 0 {
+		o.call.poll = m.now
 		if carried != nil {
-			o.poll = m.now.Add(m.config.Queue.ParkPause(m.site.handout.counts.running))
+			o.call.poll = m.now.Add(m.config.Queue.ParkPause(m.holding.site.handout.counts.running))
 		}
 	}
 	if m.own.on {
 		m.own.answered = true
-		m.ledger.summarised(&m.step, &m.outbox, e, carried)
+		m.ledger.summarised(&m.step, &m.holding.outbox, e, carried)
 	}
 	if carried != nil {
 		o.delivered(carried)
-		m.outbox.echoStored(&m.step, carried.stored)
+		m.holding.outbox.echoStored(&m.step, carried.stored)
 	}
 	m.takeVerdicts(e.Reply.Acks)
 	if carried != nil {
 		if most, wait := o.unanswered(carried, 2*m.config.Queue.Delay); wait {
-			o.again = m.now.Add(message.Jitter(m.self, m.now, most))
+			o.call.again = m.now.Add(message.Jitter(m.self, m.now, most))
 		}
 	}
-	if e.N > o.answered {
+	if e.N > o.call.answered {
 		// What an older answer wishes is out of date; the queue repeats it.
-		o.answered = e.N
+		o.call.answered = e.N
 		m.takeWishes(e.Reply)
 	}
 	if len(o.outcomes) > 0 {
-		m.outbox.syncSoon(&m.step, max(m.site.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
+		m.holding.outbox.syncSoon(&m.step, max(m.holding.site.handout.gatherDelay(&m.step), o.nextOutcome(m.now).Sub(m.now)))
 	}
 	if o.unreported() || len(o.joined) > 0 {
-		m.outbox.syncSoon(&m.step, m.config.Queue.Every)
+		m.holding.outbox.syncSoon(&m.step, m.config.Queue.Every)
 	}
 }
 
@@ -232,40 +232,40 @@ func (hand *handout) waitsForMaker(o *task.Outcome) bool {
 // takeWishes takes what the queue hands out and wants.
 func (m *Master) takeWishes(reply task.SyncReply) {
 	if reply.Settings.Site != "" {
-		m.site.takeSettings(&m.step, reply.Settings)
+		m.holding.site.takeSettings(&m.step, reply.Settings)
 	}
-	m.outbox.takeRoll(&m.step, &m.site.handout, &m.site.roster, reply.Roll)
+	m.holding.outbox.takeRoll(&m.step, &m.holding.site.handout, &m.holding.site.roster, reply.Roll)
 	for _, id := range reply.Unknown {
-		m.dropLease(id)
+		m.holding.dropLease(&m.step, id)
 	}
 	for _, lease := range reply.Leases {
-		m.addLease(lease)
+		m.holding.addLease(&m.step, lease)
 	}
-	m.revoke(reply.Revoked)
-	m.site.takeNodes(&m.step, &m.outbox, reply.Nodes)
-	m.searches.check(&m.step, &m.site, &m.outbox, reply.Check)
+	m.holding.revoke(&m.step, reply.Revoked)
+	m.holding.site.takeNodes(&m.step, &m.holding.outbox, reply.Nodes)
+	m.searches.check(&m.step, &m.holding.site, &m.holding.outbox, reply.Check)
 	for _, pilot := range reply.Drain {
-		if w := m.site.roster.members[pilot]; w != nil && !w.draining {
+		if w := m.holding.site.roster.members[pilot]; w != nil && !w.draining {
 			m.tell(w, message.DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})
 		}
 	}
 	if len(reply.Denied) > 0 {
 		m.act(DenyPeers{Peers: reply.Denied})
 	}
-	for id, since := range m.site.handout.gone {
-		if since < m.outbox.answered {
-			delete(m.site.handout.gone, id) // an answer to a call made since does not list it again
+	for id, since := range m.holding.site.handout.gone {
+		if since < m.holding.outbox.call.answered {
+			delete(m.holding.site.handout.gone, id) // an answer to a call made since does not list it again
 		}
 	}
 }
 
 // takeRoll has all members join again when the queue has called the roll anew.
 func (o *outbox) takeRoll(at *step, hand *handout, roster *roster, roll uint64) {
-	before := o.roll
+	before := o.call.roll
 	if roll == 0 || roll == before {
 		return // 0: an answer without news
 	}
-	o.roll = roll
+	o.call.roll = roll
 	if before == 0 {
 		return
 	}
@@ -291,13 +291,13 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 	byPeer := make(map[task.PeerID][]task.Ack)
 	judged := make(map[task.ID]bool, len(acks))
 	for _, ack := range acks {
-		pending := m.outbox.judged(ack.Attempt)
+		pending := m.holding.outbox.judged(ack.Attempt)
 		if pending == nil {
 			continue
 		}
 		judged[ack.Attempt.Task] = true
 		if pending.asked != 0 {
-			m.outbox.vain = 0
+			m.holding.outbox.call.vain = 0
 		}
 		byPeer[pending.from] = append(byPeer[pending.from], ack)
 		m.settle(ack, &pending.outcome)
@@ -305,8 +305,8 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 	if len(byPeer) == 0 {
 		return
 	}
-	m.outbox.letGoOn(judged)
-	m.copies.passCopies(&m.step, &m.site.handout, &m.site.roster, &m.outbox)
+	m.holding.outbox.letGoOn(judged)
+	m.holding.copies.passCopies(&m.step, &m.holding.site.handout, &m.holding.site.roster, &m.holding.outbox)
 	for _, peer := range slices.Sorted(maps.Keys(byPeer)) {
 		m.act(message.Tell{To: peer, Message: message.Acks{Acks: byPeer[peer]}})
 	}
@@ -318,27 +318,27 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 func (m *Master) settle(ack task.Ack, o *task.Outcome) {
 	counts := ack.Verdict == task.AckAccepted && o.OK
 	if o.OK && !counts {
-		m.disown(*o)
+		m.holding.disown(&m.step, *o)
 	}
 	for _, output := range o.Outputs {
-		k := m.site.handout.files[output.LFN]
+		k := m.holding.site.handout.files[output.LFN]
 		if k == nil || k.file.Producer != o.Attempt {
 			continue
 		}
 		if counts && len(k.readers) > 0 {
-			m.copies.files(k.file)
+			m.holding.copies.files(k.file)
 		}
-		m.site.handout.dispose(&m.step, &m.outbox, k)
+		m.holding.site.handout.dispose(&m.step, &m.holding.outbox, k)
 	}
-	h := m.site.handout.held[ack.Attempt.Task]
+	h := m.holding.site.handout.held[ack.Attempt.Task]
 	if h == nil || h.phase != ended || h.endedBy != ack.Attempt {
 		return
 	}
 	if h.lease == ack.Attempt.Lease || counts || ack.Verdict == task.AckDuplicate {
-		m.forget(h)
+		m.holding.forget(&m.step, h)
 		return
 	}
-	m.backToReady(h, true)
+	m.holding.backToReady(&m.step, h, true)
 }
 
 func (o *outbox) echoStored(at *step, stored []task.Stored) {

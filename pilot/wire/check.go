@@ -57,10 +57,11 @@ func (c *check) bytes(field string, amount uint64) task.Bytes {
 }
 
 func (c *check) resources(field string, r *pb.Resources) task.Resources {
-	if r.GetCores() < 0 || r.GetCores() > maxResources || r.GetMemoryBytes() < 0 || r.GetDiskBytes() < 0 {
-		c.fail("%s: %v is out of range", field, r)
+	resources := taskpb.FromResources(r)
+	if err := resources.Validate(); err != nil {
+		c.fail("%s: %w", field, err)
 	}
-	return taskpb.FromResources(r)
+	return resources
 }
 
 func (c *check) term(t *pb.Term) task.Term {

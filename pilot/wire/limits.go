@@ -21,18 +21,17 @@ const (
 	maxFeature  = 256
 	maxFeatures = 256
 
-	maxTasks     = 50_000 // of a list, a hand-out, a pilot
-	maxRemoved   = 200_000
-	maxClasses   = 50_000
-	maxFiles     = 200_000
-	maxReplicas  = 1_000
-	maxOutcomes  = 50_000
-	maxLeases    = 10_000
-	maxUpdates   = 10_000
-	maxSlots     = 1 << 20
-	maxAttempts  = 1 << 30 // display number of an attempt
-	maxOwners    = 10_000
-	maxResources = 1 << 30 // cores
+	maxTasks    = 50_000 // of a list, a hand-out, a pilot
+	maxRemoved  = 200_000
+	maxClasses  = 50_000
+	maxFiles    = 200_000
+	maxReplicas = 1_000
+	maxOutcomes = 50_000
+	maxLeases   = 10_000
+	maxUpdates  = 10_000
+	maxSlots    = 1 << 20
+	maxAttempts = 1 << 30 // display number of an attempt
+	maxOwners   = 10_000
 )
 
 // ErrMalformed is wrapped by every error of Decode.

@@ -106,7 +106,7 @@ func TestDecodeRefuses(t *testing.T) {
 			listed(&pb.RoundEntry{Task: &pb.Task{}, Files: []*pb.RoundFile{{Source: 1, Key: []byte{0, 1, 2}}}}), "2 bytes of a digest",
 		},
 		"negative resources": {
-			listed(&pb.RoundEntry{Task: &pb.Task{Resources: &pb.Resources{Cores: -1}}}), "out of range",
+			listed(&pb.RoundEntry{Task: &pb.Task{Resources: &pb.Resources{Cores: -1}}}), "cannot be negative",
 		},
 		"ranks that are too few": {answered(&pb.RoundExceptions{Numbers: []int64{1, 2}, Ranks: []float64{1}}), "2 numbers, 1 ranks"},
 		"a clause that is not there": {

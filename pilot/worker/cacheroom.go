@@ -1,61 +1,48 @@
 package worker
 
-// Several jobs of a pilot may need more room in the cache than it has. Then
+// Several attempts of a pilot may need more room in the cache than it has. Then
 // each would hold what it has got and wait for the rest, or fail, for ever. So
-// a job that finds no room lets go of what it has got and waits until another
+// an attempt that finds no room lets go of what it has got and waits until another
 // one of this pilot ends; the oldest goes first, and those that have no slot
-// yet make room for it. A job that finds no room alone has failed.
+// yet make room for it. One that finds no room alone has failed.
 
-// stage begins to fetch and pin the inputs of a job.
-func (w *Worker) stage(job *work) {
-	if job.phase == crowded {
-		w.crowd--
-	}
-	job.phase, job.beside = staging, false
-	for _, other := range w.work {
-		if other != job && other.phase > crowded {
-			job.beside, other.beside = true, true
+// stage begins to fetch and pin the inputs of an attempt.
+func (s *attempts) stage(at *step, a *attempt) {
+	a.phase, a.beside = staging, false
+	for _, other := range s.inHand {
+		if other != a && other.phase > crowded {
+			a.beside, other.beside = true, true
 		}
 	}
-	w.act(StageIn{Attempt: job.attempt, Files: job.Files})
+	at.act(StageIn{Attempt: a.id, Files: a.Files})
 }
 
-// crowdOut lets a job wait for room.
-func (w *Worker) crowdOut(job *work) {
-	job.phase = crowded
-	w.crowd++
-	w.act(Discard{Attempt: job.attempt})
+// crowdOut lets an attempt wait for room.
+func (s *attempts) crowdOut(at *step, a *attempt) {
+	a.phase = crowded
+	at.act(Discard{Attempt: a.id})
 }
 
-// passCrowd lets the oldest job that waits for room try again when there may
+// passCrowded lets the oldest attempt that waits for room try again when there may
 // be some: another one has let go of its inputs, or none has any.
-func (w *Worker) passCrowd() {
-	if w.crowd == 0 {
+func (s *attempts) passCrowded(at *step) {
+	var oldest *attempt
+	for _, a := range s.which(func(a *attempt) bool { return a.phase == crowded }) {
+		if oldest == nil || a.holding && !oldest.holding {
+			oldest = a
+		}
+	}
+	if oldest == nil {
 		return
 	}
-	var oldest *work
-	alone := true
-	for _, job := range w.inOrder() {
-		alone = alone && job.phase <= crowded
-		if job.phase == crowded && (oldest == nil || job.holding && !oldest.holding) {
-			oldest = job
-		}
-	}
 	if oldest.holding {
-		w.yieldTo(oldest)
-	}
-	if w.roomier || alone {
-		w.roomier = false
-		w.stage(oldest)
-	}
-}
-
-// yieldTo takes the inputs back from jobs that have them and no slot.
-func (w *Worker) yieldTo(oldest *work) {
-	for _, job := range w.inOrder() {
-		if job != oldest && job.phase == staged && !job.holding {
-			w.crowdOut(job)
-			w.roomier = true
+		for _, a := range s.which(func(a *attempt) bool { return a.phase == staged && !a.holding }) {
+			s.crowdOut(at, a)
+			s.roomier = true
 		}
+	}
+	if s.roomier || s.count(func(a *attempt) bool { return a.phase > crowded }) == 0 {
+		s.roomier = false
+		s.stage(at, oldest)
 	}
 }

@@ -14,17 +14,17 @@ type Config struct {
 	// ResendAfter is how long a worker without master waits before it
 	// delivers outcomes to the queue itself.
 	ResendAfter time.Duration
-	// RestAfter is how many tasks in a row must fail through a pilot before it
-	// takes no work for RestLeast, twice as long each further time, at the
-	// longest RestMost.
-	RestAfter           int
-	RestLeast, RestMost time.Duration
+	// PauseAfter is how many tasks in a row must fail through a pilot before it
+	// takes no work for PauseLeast, twice as long each further time, at the
+	// longest PauseMost.
+	PauseAfter            int
+	PauseLeast, PauseMost time.Duration
 }
 
 // DefaultConfig returns the timings of DESIGN section 10.
 func DefaultConfig() Config {
 	return Config{
 		ReportDelay: 20 * time.Millisecond, RepeatAfter: 30 * time.Second, ResendAfter: 5 * time.Second,
-		RestAfter: 3, RestLeast: 30 * time.Second, RestMost: 10 * time.Minute,
+		PauseAfter: 3, PauseLeast: 30 * time.Second, PauseMost: 10 * time.Minute,
 	}
 }

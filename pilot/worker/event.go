@@ -197,5 +197,8 @@ type DeliverToQueue struct {
 	Stored   []task.Stored
 }
 
+// Draining tells why the worker has begun to drain, as its master has told it to.
+type Draining struct{ Reason string }
+
 // Drained tells that a draining worker has nothing left.
 type Drained struct{}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -9,9 +10,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// keptCopies is what a worker holds of the site's hand-outs for a master
+// handOutCopies are what a worker holds of the site's hand-outs for a master
 // that may die (DESIGN section 4).
-type keptCopies struct {
+type handOutCopies struct {
 	leases map[task.LeaseID]*keptLease
 	files  map[task.LFN]task.File
 	heard  time.Time // when the master last spoke of them
@@ -22,12 +23,12 @@ type keptLease struct {
 	gone  map[task.ID]bool
 }
 
-func (k *keptCopies) reset() {
+func (k *handOutCopies) reset() {
 	k.leases, k.files = make(map[task.LeaseID]*keptLease), make(map[task.LFN]task.File)
 }
 
 // keep carries out a KeepCopy.
-func (k *keptCopies) keep(now time.Time, m message.KeepCopy) {
+func (k *handOutCopies) keep(now time.Time, m message.KeepCopy) {
 	if m.Whole {
 		k.reset()
 	}
@@ -52,7 +53,7 @@ func (k *keptCopies) keep(now time.Time, m message.KeepCopy) {
 }
 
 // forgetFiles drops the files that no task of the hand-outs reads any more.
-func (k *keptCopies) forgetFiles() {
+func (k *handOutCopies) forgetFiles() {
 	read := make(map[task.LFN]bool)
 	for _, kept := range k.leases {
 		for _, leased := range kept.lease.Tasks {
@@ -61,26 +62,19 @@ func (k *keptCopies) forgetFiles() {
 			}
 		}
 	}
-	for name := range k.files {
-		if !read[name] {
-			delete(k.files, name)
-		}
-	}
+	maps.DeleteFunc(k.files, func(name task.LFN, _ task.File) bool { return !read[name] })
 }
 
 // tell puts the copies into a state.
-func (k *keptCopies) tell(now time.Time, s *message.State) {
+func (k *handOutCopies) tell(now time.Time, s *message.State) {
 	if len(k.leases) == 0 {
 		return
 	}
 	s.CopiesAge = now.Sub(k.heard)
-	for _, id := range slices.Sorted(maps.Keys(k.leases)) {
-		kept := k.leases[id]
+	for _, kept := range inOrder(k.leases, cmp.Compare) {
 		lease := kept.lease
 		lease.Tasks = slices.DeleteFunc(slices.Clone(lease.Tasks), func(t task.LeasedTask) bool { return kept.gone[t.Task.ID] })
 		s.Copies = append(s.Copies, lease)
 	}
-	for _, name := range slices.Sorted(maps.Keys(k.files)) {
-		s.CopyFiles = append(s.CopyFiles, k.files[name])
-	}
+	s.CopyFiles = append(s.CopyFiles, inOrder(k.files, cmp.Compare)...)
 }

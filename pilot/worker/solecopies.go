@@ -18,152 +18,147 @@ type soleCopy struct {
 	offered  time.Time // when the master was last asked for another keeper
 }
 
-// keepSole notes outputs that are to be kept, and has them uploaded.
-func (w *Worker) keepSole(outputs ...message.Output) {
+// soleCopies are the outputs that only this pilot has, as far as it knows.
+type soleCopies struct {
+	kept     map[task.OutputID]*soleCopy
+	gone     map[task.OutputID]task.File // that have left the cache
+	storage  bool                        // the site has a storage element
+	handOver time.Time                   // when a leaving pilot hands them over; zero: only what cannot be uploaded
+}
+
+// keep notes outputs that are to be kept, and has them uploaded.
+func (s *soleCopies) keep(at *step, outputs ...message.Output) {
 	for _, output := range outputs {
-		delete(w.gone, output.ID())
-		if w.sole[output.ID()] == nil {
-			w.sole[output.ID()] = &soleCopy{Output: output}
-			w.act(Upload{Output: output})
+		delete(s.gone, output.ID())
+		if s.kept[output.ID()] == nil {
+			s.kept[output.ID()] = &soleCopy{Output: output}
+			at.act(Upload{Output: output})
 		}
 	}
 }
 
 // storageIs tells whether the site has a storage element. One that comes gets
 // what was kept without it.
-func (w *Worker) storageIs(there bool) {
-	comes := there && !w.storage
-	w.storage = there
+func (s *soleCopies) storageIs(at *step, there bool) {
+	comes := there && !s.storage
+	s.storage = there
 	if !comes {
 		return
 	}
-	for _, id := range w.soleInOrder() {
-		w.act(Upload{Output: w.sole[id].Output})
+	for _, id := range s.inOrder() {
+		at.act(Upload{Output: s.kept[id].Output})
 	}
 }
 
 // letGo ends the keeping of outputs.
-func (w *Worker) letGo(ids ...task.OutputID) {
+func (s *soleCopies) letGo(at *step, ids ...task.OutputID) {
 	for _, id := range ids {
-		delete(w.gone, id)
-		if kept := w.sole[id]; kept != nil {
-			delete(w.sole, id)
-			w.act(LetGo{Output: kept.Output})
+		delete(s.gone, id)
+		if kept := s.kept[id]; kept != nil {
+			delete(s.kept, id)
+			at.act(LetGo{Output: kept.Output})
 		}
 	}
 }
 
 // forsake lets go of what an attempt has made that the queue does not count.
-func (w *Worker) forsake(attempt task.AttemptID) {
-	for _, id := range w.soleInOrder() {
+func (s *soleCopies) forsake(at *step, attempt task.AttemptID) {
+	for _, id := range s.inOrder() {
 		if id.Attempt == attempt {
-			w.letGo(id)
+			s.letGo(at, id)
 		}
 	}
-	maps.DeleteFunc(w.gone, func(id task.OutputID, _ task.File) bool { return id.Attempt == attempt })
+	maps.DeleteFunc(s.gone, func(id task.OutputID, _ task.File) bool { return id.Attempt == attempt })
 }
 
-func (w *Worker) soleInOrder() []task.OutputID {
-	return slices.SortedFunc(maps.Keys(w.sole), task.OutputID.Compare)
+func (s *soleCopies) inOrder() []task.OutputID {
+	return slices.SortedFunc(maps.Keys(s.kept), task.OutputID.Compare)
 }
 
 // maxGone bounds the lost copies that a new master hears of.
 const maxGone = 1000
 
-// notUploaded tells the master of a copy that was to be kept and has left the
-// cache, as a damaged one does: perhaps nobody has the file any more. Until the
-// file has been looked for, a master that asks for this worker's state, as a new
-// one does, is told again.
-func (w *Worker) notUploaded(id task.OutputID) {
-	kept := w.sole[id]
+// lost tells the master of a copy that was to be kept and has left the cache, as
+// a damaged one does: perhaps nobody has the file any more. Until the file has
+// been looked for, a master that asks for this worker's state, as a new one does,
+// is told again.
+func (s *soleCopies) lost(at *step, site task.Site, id task.OutputID) {
+	kept := s.kept[id]
 	if kept == nil {
 		return
 	}
-	delete(w.sole, id)
-	file := kept.File(w.self.Site)
-	if len(w.gone) < maxGone {
-		w.gone[id] = file
+	delete(s.kept, id)
+	file := kept.File(site)
+	if len(s.gone) < maxGone {
+		s.gone[id] = file
 	}
-	w.report.Gone = append(w.report.Gone, file)
-	w.soon(w.config.ReportDelay)
+	at.news.Gone = append(at.news.Gone, file)
+	at.later()
 }
 
-func (w *Worker) uploadFailed(id task.OutputID) {
-	if kept := w.sole[id]; kept != nil {
+func (s *soleCopies) troubled(id task.OutputID) {
+	if kept := s.kept[id]; kept != nil {
 		kept.troubled = true
 	}
 }
 
 // takeOver carries out a StoreOrder.
-func (w *Worker) takeOver(file task.File) {
+func (s *soleCopies) takeOver(at *step, file task.File) {
 	id := task.OutputID{Attempt: file.Producer, LFN: file.LFN}
-	if w.sole[id] != nil {
-		w.report.Kept = append(w.report.Kept, message.KeptAnswer{Output: id})
-		w.soon(w.config.ReportDelay)
+	if s.kept[id] != nil {
+		at.kept(message.KeptAnswer{Output: id})
 		return
 	}
-	w.act(Keep{File: file})
+	at.act(Keep{File: file})
 }
 
-// kept tells the master whether a file was taken over, or is stored.
-func (w *Worker) kept(e Kept) {
-	output := message.Output{Attempt: e.File.Producer, Produced: task.Produced{
-		LFN: e.File.LFN, Size: e.File.Size, Digest: e.File.Digest, Exec: e.File.Exec,
-	}}
-	switch {
-	case e.URL != "":
-		w.uploaded(Uploaded{Stored: []task.Stored{{
-			LFN: output.LFN, Attempt: output.Attempt, URL: e.URL, Size: output.Size, Digest: output.Digest,
-		}}})
-	case e.Failure == "":
-		w.keepSole(output)
+// kept answers a StoreOrder.
+func (at *step) kept(answer message.KeptAnswer) {
+	at.news.Kept = append(at.news.Kept, answer)
+	at.later()
+}
+
+// offerAnew has a new master asked for other keepers.
+func (s *soleCopies) offerAnew() {
+	for _, kept := range s.kept {
+		kept.offered = time.Time{}
 	}
-	w.report.Kept = append(w.report.Kept, message.KeptAnswer{Output: output.ID(), Failure: e.Failure, Away: e.Away})
-	w.soon(w.config.ReportDelay)
 }
 
 // handOverDue is when a leaving pilot asks for another keeper of a copy; zero
 // is never. A copy whose upload is in trouble, or that no storage element will
 // ever have, does not wait; others have half of the time that is left. What
 // the queue has not judged yet stays here.
-func (w *Worker) handOverDue(kept *soleCopy) time.Time {
+func (s *soleCopies) handOverDue(at *step, kept *soleCopy, unjudged *unjudged) time.Time {
 	switch {
-	case !w.draining || w.master == "" || w.outcomes[kept.Attempt] != nil:
+	case unjudged.has(kept.Attempt):
 		return time.Time{}
 	case !kept.offered.IsZero():
-		return kept.offered.Add(w.config.ResendAfter)
-	case kept.troubled || !w.storage:
-		return w.now
+		return kept.offered.Add(at.config.ResendAfter)
+	case kept.troubled || !s.storage:
+		return at.now
 	}
-	return w.handOver
+	return s.handOver
 }
 
-// passHandOver asks the master for other keepers of this pilot's sole copies
-// (DESIGN section 4, leave).
-func (w *Worker) passHandOver() {
-	if !w.draining || len(w.sole) == 0 {
-		return
-	}
-	for _, id := range w.soleInOrder() {
-		kept := w.sole[id]
-		if due := w.handOverDue(kept); due.IsZero() || w.now.Before(due) {
+// passHandOver asks the master of a leaving pilot for other keepers of its sole
+// copies (DESIGN section 4, leave).
+func (s *soleCopies) passHandOver(at *step, self task.Site, unjudged *unjudged) {
+	for _, id := range s.inOrder() {
+		kept := s.kept[id]
+		if !at.passed(s.handOverDue(at, kept, unjudged)) {
 			continue
 		}
-		kept.offered = w.now
-		w.report.Leaves = append(w.report.Leaves, kept.File(w.self.Site))
-		w.soon(0)
+		kept.offered = at.now
+		at.news.Leaves = append(at.news.Leaves, kept.File(self))
+		at.soon(0)
 	}
 }
 
-// handOverDeadline is when passHandOver has something to do; zero is never.
-func (w *Worker) handOverDeadline() (first time.Time) {
-	if !w.draining {
-		return first
-	}
-	for _, kept := range w.sole {
-		if due := w.handOverDue(kept); !due.IsZero() && (first.IsZero() || due.Before(first)) {
-			first = due
-		}
+// deadline is when passHandOver has something to do; zero is never.
+func (s *soleCopies) deadline(at *step, unjudged *unjudged) (first time.Time) {
+	for _, kept := range s.kept {
+		first = earliest(first, s.handOverDue(at, kept, unjudged))
 	}
 	return first
 }

@@ -137,6 +137,42 @@ func TestChainsBeginWhereTheirEndsAreKept(t *testing.T) {
 	}
 }
 
+// A site without storage that is drained finishes what it holds. What waits for files
+// that only its caches have does not wait for the end of its pilots: these are made
+// again elsewhere.
+func TestADrainedSiteWithoutStorageKeepsNoTasksWaiting(t *testing.T) {
+	for seed := range uint64(3) {
+		w := newWorld(t, seed+1)
+		w.run1 = func(task.ID, *node) time.Duration { return 5 * time.Second }
+		a, b := w.addSite("siteA", nil), w.addSite("siteB", withoutStorage)
+		w.start(b, 2, 1)
+		flow := w.submit("flow", chains()...)
+		if !w.runUntil(10*time.Minute, func() bool { return len(w.ended) >= 3 }) {
+			t.Fatalf("%d have ended", len(w.ended))
+		}
+		w.queue.must(func(t *taskqueue.Turn) error { return w.queue.rules.DrainSite(t, b.name, true) })
+		ran := len(w.started)
+		w.start(a, 2, 2)
+		if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == 24 }) {
+			t.Fatalf("seed %d: tasks wait: %v", seed, w.queue.workflow(flow).Counts)
+		}
+		if len(w.queue.alive(b.name)) != 2 {
+			t.Errorf("seed %d: the pilots of siteB have gone", seed)
+		}
+		again := 0
+		for _, n := range w.started {
+			again += n - 1
+		}
+		if again == 0 || again > ran {
+			t.Errorf("seed %d: %d had begun when the site was drained, %d were made again", seed, ran, again)
+		}
+		for _, n := range b.live() { // final outputs that only its caches have
+			n.kill()
+		}
+		w.finish(flow, time.Hour)
+	}
+}
+
 // Chains that have begun before there was a site with storage end without it: only
 // caches have what they read. The workflow is over all the same, and when their pilots
 // go the rest is made where it is kept.

@@ -84,7 +84,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		ID: n.id, Site: s.name, Host: n.host, Resources: registration.Resources, Slots: slots, Features: registration.Features,
 		Arch: "amd64", OS: "linux", Lifetime: 30 * 24 * time.Hour,
 	}
-	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler, w.catalogue)
+	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler)
 	n.worker, n.master, n.office = worker.New(worker.Config{}, self, n.peer, evaluator), master.New(master.Config{}, n.id, w.compiler), master.NewOffice(n.peer)
 	n.settings = registered.Settings
 	w.pilots, w.peers[n.peer] = append(w.pilots, n), n

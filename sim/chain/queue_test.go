@@ -5,6 +5,7 @@ import (
 	"errors"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -288,6 +289,66 @@ func (q *queue) deleteGarbage() {
 		}
 		return t.Files().AddGarbage(failed...)
 	})
+}
+
+// tidy looks for what attempts have stored of which nobody has told.
+func (q *queue) tidy() {
+	if q.away {
+		return
+	}
+	var untidy, clean []task.WorkflowID
+	q.view(func(t *taskqueue.Turn) (err error) {
+		untidy, clean, err = q.rules.Untidy(t, 100)
+		return err
+	})
+	q.must(func(t *taskqueue.Turn) error { return q.rules.Tidied(t, clean...) })
+	for _, id := range untidy {
+		q.tidyWorkflow(id)
+	}
+}
+
+func (q *queue) tidyWorkflow(id task.WorkflowID) {
+	for after := uint64(0); ; {
+		var folders []taskqueue.Folder
+		q.view(func(t *taskqueue.Turn) (err error) {
+			folders, after, err = q.rules.Untold(t, id, after)
+			return err
+		})
+		for i := range folders {
+			s := q.element(folders[i].Element + "/")
+			if s.down {
+				q.must(func(t *taskqueue.Turn) error { return q.rules.TidyLater(t, id) })
+				return
+			}
+			folders[i].Found = s.list(folders[i].Element + "/" + folders[i].Name + "/")
+		}
+		q.must(func(t *taskqueue.Turn) error {
+			n, err := q.rules.Tidy(t, folders)
+			if n > 0 {
+				q.note("%d attempts have left copies of which nobody has told", n)
+			}
+			return err
+		})
+		if after == 0 {
+			q.must(func(t *taskqueue.Turn) error { return q.rules.Tidied(t, id) })
+			return
+		}
+	}
+}
+
+// list is what is in a folder of a storage element.
+func (s *site) list(folder string) (names []string) {
+	for url := range s.stored {
+		if below, ok := strings.CutPrefix(url, folder); ok {
+			member, _, isFolder := strings.Cut(below, "/")
+			if isFolder {
+				member += "/"
+			}
+			names = append(names, member)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // lookAtStorage looks for what the last pilots of sites may have stored without a

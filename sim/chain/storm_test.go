@@ -3,7 +3,9 @@ package chain_test
 import (
 	"flag"
 	"fmt"
-	"strings"
+	"maps"
+	"path"
+	"slices"
 	"testing"
 	"time"
 
@@ -283,8 +285,8 @@ func (s *storm) judgeAttempts(id task.ID) {
 }
 
 // judgeCopies wants no copy on a storage element that the catalogue does not name:
-// what losers have stored is gone. Nothing is known of what a pilot has stored that
-// died before it could tell anybody that it had begun.
+// what others than the winners have stored is gone, also what was stored by attempts
+// of which nobody has told the queue.
 func (s *storm) judgeCopies() {
 	s.t.Helper()
 	s.run(2 * garbageTime)
@@ -294,22 +296,20 @@ func (s *storm) judgeCopies() {
 			named[replica.URL] = true
 		}
 	}
+	states := make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
 	for _, flow := range s.flows {
 		for _, state := range s.queue.tasks(flow) {
 			for _, attempt := range s.queue.attempts(state.ID) {
-				for _, at := range s.sites {
-					s.judgeCopiesOf(&attempt, at, named)
-				}
+				states[path.Dir(task.StorageName(attempt.Outcome.Attempt, "x"))] = attempt.State
 			}
 		}
 	}
-}
-
-func (s *storm) judgeCopiesOf(attempt *taskqueue.Attempt, at *site, named map[string]bool) {
-	s.t.Helper()
-	for url, copied := range at.stored {
-		if strings.HasSuffix(url, task.StorageName(attempt.Outcome.Attempt, copied.LFN)) && !named[url] {
-			s.t.Errorf("%s is left on the storage of %s by an attempt in state %d", url, at.name, attempt.State)
+	for _, at := range s.sites {
+		for _, url := range slices.Sorted(maps.Keys(at.stored)) {
+			name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
+			if !named[url] && task.StoredFile(name) != "" {
+				s.t.Errorf("%s is left on the storage of %s by an attempt in state %d", url, at.name, states[path.Dir(name)])
+			}
 		}
 	}
 }

@@ -23,17 +23,16 @@ var lastNotes = flag.Int("story", 400, "how many of the last notes a failing tes
 // world is a whole grid in virtual time. The same calls with the same seed give
 // the same run.
 type world struct {
-	t         testing.TB
-	net       *memnet.Net
-	began     time.Time
-	random    *rand.Rand
-	compiler  *matcher.Compiler
-	catalogue *matcher.Catalogue
-	queue     *queue
-	sites     []*site
-	pilots    []*node // in order of their start
-	peers     map[task.PeerID]*node
-	notes     []string
+	t        testing.TB
+	net      *memnet.Net
+	began    time.Time
+	random   *rand.Rand
+	compiler *matcher.Compiler
+	queue    *queue
+	sites    []*site
+	pilots   []*node // in order of their start
+	peers    map[task.PeerID]*node
+	notes    []string
 
 	run1     func(task.ID, *node) time.Duration // how long a payload runs
 	fails    func(task.ID, *node) bool          // whether it fails
@@ -76,7 +75,7 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	config.Workflow.LookFor = time.Minute // as the product's server does
 	w := &world{
 		t: t, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
-		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
+		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
 		run1:    func(task.ID, *node) time.Duration { return time.Second },
 		fails:   func(task.ID, *node) bool { return false },
 		started: make(map[task.ID]int), ended: make(map[task.ID]int),
@@ -91,6 +90,7 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 		}
 	}
 	w.queue.tick()
+	w.net.Every(garbageTime, w.queue.tidy)
 	w.net.Every(garbageTime, w.queue.deleteGarbage)
 	w.net.Every(matchEvery, w.queue.lookAtStorage)
 	w.net.Every(signsTime, w.queue.noteSigns)

@@ -32,7 +32,7 @@ type node struct {
 	down    sim.LinkID
 
 	workerWakes, masterWakes wakeup
-	jobs                     map[task.AttemptID]*job
+	attempts                 map[task.AttemptID]*attempt
 	slots                    []bool // in use, for the Gantt chart
 	unstored                 []made
 	computing                time.Duration
@@ -44,8 +44,8 @@ type wakeup struct {
 	event *sim.Event
 }
 
-// job is an attempt in a node's hands.
-type job struct {
+// attempt is an attempt in a node's hands.
+type attempt struct {
 	pinned  []task.FileKey
 	missing int // inputs that are being fetched
 	err     *cache.FetchError
@@ -66,7 +66,7 @@ type made struct {
 func newNode(s *site, described Node, index int, load sim.Load) *node {
 	n := &node{
 		world: s.world, Node: described, site: s, index: index, peer: task.PeerID(fmt.Sprintf("peer%06d", index)), alive: true, load: load,
-		jobs: make(map[task.AttemptID]*job), slots: make([]bool, described.Slots),
+		attempts: make(map[task.AttemptID]*attempt), slots: make([]bool, described.Slots),
 		up: s.network.Link(described.Bandwidth), down: s.network.Link(described.Bandwidth),
 	}
 	cached, err := cache.NewIndex(cache.IndexConfig{Capacity: described.Cache})
@@ -94,7 +94,7 @@ func (n *node) join() error {
 		ID: n.id, Site: n.site.Name, Host: string(n.peer), Resources: n.resources(), Slots: n.Slots, Features: n.Features,
 		Arch: "amd64", OS: "linux", Lifetime: 10 * 365 * 24 * time.Hour,
 	}
-	evaluator := matcher.NewEvaluator(self, n.holds, n.compiler, n.catalogue)
+	evaluator := matcher.NewEvaluator(self, n.holds, n.compiler)
 	n.worker = worker.New(worker.DefaultConfig(), self, n.peer, evaluator)
 	n.master = master.New(master.DefaultConfig(), n.id, n.compiler)
 	n.stepWorker(worker.SiteChanged{Settings: registered.Settings})
@@ -121,7 +121,7 @@ func (n *node) die() {
 	for _, t := range n.fetcher.transfers {
 		n.fetcher.stop(t)
 	}
-	for _, j := range n.jobs {
+	for _, j := range n.attempts {
 		n.timeline.Cancel(j.end)
 	}
 	s := n.site

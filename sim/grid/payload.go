@@ -18,8 +18,8 @@ const RowsPerNode = 4096
 
 // stageIn fetches and pins the inputs of an attempt.
 func (n *node) stageIn(a worker.StageIn) {
-	j := &job{missing: len(a.Files), since: n.timeline.Now(), slot: -1, reads: make([]task.Read, len(a.Files))}
-	n.jobs[a.Attempt] = j
+	j := &attempt{missing: len(a.Files), since: n.timeline.Now(), slot: -1, reads: make([]task.Read, len(a.Files))}
+	n.attempts[a.Attempt] = j
 	if len(a.Files) == 0 {
 		n.timeline.After(0, func() { n.staged(a, j) })
 		return
@@ -31,7 +31,7 @@ func (n *node) stageIn(a worker.StageIn) {
 	}
 }
 
-func (n *node) arrived(a worker.StageIn, j *job, i int, source task.Source, err error) {
+func (n *node) arrived(a worker.StageIn, j *attempt, i int, source task.Source, err error) {
 	file := a.Files[i]
 	if err != nil {
 		if !errors.As(err, &j.err) {
@@ -52,7 +52,7 @@ func (n *node) arrived(a worker.StageIn, j *job, i int, source task.Source, err 
 	}
 }
 
-func (n *node) staged(a worker.StageIn, j *job) {
+func (n *node) staged(a worker.StageIn, j *attempt) {
 	if j.gone || !n.alive {
 		return
 	}
@@ -85,7 +85,7 @@ func (n *node) staged(a worker.StageIn, j *job) {
 
 // start runs a payload for its recorded time on this node.
 func (n *node) start(a worker.StartPayload) {
-	j, now := n.jobs[a.Attempt], n.timeline.Now()
+	j, now := n.attempts[a.Attempt], n.timeline.Now()
 	recorded := &n.config.Workload.Tasks[n.taskOf(a.Attempt.Task)]
 	j.slot = max(slices.Index(n.slots, false), 0)
 	n.slots[j.slot] = true
@@ -98,13 +98,13 @@ func (n *node) start(a worker.StartPayload) {
 	j.end = n.timeline.After(max(takes, time.Microsecond), func() { n.ended(a.Attempt, j, task.Outcome{OK: true}) })
 }
 
-func (n *node) bar(j *job, attempt task.AttemptID, kind sim.BarKind) {
+func (n *node) bar(j *attempt, attempt task.AttemptID, kind sim.BarKind) {
 	row := n.index*RowsPerNode + j.slot
 	n.record.Bar(sim.Bar{Row: row, Kind: kind, Task: n.taskOf(attempt.Task), From: j.since, To: n.timeline.Now()})
 	j.since = n.timeline.Now()
 }
 
-func (n *node) ended(id task.AttemptID, j *job, outcome task.Outcome) {
+func (n *node) ended(id task.AttemptID, j *attempt, outcome task.Outcome) {
 	if !n.alive || j.end == nil {
 		return
 	}
@@ -121,7 +121,7 @@ func (n *node) ended(id task.AttemptID, j *job, outcome task.Outcome) {
 }
 
 func (n *node) kill(id task.AttemptID) {
-	j := n.jobs[id]
+	j := n.attempts[id]
 	if j == nil || j.end == nil {
 		return
 	}
@@ -130,7 +130,7 @@ func (n *node) kill(id task.AttemptID) {
 	})
 }
 
-func (n *node) unpin(j *job) {
+func (n *node) unpin(j *attempt) {
 	for _, key := range j.pinned {
 		if err := n.cached.Unpin(key); err != nil && !errors.Is(err, cache.ErrUnknown) {
 			n.fail("%s: unpin: %w", n.peer, err)
@@ -140,10 +140,10 @@ func (n *node) unpin(j *job) {
 }
 
 func (n *node) discard(id task.AttemptID) {
-	if j := n.jobs[id]; j != nil {
+	if j := n.attempts[id]; j != nil {
 		j.gone = true
 		n.unpin(j)
-		delete(n.jobs, id)
+		delete(n.attempts, id)
 	}
 }
 

@@ -72,7 +72,7 @@ func (w *world) lookForLife() {
 		return
 	}
 	w.life.looked = w.timeline.Now()
-	if w.life.done != w.done || slices.ContainsFunc(w.nodes, func(n *node) bool { return n.alive && len(n.jobs) > 0 }) {
+	if w.life.done != w.done || slices.ContainsFunc(w.nodes, func(n *node) bool { return n.alive && len(n.attempts) > 0 }) {
 		w.life.done, w.life.without = w.done, 0
 		return
 	}
@@ -82,26 +82,25 @@ func (w *world) lookForLife() {
 }
 
 type world struct {
-	config    Config
-	timeline  *sim.Timeline
-	network   *sim.Network
-	record    *sim.Record
-	random    *rand.Rand
-	compiler  *matcher.Compiler
-	catalogue *matcher.Catalogue
-	queue     *queue
-	sites     []*site
-	nodes     []*node
-	peers     map[task.PeerID]*node
-	tasks     map[string]int32 // by name in the queue
-	files     map[string]int32 // by name in the queue
-	digests   map[task.FileKey]task.FileKey
-	done      int // tasks
-	life      life
-	over      bool
-	trouble   string // the last that a node had with files
-	failure   error
-	sums      Result
+	config   Config
+	timeline *sim.Timeline
+	network  *sim.Network
+	record   *sim.Record
+	random   *rand.Rand
+	compiler *matcher.Compiler
+	queue    *queue
+	sites    []*site
+	nodes    []*node
+	peers    map[task.PeerID]*node
+	tasks    map[string]int32 // by name in the queue
+	files    map[string]int32 // by name in the queue
+	digests  map[task.FileKey]task.FileKey
+	done     int // tasks
+	life     life
+	over     bool
+	trouble  string // the last that a node had with files
+	failure  error
+	sums     Result
 }
 
 // site is the part of a site that belongs to no pilot.
@@ -121,7 +120,7 @@ type site struct {
 func newWorld(config Config) *world {
 	w := &world{
 		config: config, timeline: &sim.Timeline{}, record: sim.NewRecord(), random: sim.Random(config.Seed, "grid"),
-		compiler: matcher.NewCompiler(64), catalogue: matcher.NewCatalogue(), peers: make(map[task.PeerID]*node),
+		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
 		digests: make(map[task.FileKey]task.FileKey),
 	}
 	w.record.Keep = config.KeepBars

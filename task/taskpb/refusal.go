@@ -2,12 +2,9 @@ package taskpb
 
 import (
 	"errors"
-	"strconv"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
-
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 const (
@@ -37,19 +34,4 @@ func Refusal(err error) (reason string, metadata map[string]string, ok bool) {
 		}
 	}
 	return "", nil, false
-}
-
-// TermInOffice reads, from the refusal of a stale term, the term in office
-// and its master; false for any other error.
-func TermInOffice(err error) (task.Term, task.PilotID, bool) {
-	reason, metadata, ok := Refusal(err)
-	if !ok || reason != ReasonStaleTerm {
-		return task.Term{}, "", false
-	}
-	epoch, badEpoch := strconv.ParseUint(metadata["epoch"], 10, 64)
-	ballot, badBallot := strconv.ParseUint(metadata["ballot"], 10, 64)
-	if badEpoch != nil || badBallot != nil {
-		return task.Term{}, "", false
-	}
-	return task.Term{Epoch: epoch, Ballot: ballot, Peer: task.PeerID(metadata["peer"])}, task.PilotID(metadata["master"]), true
 }

@@ -62,7 +62,7 @@ func TestSyncRoundTrip(t *testing.T) {
 		sent := task.Sync{
 			Site: "siteA", Term: task.Term{Epoch: 3, Ballot: 1, Peer: "x"}, Pilot: "p-abcdefgh",
 			Leases:   []task.LeaseID{1, 2},
-			Capacity: task.Capacity{Pilots: 1, Slots: 2, FreeSlots: 3, Assigned: 4, Running: 5, Waiting: 6, CacheBytes: 7, CacheUsed: 8, Evictions: 9, Damaged: 10, Optimality: task.Optimality{Measured: 3, Mean: rapid.IntRange(0, task.Best).Draw(t, "mean"), Least: 250_001}, Stopped: 3, StoppedSlots: 12, StoppedWhy: "load < 0.5"},
+			Capacity: task.Capacity{Pilots: 1, Slots: 2, FreeSlots: 3, Assigned: 4, Running: 5, Waiting: 6, CacheBytes: 7, CacheUsed: 8, Evictions: 9, Damaged: 10, Stopped: 3, StoppedSlots: 12, StoppedWhy: "load < 0.5"},
 			Nodes:    []task.NodeMark{{Name: "node", Failed: 5, Pauses: 1, Left: time.Second, Why: "exit code 1"}}, Judges: true,
 			Pauses:   []task.Pause{{Pilot: "p-abcdefgh", Why: "load < 0.5"}, {Pilot: "p-abcdefgi"}},
 			Outcomes: []task.Outcome{outcome(t)}, Starts: []task.Start{{Attempt: attempt(t), Number: 1, Started: moment(t, "s")}},

@@ -236,7 +236,7 @@ func capacity(c task.Capacity) *pb.Capacity {
 	return &pb.Capacity{
 		Pilots: int32(c.Pilots), Slots: int32(c.Slots), FreeSlots: int32(c.FreeSlots), Assigned: int32(c.Assigned),
 		Running: int32(c.Running), Waiting: int32(c.Waiting), CacheBytes: uint64(c.CacheBytes),
-		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions, Damaged: c.Damaged, Optimality: Optimality(c.Optimality),
+		CacheUsedBytes: uint64(c.CacheUsed), Evictions: c.Evictions, Damaged: c.Damaged,
 		Stopped: int32(c.Stopped), StoppedSlots: int32(c.StoppedSlots), StoppedWhy: c.StoppedWhy,
 	}
 }
@@ -245,30 +245,9 @@ func fromCapacity(in *pb.Capacity) task.Capacity {
 	return task.Capacity{
 		Pilots: int(in.GetPilots()), Slots: int(in.GetSlots()), FreeSlots: int(in.GetFreeSlots()), Assigned: int(in.GetAssigned()),
 		Running: int(in.GetRunning()), Waiting: int(in.GetWaiting()), CacheBytes: task.Bytes(in.GetCacheBytes()),
-		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(), Damaged: in.GetDamaged(), Optimality: fromOptimality(in.GetOptimality()),
+		CacheUsed: task.Bytes(in.GetCacheUsedBytes()), Evictions: in.GetEvictions(), Damaged: in.GetDamaged(),
 		Stopped: int(in.GetStopped()), StoppedSlots: int(in.GetStoppedSlots()), StoppedWhy: in.GetStoppedWhy(),
 	}
-}
-
-// Optimality encodes how near a solver comes to the best assignment; nil where
-// nothing was measured.
-func Optimality(o task.Optimality) *pb.Optimality {
-	if o.Measured == 0 {
-		return nil
-	}
-	return &pb.Optimality{Measured: o.Measured, MeanRatio: float64(o.Mean) / task.Best, LeastRatio: float64(o.Least) / task.Best}
-}
-
-func fromOptimality(in *pb.Optimality) task.Optimality {
-	return task.Optimality{Measured: in.GetMeasured(), Mean: millionths(in.GetMeanRatio()), Least: millionths(in.GetLeastRatio())}
-}
-
-// millionths reads a ratio; what is none of 0 to 1 becomes the nearest.
-func millionths(ratio float64) int {
-	if math.IsNaN(ratio) {
-		return 0
-	}
-	return int(math.Round(min(max(ratio, 0), 1) * task.Best))
 }
 
 // Starts encodes the starts of payloads.

@@ -56,12 +56,14 @@ func FromTask(in *pb.Task) (task.Task, error) {
 
 // Resources encodes resources.
 func Resources(r task.Resources) *pb.Resources {
-	return &pb.Resources{Cores: int32(r.Cores), MemoryBytes: int64(r.Memory), DiskBytes: int64(r.Disk)}
+	return &pb.Resources{Cores: int32(r.Cores), MemoryBytes: int64(r.Memory), DiskBytes: int64(r.Disk), Gpus: int32(r.GPUs)}
 }
 
 // FromResources decodes resources; nil is none.
 func FromResources(in *pb.Resources) task.Resources {
-	return task.Resources{Cores: int(in.GetCores()), Memory: task.Bytes(in.GetMemoryBytes()), Disk: task.Bytes(in.GetDiskBytes())}
+	return task.Resources{
+		Cores: int(in.GetCores()), Memory: task.Bytes(in.GetMemoryBytes()), Disk: task.Bytes(in.GetDiskBytes()), GPUs: int(in.GetGpus()),
+	}
 }
 
 // State encodes a task's state.
@@ -160,9 +162,6 @@ func Time(t time.Time) *timestamppb.Timestamp {
 	}
 	return timestamppb.New(t)
 }
-
-// Files encodes a list of files.
-func Files(list []task.File) []*pb.File { return each(list, File) }
 
 // FromFiles decodes a list of files.
 func FromFiles(list []*pb.File) ([]task.File, error) { return eachErr(list, FromFile) }

@@ -79,18 +79,17 @@ type field struct {
 }
 
 // fieldsOf lists the fields with a key, those of embedded structs last.
-func fieldsOf(structure reflect.Value) []field {
-	var own, embedded []field
+func fieldsOf(structure reflect.Value) (fields []field) {
 	for i := range structure.NumField() {
 		description := structure.Type().Field(i)
 		switch {
 		case description.Anonymous:
-			embedded = append(embedded, fieldsOf(structure.Field(i))...)
+			fields = append(fields, fieldsOf(structure.Field(i))...)
 		case description.Tag.Get("key") != "":
-			own = append(own, field{structure.Field(i), description.Tag})
+			fields = append(fields, field{structure.Field(i), description.Tag})
 		}
 	}
-	return append(own, embedded...)
+	return fields
 }
 
 func (d *decoder) value(where string, n *node, f field) {

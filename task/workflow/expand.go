@@ -200,7 +200,7 @@ func (t *template) instantiate(values []string) task.Task {
 	s := t.settings
 	made := task.Task{
 		ID:        task.ID(name),
-		Resources: task.Resources{Cores: s.Cores.Value, Memory: s.Memory.Value, Disk: s.Disk.Value},
+		Resources: s.resources(),
 		Require:   s.Require.Value,
 		Rank:      s.Rank.Value,
 		Bound:     task.Bound(s.Bound.Value),

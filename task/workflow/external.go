@@ -1,9 +1,7 @@
 package workflow
 
 import (
-	"errors"
 	"fmt"
-	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -112,7 +110,7 @@ func (e *expansion) locate(c *compiler, where string, entry Entry[Source], files
 			return false
 		}
 		for i, text := range urls {
-			if err := checkURL(text); err != nil {
+			if _, err := task.ParseStorageURL(text); err != nil {
 				e.faults.add(copies.Value.At, "", "%s: at %s: %v", where, site, err)
 				return false
 			}
@@ -123,21 +121,6 @@ func (e *expansion) locate(c *compiler, where string, entry Entry[Source], files
 		}
 	}
 	return true
-}
-
-func checkURL(text string) error {
-	parsed, err := url.Parse(text)
-	switch {
-	case err != nil:
-		return fmt.Errorf("URL: %w", err)
-	case parsed.Scheme == "file" && parsed.Host == "" && strings.HasPrefix(parsed.Path, "/") && parsed.Path != "/":
-		return nil
-	case (parsed.Scheme == "http" || parsed.Scheme == "https") && parsed.Host != "" && parsed.User == nil:
-		return nil
-	case parsed.User != nil:
-		return errors.New("the URL holds a user name or password: give pilots access to the storage element instead")
-	}
-	return fmt.Errorf("URL %q: write https://HOST/PATH, http://HOST/PATH or file:///PATH", shorten(text))
 }
 
 // checksums fills in what is known about the content of a file.

@@ -41,12 +41,7 @@ type Settings struct {
 	Retries Value[int] `key:"retries" default:"3" min:"0" max:"100"`
 	// Longest time that one attempt may run; after it the payload is killed and the attempt has failed.
 	Walltime Value[time.Duration] `key:"walltime" default:"24h" min:"1ms" max:"8760h"`
-	// CPU cores to reserve.
-	Cores Value[int] `key:"cores" default:"1" min:"1" max:"4096"`
-	// Memory to reserve, summed over all processes of the payload. A payload that uses more than 1.2 times as much is killed.
-	Memory Value[task.Bytes] `key:"memory" default:"512MiB" min:"1B" max:"1024TiB"`
-	// Space to reserve for the work folder, without cached inputs, and for what the pilot keeps of stdout and stderr. A payload that uses more than 1.2 times as much is killed.
-	Disk Value[task.Bytes] `key:"disk" default:"1GiB" min:"0B" max:"1024TiB"`
+	ResourceSettings
 	// Environment variables of the payload. Names that begin with `PILOTAGE_` are set by the pilot and refused here.
 	Env Map[Text] `key:"env" noun:"env" max:"256 variables" expands:"variables"`
 	// What a pilot must fulfil to run the task: a CEL expression over `task`, `pilot` and `files`. It is not expanded, so that all tasks of a `foreach` stay one class.
@@ -59,6 +54,31 @@ type Settings struct {
 	Queue Text `key:"queue" default:"the queue without name" max:"64B"`
 	// Tasks of higher priority are handed out first.
 	Priority Value[int] `key:"priority" default:"0" min:"-1000000" max:"1000000"`
+}
+
+// ResourceSettings are what a task reserves of its pilot: task.AllResources, by
+// name.
+type ResourceSettings struct {
+	// CPU cores to reserve.
+	Cores Value[int] `key:"cores" default:"1" min:"1" max:"4096"`
+	// Memory to reserve, summed over all processes of the payload. A payload that uses more than 1.2 times as much is killed.
+	Memory Value[task.Bytes] `key:"memory" default:"512MiB" min:"1B" max:"1024TiB"`
+	// Space to reserve for the work folder, without cached inputs, and for what the pilot keeps of stdout and stderr. A payload that uses more than 1.2 times as much is killed.
+	Disk Value[task.Bytes] `key:"disk" default:"1GiB" min:"0B" max:"1024TiB"`
+	// GPUs to reserve, whole devices of the pilot. The payload finds them in `CUDA_VISIBLE_DEVICES` and `ROCR_VISIBLE_DEVICES`.
+	GPUs Value[int] `key:"gpus" default:"0" min:"0" max:"1024"`
+}
+
+// merge fills in what a task does not say.
+func (r *ResourceSettings) merge(defaults ResourceSettings) {
+	fill(&r.Cores, defaults.Cores, task.DefaultCores)
+	fill(&r.Memory, defaults.Memory, task.DefaultMemory)
+	fill(&r.Disk, defaults.Disk, task.DefaultDisk)
+	fill(&r.GPUs, defaults.GPUs, 0)
+}
+
+func (r ResourceSettings) resources() task.Resources {
+	return task.Resources{Cores: r.Cores.Value, Memory: r.Memory.Value, Disk: r.Disk.Value, GPUs: r.GPUs.Value}
 }
 
 // TaskTemplate describes one task or, with foreach, many that look alike.

@@ -34,8 +34,8 @@ func describe(p *Plan) string {
 		for _, name := range slices.Sorted(maps.Keys(t.Env)) {
 			fmt.Fprintf(&b, "  env %s=%q\n", name, t.Env[name])
 		}
-		fmt.Fprintf(&b, "  %d cores, %s memory, %s disk, %s, %d retries, priority %d, require %q, rank %q\n",
-			t.Resources.Cores, t.Resources.Memory, t.Resources.Disk, t.Walltime, t.Retries, t.Priority, t.Require, t.Rank)
+		fmt.Fprintf(&b, "  %s, %s, %d retries, priority %d, require %q, rank %q\n",
+			t.Resources, t.Walltime, t.Retries, t.Priority, t.Require, t.Rank)
 	}
 	fmt.Fprintf(&b, "outputs %v\n", p.Outputs)
 	return b.String()

@@ -25,10 +25,9 @@ type Single struct {
 	Require string
 	Rank    string
 
-	Retries  string
-	Cores    string
-	Memory   string
-	Walltime string
+	// Settings of the task as written on a command line, by their keys in a
+	// workflow file, e.g. "walltime": "1h".
+	Settings map[string]string
 	// Array gives indices such as "0-9", "00-19" or "1-3,7". There is one task
 	// for each, called NAME[INDEX], and {i} stands for the index in Argv,
 	// Inputs and Outputs.
@@ -168,10 +167,9 @@ func nameOf(program string) string {
 // workflow file.
 func (s Single) readSettings(faults *faults, settings *Settings) {
 	d := &decoder{faults: faults}
-	options := map[string]string{"retries": s.Retries, "cores": s.Cores, "memory": s.Memory, "walltime": s.Walltime}
 	for _, f := range fieldsOf(reflect.ValueOf(settings).Elem()) {
 		key := f.tag.Get("key")
-		if text := options[key]; text != "" {
+		if text := s.Settings[key]; text != "" {
 			d.value("--"+key, &node{kind: textNode, text: text}, f)
 		}
 	}

@@ -13,8 +13,8 @@ func TestSingleTask(t *testing.T) {
 	}{
 		{"plain", Single{Argv: []string{"/bin/true", "{print $1}"}},
 			[]string{"workflow true", "task true", `argv ["/bin/true" "{print $1}"]`, "outputs []"}},
-		{"settings", Single{Name: "n", Argv: []string{"x"}, Require: "a", Rank: "rest", Retries: "0", Cores: "2", Memory: "1GiB", Walltime: "5m"},
-			[]string{"workflow n", `2 cores, 1GiB memory, 1GiB disk, 5m0s, 0 retries, priority 0, require "a", rank "rest"`}},
+		{"settings", Single{Name: "n", Argv: []string{"x"}, Require: "a", Rank: "rest", Settings: map[string]string{"retries": "0", "cores": "2", "memory": "1GiB", "walltime": "5m", "disk": "2GiB", "gpus": "1"}},
+			[]string{"workflow n", `2 cores, 1GiB memory, 2GiB disk, 1 gpus, 5m0s, 0 retries, priority 0, require "a", rank "rest"`}},
 		{"files", Single{Argv: []string{"x"}, Inputs: []string{"./data/a.txt", "b=/abs/{{b c", "vo:dir/ref", "r=vo:ref"}, Outputs: []string{"out", "kept=dir/raw"}},
 			[]string{
 				`file data/a.txt source="here/data/a.txt"`, `file abs/_b_c source="/abs/{b c"`,
@@ -30,7 +30,7 @@ func TestSingleTask(t *testing.T) {
 		{"odd program", Single{Argv: []string{"/-my prog"}}, []string{"task _my_prog"}},
 		{"program that is no input", Single{Argv: []string{"./a.sh"}}, []string{"error task a.sh runs ./a.sh, which is not in its work folder", "hint: add --input ./a.sh:"}},
 		{"no command", Single{}, []string{"error no command is given"}},
-		{"bad numbers", Single{Argv: []string{"x"}, Cores: "many", Memory: "-1", Walltime: "10", Retries: "101"},
+		{"bad numbers", Single{Argv: []string{"x"}, Settings: map[string]string{"cores": "many", "memory": "-1", "walltime": "10", "retries": "101"}},
 			[]string{"error --retries is 101: give 0 to 100", `--cores: "many"`, `--memory: "-1"`, `--walltime: "10"`}},
 		{"bad array", Single{Argv: []string{"x"}, Array: "a-b"}, []string{`error --array "a-b"`}},
 		{"huge array", Single{Argv: []string{"x"}, Array: "0-999999999"}, []string{"error --array makes 1000000000 tasks"}},

@@ -254,9 +254,7 @@ func merge(own, defaults Settings) Settings {
 	merged := own
 	fill(&merged.Retries, defaults.Retries, task.DefaultRetries)
 	fill(&merged.Walltime, defaults.Walltime, task.DefaultWalltime)
-	fill(&merged.Cores, defaults.Cores, 1)
-	fill(&merged.Memory, defaults.Memory, task.DefaultMemory)
-	fill(&merged.Disk, defaults.Disk, task.DefaultDisk)
+	merged.ResourceSettings.merge(defaults.ResourceSettings)
 	fill(&merged.Require, defaults.Require, "")
 	fill(&merged.Rank, defaults.Rank, "")
 	fill(&merged.Bound, defaults.Bound, "")

@@ -347,7 +347,7 @@ func (m *Matchmaker) Explain(x *taskqueue.SiteExplanation, id task.ID) {
 	case why.Feasible > 0 && lacking == why.Feasible:
 		x.Why = "pilots of this site share no files (mode isolated): no pilot's cache has all inputs that no storage element has; it waits for their upload"
 	case lacking > 0:
-		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one of %d pilots whose caches have its inputs, or for their upload; %s",
+		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one of the pilots whose caches have its inputs (%d), or for their upload; %s",
 			why.Feasible-lacking, x.Why)
 	}
 }

@@ -39,7 +39,7 @@ func (s *Server) prepareAccess(ctx context.Context) error {
 		return err
 	}
 	var sites []taskqueue.SiteRecord
-	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 		sites, err = t.Sites().All()
 		return err
 	})
@@ -116,8 +116,8 @@ func (s *Server) newAccess(ctx context.Context, role identity.Role, site task.Si
 	if err != nil {
 		return nil, "", invalid("%w", err)
 	}
-	err = s.update(ctx, func(t *taskqueue.Turn) error {
-		return s.rules.AddGrant(t, taskqueue.Grant{
+	err = s.turns.update(ctx, func(t *taskqueue.Turn) error {
+		return s.turns.rules.AddGrant(t, taskqueue.Grant{
 			ID: grant.ID, Hash: grant.Hash, Role: string(role), Site: site, Label: label,
 			Created: now.UTC(), Expires: expires,
 		})

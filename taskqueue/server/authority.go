@@ -25,7 +25,7 @@ const (
 // first start.
 func (s *Server) loadAuthority(ctx context.Context) error {
 	var certificate, key []byte
-	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 		if certificate, err = t.Meta().Get(metaAuthority); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *Server) makeAuthority(ctx context.Context) (*identity.Authority, error)
 		return nil, err
 	}
 	certificate, key := made.PEM()
-	err = s.update(ctx, func(t *taskqueue.Turn) error {
+	err = s.turns.update(ctx, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaAuthority, certificate); err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func (s *Server) reloadAccess(ctx context.Context) error {
 	s.access.reloading.Lock()
 	defer s.access.reloading.Unlock()
 	next := &known{grants: make(map[string]identity.Grant), denied: make(map[task.PeerID]struct{})}
-	err := s.view(ctx, func(t *taskqueue.Turn) error {
+	err := s.turns.view(ctx, func(t *taskqueue.Turn) error {
 		grants, err := t.Grants().All()
 		if err != nil {
 			return fmt.Errorf("load access tokens: %w", err)
@@ -129,7 +129,7 @@ func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, er
 		return context.WithValue(ctx, callerKey{}, c), nil
 	}
 	if err == nil && allowed&c.kind == 0 {
-		err = fmt.Errorf("%w: %s may not call %s", errForbidden, c, path.Base(info.FullMethodName))
+		err = fmt.Errorf("%w: %s may not call %s, which takes %s", errForbidden, c, path.Base(info.FullMethodName), allowed)
 	}
 	if err != nil {
 		return ctx, statusOf(err)

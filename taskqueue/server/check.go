@@ -2,7 +2,6 @@ package server
 
 import (
 	"math"
-	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -11,6 +10,7 @@ import (
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -52,17 +52,8 @@ func checkStorageURL(field, text string) error {
 	if err := checkText(field, text, maxURL); err != nil {
 		return err
 	}
-	parsed, err := url.Parse(text)
-	if err != nil {
+	if _, err := task.ParseStorageURL(text); err != nil {
 		return invalid("%s: %w", field, err)
-	}
-	switch {
-	case parsed.User != nil:
-		return invalid("%s: a URL here holds no user or password", field)
-	case parsed.Scheme == "file" && (parsed.Host == "" || parsed.Host == "localhost") && strings.HasPrefix(parsed.Path, "/"):
-	case (parsed.Scheme == "http" || parsed.Scheme == "https") && parsed.Host != "":
-	default:
-		return invalid("%s %q: give file:///FOLDER, http://HOST/PATH or https://HOST/PATH", field, text)
 	}
 	return nil
 }
@@ -189,9 +180,8 @@ func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
 			return check
 		}
 	}
-	r := in.GetResources()
-	if r.GetCores() < 0 || r.GetMemoryBytes() < 0 || r.GetDiskBytes() < 0 {
-		return invalid("resources %d cores, %d bytes memory, %d bytes disk: none can be negative", r.GetCores(), r.GetMemoryBytes(), r.GetDiskBytes())
+	if err := taskpb.FromResources(in.GetResources()).Validate(); err != nil {
+		return invalid("resources: %v", err)
 	}
 	if in.GetSlots() < 1 || in.GetSlots() > maxSlots {
 		return invalid("%d slots: give 1 to %d", in.GetSlots(), maxSlots)

@@ -46,7 +46,7 @@ func (c *clock) failing() string {
 // than now.
 func (s *Server) loadClock(ctx context.Context) error {
 	at := firstInstant
-	err := s.view(ctx, func(t *taskqueue.Turn) error {
+	err := s.turns.view(ctx, func(t *taskqueue.Turn) error {
 		text, err := t.Meta().Get(metaClock)
 		if err != nil || len(text) == 0 {
 			return err
@@ -65,15 +65,15 @@ func (s *Server) loadClock(ctx context.Context) error {
 		}
 		return nil
 	})
-	s.clock.current.Store(int64(at))
-	s.clock.persisted, s.clock.due = at, at
+	s.turns.clock.current.Store(int64(at))
+	s.turns.clock.persisted, s.turns.clock.due = at, at
 	return err
 }
 
 // lookAgain has sites asked for outputs of which the store knows no copy: it may
 // be a backup that was put back.
 func (s *Server) lookAgain(ctx context.Context) error {
-	return s.unlessFull(s.update(ctx, s.rules.LookAgain))
+	return s.unlessFull(s.turns.update(ctx, s.turns.rules.LookAgain))
 }
 
 // runClock advances the service clock, writes what is to be written now and
@@ -81,7 +81,7 @@ func (s *Server) lookAgain(ctx context.Context) error {
 func (s *Server) runClock(ctx context.Context) error {
 	ticker := time.NewTicker(s.config.Timing.ClockTick)
 	defer ticker.Stop()
-	s.clock.last = time.Now()
+	s.turns.clock.last = time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -90,7 +90,7 @@ func (s *Server) runClock(ctx context.Context) error {
 		}
 		s.advance(ctx, time.Now())
 		s.lookForRoom(ctx, time.Now())
-		if s.clock.failing() == "" {
+		if s.turns.clock.failing() == "" {
 			s.tickRules(ctx)
 		}
 	}
@@ -99,17 +99,17 @@ func (s *Server) runClock(ctx context.Context) error {
 // advance moves the clock by the time since the last tick, but only while
 // the store takes writes: an outage expires nothing.
 func (s *Server) advance(ctx context.Context, now time.Time) {
-	elapsed := min(now.Sub(s.clock.last), taskqueue.MaxClockStep)
-	s.clock.last = now
-	next := s.clock.now().Add(elapsed)
+	elapsed := min(now.Sub(s.turns.clock.last), taskqueue.MaxClockStep)
+	s.turns.clock.last = now
+	next := s.turns.clock.now().Add(elapsed)
 	switch {
-	case s.clock.failing() != "":
-		_ = s.persist(ctx, s.clock.now()) // noted; the next tick tries again or goes on
-	case next.Sub(s.clock.persisted) < s.config.Timing.Persist:
-		s.clock.current.Store(int64(next))
+	case s.turns.clock.failing() != "":
+		_ = s.persist(ctx, s.turns.clock.now()) // noted; the next tick tries again or goes on
+	case next.Sub(s.turns.clock.persisted) < s.config.Timing.Persist:
+		s.turns.clock.current.Store(int64(next))
 	default:
 		if s.persist(ctx, next) == nil {
-			s.clock.current.Store(int64(next))
+			s.turns.clock.current.Store(int64(next))
 		}
 	}
 }
@@ -119,15 +119,15 @@ func (s *Server) advance(ctx context.Context, now time.Time) {
 func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 	err := s.requests.store(ctx, func(counts map[task.Site]*tally) error { return s.persistWith(ctx, at, counts) })
 	if err == nil {
-		s.clock.persisted = at
+		s.turns.clock.persisted = at
 	}
 	s.noteTrouble(ctx, err)
 	return err
 }
 
 func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts map[task.Site]*tally) error {
-	signs := s.desk.signs(s.clock.now()) // not of the time to come: a connection may end before that
-	return s.updateAt(ctx, at, func(t *taskqueue.Turn) error {
+	signs := s.desk.signs(s.turns.clock.now()) // not of the time to come: a connection may end before that
+	return s.turns.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)
 		}
@@ -151,12 +151,12 @@ func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site
 	if last, ever := signs[site]; ever && last.at <= t.Clock {
 		then := *t
 		then.Clock = last.at
-		if err := s.marks.Heard(&then, site, last.term); err != nil {
+		if err := s.turns.marks.Heard(&then, site, last.term); err != nil {
 			return err
 		}
 	}
 	if capacity, heard := s.pulls.hearsFrom(site); heard {
-		if err := s.marks.HeardPull(t, site, capacity); err != nil {
+		if err := s.turns.marks.HeardPull(t, site, capacity); err != nil {
 			return err
 		}
 	}
@@ -165,16 +165,16 @@ func (s *Server) saveSite(t *taskqueue.Turn, site task.Site, signs map[task.Site
 
 // noteTrouble says once when writing stops and once when it goes on.
 func (s *Server) noteTrouble(ctx context.Context, err error) {
-	before := s.clock.failing()
+	before := s.turns.clock.failing()
 	switch {
 	case ctx.Err() != nil:
 		return
 	case err == nil && before != "":
-		s.clock.trouble.Store(nil)
+		s.turns.clock.trouble.Store(nil)
 		s.config.Log.Info("the store takes writes again; the service clock goes on")
 	case err != nil:
 		text := err.Error()
-		s.clock.trouble.Store(&text)
+		s.turns.clock.trouble.Store(&text)
 		if before == "" {
 			s.config.Log.Error("the store takes no writes; the service clock stands still", "error", err)
 		}
@@ -190,15 +190,15 @@ func (s *Server) tickRules(ctx context.Context) {
 			s.noteTrouble(ctx, err)
 			return
 		}
-		s.clock.due = min(s.clock.due, deadline)
-		if s.clock.now() < s.clock.due || ctx.Err() != nil {
+		s.turns.clock.due = min(s.turns.clock.due, deadline)
+		if s.turns.clock.now() < s.turns.clock.due || ctx.Err() != nil {
 			return
 		}
-		if err := s.update(ctx, s.rules.Tick); err != nil {
+		if err := s.turns.update(ctx, s.turns.rules.Tick); err != nil {
 			s.noteTrouble(ctx, err)
 			return
 		}
-		if s.clock.due, err = s.deadline(ctx); err != nil {
+		if s.turns.clock.due, err = s.deadline(ctx); err != nil {
 			s.noteTrouble(ctx, err)
 			return
 		}
@@ -207,8 +207,8 @@ func (s *Server) tickRules(ctx context.Context) {
 
 func (s *Server) deadline(ctx context.Context) (taskqueue.Instant, error) {
 	var due taskqueue.Instant
-	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
-		due, err = s.rules.Deadline(t)
+	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+		due, err = s.turns.rules.Deadline(t)
 		return err
 	})
 	return due, err

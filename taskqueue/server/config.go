@@ -51,8 +51,8 @@ type Config struct {
 	Ready func(grpcAddress, httpAddress string)
 	// Deleter, if set, is given the copies of losers to delete.
 	Deleter Deleter
-	// Finder, if set, looks for what pilots may have stored without a word when the
-	// last one of their site is gone.
+	// Finder, if set, looks for what pilots may have stored without a word, when the
+	// last one of their site is gone and when a workflow is over.
 	Finder Finder
 }
 
@@ -61,11 +61,18 @@ type Finder interface {
 	// Find returns the URL of what has a name below the storage element; the error
 	// is ErrNotThere where there is nothing of that size and content.
 	Find(ctx context.Context, element, name string, size task.Bytes, digest task.Digest) (url string, err error)
+	// List returns names of what is in a folder below the storage element, at most
+	// limit, those of folders with a slash at their end; the error is ErrNotThere
+	// where there is no such folder, and ErrNotListed where the storage element
+	// cannot tell.
+	List(ctx context.Context, element, folder string, limit int) (names []string, err error)
 }
 
-// ErrNotThere is what a Finder answers when the storage element does, and has no
-// right copy.
-var ErrNotThere = errors.New("the storage element has no such copy")
+// What a Finder answers when the storage element does, and
+var (
+	ErrNotThere  = errors.New("the storage element has no such copy") // or no right one
+	ErrNotListed = errors.New("the storage element does not list its folders")
+)
 
 // Deleter removes copies of files from storage elements.
 type Deleter interface {

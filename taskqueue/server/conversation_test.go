@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -162,9 +163,10 @@ func TestStaleTermIsToldWhoIsInOffice(t *testing.T) {
 	stale.Term = &pb.Term{Epoch: 0, Peer: "12D3"}
 	_, err := p.Sync(q.ctx, stale)
 	wantRefusal(t, err, codes.FailedPrecondition, taskpb.ReasonStaleTerm)
-	term, master, ok := taskpb.TermInOffice(err)
-	if !ok || term != taskpb.FromTerm(p.term) || string(master) != p.id {
-		t.Errorf("told of term %v of %s (%v), want %v of %s", term, master, ok, p.term, p.id)
+	_, told, _ := taskpb.Refusal(err)
+	if term := taskpb.FromTerm(p.term); told["epoch"] != fmt.Sprint(term.Epoch) || told["ballot"] != fmt.Sprint(term.Ballot) ||
+		told["peer"] != string(term.Peer) || told["master"] != p.id {
+		t.Errorf("told of %v, want %v of %s", told, term, p.id)
 	}
 	if !q.server.Parked("siteA") {
 		t.Error("the stale Sync ended the parked one")

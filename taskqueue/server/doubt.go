@@ -17,7 +17,7 @@ const doubtsAtOnce = 4
 func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (*pb.DoubtCopyResponse, error) {
 	var file task.File
 	var element, name string
-	err := h.view(ctx, func(t *taskqueue.Turn) error {
+	err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Files().Load(task.LFN(in.GetLfn()))
 		if err != nil {
 			return err
@@ -41,28 +41,28 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 	if err != nil {
 		return nil, err
 	}
-	if name == "" || h.config.Finder == nil {
+	if name == "" || h.server.config.Finder == nil {
 		return &pb.DoubtCopyResponse{Reason: "it is at no place that the queue reads"}, nil
 	}
 	select {
-	case h.doubts <- struct{}{}:
-		defer func() { <-h.doubts }()
+	case h.server.doubts <- struct{}{}:
+		defer func() { <-h.server.doubts }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	switch _, err := h.find(ctx, element, name, &file); {
+	switch _, err := (&elements{&h.server.turns, &h.server.config}).find(ctx, element, name, &file); {
 	case err == nil:
 		return &pb.DoubtCopyResponse{}, nil
 	case !errors.Is(err, ErrNotThere):
 		return &pb.DoubtCopyResponse{Reason: err.Error()}, nil
 	}
 	out := &pb.DoubtCopyResponse{}
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		out.Struck, err = h.rules.Strike(t, file, in.GetUrl())
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		out.Struck, err = h.server.turns.rules.Strike(t, file, in.GetUrl())
 		return err
 	})
 	if out.Struck {
-		h.config.Log.Warn("a copy on a storage element is lost or damaged, as a user found and the queue has seen: it is stored or made again",
+		h.server.config.Log.Warn("a copy on a storage element is lost or damaged, as a user found and the queue has seen: it is stored or made again",
 			"file", in.GetLfn(), "url", in.GetUrl())
 	}
 	return out, err

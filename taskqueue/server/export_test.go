@@ -21,13 +21,15 @@ func (s *Server) Parked(site task.Site) bool {
 }
 
 // Clock is the service clock.
-func (s *Server) Clock() taskqueue.Instant { return s.clock.now() }
+func (s *Server) Clock() taskqueue.Instant { return s.turns.clock.now() }
 
 // Store is the server's store.
-func (s *Server) Store() taskqueue.Store { return s.store }
+func (s *Server) Store() taskqueue.Store { return s.turns.store }
 
 // WrapStore puts another store before that of a server that does not run yet.
-func (s *Server) WrapStore(wrap func(taskqueue.Store) taskqueue.Store) { s.store = wrap(s.store) }
+func (s *Server) WrapStore(wrap func(taskqueue.Store) taskqueue.Store) {
+	s.turns.store = wrap(s.turns.store)
+}
 
 // AttemptOfNumber is attemptOfNumber.
 var AttemptOfNumber = attemptOfNumber

@@ -15,7 +15,7 @@ import (
 // fileHandlers serve FileService.
 type fileHandlers struct {
 	pb.UnimplementedFileServiceServer
-	*Server
+	server *Server
 }
 
 // RegisterFiles makes external files known to every workflow.
@@ -28,8 +28,8 @@ func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRe
 		return nil, err
 	}
 	n := 0
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		n, err = h.rules.RegisterFiles(t, files)
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		n, err = h.server.turns.rules.RegisterFiles(t, files)
 		return err
 	})
 	return &pb.RegisterFilesResponse{Registered: int32(n)}, err
@@ -46,7 +46,7 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 		return nil, err
 	}
 	out := &pb.ListFilesResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Files().List(in.GetPrefix(), task.LFN(after), size+1)
 		if err != nil {
 			return fmt.Errorf("list files: %w", err)
@@ -74,7 +74,7 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 		names = append(names, task.SharedPrefix+name)
 	}
 	out := &pb.LocateFileResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Files().Load(names...)
 		if err != nil {
 			return fmt.Errorf("load file %s: %w", name, err)
@@ -91,7 +91,7 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 // PlanUpload says where a client may put copies.
 func (h *fileHandlers) PlanUpload(ctx context.Context, in *pb.PlanUploadRequest) (*pb.PlanUploadResponse, error) {
 	out := &pb.PlanUploadResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		sites, err := t.Sites().All()
 		if err != nil {
 			return fmt.Errorf("load sites: %w", err)

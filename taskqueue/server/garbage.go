@@ -8,6 +8,13 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
+// elements are the sites' storage elements, as far as the queue itself looks at them
+// and deletes there.
+type elements struct {
+	turns  *turns
+	config *Config
+}
+
 const (
 	// garbagePage bounds the copies deleted in one round.
 	garbagePage = 100
@@ -18,26 +25,43 @@ const (
 	longestPause = time.Hour
 )
 
-// reluctance is how a storage element that does not delete is dealt with: it is
-// said once, and tried ever more rarely.
+// reluctance is how a storage element that does not do what it is asked for is dealt
+// with: it is said once, and tried ever more rarely.
 type reluctance struct {
-	failed int // deletions, since it did
+	failed int // tries, since it did
 	pause  time.Duration
 	until  time.Time
+	why    error
 }
 
 // rests tells whether an element is not to be tried now.
 func (r *reluctance) rests() bool { return r != nil && time.Now().Before(r.until) }
 
+// reluctances are those of storage elements, by URL.
+type reluctances map[string]*reluctance
+
+// add notes that an element has failed; the first pause is given.
+func (m reluctances) add(element string, pause time.Duration, why error) (r *reluctance, first bool) {
+	r = m[element]
+	if first = r == nil; first {
+		r = &reluctance{pause: pause}
+		m[element] = r
+	}
+	r.failed++
+	r.why, r.until = why, time.Now().Add(r.pause)
+	r.pause = min(2*r.pause, longestPause)
+	return r, first
+}
+
 // runGarbage deletes losers' copies, round by round, until ctx ends.
-func (s *Server) runGarbage(ctx context.Context) error {
-	if s.config.Deleter == nil {
+func (e *elements) runGarbage(ctx context.Context) error {
+	if e.config.Deleter == nil {
 		return nil
 	}
-	reluctant := make(map[string]*reluctance) // by element
-	return every(ctx, s.config.Timing.Garbage, func() {
-		if err := s.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
-			s.config.Log.Warn("losers' copies wait for their deletion", "error", err)
+	reluctant := make(reluctances)
+	return every(ctx, e.config.Timing.Garbage, func() {
+		if err := e.deleteGarbage(ctx, reluctant); err != nil && ctx.Err() == nil {
+			e.config.Log.Warn("losers' copies wait for their deletion", "error", err)
 		}
 	})
 }
@@ -45,10 +69,10 @@ func (s *Server) runGarbage(ctx context.Context) error {
 // deleteGarbage deletes one page of copies. Those of a storage element that rests
 // stay where they are, and those that could not be deleted go to the end of the
 // list, so that an element that is away does not hold up the others.
-func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluctance) error {
+func (e *elements) deleteGarbage(ctx context.Context, reluctant reluctances) error {
 	var page, named []task.Replica
 	elements := make(map[task.Site]string)
-	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
+	err := e.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 		sites, err := t.Sites().All()
 		if err != nil {
 			return err
@@ -60,14 +84,14 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 				resting = append(resting, sites[i].Name)
 			}
 		}
-		page, named, err = s.rules.Garbage(t, garbagePage, resting...)
+		page, named, err = e.turns.rules.Garbage(t, garbagePage, resting...)
 		return err
 	})
 	if err != nil || len(page)+len(named) == 0 {
 		return err
 	}
 	for _, replica := range named {
-		s.config.Log.Warn("a copy that was to be deleted is left where it is: the catalogue names it", "site", replica.Site, "url", replica.URL)
+		e.config.Log.Warn("a copy that was to be deleted is left where it is: the catalogue names it", "site", replica.Site, "url", replica.URL)
 	}
 	tried, failed := named, []task.Replica(nil)
 	for _, replica := range page {
@@ -80,11 +104,11 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 		tried = append(tried, replica)
 		name, ok := taskqueue.NameAt(elements[replica.Site], replica.URL)
 		if !ok {
-			s.config.Log.Warn("a loser's copy is left where it is: it is not on its site's storage element",
+			e.config.Log.Warn("a loser's copy is left where it is: it is not on its site's storage element",
 				"site", replica.Site, "url", replica.URL, "storage", elements[replica.Site])
 			continue
 		}
-		if !s.deleteCopy(ctx, replica, elements[replica.Site], name, reluctant) {
+		if !e.deleteCopy(ctx, replica, elements[replica.Site], name, reluctant) {
 			failed = append(failed, replica)
 		}
 	}
@@ -92,7 +116,7 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 		return nil
 	}
 	// What was deleted is told to the store even when the server stops now.
-	return s.update(context.WithoutCancel(ctx), func(t *taskqueue.Turn) error {
+	return e.turns.update(context.WithoutCancel(ctx), func(t *taskqueue.Turn) error {
 		if err := t.Files().DropGarbage(tried...); err != nil {
 			return err
 		}
@@ -105,26 +129,22 @@ func (s *Server) deleteGarbage(ctx context.Context, reluctant map[string]*reluct
 
 // deleteCopy tells whether a copy was deleted. Only changes of what a storage
 // element does are worth a line in the log.
-func (s *Server) deleteCopy(ctx context.Context, replica task.Replica, element, name string, reluctant map[string]*reluctance) bool {
+func (e *elements) deleteCopy(ctx context.Context, replica task.Replica, element, name string, reluctant reluctances) bool {
 	r := reluctant[element]
 	limited, cancel := context.WithTimeout(ctx, deletionTime)
 	defer cancel()
-	err := s.config.Deleter.Delete(limited, element, name)
+	err := e.config.Deleter.Delete(limited, element, name)
 	switch {
 	case err == nil && r != nil:
-		s.config.Log.Info("a storage element deletes losers' copies again", "site", replica.Site, "storage", element, "failed", r.failed)
+		e.config.Log.Info("a storage element deletes losers' copies again", "site", replica.Site, "storage", element, "failed", r.failed)
 		delete(reluctant, element)
 	case err != nil && ctx.Err() == nil:
-		if r == nil {
-			r = &reluctance{pause: s.config.Timing.Garbage}
-			reluctant[element] = r
-			s.config.Log.Warn("a storage element does not delete losers' copies; they wait, and it is tried again ever more rarely",
+		r, first := reluctant.add(element, e.config.Timing.Garbage, err)
+		if first {
+			e.config.Log.Warn("a storage element does not delete losers' copies; they wait, and it is tried again ever more rarely",
 				"site", replica.Site, "storage", element, "url", replica.URL, "error", err)
 		}
-		r.failed++
-		r.until = time.Now().Add(r.pause)
-		r.pause = min(2*r.pause, longestPause)
-		s.config.Log.Debug("a loser's copy was not deleted", "url", replica.URL, "failed", r.failed, "pause", r.pause, "error", err)
+		e.config.Log.Debug("a loser's copy was not deleted", "url", replica.URL, "failed", r.failed, "pause", r.pause, "error", err)
 	}
 	return err == nil
 }

@@ -33,9 +33,9 @@ func TestReluctantStorageIsSaidOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		deleter := &reluctantDeleter{}
 		var said bytes.Buffer
-		s := &Server{config: Config{Deleter: deleter, Log: slog.New(slog.NewTextHandler(&said, nil))}}
+		s := &elements{config: &Config{Deleter: deleter, Log: slog.New(slog.NewTextHandler(&said, nil))}}
 		s.config.Timing.Garbage = 30 * time.Second
-		reluctant := make(map[string]*reluctance)
+		reluctant := make(reluctances)
 		round := func() (deleted bool) {
 			return !reluctant["file:///se/away"].rests() && s.deleteCopy(t.Context(), task.Replica{Site: "away", URL: "file:///se/away/a"}, "file:///se/away", "a", reluctant)
 		}

@@ -37,7 +37,7 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 	case life < time.Second || life > identity.AuthorityLife:
 		return nil, invalid("valid_for %s: give a second to ten years", life)
 	}
-	file, id, err := h.newAccess(ctx, role, task.Site(in.GetSite()), in.GetLabel(), life)
+	file, id, err := h.server.newAccess(ctx, role, task.Site(in.GetSite()), in.GetLabel(), life)
 	if err != nil {
 		return nil, err
 	}
@@ -51,28 +51,28 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 // RevokeAccess makes a token, or the membership of a pilot, useless at once.
 func (h *siteHandlers) RevokeAccess(ctx context.Context, in *pb.RevokeAccessRequest) (*pb.RevokeAccessResponse, error) {
 	_, notPilot := task.ParsePilotID(in.GetId())
-	err := h.update(ctx, func(t *taskqueue.Turn) error {
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
 		if notPilot == nil {
-			return h.rules.Deny(t, in.GetId())
+			return h.server.turns.rules.Deny(t, in.GetId())
 		}
-		return h.rules.RevokeGrant(t, in.GetId())
+		return h.server.turns.rules.RevokeGrant(t, in.GetId())
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.reloadAccess(ctx); err != nil {
+	if err := h.server.reloadAccess(ctx); err != nil {
 		return nil, err
 	}
 	// Calls under way ask again whether they are still allowed.
-	h.desk.wakeAll()
-	h.watches.all()
+	h.server.desk.wakeAll()
+	h.server.watches.all()
 	return &pb.RevokeAccessResponse{}, nil
 }
 
 // ListAccess lists all tokens, never their secrets.
 func (h *siteHandlers) ListAccess(context.Context, *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
 	out := &pb.ListAccessResponse{}
-	for _, g := range h.access.grantList() {
+	for _, g := range h.server.access.grantList() {
 		out.Accesses = append(out.Accesses, &pb.Access{
 			Id: g.ID, Role: string(g.Role), Site: string(g.Site), Label: g.Label,
 			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,

@@ -9,21 +9,33 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
+// matching serves the pilots of sites whose tasks the queue matches: it answers their
+// calls, and looks after such sites.
+type matching struct {
+	turns    *turns
+	pulls    *pulls
+	desk     *desk // where their masters are heard as well
+	relays   *relays
+	access   *access
+	config   *Config
+	stopping <-chan struct{}
+}
+
 // runMatching calls pilots in when tasks come up for them, and looks after the
 // sites at which the queue matches tasks, until ctx ends.
-func (s *Server) runMatching(ctx context.Context) error {
-	ticker := time.NewTicker(s.config.Timing.MatchTick)
+func (m *matching) runMatching(ctx context.Context) error {
+	ticker := time.NewTicker(m.config.Timing.MatchTick)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-s.pulls.signal:
-			s.callIn(ctx)
+		case <-m.pulls.signal:
+			m.callIn(ctx)
 		case <-ticker.C:
-			if s.clock.failing() == "" {
-				if err := s.lookAfter(ctx); err != nil && ctx.Err() == nil {
-					s.config.Log.Warn("cannot look after sites whose tasks the queue matches; trying again", "error", err)
+			if m.turns.clock.failing() == "" {
+				if err := m.lookAfter(ctx); err != nil && ctx.Err() == nil {
+					m.config.Log.Warn("cannot look after sites whose tasks the queue matches; trying again", "error", err)
 				}
 			}
 		}
@@ -31,16 +43,16 @@ func (s *Server) runMatching(ctx context.Context) error {
 }
 
 // callIn wakes pilots for tasks that have come up.
-func (s *Server) callIn(ctx context.Context) {
-	p := s.pulls
+func (m *matching) callIn(ctx context.Context) {
+	p := m.pulls
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	due := p.due
 	p.due = make(map[task.Site]struct{})
 	for site := range due {
-		if err := s.refresh(ctx, site); err != nil {
+		if err := m.refresh(ctx, site); err != nil {
 			if ctx.Err() == nil {
-				s.config.Log.Warn("cannot read the tasks that wait for a site", "site", site, "error", err)
+				m.config.Log.Warn("cannot read the tasks that wait for a site", "site", site, "error", err)
 			}
 			continue
 		}
@@ -66,9 +78,9 @@ type centralSite struct {
 
 // lookAfter does what at other sites a master does: it notices pilots that are
 // gone, and what is gone with them.
-func (s *Server) lookAfter(ctx context.Context) error {
+func (m *matching) lookAfter(ctx context.Context) error {
 	var central []*centralSite
-	err := s.view(ctx, func(t *taskqueue.Turn) error {
+	err := m.turns.view(ctx, func(t *taskqueue.Turn) error {
 		all, err := t.Sites().All()
 		if err != nil {
 			return fmt.Errorf("load sites: %w", err)
@@ -82,37 +94,37 @@ func (s *Server) lookAfter(ctx context.Context) error {
 			if c.pilots, err = t.Pilots().OfSite(all[i].Name, taskqueue.PilotAlive, taskqueue.PilotDraining); err != nil {
 				return fmt.Errorf("load pilots of %s: %w", all[i].Name, err)
 			}
-			if c.unsafe, err = s.rules.Unguarded(t, all[i].Name); err != nil {
+			if c.unsafe, err = m.turns.rules.Unguarded(t, all[i].Name); err != nil {
 				return err
 			}
 			central = append(central, c)
 		}
-		s.shareOut(t, all)
+		m.shareOut(t, all)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
 	for _, c := range central {
-		s.judgeSite(c)
-		if err := s.carryOutFor(ctx, c); err != nil {
+		m.judgeSite(c)
+		if err := m.carryOutFor(ctx, c); err != nil {
 			return err
 		}
 	}
-	s.callIn(ctx)
+	m.callIn(ctx)
 	return nil
 }
 
 // shareOut tells the matchmaker which sites are alive, and forgets those at which
 // masters match or that were removed, with their pilots.
-func (s *Server) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
-	p := s.pulls
+func (m *matching) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
+	p := m.pulls
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	var live, storing []task.Site
 	central := make(map[task.Site]bool)
 	for i := range all {
-		if s.rules.Live(t, &all[i]) {
+		if m.turns.rules.Live(t, &all[i]) {
 			live = append(live, all[i].Name)
 			if all[i].SE != "" {
 				storing = append(storing, all[i].Name)
@@ -125,11 +137,11 @@ func (s *Server) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
 }
 
 // judgeSite decides what is to be done for a site.
-func (s *Server) judgeSite(c *centralSite) {
-	p := s.pulls
+func (m *matching) judgeSite(c *centralSite) {
+	p := m.pulls
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	now, name := s.clock.now(), c.site.Name
+	now, name := m.turns.clock.now(), c.site.Name
 	present := make(map[task.PilotID]bool, len(c.pilots))
 	for i := range c.pilots {
 		present[c.pilots[i].ID] = true
@@ -160,50 +172,50 @@ func (s *Server) judgeSite(c *centralSite) {
 }
 
 // carryOutFor does what was decided for a site.
-func (s *Server) carryOutFor(ctx context.Context, c *centralSite) error {
+func (m *matching) carryOutFor(ctx context.Context, c *centralSite) error {
 	name := c.site.Name
 	guarded := c.site.Check && len(c.unsafe) == 0
-	defer s.pulls.wakeAll(c.changed)
+	defer m.pulls.wakeAll(c.changed)
 	if !c.reclaim && !guarded && !c.judged && len(c.silent)+len(c.lost)+len(c.retract) == 0 {
 		return nil
 	}
-	return s.update(ctx, func(t *taskqueue.Turn) error {
+	return m.turns.update(ctx, func(t *taskqueue.Turn) error {
 		if c.judged {
-			if err := s.rules.Judge(t, name, c.nodes); err != nil {
+			if err := m.turns.rules.Judge(t, name, c.nodes); err != nil {
 				return err
 			}
 		}
 		if len(c.silent) > 0 {
-			if err := s.rules.Dismiss(t, name, c.silent, "it fell silent"); err != nil {
+			if err := m.turns.rules.Dismiss(t, name, c.silent, "it fell silent"); err != nil {
 				return err
 			}
 		}
 		if c.reclaim {
-			if err := s.rules.Reclaim(t, name, s.inHand(name)); err != nil {
+			if err := m.turns.rules.Reclaim(t, name, m.inHand(name)); err != nil {
 				return err
 			}
 		}
 		if guarded {
-			if err := s.rules.Guarded(t, name); err != nil {
+			if err := m.turns.rules.Guarded(t, name); err != nil {
 				return err
 			}
 		}
 		if len(c.lost) > 0 {
-			if err := s.rules.Lose(t, name, c.lost); err != nil {
+			if err := m.turns.rules.Lose(t, name, c.lost); err != nil {
 				return err
 			}
 		}
 		if len(c.retract) > 0 {
-			return s.rules.AskBack(t, name, c.retract)
+			return m.turns.rules.AskBack(t, name, c.retract)
 		}
 		return nil
 	})
 }
 
-func (s *Server) inHand(site task.Site) func(task.ID) bool {
+func (m *matching) inHand(site task.Site) func(task.ID) bool {
 	return func(id task.ID) bool {
-		s.pulls.mutex.Lock()
-		defer s.pulls.mutex.Unlock()
-		return s.pulls.maker.InHand(site, id)
+		m.pulls.mutex.Lock()
+		defer m.pulls.mutex.Unlock()
+		return m.pulls.maker.InHand(site, id)
 	}
 }

@@ -22,6 +22,17 @@ const (
 	everyone = admin | submit | newPilot | member
 )
 
+// String names the accesses that do, for who came with another one.
+func (m may) String() string {
+	switch {
+	case m&submit != 0:
+		return "an admin's or a submit token"
+	case m&admin != 0:
+		return "an admin's token"
+	}
+	return "the certificate of a registered pilot"
+}
+
 // permissions says who may call which method. What is not listed nobody may.
 // Handlers check further that a pilot speaks for itself and its own site.
 var permissions = map[string]may{

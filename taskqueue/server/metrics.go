@@ -69,7 +69,7 @@ func (m *siteMetrics) Collect(metrics chan<- prometheus.Metric) {
 	defer cancel()
 	m.server.storeRequests(ctx)
 	var sites []taskqueue.SiteRecord
-	err := m.server.view(ctx, func(t *taskqueue.Turn) (err error) {
+	err := m.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 		sites, err = t.Sites().All()
 		return err
 	})

@@ -18,7 +18,7 @@ import (
 // pilotHandlers serve PilotService.
 type pilotHandlers struct {
 	pb.UnimplementedPilotServiceServer
-	*Server
+	server *Server
 }
 
 // proofPrefix begins what a pilot signs to show that the key is its own.
@@ -42,8 +42,8 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 		return nil, invalid("proof is not the signature of %q with the public key", proofPrefix+in.GetSite())
 	}
 	var out taskqueue.Registered
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		out, err = h.rules.Register(t, taskqueue.Registration{
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		out, err = h.server.turns.rules.Register(t, taskqueue.Registration{
 			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
 			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
 			Sandbox: in.GetSandbox(), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
@@ -54,10 +54,10 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 		return nil, err
 	}
 	until := out.NotAfter
-	if end := h.authority.NotAfter(); until.After(end) {
+	if end := h.server.authority.NotAfter(); until.After(end) {
 		until = end
 	}
-	certificate, err := h.authority.IssueMember(identity.Member{
+	certificate, err := h.server.authority.IssueMember(identity.Member{
 		Site: task.Site(in.GetSite()), Pilot: out.Pilot, Peer: peer, NotAfter: until,
 	}, public, now)
 	if err != nil {
@@ -82,7 +82,7 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 	if err := c.of(in.GetSite()); err != nil {
 		return nil, err
 	}
-	result, err := h.claim(ctx, taskqueue.Claim{
+	result, err := h.server.claim(ctx, taskqueue.Claim{
 		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: in.GetResigned(), Ballot: in.GetBallot(),
 	})
 	if err != nil {
@@ -109,7 +109,7 @@ func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullR
 	if err := checkPull(&told); err != nil {
 		return nil, err
 	}
-	reply, err := h.pull(ctx, c, told)
+	reply, err := h.server.matching.pull(ctx, c, told)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncR
 	if err := checkSync(&told); err != nil {
 		return nil, err
 	}
-	reply, err := h.sync(ctx, c, told)
+	reply, err := h.server.sync(ctx, c, told)
 	if err != nil {
 		return nil, err
 	}
@@ -154,8 +154,8 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 		return nil, err
 	}
 	var acks []task.Ack
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		acks, err = h.rules.Deliver(t, delivery)
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		acks, err = h.server.turns.rules.Deliver(t, delivery)
 		return err
 	})
 	if err != nil {
@@ -175,8 +175,8 @@ func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnre
 		return nil, err
 	}
 	var settings task.SiteSettings
-	err := h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		settings, err = h.rules.Unreachable(t, taskqueue.Unreachable{Site: c.site, Pilot: c.pilot, Reason: in.GetReason()})
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		settings, err = h.server.turns.rules.Unreachable(t, taskqueue.Unreachable{Site: c.site, Pilot: c.pilot, Reason: in.GetReason()})
 		return err
 	})
 	if err != nil {
@@ -192,8 +192,8 @@ func (h *pilotHandlers) ListPeers(ctx context.Context, in *pb.ListPeersRequest) 
 		return nil, err
 	}
 	var peers []taskqueue.Contact
-	err := h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		peers, err = h.rules.Peers(t, c.pilot)
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		peers, err = h.server.turns.rules.Peers(t, c.pilot)
 		return err
 	})
 	if err != nil {
@@ -216,8 +216,8 @@ func (h *pilotHandlers) ReportTrial(ctx context.Context, in *pb.ReportTrialReque
 		return nil, err
 	}
 	var settings task.SiteSettings
-	err := h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		settings, err = h.rules.Tried(t, taskqueue.Tried{
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		settings, err = h.server.turns.rules.Tried(t, taskqueue.Tried{
 			Site: c.site, Pilot: c.pilot, Trial: in.GetTrial(), Reached: in.GetReached(), Reason: in.GetReason(),
 		})
 		return err
@@ -237,8 +237,8 @@ func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.Lea
 	if err := checkText("reason", in.GetReason(), maxText); err != nil {
 		return nil, err
 	}
-	err := h.update(ctx, func(t *taskqueue.Turn) error {
-		return h.rules.Leave(t, taskqueue.Leaving{
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
+		return h.server.turns.rules.Leave(t, taskqueue.Leaving{
 			Pilot: c.pilot, Site: c.site, Reason: in.GetReason(), Resigns: in.GetResigns(), Term: taskpb.FromTerm(in.GetTerm()),
 		})
 	})
@@ -254,7 +254,7 @@ func (h *pilotHandlers) DrainPilot(ctx context.Context, in *pb.DrainPilotRequest
 	if err != nil {
 		return nil, err
 	}
-	return &pb.DrainPilotResponse{}, h.update(ctx, func(t *taskqueue.Turn) error { return h.rules.DrainPilot(t, id) })
+	return &pb.DrainPilotResponse{}, h.server.turns.update(ctx, func(t *taskqueue.Turn) error { return h.server.turns.rules.DrainPilot(t, id) })
 }
 
 func pilotID(text string) (task.PilotID, error) {
@@ -272,7 +272,7 @@ func (h *pilotHandlers) GetPilot(ctx context.Context, in *pb.GetPilotRequest) (*
 		return nil, err
 	}
 	out := &pb.GetPilotResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Pilots().Load(id)
 		if err != nil {
 			return fmt.Errorf("load pilot %s: %w", id, err)
@@ -303,7 +303,7 @@ func (h *pilotHandlers) ListPilots(ctx context.Context, in *pb.ListPilotsRequest
 		states = []taskqueue.PilotState{taskqueue.PilotAlive, taskqueue.PilotDraining}
 	}
 	out := &pb.ListPilotsResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		if in.GetSite() != "" {
 			if _, err := loadSite(t, in.GetSite()); err != nil {
 				return err

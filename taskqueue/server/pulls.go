@@ -218,17 +218,17 @@ func standingOf(reply task.PullReply) task.PullReply {
 // pull serves one Pull. It is answered at once if it brings news or the queue
 // has some; else it is parked until something changes for the pilot, its next
 // Pull comes, or its time is over.
-func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullReply, error) {
-	ticket, capacity, lost := s.pulls.arrive(s.clock.now(), &in)
-	defer s.pulls.leave(in.Pilot, ticket)
+func (m *matching) pull(ctx context.Context, c caller, in task.Pull) (task.PullReply, error) {
+	ticket, capacity, lost := m.pulls.arrive(m.turns.clock.now(), &in)
+	defer m.pulls.leave(in.Pilot, ticket)
 	in.Lost = lost
-	mastery := s.masteryOf(ctx, &in)
+	mastery := m.masteryOf(ctx, &in)
 	defer mastery.leave()
-	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxPullHold))
+	hold := time.NewTimer(min(in.Hold, m.config.Timing.MaxPullHold))
 	defer hold.Stop()
 	news := bringsNews(in.Sync)
 	for {
-		reply, inOffice, err := s.pullOnce(ctx, &in, ticket, capacity)
+		reply, inOffice, err := m.pullOnce(ctx, &in, ticket, capacity)
 		if err == nil && slices.Contains(reply.Denied, c.peer) {
 			err = revoked(c) // while the call was under way
 		}
@@ -238,11 +238,11 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 		if inOffice {
 			mastery.hear()
 		}
-		if news || in.Hold <= 0 || reply.CacheVersion != in.Cache.Version || s.pulls.saysNews(in.Pilot, reply) {
-			s.pulls.tell(in.Pilot, reply)
+		if news || in.Hold <= 0 || reply.CacheVersion != in.Cache.Version || m.pulls.saysNews(in.Pilot, reply) {
+			m.pulls.tell(in.Pilot, reply)
 			return reply, nil
 		}
-		s.pulls.setParked(ticket, true)
+		m.pulls.setParked(ticket, true)
 		if inOffice {
 			mastery.park()
 		}
@@ -252,14 +252,14 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 			return reply, nil
 		case <-hold.C:
 			return reply, nil
-		case <-s.stopping:
+		case <-m.stopping:
 			return reply, nil
 		case <-ctx.Done():
-			s.pulls.broken(s.clock.now(), &in, ticket)
+			m.pulls.broken(m.turns.clock.now(), &in, ticket)
 			return task.PullReply{}, ctx.Err()
 		}
-		s.pulls.setParked(ticket, false)
-		if err := s.access.recheck(c, time.Now()); err != nil {
+		m.pulls.setParked(ticket, false)
+		if err := m.access.recheck(c, time.Now()); err != nil {
 			return task.PullReply{}, err
 		}
 	}
@@ -267,19 +267,19 @@ func (s *Server) pull(ctx context.Context, c caller, in task.Pull) (task.PullRep
 
 // pullOnce takes the news, then matches and leases tasks. It tells whether the
 // pilot is master of its site's overlay, in the term that it names.
-func (s *Server) pullOnce(
+func (m *matching) pullOnce(
 	ctx context.Context, in *task.Pull, ticket *pullTicket, capacity task.Capacity,
 ) (reply task.PullReply, inOffice bool, err error) {
 	var pulled taskqueue.Pulled
-	err = s.update(ctx, func(t *taskqueue.Turn) (err error) {
-		pulled, err = s.rules.Pull(t, in, capacity)
+	err = m.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		pulled, err = m.turns.rules.Pull(t, in, capacity)
 		return err
 	})
 	if err != nil {
 		return task.PullReply{}, false, err
 	}
 	for range matchTries {
-		lease, matched, err := s.matchOnce(ctx, in, ticket, &pulled)
+		lease, matched, err := m.matchOnce(ctx, in, ticket, &pulled)
 		if err != nil {
 			return task.PullReply{}, false, err
 		}
@@ -290,7 +290,7 @@ func (s *Server) pullOnce(
 			break
 		}
 	}
-	pulled.Reply.Wanted = s.relays.ask(in.Site)
+	pulled.Reply.Wanted = m.relays.ask(in.Site)
 	return pulled.Reply, pulled.Site.Master == in.Pilot && pulled.Site.Term == in.Term, nil
 }
 
@@ -300,77 +300,77 @@ func (s *Server) pullOnce(
 const matchTries = 8
 
 // matchOnce chooses tasks and leases those that nobody has taken meanwhile.
-func (s *Server) matchOnce(ctx context.Context, in *task.Pull, ticket *pullTicket, pulled *taskqueue.Pulled) (lease task.Lease, some bool, err error) {
-	matched, err := s.match(ctx, in, ticket, pulled)
+func (m *matching) matchOnce(ctx context.Context, in *task.Pull, ticket *pullTicket, pulled *taskqueue.Pulled) (lease task.Lease, some bool, err error) {
+	matched, err := m.match(ctx, in, ticket, pulled)
 	if err != nil || len(matched) == 0 {
 		return task.Lease{}, false, err
 	}
-	err = s.update(ctx, func(t *taskqueue.Turn) (err error) {
-		lease, err = s.rules.Grant(t, in.Site, in.Pilot, matched)
+	err = m.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		lease, err = m.turns.rules.Grant(t, in.Site, in.Pilot, matched)
 		return err
 	})
-	s.pulls.mutex.Lock()
-	s.pulls.maker.Granted(in.Site, in.Pilot, matched, &lease)
-	s.pulls.mutex.Unlock()
+	m.pulls.mutex.Lock()
+	m.pulls.maker.Granted(in.Site, in.Pilot, matched, &lease)
+	m.pulls.mutex.Unlock()
 	return lease, true, err
 }
 
 // match chooses tasks for the pilot; one call after the other.
-func (s *Server) match(ctx context.Context, in *task.Pull, ticket *pullTicket, pulled *taskqueue.Pulled) ([]task.ID, error) {
-	p := s.pulls
+func (m *matching) match(ctx context.Context, in *task.Pull, ticket *pullTicket, pulled *taskqueue.Pulled) ([]task.ID, error) {
+	p := m.pulls
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	now := s.clock.now()
+	now := m.turns.clock.now()
 	p.maker.Describe(now, &pulled.Site, &pulled.Pilot, in.Self)
 	pulled.Reply.CacheVersion = p.maker.Version(in.Site, in.Pilot)
 	pulled.Reply.Check = p.maker.Checks(in.Site, in.Pilot)
 	if !pulled.MayTake() || !ticket.newest() {
 		return nil, nil
 	}
-	if err := s.refresh(ctx, in.Site); err != nil {
+	if err := m.refresh(ctx, in.Site); err != nil {
 		return nil, err
 	}
 	return p.maker.Match(now, in.Site, in.Pilot, pulled.Unseen), nil
 }
 
 // refresh brings the matchmaker's tasks up to date; its lock is held.
-func (s *Server) refresh(ctx context.Context, site task.Site) error {
-	if !s.pulls.maker.Stale(s.clock.now(), site) {
+func (m *matching) refresh(ctx context.Context, site task.Site) error {
+	if !m.pulls.maker.Stale(m.turns.clock.now(), site) {
 		return nil
 	}
-	return s.view(ctx, func(t *taskqueue.Turn) error { return s.pulls.maker.Refresh(t, site) })
+	return m.turns.view(ctx, func(t *taskqueue.Turn) error { return m.pulls.maker.Refresh(t, site) })
 }
 
 // mastery keeps the sign of life of a pilot that pulls and is master of its
 // site's overlay, so that nobody else may claim that office.
 type mastery struct {
-	server *Server
-	site   task.Site
-	ticket *ticket // nil: it is not master
+	matching *matching
+	site     task.Site
+	ticket   *ticket // nil: it is not master
 }
 
-func (s *Server) masteryOf(ctx context.Context, in *task.Pull) mastery {
-	m := mastery{server: s, site: in.Site}
+func (m *matching) masteryOf(ctx context.Context, in *task.Pull) mastery {
+	found := mastery{matching: m, site: in.Site}
 	if !in.Term.IsZero() {
-		m.ticket = s.desk.arrive(in.Site, in.Term, connectionOf(ctx))
+		found.ticket = m.desk.arrive(in.Site, in.Term, connectionOf(ctx))
 	}
-	return m
+	return found
 }
 
 func (m mastery) hear() {
 	if m.ticket != nil {
-		m.server.desk.hear(m.site, m.ticket, m.server.clock.now())
+		m.matching.desk.hear(m.site, m.ticket, m.matching.turns.clock.now())
 	}
 }
 
 func (m mastery) park() {
 	if m.ticket != nil {
-		m.server.desk.park(m.site, m.ticket)
+		m.matching.desk.park(m.site, m.ticket)
 	}
 }
 
 func (m mastery) leave() {
 	if m.ticket != nil {
-		m.server.desk.leave(m.site, m.ticket, m.server.clock.now())
+		m.matching.desk.leave(m.site, m.ticket, m.matching.turns.clock.now())
 	}
 }

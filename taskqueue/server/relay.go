@@ -103,7 +103,7 @@ func (r *relays) take(id string, site task.Site) *relay {
 func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStreamingServer[pb.FetchFileResponse]) error {
 	ctx := stream.Context()
 	var file task.File
-	if err := h.view(ctx, func(t *taskqueue.Turn) error {
+	if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Files().Load(task.LFN(in.GetLfn()))
 		if err != nil {
 			return fmt.Errorf("load file %s: %w", in.GetLfn(), err)
@@ -119,12 +119,12 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 	if len(file.Announced) == 0 {
 		return fmt.Errorf("%w: no pilot's cache has %s", taskqueue.ErrConflict, file.LFN.Local())
 	}
-	w, err := h.relays.begin(file.Announced[0], file, ctx.Done())
+	w, err := h.server.relays.begin(file.Announced[0], file, ctx.Done())
 	if err != nil {
 		return err
 	}
-	defer h.relays.end(w)
-	h.desk.wake(string(w.site))
+	defer h.server.relays.end(w)
+	h.server.desk.wake(string(w.site))
 	for {
 		select {
 		case data, more := <-w.data:
@@ -136,7 +136,7 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 			}
 		case <-time.After(relayPatience):
 			return status.Errorf(codes.Unavailable, "no pilot of site %s sends %s for %s", w.site, file.LFN.Local(), relayPatience)
-		case <-h.stopping:
+		case <-h.server.stopping:
 			return errStopping
 		case <-ctx.Done():
 			return ctx.Err()
@@ -152,7 +152,7 @@ func (h *pilotHandlers) SendFile(stream grpc.ClientStreamingServer[pb.SendFileRe
 	if err != nil {
 		return err
 	}
-	w := h.relays.take(first.GetId(), c.site)
+	w := h.server.relays.take(first.GetId(), c.site)
 	if w == nil {
 		return notFound("wait", strconv.Quote(first.GetId()))
 	}
@@ -179,7 +179,7 @@ func (h *pilotHandlers) pass(ctx context.Context, w *relay, message *pb.SendFile
 			case w.data <- data:
 			case <-w.gone:
 				return context.Canceled
-			case <-h.stopping:
+			case <-h.server.stopping:
 				return errStopping
 			}
 		}

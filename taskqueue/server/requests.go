@@ -95,7 +95,7 @@ func (s *Server) storeRequests(ctx context.Context) {
 		if len(counts) == 0 {
 			return nil
 		}
-		return s.update(ctx, func(t *taskqueue.Turn) error {
+		return s.turns.update(ctx, func(t *taskqueue.Turn) error {
 			sites, err := t.Sites().All()
 			if err != nil {
 				return fmt.Errorf("load sites: %w", err)
@@ -115,5 +115,5 @@ func (s *Server) saveRequests(t *taskqueue.Turn, site task.Site, counts map[task
 	if counted == nil {
 		return nil
 	}
-	return s.rules.CountRequests(t, site, counted.methods, counted.stale)
+	return s.turns.rules.CountRequests(t, site, counted.methods, counted.stale)
 }

@@ -82,7 +82,7 @@ func (s *Server) lookForRoom(ctx context.Context, now time.Time) {
 		return
 	}
 	if s.room.missing.Load() {
-		if err := errors.Join(s.writeFiles(ctx), s.writeRunFile(), s.update(ctx, s.rules.LookAgain)); err != nil {
+		if err := errors.Join(s.writeFiles(ctx), s.writeRunFile(), s.turns.update(ctx, s.turns.rules.LookAgain)); err != nil {
 			if !isFull(err) {
 				s.config.Log.Error("what a start writes was not written", "error", err)
 			}

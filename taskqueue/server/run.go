@@ -50,8 +50,9 @@ func (s *Server) Run(ctx context.Context) error {
 		return errors.Join(err, s.Close())
 	}
 	s.announced = true
-	_ = s.persist(ctx, s.clock.now()) // noted; the clock goes on trying
+	_ = s.persist(ctx, s.turns.clock.now()) // noted; the clock goes on trying
 
+	storage := &elements{&s.turns, &s.config}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		// A server told to stop before it serves says so; that is no fault.
@@ -68,9 +69,10 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return s.runClock(ctx) })
 	group.Go(func() error { return s.runRenewal(ctx) })
-	group.Go(func() error { return s.runGarbage(ctx) })
-	group.Go(func() error { return s.runLooks(ctx) })
-	group.Go(func() error { return s.runMatching(ctx) })
+	group.Go(func() error { return storage.runGarbage(ctx) })
+	group.Go(func() error { return storage.runLooks(ctx) })
+	group.Go(func() error { return storage.runUntold(ctx) })
+	group.Go(func() error { return s.matching.runMatching(ctx) })
 	group.Go(func() error {
 		<-ctx.Done()
 		s.stop(calls, web)
@@ -82,8 +84,8 @@ func (s *Server) Run(ctx context.Context) error {
 	err = group.Wait()
 	last, cancel := context.WithTimeout(context.Background(), s.config.Timing.StopGrace)
 	defer cancel()
-	if s.clock.failing() == "" {
-		err = errors.Join(err, s.persist(last, s.clock.now()))
+	if s.turns.clock.failing() == "" {
+		err = errors.Join(err, s.persist(last, s.turns.clock.now()))
 	}
 	return errors.Join(err, s.Close())
 }
@@ -99,7 +101,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 	calls := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(secured)),
 		grpc.InTapHandle(s.admit),
-		grpc.StatsHandler(&connections{clock: &s.clock}),
+		grpc.StatsHandler(&connections{clock: &s.turns.clock}),
 		grpc.UnaryInterceptor(s.guardUnary),
 		grpc.StreamInterceptor(s.guardStream),
 		grpc.MaxRecvMsgSize(maxMessage),
@@ -113,10 +115,10 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 			Time: pingAfter, Timeout: pingWait, MaxConnectionAge: connectionAge, MaxConnectionAgeGrace: connectionGrace,
 		}),
 	)
-	pb.RegisterTaskServiceServer(calls, &taskHandlers{Server: s})
-	pb.RegisterFileServiceServer(calls, &fileHandlers{Server: s})
-	pb.RegisterSiteServiceServer(calls, &siteHandlers{Server: s})
-	pb.RegisterPilotServiceServer(calls, &pilotHandlers{Server: s})
+	pb.RegisterTaskServiceServer(calls, &taskHandlers{server: s})
+	pb.RegisterFileServiceServer(calls, &fileHandlers{server: s})
+	pb.RegisterSiteServiceServer(calls, &siteHandlers{server: s})
+	pb.RegisterPilotServiceServer(calls, &pilotHandlers{server: s})
 	healthpb.RegisterHealthServer(calls, s.health.server)
 	reflection.Register(calls)
 	return calls, nil

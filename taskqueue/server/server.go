@@ -24,9 +24,7 @@ import (
 type Server struct {
 	config Config
 	doubts chan struct{} // holds a place for each look at a copy that people doubt
-	rules  *taskqueue.Rules
-	marks  *taskqueue.Rules // the same, but for signs of life, which they write more exactly
-	store  taskqueue.Store
+	turns  turns
 
 	authority    *identity.Authority
 	authorityPEM string
@@ -37,9 +35,9 @@ type Server struct {
 	addresses    Addresses
 
 	access    access
-	clock     clock
 	desk      desk
 	pulls     *pulls
+	matching  matching
 	watches   watches
 	relays    relays
 	requests  *requests
@@ -69,10 +67,12 @@ func New(config Config) (*Server, error) {
 	// Signs of life are written for all sites together, every Persist; then a
 	// Sync that brings and gets nothing has nothing to write.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
-	s.rules = taskqueue.NewRules(config.Rules)
-	s.pulls = newPulls(&s.rules.Config)
+	s.turns.failed, s.turns.follow = s.noteFull, s.carryOut
+	s.turns.rules = taskqueue.NewRules(config.Rules)
+	s.pulls = newPulls(&s.turns.rules.Config)
 	config.Rules.Site.MarkEvery = 1
-	s.marks = taskqueue.NewRules(config.Rules)
+	s.turns.marks = taskqueue.NewRules(config.Rules)
+	s.matching = matching{&s.turns, s.pulls, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())
@@ -86,9 +86,9 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		if err := s.checkFolder(); err != nil {
 			return err
 		}
-		s.store, err = sqlite.Open(s.config.DataDir)
+		s.turns.store, err = sqlite.Open(s.config.DataDir)
 	case StoreMemory:
-		s.store = mem.New()
+		s.turns.store = mem.New()
 	default:
 		err = fmt.Errorf("store %q: one of %s, %s", s.config.Store, StoreSQLite, StoreMemory)
 	}
@@ -143,8 +143,8 @@ func (s *Server) Close() error {
 			}
 		}
 	}
-	if s.store != nil {
-		errs = append(errs, s.store.Close())
+	if s.turns.store != nil {
+		errs = append(errs, s.turns.store.Close())
 	}
 	if s.announced {
 		if err := os.Remove(filepath.Join(s.config.DataDir, runFile)); !errors.Is(err, os.ErrNotExist) {
@@ -167,4 +167,4 @@ func (s *Server) tellHealth() {
 }
 
 // ailing says why the queue does not take all writes; "" if it does.
-func (s *Server) ailing() string { return cmp.Or(s.clock.failing(), s.room.lacking()) }
+func (s *Server) ailing() string { return cmp.Or(s.turns.clock.failing(), s.room.lacking()) }

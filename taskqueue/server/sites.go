@@ -21,7 +21,7 @@ import (
 // siteHandlers serve SiteService.
 type siteHandlers struct {
 	pb.UnimplementedSiteServiceServer
-	*Server
+	server *Server
 }
 
 // loadSite returns a site.
@@ -43,24 +43,24 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 		return nil, err
 	}
 	out := &pb.AddSiteResponse{}
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
 		changed, err := keepSettings(t, site, in.GetUpdateMask())
 		if err != nil {
 			return err
 		}
-		if out.Created, err = h.rules.AddSite(t, changed); err != nil {
+		if out.Created, err = h.server.turns.rules.AddSite(t, changed); err != nil {
 			return err
 		}
 		record, err := loadSite(t, string(site.Name))
 		if err == nil {
-			out.Site = h.siteOf(record, t.Clock)
+			out.Site = h.server.siteOf(record, t.Clock)
 		}
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, h.ensureAccess(ctx, identity.RolePilot, site.Name)
+	return out, h.server.ensureAccess(ctx, identity.RolePilot, site.Name)
 }
 
 // keepSettings takes over, from a site that exists, the settings that a mask
@@ -109,14 +109,14 @@ func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest)
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
-	err = h.update(ctx, func(t *taskqueue.Turn) error { return h.rules.RemoveSite(t, site) })
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) error { return h.server.turns.rules.RemoveSite(t, site, in.GetForce()) })
 	if err != nil {
 		return nil, err
 	}
-	if err := h.reloadAccess(ctx); err != nil {
+	if err := h.server.reloadAccess(ctx); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(h.accessPath(identity.RolePilot, site)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(h.server.accessPath(identity.RolePilot, site)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("delete the access file of %s: %w", site, err)
 	}
 	return &pb.RemoveSiteResponse{}, nil
@@ -124,15 +124,15 @@ func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest)
 
 // ListSites lists all sites by name.
 func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*pb.ListSitesResponse, error) {
-	h.storeRequests(ctx)
+	h.server.storeRequests(ctx)
 	out := &pb.ListSitesResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		sites, err := t.Sites().All()
 		if err != nil {
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			out.Sites = append(out.Sites, h.siteOf(&sites[i], t.Clock))
+			out.Sites = append(out.Sites, h.server.siteOf(&sites[i], t.Clock))
 		}
 		return nil
 	})
@@ -140,12 +140,12 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 
 // GetSite returns one site with all its sums.
 func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.GetSiteResponse, error) {
-	h.storeRequests(ctx)
+	h.server.storeRequests(ctx)
 	out := &pb.GetSiteResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		site, err := loadSite(t, in.GetName())
 		if err == nil {
-			out.Site = h.siteOf(site, t.Clock)
+			out.Site = h.server.siteOf(site, t.Clock)
 		}
 		return err
 	})
@@ -153,14 +153,14 @@ func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.
 
 // DrainSite stops or resumes hand-outs to a site.
 func (h *siteHandlers) DrainSite(ctx context.Context, in *pb.DrainSiteRequest) (*pb.DrainSiteResponse, error) {
-	return &pb.DrainSiteResponse{}, h.update(ctx, func(t *taskqueue.Turn) error {
-		return h.rules.DrainSite(t, task.Site(in.GetName()), !in.GetResume())
+	return &pb.DrainSiteResponse{}, h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
+		return h.server.turns.rules.DrainSite(t, task.Site(in.GetName()), !in.GetResume())
 	})
 }
 
 // siteOf describes a site with its sums.
 func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb.Site {
-	settings := taskpb.Settings(s.rules.Settings(*site))
+	settings := taskpb.Settings(s.turns.rules.Settings(*site))
 	for _, reached := range site.Reach {
 		settings.Reach = append(settings.Reach, string(reached))
 	}
@@ -178,7 +178,6 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 		DelayP99Seconds: quantile(sums.DelayBucket, .99),
 		Master:          string(site.Master), CacheBytes: uint64(max(0, site.Capacity.CacheBytes)),
 		CacheUsedBytes: uint64(max(0, site.Capacity.CacheUsed)), Evictions: site.Capacity.Evictions, Damaged: site.Capacity.Damaged, StaleTerms: sums.StaleTerms,
-		Optimality:    taskpb.Optimality(site.Capacity.Optimality),
 		StoppedPilots: int32(site.Capacity.Stopped), StoppedWhy: site.Capacity.StoppedWhy, Fallback: site.Fallback,
 	}
 	if site.ModeSince > 0 {

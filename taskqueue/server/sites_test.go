@@ -28,6 +28,9 @@ func TestSettingsThatAreNotNamedStay(t *testing.T) {
 		}
 		return reply.GetSite().GetSettings()
 	}
+	if _, err := q.admin().AddSite(q.ctx, &pb.AddSiteRequest{Settings: &pb.SiteSettings{Name: "siteB"}}); err != nil {
+		t.Fatal(err)
+	}
 	first := change(&pb.SiteSettings{
 		StorageUrl: "file:///se/siteA", RemoteRead: true, Reach: []string{"siteB"}, RoundPeriod: durationpb.New(time.Second), Prefill: proto.Int32(3),
 		LocalityWait: durationpb.New(time.Minute),

@@ -15,7 +15,7 @@ import (
 // Sync of the site comes, or its time is over.
 func (s *Server) sync(ctx context.Context, c caller, in task.Sync) (task.SyncReply, error) {
 	ticket := s.desk.arrive(in.Site, in.Term, connectionOf(ctx))
-	defer func() { s.desk.leave(in.Site, ticket, s.clock.now()) }()
+	defer func() { s.desk.leave(in.Site, ticket, s.turns.clock.now()) }()
 	hold := time.NewTimer(min(in.Hold, s.config.Timing.MaxHold))
 	defer hold.Stop()
 	for {
@@ -59,13 +59,13 @@ func (s *Server) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (ta
 	if len(in.Outcomes) > 0 {
 		s.config.Log.Debug("outcomes received", "site", in.Site, "outcomes", len(in.Outcomes))
 	}
-	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
-		reply, err = s.rules.Sync(t, in)
+	err := s.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		reply, err = s.turns.rules.Sync(t, in)
 		return err
 	})
 	if err == nil {
 		reply.Wanted = s.relays.ask(in.Site)
-		s.desk.hear(in.Site, ticket, s.clock.now())
+		s.desk.hear(in.Site, ticket, s.turns.clock.now())
 		s.warnOfUnknown(in.Site, reply.Acks)
 	}
 	return reply, err
@@ -127,12 +127,12 @@ func (s *Server) pause(ctx context.Context, d time.Duration) error {
 // silent counts from its last Sync, or the end of one that was parked.
 func (s *Server) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.ClaimResult, error) {
 	var result taskqueue.ClaimResult
-	err := s.update(ctx, func(t *taskqueue.Turn) (err error) {
+	err := s.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
 		if err := s.saveSign(t, c.Site); err != nil {
 			return err
 		}
 		c.BrokenOff = s.desk.brokenOff(c.Site, c.Expected, t.Clock)
-		result, err = s.rules.Claim(t, c)
+		result, err = s.turns.rules.Claim(t, c)
 		return err
 	})
 	if err == nil && result.Granted {
@@ -152,5 +152,5 @@ func (s *Server) saveSign(t *taskqueue.Turn, site task.Site) error {
 	}
 	then := *t
 	then.Clock = last.at
-	return s.marks.Heard(&then, site, last.term)
+	return s.turns.marks.Heard(&then, site, last.term)
 }

@@ -22,7 +22,7 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 		return nil, err
 	}
 	out := &pb.ListWorkflowsResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		found, err := t.Workflows().List(in.GetName(), task.WorkflowID(after), size+1)
 		if err != nil {
 			return fmt.Errorf("list workflows: %w", err)
@@ -57,7 +57,7 @@ func (h *taskHandlers) ListTasks(ctx context.Context, in *pb.ListTasksRequest) (
 		states = append(states, state)
 	}
 	out := &pb.ListTasksResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, in.GetWorkflow())
 		if err != nil {
 			return err
@@ -117,7 +117,7 @@ func (h *taskHandlers) ListWorkflowOutputs(ctx context.Context, in *pb.ListWorkf
 		return nil, err
 	}
 	out := &pb.ListWorkflowOutputsResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, in.GetWorkflow())
 		if err != nil {
 			return err

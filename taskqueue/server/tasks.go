@@ -16,7 +16,7 @@ import (
 // taskHandlers serve TaskService.
 type taskHandlers struct {
 	pb.UnimplementedTaskServiceServer
-	*Server
+	server *Server
 }
 
 // SubmitWorkflow takes one part of a workflow.
@@ -46,8 +46,8 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 		return nil, err
 	}
 	var out taskqueue.Submitted
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
-		out, err = h.rules.Submit(t, submission)
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		out, err = h.server.turns.rules.Submit(t, submission)
 		return err
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func findWorkflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
 // GetWorkflow returns one workflow.
 func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowRequest) (*pb.GetWorkflowResponse, error) {
 	out := &pb.GetWorkflowResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, in.GetWorkflow())
 		if err != nil {
 			return err
@@ -95,12 +95,12 @@ func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowReques
 // CancelWorkflow cancels what has not ended.
 func (h *taskHandlers) CancelWorkflow(ctx context.Context, in *pb.CancelWorkflowRequest) (*pb.CancelWorkflowResponse, error) {
 	n := 0
-	err := h.update(ctx, func(t *taskqueue.Turn) error {
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}
-		n, err = h.rules.CancelWorkflow(t, w.ID)
+		n, err = h.server.turns.rules.CancelWorkflow(t, w.ID)
 		return err
 	})
 	return &pb.CancelWorkflowResponse{Cancelled: int32(n)}, err
@@ -109,12 +109,12 @@ func (h *taskHandlers) CancelWorkflow(ctx context.Context, in *pb.CancelWorkflow
 // RetryWorkflow reopens what ended badly.
 func (h *taskHandlers) RetryWorkflow(ctx context.Context, in *pb.RetryWorkflowRequest) (*pb.RetryWorkflowResponse, error) {
 	n := 0
-	err := h.update(ctx, func(t *taskqueue.Turn) error {
+	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}
-		n, err = h.rules.RetryWorkflow(t, w.ID, in.GetFailedOnly())
+		n, err = h.server.turns.rules.RetryWorkflow(t, w.ID, in.GetFailedOnly())
 		return err
 	})
 	return &pb.RetryWorkflowResponse{Retried: int32(n)}, err
@@ -131,13 +131,13 @@ func taskID(text string) (task.ID, error) {
 
 // CancelTask cancels one task and what depends on it.
 func (h *taskHandlers) CancelTask(ctx context.Context, in *pb.CancelTaskRequest) (*pb.CancelTaskResponse, error) {
-	n, err := h.change(ctx, in.GetTaskId(), h.rules.CancelTask)
+	n, err := h.change(ctx, in.GetTaskId(), h.server.turns.rules.CancelTask)
 	return &pb.CancelTaskResponse{Cancelled: int32(n)}, err
 }
 
 // RetryTask reopens one task that ended badly.
 func (h *taskHandlers) RetryTask(ctx context.Context, in *pb.RetryTaskRequest) (*pb.RetryTaskResponse, error) {
-	n, err := h.change(ctx, in.GetTaskId(), h.rules.RetryTask)
+	n, err := h.change(ctx, in.GetTaskId(), h.server.turns.rules.RetryTask)
 	return &pb.RetryTaskResponse{Retried: int32(n)}, err
 }
 
@@ -147,7 +147,7 @@ func (h *taskHandlers) change(ctx context.Context, text string, rule func(*taskq
 		return 0, err
 	}
 	n := 0
-	err = h.update(ctx, func(t *taskqueue.Turn) (err error) {
+	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
 		n, err = rule(t, id)
 		return err
 	})
@@ -161,15 +161,15 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 		return nil, err
 	}
 	var e taskqueue.Explanation
-	err = h.view(ctx, func(t *taskqueue.Turn) (err error) {
-		e, err = h.rules.Explain(t, id)
+	err = h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+		e, err = h.server.turns.rules.Explain(t, id)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	if e.State.State == task.Ready {
-		h.pulls.explain(&e)
+		h.server.pulls.explain(&e)
 	}
 	out := &pb.ExplainTaskResponse{
 		Task: taskInfo(&e.State, &e.Task, e.Attempts), Ahead: int32(e.Ahead), Backoff: durationpb.New(e.BackoffUntil),
@@ -198,7 +198,7 @@ func (h *taskHandlers) GetTask(ctx context.Context, in *pb.GetTaskRequest) (*pb.
 		return nil, err
 	}
 	out := &pb.GetTaskResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		states, err := t.Tasks().Load(id)
 		if err != nil {
 			return fmt.Errorf("load task %s: %w", id, err)
@@ -221,7 +221,7 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 		return nil, err
 	}
 	out := &pb.GetTaskLogsResponse{}
-	return out, h.view(ctx, func(t *taskqueue.Turn) error {
+	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		states, err := t.Tasks().Load(id)
 		if err != nil {
 			return fmt.Errorf("load task %s: %w", id, err)

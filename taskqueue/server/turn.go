@@ -10,28 +10,39 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
+// turns are how everything reads and changes what the queue knows: by its rules, in a
+// transaction of its store, at a moment of its clock.
+type turns struct {
+	store  taskqueue.Store
+	rules  *taskqueue.Rules
+	marks  *taskqueue.Rules // the same, but for signs of life, which they write more exactly
+	clock  clock
+	failed func(error)              // is told of what the store could not do
+	follow func(*taskqueue.Effects) // is told what a change has to lead to
+}
+
 // update runs rules in one transaction and, once it is durable, carries out
 // their effects. The function may be called more than once: each time it gets
 // fresh effects and the same randomness.
-func (s *Server) update(ctx context.Context, change func(*taskqueue.Turn) error) error {
-	return s.updateAt(ctx, s.clock.now(), change)
+func (ts *turns) update(ctx context.Context, change func(*taskqueue.Turn) error) error {
+	return ts.updateAt(ctx, ts.clock.now(), change)
 }
 
-func (s *Server) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {
+func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {
 	var seed [16]byte
 	cryptorand.Read(seed[:]) // never fails (crypto/rand, since Go 1.24)
 	wall := time.Now()
 	var effects *taskqueue.Effects
-	err := s.store.Update(ctx, func(tx taskqueue.Tx) error {
+	err := ts.store.Update(ctx, func(tx taskqueue.Tx) error {
 		effects = &taskqueue.Effects{}
 		random := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))
 		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects})
 	})
 	if err != nil {
-		s.noteFull(err)
+		ts.failed(err)
 		return storeFailure(err)
 	}
-	s.carryOut(effects)
+	ts.follow(effects)
 	return nil
 }
 
@@ -74,9 +85,9 @@ func (s *Server) logSite(n *taskqueue.SiteNews) {
 }
 
 // view reads a committed state.
-func (s *Server) view(ctx context.Context, read func(*taskqueue.Turn) error) error {
-	err := s.store.View(ctx, func(tx taskqueue.Tx) error {
-		return read(&taskqueue.Turn{Tx: tx, Clock: s.clock.now(), Wall: time.Now()})
+func (ts *turns) view(ctx context.Context, read func(*taskqueue.Turn) error) error {
+	err := ts.store.View(ctx, func(tx taskqueue.Tx) error {
+		return read(&taskqueue.Turn{Tx: tx, Clock: ts.clock.now(), Wall: time.Now()})
 	})
 	return storeFailure(err)
 }

@@ -14,29 +14,29 @@ const lookTime = 30 * time.Second
 
 // runLooks looks for files at the storage elements of sites whose last pilot has
 // gone, until ctx ends.
-func (s *Server) runLooks(ctx context.Context) error {
-	if s.config.Finder == nil {
+func (e *elements) runLooks(ctx context.Context) error {
+	if e.config.Finder == nil {
 		return nil
 	}
-	return every(ctx, s.config.Timing.MatchTick, func() {
-		if err := s.lookAtStorage(ctx); err != nil && ctx.Err() == nil {
-			s.config.Log.Warn("files of sites without pilots wait to be looked for on storage", "error", err)
+	return every(ctx, e.config.Timing.MatchTick, func() {
+		if err := e.lookAtStorage(ctx); err != nil && ctx.Err() == nil {
+			e.config.Log.Warn("files of sites without pilots wait to be looked for on storage", "error", err)
 		}
 	})
 }
 
 // find looks for a file at a place on a storage element, for a while.
-func (s *Server) find(ctx context.Context, element, name string, f *task.File) (url string, err error) {
+func (e *elements) find(ctx context.Context, element, name string, f *task.File) (url string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	return s.config.Finder.Find(ctx, element, name, f.Size, f.Digest)
+	return e.config.Finder.Find(ctx, element, name, f.Size, f.Digest)
 }
 
 // lookAtStorage looks for a page of files of each such site.
-func (s *Server) lookAtStorage(ctx context.Context) error {
+func (e *elements) lookAtStorage(ctx context.Context) error {
 	var vacants []taskqueue.Vacant
-	err := s.view(ctx, func(t *taskqueue.Turn) (err error) {
-		vacants, err = s.rules.Vacants(t)
+	err := e.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+		vacants, err = e.turns.rules.Vacants(t)
 		return err
 	})
 	if err != nil {
@@ -44,13 +44,13 @@ func (s *Server) lookAtStorage(ctx context.Context) error {
 	}
 	for i := range vacants {
 		v := &vacants[i]
-		found, missing := s.lookFor(ctx, v)
+		found, missing := e.lookFor(ctx, v)
 		if len(found)+len(missing) == 0 {
 			continue
 		}
-		s.config.Log.Info("files that only caches of a site without pilots held were looked for on its storage element",
+		e.config.Log.Info("files that only caches of a site without pilots held were looked for on its storage element",
 			"site", v.Site, "found", len(found), "missing", len(missing))
-		if err := s.update(ctx, func(t *taskqueue.Turn) error { return s.rules.Looked(t, v.Site, found, missing) }); err != nil {
+		if err := e.turns.update(ctx, func(t *taskqueue.Turn) error { return e.turns.rules.Looked(t, v.Site, found, missing) }); err != nil {
 			return err
 		}
 	}
@@ -58,16 +58,16 @@ func (s *Server) lookAtStorage(ctx context.Context) error {
 }
 
 // lookFor looks for files until the storage element does not answer.
-func (s *Server) lookFor(ctx context.Context, v *taskqueue.Vacant) (found []task.Stored, missing []task.File) {
+func (e *elements) lookFor(ctx context.Context, v *taskqueue.Vacant) (found []task.Stored, missing []task.File) {
 	for _, f := range v.Files {
-		url, err := s.find(ctx, v.Element, task.StorageName(f.Producer, f.LFN), &f)
+		url, err := e.find(ctx, v.Element, task.StorageName(f.Producer, f.LFN), &f)
 		switch {
 		case err == nil:
 			found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})
 		case errors.Is(err, ErrNotThere):
 			missing = append(missing, f)
 		default:
-			s.config.Log.Debug("a storage element cannot be looked at", "site", v.Site, "storage", v.Element, "error", err)
+			e.config.Log.Debug("a storage element cannot be looked at", "site", v.Site, "storage", v.Element, "error", err)
 			return found, missing
 		}
 	}

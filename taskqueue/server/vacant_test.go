@@ -18,6 +18,10 @@ func (s shelves) Find(_ context.Context, element, name string, _ task.Bytes, _ t
 	return element + "/" + name, s[name]
 }
 
+func (s shelves) List(_ context.Context, _, folder string, _ int) ([]string, error) {
+	return nil, s[folder]
+}
+
 // What is there is told with its place, what is not as missing; where the element
 // does not answer the rest waits.
 func TestLooksEndWhereStorageDoesNotAnswer(t *testing.T) {
@@ -28,7 +32,7 @@ func TestLooksEndWhereStorageDoesNotAnswer(t *testing.T) {
 		v.Files = append(v.Files, f)
 		answers[task.StorageName(f.Producer, f.LFN)] = answer
 	}
-	s := &Server{config: Config{Finder: answers, Log: slog.New(slog.DiscardHandler)}}
+	s := &elements{config: &Config{Finder: answers, Log: slog.New(slog.DiscardHandler)}}
 	found, missing := s.lookFor(t.Context(), &v)
 	if len(found) != 1 || found[0].LFN != "w-a:f0" || found[0].URL != "http://se/A/"+task.StorageName(v.Files[0].Producer, "w-a:f0") {
 		t.Errorf("found %v", found)

@@ -67,22 +67,22 @@ func signal(wakes map[chan struct{}]struct{}) {
 func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream grpc.ServerStreamingServer[pb.WatchWorkflowResponse]) error {
 	ctx := stream.Context()
 	var id task.WorkflowID
-	if err := h.view(ctx, func(t *taskqueue.Turn) error {
+	if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		w, err := findWorkflow(t, request.GetWorkflow())
 		id = w.ID
 		return err
 	}); err != nil {
 		return err
 	}
-	wake := h.watches.begin(string(id))
-	defer h.watches.end(string(id), wake)
+	wake := h.server.watches.begin(string(id))
+	defer h.server.watches.end(string(id), wake)
 	for {
-		if err := h.access.recheck(callerOf(ctx), time.Now()); err != nil {
+		if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
 			return err
 		}
 		var w taskqueue.Workflow
 		var described *pb.Workflow
-		if err := h.view(ctx, func(t *taskqueue.Turn) (err error) {
+		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 			if w, err = findWorkflow(t, string(id)); err == nil {
 				described, err = describedWorkflow(t, w)
 			}
@@ -93,12 +93,12 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 		if err := stream.Send(&pb.WatchWorkflowResponse{Workflow: described}); err != nil || w.Over() {
 			return err
 		}
-		if err := h.pause(ctx, h.config.Timing.WatchPause); err != nil {
+		if err := h.server.pause(ctx, h.server.config.Timing.WatchPause); err != nil {
 			return err
 		}
 		select {
 		case <-wake:
-		case <-h.stopping:
+		case <-h.server.stopping:
 			return errStopping
 		case <-ctx.Done():
 			return ctx.Err()

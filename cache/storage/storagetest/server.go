@@ -2,9 +2,11 @@ package storagetest
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -12,7 +14,7 @@ import (
 )
 
 // Server is an http.Handler with as much of WebDAV (RFC 4918) as storage uses:
-// GET with Range, HEAD, PUT, DELETE and MKCOL. As strict servers do, it answers
+// GET with Range, HEAD, PUT, DELETE, MKCOL and PROPFIND with depth 1. As strict servers do, it answers
 // 409 when the folder above a new file or folder is missing. A PUT that ends
 // early leaves nothing. The zero value is not usable.
 type Server struct {
@@ -88,9 +90,45 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 	case "MKCOL":
 		w.WriteHeader(s.makeFolder(place, strings.HasSuffix(r.URL.Path, "/")))
+	case "PROPFIND":
+		s.list(w, place, r.Header.Get("Depth"))
 	default:
 		w.WriteHeader(http.StatusMethodNotAllowed)
 	}
+}
+
+// list answers with a folder and its members, files before folders.
+func (s *Server) list(w http.ResponseWriter, place, depth string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, isFile := s.files[place]
+	switch {
+	case depth != "1":
+		w.WriteHeader(http.StatusForbidden)
+		return
+	case !isFile && !s.folders[place]:
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Content-Type", "application/xml")
+	w.WriteHeader(http.StatusMultiStatus)
+	_, _ = io.WriteString(w, `<?xml version="1.0"?><D:multistatus xmlns:D="DAV:">`)
+	member := func(name, kind string) {
+		href := (&url.URL{Path: name}).EscapedPath()
+		_, _ = fmt.Fprintf(w, `<D:response><D:href>%s</D:href><D:propstat><D:prop><D:resourcetype>%s</D:resourcetype></D:prop>`+
+			`<D:status>HTTP/1.1 200 OK</D:status></D:propstat></D:response>`, href, kind)
+	}
+	for name := range s.files {
+		if name == place || path.Dir(name) == place {
+			member(name, "")
+		}
+	}
+	for name := range s.folders {
+		if name == place || name != "/" && path.Dir(name) == place {
+			member(strings.TrimSuffix(name, "/")+"/", "<D:collection/>")
+		}
+	}
+	_, _ = io.WriteString(w, "</D:multistatus>")
 }
 
 func (s *Server) put(place string, data []byte) int {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -19,7 +20,7 @@ func Run(t *testing.T, open func(t *testing.T) storage.Element) {
 	for name, part := range map[string]func(*testing.T, storage.Element){
 		"round trip": roundTrip, "offsets": offsets, "missing files": missing, "replace": replace,
 		"wrong sizes": wrongSizes, "names": names, "ended context": endedContext, "concurrent": concurrent,
-		"from the middle": fromTheMiddle,
+		"from the middle": fromTheMiddle, "lists": Lists,
 	} {
 		t.Run(name, func(t *testing.T) { part(t, open(t)) })
 	}
@@ -257,4 +258,34 @@ func fromTheMiddle(t *testing.T, e storage.Element) {
 	if data, _ := get(t, e, "tail", 0); !bytes.Equal(data, content(1000)[400:]) {
 		t.Errorf("%d bytes came back", len(data))
 	}
+}
+
+// Lists checks that an empty element lists what is in a folder, and not below it.
+func Lists(t *testing.T, e storage.Element) {
+	for _, name := range []string{"a/x", "a/deep+name=1:2@x", "a/b/c/d", "ab/x", "x"} {
+		put(t, e, name, content(10))
+	}
+	want := map[string]string{"a": "b/ deep+name=1:2@x x", "a/b": "c/", "ab": "x"}
+	for folder, names := range want {
+		listed, err := e.List(t.Context(), folder, 100)
+		slices.Sort(listed)
+		if got := strings.Join(listed, " "); err != nil || got != names {
+			t.Errorf("%s holds %q, %v; want %q", folder, got, err, names)
+		}
+	}
+	if listed, err := e.List(t.Context(), "a", 2); err != nil || len(listed) != 2 {
+		t.Errorf("two of three: %q, %v", listed, err)
+	}
+	for _, name := range []string{"nothing", "a/nothing", "x", "a/x"} {
+		_, err := e.List(t.Context(), name, 100)
+		wantKind(t, "list "+name, err, storage.ErrNotFound)
+	}
+	for _, name := range []string{"", "..", "../escape", "/absolute", "a//b", "a/", "%2e%2e"} {
+		_, err := e.List(t.Context(), name, 100)
+		wantKind(t, fmt.Sprintf("list %q", name), err, storage.ErrInvalid)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := e.List(ctx, "a", 100)
+	wantKind(t, "list", err, context.Canceled)
 }

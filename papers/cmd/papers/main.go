@@ -54,6 +54,7 @@ claims are printed.`,
 		p.drawn("003", "Replicas by demand: 20 files on 4 nodes, 40 tasks on one file", experiment.Run003),
 		p.latebinding(),
 		p.drawn("ours", "The workloads of 000 to 003 with our default policy beside theirs", experiment.RunOurs),
+		p.recorded(),
 		p.light(),
 	)
 	return command

@@ -234,69 +234,6 @@ func (x *SiteSettings) GetTrial() uint64 {
 	return 0
 }
 
-// Optimality tells how near a site's solver comes to the best assignment. A
-// ratio of 1 is the best; 0.9 is a sum of ranks a tenth below it.
-type Optimality struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Solutions of at least two free slots that were compared, in this term.
-	Measured      uint64  `protobuf:"varint,1,opt,name=measured,proto3" json:"measured,omitempty"`
-	MeanRatio     float64 `protobuf:"fixed64,2,opt,name=mean_ratio,json=meanRatio,proto3" json:"mean_ratio,omitempty"`
-	LeastRatio    float64 `protobuf:"fixed64,3,opt,name=least_ratio,json=leastRatio,proto3" json:"least_ratio,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Optimality) Reset() {
-	*x = Optimality{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Optimality) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Optimality) ProtoMessage() {}
-
-func (x *Optimality) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Optimality.ProtoReflect.Descriptor instead.
-func (*Optimality) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{1}
-}
-
-func (x *Optimality) GetMeasured() uint64 {
-	if x != nil {
-		return x.Measured
-	}
-	return 0
-}
-
-func (x *Optimality) GetMeanRatio() float64 {
-	if x != nil {
-		return x.MeanRatio
-	}
-	return 0
-}
-
-func (x *Optimality) GetLeastRatio() float64 {
-	if x != nil {
-		return x.LeastRatio
-	}
-	return 0
-}
-
 // SourceSums counts reads by source.
 type SourceSums struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -314,7 +251,7 @@ type SourceSums struct {
 
 func (x *SourceSums) Reset() {
 	*x = SourceSums{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -326,7 +263,7 @@ func (x *SourceSums) String() string {
 func (*SourceSums) ProtoMessage() {}
 
 func (x *SourceSums) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -339,7 +276,7 @@ func (x *SourceSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceSums.ProtoReflect.Descriptor instead.
 func (*SourceSums) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{2}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *SourceSums) GetLocalReads() uint64 {
@@ -411,7 +348,7 @@ type Mastership struct {
 
 func (x *Mastership) Reset() {
 	*x = Mastership{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -423,7 +360,7 @@ func (x *Mastership) String() string {
 func (*Mastership) ProtoMessage() {}
 
 func (x *Mastership) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -436,7 +373,7 @@ func (x *Mastership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mastership.ProtoReflect.Descriptor instead.
 func (*Mastership) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{3}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *Mastership) GetTerm() string {
@@ -500,7 +437,6 @@ type Site struct {
 	CacheUsedBytes  uint64               `protobuf:"varint,27,opt,name=cache_used_bytes,json=cacheUsedBytes,proto3" json:"cache_used_bytes,omitempty"`
 	Evictions       uint64               `protobuf:"varint,28,opt,name=evictions,proto3" json:"evictions,omitempty"`
 	StaleTerms      uint64               `protobuf:"varint,29,opt,name=stale_terms,json=staleTerms,proto3" json:"stale_terms,omitempty"`
-	Optimality      *Optimality          `protobuf:"bytes,30,opt,name=optimality,proto3" json:"optimality,omitempty"`
 	// Pilots that take no new work at the moment, and why one of them does not.
 	StoppedPilots int32  `protobuf:"varint,31,opt,name=stopped_pilots,json=stoppedPilots,proto3" json:"stopped_pilots,omitempty"`
 	StoppedWhy    string `protobuf:"bytes,32,opt,name=stopped_why,json=stoppedWhy,proto3" json:"stopped_why,omitempty"`
@@ -523,7 +459,7 @@ type Site struct {
 
 func (x *Site) Reset() {
 	*x = Site{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -535,7 +471,7 @@ func (x *Site) String() string {
 func (*Site) ProtoMessage() {}
 
 func (x *Site) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -548,7 +484,7 @@ func (x *Site) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{4}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Site) GetSettings() *SiteSettings {
@@ -754,13 +690,6 @@ func (x *Site) GetStaleTerms() uint64 {
 	return 0
 }
 
-func (x *Site) GetOptimality() *Optimality {
-	if x != nil {
-		return x.Optimality
-	}
-	return nil
-}
-
 func (x *Site) GetStoppedPilots() int32 {
 	if x != nil {
 		return x.StoppedPilots
@@ -829,7 +758,7 @@ type RefusedClass struct {
 
 func (x *RefusedClass) Reset() {
 	*x = RefusedClass{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -841,7 +770,7 @@ func (x *RefusedClass) String() string {
 func (*RefusedClass) ProtoMessage() {}
 
 func (x *RefusedClass) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -854,7 +783,7 @@ func (x *RefusedClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedClass.ProtoReflect.Descriptor instead.
 func (*RefusedClass) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{5}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *RefusedClass) GetRequire() string {
@@ -890,7 +819,7 @@ type AddSiteRequest struct {
 
 func (x *AddSiteRequest) Reset() {
 	*x = AddSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +831,7 @@ func (x *AddSiteRequest) String() string {
 func (*AddSiteRequest) ProtoMessage() {}
 
 func (x *AddSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +844,7 @@ func (x *AddSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSiteRequest.ProtoReflect.Descriptor instead.
 func (*AddSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{6}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *AddSiteRequest) GetSettings() *SiteSettings {
@@ -942,7 +871,7 @@ type AddSiteResponse struct {
 
 func (x *AddSiteResponse) Reset() {
 	*x = AddSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -954,7 +883,7 @@ func (x *AddSiteResponse) String() string {
 func (*AddSiteResponse) ProtoMessage() {}
 
 func (x *AddSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -967,7 +896,7 @@ func (x *AddSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSiteResponse.ProtoReflect.Descriptor instead.
 func (*AddSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{7}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AddSiteResponse) GetSite() *Site {
@@ -992,7 +921,7 @@ type ListSitesRequest struct {
 
 func (x *ListSitesRequest) Reset() {
 	*x = ListSitesRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1004,7 +933,7 @@ func (x *ListSitesRequest) String() string {
 func (*ListSitesRequest) ProtoMessage() {}
 
 func (x *ListSitesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1017,7 +946,7 @@ func (x *ListSitesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSitesRequest.ProtoReflect.Descriptor instead.
 func (*ListSitesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{7}
 }
 
 type ListSitesResponse struct {
@@ -1029,7 +958,7 @@ type ListSitesResponse struct {
 
 func (x *ListSitesResponse) Reset() {
 	*x = ListSitesResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1041,7 +970,7 @@ func (x *ListSitesResponse) String() string {
 func (*ListSitesResponse) ProtoMessage() {}
 
 func (x *ListSitesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1054,7 +983,7 @@ func (x *ListSitesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSitesResponse.ProtoReflect.Descriptor instead.
 func (*ListSitesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{9}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListSitesResponse) GetSites() []*Site {
@@ -1073,7 +1002,7 @@ type GetSiteRequest struct {
 
 func (x *GetSiteRequest) Reset() {
 	*x = GetSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1014,7 @@ func (x *GetSiteRequest) String() string {
 func (*GetSiteRequest) ProtoMessage() {}
 
 func (x *GetSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1027,7 @@ func (x *GetSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteRequest.ProtoReflect.Descriptor instead.
 func (*GetSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{10}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *GetSiteRequest) GetName() string {
@@ -1117,7 +1046,7 @@ type GetSiteResponse struct {
 
 func (x *GetSiteResponse) Reset() {
 	*x = GetSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1129,7 +1058,7 @@ func (x *GetSiteResponse) String() string {
 func (*GetSiteResponse) ProtoMessage() {}
 
 func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1142,7 +1071,7 @@ func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteResponse.ProtoReflect.Descriptor instead.
 func (*GetSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSiteResponse) GetSite() *Site {
@@ -1162,7 +1091,7 @@ type DrainSiteRequest struct {
 
 func (x *DrainSiteRequest) Reset() {
 	*x = DrainSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1103,7 @@ func (x *DrainSiteRequest) String() string {
 func (*DrainSiteRequest) ProtoMessage() {}
 
 func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1116,7 @@ func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteRequest.ProtoReflect.Descriptor instead.
 func (*DrainSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *DrainSiteRequest) GetName() string {
@@ -1212,7 +1141,7 @@ type DrainSiteResponse struct {
 
 func (x *DrainSiteResponse) Reset() {
 	*x = DrainSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1224,7 +1153,7 @@ func (x *DrainSiteResponse) String() string {
 func (*DrainSiteResponse) ProtoMessage() {}
 
 func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1237,19 +1166,22 @@ func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteResponse.ProtoReflect.Descriptor instead.
 func (*DrainSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
 }
 
 type RemoveSiteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Also if its storage element has the only copy of files. They are lost: what
+	// tasks made is made again, readers of others wait until these are registered.
+	Force         bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RemoveSiteRequest) Reset() {
 	*x = RemoveSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1193,7 @@ func (x *RemoveSiteRequest) String() string {
 func (*RemoveSiteRequest) ProtoMessage() {}
 
 func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1206,7 @@ func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *RemoveSiteRequest) GetName() string {
@@ -1282,6 +1214,13 @@ func (x *RemoveSiteRequest) GetName() string {
 		return x.Name
 	}
 	return ""
+}
+
+func (x *RemoveSiteRequest) GetForce() bool {
+	if x != nil {
+		return x.Force
+	}
+	return false
 }
 
 type RemoveSiteResponse struct {
@@ -1292,7 +1231,7 @@ type RemoveSiteResponse struct {
 
 func (x *RemoveSiteResponse) Reset() {
 	*x = RemoveSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1304,7 +1243,7 @@ func (x *RemoveSiteResponse) String() string {
 func (*RemoveSiteResponse) ProtoMessage() {}
 
 func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1317,7 +1256,7 @@ func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
 }
 
 type CreateAccessRequest struct {
@@ -1334,7 +1273,7 @@ type CreateAccessRequest struct {
 
 func (x *CreateAccessRequest) Reset() {
 	*x = CreateAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1346,7 +1285,7 @@ func (x *CreateAccessRequest) String() string {
 func (*CreateAccessRequest) ProtoMessage() {}
 
 func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1359,7 +1298,7 @@ func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *CreateAccessRequest) GetRole() string {
@@ -1401,7 +1340,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1352,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1365,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -1453,7 +1392,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1465,7 +1404,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1478,7 +1417,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -1496,7 +1435,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1447,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1460,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
 }
 
 type Access struct {
@@ -1539,7 +1478,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1490,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1503,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Access) GetId() string {
@@ -1624,7 +1563,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1575,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1588,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
 }
 
 type ListAccessResponse struct {
@@ -1661,7 +1600,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1673,7 +1612,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1686,7 +1625,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -1719,14 +1658,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\treplicate\x18\f \x01(\tR\treplicate\x12\x14\n" +
 	"\x05trial\x18\r \x01(\x04R\x05trialB\n" +
 	"\n" +
-	"\b_prefill\"h\n" +
-	"\n" +
-	"Optimality\x12\x1a\n" +
-	"\bmeasured\x18\x01 \x01(\x04R\bmeasured\x12\x1d\n" +
-	"\n" +
-	"mean_ratio\x18\x02 \x01(\x01R\tmeanRatio\x12\x1f\n" +
-	"\vleast_ratio\x18\x03 \x01(\x01R\n" +
-	"leastRatio\"\x88\x02\n" +
+	"\b_prefill\"\x88\x02\n" +
 	"\n" +
 	"SourceSums\x12\x1f\n" +
 	"\vlocal_reads\x18\x01 \x01(\x04R\n" +
@@ -1746,7 +1678,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04term\x18\x01 \x01(\tR\x04term\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x120\n" +
 	"\x05since\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x12\x10\n" +
-	"\x03why\x18\x04 \x01(\tR\x03why\"\xb2\f\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\"\xf9\v\n" +
 	"\x04Site\x125\n" +
 	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12\x16\n" +
 	"\x06pilots\x18\x02 \x01(\x05R\x06pilots\x12\x14\n" +
@@ -1783,10 +1715,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x10cache_used_bytes\x18\x1b \x01(\x04R\x0ecacheUsedBytes\x12\x1c\n" +
 	"\tevictions\x18\x1c \x01(\x04R\tevictions\x12\x1f\n" +
 	"\vstale_terms\x18\x1d \x01(\x04R\n" +
-	"staleTerms\x127\n" +
-	"\n" +
-	"optimality\x18\x1e \x01(\v2\x17.pilotage.v1.OptimalityR\n" +
-	"optimality\x12%\n" +
+	"staleTerms\x12%\n" +
 	"\x0estopped_pilots\x18\x1f \x01(\x05R\rstoppedPilots\x12\x1f\n" +
 	"\vstopped_why\x18  \x01(\tR\n" +
 	"stoppedWhy\x12\x1a\n" +
@@ -1820,9 +1749,10 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x10DrainSiteRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\bR\x06resume\"\x13\n" +
-	"\x11DrainSiteResponse\"'\n" +
+	"\x11DrainSiteResponse\"=\n" +
 	"\x11RemoveSiteRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"\x14\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05force\x18\x02 \x01(\bR\x05force\"\x14\n" +
 	"\x12RemoveSiteResponse\"\x8b\x01\n" +
 	"\x13CreateAccessRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
@@ -1877,85 +1807,83 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
-	(*Optimality)(nil),            // 2: pilotage.v1.Optimality
-	(*SourceSums)(nil),            // 3: pilotage.v1.SourceSums
-	(*Mastership)(nil),            // 4: pilotage.v1.Mastership
-	(*Site)(nil),                  // 5: pilotage.v1.Site
-	(*RefusedClass)(nil),          // 6: pilotage.v1.RefusedClass
-	(*AddSiteRequest)(nil),        // 7: pilotage.v1.AddSiteRequest
-	(*AddSiteResponse)(nil),       // 8: pilotage.v1.AddSiteResponse
-	(*ListSitesRequest)(nil),      // 9: pilotage.v1.ListSitesRequest
-	(*ListSitesResponse)(nil),     // 10: pilotage.v1.ListSitesResponse
-	(*GetSiteRequest)(nil),        // 11: pilotage.v1.GetSiteRequest
-	(*GetSiteResponse)(nil),       // 12: pilotage.v1.GetSiteResponse
-	(*DrainSiteRequest)(nil),      // 13: pilotage.v1.DrainSiteRequest
-	(*DrainSiteResponse)(nil),     // 14: pilotage.v1.DrainSiteResponse
-	(*RemoveSiteRequest)(nil),     // 15: pilotage.v1.RemoveSiteRequest
-	(*RemoveSiteResponse)(nil),    // 16: pilotage.v1.RemoveSiteResponse
-	(*CreateAccessRequest)(nil),   // 17: pilotage.v1.CreateAccessRequest
-	(*CreateAccessResponse)(nil),  // 18: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 19: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 20: pilotage.v1.RevokeAccessResponse
-	(*Access)(nil),                // 21: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 22: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 23: pilotage.v1.ListAccessResponse
-	nil,                           // 24: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 27: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 28: google.protobuf.FieldMask
+	(*SourceSums)(nil),            // 2: pilotage.v1.SourceSums
+	(*Mastership)(nil),            // 3: pilotage.v1.Mastership
+	(*Site)(nil),                  // 4: pilotage.v1.Site
+	(*RefusedClass)(nil),          // 5: pilotage.v1.RefusedClass
+	(*AddSiteRequest)(nil),        // 6: pilotage.v1.AddSiteRequest
+	(*AddSiteResponse)(nil),       // 7: pilotage.v1.AddSiteResponse
+	(*ListSitesRequest)(nil),      // 8: pilotage.v1.ListSitesRequest
+	(*ListSitesResponse)(nil),     // 9: pilotage.v1.ListSitesResponse
+	(*GetSiteRequest)(nil),        // 10: pilotage.v1.GetSiteRequest
+	(*GetSiteResponse)(nil),       // 11: pilotage.v1.GetSiteResponse
+	(*DrainSiteRequest)(nil),      // 12: pilotage.v1.DrainSiteRequest
+	(*DrainSiteResponse)(nil),     // 13: pilotage.v1.DrainSiteResponse
+	(*RemoveSiteRequest)(nil),     // 14: pilotage.v1.RemoveSiteRequest
+	(*RemoveSiteResponse)(nil),    // 15: pilotage.v1.RemoveSiteResponse
+	(*CreateAccessRequest)(nil),   // 16: pilotage.v1.CreateAccessRequest
+	(*CreateAccessResponse)(nil),  // 17: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 18: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 19: pilotage.v1.RevokeAccessResponse
+	(*Access)(nil),                // 20: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 21: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 22: pilotage.v1.ListAccessResponse
+	nil,                           // 23: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 26: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 27: google.protobuf.FieldMask
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	25, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	25, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
-	26, // 3: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	24, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	24, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	25, // 3: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 4: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
-	3,  // 5: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
-	3,  // 6: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	24, // 7: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	25, // 8: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	25, // 9: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
-	4,  // 10: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
-	6,  // 11: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	2,  // 12: pilotage.v1.Site.optimality:type_name -> pilotage.v1.Optimality
-	25, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	25, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	27, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	28, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
-	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
-	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	5,  // 20: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	25, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	26, // 22: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	26, // 23: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	21, // 24: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	7,  // 25: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 26: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 27: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	13, // 28: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	15, // 29: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	17, // 30: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	19, // 31: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	22, // 32: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	8,  // 33: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 34: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	12, // 35: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	14, // 36: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	16, // 37: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	18, // 38: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	20, // 39: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	23, // 40: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	2,  // 5: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
+	2,  // 6: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
+	23, // 7: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	24, // 8: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	24, // 9: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	3,  // 10: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
+	5,  // 11: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
+	24, // 12: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	24, // 13: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	26, // 14: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 15: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
+	27, // 16: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	4,  // 17: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
+	4,  // 18: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
+	4,  // 19: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	24, // 20: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	25, // 21: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	25, // 22: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	20, // 23: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	6,  // 24: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	8,  // 25: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	10, // 26: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	12, // 27: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	14, // 28: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	16, // 29: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	18, // 30: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	21, // 31: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	7,  // 32: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	9,  // 33: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	11, // 34: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	13, // 35: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	15, // 36: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	17, // 37: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	19, // 38: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	22, // 39: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	32, // [32:40] is the sub-list for method output_type
+	24, // [24:32] is the sub-list for method input_type
+	24, // [24:24] is the sub-list for extension type_name
+	24, // [24:24] is the sub-list for extension extendee
+	0,  // [0:24] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -1971,7 +1899,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -42,7 +42,8 @@ type SiteServiceClient interface {
 	// DrainSite stops or resumes hand-outs to a site.
 	DrainSite(ctx context.Context, in *DrainSiteRequest, opts ...grpc.CallOption) (*DrainSiteResponse, error)
 	// RemoveSite forgets a site and revokes its accesses. It is refused while the
-	// site has live pilots, open leases, or the only copy of a file.
+	// site has live pilots, open leases, or, unless it is forced, the only copy of a
+	// file.
 	RemoveSite(ctx context.Context, in *RemoveSiteRequest, opts ...grpc.CallOption) (*RemoveSiteResponse, error)
 	CreateAccess(ctx context.Context, in *CreateAccessRequest, opts ...grpc.CallOption) (*CreateAccessResponse, error)
 	RevokeAccess(ctx context.Context, in *RevokeAccessRequest, opts ...grpc.CallOption) (*RevokeAccessResponse, error)
@@ -150,7 +151,8 @@ type SiteServiceServer interface {
 	// DrainSite stops or resumes hand-outs to a site.
 	DrainSite(context.Context, *DrainSiteRequest) (*DrainSiteResponse, error)
 	// RemoveSite forgets a site and revokes its accesses. It is refused while the
-	// site has live pilots, open leases, or the only copy of a file.
+	// site has live pilots, open leases, or, unless it is forced, the only copy of a
+	// file.
 	RemoveSite(context.Context, *RemoveSiteRequest) (*RemoveSiteResponse, error)
 	CreateAccess(context.Context, *CreateAccessRequest) (*CreateAccessResponse, error)
 	RevokeAccess(context.Context, *RevokeAccessRequest) (*RevokeAccessResponse, error)

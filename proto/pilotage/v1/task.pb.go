@@ -214,7 +214,9 @@ type Resources struct {
 	// Resident memory in bytes, summed over the payload's descendants.
 	MemoryBytes int64 `protobuf:"varint,2,opt,name=memory_bytes,json=memoryBytes,proto3" json:"memory_bytes,omitempty"`
 	// Work folder in bytes, without cached inputs.
-	DiskBytes     int64 `protobuf:"varint,3,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
+	DiskBytes int64 `protobuf:"varint,3,opt,name=disk_bytes,json=diskBytes,proto3" json:"disk_bytes,omitempty"`
+	// Whole GPUs.
+	Gpus          int32 `protobuf:"varint,4,opt,name=gpus,proto3" json:"gpus,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -266,6 +268,13 @@ func (x *Resources) GetMemoryBytes() int64 {
 func (x *Resources) GetDiskBytes() int64 {
 	if x != nil {
 		return x.DiskBytes
+	}
+	return 0
+}
+
+func (x *Resources) GetGpus() int32 {
+	if x != nil {
+		return x.Gpus
 	}
 	return 0
 }
@@ -1092,12 +1101,13 @@ var File_pilotage_v1_task_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\n" +
-	"\x16pilotage/v1/task.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"c\n" +
+	"\x16pilotage/v1/task.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"w\n" +
 	"\tResources\x12\x14\n" +
 	"\x05cores\x18\x01 \x01(\x05R\x05cores\x12!\n" +
 	"\fmemory_bytes\x18\x02 \x01(\x03R\vmemoryBytes\x12\x1d\n" +
 	"\n" +
-	"disk_bytes\x18\x03 \x01(\x03R\tdiskBytes\"/\n" +
+	"disk_bytes\x18\x03 \x01(\x03R\tdiskBytes\x12\x12\n" +
+	"\x04gpus\x18\x04 \x01(\x05R\x04gpus\"/\n" +
 	"\aBinding\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\"\x81\x04\n" +

@@ -25,7 +25,7 @@ func TestReadTakesTheProducersSizeElseTheLargest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if w.Name != "letters" || len(w.Tasks) != 3 || w.Depth() != 3 || w.Tasks[0].Runtime != 1500*time.Millisecond {
+	if w.Name != "letters" || len(w.Tasks) != 3 || w.Tasks[0].Runtime != 1500*time.Millisecond {
 		t.Errorf("%+v", w)
 	}
 	sizes := make(map[string]int64)

@@ -136,26 +136,6 @@ func (w *Workload) Readers() [][]int32 {
 	return readers
 }
 
-// Depth is the number of tasks on the longest chain. The workload has no cycle.
-func (w *Workload) Depth() int {
-	order, err := w.Order()
-	if err != nil {
-		return 0
-	}
-	depths, most := make([]int, len(w.Tasks)), 0
-	for _, i := range order {
-		depth := 0
-		for _, f := range w.Tasks[i].Inputs {
-			if p := w.Files[f].Producer; p != External {
-				depth = max(depth, depths[p])
-			}
-		}
-		depths[i] = depth + 1
-		most = max(most, depth+1)
-	}
-	return most
-}
-
 // Finals lists the files that tasks make and none reads, in order.
 func (w *Workload) Finals() []int32 {
 	var finals []int32
@@ -165,13 +145,4 @@ func (w *Workload) Finals() []int32 {
 		}
 	}
 	return finals
-}
-
-// Bytes is the sum of all files' sizes.
-func (w *Workload) Bytes() task.Bytes {
-	var sum task.Bytes
-	for _, f := range w.Files {
-		sum += f.Size
-	}
-	return sum
 }

@@ -80,6 +80,9 @@ func openLocked(path string) (*Store, error) {
 	if err != nil {
 		return nil, explain(path, err)
 	}
+	if info, err := file.Stat(); err == nil && info.Mode().Perm()&0o077 != 0 {
+		_ = file.Chmod(0o600) // a copy that was put back; who may read it has the authority's key
+	}
 	if err := file.Close(); err != nil {
 		return nil, err
 	}

@@ -46,6 +46,25 @@ func TestOpenMakesFolderForItsOwner(t *testing.T) {
 	}
 }
 
+// A backup that was put back may have come with a mode that lets others read the
+// authority's key.
+func TestDatabaseIsItsOwnersAlone(t *testing.T) {
+	folder := t.TempDir()
+	for range 2 {
+		store, err := sqlite.Open(folder)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(folder, sqlite.FileName))
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("the database is %v, %v", info.Mode(), err)
+		}
+		if err := errors.Join(store.Close(), os.Chmod(filepath.Join(folder, sqlite.FileName), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestFolderIsLocked(t *testing.T) {
 	folder := t.TempDir()
 	store, err := sqlite.Open(folder)

@@ -10,7 +10,7 @@ import (
 
 // wholeTables may be read from end to end: small ones, and those read in the
 // order of their rows up to a limit.
-var wholeTables = []string{"SCAN ready_counts", "SCAN sites", "SCAN classes", "SCAN grants", "SCAN garbage", "SCAN workflows", "SCAN sqlite_schema"}
+var wholeTables = []string{"SCAN ready_counts", "SCAN sites", "SCAN classes", "SCAN grants", "SCAN garbage", "SCAN workflows", "SCAN sqlite_schema", "SCAN runs USING INDEX runs_ready_in_order"}
 
 // sorted queries return or group few rows, or run once for a whole workflow.
 var sorted = []string{"FROM leases INDEXED BY leases_by_expiry", "FROM attempts WHERE task = ?", "GROUP BY class"}

@@ -41,6 +41,36 @@ func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit
 		WHERE state = 2 AND class = ? AND not_before <= ? ORDER BY priority DESC, seq`, -1, limit, int64(class), int64(now))
 }
 
+func (t taskTable) ReadyOf(quotas map[taskqueue.ClassID]int, now taskqueue.Instant, limit, rows int) (found []taskqueue.TaskState, complete bool, err error) {
+	left := taskqueue.NewQuotas(quotas)
+	if limit < 1 || left.Used() {
+		return nil, true, t.usable()
+	}
+	complete = true
+	err = t.read("SELECT "+runColumns+" FROM runs INDEXED BY runs_ready_in_order WHERE state = 2 ORDER BY priority DESC, seq", func(row []driver.Value) error {
+		if rows--; rows < 0 {
+			complete = false
+			return errStop
+		}
+		n := 0
+		if row[5].(int64) <= int64(now) {
+			n = left.Take(taskqueue.ClassID(row[4].(int64)), min(int(row[1].(int64)), limit-len(found)))
+		}
+		if n == 0 {
+			return nil
+		}
+		r, err := t.runOf(row)
+		for i := 0; i < n && err == nil; i++ {
+			found, err = t.appendState(found, r, i)
+		}
+		if err == nil && (len(found) == limit || left.Used()) {
+			return errStop
+		}
+		return err
+	})
+	return found, complete, err
+}
+
 func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
 	counts := make(map[taskqueue.ClassID]int)
 	err := t.read("SELECT class, number FROM ready_counts", func(row []driver.Value) error {

@@ -89,5 +89,6 @@ ALTER TABLE descriptions ADD COLUMN number INTEGER NOT NULL DEFAULT 1;
 const additions = `
 CREATE TABLE IF NOT EXISTS lease_holders (lease INTEGER PRIMARY KEY, pilot TEXT NOT NULL); -- of leases that a pilot holds
 CREATE INDEX IF NOT EXISTS lease_holders_by_pilot ON lease_holders (pilot, lease);
+CREATE INDEX IF NOT EXISTS runs_ready_in_order ON runs (priority DESC, seq) WHERE state = 2;
 DELETE FROM ready_counts WHERE number = 0;
 `

@@ -51,7 +51,9 @@ func TestSchema1(t *testing.T) {
 			var found []taskqueue.TaskState
 			switch s.State {
 			case task.Ready:
-				found, err = tx.Tasks().ReadyIn(3, 4, 10)
+				if found, err = tx.Tasks().ReadyIn(3, 4, 10); err == nil && len(found) == 1 {
+					found, _, err = tx.Tasks().ReadyOf(map[taskqueue.ClassID]int{3: 10}, 4, 10, 10)
+				}
 			case task.Leased:
 				found, err = tx.Tasks().InLease(5)
 			case task.Done:

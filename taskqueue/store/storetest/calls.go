@@ -51,6 +51,17 @@ var calls = map[string]func(*draws) step{
 		class, now, limit := one(d, "class", someClasses...), taskqueue.Instant(d.number()), d.number()
 		return func(tx taskqueue.Tx) (any, error) { return tx.Tasks().ReadyIn(class, now, limit) }
 	},
+	"ready of": func(d *draws) step {
+		quotas := make(map[taskqueue.ClassID]int)
+		for _, class := range some(d, "classes", someClasses...) {
+			quotas[class] = d.number()
+		}
+		now, limit := taskqueue.Instant(d.number()), d.number()
+		return func(tx taskqueue.Tx) (any, error) {
+			found, _, err := tx.Tasks().ReadyOf(quotas, now, limit, 1<<30)
+			return found, err
+		}
+	},
 	"ready before": func(d *draws) step {
 		class, priority, seq := one(d, "class", someClasses...), d.number()%3-1, uint64(d.number())
 		return func(tx taskqueue.Tx) (any, error) { return tx.Tasks().ReadyBefore(class, priority, seq) }

@@ -122,6 +122,8 @@ func (d *dumper) tasks(tasks taskqueue.TaskTable) {
 	for _, class := range someClasses {
 		note[[]taskqueue.TaskState](d, "ready", class)(tasks.ReadyIn(class, 5, 4))
 		note[[]taskqueue.TaskState](d, "all ready", class)(tasks.ReadyIn(class, 1<<40, 100))
+		found, _, err := tasks.ReadyOf(map[taskqueue.ClassID]int{class: 3, someClasses[0]: 2}, 5, 4, 1<<30)
+		note[[]taskqueue.TaskState](d, "ready of", class)(found, err)
 		note[int](d, "ready before", class)(tasks.ReadyBefore(class, 0, 20))
 	}
 	note[map[taskqueue.ClassID]int](d, "ready classes")(tasks.ReadyClasses())

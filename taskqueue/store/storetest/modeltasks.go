@@ -94,6 +94,20 @@ func (t modelTasks) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limi
 	return head(found, limit), nil
 }
 
+func (t modelTasks) ReadyOf(quotas map[taskqueue.ClassID]int, now taskqueue.Instant, limit, _ int) (found []taskqueue.TaskState, complete bool, err error) {
+	for class, quota := range quotas {
+		some, err := t.ReadyIn(class, now, quota)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, some...)
+	}
+	slices.SortFunc(found, func(a, b taskqueue.TaskState) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.Seq, b.Seq))
+	})
+	return head(found, limit), true, nil
+}
+
 func (t modelTasks) ReadyClasses() (map[taskqueue.ClassID]int, error) {
 	counts := map[taskqueue.ClassID]int{}
 	for _, s := range t.scan(func(s taskqueue.TaskState) bool { return s.State == task.Ready }) {

@@ -54,6 +54,20 @@ func testReady(t *testing.T, store taskqueue.Store) {
 		list(t, "limit 0", nameOf)(tasks.ReadyIn(3, 0, 0))
 		list(t, "another class", nameOf, "elsewhere")(tasks.ReadyIn(4, 0, 9))
 		list(t, "an empty class", nameOf)(tasks.ReadyIn(5, 0, 9))
+		of := func(what string, complete bool, quotas map[taskqueue.ClassID]int, limit, rows int, names ...string) {
+			t.Helper()
+			found, all, err := tasks.ReadyOf(quotas, 99, limit, rows)
+			list(t, what, nameOf, names...)(found, err)
+			if all != complete {
+				t.Errorf("%s: complete is %v", what, all)
+			}
+		}
+		of("two classes", true, map[taskqueue.ClassID]int{3: 9, 4: 9}, 9, 9, "urgent", "urgent too", "old", "elsewhere", "young")
+		of("quotas", true, map[taskqueue.ClassID]int{3: 3, 4: 1, 5: 1}, 9, 9, "urgent", "urgent too", "old", "elsewhere")
+		of("limit of all", true, map[taskqueue.ClassID]int{3: 9, 4: 9}, 3, 3, "urgent", "urgent too", "old")
+		of("few rows", false, map[taskqueue.ClassID]int{4: 1}, 9, 1)
+		of("no quota", true, map[taskqueue.ClassID]int{3: 0}, 9, 9)
+		of("no limit", true, map[taskqueue.ClassID]int{3: 1}, 0, 9)
 		want(t, "classes", map[taskqueue.ClassID]int{3: 5, 4: 1})(tasks.ReadyClasses())
 		want(t, "before the first", 0)(tasks.ReadyBefore(3, 5, 2))
 		want(t, "same priority and older", 1)(tasks.ReadyBefore(3, 5, 7))

@@ -52,6 +52,7 @@ const (
 	runs
 	runsByWorkflow
 	runsReady
+	runsReadyInOrder
 	runsInBackoff
 	runsLeased
 	memos
@@ -83,7 +84,7 @@ const (
 // Names are the names of all tables, by Table.
 var Names = [tablesEnd]string{
 	"vals", "counters", "workflows", "workflows_by_age", "workflows_by_name", "workflows_by_key",
-	"names", "descriptions", "runs", "runs_by_workflow", "runs_ready", "runs_in_backoff", "runs_leased", "memos", "ready_counts",
+	"names", "descriptions", "runs", "runs_by_workflow", "runs_ready", "runs_ready_in_order", "runs_in_backoff", "runs_leased", "memos", "ready_counts",
 	"files", "announced", "uses", "uses_by_reader", "classes", "garbage", "garbage_by_age",
 	"attempts", "attempts_running", "logs", "leases", "leases_by_site", "leases_by_expiry", "leases_by_pilot", "revocations",
 	"sites", "pilots", "pilots_by_state", "pilots_by_peer", "grants", "totals",

@@ -111,12 +111,15 @@ type place struct {
 // places are where the indexes have a run.
 func (r *run) places() []place {
 	first := number(r.first)
-	found := append(make([]place, 0, 3), place{runsByWorkflow, text(r.workflow).number(uint64(r.traits.state)).number(r.first), first})
+	found := append(make([]place, 0, 4), place{runsByWorkflow, text(r.workflow).number(uint64(r.traits.state)).number(r.first), first})
 	switch r.traits.state {
 	case task.Ready:
 		found = append(found, place{
 			runsReady, number(r.traits.class).signed(-int64(r.traits.priority)).number(r.first),
 			key(nil).signed(int64(r.traits.notBefore)).number(uint64(len(r.records))),
+		}, place{
+			runsReadyInOrder, key(nil).signed(-int64(r.traits.priority)).number(r.first),
+			number(r.traits.class).signed(int64(r.traits.notBefore)).number(uint64(len(r.records))),
 		})
 		if r.traits.notBefore > 0 {
 			found = append(found, place{runsInBackoff, key(nil).signed(int64(r.traits.notBefore)).number(r.first), first})

@@ -122,6 +122,49 @@ func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit
 	})
 }
 
+func (t taskTable) ReadyOf(quotas map[taskqueue.ClassID]int, now taskqueue.Instant, limit, rows int) (found []taskqueue.TaskState, complete bool, err error) {
+	left := taskqueue.NewQuotas(quotas)
+	if limit < 1 || left.Used() {
+		return nil, true, t.usable()
+	}
+	complete = true
+	var firsts [][]byte // of runs
+	var takes []int     // of each
+	err = t.scan(runsReadyInOrder, Span{}, func(row Row) (bool, error) {
+		if rows--; rows < 0 {
+			complete = false
+			return false, nil
+		}
+		at, n := parts{rest: row.Value}, 0
+		class, due, count := taskqueue.ClassID(at.number()), taskqueue.Instant(at.signed()), int(at.number())
+		if due <= now {
+			n = left.Take(class, min(count, limit))
+		}
+		if n > 0 {
+			firsts, takes = append(firsts, row.Key[len(row.Key)-8:]), append(takes, n)
+			limit -= n
+		}
+		return limit > 0 && !left.Used(), at.err
+	})
+	if err != nil || len(firsts) == 0 {
+		return nil, complete, err
+	}
+	values, err := t.get(runs, firsts...)
+	if err != nil {
+		return nil, false, err
+	}
+	for k, value := range values {
+		r, err := t.runOf(Row{firsts[k], value})
+		for i := 0; i < takes[k] && err == nil; i++ {
+			found, err = t.appendState(found, r, i)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return found, complete, nil
+}
+
 func (t taskTable) ReadyClasses() (map[taskqueue.ClassID]int, error) {
 	counts := make(map[taskqueue.ClassID]int)
 	err := t.scan(readyCounts, Span{}, func(row Row) (bool, error) {

@@ -1,4 +1,4 @@
-package pilot_test
+package worker_test
 
 import (
 	"testing"

@@ -1,6 +1,7 @@
-package pilot_test
+package worker_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,6 +47,16 @@ func told[M message.Message](actions []message.Action) (found []M) {
 	return found
 }
 
+const siteName = task.Site("siteA")
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func id(name string) task.ID { return task.NewID("w-aaaaaaaaaa", name) }
+
+func name(file string) task.LFN { return task.Qualify("w-aaaaaaaaaa", file) }
+
+func digestOf(text string) task.Digest { return sha256.Sum256([]byte(text)) }
+
 var (
 	firstTerm  = task.Term{Epoch: 1, Peer: "m1"}
 	secondTerm = task.Term{Epoch: 2, Peer: "m2"}
@@ -53,7 +64,7 @@ var (
 
 func newWorkerBench(t *testing.T, set ...func(*worker.Worker)) *bench {
 	self := matcher.Pilot{ID: "p1", Site: siteName, Slots: 2, Resources: task.Resources{Cores: 2, Memory: task.GiB}}
-	evaluator := matcher.NewEvaluator(self, func(task.FileKey) bool { return false }, matcher.NewCompiler(8), matcher.NewCatalogue())
+	evaluator := matcher.NewEvaluator(self, func(task.FileKey) bool { return false }, matcher.NewCompiler(8))
 	w := worker.New(worker.Config{}, self, "w1", evaluator)
 	for _, change := range set {
 		change(w)
@@ -258,6 +269,17 @@ func TestAKilledAttemptHasAnOutcome(t *testing.T) {
 	reports := told[message.Report](b.do(worker.PayloadEnded{Attempt: attempt, Outcome: task.Outcome{Failure: task.PayloadFailed}}))
 	if len(reports) != 1 || len(reports[0].Outcomes) != 1 || len(reports[0].Returned) > 0 {
 		t.Fatalf("the master hears %+v", reports)
+	}
+}
+
+// Why a pilot is told to drain is told on, once.
+func TestADrainOrderTellsWhy(t *testing.T) {
+	b := newWorkerBench(t)
+	b.running("a", 1)
+	order := worker.FromMaster{From: "m1", Message: message.DrainOrder{Reason: "an operator wants it"}}
+	told := append(all[worker.Draining](b.do(order)), all[worker.Draining](b.do(order))...)
+	if len(told) != 1 || told[0].Reason != "an operator wants it" {
+		t.Errorf("told on: %+v", told)
 	}
 }
 

@@ -1,4 +1,4 @@
-package pilot_test
+package worker_test
 
 import (
 	"strings"
@@ -11,7 +11,7 @@ import (
 )
 
 // A node that fails everything at once must not drain the queue.
-func TestAPilotThatFailsEverythingRests(t *testing.T) {
+func TestAPilotThatFailsEverythingPauses(t *testing.T) {
 	b := newWorkerBench(t)
 	serial := uint64(0)
 	fails := func(name string, kind task.FailureKind) (said []message.Report) {
@@ -23,10 +23,10 @@ func TestAPilotThatFailsEverythingRests(t *testing.T) {
 		said = told[message.Report](b.do(worker.StageFailed{Attempt: staging[0].Attempt, Failure: kind, Reason: "no space"}))
 		return append(said, told[message.Report](b.after(time.Second, message.Tick{}))...)
 	}
-	rests := func(reports []message.Report) bool { return len(reports) > 0 && reports[len(reports)-1].Draining }
+	pauses := func(reports []message.Report) bool { return len(reports) > 0 && reports[len(reports)-1].Draining }
 	for range 5 { // one bad task does not make a bad node
-		if rests(fails("same", task.PilotFailed)) {
-			t.Fatal("it rests because of one task")
+		if pauses(fails("same", task.PilotFailed)) {
+			t.Fatal("it pauses because of one task")
 		}
 	}
 	attempt := b.running("fine", serial+1)
@@ -35,22 +35,22 @@ func TestAPilotThatFailsEverythingRests(t *testing.T) {
 	b.do(worker.PayloadEnded{Attempt: attempt, Outcome: outcome})
 	b.do(worker.Published{Attempt: attempt, Outcome: outcome})
 	for _, name := range []string{"a", "b"} {
-		if rests(fails(name, task.PilotFailed)) {
-			t.Fatal("it rests after two failures")
+		if pauses(fails(name, task.PilotFailed)) {
+			t.Fatal("it pauses after two failures")
 		}
 	}
 	for _, name := range []string{"c", "d", "e"} {
-		if rests(fails(name, task.InputMissing)) {
-			t.Fatal("it rests because of failures that are not its own")
+		if pauses(fails(name, task.InputMissing)) {
+			t.Fatal("it pauses because of failures that are not its own")
 		}
 	}
-	if !rests(fails("f", task.PilotFailed)) {
+	if !pauses(fails("f", task.PilotFailed)) {
 		t.Fatal("it goes on after three failures in a row")
 	}
 	serial++
 	answer := b.do(worker.FromMaster{From: "m1", Message: message.Assign{Term: firstTerm, Serial: serial, Tasks: given("g")}})
 	if len(all[worker.StageIn](answer)) > 0 {
-		t.Error("it takes work while it rests")
+		t.Error("it takes work while it pauses")
 	}
 	returned := false
 	for _, report := range append(told[message.Report](answer), told[message.Report](b.after(time.Second, message.Tick{}))...) {
@@ -63,12 +63,12 @@ func TestAPilotThatFailsEverythingRests(t *testing.T) {
 	}
 	b.do(worker.PilotChanged{Lifetime: time.Hour}) // the node itself sees nothing wrong
 	if reports := told[message.Report](b.after(time.Minute, message.Tick{})); len(reports) == 0 || reports[len(reports)-1].Draining {
-		t.Errorf("it does not come back after its rest: %+v", reports)
+		t.Errorf("it does not come back after its pause: %+v", reports)
 	}
 	for _, name := range []string{"h", "i", "j"} {
 		fails(name, task.PilotFailed)
 	}
 	if reports := told[message.Report](b.after(40*time.Second, message.Tick{})); len(reports) > 0 && !reports[len(reports)-1].Draining {
-		t.Error("the second rest is no longer than the first")
+		t.Error("the second pause is no longer than the first")
 	}
 }

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/pilotage-grid/pilotage/papers/experiment"
+	"github.com/pilotage-grid/pilotage/task/workflow/dax"
+	"github.com/pilotage-grid/pilotage/task/workflow/trace"
+	"github.com/pilotage-grid/pilotage/task/workflow/wfformat"
+)
+
+func (p *printer) recorded() *cobra.Command {
+	var out string
+	options := experiment.Options{}
+	command := &cobra.Command{
+		Use: "recorded FILE...", Short: "Recorded workflows (WfFormat, DAX) with our default policy beside others", Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, files []string) error {
+			if options.Seeds < 1 || options.Seeds > 1000 {
+				return errors.New("give --seeds 1 to 1000")
+			}
+			var workloads []*trace.Workload
+			for _, file := range files {
+				workload, err := readRecorded(file)
+				if err != nil {
+					return err
+				}
+				workloads = append(workloads, workload)
+			}
+			options.Effort = p.effort()
+			return p.report(out, func() (*experiment.Report, error) { return experiment.RunRecorded(options, workloads) })
+		},
+	}
+	command.Flags().StringVar(&out, "out", "", "folder for figures and report (default: print the claims only)")
+	command.Flags().IntVar(&options.Seeds, "seeds", 3, "runs of which the median is taken")
+	return command
+}
+
+const mostRecorded = 1 << 30 // bytes of a recording, unpacked
+
+// readRecorded reads a workflow in WfFormat (.json) or DAX (.xml, .dax), gzipped or not.
+func readRecorded(path string) (*trace.Workload, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	name, packed := strings.CutSuffix(filepath.Base(path), ".gz")
+	if packed {
+		reader, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if data, err = io.ReadAll(io.LimitReader(reader, mostRecorded)); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	switch filepath.Ext(name) {
+	case ".json":
+		return wfformat.Read(name, data)
+	case ".xml", ".dax":
+		return dax.Read(name, data)
+	}
+	return nil, fmt.Errorf("%s: what is it? Give a file that ends in .json (WfFormat), .xml or .dax (Pegasus), also gzipped", path)
+}

@@ -1,0 +1,86 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
+)
+
+// folders is a Finder of one storage element, which is away at first.
+type folders struct {
+	deletions
+	found map[string][]string
+	asked int
+}
+
+func (f *folders) Find(context.Context, string, string, task.Bytes, task.Digest) (string, error) {
+	return "", server.ErrNotThere
+}
+
+func (f *folders) List(_ context.Context, element, folder string, _ int) ([]string, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.asked++; f.asked < 3 {
+		return nil, errors.New("it is away")
+	}
+	if names, there := f.found[element+" "+folder]; there {
+		return names, nil
+	}
+	return nil, server.ErrNotThere
+}
+
+// What a pilot has stored that died before anybody told of its attempt is found by its
+// name when its workflow is over, and deleted.
+func TestUntoldCopiesAreDeleted(t *testing.T) {
+	storage := &folders{found: make(map[string][]string)}
+	q := start(t, quickRules(func(c *taskqueue.Config) {
+		c.Lease.TTL, c.Site.AbsentAfter, c.Workflow.TickEvery = 100*time.Millisecond, 100*time.Millisecond, 10*time.Millisecond
+	}), func(c *serverConfig) {
+		c.Deleter, c.Finder, c.Timing.Garbage = storage, storage, 5*time.Millisecond
+	})
+	q.addSite("here")
+	p := q.join("here")
+	one := single("one")
+	one.Tasks = []*pb.Task{taskpb.Task(task.Task{
+		ID: "/t", Argv: []string{"true"}, Resources: task.Resources{Cores: 1, Memory: task.MiB, Disk: task.MiB}, Walltime: time.Minute,
+		Outputs: []task.Output{{LFN: "x", Name: "x"}},
+	})}
+	id := q.mustSubmit(one)
+	reply, err := p.Sync(q.ctx, p.report(0))
+	if err != nil || len(reply.GetLeases()) != 1 {
+		t.Fatalf("leases %v, %v", reply.GetLeases(), err)
+	}
+	won := p.outcome(reply.GetLeases()[0], 0)
+	storage.mutex.Lock()
+	storage.found["file:///se/here "+id+"/t"] = []string{fmt.Sprintf("g1-l%d-%s-1/", reply.GetLeases()[0].GetId(), p.id), "g1-l1-p-aaaaaaaa-7/", "data"}
+	storage.mutex.Unlock()
+	last := p.report(0, reply.GetLeases()...)
+	last.Outcomes = append(last.Outcomes, won)
+	if reply, err = p.Sync(q.ctx, last); err != nil || len(reply.GetAcks()) != 1 {
+		t.Fatalf("acknowledged %v, %v", reply.GetAcks(), err)
+	}
+	q.eventually("the copy that nobody told is deleted", func() bool { // the site falls silent
+		storage.mutex.Lock()
+		defer storage.mutex.Unlock()
+		return len(storage.done) > 0
+	})
+	asked := storage.asked
+	for range 20 {
+		<-time.After(5 * time.Millisecond)
+	}
+	q.stop()
+	if len(storage.done) != 1 || storage.done[0] != "file:///se/here "+id+"/t/g1-l1-p-aaaaaaaa-7/x" {
+		t.Errorf("deleted %v", storage.done)
+	}
+	if storage.asked > asked {
+		t.Errorf("a workflow that is tidy was looked at %d times more", storage.asked-asked)
+	}
+}

@@ -1,0 +1,189 @@
+package taskqueue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// A pilot that stores an output and dies before anybody told the queue of that
+// attempt leaves a copy of which no record speaks. So does any that ran since a backup
+// to which the queue was put back. Once all of a workflow is over, and who is dead has
+// been taken for dead, the folders of its tasks are listed at the sites that lost pilots
+// meanwhile, and at all if the queue has been started meanwhile.
+
+// nowhere is the site of those entries of the garbage that are a workflow's id: what
+// its tasks have left is to be looked for.
+const nowhere task.Site = ""
+
+// saveClosed notes the workflows that were closed in this turn.
+func (l *lifecycle) saveClosed() error {
+	closed := l.closed
+	l.closed = nil
+	if l.config.Workflow.LookFor == 0 {
+		return nil // nobody looks
+	}
+	return saveAll(entriesOf(closed...), l.Files().AddGarbage)
+}
+
+func entriesOf(ids ...task.WorkflowID) []task.Replica {
+	return keysOf(ids, func(id *task.WorkflowID) task.Replica { return task.Replica{Site: nowhere, URL: string(*id)} })
+}
+
+// Untidy lists workflows whose copies on storage elements are to be compared with what
+// the queue knows, the oldest entry first, at most limit with those on the list of
+// which nothing can be left. Nothing is told of a workflow that was just closed.
+func (r *Rules) Untidy(t *Turn, limit int) (untidy, clean []task.WorkflowID, err error) {
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, nil, fmt.Errorf("load sites: %w", err)
+	}
+	page, err := t.Files().Garbage(limit, keysOf(sites, func(s *SiteRecord) task.Site { return s.Name })...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, entry := range page {
+		if entry.Site != nowhere {
+			continue // of a site that was removed
+		}
+		id := task.WorkflowID(entry.URL)
+		found, err := t.Workflows().Load(id)
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("load workflow %s: %w", id, err)
+		case len(found) == 0 || found[0].Closed == 0:
+			clean = append(clean, id)
+		case t.Clock.Sub(found[0].Closed) < r.Config.Lease.TTL+r.Config.Site.AbsentAfter: // not all dead may count as such yet
+		case len(found[0].suspects(sites)) == 0:
+			clean = append(clean, id)
+		default:
+			untidy = append(untidy, id)
+		}
+	}
+	return untidy, clean, nil
+}
+
+// suspects are the sites that have lost a pilot since a workflow was submitted, or have
+// run what a queue that was put back to a backup has forgotten.
+func (w *Workflow) suspects(sites []SiteRecord) []SiteRecord {
+	return slices.DeleteFunc(slices.Clone(sites), func(s SiteRecord) bool { return s.SE == "" || s.Untold < w.Last })
+}
+
+// Tidied takes workflows off that list.
+func (r *Rules) Tidied(t *Turn, ids ...task.WorkflowID) error {
+	return saveAll(entriesOf(ids...), t.Files().DropGarbage)
+}
+
+// TidyLater puts a workflow to its end: a storage element did not answer. Where that
+// has been so for long it is taken off.
+func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) error {
+	found, err := t.Workflows().Load(id)
+	if err != nil {
+		return fmt.Errorf("load workflow %s: %w", id, err)
+	}
+	if err := r.Tidied(t, id); err != nil || len(found) == 0 || t.Clock.Sub(found[0].Closed) > r.Config.Site.LateFor {
+		return err
+	}
+	return t.Files().AddGarbage(entriesOf(id)...)
+}
+
+// Folder is a place where attempts of a task may have stored what nobody told.
+type Folder struct {
+	Task    task.ID
+	Site    task.Site
+	Element string   // the site's
+	Name    string   // below it
+	Found   []string // the names in it, those of folders with a slash at their end
+}
+
+// untoldPage is how many tasks are looked at in one round.
+const untoldPage = 100
+
+// Untold lists folders of a workflow's tasks, by age after a Seq, and tells after
+// which the next page begins; 0 is that this was the last one.
+func (r *Rules) Untold(t *Turn, id task.WorkflowID, after uint64) (folders []Folder, next uint64, err error) {
+	found, err := t.Workflows().Load(id)
+	if err != nil || len(found) == 0 || found[0].Closed == 0 {
+		return nil, 0, err // it was dropped, or goes on
+	}
+	sites, err := t.Sites().All()
+	if err != nil {
+		return nil, 0, fmt.Errorf("load sites: %w", err)
+	}
+	sites = found[0].suspects(sites)
+	states, err := t.Tasks().InWorkflow(id, after, untoldPage)
+	if err != nil {
+		return nil, 0, fmt.Errorf("load tasks of %s: %w", id, err)
+	}
+	for i := range states {
+		for k := range sites {
+			had := func(p PastLease) bool { return p.Site == sites[k].Name }
+			if s := &states[i]; !s.Bare && slices.ContainsFunc(s.Past, had) {
+				folders = append(folders, Folder{Task: s.ID, Site: sites[k].Name, Element: sites[k].SE, Name: task.TaskFolder(s.ID)})
+			}
+		}
+	}
+	if len(states) == untoldPage {
+		next = states[untoldPage-1].Seq
+	}
+	return folders, next, nil
+}
+
+// Tidy has deleted what was found in folders of tasks that have ended, and is of
+// attempts of which the queue has never heard, or which have not won: no outcome of
+// theirs can be accepted any more. It returns how many attempts these are.
+func (r *Rules) Tidy(t *Turn, folders []Folder) (attempts int, err error) {
+	err = r.apply(t, func(q *queue) error {
+		attempts = 0
+		for i := range folders {
+			n, err := q.catalogue.tidy(&folders[i])
+			if err != nil {
+				return err
+			}
+			attempts += n
+		}
+		return nil
+	})
+	return attempts, err
+}
+
+func (c *catalogue) tidy(folder *Folder) (attempts int, err error) {
+	s, err := c.tasks.one(folder.Task)
+	if err != nil || s == nil || !s.State.Terminal() {
+		return 0, err
+	}
+	if err := c.sites.load(folder.Site); err != nil {
+		return 0, err
+	}
+	site := c.sites.held[folder.Site]
+	if site == nil || site.SE != folder.Element {
+		return 0, nil
+	}
+	var found []task.AttemptID
+	for _, name := range folder.Found {
+		suffix, isFolder := strings.CutSuffix(name, "/")
+		if id, ok := task.AttemptOf(s.ID, suffix); ok && isFolder && id.Generation <= s.Generation {
+			found = append(found, id)
+		}
+	}
+	if err := c.attempts.load(found...); err != nil {
+		return 0, err
+	}
+	spec, err := c.specs.one(s.ID)
+	if err != nil || spec == nil {
+		return 0, err
+	}
+	var garbage []task.Replica
+	for _, id := range found {
+		if a := c.attempts.held[id]; a != nil && (a.State == AttemptSucceeded || a.State == AttemptRunning) {
+			continue // that is the winner's, or of another generation's; this will end, and be judged
+		}
+		attempts++
+		for _, out := range spec.Outputs {
+			garbage = append(garbage, task.Replica{Site: site.Name, URL: site.place(id, out.LFN)})
+		}
+	}
+	return attempts, saveAll(garbage, c.Files().AddGarbage)
+}
