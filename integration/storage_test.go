@@ -228,7 +228,7 @@ func unmetRequirements(g *grid) {
 		out := g.must("task", "explain", task)
 		return out, strings.Contains(out, `"quantum" in pilot.features`)
 	})
-	wantText(t, "task explain", said, task, "siteA", "siteB", "0 of 1 pilots can run it")
+	wantText(t, "task explain", said, task, "siteA", "siteB", "0 of 1 pilot can run it")
 	var explained struct {
 		Sites []struct {
 			Site    string

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/webdav"
@@ -71,21 +72,22 @@ func TestListsOfOthers(t *testing.T) {
 // A folder with very many members costs what was asked for.
 func TestListStopsAtItsLimit(t *testing.T) {
 	server, url := serve(t)
-	sent := 0
+	var sent atomic.Int64
 	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
 		w.WriteHeader(http.StatusMultiStatus)
 		_, _ = io.WriteString(w, `<multistatus xmlns="DAV:">`)
 		for i := range 100_000 {
 			n, err := fmt.Fprintf(w, `<response><href>/f/a%d</href></response>`, i)
-			if sent += n; err != nil {
+			sent.Add(int64(n))
+			if err != nil {
 				break
 			}
 		}
 		return true
 	})
 	names, err := newClient(t, storage.Options{}).List(t.Context(), url, "f", 10)
-	if err != nil || len(names) != 10 || sent > 3_000_000 {
-		t.Errorf("%d names, %d bytes sent, %v", len(names), sent, err)
+	if err != nil || len(names) != 10 || sent.Load() > 3_000_000 {
+		t.Errorf("%d names, %d bytes sent, %v", len(names), sent.Load(), err)
 	}
 }
 
