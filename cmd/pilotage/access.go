@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,47 +25,45 @@ func newAccess(a *app) *cobra.Command {
 }
 
 func newAccessCreate(a *app) *cobra.Command {
-	var role, site, label, into, expires string
+	request := &pb.CreateAccessRequest{}
+	var into, expires string
 	var force bool
-	command := &cobra.Command{
-		Use: "create --role ROLE [--site SITE]", Short: "Make an access file", Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if _, err := identity.ParseRole(role); err != nil {
-				return usage(err)
-			}
-			validFor, err := parseLife(expires)
-			if err != nil {
-				return usage(fmt.Errorf("--expires: %w", err))
-			}
-			if _, err := os.Lstat(into); err == nil && !force {
-				return coded(exitConflict, "%s is there: give another --to, or --force to replace it", into)
-			}
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.sites.CreateAccess(c.Context(), &pb.CreateAccessRequest{
-					Role: role, Site: site, Label: label, ValidFor: durationpb.New(validFor),
-				})
-				if err != nil {
-					return err
-				}
-				if into == "" {
-					_, err := a.stdout.Write(append(reply.GetAccessFile(), '\n'))
-					return err
-				}
-				var file identity.AccessFile
-				if err := json.Unmarshal(reply.GetAccessFile(), &file); err != nil {
-					return fmt.Errorf("the queue's access file: %w", err)
-				}
-				if err := file.Write(into); err != nil {
-					return err
-				}
-				return a.done(map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
-			})
-		},
+	command := a.tool("create --role ROLE [--site SITE]", "Make an access file", func(ctx context.Context, c *clients, _ []string) error {
+		reply, err := c.sites.CreateAccess(ctx, request)
+		if err != nil {
+			return err
+		}
+		if into == "" {
+			_, err := a.stdout.Write(append(reply.GetAccessFile(), '\n'))
+			return err
+		}
+		var file identity.AccessFile
+		if err := json.Unmarshal(reply.GetAccessFile(), &file); err != nil {
+			return fmt.Errorf("the queue's access file: %w", err)
+		}
+		if err := file.Write(into); err != nil {
+			return err
+		}
+		return a.done(map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
+	})
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if _, err := identity.ParseRole(request.GetRole()); err != nil {
+			return usage(err)
+		}
+		life, err := parseLife(expires)
+		if err != nil {
+			return coded(exitUsage, "--expires: %w", err)
+		}
+		request.ValidFor = durationpb.New(life)
+		if _, err := os.Lstat(into); err == nil && !force {
+			return coded(exitConflict, "%s is there: give another --to, or --force to replace it", into)
+		}
+		return nil
 	}
 	flags := command.Flags()
-	flags.StringVar(&role, "role", "submit", "admin, submit or pilot")
-	flags.StringVar(&site, "site", "", "site of a pilot's access")
-	flags.StringVar(&label, "label", "", "whom it is for, shown by access list")
+	flags.StringVar(&request.Role, "role", "submit", "admin, submit or pilot")
+	flags.StringVar(&request.Site, "site", "", "site of a pilot's access")
+	flags.StringVar(&request.Label, "label", "", "whom it is for, shown by access list")
 	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
 	flags.BoolVar(&force, "force", false, "replace a file that is there")
@@ -88,44 +87,31 @@ func parseLife(text string) (time.Duration, error) {
 }
 
 func newAccessRevoke(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke ID", Short: "Revoke an access (by id), or a pilot's membership (by pilot id)", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				_, err := cl.sites.RevokeAccess(c.Context(), &pb.RevokeAccessRequest{Id: args[0]})
-				if err != nil {
-					return err
-				}
-				return a.done(map[string]any{"id": args[0], "revoked": true}, "%s is revoked", args[0])
-			})
-		},
-	}
+	return a.tool("revoke ID", "Revoke an access (by id), or a pilot's membership (by pilot id)", func(ctx context.Context, c *clients, args []string) error {
+		if _, err := c.sites.RevokeAccess(ctx, &pb.RevokeAccessRequest{Id: args[0]}); err != nil {
+			return err
+		}
+		return a.done(map[string]any{"id": args[0], "revoked": true}, "%s is revoked", args[0])
+	})
 }
 
 func newAccessList(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List accesses; tokens are not kept and cannot be shown", Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.sites.ListAccess(c.Context(), &pb.ListAccessRequest{})
-				if err != nil {
-					return err
-				}
-				var rows [][]string
-				for _, g := range reply.GetAccesses() {
-					state := "valid"
-					switch {
-					case g.GetRevoked():
-						state = "revoked"
-					case g.GetExpires().AsTime().Before(time.Now()):
-						state = "expired"
-					}
-					rows = append(rows, []string{g.GetId(), g.GetRole(), orDash(g.GetSite()), orDash(g.GetLabel()), state, g.GetExpires().AsTime().Format(inUTC)})
-				}
-				return a.print(reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "LABEL", "STATE", "EXPIRES"}, rows)
-			})
-		},
-	}
+	return a.tool("list", "List accesses; tokens are not kept and cannot be shown", func(ctx context.Context, c *clients, _ []string) error {
+		reply, err := c.sites.ListAccess(ctx, &pb.ListAccessRequest{})
+		if err != nil {
+			return err
+		}
+		return printList(a, reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
+			state, expires := "valid", g.GetExpires().AsTime()
+			switch {
+			case g.GetRevoked():
+				state = "revoked"
+			case expires.Before(time.Now()):
+				state = "expired"
+			}
+			return []any{g.GetId(), g.GetRole(), g.GetSite(), g.GetLabel(), state, expires.Format(inUTC)}
+		})
+	})
 }
 
 // accessError adds what to do when no access file is there, and tells a file

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/dial"
@@ -68,16 +72,29 @@ func (a *app) withQueue(run func(*clients) error) error {
 	return notReached(c.address, run(c))
 }
 
+// tool makes a command that asks the queue, with the arguments that its Use line
+// names.
+func (a *app) tool(use, short string, run func(ctx context.Context, c *clients, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: asUsed, RunE: func(command *cobra.Command, args []string) error {
+		return a.withQueue(func(c *clients) error { return run(command.Context(), c, args) })
+	}}
+}
+
 // pageSize is how many rows a tool asks for at a time.
 const pageSize = 1000
 
-// pages asks for every page of a list.
-func pages(next func(token string) (string, error)) error {
-	token := ""
+// everyPage asks for a whole list, page by page.
+func everyPage[Q proto.Message, R interface{ GetNextPageToken() string }, T any](
+	ctx context.Context, call func(context.Context, Q, ...grpc.CallOption) (R, error), request Q, of func(R) []T,
+) (list []T, err error) {
+	fields, set := request.ProtoReflect().Descriptor().Fields(), request.ProtoReflect().Set
+	set(fields.ByName("page_size"), protoreflect.ValueOfInt32(pageSize))
 	for {
-		var err error
-		if token, err = next(token); err != nil || token == "" {
-			return err
+		page, err := call(ctx, request)
+		list = append(list, of(page)...)
+		if err != nil || page.GetNextPageToken() == "" {
+			return list, err
 		}
+		set(fields.ByName("page_token"), protoreflect.ValueOfString(page.GetNextPageToken()))
 	}
 }

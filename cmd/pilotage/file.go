@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,31 +24,26 @@ func newFile(a *app) *cobra.Command {
 func newFilePut(a *app) *cobra.Command {
 	var sites []string
 	var name string
-	command := &cobra.Command{
-		Use: "put PATH [PATH ...]", Short: "Upload files and register them for every workflow as vo:NAME",
-		Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			if name != "" && len(args) > 1 {
-				return coded(exitUsage, "--name goes with one file, not %d", len(args))
+	var sources []workflow.ExternalFile
+	command := a.tool("put PATH [PATH ...]", "Upload files and register them for every workflow as vo:NAME", func(ctx context.Context, c *clients, _ []string) error {
+		files, err := a.uploadSources(ctx, c, sources, sites)
+		if err != nil {
+			return err
+		}
+		return a.registerFiles(ctx, c, files)
+	})
+	command.PreRunE = func(_ *cobra.Command, args []string) error {
+		if name != "" && len(args) > 1 {
+			return coded(exitUsage, "--name goes with one file, not %d", len(args))
+		}
+		for _, arg := range args {
+			source := workflow.ExternalFile{Name: cmp.Or(name, filepath.Base(arg)), Source: arg, Size: -1}
+			if err := task.ValidateLFN(source.Name); err != nil {
+				return usage(err)
 			}
-			sources := make([]workflow.ExternalFile, len(args))
-			for i, arg := range args {
-				sources[i] = workflow.ExternalFile{Name: filepath.Base(arg), Source: arg, Size: -1}
-				if name != "" {
-					sources[i].Name = name
-				}
-				if err := task.ValidateLFN(sources[i].Name); err != nil {
-					return usage(err)
-				}
-			}
-			return a.withQueue(func(cl *clients) error {
-				files, err := a.uploadSources(c.Context(), cl, sources, sites)
-				if err != nil {
-					return err
-				}
-				return a.registerFiles(c.Context(), cl, files)
-			})
-		},
+			sources = append(sources, source)
+		}
+		return nil
 	}
 	command.Flags().StringSliceVar(&sites, "site", nil, "upload to these sites only (default: all that are not drained)")
 	completeFlag(a, command, "site", siteNames)
@@ -60,121 +55,99 @@ func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File) e
 	if _, err := c.files.RegisterFiles(ctx, &pb.RegisterFilesRequest{Files: files}); err != nil {
 		return err
 	}
-	rows := make([][]string, len(files))
-	for i, f := range files {
+	return printList(a, files, []string{"FILE", "SIZE", "REPLICAS"}, func(f *pb.File) []any {
 		name := f.GetLfn()
 		if !strings.Contains(name, ":") {
 			name = task.SharedPrefix + name
 		}
-		rows[i] = []string{name, sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas()))}
-	}
-	return a.print(files, []string{"FILE", "SIZE", "REPLICAS"}, rows)
+		return []any{name, sizeText(f.GetSizeBytes()), len(f.GetReplicas())}
+	})
 }
 
 func newFileRegister(a *app) *cobra.Command {
+	file := &pb.File{SizeBytes: -1}
 	var at []string
-	var size, adler string
-	command := &cobra.Command{
-		Use: "register NAME --at SITE=URL", Short: "Register a file that is on a storage element already, as vo:NAME",
-		Long: `Registers a file that is on a storage element already, for every workflow as
+	var size string
+	command := a.tool("register NAME --at SITE=URL", "Register a file that is on a storage element already, as vo:NAME", func(ctx context.Context, c *clients, args []string) error {
+		file.Lfn = args[0]
+		return a.registerFiles(ctx, c, []*pb.File{file})
+	})
+	command.Long = `Registers a file that is on a storage element already, for every workflow as
 vo:NAME. A file that is known, also one of a workflow (WORKFLOW:NAME, as pilotage
-file list prints it), gets a further copy.`,
-		Example: `  pilotage file register geometry.db --at siteA=https://se.site-a.example/pilotage/geometry.db --size 5MiB
-  pilotage file register w-rxujdy4egq:out.txt --at siteB=https://se.site-b.example/old/out.txt`,
-		Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			file := &pb.File{Lfn: args[0], SizeBytes: -1, Adler32: adler}
-			if size != "" {
-				parsed, err := task.ParseBytes(size)
-				if err != nil {
-					return usage(err)
-				}
-				file.SizeBytes = int64(parsed)
+file list prints it), gets a further copy.`
+	command.Example = `  pilotage file register geometry.db --at siteA=https://se.site-a.example/pilotage/geometry.db --size 5MiB
+  pilotage file register w-rxujdy4egq:out.txt --at siteB=https://se.site-b.example/old/out.txt`
+	command.PreRunE = func(*cobra.Command, []string) error {
+		if size != "" {
+			parsed, err := task.ParseBytes(size)
+			if err != nil {
+				return usage(err)
 			}
-			for _, place := range at {
-				site, url, found := strings.Cut(place, "=")
-				if !found {
-					return coded(exitUsage, "--at %q: write SITE=URL", place)
-				}
-				file.Replicas = append(file.Replicas, &pb.Replica{Site: site, Url: url})
+			file.SizeBytes = int64(parsed)
+		}
+		for _, place := range at {
+			site, url, found := strings.Cut(place, "=")
+			if !found {
+				return coded(exitUsage, "--at %q: write SITE=URL", place)
 			}
-			if len(file.GetReplicas()) == 0 {
-				return coded(exitUsage, "say where the file is: --at SITE=URL")
-			}
-			return a.withQueue(func(cl *clients) error { return a.registerFiles(c.Context(), cl, []*pb.File{file}) })
-		},
+			file.Replicas = append(file.Replicas, &pb.Replica{Site: site, Url: url})
+		}
+		if len(at) == 0 {
+			return coded(exitUsage, "say where the file is: --at SITE=URL")
+		}
+		return nil
 	}
 	command.Flags().StringArrayVar(&at, "at", nil, "SITE=URL of a copy (repeatable)")
 	command.Flags().StringVar(&size, "size", "", "size, e.g. 1234 or 5MiB")
-	command.Flags().StringVar(&adler, "adler32", "", "8 hex digits, checked when the file is first read")
+	command.Flags().StringVar(&file.Adler32, "adler32", "", "8 hex digits, checked when the file is first read")
 	return command
 }
 
 func newFileGet(a *app) *cobra.Command {
 	var into string
 	var force bool
-	command := &cobra.Command{
-		Use: "get LFN", Short: "Fetch a file from a storage element", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				located, err := cl.files.LocateFile(c.Context(), &pb.LocateFileRequest{Lfn: args[0]})
-				if err != nil {
-					return err
-				}
-				target := into
-				if target == "" {
-					target = filepath.Base(task.LFN(located.GetFile().GetLfn()).Local())
-				}
-				if info, err := os.Stat(filepath.Dir(target)); err != nil || !info.IsDir() {
-					return coded(exitUsage, "--to %s: %s is no folder: make it first", target, filepath.Dir(target))
-				}
-				there, err := mayWrite(target, located.GetFile(), force)
-				if err != nil {
-					return err
-				}
-				if !there {
-					if err := a.fetchFile(c.Context(), cl, located.GetFile(), target); err != nil {
-						return err
-					}
-				}
-				return a.done(map[string]any{"lfn": located.GetFile().GetLfn(), "file": target, "size_bytes": located.GetFile().GetSizeBytes()}, "%s written to %s", located.GetFile().GetLfn(), target)
-			})
-		},
-	}
+	command := a.tool("get LFN", "Fetch a file from a storage element", func(ctx context.Context, c *clients, args []string) error {
+		located, err := c.files.LocateFile(ctx, &pb.LocateFileRequest{Lfn: args[0]})
+		if err != nil {
+			return err
+		}
+		file := located.GetFile()
+		target := cmp.Or(into, filepath.Base(task.LFN(file.GetLfn()).Local()))
+		if info, err := os.Stat(filepath.Dir(target)); err != nil || !info.IsDir() {
+			return coded(exitUsage, "--to %s: %s is no folder: make it first", target, filepath.Dir(target))
+		}
+		there, err := mayWrite(target, file, force)
+		if err == nil && !there {
+			err = a.fetchFile(ctx, c, file, target)
+		}
+		if err != nil {
+			return err
+		}
+		return a.done(map[string]any{"lfn": file.GetLfn(), "file": target, "size_bytes": file.GetSizeBytes()}, "%s written to %s", file.GetLfn(), target)
+	})
 	command.Flags().StringVar(&into, "to", "", "where to write it (default: its name in this folder)")
 	command.Flags().BoolVar(&force, "force", false, "replace a file that is there with other content")
 	return command
 }
 
 func newFileList(a *app) *cobra.Command {
-	var prefix, onlyAt string
-	command := &cobra.Command{
-		Use: "list", Short: "List files of the catalogue", Args: asUsed,
-		Example: `  pilotage file list --prefix vo:
-  pilotage file list --only-at siteA       # what is lost with the storage element of siteA`,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withQueue(func(cl *clients) error {
-				var files []*pb.File
-				err := pages(func(token string) (string, error) {
-					reply, err := cl.files.ListFiles(c.Context(), &pb.ListFilesRequest{Prefix: prefix, PageSize: pageSize, PageToken: token})
-					files = append(files, reply.GetFiles()...)
-					return reply.GetNextPageToken(), err
-				})
-				if err != nil {
-					return err
-				}
-				if onlyAt != "" {
-					files = slices.DeleteFunc(files, func(f *pb.File) bool { return !storedOnlyAt(f, onlyAt) })
-				}
-				rows := make([][]string, len(files))
-				for i, f := range files {
-					rows[i] = []string{f.GetLfn(), sizeText(f.GetSizeBytes()), fmt.Sprint(len(f.GetReplicas())), fmt.Sprint(len(f.GetAnnounced()))}
-				}
-				return a.print(files, []string{"FILE", "SIZE", "REPLICAS", "SITES CACHING"}, rows)
-			})
-		},
-	}
-	command.Flags().StringVar(&prefix, "prefix", "", "only names that begin so, e.g. vo: or w-abcdefghij:")
+	request := &pb.ListFilesRequest{}
+	var onlyAt string
+	command := a.tool("list", "List files of the catalogue", func(ctx context.Context, c *clients, _ []string) error {
+		files, err := everyPage(ctx, c.files.ListFiles, request, (*pb.ListFilesResponse).GetFiles)
+		if err != nil {
+			return err
+		}
+		if onlyAt != "" {
+			files = slices.DeleteFunc(files, func(f *pb.File) bool { return !storedOnlyAt(f, onlyAt) })
+		}
+		return printList(a, files, []string{"FILE", "SIZE", "REPLICAS", "SITES CACHING"}, func(f *pb.File) []any {
+			return []any{f.GetLfn(), sizeText(f.GetSizeBytes()), len(f.GetReplicas()), len(f.GetAnnounced())}
+		})
+	})
+	command.Example = `  pilotage file list --prefix vo:
+  pilotage file list --only-at siteA       # what is lost with the storage element of siteA`
+	command.Flags().StringVar(&request.Prefix, "prefix", "", "only names that begin so, e.g. vo: or w-abcdefghij:")
 	command.Flags().StringVar(&onlyAt, "only-at", "", "only files whose copies on storage elements are all at this site")
 	completeFlag(a, command, "only-at", siteNames)
 	return command
@@ -186,23 +159,18 @@ func storedOnlyAt(f *pb.File, site string) bool {
 }
 
 func newFileLocate(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "locate LFN", Short: "Show where a file is", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				located, err := cl.files.LocateFile(c.Context(), &pb.LocateFileRequest{Lfn: args[0]})
-				if err != nil {
-					return err
-				}
-				var rows [][]string
-				for _, r := range located.GetFile().GetReplicas() {
-					rows = append(rows, []string{r.GetSite(), "storage element", r.GetUrl()})
-				}
-				for _, site := range located.GetFile().GetAnnounced() {
-					rows = append(rows, []string{site, "pilots' caches", "-"})
-				}
-				return a.print(located, []string{"SITE", "WHERE", "URL"}, rows)
-			})
-		},
-	}
+	return a.tool("locate LFN", "Show where a file is", func(ctx context.Context, c *clients, args []string) error {
+		located, err := c.files.LocateFile(ctx, &pb.LocateFileRequest{Lfn: args[0]})
+		if err != nil {
+			return err
+		}
+		var rows [][]string
+		for _, r := range located.GetFile().GetReplicas() {
+			rows = append(rows, []string{r.GetSite(), "storage element", r.GetUrl()})
+		}
+		for _, site := range located.GetFile().GetAnnounced() {
+			rows = append(rows, []string{site, "pilots' caches", "-"})
+		}
+		return a.print(located, []string{"SITE", "WHERE", "URL"}, rows)
+	})
 }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
+	"math"
 	"reflect"
 	"strings"
 
@@ -12,97 +12,83 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// toJSON encodes what a command prints for programs. Of protobuf messages the
-// names are those of the protos, every field is there, and unlike in
-// protobuf's own JSON all numbers are numbers and enums go by the short names
-// that tables show: "state": "DONE".
-func toJSON(value any) ([]byte, error) {
+// plain is what a command prints for programs, ready for encoding/json. Of
+// protobuf messages the names are those of the protos, every field is there, and
+// unlike in protobuf's own JSON all numbers are numbers and enums go by the short
+// names that tables show: "state": "DONE".
+func plain(value any) any {
 	if message, ok := value.(proto.Message); ok {
-		tree, err := tree(message)
-		if err != nil {
-			return nil, err
-		}
-		return json.Marshal(tree)
+		return plainMessage(message.ProtoReflect())
 	}
 	list := reflect.ValueOf(value)
 	if list.Kind() != reflect.Slice {
-		return json.Marshal(value)
-	}
-	elements := make([]json.RawMessage, list.Len())
-	for i := range elements {
-		element, err := toJSON(list.Index(i).Interface())
-		if err != nil {
-			return nil, err
-		}
-		elements[i] = element
-	}
-	return json.Marshal(elements)
-}
-
-// tree is a message as maps, lists and plain values.
-func tree(message proto.Message) (map[string]any, error) {
-	data, err := protojson.MarshalOptions{UseProtoNames: true, EmitUnpopulated: true}.Marshal(message)
-	if err != nil {
-		return nil, fmt.Errorf("encode %s: %w", message.ProtoReflect().Descriptor().Name(), err)
-	}
-	var fields map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(data))
-	decoder.UseNumber()
-	if err := decoder.Decode(&fields); err != nil {
-		return nil, fmt.Errorf("encode %s: %w", message.ProtoReflect().Descriptor().Name(), err)
-	}
-	plainMessage(fields, message.ProtoReflect().Descriptor())
-	return fields, nil
-}
-
-func plainMessage(fields map[string]any, message protoreflect.MessageDescriptor) {
-	for name, value := range fields {
-		if field := message.Fields().ByName(protoreflect.Name(name)); field != nil {
-			fields[name] = plainField(value, field)
-		}
-	}
-}
-
-func plainField(value any, field protoreflect.FieldDescriptor) any {
-	switch value := value.(type) {
-	case []any:
-		for i := range value {
-			value[i] = plainValue(value[i], field)
-		}
 		return value
-	case map[string]any:
-		if field.IsMap() {
-			for key := range value {
-				value[key] = plainValue(value[key], field.MapValue())
-			}
-			return value
+	}
+	elements := make([]any, list.Len())
+	for i := range elements {
+		elements[i] = plain(list.Index(i).Interface())
+	}
+	return elements
+}
+
+func plainMessage(message protoreflect.Message) any {
+	if message.Descriptor().ParentFile().Package() == "google.protobuf" { // times, which protobuf writes as text
+		text, _ := protojson.Marshal(message.Interface()) // null is what no calendar has
+		return json.RawMessage(text)
+	}
+	fields := make(map[string]any)
+	for i := range message.Descriptor().Fields().Len() {
+		field := message.Descriptor().Fields().Get(i)
+		if field.ContainingOneof() == nil || message.Has(field) {
+			fields[string(field.Name())] = plainField(message, field)
 		}
+	}
+	return fields
+}
+
+func plainField(message protoreflect.Message, field protoreflect.FieldDescriptor) any {
+	value := message.Get(field)
+	switch {
+	case field.IsList():
+		elements := make([]any, value.List().Len())
+		for i := range elements {
+			elements[i] = plainValue(value.List().Get(i), field)
+		}
+		return elements
+	case field.IsMap():
+		entries := make(map[string]any)
+		for key, entry := range value.Map().Range {
+			entries[key.String()] = plainValue(entry, field.MapValue())
+		}
+		return entries
+	case field.Message() != nil && !message.Has(field):
+		return nil
 	}
 	return plainValue(value, field)
 }
 
-// plainValue makes of protobuf's JSON of one value, which writes 64-bit
-// numbers and enums as texts, what programs expect.
-func plainValue(value any, field protoreflect.FieldDescriptor) any {
-	switch field.Kind() {
-	case protoreflect.MessageKind:
-		if fields, is := value.(map[string]any); is {
-			plainMessage(fields, field.Message())
-		}
-	case protoreflect.EnumKind:
-		if name, is := value.(string); is {
-			return shortName(name, field.Enum())
-		}
-	case protoreflect.Int64Kind, protoreflect.Sint64Kind, protoreflect.Sfixed64Kind, protoreflect.Uint64Kind, protoreflect.Fixed64Kind:
-		if text, is := value.(string); is {
-			return json.Number(text)
+func plainValue(value protoreflect.Value, field protoreflect.FieldDescriptor) any {
+	switch known := value.Interface().(type) {
+	case protoreflect.Message:
+		return plainMessage(known)
+	case protoreflect.EnumNumber:
+		return shortName(known, field.Enum())
+	case []byte:
+		return append([]byte{}, known...) // nil would be null
+	case float64:
+		if math.IsNaN(known) || math.IsInf(known, 0) { // which JSON has no number for
+			return fmt.Sprint(known)
 		}
 	}
-	return value
+	return value.Interface()
 }
 
 // shortName is an enum's value without the prefix that all its values have.
-func shortName(name string, enum protoreflect.EnumDescriptor) string {
+func shortName(number protoreflect.EnumNumber, enum protoreflect.EnumDescriptor) any {
+	value := enum.Values().ByNumber(number)
+	if value == nil {
+		return number
+	}
 	zero := string(enum.Values().ByNumber(0).Name())
-	return strings.TrimPrefix(name, strings.TrimSuffix(zero, "UNSPECIFIED"))
+	return strings.TrimPrefix(string(value.Name()), strings.TrimSuffix(zero, "UNSPECIFIED"))
 }

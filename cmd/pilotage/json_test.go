@@ -5,6 +5,10 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
@@ -22,11 +26,16 @@ func TestJSONIsPlain(t *testing.T) {
 		{&pb.Site{Settings: &pb.SiteSettings{Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED}}, `"mode":"DISTRIBUTED"`},
 		{&pb.TaskInfo{Attempts: []*pb.Attempt{{State: pb.AttemptState_ATTEMPT_STATE_LOST}}}, `"state":"LOST"`},
 		{&pb.File{SizeBytes: -1}, `"size_bytes":-1`},
+		{&pb.File{}, `"digest":""`},
+		{&pb.File{Digest: []byte{1, 2, 255}}, `"digest":"AQL/"`},
+		{&pb.Workflow{Created: timestamppb.New(time.Unix(0, 0))}, `"created":"1970-01-01T00:00:00Z","done":0,"ended":null`},
+		{&pb.Site{ModeFor: durationpb.New(90 * time.Second), DelayP50Seconds: 0.0015}, `"mode_for":"90s"`},
+		{&pb.Outcome{}, `{"attempt":null,"ended":null`},
 		{[]*pb.File{{SizeBytes: 5}}, `"size_bytes":5`},
 		{[]*pb.File{}, `[]`},
 		{map[string]any{"numbers": []int{1}}, `{"numbers":[1]}`},
 	} {
-		data, err := toJSON(c.value)
+		data, err := json.Marshal(plain(c.value))
 		if err != nil || !json.Valid(data) || !contains(data, c.want) {
 			t.Errorf("%v: %s, %v; want %s", c.value, data, err, c.want)
 		}

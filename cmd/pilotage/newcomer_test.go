@@ -296,7 +296,7 @@ func TestMissingSourcesAreFoundFirst(t *testing.T) {
 func TestEndsOfAttempts(t *testing.T) {
 	const why = "cannot start ./x: it does not exist"
 	o := &pb.Outcome{ExitCode: -1, Reason: why, MaxMemoryBytes: 3 << 20}
-	row := attemptRows([]*pb.Attempt{{Outcome: o, State: pb.AttemptState_ATTEMPT_STATE_FAILED}})[0]
+	row := rowsOf([]*pb.Attempt{{Outcome: o, State: pb.AttemptState_ATTEMPT_STATE_FAILED}}, attemptRow)[0]
 	if row[4] != "-" || row[6] != "3MiB" {
 		t.Errorf("exit %q, memory %q: want - and 3MiB", row[4], row[6])
 	}

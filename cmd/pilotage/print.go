@@ -1,10 +1,11 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,51 +13,62 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// print writes a value for programs (json, jsonl) or a table for people. A
-// slice is one JSON document, or one line per element.
-func (a *app) print(value any, header []string, rows [][]string) error {
-	switch a.output {
-	case "json":
-		return a.printJSON(value, true)
-	case "jsonl":
-		list := reflect.ValueOf(value)
-		if list.Kind() != reflect.Slice {
-			return a.printJSON(value, false)
-		}
-		for i := range list.Len() {
-			if err := a.printJSON(list.Index(i).Interface(), false); err != nil {
-				return err
-			}
-		}
-		return nil
+// show writes a value for programs (json, jsonl), or says it to people. A slice is
+// one JSON document, or one line per element.
+func (a *app) show(value any, people func() error) error {
+	list := reflect.ValueOf(value)
+	switch {
+	case a.output == "table":
+		return people()
+	case a.output == "json" || list.Kind() != reflect.Slice:
+		return a.printJSON(value)
 	}
-	return a.table(header, rows)
+	for i := range list.Len() {
+		if err := a.printJSON(list.Index(i).Interface()); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-func (a *app) printJSON(value any, indent bool) error {
-	data, err := toJSON(value)
+// print shows a value, to people as a table.
+func (a *app) print(value any, header []string, rows [][]string) error {
+	return a.show(value, func() error { return a.table(header, rows) })
+}
+
+// printList shows a list, to people as a table with a row for each element.
+func printList[T any](a *app, list []T, header []string, row func(T) []any) error {
+	return a.show(list, func() error { return a.table(header, rowsOf(list, row)) })
+}
+
+// rowsOf makes the rows of a table; a cell that would be empty has a dash.
+func rowsOf[T any](list []T, row func(T) []any) [][]string {
+	rows := make([][]string, len(list))
+	for i, element := range list {
+		for _, cell := range row(element) {
+			rows[i] = append(rows[i], orDash(fmt.Sprint(cell)))
+		}
+	}
+	return rows
+}
+
+func (a *app) printJSON(value any) error {
+	encode := json.Marshal
+	if a.output == "json" {
+		encode = func(value any) ([]byte, error) { return json.MarshalIndent(value, "", "  ") }
+	}
+	data, err := encode(plain(value))
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	var text bytes.Buffer
-	if indent {
-		err = json.Indent(&text, data, "", "  ")
-	} else {
-		err = json.Compact(&text, data)
-	}
-	if err != nil {
-		return fmt.Errorf("encode the answer: %w", err)
-	}
-	_, err = fmt.Fprintln(a.stdout, text.String())
+	_, err = fmt.Fprintln(a.stdout, string(data))
 	return err
 }
 
 func (a *app) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	if len(header) > 0 {
-		if _, err := fmt.Fprintln(w, strings.Join(header, "\t")); err != nil {
-			return err
-		}
+	if header != nil {
+		rows = slices.Concat([][]string{header}, rows)
 	}
 	for _, row := range rows {
 		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
@@ -69,11 +81,10 @@ func (a *app) table(header []string, rows [][]string) error {
 // done ends a command that changed something: a document for programs, a
 // sentence for people.
 func (a *app) done(value any, format string, args ...any) error {
-	if a.output != "table" {
-		return a.printJSON(value, a.output == "json")
-	}
-	_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
-	return err
+	return a.show(value, func() error {
+		_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+		return err
+	})
 }
 
 // say writes a line for people; programs' output stays clean of it.
@@ -109,8 +120,5 @@ func sizeText(bytes int64) string {
 }
 
 func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
+	return cmp.Or(text, "-")
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
@@ -30,70 +31,62 @@ func newSite(a *app) *cobra.Command {
 }
 
 func newSiteAdd(a *app) *cobra.Command {
-	var se, mode, solver, rank, replicate string
-	var remote bool
-	var reach []string
-	var period, wait time.Duration
+	settings, given := &pb.SiteSettings{}, &fieldmaskpb.FieldMask{}
+	var mode string
 	var prefill int
-	command := &cobra.Command{
-		Use: "add NAME", Short: "Add a site, or change its settings", Args: asUsed,
-		Long: `Adds a site. The queue writes the access file for its pilots to
+	var period, wait time.Duration
+	command := a.tool("add NAME", "Add a site, or change its settings", func(ctx context.Context, c *clients, args []string) error {
+		settings.Name = args[0]
+		reply, err := c.sites.AddSite(ctx, &pb.AddSiteRequest{Settings: settings, UpdateMask: given})
+		if err != nil {
+			return err
+		}
+		verb := "changed"
+		switch {
+		case reply.GetCreated():
+			verb = "added"
+		case len(given.GetPaths()) == 0:
+			verb = "exists; nothing was changed"
+		}
+		if len(settings.GetReach()) > 0 && !reply.GetSite().GetSettings().GetRemoteRead() {
+			verb += "; --reach counts when --remote-read is given, too: now the site reads its own storage element only"
+		}
+		return a.done(reply, "site %s %s", args[0], verb)
+	})
+	command.Long = `Adds a site. The queue writes the access file for its pilots to
 DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
 flags are given are changed. Without --se a site has no storage element: what its
 tasks make stays in its pilots' caches. Where pilots cannot reach one another a
 site falls back to mode isolated, and goes back by itself when they can; --mode
-sets what holds at once, and a site that is set to isolated stays so.`,
-		Example: `  pilotage site add siteA --se https://se.site-a.example/pilotage
+sets what holds at once, and a site that is set to isolated stays so.`
+	command.Example = `  pilotage site add siteA --se https://se.site-a.example/pilotage
   pilotage site add siteA --locality-wait 1m --rank rest
-  pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own; both were added before`,
-		RunE: func(c *cobra.Command, args []string) error {
-			if se == "" && c.Flags().Changed("se") {
-				return coded(exitUsage, "--se is empty: give a URL, file:// or http(s)://, or leave the flag out (a site without a storage element keeps files in its caches only)")
-			}
-			if err := checkLocalityWait(wait); err != nil {
-				return usage(err)
-			}
-			if len(reach) > 0 && !remote {
-				return coded(exitUsage, "--reach names sites that --remote-read=false forbids to read: give one of the two")
-			}
-			encoded := taskpb.Mode(mode)
-			if encoded == pb.SiteMode_SITE_MODE_UNSPECIFIED {
-				return usage(fmt.Errorf("--mode is %q: give distributed, centralized or isolated", mode))
-			}
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.sites.AddSite(c.Context(), &pb.AddSiteRequest{Settings: &pb.SiteSettings{
-					Name: args[0], StorageUrl: se, RemoteRead: remote, Mode: encoded, Reach: reach,
-					RoundPeriod: durationpb.New(period), Prefill: proto.Int32(int32(prefill)),
-					LocalityWait: durationpb.New(wait), Solver: solver, Rank: rank, Replicate: replicate,
-				}, UpdateMask: settingsGiven(c.Flags())})
-				if err != nil {
-					return err
-				}
-				verb := "changed"
-				switch {
-				case reply.GetCreated():
-					verb = "added"
-				case len(settingsGiven(c.Flags()).GetPaths()) == 0:
-					verb = "exists; nothing was changed"
-				}
-				if len(reach) > 0 && !reply.GetSite().GetSettings().GetRemoteRead() {
-					verb += "; --reach counts when --remote-read is given, too: now the site reads its own storage element only"
-				}
-				return a.done(reply, "site %s %s", args[0], verb)
-			})
-		},
+  pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own; both were added before`
+	command.PreRunE = func(*cobra.Command, []string) error {
+		given.Paths = settingsGiven(command.Flags())
+		if settings.GetStorageUrl() == "" && command.Flags().Changed("se") {
+			return coded(exitUsage, "--se is empty: give a URL, file:// or http(s)://, or leave the flag out (a site without a storage element keeps files in its caches only)")
+		}
+		if len(settings.GetReach()) > 0 && !settings.GetRemoteRead() {
+			return coded(exitUsage, "--reach names sites that --remote-read=false forbids to read: give one of the two")
+		}
+		if settings.Mode = taskpb.Mode(mode); settings.GetMode() == pb.SiteMode_SITE_MODE_UNSPECIFIED {
+			return coded(exitUsage, "--mode is %q: give distributed, centralized or isolated", mode)
+		}
+		settings.RoundPeriod, settings.LocalityWait, settings.Prefill = durationpb.New(period), durationpb.New(wait), proto.Int32(int32(prefill))
+		return usage(checkLocalityWait(wait))
 	}
 	flags := command.Flags()
-	flags.StringVar(&se, "se", "", "storage element, file:// or http(s)://")
-	flags.BoolVar(&remote, "remote-read", true, "may read other sites' storage elements; false: its own only")
-	flags.StringSliceVar(&reach, "reach", nil, "other sites whose storage elements it may read, separated by commas (default, and '': all)")
+	flags.StringVar(&settings.StorageUrl, "se", "", "storage element, file:// or http(s)://")
+	flags.BoolVar(&settings.RemoteRead, "remote-read", true, "may read other sites' storage elements; false: its own only")
+	flags.StringSliceVar(&settings.Reach, "reach", nil, "other sites whose storage elements it may read, separated by commas (default, and '': all)")
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
 	flags.DurationVar(&wait, "locality-wait", 30*time.Second, "how long a free slot leaves tasks to pilots that have their inputs; at most 1h; 0: not at all (mode distributed, solvers greedy and exact)")
-	flags.StringVar(&solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
-	flags.StringVar(&rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
-	flags.StringVar(&replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
+	flags.StringVar(&settings.Solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
+	flags.StringVar(&settings.Rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
+	flags.StringVar(&settings.Replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
 	return command
 }
 
@@ -105,28 +98,31 @@ func checkLocalityWait(wait time.Duration) error {
 	return nil
 }
 
-// siteSettings are the fields of a site's settings by the flags that give them.
-var siteSettings = map[string]string{
-	"se": "storage_url", "remote-read": "remote_read", "reach": "reach", "mode": "mode",
-	"round-period": "round_period", "prefill": "prefill", "locality-wait": "locality_wait", "solver": "solver", "rank": "rank", "replicate": "replicate",
-}
-
-// settingsGiven names the settings that the command line gives.
-func settingsGiven(flags *pflag.FlagSet) *fieldmaskpb.FieldMask {
-	mask := &fieldmaskpb.FieldMask{}
+// settingsGiven names the settings of a site that the command line gives.
+func settingsGiven(flags *pflag.FlagSet) (fields []string) {
+	known := (&pb.SiteSettings{}).ProtoReflect().Descriptor().Fields()
 	flags.Visit(func(flag *pflag.Flag) {
-		if field, is := siteSettings[flag.Name]; is {
-			mask.Paths = append(mask.Paths, field)
+		field := strings.ReplaceAll(flag.Name, "-", "_")
+		if field == "se" {
+			field = "storage_url"
+		}
+		if known.ByName(protoreflect.Name(field)) != nil {
+			fields = append(fields, field)
 		}
 	})
-	return mask
+	return fields
 }
 
 func newSiteRemove(a *app) *cobra.Command {
-	var force bool
-	command := &cobra.Command{
-		Use: "remove NAME", Short: "Forget a site that nobody works at and that holds no file alone", Args: asUsed,
-		Long: `Forgets a site and revokes the accesses of its pilots. That is refused while the
+	request := &pb.RemoveSiteRequest{}
+	command := a.tool("remove NAME", "Forget a site that nobody works at and that holds no file alone", func(ctx context.Context, c *clients, args []string) error {
+		request.Name = args[0]
+		if _, err := c.sites.RemoveSite(ctx, request); err != nil {
+			return err
+		}
+		return a.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
+	})
+	command.Long = `Forgets a site and revokes the accesses of its pilots. That is refused while the
 site has live pilots, holds tasks, or has the only copy of a file on its storage
 element (pilotage file list --only-at NAME lists such files). Copy these files to
 the storage element of another site and register the copies there with pilotage
@@ -135,88 +131,68 @@ file register, or drain the site instead: then it gets no tasks and no uploads.
 With --force such files are lost to the catalogue. What tasks made is made again at
 other sites, also final outputs of workflows that are DONE, whose tasks run again
 then. Tasks that read a file that no task makes wait until it is registered again.
-Nothing is deleted from the storage element in either case.`,
-		Example: `  pilotage site drain siteA
+Nothing is deleted from the storage element in either case.`
+	command.Example = `  pilotage site drain siteA
   pilotage file list --only-at siteA
   pilotage file register w-rxujdy4egq:out.txt --at siteB=https://se.site-b.example/old/out.txt
-  pilotage site remove siteA`,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				if _, err := cl.sites.RemoveSite(c.Context(), &pb.RemoveSiteRequest{Name: args[0], Force: force}); err != nil {
-					return err
-				}
-				return a.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
-			})
-		},
-	}
-	command.Flags().BoolVar(&force, "force", false, "also if its storage element has the only copy of files, which are lost then")
+  pilotage site remove siteA`
+	command.Flags().BoolVar(&request.Force, "force", false, "also if its storage element has the only copy of files, which are lost then")
 	return command
 }
 
 func newSiteList(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "list", Short: "List sites", Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.sites.ListSites(c.Context(), &pb.ListSitesRequest{})
-				if err != nil {
-					return err
-				}
-				var rows [][]string
-				for _, s := range reply.GetSites() {
-					state := "open"
-					if s.GetSettings().GetDraining() {
-						state = "draining"
-					}
-					rows = append(rows, []string{
-						s.GetSettings().GetName(), listedMode(s), state, fmt.Sprint(s.GetPilots()),
-						fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()), fmt.Sprint(s.GetRunning()), fmt.Sprint(s.GetWaiting()),
-						presentMaster(s), orDash(s.GetSettings().GetStorageUrl()),
-					})
-				}
-				return a.print(reply.GetSites(), []string{"SITE", "MODE", "STATE", "PILOTS", "FREE/SLOTS", "RUNNING", "WAITING", "MASTER", "STORAGE"}, rows)
-			})
-		},
-	}
+	return a.tool("list", "List sites", func(ctx context.Context, c *clients, _ []string) error {
+		reply, err := c.sites.ListSites(ctx, &pb.ListSitesRequest{})
+		if err != nil {
+			return err
+		}
+		header := []string{"SITE", "MODE", "STATE", "PILOTS", "FREE/SLOTS", "RUNNING", "WAITING", "MASTER", "STORAGE"}
+		return printList(a, reply.GetSites(), header, func(s *pb.Site) []any {
+			state := "open"
+			if s.GetSettings().GetDraining() {
+				state = "draining"
+			}
+			return []any{
+				s.GetSettings().GetName(), listedMode(s), state, s.GetPilots(), fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()),
+				s.GetRunning(), s.GetWaiting(), presentMaster(s), s.GetSettings().GetStorageUrl(),
+			}
+		})
+	})
 }
 
 // presentMaster is a site's master while it has pilots that need one.
 func presentMaster(s *pb.Site) string {
 	if s.GetPilots() == 0 || s.GetSettings().GetMode() == pb.SiteMode_SITE_MODE_ISOLATED {
-		return "-"
+		return ""
 	}
-	return orDash(s.GetMaster())
+	return s.GetMaster()
 }
 
 func newSiteDrain(a *app) *cobra.Command {
-	var resume bool
-	command := &cobra.Command{
-		Use: "drain NAME", Short: "Hand no more tasks to a site, and upload nothing to it", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				_, err := cl.sites.DrainSite(c.Context(), &pb.DrainSiteRequest{Name: args[0], Resume: resume})
-				if err != nil {
-					return err
-				}
-				text := "site %s gets no more tasks"
-				if resume {
-					text = "site %s gets tasks again"
-				}
-				return a.done(map[string]any{"site": args[0], "draining": !resume}, text, args[0])
-			})
-		},
-	}
-	command.Flags().BoolVar(&resume, "resume", false, "hand tasks out again")
+	request := &pb.DrainSiteRequest{}
+	command := a.tool("drain NAME", "Hand no more tasks to a site, and upload nothing to it", func(ctx context.Context, c *clients, args []string) error {
+		request.Name = args[0]
+		if _, err := c.sites.DrainSite(ctx, request); err != nil {
+			return err
+		}
+		text := "site %s gets no more tasks"
+		if request.GetResume() {
+			text = "site %s gets tasks again"
+		}
+		return a.done(map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
+	})
+	command.Flags().BoolVar(&request.Resume, "resume", false, "hand tasks out again")
 	return command
 }
 
 func newSiteShow(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "show NAME", Short: "Show a site: hit ratios, slots, master, requests, delay", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error { return a.showSite(c.Context(), cl, args[0]) })
-		},
-	}
+	return a.tool("show NAME", "Show a site: hit ratios, slots, master, requests, delay", func(ctx context.Context, c *clients, args []string) error {
+		reply, err := c.sites.GetSite(ctx, &pb.GetSiteRequest{Name: args[0]})
+		if err != nil {
+			return err
+		}
+		return a.print(reply.GetSite(), nil, siteRows(reply.GetSite()))
+	})
 }
 
 // modeText is the mode in force, and why if it is not the one that was set.
@@ -263,15 +239,7 @@ func waitText(s *pb.Site) string {
 	return wait.String()
 }
 
-func (a *app) showSite(ctx context.Context, c *clients, name string) error {
-	reply, err := c.sites.GetSite(ctx, &pb.GetSiteRequest{Name: name})
-	if err != nil {
-		return err
-	}
-	if a.output != "table" {
-		return a.printJSON(reply.GetSite(), a.output == "json")
-	}
-	s := reply.GetSite()
+func siteRows(s *pb.Site) [][]string {
 	rows := [][]string{
 		{"site", s.GetSettings().GetName()},
 		{"mode", modeText(s)},
@@ -305,7 +273,7 @@ func (a *app) showSite(ctx context.Context, c *clients, name string) error {
 	for _, refused := range s.GetRefused() {
 		rows = append(rows, []string{"cannot run", refusedText(refused)})
 	}
-	return a.table(nil, rows)
+	return rows
 }
 
 // roundsText says when a site's tasks are assigned, and how many a slot gets

@@ -341,7 +341,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		case f.parsable:
 			_, _ = fmt.Fprintln(a.stdout, id)
 		case a.output != "table" && !f.wait:
-			return a.printJSON(submitted, a.output == "json")
+			return a.printJSON(submitted)
 		default:
 			verb := "submitted"
 			if submitted.GetExisted() && f.key != "" {
@@ -362,16 +362,12 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 
 func (a *app) printPlan(plan *workflow.Plan) error {
 	tasks := make([]*pb.Task, len(plan.Tasks))
-	rows := make([][]string, len(plan.Tasks))
 	for i, t := range plan.Tasks {
 		tasks[i] = taskpb.Task(t)
-		command := t.Shell
-		if command == "" {
-			command = strings.Join(t.Argv, " ")
-		}
-		rows[i] = []string{t.ID.Name(), fmt.Sprint(len(t.Inputs)), fmt.Sprint(len(t.Outputs)), shorten(command, 60)}
 	}
-	return a.print(tasks, []string{"TASK", "INPUTS", "OUTPUTS", "COMMAND"}, rows)
+	return a.print(tasks, []string{"TASK", "INPUTS", "OUTPUTS", "COMMAND"}, rowsOf(plan.Tasks, func(t task.Task) []any {
+		return []any{t.ID.Name(), len(t.Inputs), len(t.Outputs), shorten(commandText(t.Shell, t.Argv), 60)}
+	}))
 }
 
 func shorten(text string, most int) string {

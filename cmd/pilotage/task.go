@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -25,37 +27,42 @@ alone will do.`,
 	return command
 }
 
+// taskTool makes a command that asks the queue about one task, which its first
+// argument names.
+func (a *app) taskTool(use, short string, run func(ctx context.Context, c *clients, id string) error) *cobra.Command {
+	return a.tool(use, short, func(ctx context.Context, c *clients, args []string) error {
+		id, err := findTask(ctx, c, args[0])
+		if err != nil {
+			return err
+		}
+		return run(ctx, c, id)
+	})
+}
+
 func newTaskList(a *app) *cobra.Command {
 	var states []string
-	var full bool
-	command := &cobra.Command{
-		Use: "list WORKFLOW", Short: "List a workflow's tasks", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			wanted := make([]pb.TaskState, len(states))
-			for i, state := range states {
-				value, known := pb.TaskState_value["TASK_STATE_"+strings.ToUpper(state)]
-				if !known || value == 0 {
-					return coded(exitUsage, "unknown state %q: BLOCKED, READY, LEASED, DONE, FAILED, CANCELLED or QUARANTINED", state)
-				}
-				wanted[i] = pb.TaskState(value)
+	request := &pb.ListTasksRequest{}
+	command := a.tool("list WORKFLOW", "List a workflow's tasks", func(ctx context.Context, c *clients, args []string) error {
+		request.Workflow = args[0]
+		tasks, err := everyPage(ctx, c.tasks.ListTasks, request, (*pb.ListTasksResponse).GetTasks)
+		if err != nil {
+			return err
+		}
+		return a.printTasks(tasks, request.GetFull())
+	})
+	command.PreRunE = func(*cobra.Command, []string) error {
+		for _, state := range states {
+			value := pb.TaskState_value["TASK_STATE_"+strings.ToUpper(state)]
+			if value == 0 {
+				return coded(exitUsage, "unknown state %q: BLOCKED, READY, LEASED, DONE, FAILED, CANCELLED or QUARANTINED", state)
 			}
-			return a.withQueue(func(cl *clients) error {
-				var tasks []*pb.TaskInfo
-				err := pages(func(token string) (string, error) {
-					reply, err := cl.tasks.ListTasks(c.Context(), &pb.ListTasksRequest{Workflow: args[0], States: wanted, PageSize: pageSize, PageToken: token, Full: full})
-					tasks = append(tasks, reply.GetTasks()...)
-					return reply.GetNextPageToken(), err
-				})
-				if err != nil {
-					return err
-				}
-				return a.printTasks(tasks, full)
-			})
-		},
+			request.States = append(request.States, pb.TaskState(value))
+		}
+		return nil
 	}
 	command.Flags().StringSliceVar(&states, "state", nil, "only in these states")
 	completeWords(command, "state", "BLOCKED", "READY", "LEASED", "DONE", "FAILED", "CANCELLED", "QUARANTINED")
-	command.Flags().BoolVar(&full, "full", false, "with descriptions and attempts (for --output json)")
+	command.Flags().BoolVar(&request.Full, "full", false, "with descriptions and attempts (for --output json)")
 	return command
 }
 
@@ -63,141 +70,98 @@ func newTaskList(a *app) *cobra.Command {
 // attempts programs get the id and the state.
 func (a *app) printTasks(tasks []*pb.TaskInfo, full bool) error {
 	if a.output != "table" && !full {
-		list := make([]map[string]any, len(tasks))
+		list := make([]any, len(tasks))
 		for i, t := range tasks {
-			fields, err := tree(t)
-			if err != nil {
-				return err
-			}
+			fields, _ := plain(t).(map[string]any)
 			delete(fields, "attempts")
 			fields["task"] = map[string]any{"id": t.GetTask().GetId()}
 			list[i] = fields
 		}
 		return a.print(list, nil, nil)
 	}
-	rows := make([][]string, len(tasks))
-	for i, t := range tasks {
-		rows[i] = []string{t.GetTask().GetId(), taskStateName(t.GetState()), orDash(t.GetSite()), fmt.Sprint(t.GetFailures()), orDash(shorten(t.GetReason(), 80))}
-	}
-	return a.print(tasks, []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}, rows)
+	return printList(a, tasks, []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}, func(t *pb.TaskInfo) []any {
+		return []any{t.GetTask().GetId(), taskStateName(t.GetState()), t.GetSite(), t.GetFailures(), shorten(t.GetReason(), 80)}
+	})
 }
 
 func newTaskShow(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "show TASK", Short: "Show a task and its attempts", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				id, err := findTask(c.Context(), cl, args[0])
-				if err != nil {
-					return err
-				}
-				reply, err := cl.tasks.GetTask(c.Context(), &pb.GetTaskRequest{TaskId: id})
-				if err != nil {
-					return err
-				}
-				t := reply.GetTask()
-				if a.output != "table" {
-					return a.printJSON(t, a.output == "json")
-				}
-				command := t.GetTask().GetShell()
-				if command == "" {
-					command = strings.Join(t.GetTask().GetArgv(), " ")
-				}
-				if err := a.table(nil, [][]string{
-					{"task", t.GetTask().GetId()}, {"state", taskStateName(t.GetState())}, {"reason", orDash(t.GetReason())},
-					{"command", shorten(command, 200)}, {"site", orDash(t.GetSite())}, {"generation", fmt.Sprint(t.GetGeneration())},
-					{"failures", fmt.Sprint(t.GetFailures())}, {"missing inputs", fmt.Sprint(t.GetMissingInputs())},
-				}); err != nil {
-					return err
-				}
-				return a.table(attemptHeader, attemptRows(t.GetAttempts()))
+	return a.taskTool("show TASK", "Show a task and its attempts", func(ctx context.Context, c *clients, id string) error {
+		reply, err := c.tasks.GetTask(ctx, &pb.GetTaskRequest{TaskId: id})
+		if err != nil {
+			return err
+		}
+		t := reply.GetTask()
+		return a.show(t, func() error {
+			err := a.table(nil, [][]string{
+				{"task", t.GetTask().GetId()}, {"state", taskStateName(t.GetState())}, {"reason", orDash(t.GetReason())},
+				{"command", shorten(commandText(t.GetTask().GetShell(), t.GetTask().GetArgv()), 200)}, {"site", orDash(t.GetSite())}, {"generation", fmt.Sprint(t.GetGeneration())},
+				{"failures", fmt.Sprint(t.GetFailures())}, {"missing inputs", fmt.Sprint(t.GetMissingInputs())},
 			})
-		},
-	}
+			return errors.Join(err, a.printAttempts(t))
+		})
+	})
 }
 
-var attemptHeader = []string{"ATTEMPT", "STATE", "SITE", "PILOT", "EXIT", "RUN", "MEMORY", "REASON"}
+// commandText is what a task runs.
+func commandText(shell string, argv []string) string { return cmp.Or(shell, strings.Join(argv, " ")) }
 
-func attemptRows(attempts []*pb.Attempt) [][]string {
-	rows := make([][]string, len(attempts))
-	for i, attempt := range attempts {
-		o := attempt.GetOutcome()
-		end := fmt.Sprint(o.GetExitCode())
-		switch {
-		case o.GetSignal() != "":
-			end = o.GetSignal()
-		case attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_RUNNING || o.GetExitCode() < 0: // it has not begun
-			end = "-"
-		}
-		rows[i] = []string{
-			fmt.Sprintf("a%d", o.GetNumber()), strings.TrimPrefix(attempt.GetState().String(), "ATTEMPT_STATE_"), o.GetSite(),
-			o.GetAttempt().GetPilot(), end, o.GetRun().AsDuration().Round(time.Millisecond).String(), task.Bytes(o.GetMaxMemoryBytes()).String(), orDash(o.GetReason()),
-		}
+// printAttempts shows people how often a task was tried, and how each attempt ended.
+func (a *app) printAttempts(t *pb.TaskInfo) error {
+	header := []string{"ATTEMPT", "STATE", "SITE", "PILOT", "EXIT", "RUN", "MEMORY", "REASON"}
+	return a.table(header, rowsOf(t.GetAttempts(), attemptRow))
+}
+
+func attemptRow(attempt *pb.Attempt) []any {
+	o := attempt.GetOutcome()
+	end := cmp.Or(o.GetSignal(), fmt.Sprint(o.GetExitCode()))
+	if o.GetSignal() == "" && (attempt.GetState() == pb.AttemptState_ATTEMPT_STATE_RUNNING || o.GetExitCode() < 0) { // it has not begun
+		end = ""
 	}
-	return rows
+	return []any{
+		fmt.Sprintf("a%d", o.GetNumber()), strings.TrimPrefix(attempt.GetState().String(), "ATTEMPT_STATE_"), o.GetSite(),
+		o.GetAttempt().GetPilot(), end, o.GetRun().AsDuration().Round(time.Millisecond), task.Bytes(o.GetMaxMemoryBytes()), o.GetReason(),
+	}
 }
 
 func newTaskLogs(a *app) *cobra.Command {
-	var attempt int32
+	request := &pb.GetTaskLogsRequest{}
 	var stderr, both bool
-	command := &cobra.Command{
-		Use: "logs TASK", Short: "Print the end of an attempt's stdout (or stderr)", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				id, err := findTask(c.Context(), cl, args[0])
-				if err != nil {
-					return err
-				}
-				logs, err := cl.tasks.GetTaskLogs(c.Context(), &pb.GetTaskLogsRequest{TaskId: id, Number: attempt})
-				if err != nil {
-					return err
-				}
-				if a.output != "table" {
-					return a.printJSON(logs, a.output == "json")
-				}
-				if !stderr || both {
-					if _, err := a.stdout.Write(logs.GetStdout()); err != nil {
-						return err
-					}
-				}
-				if stderr || both {
-					_, err = a.stdout.Write(logs.GetStderr())
-				}
-				return err
-			})
-		},
-	}
-	command.Flags().Int32Var(&attempt, "attempt", 0, "number of the attempt (default: the winner, else the newest)")
+	command := a.taskTool("logs TASK", "Print the end of an attempt's stdout (or stderr)", func(ctx context.Context, c *clients, id string) error {
+		request.TaskId = id
+		logs, err := c.tasks.GetTaskLogs(ctx, request)
+		if err != nil {
+			return err
+		}
+		return a.show(logs, func() (err error) {
+			if !stderr || both {
+				_, err = a.stdout.Write(logs.GetStdout())
+			}
+			if err == nil && (stderr || both) {
+				_, err = a.stdout.Write(logs.GetStderr())
+			}
+			return err
+		})
+	})
+	command.Flags().Int32Var(&request.Number, "attempt", 0, "number of the attempt (default: the winner, else the newest)")
 	command.Flags().BoolVar(&stderr, "stderr", false, "print stderr instead")
 	command.Flags().BoolVar(&both, "all", false, "print stdout, then stderr")
 	return command
 }
 
 func newTaskExplain(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "explain TASK", Short: "Say why a task is where it is, and what it waits for", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				id, err := findTask(c.Context(), cl, args[0])
-				if err != nil {
-					return err
-				}
-				return a.explainTask(c.Context(), cl, id)
-			})
-		},
-	}
+	return a.taskTool("explain TASK", "Say why a task is where it is, and what it waits for", func(ctx context.Context, c *clients, id string) error {
+		e, err := c.tasks.ExplainTask(ctx, &pb.ExplainTaskRequest{TaskId: id})
+		if err != nil {
+			return err
+		}
+		return a.show(e, func() error { return a.explainTask(e) })
+	})
 }
 
-func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
-	e, err := c.tasks.ExplainTask(ctx, &pb.ExplainTaskRequest{TaskId: id})
-	if err != nil {
-		return err
-	}
-	if a.output != "table" {
-		return a.printJSON(e, a.output == "json")
-	}
+// explainTask tells people why a task is where it is.
+func (a *app) explainTask(e *pb.ExplainTaskResponse) error {
 	t := e.GetTask()
-	a.say("%s is %s", id, taskStateName(t.GetState()))
+	a.say("%s is %s", t.GetTask().GetId(), taskStateName(t.GetState()))
 	if t.GetReason() != "" {
 		a.say(": %s", t.GetReason())
 	}
@@ -211,16 +175,15 @@ func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
 	if t.GetState() == pb.TaskState_TASK_STATE_READY {
 		a.say("  ready tasks that come first: %d\n", e.GetAhead())
 	}
-	rows := make([][]string, 0, len(e.GetSites()))
-	for _, s := range e.GetSites() {
-		verdict := "no"
-		if s.GetEligible() {
-			verdict = "yes"
-		}
-		rows = append(rows, []string{s.GetSite(), verdict, fmt.Sprint(s.GetPilots()), fmt.Sprint(s.GetFreeSlots()), fmt.Sprint(s.GetWaiting()), whyText(s)})
-	}
-	if len(rows) > 0 {
-		if err := a.table([]string{"SITE", "ELIGIBLE", "PILOTS", "FREE SLOTS", "WAITING", "WHY"}, rows); err != nil {
+	if len(e.GetSites()) > 0 {
+		header := []string{"SITE", "ELIGIBLE", "PILOTS", "FREE SLOTS", "WAITING", "WHY"}
+		if err := a.table(header, rowsOf(e.GetSites(), func(s *pb.SiteExplanation) []any {
+			verdict := "no"
+			if s.GetEligible() {
+				verdict = "yes"
+			}
+			return []any{s.GetSite(), verdict, s.GetPilots(), s.GetFreeSlots(), s.GetWaiting(), whyText(s)}
+		})); err != nil {
 			return err
 		}
 	}
@@ -232,7 +195,7 @@ func (a *app) explainTask(ctx context.Context, c *clients, id string) error {
 	if len(t.GetAttempts()) == 0 {
 		return nil
 	}
-	return a.table(attemptHeader, attemptRows(t.GetAttempts()))
+	return a.printAttempts(t)
 }
 
 // whyText is a site's reason; the clauses that its pilots fail are added unless
@@ -250,39 +213,21 @@ func whyText(s *pb.SiteExplanation) string {
 }
 
 func newTaskCancel(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "cancel TASK", Short: "Cancel a task and what depends on it", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				id, err := findTask(c.Context(), cl, args[0])
-				if err != nil {
-					return err
-				}
-				reply, err := cl.tasks.CancelTask(c.Context(), &pb.CancelTaskRequest{TaskId: id})
-				if err != nil {
-					return err
-				}
-				return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
-			})
-		},
-	}
+	return a.taskTool("cancel TASK", "Cancel a task and what depends on it", func(ctx context.Context, c *clients, id string) error {
+		reply, err := c.tasks.CancelTask(ctx, &pb.CancelTaskRequest{TaskId: id})
+		if err != nil {
+			return err
+		}
+		return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
+	})
 }
 
 func newTaskRetry(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "retry TASK", Short: "Run a task that ended badly again, with what it cancelled", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				id, err := findTask(c.Context(), cl, args[0])
-				if err != nil {
-					return err
-				}
-				reply, err := cl.tasks.RetryTask(c.Context(), &pb.RetryTaskRequest{TaskId: id})
-				if err != nil {
-					return err
-				}
-				return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
-			})
-		},
-	}
+	return a.taskTool("retry TASK", "Run a task that ended badly again, with what it cancelled", func(ctx context.Context, c *clients, id string) error {
+		reply, err := c.tasks.RetryTask(ctx, &pb.RetryTaskRequest{TaskId: id})
+		if err != nil {
+			return err
+		}
+		return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
+	})
 }

@@ -37,76 +37,57 @@ func workflowTotal(w *pb.Workflow) int32 {
 	return w.GetBlocked() + w.GetReady() + w.GetLeased() + w.GetDone() + w.GetFailed() + w.GetCancelled() + w.GetQuarantined()
 }
 
-func workflowRow(w *pb.Workflow) []string {
+func workflowRow(w *pb.Workflow) []any {
 	ended := w.GetEnded().AsTime()
 	if w.GetEnded() == nil {
 		ended = time.Now()
 	}
-	return []string{
+	return []any{
 		w.GetId(), w.GetName(), stateName(w.GetState()), fmt.Sprintf("%d/%d", w.GetDone(), workflowTotal(w)),
-		fmt.Sprint(w.GetBlocked()), fmt.Sprint(w.GetReady()), fmt.Sprint(w.GetLeased()),
-		fmt.Sprint(w.GetFailed() + w.GetQuarantined()), fmt.Sprint(w.GetCancelled()),
-		ended.Sub(w.GetCreated().AsTime()).Round(time.Millisecond * 100).String(),
+		w.GetBlocked(), w.GetReady(), w.GetLeased(), w.GetFailed() + w.GetQuarantined(), w.GetCancelled(),
+		ended.Sub(w.GetCreated().AsTime()).Round(time.Millisecond * 100),
 	}
 }
 
 var workflowHeader = []string{"WORKFLOW", "NAME", "STATE", "DONE", "BLOCKED", "READY", "LEASED", "FAILED", "CANCELLED", "TIME"}
 
+func (a *app) printWorkflow(w *pb.Workflow) error {
+	return a.print(w, workflowHeader, rowsOf([]*pb.Workflow{w}, workflowRow))
+}
+
 func newWorkflowList(a *app) *cobra.Command {
-	var name string
-	command := &cobra.Command{
-		Use: "list", Short: "List workflows, newest first", Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return a.withQueue(func(cl *clients) error {
-				var list []*pb.Workflow
-				err := pages(func(token string) (string, error) {
-					reply, err := cl.tasks.ListWorkflows(c.Context(), &pb.ListWorkflowsRequest{Name: name, PageSize: pageSize, PageToken: token})
-					list = append(list, reply.GetWorkflows()...)
-					return reply.GetNextPageToken(), err
-				})
-				if err != nil {
-					return err
-				}
-				rows := make([][]string, len(list))
-				for i, w := range list {
-					rows[i] = workflowRow(w)
-				}
-				return a.print(list, workflowHeader, rows)
-			})
-		},
-	}
-	command.Flags().StringVar(&name, "name", "", "only of this name")
+	request := &pb.ListWorkflowsRequest{}
+	command := a.tool("list", "List workflows, newest first", func(ctx context.Context, c *clients, _ []string) error {
+		list, err := everyPage(ctx, c.tasks.ListWorkflows, request, (*pb.ListWorkflowsResponse).GetWorkflows)
+		if err != nil {
+			return err
+		}
+		return printList(a, list, workflowHeader, workflowRow)
+	})
+	command.Flags().StringVar(&request.Name, "name", "", "only of this name")
 	return command
 }
 
 func newWorkflowShow(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "show WORKFLOW", Short: "Show a workflow, by id or by name (the newest)", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.tasks.GetWorkflow(c.Context(), &pb.GetWorkflowRequest{Workflow: args[0]})
-				if err != nil {
-					return err
-				}
-				err = a.print(reply.GetWorkflow(), workflowHeader, [][]string{workflowRow(reply.GetWorkflow())})
-				if why := reply.GetWorkflow().GetReason(); err == nil && why != "" && a.output == "table" {
-					a.say("%s\n", why)
-				}
-				return err
-			})
-		},
-	}
+	return a.tool("show WORKFLOW", "Show a workflow, by id or by name (the newest)", func(ctx context.Context, c *clients, args []string) error {
+		reply, err := c.tasks.GetWorkflow(ctx, &pb.GetWorkflowRequest{Workflow: args[0]})
+		if err != nil {
+			return err
+		}
+		err = a.printWorkflow(reply.GetWorkflow())
+		if why := reply.GetWorkflow().GetReason(); err == nil && why != "" {
+			a.say("%s\n", why)
+		}
+		return err
+	})
 }
 
 func newWorkflowWait(a *app) *cobra.Command {
-	var timeout time.Duration
-	command := &cobra.Command{
-		Use: "wait WORKFLOW", Short: "Wait until a workflow is over; say what failed and why", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error { return a.waitWorkflow(c.Context(), cl, args[0], wait{timeout: timeout}) })
-		},
-	}
-	command.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time, exit code 7 (default: never)")
+	var how wait
+	command := a.tool("wait WORKFLOW", "Wait until a workflow is over; say what failed and why", func(ctx context.Context, c *clients, args []string) error {
+		return a.waitWorkflow(ctx, c, args[0], how)
+	})
+	command.Flags().DurationVar(&how.timeout, "timeout", 0, "give up after this time, exit code 7 (default: never)")
 	return command
 }
 
@@ -140,7 +121,7 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait)
 		return err
 	}
 	if !how.quiet {
-		if err := a.print(last, workflowHeader, [][]string{workflowRow(last)}); err != nil {
+		if err := a.printWorkflow(last); err != nil {
 			return err
 		}
 	}
@@ -267,37 +248,25 @@ func endText(o *pb.Outcome, said string) string {
 func newWorkflowOutputs(a *app) *cobra.Command {
 	var into string
 	var list, force bool
-	command := &cobra.Command{
-		Use: "outputs WORKFLOW", Short: "Fetch a workflow's final outputs",
-		Long: `Fetches all that can be fetched from the storage elements, and what none has from
+	command := a.tool("outputs WORKFLOW", "Fetch a workflow's final outputs", func(ctx context.Context, c *clients, args []string) error {
+		request := &pb.ListWorkflowOutputsRequest{Workflow: args[0]}
+		files, err := everyPage(ctx, c.tasks.ListWorkflowOutputs, request, (*pb.ListWorkflowOutputsResponse).GetFiles)
+		switch {
+		case err != nil:
+			return err
+		case !list:
+			return a.fetchOutputs(ctx, c, files, into, force)
+		}
+		return printList(a, files, []string{"FILE", "SIZE", "WHERE"}, func(f *pb.File) []any {
+			return []any{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes()), whereIs(f)}
+		})
+	})
+	command.Long = `Fetches all that can be fetched from the storage elements, and what none has from
 the caches of living pilots, through the queue; compares it with its digest, and
 names on stderr what could not be fetched and why. The queue then looks itself at the
 copies, and has those that it finds bad, too, stored or made again while pilots live.
 The exit code is that of the first failure: 3 when nobody gave the right bytes, 8 when an output was not made, or
-nobody has it yet. Called again it fetches only what is missing.`,
-		Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				var files []*pb.File
-				err := pages(func(token string) (string, error) {
-					reply, err := cl.tasks.ListWorkflowOutputs(c.Context(), &pb.ListWorkflowOutputsRequest{Workflow: args[0], PageSize: pageSize, PageToken: token})
-					files = append(files, reply.GetFiles()...)
-					return reply.GetNextPageToken(), err
-				})
-				if err != nil {
-					return err
-				}
-				if list {
-					rows := make([][]string, len(files))
-					for i, f := range files {
-						rows[i] = []string{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes()), whereIs(f)}
-					}
-					return a.print(files, []string{"FILE", "SIZE", "WHERE"}, rows)
-				}
-				return a.fetchOutputs(c.Context(), cl, files, into, force)
-			})
-		},
-	}
+nobody has it yet. Called again it fetches only what is missing.`
 	command.Flags().StringVar(&into, "to", ".", "folder to write to")
 	command.Flags().BoolVar(&list, "list", false, "only list them")
 	command.Flags().BoolVar(&force, "force", false, "replace files that are there with other content")
@@ -307,40 +276,34 @@ nobody has it yet. Called again it fetches only what is missing.`,
 // fetchOutputs writes files to a folder, none of them when one may not be
 // written, else all that can be fetched.
 func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, into string, force bool) error {
-	rows := make([][]string, len(files))
-	missing := make(map[string]*pb.File)
+	target := func(f *pb.File) string { return filepath.Join(into, filepath.FromSlash(task.LFN(f.GetLfn()).Local())) }
+	there := make([]bool, len(files))
 	for i, f := range files {
-		local := task.LFN(f.GetLfn()).Local()
-		target := filepath.Join(into, filepath.FromSlash(local))
-		there, err := mayWrite(target, f, force)
-		if err != nil {
+		var err error
+		if there[i], err = mayWrite(target(f), f, force); err != nil {
 			return err
 		}
-		if !there {
-			missing[target] = f
-		}
-		rows[i] = []string{local, sizeText(f.GetSizeBytes()), target}
 	}
 	var failures []error
-	failed := 0
-	got, gotRows := []*pb.File{}, [][]string{}
-	for i, row := range rows {
-		if f := missing[row[2]]; f != nil {
-			if err := a.fetchFile(ctx, c, f, row[2]); ctx.Err() != nil {
+	got := []*pb.File{}
+	for i, f := range files {
+		if !there[i] {
+			if err := a.fetchFile(ctx, c, f, target(f)); ctx.Err() != nil {
 				return err
 			} else if err != nil {
-				failures = append(failures, err)
-				failures = append(failures, doubt(ctx, c, f)...)
-				failed++
+				failures = append(failures, errors.Join(append([]error{err}, doubt(ctx, c, f)...)...))
 				continue
 			}
 		}
-		got, gotRows = append(got, files[i]), append(gotRows, row)
+		got = append(got, f)
 	}
-	if err := a.print(got, []string{"FILE", "SIZE", "WRITTEN TO"}, gotRows); err != nil || len(failures) == 0 {
+	err := printList(a, got, []string{"FILE", "SIZE", "WRITTEN TO"}, func(f *pb.File) []any {
+		return []any{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes()), target(f)}
+	})
+	if err != nil || len(failures) == 0 {
 		return err
 	}
-	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", failed, task.Counted(len(files), "output"), errors.Join(failures...))
+	return coded(exitCode(ctx, failures[0]), "%d of %s could not be fetched:\n%w", len(failures), task.Counted(len(files), "output"), errors.Join(failures...))
 }
 
 // doubt asks the queue to look at the copies of a file that could not be read.
@@ -362,35 +325,26 @@ func doubt(ctx context.Context, c *clients, f *pb.File) (said []error) {
 }
 
 func newWorkflowCancel(a *app) *cobra.Command {
-	return &cobra.Command{
-		Use: "cancel WORKFLOW", Short: "Cancel what has not ended", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.tasks.CancelWorkflow(c.Context(), &pb.CancelWorkflowRequest{Workflow: args[0]})
-				if err != nil {
-					return err
-				}
-				return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
-			})
-		},
-	}
+	return a.tool("cancel WORKFLOW", "Cancel what has not ended", func(ctx context.Context, c *clients, args []string) error {
+		reply, err := c.tasks.CancelWorkflow(ctx, &pb.CancelWorkflowRequest{Workflow: args[0]})
+		if err != nil {
+			return err
+		}
+		return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
+	})
 }
 
 func newWorkflowRetry(a *app) *cobra.Command {
-	var failed bool
-	command := &cobra.Command{
-		Use: "retry WORKFLOW", Short: "Run again what failed or was cancelled", Args: asUsed,
-		RunE: func(c *cobra.Command, args []string) error {
-			return a.withQueue(func(cl *clients) error {
-				reply, err := cl.tasks.RetryWorkflow(c.Context(), &pb.RetryWorkflowRequest{Workflow: args[0], FailedOnly: failed})
-				if err != nil {
-					return err
-				}
-				return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
-			})
-		},
-	}
-	command.Flags().BoolVar(&failed, "failed", false, "only what failed, not what a user cancelled")
+	request := &pb.RetryWorkflowRequest{}
+	command := a.tool("retry WORKFLOW", "Run again what failed or was cancelled", func(ctx context.Context, c *clients, args []string) error {
+		request.Workflow = args[0]
+		reply, err := c.tasks.RetryWorkflow(ctx, request)
+		if err != nil {
+			return err
+		}
+		return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
+	})
+	command.Flags().BoolVar(&request.FailedOnly, "failed", false, "only what failed, not what a user cancelled")
 	return command
 }
 
