@@ -53,7 +53,7 @@ func TestCacheSizesAreWrittenNowAndThen(t *testing.T) {
 	if n := sync(caches); n != 0 {
 		t.Errorf("a Sync that only tells of caches writes the site %d times", n)
 	}
-	if n := sync(func(c *task.Capacity) { c.FreeSlots = 1 }); n != 1 || g.siteRecord("A").FreeSlots != 1 {
+	if n := sync(func(c *task.Capacity) { c.FreeSlots = 1 }); n != 1 || g.siteRecord("A").Capacity.FreeSlots != 1 {
 		t.Errorf("a Sync that tells of a slot writes the site %d times: %+v", n, g.siteRecord("A").Capacity)
 	}
 	g.clock = g.clock.Add(time.Second)

@@ -73,10 +73,15 @@ type HandOutConfig struct {
 	// ElsewhereWait is how long a task that has failed waits for another node,
 	// where the queue matches.
 	ElsewhereWait time.Duration
-	// RecallScan bounds the tasks looked at in one recall, and RecallEvery is how
-	// long a site that found no other with work to spare looks for none again.
-	RecallScan  int
-	RecallEvery time.Duration
+	Recall        RecallConfig
+}
+
+// RecallConfig bounds what a site looks at that asks others for tasks.
+type RecallConfig struct {
+	Scan int // tasks looked at in one recall
+	// Every is how long a site that found no other with work to spare looks for
+	// none again.
+	Every time.Duration
 }
 
 // SiteConfig is about masterships and signs of life.
@@ -89,6 +94,11 @@ type SiteConfig struct {
 	MaxHistory    int           // masterships remembered
 	Prefill       int           // further tasks per slot
 	LocalityWait  time.Duration // for which free slots leave tasks to pilots that have their inputs
+	Pilot         PilotConfig
+}
+
+// PilotConfig says how long the queue counts on pilots and remembers them.
+type PilotConfig struct {
 	// LateFor is how long, beyond a lease's TTL, outcomes of a pilot that has gone
 	// may still come.
 	LateFor time.Duration
@@ -162,24 +172,28 @@ func DefaultConfig() Config {
 			ShareWait:     3 * time.Second,
 			RefusalHold:   10 * time.Minute,
 			ElsewhereWait: 2 * time.Minute,
-			RecallScan:    1_000,
-			RecallEvery:   time.Second, // a look at all sites; most find nothing
+			Recall: RecallConfig{
+				Scan:  1_000,
+				Every: time.Second, // a look at all sites; most find nothing
+			},
 		},
 		Site: SiteConfig{
-			ClaimSilence:   3 * time.Second, // longer than the longest time between Syncs, 2 s
-			BrokenSilence:  2 * time.Second, // a master notices with its next call, within 1.2 s, and dials
-			MarkEvery:      500 * time.Millisecond,
-			LiveFor:        10 * time.Second, // five missed Syncs
-			ContactSample:  16,               // more than the bucket size, so that a join finds its neighbours
-			MaxHistory:     64,
-			Prefill:        1,
-			LocalityWait:   30 * time.Second, // a slot of tasks that last minutes loses little by it
-			LateFor:        24 * time.Hour,   // the longest that a lease can be set to
-			MemberAfterEnd: time.Hour,
-			MaxLifetime:    30 * 24 * time.Hour,
-			DeadAfterEnd:   5 * time.Minute, // hosts' clocks differ, and batch systems are late to kill
-			AbsentAfter:    2 * time.Minute, // joining takes seconds; who is later is taken back
-			OverdueEvery:   time.Minute,
+			ClaimSilence:  3 * time.Second, // longer than the longest time between Syncs, 2 s
+			BrokenSilence: 2 * time.Second, // a master notices with its next call, within 1.2 s, and dials
+			MarkEvery:     500 * time.Millisecond,
+			LiveFor:       10 * time.Second, // five missed Syncs
+			ContactSample: 16,               // more than the bucket size, so that a join finds its neighbours
+			MaxHistory:    64,
+			Prefill:       1,
+			LocalityWait:  30 * time.Second, // a slot of tasks that last minutes loses little by it
+			Pilot: PilotConfig{
+				LateFor:        24 * time.Hour, // the longest that a lease can be set to
+				MemberAfterEnd: time.Hour,
+				MaxLifetime:    30 * 24 * time.Hour,
+				DeadAfterEnd:   5 * time.Minute, // hosts' clocks differ, and batch systems are late to kill
+				AbsentAfter:    2 * time.Minute, // joining takes seconds; who is later is taken back
+				OverdueEvery:   time.Minute,
+			},
 		},
 		Workflow: WorkflowConfig{
 			MaxTasks:    task.MaxWorkflow,

@@ -305,7 +305,7 @@ func (q *queue) vacate(site *SiteRecord, reason string) error {
 	if err := saveAll(revoked, q.Leases().Confirm); err != nil {
 		return err
 	}
-	site.Capacity, site.Slots, site.FreeSlots, site.Check, site.CheckUntil = task.Capacity{}, 0, 0, false, 0
+	site.Capacity, site.Check, site.CheckUntil = task.Capacity{}, false, 0
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
 		site.endFallback()

@@ -187,7 +187,7 @@ func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplana
 // explained is what every explanation says of a site.
 func (s *SiteRecord) explained() SiteExplanation {
 	return SiteExplanation{
-		Site: s.Name, Pilots: s.Pilots, FreeSlots: s.FreeSlots, Waiting: s.unstarted(), Fallback: s.Fallback,
+		Site: s.Name, Pilots: s.Pilots, FreeSlots: s.Capacity.FreeSlots, Waiting: s.unstarted(), Fallback: s.Fallback,
 	}
 }
 

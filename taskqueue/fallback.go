@@ -97,7 +97,7 @@ func (q *queue) fallBack(site *SiteRecord, reason string) error {
 // master tells whom it meets, it has been there for long.
 func (m *members) works(site *SiteRecord, pilot *PilotRecord) bool {
 	return pilot.Met > 0 || pilot.Tried > 0 ||
-		site.wanted().Central() && m.Wall.Sub(pilot.Registered) >= m.config.Site.AbsentAfter
+		site.wanted().Central() && m.Wall.Sub(pilot.Registered) >= m.config.Site.Pilot.AbsentAfter
 }
 
 // Tried is a pilot's answer to a trial.

@@ -69,11 +69,11 @@ func TestFallbackToIsolated(t *testing.T) {
 		}
 		return err
 	})
-	a.set(taskqueue.SiteRecord{SE: "file:///se/A", Fallback: fallback, Prefill: 2}) // another setting
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A", Prefill: 2}, SiteMode: taskqueue.SiteMode{Fallback: fallback}}) // another setting
 	if now, _ := a.settings(); now.Mode != "isolated" {
 		t.Errorf("a change of another setting ended the fallback")
 	}
-	a.set(taskqueue.SiteRecord{SE: "file:///se/A"})
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A"}})
 	if now, why := a.settings(); now.Mode != "distributed" || why != "" {
 		t.Errorf("mode %s, %q after an operator has set one", now.Mode, why)
 	}
@@ -118,7 +118,7 @@ func TestUnreachablePilots(t *testing.T) {
 	stranger.id, cut.id = cut.id, stranger.id
 	a.next.Joined = []task.PilotID{cut.id}
 	a.sync()
-	a.set(taskqueue.SiteRecord{SE: "file:///se/A"})
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A"}})
 	late := a.join("late", 1)
 	if settings, err := a.unreachable(late); err != nil || settings.Mode != "distributed" {
 		t.Errorf("mode %s, %v: one is cut off, one works with the master again", settings.Mode, err)

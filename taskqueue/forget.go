@@ -30,7 +30,7 @@ func (q *queue) forgetPast() error {
 			return fmt.Errorf("how far forgetting has come is damaged: %w", err)
 		}
 	}
-	if at.At != 0 && q.Clock.Sub(at.At) < q.config.Site.OverdueEvery {
+	if at.At != 0 && q.Clock.Sub(at.At) < q.config.Site.Pilot.OverdueEvery {
 		return nil
 	}
 	if err := q.classes.dropClasses(); err != nil {
@@ -96,7 +96,7 @@ func (m *members) forgetPilots(after task.PilotID) (next task.PilotID, err error
 // membership certificate is valid, so that it can be refused and recognised,
 // and while its site may still bring outcomes of what it ran.
 func (c *Config) neededUntil(p *PilotRecord) time.Time {
-	late := p.Ended.Add(c.Site.LateFor + c.Lease.TTL)
+	late := p.Ended.Add(c.Site.Pilot.LateFor + c.Lease.TTL)
 	if valid := c.validUntil(p); valid.After(late) {
 		return valid
 	}
@@ -105,7 +105,7 @@ func (c *Config) neededUntil(p *PilotRecord) time.Time {
 
 // validUntil is when the last membership certificate of a pilot ends.
 func (c *Config) validUntil(p *PilotRecord) time.Time {
-	if end := p.Ends.Add(c.Site.MemberAfterEnd); end.After(p.Certified) {
+	if end := p.Ends.Add(c.Site.Pilot.MemberAfterEnd); end.After(p.Certified) {
 		return end
 	}
 	return p.Certified

@@ -87,7 +87,7 @@ func (g *grid) tick(d time.Duration) {
 // addSite adds a site with a storage element that may read all others.
 func (g *grid) addSite(name task.Site, change ...func(*taskqueue.SiteRecord)) *crew {
 	g.t.Helper()
-	record := taskqueue.SiteRecord{Name: name, SE: "file:///se/" + string(name), RemoteRead: true}
+	record := taskqueue.SiteRecord{Name: name, SiteSettings: taskqueue.SiteSettings{SE: "file:///se/" + string(name), RemoteRead: true}}
 	for _, c := range change {
 		c(&record)
 	}

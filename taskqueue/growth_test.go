@@ -62,7 +62,7 @@ type growth struct {
 
 func (g *growth) run() {
 	g.must(func(t *taskqueue.Turn) error {
-		_, err := g.rules.AddSite(t, taskqueue.SiteRecord{Name: "A", SE: "file:///se/A"})
+		_, err := g.rules.AddSite(t, taskqueue.SiteRecord{Name: "A", SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A"}})
 		return err
 	})
 	g.master = g.register("master", 720*time.Hour)

@@ -66,7 +66,7 @@ func TestSiteWithoutDonorLooksAgain(t *testing.T) {
 	if len(a.reply.Revoked) > 0 {
 		t.Fatal("B looks for work of others at every Sync")
 	}
-	g.tick(g.rules.Config.HandOut.RecallEvery)
+	g.tick(g.rules.Config.HandOut.Recall.Every)
 	b.sync()
 	a.sync()
 	if len(a.reply.Revoked) == 0 {

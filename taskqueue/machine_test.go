@@ -433,9 +433,7 @@ func (m *machine) changeSite(*rapid.T) {
 		return
 	}
 	m.must(func(t *taskqueue.Turn) error {
-		_, err := m.rules.AddSite(t, taskqueue.SiteRecord{
-			Name: c.site, SE: "file:///se/" + string(c.site), RemoteRead: c.site != "C" || m.chance(50, "remote read"),
-		})
+		_, err := m.rules.AddSite(t, taskqueue.SiteRecord{Name: c.site, SiteSettings: taskqueue.SiteSettings{SE: "file:///se/" + string(c.site), RemoteRead: c.site != "C" || m.chance(50, "remote read")}})
 		return err
 	})
 	m.tick(0)

@@ -21,7 +21,7 @@ func TestModesOfSites(t *testing.T) {
 		{taskqueue.ModeIsolated, "", "needs a storage element"}, {taskqueue.ModeIsolated, "file:///se", ""}, {"x", "", "not known"},
 	} {
 		err := g.update(func(turn *taskqueue.Turn) error {
-			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", Mode: c.mode, SE: c.se})
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", SiteSettings: taskqueue.SiteSettings{Mode: c.mode, SE: c.se}})
 			return err
 		})
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {

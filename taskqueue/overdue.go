@@ -16,7 +16,7 @@ import (
 // themselves, Dismiss is for those that have fallen silent.
 func (q *queue) dismissOverdue() error {
 	last, err := q.noted(metaOverdue)
-	if err != nil || last != 0 && q.Clock.Sub(last) < q.config.Site.OverdueEvery {
+	if err != nil || last != 0 && q.Clock.Sub(last) < q.config.Site.Pilot.OverdueEvery {
 		return err
 	}
 	if err := q.noteNow(metaOverdue); err != nil {
@@ -63,7 +63,7 @@ func (q *queue) dismissOverdueOf(site *SiteRecord) error {
 // overdue says why a pilot that is not heard is taken for dead, "" if it is
 // not.
 func (m *members) overdue(site *SiteRecord, pilot *PilotRecord) string {
-	absent := m.config.Site.AbsentAfter
+	absent := m.config.Site.Pilot.AbsentAfter
 	since := pilot.Registered
 	for _, later := range []time.Time{site.Called, pilot.Spoke} {
 		if later.After(since) {
@@ -72,7 +72,7 @@ func (m *members) overdue(site *SiteRecord, pilot *PilotRecord) string {
 	}
 	silent := m.Clock.Sub(site.LastSync)
 	switch met := pilot.Met > 0 || site.reigned(pilot.ID); {
-	case !pilot.Ends.IsZero() && m.Wall.After(pilot.Ends.Add(m.config.Site.DeadAfterEnd)):
+	case !pilot.Ends.IsZero() && m.Wall.After(pilot.Ends.Add(m.config.Site.Pilot.DeadAfterEnd)):
 		return fmt.Sprintf("its declared end %s has passed without a goodbye", pilot.Ends.UTC().Format(time.RFC3339))
 	case pilot.Met == site.Roll || !m.Wall.After(since.Add(absent)) || m.Clock.Sub(site.ModeSince) < absent:
 		return ""

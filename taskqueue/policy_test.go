@@ -51,7 +51,7 @@ func TestPoliciesOfSites(t *testing.T) {
 		{"", "", strings.Repeat("1+", task.MaxExpression) + "1", "longer than"},
 	} {
 		err := g.update(func(turn *taskqueue.Turn) error {
-			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", Mode: c.mode, Solver: c.solver, Rank: c.rank})
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", SiteSettings: taskqueue.SiteSettings{Mode: c.mode, Solver: c.solver, Rank: c.rank}})
 			return err
 		})
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {
@@ -78,7 +78,7 @@ func TestReplicaPoliciesOfSites(t *testing.T) {
 		{"", strings.Repeat("alpha(1);", task.MaxExpression), "longer than"},
 	} {
 		err := g.update(func(turn *taskqueue.Turn) error {
-			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", SE: "file:///se/A", Mode: c.mode, Replicate: c.replicate})
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: "A", SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A", Mode: c.mode, Replicate: c.replicate}})
 			return err
 		})
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, taskqueue.ErrInvalid) || !strings.Contains(err.Error(), c.want)) {

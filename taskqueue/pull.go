@@ -58,7 +58,7 @@ func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, err
 			return err
 		}
 		if site.InForce().Central() {
-			site.offer(capacity)
+			site.Capacity = capacity
 			if out.Unseen, err = q.leasing.answerPilot(site, pilot, p, reply); err != nil {
 				return err
 			}
@@ -151,7 +151,7 @@ func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error
 		}
 		site.LastPull = q.Clock
 		if site.InForce().Central() {
-			site.offer(capacity)
+			site.Capacity = capacity
 		}
 		q.sites.touch(name)
 		return nil

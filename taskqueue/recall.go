@@ -63,7 +63,7 @@ func (h *handing) recall(site *SiteRecord, idle int) error {
 
 // lone tells whether a site has only just found that no other has work to spare.
 func (h *handing) lone(site *SiteRecord) bool {
-	return site.Alone != 0 && h.Clock.Sub(site.Alone) < h.config.HandOut.RecallEvery
+	return site.Alone != 0 && h.Clock.Sub(site.Alone) < h.config.HandOut.Recall.Every
 }
 
 // AskBack asks a site's pilots for tasks that they have not started.
@@ -110,7 +110,7 @@ func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]s
 		return nil, fmt.Errorf("load leases of %s: %w", donor.Name, err)
 	}
 	var others, own []recallable
-	scan := h.config.HandOut.RecallScan
+	scan := h.config.HandOut.Recall.Scan
 	for _, lease := range slices.Backward(open) {
 		states, err := h.Tasks().InLease(lease.ID)
 		if err != nil {

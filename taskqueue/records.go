@@ -182,14 +182,26 @@ const (
 // Central tells whether the queue matches tasks to pilots.
 func (m Mode) Central() bool { return m == ModeCentralized || m == ModeIsolated }
 
-// SiteRecord is a site: its settings, its mastership and its sums.
+// SiteRecord is a site. Its groups are stored as if their fields were its own.
 type SiteRecord struct {
-	Name       task.Site
+	Name    task.Site
+	Created time.Time
+
+	SiteSettings `record:"inline"`
+	SiteMode     `record:"inline"`
+	SiteOffice   `record:"inline"`
+	SiteMembers  `record:"inline"`
+	SiteLoad     `record:"inline"`
+	SiteCaches   `record:"inline"`
+	SiteReports  `record:"inline"`
+}
+
+// SiteSettings are what an operator wants of a site.
+type SiteSettings struct {
 	SE         string      // URL of its storage element
 	RemoteRead bool        // may read other sites' storage elements
 	Reach      []task.Site // whose; nil means all
-	Mode       Mode        // as an operator wants it; see InForce
-	Fallback   string      // why it is isolated all the same; "": it is not
+	Mode       Mode        // as it is wanted; see InForce
 	// RoundEvery is the fixed period of the task list; 0 means rounds are
 	// driven by events.
 	RoundEvery time.Duration
@@ -203,49 +215,70 @@ type SiteRecord struct {
 	Rank         string // of tasks that give none; empty is locality
 	Replicate    string // as replica.ParseChain reads it; empty is none
 	Draining     bool
-	Created      time.Time
+}
 
-	Term       task.Term // of the accepted master
-	Master     task.PilotID
-	MasterAddr []string
-	LastSync   Instant // of its master
-	LastPull   Instant // of any pilot, in modes without master
-	Resigned   bool
-	History    []Mastership // newest last, bounded
-	Roll       uint64       // another one in every term and after every start of the queue
-	Called     time.Time    // since when its members are to be met by this Roll
+// SiteMode is how a site schedules at the moment, where it is not as an operator
+// wants it.
+type SiteMode struct {
+	Fallback   string        // why it is isolated all the same; "": it is not
+	ModeSince  Instant       // when the mode in force began
+	Trial      Instant       // when the trial of a fallen-back site began that is under way; 0: none is
+	TrialAt    Instant       // when the next one begins
+	TrialPause time.Duration // before it, as before the last one of a fall-back that is over
+	Orphans    bool          // leases of a master are open although the queue matches now
+}
 
-	Pilots    int // live, from registrations, joins and leaves
-	Slots     int // as last reported by the master
-	FreeSlots int
-	Capacity  task.Capacity
-	Sums      SiteSums
-	Refused   []RefusedClass // classes no live pilot can run
+// SiteOffice is who is a site's master, and when it was heard.
+type SiteOffice struct {
+	Term     task.Term // of the accepted master
+	Master   task.PilotID
+	LastSync Instant // of its master
+	LastPull Instant // of any pilot, in modes without master
+	Resigned bool
+	History  []Mastership // newest last, bounded
+	Roll     uint64       // another one in every term and after every start of the queue
+	Called   time.Time    // since when its members are to be met by this Roll
+}
 
-	Registered int             // slots of the live pilots, from their registrations
-	Leased     int             // tasks that are LEASED to the site
-	Ahead      int             // of them, those with inputs still to be made
-	Runs       []time.Duration // payload run times of the newest outcomes, oldest first, bounded
-	Denied     []task.PeerID   // peers whose membership was revoked, while it would be valid
-	Drain      []task.PilotID  // live pilots that an operator wants drained
-	Strangers  []Stranger      // that its master speaks of and the queue does not know
-	ReportTerm task.Term       // of the newest report of storage reads,
-	ReportSeq  uint64          // and its number
-	Alone      Instant         // when it last found that no other site has work to spare
-	Untold     Instant         // when it last had attempts, perhaps, of which nobody will tell
-	Silenced   []task.PilotID  // taken for dead because it fell silent, since it was heard last
-	Fates      Fates           // of the newest attempts
-	Nodes      []NodeRecord    // that its master has set back, by name, bounded
-	Check      bool            // caches may be all that has files which nobody stores by itself
-	CheckAfter task.LFN        // where looking for those files goes on
-	CheckUntil Instant         // files whose makers reported them until then are looked for, too
-	Forget     bool            // its caches are gone; files announced there are being forgotten
-	ForgetAt   Instant         // until then they are looked for on its storage element
-	ModeSince  Instant         // when the mode in force began
-	Trial      Instant         // when the trial of a fallen-back site began that is under way; 0: none is
-	TrialAt    Instant         // when the next one begins
-	TrialPause time.Duration   // before it, as before the last one of a fall-back that is over
-	Orphans    bool            // leases of a master are open although the queue matches now
+// SiteMembers are a site's pilots and their nodes, as far as they are counted or
+// marked.
+type SiteMembers struct {
+	Pilots     int            // live, from registrations, joins and leaves
+	Registered int            // slots of the live pilots, from their registrations
+	Denied     []task.PeerID  // peers whose membership was revoked, while it would be valid
+	Drain      []task.PilotID // live pilots that an operator wants drained
+	Strangers  []Stranger     // that its master speaks of and the queue does not know
+	Silenced   []task.PilotID // taken for dead because it fell silent, since it was heard last
+	Untold     Instant        // when it last had attempts, perhaps, of which nobody will tell
+	Nodes      []NodeRecord   // that its master has set back, by name, bounded
+}
+
+// SiteLoad is what a site can do, and what it has to do.
+type SiteLoad struct {
+	Capacity task.Capacity   // as last reported
+	Leased   int             // tasks that are LEASED to the site
+	Ahead    int             // of them, those with inputs still to be made
+	Runs     []time.Duration // payload run times of the newest outcomes, oldest first, bounded
+	Fates    Fates           // of the newest attempts
+	Refused  []RefusedClass  // classes no live pilot can run
+	Alone    Instant         // when it last found that no other site has work to spare
+}
+
+// SiteCaches is how far the queue has come with files that only a site's caches
+// have.
+type SiteCaches struct {
+	Check      bool     // caches may be all that has files which nobody stores by itself
+	CheckAfter task.LFN // where looking for those files goes on
+	CheckUntil Instant  // files whose makers reported them until then are looked for, too
+	Forget     bool     // its caches are gone; files announced there are being forgotten
+	ForgetAt   Instant  // until then they are looked for on its storage element
+}
+
+// SiteReports are a site's sums, and which report they were last added from.
+type SiteReports struct {
+	Sums       SiteSums
+	ReportTerm task.Term // of the newest report of storage reads,
+	ReportSeq  uint64    // and its number
 }
 
 // Stranger is a pilot that the queue does not know.

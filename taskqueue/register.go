@@ -60,7 +60,7 @@ func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, other
 		Contacts: contacts,
 		Settings: r.Settings(*site),
 		Denied:   site.Denied,
-		NotAfter: pilot.Ends.Add(r.Config.Site.MemberAfterEnd),
+		NotAfter: pilot.Ends.Add(r.Config.Site.Pilot.MemberAfterEnd),
 	}, err
 }
 
@@ -98,7 +98,7 @@ func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) (Registered
 
 // describePilot takes over what a pilot says of itself.
 func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
-	latest := m.Wall.Add(m.config.Site.MaxLifetime)
+	latest := m.Wall.Add(m.config.Site.Pilot.MaxLifetime)
 	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
 	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
 	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
@@ -218,7 +218,7 @@ func (m *office) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pil
 // crown opens the next term of a site.
 func (m *office) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why string) {
 	site.Term = task.Term{Epoch: max(site.Term.Epoch, known) + 1, Peer: pilot.Peer}
-	site.Master, site.MasterAddr = pilot.ID, pilot.Addresses
+	site.Master = pilot.ID
 	site.LastSync, site.Resigned = m.Clock, false
 	m.callRoll(site, site.Roll+1)
 	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: m.Wall, Why: why})

@@ -62,7 +62,7 @@ func TestReachNamesSitesThatThereAre(t *testing.T) {
 	g := newGrid(t)
 	set := func(name task.Site, reach ...task.Site) error {
 		return g.update(func(turn *taskqueue.Turn) error {
-			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: name, SE: "file:///se", RemoteRead: true, Reach: reach})
+			_, err := g.rules.AddSite(turn, taskqueue.SiteRecord{Name: name, SiteSettings: taskqueue.SiteSettings{SE: "file:///se", RemoteRead: true, Reach: reach}})
 			return err
 		})
 	}

@@ -29,7 +29,7 @@ func TestMisplacedCopies(t *testing.T) {
 		{"", "https://elsewhere.example/x", true},
 		{"https://se.example/A", "https://elsewhere.example/x", true},
 	} {
-		site := SiteRecord{Name: "A", SE: c.se}
+		site := SiteRecord{Name: "A", SiteSettings: SiteSettings{SE: c.se}}
 		if why := site.misplaced(task.Replica{Site: "A", URL: c.url}); (why == "") != c.fits {
 			t.Errorf("%s at a site with storage %q: misplaced says %q", c.url, c.se, why)
 		}

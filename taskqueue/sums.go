@@ -71,7 +71,7 @@ func (s *SiteRecord) slots() int {
 	if c := &s.Capacity; c.Stopped > 0 && c.Stopped >= c.Pilots {
 		return 0
 	}
-	return max(s.Slots, s.Registered-s.Capacity.StoppedSlots)
+	return max(s.Capacity.Slots, s.Registered-s.Capacity.StoppedSlots)
 }
 
 // takeReport adds a report of storage reads and replicas, each report once.

@@ -101,17 +101,12 @@ func (m *members) takeCapacity(site *SiteRecord, capacity task.Capacity) {
 		return // its pilots tell it
 	}
 	before := site.Capacity
-	site.offer(capacity)
+	site.Capacity = capacity
 	before.CacheBytes, before.CacheUsed, before.Evictions = capacity.CacheBytes, capacity.CacheUsed, capacity.Evictions
 	before.Damaged = capacity.Damaged
 	if before != capacity {
 		m.sites.touch(site.Name)
 	}
-}
-
-// offer notes what a site has to give.
-func (s *SiteRecord) offer(capacity task.Capacity) {
-	s.Capacity, s.Slots, s.FreeSlots = capacity, capacity.Slots, capacity.FreeSlots
 }
 
 // mark keeps the site's sign of life, no more exactly than MarkEvery, so that

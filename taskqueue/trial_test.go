@@ -169,7 +169,7 @@ func TestASiteThatFallsBackAgainIsTriedLater(t *testing.T) {
 	a.cutOff(pilots[1:])
 	together(config.TrialAfter)
 	a.cutOff(pilots[1:])
-	a.set(taskqueue.SiteRecord{SE: "file:///se/A"})
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A"}})
 	if now, _ := a.settings(); now.Mode != "distributed" {
 		t.Errorf("mode %s after an operator has set another one", now.Mode)
 	}
@@ -182,7 +182,7 @@ func TestNothingIsTriedThatIsMeant(t *testing.T) {
 	a, pilots := fallenBack(t, 3)
 	a.awaitTrial()
 	former, _ := a.settings()
-	a.set(taskqueue.SiteRecord{SE: "file:///se/A", Mode: taskqueue.ModeIsolated})
+	a.set(taskqueue.SiteRecord{SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A", Mode: taskqueue.ModeIsolated}})
 	for _, p := range pilots {
 		a.answerTrial(p, former.Trial, true)
 	}
@@ -241,7 +241,7 @@ func TestOnePilotThatIsCutOff(t *testing.T) {
 		if mode == taskqueue.ModeDistributed {
 			a.sync()
 		}
-		a.goOn(taskqueue.DefaultConfig().Site.AbsentAfter)
+		a.goOn(taskqueue.DefaultConfig().Site.Pilot.AbsentAfter)
 		cut := a.join("cut", 1)
 		for _, m := range []*member{cut, pilots[3]} {
 			if settings, err := a.unreachable(m); err != nil || settings.Mode != string(mode) {

@@ -55,7 +55,7 @@ func (r *Rules) Untidy(t *Turn, limit int) (untidy, clean []task.WorkflowID, err
 			return nil, nil, fmt.Errorf("load workflow %s: %w", id, err)
 		case len(found) == 0 || found[0].Closed == 0:
 			clean = append(clean, id)
-		case t.Clock.Sub(found[0].Closed) < r.Config.Lease.TTL+r.Config.Site.AbsentAfter: // not all dead may count as such yet
+		case t.Clock.Sub(found[0].Closed) < r.Config.Lease.TTL+r.Config.Site.Pilot.AbsentAfter: // not all dead may count as such yet
 		case len(found[0].suspects(sites)) == 0:
 			clean = append(clean, id)
 		default:
@@ -83,7 +83,7 @@ func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) error {
 	if err != nil {
 		return fmt.Errorf("load workflow %s: %w", id, err)
 	}
-	if err := r.Tidied(t, id); err != nil || len(found) == 0 || t.Clock.Sub(found[0].Closed) > r.Config.Site.LateFor {
+	if err := r.Tidied(t, id); err != nil || len(found) == 0 || t.Clock.Sub(found[0].Closed) > r.Config.Site.Pilot.LateFor {
 		return err
 	}
 	return t.Files().AddGarbage(entriesOf(id)...)

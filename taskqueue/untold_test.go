@@ -85,7 +85,7 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 	if found := g.untidy(); len(found) != 0 {
 		t.Errorf("at once: %+v", found)
 	}
-	g.tick(g.rules.Config.Lease.TTL + g.rules.Config.Site.AbsentAfter)
+	g.tick(g.rules.Config.Lease.TTL + g.rules.Config.Site.Pilot.AbsentAfter)
 	found := g.untidy()
 	want := taskqueue.Folder{Task: task.NewID(w, "t[1,2]"), Site: "A", Element: "file:///se/A", Name: string(w) + "/t.1_2"}
 	if len(found) != 1 || found[0].Task != want.Task || found[0].Site != want.Site || found[0].Element != want.Element || found[0].Name != want.Name {
@@ -113,7 +113,7 @@ func TestUntoldCopiesAreLookedForOnce(t *testing.T) {
 	}
 
 	g, _, w, _ = ended(t, dies)
-	g.tick(g.rules.Config.Lease.TTL + g.rules.Config.Site.LateFor + time.Second)
+	g.tick(g.rules.Config.Lease.TTL + g.rules.Config.Site.Pilot.LateFor + time.Second)
 	g.must(func(turn *taskqueue.Turn) error { return g.rules.TidyLater(turn, w) })
 	if found := g.untidy(); len(found) != 0 {
 		t.Errorf("a storage element that never answers is asked for ever: %+v", found)

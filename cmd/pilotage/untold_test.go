@@ -83,7 +83,7 @@ func TestUntoldCopiesAreDeletedFromEachKindOfElement(t *testing.T) {
 func leaveUntoldCopies(t *testing.T, url string) (element storage.Element, untold string, others []string) {
 	dir := filepath.Join(t.TempDir(), "queue")
 	rules := taskqueue.DefaultConfig()
-	rules.Lease.TTL, rules.Site.AbsentAfter, rules.Workflow.TickEvery = 200*time.Millisecond, 100*time.Millisecond, 10*time.Millisecond
+	rules.Lease.TTL, rules.Site.Pilot.AbsentAfter, rules.Workflow.TickEvery = 200*time.Millisecond, 100*time.Millisecond, 10*time.Millisecond
 	client := storage.NewClient(storage.Options{})
 	t.Cleanup(client.Close)
 	ready := make(chan struct{})

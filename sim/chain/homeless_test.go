@@ -35,7 +35,7 @@ func TestWorkflowEndsWhereNothingIsStored(t *testing.T) {
 		t.Fatalf("%+v", found)
 	}
 	w.queue.must(func(t *taskqueue.Turn) error {
-		_, err := w.queue.rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SE: "file:///siteA", RemoteRead: true})
+		_, err := w.queue.rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA", RemoteRead: true}})
 		return err
 	})
 	w.finish(flow, 5*time.Minute)

@@ -120,7 +120,7 @@ func (w *world) runUntil(limit time.Duration, holds func() bool) bool { return w
 // addSite adds a site that has a storage element, unless change takes it away.
 func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *site {
 	s := &site{world: w, name: name, stored: make(map[string]task.Produced)}
-	record := taskqueue.SiteRecord{Name: name, SE: "file:///" + string(name), RemoteRead: true}
+	record := taskqueue.SiteRecord{Name: name, SiteSettings: taskqueue.SiteSettings{SE: "file:///" + string(name), RemoteRead: true}}
 	if change != nil {
 		change(&record)
 	}

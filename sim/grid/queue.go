@@ -95,10 +95,7 @@ func (q *queue) look() {
 }
 
 func (q *queue) addSite(s *site) error {
-	record := taskqueue.SiteRecord{
-		Name: s.Name, SE: "file:///" + string(s.Name), RemoteRead: true, Prefill: s.Prefill, RoundEvery: s.RoundEvery,
-		Solver: s.Solver, Rank: q.config.Rank, Replicate: s.Replicate, LocalityWait: s.LocalityWait,
-	}
+	record := taskqueue.SiteRecord{Name: s.Name, SiteSettings: taskqueue.SiteSettings{SE: "file:///" + string(s.Name), RemoteRead: true, Prefill: s.Prefill, RoundEvery: s.RoundEvery, Solver: s.Solver, Rank: q.config.Rank, Replicate: s.Replicate, LocalityWait: s.LocalityWait}}
 	if s.Prefill < 0 {
 		record.Prefill = taskqueue.NoPrefill
 	}

@@ -42,7 +42,7 @@ func (f *folders) List(_ context.Context, element, folder string, _ int) ([]stri
 func TestUntoldCopiesAreDeleted(t *testing.T) {
 	storage := &folders{found: make(map[string][]string)}
 	q := start(t, quickRules(func(c *taskqueue.Config) {
-		c.Lease.TTL, c.Site.AbsentAfter, c.Workflow.TickEvery = 100*time.Millisecond, 100*time.Millisecond, 10*time.Millisecond
+		c.Lease.TTL, c.Site.Pilot.AbsentAfter, c.Workflow.TickEvery = 100*time.Millisecond, 100*time.Millisecond, 10*time.Millisecond
 	}), func(c *serverConfig) {
 		c.Deleter, c.Finder, c.Timing.Garbage = storage, storage, 5*time.Millisecond
 	})

@@ -128,8 +128,8 @@ func collectSite(metrics chan<- prometheus.Metric, site *taskqueue.SiteRecord) {
 		fallen = 1
 	}
 	add(metricFallback, prometheus.GaugeValue, fallen)
-	add(metricSlots, prometheus.GaugeValue, float64(site.FreeSlots), "free")
-	add(metricSlots, prometheus.GaugeValue, float64(max(0, site.Slots-site.FreeSlots)), "busy")
+	add(metricSlots, prometheus.GaugeValue, float64(site.Capacity.FreeSlots), "free")
+	add(metricSlots, prometheus.GaugeValue, float64(max(0, site.Capacity.Slots-site.Capacity.FreeSlots)), "busy")
 	add(metricTerm, prometheus.GaugeValue, float64(site.Term.Epoch))
 	changes := site.Term.Epoch
 	if changes > 0 {

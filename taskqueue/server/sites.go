@@ -166,7 +166,7 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 	}
 	sums := &site.Sums
 	out := &pb.Site{
-		Settings: settings, Pilots: int32(site.Pilots), Slots: int32(site.Slots), FreeSlots: int32(site.FreeSlots),
+		Settings: settings, Pilots: int32(site.Pilots), Slots: int32(site.Capacity.Slots), FreeSlots: int32(site.Capacity.FreeSlots),
 		Running: int32(site.Capacity.Running), Waiting: int32(site.Capacity.Waiting),
 		Intermediate: sourceSums(&sums.Intermediate), External: sourceSums(&sums.External),
 		Tasks: sums.Tasks, Failures: sums.Failures, Duplicates: sums.Duplicates,

@@ -138,7 +138,7 @@ var calls = map[string]func(*draws) step{
 		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Confirm(revocation) })
 	},
 	"save site": func(d *draws) step {
-		site := taskqueue.SiteRecord{Name: d.site(), Pilots: d.number()}
+		site := taskqueue.SiteRecord{Name: d.site(), SiteMembers: taskqueue.SiteMembers{Pilots: d.number()}}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Sites().Save(site) })
 	},
 	"delete site": func(d *draws) step {

@@ -8,8 +8,8 @@ import (
 )
 
 func testSites(t *testing.T, store taskqueue.Store) {
-	b := taskqueue.SiteRecord{Name: "siteB", SE: "file:///b"}
-	a := taskqueue.SiteRecord{Name: "siteA", Reach: []task.Site{}}
+	b := taskqueue.SiteRecord{Name: "siteB", SiteSettings: taskqueue.SiteSettings{SE: "file:///b"}}
+	a := taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{Reach: []task.Site{}}}
 	update(t, store, func(tx taskqueue.Tx) error { return tx.Sites().Save(b, a) })
 	b.Draining = true
 	update(t, store, func(tx taskqueue.Tx) error { return tx.Sites().Save(b) })

@@ -82,9 +82,10 @@ func formOf(t reflect.Type) form {
 	panic(fmt.Sprintf("records must not hold a %s: it cannot be stored", t))
 }
 
-// field is one field of a struct.
+// field is one field of a struct, or of a group of fields in it.
 type field struct {
-	index int
+	name  string
+	index []int
 	key   uint64
 	form  form
 }
@@ -99,28 +100,42 @@ func fieldNumber(name string) uint64 {
 	return hash.Sum64()%(1<<numberBits-1) + 1
 }
 
-func structForm(t reflect.Type) form {
-	var fields []field
-	byKey := make(map[uint64]field)
-	names := make(map[uint64]string)
+// fieldsOf lists the fields of a struct; those of embedded structs with the tag
+// `record:"inline"` are among them, as if they were not in a group.
+func fieldsOf(t reflect.Type) (fields []field) {
 	for i := range t.NumField() {
 		f := t.Field(i)
-		number := fieldNumber(f.Name)
-		if other := names[number]; other != "" {
-			panic(fmt.Sprintf("fields %s and %s of %s get the same number: rename the newer one", other, f.Name, t))
-		}
 		if !f.IsExported() {
 			panic(fmt.Sprintf("field %s of %s is not exported: it cannot be stored", f.Name, t))
 		}
-		names[number] = f.Name
-		made := field{index: i, form: formOf(f.Type)}
-		made.key = number<<3 | uint64(made.form.wire)
+		if f.Anonymous && f.Tag.Get("record") == "inline" {
+			for _, inner := range fieldsOf(f.Type) {
+				inner.index = append([]int{i}, inner.index...)
+				fields = append(fields, inner)
+			}
+			continue
+		}
+		made := field{name: f.Name, index: []int{i}, form: formOf(f.Type)}
+		made.key = fieldNumber(f.Name)<<3 | uint64(made.form.wire)
 		fields = append(fields, made)
-		byKey[made.key] = made
+	}
+	return fields
+}
+
+func structForm(t reflect.Type) form {
+	fields := fieldsOf(t)
+	byKey := make(map[uint64]field)
+	names := make(map[uint64]string)
+	for _, f := range fields {
+		if other := names[f.key>>3]; other != "" {
+			panic(fmt.Sprintf("fields %s and %s of %s get the same number: rename the newer one", other, f.name, t))
+		}
+		names[f.key>>3] = f.name
+		byKey[f.key] = f
 	}
 	write := func(blob []byte, v reflect.Value) []byte {
 		for i := range fields {
-			if value := v.Field(fields[i].index); !value.IsZero() {
+			if value := v.FieldByIndex(fields[i].index); !value.IsZero() {
 				blob = appendNumber(blob, fields[i].key)
 				blob = fields[i].form.write(blob, value)
 			}
@@ -147,8 +162,8 @@ func structForm(t reflect.Type) form {
 					continue
 				}
 			}
-			if err := f.form.read(source, v.Field(f.index)); err != nil {
-				return fmt.Errorf("%s: %w", t.Field(f.index).Name, err)
+			if err := f.form.read(source, v.FieldByIndex(f.index)); err != nil {
+				return fmt.Errorf("%s: %w", f.name, err)
 			}
 		}
 	}
