@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -32,7 +33,7 @@ load are part of every result.`,
 	flags := command.PersistentFlags()
 	flags.StringVar(&f.folder, "folder", "", "where to put what is measured (default: the system's temporary folder)")
 	flags.StringVar(&f.profiles, "profiles", "", "folder for CPU profiles of the processes")
-	command.AddCommand(newBenchAll(a, f), newBenchNoop(a, f), newBenchOverlay(a, f), newBenchQueue(a, f), newBenchSolvers(a))
+	command.AddCommand(newBenchAll(a, f), newBenchNoop(a, f), newBenchOverlay(a, f), newBenchQueue(a, f), newBenchSolvers(a, f))
 	return command
 }
 
@@ -67,35 +68,46 @@ func (f *benchFlags) setup(a *app) (bench.Setup, error) {
 	return setup, nil
 }
 
+// command makes the command of a bench.
+func (f *benchFlags) command(a *app, use, short, long string, run func(context.Context, bench.Setup) (result any, rows [][]string, err error)) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Args: asUsed, RunE: func(c *cobra.Command, _ []string) error {
+		setup, err := f.setup(a)
+		if err != nil {
+			return err
+		}
+		result, rows, err := run(c.Context(), setup)
+		if err != nil {
+			return err
+		}
+		return a.print(result, benchHeader, rows)
+	}}
+}
+
+var benchHeader = []string{"FIGURE", "MEASURED", "GOAL"}
+
 func newBenchNoop(a *app, f *benchFlags) *cobra.Command {
 	n := bench.Noop{}
-	command := &cobra.Command{
-		Use:   "noop",
-		Short: "Measure the path of short tasks: a real queue, real pilots, real processes",
-		Long: `Runs tasks that do nothing through a queue with its database on disk and pilots
+	command := f.command(a, "noop", "Measure the path of short tasks: a real queue, real pilots, real processes",
+		`Runs tasks that do nothing through a queue with its database on disk and pilots
 that are processes of their own, and the same command as often with xargs. The
 clock runs from the first submission to the last outcome that is on disk.`,
-		Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if n.Setup, err = f.setup(a); err != nil {
-				return err
+		func(ctx context.Context, setup bench.Setup) (any, [][]string, error) {
+			if n.Setup = setup; n.Pilots < 1 || n.Slots < 1 || n.Tasks < 1 || n.TaskTime < 0 {
+				return nil, nil, coded(exitUsage, "--pilots, --slots and --tasks are at least 1, --task-seconds is not negative")
 			}
-			if n.Pilots < 1 || n.Slots < 1 || n.Tasks < 1 || n.TaskTime < 0 {
-				return coded(exitUsage, "--pilots, --slots and --tasks are at least 1, --task-seconds is not negative")
-			}
-			result, err := n.Run(c.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(result, []string{"FIGURE", "MEASURED", "GOAL"}, noopRows(result))
-		},
-	}
+			return runNoop(ctx, n)
+		})
 	flags := command.Flags()
 	flags.IntVar(&n.Pilots, "pilots", 2, "pilot processes")
 	flags.IntVar(&n.Slots, "slots", 2, "slots per pilot")
 	flags.IntVar(&n.Tasks, "tasks", 5000, "tasks")
 	flags.Var(seconds{&n.TaskTime}, "task-seconds", "seconds that each task sleeps; 0 runs /bin/true")
 	return command
+}
+
+func runNoop(ctx context.Context, n bench.Noop) (any, [][]string, error) {
+	r, err := n.Run(ctx)
+	return r, noopRows(r), err
 }
 
 func noopRows(r bench.NoopResult) [][]string {

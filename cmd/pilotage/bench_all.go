@@ -32,7 +32,7 @@ that are for larger runs say so: pilotage bench NAME measures those.`,
 			if err != nil {
 				return err
 			}
-			parts := benchParts(setup)
+			parts := a.benchParts(setup)
 			var rows [][]string
 			for i := range parts {
 				part := &parts[i]
@@ -48,18 +48,16 @@ that are for larger runs say so: pilotage bench NAME measures those.`,
 					}
 				}
 			}
-			return a.print(parts, []string{"BENCH", "FIGURE", "MEASURED", "GOAL"}, rows)
+			return a.print(parts, append([]string{"BENCH"}, benchHeader...), rows)
 		},
 	}
 }
 
 // benchParts lists the short forms.
-func benchParts(setup bench.Setup) []benchPart {
+func (a *app) benchParts(setup bench.Setup) []benchPart {
 	noop := func(name string, taskTime time.Duration, tasks int) benchPart {
-		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) {
-			r, err := bench.Noop{Setup: setup, Pilots: 2, Slots: 2, Tasks: tasks, TaskTime: taskTime}.Run(ctx)
-			return r, noopRows(r), err
-		}}
+		n := bench.Noop{Setup: setup, Pilots: 2, Slots: 2, Tasks: tasks, TaskTime: taskTime}
+		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) { return runNoop(ctx, n) }}
 	}
 	overlay := func(name string, change func(*bench.Overlay)) benchPart {
 		o := bench.Overlay{
@@ -67,22 +65,14 @@ func benchParts(setup bench.Setup) []benchPart {
 			Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Transport: bench.TransportLight, Payload: bench.Sleep,
 		}
 		change(&o)
-		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) {
-			r, err := o.Run(ctx)
-			return r, overlayRows(r), err
-		}}
+		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) { return a.runOverlay(ctx, o, "") }}
 	}
+	queue := bench.Queue{Setup: setup, Tasks: 1_000_000, Sites: 100, Clients: 4, HandOut: 10_000}
 	return []benchPart{
 		noop("noop, /bin/true", 0, 5000),
 		noop("noop, 20 ms", 20*time.Millisecond, 2000),
-		{Name: "queue", run: func(ctx context.Context) (any, [][]string, error) {
-			r, err := bench.Queue{Setup: setup, Tasks: 1_000_000, Sites: 100, Clients: 4, HandOut: 10_000}.Run(ctx)
-			return r, queueRows(r), err
-		}},
-		{Name: "solvers", run: func(ctx context.Context) (any, [][]string, error) {
-			r, err := defaultSolvers.Run(ctx)
-			return r, solversRows(r), err
-		}},
+		{Name: "queue", run: func(ctx context.Context) (any, [][]string, error) { return runQueue(ctx, queue) }},
+		{Name: "solvers", run: func(ctx context.Context) (any, [][]string, error) { return runSolvers(ctx, defaultSolvers) }},
 		overlay("serial", func(*bench.Overlay) {}),
 		overlay("splitting", func(o *bench.Overlay) { o.Workflow = bench.Splitting }),
 		overlay("merging", func(o *bench.Overlay) { o.Workflow = bench.Merging }),

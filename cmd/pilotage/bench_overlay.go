@@ -11,37 +11,30 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/sim/chart"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
 	var wait time.Duration
 	var workflow, mode, transport, payload, plot string
-	command := &cobra.Command{
-		Use:   "overlay",
-		Short: "Measure whole sites: a real queue and many pilots in this process",
-		Long: `Runs a workflow of two steps over many pilots, each with its worker, master, node
+	var given func(flag string) bool
+	command := f.command(a, "overlay", "Measure whole sites: a real queue and many pilots in this process",
+		`Runs a workflow of two steps over many pilots, each with its worker, master, node
 and conversation with the queue as in production. Only what lies on a worker
 node is replaced: files have no bytes, and payloads sleep or burn CPU. With --transport
 processes nothing is: each pilot is a process, for a comparison at tens of pilots.`,
-		Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if o.Setup, err = f.setup(a); err != nil {
-				return err
-			}
-			o.Workflow, o.Transport, o.Payload = bench.Pattern(workflow), bench.Transport(transport), bench.Payload(payload)
-			if c.Flags().Changed("locality-wait") {
+		func(ctx context.Context, setup bench.Setup) (_ any, _ [][]string, err error) {
+			o.Setup, o.Workflow, o.Transport, o.Payload = setup, bench.Pattern(workflow), bench.Transport(transport), bench.Payload(payload)
+			if given("locality-wait") {
 				o.LocalityWait = &wait
 			}
-			if o.Mode, err = modeOf(mode); err != nil {
-				return usage(err)
+			if o.Mode = taskpb.Mode(mode); o.Mode == pb.SiteMode_SITE_MODE_UNSPECIFIED {
+				return nil, nil, coded(exitUsage, "--mode is %q: give distributed, centralized or isolated", mode)
 			}
-			if err := o.Validate(); err != nil {
-				return usage(err)
-			}
-			return a.runOverlay(c.Context(), &o, plot)
-		},
-	}
+			return a.runOverlay(ctx, o, plot)
+		})
+	given = command.Flags().Changed
 	flags := command.Flags()
 	flags.IntVar(&o.Pilots, "pilots", 100, "pilots, one slot each")
 	flags.IntVar(&o.Sites, "sites", 2, "sites that the pilots are spread over")
@@ -65,40 +58,24 @@ processes nothing is: each pilot is a process, for a comparison at tens of pilot
 }
 
 // runOverlay measures, and draws the run over time where plot names a folder.
-func (a *app) runOverlay(ctx context.Context, o *bench.Overlay, plot string) error {
-	if err := checkFolder("--plot", plot); err != nil {
-		return err
+func (a *app) runOverlay(ctx context.Context, o bench.Overlay, plot string) (any, [][]string, error) {
+	if err := o.Validate(); err != nil {
+		return nil, nil, usage(err)
 	}
-	header := []string{"FIGURE", "MEASURED", "GOAL"}
 	if plot == "" {
-		result, err := o.Run(ctx)
-		if err != nil {
-			return err
-		}
-		return a.print(result, header, overlayRows(result))
+		r, err := o.Run(ctx)
+		return r, overlayRows(r), err
 	}
-	result, figures, err := o.Draw(ctx)
+	if err := checkFolder("--plot", plot); err != nil {
+		return nil, nil, err
+	}
+	r, figures, err := o.Draw(ctx)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	rows := overlayRows(result)
-	page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: header, Rows: rows}}}
-	if err := a.writePage(plot, page); err != nil {
-		return err
-	}
-	return a.print(result, header, rows)
-}
-
-func modeOf(name string) (pb.SiteMode, error) {
-	switch name {
-	case "distributed":
-		return pb.SiteMode_SITE_MODE_DISTRIBUTED, nil
-	case "centralized":
-		return pb.SiteMode_SITE_MODE_CENTRALIZED, nil
-	case "isolated":
-		return pb.SiteMode_SITE_MODE_ISOLATED, nil
-	}
-	return 0, fmt.Errorf("--mode is %q: give distributed, centralized or isolated", name)
+	rows := overlayRows(r)
+	page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: benchHeader, Rows: rows}}}
+	return r, rows, a.writePage(plot, page)
 }
 
 func overlayRows(r bench.OverlayResult) [][]string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -10,32 +11,27 @@ import (
 
 func newBenchQueue(a *app, f *benchFlags) *cobra.Command {
 	b := bench.Queue{}
-	command := &cobra.Command{
-		Use:   "queue",
-		Short: "Measure the queue alone: submissions, hand-outs, restart, memory",
-		Long: `Submits many tasks to a queue with its database on disk, restarts it, and asks for
+	command := f.command(a, "queue", "Measure the queue alone: submissions, hand-outs, restart, memory",
+		`Submits many tasks to a queue with its database on disk, restarts it, and asks for
 work as sites' masters do.`,
-		Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if b.Setup, err = f.setup(a); err != nil {
-				return err
-			}
-			if err := b.Validate(); err != nil {
-				return usage(err)
-			}
-			result, err := b.Run(c.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(result, []string{"FIGURE", "MEASURED", "GOAL"}, queueRows(result))
-		},
-	}
+		func(ctx context.Context, setup bench.Setup) (any, [][]string, error) {
+			b.Setup = setup
+			return runQueue(ctx, b)
+		})
 	flags := command.Flags()
 	flags.IntVar(&b.Tasks, "tasks", 1_000_000, "tasks to queue")
 	flags.IntVar(&b.Sites, "sites", 100, "sites that may get them")
 	flags.IntVar(&b.Clients, "clients", 4, "clients that submit at once, 1000 tasks in each call")
 	flags.IntVar(&b.HandOut, "hand-out", 10_000, "tasks that a site is handed out at once")
 	return command
+}
+
+func runQueue(ctx context.Context, b bench.Queue) (any, [][]string, error) {
+	if err := b.Validate(); err != nil {
+		return nil, nil, usage(err)
+	}
+	r, err := b.Run(ctx)
+	return r, queueRows(r), err
 }
 
 func queueRows(r bench.QueueResult) [][]string {

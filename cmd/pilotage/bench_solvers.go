@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -8,26 +9,13 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 )
 
-func newBenchSolvers(a *app) *cobra.Command {
+func newBenchSolvers(a *app, f *benchFlags) *cobra.Command {
 	b := defaultSolvers
-	command := &cobra.Command{
-		Use:   "solvers",
-		Short: "Measure how long masters take to solve rank matrices, and how well",
-		Long: `Draws rank matrices in which every pilot has a free slot and ranks some tasks
+	command := f.command(a, "solvers", "Measure how long masters take to solve rank matrices, and how well",
+		`Draws rank matrices in which every pilot has a free slot and ranks some tasks
 itself, and fills the whole site at once: the largest sum of ranks (exact), best
 rank first (greedy), and one pilot after the other (sequential).`,
-		Args: asUsed,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if err := b.Validate(); err != nil {
-				return usage(err)
-			}
-			result, err := b.Run(c.Context())
-			if err != nil {
-				return err
-			}
-			return a.print(result, []string{"FIGURE", "MEASURED", "GOAL"}, solversRows(result))
-		},
-	}
+		func(ctx context.Context, _ bench.Setup) (any, [][]string, error) { return runSolvers(ctx, b) })
 	flags := command.Flags()
 	flags.IntVar(&b.ExactPilots, "exact-pilots", b.ExactPilots, "pilots of the matrix that is solved exactly, and by the others")
 	flags.IntVar(&b.ExactTasks, "exact-tasks", b.ExactTasks, "its tasks")
@@ -40,6 +28,14 @@ rank first (greedy), and one pilot after the other (sequential).`,
 }
 
 var defaultSolvers = bench.Solvers{ExactPilots: 1500, ExactTasks: 5000, GreedyPilots: 5000, GreedyTasks: 50_000, Own: 10, Runs: 3, Seed: 1}
+
+func runSolvers(ctx context.Context, b bench.Solvers) (any, [][]string, error) {
+	if err := b.Validate(); err != nil {
+		return nil, nil, usage(err)
+	}
+	r, err := b.Run(ctx)
+	return r, solversRows(r), err
+}
 
 func solversRows(r bench.SolversResult) [][]string {
 	milliseconds := func(d bench.Distribution) string { return fmt.Sprintf("p50 %.0f, worst %.0f", 1000*d.P50, 1000*d.P99) }

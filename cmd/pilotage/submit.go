@@ -71,7 +71,7 @@ func newSubmit(a *app) *cobra.Command {
 	flags.StringVar(&f.require, "require", "", "CEL expression that a pilot must meet")
 	flags.StringVar(&f.rank, "rank", "", "built-in rank or CEL expression")
 	for _, setting := range settingsOfSingle {
-		flags.Var(settingFlag{f, setting.key}, setting.key, setting.usage)
+		flags.String(setting.key, "", setting.usage)
 	}
 	flags.StringVar(&f.array, "array", "", "one task per index, {i} in command and file names: 0-9, 00-19, 1-3,7")
 	flags.StringVarP(&f.queue, "queue", "q", "", "queue of all tasks that name none: sites whose solver is dad serve queues in turn")
@@ -126,32 +126,16 @@ var settingsOfSingle = func() []setting {
 // setting is one of a workflow file's, with what its flag says.
 type setting struct{ key, usage string }
 
-// settingFlag keeps a setting as it was written; workflow reads it.
-type settingFlag struct {
-	of  *submitFlags
-	key string
-}
-
-func (s settingFlag) String() string {
-	if s.of == nil {
-		return ""
-	}
-	return s.of.settings[s.key]
-}
-
-func (settingFlag) Type() string { return "string" }
-
-func (s settingFlag) Set(text string) error {
-	if s.of.settings == nil {
-		s.of.settings = make(map[string]string)
-	}
-	s.of.settings[s.key] = text
-	return nil
-}
-
-// checkFlags refuses what would change nothing of a workflow.
+// checkFlags takes the settings of a single command, and refuses them where they
+// would change nothing of a workflow.
 func (f *submitFlags) checkFlags(flags *pflag.FlagSet) error {
 	if f.file == "" && !f.recorded.given() {
+		f.settings = make(map[string]string)
+		for _, setting := range settingsOfSingle {
+			if flags.Changed(setting.key) {
+				f.settings[setting.key] = flags.Lookup(setting.key).Value.String()
+			}
+		}
 		return nil
 	}
 	for _, name := range ofSingle {
