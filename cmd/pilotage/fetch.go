@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 
 	"github.com/zeebo/blake3"
-	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -37,26 +36,23 @@ func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target s
 	client := storage.NewClient(storage.Options{})
 	defer client.Close()
 	var failures []error
-	open := func(rawURL string) opener {
-		return func() (io.ReadCloser, error) { return openReplica(ctx, client, rawURL) }
+	try := func(place, name string, copyTo func(io.Writer) error) (over bool) {
+		err = fetchFrom(described, name, copyTo, target)
+		if err != nil && ctx.Err() == nil {
+			failures = append(failures, fmt.Errorf("from %s: %w", place, err))
+		}
+		return err == nil || ctx.Err() != nil
 	}
 	for _, replica := range described.Replicas {
-		err := fetchFrom(described, replica.URL, open(replica.URL), target)
-		if err == nil {
-			return nil
-		}
-		if ctx.Err() != nil {
+		if try(string(replica.Site), replica.URL, func(w io.Writer) error { return copyReplica(ctx, client, replica.URL, w) }) {
 			return err
 		}
-		failures = append(failures, fmt.Errorf("from %s: %w", replica.Site, err))
 	}
 	if len(described.Announced) > 0 {
 		caches := fmt.Sprintf("caches of %s", described.Announced[0])
-		err := fetchFrom(described, caches, func() (io.ReadCloser, error) { return openCached(ctx, c, described.LFN) }, target)
-		if err == nil || ctx.Err() != nil {
+		if try(caches, caches, func(w io.Writer) error { return copyCached(ctx, c, described.LFN, w) }) {
 			return err
 		}
-		failures = append(failures, fmt.Errorf("from %s: %s", caches, explain(err)))
 	}
 	return coded(exitUnreachable, "fetch %s: %w", described.LFN.Local(), errors.Join(failures...))
 }
@@ -98,69 +94,46 @@ func mayWrite(target string, file *pb.File, force bool) (there bool, err error) 
 	return false, coded(exitConflict, "%s is there with other content: give another place with --to, or --force to replace it", target)
 }
 
-// openReplica opens one copy. A folder becomes a place to read file:// copies
+// copyReplica reads one copy. A folder becomes a place to read file:// copies
 // from because the catalogue names it: the queue has checked that it is a
 // site's storage, and who runs this tool can read nothing more by it.
-func openReplica(ctx context.Context, client *storage.Client, rawURL string) (io.ReadCloser, error) {
+func copyReplica(ctx context.Context, client *storage.Client, rawURL string, into io.Writer) error {
 	parsed, err := url.Parse(rawURL)
-	if err != nil {
-		return nil, err
-	}
-	if parsed.Scheme == "file" {
-		if _, err := client.Element(storage.FileURL(path.Dir(parsed.Path))); err != nil {
-			return nil, err
-		}
-	}
-	content, _, err := client.OpenReplica(ctx, rawURL, 0)
-	return content, err
-}
-
-// openCached opens a file that a pilot's cache has.
-func openCached(ctx context.Context, c *clients, name task.LFN) (io.ReadCloser, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	stream, err := c.files.FetchFile(ctx, &pb.FetchFileRequest{Lfn: string(name)})
-	if err != nil {
-		cancel()
-		return nil, err
-	}
-	return &cachedContent{stream: stream, cancel: cancel}, nil
-}
-
-// cachedContent reads what FetchFile gives.
-type cachedContent struct {
-	stream grpc.ServerStreamingClient[pb.FetchFileResponse]
-	cancel context.CancelFunc
-	rest   []byte
-}
-
-func (r *cachedContent) Read(into []byte) (int, error) {
-	for len(r.rest) == 0 {
-		message, err := r.stream.Recv()
-		if err != nil {
-			return 0, err
-		}
-		r.rest = message.GetData()
-	}
-	n := copy(into, r.rest)
-	r.rest = r.rest[n:]
-	return n, nil
-}
-
-func (r *cachedContent) Close() error {
-	r.cancel()
-	return nil
-}
-
-// opener opens a copy of a file.
-type opener func() (io.ReadCloser, error)
-
-// fetchFrom writes a copy to its target, whole or not at all.
-func fetchFrom(file task.File, from string, open opener, target string) error {
-	content, err := open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = content.Close() }()
+	if parsed.Scheme == "file" {
+		if _, err := client.Element(storage.FileURL(path.Dir(parsed.Path))); err != nil {
+			return err
+		}
+	}
+	content, _, err := client.OpenReplica(ctx, rawURL, 0)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(into, content)
+	return errors.Join(err, content.Close())
+}
+
+// copyCached reads a file that a pilot's cache has, through the queue.
+func copyCached(ctx context.Context, c *clients, name task.LFN, into io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stream, err := c.files.FetchFile(ctx, &pb.FetchFileRequest{Lfn: string(name)})
+	for err == nil {
+		var part *pb.FetchFileResponse
+		if part, err = stream.Recv(); err == nil {
+			_, err = into.Write(part.GetData())
+		}
+	}
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return errors.New(explain(err))
+}
+
+// fetchFrom writes a copy to its target, whole or not at all.
+func fetchFrom(file task.File, from string, copyTo func(io.Writer) error, target string) error {
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
@@ -170,11 +143,8 @@ func fetchFrom(file task.File, from string, open opener, target string) error {
 	}
 	defer func() { _ = os.Remove(partial.Name()) }()
 	digest, checksum := blake3.New(), adler32.New()
-	_, err = io.Copy(io.MultiWriter(partial, digest, checksum), content)
-	if closeErr := partial.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	err = copyTo(io.MultiWriter(partial, digest, checksum))
+	if err = errors.Join(err, partial.Close()); err != nil {
 		return err
 	}
 	if !file.Digest.IsZero() && sumOf(digest) != file.Digest || file.Adler32 != "" && fmt.Sprintf("%08x", checksum.Sum32()) != file.Adler32 {
