@@ -49,7 +49,7 @@ func newSiteAdd(a *app) *cobra.Command {
 			verb = "exists; nothing was changed"
 		}
 		if len(settings.GetReach()) > 0 && !reply.GetSite().GetSettings().GetRemoteRead() {
-			verb += "; --reach counts when --remote-read is given, too: now the site reads its own storage element only"
+			verb += "; --reach counts when --remote-read is given, too; now the site may read from: " + reachText(reply.GetSite().GetSettings())
 		}
 		return a.done(reply, "site %s %s", args[0], verb)
 	})

@@ -101,7 +101,7 @@ type TaskTemplate struct {
 type Source struct {
 	// Path of the file on the machine that submits, relative to the workflow file. `pilotage submit --upload` puts it on a storage element.
 	Source Text `key:"source" expands:"range"`
-	// Where the file already is: site to URL (`https://`, `http://` or `file://`).
+	// Where the file already is: the URL (`https://`, `http://` or `file://`) of its copy at each site.
 	At Map[Text] `key:"at" noun:"site" expands:"range"`
 	// Size in bytes, checked when the file is read.
 	Size Value[task.Bytes] `key:"size" default:"not checked" min:"0B" max:"1024TiB"`
