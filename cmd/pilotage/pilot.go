@@ -16,16 +16,12 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// pilotFlags are the settings of a pilot, and what its flags say otherwise.
 type pilotFlags struct {
-	cache, capacity, memory, disk string
-	portRange, advertise          string
-	checkCommand, sandbox         string
-	journal, accept               string
-	slots, cores                  int
-	lifetime, grace, margin       time.Duration
-	features                      []string
-	check, sharedMemory           bool
-	readable, writable, gpus      []string
+	config  agent.Config
+	sandbox string
+	gpus    []string
+	check   bool
 }
 
 func newPilot(a *app) *cobra.Command {
@@ -48,26 +44,26 @@ refuses the access.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.runPilot(c, f) },
 	}
 	flags := command.Flags()
-	flags.StringVar(&f.cache, "cache", "", "pilot folder (default under $SLURM_TMPDIR, $TMPDIR or the system temporary folder)")
-	flags.StringVar(&f.capacity, "cache-size", "", "bytes in the cache, e.g. 50GiB (default 20GiB, at most 80 % of the free disk)")
-	flags.IntVar(&f.slots, "slots", 0, "payloads at once (default $SLURM_CPUS_ON_NODE, else the CPUs)")
-	flags.IntVar(&f.cores, "cores", 0, "cores for payloads in all (default: slots)")
-	flags.StringVar(&f.memory, "memory", "", "memory for payloads in all (default $SLURM_MEM_PER_NODE, else the node's)")
-	flags.StringVar(&f.disk, "disk", "", "disk for work folders in all (default: what the cache leaves free)")
+	flags.StringVar(&f.config.Folder, "cache", "", "pilot folder (default under $SLURM_TMPDIR, $TMPDIR or the system temporary folder)")
+	flags.Var(sizeFlag{&f.config.Capacity}, "cache-size", "bytes in the cache, e.g. 50GiB (default 20GiB, at most 80 % of the free disk)")
+	flags.IntVar(&f.config.Slots, "slots", 0, "payloads at once (default $SLURM_CPUS_ON_NODE, else the CPUs)")
+	flags.IntVar(&f.config.Resources.Cores, "cores", 0, "cores for payloads in all (default: slots)")
+	flags.Var(sizeFlag{&f.config.Resources.Memory}, "memory", "memory for payloads in all (default $SLURM_MEM_PER_NODE, else the node's)")
+	flags.Var(sizeFlag{&f.config.Resources.Disk}, "disk", "disk for work folders in all (default: what the cache leaves free)")
 	flags.StringSliceVar(&f.gpus, "gpus", nil, "devices for payloads, each for one at a time, e.g. 0,1 or none (default $CUDA_VISIBLE_DEVICES, else $ROCR_VISIBLE_DEVICES, else what NVIDIA's driver lists)")
-	flags.DurationVar(&f.lifetime, "lifetime", 0, "how long to live (default until $SLURM_JOB_END_TIME less 5m, else 24h)")
-	flags.DurationVar(&f.margin, "drain", 0, "time before the end in which no new task is taken (default a tenth of the lifetime, at most 5m)")
-	flags.DurationVar(&f.grace, "grace", 0, "time for running payloads after SIGTERM (default 15s)")
-	flags.StringVar(&f.portRange, "port-range", "", "LOW-HIGH for the two ports (default: any free port)")
-	flags.StringVar(&f.advertise, "advertise", "", "address or CIDR under which other pilots reach this one (default: the interface that reaches the queue)")
-	flags.StringSliceVar(&f.features, "feature", nil, "what the node has, for requirements, e.g. --feature avx2 (repeatable)")
-	flags.StringVar(&f.accept, "accept", "", "when this pilot takes new work: a CEL expression over load, free_memory, free_disk, hour, minute, weekday and now, e.g. 'load < 0.5 && (hour >= 20 || hour < 6)' (default: always; docs/policies.md)")
-	flags.StringVar(&f.checkCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
-	flags.StringVar(&f.journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
+	flags.DurationVar(&f.config.Lifetime, "lifetime", 0, "how long to live (default until $SLURM_JOB_END_TIME less 5m, else 24h)")
+	flags.DurationVar(&f.config.Margin, "drain", 0, "time before the end in which no new task is taken (default a tenth of the lifetime, at most 5m)")
+	flags.DurationVar(&f.config.Grace, "grace", 0, "time for running payloads after SIGTERM (default 15s)")
+	flags.StringVar(&f.config.PortRange, "port-range", "", "LOW-HIGH for the two ports (default: any free port)")
+	flags.StringVar(&f.config.Advertise, "advertise", "", "address or CIDR under which other pilots reach this one (default: the interface that reaches the queue)")
+	flags.StringSliceVar(&f.config.Features, "feature", nil, "what the node has, for requirements, e.g. --feature avx2 (repeatable)")
+	flags.StringVar(&f.config.Accept, "accept", "", "when this pilot takes new work: a CEL expression over load, free_memory, free_disk, hour, minute, weekday and now, e.g. 'load < 0.5 && (hour >= 20 || hour < 6)' (default: always; docs/policies.md)")
+	flags.StringVar(&f.config.CheckCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
+	flags.StringVar(&f.config.Journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
 	flags.StringVar(&f.sandbox, "sandbox", "auto", "auto confines payloads where the kernel can, off never does")
-	flags.StringSliceVar(&f.readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
-	flags.StringSliceVar(&f.writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
-	flags.BoolVar(&f.sharedMemory, "shm", false, "let confined payloads use /dev/shm")
+	flags.StringSliceVar(&f.config.Readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
+	flags.StringSliceVar(&f.config.Writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
+	flags.BoolVar(&f.config.SharedMemory, "shm", false, "let confined payloads use /dev/shm")
 	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd and --accept, and exit")
 	command.AddCommand(newPilotList(a), completeNames(a, newPilotShow(a), pilotNames), completeNames(a, newPilotDrain(a), pilotNames))
 	return command
@@ -85,29 +81,10 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	if access.Role != identity.RolePilot {
 		return coded(exitRefused, "the access file is for role %s: a pilot needs the file of its site, access/pilot-SITE.json", access.Role)
 	}
-	config := agent.Config{
-		Access: access, Version: version, Folder: f.cache, Slots: f.slots, Features: f.features, Lifetime: f.lifetime,
-		Margin: f.margin, Grace: f.grace, PortRange: f.portRange, Advertise: f.advertise, CheckCommand: f.checkCommand, Log: log, Journal: f.journal,
-		Resources: task.Resources{Cores: f.cores}, Readable: f.readable, Writable: f.writable, SharedMemory: f.sharedMemory,
-		Accept: f.accept,
-	}
+	config := f.config
+	config.Access, config.Version, config.Log = access, version, log
 	if f.gpus != nil {
 		config.GPUs = slices.DeleteFunc(f.gpus, func(device string) bool { return device == "none" })
-	}
-	for _, size := range []struct {
-		flag, text string
-		into       *task.Bytes
-	}{
-		{"--cache-size", f.capacity, &config.Capacity},
-		{"--memory", f.memory, &config.Resources.Memory},
-		{"--disk", f.disk, &config.Resources.Disk},
-	} {
-		if size.text == "" {
-			continue
-		}
-		if *size.into, err = task.ParseBytes(size.text); err != nil {
-			return coded(exitUsage, "%s: %w", size.flag, err)
-		}
 	}
 	switch f.sandbox {
 	case "auto":
@@ -116,7 +93,7 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	default:
 		return coded(exitUsage, "--sandbox is %q: give auto or off", f.sandbox)
 	}
-	if err := f.validate(access); err != nil {
+	if err := validatePilot(config); err != nil {
 		return usage(err)
 	}
 	if err := config.Complete(a.getenv, time.Now()); err != nil {
@@ -144,22 +121,42 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	return err
 }
 
-// validate refuses values of flags that only the start would stumble over.
-func (f *pilotFlags) validate(access *identity.AccessFile) error {
-	for _, value := range []struct {
-		flag     string
-		negative bool
-	}{
-		{"--slots", f.slots < 0}, {"--cores", f.cores < 0}, {"--lifetime", f.lifetime < 0}, {"--drain", f.margin < 0}, {"--grace", f.grace < 0},
+// sizeFlag is a flag for a size; 0 is not given.
+type sizeFlag struct{ size *task.Bytes }
+
+// String satisfies pflag.Value.
+func (s sizeFlag) String() string {
+	if s.size == nil || *s.size == 0 {
+		return ""
+	}
+	return s.size.String()
+}
+
+// Set satisfies pflag.Value.
+func (s sizeFlag) Set(text string) (err error) {
+	if *s.size = 0; text != "" {
+		*s.size, err = task.ParseBytes(text)
+	}
+	return err
+}
+
+// Type satisfies pflag.Value.
+func (s sizeFlag) Type() string { return "string" }
+
+// validatePilot refuses values of flags that only the start would stumble over.
+func validatePilot(config agent.Config) error {
+	for flag, value := range map[string]time.Duration{
+		"--slots": time.Duration(config.Slots), "--cores": time.Duration(config.Resources.Cores),
+		"--lifetime": config.Lifetime, "--drain": config.Margin, "--grace": config.Grace,
 	} {
-		if value.negative {
-			return fmt.Errorf("%s is negative", value.flag)
+		if value < 0 {
+			return fmt.Errorf("%s is negative", flag)
 		}
 	}
-	if f.advertise == "" {
+	if config.Advertise == "" {
 		return nil
 	}
-	if _, err := node.AdvertiseAddress(access.Queue[0], f.advertise); err != nil {
+	if _, err := node.AdvertiseAddress(config.Access.Queue[0], config.Advertise); err != nil {
 		return fmt.Errorf("--advertise: %w", err)
 	}
 	return nil
@@ -174,17 +171,20 @@ func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
 		return err
 	}
 	bad := 0
-	rows := [][]string{}
-	for _, finding := range findings {
+	err = printList(a, findings, []string{"CHECK", "RESULT", "DETAIL"}, func(finding agent.Finding) []any {
 		verdict := "ok"
 		if !finding.OK {
 			verdict = "FAILED"
+		}
+		return []any{finding.What, verdict, finding.Detail}
+	})
+	if err != nil {
+		return err
+	}
+	for _, finding := range findings {
+		if !finding.OK {
 			bad++
 		}
-		rows = append(rows, []string{finding.What, verdict, finding.Detail})
-	}
-	if err := a.print(findings, []string{"CHECK", "RESULT", "DETAIL"}, rows); err != nil {
-		return err
 	}
 	if bad > 0 {
 		return coded(exitUnfit, "%d of %s failed: this node would take no work", bad, task.Counted(len(findings), "check"))
