@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -95,11 +96,12 @@ func (s *SiteRecord) abandons() bool { return s.Draining && s.SE == "" && s.Leas
 
 // loseStranded counts the inputs of a waiting task as lost that only sites have which
 // abandon them, where no other site can read all of its inputs and one that is not
-// drained might make them again. All is loaded but the makers.
-func (r *readiness) loseStranded(spec *task.Task, class *Eligibility) (lost bool, err error) {
+// drained might make them again. Readers are the sites that can read all. All is loaded
+// but the makers.
+func (r *readiness) loseStranded(spec *task.Task, readers []task.Site) (lost bool, err error) {
 	takes := func(name task.Site) bool { return !r.sites.held[name].Draining }
 	keeps := func(name task.Site) bool { return r.sites.held[name] != nil && !r.sites.held[name].abandons() }
-	if class.Sites == nil || slices.ContainsFunc(class.Sites, takes) || !slices.ContainsFunc(r.siteNames, takes) {
+	if slices.ContainsFunc(readers, takes) || !slices.ContainsFunc(r.siteNames, takes) {
 		return false, nil
 	}
 	for _, name := range inputs(spec) {
@@ -120,6 +122,48 @@ func (r *readiness) loseStranded(spec *task.Task, class *Eligibility) (lost bool
 		lost = true
 	}
 	return lost, nil
+}
+
+// judgeApart decides on a BLOCKED task whose inputs exist, but not where one site can
+// read them all. What drained sites without storage have is made again elsewhere. Where
+// no upload that is still to come would change it, since sites without storage have
+// the rest, nothing more would ever happen to the task: it has failed.
+func (r *readiness) judgeApart(s *TaskState, spec *task.Task) (apart bool, err error) {
+	names := inputs(spec)
+	if s.State != task.Blocked || slices.ContainsFunc(names, func(name task.LFN) bool { return !exists(r.files.held[name]) }) {
+		return false, nil
+	}
+	if w, err := r.workflow(s.ID.Workflow()); err != nil || !w.Sealed {
+		return false, err
+	}
+	if lost, err := r.loseStranded(spec, nil); err != nil || lost {
+		return lost, err
+	}
+	for _, name := range r.siteNames {
+		site := r.sites.held[name]
+		if !slices.ContainsFunc(names, func(input task.LFN) bool { return !r.willRead(site, r.files.held[input]) }) {
+			return false, nil
+		}
+	}
+	stays := slices.IndexFunc(names, func(name task.LFN) bool {
+		f := r.files.held[name]
+		return len(f.Replicas) == 0 && !slices.ContainsFunc(f.Announced, r.stores)
+	})
+	if stays < 0 {
+		return false, nil // it is the operator who keeps sites from reading each other
+	}
+	holder := r.files.held[names[stays]].Announced[0]
+	if !r.live(r.sites.held[holder]) {
+		return false, nil // what it has is lost soon, and made again
+	}
+	return true, r.life.giveUp(s, fmt.Sprintf("no site can read all its inputs: %s, for one, is in caches of %s alone, which has no storage element: "+
+		"give it one (`pilotage site add %s --se URL`), or drain it, so that what it has is made elsewhere; then retry", names[stays].Local(), holder, holder))
+}
+
+// willRead tells whether a site can read a file, at the latest when it has been
+// uploaded from the caches of a site with storage.
+func (r *records) willRead(site *SiteRecord, f *FileRecord) bool {
+	return site.Reads(f) || slices.ContainsFunc(f.Announced, func(name task.Site) bool { return r.stores(name) && site.Reaches(name) })
 }
 
 // inVain tells whether making the output of a workflow again leads nowhere: the

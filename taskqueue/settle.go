@@ -287,6 +287,9 @@ func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) error {
 				return err
 			}
 		}
+		if apart, err := r.judgeApart(s, spec); err != nil || apart {
+			return err
+		}
 		return r.askMakers(s, spec)
 	}
 	w, err := r.workflow(s.ID.Workflow())
@@ -296,8 +299,10 @@ func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) error {
 	if !w.Sealed {
 		return nil
 	}
-	if stranded, err := r.loseStranded(spec, &class); err != nil || stranded {
-		return err
+	if class.Sites != nil {
+		if stranded, err := r.loseStranded(spec, class.Sites); err != nil || stranded {
+			return err
+		}
 	}
 	class.Final = s.Final
 	id, err := r.classes.intern(class)

@@ -196,3 +196,66 @@ func TestChainsEndWithoutStorageAndAreRemadeWithIt(t *testing.T) {
 	}
 	w.finish(flow, time.Hour)
 }
+
+// apart submits a join of twelve files whose makers two sites without storage share.
+func apart(t *testing.T, seed uint64) (w *world, a, b *site, flow task.WorkflowID) {
+	t.Helper()
+	w = newWorld(t, seed)
+	a, b = w.addSite("siteA", withoutStorage), w.addSite("siteB", withoutStorage)
+	w.start(a, 2, 2)
+	w.start(b, 2, 2)
+	join := one("join", makes("end"))
+	tasks := makers(12)
+	for i := range tasks {
+		reads(tasks[i].Outputs[0].LFN.Local())(&join)
+	}
+	flow = w.submit("flow", append(tasks, join)...)
+	if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+		t.Fatalf("seed %d: it is not over: %+v", seed, w.queue.workflow(flow))
+	}
+	if found := w.queue.workflow(flow); found.Counts[task.Failed] != 1 || found.Counts[task.Done] != 12 {
+		t.Fatalf("seed %d: %+v", seed, found)
+	}
+	return w, a, b, flow
+}
+
+func (w *world) retry(flow task.WorkflowID) {
+	w.queue.must(func(t *taskqueue.Turn) error {
+		_, err := w.queue.rules.RetryWorkflow(t, flow, true)
+		return err
+	})
+}
+
+// A task whose inputs are in the caches of two sites without storage can run nowhere: it
+// fails instead of waiting for ever. Where one of them gets a storage element a retry
+// runs it.
+func TestATaskBetweenTwoSitesWithoutStorageEnds(t *testing.T) {
+	for seed := range uint64(3) {
+		w, _, _, flow := apart(t, seed+1)
+		w.retry(flow)
+		if !w.runUntil(time.Minute, func() bool { return w.queue.workflow(flow).Over() }) {
+			t.Fatalf("seed %d: after a retry it is not over: %+v", seed, w.queue.workflow(flow))
+		}
+		w.queue.must(func(t *taskqueue.Turn) error {
+			_, err := w.queue.rules.AddSite(t, taskqueue.SiteRecord{Name: "siteA", SiteSettings: taskqueue.SiteSettings{SE: "file:///siteA", RemoteRead: true}})
+			return err
+		})
+		w.run(time.Minute)
+		w.retry(flow)
+		if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == 13 }) {
+			t.Fatalf("seed %d: %+v", seed, w.queue.workflow(flow))
+		}
+	}
+}
+
+// Where one of them is drained, what it has is made again at the other.
+func TestADrainedSiteWithoutStorageKeepsNoJoinWaiting(t *testing.T) {
+	for seed := range uint64(3) {
+		w, a, _, flow := apart(t, seed+1)
+		w.queue.must(func(t *taskqueue.Turn) error { return w.queue.rules.DrainSite(t, a.name, true) })
+		w.retry(flow)
+		if !w.runUntil(10*time.Minute, func() bool { return w.queue.workflow(flow).Counts[task.Done] == 13 }) {
+			t.Fatalf("seed %d: %+v", seed, w.queue.workflow(flow))
+		}
+	}
+}
