@@ -4,15 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/adler32"
 	"io"
 	"io/fs"
 	"net/url"
 	"os"
 	"path"
 	"path/filepath"
-
-	"github.com/zeebo/blake3"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -80,12 +77,8 @@ func mayWrite(target string, file *pb.File, force bool) (there bool, err error) 
 		return false, err
 	}
 	if !described.Digest.IsZero() && info.Size() == int64(described.Size) {
-		digest := blake3.New()
-		if _, err := io.Copy(digest, content); err != nil {
-			return false, err
-		}
-		if sumOf(digest) == described.Digest {
-			return true, nil
+		if found, err := sumsOf(content); err != nil || found.digest() == described.Digest {
+			return err == nil, err
 		}
 	}
 	if force {
@@ -142,12 +135,12 @@ func fetchFrom(file task.File, from string, copyTo func(io.Writer) error, target
 		return err
 	}
 	defer func() { _ = os.Remove(partial.Name()) }()
-	digest, checksum := blake3.New(), adler32.New()
-	err = copyTo(io.MultiWriter(partial, digest, checksum))
+	sums := newSums()
+	err = copyTo(io.MultiWriter(partial, sums))
 	if err = errors.Join(err, partial.Close()); err != nil {
 		return err
 	}
-	if !file.Digest.IsZero() && sumOf(digest) != file.Digest || file.Adler32 != "" && fmt.Sprintf("%08x", checksum.Sum32()) != file.Adler32 {
+	if sums.differ(file.Digest, file.Adler32) {
 		return fmt.Errorf("%s has other bytes than the catalogue says", from)
 	}
 	mode := os.FileMode(0o644)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
 	"errors"
@@ -46,7 +47,7 @@ func (f *recordedFlags) read() (*trace.Workload, error) {
 	if path == "" {
 		path, parse = f.dax, dax.Read
 	}
-	data, err := readPlain(path)
+	data, err := readInput(path, maxRecording)
 	if err != nil {
 		return nil, err
 	}
@@ -56,22 +57,31 @@ func (f *recordedFlags) read() (*trace.Workload, error) {
 // maxRecording bounds what a recording may hold once it is unpacked.
 const maxRecording = 1 << 30
 
-// readPlain reads a file, unpacked if it is gzipped.
-func readPlain(path string) ([]byte, error) {
-	data, err := os.ReadFile(path)
-	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		return data, err
+// readInput reads a file, or standard input for "-", unpacked if it is gzipped, of
+// so many bytes at most.
+func readInput(path string, most int64) (data []byte, err error) {
+	var file io.Reader = os.Stdin
+	if path != "-" {
+		opened, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = opened.Close() }()
+		file = opened
 	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		return nil, fmt.Errorf("%s: unpack: %w", path, err)
+	plain := bufio.NewReader(file)
+	if start, _ := plain.Peek(2); bytes.Equal(start, []byte{0x1f, 0x8b}) {
+		if file, err = gzip.NewReader(plain); err != nil {
+			return nil, fmt.Errorf("%s: unpack: %w", path, err)
+		}
+	} else {
+		file = plain
 	}
-	data, err = io.ReadAll(io.LimitReader(unpacked, maxRecording+1))
-	if err != nil {
-		return nil, fmt.Errorf("%s: unpack: %w", path, err)
+	if data, err = io.ReadAll(io.LimitReader(file, most+1)); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	if len(data) > maxRecording {
-		return nil, fmt.Errorf("%s holds more than %d bytes when unpacked: too much to read", path, maxRecording)
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("%s has more than %d bytes: at most that many are read", path, most)
 	}
 	return data, nil
 }

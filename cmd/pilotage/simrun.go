@@ -93,7 +93,7 @@ func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
 	if len(f.guesses) > 0 && ending != ".yaml" && ending != ".yml" {
 		return nil, usage(fmt.Errorf("--%s is for workflow files (.yaml), which do not say it: it would change nothing of %s", f.guesses[0], name))
 	}
-	data, err := readPlain(name)
+	data, err := readInput(name, maxRecording)
 	if err != nil {
 		return nil, err
 	}

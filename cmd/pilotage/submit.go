@@ -6,8 +6,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,7 +161,7 @@ func (f *submitFlags) plan(args []string, registered func(name string) bool) (*w
 	case f.recorded.given():
 		return f.recorded.plan()
 	case f.file != "":
-		data, err := readWorkflow(f.file)
+		data, err := readInput(f.file, workflow.MaxBytes)
 		if err != nil {
 			return nil, err
 		}
@@ -242,24 +240,6 @@ func (f *submitFlags) enqueue(plan *workflow.Plan) error {
 		plan.Tasks[i].Queue = cmp.Or(plan.Tasks[i].Queue, f.queue)
 	}
 	return nil
-}
-
-func readWorkflow(path string) ([]byte, error) {
-	if path == "-" {
-		data, err := io.ReadAll(io.LimitReader(os.Stdin, workflow.MaxBytes+1))
-		if err == nil && len(data) > workflow.MaxBytes {
-			err = fmt.Errorf("standard input has more than %d bytes", int64(workflow.MaxBytes))
-		}
-		return data, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > workflow.MaxBytes {
-		return nil, fmt.Errorf("%s has %d bytes: at most %d are read", path, info.Size(), int64(workflow.MaxBytes))
-	}
-	return os.ReadFile(path)
 }
 
 func checkExpression(kind, expression string) error {

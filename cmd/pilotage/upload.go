@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash"
 	"hash/adler32"
 	"io"
 	"os"
@@ -137,7 +138,7 @@ func putOnce(ctx context.Context, element storage.Element, name string, file tas
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return "", err
 	}
-	sent := &hashedContent{ReadSeeker: content, digest: blake3.New()}
+	sent := &hashedContent{ReadSeeker: content, sums: newSums()}
 	url, err := element.Put(ctx, name, int64(file.Size), sent)
 	if errors.Is(err, storage.ErrSize) {
 		return "", coded(exitConflict, "%s changed while it was uploaded: try again once it is complete: %w", file.LFN, err)
@@ -145,7 +146,7 @@ func putOnce(ctx context.Context, element storage.Element, name string, file tas
 	if err != nil {
 		return "", err
 	}
-	if sent.sum() == file.Digest {
+	if sent.digest() == file.Digest {
 		return url, nil
 	}
 	// Whoever asked for the upload may have gone; the wrong bytes must go too.
@@ -162,37 +163,58 @@ func holds(ctx context.Context, element storage.Element, name string, file task.
 		return false, err
 	}
 	defer func() { _ = content.Close() }()
-	digest := blake3.New()
-	if _, err := io.Copy(digest, content); err != nil {
-		return false, err
-	}
-	return sumOf(digest) == file.Digest, nil
+	found, err := sumsOf(content)
+	return err == nil && found.digest() == file.Digest, err
+}
+
+// sums are the checksums of what is written to them.
+type sums struct {
+	blake *blake3.Hasher
+	adler hash.Hash32
+	size  task.Bytes
+}
+
+func newSums() *sums { return &sums{blake: blake3.New(), adler: adler32.New()} }
+
+func sumsOf(content io.Reader) (*sums, error) {
+	s := newSums()
+	_, err := io.Copy(s, content)
+	return s, err
+}
+
+// Write implements io.Writer.
+func (s *sums) Write(p []byte) (int, error) {
+	s.size += task.Bytes(len(p))
+	_, _ = s.blake.Write(p)
+	return s.adler.Write(p)
+}
+
+func (s *sums) digest() task.Digest { return task.Digest(s.blake.Sum(nil)) }
+
+func (s *sums) checksum() string { return fmt.Sprintf("%08x", s.adler.Sum32()) }
+
+// differ tells whether these are not the checksums that are known of a file.
+func (s *sums) differ(digest task.Digest, checksum string) bool {
+	return !digest.IsZero() && s.digest() != digest || checksum != "" && s.checksum() != checksum
 }
 
 // hashedContent hashes what is read since it was last rewound.
 type hashedContent struct {
 	io.ReadSeeker
-	digest *blake3.Hasher
+	*sums
 }
 
 // Read implements io.Reader.
 func (h *hashedContent) Read(p []byte) (int, error) {
 	n, err := h.ReadSeeker.Read(p)
-	_, _ = h.digest.Write(p[:n])
+	_, _ = h.sums.Write(p[:n])
 	return n, err
 }
 
 // Seek implements io.Seeker: an element that tries again begins anew.
 func (h *hashedContent) Seek(offset int64, whence int) (int64, error) {
-	h.digest.Reset()
+	h.sums = newSums()
 	return h.ReadSeeker.Seek(offset, whence)
-}
-
-func (h *hashedContent) sum() task.Digest { return sumOf(h.digest) }
-
-func sumOf(hasher *blake3.Hasher) (sum task.Digest) {
-	copy(sum[:], hasher.Sum(nil))
-	return sum
 }
 
 // describe computes a file's identity.
@@ -204,17 +226,15 @@ func describe(content *os.File, source workflow.ExternalFile) (task.File, error)
 	if !info.Mode().IsRegular() {
 		return task.File{}, fmt.Errorf("%s is not a regular file", source.Source)
 	}
-	digest, checksum := blake3.New(), adler32.New()
-	size, err := io.Copy(io.MultiWriter(digest, checksum), content)
+	found, err := sumsOf(content)
 	if err != nil {
 		return task.File{}, fmt.Errorf("read %s: %w", source.Source, err)
 	}
 	file := task.File{
-		LFN: task.LFN(source.Name), Size: task.Bytes(size), Exec: source.Exec || info.Mode()&0o111 != 0,
-		Adler32: fmt.Sprintf("%08x", checksum.Sum32()),
+		LFN: task.LFN(source.Name), Size: found.size, Exec: source.Exec || info.Mode()&0o111 != 0,
+		Adler32: found.checksum(), Digest: found.digest(),
 	}
-	file.Digest = sumOf(digest)
-	if !source.Digest.IsZero() && source.Digest != file.Digest || source.Adler32 != "" && source.Adler32 != file.Adler32 {
+	if found.differ(source.Digest, source.Adler32) {
 		return file, fmt.Errorf("%s is not the file that the workflow describes: its checksum is %s", source.Source, file.Adler32)
 	}
 	return file, nil
