@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/pilotage-grid/pilotage/internal/spelling"
 )
 
 // Position is a place in a workflow file. Line and Column count from 1, the
@@ -162,4 +164,13 @@ func printable(r rune) rune {
 	default:
 		return ' '
 	}
+}
+
+// didYouMean is the hint for a wrong word; otherwise is used when no known
+// word is near: a third of it may differ.
+func didYouMean(word string, known []string, otherwise string) string {
+	if near := spelling.Nearest(word, known, len(word)/3); near != "" {
+		return fmt.Sprintf("did you mean %q?", near)
+	}
+	return otherwise
 }
