@@ -263,6 +263,8 @@ type SiteSettings struct {
 	// inputs; 0 is not at all.
 	LocalityWait time.Duration
 	Trial        uint64 // that pilots of a fallen-back site are to answer; 0: none
+	// Secrets open the storage elements that its pilots read and write.
+	Secrets StorageSecrets
 }
 
 // Modes of a site in which the queue matches tasks to pilots.

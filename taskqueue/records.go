@@ -199,6 +199,7 @@ type SiteRecord struct {
 // SiteSettings are what an operator wants of a site.
 type SiteSettings struct {
 	SE         string      // URL of its storage element
+	SEFiles    SEFiles     // what opens it
 	RemoteRead bool        // may read other sites' storage elements
 	Reach      []task.Site // whose; nil means all
 	Mode       Mode        // as it is wanted; see InForce
@@ -215,6 +216,14 @@ type SiteSettings struct {
 	Rank         string // of tasks that give none; empty is locality
 	Replicate    string // as replica.ParseChain reads it; empty is none
 	Draining     bool
+}
+
+// SEFiles are where the queue's host has what a storage element asks for; each
+// may be "".
+type SEFiles struct {
+	Token       string // bearer token
+	Certificate string // of the client, with its key
+	Authorities string // of the server's certificate
 }
 
 // SiteMode is how a site schedules at the moment, where it is not as an operator

@@ -18,8 +18,8 @@ const (
 	maxLocalityWait = time.Hour
 )
 
-// AddSite creates a site, or changes the settings of one: storage element,
-// remote reads, reach, mode, rounds, prefill, locality wait, solver, rank and
+// AddSite creates a site, or changes the settings of one: storage element and the
+// files with its credentials, remote reads, reach, mode, rounds, prefill, locality wait, solver, rank and
 // replica policies. A fallback ends unless the record still has it. Everything
 // else of the record is ignored.
 //
@@ -69,6 +69,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		if s.SE != "" && site.SE == "" {
 			q.look(site) // what was taken over from its caches can be stored now
 		}
+		site.SEFiles = s.SEFiles
 		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
 		if s.Fallback == "" || site.SE == "" { // an isolated site needs a storage element
 			site.endFallback()

@@ -2,7 +2,6 @@ package storage
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net/http"
@@ -53,18 +52,18 @@ type Info struct {
 	Modified time.Time // zero if the server does not say
 }
 
-// Options of a Client. The zero value is usable: the system's certificates, no
-// token, default times.
+// Options of a Client. The zero value is usable.
 type Options struct {
-	RootCAs *x509.CertPool // for https; nil: the system's
-	// BearerToken, if set, is asked before each request; "" sends none. A token
-	// goes only to hosts of elements that this client opened, never along a
-	// redirect to another host, and over plain http only to this machine.
-	BearerToken func() string
-	Timeouts    Timeouts
-	Retry       Retry
-	// Client, if set, is used instead of an own one; RootCAs and the times for
-	// dialling, TLS and headers are then its own matter. Its redirect policy is
+	// Secrets, if set, are asked before each request for what opens storage
+	// elements. A credential is shown to its own element only: never to the host of
+	// another replica, nor along a redirect to another host, and a token never in
+	// plain text over a network.
+	Secrets  func() task.StorageSecrets
+	Timeouts Timeouts
+	Retry    Retry
+	// Client, if set, is used instead of an own one where no credential changes how
+	// connections are made; the times for dialling, TLS and headers are then its
+	// own matter. Its redirect policy is
 	// replaced by that of this package.
 	Client *http.Client
 	// FileRoots are folders below which OpenReplica may read file:// URLs,
@@ -103,8 +102,7 @@ func (t Timeouts) withDefaults() Timeouts {
 
 // Client opens elements and replicas that share connections and, per host,
 // retry budgets. Elements are places that somebody responsible named, replicas
-// any URL that was registered: see BearerToken and FileRoots for the
-// difference. Safe for concurrent use.
+// any URL that was registered: see Secrets and FileRoots for the difference. Safe for concurrent use.
 type Client struct {
 	web *web
 
@@ -146,7 +144,6 @@ func (c *Client) Element(rawURL string) (Element, error) {
 		}
 		return &folder{dir: dir}, nil
 	}
-	c.web.trust(parsed)
 	return &webElement{web: c.web, base: parsed}, nil
 }
 
@@ -180,7 +177,14 @@ func (c *Client) OpenReplica(ctx context.Context, rawURL string, offset int64) (
 
 // Close ends the idle connections of the client's own transport. Transfers
 // that are under way go on.
-func (c *Client) Close() { c.web.client.CloseIdleConnections() }
+func (c *Client) Close() {
+	c.web.client.CloseIdleConnections()
+	c.web.mu.Lock()
+	defer c.web.mu.Unlock()
+	for _, one := range c.web.credentials {
+		one.client.CloseIdleConnections()
+	}
+}
 
 // FileURL returns the file:// URL of an absolute path, escaped as needed.
 func FileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }

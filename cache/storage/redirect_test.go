@@ -13,7 +13,12 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/cache/storage/storagetest"
+	"github.com/pilotage-grid/pilotage/task"
 )
+
+func secret(credentials ...task.StorageCredential) func() task.StorageSecrets {
+	return func() task.StorageSecrets { return task.SealStorage(credentials) }
+}
 
 // TestTokenStaysAtHome: it goes to elements, and neither along redirects to
 // other hosts, nor to hosts of replicas, nor in plain text over the network.
@@ -38,7 +43,7 @@ func TestTokenStaysAtHome(t *testing.T) {
 		http.Redirect(w, r, pool.URL+r.URL.Path+"?signature=abc", http.StatusTemporaryRedirect)
 	})))
 	defer door.Close()
-	client := newClient(t, storage.Options{BearerToken: func() string { return "T" }})
+	client := newClient(t, storage.Options{Secrets: secret(task.StorageCredential{URL: door.URL, Token: "T"})})
 	e := element(t, client, door.URL)
 	data := bytes.Repeat([]byte("x"), 2<<20)
 	if _, err := e.Put(t.Context(), "x", int64(len(data)), bytes.NewReader(data)); err != nil {
@@ -68,10 +73,15 @@ func TestTokenNeedsTLS(t *testing.T) {
 		authorization = r.Header.Get("Authorization")
 		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Header: http.Header{}, Request: r}, nil
 	})
-	client := newClient(t, storage.Options{BearerToken: func() string { return "T" }, Client: &http.Client{Transport: transport}})
+	var credential task.StorageCredential
+	client := newClient(t, storage.Options{
+		Client:  &http.Client{Transport: transport},
+		Secrets: func() task.StorageSecrets { return secret(credential)() },
+	})
 	for url, want := range map[string]string{
 		"http://se.example/": "", "https://se.example/": "Bearer T", "http://127.0.0.1:1/": "Bearer T", "http://localhost/": "Bearer T", "http://[::1]/": "Bearer T",
 	} {
+		credential = task.StorageCredential{URL: url, Token: "T"}
 		if _, err := element(t, client, url).Head(t.Context(), "x"); err != nil {
 			t.Fatal(err)
 		}

@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // maxRedirects is one hop from a door to a pool of a distributed element, and
@@ -22,43 +24,43 @@ const maxRedirects = 5
 // web is what http(s):// elements and replicas share: one HTTP client, and a
 // retry budget per host.
 type web struct {
-	client  *http.Client
-	opts    Options
-	mu      sync.Mutex
-	budgets map[string]*budget // by scheme and host
-	trusted map[string]bool    // scheme and host of elements, which may get the token
+	client *http.Client
+	opts   Options
+
+	mu          sync.Mutex
+	budgets     map[string]*budget // by scheme and host
+	secrets     task.StorageSecrets
+	credentials []*opened
 }
 
 func originOf(u *url.URL) string { return u.Scheme + "://" + u.Host }
-
-func (w *web) trust(u *url.URL) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.trusted[originOf(u)] = true
-}
 
 func newWeb(opts Options) *web {
 	client := &http.Client{}
 	if opts.Client != nil {
 		*client = *opts.Client
 	} else {
-		// HTTP/1.1 only: one connection per transfer moves bulk data faster
-		// than streams that share one.
-		client.Transport = &http.Transport{
-			Proxy:                 http.ProxyFromEnvironment,
-			DialContext:           (&net.Dialer{Timeout: opts.Timeouts.Dial}).DialContext,
-			TLSClientConfig:       &tls.Config{RootCAs: opts.RootCAs, MinVersion: tls.VersionTLS12},
-			TLSHandshakeTimeout:   opts.Timeouts.TLS,
-			ResponseHeaderTimeout: opts.Timeouts.Header,
-			ExpectContinueTimeout: time.Second,
-			MaxIdleConnsPerHost:   16,
-			IdleConnTimeout:       time.Minute,
-			DisableCompression:    true, // sizes and offsets are those of the stored bytes
-		}
+		client.Transport = newTransport(opts.Timeouts, &tls.Config{MinVersion: tls.VersionTLS12})
 	}
-	w := &web{client: client, opts: opts, budgets: map[string]*budget{}, trusted: map[string]bool{}}
+	w := &web{client: client, opts: opts, budgets: map[string]*budget{}}
 	client.CheckRedirect = w.checkRedirect
 	return w
+}
+
+// newTransport speaks HTTP/1.1 only: one connection per transfer moves bulk data
+// faster than streams that share one.
+func newTransport(times Timeouts, secured *tls.Config) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: times.Dial}).DialContext,
+		TLSClientConfig:       secured,
+		TLSHandshakeTimeout:   times.TLS,
+		ResponseHeaderTimeout: times.Header,
+		ExpectContinueTimeout: time.Second,
+		MaxIdleConnsPerHost:   16,
+		IdleConnTimeout:       time.Minute,
+		DisableCompression:    true, // sizes and offsets are those of the stored bytes
+	}
 }
 
 // errRedirect marks redirects that are not followed.
@@ -129,7 +131,18 @@ func (w *web) once(ctx context.Context, c call) (*http.Response, error) {
 		guard.end()
 		return nil, &Error{Op: c.op, URL: shown(c.url), Err: err}
 	}
-	answer, err := w.client.Do(request)
+	client := w.client
+	if known := w.credential(c.url); known != nil {
+		if known.broken != nil {
+			guard.end()
+			return nil, &Error{Op: c.op, URL: shown(c.url), Kind: ErrRefused, Err: known.broken}
+		}
+		client = known.client
+		if known.Token != "" && mayCarryToken(c.url) {
+			request.Header.Set("Authorization", "Bearer "+known.Token)
+		}
+	}
+	answer, err := client.Do(request)
 	if err == nil && c.accept(answer.StatusCode) {
 		answer.Body = &guardedBody{ReadCloser: answer.Body, guard: guard, incoming: true}
 		return answer, nil
@@ -172,22 +185,7 @@ func (w *web) request(ctx context.Context, c call, guard *stallGuard) (*http.Req
 		}
 		request.GetBody, request.ContentLength = open, c.size
 	}
-	if w.opts.BearerToken != nil && w.mayCarryToken(c.url) {
-		if token := w.opts.BearerToken(); token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-	}
 	return request, nil
-}
-
-// mayCarryToken: a token goes to elements only, not to whatever host somebody
-// registered a replica at, and in plain text it must not leave the machine.
-func (w *web) mayCarryToken(u *url.URL) bool {
-	w.mu.Lock()
-	trusted := w.trusted[originOf(u)]
-	w.mu.Unlock()
-	ip := net.ParseIP(u.Hostname())
-	return trusted && (u.Scheme == "https" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback())
 }
 
 // refusal translates a status that is not accepted.
@@ -197,7 +195,7 @@ func (w *web) refusal(c call, answer *http.Response) error {
 	case http.StatusNotFound, http.StatusGone:
 		failed.Kind = ErrNotFound
 	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
-		failed.Kind, failed.Advice = ErrRefused, "check the token and its permissions at the storage element"
+		failed.Kind, failed.Advice = ErrRefused, "give it what it asks for: `pilotage site add SITE --se-token-file` or `--se-client-cert`, and check the permissions there"
 	case http.StatusRequestEntityTooLarge, http.StatusInsufficientStorage:
 		failed.Kind, failed.Advice = ErrFull, "free space there, or ask for a larger quota"
 	case http.StatusRequestedRangeNotSatisfiable:

@@ -59,10 +59,11 @@ func (a *app) dev(ctx context.Context, dir string, pilots, slots int) error {
 		return err
 	}
 	defer func() { _ = os.Remove(filepath.Join(dir, runFile)) }()
-	client := storage.NewClient(storage.Options{})
+	var queue *server.Server
+	client := storage.NewClient(storage.Options{Secrets: func() task.StorageSecrets { return queue.Secrets() }})
 	defer client.Close()
 	ready := make(chan [2]string, 1)
-	queue, err := server.New(server.Config{
+	queue, err = server.New(server.Config{
 		DataDir: filepath.Join(dir, "queue"), Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0", Log: log, Deleter: storageOf{client}, Finder: storageOf{client},
 		Ready: func(grpcAddress, httpAddress string) { ready <- [2]string{grpcAddress, httpAddress} },
 	})

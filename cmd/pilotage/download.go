@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -30,7 +31,13 @@ func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target s
 	if len(described.Replicas)+len(described.Announced) == 0 {
 		return coded(exitConflict, "%s is nowhere: it is to be made again", described.LFN.Local())
 	}
-	client := storage.NewClient(storage.Options{})
+	var elements []string
+	for _, replica := range described.Replicas {
+		if !described.Producer.IsZero() { // others are where somebody says
+			elements = append(elements, replica.URL)
+		}
+	}
+	client := storage.NewClient(storage.Options{Secrets: a.ownToken(elements)})
 	defer client.Close()
 	var failures []error
 	try := func(place, name string, copyTo func(io.Writer) error) (over bool) {
@@ -52,6 +59,28 @@ func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target s
 		}
 	}
 	return coded(exitUnreachable, "fetch %s: %w", described.LFN.Local(), errors.Join(failures...))
+}
+
+// ownToken shows the user's bearer token at storage elements: $BEARER_TOKEN, or
+// what the file $BEARER_TOKEN_FILE holds by then.
+func (a *app) ownToken(elements []string) func() task.StorageSecrets {
+	return func() task.StorageSecrets {
+		token := a.getenv("BEARER_TOKEN")
+		if file := a.getenv("BEARER_TOKEN_FILE"); token == "" && file != "" {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return "" // the storage element says what it misses
+			}
+			token = string(data)
+		}
+		var own []task.StorageCredential
+		if token = strings.TrimSpace(token); token != "" {
+			for _, element := range elements {
+				own = append(own, task.StorageCredential{URL: element, Token: token})
+			}
+		}
+		return task.SealStorage(own)
+	}
 }
 
 // mayWrite tells whether a target has the right content already, and refuses

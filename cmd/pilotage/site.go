@@ -58,8 +58,12 @@ DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
 flags are given are changed. Without --se a site has no storage element: what its
 tasks make stays in its pilots' caches. Where pilots cannot reach one another a
 site falls back to mode isolated, and goes back by itself when they can; --mode
-sets what holds at once, and a site that is set to isolated stays so.`
+sets what holds at once, and a site that is set to isolated stays so.
+The files of --se-token-file, --se-client-cert and --se-ca are on the queue's host,
+which reads them again every few seconds. Pilots of sites that may read the storage
+element are told what the files hold, in memory only; payloads are not.`
 	command.Example = `  pilotage site add siteA --se https://se.site-a.example/pilotage
+  pilotage site add siteA --se-token-file /etc/pilotage/siteA.token
   pilotage site add siteA --locality-wait 1m --rank rest
   pilotage site add siteA --reach siteB,siteC       # reads these sites' storage elements beside its own; both were added before`
 	command.PreRunE = func(*cobra.Command, []string) error {
@@ -78,6 +82,9 @@ sets what holds at once, and a site that is set to isolated stays so.`
 	}
 	flags := command.Flags()
 	flags.StringVar(&settings.StorageUrl, "se", "", "storage element, file:// or http(s)://")
+	flags.StringVar(&settings.SeTokenFile, "se-token-file", "", "file on the queue's host with the bearer token that the storage element asks for ('': none)")
+	flags.StringVar(&settings.SeClientCert, "se-client-cert", "", "file on the queue's host with a client certificate, its chain and its key, in PEM ('': none)")
+	flags.StringVar(&settings.SeCa, "se-ca", "", "file on the queue's host with the authorities of the storage element's certificate, in PEM ('': the system's)")
 	flags.BoolVar(&settings.RemoteRead, "remote-read", true, "may read other sites' storage elements; false: its own only")
 	flags.StringSliceVar(&settings.Reach, "reach", nil, "other sites whose storage elements it may read, separated by commas (default, and '': all)")
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
@@ -249,6 +256,7 @@ func siteRows(s *pb.Site) [][]string {
 		{"rounds", roundsText(s.GetSettings())},
 		{"replica policies", replicasText(s)},
 		{"storage element", cmp.Or(s.GetSettings().GetStorageUrl(), "none: what tasks make stays in the caches of its pilots")},
+		{"  opened by", credentialsText(s.GetSettings())},
 		{"may read from", reachText(s.GetSettings())},
 		{"pilots", pilotsText(s)},
 		{"slots", fmt.Sprintf("%d, %d free", s.GetSlots(), s.GetFreeSlots())},
@@ -291,6 +299,17 @@ func roundsText(s *pb.SiteSettings) string {
 		early = fmt.Sprintf("%d early (prefill)", s.GetPrefill())
 	}
 	return when + "; beside its running task a slot gets " + early
+}
+
+// credentialsText names the files with what the storage element asks for.
+func credentialsText(s *pb.SiteSettings) string {
+	var files []string
+	for _, file := range []string{s.GetSeTokenFile(), s.GetSeClientCert(), s.GetSeCa()} {
+		if file != "" {
+			files = append(files, file)
+		}
+	}
+	return cmp.Or(strings.Join(files, ", "), "no credential")
 }
 
 // reachText says whose storage elements a site may read.

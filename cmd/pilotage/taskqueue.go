@@ -34,14 +34,14 @@ each site that is added.`,
 			if config.DataDir == "" {
 				config.DataDir = defaultData(a.getenv)
 			}
-			client := storage.NewClient(storage.Options{})
+			var queue *server.Server
+			client := storage.NewClient(storage.Options{Secrets: func() task.StorageSecrets { return queue.Secrets() }})
 			defer client.Close()
 			config.Deleter, config.Finder = storageOf{client}, storageOf{client}
 			config.Ready = func(grpcAddress, _ string) {
 				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
 			}
-			queue, err := openQueue(c.Context(), config)
-			if err != nil {
+			if queue, err = openQueue(c.Context(), config); err != nil {
 				return err
 			}
 			return queue.Run(c.Context())

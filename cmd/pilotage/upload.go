@@ -39,7 +39,11 @@ func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.
 	progress := a.progress()
 	bar := progress.AddBar(int64(len(sources)*len(plan.GetTargets())),
 		mpb.PrependDecorators(decor.Name("upload ")), mpb.AppendDecorators(decor.CountersNoUnit("%d / %d")))
-	client := storage.NewClient(storage.Options{})
+	var elements []string
+	for _, target := range plan.GetTargets() {
+		elements = append(elements, target.GetStorageUrl())
+	}
+	client := storage.NewClient(storage.Options{Secrets: a.ownToken(elements)})
 	defer client.Close()
 	files := make([]*pb.File, 0, len(sources))
 	for _, source := range sources {

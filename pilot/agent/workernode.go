@@ -160,7 +160,9 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 		return Equipment{}, err
 	}
 	// The queue has checked that file:// copies lie in their sites' storage.
-	n.storage = storage.NewClient(storage.Options{FileRoots: []string{"/"}})
+	n.storage = storage.NewClient(storage.Options{
+		FileRoots: []string{"/"}, Secrets: func() task.StorageSecrets { return o.Settings().Secrets },
+	})
 	a := n.agent
 	own := identity.MemberCertificate{DER: a.certificate, Key: a.key}
 	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: o.Site, Clock: time.Now, DataURL: a.dataURL})

@@ -153,7 +153,17 @@ func Settings(s task.SiteSettings) *pb.SiteSettings {
 		Name: string(s.Site), StorageUrl: s.SE, RemoteRead: s.RemoteRead, Mode: Mode(s.Mode), Draining: s.Draining,
 		RoundPeriod: durationpb.New(s.RoundEvery), Prefill: proto.Int32(int32(s.Prefill)),
 		Solver: s.Solver, Rank: s.Rank, Replicate: s.Replicate, LocalityWait: durationpb.New(s.LocalityWait),
-		Trial: s.Trial,
+		Trial: s.Trial, StorageCredentials: each(s.Secrets.Credentials(), storageCredential),
+	}
+}
+
+func storageCredential(c task.StorageCredential) *pb.StorageCredential {
+	return &pb.StorageCredential{Url: c.URL, Token: c.Token, Certificate: c.Certificate, Key: c.Key, Authorities: c.Authorities}
+}
+
+func fromStorageCredential(in *pb.StorageCredential) task.StorageCredential {
+	return task.StorageCredential{
+		URL: in.GetUrl(), Token: in.GetToken(), Certificate: in.GetCertificate(), Key: in.GetKey(), Authorities: in.GetAuthorities(),
 	}
 }
 
@@ -163,7 +173,7 @@ func FromSettings(in *pb.SiteSettings) task.SiteSettings {
 		Site: task.Site(in.GetName()), SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: FromMode(in.GetMode()),
 		Draining: in.GetDraining(), RoundEvery: in.GetRoundPeriod().AsDuration(), Prefill: int(in.GetPrefill()),
 		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(), LocalityWait: in.GetLocalityWait().AsDuration(),
-		Trial: in.GetTrial(),
+		Trial: in.GetTrial(), Secrets: task.SealStorage(each(in.GetStorageCredentials(), fromStorageCredential)),
 	}
 }
 

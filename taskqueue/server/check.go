@@ -200,7 +200,11 @@ func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
 
 // checkSite reads the settings that AddSite takes.
 func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
-	site := taskqueue.SiteRecord{Name: task.Site(in.GetName()), SiteSettings: taskqueue.SiteSettings{SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode), Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate()}}
+	site := taskqueue.SiteRecord{Name: task.Site(in.GetName()), SiteSettings: taskqueue.SiteSettings{
+		SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode),
+		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(),
+		SEFiles: taskqueue.SEFiles{Token: in.GetSeTokenFile(), Certificate: in.GetSeClientCert(), Authorities: in.GetSeCa()},
+	}}
 	if strings.Trim(site.Replicate, "; \t\n") == "" {
 		site.Replicate = "" // separators alone name no policy
 	}

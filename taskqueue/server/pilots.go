@@ -63,6 +63,7 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 	if err != nil {
 		return nil, err
 	}
+	out.Settings.Secrets = h.server.secrets.of(task.Site(in.GetSite()))
 	reply := &pb.RegisterResponse{
 		PilotId: string(out.Pilot), MembershipCertificate: certificate, Master: contactOf(out.Master), Term: taskpb.Term(out.Term),
 		Settings: taskpb.Settings(out.Settings), Now: timestamppb.New(now),
@@ -88,6 +89,7 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 	if err != nil {
 		return nil, err
 	}
+	result.Settings.Secrets = h.server.secrets.of(c.site)
 	return &pb.ClaimMastershipResponse{
 		Granted: result.Granted, Term: taskpb.Term(result.Term), Master: contactOf(result.Master), Why: result.Why,
 		Leases: taskpb.Leases(result.Leases), Revoked: taskpb.RevokedList(result.Revoked),
@@ -113,6 +115,7 @@ func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullR
 	if err != nil {
 		return nil, err
 	}
+	reply.Settings.Secrets = h.server.secrets.of(c.site)
 	return taskpb.PullReply(reply), nil
 }
 
@@ -133,6 +136,7 @@ func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncR
 	if err != nil {
 		return nil, err
 	}
+	reply.Settings.Secrets = h.server.secrets.of(c.site)
 	return taskpb.SyncReply(reply), nil
 }
 
@@ -182,6 +186,7 @@ func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnre
 	if err != nil {
 		return nil, err
 	}
+	settings.Secrets = h.server.secrets.of(c.site)
 	return &pb.ReportUnreachableResponse{Settings: taskpb.Settings(settings)}, nil
 }
 
@@ -225,6 +230,7 @@ func (h *pilotHandlers) ReportTrial(ctx context.Context, in *pb.ReportTrialReque
 	if err != nil {
 		return nil, err
 	}
+	settings.Secrets = h.server.secrets.of(c.site)
 	return &pb.ReportTrialResponse{Settings: taskpb.Settings(settings)}, nil
 }
 

@@ -69,6 +69,7 @@ func (s *Server) Run(ctx context.Context) error {
 	})
 	group.Go(func() error { return s.runClock(ctx) })
 	group.Go(func() error { return s.runRenewal(ctx) })
+	group.Go(func() error { return s.secrets.run(ctx) })
 	group.Go(func() error { return storage.runGarbage(ctx) })
 	group.Go(func() error { return storage.runLooks(ctx) })
 	group.Go(func() error { return storage.runUntold(ctx) })

@@ -35,6 +35,7 @@ type Server struct {
 	addresses    Addresses
 
 	access    access
+	secrets   secrets
 	desk      desk
 	pulls     *pulls
 	matching  matching
@@ -72,6 +73,7 @@ func New(config Config) (*Server, error) {
 	s.pulls = newPulls(&s.turns.rules.Config)
 	config.Rules.Site.MarkEvery = 1
 	s.turns.marks = taskqueue.NewRules(config.Rules)
+	s.secrets = secrets{turns: &s.turns, config: &s.config}
 	s.matching = matching{&s.turns, s.pulls, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
@@ -96,7 +98,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareFiles, s.lookAgain,
+		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareFiles, s.lookAgain, s.secrets.read,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -42,6 +42,9 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 	if err != nil {
 		return nil, err
 	}
+	if _, err := readCredential(site.SE, site.SEFiles); err != nil {
+		return nil, invalid("%w", err)
+	}
 	out := &pb.AddSiteResponse{}
 	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
 		changed, err := keepSettings(t, site, in.GetUpdateMask())
@@ -58,6 +61,9 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := h.server.secrets.read(ctx); err != nil {
 		return nil, err
 	}
 	return out, h.server.ensureAccess(ctx, identity.RolePilot, site.Name)
@@ -78,6 +84,12 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 		switch path {
 		case "storage_url":
 			changed.SE = site.SE
+		case "se_token_file":
+			changed.SEFiles.Token = site.SEFiles.Token
+		case "se_client_cert":
+			changed.SEFiles.Certificate = site.SEFiles.Certificate
+		case "se_ca":
+			changed.SEFiles.Authorities = site.SEFiles.Authorities
 		case "remote_read":
 			changed.RemoteRead = site.RemoteRead
 		case "mode":
@@ -161,6 +173,7 @@ func (h *siteHandlers) DrainSite(ctx context.Context, in *pb.DrainSiteRequest) (
 // siteOf describes a site with its sums.
 func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb.Site {
 	settings := taskpb.Settings(s.turns.rules.Settings(*site))
+	settings.SeTokenFile, settings.SeClientCert, settings.SeCa = site.SEFiles.Token, site.SEFiles.Certificate, site.SEFiles.Authorities
 	for _, reached := range site.Reach {
 		settings.Reach = append(settings.Reach, string(reached))
 	}

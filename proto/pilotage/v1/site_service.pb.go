@@ -108,9 +108,18 @@ type SiteSettings struct {
 	Replicate string `protobuf:"bytes,12,opt,name=replicate,proto3" json:"replicate,omitempty"`
 	// While a site that has fallen back to isolated is tried: the number of the
 	// trial, which its pilots answer with ReportTrial; else 0.
-	Trial         uint64 `protobuf:"varint,13,opt,name=trial,proto3" json:"trial,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Trial uint64 `protobuf:"varint,13,opt,name=trial,proto3" json:"trial,omitempty"`
+	// Files on the queue's host with what the site's storage element asks for: a
+	// bearer token, a client certificate with its key, the authorities of its
+	// server's certificate.
+	SeTokenFile  string `protobuf:"bytes,14,opt,name=se_token_file,json=seTokenFile,proto3" json:"se_token_file,omitempty"`
+	SeClientCert string `protobuf:"bytes,15,opt,name=se_client_cert,json=seClientCert,proto3" json:"se_client_cert,omitempty"`
+	SeCa         string `protobuf:"bytes,16,opt,name=se_ca,json=seCa,proto3" json:"se_ca,omitempty"`
+	// What these files hold, of the storage elements that the site reads and
+	// writes; told to its pilots only.
+	StorageCredentials []*StorageCredential `protobuf:"bytes,17,rep,name=storage_credentials,json=storageCredentials,proto3" json:"storage_credentials,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *SiteSettings) Reset() {
@@ -234,6 +243,112 @@ func (x *SiteSettings) GetTrial() uint64 {
 	return 0
 }
 
+func (x *SiteSettings) GetSeTokenFile() string {
+	if x != nil {
+		return x.SeTokenFile
+	}
+	return ""
+}
+
+func (x *SiteSettings) GetSeClientCert() string {
+	if x != nil {
+		return x.SeClientCert
+	}
+	return ""
+}
+
+func (x *SiteSettings) GetSeCa() string {
+	if x != nil {
+		return x.SeCa
+	}
+	return ""
+}
+
+func (x *SiteSettings) GetStorageCredentials() []*StorageCredential {
+	if x != nil {
+		return x.StorageCredentials
+	}
+	return nil
+}
+
+// StorageCredential opens the storage element at a URL.
+type StorageCredential struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Url   string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Token string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
+	// PEM, as all that follows.
+	Certificate   string `protobuf:"bytes,3,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	Key           string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Authorities   string `protobuf:"bytes,5,opt,name=authorities,proto3" json:"authorities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *StorageCredential) Reset() {
+	*x = StorageCredential{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *StorageCredential) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*StorageCredential) ProtoMessage() {}
+
+func (x *StorageCredential) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use StorageCredential.ProtoReflect.Descriptor instead.
+func (*StorageCredential) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *StorageCredential) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *StorageCredential) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *StorageCredential) GetCertificate() string {
+	if x != nil {
+		return x.Certificate
+	}
+	return ""
+}
+
+func (x *StorageCredential) GetKey() string {
+	if x != nil {
+		return x.Key
+	}
+	return ""
+}
+
+func (x *StorageCredential) GetAuthorities() string {
+	if x != nil {
+		return x.Authorities
+	}
+	return ""
+}
+
 // SourceSums counts reads by source.
 type SourceSums struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -251,7 +366,7 @@ type SourceSums struct {
 
 func (x *SourceSums) Reset() {
 	*x = SourceSums{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -263,7 +378,7 @@ func (x *SourceSums) String() string {
 func (*SourceSums) ProtoMessage() {}
 
 func (x *SourceSums) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[1]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -276,7 +391,7 @@ func (x *SourceSums) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceSums.ProtoReflect.Descriptor instead.
 func (*SourceSums) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{1}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *SourceSums) GetLocalReads() uint64 {
@@ -348,7 +463,7 @@ type Mastership struct {
 
 func (x *Mastership) Reset() {
 	*x = Mastership{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -360,7 +475,7 @@ func (x *Mastership) String() string {
 func (*Mastership) ProtoMessage() {}
 
 func (x *Mastership) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[2]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -373,7 +488,7 @@ func (x *Mastership) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Mastership.ProtoReflect.Descriptor instead.
 func (*Mastership) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{2}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Mastership) GetTerm() string {
@@ -459,7 +574,7 @@ type Site struct {
 
 func (x *Site) Reset() {
 	*x = Site{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -471,7 +586,7 @@ func (x *Site) String() string {
 func (*Site) ProtoMessage() {}
 
 func (x *Site) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[3]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -484,7 +599,7 @@ func (x *Site) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Site.ProtoReflect.Descriptor instead.
 func (*Site) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{3}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Site) GetSettings() *SiteSettings {
@@ -758,7 +873,7 @@ type RefusedClass struct {
 
 func (x *RefusedClass) Reset() {
 	*x = RefusedClass{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -770,7 +885,7 @@ func (x *RefusedClass) String() string {
 func (*RefusedClass) ProtoMessage() {}
 
 func (x *RefusedClass) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[4]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -783,7 +898,7 @@ func (x *RefusedClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefusedClass.ProtoReflect.Descriptor instead.
 func (*RefusedClass) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{4}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *RefusedClass) GetRequire() string {
@@ -819,7 +934,7 @@ type AddSiteRequest struct {
 
 func (x *AddSiteRequest) Reset() {
 	*x = AddSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -831,7 +946,7 @@ func (x *AddSiteRequest) String() string {
 func (*AddSiteRequest) ProtoMessage() {}
 
 func (x *AddSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[5]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -844,7 +959,7 @@ func (x *AddSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSiteRequest.ProtoReflect.Descriptor instead.
 func (*AddSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{5}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *AddSiteRequest) GetSettings() *SiteSettings {
@@ -871,7 +986,7 @@ type AddSiteResponse struct {
 
 func (x *AddSiteResponse) Reset() {
 	*x = AddSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -883,7 +998,7 @@ func (x *AddSiteResponse) String() string {
 func (*AddSiteResponse) ProtoMessage() {}
 
 func (x *AddSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[6]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -896,7 +1011,7 @@ func (x *AddSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AddSiteResponse.ProtoReflect.Descriptor instead.
 func (*AddSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{6}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *AddSiteResponse) GetSite() *Site {
@@ -921,7 +1036,7 @@ type ListSitesRequest struct {
 
 func (x *ListSitesRequest) Reset() {
 	*x = ListSitesRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1048,7 @@ func (x *ListSitesRequest) String() string {
 func (*ListSitesRequest) ProtoMessage() {}
 
 func (x *ListSitesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[7]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1061,7 @@ func (x *ListSitesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSitesRequest.ProtoReflect.Descriptor instead.
 func (*ListSitesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{7}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
 }
 
 type ListSitesResponse struct {
@@ -958,7 +1073,7 @@ type ListSitesResponse struct {
 
 func (x *ListSitesResponse) Reset() {
 	*x = ListSitesResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -970,7 +1085,7 @@ func (x *ListSitesResponse) String() string {
 func (*ListSitesResponse) ProtoMessage() {}
 
 func (x *ListSitesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[8]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -983,7 +1098,7 @@ func (x *ListSitesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSitesResponse.ProtoReflect.Descriptor instead.
 func (*ListSitesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{8}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListSitesResponse) GetSites() []*Site {
@@ -1002,7 +1117,7 @@ type GetSiteRequest struct {
 
 func (x *GetSiteRequest) Reset() {
 	*x = GetSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1014,7 +1129,7 @@ func (x *GetSiteRequest) String() string {
 func (*GetSiteRequest) ProtoMessage() {}
 
 func (x *GetSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[9]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1027,7 +1142,7 @@ func (x *GetSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteRequest.ProtoReflect.Descriptor instead.
 func (*GetSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{9}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *GetSiteRequest) GetName() string {
@@ -1046,7 +1161,7 @@ type GetSiteResponse struct {
 
 func (x *GetSiteResponse) Reset() {
 	*x = GetSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1173,7 @@ func (x *GetSiteResponse) String() string {
 func (*GetSiteResponse) ProtoMessage() {}
 
 func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[10]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1186,7 @@ func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteResponse.ProtoReflect.Descriptor instead.
 func (*GetSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{10}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *GetSiteResponse) GetSite() *Site {
@@ -1091,7 +1206,7 @@ type DrainSiteRequest struct {
 
 func (x *DrainSiteRequest) Reset() {
 	*x = DrainSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1103,7 +1218,7 @@ func (x *DrainSiteRequest) String() string {
 func (*DrainSiteRequest) ProtoMessage() {}
 
 func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1116,7 +1231,7 @@ func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteRequest.ProtoReflect.Descriptor instead.
 func (*DrainSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *DrainSiteRequest) GetName() string {
@@ -1141,7 +1256,7 @@ type DrainSiteResponse struct {
 
 func (x *DrainSiteResponse) Reset() {
 	*x = DrainSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1153,7 +1268,7 @@ func (x *DrainSiteResponse) String() string {
 func (*DrainSiteResponse) ProtoMessage() {}
 
 func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1166,7 +1281,7 @@ func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteResponse.ProtoReflect.Descriptor instead.
 func (*DrainSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
 }
 
 type RemoveSiteRequest struct {
@@ -1181,7 +1296,7 @@ type RemoveSiteRequest struct {
 
 func (x *RemoveSiteRequest) Reset() {
 	*x = RemoveSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1308,7 @@ func (x *RemoveSiteRequest) String() string {
 func (*RemoveSiteRequest) ProtoMessage() {}
 
 func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1321,7 @@ func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *RemoveSiteRequest) GetName() string {
@@ -1231,7 +1346,7 @@ type RemoveSiteResponse struct {
 
 func (x *RemoveSiteResponse) Reset() {
 	*x = RemoveSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1243,7 +1358,7 @@ func (x *RemoveSiteResponse) String() string {
 func (*RemoveSiteResponse) ProtoMessage() {}
 
 func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1256,7 +1371,7 @@ func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
 }
 
 type CreateAccessRequest struct {
@@ -1273,7 +1388,7 @@ type CreateAccessRequest struct {
 
 func (x *CreateAccessRequest) Reset() {
 	*x = CreateAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1285,7 +1400,7 @@ func (x *CreateAccessRequest) String() string {
 func (*CreateAccessRequest) ProtoMessage() {}
 
 func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1298,7 +1413,7 @@ func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CreateAccessRequest) GetRole() string {
@@ -1340,7 +1455,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1467,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1480,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -1392,7 +1507,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1404,7 +1519,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1417,7 +1532,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -1435,7 +1550,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1447,7 +1562,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1460,7 +1575,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
 }
 
 type Access struct {
@@ -1478,7 +1593,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1490,7 +1605,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1503,7 +1618,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Access) GetId() string {
@@ -1563,7 +1678,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1575,7 +1690,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1588,7 +1703,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 type ListAccessResponse struct {
@@ -1600,7 +1715,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1612,7 +1727,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1625,7 +1740,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -1639,7 +1754,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xca\x03\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xfa\x04\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1656,9 +1771,19 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	" \x01(\tR\x04rank\x12>\n" +
 	"\rlocality_wait\x18\v \x01(\v2\x19.google.protobuf.DurationR\flocalityWait\x12\x1c\n" +
 	"\treplicate\x18\f \x01(\tR\treplicate\x12\x14\n" +
-	"\x05trial\x18\r \x01(\x04R\x05trialB\n" +
+	"\x05trial\x18\r \x01(\x04R\x05trial\x12\"\n" +
+	"\rse_token_file\x18\x0e \x01(\tR\vseTokenFile\x12$\n" +
+	"\x0ese_client_cert\x18\x0f \x01(\tR\fseClientCert\x12\x13\n" +
+	"\x05se_ca\x18\x10 \x01(\tR\x04seCa\x12O\n" +
+	"\x13storage_credentials\x18\x11 \x03(\v2\x1e.pilotage.v1.StorageCredentialR\x12storageCredentialsB\n" +
 	"\n" +
-	"\b_prefill\"\x88\x02\n" +
+	"\b_prefill\"\x91\x01\n" +
+	"\x11StorageCredential\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x12 \n" +
+	"\vcertificate\x18\x03 \x01(\tR\vcertificate\x12\x10\n" +
+	"\x03key\x18\x04 \x01(\tR\x03key\x12 \n" +
+	"\vauthorities\x18\x05 \x01(\tR\vauthorities\"\x88\x02\n" +
 	"\n" +
 	"SourceSums\x12\x1f\n" +
 	"\vlocal_reads\x18\x01 \x01(\x04R\n" +
@@ -1807,83 +1932,85 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
-	(*SourceSums)(nil),            // 2: pilotage.v1.SourceSums
-	(*Mastership)(nil),            // 3: pilotage.v1.Mastership
-	(*Site)(nil),                  // 4: pilotage.v1.Site
-	(*RefusedClass)(nil),          // 5: pilotage.v1.RefusedClass
-	(*AddSiteRequest)(nil),        // 6: pilotage.v1.AddSiteRequest
-	(*AddSiteResponse)(nil),       // 7: pilotage.v1.AddSiteResponse
-	(*ListSitesRequest)(nil),      // 8: pilotage.v1.ListSitesRequest
-	(*ListSitesResponse)(nil),     // 9: pilotage.v1.ListSitesResponse
-	(*GetSiteRequest)(nil),        // 10: pilotage.v1.GetSiteRequest
-	(*GetSiteResponse)(nil),       // 11: pilotage.v1.GetSiteResponse
-	(*DrainSiteRequest)(nil),      // 12: pilotage.v1.DrainSiteRequest
-	(*DrainSiteResponse)(nil),     // 13: pilotage.v1.DrainSiteResponse
-	(*RemoveSiteRequest)(nil),     // 14: pilotage.v1.RemoveSiteRequest
-	(*RemoveSiteResponse)(nil),    // 15: pilotage.v1.RemoveSiteResponse
-	(*CreateAccessRequest)(nil),   // 16: pilotage.v1.CreateAccessRequest
-	(*CreateAccessResponse)(nil),  // 17: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 18: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 19: pilotage.v1.RevokeAccessResponse
-	(*Access)(nil),                // 20: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 21: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 22: pilotage.v1.ListAccessResponse
-	nil,                           // 23: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 24: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 26: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 27: google.protobuf.FieldMask
+	(*StorageCredential)(nil),     // 2: pilotage.v1.StorageCredential
+	(*SourceSums)(nil),            // 3: pilotage.v1.SourceSums
+	(*Mastership)(nil),            // 4: pilotage.v1.Mastership
+	(*Site)(nil),                  // 5: pilotage.v1.Site
+	(*RefusedClass)(nil),          // 6: pilotage.v1.RefusedClass
+	(*AddSiteRequest)(nil),        // 7: pilotage.v1.AddSiteRequest
+	(*AddSiteResponse)(nil),       // 8: pilotage.v1.AddSiteResponse
+	(*ListSitesRequest)(nil),      // 9: pilotage.v1.ListSitesRequest
+	(*ListSitesResponse)(nil),     // 10: pilotage.v1.ListSitesResponse
+	(*GetSiteRequest)(nil),        // 11: pilotage.v1.GetSiteRequest
+	(*GetSiteResponse)(nil),       // 12: pilotage.v1.GetSiteResponse
+	(*DrainSiteRequest)(nil),      // 13: pilotage.v1.DrainSiteRequest
+	(*DrainSiteResponse)(nil),     // 14: pilotage.v1.DrainSiteResponse
+	(*RemoveSiteRequest)(nil),     // 15: pilotage.v1.RemoveSiteRequest
+	(*RemoveSiteResponse)(nil),    // 16: pilotage.v1.RemoveSiteResponse
+	(*CreateAccessRequest)(nil),   // 17: pilotage.v1.CreateAccessRequest
+	(*CreateAccessResponse)(nil),  // 18: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 19: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 20: pilotage.v1.RevokeAccessResponse
+	(*Access)(nil),                // 21: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 22: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 23: pilotage.v1.ListAccessResponse
+	nil,                           // 24: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 27: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 28: google.protobuf.FieldMask
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	24, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	24, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
-	25, // 3: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
-	1,  // 4: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 5: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
-	2,  // 6: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	23, // 7: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	24, // 8: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	24, // 9: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
-	3,  // 10: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
-	5,  // 11: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	24, // 12: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	24, // 13: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	26, // 14: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 15: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	27, // 16: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
-	4,  // 17: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
-	4,  // 18: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	4,  // 19: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	24, // 20: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	25, // 21: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	25, // 22: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	20, // 23: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	6,  // 24: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	8,  // 25: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	10, // 26: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	12, // 27: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	14, // 28: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	16, // 29: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	18, // 30: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	21, // 31: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	7,  // 32: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	9,  // 33: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	11, // 34: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	13, // 35: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	15, // 36: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	17, // 37: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	19, // 38: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	22, // 39: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	32, // [32:40] is the sub-list for method output_type
-	24, // [24:32] is the sub-list for method input_type
-	24, // [24:24] is the sub-list for extension type_name
-	24, // [24:24] is the sub-list for extension extendee
-	0,  // [0:24] is the sub-list for field type_name
+	25, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	25, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
+	26, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
+	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
+	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
+	24, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	25, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	25, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
+	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
+	25, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	25, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	27, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
+	28, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
+	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
+	5,  // 20: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	25, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	26, // 22: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	26, // 23: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	21, // 24: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	7,  // 25: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 26: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 27: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	13, // 28: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	15, // 29: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	17, // 30: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	19, // 31: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	22, // 32: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	8,  // 33: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 34: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	12, // 35: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	14, // 36: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	16, // 37: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	18, // 38: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	20, // 39: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	23, // 40: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	33, // [33:41] is the sub-list for method output_type
+	25, // [25:33] is the sub-list for method input_type
+	25, // [25:25] is the sub-list for extension type_name
+	25, // [25:25] is the sub-list for extension extendee
+	0,  // [0:25] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -1899,7 +2026,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   23,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
