@@ -1,9 +1,6 @@
 package task
 
-import (
-	"encoding/json"
-	"log/slog"
-)
+import "encoding/json"
 
 // StorageCredential opens one storage element. What is empty is not needed there.
 type StorageCredential struct {
@@ -40,10 +37,20 @@ func (s StorageSecrets) Credentials() []StorageCredential {
 	return credentials
 }
 
-func (StorageSecrets) String() string               { return "(secret)" }
-func (StorageSecrets) GoString() string             { return "(secret)" }
-func (StorageSecrets) LogValue() slog.Value         { return slog.StringValue("(secret)") }
-func (StorageSecrets) MarshalText() ([]byte, error) { return nil, nil } // JSON
-func (StorageSecrets) GobEncode() ([]byte, error)   { return nil, nil }
-func (*StorageSecrets) UnmarshalText([]byte) error  { return nil }
-func (*StorageSecrets) GobDecode([]byte) error      { return nil }
+// String hides them from fmt.
+func (StorageSecrets) String() string { return "(secret)" }
+
+// GoString hides them from %#v.
+func (StorageSecrets) GoString() string { return "(secret)" }
+
+// MarshalText keeps them out of JSON.
+func (StorageSecrets) MarshalText() ([]byte, error) { return nil, nil }
+
+// UnmarshalText reads none.
+func (*StorageSecrets) UnmarshalText([]byte) error { return nil }
+
+// GobEncode keeps them out of a pilot's journal.
+func (StorageSecrets) GobEncode() ([]byte, error) { return nil, nil }
+
+// GobDecode reads none.
+func (*StorageSecrets) GobDecode([]byte) error { return nil }
