@@ -16,28 +16,30 @@ const (
 	RoleAdmin  Role = "admin"  // operates the VO: sites, tokens, pilots, workflows
 	RoleSubmit Role = "submit" // submits and follows workflows
 	RolePilot  Role = "pilot"  // registers pilots of one site, nothing else
+	// RoleFactory reads what waits for one site and makes tokens for its pilots.
+	RoleFactory Role = "factory"
 )
 
 // ParseRole checks a role that came from outside.
 func ParseRole(text string) (Role, error) {
 	switch role := Role(text); role {
-	case RoleAdmin, RoleSubmit, RolePilot:
+	case RoleAdmin, RoleSubmit, RolePilot, RoleFactory:
 		return role, nil
 	}
-	return "", fmt.Errorf("%.60q is not a role: use admin, submit or pilot", text)
+	return "", fmt.Errorf("%.60q is not a role: use admin, submit, pilot or factory", text)
 }
 
-// checkScope checks that role and site fit: a pilot's token is for one site;
-// the other roles may be limited to one.
+// checkScope checks that role and site fit: the token of a pilot or a factory is for
+// one site; the other roles may be limited to one.
 func checkScope(role Role, site task.Site) error {
 	if _, err := ParseRole(string(role)); err != nil {
 		return err
 	}
-	if site == "" && role != RolePilot {
+	if site == "" && role != RolePilot && role != RoleFactory {
 		return nil
 	}
 	if site == "" {
-		return fmt.Errorf("role pilot without a site: a pilot's token is for one site")
+		return fmt.Errorf("role %s without a site: its token is for one site", role)
 	}
 	_, err := task.ParseSite(string(site))
 	return err

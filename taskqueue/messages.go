@@ -47,6 +47,10 @@ type Registration struct {
 	// Check tells that it only looks whether its node is fit: it is let in to
 	// be reached by the site's pilots, and is none of them.
 	Check bool
+	// Token is the id of the access token that it came with.
+	Token    string
+	Job      string // a factory's name of its job, by the token
+	BatchJob string // the batch system's id of it
 }
 
 // Registered answers a Registration.

@@ -294,7 +294,7 @@ func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) erro
 			return err
 		}
 	}
-	j.site.addOutcome(o, j.config.HandOut.Sample)
+	j.book(o, j.config.HandOut.Sample)
 	if err := j.noteEnd(s, o); err != nil {
 		return err
 	}
@@ -361,7 +361,7 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 		return err
 	}
 	j.discard(o, o.Outputs...)
-	j.site.addOutcome(o, 0)
+	j.book(o, 0)
 	if err := j.noteEnd(s, o); err != nil {
 		return err
 	}
@@ -374,6 +374,13 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 		return err
 	}
 	return j.outcomes.failed(j.site, s, o)
+}
+
+// book adds an accepted outcome to the sums of site and pilot.
+func (j *judgement) book(o *task.Outcome, sample int) {
+	j.site.addOutcome(o, sample)
+	j.pilots.held[o.Attempt.Pilot].Sums.add(o)
+	j.pilots.touch(o.Attempt.Pilot)
 }
 
 // failed decides what becomes of a LEASED task after a failure.

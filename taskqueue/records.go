@@ -397,17 +397,52 @@ type PilotRecord struct {
 	// by its own word; see Rules.Unreachable.
 	Unreachable bool
 	Spoke       time.Time // when it said so last
+	Job         string    // a factory's name of its job; "" for pilots of others
+	BatchJob    string    // the batch system's id of its job
+	Sums        PilotSums // of what it did
 	Tried       Instant   // the last trial that it has answered, by reaching the others or being Unreachable
+}
+
+// PilotSums are sums over the accepted outcomes of a pilot's attempts.
+type PilotSums struct {
+	Done      uint64
+	Failed    uint64
+	Reads     uint64 // inputs
+	Local     uint64 // of them, from its own cache
+	Peer      uint64 // and from other pilots'
+	LastError string // of its newest failed attempt
+}
+
+// add adds an outcome.
+func (s *PilotSums) add(o *task.Outcome) {
+	if o.OK {
+		s.Done++
+	} else {
+		s.Failed++
+		s.LastError = task.Brief(o.Reason)
+	}
+	for i := range o.Reads {
+		s.Reads++
+		switch o.Reads[i].Source {
+		case task.SourceLocal:
+			s.Local++
+		case task.SourcePeer:
+			s.Peer++
+		}
+	}
 }
 
 // Grant is what the queue keeps of an access token; never the token itself.
 type Grant struct {
 	ID      string
 	Hash    [32]byte // of the secret
-	Role    string   // admin, submit or pilot
+	Role    string   // admin, submit, pilot or factory
 	Site    task.Site
 	Label   string
 	Created time.Time
 	Expires time.Time
 	Revoked bool
+	Once    bool        // good for the registration of one pilot
+	Job     string      // of a factory, whose pilot it is for
+	UsedBy  task.PeerID // the pilot that registered with it, if Once
 }

@@ -28,6 +28,9 @@ func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
 		if err := admit(site, &reg); err != nil {
 			return err
 		}
+		if err := q.members.redeem(&reg); err != nil {
+			return err
+		}
 		if reg.Check {
 			out, err = r.visit(q, site, &reg)
 			return err
@@ -64,6 +67,9 @@ func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, other
 	}, err
 }
 
+// visited is why the pilot of a check has left.
+const visited = "self-check only"
+
 // visit lets somebody in who only checks a node. It is recorded as one who has
 // left: it counts nowhere, is told to nobody and cannot be master.
 func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) (Registered, error) {
@@ -76,7 +82,7 @@ func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) (Registered
 	}
 	pilot := &PilotRecord{
 		ID: task.NewPilotID(q.randomBytes(8)), Peer: reg.Peer, Site: reg.Site, Registered: q.Wall,
-		State: PilotLeft, Reason: "self-check only", Ended: q.Wall,
+		State: PilotLeft, Reason: visited, Ended: q.Wall,
 	}
 	q.members.describePilot(pilot, reg)
 	q.pilots.put(pilot.ID, pilot)
@@ -102,9 +108,35 @@ func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
 	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
 	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
 	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
+	pilot.Job, pilot.BatchJob = reg.Job, reg.BatchJob
 	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
 		pilot.Ends = latest
 	}
+}
+
+// redeem uses up a token that is for one registration. Its pilot may register
+// again; nobody else may.
+func (m *members) redeem(reg *Registration) error {
+	if reg.Token == "" {
+		return nil
+	}
+	found, err := m.Grants().Load(reg.Token)
+	if err != nil {
+		return fmt.Errorf("load access %s: %w", reg.Token, err)
+	}
+	if len(found) == 0 || !found[0].Once {
+		return nil
+	}
+	g := &found[0]
+	if g.UsedBy != "" && g.UsedBy != reg.Peer {
+		return refused("access %s is for one pilot, and one has registered with it", g.ID)
+	}
+	reg.Job = g.Job
+	if g.UsedBy == "" {
+		g.UsedBy = reg.Peer
+		return m.Grants().Save(*g)
+	}
+	return nil
 }
 
 func admit(site *SiteRecord, reg *Registration) error {

@@ -287,10 +287,12 @@ func (r *Rules) AddGrant(t *Turn, g Grant) error {
 		switch {
 		case g.ID == "" || g.Hash == [32]byte{}:
 			return invalid("a grant needs an id and the hash of its token")
-		case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot":
-			return invalid("role %q: one of admin, submit, pilot", g.Role)
-		case (g.Role == "pilot") != (g.Site != ""):
-			return invalid("a pilot's token names one site, any other token none")
+		case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot" && g.Role != "factory":
+			return invalid("role %q: one of admin, submit, pilot, factory", g.Role)
+		case (g.Role == "pilot" || g.Role == "factory") != (g.Site != ""):
+			return invalid("the token of a pilot or a factory names one site, any other token none")
+		case g.Once && g.Role != "pilot":
+			return invalid("only a pilot's token is for one registration")
 		}
 		if g.Site != "" {
 			if _, err := q.site(g.Site); err != nil {

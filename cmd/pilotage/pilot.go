@@ -54,6 +54,7 @@ refuses the access.`,
 	flags.DurationVar(&f.config.Lifetime, "lifetime", 0, "how long to live (default until $SLURM_JOB_END_TIME less 5m, else 24h)")
 	flags.DurationVar(&f.config.Margin, "drain", 0, "time before the end in which no new task is taken (default a tenth of the lifetime, at most 5m)")
 	flags.DurationVar(&f.config.Grace, "grace", 0, "time for running payloads after SIGTERM (default 15s)")
+	flags.DurationVar(&f.config.Idle, "idle", 0, "end after so long without anything to do (default never)")
 	flags.StringVar(&f.config.PortRange, "port-range", "", "LOW-HIGH for the two ports (default: any free port)")
 	flags.StringVar(&f.config.Advertise, "advertise", "", "address or CIDR under which other pilots reach this one (default: the interface that reaches the queue)")
 	flags.StringSliceVar(&f.config.Features, "feature", nil, "what the node has, for requirements, e.g. --feature avx2 (repeatable)")
@@ -147,7 +148,7 @@ func (s sizeFlag) Type() string { return "string" }
 func validatePilot(config agent.Config) error {
 	for flag, value := range map[string]time.Duration{
 		"--slots": time.Duration(config.Slots), "--cores": time.Duration(config.Resources.Cores),
-		"--lifetime": config.Lifetime, "--drain": config.Margin, "--grace": config.Grace,
+		"--lifetime": config.Lifetime, "--drain": config.Margin, "--grace": config.Grace, "--idle": config.Idle,
 	} {
 		if value < 0 {
 			return fmt.Errorf("%s is negative", flag)

@@ -18,7 +18,7 @@ func newPilotList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		header := []string{"PILOT", "SITE", "STATE", "ROLE", "HOST", "RUNNING/SLOTS", "AGE", "PAYLOADS CONFINED BY", "REASON"}
+		header := []string{"PILOT", "SITE", "STATE", "ROLE", "HOST", "RUNNING/SLOTS", "DONE", "FAILED", "JOB", "AGE", "PAYLOADS CONFINED BY", "REASON"}
 		return printList(a, pilots, header, func(p *pb.Pilot) []any {
 			role := ""
 			if p.GetMaster() {
@@ -26,7 +26,7 @@ func newPilotList(a *app) *cobra.Command {
 			}
 			return []any{
 				p.GetContact().GetPilot(), p.GetSite(), p.GetState(), role, p.GetHost(), fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()),
-				ago(p.GetRegistered().AsTime(), time.Now()), p.GetSandbox(), pilotReason(p),
+				p.GetDone(), p.GetFailed(), p.GetBatchJob(), ago(p.GetRegistered().AsTime(), time.Now()), p.GetSandbox(), pilotReason(p),
 			}
 		})
 	})
@@ -58,7 +58,9 @@ func newPilotShow(a *app) *cobra.Command {
 			{"features", fmt.Sprint(p.GetFeatures())}, {"payloads confined by", orDash(p.GetSandbox())},
 			{"addresses", fmt.Sprint(p.GetContact().GetAddresses())}, {"data server", p.GetContact().GetDataUrl()},
 			{"registered", p.GetRegistered().AsTime().Format(inUTC)}, {"ends", p.GetEnds().AsTime().Format(inUTC)},
-			{"version", p.GetVersion()},
+			{"version", p.GetVersion()}, {"batch job", orDash(p.GetBatchJob())}, {"factory's name of it", orDash(p.GetJob())},
+			{"attempts", fmt.Sprintf("%d done, %d failed", p.GetDone(), p.GetFailed())}, {"last error", orDash(p.GetLastError())},
+			{"inputs", fmt.Sprintf("%d read, %d from its own cache, %d from other pilots", p.GetReads(), p.GetLocalReads(), p.GetPeerReads())},
 		})
 	})
 }

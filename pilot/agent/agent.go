@@ -83,6 +83,8 @@ type Agent struct {
 	unknown  bool                 // that outcomes were refused as unknown was said
 	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
 	recorder recorder             // of the master's core
+	idle     idleness
+	idled    chan struct{} // something is in it when the pilot was idle for too long
 	drained  chan struct{}
 	ordered  string     // why its master has told it to drain; set before drained is closed
 	expelled chan error // the queue has revoked the membership
@@ -113,7 +115,7 @@ func Run(ctx context.Context, config Config) error {
 func newAgent(config Config) *Agent {
 	a := &Agent{
 		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
-		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), briefed: make(map[task.PeerID]bool), drained: make(chan struct{}), joined: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
+		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), briefed: make(map[task.PeerID]bool), drained: make(chan struct{}), idle: idleness{most: config.Idle}, idled: make(chan struct{}, 1), joined: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
 	}
 	if a.ground = config.Ground; a.ground == nil {
 		a.ground = &workerNode{agent: a}
@@ -209,7 +211,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	membership, err := registerPatiently(ctx, conn, Registration{
 		Site: a.site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: a.config.Host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, Log: a.log,
+		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, BatchJob: a.config.BatchJob, Log: a.log,
 	})
 	if err != nil {
 		return Membership{}, err

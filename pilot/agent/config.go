@@ -45,6 +45,11 @@ type Config struct {
 	Margin   time.Duration
 	Grace    time.Duration
 
+	// Idle ends the pilot when it had nothing to do for so long; 0 is never.
+	Idle time.Duration
+	// BatchJob is the batch system's id of this pilot's job.
+	BatchJob string
+
 	// PortRange "LOW-HIGH" for the pilot's two ports; empty is ephemeral.
 	PortRange string
 	// Advertise is an address or a CIDR; empty is the interface that reaches
@@ -120,8 +125,8 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 			}
 		}
 	}
-	if c.Lifetime < 0 || c.Margin < 0 || c.Grace < 0 {
-		return fmt.Errorf("lifetime is %s, drain %s, grace %s: times cannot be negative", c.Lifetime, c.Margin, c.Grace)
+	if c.Lifetime < 0 || c.Margin < 0 || c.Grace < 0 || c.Idle < 0 {
+		return fmt.Errorf("lifetime is %s, drain %s, grace %s, idle %s: times cannot be negative", c.Lifetime, c.Margin, c.Grace, c.Idle)
 	}
 	if c.Margin >= c.Lifetime {
 		return fmt.Errorf("a pilot that lives %s cannot drain for %s: no time is left for work", c.Lifetime, c.Margin)
@@ -151,6 +156,9 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 	if c.Resources.GPUs = len(c.GPUs); c.Resources.GPUs > task.MaxGPUs {
 		return fmt.Errorf("%d GPUs: name at most %d", c.Resources.GPUs, task.MaxGPUs)
 	}
+	if c.BatchJob == "" {
+		c.BatchJob = batchJob(getenv)
+	}
 	if c.Host == "" {
 		c.Host = hostName(getenv)
 	}
@@ -158,6 +166,16 @@ func (c *Config) Complete(getenv func(string) string, now time.Time) error {
 		c.Log = slog.Default()
 	}
 	return nil
+}
+
+// batchJob is what the batch system calls the job: Slurm, Grid Engine, PBS, ARC.
+func batchJob(getenv func(string) string) string {
+	for _, name := range []string{"PILOTAGE_BATCH_JOB", "SLURM_JOB_ID", "JOB_ID", "PBS_JOBID", "GRID_GLOBAL_JOBID"} {
+		if id := getenv(name); id != "" {
+			return task.Brief(id)
+		}
+	}
+	return ""
 }
 
 // hostName is what Slurm calls the worker node, else what it calls itself.

@@ -74,6 +74,8 @@ func (a *Agent) live(ctx context.Context) error {
 			reason, grace = "told to stop", a.config.Grace
 		case <-end.C:
 			reason = "its lifetime ends"
+		case <-a.idled:
+			reason = "it had nothing to do for " + a.config.Idle.String()
 		case <-a.drained:
 			reason = "drained: " + a.ordered
 		case <-observe.C:
@@ -149,6 +151,12 @@ func (a *Agent) observe() {
 	left := time.Until(a.ends)
 	reads := a.fetcher.SEReads()
 	a.mailbox.post(func() {
+		if a.idle.over(time.Now(), len(a.jobs)) {
+			select {
+			case a.idled <- struct{}{}:
+			default:
+			}
+		}
 		a.load = math.Round(10*now.Load) / 10 // finer differences would only have requirements judged again
 		a.stepWorker(worker.PilotChanged{Conditions: now, Lifetime: left, Stop: stop})
 		if len(reads) > 0 {

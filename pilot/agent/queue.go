@@ -74,6 +74,7 @@ type Registration struct {
 	Sandbox   string
 	Version   string
 	Ends      time.Time
+	BatchJob  string
 	Log       *slog.Logger
 }
 
@@ -141,7 +142,7 @@ func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration
 	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
 		Site: string(r.Site), PublicKey: r.Key.Public(), Proof: proof, Addresses: r.Addresses, DataUrl: r.DataURL,
 		Host: r.Host, Resources: taskpb.Resources(r.Resources), Slots: int32(r.Slots), Features: r.Features,
-		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check,
+		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check, BatchJob: r.BatchJob,
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("register with the queue: %w", err)

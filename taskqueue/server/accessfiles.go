@@ -96,7 +96,7 @@ func (s *Server) opens(file *identity.AccessFile, role identity.Role, site task.
 }
 
 func (s *Server) makeAccess(ctx context.Context, role identity.Role, site task.Site) error {
-	file, _, err := s.newAccess(ctx, role, site, defaultLabel, s.config.Timing.AccessLife)
+	file, _, err := s.newAccess(ctx, taskqueue.Grant{Role: string(role), Site: site, Label: defaultLabel}, s.config.Timing.AccessLife)
 	if err != nil {
 		return err
 	}
@@ -105,22 +105,20 @@ func (s *Server) makeAccess(ctx context.Context, role identity.Role, site task.S
 
 // newAccess makes a token, keeps its grant, and returns the access file for
 // it: the one place where the token is ever to be seen.
-func (s *Server) newAccess(ctx context.Context, role identity.Role, site task.Site, label string, life time.Duration) (*identity.AccessFile, string, error) {
+func (s *Server) newAccess(ctx context.Context, g taskqueue.Grant, life time.Duration) (*identity.AccessFile, string, error) {
 	now := time.Now()
 	// Access files tell whole seconds; no life is shortened by that.
 	expires := now.Add(life + time.Second - 1).UTC().Truncate(time.Second)
 	if end := s.authority.NotAfter(); expires.After(end) {
 		expires = end
 	}
-	grant, token, err := identity.NewGrant(role, site, label, now, expires)
+	grant, token, err := identity.NewGrant(identity.Role(g.Role), g.Site, g.Label, now, expires)
 	if err != nil {
 		return nil, "", invalid("%w", err)
 	}
+	g.ID, g.Hash, g.Created, g.Expires = grant.ID, grant.Hash, now.UTC(), expires
 	err = s.turns.update(ctx, func(t *taskqueue.Turn) error {
-		return s.turns.rules.AddGrant(t, taskqueue.Grant{
-			ID: grant.ID, Hash: grant.Hash, Role: string(role), Site: site, Label: label,
-			Created: now.UTC(), Expires: expires,
-		})
+		return s.turns.rules.AddGrant(t, g)
 	})
 	if err != nil {
 		return nil, "", err
@@ -130,6 +128,6 @@ func (s *Server) newAccess(ctx context.Context, role identity.Role, site task.Si
 	}
 	return &identity.AccessFile{
 		Version: identity.AccessVersion, Queue: s.addresses.Access, CAPEM: s.authorityPEM,
-		Role: role, Site: site, Token: token, Expires: expires,
+		Role: grant.Role, Site: grant.Site, Token: token, Expires: expires,
 	}, grant.ID, nil
 }

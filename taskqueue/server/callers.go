@@ -39,6 +39,8 @@ func (c caller) String() string {
 		return "a submit token"
 	case newPilot:
 		return "a pilot token of site " + string(c.site)
+	case factory:
+		return "the factory of site " + string(c.site)
 	case member:
 		return fmt.Sprintf("pilot %s of site %s", c.pilot, c.site)
 	}
@@ -55,7 +57,7 @@ func (c caller) owner() string {
 
 // of refuses a caller that is bound to another site.
 func (c caller) of(site string) error {
-	if c.kind&(newPilot|member) != 0 && string(c.site) != site {
+	if c.kind&(newPilot|member|factory) != 0 && string(c.site) != site {
 		return fmt.Errorf("%w: %s cannot act for site %.80q", errForbidden, c, site)
 	}
 	return nil
@@ -180,6 +182,8 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 		c.kind = submit
 	case identity.RolePilot:
 		c.kind = newPilot
+	case identity.RoleFactory:
+		c.kind = factory
 	default:
 		return caller{}, fmt.Errorf("token %s has the unknown role %q: %w", id, grant.Role, identity.ErrUnknownToken)
 	}

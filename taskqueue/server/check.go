@@ -175,6 +175,7 @@ func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
 		checkText("host", in.GetHost(), maxText),
 		checkText("sandbox", in.GetSandbox(), maxText),
 		checkText("version", in.GetVersion(), maxText),
+		checkText("batch_job", in.GetBatchJob(), maxText),
 	} {
 		if check != nil {
 			return check

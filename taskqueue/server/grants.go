@@ -16,16 +16,34 @@ import (
 // usualAccessLife is how long an access is valid unless asked otherwise.
 const usualAccessLife = 30 * 24 * time.Hour
 
+// maxJobAccessLife bounds the access of a pilot job, which may wait in a batch
+// system for so long.
+const maxJobAccessLife = 72 * time.Hour
+
 // CreateAccess makes a token and returns the access file for it.
 func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequest) (*pb.CreateAccessResponse, error) {
 	role, err := identity.ParseRole(in.GetRole())
 	if err != nil {
 		return nil, invalid("%w", err)
 	}
-	if role != identity.RolePilot && in.GetSite() != "" {
+	if c := callerOf(ctx); c.kind == factory {
+		switch {
+		case role != identity.RolePilot || !in.GetOnce():
+			return nil, fmt.Errorf("%w: %s makes accesses for one pilot of its site each, nothing else", errForbidden, c)
+		case in.GetValidFor().AsDuration() > maxJobAccessLife:
+			return nil, invalid("valid_for %s: the access of a pilot job lasts %s at most", in.GetValidFor().AsDuration(), maxJobAccessLife)
+		}
+		if err := c.of(in.GetSite()); err != nil {
+			return nil, err
+		}
+	}
+	if role != identity.RolePilot && role != identity.RoleFactory && in.GetSite() != "" {
 		return nil, invalid("an access for role %s is for all sites: leave the site out", role)
 	}
 	if err := checkText("label", in.GetLabel(), maxKey); err != nil {
+		return nil, err
+	}
+	if err := checkText("job", in.GetJob(), maxKey); err != nil {
 		return nil, err
 	}
 	life, err := duration("valid_for", in.GetValidFor())
@@ -37,7 +55,9 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 	case life < time.Second || life > identity.AuthorityLife:
 		return nil, invalid("valid_for %s: give a second to ten years", life)
 	}
-	file, id, err := h.server.newAccess(ctx, role, task.Site(in.GetSite()), in.GetLabel(), life)
+	file, id, err := h.server.newAccess(ctx, taskqueue.Grant{
+		Role: string(role), Site: task.Site(in.GetSite()), Label: in.GetLabel(), Once: in.GetOnce(), Job: in.GetJob(),
+	}, life)
 	if err != nil {
 		return nil, err
 	}

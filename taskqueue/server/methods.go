@@ -16,10 +16,11 @@ const (
 	submit                   // token of a workflow manager
 	newPilot                 // token of a site's pilots, to register
 	member                   // membership certificate of a registered pilot
+	factory                  // token of a site's factory of pilots
 	anybody                  // also without any access
 
 	people   = admin | submit
-	everyone = admin | submit | newPilot | member
+	everyone = admin | submit | newPilot | member | factory
 )
 
 // String names the accesses that do, for who came with another one.
@@ -62,7 +63,8 @@ var permissions = map[string]may{
 	pb.SiteService_GetSite_FullMethodName:      people,
 	pb.SiteService_DrainSite_FullMethodName:    admin,
 	pb.SiteService_RemoveSite_FullMethodName:   admin,
-	pb.SiteService_CreateAccess_FullMethodName: admin,
+	pb.SiteService_CreateAccess_FullMethodName: admin | factory,
+	pb.SiteService_GetDemand_FullMethodName:    admin | factory,
 	pb.SiteService_RevokeAccess_FullMethodName: admin,
 	pb.SiteService_ListAccess_FullMethodName:   admin,
 

@@ -47,6 +47,7 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
 			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
 			Sandbox: in.GetSandbox(), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
+			Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(),
 		})
 		return err
 	})
@@ -348,8 +349,12 @@ func describePilots(t *taskqueue.Turn, pilots []taskqueue.PilotRecord) ([]*pb.Pi
 		if err != nil {
 			return nil, fmt.Errorf("load what runs at %s: %w", p.ID, err)
 		}
-		present := p.State == taskqueue.PilotAlive || p.State == taskqueue.PilotDraining
-		list[i] = pilotOf(p, len(running), present && masters[p.ID])
+		list[i] = pilotOf(p, len(running), present(p) && masters[p.ID])
 	}
 	return list, nil
+}
+
+// present tells whether a pilot counts as a live member of its site.
+func present(p *taskqueue.PilotRecord) bool {
+	return p.State == taskqueue.PilotAlive || p.State == taskqueue.PilotDraining
 }

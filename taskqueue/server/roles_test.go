@@ -28,7 +28,7 @@ var rights = map[string]string{
 	"TaskService/*": "admin submit",
 	"FileService/*": "admin submit",
 
-	"SiteService/AddSite": "admin", "SiteService/DrainSite": "admin", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin",
+	"SiteService/AddSite": "admin", "SiteService/DrainSite": "admin", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin factory", "SiteService/GetDemand": "admin factory",
 	"SiteService/RevokeAccess": "admin", "SiteService/ListAccess": "admin",
 	"SiteService/ListSites": "admin submit", "SiteService/GetSite": "admin submit",
 
@@ -66,7 +66,7 @@ func TestEveryRoleAgainstEveryMethod(t *testing.T) {
 	q.addSite("siteA")
 	callers := map[string]*client{
 		"admin": q.admin(), "submit": q.submit(), "token": q.dial(q.access("pilot-siteA").Token, nil),
-		"pilot": q.join("siteA").client, "stranger": q.dial("", nil),
+		"pilot": q.join("siteA").client, "stranger": q.dial("", nil), "factory": q.factory("siteA"),
 	}
 	for _, service := range serviceDescriptions() {
 		streams := make(map[string]bool)
@@ -99,6 +99,66 @@ func TestEveryRoleAgainstEveryMethod(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// factory connects as the factory of a site.
+func (q *queue) factory(site string) *client {
+	q.t.Helper()
+	made, err := q.admin().CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "factory", Site: site})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	var access identity.AccessFile
+	if err := json.Unmarshal(made.GetAccessFile(), &access); err != nil {
+		q.t.Fatal(err)
+	}
+	return q.dial(access.Token, nil)
+}
+
+// A factory reads the demand of its site and makes accesses for one pilot each.
+func TestWhatAFactoryMay(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	q.addSite("siteB")
+	f := q.factory("siteA")
+	if _, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteA"}); err != nil {
+		t.Error(err)
+	}
+	_, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteB"})
+	wantRefusal(t, err, codes.PermissionDenied, "FORBIDDEN")
+	for _, in := range []*pb.CreateAccessRequest{
+		{Role: "admin"}, {Role: "factory", Site: "siteA"}, {Role: "submit"}, {Role: "pilot", Site: "siteB", Once: true}, {Role: "pilot", Site: "siteA"},
+	} {
+		_, err := f.CreateAccess(q.ctx, in)
+		wantRefusal(t, err, codes.PermissionDenied, "FORBIDDEN")
+	}
+	_, err = f.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteA", Once: true, ValidFor: durationpb.New(73 * time.Hour)})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID")
+	made, err := f.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteA", Once: true, Job: "pabcd0000001", ValidFor: durationpb.New(72 * time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var access identity.AccessFile
+	if err := json.Unmarshal(made.GetAccessFile(), &access); err != nil {
+		t.Fatal(err)
+	}
+	register := func() (*pb.RegisterResponse, error) {
+		key, err := identity.NewPilotKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q.dial(access.Token, nil).Register(q.ctx, registration(t, "siteA", key))
+	}
+	first, err := register()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = register()
+	wantRefusal(t, err, codes.PermissionDenied, "REFUSED")
+	shown, err := q.admin().GetPilot(q.ctx, &pb.GetPilotRequest{PilotId: first.GetPilotId()})
+	if err != nil || shown.GetPilot().GetJob() != "pabcd0000001" {
+		t.Errorf("%v, %v", shown, err)
 	}
 }
 

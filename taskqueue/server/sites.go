@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -161,6 +162,37 @@ func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.
 		}
 		return err
 	})
+}
+
+// GetDemand tells what waits for a site's pilots.
+func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (*pb.GetDemandResponse, error) {
+	if err := callerOf(ctx).of(in.GetSite()); err != nil {
+		return nil, err
+	}
+	var demand taskqueue.Demand
+	err := h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+		demand, err = h.server.turns.rules.Demand(t, task.Site(in.GetSite()))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.GetDemandResponse{MoreTasks: int64(demand.More), FreeSlots: int32(demand.FreeSlots), Draining: demand.Draining}
+	for _, c := range demand.Classes {
+		out.Classes = append(out.Classes, &pb.DemandClass{
+			Require: c.Require, Resources: taskpb.Resources(c.Resources), Tasks: int64(c.Tasks), Walltime: durationpb.New(c.Walltime), Live: c.Live,
+		})
+	}
+	for i := range demand.Pilots {
+		p := &demand.Pilots[i]
+		out.Pilots = append(out.Pilots, &pb.DemandPilot{
+			Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p), Done: p.Sums.Done, Error: cmp.Or(p.Reason, p.Sums.LastError),
+		})
+	}
+	for _, n := range demand.Nodes {
+		out.Nodes = append(out.Nodes, &pb.DemandNode{Name: n.Name, Left: durationpb.New(n.Left), Error: n.Why})
+	}
+	return out, nil
 }
 
 // DrainSite stops or resumes hand-outs to a site.

@@ -122,5 +122,7 @@ func pilotOf(p *taskqueue.PilotRecord, running int, master bool) *pb.Pilot {
 		Features: p.Features, Sandbox: p.Sandbox, Version: p.Version, State: p.State.String(),
 		Registered: taskpb.Time(p.Registered), Ends: taskpb.Time(p.Ends), Ended: taskpb.Time(p.Ended),
 		Reason: p.Reason, Stopped: p.Stopped, Running: int32(running), Master: master,
+		Job: p.Job, BatchJob: p.BatchJob, Done: p.Sums.Done, Failed: p.Sums.Failed, LastError: p.Sums.LastError,
+		Reads: p.Sums.Reads, LocalReads: p.Sums.Local, PeerReads: p.Sums.Peer,
 	}
 }

@@ -227,7 +227,9 @@ type RegisterRequest struct {
 	Version   string                 `protobuf:"bytes,11,opt,name=version,proto3" json:"version,omitempty"`
 	Ends      *timestamppb.Timestamp `protobuf:"bytes,12,opt,name=ends,proto3" json:"ends,omitempty"`
 	// It only looks whether the node is fit: it is no member of the site.
-	Check         bool `protobuf:"varint,13,opt,name=check,proto3" json:"check,omitempty"`
+	Check bool `protobuf:"varint,13,opt,name=check,proto3" json:"check,omitempty"`
+	// The batch system's id of its job, if it is in one.
+	BatchJob      string `protobuf:"bytes,14,opt,name=batch_job,json=batchJob,proto3" json:"batch_job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -351,6 +353,13 @@ func (x *RegisterRequest) GetCheck() bool {
 		return x.Check
 	}
 	return false
+}
+
+func (x *RegisterRequest) GetBatchJob() string {
+	if x != nil {
+		return x.BatchJob
+	}
+	return ""
 }
 
 type RegisterResponse struct {
@@ -3049,7 +3058,19 @@ type Pilot struct {
 	Running    int32                  `protobuf:"varint,14,opt,name=running,proto3" json:"running,omitempty"`
 	Master     bool                   `protobuf:"varint,15,opt,name=master,proto3" json:"master,omitempty"`
 	// Why it takes no new work at the moment; empty while it does.
-	Stopped       string `protobuf:"bytes,16,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Stopped string `protobuf:"bytes,16,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	// A factory's name of its job, and the batch system's id of it.
+	Job      string `protobuf:"bytes,17,opt,name=job,proto3" json:"job,omitempty"`
+	BatchJob string `protobuf:"bytes,18,opt,name=batch_job,json=batchJob,proto3" json:"batch_job,omitempty"`
+	// Attempts with an accepted outcome.
+	Done   uint64 `protobuf:"varint,19,opt,name=done,proto3" json:"done,omitempty"`
+	Failed uint64 `protobuf:"varint,20,opt,name=failed,proto3" json:"failed,omitempty"`
+	// Of its newest failed attempt.
+	LastError string `protobuf:"bytes,21,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	// Inputs of its attempts; from its own cache, and from other pilots'.
+	Reads         uint64 `protobuf:"varint,22,opt,name=reads,proto3" json:"reads,omitempty"`
+	LocalReads    uint64 `protobuf:"varint,23,opt,name=local_reads,json=localReads,proto3" json:"local_reads,omitempty"`
+	PeerReads     uint64 `protobuf:"varint,24,opt,name=peer_reads,json=peerReads,proto3" json:"peer_reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3194,6 +3215,62 @@ func (x *Pilot) GetStopped() string {
 		return x.Stopped
 	}
 	return ""
+}
+
+func (x *Pilot) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *Pilot) GetBatchJob() string {
+	if x != nil {
+		return x.BatchJob
+	}
+	return ""
+}
+
+func (x *Pilot) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *Pilot) GetFailed() uint64 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *Pilot) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Pilot) GetReads() uint64 {
+	if x != nil {
+		return x.Reads
+	}
+	return 0
+}
+
+func (x *Pilot) GetLocalReads() uint64 {
+	if x != nil {
+		return x.LocalReads
+	}
+	return 0
+}
+
+func (x *Pilot) GetPeerReads() uint64 {
+	if x != nil {
+		return x.PeerReads
+	}
+	return 0
 }
 
 type ListPilotsRequest struct {
@@ -3499,7 +3576,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x19\n" +
-	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\x89\x03\n" +
+	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xa6\x03\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x1d\n" +
 	"\n" +
@@ -3515,7 +3592,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	" \x01(\tR\asandbox\x12\x18\n" +
 	"\aversion\x18\v \x01(\tR\aversion\x12.\n" +
 	"\x04ends\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x14\n" +
-	"\x05check\x18\r \x01(\bR\x05check\"\xf3\x02\n" +
+	"\x05check\x18\r \x01(\bR\x05check\x12\x1b\n" +
+	"\tbatch_job\x18\x0e \x01(\tR\bbatchJob\"\xf3\x02\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bpilot_id\x18\x01 \x01(\tR\apilotId\x125\n" +
 	"\x16membership_certificate\x18\x02 \x01(\fR\x15membershipCertificate\x12,\n" +
@@ -3737,7 +3815,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04last\x18\x03 \x01(\bR\x04last\x12\x18\n" +
 	"\aresigns\x18\x04 \x01(\bR\aresigns\x12%\n" +
 	"\x04term\x18\x05 \x01(\v2\x11.pilotage.v1.TermR\x04term\"\x0f\n" +
-	"\rLeaveResponse\"\x93\x04\n" +
+	"\rLeaveResponse\"\xe3\x05\n" +
 	"\x05Pilot\x12.\n" +
 	"\acontact\x18\x01 \x01(\v2\x14.pilotage.v1.ContactR\acontact\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x12\n" +
@@ -3757,7 +3835,18 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x06reason\x18\r \x01(\tR\x06reason\x12\x18\n" +
 	"\arunning\x18\x0e \x01(\x05R\arunning\x12\x16\n" +
 	"\x06master\x18\x0f \x01(\bR\x06master\x12\x18\n" +
-	"\astopped\x18\x10 \x01(\tR\astopped\"u\n" +
+	"\astopped\x18\x10 \x01(\tR\astopped\x12\x10\n" +
+	"\x03job\x18\x11 \x01(\tR\x03job\x12\x1b\n" +
+	"\tbatch_job\x18\x12 \x01(\tR\bbatchJob\x12\x12\n" +
+	"\x04done\x18\x13 \x01(\x04R\x04done\x12\x16\n" +
+	"\x06failed\x18\x14 \x01(\x04R\x06failed\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\x15 \x01(\tR\tlastError\x12\x14\n" +
+	"\x05reads\x18\x16 \x01(\x04R\x05reads\x12\x1f\n" +
+	"\vlocal_reads\x18\x17 \x01(\x04R\n" +
+	"localReads\x12\x1d\n" +
+	"\n" +
+	"peer_reads\x18\x18 \x01(\x04R\tpeerReads\"u\n" +
 	"\x11ListPilotsRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x1b\n" +

@@ -1376,12 +1376,16 @@ func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
 
 type CreateAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// admin, submit or pilot.
+	// admin, submit, pilot or factory.
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// For role pilot.
-	Site          string               `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
-	Label         string               `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
-	ValidFor      *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	// For roles pilot and factory.
+	Site     string               `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
+	Label    string               `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
+	ValidFor *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
+	// For role pilot: one pilot can register with it.
+	Once bool `protobuf:"varint,5,opt,name=once,proto3" json:"once,omitempty"`
+	// A factory's name of that pilot's job.
+	Job           string `protobuf:"bytes,6,opt,name=job,proto3" json:"job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1444,6 +1448,375 @@ func (x *CreateAccessRequest) GetValidFor() *durationpb.Duration {
 	return nil
 }
 
+func (x *CreateAccessRequest) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
+}
+
+func (x *CreateAccessRequest) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+type GetDemandRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDemandRequest) Reset() {
+	*x = GetDemandRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDemandRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDemandRequest) ProtoMessage() {}
+
+func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
+func (*GetDemandRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *GetDemandRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+// DemandClass is a number of waiting tasks with equal needs.
+type DemandClass struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Require   string                 `protobuf:"bytes,1,opt,name=require,proto3" json:"require,omitempty"`
+	Resources *Resources             `protobuf:"bytes,2,opt,name=resources,proto3" json:"resources,omitempty"`
+	Tasks     int64                  `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Walltime  *durationpb.Duration   `protobuf:"bytes,4,opt,name=walltime,proto3" json:"walltime,omitempty"`
+	// Resources and remaining life of a live pilot suffice.
+	Live          bool `protobuf:"varint,5,opt,name=live,proto3" json:"live,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandClass) Reset() {
+	*x = DemandClass{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandClass) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandClass) ProtoMessage() {}
+
+func (x *DemandClass) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandClass.ProtoReflect.Descriptor instead.
+func (*DemandClass) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *DemandClass) GetRequire() string {
+	if x != nil {
+		return x.Require
+	}
+	return ""
+}
+
+func (x *DemandClass) GetResources() *Resources {
+	if x != nil {
+		return x.Resources
+	}
+	return nil
+}
+
+func (x *DemandClass) GetTasks() int64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *DemandClass) GetWalltime() *durationpb.Duration {
+	if x != nil {
+		return x.Walltime
+	}
+	return nil
+}
+
+func (x *DemandClass) GetLive() bool {
+	if x != nil {
+		return x.Live
+	}
+	return false
+}
+
+// DemandPilot is a pilot that is alive or ended within the last hour.
+type DemandPilot struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Pilot string                 `protobuf:"bytes,1,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	Job   string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Node  string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
+	Alive bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`
+	Done  uint64                 `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
+	// Why it ended, or its last error.
+	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandPilot) Reset() {
+	*x = DemandPilot{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandPilot) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandPilot) ProtoMessage() {}
+
+func (x *DemandPilot) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandPilot.ProtoReflect.Descriptor instead.
+func (*DemandPilot) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *DemandPilot) GetPilot() string {
+	if x != nil {
+		return x.Pilot
+	}
+	return ""
+}
+
+func (x *DemandPilot) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *DemandPilot) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *DemandPilot) GetAlive() bool {
+	if x != nil {
+		return x.Alive
+	}
+	return false
+}
+
+func (x *DemandPilot) GetDone() uint64 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *DemandPilot) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+// DemandNode is a node that fails payloads and gets none for a while.
+type DemandNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Left          *durationpb.Duration   `protobuf:"bytes,2,opt,name=left,proto3" json:"left,omitempty"`
+	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DemandNode) Reset() {
+	*x = DemandNode{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DemandNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DemandNode) ProtoMessage() {}
+
+func (x *DemandNode) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DemandNode.ProtoReflect.Descriptor instead.
+func (*DemandNode) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *DemandNode) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *DemandNode) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *DemandNode) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+type GetDemandResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Each READY task counts once among the sites that may run it.
+	Classes []*DemandClass `protobuf:"bytes,1,rep,name=classes,proto3" json:"classes,omitempty"`
+	// Tasks of classes beyond those listed.
+	MoreTasks     int64          `protobuf:"varint,2,opt,name=more_tasks,json=moreTasks,proto3" json:"more_tasks,omitempty"`
+	FreeSlots     int32          `protobuf:"varint,3,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
+	Draining      bool           `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
+	Pilots        []*DemandPilot `protobuf:"bytes,5,rep,name=pilots,proto3" json:"pilots,omitempty"`
+	Nodes         []*DemandNode  `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetDemandResponse) Reset() {
+	*x = GetDemandResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetDemandResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetDemandResponse) ProtoMessage() {}
+
+func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
+func (*GetDemandResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *GetDemandResponse) GetClasses() []*DemandClass {
+	if x != nil {
+		return x.Classes
+	}
+	return nil
+}
+
+func (x *GetDemandResponse) GetMoreTasks() int64 {
+	if x != nil {
+		return x.MoreTasks
+	}
+	return 0
+}
+
+func (x *GetDemandResponse) GetFreeSlots() int32 {
+	if x != nil {
+		return x.FreeSlots
+	}
+	return 0
+}
+
+func (x *GetDemandResponse) GetDraining() bool {
+	if x != nil {
+		return x.Draining
+	}
+	return false
+}
+
+func (x *GetDemandResponse) GetPilots() []*DemandPilot {
+	if x != nil {
+		return x.Pilots
+	}
+	return nil
+}
+
+func (x *GetDemandResponse) GetNodes() []*DemandNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
 type CreateAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The access file, JSON.
@@ -1455,7 +1828,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1467,7 +1840,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1480,7 +1853,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -1507,7 +1880,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1519,7 +1892,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1532,7 +1905,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -1550,7 +1923,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1562,7 +1935,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1575,7 +1948,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
 }
 
 type Access struct {
@@ -1593,7 +1966,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1605,7 +1978,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1618,7 +1991,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Access) GetId() string {
@@ -1678,7 +2051,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +2063,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +2076,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
 }
 
 type ListAccessResponse struct {
@@ -1715,7 +2088,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +2100,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +2113,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -1754,7 +2127,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/task_service.proto\"\xfa\x04\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\x1a\x1epilotage/v1/task_service.proto\"\xfa\x04\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -1878,12 +2251,43 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x11RemoveSiteRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x14\n" +
-	"\x12RemoveSiteResponse\"\x8b\x01\n" +
+	"\x12RemoveSiteResponse\"\xb1\x01\n" +
 	"\x13CreateAccessRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x14\n" +
 	"\x05label\x18\x03 \x01(\tR\x05label\x126\n" +
-	"\tvalid_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\"G\n" +
+	"\tvalid_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12\x12\n" +
+	"\x04once\x18\x05 \x01(\bR\x04once\x12\x10\n" +
+	"\x03job\x18\x06 \x01(\tR\x03job\"&\n" +
+	"\x10GetDemandRequest\x12\x12\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\"\xbe\x01\n" +
+	"\vDemandClass\x12\x18\n" +
+	"\arequire\x18\x01 \x01(\tR\arequire\x124\n" +
+	"\tresources\x18\x02 \x01(\v2\x16.pilotage.v1.ResourcesR\tresources\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\x03R\x05tasks\x125\n" +
+	"\bwalltime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bwalltime\x12\x12\n" +
+	"\x04live\x18\x05 \x01(\bR\x04live\"\x89\x01\n" +
+	"\vDemandPilot\x12\x14\n" +
+	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
+	"\x04node\x18\x03 \x01(\tR\x04node\x12\x14\n" +
+	"\x05alive\x18\x04 \x01(\bR\x05alive\x12\x12\n" +
+	"\x04done\x18\x05 \x01(\x04R\x04done\x12\x14\n" +
+	"\x05error\x18\x06 \x01(\tR\x05error\"e\n" +
+	"\n" +
+	"DemandNode\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
+	"\x04left\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04left\x12\x14\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"\x82\x02\n" +
+	"\x11GetDemandResponse\x122\n" +
+	"\aclasses\x18\x01 \x03(\v2\x18.pilotage.v1.DemandClassR\aclasses\x12\x1d\n" +
+	"\n" +
+	"more_tasks\x18\x02 \x01(\x03R\tmoreTasks\x12\x1d\n" +
+	"\n" +
+	"free_slots\x18\x03 \x01(\x05R\tfreeSlots\x12\x1a\n" +
+	"\bdraining\x18\x04 \x01(\bR\bdraining\x120\n" +
+	"\x06pilots\x18\x05 \x03(\v2\x18.pilotage.v1.DemandPilotR\x06pilots\x12-\n" +
+	"\x05nodes\x18\x06 \x03(\v2\x17.pilotage.v1.DemandNodeR\x05nodes\"G\n" +
 	"\x14CreateAccessResponse\x12\x1f\n" +
 	"\vaccess_file\x18\x01 \x01(\fR\n" +
 	"accessFile\x12\x0e\n" +
@@ -1906,7 +2310,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x15SITE_MODE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SITE_MODE_DISTRIBUTED\x10\x01\x12\x19\n" +
 	"\x15SITE_MODE_CENTRALIZED\x10\x02\x12\x16\n" +
-	"\x12SITE_MODE_ISOLATED\x10\x032\xf9\x04\n" +
+	"\x12SITE_MODE_ISOLATED\x10\x032\xc5\x05\n" +
 	"\vSiteService\x12D\n" +
 	"\aAddSite\x12\x1b.pilotage.v1.AddSiteRequest\x1a\x1c.pilotage.v1.AddSiteResponse\x12J\n" +
 	"\tListSites\x12\x1d.pilotage.v1.ListSitesRequest\x1a\x1e.pilotage.v1.ListSitesResponse\x12D\n" +
@@ -1915,7 +2319,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
 	"RemoveSite\x12\x1e.pilotage.v1.RemoveSiteRequest\x1a\x1f.pilotage.v1.RemoveSiteResponse\x12S\n" +
 	"\fCreateAccess\x12 .pilotage.v1.CreateAccessRequest\x1a!.pilotage.v1.CreateAccessResponse\x12S\n" +
-	"\fRevokeAccess\x12 .pilotage.v1.RevokeAccessRequest\x1a!.pilotage.v1.RevokeAccessResponse\x12M\n" +
+	"\fRevokeAccess\x12 .pilotage.v1.RevokeAccessRequest\x1a!.pilotage.v1.RevokeAccessResponse\x12J\n" +
+	"\tGetDemand\x12\x1d.pilotage.v1.GetDemandRequest\x1a\x1e.pilotage.v1.GetDemandResponse\x12M\n" +
 	"\n" +
 	"ListAccess\x12\x1e.pilotage.v1.ListAccessRequest\x1a\x1f.pilotage.v1.ListAccessResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
@@ -1932,7 +2337,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -1952,65 +2357,79 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*RemoveSiteRequest)(nil),     // 15: pilotage.v1.RemoveSiteRequest
 	(*RemoveSiteResponse)(nil),    // 16: pilotage.v1.RemoveSiteResponse
 	(*CreateAccessRequest)(nil),   // 17: pilotage.v1.CreateAccessRequest
-	(*CreateAccessResponse)(nil),  // 18: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 19: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 20: pilotage.v1.RevokeAccessResponse
-	(*Access)(nil),                // 21: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 22: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 23: pilotage.v1.ListAccessResponse
-	nil,                           // 24: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 26: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 27: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 28: google.protobuf.FieldMask
+	(*GetDemandRequest)(nil),      // 18: pilotage.v1.GetDemandRequest
+	(*DemandClass)(nil),           // 19: pilotage.v1.DemandClass
+	(*DemandPilot)(nil),           // 20: pilotage.v1.DemandPilot
+	(*DemandNode)(nil),            // 21: pilotage.v1.DemandNode
+	(*GetDemandResponse)(nil),     // 22: pilotage.v1.GetDemandResponse
+	(*CreateAccessResponse)(nil),  // 23: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 24: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 25: pilotage.v1.RevokeAccessResponse
+	(*Access)(nil),                // 26: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 27: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 28: pilotage.v1.ListAccessResponse
+	nil,                           // 29: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 32: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 33: google.protobuf.FieldMask
+	(*Resources)(nil),             // 34: pilotage.v1.Resources
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	25, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	25, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	30, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	30, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
 	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
-	26, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	31, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	24, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	25, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	25, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	29, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	30, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	30, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	25, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	25, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	27, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	30, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	30, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	32, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	28, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	33, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
 	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
 	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
 	5,  // 20: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	25, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	26, // 22: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	26, // 23: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	21, // 24: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	7,  // 25: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 26: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 27: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	13, // 28: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	15, // 29: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	17, // 30: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	19, // 31: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	22, // 32: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	8,  // 33: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 34: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	12, // 35: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	14, // 36: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	16, // 37: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	18, // 38: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	20, // 39: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	23, // 40: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	33, // [33:41] is the sub-list for method output_type
-	25, // [25:33] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	30, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	34, // 22: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
+	30, // 23: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
+	30, // 24: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
+	19, // 25: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
+	20, // 26: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
+	21, // 27: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
+	31, // 28: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	31, // 29: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	26, // 30: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	7,  // 31: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 32: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 33: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	13, // 34: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	15, // 35: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	17, // 36: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	24, // 37: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	18, // 38: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	27, // 39: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	8,  // 40: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 41: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	12, // 42: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	14, // 43: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	16, // 44: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	23, // 45: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	25, // 46: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	22, // 47: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	28, // 48: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	40, // [40:49] is the sub-list for method output_type
+	31, // [31:40] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -2018,6 +2437,7 @@ func file_pilotage_v1_site_service_proto_init() {
 	if File_pilotage_v1_site_service_proto != nil {
 		return
 	}
+	file_pilotage_v1_task_proto_init()
 	file_pilotage_v1_task_service_proto_init()
 	file_pilotage_v1_site_service_proto_msgTypes[0].OneofWrappers = []any{}
 	type x struct{}
@@ -2026,7 +2446,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   24,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

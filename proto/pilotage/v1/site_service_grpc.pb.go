@@ -26,6 +26,7 @@ const (
 	SiteService_RemoveSite_FullMethodName   = "/pilotage.v1.SiteService/RemoveSite"
 	SiteService_CreateAccess_FullMethodName = "/pilotage.v1.SiteService/CreateAccess"
 	SiteService_RevokeAccess_FullMethodName = "/pilotage.v1.SiteService/RevokeAccess"
+	SiteService_GetDemand_FullMethodName    = "/pilotage.v1.SiteService/GetDemand"
 	SiteService_ListAccess_FullMethodName   = "/pilotage.v1.SiteService/ListAccess"
 )
 
@@ -47,6 +48,8 @@ type SiteServiceClient interface {
 	RemoveSite(ctx context.Context, in *RemoveSiteRequest, opts ...grpc.CallOption) (*RemoveSiteResponse, error)
 	CreateAccess(ctx context.Context, in *CreateAccessRequest, opts ...grpc.CallOption) (*CreateAccessResponse, error)
 	RevokeAccess(ctx context.Context, in *RevokeAccessRequest, opts ...grpc.CallOption) (*RevokeAccessResponse, error)
+	// GetDemand tells what waits for a site's pilots, for whoever starts pilots.
+	GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error)
 	ListAccess(ctx context.Context, in *ListAccessRequest, opts ...grpc.CallOption) (*ListAccessResponse, error)
 }
 
@@ -128,6 +131,16 @@ func (c *siteServiceClient) RevokeAccess(ctx context.Context, in *RevokeAccessRe
 	return out, nil
 }
 
+func (c *siteServiceClient) GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetDemandResponse)
+	err := c.cc.Invoke(ctx, SiteService_GetDemand_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *siteServiceClient) ListAccess(ctx context.Context, in *ListAccessRequest, opts ...grpc.CallOption) (*ListAccessResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListAccessResponse)
@@ -156,6 +169,8 @@ type SiteServiceServer interface {
 	RemoveSite(context.Context, *RemoveSiteRequest) (*RemoveSiteResponse, error)
 	CreateAccess(context.Context, *CreateAccessRequest) (*CreateAccessResponse, error)
 	RevokeAccess(context.Context, *RevokeAccessRequest) (*RevokeAccessResponse, error)
+	// GetDemand tells what waits for a site's pilots, for whoever starts pilots.
+	GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error)
 	ListAccess(context.Context, *ListAccessRequest) (*ListAccessResponse, error)
 	mustEmbedUnimplementedSiteServiceServer()
 }
@@ -187,6 +202,9 @@ func (UnimplementedSiteServiceServer) CreateAccess(context.Context, *CreateAcces
 }
 func (UnimplementedSiteServiceServer) RevokeAccess(context.Context, *RevokeAccessRequest) (*RevokeAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RevokeAccess not implemented")
+}
+func (UnimplementedSiteServiceServer) GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetDemand not implemented")
 }
 func (UnimplementedSiteServiceServer) ListAccess(context.Context, *ListAccessRequest) (*ListAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAccess not implemented")
@@ -338,6 +356,24 @@ func _SiteService_RevokeAccess_Handler(srv interface{}, ctx context.Context, dec
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SiteService_GetDemand_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetDemandRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).GetDemand(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_GetDemand_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).GetDemand(ctx, req.(*GetDemandRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SiteService_ListAccess_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListAccessRequest)
 	if err := dec(in); err != nil {
@@ -390,6 +426,10 @@ var SiteService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RevokeAccess",
 			Handler:    _SiteService_RevokeAccess_Handler,
+		},
+		{
+			MethodName: "GetDemand",
+			Handler:    _SiteService_GetDemand_Handler,
 		},
 		{
 			MethodName: "ListAccess",

@@ -1,0 +1,570 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/spf13/cobra"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/pilot/factory"
+	"github.com/pilotage-grid/pilotage/pilot/factory/batch"
+	"github.com/pilotage-grid/pilotage/pilot/factory/service"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// factorySettings are what the flags or a file say of a factory.
+type factorySettings struct {
+	Site    string        `yaml:"site"`
+	Batch   string        `yaml:"batch"`   // name of a batch system, or a file with a definition
+	SSH     string        `yaml:"ssh"`     // machine on which its commands run
+	Min     int           `yaml:"min"`     // least jobs
+	Max     int           `yaml:"max"`     // most jobs
+	Backlog int           `yaml:"backlog"` // most pending jobs
+	Idle    time.Duration `yaml:"idle"`    // after which pilots end
+	Binary  string        `yaml:"binary"`  // of pilotage, where pilots run
+	Pilot   []string      `yaml:"pilot"`   // further arguments of pilots
+	Places  int           `yaml:"places"`  // of batch system local
+	Every   time.Duration `yaml:"every"`   // between two looks
+	Shapes  []shapeFile   `yaml:"shapes"`  // instead of the flags of one
+	folder  string
+	metrics string
+	from    string
+	one     shapeFile
+	dryRun  bool
+}
+
+// shapeFile is a shape as people write it.
+type shapeFile struct {
+	factory.Shape `yaml:",inline"`
+	Cores         int    `yaml:"cores"`
+	Memory        string `yaml:"memory"`
+	Disk          string `yaml:"disk"`
+	GPUs          int    `yaml:"gpus"`
+}
+
+func newFactory(a *app) *cobra.Command {
+	f := &factorySettings{}
+	command := &cobra.Command{
+		Use:   "factory --batch SYSTEM [-- ARGUMENTS of its submit command]",
+		Short: "Submit pilots to a batch system by demand",
+		Long: `A factory runs at a site, where the commands of its batch system are. It asks the
+queue what waits for the site's pilots, and the batch system which of its pilot jobs
+are there, and submits as many as the tasks need, in the limits given. Pilots end when
+they are idle; pending jobs that nobody needs any more are cancelled.
+
+It needs an access of role factory (pilotage access create --role factory --site
+SITE), which reads that demand and makes tokens for one pilot each, nothing else. Its
+folder holds the names of its jobs, so that after a restart it finds them again and
+submits nothing twice. Jobs go on while it is away.
+
+Nodes at which pilot jobs die at once, or that fail payloads, are left out for a
+time that grows, and tried again. When jobs are refused, or die wherever they are,
+the factory waits longer each time, and goes on with one job on trial.
+
+Batch systems: ` + strings.Join(batch.Names(), ", ") + `, or a file with a definition
+(pilotage factory template slurm > mine.yaml).`,
+		Example: `  pilotage factory --batch slurm --max 200 --backlog 4 --idle 10m -- --cpus-per-task=8 --mem=16G --time=12:00:00`,
+		RunE:    func(c *cobra.Command, args []string) error { return a.runFactory(c.Context(), f, args) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.from, "config", "", "file with these settings, and with several shapes of jobs (docs/factory.md)")
+	flags.StringVar(&f.Site, "site", "", "site of the pilots (default: that of the access)")
+	flags.StringVar(&f.Batch, "batch", "", "batch system, or a file that defines one")
+	flags.StringVar(&f.SSH, "ssh", "", "machine on which the batch system's commands run, by ssh (default: this one)")
+	flags.IntVar(&f.Min, "min", 0, "least number of jobs, whatever the demand")
+	flags.IntVar(&f.Max, "max", 100, "most jobs, pending and running")
+	flags.IntVar(&f.Backlog, "backlog", 4, "most jobs that are pending in the batch system")
+	flags.DurationVar(&f.Idle, "idle", 10*time.Minute, "pilots end when they had nothing to do for so long")
+	flags.DurationVar(&f.Every, "every", 15*time.Second, "time between two looks at demand and batch system")
+	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
+	flags.StringSliceVar(&f.Pilot, "pilot", nil, "further argument of the pilots, e.g. --pilot=--cache-size=50GiB (repeatable)")
+	flags.IntVar(&f.Places, "places", 4, "jobs at once, with --batch local")
+	flags.IntVar(&f.one.Cores, "cores", 0, "cores of a job (default: what --cpus-per-task says, else 1)")
+	flags.StringVar(&f.one.Memory, "memory", "", "memory of a job (default: what --mem says, else 2GiB for each core)")
+	flags.StringVar(&f.one.Disk, "disk", "20GiB", "disk of a job")
+	flags.IntVar(&f.one.GPUs, "gpus", 0, "GPUs of a job")
+	flags.DurationVar(&f.one.Walltime, "walltime", 0, "of a job (default: what --time says, else 24h)")
+	flags.StringSliceVar(&f.one.Features, "feature", nil, "what the nodes have, for requirements (repeatable)")
+	flags.StringVar(&f.metrics, "metrics", "", "address for /metrics, e.g. 127.0.0.1:7422 (default: none)")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "print what would be done now, and end")
+	command.PersistentFlags().StringVar(&f.folder, "folder", "", "folder of the factory (default $XDG_STATE_HOME/pilotage/factory)")
+	command.AddCommand(newFactoryStatus(a, f), newFactoryCheck(a, f), newFactoryTemplate(a))
+	completeWords(command, "batch", batch.Names()...)
+	return command
+}
+
+// complete reads the file, and puts what it says and what the flags say together.
+func (f *factorySettings) complete(a *app, access *identity.AccessFile, arguments []string) (factory.Config, error) {
+	if f.from != "" {
+		text, err := os.ReadFile(f.from)
+		if err != nil {
+			return factory.Config{}, err
+		}
+		if err := yaml.UnmarshalWithOptions(text, f, yaml.Strict()); err != nil {
+			return factory.Config{}, fmt.Errorf("%s: %w", f.from, err)
+		}
+	}
+	if f.Batch == "" {
+		return factory.Config{}, fmt.Errorf("--batch: give one of %s, or a file that defines a batch system", strings.Join(batch.Names(), ", "))
+	}
+	if f.Idle <= 0 || f.Every < time.Second {
+		return factory.Config{}, fmt.Errorf("--idle %s, --every %s: give a positive time, and at least 1s", f.Idle, f.Every)
+	}
+	if f.Site == "" {
+		f.Site = string(access.Site)
+	}
+	if f.Shapes == nil {
+		f.one.Name, f.one.Arguments = "job", arguments
+		if err := f.one.fromArguments(); err != nil {
+			return factory.Config{}, err
+		}
+		f.Shapes = []shapeFile{f.one}
+	} else if len(arguments) > 0 {
+		return factory.Config{}, fmt.Errorf("arguments beside a file with shapes: give them there")
+	}
+	config := factory.Config{
+		Site: task.Site(f.Site), Min: f.Min, Max: f.Max, Backlog: f.Backlog,
+		Timings: factory.Timings{Poll: f.Every, Fresh: max(time.Minute, 4*f.Every)},
+	}
+	for i := range f.Shapes {
+		shape := &f.Shapes[i]
+		if err := shape.resources(); err != nil {
+			return factory.Config{}, fmt.Errorf("shape %s: %w", shape.Name, err)
+		}
+		config.Shapes = append(config.Shapes, shape.Shape)
+	}
+	if f.Binary == "" {
+		own, err := os.Executable()
+		if err != nil {
+			return factory.Config{}, err
+		}
+		f.Binary = own
+	}
+	if f.folder == "" {
+		f.folder = defaultFactoryFolder(a.getenv)
+	}
+	return config, config.Validate()
+}
+
+func defaultFactoryFolder(getenv func(string) string) string {
+	state := getenv("XDG_STATE_HOME")
+	if !filepath.IsAbs(state) {
+		state = filepath.Join(getenv("HOME"), ".local", "state")
+	}
+	return filepath.Join(state, "pilotage", "factory")
+}
+
+func (s *shapeFile) resources() error {
+	s.Resources = task.Resources{Cores: max(1, s.Cores), GPUs: s.GPUs}
+	s.Resources.Memory = task.Bytes(s.Resources.Cores) * 2 * task.GiB
+	if s.Walltime == 0 {
+		s.Walltime = 24 * time.Hour
+	}
+	for _, size := range []struct {
+		name, text string
+		into       *task.Bytes
+	}{{"memory", s.Memory, &s.Resources.Memory}, {"disk", s.Disk, &s.Resources.Disk}} {
+		if size.text == "" {
+			continue
+		}
+		var err error
+		if *size.into, err = task.ParseBytes(size.text); err != nil {
+			return fmt.Errorf("%s: %w", size.name, err)
+		}
+	}
+	return nil
+}
+
+// fromArguments takes what Slurm's options say of the job, where no flag does.
+func (s *shapeFile) fromArguments() error {
+	for _, argument := range s.Arguments {
+		name, value, _ := strings.Cut(argument, "=")
+		switch {
+		case name == "--cpus-per-task" && s.Cores == 0:
+			if _, err := fmt.Sscan(value, &s.Cores); err != nil || s.Cores < 1 {
+				return fmt.Errorf("%s: give a number of cores", argument)
+			}
+		case name == "--mem" && s.Memory == "":
+			if s.Memory = value; strings.IndexAny(value, "KMGT") == len(value)-1 {
+				s.Memory += "iB"
+			} else {
+				s.Memory += "MiB"
+			}
+		case name == "--time" && s.Walltime == 0:
+			walltime, err := slurmTime(value)
+			if err != nil {
+				return fmt.Errorf("%s: %w", argument, err)
+			}
+			s.Walltime = walltime
+		}
+	}
+	return nil
+}
+
+// slurmTime reads minutes, minutes:seconds, hours:minutes:seconds, and the same
+// behind days-.
+func slurmTime(text string) (time.Duration, error) {
+	days, rest, withDays := strings.Cut(text, "-")
+	if !withDays {
+		days, rest = "0", text
+	}
+	parts := strings.Split(rest, ":")
+	units := map[int][]time.Duration{1: {time.Minute}, 2: {time.Minute, time.Second}, 3: {time.Hour, time.Minute, time.Second}}[len(parts)]
+	if withDays {
+		units = []time.Duration{time.Hour, time.Minute, time.Second}
+	}
+	if len(units) < len(parts) {
+		return 0, fmt.Errorf("%q is no time of Slurm's, such as 12:00:00", text)
+	}
+	var total time.Duration
+	for i, part := range append([]string{days}, parts...) {
+		unit := 24 * time.Hour
+		if i > 0 {
+			unit = units[i-1]
+		}
+		n, err := time.ParseDuration(part + "s")
+		if err != nil || n < 0 {
+			return 0, fmt.Errorf("%q is no time of Slurm's, such as 12:00:00", text)
+		}
+		total += time.Duration(n.Seconds()) * unit
+	}
+	return total, nil
+}
+
+// system opens the batch system.
+func (f *factorySettings) system() (batch.System, error) {
+	name, err := user.Current()
+	if err != nil {
+		return nil, fmt.Errorf("who runs the factory: %w", err)
+	}
+	if f.Batch == "local" {
+		host, err := os.Hostname()
+		if err != nil {
+			return nil, err
+		}
+		return &batch.Local{Folder: filepath.Join(f.folder, "jobs"), Places: f.Places, Node: host}, nil
+	}
+	text, err := os.ReadFile(f.Batch)
+	if err != nil {
+		if text, err = batch.Text(f.Batch); err != nil {
+			return nil, err
+		}
+	}
+	definition, err := batch.Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	run := batch.Runner(batch.Run)
+	if f.SSH != "" {
+		run = batch.Over("ssh", "-o", "BatchMode=yes", f.SSH)
+	}
+	return batch.New(definition, run, name.Username), nil
+}
+
+// command is what a job runs.
+func (f *factorySettings) command(shape *factory.Shape) string {
+	words := []string{
+		f.Binary, "pilot", "--idle", f.Idle.String(), "--slots", fmt.Sprint(shape.Resources.Cores),
+		"--memory", fmt.Sprint(int64(shape.Resources.Memory)), "--disk", fmt.Sprint(int64(shape.Resources.Disk)),
+		"--lifetime", (shape.Walltime - min(5*time.Minute, shape.Walltime/10)).String(),
+	}
+	for _, feature := range shape.Features {
+		words = append(words, "--feature", feature)
+	}
+	return shellWords(append(words, f.Pilot...))
+}
+
+func shellWords(words []string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		quoted[i] = word
+		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./-_=:,@%+") != "" || word == "" {
+			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+		}
+	}
+	return strings.Join(quoted, " ")
+}
+
+func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []string) error {
+	access, err := a.readAccess()
+	if err != nil {
+		return err
+	}
+	if access.Role != identity.RoleFactory && access.Role != identity.RoleAdmin {
+		return coded(exitRefused, "the access file is for role %s: a factory needs one of role factory", access.Role)
+	}
+	config, err := f.complete(a, access, arguments)
+	if err != nil {
+		return usage(err)
+	}
+	log, err := a.logger(0)
+	if err != nil {
+		return err
+	}
+	system, err := f.system()
+	if err != nil {
+		return usage(err)
+	}
+	queue, err := connectWith(access)
+	if err != nil {
+		return err
+	}
+	defer queue.close()
+	running := service.Config{
+		Factory: config, Folder: f.folder, System: system, User: currentUser(), Command: f.command, Queue: service.Client{Sites: queue.sites},
+		Log: log, DryRun: f.dryRun,
+	}
+	if f.metrics != "" {
+		gauges := newFactoryGauges()
+		stop, err := gauges.serve(ctx, f.metrics)
+		if err != nil {
+			return usage(fmt.Errorf("--metrics: %w", err))
+		}
+		defer stop()
+		running.Observe = gauges.observe
+	}
+	err = service.Run(ctx, running)
+	if errors.Is(err, service.ErrRunning) {
+		return coded(exitConflict, "%w", err)
+	}
+	return err
+}
+
+func currentUser() string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return ""
+}
+
+func newFactoryStatus(a *app, f *factorySettings) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show a factory's jobs and why it submits no more", Args: asUsed,
+		RunE: func(*cobra.Command, []string) error {
+			if f.folder == "" {
+				f.folder = defaultFactoryFolder(a.getenv)
+			}
+			s, err := service.Status(f.folder)
+			if err != nil {
+				return coded(exitNotFound, "%w", err)
+			}
+			return a.show(s, func() error { return a.printFactory(&s) })
+		},
+	}
+}
+
+func (a *app) printFactory(s *factory.Status) error {
+	states := make(map[factory.State]int)
+	for i := range s.Jobs {
+		states[s.Jobs[i].State]++
+	}
+	rows := [][]string{
+		{"site", string(s.Site)}, {"as of", ago(s.Time, time.Now()) + " ago"},
+		{"tasks", fmt.Sprintf("%d wait, %d of them for free slots and jobs that are there", s.Tasks, s.Served)},
+		{"jobs", fmt.Sprintf("%d running, %d pending, %d being submitted", states[factory.Running], states[factory.Pending], states[factory.Planned])},
+		{"paused", orDash(s.Paused)},
+	}
+	for _, u := range s.Unmet {
+		rows = append(rows, []string{"no job for", fmt.Sprintf("%s: %s", task.Counted(u.Tasks, "task"), u.Why)})
+	}
+	for _, n := range s.Nodes {
+		rows = append(rows, []string{"failing node", fmt.Sprintf("%s, left out until %s: %s", n.Node, n.Until.UTC().Format(inUTC), n.Why)})
+	}
+	if err := a.table(nil, rows); err != nil || len(s.Jobs) == 0 {
+		return err
+	}
+	return a.table([]string{"JOB", "ID", "SHAPE", "STATE", "NODE", "PILOT", "AGE", "WHY"}, rowsOf(s.Jobs, func(j factory.Job) []any {
+		return []any{j.Name, j.ID, j.Shape, j.State, j.Node, j.Pilot, ago(j.Submitted, time.Now()), j.Why}
+	}))
+}
+
+func newFactoryTemplate(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "template SYSTEM", Short: "Print the definition of a batch system, to be changed and given to --batch", Args: asUsed,
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := batch.Text(args[0])
+			if err != nil {
+				return coded(exitNotFound, "%w", err)
+			}
+			_, err = a.stdout.Write(text)
+			return err
+		},
+	}
+}
+
+// newFactoryCheck sends one pilot that only checks its node.
+func newFactoryCheck(a *app, f *factorySettings) *cobra.Command {
+	var wait time.Duration
+	command := &cobra.Command{
+		Use: "check --batch SYSTEM [-- ARGUMENTS of its submit command]", Short: "Have one batch job check its node as pilots do, and print what it finds",
+		RunE: func(c *cobra.Command, args []string) error { return a.checkFactory(c.Context(), f, args, wait) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&f.from, "config", "", "file with the settings of the factory")
+	flags.StringVar(&f.Batch, "batch", "", "batch system, or a file that defines one")
+	flags.StringVar(&f.SSH, "ssh", "", "machine on which the batch system's commands run, by ssh")
+	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
+	flags.DurationVar(&wait, "timeout", 10*time.Minute, "how long to wait for the job")
+	return command
+}
+
+func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []string, wait time.Duration) error {
+	access, err := a.readAccess()
+	if err != nil {
+		return err
+	}
+	f.Max, f.Backlog, f.Idle, f.Every, f.Places = max(1, f.Max), max(1, f.Backlog), time.Minute, 15*time.Second, max(1, f.Places)
+	config, err := f.complete(a, access, arguments)
+	if err != nil {
+		return usage(err)
+	}
+	folder, err := os.MkdirTemp("", "pilotage-check-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	f.folder = folder
+	if err := os.Mkdir(filepath.Join(folder, "jobs"), 0o700); err != nil {
+		return err
+	}
+	system, err := f.system()
+	if err != nil {
+		return usage(err)
+	}
+	return a.withQueue(func(c *clients) error {
+		name := "pcheck" + fmt.Sprintf("%06d", time.Now().UnixNano()%1_000_000)
+		file, err := service.Client{Sites: c.sites}.Access(ctx, config.Site, name, time.Hour)
+		if err != nil {
+			return err
+		}
+		job := &batch.Job{
+			Name: name, Script: filepath.Join(folder, "jobs", name), Log: filepath.Join(folder, "jobs", name+".log"), Arguments: config.Shapes[0].Arguments,
+			Command: f.command(&config.Shapes[0]) + " --check", Access: string(file), User: currentUser(),
+		}
+		id, err := system.Submit(ctx, job)
+		if err != nil {
+			return coded(exitRefused, "%w", err)
+		}
+		a.say("job %s (%s) is submitted", name, id)
+		report, err := waitForJob(ctx, system, id, job.Log, wait)
+		if err != nil {
+			return err
+		}
+		_, err = a.stdout.Write(report)
+		if err == nil && strings.Contains(string(report), "FAILED") {
+			return coded(exitUnfit, "pilots of this shape would take no work where the job ran")
+		}
+		return err
+	})
+}
+
+// waitForJob waits until a job is no more, and returns what it has printed.
+func waitForJob(ctx context.Context, system batch.System, id, log string, wait time.Duration) ([]byte, error) {
+	ctx, stop := context.WithTimeout(ctx, wait)
+	defer stop()
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		listed, err := system.List(ctx)
+		there := err != nil
+		for _, job := range listed {
+			there = there || job.ID == id && job.State != factory.Ended
+		}
+		if !there {
+			if report, err := os.ReadFile(log); err == nil {
+				return report, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			_ = system.Cancel(context.WithoutCancel(ctx), id)
+			return nil, coded(exitTimeout, "job %s has printed no report in %s", id, wait)
+		case <-ticker.C:
+		}
+	}
+}
+
+// factoryGauges are a factory's metrics.
+type factoryGauges struct {
+	registry *prometheus.Registry
+	jobs     *prometheus.GaugeVec
+	waiting  prometheus.Gauge
+	unmet    prometheus.Gauge
+	excluded prometheus.Gauge
+	paused   prometheus.Gauge
+	listing  prometheus.Gauge
+}
+
+func newFactoryGauges() *factoryGauges {
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilotage_factory_" + name, Help: help})
+	}
+	g := &factoryGauges{
+		registry: prometheus.NewRegistry(),
+		jobs:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pilotage_factory_jobs", Help: "Pilot jobs by state."}, []string{"site", "state"}),
+		waiting:  gauge("waiting_tasks", "Tasks that wait for pilots of the site."), unmet: gauge("unmet_tasks", "Of them, those that get no job now."),
+		excluded: gauge("excluded_nodes", "Nodes that jobs are kept from."), paused: gauge("paused", "1 while failures hold submissions back."),
+		listing: gauge("listing_age_seconds", "Age of the newest answer of the batch system."),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "pilotage_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
+	})
+	build.Set(1)
+	g.registry.MustRegister(g.jobs, g.waiting, g.unmet, g.excluded, g.paused, g.listing, build)
+	return g
+}
+
+func (g *factoryGauges) observe(s factory.Status) {
+	for _, state := range []factory.State{factory.Planned, factory.Pending, factory.Running} {
+		n := 0
+		for i := range s.Jobs {
+			if s.Jobs[i].State == state {
+				n++
+			}
+		}
+		g.jobs.WithLabelValues(string(s.Site), string(state)).Set(float64(n))
+	}
+	unmet := 0
+	for _, u := range s.Unmet {
+		unmet += u.Tasks
+	}
+	g.waiting.Set(float64(s.Tasks))
+	g.unmet.Set(float64(unmet))
+	g.excluded.Set(float64(len(s.Excluded)))
+	g.paused.Set(0)
+	if s.Paused != "" {
+		g.paused.Set(1)
+	}
+	g.listing.Set(s.Listing.Seconds())
+}
+
+// serve answers /metrics until stop.
+func (g *factoryGauges) serve(ctx context.Context, address string) (stop func(), err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	server := &http.Server{Handler: promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}), ReadHeaderTimeout: 10 * time.Second}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.Serve(listener)
+	}()
+	return func() {
+		_ = server.Close()
+		<-done
+	}, nil
+}

@@ -1,0 +1,225 @@
+package taskqueue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Demand is what a site's pilots could do: for those who start pilots.
+type Demand struct {
+	Classes   []ClassDemand // by number of tasks, most first
+	More      int           // tasks of further classes
+	FreeSlots int           // of live pilots
+	Draining  bool          // the site gets no work
+	Pilots    []PilotRecord // that are alive, or ended within the last hour
+	Nodes     []task.NodeMark
+}
+
+// ClassDemand is a number of tasks with equal needs that wait: READY ones, as the
+// site's share, and those that it holds and no pilot has begun.
+type ClassDemand struct {
+	task.Class
+	Tasks    int
+	Walltime time.Duration // of the first of them; 0 if nobody has given one
+	Live     bool          // resources and remaining life of a live pilot suffice
+}
+
+// Limits of an answer.
+const (
+	maxDemandClasses = 200
+	maxDemandSample  = 500
+	demandMemory     = time.Hour
+)
+
+// Demand tells what waits for a site. Each READY task counts once among the sites
+// that may run it, by the tasks a second that these do, so that the shares of all
+// sites make up the whole.
+//
+// Errors: ErrNotFound.
+func (r *Rules) Demand(t *Turn, name task.Site) (Demand, error) {
+	q := r.open(t)
+	site, err := q.site(name)
+	if err != nil {
+		return Demand{}, err
+	}
+	if err := q.loadSites(); err != nil {
+		return Demand{}, err
+	}
+	d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
+	if err := d.ready(); err != nil {
+		return Demand{}, err
+	}
+	if err := d.held(); err != nil {
+		return Demand{}, err
+	}
+	if err := d.pilots(); err != nil {
+		return Demand{}, err
+	}
+	slices.SortFunc(d.out.Classes, func(a, b ClassDemand) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Require, b.Require), cmp.Compare(a.Resources.Cores, b.Resources.Cores),
+			cmp.Compare(a.Resources.Memory, b.Resources.Memory))
+	})
+	for _, class := range d.out.Classes[min(maxDemandClasses, len(d.out.Classes)):] {
+		d.out.More += class.Tasks
+	}
+	d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
+	d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
+	d.out.Nodes = site.Marks(q.Clock)
+	return d.out, nil
+}
+
+// demand is the work on one answer.
+type demand struct {
+	*queue
+	site *SiteRecord
+	out  Demand
+	of   map[task.Class]int // index among the classes
+}
+
+func (d *demand) add(of *task.Task, tasks int) {
+	if tasks <= 0 {
+		return
+	}
+	work := of.Class()
+	work.Rank = ""
+	at, known := d.of[work]
+	if !known {
+		at = len(d.out.Classes)
+		d.of[work] = at
+		d.out.Classes = append(d.out.Classes, ClassDemand{Class: work})
+	}
+	class := &d.out.Classes[at]
+	class.Tasks += tasks
+	if of.Walltime != task.DefaultWalltime { // which says nothing of how long it runs
+		class.Walltime = max(class.Walltime, of.Walltime)
+	}
+}
+
+// ready adds the site's share of READY tasks.
+func (d *demand) ready() error {
+	counts, err := d.Tasks().ReadyClasses()
+	if err != nil {
+		return fmt.Errorf("count READY tasks: %w", err)
+	}
+	if len(counts) == 0 {
+		return nil
+	}
+	if err := d.classes.load(); err != nil {
+		return err
+	}
+	for id, n := range counts {
+		class := d.classes.known.byID[id]
+		if class == nil || !class.Allows(d.site.Name) {
+			continue
+		}
+		share := d.share(class, n)
+		if share == 0 {
+			continue
+		}
+		first, err := d.Tasks().ReadyIn(id, d.Clock.Add(d.config.Retry.BackoffMax), 1)
+		if err != nil {
+			return fmt.Errorf("load a READY task: %w", err)
+		}
+		for i := range first {
+			if err := d.specs.load(first[i].ID); err != nil {
+				return err
+			}
+			if spec := d.specs.held[first[i].ID]; spec != nil {
+				d.add(spec, share)
+			}
+		}
+	}
+	return nil
+}
+
+// rate is how many tasks a second a site does, by the slots in use and its median
+// run; a site that does nothing yet counts as one slot.
+func (d *demand) rate(s *SiteRecord) float64 {
+	median, known := s.medianRun(d.config.HandOut.KnownAfter)
+	if !known {
+		median = d.config.HandOut.UnknownTime
+	}
+	return float64(1+s.Capacity.Running) / max(median, time.Millisecond).Seconds()
+}
+
+// share is the site's part of n tasks of a class: the difference of two roundings
+// along the list of sites, so that the parts of all sites make up n.
+func (d *demand) share(class *Eligibility, n int) int {
+	total, before, own := 0.0, 0.0, 0.0
+	for _, name := range d.siteNames {
+		s := d.sites.held[name]
+		if s.Draining || !class.Allows(name) {
+			continue
+		}
+		rate := d.rate(s)
+		switch {
+		case name < d.site.Name:
+			before += rate
+		case name == d.site.Name:
+			own = rate
+		}
+		total += rate
+	}
+	if own == 0 {
+		return 0
+	}
+	upTo := func(part float64) int { return int(float64(n)*part/total + 0.5) }
+	return upTo(before+own) - upTo(before)
+}
+
+// held adds what the site holds and has not begun, by a sample of its tasks.
+func (d *demand) held() error {
+	waiting := d.site.unstarted()
+	if waiting == 0 {
+		return nil
+	}
+	leases, err := d.Leases().OfSite(d.site.Name)
+	if err != nil {
+		return fmt.Errorf("load leases of %s: %w", d.site.Name, err)
+	}
+	var sample []task.ID
+	for i := len(leases) - 1; i >= 0 && len(sample) < maxDemandSample; i-- { // of the newest, most have not begun
+		tasks, err := d.Tasks().InLease(leases[i].ID)
+		if err != nil {
+			return fmt.Errorf("load tasks of lease %d: %w", leases[i].ID, err)
+		}
+		for k := len(tasks) - 1; k >= 0 && len(sample) < maxDemandSample; k-- {
+			sample = append(sample, tasks[k].ID)
+		}
+	}
+	if err := d.specs.load(sample...); err != nil {
+		return err
+	}
+	for i, id := range sample {
+		if spec := d.specs.held[id]; spec != nil {
+			d.add(spec, waiting*(i+1)/len(sample)-waiting*i/len(sample))
+		}
+	}
+	return nil
+}
+
+// pilots adds the site's pilots, and tells which classes a live one can run.
+func (d *demand) pilots() error {
+	found, err := d.Pilots().OfSite(d.site.Name)
+	if err != nil {
+		return fmt.Errorf("load pilots of %s: %w", d.site.Name, err)
+	}
+	for i := range found {
+		p := &found[i]
+		if p.State.present() || d.Wall.Sub(p.Ended) < demandMemory && p.Reason != visited {
+			d.out.Pilots = append(d.out.Pilots, *p)
+		}
+		if !p.State.present() || p.Drain || p.Stopped != "" {
+			continue
+		}
+		for k := range d.out.Classes {
+			c := &d.out.Classes[k]
+			c.Live = c.Live || p.Resources.Fits(c.Resources) && p.Ends.Sub(d.Wall) >= c.Walltime
+		}
+	}
+	return nil
+}

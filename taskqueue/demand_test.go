@@ -1,0 +1,143 @@
+package taskqueue_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+func (g *grid) demand(site task.Site) (d taskqueue.Demand) {
+	g.view(func(t *taskqueue.Turn) (err error) {
+		d, err = g.rules.Demand(t, site)
+		return err
+	})
+	return d
+}
+
+func total(d taskqueue.Demand) (n int) {
+	for _, class := range d.Classes {
+		n += class.Tasks
+	}
+	return n + d.More
+}
+
+// Whatever sites there are and do, each waiting task is counted once.
+func TestDemandCountsEachTaskOnce(t *testing.T) {
+	for seed := range uint64(40) {
+		g := newGrid(t)
+		g.random = rand.New(rand.NewPCG(seed, 5))
+		sites := 1 + g.random.IntN(5)
+		var crews []*crew
+		for i := range sites {
+			crews = append(crews, g.addSite(task.Site(fmt.Sprintf("S%d", i))))
+		}
+		var tasks []task.Task
+		for i := range 1 + g.random.IntN(200) {
+			j := job(fmt.Sprintf("t[%03d]", i), nil, nil)
+			j.Resources.Cores = 1 + i%3
+			tasks = append(tasks, j)
+		}
+		g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: tasks})
+		waiting := len(tasks)
+		for i, c := range crews {
+			if g.random.IntN(2) == 0 {
+				c.join(task.PeerID(fmt.Sprintf("peer%d", i)), 1+g.random.IntN(8))
+				c.sync()
+			}
+		}
+		sum := 0
+		for _, c := range crews {
+			sum += total(g.demand(c.site))
+		}
+		if sum != waiting {
+			t.Errorf("%d sites: %d tasks are wanted, %d wait", sites, sum, waiting)
+		}
+	}
+}
+
+func TestDemandGoesByWhatSitesDo(t *testing.T) {
+	g := newGrid(t)
+	a, _ := g.addSite("A"), g.addSite("B")
+	a.join("peer-a", 30)
+	var tasks []task.Task
+	for i := range 400 {
+		tasks = append(tasks, job(fmt.Sprintf("t[%03d]", i), nil, nil))
+	}
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: tasks})
+	a.sync()
+	for range 3 {
+		for _, lt := range a.waiting()[:10] {
+			a.start(lt.Task.ID, a.master)
+		}
+		a.sync()
+	}
+	atA, atB := total(g.demand("A")), total(g.demand("B"))
+	if atA+atB != 370 || atB == 0 || atB > atA/4 {
+		t.Errorf("A, which runs 30, has a demand of %d, B, which runs nothing, of %d; 370 wait", atA, atB)
+	}
+	g.must(func(t *taskqueue.Turn) error { return g.rules.DrainSite(t, "A", true) })
+	if d := g.demand("A"); !d.Draining {
+		t.Error("a draining site does not say so")
+	}
+}
+
+func TestDemandTellsWhatALivePilotCanRun(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	small, wide := job("small", nil, nil), job("wide", nil, nil)
+	wide.Resources.Cores = 16
+	wide.Walltime = 3 * time.Hour
+	g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{small, wide}})
+	live := func() map[int]bool {
+		of := make(map[int]bool)
+		for _, class := range g.demand("A").Classes {
+			of[class.Resources.Cores] = class.Live
+			if class.Resources.Cores == 16 && class.Walltime != 3*time.Hour {
+				t.Errorf("the wide task has walltime %s", class.Walltime)
+			}
+		}
+		return of
+	}
+	if of := live(); len(of) != 2 || of[1] || of[16] {
+		t.Errorf("without a pilot: %v", of)
+	}
+	a.join("peer", 4)
+	if of := live(); !of[1] || of[16] {
+		t.Errorf("beside a pilot of 4 cores: %v", of)
+	}
+}
+
+// A token of a pilot job lets one pilot in, which may come back, and names its job.
+func TestATokenForOneRegistration(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	g.must(func(t *taskqueue.Turn) error {
+		return g.rules.AddGrant(t, taskqueue.Grant{ID: "once", Hash: [32]byte{1}, Role: "pilot", Site: "A", Once: true, Job: "pabcd0000001"})
+	})
+	register := func(peer task.PeerID) (out taskqueue.Registered, err error) {
+		err = g.update(func(t *taskqueue.Turn) (err error) {
+			out, err = g.rules.Register(t, taskqueue.Registration{Site: a.site, Peer: peer, Slots: 1, Host: "h", Resources: task.Resources{Cores: 1}, Token: "once", Job: "forged", BatchJob: "77"})
+			return err
+		})
+		return out, err
+	}
+	first, err := register("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := register("one"); err != nil || again.Pilot != first.Pilot {
+		t.Errorf("the same pilot comes back: %v, %v", again, err)
+	}
+	if _, err := register("two"); !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("a second pilot: %v", err)
+	}
+	pilots := g.demand("A").Pilots
+	if len(pilots) != 1 || pilots[0].Job != "pabcd0000001" || pilots[0].BatchJob != "77" {
+		t.Errorf("pilots %+v", pilots)
+	}
+}
