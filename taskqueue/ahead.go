@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -16,30 +15,21 @@ const maxAheadInputs = 1_000
 // that the site holds. While other sites are live the walk goes by what the site
 // holds that can run: who makes files reads them, and the rest of what comes
 // next is for whoever makes that.
-func (h *handing) leaseAhead(from []task.ID) error {
+func (h *handing) leaseAhead(from []task.ID) {
 	allowance := h.aheadAllowance()
 	seen := make(map[task.ID]struct{})
 	candidates := h.life.walkable
 	h.life.walkable = nil
 	for allowance > 0 && len(candidates)+len(from) > 0 {
-		below, err := h.readersBelow(from, allowance-len(candidates))
-		if err != nil {
-			return err
-		}
-		fits, err := h.fitAhead(h.site, append(candidates, below...), seen)
-		if err != nil {
-			return err
-		}
+		below := h.readersBelow(from, allowance-len(candidates))
+		fits := h.fitAhead(h.site, append(candidates, below...), seen)
 		from, candidates = nil, nil
 		for _, id := range fits[:min(allowance, len(fits))] {
-			if err := h.lend(id); err != nil {
-				return err
-			}
+			h.lend(id)
 			from = append(from, id)
 			allowance--
 		}
 	}
-	return nil
 }
 
 // aheadAllowance is how many more tasks a site may hold before their inputs
@@ -63,37 +53,30 @@ func (h *handing) shared() bool {
 
 // readersBelow returns tasks that read what the given ones will make, once
 // enough are found for the allowance.
-func (r *records) readersBelow(from []task.ID, allowance int) ([]task.ID, error) {
+func (r *records) readersBelow(from []task.ID, allowance int) []task.ID {
 	const step = 256
 	var readers []task.ID
 	for len(from) > 0 && len(readers) < 2*allowance {
 		part := from[:min(step, len(from))]
 		from = from[len(part):]
-		if err := r.loadOutputs(part); err != nil {
-			return nil, err
-		}
+		r.loadOutputs(part)
 		for _, id := range part {
 			for _, out := range r.specs.held[id].Outputs {
 				f := r.files.held[out.LFN]
 				if f == nil || f.Uses == 0 || exists(f) {
 					continue
 				}
-				ids, err := r.Files().Readers(f.LFN)
-				if err != nil {
-					return nil, fmt.Errorf("load the readers of %s: %w", f.LFN, err)
-				}
+				ids := read(r.Files().Readers(f.LFN))
 				readers = append(readers, ids...)
 			}
 		}
 	}
-	return readers, nil
+	return readers
 }
 
 // fitAhead returns those candidates that the site may hold now.
-func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID]struct{}) ([]task.ID, error) {
-	if err := h.tasks.load(candidates...); err != nil {
-		return nil, err
-	}
+func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task.ID]struct{}) []task.ID {
+	h.tasks.load(candidates...)
 	var blocked []task.ID
 	for _, id := range candidates {
 		s := h.tasks.held[id]
@@ -101,9 +84,7 @@ func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task
 			blocked = append(blocked, id)
 		}
 	}
-	if err := h.specs.load(blocked...); err != nil {
-		return nil, err
-	}
+	h.specs.load(blocked...)
 	small := blocked[:0]
 	for _, id := range blocked {
 		if _, again := seen[id]; !again && len(h.specs.held[id].Inputs) <= maxAheadInputs {
@@ -111,9 +92,7 @@ func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task
 		}
 		seen[id] = struct{}{}
 	}
-	if err := h.loadInputs(small); err != nil {
-		return nil, err
-	}
+	h.loadInputs(small)
 	fits := small[:0]
 	for _, id := range small {
 		if spec := h.specs.held[id]; h.madeHere(site, spec) && !h.refuses(site, spec.Class()) {
@@ -122,7 +101,7 @@ func (h *handing) fitAhead(site *SiteRecord, candidates []task.ID, seen map[task
 		// A later level may make what is missing now.
 		delete(seen, id)
 	}
-	return fits, nil
+	return fits
 }
 
 // madeHere tells whether every input of a task is readable at a site or made

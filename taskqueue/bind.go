@@ -9,7 +9,7 @@ import (
 )
 
 // bindTasks gives the tasks their full ids and checks each by itself.
-func (p *submission) bindTasks() error {
+func (p *submission) bindTasks() {
 	p.Tasks = slices.Clone(p.Tasks)
 	seen := make(map[task.ID]struct{}, len(p.Tasks))
 	for i := range p.Tasks {
@@ -17,17 +17,14 @@ func (p *submission) bindTasks() error {
 		name := strings.TrimPrefix(strings.TrimPrefix(string(t.ID), string(p.workflow.ID)), "/")
 		t.ID = task.NewID(p.workflow.ID, name)
 		if err := t.Validate(); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalid, err)
+			end(fmt.Errorf("%w: %w", ErrInvalid, err))
 		}
-		if err := validNames(t); err != nil {
-			return err
-		}
+		check(validNames(t))
 		if _, again := seen[t.ID]; again {
-			return invalid("two tasks are named %s", name)
+			end(invalid("two tasks are named %s", name))
 		}
 		seen[t.ID] = struct{}{} // of earlier parts the store knows
 	}
-	return nil
 }
 
 // validNames checks what only a fresh description shows: names as written.
@@ -60,7 +57,7 @@ func validNames(t *task.Task) error {
 
 // loadNames loads the catalogue's entries of every name in the part, both as
 // the workflow's own and as registered for all.
-func (p *submission) loadNames() error {
+func (p *submission) loadNames() {
 	var names []task.LFN
 	both := func(name string) {
 		names = append(names, p.qualify(name), shared(name))
@@ -76,7 +73,7 @@ func (p *submission) loadNames() error {
 			both(string(out.LFN))
 		}
 	}
-	return p.files.load(names...)
+	p.files.load(names...)
 }
 
 // shared is the name under which a file would be registered for all.
@@ -85,93 +82,78 @@ func shared(name string) task.LFN {
 }
 
 // declareFiles enters the part's external files.
-func (p *submission) declareFiles() error {
+func (p *submission) declareFiles() {
 	for i := range p.Files {
 		f := &p.Files[i]
 		name := string(f.LFN)
 		if strings.HasPrefix(name, task.SharedPrefix) {
-			return invalid("file %s: names beginning with vo: are registered apart, with `pilotage file register`", name)
+			end(invalid("file %s: names beginning with vo: are registered apart, with `pilotage file register`", name))
 		}
-		if err := p.catalogue.checkFile(f); err != nil {
-			return err
-		}
+		p.catalogue.checkFile(f)
 		if len(f.Replicas) == 0 {
 			if p.AllowMissing {
 				continue // it may be registered for all later
 			}
-			return invalid("file %s is declared and is nowhere: upload it, give its place with `at:`, or submit with --allow-missing", name)
+			end(invalid("file %s is declared and is nowhere: upload it, give its place with `at:`, or submit with --allow-missing", name))
 		}
-		record, err := p.catalogue.entry(p.qualify(name))
-		if err != nil {
-			return err
-		}
+		record := p.catalogue.entry(p.qualify(name))
 		if record.ProducerTask != "" {
-			return invalid("file %s is declared as existing, and task %s makes it", name, record.ProducerTask.Name())
+			end(invalid("file %s is declared as existing, and task %s makes it", name, record.ProducerTask.Name()))
 		}
 		if len(record.Replicas) > 0 {
-			return invalid("file %s is declared twice", name)
+			end(invalid("file %s is declared twice", name))
 		}
-		if err := p.catalogue.describeFile(record, f); err != nil {
-			return err
-		}
+		p.catalogue.describeFile(record, f)
 	}
-	return nil
 }
 
 // entry returns the catalogue's entry of a name, a new empty one if need be.
-func (c *catalogue) entry(name task.LFN) (*FileRecord, error) {
-	if err := c.files.load(name); err != nil {
-		return nil, err
-	}
-	record := c.files.held[name]
+func (c *catalogue) entry(name task.LFN) *FileRecord {
+	record := c.files.one(name)
 	if record == nil {
 		record = &FileRecord{File: task.File{LFN: name, Size: -1}}
 		c.files.put(name, record)
 	}
 	c.files.touch(name)
-	return record, nil
+	return record
 }
 
 // checkFile checks the description of an external file.
-func (c *catalogue) checkFile(f *task.File) error {
+func (c *catalogue) checkFile(f *task.File) {
 	if err := task.ValidateLFN(string(f.LFN)); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		end(fmt.Errorf("%w: %w", ErrInvalid, err))
 	}
 	if f.Size < -1 {
-		return invalid("file %s: size %d", f.LFN, f.Size)
+		end(invalid("file %s: size %d", f.LFN, f.Size))
 	}
 	if f.Adler32 != "" && (len(f.Adler32) != 8 || strings.Trim(f.Adler32, "0123456789abcdefABCDEF") != "") {
-		return invalid("file %s: adler32 %q: expected 8 hex digits", f.LFN, f.Adler32)
+		end(invalid("file %s: adler32 %q: expected 8 hex digits", f.LFN, f.Adler32))
 	}
 	for _, replica := range f.Replicas {
-		site, err := c.site(replica.Site)
-		if err != nil {
-			return invalid("file %s: %w", f.LFN, err)
+		site := c.sites.one(replica.Site)
+		if site == nil {
+			end(invalid("file %s: there is no site %s: `pilotage site list` names the sites", f.LFN, replica.Site))
 		}
 		if why := site.misplaced(replica); why != "" {
-			return invalid("file %s: its copy %s is not of %s: %s", f.LFN, replica.URL, replica.Site, why)
+			end(invalid("file %s: its copy %s is not of %s: %s", f.LFN, replica.URL, replica.Site, why))
 		}
 		if replica.URL == "" {
-			return invalid("file %s: its copy at %s has no URL", f.LFN, replica.Site)
+			end(invalid("file %s: its copy at %s has no URL", f.LFN, replica.Site))
 		}
 	}
-	return nil
 }
 
 // describeFile fills an entry from an external file's description.
-func (c *catalogue) describeFile(record *FileRecord, f *task.File) error {
+func (c *catalogue) describeFile(record *FileRecord, f *task.File) {
 	record.Size, record.Digest, record.Exec = f.Size, f.Digest, f.Exec
 	record.Adler32 = strings.ToLower(f.Adler32)
 	for _, replica := range f.Replicas {
-		if err := c.replicate(record, replica); err != nil {
-			return err
-		}
+		c.replicate(record, replica)
 	}
-	return nil
 }
 
 // declareOutputs enters the files that the part's tasks will make.
-func (p *submission) declareOutputs() error {
+func (p *submission) declareOutputs() {
 	p.makers = make(map[task.LFN]task.ID)
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
@@ -180,49 +162,39 @@ func (p *submission) declareOutputs() error {
 			local := string(t.Outputs[k].LFN)
 			name := p.qualify(local)
 			t.Outputs[k].LFN = name
-			record, err := p.catalogue.entry(name)
-			if err != nil {
-				return err
-			}
+			record := p.catalogue.entry(name)
 			switch {
 			case record.ProducerTask != "":
-				return invalid("file %s has two producers: tasks %s and %s", local, record.ProducerTask.Name(), t.ID.Name())
+				end(invalid("file %s has two producers: tasks %s and %s", local, record.ProducerTask.Name(), t.ID.Name()))
 			case len(record.Replicas) > 0:
-				return invalid("file %s is declared as existing, and task %s makes it", local, t.ID.Name())
+				end(invalid("file %s is declared as existing, and task %s makes it", local, t.ID.Name()))
 			}
-			if err := p.notSharedBefore(local, t); err != nil {
-				return err
-			}
+			p.notSharedBefore(local, t)
 			record.ProducerTask = t.ID
 			p.makers[name] = t.ID
 		}
 	}
-	return nil
 }
 
 // notSharedBefore refuses an output whose name an earlier part read and got
 // bound to the file of that name that is registered for all.
-func (p *submission) notSharedBefore(local string, t *task.Task) error {
+func (p *submission) notSharedBefore(local string, t *task.Task) {
 	other := p.files.held[shared(local)]
 	if p.workflow.Parts == 0 || other == nil || other.Uses == 0 {
-		return nil
+		return
 	}
-	readers, err := p.records.Files().Readers(other.LFN)
-	if err != nil {
-		return fmt.Errorf("load the readers of %s: %w", other.LFN, err)
-	}
+	readers := read(p.records.Files().Readers(other.LFN))
 	for _, reader := range readers {
 		if reader.Workflow() == p.workflow.ID {
-			return invalid("task %s makes %s, which task %s of an earlier part took for the registered %s: send makers before readers",
-				t.ID.Name(), local, reader.Name(), other.LFN)
+			end(invalid("task %s makes %s, which task %s of an earlier part took for the registered %s: send makers before readers",
+				t.ID.Name(), local, reader.Name(), other.LFN))
 		}
 	}
-	return nil
 }
 
 // bindInputs finds the file behind every input: the workflow's own, else the
 // one registered for all, else (it may come with a later part) its own.
-func (p *submission) bindInputs() error {
+func (p *submission) bindInputs() {
 	for i := range p.Tasks {
 		t := &p.Tasks[i]
 		t.Inputs = slices.Clone(t.Inputs)
@@ -238,5 +210,4 @@ func (p *submission) bindInputs() error {
 			t.Inputs[k].LFN = name
 		}
 	}
-	return nil
 }

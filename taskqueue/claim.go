@@ -24,120 +24,100 @@ const maxJump = 1 << 40
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
 func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
-	var result ClaimResult
-	err := r.apply(t, func(q *queue) error {
-		site, err := q.site(c.Site)
-		if err != nil {
-			return err
-		}
-		claimant, err := q.office.claimant(site, c.Pilot)
-		if err != nil {
-			return err
-		}
-		ground, objection, err := q.office.judge(site, claimant, &c)
-		if err != nil || objection != "" {
-			result = ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
+	return applied(r, t, func(q *queue) ClaimResult {
+		site := q.site(c.Site)
+		claimant := q.office.claimant(site, c.Pilot)
+		ground, objection := q.office.judge(site, claimant, &c)
+		if objection != "" {
+			result := ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
 			if master := q.pilots.held[site.Master]; master != nil {
 				result.Master = contact(master)
 			}
-			return err
+			return result
 		}
 		if claimant.State == PilotDead {
 			q.members.revive(site, claimant)
 		}
 		if ground != "" {
-			if err := q.missMaster(site, &c); err != nil {
-				return err
-			}
+			q.missMaster(site, &c)
 			q.office.crown(site, claimant, c.Expected.Epoch, ground)
 		}
-		result = ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
+		result := ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
 		if site.InForce().Central() {
-			return nil // mastership of the overlay only
+			return result // mastership of the overlay only
 		}
-		if result.Leases, err = q.leasing.openLeases(site); err != nil {
-			return err
-		}
-		result.Revoked, err = q.leasing.revocations(site.Name)
-		return err
+		result.Leases = q.leasing.openLeases(site)
+		result.Revoked = q.leasing.revocations(site.Name)
+		return result
 	})
-	if err != nil {
-		return ClaimResult{}, err
-	}
-	return result, nil
 }
 
 // missMaster takes a master for dead whose office another one gets because neither
 // its site nor the queue hears it. Where pilots speak for themselves only its site
 // misses it.
-func (q *queue) missMaster(site *SiteRecord, c *Claim) error {
+func (q *queue) missMaster(site *SiteRecord, c *Claim) {
 	master := q.pilots.held[site.Master]
 	if master == nil || master.ID == c.Pilot || !master.State.present() || c.Expected != site.Term ||
 		site.Resigned || c.Resigned || site.InForce().Central() {
-		return nil
+		return
 	}
-	return q.dismiss(site, master, PilotDead, "it was master, and was missed by its site and the queue")
+	q.dismiss(site, master, PilotDead, "it was master, and was missed by its site and the queue")
 }
 
 // claimant returns the pilot that claims. One that was taken for dead lives again
 // if its claim is granted; otherwise the master in office tells when it meets it.
-func (m *office) claimant(site *SiteRecord, id task.PilotID) (*PilotRecord, error) {
-	if err := m.pilots.load(id); err != nil {
-		return nil, err
-	}
-	pilot := m.pilots.held[id]
+func (m *office) claimant(site *SiteRecord, id task.PilotID) *PilotRecord {
+	pilot := m.pilots.one(id)
 	if pilot == nil {
-		return nil, fmt.Errorf("%w: pilot %s of site %s", ErrStranger, id, site.Name)
+		end(fmt.Errorf("%w: pilot %s of site %s", ErrStranger, id, site.Name))
 	}
 	if pilot.Site != site.Name {
-		return nil, refused("pilot %s belongs to site %s, not to %s", id, pilot.Site, site.Name)
+		end(refused("pilot %s belongs to site %s, not to %s", id, pilot.Site, site.Name))
 	}
 	if site.denies(pilot.Peer) {
-		return nil, refused("the membership of pilot %s was revoked", id)
+		end(refused("the membership of pilot %s was revoked", id))
 	}
-	return pilot, nil
+	return pilot
 }
 
 // judge tells why a claim is granted, or else why it is refused; neither to a
 // claimant that is in office.
-func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string, err error) {
+func (m *office) judge(site *SiteRecord, claimant *PilotRecord, c *Claim) (ground, objection string) {
 	wentBack := site.Term.Less(c.Expected)
 	if !wentBack && site.Master == claimant.ID && site.Term.Peer == claimant.Peer && !site.Resigned {
 		if c.Ballot == 0 {
-			return "", "", nil
+			return "", ""
 		}
-		return "its site elected it anew while the queue was away", "", nil
+		return "its site elected it anew while the queue was away", ""
 	}
 	if claimant.State == PilotLeft {
 		// It lost its master between its goodbyes to the queue and to its peers.
-		return "", fmt.Sprintf("pilot %s has said goodbye", claimant.ID), nil
+		return "", fmt.Sprintf("pilot %s has said goodbye", claimant.ID)
 	}
 	if wentBack {
 		if c.Expected.Epoch-site.Term.Epoch > maxJump {
-			return "", "", refused("term %s is far beyond any that the queue can have granted", c.Expected)
+			end(refused("term %s is far beyond any that the queue can have granted", c.Expected))
 		}
-		return fmt.Sprintf("the queue was put back to a backup from before term %s", c.Expected), "", nil
+		return fmt.Sprintf("the queue was put back to a backup from before term %s", c.Expected), ""
 	}
 	if site.Master == "" {
-		return "nobody was master", "", nil
+		return "nobody was master", ""
 	}
-	if err := m.pilots.load(site.Master); err != nil {
-		return "", "", err
-	}
+	m.pilots.load(site.Master)
 	if c.Expected != site.Term {
-		return "", fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected), nil
+		return "", fmt.Sprintf("the term in office is %s, not %s", site.Term, c.Expected)
 	}
 	silence := m.Clock.Sub(site.LastSync)
 	switch master := m.pilots.held[site.Master]; {
 	case site.Resigned || c.Resigned:
-		return fmt.Sprintf("master %s resigned", site.Master), "", nil
+		return fmt.Sprintf("master %s resigned", site.Master), ""
 	case master == nil || !master.State.present():
-		return fmt.Sprintf("master %s was gone", site.Master), "", nil
+		return fmt.Sprintf("master %s was gone", site.Master), ""
 	case c.BrokenOff != 0 && site.LastSync <= c.BrokenOff && m.Clock.Sub(c.BrokenOff) >= m.config.Site.BrokenSilence:
-		return fmt.Sprintf("the connection of master %s broke", site.Master), "", nil
+		return fmt.Sprintf("the connection of master %s broke", site.Master), ""
 	case silence >= m.config.Site.ClaimSilence:
-		return fmt.Sprintf("master %s was not heard for %s", site.Master, silence.Round(100*time.Millisecond)), "", nil
+		return fmt.Sprintf("master %s was not heard for %s", site.Master, silence.Round(100*time.Millisecond)), ""
 	}
 	return "", fmt.Sprintf("master %s was heard %s ago, and stays in office until it is not heard for %s",
-		site.Master, silence.Round(100*time.Millisecond), m.config.Site.ClaimSilence), nil
+		site.Master, silence.Round(100*time.Millisecond), m.config.Site.ClaimSilence)
 }

@@ -1,8 +1,6 @@
 package taskqueue
 
-import (
-	"time"
-)
+import "time"
 
 // Instant is a moment on the service clock: nanoseconds that the queue was
 // able to serve since it was created. A server advances the clock, by at most

@@ -21,24 +21,20 @@ const (
 // leaseCompanions hands out READY tasks beside the chosen ones that make other
 // inputs of the same readers, so that these can read all from the caches of one
 // site. While no other site is live, all come here anyway.
-func (h *handing) leaseCompanions(chosen []task.ID) error {
+func (h *handing) leaseCompanions(chosen []task.ID) {
 	if !h.shared() {
-		return nil
+		return
 	}
 	tail := slices.DeleteFunc(slices.Clone(chosen), func(id task.ID) bool { return h.tasks.held[id].Bare })
 	tail = tail[max(0, len(tail)-companionTail):]
-	readers, err := h.readersBelow(tail, companionTail)
-	if err != nil || len(readers) == 0 {
-		return err
+	readers := h.readersBelow(tail, companionTail)
+	if len(readers) == 0 {
+		return
 	}
 	readers = readers[max(0, len(readers)-companionReaders):]
-	if err := h.specs.load(readers...); err != nil {
-		return err
-	}
+	h.specs.load(readers...)
 	readers = slices.DeleteFunc(readers, func(id task.ID) bool { return len(inputs(h.specs.held[id])) > companionInputs })
-	if err := h.loadInputs(readers); err != nil {
-		return err
-	}
+	h.loadInputs(readers)
 	var makers []task.ID
 	for _, id := range readers {
 		for _, name := range inputs(h.specs.held[id]) {
@@ -48,22 +44,18 @@ func (h *handing) leaseCompanions(chosen []task.ID) error {
 		}
 	}
 	slices.Sort(makers)
-	return h.lendReady(slices.Compact(makers))
+	h.lendReady(slices.Compact(makers))
 }
 
 // lendReady leases those of some tasks that are READY, may run at the site, and
 // prefer no other one.
-func (h *handing) lendReady(ids []task.ID) error {
-	if err := h.tasks.load(ids...); err != nil {
-		return err
-	}
+func (h *handing) lendReady(ids []task.ID) {
+	h.tasks.load(ids...)
 	ids = slices.DeleteFunc(ids, func(id task.ID) bool {
 		s := h.tasks.held[id]
 		return s == nil || s.State != task.Ready || s.NotBefore > h.Clock || h.givenAway(h.site, s)
 	})
-	if err := h.loadInputs(ids); err != nil {
-		return err
-	}
+	h.loadInputs(ids)
 	for _, id := range ids[:min(len(ids), companionTail)] {
 		spec := h.specs.held[id]
 		class, ok := h.classes.of(spec)
@@ -71,9 +63,6 @@ func (h *handing) lendReady(ids []task.ID) error {
 		if !ok || h.classes.leaves(h.site, &class) || !class.Allows(h.site.Name) || class.Prefer != "" && class.Prefer != h.site.Name || h.refuses(h.site, class.Work) {
 			continue
 		}
-		if err := h.lend(id); err != nil {
-			return err
-		}
+		h.lend(id)
 	}
-	return nil
 }

@@ -2,7 +2,6 @@ package taskqueue
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -41,35 +40,25 @@ const (
 //
 // Errors: ErrNotFound.
 func (r *Rules) Demand(t *Turn, name task.Site) (Demand, error) {
-	q := r.open(t)
-	site, err := q.site(name)
-	if err != nil {
-		return Demand{}, err
-	}
-	if err := q.loadSites(); err != nil {
-		return Demand{}, err
-	}
-	d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
-	if err := d.ready(); err != nil {
-		return Demand{}, err
-	}
-	if err := d.held(); err != nil {
-		return Demand{}, err
-	}
-	if err := d.pilots(); err != nil {
-		return Demand{}, err
-	}
-	slices.SortFunc(d.out.Classes, func(a, b ClassDemand) int {
-		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Require, b.Require), cmp.Compare(a.Resources.Cores, b.Resources.Cores),
-			cmp.Compare(a.Resources.Memory, b.Resources.Memory))
+	return looked(r, t, func(q *queue) Demand {
+		q.loadSites()
+		site := q.site(name)
+		d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
+		d.ready()
+		d.held()
+		d.pilots()
+		slices.SortFunc(d.out.Classes, func(a, b ClassDemand) int {
+			return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Require, b.Require), cmp.Compare(a.Resources.Cores, b.Resources.Cores),
+				cmp.Compare(a.Resources.Memory, b.Resources.Memory))
+		})
+		for _, class := range d.out.Classes[min(maxDemandClasses, len(d.out.Classes)):] {
+			d.out.More += class.Tasks
+		}
+		d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
+		d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
+		d.out.Nodes = site.Marks(q.Clock)
+		return d.out
 	})
-	for _, class := range d.out.Classes[min(maxDemandClasses, len(d.out.Classes)):] {
-		d.out.More += class.Tasks
-	}
-	d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
-	d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
-	d.out.Nodes = site.Marks(q.Clock)
-	return d.out, nil
 }
 
 // demand is the work on one answer.
@@ -100,17 +89,12 @@ func (d *demand) add(of *task.Task, tasks int) {
 }
 
 // ready adds the site's share of READY tasks.
-func (d *demand) ready() error {
-	counts, err := d.Tasks().ReadyClasses()
-	if err != nil {
-		return fmt.Errorf("count READY tasks: %w", err)
-	}
+func (d *demand) ready() {
+	counts := read(d.Tasks().ReadyClasses())
 	if len(counts) == 0 {
-		return nil
+		return
 	}
-	if err := d.classes.load(); err != nil {
-		return err
-	}
+	d.classes.load()
 	for id, n := range counts {
 		class := d.classes.known.byID[id]
 		if class == nil || !class.Allows(d.site.Name) {
@@ -120,20 +104,12 @@ func (d *demand) ready() error {
 		if share == 0 {
 			continue
 		}
-		first, err := d.Tasks().ReadyIn(id, d.Clock.Add(d.config.Retry.BackoffMax), 1)
-		if err != nil {
-			return fmt.Errorf("load a READY task: %w", err)
-		}
-		for i := range first {
-			if err := d.specs.load(first[i].ID); err != nil {
-				return err
-			}
-			if spec := d.specs.held[first[i].ID]; spec != nil {
+		for _, first := range read(d.Tasks().ReadyIn(id, d.Clock.Add(d.config.Retry.BackoffMax), 1)) {
+			if spec := d.specs.one(first.ID); spec != nil {
 				d.add(spec, share)
 			}
 		}
 	}
-	return nil
 }
 
 // rate is how many tasks a second a site does, by the slots in use and its median
@@ -172,42 +148,30 @@ func (d *demand) share(class *Eligibility, n int) int {
 }
 
 // held adds what the site holds and has not begun, by a sample of its tasks.
-func (d *demand) held() error {
+func (d *demand) held() {
 	waiting := d.site.unstarted()
 	if waiting == 0 {
-		return nil
+		return
 	}
-	leases, err := d.Leases().OfSite(d.site.Name)
-	if err != nil {
-		return fmt.Errorf("load leases of %s: %w", d.site.Name, err)
-	}
+	leases := read(d.Leases().OfSite(d.site.Name))
 	var sample []task.ID
 	for i := len(leases) - 1; i >= 0 && len(sample) < maxDemandSample; i-- { // of the newest, most have not begun
-		tasks, err := d.Tasks().InLease(leases[i].ID)
-		if err != nil {
-			return fmt.Errorf("load tasks of lease %d: %w", leases[i].ID, err)
-		}
+		tasks := read(d.Tasks().InLease(leases[i].ID))
 		for k := len(tasks) - 1; k >= 0 && len(sample) < maxDemandSample; k-- {
 			sample = append(sample, tasks[k].ID)
 		}
 	}
-	if err := d.specs.load(sample...); err != nil {
-		return err
-	}
+	d.specs.load(sample...)
 	for i, id := range sample {
 		if spec := d.specs.held[id]; spec != nil {
 			d.add(spec, waiting*(i+1)/len(sample)-waiting*i/len(sample))
 		}
 	}
-	return nil
 }
 
 // pilots adds the site's pilots, and tells which classes a live one can run.
-func (d *demand) pilots() error {
-	found, err := d.Pilots().OfSite(d.site.Name)
-	if err != nil {
-		return fmt.Errorf("load pilots of %s: %w", d.site.Name, err)
-	}
+func (d *demand) pilots() {
+	found := read(d.Pilots().OfSite(d.site.Name))
 	for i := range found {
 		p := &found[i]
 		if p.State.present() || d.Wall.Sub(p.Ended) < demandMemory && p.Reason != visited {
@@ -221,5 +185,4 @@ func (d *demand) pilots() error {
 			c.Live = c.Live || p.Resources.Fits(c.Resources) && p.Ends.Sub(d.Wall) >= c.Walltime
 		}
 	}
-	return nil
 }

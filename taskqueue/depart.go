@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -27,33 +26,28 @@ func (m *members) revive(site *SiteRecord, pilot *PilotRecord) {
 }
 
 // heard takes a site that had fallen silent for living again.
-func (m *members) heard(site *SiteRecord) error {
+func (m *members) heard(site *SiteRecord) {
 	silenced := site.Silenced
 	if len(silenced) == 0 {
-		return nil
+		return
 	}
 	site.Silenced = nil
 	m.sites.touch(site.Name)
-	if err := m.pilots.load(silenced...); err != nil {
-		return err
-	}
+	m.pilots.load(silenced...)
 	for _, id := range silenced {
 		if pilot := m.pilots.held[id]; pilot != nil && pilot.State == PilotDead && pilot.Reason == fellSilent {
 			m.revive(site, pilot)
 		}
 	}
-	return nil
 }
 
 // depart books pilots that their master saw leave or die.
-func (q *queue) depart(site *SiteRecord, departed []task.Departure) error {
+func (q *queue) depart(site *SiteRecord, departed []task.Departure) {
 	ids := make([]task.PilotID, len(departed))
 	for i := range departed {
 		ids[i] = departed[i].Pilot
 	}
-	if err := q.pilots.load(ids...); err != nil {
-		return err
-	}
+	q.pilots.load(ids...)
 	for _, d := range departed {
 		pilot := q.pilots.held[d.Pilot]
 		if stranger := slices.IndexFunc(site.Strangers, func(s Stranger) bool { return s.Pilot == d.Pilot }); stranger >= 0 {
@@ -67,11 +61,8 @@ func (q *queue) depart(site *SiteRecord, departed []task.Departure) error {
 		if d.Dead {
 			state = PilotDead
 		}
-		if err := q.dismiss(site, pilot, state, d.Reason); err != nil {
-			return err
-		}
+		q.dismiss(site, pilot, state, d.Reason)
 	}
-	return nil
 }
 
 // meet books pilots that their master has met: they live, whatever the queue
@@ -79,11 +70,9 @@ func (q *queue) depart(site *SiteRecord, departed []task.Departure) error {
 // they may: the master may have asked without them, although the queue knew
 // them already. What the queue takes for running there and they do not
 // have in hand has ended.
-func (q *queue) meet(site *SiteRecord, joined []task.PilotID, inHand []task.AttemptID) error {
+func (q *queue) meet(site *SiteRecord, joined []task.PilotID, inHand []task.AttemptID) {
 	has := setOf(inHand)
-	if err := q.members.strangers(site, joined); err != nil {
-		return err
-	}
+	q.members.strangers(site, joined)
 	for _, id := range joined {
 		pilot := q.pilots.held[id]
 		if pilot == nil || pilot.Site != site.Name || site.denies(pilot.Peer) || pilot.State == PilotLeft {
@@ -101,26 +90,20 @@ func (q *queue) meet(site *SiteRecord, joined []task.PilotID, inHand []task.Atte
 		if pilot.State == PilotDead {
 			q.members.revive(site, pilot)
 		}
-		if err := q.outcomes.runsOnly(site, pilot, has); err != nil {
-			return err
-		}
+		q.outcomes.runsOnly(site, pilot, has)
 	}
-	return nil
 }
 
 // takePauses notes which pilots of a site take no new work.
-func (m *members) takePauses(site *SiteRecord, pauses []task.Pause) error {
+func (m *members) takePauses(site *SiteRecord, pauses []task.Pause) {
 	ids := make([]task.PilotID, len(pauses))
 	for i := range pauses {
 		ids[i] = pauses[i].Pilot
 	}
-	if err := m.pilots.load(ids...); err != nil {
-		return err
-	}
+	m.pilots.load(ids...)
 	for _, pause := range pauses {
 		m.stopped(site, m.pilots.held[pause.Pilot], pause.Why)
 	}
-	return nil
 }
 
 // stopped notes why a pilot takes no new work; "" is that it takes some.
@@ -134,7 +117,7 @@ func (m *members) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
 
 // dismiss takes a live pilot out of its site's counts. What runs there still, as
 // far as the queue knows, is lost.
-func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) error {
+func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, reason string) {
 	pilot.State, pilot.Reason, pilot.Stopped, pilot.Ended = state, reason, "", q.Wall
 	q.pilots.touch(pilot.ID)
 	site.Pilots--
@@ -146,20 +129,15 @@ func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, 
 		site.Untold = q.Clock
 	}
 	q.sites.touch(site.Name)
-	if err := q.outcomes.loseRunning(site, pilot, reason); err != nil {
-		return err
-	}
-	return q.leasing.takeBackFrom(pilot, reason)
+	q.outcomes.loseRunning(site, pilot, reason)
+	q.leasing.takeBackFrom(pilot, reason)
 }
 
 // loseRunning books that what runs at a pilot that is gone is lost. The task
 // bears it only if the pilot died: one that left has ended its payloads itself,
 // and its last words may still be on their way.
-func (j *outcomes) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) error {
-	running, err := j.runningAt(pilot)
-	if err != nil {
-		return err
-	}
+func (j *outcomes) loseRunning(site *SiteRecord, pilot *PilotRecord, reason string) {
+	running := j.runningAt(pilot)
 	for _, id := range j.attempts.order { // what this turn brought is not in the store yet
 		if a := j.attempts.held[id]; id.Pilot == pilot.ID && a.State == AttemptRunning {
 			running = append(running, *a)
@@ -168,18 +146,15 @@ func (j *outcomes) loseRunning(site *SiteRecord, pilot *PilotRecord, reason stri
 	if pilot.State == PilotDead && len(running) > 0 {
 		j.noteDeath(site, pilot, reason)
 	}
-	return j.loseAttempts(site, running, reason, pilot.State == PilotDead)
+	j.loseAttempts(site, running, reason, pilot.State == PilotDead)
 }
 
 // runsOnly books that what runs at a pilot by the store, and is not in hand
 // there, is lost: the queue was put back to a backup from before its outcome.
-func (j *outcomes) runsOnly(site *SiteRecord, pilot *PilotRecord, inHand map[task.AttemptID]bool) error {
-	running, err := j.runningAt(pilot)
-	if err != nil {
-		return err
-	}
+func (j *outcomes) runsOnly(site *SiteRecord, pilot *PilotRecord, inHand map[task.AttemptID]bool) {
+	running := j.runningAt(pilot)
 	running = slices.DeleteFunc(running, func(a Attempt) bool { return inHand[a.Outcome.Attempt] })
-	return j.loseAttempts(site, running, "it has ended, and the queue has no outcome of it", false)
+	j.loseAttempts(site, running, "it has ended, and the queue has no outcome of it", false)
 }
 
 func setOf(ids []task.AttemptID) map[task.AttemptID]bool {
@@ -190,40 +165,30 @@ func setOf(ids []task.AttemptID) map[task.AttemptID]bool {
 	return set
 }
 
-func (j *outcomes) runningAt(pilot *PilotRecord) ([]Attempt, error) {
-	running, err := j.Attempts().RunningAt(pilot.ID)
-	if err != nil {
-		return nil, fmt.Errorf("load what runs at pilot %s: %w", pilot.ID, err)
-	}
-	return running, nil
+func (j *outcomes) runningAt(pilot *PilotRecord) []Attempt {
+	running := read(j.Attempts().RunningAt(pilot.ID))
+	return running
 }
 
 // loseAttempts books attempts as lost; died tells that their pilot is dead, which
 // the tasks bear.
-func (j *outcomes) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) error {
+func (j *outcomes) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) {
 	ids := make([]task.ID, len(running))
 	for i := range running {
 		ids[i] = running[i].Outcome.Attempt.Task
 	}
-	if err := j.tasks.load(ids...); err != nil {
-		return err
-	}
-	if err := j.specs.load(ids...); err != nil {
-		return err
-	}
+	j.tasks.load(ids...)
+	j.specs.load(ids...)
 	for i := range running {
-		if err := j.loseAttempt(site, &running[i], reason, died); err != nil {
-			return err
-		}
+		j.loseAttempt(site, &running[i], reason, died)
 	}
-	return nil
 }
 
-func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died bool) error {
+func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died bool) {
 	id := a.Outcome.Attempt
 	if held := j.attempts.held[id]; held != nil {
 		if a = held; a.State != AttemptRunning {
-			return nil
+			return
 		}
 	} else {
 		j.attempts.put(id, a)
@@ -235,15 +200,16 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died
 	}
 	s := j.tasks.held[id.Task]
 	if s == nil {
-		return nil
+		return
 	}
 	if s.State.Terminal() {
-		return j.catalogue.discardLosers(s)
+		j.catalogue.discardLosers(s)
+		return
 	}
 	if !died || s.State != task.Leased || s.Lease != id.Lease || s.Generation != id.Generation {
-		return nil
+		return
 	}
-	return j.countLoss(site, s)
+	j.countLoss(site, s)
 }
 
 // Leave books a pilot that goes by itself. When the queue knows of nobody else
@@ -253,18 +219,8 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died
 //
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Leave(t *Turn, l Leaving) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(l.Site)
-		if err != nil {
-			return err
-		}
-		if err := q.pilots.load(l.Pilot); err != nil {
-			return err
-		}
-		pilot := q.pilots.held[l.Pilot]
-		if pilot == nil || pilot.Site != l.Site {
-			return notFound("pilot", l.Pilot)
-		}
+	return r.apply(t, func(q *queue) {
+		site, pilot := q.site(l.Site), q.pilotOf(l.Site, l.Pilot)
 		if l.Resigns && l.Term == site.Term {
 			site.Resigned = true
 			q.sites.touch(site.Name)
@@ -274,77 +230,56 @@ func (r *Rules) Leave(t *Turn, l Leaving) error {
 			q.pilots.touch(pilot.ID)
 		}
 		if !pilot.State.present() {
-			return nil
+			return
 		}
-		if err := q.dismiss(site, pilot, PilotLeft, l.Reason); err != nil {
-			return err
-		}
+		q.dismiss(site, pilot, PilotLeft, l.Reason)
 		if site.Pilots <= 0 {
-			return q.vacate(site, "the last pilot left")
+			q.vacate(site, "the last pilot left")
 		}
-		return nil
 	})
 }
 
 // vacate takes back everything a site holds and forgets its caches, once what they
 // held alone was looked for on storage: nobody is there any more.
-func (q *queue) vacate(site *SiteRecord, reason string) error {
-	open, err := q.Leases().OfSite(site.Name)
-	if err != nil {
-		return fmt.Errorf("load leases of %s: %w", site.Name, err)
-	}
+func (q *queue) vacate(site *SiteRecord, reason string) {
+	open := read(q.Leases().OfSite(site.Name))
 	for i := range open {
-		if err := q.life.takeBack(&open[i], task.Return, reason); err != nil {
-			return err
-		}
+		q.life.takeBack(&open[i], task.Return, reason)
 	}
-	revoked, err := q.Leases().Revocations(site.Name)
-	if err != nil {
-		return fmt.Errorf("load revocations of %s: %w", site.Name, err)
-	}
-	if err := saveAll(revoked, q.Leases().Confirm); err != nil {
-		return err
-	}
+	revoked := read(q.Leases().Revocations(site.Name))
+	saveAll(revoked, q.Leases().Confirm)
 	site.Capacity, site.Check, site.CheckUntil = task.Capacity{}, false, 0
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
 		site.endFallback()
 		site.TrialPause = 0
-		if err := q.changedMode(site, before, reason); err != nil {
-			return err
-		}
+		q.changedMode(site, before, reason)
 	}
 	site.Forget = true
 	q.sites.touch(site.Name)
 	if site.SE != "" && q.config.Workflow.LookFor > 0 {
 		site.ForgetAt = q.Clock.Add(q.config.Workflow.LookFor)
-		return nil
+		return
 	}
 	site.ForgetAt = 0
-	return q.catalogue.forgetCaches(site)
+	q.catalogue.forgetCaches(site)
 }
 
 // takeBack reopens all tasks of a lease.
-func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) error {
+func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) {
 	if l.leases.held[lease.ID] == nil {
 		l.leases.put(lease.ID, lease)
 	}
-	states, err := l.Tasks().InLease(lease.ID)
-	if err != nil {
-		return fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
-	}
+	states := read(l.Tasks().InLease(lease.ID))
 	l.tasks.hold(states)
 	for i := range states {
 		s := l.tasks.held[states[i].ID]
 		if s.State != task.Leased || s.Lease != lease.ID {
 			continue
 		}
-		if err := l.reopen(s, event, reason); err != nil {
-			return err
-		}
+		l.reopen(s, event, reason)
 	}
 	l.leases.touch(lease.ID)
-	return nil
 }
 
 // Deliver takes outcomes and stored copies from any pilot of a site, in
@@ -352,25 +287,11 @@ func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) erro
 //
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Deliver(t *Turn, d Delivery) ([]task.Ack, error) {
-	var acks []task.Ack
-	err := r.apply(t, func(q *queue) error {
-		site, err := q.site(d.Site)
-		if err != nil {
-			return err
-		}
-		if err := q.pilots.load(d.Pilot); err != nil {
-			return err
-		}
-		if pilot := q.pilots.held[d.Pilot]; pilot == nil || pilot.Site != d.Site {
-			return notFound("pilot", d.Pilot)
-		}
-		if acks, err = q.takeOutcomes(site, d.Outcomes); err != nil {
-			return err
-		}
-		return q.outcomes.takeStored(site, d.Stored)
+	return applied(r, t, func(q *queue) []task.Ack {
+		site := q.site(d.Site)
+		q.pilotOf(d.Site, d.Pilot)
+		acks := q.takeOutcomes(site, d.Outcomes)
+		q.outcomes.takeStored(site, d.Stored)
+		return acks
 	})
-	if err != nil {
-		return nil, err
-	}
-	return acks, nil
 }

@@ -196,55 +196,42 @@ func (c *classBook) put(class *Eligibility) {
 }
 
 // load reads the interned classes.
-func (c *classes) load() error {
+func (c *classes) load() {
 	if c.known != nil {
-		return nil
+		return
 	}
-	all, err := c.Files().Classes()
-	if err != nil {
-		return fmt.Errorf("load eligibility classes: %w", err)
-	}
+	all := read(c.Files().Classes())
 	c.known = &classBook{
 		make(map[string]ClassID, len(all)), make(map[ClassID]*Eligibility, len(all)), make(map[task.Class]ClassID),
 	}
 	for i := range all {
 		c.known.put(&all[i])
 	}
-	return nil
 }
 
 // classOf returns the class of a bare task that waited to be sealed. It is
 // interned anew if it was forgotten meanwhile.
-func (c *classes) classOf(s *TaskState) (ClassID, error) {
-	if err := c.load(); err != nil || c.known.byID[s.Class] != nil {
-		return s.Class, err
+func (c *classes) classOf(s *TaskState) ClassID {
+	if c.load(); c.known.byID[s.Class] != nil {
+		return s.Class
 	}
-	if err := c.specs.load(s.ID); err != nil {
-		return 0, err
-	}
+	c.specs.load(s.ID)
 	return c.intern(Eligibility{Work: c.specs.held[s.ID].Class()})
 }
 
 // intern returns the number of a class.
-func (c *classes) intern(class Eligibility) (ClassID, error) {
-	if err := c.load(); err != nil {
-		return 0, err
-	}
+func (c *classes) intern(class Eligibility) ClassID {
+	c.load()
 	if class.anywhere() {
 		if id, known := c.known.anywhere[class.Work]; known {
-			return id, nil
+			return id
 		}
 	} else if id, known := c.known.byKey[class.Key()]; known {
-		return id, nil
+		return id
 	}
-	next, err := c.Meta().Next("class", 1)
-	if err != nil {
-		return 0, fmt.Errorf("number an eligibility class: %w", err)
-	}
+	next := read(c.Meta().Next("class", 1))
 	class.ID = ClassID(next)
-	if err := c.Files().SaveClass(class); err != nil {
-		return 0, fmt.Errorf("save eligibility class: %w", err)
-	}
+	check(c.Files().SaveClass(class))
 	c.known.put(&class)
-	return class.ID, nil
+	return class.ID
 }

@@ -15,27 +15,25 @@ const maxAvoid = 8
 
 // FailedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost.
-func FailedAt(t *Turn, s *TaskState) ([]string, error) { return newRecords(t, nil).failedAt(s) }
+func FailedAt(t *Turn, s *TaskState) (nodes []string, err error) {
+	defer catch(&err)
+	return newRecords(t, nil).failedAt(s), nil
+}
 
 // failedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost. A retry goes to others first.
-func (r *records) failedAt(s *TaskState) ([]string, error) {
+func (r *records) failedAt(s *TaskState) []string {
 	if s.Failures+s.PilotFaults+s.Losses == 0 {
-		return nil, nil
+		return nil
 	}
-	attempts, err := r.attemptsOf(s.ID)
-	if err != nil {
-		return nil, err
-	}
+	attempts := r.attemptsOf(s.ID)
 	var pilots []task.PilotID
 	for _, a := range attempts {
 		if id := a.Outcome.Attempt; id.Generation == s.Generation && a.blamesNode() && !slices.Contains(pilots, id.Pilot) {
 			pilots = append(pilots, id.Pilot)
 		}
 	}
-	if err := r.pilots.load(pilots...); err != nil {
-		return nil, err
-	}
+	r.pilots.load(pilots...)
 	var nodes []string
 	for _, id := range pilots {
 		if p := r.pilots.held[id]; p != nil && !slices.Contains(nodes, p.Node()) {
@@ -44,7 +42,7 @@ func (r *records) failedAt(s *TaskState) ([]string, error) {
 	}
 	nodes = nodes[max(0, len(nodes)-maxAvoid):]
 	slices.Sort(nodes)
-	return nodes, nil
+	return nodes
 }
 
 // blamesNode tells whether an attempt ended in a way that its node may have
@@ -61,33 +59,26 @@ func (a *Attempt) blamesNode() bool {
 
 // lastFailure tells whether a LEASED task that has just failed has used up its
 // retries. One node alone does not decide that, if another could run the task.
-func (j *outcomes) lastFailure(s *TaskState, retries int) (bool, error) {
+func (j *outcomes) lastFailure(s *TaskState, retries int) bool {
 	if s.Failures <= retries {
-		return false, nil
+		return false
 	}
 	if retries == 0 || s.Failures > retries+j.config.Retry.SecondOpinion {
-		return true, nil
+		return true
 	}
-	alone, err := j.oneNodesWord(s)
-	return !alone, err
+	return !j.oneNodesWord(s)
 }
 
 // oneNodesWord tells whether a LEASED task has failed at one node only, while
 // another one is there that could run it.
-func (j *outcomes) oneNodesWord(s *TaskState) (bool, error) {
-	nodes, err := j.failedAt(s)
-	if err != nil || len(nodes) != 1 {
-		return false, err
+func (j *outcomes) oneNodesWord(s *TaskState) bool {
+	nodes := j.failedAt(s)
+	if len(nodes) != 1 {
+		return false
 	}
-	if err := j.specs.load(s.ID); err != nil {
-		return false, err
-	}
-	if err := j.loadSites(); err != nil {
-		return false, err
-	}
-	if err := j.classes.load(); err != nil {
-		return false, err
-	}
+	j.specs.load(s.ID)
+	j.loadSites()
+	j.classes.load()
 	class, spec := j.classes.known.byID[s.Class], j.specs.held[s.ID]
 	for _, name := range j.siteNames {
 		site := j.sites.held[name]
@@ -95,16 +86,12 @@ func (j *outcomes) oneNodesWord(s *TaskState) (bool, error) {
 			spec != nil && j.refuses(site, spec.Class()) {
 			continue
 		}
-		pilots, err := j.alive(name)
-		if err != nil {
-			return false, err
-		}
-		for _, p := range pilots {
+		for _, p := range j.alive(name) {
 			if !slices.Contains(nodes, p.Node()) && p.State == PilotAlive && p.Stopped == "" &&
 				(spec == nil || p.Resources.Fits(spec.Resources)) {
-				return true, nil
+				return true
 			}
 		}
 	}
-	return false, nil
+	return false
 }

@@ -61,5 +61,3 @@ func conflict(format string, arguments ...any) error {
 func refused(format string, arguments ...any) error {
 	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(format, arguments...))
 }
-
-func isNotFound(err error) bool { return errors.Is(err, ErrNotFound) }

@@ -14,34 +14,21 @@ import (
 //
 // Errors: ErrNotFound.
 func (r *Rules) Explain(t *Turn, id task.ID) (Explanation, error) {
-	q := r.open(t)
-	s, err := q.tasks.one(id)
-	if err != nil {
-		return Explanation{}, err
-	}
-	if s == nil {
-		return Explanation{}, notFound("task", id)
-	}
-	if err := q.ready.loadReview([]task.ID{id}); err != nil {
-		return Explanation{}, err
-	}
-	if err := q.specs.load(id); err != nil {
-		return Explanation{}, err
-	}
-	e := Explanation{State: *s, Task: *q.specs.held[id]}
-	if e.Attempts, err = q.Attempts().OfTask(id); err != nil {
-		return Explanation{}, fmt.Errorf("load attempts of %s: %w", id, err)
-	}
-	why := &explaining{q.records, q.catalogue, q.classes}
-	switch s.State {
-	case task.Blocked:
-		err = why.explainBlocked(&e)
-	case task.Ready:
-		err = why.explainReady(&e)
-	case task.Leased:
-		err = why.explainLeased(&e)
-	}
-	return e, err
+	return looked(r, t, func(q *queue) Explanation {
+		s := q.task(id)
+		q.ready.loadReview([]task.ID{id})
+		e := Explanation{State: *s, Task: *q.specs.one(id), Attempts: read(q.Attempts().OfTask(id))}
+		why := &explaining{q.records, q.catalogue, q.classes}
+		switch s.State {
+		case task.Blocked:
+			why.explainBlocked(&e)
+		case task.Ready:
+			why.explainReady(&e)
+		case task.Leased:
+			why.explainLeased(&e)
+		}
+		return e
+	})
 }
 
 // explaining words why a task is where it is.
@@ -52,14 +39,11 @@ type explaining struct {
 }
 
 // explainBlocked lists the inputs that keep a task from running.
-func (why *explaining) explainBlocked(e *Explanation) error {
-	w, err := why.workflow(e.State.ID.Workflow())
-	if err != nil {
-		return err
-	}
+func (why *explaining) explainBlocked(e *Explanation) {
+	w := why.workflow(e.State.ID.Workflow())
 	if !w.Sealed {
 		e.State.Reason = fmt.Sprintf("its workflow is not complete: %s came, the last has not", task.Counted(w.Parts, "part"))
-		return nil
+		return
 	}
 	names := inputs(&e.Task)
 	if e.State.Missing > 0 {
@@ -68,7 +52,7 @@ func (why *explaining) explainBlocked(e *Explanation) error {
 				e.Missing = append(e.Missing, why.explainMissing(name, f))
 			}
 		}
-		return nil
+		return
 	}
 	for _, name := range names {
 		f := why.files.held[name]
@@ -88,7 +72,6 @@ func (why *explaining) explainBlocked(e *Explanation) error {
 		}
 		e.Missing = append(e.Missing, input)
 	}
-	return nil
 }
 
 func (why *explaining) explainMissing(name task.LFN, f *FileRecord) MissingInput {
@@ -117,18 +100,14 @@ func (why *explaining) explainMissing(name task.LFN, f *FileRecord) MissingInput
 
 // explainReady says of each site whether it may run the task and what it
 // waits for.
-func (why *explaining) explainReady(e *Explanation) error {
+func (why *explaining) explainReady(e *Explanation) {
 	s := &e.State
-	ahead, err := why.Tasks().ReadyBefore(s.Class, s.Priority, s.Seq)
-	if err != nil {
-		return fmt.Errorf("count the tasks ahead of %s: %w", s.ID, err)
-	}
+	ahead := read(why.Tasks().ReadyBefore(s.Class, s.Priority, s.Seq))
 	e.Ahead = ahead
 	e.BackoffUntil = max(0, s.NotBefore.Sub(why.Clock))
 	for _, name := range why.siteNames {
 		e.Sites = append(e.Sites, why.explainSite(e, why.sites.held[name]))
 	}
-	return nil
 }
 
 func (why *explaining) explainSite(e *Explanation, site *SiteRecord) SiteExplanation {
@@ -254,11 +233,8 @@ func (r *RefusedClass) Why() string {
 }
 
 // explainLeased says whether a task waits or runs at its site.
-func (why *explaining) explainLeased(e *Explanation) error {
-	site, err := why.site(e.State.Site)
-	if err != nil {
-		return err
-	}
+func (why *explaining) explainLeased(e *Explanation) {
+	site := why.site(e.State.Site)
 	x := site.explained()
 	x.Eligible = true
 	x.Why = fmt.Sprintf("waits at the site since %s with %s; %s",
@@ -286,5 +262,4 @@ func (why *explaining) explainLeased(e *Explanation) error {
 			}
 		}
 	}
-	return nil
 }

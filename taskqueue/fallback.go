@@ -34,41 +34,28 @@ type Unreachable struct {
 //
 // Errors: ErrNotFound (site or pilot), ErrConflict (the pilot has left).
 func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
-	var settings task.SiteSettings
-	err := r.apply(t, func(q *queue) error {
-		pilot, site, err := q.pilot(u.Pilot)
-		if err != nil {
-			return err
-		}
-		switch {
-		case pilot.Site != u.Site:
-			return notFound("pilot", u.Pilot)
-		case pilot.State == PilotLeft:
-			return conflict("pilot %s has left", u.Pilot)
-		case pilot.State == PilotDead: // its master cannot see that it lives, nor that it dies
+	return applied(r, t, func(q *queue) task.SiteSettings {
+		pilot, site := q.pilotOf(u.Site, u.Pilot), q.site(u.Site)
+		switch pilot.State {
+		case PilotLeft:
+			end(conflict("pilot %s has left", u.Pilot))
+		case PilotDead: // its master cannot see that it lives, nor that it dies
 			q.members.revive(site, pilot)
 			pilot.Met = 0
 		}
 		pilot.Unreachable, pilot.Spoke = true, q.Wall
 		q.pilots.touch(pilot.ID)
-		if err := q.fallBack(site, u.Reason); err != nil {
-			return err
-		}
-		settings = r.Settings(*site)
-		return nil
+		q.fallBack(site, u.Reason)
+		return r.Settings(*site)
 	})
-	return settings, err
 }
 
 // fallBack has a site do without its network, if that is what its pilots say.
-func (q *queue) fallBack(site *SiteRecord, reason string) error {
+func (q *queue) fallBack(site *SiteRecord, reason string) {
 	if site.InForce() == ModeIsolated || site.SE == "" {
-		return nil
+		return
 	}
-	live, err := q.alive(site.Name)
-	if err != nil {
-		return err
-	}
+	live := q.alive(site.Name)
 	unreachable, working := 0, 0
 	for _, pilot := range live {
 		switch {
@@ -79,7 +66,7 @@ func (q *queue) fallBack(site *SiteRecord, reason string) error {
 		}
 	}
 	if unreachable <= working {
-		return nil
+		return
 	}
 	before := site.InForce()
 	pause := q.config.Fallback.TrialAfter
@@ -89,7 +76,7 @@ func (q *queue) fallBack(site *SiteRecord, reason string) error {
 	site.Trial, site.TrialAt, site.TrialPause = 0, q.Clock.Add(pause), pause
 	site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another: %d of %d say so; the last one: %s",
 		before, unreachable, len(live), reason)
-	return q.changedMode(site, before, site.Fallback)
+	q.changedMode(site, before, site.Fallback)
 }
 
 // works tells whether a pilot that does not say otherwise works with the others
@@ -117,15 +104,8 @@ type Tried struct {
 //
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
-	var settings task.SiteSettings
-	err := r.apply(t, func(q *queue) error {
-		pilot, site, err := q.pilot(in.Pilot)
-		if err != nil {
-			return err
-		}
-		if pilot.Site != in.Site {
-			return notFound("pilot", in.Pilot)
-		}
+	return applied(r, t, func(q *queue) task.SiteSettings {
+		pilot, site := q.pilotOf(in.Site, in.Pilot), q.site(in.Site)
 		if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.present() {
 			pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
 			if !in.Reached {
@@ -133,65 +113,44 @@ func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
 				q.sites.touch(site.Name)
 			}
 			q.pilots.touch(pilot.ID)
-			if err := q.judgeTrial(site); err != nil {
-				return err
-			}
+			q.judgeTrial(site)
 		}
-		settings = r.Settings(*site)
-		return nil
+		return r.Settings(*site)
 	})
-	return settings, err
 }
 
 // Peers is a random choice of a site's live pilots other than the one that asks.
 //
 // Errors: ErrNotFound (the pilot).
-func (r *Rules) Peers(t *Turn, id task.PilotID) (peers []Contact, err error) {
-	err = r.apply(t, func(q *queue) error {
-		_, site, err := q.pilot(id)
-		if err != nil {
-			return err
-		}
-		others, err := q.present(site.Name, id)
-		if err != nil {
-			return err
-		}
-		peers, err = q.office.sample(others)
-		return err
+func (r *Rules) Peers(t *Turn, id task.PilotID) ([]Contact, error) {
+	return applied(r, t, func(q *queue) []Contact {
+		pilot, _ := q.pilot(id)
+		return q.office.sample(q.present(pilot.Site, id))
 	})
-	return peers, err
 }
 
 // trySites begins and ends trials of sites that have fallen back. A pilot that is
 // alone has nobody to try.
-func (q *queue) trySites() error {
-	if err := q.loadSites(); err != nil {
-		return err
-	}
+func (q *queue) trySites() {
+	q.loadSites()
 	for _, name := range q.siteNames {
 		site := q.sites.held[name]
 		switch {
 		case site.Fallback == "":
 		case site.Trial != 0:
-			if err := q.judgeTrial(site); err != nil {
-				return err
-			}
+			q.judgeTrial(site)
 		case q.Clock >= site.TrialAt && site.Pilots > 1:
 			site.Trial = q.Clock
 			q.sites.touch(name)
 			q.Effects.Modes = true
 		}
 	}
-	return nil
 }
 
 // judgeTrial ends a trial when all have answered or its time is over, and with it
 // the fall-back if most pilots reach the others.
-func (q *queue) judgeTrial(site *SiteRecord) error {
-	live, err := q.alive(site.Name)
-	if err != nil {
-		return err
-	}
+func (q *queue) judgeTrial(site *SiteRecord) {
+	live := q.alive(site.Name)
 	reached, silent := 0, 0
 	var first *PilotRecord // of those that reach the others
 	for _, pilot := range live {
@@ -205,7 +164,7 @@ func (q *queue) judgeTrial(site *SiteRecord) error {
 		}
 	}
 	if silent > 0 && q.Clock.Sub(site.Trial) < q.config.Fallback.TrialTime {
-		return nil
+		return
 	}
 	said := fmt.Sprintf("%d of %d pilots reach one another", reached, len(live))
 	q.sites.touch(site.Name)
@@ -214,7 +173,7 @@ func (q *queue) judgeTrial(site *SiteRecord) error {
 		site.Trial, site.TrialAt, site.TrialPause = 0, q.Clock.Add(pause), pause
 		q.Effects.Modes = true
 		q.Effects.Sites = append(q.Effects.Sites, SiteNews{Site: site.Name, Mode: site.InForce(), Why: said, TrialIn: pause})
-		return nil
+		return
 	}
 	// A master that the others do not reach would hold the office for nobody.
 	if master := q.pilots.held[site.Master]; master != nil && (master.Tried != site.Trial || master.Unreachable) {
@@ -222,7 +181,7 @@ func (q *queue) judgeTrial(site *SiteRecord) error {
 	}
 	before := site.InForce()
 	site.endFallback()
-	return q.changedMode(site, before, said)
+	q.changedMode(site, before, said)
 }
 
 // endFallback leaves the mode that an operator has set. How often there were

@@ -1,8 +1,6 @@
 package taskqueue
 
 import (
-	"encoding/json"
-	"fmt"
 	"slices"
 	"time"
 
@@ -19,43 +17,23 @@ type forgetting struct {
 // forgetPast drops, one page every OverdueEvery, what work of the past has left
 // behind, so that the queue does not grow with what has gone. It is to be the
 // first thing that a turn does: what it reads has to be all there is.
-func (q *queue) forgetPast() error {
+func (q *queue) forgetPast() {
 	var at forgetting
-	text, err := q.Meta().Get(metaForget)
-	if err != nil {
-		return fmt.Errorf("load how far forgetting has come: %w", err)
-	}
-	if len(text) > 0 {
-		if err := json.Unmarshal(text, &at); err != nil {
-			return fmt.Errorf("how far forgetting has come is damaged: %w", err)
-		}
-	}
+	q.remembered(metaForget, &at)
 	if at.At != 0 && q.Clock.Sub(at.At) < q.config.Site.Pilot.OverdueEvery {
-		return nil
+		return
 	}
-	if err := q.classes.dropClasses(); err != nil {
-		return err
-	}
+	q.classes.dropClasses()
 	at.At = q.Clock
-	if at.After, err = q.members.forgetPilots(at.After); err != nil {
-		return err
-	}
-	if text, err = json.Marshal(at); err != nil {
-		return fmt.Errorf("write how far forgetting has come: %w", err)
-	}
-	return q.Meta().Set(metaForget, text)
+	at.After = q.members.forgetPilots(at.After)
+	q.remember(metaForget, at)
 }
 
 // dropClasses forgets the eligibility classes without READY tasks. A task that
 // becomes READY has its class interned again.
-func (c *classes) dropClasses() error {
-	ready, err := c.Tasks().ReadyClasses()
-	if err != nil {
-		return fmt.Errorf("count READY tasks: %w", err)
-	}
-	if err := c.load(); err != nil {
-		return err
-	}
+func (c *classes) dropClasses() {
+	ready := read(c.Tasks().ReadyClasses())
+	c.load()
 	var empty []ClassID
 	for id := range c.known.byID {
 		if ready[id] == 0 {
@@ -64,17 +42,14 @@ func (c *classes) dropClasses() error {
 	}
 	c.known = nil
 	slices.Sort(empty)
-	return saveAll(empty[:min(len(empty), c.config.Workflow.SweepPage)], c.Files().DropClasses)
+	saveAll(empty[:min(len(empty), c.config.Workflow.SweepPage)], c.Files().DropClasses)
 }
 
 // forgetPilots drops the pilots of one page that have gone for good, and the
 // marks that sites keep of them. It returns where the next page begins.
-func (m *members) forgetPilots(after task.PilotID) (next task.PilotID, err error) {
+func (m *members) forgetPilots(after task.PilotID) (next task.PilotID) {
 	page := m.config.Workflow.SweepPage
-	pilots, err := m.Pilots().List(after, page)
-	if err != nil {
-		return "", fmt.Errorf("list pilots: %w", err)
-	}
+	pilots := read(m.Pilots().List(after, page))
 	var gone []task.PilotID
 	for i := range pilots {
 		p := &pilots[i]
@@ -82,14 +57,13 @@ func (m *members) forgetPilots(after task.PilotID) (next task.PilotID, err error
 			continue
 		}
 		gone = append(gone, p.ID)
-		if err := m.unmark(p); err != nil {
-			return "", err
-		}
+		m.unmark(p)
 	}
 	if len(pilots) == page {
 		next = pilots[page-1].ID
 	}
-	return next, saveAll(gone, m.Pilots().Delete)
+	saveAll(gone, m.Pilots().Delete)
+	return next
 }
 
 // neededUntil is how long the queue remembers a pilot that has gone: while its
@@ -112,13 +86,10 @@ func (c *Config) validUntil(p *PilotRecord) time.Time {
 }
 
 // unmark takes a pilot out of its site's lists.
-func (m *members) unmark(p *PilotRecord) error {
-	site, err := m.site(p.Site)
-	if isNotFound(err) {
-		return nil // the site was removed
-	}
-	if err != nil {
-		return err
+func (m *members) unmark(p *PilotRecord) {
+	site := m.sites.one(p.Site)
+	if site == nil {
+		return // it was removed
 	}
 	denied, drain, silenced := len(site.Denied), len(site.Drain), len(site.Silenced)
 	same := func(id task.PilotID) bool { return id == p.ID }
@@ -127,5 +98,4 @@ func (m *members) unmark(p *PilotRecord) error {
 	if len(site.Denied) < denied || len(site.Drain) < drain || len(site.Silenced) < silenced {
 		m.sites.touch(site.Name)
 	}
-	return nil
 }

@@ -2,7 +2,6 @@ package taskqueue
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -22,64 +21,45 @@ type offer struct {
 // handOut gives a site work: a lease of READY tasks within its share, then of
 // tasks further down whose inputs it is about to make. A site that stays idle
 // recalls what another holds beyond its share.
-func (h *handing) handOut(reply *task.SyncReply) error {
+func (h *handing) handOut(reply *task.SyncReply) {
 	site := h.site
 	if site.Draining || site.slots() == 0 || site.InForce().Central() {
-		return nil
+		return
 	}
-	ready, err := h.Tasks().ReadyClasses()
-	if err != nil {
-		return fmt.Errorf("count READY tasks: %w", err)
-	}
+	ready := read(h.Tasks().ReadyClasses())
 	idle := site.idle()
 	if len(h.life.walkable) == 0 && (!h.wants(site) || len(ready) == 0 && (idle <= 0 || h.lone(site))) {
-		return nil
+		return
 	}
-	if err := h.loadSites(); err != nil {
-		return err
-	}
-	offers, err := h.offers(site, ready)
-	if err != nil {
-		return err
-	}
-	chosen, err := h.choose(site, offers, idle)
-	if err != nil {
-		return err
-	}
+	h.loadSites()
+	offers := h.offers(site, ready)
+	chosen := h.choose(site, offers, idle)
 	if len(chosen) == 0 && len(h.life.walkable) == 0 {
 		if len(offers) == 0 && idle > 0 {
-			return h.recall(site, idle)
+			h.recall(site, idle)
 		}
-		return nil
+		return
 	}
-	return h.grant(chosen, reply)
+	h.grant(chosen, reply)
 }
 
 // grant leases the chosen tasks, their companions and those further down to the
 // site.
-func (h *handing) grant(chosen []task.ID, reply *task.SyncReply) error {
+func (h *handing) grant(chosen []task.ID, reply *task.SyncReply) {
 	for _, id := range chosen {
-		if err := h.lend(id); err != nil {
-			return err
-		}
+		h.lend(id)
 	}
-	if err := h.leaseCompanions(chosen); err != nil {
-		return err
-	}
-	if err := h.leaseAhead(h.lent); err != nil {
-		return err
-	}
-	granted, err := h.granted()
+	h.leaseCompanions(chosen)
+	h.leaseAhead(h.lent)
 	if h.lease != nil {
-		reply.Leases = append(reply.Leases, granted)
+		reply.Leases = append(reply.Leases, h.granted())
 	}
-	return err
 }
 
 // granted is the lease in full; empty if no task was leased.
-func (h *handing) granted() (task.Lease, error) {
+func (h *handing) granted() task.Lease {
 	if h.lease == nil {
-		return task.Lease{}, nil
+		return task.Lease{}
 	}
 	return h.leasing.writeLease(h.site, h.lease, h.lent)
 }
@@ -97,17 +77,14 @@ type handing struct {
 	lent      []task.ID
 }
 
-func (h *handing) lend(id task.ID) error {
+func (h *handing) lend(id task.ID) {
 	if h.lease == nil {
-		lease, err := h.leasing.openLease(h.site)
-		if err != nil {
-			return err
-		}
+		lease := h.leasing.openLease(h.site)
 		lease.Pilot = h.pilot
 		h.lease = lease
 	}
 	h.lent = append(h.lent, id)
-	return h.life.lend(h.tasks.held[id], h.lease)
+	h.life.lend(h.tasks.held[id], h.lease)
 }
 
 // unstarted is how many tasks wait at a site, those without inputs aside.
@@ -153,13 +130,11 @@ func (h *handing) shares(s *SiteRecord, class *Eligibility) bool {
 // Classes that few share come first, then those that prefer the site, those
 // that prefer another live site last: what only one site can run is not
 // crowded out, and work goes to its data.
-func (h *handing) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, error) {
+func (h *handing) offers(site *SiteRecord, ready map[ClassID]int) []offer {
 	if len(ready) == 0 {
-		return nil, nil
+		return nil
 	}
-	if err := h.classes.load(); err != nil {
-		return nil, err
-	}
+	h.classes.load()
 	var sharers []*SiteRecord
 	for _, name := range h.siteNames {
 		if s := h.sites.held[name]; s != site && h.live(s) {
@@ -192,7 +167,7 @@ func (h *handing) offers(site *SiteRecord, ready map[ClassID]int) ([]offer, erro
 		offers[i].quota = h.share(&offers[i], site, total, given)
 		given += offers[i].quota
 	}
-	return offers, nil
+	return offers
 }
 
 // after orders what has a mark behind what has none.
@@ -261,7 +236,7 @@ func (h *handing) wants(site *SiteRecord) bool {
 // first; then, for slots that stay idle, tasks that nobody whose share they
 // are has taken for a while. The first task of a class goes by its own priority
 // and age also where the classes before it fill the quotas.
-func (h *handing) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID, error) {
+func (h *handing) choose(site *SiteRecord, offers []offer, idle int) []task.ID {
 	room := h.room(site)
 	quotas := 0
 	for i := range offers {
@@ -273,13 +248,10 @@ func (h *handing) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID,
 		}
 		return max(1, o.quota)
 	}
-	chosen, err := h.pick(site, offers, min(room, quotas), first, h.Clock, nil)
-	if err != nil {
-		return nil, err
-	}
+	chosen := h.pick(site, offers, min(room, quotas), first, h.Clock, nil)
 	idle = min(idle, room) - len(chosen)
 	if idle <= 0 {
-		return chosen, nil
+		return chosen
 	}
 	left := h.Clock.Add(-h.config.HandOut.ShareWait)
 	quota := func(foreign bool) func(o *offer) int {
@@ -291,12 +263,10 @@ func (h *handing) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID,
 		}
 	}
 	before := len(chosen)
-	if chosen, err = h.pick(site, offers, idle, quota(false), left, chosen); err != nil {
-		return nil, err
-	}
+	chosen = h.pick(site, offers, idle, quota(false), left, chosen)
 	idle -= len(chosen) - before
 	if idle <= 0 {
-		return chosen, nil
+		return chosen
 	}
 	left = h.Clock.Add(-max(h.config.HandOut.ShareWait, h.config.handOutWait(site)))
 	return h.pick(site, offers, idle, quota(true), left, chosen)
@@ -304,7 +274,7 @@ func (h *handing) choose(site *SiteRecord, offers []offer, idle int) ([]task.ID,
 
 // pick adds to the chosen at most limit tasks that were ready by the given
 // time and whose inputs the site can read.
-func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*offer) int, by Instant, chosen []task.ID) ([]task.ID, error) {
+func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*offer) int, by Instant, chosen []task.ID) []task.ID {
 	taken := make(map[task.ID]struct{}, len(chosen))
 	for _, id := range chosen {
 		taken[id] = struct{}{}
@@ -319,18 +289,13 @@ func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*
 		_, again := taken[s.ID]
 		return !again && !h.givenAway(site, s)
 	}
-	found, err := h.inOrder(quotas, by, limit, len(chosen), free)
-	if err != nil {
-		return nil, fmt.Errorf("load READY tasks: %w", err)
-	}
+	found := h.inOrder(quotas, by, limit, len(chosen), free)
 	found = found[:max(0, min(limit, len(found)))]
 	ids := make([]task.ID, len(found))
 	for i, s := range found {
 		ids[i] = s.ID
 	}
-	if err := h.loadInputs(ids); err != nil {
-		return nil, err
-	}
+	h.loadInputs(ids)
 	for _, id := range ids {
 		if spec := h.specs.held[id]; spec != nil && h.readsAll(site, spec) {
 			chosen = append(chosen, id)
@@ -338,7 +303,7 @@ func (h *handing) pick(site *SiteRecord, offers []offer, limit int, quota func(*
 			h.life.review(id) // its class is older than the site's settings
 		}
 	}
-	return chosen, nil
+	return chosen
 }
 
 // givenAway tells whether a site gave the task back only just, because

@@ -19,16 +19,13 @@ func (f *FileRecord) HeldAt() task.Site {
 
 // countStored brings the counts of final outputs that are on no storage element up to
 // date.
-func (r *readiness) countStored() error {
+func (r *readiness) countStored() {
 	for _, name := range slices.Sorted(maps.Keys(r.catalogue.finals)) {
 		before, now := r.catalogue.finals[name], r.files.held[name].kept()
 		if before.stored == now.stored {
 			continue
 		}
-		w, err := r.workflow(workflowOf(name))
-		if err != nil {
-			return err
-		}
+		w := r.workflow(workflowOf(name))
 		if w.Unstored++; now.stored {
 			w.Unstored -= 2
 		}
@@ -36,21 +33,17 @@ func (r *readiness) countStored() error {
 		before.stored = now.stored
 		r.catalogue.finals[name] = before
 	}
-	return nil
 }
 
 // countHeld brings the counts of final outputs that only caches have up to date.
-func (r *readiness) countHeld() error {
+func (r *readiness) countHeld() {
 	changed := make(map[task.WorkflowID]*Workflow)
 	for _, name := range slices.Sorted(maps.Keys(r.catalogue.finals)) {
 		before, now := r.catalogue.finals[name].heldAt, r.files.held[name].HeldAt()
 		if before == now {
 			continue
 		}
-		w, err := r.workflow(workflowOf(name))
-		if err != nil {
-			return err
-		}
+		w := r.workflow(workflowOf(name))
 		if w.Held == nil {
 			w.Held = make(map[task.Site]int)
 		}
@@ -61,19 +54,14 @@ func (r *readiness) countHeld() error {
 	}
 	clear(r.catalogue.finals)
 	for _, id := range slices.Sorted(maps.Keys(changed)) {
-		if err := r.countHomeless(changed[id]); err != nil {
-			return err
-		}
+		r.countHomeless(changed[id])
 	}
-	return nil
 }
 
 // countHomeless counts the final outputs of a workflow that nobody can store: only
 // caches of sites without a storage element have them.
-func (r *readiness) countHomeless(w *Workflow) error {
-	if err := r.loadSites(); err != nil {
-		return err
-	}
+func (r *readiness) countHomeless(w *Workflow) {
+	r.loadSites()
 	w.Homeless = 0
 	for name, n := range w.Held { // a sum
 		if !r.stores(name) {
@@ -81,7 +69,6 @@ func (r *readiness) countHomeless(w *Workflow) error {
 		}
 	}
 	r.life.closeWorkflow(w)
-	return nil
 }
 
 // stores tells whether a site has a storage element; all are loaded.
@@ -98,21 +85,18 @@ func (s *SiteRecord) abandons() bool { return s.Draining && s.SE == "" && s.Leas
 // abandon them, where no other site can read all of its inputs and one that is not
 // drained might make them again. Readers are the sites that can read all. All is loaded
 // but the makers.
-func (r *readiness) loseStranded(spec *task.Task, readers []task.Site) (lost bool, err error) {
+func (r *readiness) loseStranded(spec *task.Task, readers []task.Site) (lost bool) {
 	takes := func(name task.Site) bool { return !r.sites.held[name].Draining }
 	keeps := func(name task.Site) bool { return r.sites.held[name] != nil && !r.sites.held[name].abandons() }
 	if slices.ContainsFunc(readers, takes) || !slices.ContainsFunc(r.siteNames, takes) {
-		return false, nil
+		return false
 	}
 	for _, name := range inputs(spec) {
 		f := r.files.held[name]
 		if len(f.Replicas) > 0 || slices.ContainsFunc(f.Announced, keeps) {
 			continue
 		}
-		maker, err := r.tasks.one(f.ProducerTask)
-		if err != nil {
-			return false, err
-		}
+		maker := r.tasks.one(f.ProducerTask)
 		if maker == nil || maker.State != task.Done {
 			continue
 		}
@@ -121,28 +105,28 @@ func (r *readiness) loseStranded(spec *task.Task, readers []task.Site) (lost boo
 		}
 		lost = true
 	}
-	return lost, nil
+	return lost
 }
 
 // judgeApart decides on a BLOCKED task whose inputs exist, but not where one site can
 // read them all. What drained sites without storage have is made again elsewhere. Where
 // no upload that is still to come would change it, since sites without storage have
 // the rest, nothing more would ever happen to the task: it has failed.
-func (r *readiness) judgeApart(s *TaskState, spec *task.Task) (apart bool, err error) {
+func (r *readiness) judgeApart(s *TaskState, spec *task.Task) (apart bool) {
 	names := inputs(spec)
 	if s.State != task.Blocked || slices.ContainsFunc(names, func(name task.LFN) bool { return !exists(r.files.held[name]) }) {
-		return false, nil
+		return false
 	}
-	if w, err := r.workflow(s.ID.Workflow()); err != nil || !w.Sealed {
-		return false, err
+	if !r.workflow(s.ID.Workflow()).Sealed {
+		return false
 	}
-	if lost, err := r.loseStranded(spec, nil); err != nil || lost {
-		return lost, err
+	if r.loseStranded(spec, nil) {
+		return true
 	}
 	for _, name := range r.siteNames {
 		site := r.sites.held[name]
 		if !slices.ContainsFunc(names, func(input task.LFN) bool { return !r.willRead(site, r.files.held[input]) }) {
-			return false, nil
+			return false
 		}
 	}
 	stays := slices.IndexFunc(names, func(name task.LFN) bool {
@@ -150,14 +134,15 @@ func (r *readiness) judgeApart(s *TaskState, spec *task.Task) (apart bool, err e
 		return len(f.Replicas) == 0 && !slices.ContainsFunc(f.Announced, r.stores)
 	})
 	if stays < 0 {
-		return false, nil // it is the operator who keeps sites from reading each other
+		return false // it is the operator who keeps sites from reading each other
 	}
 	holder := r.files.held[names[stays]].Announced[0]
 	if !r.live(r.sites.held[holder]) {
-		return false, nil // what it has is lost soon, and made again
+		return false // what it has is lost soon, and made again
 	}
-	return true, r.life.giveUp(s, fmt.Sprintf("no site can read all its inputs: %s, for one, is in caches of %s alone, which has no storage element: "+
+	r.life.giveUp(s, fmt.Sprintf("no site can read all its inputs: %s, for one, is in caches of %s alone, which has no storage element: "+
 		"give it one (`pilotage site add %s --se URL`), or drain it, so that what it has is made elsewhere; then retry", names[stays].Local(), holder, holder))
+	return true
 }
 
 // willRead tells whether a site can read a file, at the latest when it has been
@@ -168,21 +153,21 @@ func (r *records) willRead(site *SiteRecord, f *FileRecord) bool {
 
 // inVain tells whether making the output of a workflow again leads nowhere: the
 // workflow is over, and no site could store it.
-func (r *readiness) inVain(w *Workflow) (bool, error) {
+func (r *readiness) inVain(w *Workflow) bool {
 	if !w.Over() {
-		return false, nil
+		return false
 	}
-	err := r.loadSites()
-	return !slices.ContainsFunc(r.siteNames, r.stores), err
+	r.loadSites()
+	return !slices.ContainsFunc(r.siteNames, r.stores)
 }
 
 // recountHomeless does it after a site was added or changed.
-func (r *readiness) recountHomeless(id task.WorkflowID) error {
-	w, err := r.workflow(id)
-	if err != nil || len(w.Held) == 0 {
-		return err
+func (r *readiness) recountHomeless(id task.WorkflowID) {
+	w := r.workflow(id)
+	if len(w.Held) == 0 {
+		return
 	}
-	return r.countHomeless(w)
+	r.countHomeless(w)
 }
 
 // leaves tells whether a site without a storage element leaves a class to others:

@@ -15,11 +15,8 @@ type leasing struct {
 }
 
 // openLease begins a new lease for a site.
-func (l *leasing) openLease(site *SiteRecord) (*Lease, error) {
-	id, err := l.Meta().Next("lease", 1)
-	if err != nil {
-		return nil, fmt.Errorf("number a lease: %w", err)
-	}
+func (l *leasing) openLease(site *SiteRecord) *Lease {
+	id := read(l.Meta().Next("lease", 1))
 	lease := &Lease{
 		ID:      task.LeaseID(id),
 		Site:    site.Name,
@@ -28,35 +25,25 @@ func (l *leasing) openLease(site *SiteRecord) (*Lease, error) {
 		Granted: l.Wall,
 	}
 	l.leases.put(lease.ID, lease)
-	return lease, nil
+	return lease
 }
 
 // numberBeyond sees to it that no new lease gets a number that a site knows: a
 // queue that was put back to a backup has forgotten which it gave.
-func (l *leasing) numberBeyond(unknown []task.LeaseID) error {
+func (l *leasing) numberBeyond(unknown []task.LeaseID) {
 	if len(unknown) == 0 {
-		return nil
+		return
 	}
-	next, err := l.Meta().Next("lease", 0)
-	if err != nil {
-		return fmt.Errorf("look at the number of the next lease: %w", err)
-	}
+	next := read(l.Meta().Next("lease", 0))
 	if last := uint64(slices.Max(unknown)); last >= next && last-next < maxJump {
-		_, err = l.Meta().Next("lease", last-next+1)
+		read(l.Meta().Next("lease", last-next+1))
 	}
-	if err != nil {
-		return fmt.Errorf("number leases beyond %d: %w", slices.Max(unknown), err)
-	}
-	return nil
 }
 
 // fullLease returns an open lease with all tasks that are still LEASED under
 // it.
-func (l *leasing) fullLease(site *SiteRecord, lease *Lease) (task.Lease, error) {
-	states, err := l.Tasks().InLease(lease.ID)
-	if err != nil {
-		return task.Lease{}, fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
-	}
+func (l *leasing) fullLease(site *SiteRecord, lease *Lease) task.Lease {
+	states := read(l.Tasks().InLease(lease.ID))
 	l.tasks.hold(states)
 	ids := make([]task.ID, 0, len(states))
 	for i := range states {
@@ -68,42 +55,31 @@ func (l *leasing) fullLease(site *SiteRecord, lease *Lease) (task.Lease, error) 
 }
 
 // openLeases returns all leases of a site in full.
-func (l *leasing) openLeases(site *SiteRecord) ([]task.Lease, error) {
-	open, err := l.Leases().OfSite(site.Name)
-	if err != nil {
-		return nil, fmt.Errorf("load leases of %s: %w", site.Name, err)
-	}
+func (l *leasing) openLeases(site *SiteRecord) []task.Lease {
+	open := read(l.Leases().OfSite(site.Name))
 	var leases []task.Lease
 	for i := range open {
 		if l.leases.held[open[i].ID] == nil {
 			l.leases.put(open[i].ID, &open[i])
 		}
-		full, err := l.fullLease(site, l.leases.held[open[i].ID])
-		if err != nil {
-			return nil, err
-		}
+		full := l.fullLease(site, l.leases.held[open[i].ID])
 		leases = append(leases, full)
 	}
-	return leases, nil
+	return leases
 }
 
 // writeLease puts a lease into the words of the master's protocol: the tasks
 // with their descriptions, and every file they read, once.
-func (l *leasing) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (task.Lease, error) {
-	if err := l.loadInputs(ids); err != nil {
-		return task.Lease{}, err
-	}
+func (l *leasing) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) task.Lease {
+	l.loadInputs(ids)
 	out := task.Lease{ID: lease.ID, TTL: l.config.Lease.TTL, Tasks: make([]task.LeasedTask, 0, len(ids))}
 	seen := make(map[task.LFN]struct{})
 	for _, id := range ids {
 		s, spec := l.tasks.held[id], l.specs.held[id]
 		if spec == nil {
-			return task.Lease{}, fmt.Errorf("task %s has a state and no description: the store is damaged", id)
+			end(fmt.Errorf("task %s has a state and no description: the store is damaged", id))
 		}
-		avoid, err := l.failedAt(s)
-		if err != nil {
-			return task.Lease{}, err
-		}
+		avoid := l.failedAt(s)
 		out.Tasks = append(out.Tasks, task.LeasedTask{
 			Task: *spec, Generation: s.Generation, Number: max(1, s.Number), Age: s.Seq, Blocked: s.Missing > 0,
 			Avoid: l.catalogue.doubters(avoid, spec),
@@ -115,7 +91,7 @@ func (l *leasing) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) (tas
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // view is a file as a site gets to know it: with the replicas that it may

@@ -1,10 +1,6 @@
 package taskqueue
 
-import (
-	"fmt"
-
-	"github.com/pilotage-grid/pilotage/task"
-)
+import "github.com/pilotage-grid/pilotage/task"
 
 // lifecycle carries tasks from state to state, with every sum that depends on it:
 // counts of workflows, open tasks of leases, tasks at sites. It also keeps what the
@@ -45,7 +41,7 @@ func (l *lifecycle) revoke(site task.Site, lease task.LeaseID, id task.ID, cance
 }
 
 // saveLeases deletes leases that hold no task any more.
-func (l *lifecycle) saveLeases() error {
+func (l *lifecycle) saveLeases() {
 	var open []Lease
 	var over []task.LeaseID
 	for _, lease := range l.leases.take() {
@@ -62,23 +58,19 @@ func (l *lifecycle) saveLeases() error {
 			l.holders[lease.ID] = lease.Pilot
 		}
 	}
-	if err := saveAll(open, l.Leases().Save); err != nil {
-		return fmt.Errorf("save leases: %w", err)
-	}
-	return saveAll(over, l.Leases().Delete)
+	saveAll(open, l.Leases().Save)
+	saveAll(over, l.Leases().Delete)
 }
 
 // saveRevocations also wakes the pilots whose leases they are of.
-func (l *lifecycle) saveRevocations() error {
+func (l *lifecycle) saveRevocations() {
 	revoked := l.revoked
 	l.revoked = nil
 	for _, r := range revoked {
 		if l.sites.held[r.Site] != nil && !l.sites.held[r.Site].InForce().Central() {
 			continue
 		}
-		if err := l.leases.load(r.Lease); err != nil {
-			return err
-		}
+		l.leases.load(r.Lease)
 		pilot := l.holders[r.Lease]
 		if lease := l.leases.held[r.Lease]; lease != nil {
 			pilot = lease.Pilot
@@ -87,8 +79,5 @@ func (l *lifecycle) saveRevocations() error {
 			l.Effects.wakePilot(pilot)
 		}
 	}
-	if err := saveAll(revoked, l.Leases().Revoke); err != nil {
-		return fmt.Errorf("save revocations: %w", err)
-	}
-	return nil
+	saveAll(revoked, l.Leases().Revoke)
 }

@@ -17,7 +17,7 @@ func (r *readiness) remakeFinal(f *FileRecord) {
 
 // askMakers asks those who made the missing inputs of a waiting task to make
 // them again. If one of them ended badly the task ends with it.
-func (r *readiness) askMakers(s *TaskState, spec *task.Task) error {
+func (r *readiness) askMakers(s *TaskState, spec *task.Task) {
 	for _, name := range inputs(spec) {
 		f := r.files.held[name]
 		if f == nil || exists(f) || f.ProducerTask == "" {
@@ -29,40 +29,31 @@ func (r *readiness) askMakers(s *TaskState, spec *task.Task) error {
 		case maker.State == task.Done:
 			r.life.remaking = append(r.life.remaking, maker.ID)
 		case maker.State.EndedBadly():
-			return r.life.cancelUpstream(s, maker)
+			r.life.cancelUpstream(s, maker)
+			return
 		}
 	}
-	return nil
 }
 
 // remakeAll opens a new generation of every task whose lost output is needed.
-func (r *readiness) remakeAll() error {
+func (r *readiness) remakeAll() {
 	ids := r.life.remaking
 	r.life.remaking = nil
 	if len(ids) == 0 {
-		return nil
+		return
 	}
-	if err := r.tasks.load(ids...); err != nil {
-		return err
-	}
-	if err := r.loadOutputs(ids); err != nil {
-		return err
-	}
+	r.tasks.load(ids...)
+	r.loadOutputs(ids)
 	for _, id := range ids {
 		if s := r.tasks.held[id]; s != nil && s.State == task.Done {
-			if err := r.regenerate(s); err != nil {
-				return err
-			}
+			r.regenerate(s)
 		}
 	}
-	return nil
 }
 
 // loadOutputs loads descriptions and output files of tasks.
-func (r *records) loadOutputs(ids []task.ID) error {
-	if err := r.specs.load(ids...); err != nil {
-		return err
-	}
+func (r *records) loadOutputs(ids []task.ID) {
+	r.specs.load(ids...)
 	var names []task.LFN
 	for _, id := range ids {
 		if spec := r.specs.held[id]; spec != nil {
@@ -71,37 +62,30 @@ func (r *records) loadOutputs(ids []task.ID) error {
 			}
 		}
 	}
-	return r.files.load(names...)
+	r.files.load(names...)
 }
 
 // regenerate reopens a DONE task because its output was lost, or fails it
 // when that happened too often or nothing is gained by it.
-func (r *readiness) regenerate(s *TaskState) error {
-	w, err := r.workflow(s.ID.Workflow())
-	if err != nil {
-		return err
-	}
+func (r *readiness) regenerate(s *TaskState) {
+	w := r.workflow(s.ID.Workflow())
 	if w.Cancelled {
-		return nil
+		return
 	}
-	inVain, err := r.inVain(w)
-	if err != nil {
-		return err
-	}
+	inVain := r.inVain(w)
 	site := s.Site
-	if err := r.life.move(s, task.Regenerate, "its output was lost and is needed again"); err != nil {
-		return err
-	}
+	r.life.move(s, task.Regenerate, "its output was lost and is needed again")
 	r.life.renew(s)
 	if inVain {
-		return r.life.giveUp(s, fmt.Sprintf("its output was on no storage element, and has left the caches of %s", site))
+		r.life.giveUp(s, fmt.Sprintf("its output was on no storage element, and has left the caches of %s", site))
+		return
 	}
 	s.Remade++
 	if s.Remade > r.config.Retry.MaxGenerations {
-		return r.life.giveUp(s, fmt.Sprintf("its output was lost %s: storage or pilots of the sites that ran it lose files", task.Counted(s.Remade, "time")))
+		r.life.giveUp(s, fmt.Sprintf("its output was lost %s: storage or pilots of the sites that ran it lose files", task.Counted(s.Remade, "time")))
+		return
 	}
 	r.life.review(s.ID)
-	return nil
 }
 
 // renew gives a reopened task its next generation and empties the entries of
@@ -125,70 +109,50 @@ func (l *lifecycle) renew(s *TaskState) {
 }
 
 // giveUp fails an open task for good, with all that depends on it.
-func (l *lifecycle) giveUp(s *TaskState, reason string) error {
-	if err := l.move(s, task.GiveUp, reason); err != nil {
-		return err
-	}
+func (l *lifecycle) giveUp(s *TaskState, reason string) {
+	l.move(s, task.GiveUp, reason)
 	l.ended = append(l.ended, s.ID)
-	return nil
 }
 
 // cancelDependants cancels the open readers of what the tasks that ended
 // badly will not make, and theirs in turn.
-func (r *readiness) cancelDependants() error {
+func (r *readiness) cancelDependants() {
 	for len(r.life.ended) > 0 {
 		ids := r.life.ended
 		r.life.ended = nil
-		if err := r.tasks.load(ids...); err != nil {
-			return err
-		}
-		if err := r.loadOutputs(ids); err != nil {
-			return err
-		}
+		r.tasks.load(ids...)
+		r.loadOutputs(ids)
 		for _, id := range ids {
-			if err := r.cancelReaders(id); err != nil {
-				return err
-			}
+			r.cancelReaders(id)
 			if s := r.tasks.held[id]; s != nil {
-				if err := r.catalogue.discardLosers(s); err != nil {
-					return err
-				}
+				r.catalogue.discardLosers(s)
 			}
 		}
 	}
-	return nil
 }
 
-func (r *readiness) cancelReaders(id task.ID) error {
+func (r *readiness) cancelReaders(id task.ID) {
 	ended, spec := r.tasks.held[id], r.specs.held[id]
 	if ended == nil || spec == nil || !ended.State.EndedBadly() {
-		return nil
+		return
 	}
 	for _, out := range spec.Outputs {
 		f := r.files.held[out.LFN]
 		if f == nil || f.Uses == 0 || exists(f) {
 			continue
 		}
-		readers, err := r.Files().Readers(f.LFN)
-		if err != nil {
-			return fmt.Errorf("load the readers of %s: %w", f.LFN, err)
-		}
-		if err := r.tasks.load(readers...); err != nil {
-			return err
-		}
+		readers := read(r.Files().Readers(f.LFN))
+		r.tasks.load(readers...)
 		for _, reader := range readers {
 			if s := r.tasks.held[reader]; s != nil && !s.State.Terminal() {
-				if err := r.life.cancelUpstream(s, ended); err != nil {
-					return err
-				}
+				r.life.cancelUpstream(s, ended)
 			}
 		}
 	}
-	return nil
 }
 
 // cancelUpstream ends a task because one that it depends on ended badly.
-func (l *lifecycle) cancelUpstream(s, ended *TaskState) error {
+func (l *lifecycle) cancelUpstream(s, ended *TaskState) {
 	root := ended.ID
 	if ended.Upstream != "" {
 		root = ended.Upstream
@@ -196,24 +160,19 @@ func (l *lifecycle) cancelUpstream(s, ended *TaskState) error {
 	if s.State == task.Leased {
 		l.revoke(s.Site, s.Lease, s.ID, true)
 	}
-	if err := l.move(s, task.CancelUpstream, fmt.Sprintf("%s, on which it depends, ended %s", ended.ID, ended.State)); err != nil {
-		return err
-	}
+	l.move(s, task.CancelUpstream, fmt.Sprintf("%s, on which it depends, ended %s", ended.ID, ended.State))
 	s.Upstream = root
 	l.ended = append(l.ended, s.ID)
-	return nil
 }
 
 // lose books that no pilot of a site holds the files any more, and strikes bad
 // copies.
-func (c *catalogue) lose(site task.Site, lost []task.LostFile) error {
+func (c *catalogue) lose(site task.Site, lost []task.LostFile) {
 	names := make([]task.LFN, len(lost))
 	for i := range lost {
 		names[i] = lost[i].LFN
 	}
-	if err := c.files.load(names...); err != nil {
-		return err
-	}
+	c.files.load(names...)
 	for i := range lost {
 		f := c.files.held[lost[i].LFN]
 		if f == nil || !lost[i].Digest.IsZero() && lost[i].Digest != f.Digest {
@@ -221,21 +180,17 @@ func (c *catalogue) lose(site task.Site, lost []task.LostFile) error {
 		}
 		if lost[i].URL == "" {
 			c.withdraw(f, site)
-		} else if err := c.badCopy(f, &lost[i]); err != nil {
-			return err
+		} else {
+			c.badCopy(f, &lost[i])
 		}
 	}
-	return nil
 }
 
 // forgetCaches withdraws one page of what only the caches of a site held,
 // after its last pilot has gone. It clears the site's mark when it is done.
-func (c *catalogue) forgetCaches(site *SiteRecord) error {
+func (c *catalogue) forgetCaches(site *SiteRecord) {
 	page := c.config.Workflow.SweepPage
-	files, err := c.Files().OnlyAnnouncedAt(site.Name, "", page)
-	if err != nil {
-		return fmt.Errorf("load files that only %s holds: %w", site.Name, err)
-	}
+	files := read(c.Files().OnlyAnnouncedAt(site.Name, "", page))
 	for i := range files {
 		if c.files.held[files[i].LFN] == nil {
 			c.files.put(files[i].LFN, &files[i])
@@ -244,7 +199,6 @@ func (c *catalogue) forgetCaches(site *SiteRecord) error {
 	}
 	site.Forget = len(files) == page
 	c.sites.touch(site.Name)
-	return nil
 }
 
 // maxCheckPages bounds how many files are looked at for one Sync's Check.
@@ -253,24 +207,12 @@ const maxCheckPages = 4
 // Unguarded is what a Sync's answer asks the master of a site to check; where
 // a site has none the queue decides itself. It reads only.
 func (r *Rules) Unguarded(t *Turn, name task.Site) ([]task.File, error) {
-	q := r.open(t)
-	site, err := q.site(name)
-	if err != nil {
-		return nil, err
-	}
-	return q.catalogue.unguarded(site)
+	return looked(r, t, func(q *queue) []task.File { return q.catalogue.unguarded(q.site(name)) })
 }
 
 // Guarded clears a site's mark if nothing is unguarded there any more.
 func (r *Rules) Guarded(t *Turn, name task.Site) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil {
-			return err
-		}
-		_, err = q.catalogue.unguarded(site)
-		return err
-	})
+	return r.apply(t, func(q *queue) { q.catalogue.unguarded(q.site(name)) })
 }
 
 // look marks a site whose caches may be all that has some files, and where
@@ -285,21 +227,14 @@ func (r *records) look(site *SiteRecord) {
 // no stored copy. After it was put back to a backup it does not know what it was
 // told since. It is called at every start.
 func (r *Rules) LookAgain(t *Turn) error {
-	return r.apply(t, func(q *queue) error {
-		sites, err := q.Sites().All()
-		if err != nil {
-			return fmt.Errorf("load sites: %w", err)
-		}
+	return r.apply(t, func(q *queue) {
+		sites := read(q.Sites().All())
 		for i := range sites {
-			site, err := q.site(sites[i].Name)
-			if err != nil {
-				return err
-			}
+			site := q.site(sites[i].Name)
 			q.look(site)
 			q.office.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
 			site.CheckUntil, site.Untold = q.Clock, q.Clock
 		}
-		return nil
 	})
 }
 
@@ -315,9 +250,9 @@ func (f *FileRecord) takenOver() bool {
 // Those that are found are repeated until they are settled; where a few pages
 // have none, the next call goes on behind them. The site's mark is cleared when
 // there are none at all.
-func (c *catalogue) unguarded(site *SiteRecord) ([]task.File, error) {
+func (c *catalogue) unguarded(site *SiteRecord) []task.File {
 	if !site.Check {
-		return nil, nil
+		return nil
 	}
 	var found []task.File
 	before := site.CheckAfter
@@ -331,22 +266,15 @@ func (c *catalogue) unguarded(site *SiteRecord) ([]task.File, error) {
 		if len(found) == 0 {
 			site.CheckAfter = after
 		}
-		files, err := c.Files().OnlyAnnouncedAt(site.Name, after, page)
-		if err != nil {
-			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
-		}
+		files := read(c.Files().OnlyAnnouncedAt(site.Name, after, page))
 		makers, runs := make([]task.PilotID, len(files)), make([]task.AttemptID, len(files))
 		for i := range files {
 			makers[i], runs[i] = files[i].Producer.Pilot, files[i].Producer
 		}
 		if site.CheckUntil != 0 {
-			if err := c.attempts.load(runs...); err != nil {
-				return nil, err
-			}
+			c.attempts.load(runs...)
 		}
-		if err := c.pilots.load(makers...); err != nil {
-			return nil, err
-		}
+		c.pilots.load(makers...)
 		for i := range files {
 			maker := c.pilots.held[makers[i]]
 			known := c.attempts.held[runs[i]]
@@ -358,12 +286,12 @@ func (c *catalogue) unguarded(site *SiteRecord) ([]task.File, error) {
 			if len(found) == 0 {
 				site.Check, site.CheckAfter, site.CheckUntil = false, "", 0
 			}
-			return found, nil
+			return found
 		}
 		after = files[len(files)-1].LFN
 	}
 	if len(found) == 0 {
 		site.CheckAfter = after
 	}
-	return found, nil
+	return found
 }

@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -85,7 +84,7 @@ func (f *FileRecord) identity() (id task.Digest, ok bool) {
 }
 
 // memoise completes the memo keys, makers before readers.
-func (p *submission) memoise(g *graph) error {
+func (p *submission) memoise(g *graph) {
 	for _, i := range g.order {
 		n := &g.nodes[i]
 		var m memoWriter
@@ -106,49 +105,40 @@ func (p *submission) memoise(g *graph) error {
 		}
 		n.memo = m.digest()
 	}
-	return nil
 }
 
 // reuse takes over, from the newest earlier run of the same name, the results
 // of tasks that would compute the same and whose outputs still exist: of final
 // outputs on a storage element.
-func (p *submission) reuse(w *Workflow, g *graph) error {
-	earlier, err := p.earlierRun(w)
-	if err != nil || earlier == "" {
-		return err
+func (p *submission) reuse(w *Workflow, g *graph) {
+	earlier := p.earlierRun(w)
+	if earlier == "" {
+		return
 	}
 	for start := 0; start < len(g.order); start += sealPage {
 		page := g.order[start:min(len(g.order), start+sealPage)]
-		if err := p.reusePage(w, g, page, earlier); err != nil {
-			return err
-		}
-		if err := p.endPage(g); err != nil {
-			return err
-		}
+		p.reusePage(w, g, page, earlier)
+		p.endPage(g)
 	}
-	return nil
 }
 
 // earlierRun returns the newest earlier sealed workflow of the same name.
-func (p *submission) earlierRun(w *Workflow) (task.WorkflowID, error) {
+func (p *submission) earlierRun(w *Workflow) task.WorkflowID {
 	for after := task.WorkflowID(""); ; {
-		runs, err := p.Workflows().List(w.Name, after, 16)
-		if err != nil {
-			return "", fmt.Errorf("find earlier runs of %s: %w", w.Name, err)
-		}
+		runs := read(p.Workflows().List(w.Name, after, 16))
 		for i := range runs {
 			if runs[i].ID != w.ID && runs[i].Sealed {
-				return runs[i].ID, nil
+				return runs[i].ID
 			}
 		}
 		if len(runs) < 16 {
-			return "", nil
+			return ""
 		}
 		after = runs[len(runs)-1].ID
 	}
 }
 
-func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task.WorkflowID) error {
+func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task.WorkflowID) {
 	keys := make([]task.Digest, 0, len(page))
 	for _, i := range page {
 		if g.nodes[i].known && g.nodes[i].outputs > 0 {
@@ -156,14 +146,11 @@ func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task
 		}
 	}
 	if len(keys) == 0 {
-		return nil
+		return
 	}
-	done, err := p.records.Tasks().DoneByMemo(earlier, keys...)
-	if err != nil {
-		return fmt.Errorf("find results of workflow %s: %w", earlier, err)
-	}
+	done := read(p.records.Tasks().DoneByMemo(earlier, keys...))
 	if len(done) == 0 {
-		return nil
+		return
 	}
 	results := make(map[task.Digest]*TaskState, len(done))
 	var ids []task.ID
@@ -178,32 +165,25 @@ func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task
 			ids = append(ids, g.nodes[i].id)
 		}
 	}
-	if err := p.tasks.load(ids...); err != nil {
-		return err
-	}
-	if err := p.loadOutputs(ids); err != nil {
-		return err
-	}
+	p.tasks.load(ids...)
+	p.loadOutputs(ids)
 	for _, i := range page {
 		if old := results[g.nodes[i].memo]; old != nil && g.nodes[i].known {
-			if err := p.takeOver(w, p.tasks.held[g.nodes[i].id], old); err != nil {
-				return err
-			}
+			p.takeOver(w, p.tasks.held[g.nodes[i].id], old)
 		}
 	}
-	return nil
 }
 
 // takeOver makes a new task DONE with the outputs of an earlier one.
-func (p *submission) takeOver(w *Workflow, s, old *TaskState) error {
+func (p *submission) takeOver(w *Workflow, s, old *TaskState) {
 	spec, before := p.specs.held[s.ID], p.specs.held[old.ID]
 	if spec == nil || before == nil || len(spec.Outputs) != len(before.Outputs) {
-		return nil
+		return
 	}
 	for i := range spec.Outputs {
 		f, result := p.files.held[spec.Outputs[i].LFN], p.files.held[before.Outputs[i].LFN]
 		if f == nil || !exists(result) || f.Final && len(result.Replicas) == 0 {
-			return nil
+			return
 		}
 	}
 	for i := range spec.Outputs {
@@ -216,22 +196,14 @@ func (p *submission) takeOver(w *Workflow, s, old *TaskState) error {
 			if len(result.Replicas) > 0 {
 				continue
 			}
-			site, err := p.site(name)
-			if err != nil {
-				return err
-			}
+			site := p.site(name)
 			p.look(site)
 		}
 		for _, replica := range result.Replicas {
-			if err := p.catalogue.replicate(f, replica); err != nil {
-				return err
-			}
+			p.catalogue.replicate(f, replica)
 		}
 	}
-	if err := p.life.move(s, task.Succeed, "taken over from "+string(old.ID)); err != nil {
-		return err
-	}
+	p.life.move(s, task.Succeed, "taken over from "+string(old.ID))
 	s.Winner, s.Site = old.Winner, old.Site
 	w.Reused++
-	return nil
 }

@@ -45,7 +45,7 @@ type SiteNews struct {
 }
 
 // changedMode has everybody know of a site's other mode.
-func (q *queue) changedMode(site *SiteRecord, before Mode, why string) error {
+func (q *queue) changedMode(site *SiteRecord, before Mode, why string) {
 	q.sites.touch(site.Name)
 	q.Effects.wake(site.Name)
 	q.Effects.Modes = true
@@ -56,29 +56,26 @@ func (q *queue) changedMode(site *SiteRecord, before Mode, why string) error {
 		}
 		q.Effects.Sites = append(q.Effects.Sites, news)
 	}
-	return q.changeMode(site, before)
+	q.changeMode(site, before)
 }
 
 // changeMode hands the open leases of a site over to those who speak for it in
 // the mode in force from now on: to its master, or each to the pilots that
 // have its tasks in hand. What nobody claims is taken back by Reclaim. No task
 // changes its lease, so what runs goes on and its outcome counts.
-func (q *queue) changeMode(site *SiteRecord, before Mode) error {
+func (q *queue) changeMode(site *SiteRecord, before Mode) {
 	now := site.InForce()
 	if now == before {
-		return nil
+		return
 	}
 	site.ModeSince = q.Clock
 	if now.Central() == before.Central() {
-		return nil
+		return
 	}
 	site.Orphans = now.Central()
 	q.look(site)
 	site.Refused = nil // in the other mode it is somebody else's business
-	open, err := q.Leases().OfSite(site.Name)
-	if err != nil {
-		return fmt.Errorf("load leases of %s: %w", site.Name, err)
-	}
+	open := read(q.Leases().OfSite(site.Name))
 	for i := range open {
 		if q.leases.held[open[i].ID] == nil {
 			q.leases.put(open[i].ID, &open[i])
@@ -89,7 +86,6 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) error {
 			q.leases.touch(lease.ID)
 		}
 	}
-	return nil
 }
 
 // Reclaim takes back tasks of a site's former master that no pilot has in
@@ -98,75 +94,52 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) error {
 //
 // Errors: ErrNotFound.
 func (r *Rules) Reclaim(t *Turn, name task.Site, held func(task.ID) bool) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil || !site.Orphans || !site.InForce().Central() {
-			return err
+	return r.apply(t, func(q *queue) {
+		site := q.site(name)
+		if !site.Orphans || !site.InForce().Central() {
+			return
 		}
-		open, err := q.Leases().OfSite(name)
-		if err != nil {
-			return fmt.Errorf("load leases of %s: %w", name, err)
-		}
+		open := read(q.Leases().OfSite(name))
 		site.Orphans = false
 		q.sites.touch(name)
 		for i := range open {
 			if open[i].Pilot != "" {
 				continue
 			}
-			if err := q.leasing.reclaim(&open[i], held); err != nil {
-				return err
-			}
+			q.leasing.reclaim(&open[i], held)
 			site.Orphans = site.Orphans || q.leases.held[open[i].ID].Open > 0
 		}
-		return nil
 	})
 }
 
-func (l *leasing) reclaim(lease *Lease, held func(task.ID) bool) error {
+func (l *leasing) reclaim(lease *Lease, held func(task.ID) bool) {
 	if l.leases.held[lease.ID] == nil {
 		l.leases.put(lease.ID, lease)
 	}
-	states, err := l.Tasks().InLease(lease.ID)
-	if err != nil {
-		return fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
-	}
+	states := read(l.Tasks().InLease(lease.ID))
 	l.tasks.hold(states)
 	for i := range states {
 		s := l.tasks.held[states[i].ID]
 		if s.State != task.Leased || s.Lease != lease.ID || held(s.ID) {
 			continue
 		}
-		if err := l.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand"); err != nil {
-			return err
-		}
+		l.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand")
 	}
-	return nil
 }
 
 // takeBackFrom reopens what a pilot that is gone held by leases of its own.
-func (l *leasing) takeBackFrom(pilot *PilotRecord, reason string) error {
-	own, err := l.Leases().OfPilot(pilot.ID)
-	if err != nil {
-		return fmt.Errorf("load leases of pilot %s: %w", pilot.ID, err)
-	}
+func (l *leasing) takeBackFrom(pilot *PilotRecord, reason string) {
+	own := read(l.Leases().OfPilot(pilot.ID))
 	ids := make([]task.LeaseID, len(own))
 	for i := range own {
 		ids[i] = own[i].ID
-		if err := l.life.takeBack(&own[i], task.LeaseExpired, fmt.Sprintf("pilot %s is gone: %s", pilot.ID, reason)); err != nil {
-			return err
-		}
+		l.life.takeBack(&own[i], task.LeaseExpired, fmt.Sprintf("pilot %s is gone: %s", pilot.ID, reason))
 	}
 	if len(ids) > 0 {
-		unanswered, err := l.Leases().Revocations(pilot.Site, ids...)
-		if err != nil {
-			return fmt.Errorf("load revocations of %s: %w", pilot.Site, err)
-		}
-		if err := saveAll(unanswered, l.Leases().Confirm); err != nil {
-			return err
-		}
+		unanswered := read(l.Leases().Revocations(pilot.Site, ids...))
+		saveAll(unanswered, l.Leases().Confirm)
 	}
 	if site := l.sites.held[pilot.Site]; site != nil && site.InForce().Central() {
 		site.Orphans = true // it may have had tasks of a former master
 	}
-	return nil
 }

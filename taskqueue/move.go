@@ -10,19 +10,14 @@ import (
 
 // move carries a task through the transition table and keeps every sum that
 // depends on its state.
-func (l *lifecycle) move(s *TaskState, event task.Event, reason string) error {
+func (l *lifecycle) move(s *TaskState, event task.Event, reason string) {
 	next, err := s.State.Next(event)
 	if err != nil {
-		return fmt.Errorf("task %s: %w", s.ID, err)
+		end(fmt.Errorf("task %s: %w", s.ID, err))
 	}
-	w, err := l.workflow(s.ID.Workflow())
-	if err != nil {
-		return err
-	}
+	w := l.workflow(s.ID.Workflow())
 	if s.State == task.Leased {
-		if err := l.giveBack(s); err != nil {
-			return err
-		}
+		l.giveBack(s)
 	}
 	if w.Counts == nil {
 		w.Counts = make(map[task.State]int)
@@ -40,7 +35,6 @@ func (l *lifecycle) move(s *TaskState, event task.Event, reason string) error {
 		s.Upstream = ""
 	}
 	l.tasks.touch(s.ID)
-	return nil
 }
 
 // closeWorkflow dates a workflow's end and notes that it progressed.
@@ -56,32 +50,24 @@ func (l *lifecycle) closeWorkflow(w *Workflow) {
 }
 
 // giveBack takes a LEASED task out of its lease's and its site's sums.
-func (l *lifecycle) giveBack(s *TaskState) error {
-	if err := l.leases.load(s.Lease); err != nil {
-		return err
-	}
+func (l *lifecycle) giveBack(s *TaskState) {
+	l.leases.load(s.Lease)
 	if lease := l.leases.held[s.Lease]; lease != nil {
 		lease.Open--
 		l.leases.touch(s.Lease)
 	}
-	site, err := l.site(s.Site)
-	if err != nil {
-		return err
-	}
+	site := l.site(s.Site)
 	site.Leased--
 	if s.Missing > 0 {
 		site.Ahead--
 	}
 	l.sites.touch(s.Site)
 	if site.abandons() {
-		if err := l.reassessAll(); err != nil {
-			return err
-		}
+		l.reassessAll()
 	}
 	s.Past = slices.DeleteFunc(s.Past, func(p PastLease) bool { return p.Site == s.Site })
 	s.Past = append(s.Past, PastLease{Lease: s.Lease, Generation: s.Generation, Site: s.Site})
 	s.Lease = 0
-	return nil
 }
 
 // leasedTo tells whether an attempt belongs to a lease, open or past, of a
@@ -97,14 +83,9 @@ func (s *TaskState) leasedTo(site task.Site, id task.AttemptID) bool {
 }
 
 // lend moves a task into a lease of a site.
-func (l *lifecycle) lend(s *TaskState, lease *Lease) error {
-	if err := l.move(s, task.HandOut, ""); err != nil {
-		return err
-	}
-	site, err := l.site(lease.Site)
-	if err != nil {
-		return err
-	}
+func (l *lifecycle) lend(s *TaskState, lease *Lease) {
+	l.move(s, task.HandOut, "")
+	site := l.site(lease.Site)
 	s.Lease, s.Site, s.Recalled = lease.ID, lease.Site, false
 	lease.Open++
 	l.leases.touch(lease.ID)
@@ -113,16 +94,12 @@ func (l *lifecycle) lend(s *TaskState, lease *Lease) error {
 		site.Ahead++
 	}
 	l.sites.touch(site.Name)
-	return nil
 }
 
 // setMissing changes a task's number of missing inputs.
-func (l *lifecycle) setMissing(s *TaskState, missing int) error {
+func (l *lifecycle) setMissing(s *TaskState, missing int) {
 	if s.State == task.Leased && (s.Missing > 0) != (missing > 0) {
-		site, err := l.site(s.Site)
-		if err != nil {
-			return err
-		}
+		site := l.site(s.Site)
 		if missing > 0 {
 			site.Ahead++
 		} else {
@@ -132,7 +109,6 @@ func (l *lifecycle) setMissing(s *TaskState, missing int) error {
 	}
 	s.Missing = missing
 	l.tasks.touch(s.ID)
-	return nil
 }
 
 // inputs returns the files that a task reads, each once, in order.

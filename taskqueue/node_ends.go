@@ -16,19 +16,17 @@ type NodeEnd struct {
 
 // noteEnd has an accepted outcome count for the health of its node. Faults of
 // storage elements and files that nobody has are no node's.
-func (j *judgement) noteEnd(s *TaskState, o *task.Outcome) error {
+func (j *judgement) noteEnd(s *TaskState, o *task.Outcome) {
 	if !j.site.InForce().Central() || !o.OK && o.Failure != task.PayloadFailed && o.Failure != task.PilotFailed {
-		return nil
+		return
 	}
-	end := NodeEnd{
+	ended := NodeEnd{
 		Site: j.site.Name, Node: j.pilots.held[o.Attempt.Pilot].Node(), What: string(s.ID), At: j.Clock, OK: o.OK, Why: o.Reason,
 	}
-	var err error
 	if !o.OK {
-		end.Elsewhere, err = j.failedAt(s)
+		ended.Elsewhere = j.failedAt(s)
 	}
-	j.Effects.Ends = append(j.Effects.Ends, end)
-	return err
+	j.Effects.Ends = append(j.Effects.Ends, ended)
 }
 
 // noteDeath has a pilot's death count, once whatever it was running.
@@ -44,12 +42,10 @@ func (j *outcomes) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Judge(t *Turn, name task.Site, marks []task.NodeMark) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil || !site.InForce().Central() {
-			return err
+	return r.apply(t, func(q *queue) {
+		site := q.site(name)
+		if site.InForce().Central() {
+			q.members.keepNodes(site, marks)
 		}
-		q.members.keepNodes(site, marks)
-		return nil
 	})
 }

@@ -33,25 +33,22 @@ type judgement struct {
 // facts: they are judged whatever term delivers them, makers before readers,
 // each once, if the site held the lease that they name, be it long over. One that has to wait for the outcome of a maker of its inputs is
 // not acknowledged; its pilot keeps it and sends it again.
-func (j *outcomes) take(site *SiteRecord, batch []task.Outcome) ([]task.Ack, error) {
+func (j *outcomes) take(site *SiteRecord, batch []task.Outcome) []task.Ack {
 	if len(batch) == 0 {
-		return nil, nil
+		return nil
 	}
 	b := &judgement{records: j.records, outcomes: j, site: site, batch: batch, of: make(map[task.ID][]int), judged: make([]bool, len(batch))}
-	if err := b.load(); err != nil {
-		return nil, err
-	}
+	b.load()
 	for i := range batch {
-		if err := b.visit(i); err != nil {
-			return nil, err
-		}
+		b.visit(i)
 	}
 	j.sites.touch(site.Name)
-	return b.acks, saveAll(b.garbage, j.Files().AddGarbage)
+	saveAll(b.garbage, j.Files().AddGarbage)
+	return b.acks
 }
 
 // load brings in everything the batch touches, table by table.
-func (j *judgement) load() error {
+func (j *judgement) load() {
 	var ids []task.ID
 	var attempts []task.AttemptID
 	var pilots []task.PilotID
@@ -60,34 +57,24 @@ func (j *judgement) load() error {
 		ids, attempts, pilots = append(ids, attempt.Task), append(attempts, attempt), append(pilots, attempt.Pilot)
 		j.of[attempt.Task] = append(j.of[attempt.Task], i)
 	}
-	if err := j.tasks.load(ids...); err != nil {
-		return err
-	}
-	if err := j.attempts.load(attempts...); err != nil {
-		return err
-	}
-	if err := j.pilots.load(pilots...); err != nil {
-		return err
-	}
+	j.tasks.load(ids...)
+	j.attempts.load(attempts...)
+	j.pilots.load(pilots...)
 	var leases []task.LeaseID
 	for _, id := range ids {
 		if s := j.tasks.held[id]; s != nil && s.Lease != 0 {
 			leases = append(leases, s.Lease)
 		}
 	}
-	if err := j.leases.load(leases...); err != nil {
-		return err
-	}
-	if err := j.loadInputs(ids); err != nil {
-		return err
-	}
-	return j.loadOutputs(ids)
+	j.leases.load(leases...)
+	j.loadInputs(ids)
+	j.loadOutputs(ids)
 }
 
 // visit judges the outcomes of the makers of an outcome's inputs, then it.
-func (j *judgement) visit(i int) error {
+func (j *judgement) visit(i int) {
 	if j.judged[i] {
-		return nil
+		return
 	}
 	j.judged[i] = true
 	if spec := j.specs.held[j.batch[i].Attempt.Task]; spec != nil {
@@ -97,13 +84,11 @@ func (j *judgement) visit(i int) error {
 				continue
 			}
 			for _, maker := range j.of[f.ProducerTask] {
-				if err := j.visit(maker); err != nil {
-					return err
-				}
+				j.visit(maker)
 			}
 		}
 	}
-	return j.judge(&j.batch[i])
+	j.judge(&j.batch[i])
 }
 
 func (j *judgement) ack(o *task.Outcome, verdict task.AckVerdict, winner task.AttemptID) {
@@ -111,12 +96,12 @@ func (j *judgement) ack(o *task.Outcome, verdict task.AckVerdict, winner task.At
 }
 
 // judge decides on one outcome.
-func (j *judgement) judge(o *task.Outcome) error {
+func (j *judgement) judge(o *task.Outcome) {
 	s, spec := j.tasks.held[o.Attempt.Task], j.specs.held[o.Attempt.Task]
 	pilot := j.pilots.held[o.Attempt.Pilot]
 	if s == nil || spec == nil || pilot == nil || pilot.Site != j.site.Name {
 		j.ack(o, task.AckUnknown, task.AttemptID{})
-		return nil
+		return
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
 		if verdict := known.State.verdict(); verdict != 0 {
@@ -125,25 +110,23 @@ func (j *judgement) judge(o *task.Outcome) error {
 				winner = task.AttemptID{}
 			}
 			j.ack(o, verdict, winner)
-			return nil
+			return
 		}
 	}
 	if !j.outcomes.ran(j.site.Name, o.Attempt) {
 		j.ack(o, task.AckUnknown, task.AttemptID{})
-		return nil
+		return
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
 		o.Number = known.Outcome.Number
 		if known.State == AttemptLost && !o.OK { // it is booked; its logs are news
-			if err := j.record(o, AttemptLost); err != nil {
-				return err
-			}
+			j.record(o, AttemptLost)
 			j.ack(o, task.AckAccepted, task.AttemptID{})
 			j.outcomes.givenUp = append(j.outcomes.givenUp, o)
-			return nil
+			return
 		}
-	} else if err := j.outcomes.number(o); err != nil {
-		return err
+	} else {
+		j.outcomes.number(o)
 	}
 	o.Site = j.site.Name
 	for i := range o.Outputs {
@@ -153,15 +136,19 @@ func (j *judgement) judge(o *task.Outcome) error {
 	}
 	switch {
 	case o.Attempt.Generation < s.Generation:
-		return j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{})
+		j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{})
+		return
 	case s.State == task.Done:
-		return j.waste(o, AttemptDuplicate, task.AckDuplicate, s.Winner)
+		j.waste(o, AttemptDuplicate, task.AckDuplicate, s.Winner)
+		return
 	case s.State.Terminal():
-		return j.waste(o, AttemptDuplicate, task.AckDuplicate, task.AttemptID{})
+		j.waste(o, AttemptDuplicate, task.AckDuplicate, task.AttemptID{})
+		return
 	case o.OK:
-		return j.success(s, spec, o)
+		j.success(s, spec, o)
+		return
 	}
-	return j.failure(s, o)
+	j.failure(s, o)
 }
 
 // verdict is the answer to an outcome that is known already; 0 if it is not.
@@ -179,7 +166,7 @@ func (a AttemptState) verdict() task.AckVerdict {
 
 // record keeps an attempt as it ended, its logs apart. Copies that were
 // reported before the outcome join its outputs.
-func (j *judgement) record(o *task.Outcome, state AttemptState) error {
+func (j *judgement) record(o *task.Outcome, state AttemptState) {
 	if before := j.attempts.held[o.Attempt]; before != nil {
 		for _, early := range before.Outcome.Outputs {
 			i := slices.IndexFunc(o.Outputs, func(p task.Produced) bool { return p.LFN == early.LFN })
@@ -189,30 +176,24 @@ func (j *judgement) record(o *task.Outcome, state AttemptState) error {
 		}
 	}
 	if len(o.Stdout)+len(o.Stderr) > 0 {
-		if err := j.Attempts().SaveLog(o.Attempt, tail(o.Stdout), tail(o.Stderr)); err != nil {
-			return fmt.Errorf("save the logs of %s: %w", o.Attempt, err)
-		}
+		check(j.Attempts().SaveLog(o.Attempt, tail(o.Stdout), tail(o.Stderr)))
 	}
 	kept := *o
 	kept.Stdout, kept.Stderr = nil, nil
 	j.attempts.put(o.Attempt, &Attempt{State: state, Outcome: kept, Known: j.Clock})
 	j.attempts.touch(o.Attempt)
-	return nil
 }
 
 func tail(stream []byte) []byte { return stream[max(0, len(stream)-task.LogTail):] }
 
 // waste books an outcome that changes nothing any more; what it uploaded is
 // to be deleted.
-func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckVerdict, winner task.AttemptID) error {
-	if err := j.record(o, state); err != nil {
-		return err
-	}
+func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckVerdict, winner task.AttemptID) {
+	j.record(o, state)
 	j.site.Sums.Duplicates++
 	j.site.Sums.Wasted += max(0, o.Run)
 	j.discard(o, o.Outputs...)
 	j.ack(o, verdict, winner)
-	return nil
 }
 
 // discard has an attempt's own copies deleted of those outputs of its task that it
@@ -253,58 +234,47 @@ func (j *judgement) inputsMatch(spec *task.Task, o *task.Outcome) (match, wait b
 }
 
 // success judges an attempt that made all its outputs.
-func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) error {
+func (j *judgement) success(s *TaskState, spec *task.Task, o *task.Outcome) {
 	for _, out := range spec.Outputs {
 		if !slices.ContainsFunc(o.Outputs, func(p task.Produced) bool { return p.LFN == out.LFN && !p.Digest.IsZero() && p.Size >= 0 }) {
 			o.OK, o.Failure = false, task.PayloadFailed
 			o.Reason = fmt.Sprintf("the outcome names no size and digest of the output %s", out.LFN.Local())
-			return j.failure(s, o)
+			j.failure(s, o)
+			return
 		}
 	}
 	match, wait := j.inputsMatch(spec, o)
 	if wait {
-		return nil
+		return
 	}
 	holds := s.State == task.Leased && s.Lease == o.Attempt.Lease
 	if !match {
-		if err := j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{}); err != nil {
-			return err
-		}
+		j.waste(o, AttemptRejected, task.AckStale, task.AttemptID{})
 		if holds {
-			return j.outcomes.life.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
+			j.outcomes.life.reopen(s, task.Return, "an attempt read an input that is not the accepted one")
+			return
 		}
-		return nil
+		return
 	}
 	if s.State == task.Leased && !holds {
 		j.outcomes.life.revoke(s.Site, s.Lease, s.ID, true)
 	}
-	if err := j.record(o, AttemptSucceeded); err != nil {
-		return err
-	}
-	if err := j.outcomes.life.move(s, task.Succeed, ""); err != nil {
-		return err
-	}
+	j.record(o, AttemptSucceeded)
+	j.outcomes.life.move(s, task.Succeed, "")
 	s.Winner, s.Site = o.Attempt, o.Site
-	if err := j.publish(spec, o); err != nil {
-		return err
-	}
+	j.publish(spec, o)
 	j.learnReads(o)
 	if s.Number > 2 {
-		if err := j.outcomes.catalogue.discardLosers(s); err != nil {
-			return err
-		}
+		j.outcomes.catalogue.discardLosers(s)
 	}
 	j.book(o, j.config.HandOut.Sample)
-	if err := j.noteEnd(s, o); err != nil {
-		return err
-	}
+	j.noteEnd(s, o)
 	j.ack(o, task.AckAccepted, o.Attempt)
-	return nil
 }
 
 // publish enters a winner's outputs into the catalogue. An output of an
 // earlier generation that still exists stays as it is.
-func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
+func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
 	made := make(map[task.LFN]*task.Produced, len(o.Outputs))
 	for i := range o.Outputs {
 		made[o.Outputs[i].LFN] = &o.Outputs[i]
@@ -312,7 +282,7 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 	for _, out := range spec.Outputs {
 		f, p := j.files.held[out.LFN], made[out.LFN]
 		if f == nil {
-			return fmt.Errorf("output %s of %s is not in the catalogue: the store is damaged", out.LFN, spec.ID)
+			end(fmt.Errorf("output %s of %s is not in the catalogue: the store is damaged", out.LFN, spec.ID))
 		}
 		delete(made, out.LFN)
 		if exists(f) {
@@ -324,11 +294,8 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) error {
 			j.look(j.site) // nobody may be left who stores it
 		}
 		f.Size, f.Digest, f.Exec, f.Producer = p.Size, p.Digest, p.Exec, o.Attempt
-		if err := j.outcomes.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL}); err != nil {
-			return err
-		}
+		j.outcomes.catalogue.replicate(f, task.Replica{Site: o.Site, URL: p.URL})
 	}
-	return nil
 }
 
 // learnReads keeps the digest of external files at their first read, and trusts
@@ -348,7 +315,7 @@ func (j *judgement) learnReads(o *task.Outcome) {
 }
 
 // failure books a failed attempt and decides what becomes of the task.
-func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
+func (j *judgement) failure(s *TaskState, o *task.Outcome) {
 	o.OK = false
 	if o.Failure == task.NoFailure {
 		o.Failure = task.PayloadFailed
@@ -357,23 +324,19 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) error {
 	if o.Failure == task.PilotLost {
 		state = AttemptLost
 	}
-	if err := j.record(o, state); err != nil {
-		return err
-	}
+	j.record(o, state)
 	j.discard(o, o.Outputs...)
 	j.book(o, 0)
-	if err := j.noteEnd(s, o); err != nil {
-		return err
-	}
+	j.noteEnd(s, o)
 	j.ack(o, task.AckAccepted, task.AttemptID{})
 	if s.State != task.Leased || s.Lease != o.Attempt.Lease {
-		return nil // a late failure of a lapsed lease decides nothing
+		return // a late failure of a lapsed lease decides nothing
 	}
-	if runs, err := j.started(s); err != nil || runs {
+	if j.started(s) {
 		j.outcomes.givenUp = append(j.outcomes.givenUp, o) // the other attempt decides, unless it is lost
-		return err
+		return
 	}
-	return j.outcomes.failed(j.site, s, o)
+	j.outcomes.failed(j.site, s, o)
 }
 
 // book adds an accepted outcome to the sums of site and pilot.
@@ -384,38 +347,35 @@ func (j *judgement) book(o *task.Outcome, sample int) {
 }
 
 // failed decides what becomes of a LEASED task after a failure.
-func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error {
+func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) {
 	switch o.Failure {
 	case task.KilledByUser:
-		return j.life.reopen(s, task.Return, o.Reason)
+		j.life.reopen(s, task.Return, o.Reason)
+		return
 	case task.PilotLost:
-		if err := j.countLoss(site, s); err != nil || s.State != task.Leased {
-			return err
+		if j.countLoss(site, s); s.State == task.Leased {
+			j.life.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
 		}
-		return j.life.reopen(s, task.Return, o.Reason) // whoever ends it has it no more
+		return
 	case task.PilotFailed:
 		if s.PilotFaults++; s.PilotFaults <= j.config.Retry.PilotFaults {
-			return j.life.retryLater(s, s.PilotFaults, o.Reason)
+			j.life.retryLater(s, s.PilotFaults, o.Reason)
+			return
 		}
 	case task.StorageFailed:
 		if s.StorageFaults++; s.StorageFaults <= j.config.Retry.StorageFaults {
-			return j.life.retryLater(s, s.StorageFaults, o.Reason)
+			j.life.retryLater(s, s.StorageFaults, o.Reason)
+			return
 		}
 	}
 	s.Failures++
-	last, err := j.lastFailure(s, j.specs.held[s.ID].Retries)
-	if err != nil {
-		return err
-	}
-	if last {
-		attempts, err := j.attemptsOf(s.ID)
-		if err != nil {
-			return err
-		}
+	if j.lastFailure(s, j.specs.held[s.ID].Retries) {
+		attempts := j.attemptsOf(s.ID)
 		attempts = slices.DeleteFunc(attempts, func(a *Attempt) bool { return a.Outcome.Attempt.Generation != s.Generation })
-		return j.life.giveUp(s, fmt.Sprintf("%s after %s: %s", o.Failure, task.Counted(len(attempts), "attempt"), o.Reason))
+		j.life.giveUp(s, fmt.Sprintf("%s after %s: %s", o.Failure, task.Counted(len(attempts), "attempt"), o.Reason))
+		return
 	}
-	return j.life.retryLater(s, s.Failures, o.Reason)
+	j.life.retryLater(s, s.Failures, o.Reason)
 }
 
 // takeGivenUp decides on failures of attempts beside which the site may have
@@ -424,38 +384,23 @@ func (j *outcomes) failed(site *SiteRecord, s *TaskState, o *task.Outcome) error
 // that were told to leave the task to another. Whoever runs it decides; if nobody
 // does, the master that reports the failure has given the task up. What a pilot
 // delivers itself says nothing of its master.
-func (j *outcomes) takeGivenUp(site *SiteRecord) error {
+func (j *outcomes) takeGivenUp(site *SiteRecord) {
 	for _, o := range j.givenUp {
 		s := j.tasks.held[o.Attempt.Task]
-		if s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation {
-			continue
-		}
-		runs, err := j.started(s)
-		if err != nil {
-			return err
-		}
-		if runs {
-			continue
-		}
-		if j.attempts.held[o.Attempt].State == AttemptLost {
-			err = j.life.reopen(s, task.Return, o.Reason)
-		} else {
-			err = j.failed(site, s, o)
-		}
-		if err != nil {
-			return err
+		switch {
+		case s.State != task.Leased || s.Lease != o.Attempt.Lease || s.Generation != o.Attempt.Generation || j.started(s):
+		case j.attempts.held[o.Attempt].State == AttemptLost:
+			j.life.reopen(s, task.Return, o.Reason)
+		default:
+			j.failed(site, s, o)
 		}
 	}
-	return nil
 }
 
 // retryLater makes a task wait before it is handed out again.
-func (l *lifecycle) retryLater(s *TaskState, failures int, reason string) error {
-	if err := l.reopen(s, task.AttemptFailed, reason); err != nil {
-		return err
-	}
+func (l *lifecycle) retryLater(s *TaskState, failures int, reason string) {
+	l.reopen(s, task.AttemptFailed, reason)
 	s.NotBefore = l.Clock.Add(l.backoff(failures))
-	return nil
 }
 
 // backoff returns a random time up to twice as long after each failure.
@@ -469,34 +414,26 @@ func (l *lifecycle) backoff(failures int) time.Duration {
 }
 
 // reopen takes a LEASED task back to where its inputs allow it to be.
-func (l *lifecycle) reopen(s *TaskState, event task.Event, reason string) error {
-	if err := l.move(s, event, reason); err != nil {
-		return err
-	}
+func (l *lifecycle) reopen(s *TaskState, event task.Event, reason string) {
+	l.move(s, event, reason)
 	s.NotBefore = l.Clock
 	l.review(s.ID)
-	return nil
 }
 
 // countLoss books that a LEASED task's attempt vanished with its pilot. The
 // site's master runs it again itself; a task that takes pilot after pilot
 // with it, more than vanish there anyway, is put aside.
-func (j *outcomes) countLoss(site *SiteRecord, s *TaskState) error {
+func (j *outcomes) countLoss(site *SiteRecord, s *TaskState) {
 	s.Losses++
 	j.tasks.touch(s.ID)
 	retry := &j.config.Retry
 	if s.Losses < retry.lossesTooMany(&site.Fates, s.Losses) {
-		return nil
+		return
 	}
-	if s.Losses < retry.QuarantineMost {
-		if alone, err := j.oneNodesWord(s); err != nil || alone {
-			return err
-		}
+	if s.Losses < retry.QuarantineMost && j.oneNodesWord(s) {
+		return
 	}
 	j.life.revoke(s.Site, s.Lease, s.ID, true)
-	if err := j.life.move(s, task.Quarantine, fmt.Sprintf("%s vanished while running it", task.Counted(s.Losses, "pilot"))); err != nil {
-		return err
-	}
+	j.life.move(s, task.Quarantine, fmt.Sprintf("%s vanished while running it", task.Counted(s.Losses, "pilot")))
 	j.life.ended = append(j.life.ended, s.ID)
-	return nil
 }

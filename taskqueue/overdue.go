@@ -14,32 +14,22 @@ import (
 // office, as its predecessor that was killed, or since the queue started, or since they
 // said that they are cut off from it. Where there is no master because pilots speak for
 // themselves, Dismiss is for those that have fallen silent.
-func (q *queue) dismissOverdue() error {
-	last, err := q.noted(metaOverdue)
-	if err != nil || last != 0 && q.Clock.Sub(last) < q.config.Site.Pilot.OverdueEvery {
-		return err
+func (q *queue) dismissOverdue() {
+	var last Instant
+	if q.remembered(metaOverdue, &last); last != 0 && q.Clock.Sub(last) < q.config.Site.Pilot.OverdueEvery {
+		return
 	}
-	if err := q.noteNow(metaOverdue); err != nil {
-		return err
-	}
-	if err := q.loadSites(); err != nil {
-		return err
-	}
+	q.remember(metaOverdue, q.Clock)
+	q.loadSites()
 	for _, name := range q.siteNames {
 		if site := q.sites.held[name]; site.Pilots > 0 && !site.InForce().Central() {
-			if err := q.dismissOverdueOf(site); err != nil {
-				return err
-			}
+			q.dismissOverdueOf(site)
 		}
 	}
-	return nil
 }
 
-func (q *queue) dismissOverdueOf(site *SiteRecord) error {
-	live, err := q.alive(site.Name)
-	if err != nil {
-		return err
-	}
+func (q *queue) dismissOverdueOf(site *SiteRecord) {
+	live := q.alive(site.Name)
 	dismissed := false
 	for _, pilot := range live {
 		if pilot.ID == site.Master && q.Clock.Sub(site.LastSync) < q.config.Site.LiveFor {
@@ -49,15 +39,12 @@ func (q *queue) dismissOverdueOf(site *SiteRecord) error {
 		if reason == "" {
 			continue
 		}
-		if err := q.dismiss(site, pilot, PilotDead, reason); err != nil {
-			return err
-		}
+		q.dismiss(site, pilot, PilotDead, reason)
 		dismissed = true
 	}
 	if dismissed && site.Pilots <= 0 {
-		return q.vacate(site, "its pilots are gone")
+		q.vacate(site, "its pilots are gone")
 	}
-	return nil
 }
 
 // overdue says why a pilot that is not heard is taken for dead, "" if it is

@@ -32,98 +32,68 @@ func (p *Pulled) MayTake() bool {
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
 func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, error) {
-	var out Pulled
-	err := r.apply(t, func(q *queue) error {
-		out = Pulled{}
-		site, err := q.site(p.Site)
-		if err != nil {
-			return err
-		}
-		pilot, err := q.office.claimant(site, p.Pilot)
-		if err != nil {
-			return err
-		}
+	return applied(r, t, func(q *queue) (out Pulled) {
+		site := q.site(p.Site)
+		pilot := q.office.claimant(site, p.Pilot)
 		if pilot.State == PilotDead && site.InForce().Central() {
 			q.members.revive(site, pilot) // nobody but itself tells that it lives
 		}
 		reply := &out.Reply
-		if reply.Acks, err = q.takePulled(site, pilot, p); err != nil {
-			return err
-		}
-		if err := q.ready.settle(); err != nil {
-			return err
-		}
+		reply.Acks = q.takePulled(site, pilot, p)
+		q.ready.settle()
 		// The scans below must see what this turn has changed.
-		if err := q.save(); err != nil {
-			return err
-		}
+		q.save()
 		if site.InForce().Central() {
 			site.Capacity = capacity
-			if out.Unseen, err = q.leasing.answerPilot(site, pilot, p, reply); err != nil {
-				return err
-			}
+			out.Unseen = q.leasing.answerPilot(site, pilot, p, reply)
 		}
-		if reply.Revoked, err = q.leasing.revocationsOf(p); err != nil {
-			return err
-		}
+		reply.Revoked = q.leasing.revocationsOf(p)
 		q.members.markPull(site, p)
 		if slices.Contains(site.Drain, pilot.ID) {
 			reply.Drain = []task.PilotID{pilot.ID}
 		}
 		reply.Denied, reply.ReportSeq, reply.Roll, reply.Settings = site.Denied, p.Report.Seq, site.Roll, r.Settings(*site)
 		out.Site, out.Pilot = *site, *pilot
-		return nil
+		return out
 	})
-	return out, err
 }
 
 // takePulled books everything that a pilot reports. A class that it cannot run
 // is its own matter: only the returns count.
-func (q *queue) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) ([]task.Ack, error) {
-	if err := q.members.heard(site); err != nil {
-		return nil, err
-	}
+func (q *queue) takePulled(site *SiteRecord, pilot *PilotRecord, p *task.Pull) []task.Ack {
+	q.members.heard(site)
 	// Of a site of one, or as the queue judges its node.
 	q.members.stopped(site, pilot, cmp.Or(p.Capacity.StoppedWhy, site.setBack(q.Clock, pilot)))
-	acks, err := q.takeOutcomes(site, p.Outcomes)
-	if err != nil {
-		return nil, err
-	}
+	acks := q.takeOutcomes(site, p.Outcomes)
 	for i := range p.Lost {
 		p.Lost[i].Pilot = pilot.ID
 	}
-	for _, step := range []func() error{
-		func() error { return q.outcomes.takeStored(site, p.Stored) },
-		func() error { return q.takeStarts(site, p.Starts) },
-		func() error { return q.leasing.takeReturns(site.Name, p.Returns) },
-		func() error { return q.meetSelf(site, pilot, &p.Sync) },
-		func() error { return q.catalogue.lose(site.Name, p.Lost) },
-		func() error { return q.leasing.takeConfirmed(site.Name, p.Confirmed) },
-		func() error { return q.members.takeOwnReport(pilot, p.Report) },
-	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
-	return acks, nil
+	q.outcomes.takeStored(site, p.Stored)
+	q.takeStarts(site, p.Starts)
+	q.leasing.takeReturns(site.Name, p.Returns)
+	q.meetSelf(site, pilot, &p.Sync)
+	q.catalogue.lose(site.Name, p.Lost)
+	q.leasing.takeConfirmed(site.Name, p.Confirmed)
+	q.members.takeOwnReport(pilot, p.Report)
+	return acks
 }
 
 // meetSelf books what a pilot that speaks for itself says to have in hand.
-func (q *queue) meetSelf(site *SiteRecord, pilot *PilotRecord, s *task.Sync) error {
+func (q *queue) meetSelf(site *SiteRecord, pilot *PilotRecord, s *task.Sync) {
 	if !slices.Contains(s.Joined, pilot.ID) {
-		return nil
+		return
 	}
-	return q.outcomes.runsOnly(site, pilot, setOf(s.InHand))
+	q.outcomes.runsOnly(site, pilot, setOf(s.InHand))
 }
 
 // takeOwnReport adds a pilot's report of storage reads, each report once.
-func (m *members) takeOwnReport(pilot *PilotRecord, report task.SiteReport) error {
+func (m *members) takeOwnReport(pilot *PilotRecord, report task.SiteReport) {
 	if report.Seq == 0 || report.Seq <= pilot.ReportSeq {
-		return nil
+		return
 	}
 	pilot.ReportSeq = report.Seq
 	m.pilots.touch(pilot.ID)
-	return m.addReads(report.SEReads)
+	m.addReads(report.SEReads)
 }
 
 // markPull keeps the site's sign of life, no more exactly than MarkEvery, and
@@ -144,17 +114,16 @@ func (m *members) markPull(site *SiteRecord, p *task.Pull) {
 // HeardPull notes signs of life of a site's pilots without a Pull, and what they
 // have to offer: a server calls it while it parks some.
 func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil || q.Clock.Sub(site.LastPull) < q.config.Site.MarkEvery {
-			return err
+	return r.apply(t, func(q *queue) {
+		site := q.site(name)
+		if q.Clock.Sub(site.LastPull) < q.config.Site.MarkEvery {
+			return
 		}
 		site.LastPull = q.Clock
 		if site.InForce().Central() {
 			site.Capacity = capacity
 		}
 		q.sites.touch(name)
-		return nil
 	})
 }
 
@@ -162,11 +131,8 @@ func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error
 // over, and sends again in full those that it does not know of. Of a former
 // master's leases it gets the tasks that it has in hand. It returns how many
 // tasks the pilot did not know of.
-func (l *leasing) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, reply *task.PullReply) (unseen int, err error) {
-	own, err := l.Leases().OfPilot(pilot.ID)
-	if err != nil {
-		return 0, fmt.Errorf("load leases of pilot %s: %w", pilot.ID, err)
-	}
+func (l *leasing) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, reply *task.PullReply) (unseen int) {
+	own := read(l.Leases().OfPilot(pilot.ID))
 	known := make(map[task.LeaseID]bool, len(own))
 	for i := range own {
 		if own[i].Site != site.Name {
@@ -181,29 +147,24 @@ func (l *leasing) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull
 		if l.holds(&p.Sync, lease) {
 			continue
 		}
-		full, err := l.fullLease(site, lease)
-		if err != nil {
-			return 0, err
-		}
+		full := l.fullLease(site, lease)
 		unseen += len(full.Tasks)
 		reply.Leases = append(reply.Leases, full)
 	}
-	if err := l.answerHolding(site, p, known, reply); err != nil {
-		return 0, err
-	}
+	l.answerHolding(site, p, known, reply)
 	for _, id := range p.Leases {
 		if !known[id] {
 			reply.Unknown = append(reply.Unknown, id)
 		}
 	}
-	return unseen, nil
+	return unseen
 }
 
 // answerHolding gives a pilot its part of the leases that a former master has
 // left behind.
-func (l *leasing) answerHolding(site *SiteRecord, p *task.Pull, known map[task.LeaseID]bool, reply *task.PullReply) error {
+func (l *leasing) answerHolding(site *SiteRecord, p *task.Pull, known map[task.LeaseID]bool, reply *task.PullReply) {
 	if !site.Orphans {
-		return nil
+		return
 	}
 	inHand := make(map[task.LeaseID][]task.ID)
 	var order []task.LeaseID
@@ -216,17 +177,13 @@ func (l *leasing) answerHolding(site *SiteRecord, p *task.Pull, known map[task.L
 		}
 		inHand[h.Lease] = append(inHand[h.Lease], h.Task)
 	}
-	if err := l.leases.load(order...); err != nil {
-		return err
-	}
+	l.leases.load(order...)
 	for _, id := range order {
 		lease := l.leases.held[id]
 		if lease == nil || lease.Site != site.Name || lease.Pilot != "" {
 			continue
 		}
-		if err := l.tasks.load(inHand[id]...); err != nil {
-			return err
-		}
+		l.tasks.load(inHand[id]...)
 		still := slices.DeleteFunc(inHand[id], func(t task.ID) bool {
 			s := l.tasks.held[t]
 			return s == nil || s.State != task.Leased || s.Lease != id
@@ -239,13 +196,8 @@ func (l *leasing) answerHolding(site *SiteRecord, p *task.Pull, known map[task.L
 		if slices.Contains(p.Leases, id) {
 			continue
 		}
-		part, err := l.writeLease(site, lease, still)
-		if err != nil {
-			return err
-		}
-		reply.Leases = append(reply.Leases, part)
+		reply.Leases = append(reply.Leases, l.writeLease(site, lease, still))
 	}
-	return nil
 }
 
 // renewLease moves a lease's end, when little enough is left of it.
@@ -259,10 +211,8 @@ func (l *leasing) renewLease(lease *Lease) {
 
 // revocationsOf returns what a pilot is asked to drop, those of this turn
 // included.
-func (l *leasing) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
-	if err := l.life.saveRevocations(); err != nil {
-		return nil, fmt.Errorf("save revocations: %w", err)
-	}
+func (l *leasing) revocationsOf(p *task.Pull) []task.Revoked {
+	l.life.saveRevocations()
 	leases := slices.Clone(p.Leases)
 	inHand := make(map[task.ID]bool, len(p.Holding))
 	for _, h := range p.Holding {
@@ -270,15 +220,10 @@ func (l *leasing) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
 		inHand[h.Task] = true
 	}
 	if len(leases) == 0 {
-		return nil, nil
+		return nil
 	}
-	open, err := l.Leases().Revocations(p.Site, leases...)
-	if err != nil {
-		return nil, fmt.Errorf("load revocations of %s: %w", p.Site, err)
-	}
-	if err := l.leases.load(leases...); err != nil {
-		return nil, err
-	}
+	open := read(l.Leases().Revocations(p.Site, leases...))
+	l.leases.load(leases...)
 	var revoked []task.Revoked
 	for _, r := range open {
 		// A former master's lease has tasks at other pilots too.
@@ -286,7 +231,7 @@ func (l *leasing) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
 			revoked = append(revoked, task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel})
 		}
 	}
-	return revoked, nil
+	return revoked
 }
 
 // Grant leases tasks to a pilot that were matched to it. Those that are not to
@@ -294,43 +239,27 @@ func (l *leasing) revocationsOf(p *task.Pull) ([]task.Revoked, error) {
 //
 // Errors: ErrNotFound (site or pilot).
 func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID) (task.Lease, error) {
-	var granted task.Lease
-	err := r.apply(t, func(q *queue) error {
-		granted = task.Lease{}
-		site, err := q.site(name)
-		if err != nil {
-			return err
-		}
-		if err := q.pilots.load(id); err != nil {
-			return err
-		}
-		pilot := q.pilots.held[id]
+	return applied(r, t, func(q *queue) task.Lease {
+		site := q.site(name)
+		pilot := q.pilots.one(id)
 		if pilot == nil {
-			return fmt.Errorf("%w: pilot %s", ErrStranger, id)
+			end(fmt.Errorf("%w: pilot %s", ErrStranger, id))
 		}
 		if !site.InForce().Central() || site.Draining || pilot.State != PilotAlive || pilot.Site != name {
-			return nil
+			return task.Lease{}
 		}
-		if err := q.tasks.load(tasks...); err != nil {
-			return err
-		}
-		if err := q.loadInputs(tasks); err != nil {
-			return err
-		}
+		q.tasks.load(tasks...)
+		q.loadInputs(tasks)
 		h := q.handing(site, id)
 		for _, id := range tasks {
 			s, spec := q.tasks.held[id], q.specs.held[id]
 			if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) {
 				continue
 			}
-			if err := h.lend(id); err != nil {
-				return err
-			}
+			h.lend(id)
 		}
-		granted, err = h.granted()
-		return err
+		return h.granted()
 	})
-	return granted, err
 }
 
 // Dismiss takes pilots for dead that have fallen silent in a mode in which
@@ -338,27 +267,22 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason string) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil || !site.InForce().Central() {
-			return err
+	return r.apply(t, func(q *queue) {
+		site := q.site(name)
+		if !site.InForce().Central() {
+			return
 		}
-		if err := q.pilots.load(pilots...); err != nil {
-			return err
-		}
+		q.pilots.load(pilots...)
 		for _, id := range pilots {
 			pilot := q.pilots.held[id]
 			if pilot == nil || pilot.Site != name || !pilot.State.present() {
 				continue
 			}
-			if err := q.dismiss(site, pilot, PilotDead, reason); err != nil {
-				return err
-			}
+			q.dismiss(site, pilot, PilotDead, reason)
 		}
 		if site.Pilots <= 0 {
-			return q.vacate(site, "its last pilot fell silent")
+			q.vacate(site, "its last pilot fell silent")
 		}
-		return nil
 	})
 }
 
@@ -367,10 +291,8 @@ func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason s
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Lose(t *Turn, name task.Site, lost []task.LostFile) error {
-	return r.apply(t, func(q *queue) error {
-		if _, err := q.site(name); err != nil {
-			return err
-		}
-		return q.catalogue.lose(name, lost)
+	return r.apply(t, func(q *queue) {
+		q.site(name)
+		q.catalogue.lose(name, lost)
 	})
 }

@@ -1,10 +1,6 @@
 package taskqueue
 
-import (
-	"fmt"
-
-	"github.com/pilotage-grid/pilotage/task"
-)
+import "github.com/pilotage-grid/pilotage/task"
 
 // queue is the queue in one turn: its parts, and what flows between them.
 type queue struct {
@@ -33,48 +29,46 @@ func (r *Rules) open(t *Turn) *queue {
 }
 
 // apply begins a turn, makes a change, settles what follows from it and saves.
-func (r *Rules) apply(t *Turn, change func(q *queue) error) error {
+func (r *Rules) apply(t *Turn, change func(q *queue)) (err error) {
+	defer catch(&err)
 	q := r.open(t)
-	if err := change(q); err != nil {
-		return err
+	change(q)
+	q.ready.settle()
+	q.save()
+	return nil
+}
+
+// applied is apply of a change with a result.
+func applied[T any](r *Rules, t *Turn, change func(q *queue) T) (result T, err error) {
+	err = r.apply(t, func(q *queue) { result = change(q) })
+	if err != nil {
+		return *new(T), err
 	}
-	if err := q.ready.settle(); err != nil {
-		return err
-	}
-	return q.save()
+	return result, nil
+}
+
+// looked is what a turn finds that changes nothing.
+func looked[T any](r *Rules, t *Turn, look func(q *queue) T) (result T, err error) {
+	defer catch(&err)
+	return look(r.open(t)), nil
 }
 
 // save writes what changed; the turn may go on.
-func (q *queue) save() error {
-	err := q.records.save()
-	if err == nil {
-		err = q.life.saveLeases()
-	}
-	if err == nil {
-		err = q.life.saveRevocations()
-	}
-	if err == nil {
-		err = q.life.saveClosed()
-	}
-	if err != nil {
-		return fmt.Errorf("save: %w", err)
-	}
-	return nil
+func (q *queue) save() {
+	q.records.save()
+	q.life.saveLeases()
+	q.life.saveRevocations()
+	q.life.saveClosed()
 }
 
 // turnPage settles and saves what was done to a page of records, and forgets them, so
 // that a long sweep does not grow.
-func (q *queue) turnPage() error {
-	if err := q.ready.settle(); err != nil {
-		return err
-	}
-	if err := q.save(); err != nil {
-		return err
-	}
+func (q *queue) turnPage() {
+	q.ready.settle()
+	q.save()
 	q.records.forget()
 	q.catalogue.readable = nil
 	q.life.walkable = nil
-	return nil
 }
 
 func (q *queue) submission(s *Submission) *submission {
@@ -91,17 +85,13 @@ func (q *queue) handing(site *SiteRecord, pilot task.PilotID) *handing {
 }
 
 // takeOutcomes has outcomes judged that pilots of a site report.
-func (q *queue) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) ([]task.Ack, error) {
-	if err := q.members.strangers(site, keysOf(outcomes, func(o *task.Outcome) task.PilotID { return o.Attempt.Pilot })); err != nil {
-		return nil, err
-	}
+func (q *queue) takeOutcomes(site *SiteRecord, outcomes []task.Outcome) []task.Ack {
+	q.members.strangers(site, keysOf(outcomes, func(o *task.Outcome) task.PilotID { return o.Attempt.Pilot }))
 	return q.outcomes.take(site, outcomes)
 }
 
 // takeStarts books attempts that have begun.
-func (q *queue) takeStarts(site *SiteRecord, starts []task.Start) error {
-	if err := q.members.strangers(site, keysOf(starts, func(s *task.Start) task.PilotID { return s.Attempt.Pilot })); err != nil {
-		return err
-	}
-	return q.outcomes.takeStarts(site, starts)
+func (q *queue) takeStarts(site *SiteRecord, starts []task.Start) {
+	q.members.strangers(site, keysOf(starts, func(s *task.Start) task.PilotID { return s.Attempt.Pilot }))
+	q.outcomes.takeStarts(site, starts)
 }

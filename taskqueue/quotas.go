@@ -44,9 +44,9 @@ const fewClasses = 32
 // priority and oldest first: enough for the limit beside those that are chosen already,
 // if there are. Of many classes most have nothing to give, so all are looked at together
 // in the order of their tasks, unless too many others come between.
-func (h *handing) inOrder(quotas map[ClassID]int, by Instant, limit, chosen int, free func(*TaskState) bool) (found []*TaskState, err error) {
+func (h *handing) inOrder(quotas map[ClassID]int, by Instant, limit, chosen int, free func(*TaskState) bool) (found []*TaskState) {
 	if limit <= 0 {
-		return nil, nil
+		return nil
 	}
 	add := func(states []TaskState) {
 		h.tasks.hold(states)
@@ -58,23 +58,17 @@ func (h *handing) inOrder(quotas map[ClassID]int, by Instant, limit, chosen int,
 	}
 	if len(quotas) > fewClasses {
 		states, complete, err := h.Tasks().ReadyOf(quotas, by, limit+chosen, 4*(limit+chosen)+1000)
-		if err != nil {
-			return nil, err
-		}
+		check(err)
 		if add(states); len(found) >= limit || complete && len(states) < limit+chosen {
-			return found, nil
+			return found
 		}
 		found = nil
 	}
 	for _, class := range slices.Sorted(maps.Keys(quotas)) {
-		states, err := h.Tasks().ReadyIn(class, by, quotas[class])
-		if err != nil {
-			return nil, err
-		}
-		add(states)
+		add(read(h.Tasks().ReadyIn(class, by, quotas[class])))
 	}
 	slices.SortFunc(found, func(x, y *TaskState) int {
 		return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.Seq, y.Seq))
 	})
-	return found, nil
+	return found
 }

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -9,7 +8,7 @@ import (
 
 // recall asks the site with most work beyond its share for some of its newest
 // unstarted tasks that an idle site can run.
-func (h *handing) recall(site *SiteRecord, idle int) error {
+func (h *handing) recall(site *SiteRecord, idle int) {
 	work, slots := 0, 0
 	for _, name := range h.siteNames {
 		if s := h.sites.held[name]; s == site || h.live(s) {
@@ -30,24 +29,18 @@ func (h *handing) recall(site *SiteRecord, idle int) error {
 	}
 	if donor == nil {
 		site.Alone = h.Clock
-		return nil
+		return
 	}
-	pending, err := h.Leases().Revocations(donor.Name)
-	if err != nil {
-		return fmt.Errorf("load revocations of %s: %w", donor.Name, err)
-	}
+	pending := read(h.Leases().Revocations(donor.Name))
 	asked := make(map[task.ID]struct{}, len(pending))
 	for _, r := range pending {
 		asked[r.Task] = struct{}{}
 	}
 	n := min(most, h.config.HandOut.FloorTasks*idle) - len(asked)
 	if n <= 0 {
-		return nil
+		return
 	}
-	found, err := h.recallable(donor, site, n, asked)
-	if err != nil {
-		return err
-	}
+	found := h.recallable(donor, site, n, asked)
 	// What reads files of the donor stays there, as far as it comes to that soon.
 	own := donor.unstarted() - h.config.turns(donor, h.config.handOutWait(site))
 	var recalled []task.ID
@@ -58,7 +51,7 @@ func (h *handing) recall(site *SiteRecord, idle int) error {
 		h.life.revoke(donor.Name, r.lease, r.id, false)
 		recalled = append(recalled, r.id)
 	}
-	return h.recallReaders(donor, recalled)
+	h.recallReaders(donor, recalled)
 }
 
 // lone tells whether a site has only just found that no other has work to spare.
@@ -70,27 +63,17 @@ func (h *handing) lone(site *SiteRecord) bool {
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) error {
-	return r.apply(t, func(q *queue) error {
-		if _, err := q.site(name); err != nil {
-			return err
-		}
+	return r.apply(t, func(q *queue) {
+		q.site(name)
 		for _, want := range tasks {
-			s, err := q.tasks.one(want.Task)
-			if err != nil {
-				return err
-			}
+			s := q.tasks.one(want.Task)
 			if s == nil || s.State != task.Leased || s.Lease != want.Lease || s.Site != name {
 				continue
 			}
-			running, err := q.started(s)
-			if err != nil {
-				return err
-			}
-			if !running {
+			if !q.started(s) {
 				q.life.revoke(name, want.Lease, want.Task, false)
 			}
 		}
-		return nil
 	})
 }
 
@@ -104,18 +87,12 @@ type recallable struct {
 
 // recallable walks the donor's leases from the newest and lists what an idle
 // site can run: tasks that do not prefer the donor, at most n, then those that do.
-func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) ([]recallable, error) {
-	open, err := h.Leases().OfSite(donor.Name)
-	if err != nil {
-		return nil, fmt.Errorf("load leases of %s: %w", donor.Name, err)
-	}
+func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) []recallable {
+	open := read(h.Leases().OfSite(donor.Name))
 	var others, own []recallable
 	scan := h.config.HandOut.Recall.Scan
 	for _, lease := range slices.Backward(open) {
-		states, err := h.Tasks().InLease(lease.ID)
-		if err != nil {
-			return nil, fmt.Errorf("load tasks of lease %d: %w", lease.ID, err)
-		}
+		states := read(h.Tasks().InLease(lease.ID))
 		states = states[max(0, len(states)-scan):]
 		scan -= len(states)
 		h.tasks.hold(states)
@@ -123,60 +100,48 @@ func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]s
 		for i := range states {
 			ids = append(ids, states[i].ID)
 		}
-		if err := h.loadInputs(ids); err != nil {
-			return nil, err
-		}
+		h.loadInputs(ids)
 		for _, id := range slices.Backward(ids) {
 			if _, already := asked[id]; already {
 				continue
 			}
-			may, err := h.mayRecall(id, lease.ID, site)
 			switch {
-			case err != nil:
-				return nil, err
-			case !may:
+			case !h.mayRecall(id, lease.ID, site):
 			case h.classes.prefers(donor.Name, h.specs.held[id]):
 				own = append(own, recallable{lease.ID, id, true})
 			default:
 				others = append(others, recallable{lease.ID, id, false})
 			}
 			if len(others) == n {
-				return others, nil
+				return others
 			}
 		}
 		if scan <= 0 {
 			break
 		}
 	}
-	return append(others, own...), nil
+	return append(others, own...)
 }
 
 // mayRecall tells whether a task of a lease is unstarted and fit for another
 // site. It is loaded, with its inputs.
-func (h *handing) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) (bool, error) {
+func (h *handing) mayRecall(id task.ID, lease task.LeaseID, site *SiteRecord) bool {
 	s, spec := h.tasks.held[id], h.specs.held[id]
 	if spec == nil || s.State != task.Leased || s.Lease != lease || s.Missing > 0 ||
 		!h.readsAll(site, spec) || h.refuses(site, spec.Class()) || s.Final && site.SE == "" && h.stores(s.Site) {
-		return false, nil
+		return false
 	}
-	running, err := h.started(s)
-	return !running, err
+	return !h.started(s)
 }
 
 // recallReaders has tasks go along that a site was to run once it had made what
 // it is now asked to give back: who makes files reads them.
-func (h *handing) recallReaders(donor *SiteRecord, makers []task.ID) error {
-	readers, err := h.readersBelow(makers, len(makers))
-	if err != nil {
-		return err
-	}
-	if err := h.tasks.load(readers...); err != nil {
-		return err
-	}
+func (h *handing) recallReaders(donor *SiteRecord, makers []task.ID) {
+	readers := h.readersBelow(makers, len(makers))
+	h.tasks.load(readers...)
 	for _, id := range readers {
 		if s := h.tasks.held[id]; s != nil && s.State == task.Leased && s.Site == donor.Name && s.Missing > 0 {
 			h.life.revoke(donor.Name, s.Lease, id, false)
 		}
 	}
-	return nil
 }

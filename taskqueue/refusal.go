@@ -12,7 +12,7 @@ const maxRefusals = 256
 
 // takeRefusals keeps which classes no live pilot of a site can run, and why,
 // for explain and so that they are not offered for a while.
-func (m *members) takeRefusals(site *SiteRecord, refused []task.Refusal) error {
+func (m *members) takeRefusals(site *SiteRecord, refused []task.Refusal) {
 	for _, refusal := range refused {
 		site.Refused = slices.DeleteFunc(site.Refused, func(r RefusedClass) bool { return r.Class == refusal.Class })
 		site.Refused = append(site.Refused, RefusedClass{
@@ -24,5 +24,4 @@ func (m *members) takeRefusals(site *SiteRecord, refused []task.Refusal) error {
 		slices.SortStableFunc(site.Refused, func(x, y RefusedClass) int { return cmp.Compare(x.At, y.At) })
 		site.Refused = site.Refused[over:]
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -19,52 +18,32 @@ type members struct{ *records }
 //
 // Errors: ErrNotFound (the site), ErrInvalid, ErrRefused (a denied peer).
 func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
-	var out Registered
-	err := r.apply(t, func(q *queue) error {
-		site, err := q.site(reg.Site)
-		if err != nil {
-			return err
-		}
-		if err := admit(site, &reg); err != nil {
-			return err
-		}
-		if err := q.members.redeem(&reg); err != nil {
-			return err
-		}
+	return applied(r, t, func(q *queue) Registered {
+		site := q.site(reg.Site)
+		check(admit(site, &reg))
+		q.members.redeem(&reg)
 		if reg.Check {
-			out, err = r.visit(q, site, &reg)
-			return err
+			return r.visit(q, site, &reg)
 		}
-		pilot, again, err := q.members.enrol(site, &reg)
-		if err != nil {
-			return err
-		}
-		others, err := q.present(site.Name, pilot.ID)
-		if err != nil {
-			return err
-		}
-		master, err := q.office.appoint(site, pilot, others, again)
-		if err != nil {
-			return err
-		}
-		out, err = r.registered(q, site, pilot, others)
+		pilot, again := q.members.enrol(site, &reg)
+		others := q.present(site.Name, pilot.ID)
+		master := q.office.appoint(site, pilot, others, again)
+		out := r.registered(q, site, pilot, others)
 		out.Master = contact(master)
-		return err
+		return out
 	})
-	return out, err
 }
 
-func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) (Registered, error) {
+func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) Registered {
 	pilot.Certified = q.config.validUntil(pilot)
-	contacts, err := q.office.sample(others)
 	return Registered{
 		Pilot:    pilot.ID,
 		Term:     site.Term,
-		Contacts: contacts,
+		Contacts: q.office.sample(others),
 		Settings: r.Settings(*site),
 		Denied:   site.Denied,
 		NotAfter: pilot.Ends.Add(r.Config.Site.Pilot.MemberAfterEnd),
-	}, err
+	}
 }
 
 // visited is why the pilot of a check has left.
@@ -72,13 +51,10 @@ const visited = "self-check only"
 
 // visit lets somebody in who only checks a node. It is recorded as one who has
 // left: it counts nowhere, is told to nobody and cannot be master.
-func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) (Registered, error) {
-	known, err := q.Pilots().ByPeer(reg.Peer)
-	if err != nil {
-		return Registered{}, fmt.Errorf("find the pilot of peer %s: %w", reg.Peer, err)
-	}
+func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) Registered {
+	known := read(q.Pilots().ByPeer(reg.Peer))
 	if known != "" {
-		return Registered{}, conflict("peer %s is pilot %s already: check with a new key", reg.Peer, known)
+		end(conflict("peer %s is pilot %s already: check with a new key", reg.Peer, known))
 	}
 	pilot := &PilotRecord{
 		ID: task.NewPilotID(q.randomBytes(8)), Peer: reg.Peer, Site: reg.Site, Registered: q.Wall,
@@ -87,19 +63,12 @@ func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) (Registered
 	q.members.describePilot(pilot, reg)
 	q.pilots.put(pilot.ID, pilot)
 	q.pilots.touch(pilot.ID)
-	others, err := q.present(site.Name, "")
-	if err != nil {
-		return Registered{}, err
+	others := q.present(site.Name, "")
+	out := r.registered(q, site, pilot, others)
+	if slices.Contains(others, site.Master) {
+		out.Master = contact(q.pilots.one(site.Master))
 	}
-	out, err := r.registered(q, site, pilot, others)
-	if err != nil || !slices.Contains(others, site.Master) {
-		return out, err
-	}
-	if err := q.pilots.load(site.Master); err != nil {
-		return Registered{}, err
-	}
-	out.Master = contact(q.pilots.held[site.Master])
-	return out, nil
+	return out
 }
 
 // describePilot takes over what a pilot says of itself.
@@ -116,27 +85,23 @@ func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
 
 // redeem uses up a token that is for one registration. Its pilot may register
 // again; nobody else may.
-func (m *members) redeem(reg *Registration) error {
+func (m *members) redeem(reg *Registration) {
 	if reg.Token == "" {
-		return nil
+		return
 	}
-	found, err := m.Grants().Load(reg.Token)
-	if err != nil {
-		return fmt.Errorf("load access %s: %w", reg.Token, err)
-	}
+	found := read(m.Grants().Load(reg.Token))
 	if len(found) == 0 || !found[0].Once {
-		return nil
+		return
 	}
 	g := &found[0]
 	if g.UsedBy != "" && g.UsedBy != reg.Peer {
-		return refused("access %s is for one pilot, and one has registered with it", g.ID)
+		end(refused("access %s is for one pilot, and one has registered with it", g.ID))
 	}
 	reg.Job = g.Job
 	if g.UsedBy == "" {
 		g.UsedBy = reg.Peer
-		return m.Grants().Save(*g)
+		check(m.Grants().Save(*g))
 	}
-	return nil
 }
 
 func admit(site *SiteRecord, reg *Registration) error {
@@ -153,24 +118,18 @@ func admit(site *SiteRecord, reg *Registration) error {
 
 // enrol creates or renews a pilot's record and counts it; again tells that it
 // was a live member already.
-func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, again bool, err error) {
-	id, err := m.Pilots().ByPeer(reg.Peer)
-	if err != nil {
-		return nil, false, fmt.Errorf("find the pilot of peer %s: %w", reg.Peer, err)
-	}
+func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord, again bool) {
+	id := read(m.Pilots().ByPeer(reg.Peer))
 	if id == "" {
 		id = task.NewPilotID(m.randomBytes(8))
-	} else if err := m.pilots.load(id); err != nil {
-		return nil, false, err
 	}
-	pilot = m.pilots.held[id]
+	pilot = m.pilots.one(id)
 	switch {
 	case pilot == nil:
 		pilot = &PilotRecord{ID: id, Peer: reg.Peer, Site: reg.Site, Registered: m.Wall}
 		m.pilots.put(id, pilot)
 	case pilot.Site != reg.Site:
-		return nil, false, conflict("peer %s is pilot %s of site %s and cannot join %s: start it with a new key",
-			reg.Peer, id, pilot.Site, reg.Site)
+		end(conflict("peer %s is pilot %s of site %s and cannot join %s: start it with a new key", reg.Peer, id, pilot.Site, reg.Site))
 	case pilot.State.present():
 		again = true
 		site.Pilots--
@@ -184,7 +143,7 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 		site.Forget = false
 		m.look(site)
 	}
-	return pilot, again, nil
+	return pilot, again
 }
 
 // present tells whether the pilot counts as a live member of its site.
@@ -192,23 +151,17 @@ func (s PilotState) present() bool { return s == PilotAlive || s == PilotDrainin
 
 // present returns the ids of the other live pilots of a site, in order, as
 // this turn sees them. A site may have thousands, and each that registers asks.
-func (r *records) present(site task.Site, except task.PilotID) ([]task.PilotID, error) {
-	ids, err := r.Pilots().IDsOfSite(site, PilotAlive, PilotDraining)
-	if err != nil {
-		return nil, fmt.Errorf("list pilots of %s: %w", site, err)
-	}
+func (r *records) present(site task.Site, except task.PilotID) []task.PilotID {
+	ids := read(r.Pilots().IDsOfSite(site, PilotAlive, PilotDraining))
 	return slices.DeleteFunc(ids, func(id task.PilotID) bool {
 		held := r.pilots.held[id]
 		return id == except || held != nil && !held.State.present()
-	}), nil
+	})
 }
 
 // alive returns the live pilots of a site, by id, as this turn sees them.
-func (r *records) alive(site task.Site) ([]*PilotRecord, error) {
-	found, err := r.Pilots().OfSite(site, PilotAlive, PilotDraining)
-	if err != nil {
-		return nil, fmt.Errorf("load pilots of %s: %w", site, err)
-	}
+func (r *records) alive(site task.Site) []*PilotRecord {
+	found := read(r.Pilots().OfSite(site, PilotAlive, PilotDraining))
 	var live []*PilotRecord
 	for i := range found {
 		if r.pilots.held[found[i].ID] == nil {
@@ -218,17 +171,17 @@ func (r *records) alive(site task.Site) ([]*PilotRecord, error) {
 			live = append(live, p)
 		}
 	}
-	return live, nil
+	return live
 }
 
 // appoint returns the site's master: the one in office; if there is none
 // alive, or it has resigned, and nobody else is there, the new pilot.
-func (m *office) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) (*PilotRecord, error) {
+func (m *office) appoint(site *SiteRecord, pilot *PilotRecord, others []task.PilotID, again bool) *PilotRecord {
 	if site.Master == pilot.ID && !site.Resigned {
 		if !again {
 			m.crown(site, pilot, 0, "re-registration")
 		}
-		return pilot, nil
+		return pilot
 	}
 	if len(others) == 0 {
 		why := "nobody else is alive"
@@ -236,15 +189,13 @@ func (m *office) appoint(site *SiteRecord, pilot *PilotRecord, others []task.Pil
 			why = "first pilot"
 		}
 		m.crown(site, pilot, 0, why)
-		return pilot, nil
+		return pilot
 	}
-	if err := m.pilots.load(site.Master, others[0]); err != nil {
-		return nil, err
-	}
+	m.pilots.load(site.Master, others[0])
 	if master := m.pilots.held[site.Master]; master != nil {
-		return master, nil
+		return master
 	}
-	return m.pilots.held[others[0]], nil
+	return m.pilots.held[others[0]]
 }
 
 // crown opens the next term of a site.
@@ -266,18 +217,16 @@ func (m *office) callRoll(site *SiteRecord, number uint64) {
 }
 
 // sample returns a random choice of contacts.
-func (m *office) sample(pilots []task.PilotID) ([]Contact, error) {
+func (m *office) sample(pilots []task.PilotID) []Contact {
 	pilots = slices.Clone(pilots)
 	m.Random.Shuffle(len(pilots), func(i, j int) { pilots[i], pilots[j] = pilots[j], pilots[i] })
 	pilots = pilots[:min(len(pilots), m.config.Site.ContactSample)]
-	if err := m.pilots.load(pilots...); err != nil {
-		return nil, err
-	}
+	m.pilots.load(pilots...)
 	contacts := make([]Contact, len(pilots))
 	for i, id := range pilots {
 		contacts[i] = contact(m.pilots.held[id])
 	}
-	return contacts, nil
+	return contacts
 }
 
 func contact(p *PilotRecord) Contact {

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -16,34 +15,19 @@ import (
 // Errors: ErrNotFound, ErrConflict (it has live pilots, open leases, or, without
 // lose, the only copy of a file).
 func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) error {
-	return r.apply(t, func(q *queue) error {
-		if _, err := q.site(name); err != nil {
-			return err
-		}
+	return r.apply(t, func(q *queue) {
+		q.site(name)
 		gone := &removal{q.records, q.catalogue}
-		if err := gone.checkIdle(name); err != nil {
-			return err
-		}
-		if err := gone.dropCopies(name, lose); err != nil {
-			return err
-		}
-		if err := gone.revokeGrants(name); err != nil {
-			return err
-		}
-		revocations, err := q.Leases().Revocations(name)
-		if err != nil {
-			return fmt.Errorf("load what %s was asked for: %w", name, err)
-		}
-		if err := q.Leases().Confirm(revocations...); err != nil {
-			return fmt.Errorf("forget what %s was asked for: %w", name, err)
-		}
-		if err := q.Sites().Delete(name); err != nil {
-			return fmt.Errorf("delete site %s: %w", name, err)
-		}
+		gone.checkIdle(name)
+		gone.dropCopies(name, lose)
+		gone.revokeGrants(name)
+		revocations := read(q.Leases().Revocations(name))
+		check(q.Leases().Confirm(revocations...))
+		check(q.Sites().Delete(name))
 		q.sites.put(name, nil)
 		q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil
 		q.Effects.WakeAll = true // its share goes to the others
-		return q.reassessAll()
+		q.reassessAll()
 	})
 }
 
@@ -54,39 +38,28 @@ type removal struct {
 }
 
 // checkIdle refuses a site that somebody still works at.
-func (r *removal) checkIdle(name task.Site) error {
-	live, err := r.alive(name)
-	if err != nil {
-		return err
+func (r *removal) checkIdle(name task.Site) {
+	if live := r.alive(name); len(live) > 0 {
+		end(conflict("site %s has live pilots (%d, %s first): drain it with `pilotage site drain %s`, "+
+			"end its batch jobs, and remove it when they have gone", name, len(live), live[0].ID, name))
 	}
-	if len(live) > 0 {
-		return conflict("site %s has live pilots (%d, %s first): drain it with `pilotage site drain %s`, "+
-			"end its batch jobs, and remove it when they have gone", name, len(live), live[0].ID, name)
-	}
-	leases, err := r.Leases().OfSite(name)
-	if err != nil {
-		return fmt.Errorf("load the leases of %s: %w", name, err)
-	}
+	leases := read(r.Leases().OfSite(name))
 	open := 0
 	for i := range leases {
 		open += leases[i].Open
 	}
 	if open > 0 {
-		return conflict("site %s holds %s: they come back when its lease ends; remove it then", name, task.Counted(open, "task"))
+		end(conflict("site %s holds %s: they come back when its lease ends; remove it then", name, task.Counted(open, "task")))
 	}
-	return nil
 }
 
 // dropCopies takes the site out of the catalogue. It refuses to leave a file
 // without a copy on any storage element unless lose says so.
-func (r *removal) dropCopies(name task.Site, lose bool) error {
+func (r *removal) dropCopies(name task.Site, lose bool) {
 	var sole []task.LFN
 	page := r.config.Workflow.SweepPage
 	for after := task.LFN(""); ; {
-		files, err := r.Files().List("", after, page)
-		if err != nil {
-			return fmt.Errorf("list files: %w", err)
-		}
+		files := read(r.Files().List("", after, page))
 		for i := range files {
 			f := &files[i]
 			elsewhere := slices.DeleteFunc(slices.Clone(f.Replicas), func(r task.Replica) bool { return r.Site == name })
@@ -100,9 +73,7 @@ func (r *removal) dropCopies(name task.Site, lose bool) error {
 				struck := len(f.Replicas) > 0 && len(elsewhere) == 0
 				f.Replicas = elsewhere
 				if struck && f.ProducerTask != "" {
-					if err := r.catalogue.askCaches(f); err != nil {
-						return err
-					}
+					r.catalogue.askCaches(f)
 				}
 			}
 		}
@@ -112,42 +83,31 @@ func (r *removal) dropCopies(name task.Site, lose bool) error {
 		after = files[len(files)-1].LFN
 	}
 	if len(sole) == 0 {
-		return nil
+		return
 	}
-	return conflict("site %s has the only copy of %s on its storage element, of %s first (`pilotage file list --only-at %s` lists them): "+
+	end(conflict("site %s has the only copy of %s on its storage element, of %s first (`pilotage file list --only-at %s` lists them): "+
 		"copy what is needed to another site and register it there (`pilotage file register`), keep the site drained, so that it gets no "+
 		"tasks and no uploads, or remove it with --force, which loses them",
-		name, task.Counted(len(sole), "file"), sole[0], name)
+		name, task.Counted(len(sole), "file"), sole[0], name))
 }
 
-func (r *removal) revokeGrants(name task.Site) error {
-	grants, err := r.Grants().All()
-	if err != nil {
-		return fmt.Errorf("load access tokens: %w", err)
-	}
-	for _, grant := range grants {
+func (r *removal) revokeGrants(name task.Site) {
+	for _, grant := range read(r.Grants().All()) {
 		if grant.Site != name || grant.Revoked {
 			continue
 		}
 		grant.Revoked = true
-		if err := r.Grants().Save(grant); err != nil {
-			return fmt.Errorf("revoke access %s: %w", grant.ID, err)
-		}
+		check(r.Grants().Save(grant))
 	}
-	return nil
 }
 
 // denyFormer keeps pilots of a removed site of the same name out of the new
 // one: their certificates may still be valid.
-func (r *removal) denyFormer(site *SiteRecord) error {
-	former, err := r.Pilots().OfSite(site.Name)
-	if err != nil {
-		return fmt.Errorf("load earlier pilots of %s: %w", site.Name, err)
-	}
+func (r *removal) denyFormer(site *SiteRecord) {
+	former := read(r.Pilots().OfSite(site.Name))
 	for i := range former {
 		if r.config.validUntil(&former[i]).After(r.Wall) {
 			site.Denied = append(site.Denied, former[i].Peer)
 		}
 	}
-	return nil
 }

@@ -148,3 +148,32 @@ func TestRemovedSitesPilotsStayOut(t *testing.T) {
 		t.Errorf("denied are %v", denied)
 	}
 }
+
+// An attempt that was lost at a site which is no more does not keep others from
+// ending its task.
+func TestRemovedSiteHadAnAttempt(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	m := a.join("peerA", 1)
+	id := task.NewID(g.mustSubmit(taskqueue.Submission{Name: "w", Tasks: []task.Task{job("makes", nil, []string{"x"})}}), "makes")
+	a.sync()
+	a.start(id, m)
+	a.sync()
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: m.id})
+	})
+	g.tick(time.Minute)
+	b := g.addSite("B")
+	b.join("peerB", 1)
+	if err := g.remove("A"); err != nil {
+		t.Fatal(err)
+	}
+	b.sync()
+	ran := b.start(id, b.members[0])
+	b.sync()
+	if verdict := b.deliver(b.succeed(ran)); verdict != task.AckAccepted {
+		t.Errorf("the success is answered %v", verdict)
+	}
+	g.expect(task.Done, id)
+	g.check()
+}

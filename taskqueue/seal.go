@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -42,71 +41,52 @@ type maker struct {
 // seal closes the part's workflow, checks its graph, and makes READY what can
 // run. A workflow of one part is not read back: each of its tasks is stored
 // once, as it is in the end.
-func (p *submission) seal() error {
+func (p *submission) seal() {
 	w := p.workflow
 	if w.Total() == 0 {
-		return invalid("workflow %s has no task", w.Name)
+		end(invalid("workflow %s has no task", w.Name))
 	}
-	if err := p.noteUnsealed(w.ID, false); err != nil {
-		return err
-	}
-	g, err := p.graph()
-	if err != nil {
-		return err
-	}
-	if err := p.checkInputs(g, p.AllowMissing); err != nil {
-		return err
-	}
-	if err := g.sort(); err != nil {
-		return err
-	}
-	if err := p.markFinal(w, g); err != nil {
-		return err
-	}
-	if err := p.memoise(g); err != nil {
-		return err
-	}
+	p.noteUnsealed(w.ID, false)
+	g := p.graph()
+	p.checkInputs(g, p.AllowMissing)
+	check(g.sort())
+	p.markFinal(w, g)
+	p.memoise(g)
 	w.Sealed = true
 	p.workflows.touch(w.ID)
 	if !p.Fresh {
-		if err := p.reuse(w, g); err != nil {
-			return err
-		}
+		p.reuse(w, g)
 	}
-	return p.enliven(g)
+	p.enliven(g)
 }
 
 // graph returns what is to be checked as a whole, and releases the bare tasks.
-func (p *submission) graph() (*graph, error) {
+func (p *submission) graph() *graph {
 	g := &graph{makers: make(map[task.LFN]maker), held: p.workflow.Parts == 1}
 	if !g.held {
-		if err := p.endPage(g); err != nil {
-			return nil, err
-		}
-		return g, p.loadGraph(g)
+		p.endPage(g)
+		p.loadGraph(g)
+		return g
 	}
 	for i := range p.Tasks {
 		s := p.tasks.held[p.Tasks[i].ID]
 		if !s.Bare {
 			g.add(&p.Tasks[i])
-		} else if err := p.life.release(s, s.Class); err != nil {
-			return nil, err
+		} else {
+			p.life.release(s, s.Class)
 		}
 	}
-	return g, nil
+	return g
 }
 
 // loadGraph reads a workflow's tasks, page by page, and the descriptions of
 // those that are not bare.
-func (p *submission) loadGraph(g *graph) error {
+func (p *submission) loadGraph(g *graph) {
 	id := p.workflow.ID
 	for after := uint64(0); ; {
-		states, err := p.records.Tasks().InWorkflow(id, after, sealPage)
-		if err != nil {
-			return fmt.Errorf("load tasks of %s: %w", id, err)
-		}
+		states := read(p.records.Tasks().InWorkflow(id, after, sealPage))
 		if len(states) == 0 {
-			return nil
+			return
 		}
 		after = states[len(states)-1].Seq
 		linked := make([]task.ID, 0, len(states))
@@ -116,35 +96,25 @@ func (p *submission) loadGraph(g *graph) error {
 				linked = append(linked, s.ID)
 			case s.State == task.Blocked:
 				p.tasks.put(s.ID, s)
-				class, err := p.classes.classOf(s)
-				if err != nil {
-					return err
-				}
-				if err := p.life.release(s, class); err != nil {
-					return err
-				}
+				p.life.release(s, p.classes.classOf(s))
 			}
 		}
-		specs, err := p.records.Tasks().Describe(linked...)
-		if err != nil {
-			return fmt.Errorf("load tasks of %s: %w", id, err)
-		}
+		specs := read(p.records.Tasks().Describe(linked...))
 		for i := range specs {
 			g.add(&specs[i])
 		}
-		if err := p.endPage(g); err != nil {
-			return err
-		}
+		p.endPage(g)
 	}
 }
 
 // endPage carries over what was done to a page of tasks. Those that came from
 // the store go back there, so that a large workflow is not in memory at once.
-func (p *submission) endPage(g *graph) error {
+func (p *submission) endPage(g *graph) {
 	if g.held {
-		return p.settle()
+		p.settle()
+		return
 	}
-	return p.turnPage()
+	p.turnPage()
 }
 
 func (g *graph) add(spec *task.Task) {
@@ -159,12 +129,10 @@ func (g *graph) add(spec *task.Task) {
 }
 
 // checkInputs refuses inputs that nothing makes, declares or registers.
-func (p *submission) checkInputs(g *graph, allowMissing bool) error {
-	if err := p.loadExternal(g); err != nil {
-		return err
-	}
+func (p *submission) checkInputs(g *graph, allowMissing bool) {
+	p.loadExternal(g)
 	if allowMissing {
-		return nil
+		return
 	}
 	var unknown []string
 	for i := range g.nodes {
@@ -183,14 +151,14 @@ func (p *submission) checkInputs(g *graph, allowMissing bool) error {
 		}
 	}
 	if len(unknown) == 0 {
-		return nil
+		return
 	}
-	return invalid("nothing makes, declares or registers the input %s: correct the name, declare the file, or submit with --allow-missing",
-		strings.Join(unknown, ", "))
+	end(invalid("nothing makes, declares or registers the input %s: correct the name, declare the file, or submit with --allow-missing",
+		strings.Join(unknown, ", ")))
 }
 
 // loadExternal loads the entries of all inputs that no task makes.
-func (p *submission) loadExternal(g *graph) error {
+func (p *submission) loadExternal(g *graph) {
 	var names []task.LFN
 	seen := make(map[task.LFN]struct{})
 	for i := range g.nodes {
@@ -204,7 +172,7 @@ func (p *submission) loadExternal(g *graph) error {
 			}
 		}
 	}
-	return p.files.load(names...)
+	p.files.load(names...)
 }
 
 // sort puts makers before readers, or names a cycle.
@@ -263,14 +231,12 @@ func (g *graph) cycle() string {
 
 // markFinal marks the workflow's final outputs, their makers, and all that make what
 // those read: where a chain has begun its end may have to run.
-func (p *submission) markFinal(w *Workflow, g *graph) error {
-	if err := p.files.load(w.Outputs...); err != nil {
-		return err
-	}
+func (p *submission) markFinal(w *Workflow, g *graph) {
+	p.files.load(w.Outputs...)
 	for _, name := range w.Outputs {
 		m, made := g.makers[name]
 		if !made {
-			return invalid("no task makes the workflow's output %s", name.Local())
+			end(invalid("no task makes the workflow's output %s", name.Local()))
 		}
 		g.nodes[m.node].final = true
 		p.files.held[name].Final = true
@@ -280,20 +246,17 @@ func (p *submission) markFinal(w *Workflow, g *graph) error {
 	for _, i := range slices.Backward(g.order) {
 		g.nodes[i].final = g.nodes[i].final || slices.ContainsFunc(g.nodes[i].readers, func(reader int32) bool { return g.nodes[reader].final })
 	}
-	return nil
 }
 
 // enliven gives the tasks of a sealed workflow what they compute, and makes
 // READY those whose inputs exist, page by page.
-func (p *submission) enliven(g *graph) error {
+func (p *submission) enliven(g *graph) {
 	for nodes := range slices.Chunk(g.nodes, sealPage) {
 		ids := make([]task.ID, len(nodes))
 		for i := range nodes {
 			ids[i] = nodes[i].id
 		}
-		if err := p.tasks.load(ids...); err != nil {
-			return err
-		}
+		p.tasks.load(ids...)
 		for i := range nodes {
 			s := p.tasks.held[ids[i]]
 			if nodes[i].known {
@@ -305,48 +268,27 @@ func (p *submission) enliven(g *graph) error {
 				p.life.review(s.ID)
 			}
 		}
-		if err := p.endPage(g); err != nil {
-			return err
-		}
+		p.endPage(g)
 	}
-	return nil
 }
 
 // metaUnsealed names the list of workflows whose last part has not come.
 const metaUnsealed = "unsealed"
 
-func (r *records) unsealed() ([]task.WorkflowID, error) {
-	text, err := r.Meta().Get(metaUnsealed)
-	if err != nil || len(text) == 0 {
-		return nil, err
-	}
-	var ids []task.WorkflowID
-	if err := json.Unmarshal(text, &ids); err != nil {
-		return nil, fmt.Errorf("the list of unsealed workflows is damaged: %w", err)
-	}
-	return ids, nil
+func (r *records) unsealed() (ids []task.WorkflowID) {
+	r.remembered(metaUnsealed, &ids)
+	return ids
 }
 
 // noteUnsealed adds a workflow to that list, or takes it off.
-func (r *records) noteUnsealed(id task.WorkflowID, open bool) error {
-	ids, err := r.unsealed()
-	if err != nil {
-		return err
-	}
-	if slices.Contains(ids, id) == open {
-		return nil
-	}
+func (r *records) noteUnsealed(id task.WorkflowID, open bool) {
+	ids := slices.DeleteFunc(r.unsealed(), func(other task.WorkflowID) bool { return other == id })
 	if open {
 		ids = append(ids, id)
-	} else {
-		ids = slices.DeleteFunc(ids, func(other task.WorkflowID) bool { return other == id })
 	}
 	if len(ids) == 0 {
-		return r.Meta().Set(metaUnsealed, nil)
+		r.drop(metaUnsealed)
+		return
 	}
-	text, err := json.Marshal(ids)
-	if err != nil {
-		return fmt.Errorf("write the list of unsealed workflows: %w", err)
-	}
-	return r.Meta().Set(metaUnsealed, text)
+	r.remember(metaUnsealed, ids)
 }

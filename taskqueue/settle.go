@@ -67,25 +67,22 @@ func (c *catalogue) withdraw(f *FileRecord, site task.Site) {
 
 // replicate adds a copy on a storage element. A misplaced one, which only a
 // pilot with another idea of its site's storage reports, is no copy.
-func (c *catalogue) replicate(f *FileRecord, replica task.Replica) error {
-	site, err := c.site(replica.Site)
-	if err != nil {
-		return err
-	}
+func (c *catalogue) replicate(f *FileRecord, replica task.Replica) {
+	site := c.site(replica.Site)
 	if site.misplaced(replica) != "" {
-		return nil
+		return
 	}
 	if replica.URL == "" {
-		return nil
+		return
 	}
 	c.trust(f)
 	if f.ReplicaAt(replica.URL) >= 0 {
-		return nil
+		return
 	}
 	c.alter(f)
 	f.Replicas = append(f.Replicas, replica)
 	f.Lost, f.Struck = false, false
-	return c.clearBad(f)
+	c.clearBad(f)
 }
 
 // readiness judges which tasks can run, by what exists, and has made again what was
@@ -100,33 +97,21 @@ type readiness struct {
 // settle carries every change of files over to the tasks that read them, and
 // judges anew the readiness of all tasks that ask for it, until nothing is
 // left to judge.
-func (r *readiness) settle() error {
+func (r *readiness) settle() {
 	for len(r.catalogue.changed)+len(r.life.reviews)+len(r.life.remaking)+len(r.life.ended) > 0 {
-		if err := r.countStored(); err != nil {
-			return err
-		}
-		if err := r.countMissing(); err != nil {
-			return err
-		}
-		if err := r.cancelDependants(); err != nil {
-			return err
-		}
-		if err := r.reviewAll(); err != nil {
-			return err
-		}
-		if err := r.remakeAll(); err != nil {
-			return err
-		}
+		r.countStored()
+		r.countMissing()
+		r.cancelDependants()
+		r.reviewAll()
+		r.remakeAll()
 	}
-	if err := r.countHeld(); err != nil {
-		return err
-	}
-	return r.wakeArisen()
+	r.countHeld()
+	r.wakeArisen()
 }
 
 // countMissing brings the missing counts of the readers of changed files up
 // to date and asks for the review of those that it may move.
-func (r *readiness) countMissing() error {
+func (r *readiness) countMissing() {
 	changed := r.catalogue.changed
 	r.catalogue.changed = nil
 	reads := make([][]task.ID, len(changed))
@@ -135,20 +120,13 @@ func (r *readiness) countMissing() error {
 		if r.files.held[name].Uses == 0 {
 			continue
 		}
-		ids, err := r.Files().Readers(name)
-		if err != nil {
-			return fmt.Errorf("load the readers of %s: %w", name, err)
-		}
+		ids := read(r.Files().Readers(name))
 		reads[i] = ids
 		all = append(all, ids...)
 	}
-	if err := r.tasks.load(all...); err != nil {
-		return err
-	}
+	r.tasks.load(all...)
 	if len(all) > 0 {
-		if err := r.loadSites(); err != nil {
-			return err
-		}
+		r.loadSites()
 	}
 	for i, name := range changed {
 		f, before := r.files.held[name], r.catalogue.existed[name]
@@ -157,18 +135,15 @@ func (r *readiness) countMissing() error {
 			r.remakeFinal(f)
 		}
 		for _, id := range reads[i] {
-			if err := r.carryOver(f, before, r.tasks.held[id]); err != nil {
-				return err
-			}
+			r.carryOver(f, before, r.tasks.held[id])
 		}
 	}
-	return nil
 }
 
 // carryOver applies one file's change to one of its readers.
-func (r *readiness) carryOver(f *FileRecord, before bool, s *TaskState) error {
+func (r *readiness) carryOver(f *FileRecord, before bool, s *TaskState) {
 	if s == nil {
-		return nil
+		return
 	}
 	now := exists(f)
 	if now != before {
@@ -176,9 +151,7 @@ func (r *readiness) carryOver(f *FileRecord, before bool, s *TaskState) error {
 		if before {
 			missing = s.Missing + 1
 		}
-		if err := r.life.setMissing(s, missing); err != nil {
-			return err
-		}
+		r.life.setMissing(s, missing)
 	}
 	switch {
 	case s.State == task.Blocked && s.Missing > 0 && !before && now:
@@ -195,20 +168,17 @@ func (r *readiness) carryOver(f *FileRecord, before bool, s *TaskState) error {
 	case s.State == task.Leased && !r.sites.held[s.Site].Reads(f):
 		r.life.review(s.ID)
 	}
-	return nil
 }
 
 // reviewAll judges the readiness of the tasks that ask for it.
-func (r *readiness) reviewAll() error {
+func (r *readiness) reviewAll() {
 	ids := r.life.reviews
 	r.life.reviews = nil
 	clear(r.life.reviewing)
 	if len(ids) == 0 {
-		return nil
+		return
 	}
-	if err := r.loadReview(ids); err != nil {
-		return err
-	}
+	r.loadReview(ids)
 	for _, id := range ids {
 		s := r.tasks.held[id]
 		if s == nil || s.State.Terminal() {
@@ -216,38 +186,29 @@ func (r *readiness) reviewAll() error {
 		}
 		spec := r.specs.held[id]
 		if spec == nil {
-			return fmt.Errorf("task %s has a state and no description: the store is damaged", id)
+			end(fmt.Errorf("task %s has a state and no description: the store is damaged", id))
 		}
-		if err := r.judgeReadiness(s, spec); err != nil {
-			return err
-		}
+		r.judgeReadiness(s, spec)
 	}
-	return nil
 }
 
 // loadReview loads what the review of tasks looks at, set by set.
-func (r *readiness) loadReview(ids []task.ID) error {
-	if err := r.loadSites(); err != nil {
-		return err
-	}
-	if err := r.tasks.load(ids...); err != nil {
-		return err
-	}
+func (r *readiness) loadReview(ids []task.ID) {
+	r.loadSites()
+	r.tasks.load(ids...)
 	var open []task.ID
 	for _, id := range ids {
 		if s := r.tasks.held[id]; s != nil && !s.State.Terminal() {
 			open = append(open, id)
 		}
 	}
-	return r.loadInputs(open)
+	r.loadInputs(open)
 }
 
 // loadInputs loads descriptions, input files, and the makers of what is
 // missing.
-func (r *records) loadInputs(ids []task.ID) error {
-	if err := r.specs.load(ids...); err != nil {
-		return err
-	}
+func (r *records) loadInputs(ids []task.ID) {
+	r.specs.load(ids...)
 	var names []task.LFN
 	for _, id := range ids {
 		if spec := r.specs.held[id]; spec != nil {
@@ -256,61 +217,47 @@ func (r *records) loadInputs(ids []task.ID) error {
 			}
 		}
 	}
-	if err := r.files.load(names...); err != nil {
-		return err
-	}
+	r.files.load(names...)
 	var makers []task.ID
 	for _, name := range names {
 		if f := r.files.held[name]; f != nil && !exists(f) && f.ProducerTask != "" {
 			makers = append(makers, f.ProducerTask)
 		}
 	}
-	return r.tasks.load(makers...)
+	r.tasks.load(makers...)
 }
 
 // judgeReadiness moves one open task to where its inputs allow it to be.
-func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) error {
+func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) {
 	if s.State == task.Leased {
-		stays, err := r.mayStay(s, spec)
-		if err != nil || stays {
-			return err
+		if r.mayStay(s, spec) {
+			return
 		}
 		r.life.revoke(s.Site, s.Lease, s.ID, false)
-		if err := r.life.move(s, task.InputsLost, "an input is not made at "+string(s.Site)+" any more"); err != nil {
-			return err
-		}
+		r.life.move(s, task.InputsLost, "an input is not made at "+string(s.Site)+" any more")
 	}
 	class, ok := r.classes.of(spec)
 	if !ok {
 		if s.State == task.Ready {
-			if err := r.life.move(s, task.InputsLost, "an input is gone"); err != nil {
-				return err
-			}
+			r.life.move(s, task.InputsLost, "an input is gone")
 		}
-		if apart, err := r.judgeApart(s, spec); err != nil || apart {
-			return err
+		if !r.judgeApart(s, spec) {
+			r.askMakers(s, spec)
 		}
-		return r.askMakers(s, spec)
+		return
 	}
-	w, err := r.workflow(s.ID.Workflow())
-	if err != nil {
-		return err
-	}
+	w := r.workflow(s.ID.Workflow())
 	if !w.Sealed {
-		return nil
+		return
 	}
-	if class.Sites != nil {
-		if stranded, err := r.loseStranded(spec, class.Sites); err != nil || stranded {
-			return err
-		}
+	if class.Sites != nil && r.loseStranded(spec, class.Sites) {
+		return
 	}
 	class.Final = s.Final
-	id, err := r.classes.intern(class)
-	if err != nil {
-		return err
-	}
+	id := r.classes.intern(class)
 	if s.State == task.Blocked {
-		return r.life.release(s, id)
+		r.life.release(s, id)
+		return
 	}
 	if s.Class != id {
 		r.Effects.stir(s.ID)
@@ -318,17 +265,13 @@ func (r *readiness) judgeReadiness(s *TaskState, spec *task.Task) error {
 		r.tasks.touch(s.ID)
 		r.life.arise(id)
 	}
-	return nil
 }
 
 // release makes a BLOCKED task READY in a class.
-func (l *lifecycle) release(s *TaskState, class ClassID) error {
-	if err := l.move(s, task.InputsExist, ""); err != nil {
-		return err
-	}
+func (l *lifecycle) release(s *TaskState, class ClassID) {
+	l.move(s, task.InputsExist, "")
 	s.NotBefore, s.Class = max(s.NotBefore, l.Clock), class
 	l.arise(class)
-	return nil
 }
 
 // arise notes that there is more work of a class.
@@ -341,28 +284,23 @@ func (l *lifecycle) arise(class ClassID) {
 
 // wakeArisen wakes the sites that would take work of the classes that have
 // arisen.
-func (r *readiness) wakeArisen() error {
+func (r *readiness) wakeArisen() {
 	if len(r.life.arisen) == 0 {
-		return nil
+		return
 	}
-	if err := r.loadSites(); err != nil {
-		return err
-	}
-	if err := r.classes.load(); err != nil {
-		return err
-	}
+	r.loadSites()
+	r.classes.load()
 	for id := range r.life.arisen { // what is woken is a set
 		if class := r.classes.known.byID[id]; class != nil {
 			r.classes.wakeFor(class)
 		}
 	}
 	clear(r.life.arisen)
-	return nil
 }
 
 // mayStay tells whether a LEASED task may stay with its site: it runs, or the
 // site can read each input, and knows of it, or makes it itself.
-func (r *readiness) mayStay(s *TaskState, spec *task.Task) (bool, error) {
+func (r *readiness) mayStay(s *TaskState, spec *task.Task) bool {
 	site := r.sites.held[s.Site]
 	if _, waits := r.life.uninformed[s.ID]; waits {
 		delete(r.life.uninformed, s.ID)
@@ -380,26 +318,23 @@ func (r *readiness) mayStay(s *TaskState, spec *task.Task) (bool, error) {
 		}
 		return r.started(s)
 	}
-	return true, nil
+	return true
 }
 
 // started tells whether an attempt of a LEASED task is known to run under its
 // lease.
-func (r *records) started(s *TaskState) (bool, error) {
-	attempts, err := r.attemptsOf(s.ID)
+func (r *records) started(s *TaskState) bool {
+	attempts := r.attemptsOf(s.ID)
 	return slices.ContainsFunc(attempts, func(a *Attempt) bool {
 		id := a.Outcome.Attempt
 		return a.State == AttemptRunning && id.Lease == s.Lease && id.Generation == s.Generation
-	}), err
+	})
 }
 
 // attemptsOf lists the attempts of a task as this turn knows them, first those
 // that it has not touched.
-func (r *records) attemptsOf(id task.ID) (attempts []*Attempt, err error) {
-	stored, err := r.Attempts().OfTask(id)
-	if err != nil {
-		return nil, fmt.Errorf("load attempts of %s: %w", id, err)
-	}
+func (r *records) attemptsOf(id task.ID) (attempts []*Attempt) {
+	stored := read(r.Attempts().OfTask(id))
 	for i := range stored {
 		if _, touched := r.attempts.changed[stored[i].Outcome.Attempt]; !touched {
 			attempts = append(attempts, &stored[i])
@@ -410,7 +345,7 @@ func (r *records) attemptsOf(id task.ID) (attempts []*Attempt, err error) {
 			attempts = append(attempts, a)
 		}
 	}
-	return attempts, nil
+	return attempts
 }
 
 // wakeFor wakes the sites that would take work of a class.

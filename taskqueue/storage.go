@@ -75,29 +75,23 @@ func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string)
 // discardLosers has deleted what attempts of an ended task may have stored that can
 // win no more. Those whose pilots went without a word told nothing of it, so all that
 // they were to make is looked for.
-func (c *catalogue) discardLosers(s *TaskState) error {
+func (c *catalogue) discardLosers(s *TaskState) {
 	if s.Number <= 1 || !s.State.Terminal() {
-		return nil
+		return
 	}
-	if err := c.specs.load(s.ID); err != nil {
-		return err
-	}
-	spec := c.specs.held[s.ID]
+	spec := c.specs.one(s.ID)
 	if spec == nil || len(spec.Outputs) == 0 {
-		return nil
+		return
 	}
-	attempts, err := c.attemptsOf(s.ID)
-	if err != nil {
-		return err
-	}
+	attempts := c.attemptsOf(s.ID)
 	var garbage []task.Replica
 	for _, a := range attempts {
 		if a.State != AttemptLost {
 			continue
 		}
-		site, err := c.site(a.Outcome.Site)
-		if err != nil {
-			return err
+		site := c.sites.one(a.Outcome.Site)
+		if site == nil {
+			continue // it was removed, with what is there
 		}
 		for _, out := range spec.Outputs {
 			if at := site.place(a.Outcome.Attempt, out.LFN); at != "" {
@@ -105,7 +99,7 @@ func (c *catalogue) discardLosers(s *TaskState) error {
 			}
 		}
 	}
-	return saveAll(garbage, c.Files().AddGarbage)
+	saveAll(garbage, c.Files().AddGarbage)
 }
 
 // place is the URL of an attempt's own copy of an output of its task; empty for a
@@ -122,24 +116,19 @@ func (s *SiteRecord) place(attempt task.AttemptID, output task.LFN) string {
 // oldest first, at most limit. Those that the catalogue names are apart: they must not be deleted, whatever
 // put them on the list. What later runs have taken over never comes on it.
 func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named []task.Replica, err error) {
-	page, err := t.Files().Garbage(limit, append(slices.Clip(except), nowhere)...)
-	if err != nil || len(page) == 0 {
-		return nil, nil, err
+	defer catch(&err)
+	page := read(t.Files().Garbage(limit, append(slices.Clip(except), nowhere)...))
+	if len(page) == 0 {
+		return nil, nil, nil
 	}
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, nil, err
-	}
+	sites := read(t.Sites().All())
 	elements := make(map[task.Site]string, len(sites))
 	for i := range sites {
 		elements[sites[i].Name] = sites[i].SE
 	}
 	for _, replica := range page {
 		name, _ := NameAt(elements[replica.Site], replica.URL)
-		files, err := t.Files().Load(task.StoredFile(name))
-		if err != nil {
-			return nil, nil, err
-		}
+		files := read(t.Files().Load(task.StoredFile(name)))
 		if slices.ContainsFunc(files, func(f FileRecord) bool { return f.ReplicaAt(replica.URL) >= 0 }) {
 			named = append(named, replica)
 		} else {

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -21,17 +20,14 @@ const maxBadCopies = 8
 // badCopy takes a pilot's word that a storage element does not have a copy of a
 // task's output, or has it with other bytes. External files stay: only a user
 // knows another copy.
-func (c *catalogue) badCopy(f *FileRecord, bad *task.LostFile) error {
+func (c *catalogue) badCopy(f *FileRecord, bad *task.LostFile) {
 	at := f.ReplicaAt(bad.URL)
 	if f.ProducerTask == "" || at < 0 {
-		return nil
+		return
 	}
-	if len(f.Replicas) == 1 {
-		if confirmed, err := c.confirmed(f, bad); err != nil || !confirmed {
-			return err
-		}
+	if len(f.Replicas) > 1 || c.confirmed(f, bad) {
+		c.strike(f, at)
 	}
-	return c.strike(f, at)
 }
 
 // Strike takes a copy of a task's output out of the catalogue that a user and the
@@ -39,34 +35,27 @@ func (c *catalogue) badCopy(f *FileRecord, bad *task.LostFile) error {
 //
 // Errors: none of its own.
 func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err error) {
-	err = r.apply(t, func(q *queue) error {
-		struck = false
-		if err := q.files.load(file.LFN); err != nil {
-			return err
-		}
-		f := q.files.held[file.LFN]
+	return applied(r, t, func(q *queue) bool {
+		f := q.files.one(file.LFN)
 		if f == nil || f.ProducerTask == "" || f.Producer != file.Producer {
-			return nil
+			return false
 		}
 		at := f.ReplicaAt(url)
-		if struck = at >= 0; !struck {
-			return nil
+		if at < 0 {
+			return false
 		}
-		return q.catalogue.strike(f, at)
+		q.catalogue.strike(f, at)
+		return true
 	})
-	return struck, err
 }
 
 // confirmed tells whether a word on the last copy of a file is the second one:
 // another node's, or the same node's long after, since others would have looked by
 // then. Readers of the file go to other nodes first; while only that node says the
 // same again they wait.
-func (c *catalogue) confirmed(f *FileRecord, bad *task.LostFile) (bool, error) {
-	if err := c.pilots.load(bad.Pilot); err != nil {
-		return false, err
-	}
+func (c *catalogue) confirmed(f *FileRecord, bad *task.LostFile) bool {
 	node := ""
-	if pilot := c.pilots.held[bad.Pilot]; pilot != nil {
+	if pilot := c.pilots.one(bad.Pilot); pilot != nil {
 		node = pilot.Node()
 	}
 	before, second := f.Doubted, f.Doubted.At.Add(c.config.Retry.SecondLook)
@@ -74,22 +63,18 @@ func (c *catalogue) confirmed(f *FileRecord, bad *task.LostFile) (bool, error) {
 	case before.URL != bad.URL:
 		f.Doubted = Doubt{URL: bad.URL, Node: node, At: c.Clock}
 		c.files.touch(f.LFN)
-		return false, nil
+		return false
 	case before.Node != node || c.Clock >= second:
-		return true, nil
+		return true
 	}
-	return false, c.holdReaders(f, second)
+	c.holdReaders(f, second)
+	return false
 }
 
 // holdReaders has READY readers of a file wait.
-func (c *catalogue) holdReaders(f *FileRecord, until Instant) error {
-	readers, err := c.Files().Readers(f.LFN)
-	if err != nil {
-		return fmt.Errorf("load the readers of %s: %w", f.LFN, err)
-	}
-	if err := c.tasks.load(readers...); err != nil {
-		return err
-	}
+func (c *catalogue) holdReaders(f *FileRecord, until Instant) {
+	readers := read(c.Files().Readers(f.LFN))
+	c.tasks.load(readers...)
 	for _, id := range readers {
 		if s := c.tasks.held[id]; s != nil && s.State == task.Ready && s.NotBefore < until {
 			s.NotBefore = until
@@ -97,34 +82,29 @@ func (c *catalogue) holdReaders(f *FileRecord, until Instant) error {
 			c.Effects.stir(id)
 		}
 	}
-	return nil
 }
 
 // strike takes a copy of a task's output out of the catalogue. Where it was the
 // last one the caches are asked, then the maker.
-func (c *catalogue) strike(f *FileRecord, at int) error {
+func (c *catalogue) strike(f *FileRecord, at int) {
 	c.alter(f)
 	f.Bad = append(f.Bad, f.Replicas[at])
 	f.Bad = f.Bad[max(0, len(f.Bad)-maxBadCopies):]
 	f.Replicas = slices.Delete(slices.Clone(f.Replicas), at, at+1)
 	if len(f.Replicas) > 0 {
-		return nil
+		return
 	}
-	return c.askCaches(f)
+	c.askCaches(f)
 }
 
 // askCaches asks the caches for a task's output that has no copy on a storage
 // element any more, to be stored again. If none has it, it is lost.
-func (c *catalogue) askCaches(f *FileRecord) error {
+func (c *catalogue) askCaches(f *FileRecord) {
 	f.Lost, f.Struck, f.Doubted = !exists(f), true, Doubt{}
 	for _, name := range f.Announced {
-		site, err := c.site(name)
-		if err != nil {
-			return err
-		}
+		site := c.site(name)
 		c.look(site)
 	}
-	return nil
 }
 
 // trust ends the doubt about a file's last copy: it was read, or stored again.
@@ -137,25 +117,25 @@ func (c *catalogue) trust(f *FileRecord) {
 
 // clearBad has the bad copies of a file deleted that has a good one again. Those
 // in another file's place, or that a later run has taken over, are not its own.
-func (c *catalogue) clearBad(f *FileRecord) error {
+func (c *catalogue) clearBad(f *FileRecord) {
 	if len(f.Bad) == 0 {
-		return nil
+		return
 	}
 	bad := f.Bad
 	f.Bad = nil
 	c.files.touch(f.LFN)
 	if f.Shared {
-		return nil
+		return
 	}
 	bad = slices.DeleteFunc(bad, func(r task.Replica) bool {
-		site, err := c.site(r.Site)
-		if err != nil {
+		site := c.sites.one(r.Site)
+		if site == nil {
 			return true // it is gone
 		}
 		name, ok := NameAt(site.SE, r.URL)
 		return !ok || task.StoredFile(name) != f.LFN || f.ReplicaAt(r.URL) >= 0
 	})
-	return saveAll(bad, c.Files().AddGarbage)
+	saveAll(bad, c.Files().AddGarbage)
 }
 
 // doubters adds to the nodes that a task avoids those that found an input bad.

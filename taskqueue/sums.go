@@ -75,24 +75,22 @@ func (s *SiteRecord) slots() int {
 }
 
 // takeReport adds a report of storage reads and replicas, each report once.
-func (m *members) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) error {
+func (m *members) takeReport(site *SiteRecord, term task.Term, report task.SiteReport) {
 	if report.Seq == 0 || site.ReportTerm == term && report.Seq <= site.ReportSeq {
-		return nil
+		return
 	}
 	site.ReportTerm, site.ReportSeq = term, report.Seq
 	site.Sums.Replicas.Add(report.Replicas)
 	m.sites.touch(site.Name)
-	return m.addReads(report.SEReads)
+	m.addReads(report.SEReads)
 }
 
 // addReads adds reads to the sums of those who own the storage elements.
-func (m *members) addReads(reads []task.SERead) error {
+func (m *members) addReads(reads []task.SERead) {
 	if len(reads) == 0 {
-		return nil
+		return
 	}
-	if err := m.loadSites(); err != nil {
-		return err
-	}
+	m.loadSites()
 	for _, read := range reads {
 		owner := m.sites.held[read.Owner]
 		if owner == nil {
@@ -102,18 +100,14 @@ func (m *members) addReads(reads []task.SERead) error {
 		owner.Sums.SEReadBytes += uint64(max(0, read.Bytes))
 		m.sites.touch(owner.Name)
 	}
-	return nil
 }
 
 // CountRequests adds queue requests of a site's pilots, by method, and
 // refusals of stale terms. The server calls it now and then with what it has
 // counted.
 func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint64, staleTerms uint64) error {
-	return r.apply(t, func(q *queue) error {
-		record, err := q.site(site)
-		if err != nil {
-			return err
-		}
+	return r.apply(t, func(q *queue) {
+		record := q.site(site)
 		if record.Sums.Methods == nil {
 			record.Sums.Methods = make(map[string]uint64, len(byMethod))
 		}
@@ -123,6 +117,5 @@ func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint6
 		}
 		record.Sums.StaleTerms += staleTerms
 		q.sites.touch(site)
-		return nil
 	})
 }

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -17,80 +16,47 @@ import (
 //
 // Errors: ErrNotFound (the site), *StaleTermError.
 func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
-	var reply task.SyncReply
-	err := r.apply(t, func(q *queue) error {
-		site, err := q.site(s.Site)
-		if err != nil {
-			return err
-		}
+	return applied(r, t, func(q *queue) (reply task.SyncReply) {
+		site := q.site(s.Site)
 		if s.Term != site.Term || s.Pilot != "" && s.Pilot != site.Master {
-			return &StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master}
+			end(&StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master})
 		}
-		if reply.Acks, err = q.takeNews(site, &s); err != nil {
-			return err
-		}
-		if err := q.ready.settle(); err != nil {
-			return err
-		}
+		reply.Acks = q.takeNews(site, &s)
+		q.ready.settle()
 		// The scans below must see what this turn has changed.
-		if err := q.save(); err != nil {
-			return err
-		}
+		q.save()
 		if !site.InForce().Central() {
-			if err := q.leasing.answerLeases(site, &s, &reply); err != nil {
-				return err
-			}
+			q.leasing.answerLeases(site, &s, &reply)
 		}
-		if err := q.handing(site, "").handOut(&reply); err != nil {
-			return err
-		}
-		if reply.Check, err = q.catalogue.unguarded(site); err != nil {
-			return err
-		}
+		q.handing(site, "").handOut(&reply)
+		reply.Check = q.catalogue.unguarded(site)
 		q.members.mark(site)
-		if reply.Revoked, err = q.leasing.revocations(site.Name); err != nil {
-			return err
-		}
+		reply.Revoked = q.leasing.revocations(site.Name)
 		reply.Denied, reply.Drain, reply.ReportSeq, reply.Roll = site.Denied, q.members.toDrain(site), s.Report.Seq, site.Roll
 		reply.Nodes = q.members.nodes(site, &s)
 		reply.Settings = r.Settings(*site)
-		return nil
+		return reply
 	})
-	if err != nil {
-		return task.SyncReply{}, err
-	}
-	return reply, nil
 }
 
 // takeNews books everything that a Sync reports.
-func (q *queue) takeNews(site *SiteRecord, s *task.Sync) ([]task.Ack, error) {
-	if err := q.members.heard(site); err != nil {
-		return nil, err
-	}
+func (q *queue) takeNews(site *SiteRecord, s *task.Sync) []task.Ack {
+	q.members.heard(site)
 	q.members.takeCapacity(site, s.Capacity)
 	q.members.takeNodes(site, s)
-	acks, err := q.takeOutcomes(site, s.Outcomes)
-	if err != nil {
-		return nil, err
-	}
-	for _, step := range []func() error{
-		func() error { return q.outcomes.takeStored(site, s.Stored) },
-		func() error { return q.takeStarts(site, s.Starts) },
-		func() error { return q.leasing.takeReturns(site.Name, s.Returns) },
-		func() error { return q.members.takeRefusals(site, s.Refused) },
-		func() error { return q.depart(site, s.Departed) },
-		func() error { return q.outcomes.takeGivenUp(site) },
-		func() error { return q.meet(site, s.Joined, s.InHand) },
-		func() error { return q.members.takePauses(site, s.Pauses) },
-		func() error { return q.catalogue.lose(site.Name, s.Lost) },
-		func() error { return q.leasing.takeConfirmed(site.Name, s.Confirmed) },
-		func() error { return q.members.takeReport(site, s.Term, s.Report) },
-	} {
-		if err := step(); err != nil {
-			return nil, err
-		}
-	}
-	return acks, nil
+	acks := q.takeOutcomes(site, s.Outcomes)
+	q.outcomes.takeStored(site, s.Stored)
+	q.takeStarts(site, s.Starts)
+	q.leasing.takeReturns(site.Name, s.Returns)
+	q.members.takeRefusals(site, s.Refused)
+	q.depart(site, s.Departed)
+	q.outcomes.takeGivenUp(site)
+	q.meet(site, s.Joined, s.InHand)
+	q.members.takePauses(site, s.Pauses)
+	q.catalogue.lose(site.Name, s.Lost)
+	q.leasing.takeConfirmed(site.Name, s.Confirmed)
+	q.members.takeReport(site, s.Term, s.Report)
+	return acks
 }
 
 // takeCapacity keeps what a master says of its site's pilots. What hand-outs
@@ -123,40 +89,33 @@ func (m *members) mark(site *SiteRecord) {
 // Heard notes a sign of life of a site's master without a Sync: a server
 // calls it while it parks one. A stale term is ignored.
 func (r *Rules) Heard(t *Turn, name task.Site, term task.Term) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil || site.Term != term || q.Clock.Sub(site.LastSync) < q.config.Site.MarkEvery {
-			return err
+	return r.apply(t, func(q *queue) {
+		site := q.site(name)
+		if site.Term != term || q.Clock.Sub(site.LastSync) < q.config.Site.MarkEvery {
+			return
 		}
 		site.LastSync = q.Clock
 		q.sites.touch(name)
-		return nil
 	})
 }
 
 // loadReports loads what is known of attempts that a site reports on.
-func (j *outcomes) loadReports(ids []task.AttemptID) error {
+func (j *outcomes) loadReports(ids []task.AttemptID) {
 	tasks, pilots := make([]task.ID, len(ids)), make([]task.PilotID, len(ids))
 	for i, id := range ids {
 		tasks[i], pilots[i] = id.Task, id.Pilot
 	}
-	if err := j.attempts.load(ids...); err != nil {
-		return err
-	}
-	if err := j.pilots.load(pilots...); err != nil {
-		return err
-	}
-	return j.tasks.load(tasks...)
+	j.attempts.load(ids...)
+	j.pilots.load(pilots...)
+	j.tasks.load(tasks...)
 }
 
 // strangers has pilots leave that a site's master speaks of and that the queue
 // does not know: it was put back to an earlier state than their registration, and
 // would never accept what they do. They may be gone, so they are asked for a while
 // only; who is there is heard of again.
-func (m *members) strangers(site *SiteRecord, pilots []task.PilotID) error {
-	if err := m.pilots.load(pilots...); err != nil {
-		return err
-	}
+func (m *members) strangers(site *SiteRecord, pilots []task.PilotID) {
+	m.pilots.load(pilots...)
 	for _, id := range pilots {
 		known := func(s Stranger) bool { return s.Pilot == id }
 		if id != "" && m.pilots.held[id] == nil && !slices.ContainsFunc(site.Strangers, known) {
@@ -164,7 +123,6 @@ func (m *members) strangers(site *SiteRecord, pilots []task.PilotID) error {
 			m.sites.touch(site.Name)
 		}
 	}
-	return nil
 }
 
 // strangerFor is how long a stranger is asked to leave.
@@ -193,62 +151,48 @@ func (j *outcomes) ran(site task.Site, id task.AttemptID) bool {
 
 // takeStarts records attempts that have begun. One whose pilot is gone, as the
 // site may tell late, is lost.
-func (j *outcomes) takeStarts(site *SiteRecord, starts []task.Start) error {
-	if err := j.loadReports(keysOf(starts, func(s *task.Start) task.AttemptID { return s.Attempt })); err != nil {
-		return err
-	}
+func (j *outcomes) takeStarts(site *SiteRecord, starts []task.Start) {
+	j.loadReports(keysOf(starts, func(s *task.Start) task.AttemptID { return s.Attempt }))
 	for _, start := range starts {
 		if j.attempts.held[start.Attempt] != nil || !j.ran(site.Name, start.Attempt) {
 			continue
 		}
-		a, err := j.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started})
-		if err != nil {
-			return err
-		}
+		a := j.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started})
 		if a.State == AttemptLost {
-			if err := j.catalogue.discardLosers(j.tasks.held[start.Attempt.Task]); err != nil {
-				return err
-			}
+			j.catalogue.discardLosers(j.tasks.held[start.Attempt.Task])
 		}
 	}
-	return nil
 }
 
 // begun books an attempt that was not known before; without its pilot it is lost.
-func (j *outcomes) begun(o task.Outcome) (*Attempt, error) {
-	if err := j.number(&o); err != nil {
-		return nil, err
-	}
+func (j *outcomes) begun(o task.Outcome) *Attempt {
+	j.number(&o)
 	a := &Attempt{State: AttemptRunning, Outcome: o, Known: j.Clock}
 	if pilot := j.pilots.held[o.Attempt.Pilot]; !pilot.State.present() {
 		a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, pilot.Reason
 	}
 	j.attempts.put(o.Attempt, a)
 	j.attempts.touch(o.Attempt)
-	return a, nil
+	return a
 }
 
 // number gives an attempt that was not known before a display number that no other
 // of its task has: the one that its site gave it, or the next. Parts of a site, and
 // masters one after the other, do not know all of each other's attempts.
-func (j *outcomes) number(o *task.Outcome) error {
+func (j *outcomes) number(o *task.Outcome) {
 	s := j.tasks.held[o.Attempt.Task]
 	next, said := max(1, s.Number), o.Number
 	if said < next || said-next > numbersAhead {
 		o.Number = next
 	}
 	if 0 < said && said < next {
-		attempts, err := j.attemptsOf(s.ID)
-		if err != nil {
-			return err
-		}
+		attempts := j.attemptsOf(s.ID)
 		if !slices.ContainsFunc(attempts, func(a *Attempt) bool { return a.Outcome.Number == said }) {
 			o.Number = said
 		}
 	}
 	s.Number = max(next, o.Number+1)
 	j.tasks.touch(s.ID)
-	return nil
 }
 
 // numbersAhead is how many attempts of a task its site may have lost sight of before
@@ -259,7 +203,7 @@ const numbersAhead = 100
 // copy that cannot count any more is garbage; one whose attempt may still be
 // accepted waits with the attempt. What is stored elsewhere, or by no attempt, is
 // not ours.
-func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) error {
+func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) {
 	stored = slices.DeleteFunc(slices.Clone(stored), func(st task.Stored) bool {
 		return st.Attempt.Task == "" || !site.holds(st.URL)
 	})
@@ -268,12 +212,8 @@ func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) error {
 	for i := range stored {
 		names[i], ids[i] = stored[i].LFN, stored[i].Attempt
 	}
-	if err := j.files.load(names...); err != nil {
-		return err
-	}
-	if err := j.loadReports(ids); err != nil {
-		return err
-	}
+	j.files.load(names...)
+	j.loadReports(ids)
 	var garbage []task.Replica
 	for i := range stored {
 		st := &stored[i]
@@ -282,19 +222,15 @@ func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) error {
 		switch {
 		case f == nil:
 		case f.Producer == st.Attempt:
-			if err := j.catalogue.replicate(f, replica); err != nil {
-				return err
-			}
+			j.catalogue.replicate(f, replica)
 		case f.ProducerTask != st.Attempt.Task || !j.ran(site.Name, st.Attempt):
 		case j.tasks.held[st.Attempt.Task].awaits(st.Attempt, attempt):
-			if err := j.storedEarly(site.Name, st, attempt); err != nil {
-				return err
-			}
+			j.storedEarly(site.Name, st, attempt)
 		case useless(f, st.Attempt, attempt) && site.wrote(st.Attempt, st.LFN, st.URL):
 			garbage = append(garbage, replica)
 		}
 	}
-	return saveAll(garbage, j.Files().AddGarbage)
+	saveAll(garbage, j.Files().AddGarbage)
 }
 
 // awaits tells whether the outcome of an attempt may still be accepted: it is not
@@ -316,11 +252,9 @@ func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
 // storedEarly keeps a copy with its attempt until the outcome comes. An attempt of
 // which the queue knows nothing else has ended, since its start would have been told
 // before: after going back to a backup its outcome may never come again.
-func (j *outcomes) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) (err error) {
+func (j *outcomes) storedEarly(site task.Site, st *task.Stored, attempt *Attempt) {
 	if attempt == nil {
-		if attempt, err = j.begun(task.Outcome{Attempt: st.Attempt, Site: site}); err != nil {
-			return err
-		}
+		attempt = j.begun(task.Outcome{Attempt: st.Attempt, Site: site})
 		if attempt.State == AttemptRunning {
 			attempt.State, attempt.Outcome.Failure, attempt.Outcome.Reason = AttemptLost, task.PilotLost, "the queue was told of a copy only"
 		}
@@ -331,22 +265,16 @@ func (j *outcomes) storedEarly(site task.Site, st *task.Stored, attempt *Attempt
 			task.Produced{LFN: st.LFN, Size: st.Size, Digest: st.Digest, URL: st.URL})
 		j.attempts.touch(st.Attempt)
 	}
-	return nil
 }
 
 // takeReturns takes unstarted tasks back.
-func (l *leasing) takeReturns(site task.Site, returns []task.Returned) error {
+func (l *leasing) takeReturns(site task.Site, returns []task.Returned) {
 	ids := make([]task.ID, len(returns))
 	for i := range returns {
 		ids[i] = returns[i].Task
 	}
-	if err := l.tasks.load(ids...); err != nil {
-		return err
-	}
-	recalled, err := l.recalled(site, len(returns) > 0)
-	if err != nil {
-		return err
-	}
+	l.tasks.load(ids...)
+	recalled := l.recalled(site, len(returns) > 0)
 	var answered []Revocation
 	for _, back := range returns {
 		answered = append(answered, Revocation{Site: site, Lease: back.Lease, Task: back.Task})
@@ -354,34 +282,29 @@ func (l *leasing) takeReturns(site task.Site, returns []task.Returned) error {
 		if s == nil || s.State != task.Leased || s.Lease != back.Lease || s.Site != site || s.Generation != back.Generation {
 			continue
 		}
-		if err := l.life.reopen(s, task.Return, back.Reason); err != nil {
-			return err
-		}
+		l.life.reopen(s, task.Return, back.Reason)
 		s.Recalled = recalled[back.Task]
 	}
-	return saveAll(answered, l.Leases().Confirm)
+	saveAll(answered, l.Leases().Confirm)
 }
 
 // recalled returns the tasks that a site was asked to give back.
-func (l *leasing) recalled(site task.Site, wanted bool) (map[task.ID]bool, error) {
+func (l *leasing) recalled(site task.Site, wanted bool) map[task.ID]bool {
 	if !wanted {
-		return nil, nil
+		return nil
 	}
-	open, err := l.Leases().Revocations(site)
-	if err != nil {
-		return nil, fmt.Errorf("load revocations of %s: %w", site, err)
-	}
+	open := read(l.Leases().Revocations(site))
 	recalled := make(map[task.ID]bool, len(open))
 	for _, r := range open {
 		recalled[r.Task] = !r.Cancel
 	}
-	return recalled, nil
+	return recalled
 }
 
 // takeConfirmed drops revocations that were carried out.
-func (l *leasing) takeConfirmed(site task.Site, confirmed []task.Revoked) error {
+func (l *leasing) takeConfirmed(site task.Site, confirmed []task.Revoked) {
 	if len(confirmed) == 0 {
-		return nil
+		return
 	}
 	ids := make([]task.ID, len(confirmed))
 	answered := make([]Revocation, len(confirmed))
@@ -389,44 +312,32 @@ func (l *leasing) takeConfirmed(site task.Site, confirmed []task.Revoked) error 
 		ids[i] = c.Task
 		answered[i] = Revocation{Site: site, Lease: c.Lease, Task: c.Task}
 	}
-	if err := l.tasks.load(ids...); err != nil {
-		return err
-	}
+	l.tasks.load(ids...)
 	for _, c := range confirmed {
 		s := l.tasks.held[c.Task]
 		if c.Cancel || s == nil || s.State != task.Leased || s.Lease != c.Lease || s.Site != site {
 			continue
 		}
-		running, err := l.started(s)
-		if err != nil {
-			return err
-		}
+		running := l.started(s)
 		if running {
 			continue
 		}
-		if err := l.life.reopen(s, task.Return, "recalled"); err != nil {
-			return err
-		}
+		l.life.reopen(s, task.Return, "recalled")
 		s.Recalled = true
 	}
-	return l.Leases().Confirm(answered...)
+	check(l.Leases().Confirm(answered...))
 }
 
 // revocations returns what a site is asked to drop, those of this turn
 // included.
-func (l *leasing) revocations(site task.Site) ([]task.Revoked, error) {
-	if err := l.life.saveRevocations(); err != nil {
-		return nil, fmt.Errorf("save revocations: %w", err)
-	}
-	open, err := l.Leases().Revocations(site)
-	if err != nil {
-		return nil, fmt.Errorf("load revocations of %s: %w", site, err)
-	}
+func (l *leasing) revocations(site task.Site) []task.Revoked {
+	l.life.saveRevocations()
+	open := read(l.Leases().Revocations(site))
 	var revoked []task.Revoked
 	for _, r := range open {
 		revoked = append(revoked, task.Revoked{Lease: r.Lease, Task: r.Task, Cancel: r.Cancel})
 	}
-	return revoked, nil
+	return revoked
 }
 
 // holds tells whether a site has all tasks of a lease in hand, by its own word.
@@ -438,15 +349,10 @@ func (l *leasing) holds(s *task.Sync, lease *Lease) bool {
 // answerLeases renews the leases that a master holds, tells which of them are
 // over, and sends again in full those of which it does not know, or not of every
 // task: a queue that was put back to a backup has forgotten outcomes.
-func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncReply) error {
+func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncReply) {
 	// The turn's own changes come first: what they emptied is over.
-	if err := l.life.saveLeases(); err != nil {
-		return fmt.Errorf("save leases: %w", err)
-	}
-	open, err := l.Leases().OfSite(site.Name)
-	if err != nil {
-		return fmt.Errorf("load leases of %s: %w", site.Name, err)
-	}
+	l.life.saveLeases()
+	open := read(l.Leases().OfSite(site.Name))
 	known := make(map[task.LeaseID]bool, len(s.Leases))
 	for i := range open {
 		lease := &open[i]
@@ -459,10 +365,7 @@ func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncR
 		lease = l.leases.held[lease.ID]
 		known[lease.ID] = true
 		if !l.holds(s, lease) {
-			again, err := l.fullLease(site, lease)
-			if err != nil {
-				return err
-			}
+			again := l.fullLease(site, lease)
 			reply.Leases = append(reply.Leases, again)
 		}
 		l.renewLease(lease)
@@ -472,5 +375,5 @@ func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncR
 			reply.Unknown = append(reply.Unknown, id)
 		}
 	}
-	return l.numberBeyond(reply.Unknown)
+	l.numberBeyond(reply.Unknown)
 }

@@ -25,7 +25,7 @@ func (t *table[K, V]) clear() {
 }
 
 // load looks up the records of those keys that were not looked up before, in one set.
-func (t *table[K, V]) load(keys ...K) error {
+func (t *table[K, V]) load(keys ...K) {
 	var want []K
 	for _, key := range keys {
 		if _, known := t.held[key]; !known {
@@ -34,20 +34,19 @@ func (t *table[K, V]) load(keys ...K) error {
 		}
 	}
 	if len(want) == 0 {
-		return nil
+		return
 	}
 	found, err := t.find(want...)
 	if err != nil {
-		return fmt.Errorf("load %s: %w", t.what, err)
+		end(fmt.Errorf("load %s: %w", t.what, err))
 	}
 	t.hold(found)
-	return nil
 }
 
 // one returns a record, or nil if there is no such one.
-func (t *table[K, V]) one(key K) (*V, error) {
-	err := t.load(key)
-	return t.held[key], err
+func (t *table[K, V]) one(key K) *V {
+	t.load(key)
+	return t.held[key]
 }
 
 // hold takes in records that were read otherwise; those that the turn has stay.
@@ -89,9 +88,8 @@ func keysOf[V any, K any](values []V, key func(*V) K) []K {
 	return keys
 }
 
-func saveAll[V any](values []V, save func(...V) error) error {
-	if len(values) == 0 {
-		return nil
+func saveAll[V any](values []V, save func(...V) error) {
+	if len(values) > 0 {
+		check(save(values...))
 	}
-	return save(values...)
 }

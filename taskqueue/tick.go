@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -27,149 +26,92 @@ const (
 // of waiting tasks after a site was added or changed. Long sweeps do one page a
 // tick.
 func (r *Rules) Tick(t *Turn) error {
-	return r.apply(t, func(q *queue) error {
-		for _, step := range []func() error{
-			q.forgetPast, q.leasing.expireLeases, q.ready.endBackoffs, q.watchSites, q.trySites, q.dismissOverdue, (&abandoned{q.records, q.catalogue}).dropUnsealed, q.ready.reassess,
-		} {
-			if err := step(); err != nil {
-				return err
-			}
-		}
-		return nil
+	return r.apply(t, func(q *queue) {
+		q.forgetPast()
+		q.leasing.expireLeases()
+		q.ready.endBackoffs()
+		q.watchSites()
+		q.trySites()
+		q.dismissOverdue()
+		(&abandoned{q.records, q.catalogue}).dropUnsealed()
+		q.ready.reassess()
 	})
 }
 
 // Deadline returns when the next Tick is due: at once while a sweep is under
 // way, at the end of the next backoff, and at the latest after TickEvery.
-func (r *Rules) Deadline(t *Turn) (Instant, error) {
-	due := t.Clock.Add(r.Config.Workflow.TickEvery)
-	sweep, err := t.Meta().Get(metaReassess)
-	if err != nil {
-		return 0, fmt.Errorf("load the sweep's place: %w", err)
-	}
+func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
+	defer catch(&err)
+	due = t.Clock.Add(r.Config.Workflow.TickEvery)
+	sweep := read(t.Meta().Get(metaReassess))
 	if len(sweep) > 0 {
 		return t.Clock, nil
 	}
-	next, err := t.Tasks().NextBackoff(t.Clock)
-	if err != nil {
-		return 0, fmt.Errorf("load the next backoff: %w", err)
-	}
+	next := read(t.Tasks().NextBackoff(t.Clock))
 	if next > t.Clock {
 		due = min(due, next)
 	}
 	return due, nil
 }
 
-func (l *leasing) expireLeases() error {
-	expired, err := l.Leases().ExpiredBy(l.Clock)
-	if err != nil {
-		return fmt.Errorf("load expired leases: %w", err)
-	}
+func (l *leasing) expireLeases() {
+	expired := read(l.Leases().ExpiredBy(l.Clock))
 	for i := range expired {
 		lease := expired[i]
-		if err := l.life.takeBack(&lease, task.LeaseExpired, fmt.Sprintf("lease %d of site %s expired", lease.ID, lease.Site)); err != nil {
-			return err
-		}
+		l.life.takeBack(&lease, task.LeaseExpired, fmt.Sprintf("lease %d of site %s expired", lease.ID, lease.Site))
 	}
-	return nil
 }
 
 // endBackoffs wakes the idle sites when a READY task's backoff ended since the
 // last tick that noticed one.
-func (r *readiness) endBackoffs() error {
-	last, err := r.noted(metaTick)
-	if err != nil {
-		return err
-	}
-	next, err := r.Tasks().NextBackoff(last)
-	if err != nil {
-		return fmt.Errorf("load the next backoff: %w", err)
-	}
+func (r *readiness) endBackoffs() {
+	var last Instant
+	r.remembered(metaTick, &last)
+	next := read(r.Tasks().NextBackoff(last))
 	if next == 0 || next > r.Clock {
-		return nil
+		return
 	}
-	if err := r.wakeIdle(); err != nil {
-		return err
-	}
-	return r.noteNow(metaTick)
-}
-
-// noted returns an instant that ticks keep under a name; zero if there is
-// none.
-func (r *records) noted(name string) (at Instant, err error) {
-	text, err := r.Meta().Get(name)
-	if err != nil {
-		return 0, fmt.Errorf("load the instant %q: %w", name, err)
-	}
-	if len(text) == 0 {
-		return 0, nil
-	}
-	if err := json.Unmarshal(text, &at); err != nil {
-		return 0, fmt.Errorf("the instant %q is damaged: %w", name, err)
-	}
-	return at, nil
-}
-
-func (r *records) noteNow(name string) error {
-	text, err := json.Marshal(r.Clock)
-	if err != nil {
-		return fmt.Errorf("write the instant %q: %w", name, err)
-	}
-	return r.Meta().Set(name, text)
+	r.wakeIdle()
+	r.remember(metaTick, r.Clock)
 }
 
 // wakeIdle wakes the sites that have slots without work.
-func (r *readiness) wakeIdle() error {
-	if err := r.loadSites(); err != nil {
-		return err
-	}
+func (r *readiness) wakeIdle() {
+	r.loadSites()
 	for _, name := range r.siteNames {
 		if site := r.sites.held[name]; site.Pilots > 0 && !site.Draining && site.idle() > 0 {
 			r.Effects.wake(name)
 		}
 	}
-	return nil
 }
 
 // watchSites takes a site that was not heard for a lease's time for empty,
 // and goes on forgetting the caches of empty ones.
-func (q *queue) watchSites() error {
-	if err := q.loadSites(); err != nil {
-		return err
-	}
+func (q *queue) watchSites() {
+	q.loadSites()
 	for _, name := range q.siteNames {
 		site := q.sites.held[name]
 		if site.Pilots > 0 && q.Clock.Sub(site.LastHeard()) >= q.config.Lease.TTL {
-			if err := q.silence(site); err != nil {
-				return err
-			}
+			q.silence(site)
 		}
 		if site.Forget && q.Clock >= site.ForgetAt {
-			if err := q.catalogue.forgetCaches(site); err != nil {
-				return err
-			}
+			q.catalogue.forgetCaches(site)
 		}
 	}
-	return nil
 }
 
 // silence takes all pilots of a site for dead.
-func (q *queue) silence(site *SiteRecord) error {
-	live, err := q.alive(site.Name)
-	if err != nil {
-		return err
-	}
+func (q *queue) silence(site *SiteRecord) {
+	live := q.alive(site.Name)
 	for _, pilot := range live {
-		if err := q.dismiss(site, pilot, PilotDead, fellSilent); err != nil {
-			return err
-		}
+		q.dismiss(site, pilot, PilotDead, fellSilent)
 		site.Silenced = append(site.Silenced, pilot.ID)
 	}
 	slices.Sort(site.Silenced)
 	site.Silenced = slices.Compact(site.Silenced) // one may have come and fallen silent again
 	site.Pilots, site.Registered = 0, 0
 	q.sites.touch(site.Name)
-	return q.vacate(site, "its site fell silent")
+	q.vacate(site, "its site fell silent")
 }
 
 // abandoned drops workflows whose submission was never completed.
@@ -179,41 +121,25 @@ type abandoned struct {
 }
 
 // dropUnsealed removes workflows whose next part did not come in time.
-func (a *abandoned) dropUnsealed() error {
-	ids, err := a.unsealed()
-	if err != nil {
-		return err
-	}
+func (a *abandoned) dropUnsealed() {
+	ids := a.unsealed()
 	for _, id := range ids {
-		w, err := a.workflow(id)
-		if err != nil {
-			return err
-		}
+		w := a.workflow(id)
 		if a.Clock.Sub(w.Last) < a.config.Workflow.UnsealedFor {
 			continue
 		}
-		if err := a.dropWorkflow(w); err != nil {
-			return err
-		}
+		a.dropWorkflow(w)
 	}
-	return nil
 }
 
 // dropWorkflow removes a workflow that was never sealed, with its tasks and
 // files.
-func (a *abandoned) dropWorkflow(w *Workflow) error {
-	if err := a.releaseShared(w.ID); err != nil {
-		return err
-	}
-	if err := a.Tasks().DeleteWorkflow(w.ID); err != nil {
-		return fmt.Errorf("drop tasks of %s: %w", w.ID, err)
-	}
+func (a *abandoned) dropWorkflow(w *Workflow) {
+	a.releaseShared(w.ID)
+	check(a.Tasks().DeleteWorkflow(w.ID))
 	prefix := string(w.ID) + ":"
 	for {
-		files, err := a.Files().List(prefix, "", a.config.Workflow.SweepPage)
-		if err != nil {
-			return fmt.Errorf("load files of %s: %w", w.ID, err)
-		}
+		files := read(a.Files().List(prefix, "", a.config.Workflow.SweepPage))
 		if len(files) == 0 {
 			break
 		}
@@ -221,45 +147,32 @@ func (a *abandoned) dropWorkflow(w *Workflow) error {
 		for i := range files {
 			names[i] = files[i].LFN
 		}
-		if err := a.Files().Delete(names...); err != nil {
-			return fmt.Errorf("drop files of %s: %w", w.ID, err)
-		}
+		check(a.Files().Delete(names...))
 	}
-	if err := a.noteUnsealed(w.ID, false); err != nil {
-		return err
-	}
+	a.noteUnsealed(w.ID, false)
 	a.Effects.progress(w.ID)
-	return a.Workflows().Delete(w.ID)
+	check(a.Workflows().Delete(w.ID))
 }
 
 // releaseShared takes a workflow's reads of shared files out of their counts.
-func (a *abandoned) releaseShared(id task.WorkflowID) error {
+func (a *abandoned) releaseShared(id task.WorkflowID) {
 	for after := uint64(0); ; {
-		states, err := a.Tasks().InWorkflow(id, after, sealPage)
-		if err != nil {
-			return fmt.Errorf("load tasks of %s: %w", id, err)
-		}
+		states := read(a.Tasks().InWorkflow(id, after, sealPage))
 		if len(states) == 0 {
-			return nil
+			return
 		}
 		after = states[len(states)-1].Seq
 		ids := make([]task.ID, len(states))
 		for i := range states {
 			ids[i] = states[i].ID
 		}
-		specs, err := a.Tasks().Describe(ids...)
-		if err != nil {
-			return fmt.Errorf("load tasks of %s: %w", id, err)
-		}
+		specs := read(a.Tasks().Describe(ids...))
 		for i := range specs {
 			for _, name := range inputs(&specs[i]) {
 				if !strings.HasPrefix(string(name), task.SharedPrefix) {
 					continue
 				}
-				record, err := a.catalogue.entry(name)
-				if err != nil {
-					return err
-				}
+				record := a.catalogue.entry(name)
 				record.Uses--
 			}
 		}
@@ -274,51 +187,31 @@ type place struct {
 }
 
 // reassessAll begins the review of all waiting tasks anew.
-func (r *records) reassessAll() error { return r.setPlace(&place{}) }
-
-func (r *records) setPlace(at *place) error {
-	if at == nil {
-		return r.Meta().Set(metaReassess, nil)
-	}
-	text, err := json.Marshal(at)
-	if err != nil {
-		return fmt.Errorf("write the sweep's place: %w", err)
-	}
-	return r.Meta().Set(metaReassess, text)
-}
+func (r *records) reassessAll() { r.remember(metaReassess, place{}) }
 
 // reassess reviews one page of waiting tasks after a site was added or
 // changed: what nobody could run, or only some, it may.
-func (r *readiness) reassess() error {
-	text, err := r.Meta().Get(metaReassess)
-	if err != nil || len(text) == 0 {
-		return err
-	}
+func (r *readiness) reassess() {
 	var at place
-	if err := json.Unmarshal(text, &at); err != nil {
-		return fmt.Errorf("the sweep's place is damaged: %w", err)
+	if !r.remembered(metaReassess, &at) {
+		return
 	}
 	for budget := r.config.Workflow.SweepPage; budget > 0; {
 		if at.After == 0 {
 			next, err := r.Workflows().List("", at.Workflow, 1)
 			if errors.Is(err, ErrWorkflowGone) {
-				return r.reassessAll() // it was dropped
+				r.reassessAll()
+				return // it was dropped
 			}
-			if err != nil {
-				return fmt.Errorf("list workflows: %w", err)
-			}
+			check(err)
 			if len(next) == 0 {
-				return r.setPlace(nil)
+				r.drop(metaReassess)
+				return
 			}
 			at.Workflow = next[0].ID
-			if err := r.recountHomeless(at.Workflow); err != nil {
-				return err
-			}
+			r.recountHomeless(at.Workflow)
 		}
-		states, err := r.Tasks().InWorkflow(at.Workflow, at.After, budget, task.Blocked, task.Ready)
-		if err != nil {
-			return fmt.Errorf("load tasks of %s: %w", at.Workflow, err)
-		}
+		states := read(r.Tasks().InWorkflow(at.Workflow, at.After, budget, task.Blocked, task.Ready))
 		r.tasks.hold(states)
 		for i := range states {
 			if states[i].Missing == 0 {
@@ -332,5 +225,5 @@ func (r *readiness) reassess() error {
 		}
 		budget -= len(states) + 1
 	}
-	return r.setPlace(&at)
+	r.remember(metaReassess, at)
 }

@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -43,50 +44,83 @@ func newRecords(t *Turn, config *Config) *records {
 	}
 }
 
-// workflow returns a workflow, or an error that wraps ErrNotFound.
-func (r *records) workflow(id task.WorkflowID) (*Workflow, error) {
-	w, err := r.workflows.one(id)
-	if err == nil && w == nil {
-		err = notFound("workflow", id)
+// workflow returns a workflow, or ends the turn with an error that wraps ErrNotFound.
+func (r *records) workflow(id task.WorkflowID) *Workflow {
+	w := r.workflows.one(id)
+	if w == nil {
+		end(notFound("workflow", id))
 	}
-	return w, err
+	return w
 }
 
-// site returns a site, or an error that wraps ErrNotFound.
-func (r *records) site(name task.Site) (*SiteRecord, error) {
-	s, err := r.sites.one(name)
-	if err == nil && s == nil {
-		err = fmt.Errorf("site %s: %w: `pilotage site list` names the sites, `pilotage site add %s` adds it", name, ErrNotFound, name)
+// task returns a task, or ends the turn with an error that wraps ErrNotFound.
+func (r *records) task(id task.ID) *TaskState {
+	s := r.tasks.one(id)
+	if s == nil {
+		end(notFound("task", id))
 	}
-	return s, err
+	return s
 }
 
-// pilot returns a pilot and its site, or an error that wraps ErrNotFound.
-func (r *records) pilot(id task.PilotID) (*PilotRecord, *SiteRecord, error) {
-	pilot, err := r.pilots.one(id)
-	if err != nil {
-		return nil, nil, err
+// site returns a site, or ends the turn with an error that wraps ErrNotFound.
+func (r *records) site(name task.Site) *SiteRecord {
+	s := r.sites.one(name)
+	if s == nil {
+		end(fmt.Errorf("site %s: %w: `pilotage site list` names the sites, `pilotage site add %s` adds it", name, ErrNotFound, name))
 	}
+	return s
+}
+
+// pilot returns a pilot and its site, or ends the turn with an error that wraps
+// ErrNotFound.
+func (r *records) pilot(id task.PilotID) (*PilotRecord, *SiteRecord) {
+	pilot := r.pilots.one(id)
 	if pilot == nil {
-		return nil, nil, notFound("pilot", id)
+		end(notFound("pilot", id))
 	}
-	site, err := r.site(pilot.Site)
-	return pilot, site, err
+	return pilot, r.site(pilot.Site)
+}
+
+// pilotOf returns a pilot of a site, or ends the turn with an error that wraps
+// ErrNotFound.
+func (r *records) pilotOf(site task.Site, id task.PilotID) *PilotRecord {
+	pilot := r.pilots.one(id)
+	if pilot == nil || pilot.Site != site {
+		end(notFound("pilot", id))
+	}
+	return pilot
 }
 
 // loadSites loads all sites; siteNames lists them.
-func (r *records) loadSites() error {
+func (r *records) loadSites() {
 	if r.siteNames != nil {
-		return nil
+		return
 	}
-	all, err := r.Sites().All()
-	if err != nil {
-		return fmt.Errorf("load sites: %w", err)
-	}
+	all := read(r.Sites().All())
 	r.siteNames = keysOf(all, func(s *SiteRecord) task.Site { return s.Name })
 	r.sites.hold(all)
-	return nil
 }
+
+// remembered reads a value that ticks and submissions keep under a name; false if there is
+// none.
+func (r *records) remembered(name string, value any) bool {
+	text := read(r.Meta().Get(name))
+	if len(text) == 0 {
+		return false
+	}
+	if err := json.Unmarshal(text, value); err != nil {
+		end(fmt.Errorf("the value %q is damaged: %w", name, err))
+	}
+	return true
+}
+
+// remember writes such a value.
+func (r *records) remember(name string, value any) {
+	check(r.Meta().Set(name, read(json.Marshal(value))))
+}
+
+// drop removes such a value.
+func (r *records) drop(name string) { check(r.Meta().Set(name, nil)) }
 
 // randomBytes returns n bytes of the turn's randomness.
 func (r *records) randomBytes(n int) []byte {
@@ -98,35 +132,26 @@ func (r *records) randomBytes(n int) []byte {
 }
 
 // save writes what changed but leases and revocations; the working copy stays usable.
-func (r *records) save() error {
+func (r *records) save() {
 	for _, id := range r.workflows.order {
 		r.Effects.progress(id)
 	}
-	if err := saveAll(r.workflows.take(), r.Workflows().Save); err != nil {
-		return err
-	}
-	if err := r.saveTasks(); err != nil {
-		return err
-	}
-	if err := saveAll(r.files.take(), r.Files().Save); err != nil {
-		return err
-	}
-	if err := saveAll(r.attempts.take(), r.Attempts().Save); err != nil {
-		return err
-	}
-	if err := saveAll(r.sites.take(), r.Sites().Save); err != nil {
-		return err
-	}
-	return saveAll(r.pilots.take(), r.Pilots().Save)
+	saveAll(r.workflows.take(), r.Workflows().Save)
+	r.saveTasks()
+	saveAll(r.files.take(), r.Files().Save)
+	saveAll(r.attempts.take(), r.Attempts().Save)
+	saveAll(r.sites.take(), r.Sites().Save)
+	saveAll(r.pilots.take(), r.Pilots().Save)
 }
 
 // saveTasks writes each task once: a new one with its description, of the
 // others the state.
-func (r *records) saveTasks() error {
+func (r *records) saveTasks() {
 	changed, entered := r.tasks.take(), r.entered
 	r.entered = nil
 	if len(entered) == 0 {
-		return saveAll(changed, r.Tasks().Save)
+		saveAll(changed, r.Tasks().Save)
+		return
 	}
 	specs, states := make([]task.Task, len(entered)), make([]TaskState, len(entered))
 	fresh := make(map[task.ID]struct{}, len(entered))
@@ -136,12 +161,10 @@ func (r *records) saveTasks() error {
 	}
 	err := r.Tasks().Add(specs, states)
 	if errors.Is(err, ErrTaskExists) {
-		return invalid("two tasks of the workflow have the same name: %w", err)
+		err = invalid("two tasks of the workflow have the same name: %w", err)
 	}
-	if err != nil {
-		return err
-	}
-	return saveAll(slices.DeleteFunc(changed, func(s TaskState) bool {
+	check(err)
+	saveAll(slices.DeleteFunc(changed, func(s TaskState) bool {
 		_, added := fresh[s.ID]
 		return added
 	}), r.Tasks().Save)

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -19,13 +18,13 @@ import (
 const nowhere task.Site = ""
 
 // saveClosed notes the workflows that were closed in this turn.
-func (l *lifecycle) saveClosed() error {
+func (l *lifecycle) saveClosed() {
 	closed := l.closed
 	l.closed = nil
 	if l.config.Workflow.LookFor == 0 {
-		return nil // nobody looks
+		return // nobody looks
 	}
-	return saveAll(entriesOf(closed...), l.Files().AddGarbage)
+	saveAll(entriesOf(closed...), l.Files().AddGarbage)
 }
 
 func entriesOf(ids ...task.WorkflowID) []task.Replica {
@@ -36,23 +35,15 @@ func entriesOf(ids ...task.WorkflowID) []task.Replica {
 // the queue knows, the oldest entry first, at most limit with those on the list of
 // which nothing can be left. Nothing is told of a workflow that was just closed.
 func (r *Rules) Untidy(t *Turn, limit int) (untidy, clean []task.WorkflowID, err error) {
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, nil, fmt.Errorf("load sites: %w", err)
-	}
-	page, err := t.Files().Garbage(limit, keysOf(sites, func(s *SiteRecord) task.Site { return s.Name })...)
-	if err != nil {
-		return nil, nil, err
-	}
+	defer catch(&err)
+	sites := read(t.Sites().All())
+	page := read(t.Files().Garbage(limit, keysOf(sites, func(s *SiteRecord) task.Site { return s.Name })...))
 	for _, entry := range page {
 		if entry.Site != nowhere {
 			continue // of a site that was removed
 		}
 		id := task.WorkflowID(entry.URL)
-		found, err := t.Workflows().Load(id)
-		switch {
-		case err != nil:
-			return nil, nil, fmt.Errorf("load workflow %s: %w", id, err)
+		switch found := read(t.Workflows().Load(id)); {
 		case len(found) == 0 || found[0].Closed == 0:
 			clean = append(clean, id)
 		case t.Clock.Sub(found[0].Closed) < r.Config.Lease.TTL+r.Config.Site.Pilot.AbsentAfter: // not all dead may count as such yet
@@ -72,19 +63,20 @@ func (w *Workflow) suspects(sites []SiteRecord) []SiteRecord {
 }
 
 // Tidied takes workflows off that list.
-func (r *Rules) Tidied(t *Turn, ids ...task.WorkflowID) error {
-	return saveAll(entriesOf(ids...), t.Files().DropGarbage)
+func (r *Rules) Tidied(t *Turn, ids ...task.WorkflowID) (err error) {
+	defer catch(&err)
+	saveAll(entriesOf(ids...), t.Files().DropGarbage)
+	return nil
 }
 
 // TidyLater puts a workflow to its end: a storage element did not answer. Where that
 // has been so for long it is taken off.
-func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) error {
-	found, err := t.Workflows().Load(id)
-	if err != nil {
-		return fmt.Errorf("load workflow %s: %w", id, err)
-	}
-	if err := r.Tidied(t, id); err != nil || len(found) == 0 || t.Clock.Sub(found[0].Closed) > r.Config.Site.Pilot.LateFor {
-		return err
+func (r *Rules) TidyLater(t *Turn, id task.WorkflowID) (err error) {
+	defer catch(&err)
+	check(r.Tidied(t, id))
+	found := read(t.Workflows().Load(id))
+	if len(found) == 0 || t.Clock.Sub(found[0].Closed) > r.Config.Site.Pilot.LateFor {
+		return nil
 	}
 	return t.Files().AddGarbage(entriesOf(id)...)
 }
@@ -104,19 +96,13 @@ const untoldPage = 100
 // Untold lists folders of a workflow's tasks, by age after a Seq, and tells after
 // which the next page begins; 0 is that this was the last one.
 func (r *Rules) Untold(t *Turn, id task.WorkflowID, after uint64) (folders []Folder, next uint64, err error) {
-	found, err := t.Workflows().Load(id)
-	if err != nil || len(found) == 0 || found[0].Closed == 0 {
-		return nil, 0, err // it was dropped, or goes on
+	defer catch(&err)
+	found := read(t.Workflows().Load(id))
+	if len(found) == 0 || found[0].Closed == 0 {
+		return nil, 0, nil // it was dropped, or goes on
 	}
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, 0, fmt.Errorf("load sites: %w", err)
-	}
-	sites = found[0].suspects(sites)
-	states, err := t.Tasks().InWorkflow(id, after, untoldPage)
-	if err != nil {
-		return nil, 0, fmt.Errorf("load tasks of %s: %w", id, err)
-	}
+	sites := found[0].suspects(read(t.Sites().All()))
+	states := read(t.Tasks().InWorkflow(id, after, untoldPage))
 	for i := range states {
 		for k := range sites {
 			had := func(p PastLease) bool { return p.Site == sites[k].Name }
@@ -134,32 +120,23 @@ func (r *Rules) Untold(t *Turn, id task.WorkflowID, after uint64) (folders []Fol
 // Tidy has deleted what was found in folders of tasks that have ended, and is of
 // attempts of which the queue has never heard, or which have not won: no outcome of
 // theirs can be accepted any more. It returns how many attempts these are.
-func (r *Rules) Tidy(t *Turn, folders []Folder) (attempts int, err error) {
-	err = r.apply(t, func(q *queue) error {
-		attempts = 0
+func (r *Rules) Tidy(t *Turn, folders []Folder) (int, error) {
+	return applied(r, t, func(q *queue) (attempts int) {
 		for i := range folders {
-			n, err := q.catalogue.tidy(&folders[i])
-			if err != nil {
-				return err
-			}
-			attempts += n
+			attempts += q.catalogue.tidy(&folders[i])
 		}
-		return nil
+		return attempts
 	})
-	return attempts, err
 }
 
-func (c *catalogue) tidy(folder *Folder) (attempts int, err error) {
-	s, err := c.tasks.one(folder.Task)
-	if err != nil || s == nil || !s.State.Terminal() {
-		return 0, err
+func (c *catalogue) tidy(folder *Folder) (attempts int) {
+	s := c.tasks.one(folder.Task)
+	if s == nil || !s.State.Terminal() {
+		return 0
 	}
-	if err := c.sites.load(folder.Site); err != nil {
-		return 0, err
-	}
-	site := c.sites.held[folder.Site]
+	site := c.sites.one(folder.Site)
 	if site == nil || site.SE != folder.Element {
-		return 0, nil
+		return 0
 	}
 	var found []task.AttemptID
 	for _, name := range folder.Found {
@@ -168,12 +145,10 @@ func (c *catalogue) tidy(folder *Folder) (attempts int, err error) {
 			found = append(found, id)
 		}
 	}
-	if err := c.attempts.load(found...); err != nil {
-		return 0, err
-	}
-	spec, err := c.specs.one(s.ID)
-	if err != nil || spec == nil {
-		return 0, err
+	c.attempts.load(found...)
+	spec := c.specs.one(s.ID)
+	if spec == nil {
+		return 0
 	}
 	var garbage []task.Replica
 	for _, id := range found {
@@ -185,5 +160,6 @@ func (c *catalogue) tidy(folder *Folder) (attempts int, err error) {
 			garbage = append(garbage, task.Replica{Site: site.Name, URL: site.place(id, out.LFN)})
 		}
 	}
-	return attempts, saveAll(garbage, c.Files().AddGarbage)
+	saveAll(garbage, c.Files().AddGarbage)
+	return attempts
 }

@@ -1,10 +1,6 @@
 package taskqueue
 
-import (
-	"fmt"
-
-	"github.com/pilotage-grid/pilotage/task"
-)
+import "github.com/pilotage-grid/pilotage/task"
 
 // Vacant is a site without pilots, with some of the files that its caches held
 // alone.
@@ -20,19 +16,14 @@ const lookPage = 16
 // Vacants lists the sites at whose storage elements files are to be looked for that
 // the last pilots may have stored there without a word.
 func (r *Rules) Vacants(t *Turn) (vacants []Vacant, err error) {
-	sites, err := t.Sites().All()
-	if err != nil {
-		return nil, fmt.Errorf("load sites: %w", err)
-	}
+	defer catch(&err)
+	sites := read(t.Sites().All())
 	for i := range sites {
 		site := &sites[i]
 		if !site.Forget || t.Clock >= site.ForgetAt {
 			continue
 		}
-		files, err := t.Files().OnlyAnnouncedAt(site.Name, "", lookPage)
-		if err != nil {
-			return nil, fmt.Errorf("load files that only %s holds: %w", site.Name, err)
-		}
+		files := read(t.Files().OnlyAnnouncedAt(site.Name, "", lookPage))
 		v := Vacant{Site: site.Name, Element: site.SE}
 		for j := range files {
 			v.Files = append(v.Files, files[j].File)
@@ -47,16 +38,14 @@ func (r *Rules) Vacants(t *Turn) (vacants []Vacant, err error) {
 //
 // Errors: ErrNotFound (the site).
 func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []task.File) error {
-	return r.apply(t, func(q *queue) error {
-		site, err := q.site(name)
-		if err != nil || !site.Forget {
-			return err
+	return r.apply(t, func(q *queue) {
+		site := q.site(name)
+		if !site.Forget {
+			return
 		}
 		site.ForgetAt = q.Clock.Add(q.config.Workflow.LookFor)
 		q.sites.touch(name)
-		if err := q.outcomes.takeStored(site, found); err != nil {
-			return err
-		}
+		q.outcomes.takeStored(site, found)
 		gone := make([]task.LostFile, 0, len(found)+len(missing))
 		for _, s := range found {
 			gone = append(gone, task.LostFile{LFN: s.LFN, Digest: s.Digest})
@@ -64,6 +53,6 @@ func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []t
 		for _, f := range missing {
 			gone = append(gone, task.LostFile{LFN: f.LFN, Digest: f.Digest})
 		}
-		return q.catalogue.lose(name, gone)
+		q.catalogue.lose(name, gone)
 	})
 }
