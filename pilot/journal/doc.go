@@ -3,7 +3,8 @@
 // journal gives the same assignments, and another solver or setting shows what
 // it would have decided with the same knowledge.
 //
-// A journal is a stream of gob values: a Header, then records. It can be read
-// up to its last whole record, also when its writer was killed; it belongs to
-// the version of the program that wrote it.
+// A journal is a line that names its format, then a Header and records, as package
+// wire writes them, each with its length before it. It can be read up to its last
+// whole record, also when its writer was killed; it belongs to the version of the
+// program that wrote it.
 package journal

@@ -1,22 +1,24 @@
 package journal
 
 import (
-	"encoding/gob"
-	"fmt"
 	"reflect"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/internal/codec"
 	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/message"
+	"github.com/pilotage-grid/pilotage/pilot/wire"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Format is raised when journals of earlier versions cannot be read any more.
-const Format = 2
+const Format = 3
 
-// Header begins a journal.
+// firstLine begins a journal, with the format and the version that wrote it.
+const firstLine = "pilotage journal, format %d of pilotage %q\n"
+
+// Header follows on the first line.
 type Header struct {
-	Format  int
 	Version string // of the program
 	Site    task.Site
 	Pilot   task.PilotID // whose master's core was recorded
@@ -34,52 +36,16 @@ type Assigned struct {
 // record is what the master was told, or what it decided on that.
 type record struct {
 	At       time.Time
-	Event    message.Event // nil for those without content
-	Bare     string        // name of an event without content, which gob does not carry
+	Event    message.Event
 	Assigned []Assigned
 }
 
-// bare are the events without content by name.
-var bare = map[string]message.Event{}
-
-func init() { //nolint:gochecknoinits // gob wants to know the types that stand behind an interface
-	for _, event := range []message.Event{
-		master.TookOffice{}, master.OwnCache{}, master.PilotUp{}, master.PilotDown{}, master.FromPilot{},
-		master.BroadcastDone{}, master.SyncAnswered{},
-	} {
-		gob.Register(event)
-	}
-	for _, said := range []message.Message{
-		message.TaskList{}, message.Answer{}, message.State{}, message.Report{}, message.Snapshot{}, message.Assign{}, message.Retract{},
-		message.Kill{}, message.Acks{}, message.Want{}, message.KeepCopy{}, message.StoreOrder{}, message.Replicate{}, message.DrainOrder{},
-	} {
-		gob.Register(said)
-	}
-	for _, event := range []message.Event{message.Tick{}, master.LeftOffice{}, master.StandDown{}} {
-		bare[nameOf(event)] = event
-	}
-}
-
-func nameOf(event message.Event) string { return reflect.TypeOf(event).Name() }
-
-// recordOf prepares an event for gob.
-func recordOf(at time.Time, event message.Event) record {
-	if name := nameOf(event); bare[name] != nil {
-		return record{At: at, Bare: name}
-	}
-	return record{At: at, Event: event}
-}
-
-// event is what recordOf was given.
-func (r record) event() (message.Event, error) {
-	if r.Event != nil {
-		return r.Event, nil
-	}
-	if event := bare[r.Bare]; event != nil {
-		return event, nil
-	}
-	return nil, fmt.Errorf("the journal has an event %q, which this version does not know", r.Bare)
-}
+// records reads and writes what a journal holds. The numbers of events are their
+// places: new ones go to the end.
+var records = wire.New([]reflect.Type{reflect.TypeFor[Header](), reflect.TypeFor[record]()}, codec.Union[message.Event](
+	message.Tick{}, master.TookOffice{}, master.LeftOffice{}, master.StandDown{}, master.OwnCache{}, master.PilotUp{}, master.PilotDown{},
+	master.FromPilot{}, master.BroadcastDone{}, master.SyncAnswered{},
+))
 
 // assignedBy lists the assignments among a core's actions, in order.
 func assignedBy(actions []message.Action) []Assigned {

@@ -48,16 +48,16 @@ const compilerSize = 1024
 // from then on is its answer to the recorded site, not a forecast.
 func (p Replay) Run(from io.Reader) (Result, error) {
 	var result Result
-	records, err := open(from)
+	reader, err := open(from)
 	if err != nil {
 		return Result{}, err
 	}
-	result.Header = records.header
+	result.Header = reader.header
 	run := &run{
 		Result: &result, replay: p, recorded: map[task.ID]task.PeerID{}, replayed: map[task.ID]task.PeerID{},
 		core: master.New(result.Header.Config, result.Header.Pilot, matcher.NewCompiler(compilerSize)),
 	}
-	if result.Cut, err = records.each(run.take); err != nil {
+	if result.Cut, err = reader.each(run.take); err != nil {
 		return Result{}, fmt.Errorf("read the journal after step %d: %w", result.Steps, err)
 	}
 	run.compare(nil)
@@ -87,15 +87,11 @@ func (r *run) take(next record) error {
 		return nil
 	}
 	r.compare(nil)
-	event, err := next.event()
-	if err != nil {
-		return err
-	}
 	if r.Steps++; r.Steps == 1 {
 		r.first = next.At
 	}
 	r.Span, r.open = next.At.Sub(r.first), true
-	r.assigned = assignedBy(r.core.Step(next.At, r.change(event)))
+	r.assigned = assignedBy(r.core.Step(next.At, r.change(next.Event)))
 	return nil
 }
 

@@ -18,13 +18,13 @@ import (
 // it and have succeeded, with the run times and the sizes that were measured.
 // Files that no such task makes count as being there from the start.
 func Workload(from io.Reader) (*trace.Workload, error) {
-	records, err := open(from)
+	reader, err := open(from)
 	if err != nil {
 		return nil, err
 	}
 	h := history{tasks: make(map[task.ID]*task.LeasedTask), sizes: make(map[task.LFN]task.Bytes), runs: make(map[task.ID]time.Duration)}
 	steps := 0
-	cut, err := records.each(func(next record) error {
+	cut, err := reader.each(func(next record) error {
 		steps++
 		h.take(next.Event)
 		return nil
@@ -32,7 +32,7 @@ func Workload(from io.Reader) (*trace.Workload, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the journal after step %d: %w", steps, err)
 	}
-	b := trace.NewBuilder("journal of " + string(records.header.Site))
+	b := trace.NewBuilder("journal of " + string(reader.header.Site))
 	if cut {
 		b.Note("the journal ends within a record: its pilot was killed")
 	}

@@ -1,8 +1,7 @@
 package journal
 
 import (
-	"bufio"
-	"encoding/gob"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"time"
@@ -13,17 +12,17 @@ import (
 
 // Writer writes a journal. Not safe for concurrent use.
 type Writer struct {
-	buffer  *bufio.Writer
-	encoder *gob.Encoder
-	began   time.Time
+	to    io.Writer
+	began time.Time
 }
 
 // NewWriter begins a journal.
 func NewWriter(to io.Writer, header Header) (*Writer, error) {
-	w := &Writer{buffer: bufio.NewWriter(to), began: time.Now()}
-	w.encoder = gob.NewEncoder(w.buffer)
-	header.Format = Format
-	return w, w.write(header)
+	w := &Writer{to: to, began: time.Now()}
+	if _, err := fmt.Fprintf(to, firstLine, Format, header.Version); err != nil {
+		return nil, fmt.Errorf("write the journal: %w", err)
+	}
+	return w, w.write(&header)
 }
 
 // Step lets a core take an event and records both the event and what it
@@ -33,19 +32,18 @@ func (w *Writer) Step(core *master.Master, now time.Time, event message.Event) (
 	// The core must see the very time that is recorded, so the wall clock's
 	// jumps are left out before and not when the time is encoded.
 	at := w.began.Round(0).Add(now.Sub(w.began))
-	err := w.write(recordOf(at, event))
+	err := w.write(&record{At: at, Event: event})
 	actions := core.Step(at, event)
 	if assigned := assignedBy(actions); err == nil && len(assigned) > 0 {
-		err = w.write(record{Assigned: assigned})
+		err = w.write(&record{Assigned: assigned})
 	}
 	return actions, err
 }
 
+// write writes a value, to which a pointer points, at once.
 func (w *Writer) write(value any) error {
-	if err := w.encoder.Encode(value); err != nil {
-		return fmt.Errorf("write the journal: %w", err)
-	}
-	if err := w.buffer.Flush(); err != nil {
+	data := records.Append(nil, value)
+	if _, err := w.to.Write(append(binary.AppendUvarint(nil, uint64(len(data))), data...)); err != nil {
 		return fmt.Errorf("write the journal: %w", err)
 	}
 	return nil

@@ -1,10 +1,9 @@
 // Package wire turns what master and workers say to each other into bytes and
-// back, in the form of proto/pilotage/v1/round.proto. The overlay carries the
-// bytes and compresses them.
+// back: the types of package message as package codec writes them, with the limits
+// and checks of what comes from outside. The overlay carries the bytes and
+// compresses them.
 //
-// Decode trusts nothing: counts, lengths and numbers are bounded, and an error
-// names the field. Whether a message makes sense at its moment is for package
-// pilot.
+// Whether a message makes sense at its moment is for the cores.
 //
 // The package has no goroutine and no state; its functions are safe for
 // concurrent use.

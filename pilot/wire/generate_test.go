@@ -26,7 +26,7 @@ func several[T any](t *rapid.T, label string, most int, draw func(*rapid.T) T) [
 	return out
 }
 
-func flag(t *rapid.T) bool { return rapid.Bool().Draw(t, "flag") }
+func yes(t *rapid.T) bool { return rapid.Bool().Draw(t, "yes") }
 
 func text(t *rapid.T) string { return rapid.StringN(0, 12, 60).Draw(t, "text") }
 
@@ -39,7 +39,7 @@ func lfn(t *rapid.T) task.LFN {
 }
 
 func digest(t *rapid.T) (d task.Digest) {
-	if flag(t) {
+	if yes(t) {
 		copy(d[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "digest"))
 	}
 	return d
@@ -98,7 +98,7 @@ func described(t *rapid.T) task.Task {
 		Inputs:  several(t, "inputs", 3, func(t *rapid.T) task.Input { return task.Input{LFN: lfn(t), Name: text(t)} }),
 		Outputs: several(t, "outputs", 3, func(t *rapid.T) task.Output { return task.Output{LFN: lfn(t), Name: text(t)} }),
 	}
-	if flag(t) {
+	if yes(t) {
 		out.Env = map[string]string{"LC_ALL": text(t)}
 	}
 	return out
@@ -107,10 +107,10 @@ func described(t *rapid.T) task.Task {
 func file(t *rapid.T) task.File {
 	out := task.File{
 		LFN: lfn(t), Size: size(t), Digest: digest(t), Adler32: rapid.StringMatching(`([0-9a-f]{8})?`).Draw(t, "adler32"),
-		Exec: flag(t), Announced: several(t, "announced", 2, func(t *rapid.T) task.Site { return task.Site(text(t)) }),
+		Exec: yes(t), Announced: several(t, "announced", 2, func(t *rapid.T) task.Site { return task.Site(text(t)) }),
 		Replicas: several(t, "replicas", 2, func(t *rapid.T) task.Replica { return task.Replica{Site: "siteA", URL: text(t)} }),
 	}
-	if flag(t) {
+	if yes(t) {
 		out.Producer = attempt(t)
 	}
 	return out
@@ -118,16 +118,16 @@ func file(t *rapid.T) task.File {
 
 func outcome(t *rapid.T) task.Outcome {
 	return task.Outcome{
-		Attempt: attempt(t), Number: number(t), Site: "siteA", OK: flag(t), Failure: task.FailureKind(rapid.IntRange(0, int(task.StorageFailed)).Draw(t, "failure")),
+		Attempt: attempt(t), Number: number(t), Site: "siteA", OK: yes(t), Failure: task.FailureKind(rapid.IntRange(0, int(task.StorageFailed)).Draw(t, "failure")),
 		Reason: text(t), ExitCode: rapid.IntRange(-1, 255).Draw(t, "exit"), Signal: text(t),
 		Usage: task.Usage{UserCPU: span(t), SystemCPU: span(t), MaxMemory: amount(t)},
 		Outputs: several(t, "outputs", 2, func(t *rapid.T) task.Produced {
-			return task.Produced{LFN: lfn(t), Size: amount(t), Digest: digest(t), Exec: flag(t), URL: text(t)}
+			return task.Produced{LFN: lfn(t), Size: amount(t), Digest: digest(t), Exec: yes(t), URL: text(t)}
 		}),
 		Reads: several(t, "reads", 2, func(t *rapid.T) task.Read {
 			return task.Read{
 				LFN: lfn(t), Size: amount(t), Digest: digest(t), Source: task.Source(rapid.IntRange(0, 3).Draw(t, "source")),
-				Intermediate: flag(t), Producer: attempt(t),
+				Intermediate: yes(t), Producer: attempt(t),
 			}
 		}),
 		Stdout: rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(t, "stdout"), Stderr: rapid.SliceOfN(rapid.Byte(), 1, 9).Draw(t, "stderr"),
@@ -146,7 +146,7 @@ func handOut(t *rapid.T) task.Lease {
 			return task.LeasedTask{
 				Avoid: several(t, "avoid", 2, text),
 				Task:  described(t), Generation: rapid.Uint32().Draw(t, "generation"), Number: number(t),
-				Age: rapid.Uint64().Draw(t, "age"), Blocked: flag(t),
+				Age: rapid.Uint64().Draw(t, "age"), Blocked: yes(t),
 			}
 		}),
 	}
@@ -173,7 +173,7 @@ func entry(t *rapid.T) *matcher.ListEntry {
 
 func exception(t *rapid.T) matcher.Exception {
 	e := matcher.Exception{No: rapid.Uint64().Draw(t, "no")}
-	if flag(t) {
+	if yes(t) {
 		e.Infeasible = true
 		e.FailedClause = rapid.SampledFrom([]string{"", "pilot.memory > 5", "pilot.cores > 1"}).Draw(t, "clause")
 	} else {
@@ -184,7 +184,7 @@ func exception(t *rapid.T) matcher.Exception {
 
 func classAnswer(t *rapid.T) matcher.ClassAnswer {
 	return matcher.ClassAnswer{
-		Class: rapid.Uint32().Draw(t, "class"), Feasible: flag(t), FailedClause: text(t), Base: rank(t), PerTask: flag(t),
+		Class: rapid.Uint32().Draw(t, "class"), Feasible: yes(t), FailedClause: text(t), Base: rank(t), PerTask: yes(t),
 	}
 }
 
@@ -209,10 +209,10 @@ func state(t *rapid.T) message.State {
 			ID: "p-abcdefgh", Site: "siteA", Host: text(t), Resources: resources(t), Slots: number(t),
 			Features: several(t, "features", 2, text), Arch: text(t), OS: text(t), Load: rank(t), Lifetime: span(t),
 		},
-		Peer: "12D3KooWpeer", Draining: flag(t), Stopped: text(t),
+		Peer: "12D3KooWpeer", Draining: yes(t), Stopped: text(t),
 		InHand: several(t, "in hand", 3, func(t *rapid.T) message.InHand {
 			return message.InHand{
-				Attempt: attempt(t), Number: number(t), Started: flag(t), Ended: flag(t), Prefill: flag(t), Need: resources(t),
+				Attempt: attempt(t), Number: number(t), Started: yes(t), Ended: yes(t), Prefill: yes(t), Need: resources(t),
 			}
 		}),
 		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),
@@ -240,9 +240,9 @@ func report(t *rapid.T) message.Report {
 		SEReads: several(t, "reads", 2, func(t *rapid.T) task.SERead {
 			return task.SERead{Owner: "siteB", Files: rapid.Uint64().Draw(t, "files"), Bytes: amount(t)}
 		}),
-		Draining: flag(t), Stopped: text(t), WantList: flag(t),
+		Draining: yes(t), Stopped: text(t), WantList: yes(t),
 		Retracts: several(t, "retracts", 2, func(t *rapid.T) message.RetractAnswer {
-			return message.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: flag(t)}
+			return message.RetractAnswer{Task: taskID(t), Lease: lease(t), Retracted: yes(t)}
 		}),
 		Leaves: several(t, "leaves", 2, file),
 		Gone:   several(t, "gone", 2, file),
@@ -253,10 +253,10 @@ func report(t *rapid.T) message.Report {
 			return message.KeptAnswer{Output: outputID(t), Failure: text(t), Away: rapid.Bool().Draw(t, "away")}
 		}),
 		Replicated: several(t, "replicated", 2, func(t *rapid.T) message.ReplicatedAnswer {
-			return message.ReplicatedAnswer{Key: key(t), Copied: flag(t), Bytes: amount(t), Failure: text(t)}
+			return message.ReplicatedAnswer{Key: key(t), Copied: yes(t), Bytes: amount(t), Failure: text(t)}
 		}),
 	}
-	if flag(t) {
+	if yes(t) {
 		whole := row(t)
 		out.Row = &whole
 	}
@@ -267,11 +267,11 @@ func outputID(t *rapid.T) task.OutputID { return task.OutputID{Attempt: attempt(
 
 func answer(t *rapid.T) message.Answer {
 	out := message.Answer{Pilot: "p-abcdefgh", Peer: "12D3KooWpeer", Have: several(t, "have", 3, key)}
-	if flag(t) {
+	if yes(t) {
 		update := rowUpdate(t)
 		out.Update = &update
 	}
-	if flag(t) {
+	if yes(t) {
 		whole := state(t)
 		out.State = &whole
 	}
@@ -281,7 +281,7 @@ func answer(t *rapid.T) message.Answer {
 func assignment(t *rapid.T) message.Assignment {
 	out := message.Assignment{
 		Task: described(t), Lease: lease(t), Generation: rapid.Uint32().Draw(t, "generation"), Number: number(t),
-		Prefill: flag(t), Waited: span(t),
+		Prefill: yes(t), Waited: span(t),
 	}
 	for range out.Task.Inputs {
 		out.Files = append(out.Files, file(t))
@@ -298,7 +298,7 @@ var kinds = map[string]func(*rapid.T) message.Message{
 				Remove:      several(t, "remove", 3, func(t *rapid.T) uint64 { return rapid.Uint64().Draw(t, "no") }),
 				DropClasses: several(t, "drop", 3, func(t *rapid.T) uint32 { return rapid.Uint32().Draw(t, "no") }),
 			},
-			Census: flag(t), Copies: flag(t), Ask: several(t, "ask", 3, key),
+			Census: yes(t), Copies: yes(t), Ask: several(t, "ask", 3, key),
 		}
 	},
 	"Answer": func(t *rapid.T) message.Message { return answer(t) },
@@ -331,11 +331,11 @@ var kinds = map[string]func(*rapid.T) message.Message{
 		}
 	},
 	"Want": func(t *rapid.T) message.Message {
-		return message.Want{Term: term(t), Serial: serial(t), State: flag(t), Copies: flag(t), Row: flag(t)}
+		return message.Want{Term: term(t), Serial: serial(t), State: yes(t), Copies: yes(t), Row: yes(t)}
 	},
 	"KeepCopy": func(t *rapid.T) message.Message {
 		return message.KeepCopy{
-			Term: term(t), Whole: flag(t), Leases: several(t, "leases", 2, handOut), Drop: several(t, "drop", 2, lease),
+			Term: term(t), Whole: yes(t), Leases: several(t, "leases", 2, handOut), Drop: several(t, "drop", 2, lease),
 			Gone:  several(t, "gone", 2, func(t *rapid.T) message.LeasedID { return message.LeasedID{Lease: lease(t), Task: taskID(t)} }),
 			Files: several(t, "files", 2, file),
 		}
