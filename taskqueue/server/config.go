@@ -103,6 +103,9 @@ type Timing struct {
 	WatchPause time.Duration
 	// Garbage is the time between two rounds of deletions.
 	Garbage time.Duration
+	// RelaySilence is how long nobody of a site may be heard while a file of its
+	// caches is waited for.
+	RelaySilence time.Duration
 	// StopGrace is how long running calls may take after the end was asked.
 	StopGrace time.Duration
 	// AccessLife is how long the access files of a queue's folder are valid.
@@ -122,6 +125,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.WakePause, 20 * time.Millisecond},
 		{&t.WatchPause, 100 * time.Millisecond},
 		{&t.Garbage, 30 * time.Second},
+		{&t.RelaySilence, 20 * time.Second},
 		{&t.StopGrace, 3 * time.Second},
 		{&t.AccessLife, 365 * 24 * time.Hour},
 	} {

@@ -27,6 +27,8 @@ const (
 	askAgain = 15 * time.Second
 	// relayPatience is how long nothing of a file may come.
 	relayPatience = time.Minute
+	// relayLook is the time between two looks at whether a file may still come.
+	relayLook = 2 * time.Second
 )
 
 // relays pass files that only caches have from pilots to clients
@@ -55,7 +57,7 @@ func (r *relays) begin(site task.Site, file task.File, gone <-chan struct{}) (*r
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if len(r.open) >= maxRelays {
-		return nil, status.Errorf(codes.Unavailable, "%d files pass through the queue already: try again", maxRelays)
+		return nil, fmt.Errorf("%w: %d files pass through the queue already: try again", taskqueue.ErrLimit, maxRelays)
 	}
 	if r.open == nil {
 		r.open = make(map[string]*relay)
@@ -125,23 +127,49 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 	}
 	defer h.server.relays.end(w)
 	h.server.desk.wake(string(w.site))
+	came, look := time.Now(), time.NewTicker(relayLook)
+	defer look.Stop()
+	if err := h.hopeless(ctx, w, came); err != nil {
+		return err
+	}
 	for {
 		select {
 		case data, more := <-w.data:
 			if !more {
 				return w.why
 			}
+			came = time.Now()
 			if err := stream.Send(&pb.FetchFileResponse{Data: data}); err != nil {
 				return err
 			}
-		case <-time.After(relayPatience):
-			return status.Errorf(codes.Unavailable, "no pilot of site %s sends %s for %s", w.site, file.LFN.Local(), relayPatience)
+		case <-look.C:
+			if err := h.hopeless(ctx, w, came); err != nil {
+				return err
+			}
 		case <-h.server.stopping:
 			return errStopping
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// hopeless says why a file will not come: nothing of it has for long, or its site
+// is not heard.
+func (h *fileHandlers) hopeless(ctx context.Context, w *relay, came time.Time) error {
+	if waited := time.Since(came); waited >= relayPatience {
+		return fmt.Errorf("%w: no pilot of site %s sends %s for %s", taskqueue.ErrConflict, w.site, w.file.LFN.Local(), relayPatience)
+	}
+	return h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+		found, err := t.Sites().Load(w.site)
+		if err != nil {
+			return fmt.Errorf("load site %s: %w", w.site, err)
+		}
+		if len(found) == 0 || t.Clock.Sub(found[0].LastHeard()) >= h.server.config.Timing.RelaySilence {
+			return fmt.Errorf("%w: only caches of site %s have %s, and none of its pilots is heard", taskqueue.ErrConflict, w.site, w.file.LFN.Local())
+		}
+		return nil
+	})
 }
 
 // SendFile takes a file that a client waits for.
@@ -167,7 +195,7 @@ func (h *pilotHandlers) SendFile(stream grpc.ClientStreamingServer[pb.SendFileRe
 // pass hands on what a pilot sends, no more than the file has.
 func (h *pilotHandlers) pass(ctx context.Context, w *relay, message *pb.SendFileRequest, next func() (*pb.SendFileRequest, error)) error {
 	if failure := message.GetFailure(); failure != "" {
-		return status.Errorf(codes.Unavailable, "pilot %s cannot send %s: %.1000s", callerOf(ctx).pilot, w.file.LFN.Local(), failure)
+		return fmt.Errorf("%w: pilot %s cannot send %s: %.1000s", taskqueue.ErrConflict, callerOf(ctx).pilot, w.file.LFN.Local(), failure)
 	}
 	for sent := task.Bytes(0); ; {
 		data := message.GetData()

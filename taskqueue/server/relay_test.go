@@ -3,6 +3,7 @@ package server_test
 import (
 	"errors"
 	"io"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,8 +15,8 @@ import (
 )
 
 // cachedOutput has a pilot of a site without storage make a final output.
-func cachedOutput(t *testing.T) (q *queue, p *pilot, name string) {
-	q = start(t)
+func cachedOutput(t *testing.T, options ...option) (q *queue, p *pilot, name string) {
+	q = start(t, options...)
 	if _, err := q.admin().AddSite(q.ctx, &pb.AddSiteRequest{Settings: &pb.SiteSettings{Name: "siteA"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -84,6 +85,23 @@ func received(stream grpc.ServerStreamingClient[pb.FetchFileResponse]) (text str
 	}
 }
 
+// A file that only caches of a site have of which nobody is heard any more is
+// refused within seconds, and the next one at once.
+func TestFilesOfASilentSiteAreNotWaitedFor(t *testing.T) {
+	q, _, name := cachedOutput(t, func(c *serverConfig) { c.Timing.RelaySilence = time.Second })
+	for range 3 {
+		stream, err := q.submit().FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = stream.Recv()
+		wantRefusal(t, err, codes.Aborted, "CONFLICT")
+		if !strings.Contains(err.Error(), "none of its pilots is heard") {
+			t.Error(err)
+		}
+	}
+}
+
 // A client gets what a pilot sends, no more than the file has, and the reason when
 // there is none.
 func TestFilesPassThroughTheQueue(t *testing.T) {
@@ -95,7 +113,7 @@ func TestFilesPassThroughTheQueue(t *testing.T) {
 	}{
 		"whole":    {[]*pb.SendFileRequest{{Data: []byte("he")}, {Data: []byte("llo")}}, "hello", codes.OK},
 		"too much": {[]*pb.SendFileRequest{{Data: []byte("hel")}, {Data: []byte("lo!")}}, "hel", codes.DataLoss},
-		"nothing":  {[]*pb.SendFileRequest{{Failure: "it has left the cache"}}, "", codes.Unavailable},
+		"nothing":  {[]*pb.SendFileRequest{{Failure: "it has left the cache"}}, "", codes.Aborted},
 	} {
 		t.Run(what, func(t *testing.T) {
 			stream, err := q.submit().FetchFile(q.ctx, &pb.FetchFileRequest{Lfn: name})
@@ -137,7 +155,7 @@ func TestFilesThroughTheQueueAreBounded(t *testing.T) {
 		}()
 		select {
 		case err := <-done:
-			return status.Code(err) == codes.Unavailable
+			return status.Code(err) == codes.ResourceExhausted
 		case <-time.After(100 * time.Millisecond):
 			return false
 		}
