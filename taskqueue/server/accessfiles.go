@@ -20,34 +20,30 @@ const defaultLabel = "default"
 // accessFolder holds the access files, in the data folder.
 const accessFolder = "access"
 
-func (s *Server) accessPath(role identity.Role, site task.Site) string {
+func (a *access) accessPath(role identity.Role, site task.Site) string {
 	name := string(role)
 	if site != "" {
 		name += "-" + string(site)
 	}
-	return filepath.Join(s.config.DataDir, accessFolder, name+".json")
+	return filepath.Join(a.config.DataDir, accessFolder, name+".json")
 }
 
 // prepareAccess sees to it that the folder has an access file for operators,
 // one for workflow managers and one for each site's pilots, which name the
 // addresses of this start.
-func (s *Server) prepareAccess(ctx context.Context) error {
-	if err := s.ensureAccess(ctx, identity.RoleAdmin, ""); err != nil {
+func (a *access) prepareAccess(ctx context.Context) error {
+	if err := a.ensureAccess(ctx, identity.RoleAdmin, ""); err != nil {
 		return err
 	}
-	if err := s.ensureAccess(ctx, identity.RoleSubmit, ""); err != nil {
+	if err := a.ensureAccess(ctx, identity.RoleSubmit, ""); err != nil {
 		return err
 	}
-	var sites []taskqueue.SiteRecord
-	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		sites, err = t.Sites().All()
-		return err
-	})
+	sites, err := seen(ctx, a.turns, func(t *taskqueue.Turn) ([]taskqueue.SiteRecord, error) { return t.Sites().All() })
 	if err != nil {
 		return fmt.Errorf("load sites: %w", err)
 	}
 	for i := range sites {
-		if err := s.ensureAccess(ctx, identity.RolePilot, sites[i].Name); err != nil {
+		if err := a.ensureAccess(ctx, identity.RolePilot, sites[i].Name); err != nil {
 			return err
 		}
 	}
@@ -57,59 +53,59 @@ func (s *Server) prepareAccess(ctx context.Context) error {
 // ensureAccess keeps an access file that still opens the queue, up to its
 // addresses; one that is missing, expired, soon to expire or of another queue
 // is replaced. A revoked one stays: who revoked it would not want another.
-func (s *Server) ensureAccess(ctx context.Context, role identity.Role, site task.Site) error {
-	path := s.accessPath(role, site)
+func (a *access) ensureAccess(ctx context.Context, role identity.Role, site task.Site) error {
+	path := a.accessPath(role, site)
 	old, err := identity.ReadAccessFile(path)
 	now := time.Now()
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, identity.ErrExpired):
-		return s.makeAccess(ctx, role, site)
+		return a.makeAccess(ctx, role, site)
 	case err != nil:
 		return fmt.Errorf("%w: repair it, or delete it to get a new one", err)
 	}
-	switch err := s.opens(old, role, site, now); {
+	switch err := a.opens(old, role, site, now); {
 	case errors.Is(err, identity.ErrRevoked):
-		s.config.Log.Warn("the token of an access file was revoked: delete the file to get a new one at the next start", "file", path)
+		a.config.Log.Warn("the token of an access file was revoked: delete the file to get a new one at the next start", "file", path)
 		return nil
 	case err != nil:
-		return s.makeAccess(ctx, role, site)
+		return a.makeAccess(ctx, role, site)
 	}
-	if slices.Equal(old.Queue, s.addresses.Access) {
+	if slices.Equal(old.Queue, a.addresses.Access) {
 		return nil
 	}
-	old.Queue = s.addresses.Access
+	old.Queue = a.addresses.Access
 	return old.Write(path)
 }
 
 // opens tells whether an access file is one of this queue and will be for a
 // good while.
-func (s *Server) opens(file *identity.AccessFile, role identity.Role, site task.Site, now time.Time) error {
-	if file.CAPEM != s.authorityPEM || file.Role != role || file.Site != site {
+func (a *access) opens(file *identity.AccessFile, role identity.Role, site task.Site, now time.Time) error {
+	if file.CAPEM != a.authorityPEM || file.Role != role || file.Site != site {
 		return identity.ErrForeignAuthority
 	}
 	id, secret, err := identity.ParseToken(file.Token)
 	if err != nil {
 		return err
 	}
-	grant := s.access.known.Load().grants[id]
-	return grant.Check(secret, now.Add(s.config.Timing.AccessLife/3))
+	grant := a.known.Load().grants[id]
+	return grant.Check(secret, now.Add(a.config.Timing.AccessLife/3))
 }
 
-func (s *Server) makeAccess(ctx context.Context, role identity.Role, site task.Site) error {
-	file, _, err := s.newAccess(ctx, taskqueue.Grant{Role: string(role), Site: site, Label: defaultLabel}, s.config.Timing.AccessLife)
+func (a *access) makeAccess(ctx context.Context, role identity.Role, site task.Site) error {
+	file, _, err := a.newAccess(ctx, taskqueue.Grant{Role: string(role), Site: site, Label: defaultLabel}, a.config.Timing.AccessLife)
 	if err != nil {
 		return err
 	}
-	return file.Write(s.accessPath(role, site))
+	return file.Write(a.accessPath(role, site))
 }
 
 // newAccess makes a token, keeps its grant, and returns the access file for
 // it: the one place where the token is ever to be seen.
-func (s *Server) newAccess(ctx context.Context, g taskqueue.Grant, life time.Duration) (*identity.AccessFile, string, error) {
+func (a *access) newAccess(ctx context.Context, g taskqueue.Grant, life time.Duration) (*identity.AccessFile, string, error) {
 	now := time.Now()
 	// Access files tell whole seconds; no life is shortened by that.
 	expires := now.Add(life + time.Second - 1).UTC().Truncate(time.Second)
-	if end := s.authority.NotAfter(); expires.After(end) {
+	if end := a.authority.NotAfter(); expires.After(end) {
 		expires = end
 	}
 	grant, token, err := identity.NewGrant(identity.Role(g.Role), g.Site, g.Label, now, expires)
@@ -117,17 +113,17 @@ func (s *Server) newAccess(ctx context.Context, g taskqueue.Grant, life time.Dur
 		return nil, "", invalid("%w", err)
 	}
 	g.ID, g.Hash, g.Created, g.Expires = grant.ID, grant.Hash, now.UTC(), expires
-	err = s.turns.update(ctx, func(t *taskqueue.Turn) error {
-		return s.turns.rules.AddGrant(t, g)
+	err = a.turns.update(ctx, func(t *taskqueue.Turn) error {
+		return a.turns.rules.AddGrant(t, g)
 	})
 	if err != nil {
 		return nil, "", err
 	}
-	if err := s.reloadAccess(ctx); err != nil {
+	if err := a.reloadAccess(ctx); err != nil {
 		return nil, "", err
 	}
 	return &identity.AccessFile{
-		Version: identity.AccessVersion, Queue: s.addresses.Access, CAPEM: s.authorityPEM,
+		Version: identity.AccessVersion, Queue: a.addresses.Access, CAPEM: a.authorityPEM,
 		Role: grant.Role, Site: grant.Site, Token: token, Expires: expires,
 	}, grant.ID, nil
 }

@@ -96,7 +96,7 @@ func interfaceAddresses() []netip.Addr {
 
 // certificateHosts returns every name and address that the server's
 // certificate is for.
-func (s *Server) certificateHosts() []string {
+func (a *access) certificateHosts() []string {
 	hosts := []string{"localhost", "127.0.0.1", "::1"}
 	if name, err := os.Hostname(); err == nil {
 		hosts = append(hosts, name)
@@ -104,12 +104,12 @@ func (s *Server) certificateHosts() []string {
 	for _, ip := range interfaceAddresses() {
 		hosts = append(hosts, ip.WithZone("").String())
 	}
-	for _, address := range append(slices.Clone(s.addresses.Access), s.addresses.HTTP) {
+	for _, address := range append(slices.Clone(a.addresses.Access), a.addresses.HTTP) {
 		if host, _, err := net.SplitHostPort(address); err == nil {
 			hosts = append(hosts, host)
 		}
 	}
-	hosts = append(hosts, s.config.Hosts...)
+	hosts = append(hosts, a.config.Hosts...)
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
 }

@@ -23,9 +23,9 @@ const (
 
 // loadAuthority reads the VO's authority from the store, or makes it at the
 // first start.
-func (s *Server) loadAuthority(ctx context.Context) error {
+func (a *access) loadAuthority(ctx context.Context) error {
 	var certificate, key []byte
-	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
+	err := a.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
 		if certificate, err = t.Meta().Get(metaAuthority); err != nil {
 			return err
 		}
@@ -36,25 +36,25 @@ func (s *Server) loadAuthority(ctx context.Context) error {
 		return fmt.Errorf("load the authority: %w", err)
 	}
 	if len(certificate) > 0 {
-		s.authority, err = identity.LoadAuthority(certificate, key)
-	} else if err = s.mayFound("holds no VO"); err == nil {
-		s.authority, err = s.makeAuthority(ctx)
+		a.authority, err = identity.LoadAuthority(certificate, key)
+	} else if err = a.mayFound("holds no VO"); err == nil {
+		a.authority, err = a.makeAuthority(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	certificate, _ = s.authority.PEM()
-	s.authorityPEM = string(certificate)
+	certificate, _ = a.authority.PEM()
+	a.authorityPEM = string(certificate)
 	return nil
 }
 
-func (s *Server) makeAuthority(ctx context.Context) (*identity.Authority, error) {
+func (a *access) makeAuthority(ctx context.Context) (*identity.Authority, error) {
 	made, err := identity.NewAuthority(time.Now())
 	if err != nil {
 		return nil, err
 	}
 	certificate, key := made.PEM()
-	err = s.turns.update(ctx, func(t *taskqueue.Turn) error {
+	err = a.turns.update(ctx, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaAuthority, certificate); err != nil {
 			return err
 		}
@@ -75,22 +75,22 @@ func (c *certificate) get() *tls.Certificate { return c.current.Load() }
 
 // renewCertificate issues a new certificate when less than a third of the old
 // one's life is left.
-func (s *Server) renewCertificate(now time.Time) error {
-	if old := s.certificate.get(); old != nil && old.Leaf.NotAfter.Sub(now) > identity.ServerLife/3 {
+func (a *access) renewCertificate(now time.Time) error {
+	if old := a.certificate.get(); old != nil && old.Leaf.NotAfter.Sub(now) > identity.ServerLife/3 {
 		return nil
 	}
-	issued, err := s.authority.IssueServer(s.certificateHosts(), now)
+	issued, err := a.authority.IssueServer(a.certificateHosts(), now)
 	if err != nil {
 		return err
 	}
-	s.certificate.current.Store(&issued)
+	a.certificate.current.Store(&issued)
 	return nil
 }
 
-func (s *Server) runRenewal(ctx context.Context) error {
+func (a *access) runRenewal(ctx context.Context) error {
 	return every(ctx, time.Hour, func() {
-		if err := s.renewCertificate(time.Now()); err != nil {
-			s.config.Log.Error("the server's certificate was not renewed", "error", err)
+		if err := a.renewCertificate(time.Now()); err != nil {
+			a.config.Log.Error("the server's certificate was not renewed", "error", err)
 		}
 	})
 }

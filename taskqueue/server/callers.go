@@ -79,17 +79,27 @@ type known struct {
 	denied map[task.PeerID]struct{}
 }
 
+// access decides who may call, and gives out what opens the queue: the VO's authority,
+// certificates, tokens and the files that hold them.
 type access struct {
+	turns     *turns
+	config    *Config
+	addresses *Addresses
+
+	authority    *identity.Authority
+	authorityPEM string
+	certificate  certificate
+
 	reloading sync.Mutex
 	known     atomic.Pointer[known]
 }
 
 // reloadAccess makes changes of tokens and memberships count.
-func (s *Server) reloadAccess(ctx context.Context) error {
-	s.access.reloading.Lock()
-	defer s.access.reloading.Unlock()
+func (a *access) reloadAccess(ctx context.Context) error {
+	a.reloading.Lock()
+	defer a.reloading.Unlock()
 	next := &known{grants: make(map[string]identity.Grant), denied: make(map[task.PeerID]struct{})}
-	err := s.turns.view(ctx, func(t *taskqueue.Turn) error {
+	err := a.turns.view(ctx, func(t *taskqueue.Turn) error {
 		grants, err := t.Grants().All()
 		if err != nil {
 			return fmt.Errorf("load access tokens: %w", err)
@@ -114,19 +124,19 @@ func (s *Server) reloadAccess(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.access.known.Store(next)
+	a.known.Store(next)
 	return nil
 }
 
 // admit decides on a call by its headers, before its message is read: a
 // stranger cannot make the server hold a large one. It runs in the
 // connection's own goroutine and therefore asks nobody.
-func (s *Server) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
+func (a *access) admit(ctx context.Context, info *tap.Info) (context.Context, error) {
 	allowed, served := permissions[info.FullMethodName]
 	if !served {
 		return ctx, nil // gRPC answers that there is no such method
 	}
-	c, err := s.access.identify(ctx, info.Header, time.Now())
+	c, err := a.identify(ctx, info.Header, time.Now())
 	if allowed&anybody != 0 {
 		return context.WithValue(ctx, callerKey{}, c), nil
 	}

@@ -206,10 +206,6 @@ func (s *Server) tickRules(ctx context.Context) {
 }
 
 func (s *Server) deadline(ctx context.Context) (taskqueue.Instant, error) {
-	var due taskqueue.Instant
-	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		due, err = s.turns.rules.Deadline(t)
-		return err
-	})
+	due, err := seen(ctx, s.turns, func(t *taskqueue.Turn) (taskqueue.Instant, error) { return s.turns.rules.Deadline(t) })
 	return due, err
 }

@@ -50,7 +50,7 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	switch _, err := (&elements{&h.server.turns, &h.server.config}).find(ctx, element, name, &file); {
+	switch _, err := (&elements{h.server.turns, &h.server.config}).find(ctx, element, name, &file); {
 	case err == nil:
 		return &pb.DoubtCopyResponse{}, nil
 	case !errors.Is(err, ErrNotThere):

@@ -15,28 +15,28 @@ var errFounded = errors.New("the folder is that of a VO whose database is gone")
 
 // checkFolder refuses a folder that shows a VO and holds no database; nothing
 // is touched in it.
-func (s *Server) checkFolder() error {
-	path := filepath.Join(s.config.DataDir, sqlite.FileName)
+func (a *access) checkFolder() error {
+	path := filepath.Join(a.config.DataDir, sqlite.FileName)
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return s.mayFound("is missing")
+		return a.mayFound("is missing")
 	case err != nil:
 		return err
 	case info.Size() == 0:
-		return s.mayFound("is empty")
+		return a.mayFound("is empty")
 	}
 	return nil
 }
 
 // mayFound refuses to found a VO in a folder that shows one: the authority's
 // certificate and access files are written after the database has both.
-func (s *Server) mayFound(database string) error {
-	if s.config.Store != StoreSQLite {
+func (a *access) mayFound(database string) error {
+	if a.config.Store != StoreSQLite {
 		return nil // it forgets everything at its end
 	}
 	for _, kept := range []string{authorityFile, accessFolder} {
-		kept = filepath.Join(s.config.DataDir, kept)
+		kept = filepath.Join(a.config.DataDir, kept)
 		if _, err := os.Stat(kept); err != nil {
 			if errors.Is(err, os.ErrNotExist) {
 				continue
@@ -45,7 +45,7 @@ func (s *Server) mayFound(database string) error {
 		}
 		return fmt.Errorf("%w: %s %s, but %s is there: put %s back from a backup, or, to begin with a new VO, "+
 			"move the whole folder away: pilots and access files of this VO do not open a new one",
-			errFounded, filepath.Join(s.config.DataDir, sqlite.FileName), database, kept, sqlite.FileName)
+			errFounded, filepath.Join(a.config.DataDir, sqlite.FileName), database, kept, sqlite.FileName)
 	}
 	return nil
 }

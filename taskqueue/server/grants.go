@@ -55,7 +55,7 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 	case life < time.Second || life > identity.AuthorityLife:
 		return nil, invalid("valid_for %s: give a second to ten years", life)
 	}
-	file, id, err := h.server.newAccess(ctx, taskqueue.Grant{
+	file, id, err := h.server.access.newAccess(ctx, taskqueue.Grant{
 		Role: string(role), Site: task.Site(in.GetSite()), Label: in.GetLabel(), Once: in.GetOnce(), Job: in.GetJob(),
 	}, life)
 	if err != nil {
@@ -80,7 +80,7 @@ func (h *siteHandlers) RevokeAccess(ctx context.Context, in *pb.RevokeAccessRequ
 	if err != nil {
 		return nil, err
 	}
-	if err := h.server.reloadAccess(ctx); err != nil {
+	if err := h.server.access.reloadAccess(ctx); err != nil {
 		return nil, err
 	}
 	// Calls under way ask again whether they are still allowed.

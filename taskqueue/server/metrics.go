@@ -68,11 +68,7 @@ func (m *siteMetrics) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()
 	m.server.storeRequests(ctx)
-	var sites []taskqueue.SiteRecord
-	err := m.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		sites, err = t.Sites().All()
-		return err
-	})
+	sites, err := seen(ctx, m.server.turns, func(t *taskqueue.Turn) ([]taskqueue.SiteRecord, error) { return t.Sites().All() })
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(metricReads, err)
 		return

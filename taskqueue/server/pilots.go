@@ -41,24 +41,22 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 	if !ed25519.Verify(public, []byte(proofPrefix+in.GetSite()), in.GetProof()) {
 		return nil, invalid("proof is not the signature of %q with the public key", proofPrefix+in.GetSite())
 	}
-	var out taskqueue.Registered
-	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		out, err = h.server.turns.rules.Register(t, taskqueue.Registration{
+	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Registered, error) {
+		return h.server.turns.rules.Register(t, taskqueue.Registration{
 			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
 			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
 			Sandbox: in.GetSandbox(), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
 			Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(),
 		})
-		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	until := out.NotAfter
-	if end := h.server.authority.NotAfter(); until.After(end) {
+	if end := h.server.access.authority.NotAfter(); until.After(end) {
 		until = end
 	}
-	certificate, err := h.server.authority.IssueMember(identity.Member{
+	certificate, err := h.server.access.authority.IssueMember(identity.Member{
 		Site: task.Site(in.GetSite()), Pilot: out.Pilot, Peer: peer, NotAfter: until,
 	}, public, now)
 	if err != nil {
@@ -84,7 +82,7 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 	if err := c.of(in.GetSite()); err != nil {
 		return nil, err
 	}
-	result, err := h.server.claim(ctx, taskqueue.Claim{
+	result, err := h.server.masters.claim(ctx, taskqueue.Claim{
 		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: in.GetResigned(), Ballot: in.GetBallot(),
 	})
 	if err != nil {
@@ -133,7 +131,7 @@ func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncR
 	if err := checkSync(&told); err != nil {
 		return nil, err
 	}
-	reply, err := h.server.sync(ctx, c, told)
+	reply, err := h.server.masters.sync(ctx, c, told)
 	if err != nil {
 		return nil, err
 	}
@@ -158,11 +156,7 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 	if err := checkStored(delivery.Stored); err != nil {
 		return nil, err
 	}
-	var acks []task.Ack
-	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		acks, err = h.server.turns.rules.Deliver(t, delivery)
-		return err
-	})
+	acks, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) ([]task.Ack, error) { return h.server.turns.rules.Deliver(t, delivery) })
 	if err != nil {
 		return nil, err
 	}
@@ -179,10 +173,8 @@ func (h *pilotHandlers) ReportUnreachable(ctx context.Context, in *pb.ReportUnre
 	if err := checkText("reason", in.GetReason(), maxText); err != nil {
 		return nil, err
 	}
-	var settings task.SiteSettings
-	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		settings, err = h.server.turns.rules.Unreachable(t, taskqueue.Unreachable{Site: c.site, Pilot: c.pilot, Reason: in.GetReason()})
-		return err
+	settings, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (task.SiteSettings, error) {
+		return h.server.turns.rules.Unreachable(t, taskqueue.Unreachable{Site: c.site, Pilot: c.pilot, Reason: in.GetReason()})
 	})
 	if err != nil {
 		return nil, err
@@ -197,11 +189,7 @@ func (h *pilotHandlers) ListPeers(ctx context.Context, in *pb.ListPeersRequest) 
 	if err := c.of(in.GetSite()); err != nil {
 		return nil, err
 	}
-	var peers []taskqueue.Contact
-	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		peers, err = h.server.turns.rules.Peers(t, c.pilot)
-		return err
-	})
+	peers, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) ([]taskqueue.Contact, error) { return h.server.turns.rules.Peers(t, c.pilot) })
 	if err != nil {
 		return nil, err
 	}
@@ -221,12 +209,10 @@ func (h *pilotHandlers) ReportTrial(ctx context.Context, in *pb.ReportTrialReque
 	if err := checkText("reason", in.GetReason(), maxText); err != nil {
 		return nil, err
 	}
-	var settings task.SiteSettings
-	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		settings, err = h.server.turns.rules.Tried(t, taskqueue.Tried{
+	settings, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (task.SiteSettings, error) {
+		return h.server.turns.rules.Tried(t, taskqueue.Tried{
 			Site: c.site, Pilot: c.pilot, Trial: in.GetTrial(), Reached: in.GetReached(), Reason: in.GetReason(),
 		})
-		return err
 	})
 	if err != nil {
 		return nil, err

@@ -270,11 +270,7 @@ func (m *matching) pull(ctx context.Context, c caller, in task.Pull) (task.PullR
 func (m *matching) pullOnce(
 	ctx context.Context, in *task.Pull, ticket *pullTicket, capacity task.Capacity,
 ) (reply task.PullReply, inOffice bool, err error) {
-	var pulled taskqueue.Pulled
-	err = m.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		pulled, err = m.turns.rules.Pull(t, in, capacity)
-		return err
-	})
+	pulled, err := changed(ctx, m.turns, func(t *taskqueue.Turn) (taskqueue.Pulled, error) { return m.turns.rules.Pull(t, in, capacity) })
 	if err != nil {
 		return task.PullReply{}, false, err
 	}

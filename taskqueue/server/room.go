@@ -65,10 +65,10 @@ func (s *Server) prepareFiles(ctx context.Context) error {
 }
 
 func (s *Server) writeFiles(ctx context.Context) error {
-	if err := writeFile(filepath.Join(s.config.DataDir, authorityFile), []byte(s.authorityPEM), 0o644); err != nil {
+	if err := writeFile(filepath.Join(s.config.DataDir, authorityFile), []byte(s.access.authorityPEM), 0o644); err != nil {
 		return err
 	}
-	return s.prepareAccess(ctx)
+	return s.access.prepareAccess(ctx)
 }
 
 // lookForRoom ends the trouble of a full disk, now and then, when there is room

@@ -52,7 +52,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.announced = true
 	_ = s.persist(ctx, s.turns.clock.now()) // noted; the clock goes on trying
 
-	storage := &elements{&s.turns, &s.config}
+	storage := &elements{s.turns, &s.config}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		// A server told to stop before it serves says so; that is no fault.
@@ -68,7 +68,7 @@ func (s *Server) Run(ctx context.Context) error {
 		return nil
 	})
 	group.Go(func() error { return s.runClock(ctx) })
-	group.Go(func() error { return s.runRenewal(ctx) })
+	group.Go(func() error { return s.access.runRenewal(ctx) })
 	group.Go(func() error { return s.secrets.run(ctx) })
 	group.Go(func() error { return storage.runGarbage(ctx) })
 	group.Go(func() error { return storage.runLooks(ctx) })
@@ -92,16 +92,16 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) grpcServer() (*grpc.Server, error) {
-	verifier, err := identity.NewVerifier([]byte(s.authorityPEM))
+	verifier, err := identity.NewVerifier([]byte(s.access.authorityPEM))
 	if err != nil {
 		return nil, err
 	}
 	// The deny list is not the handshake's business: a revoked pilot is to
 	// read why it is refused.
-	secured := identity.QueueServerTLS(s.certificate.get, verifier)
+	secured := identity.QueueServerTLS(s.access.certificate.get, verifier)
 	calls := grpc.NewServer(
 		grpc.Creds(credentials.NewTLS(secured)),
-		grpc.InTapHandle(s.admit),
+		grpc.InTapHandle(s.access.admit),
 		grpc.StatsHandler(&connections{clock: &s.turns.clock}),
 		grpc.UnaryInterceptor(s.guardUnary),
 		grpc.StreamInterceptor(s.guardStream),

@@ -63,11 +63,7 @@ func (s *secrets) run(ctx context.Context) error {
 // read reads the files of all sites. What cannot be read stays as it was: a file
 // may be exchanged just now.
 func (s *secrets) read(ctx context.Context) error {
-	var sites []taskqueue.SiteRecord
-	err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		sites, err = t.Sites().All()
-		return err
-	})
+	sites, err := seen(ctx, s.turns, func(t *taskqueue.Turn) ([]taskqueue.SiteRecord, error) { return t.Sites().All() })
 	if err != nil {
 		return fmt.Errorf("load sites: %w", err)
 	}

@@ -24,11 +24,7 @@ import (
 type Server struct {
 	config Config
 	doubts chan struct{} // holds a place for each look at a copy that people doubt
-	turns  turns
-
-	authority    *identity.Authority
-	authorityPEM string
-	certificate  certificate
+	turns  *turns
 
 	grpcListener net.Listener
 	httpListener net.Listener
@@ -38,6 +34,7 @@ type Server struct {
 	secrets   secrets
 	desk      desk
 	pulls     *pulls
+	masters   masters
 	matching  matching
 	watches   watches
 	relays    relays
@@ -64,7 +61,7 @@ func New(config Config) (*Server, error) {
 	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
-	s := &Server{config: config, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
+	s := &Server{config: config, turns: &turns{}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
 	// Signs of life are written for all sites together, every Persist; then a
 	// Sync that brings and gets nothing has nothing to write.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
@@ -73,8 +70,10 @@ func New(config Config) (*Server, error) {
 	s.pulls = newPulls(&s.turns.rules.Config)
 	config.Rules.Site.MarkEvery = 1
 	s.turns.marks = taskqueue.NewRules(config.Rules)
-	s.secrets = secrets{turns: &s.turns, config: &s.config}
-	s.matching = matching{&s.turns, s.pulls, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
+	s.secrets = secrets{turns: s.turns, config: &s.config}
+	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
+	s.masters = masters{s.turns, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
+	s.matching = matching{s.turns, s.pulls, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())
@@ -85,7 +84,7 @@ func New(config Config) (*Server, error) {
 func (s *Server) prepare(ctx context.Context) (err error) {
 	switch s.config.Store {
 	case StoreSQLite:
-		if err := s.checkFolder(); err != nil {
+		if err := s.access.checkFolder(); err != nil {
 			return err
 		}
 		s.turns.store, err = sqlite.Open(s.config.DataDir)
@@ -98,7 +97,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.reloadAccess, s.loadAuthority, s.listen, s.prepareFiles, s.lookAgain, s.secrets.read,
+		s.loadClock, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.lookAgain, s.secrets.read,
 	} {
 		if err := step(ctx); err != nil {
 			return err
@@ -123,17 +122,17 @@ func (s *Server) listen(context.Context) (err error) {
 		return err
 	}
 	s.addresses.GRPC, s.addresses.HTTP = s.addresses.Access[0], web[0]
-	return s.renewCertificate(time.Now())
+	return s.access.renewCertificate(time.Now())
 }
 
 // Addresses returns where the server is reached.
 func (s *Server) Addresses() Addresses { return s.addresses }
 
 // AdminAccess is the path of the operator's access file.
-func (s *Server) AdminAccess() string { return s.accessPath(identity.RoleAdmin, "") }
+func (s *Server) AdminAccess() string { return s.access.accessPath(identity.RoleAdmin, "") }
 
 // SubmitAccess is the path of the workflow managers' access file.
-func (s *Server) SubmitAccess() string { return s.accessPath(identity.RoleSubmit, "") }
+func (s *Server) SubmitAccess() string { return s.access.accessPath(identity.RoleSubmit, "") }
 
 // Close gives up a server that does not run. Run closes by itself.
 func (s *Server) Close() error {

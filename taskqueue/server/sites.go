@@ -67,7 +67,7 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 	if err := h.server.secrets.read(ctx); err != nil {
 		return nil, err
 	}
-	return out, h.server.ensureAccess(ctx, identity.RolePilot, site.Name)
+	return out, h.server.access.ensureAccess(ctx, identity.RolePilot, site.Name)
 }
 
 // keepSettings takes over, from a site that exists, the settings that a mask
@@ -126,10 +126,10 @@ func (h *siteHandlers) RemoveSite(ctx context.Context, in *pb.RemoveSiteRequest)
 	if err != nil {
 		return nil, err
 	}
-	if err := h.server.reloadAccess(ctx); err != nil {
+	if err := h.server.access.reloadAccess(ctx); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(h.server.accessPath(identity.RolePilot, site)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(h.server.access.accessPath(identity.RolePilot, site)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("delete the access file of %s: %w", site, err)
 	}
 	return &pb.RemoveSiteResponse{}, nil
@@ -169,10 +169,8 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	if err := callerOf(ctx).of(in.GetSite()); err != nil {
 		return nil, err
 	}
-	var demand taskqueue.Demand
-	err := h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		demand, err = h.server.turns.rules.Demand(t, task.Site(in.GetSite()))
-		return err
+	demand, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Demand, error) {
+		return h.server.turns.rules.Demand(t, task.Site(in.GetSite()))
 	})
 	if err != nil {
 		return nil, err

@@ -45,10 +45,8 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 	if err := checkFiles(submission.Files); err != nil {
 		return nil, err
 	}
-	var out taskqueue.Submitted
-	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
-		out, err = h.server.turns.rules.Submit(t, submission)
-		return err
+	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Submitted, error) {
+		return h.server.turns.rules.Submit(t, submission)
 	})
 	if err != nil {
 		return nil, err
@@ -160,11 +158,7 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 	if err != nil {
 		return nil, err
 	}
-	var e taskqueue.Explanation
-	err = h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		e, err = h.server.turns.rules.Explain(t, id)
-		return err
-	})
+	e, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Explanation, error) { return h.server.turns.rules.Explain(t, id) })
 	if err != nil {
 		return nil, err
 	}

@@ -91,3 +91,21 @@ func (ts *turns) view(ctx context.Context, read func(*taskqueue.Turn) error) err
 	})
 	return storeFailure(err)
 }
+
+// changed is update of a rule with a result.
+func changed[T any](ctx context.Context, ts *turns, rule func(*taskqueue.Turn) (T, error)) (result T, err error) {
+	err = ts.update(ctx, func(t *taskqueue.Turn) (err error) {
+		result, err = rule(t)
+		return err
+	})
+	return result, err
+}
+
+// seen is what a view reads.
+func seen[T any](ctx context.Context, ts *turns, look func(*taskqueue.Turn) (T, error)) (result T, err error) {
+	err = ts.view(ctx, func(t *taskqueue.Turn) (err error) {
+		result, err = look(t)
+		return err
+	})
+	return result, err
+}

@@ -34,11 +34,7 @@ func (e *elements) find(ctx context.Context, element, name string, f *task.File)
 
 // lookAtStorage looks for a page of files of each such site.
 func (e *elements) lookAtStorage(ctx context.Context) error {
-	var vacants []taskqueue.Vacant
-	err := e.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		vacants, err = e.turns.rules.Vacants(t)
-		return err
-	})
+	vacants, err := seen(ctx, e.turns, func(t *taskqueue.Turn) ([]taskqueue.Vacant, error) { return e.turns.rules.Vacants(t) })
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,7 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 		if err := stream.Send(&pb.WatchWorkflowResponse{Workflow: described}); err != nil || w.Over() {
 			return err
 		}
-		if err := h.server.pause(ctx, h.server.config.Timing.WatchPause); err != nil {
+		if err := pause(ctx, h.server.stopping, h.server.config.Timing.WatchPause); err != nil {
 			return err
 		}
 		select {

@@ -28,7 +28,7 @@ func (s *Server) webServer() *http.Server {
 		Handler: routes,
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS13,
-			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.get(), nil },
+			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.access.certificate.get(), nil },
 		},
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
