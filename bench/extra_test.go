@@ -30,14 +30,14 @@ func TestExtraMessagesHearOfAll(t *testing.T) {
 	plot.extra = heard
 	spec := exec.Spec{Task: task.Task{Argv: []string{"0"}, Outputs: []task.Output{{LFN: "w-aaaaaaaaaa:x", Name: "out"}}}}
 	plot.Run(context.Background(), spec, nil)
-	entry, err := equipment[0].Cache.Adopt(context.Background(), "x", false)
+	entry, err := equipment[0].Cache.Adopt(context.Background(), "", "x", false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := equipment[0].Cache.Drop(entry.Key); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := equipment[0].Cache.Adopt(context.Background(), "y", false); err != nil {
+	if _, err := equipment[0].Cache.Adopt(context.Background(), "", "y", false); err != nil {
 		t.Fatal(err)
 	}
 	if err := plot.Close(); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -69,7 +70,8 @@ func (c *memoryCache) Usage() disk.Usage {
 
 // Adopt satisfies agent.Cache. The content of a file is its path, which names
 // the attempt: two attempts never make the same file.
-func (c *memoryCache) Adopt(_ context.Context, path string, exec bool, outputs ...task.OutputID) (disk.Entry, error) {
+func (c *memoryCache) Adopt(_ context.Context, folder, name string, exec bool, outputs ...task.OutputID) (disk.Entry, error) {
+	path := filepath.Join(folder, name)
 	digest := task.Digest(sha256.Sum256([]byte(path)))
 	entry := disk.Entry{Key: task.KeyOf("", digest), Size: c.size, Digest: digest, Exec: exec, Outputs: outputs}
 	if _, err := c.insert(entry, false); err != nil {

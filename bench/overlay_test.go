@@ -145,7 +145,7 @@ func TestFilesComeFromPeersThenFromStorage(t *testing.T) {
 	holders := found{}
 	y, _, e := pitch(t, 1000, holders)
 	output := task.OutputID{LFN: "w-aaaaaaaaaa:x"}
-	entry, err := e[0].Cache.Adopt(context.Background(), "x", false, output)
+	entry, err := e[0].Cache.Adopt(context.Background(), "", "x", false, output)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,17 +184,17 @@ func TestCachesEvictWhatIsStored(t *testing.T) {
 	_, gone, e := pitch(t, 20, nil) // two files
 	var keys []task.FileKey
 	for _, name := range []string{"a", "b"} {
-		entry, err := e[0].Cache.Adopt(context.Background(), name, false, task.OutputID{LFN: task.LFN(name)})
+		entry, err := e[0].Cache.Adopt(context.Background(), "", name, false, task.OutputID{LFN: task.LFN(name)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		keys = append(keys, entry.Key)
 	}
-	if _, err := e[0].Cache.Adopt(context.Background(), "c", false); err == nil {
+	if _, err := e[0].Cache.Adopt(context.Background(), "", "c", false); err == nil {
 		t.Error("a sole copy gave way")
 	}
 	e[0].Cache.LetGo(keys[0], task.OutputID{LFN: "a"})
-	if _, err := e[0].Cache.Adopt(context.Background(), "c", false); err != nil || !gone[keys[0]] || gone[keys[1]] {
+	if _, err := e[0].Cache.Adopt(context.Background(), "", "c", false); err != nil || !gone[keys[0]] || gone[keys[1]] {
 		t.Errorf("evicted %v, %v", gone, err)
 	}
 	if n := e[0].Cache.Usage().Evictions; n != 1 {

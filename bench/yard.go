@@ -214,7 +214,7 @@ func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Tim
 	}
 	for _, output := range spec.Task.Outputs {
 		result.Outputs = append(result.Outputs, exec.Collected{
-			LFN: output.LFN, Name: output.Name, Path: spec.Attempt.String() + "/" + output.Name, Size: p.yard.fileSize,
+			LFN: output.LFN, Name: spec.Attempt.String() + "/" + output.Name, Size: p.yard.fileSize,
 		})
 	}
 	return result

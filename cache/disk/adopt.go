@@ -6,36 +6,50 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotage-grid/pilotage/cache"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Adopt takes a payload's output out of its work folder into the cache and
-// publishes it under its digest. It stays until LetGo is told of each of the
+// Adopt takes a payload's output, a name below its work folder, into the cache
+// and publishes it under its digest. It stays until LetGo is told of each of the
 // outputs given, which no storage element has; such a file is flushed to the
-// disk. The file
-// is moved where that is safe and copied otherwise (another file system, or
-// further hard links by which it could change); either way it is gone from
-// the path afterwards. On an error it is still there, possibly read-only.
+// disk. The file is moved where that is safe and copied otherwise (another file
+// system, or further hard links by which it could change); either way it is gone
+// from the folder afterwards. On an error it is still there, possibly read-only.
 //
-// The last element of the path must be a regular file, not a link to one. The
-// caller sees to it that the folders before it are the payload's own and that
-// no process of the payload is left. Errors: *cache.NoSpaceError,
-// *FullError, ErrClosed, the context's.
-func (c *Cache) Adopt(ctx context.Context, path string, exec bool, outputs ...task.OutputID) (Entry, error) {
-	entry, err := c.adopt(ctx, path, placing{exec: exec, outputs: outputs})
+// The last element of the name must be a regular file, not a link to one; links
+// before it do not lead out of the folder, also when they are exchanged
+// meanwhile. What can never fit is refused before it is read: a file of holes may
+// be larger than any disk. Errors: *cache.NoSpaceError, *FullError, ErrClosed, the
+// context's.
+func (c *Cache) Adopt(ctx context.Context, folder, name string, exec bool, outputs ...task.OutputID) (Entry, error) {
+	entry, err := c.adopt(ctx, folder, name, placing{exec: exec, outputs: outputs})
 	if err != nil {
-		return Entry{}, fmt.Errorf("take %s into the cache: %w", path, err)
+		return Entry{}, fmt.Errorf("take %s into the cache: %w", filepath.Join(folder, name), err)
 	}
 	return entry, nil
 }
 
-func (c *Cache) adopt(ctx context.Context, path string, how placing) (Entry, error) {
-	// O_NONBLOCK: opening a named pipe must not wait for its writer.
+func (c *Cache) adopt(ctx context.Context, folder, name string, how placing) (Entry, error) {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return Entry{}, err
+	}
+	defer root.Close()
+	within, err := root.Open(filepath.Dir(name))
+	if err != nil {
+		return Entry{}, err
+	}
+	defer within.Close()
+	// By way of the descriptor the path stands for this folder, whatever takes its
+	// place. O_NONBLOCK: opening a named pipe must not wait for its writer.
+	path := fmt.Sprintf("/proc/self/fd/%d/%s", within.Fd(), filepath.Base(name))
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, unix.ELOOP) {
 		return Entry{}, errors.New("it is a symbolic link: write the output itself")
@@ -50,6 +64,9 @@ func (c *Cache) adopt(ctx context.Context, path string, how placing) (Entry, err
 	}
 	if !info.Mode().IsRegular() {
 		return Entry{}, fmt.Errorf("it is not a regular file but %s", info.Mode().Type())
+	}
+	if capacity := c.Usage().Capacity; task.Bytes(info.Size()) > capacity {
+		return Entry{}, &cache.NoSpaceError{Need: task.Bytes(info.Size()), Capacity: capacity}
 	}
 	// A further link may be the payload's input, whose mode and time are the
 	// cache's, or a way to change the content later.

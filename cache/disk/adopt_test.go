@@ -26,6 +26,11 @@ func output(t testing.TB, data []byte) string {
 	return path
 }
 
+// adopt takes the file at a path.
+func adopt(ctx context.Context, c *Cache, path string, exec bool, outputs ...task.OutputID) (Entry, error) {
+	return c.Adopt(ctx, filepath.Dir(path), filepath.Base(path), exec, outputs...)
+}
+
 func inode(t *testing.T, path string) uint64 {
 	t.Helper()
 	var status unix.Stat_t
@@ -47,7 +52,7 @@ func TestAdoptMoves(t *testing.T) {
 	data := someBytes(1, 70_000)
 	path := output(t, data)
 	before := inode(t, path)
-	entry, err := c.Adopt(t.Context(), path, true, made("x"))
+	entry, err := adopt(t.Context(), c, path, true, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +74,7 @@ func TestAdoptSameContent(t *testing.T) {
 		outputs []task.OutputID
 	}{{false, nil}, {true, nil}, {false, []task.OutputID{made("x")}}, {false, []task.OutputID{made("y")}}, {false, nil}} {
 		path := output(t, nil)
-		entry, err := c.Adopt(t.Context(), path, attributes.exec, attributes.outputs...)
+		entry, err := adopt(t.Context(), c, path, attributes.exec, attributes.outputs...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +99,7 @@ func TestAdoptLinked(t *testing.T) {
 	if err := os.Link(c.contentPath(input.Digest), path); err != nil {
 		t.Fatal(err)
 	}
-	entry, err := c.Adopt(t.Context(), path, false, made("x"))
+	entry, err := adopt(t.Context(), c, path, false, made("x"))
 	if err != nil || entry.Key != input.Key {
 		t.Fatalf("adopted input: %+v, %v", entry, err)
 	}
@@ -104,7 +109,7 @@ func TestAdoptLinked(t *testing.T) {
 	if err := os.Link(path, path+"2"); err != nil {
 		t.Fatal(err)
 	}
-	entry, err = c.Adopt(t.Context(), path, false)
+	entry, err = adopt(t.Context(), c, path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +136,7 @@ func TestAdoptAcrossFileSystems(t *testing.T) {
 	c := openCacheWith(t, Config{}, calls)
 	data := someBytes(1, 5<<20)
 	path := output(t, data)
-	entry, err := c.Adopt(t.Context(), path, false, made("x"))
+	entry, err := adopt(t.Context(), c, path, false, made("x"))
 	if err != nil || !crossed {
 		t.Fatalf("crossed %t: %v", crossed, err)
 	}
@@ -156,12 +161,12 @@ func TestAdoptRefuses(t *testing.T) {
 		link: "symbolic link", pipe: "not a regular file", dir: "not a regular file",
 		filepath.Join(dir, "missing"): "no such file", large: "does not fit into a cache of 1000B",
 	} {
-		if _, err := c.Adopt(t.Context(), path, false); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+		if _, err := adopt(t.Context(), c, path, false); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
 	var noSpace *cache.NoSpaceError
-	if _, err := c.Adopt(t.Context(), large, false); !errors.As(err, &noSpace) {
+	if _, err := adopt(t.Context(), c, large, false); !errors.As(err, &noSpace) {
 		t.Errorf("too large: %v", err)
 	}
 	if _, err := os.Stat(large); err != nil {
@@ -169,7 +174,7 @@ func TestAdoptRefuses(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := c.Adopt(ended, output(t, someBytes(2, 10)), false); !errors.Is(err, context.Canceled) {
+	if _, err := adopt(ended, c, output(t, someBytes(2, 10)), false); !errors.Is(err, context.Canceled) {
 		t.Errorf("after the context's end: %v", err)
 	}
 	checkFolder(t, c)
@@ -201,14 +206,14 @@ func TestAdoptRefusesWhatIsStillWritten(t *testing.T) {
 			t.Error(err)
 		}
 	}}
-	if _, err := c.Adopt(ctx, path, false); !errors.Is(err, errUnstable) {
+	if _, err := adopt(ctx, c, path, false); !errors.Is(err, errUnstable) {
 		t.Errorf("got %v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("a refused output is gone: %v", err)
 	}
 	// Written to later, it is taken, but not served afterwards.
-	entry, err := c.Adopt(t.Context(), path, false)
+	entry, err := adopt(t.Context(), c, path, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,13 +240,43 @@ func TestAdoptRefusesWhatIsSwapped(t *testing.T) {
 	c := openCacheWith(t, Config{}, calls)
 	path, other := output(t, someBytes(1, 1000)), output(t, someBytes(2, 1000))
 	swap = func() error { return os.Rename(other, path) }
-	if _, err := c.Adopt(t.Context(), path, false); !errors.Is(err, errUnstable) {
+	if _, err := adopt(t.Context(), c, path, false); !errors.Is(err, errUnstable) {
 		t.Errorf("got %v", err)
 	}
 	checkFolder(t, c)
 }
 
 // made names an output of some attempt.
+// TestAdoptAsksForRoomFirst: 4 TiB of holes are refused without being read.
+func TestAdoptAsksForRoomFirst(t *testing.T) {
+	c := openCache(t, Config{Dir: t.TempDir(), Capacity: 100 * task.MiB})
+	path := output(t, nil)
+	if err := os.Truncate(path, 4<<40); err != nil {
+		t.Fatal(err)
+	}
+	var noSpace *cache.NoSpaceError
+	if _, err := adopt(t.Context(), c, path, false); !errors.As(err, &noSpace) {
+		t.Errorf("adopted: %v", err)
+	}
+}
+
+// TestAdoptStaysInTheFolder: a folder that is exchanged for a link to another
+// place brings nothing from there.
+func TestAdoptStaysInTheFolder(t *testing.T) {
+	c := openCache(t, Config{Dir: t.TempDir(), Capacity: 100 * task.MiB})
+	private := output(t, []byte("private"))
+	work := t.TempDir()
+	if err := os.Symlink(filepath.Dir(private), filepath.Join(work, "sub")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Adopt(t.Context(), work, "sub/"+filepath.Base(private), false); err == nil {
+		t.Error("a file of another folder was adopted")
+	}
+	if content, err := os.ReadFile(private); err != nil || string(content) != "private" {
+		t.Errorf("the other folder's file: %q, %v", content, err)
+	}
+}
+
 func made(name string) task.OutputID {
 	return task.OutputID{
 		Attempt: task.AttemptID{Task: task.NewID("w-abcdefghij", "make"), Generation: 1, Lease: 2, Pilot: "p-abcdefgh", Counter: 3},
@@ -256,7 +291,7 @@ func TestOneFileIsTwoOutputs(t *testing.T) {
 	c := openCache(t, Config{Dir: dir, Capacity: 1000})
 	var key task.FileKey
 	for _, name := range []string{"x", "y"} {
-		entry, err := c.Adopt(t.Context(), output(t, someBytes(7, 600)), false, made(name))
+		entry, err := adopt(t.Context(), c, output(t, someBytes(7, 600)), false, made(name))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ func BenchmarkAdopt(b *testing.B) {
 			if err := os.WriteFile(path, data, 0o644); err != nil {
 				b.Fatal(err)
 			}
-			if _, err := c.Adopt(b.Context(), path, false); err != nil {
+			if _, err := adopt(b.Context(), c, path, false); err != nil {
 				b.Fatal(err)
 			}
 		}

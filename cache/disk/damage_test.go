@@ -71,7 +71,7 @@ func TestDamageIsNoticedAtPin(t *testing.T) {
 // publication would have the same time otherwise.
 func TestTimeLiesInThePast(t *testing.T) {
 	c := openCache(t, Config{})
-	adopted, err := c.Adopt(t.Context(), output(t, someBytes(2, 10)), false)
+	adopted, err := adopt(t.Context(), c, output(t, someBytes(2, 10)), false)
 	if err != nil {
 		t.Fatal(err)
 	}

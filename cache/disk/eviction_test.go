@@ -30,7 +30,7 @@ func TestEvictionSparesPinsAndSoleCopies(t *testing.T) {
 	if err := os.WriteFile(output, someBytes(3, 300), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	sole, err := c.Adopt(t.Context(), output, false, made("x"))
+	sole, err := adopt(t.Context(), c, output, false, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestConcurrentUse(t *testing.T) {
 					if err := os.WriteFile(path, data, 0o600); err != nil {
 						t.Error(err)
 					}
-					if _, err := c.Adopt(context.Background(), path, false); err != nil && !isNoSpace(err) {
+					if _, err := adopt(context.Background(), c, path, false); err != nil && !isNoSpace(err) {
 						t.Error(err)
 					}
 				case 1:

@@ -181,7 +181,7 @@ func TestRecoveryKeepsEarlierBoot(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, Config{Dir: dir})
 	entry := put(t, c, "lfn:a", someBytes(1, 1000))
-	sole, err := c.Adopt(t.Context(), output(t, someBytes(2, 1000)), true, made("x"))
+	sole, err := adopt(t.Context(), c, output(t, someBytes(2, 1000)), true, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +209,7 @@ func TestRecoveryKeepsEarlierBoot(t *testing.T) {
 func TestRecoveryRespectsCapacity(t *testing.T) {
 	dir := t.TempDir()
 	c := openCache(t, Config{Dir: dir})
-	sole, err := c.Adopt(t.Context(), output(t, someBytes(9, 1000)), false, made("x"))
+	sole, err := adopt(t.Context(), c, output(t, someBytes(9, 1000)), false, made("x"))
 	if err != nil {
 		t.Fatal(err)
 	}

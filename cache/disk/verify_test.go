@@ -125,7 +125,7 @@ func TestGoodBytesReplaceUnverified(t *testing.T) {
 	c := openCache(t, Config{})
 	data := someBytes(1, 1000)
 	kept := []task.OutputID{made("x")}
-	if _, err := c.Adopt(t.Context(), output(t, data), true, kept...); err != nil {
+	if _, err := adopt(t.Context(), c, output(t, data), true, kept...); err != nil {
 		t.Fatal(err)
 	}
 	put(t, c, "lfn:a", data)

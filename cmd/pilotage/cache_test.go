@@ -23,7 +23,7 @@ func TestCacheVerify(t *testing.T) {
 		if err := os.WriteFile(out, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		entry, err := files.Adopt(t.Context(), out, false)
+		entry, err := files.Adopt(t.Context(), filepath.Dir(out), filepath.Base(out), false)
 		if err != nil {
 			t.Fatal(err)
 		}

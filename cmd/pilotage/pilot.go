@@ -64,6 +64,7 @@ refuses the access.`,
 	flags.StringVar(&f.sandbox, "sandbox", "auto", "auto confines payloads where the kernel can, off never does")
 	flags.StringSliceVar(&f.config.Readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
 	flags.StringSliceVar(&f.config.Writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
+	flags.BoolVar(&f.config.TrustPayloads, "trust-payloads", false, "give payloads hard links to cached files, which they can change for others: only where one user's payloads run")
 	flags.BoolVar(&f.config.SharedMemory, "shm", false, "let confined payloads use /dev/shm")
 	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd and --accept, and exit")
 	command.AddCommand(newPilotList(a), completeNames(a, newPilotShow(a), pilotNames), completeNames(a, newPilotDrain(a), pilotNames))

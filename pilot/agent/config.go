@@ -67,6 +67,8 @@ type Config struct {
 	Writable     []string
 	Hidden       []string
 	SharedMemory bool // /dev/shm
+	// TrustPayloads gives payloads hard links to cached inputs.
+	TrustPayloads bool
 	// GPUs that payloads are given, one payload each, as CUDA and ROCm name them.
 	GPUs []string
 

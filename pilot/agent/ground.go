@@ -73,8 +73,8 @@ type Cache interface {
 	Lookup(key task.FileKey) (disk.Entry, bool)
 	Entries() []disk.Entry
 	Usage() disk.Usage
-	// Adopt takes a payload's output over, to stay until LetGo.
-	Adopt(ctx context.Context, path string, exec bool, outputs ...task.OutputID) (disk.Entry, error)
+	// Adopt takes a payload's output out of its work folder, to stay until LetGo.
+	Adopt(ctx context.Context, folder, name string, exec bool, outputs ...task.OutputID) (disk.Entry, error)
 	// Keep has a file stay until LetGo is told of the same output.
 	Keep(key task.FileKey, output task.OutputID) error
 	LetGo(key task.FileKey, output task.OutputID)

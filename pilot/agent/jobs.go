@@ -205,13 +205,16 @@ func (a *Agent) dropModified(j *job, names []string) {
 // publish takes the outputs of a payload into the cache and announces them.
 func (a *Agent) publish(act worker.Publish) {
 	j := a.jobs[act.Attempt]
-	files := j.files
+	folder, files := j.folder, j.files
+	ctx, cancel := context.WithCancel(a.context)
+	j.cancel = cancel // the end of the attempt ends the reading of what it made
 	a.group.Go(func() error {
+		defer cancel()
 		published := worker.Published{Attempt: act.Attempt, Outcome: act.Outcome}
 		var keys, announced []task.FileKey
 		for _, file := range files {
 			made := task.OutputID{Attempt: act.Attempt, LFN: file.LFN}
-			entry, err := a.cache.Adopt(a.context, file.Path, file.Exec, made)
+			entry, err := a.cache.Adopt(ctx, folder, file.Name, file.Exec, made)
 			if err != nil {
 				published.Failure = fmt.Sprintf("output %s cannot be kept: %v", file.Name, err)
 				for _, output := range published.Outputs { // nobody needs what a failed attempt has made

@@ -39,7 +39,7 @@ func TestDamagedOutputsAreNotUploaded(t *testing.T) {
 		if err := os.WriteFile(made, []byte("bytes of "+name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		entry, err := cache.Adopt(t.Context(), made, false, task.OutputID{LFN: "w-a:x"})
+		entry, err := cache.Adopt(t.Context(), filepath.Dir(made), filepath.Base(made), false, task.OutputID{LFN: "w-a:x"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestUploadsThatArePerhapsThere(t *testing.T) {
 	if err := os.WriteFile(made, []byte("made"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	entry, err := cache.Adopt(t.Context(), made, false, task.OutputID{LFN: "w-a:x"})
+	entry, err := cache.Adopt(t.Context(), filepath.Dir(made), filepath.Base(made), false, task.OutputID{LFN: "w-a:x"})
 	if err != nil {
 		t.Fatal(err)
 	}

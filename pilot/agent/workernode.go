@@ -128,8 +128,8 @@ func (n *workerNode) confinement() (string, error) {
 func (n *workerNode) execConfig(folder string) exec.Config {
 	config := exec.Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.agent.site,
-		Readable: append([]string{filepath.Join(folder, "cache")}, n.config.Readable...), Writable: n.config.Writable,
-		Hidden: n.config.Hidden, SharedMemory: n.config.SharedMemory, GPUs: n.config.GPUs, Logger: n.agent.log,
+		Readable: n.config.Readable, Writable: n.config.Writable, Hidden: append([]string{filepath.Join(folder, "cache")}, n.config.Hidden...),
+		SharedMemory: n.config.SharedMemory, TrustPayloads: n.config.TrustPayloads, GPUs: n.config.GPUs, Logger: n.agent.log,
 	}
 	if n.config.SandboxOff {
 		config.Sandbox = exec.Off

@@ -26,8 +26,7 @@ type Spec struct {
 // Collected is one declared output as the payload left it.
 type Collected struct {
 	LFN  task.LFN
-	Name string // as declared
-	Path string // absolute, in the work folder; the caller may move it away
+	Name string // as declared: below the work folder, from where the caller may move it
 	Size task.Bytes
 	Exec bool
 }
@@ -51,8 +50,8 @@ type Result struct {
 	Started time.Time // exec of the payload; zero when it never started
 	Ended   time.Time // its exit
 	Run     time.Duration
-	// ModifiedInputs names inputs whose cached file changed: the caller
-	// discards these from its cache.
+	// ModifiedInputs names inputs whose cached file changed, which trusted
+	// payloads can do: the caller discards these from its cache.
 	ModifiedInputs []string
 	Folder         string // the work folder, kept until Release
 }

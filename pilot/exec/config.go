@@ -29,7 +29,11 @@ type Config struct {
 	LogDir  string // stdout and stderr files are kept here
 	Site    task.Site
 
-	Sandbox  SandboxMode
+	Sandbox SandboxMode
+	// TrustPayloads gives payloads hard links to cached inputs, which they can
+	// write to: for sites where one user's payloads run.
+	TrustPayloads bool
+
 	Hidden   []string // files and folders that payloads must never read
 	Readable []string // further files and folders that payloads may read
 	Writable []string // further files and folders that payloads may write

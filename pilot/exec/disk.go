@@ -54,7 +54,7 @@ func (a *attempt) diskUsed(bound int) task.Bytes {
 		if err != nil || entry.IsDir() {
 			return nil // vanished, or closed by the payload to itself
 		}
-		if visited++; visited > bound {
+		if visited++; visited > bound || a.ctx.Err() != nil {
 			return fs.SkipAll
 		}
 		info, err := entry.Info()

@@ -28,15 +28,15 @@ func TestOutputsAreCollectedByName(t *testing.T) {
 	spec.Task.Outputs = outputs("a/b/c.txt", "tool", "empty")
 	result := s.runOK(spec)
 	want := []Collected{
-		{LFN: "w-abcdefghij:lfn/a/b/c.txt", Name: "a/b/c.txt", Path: filepath.Join(result.Folder, "a/b/c.txt"), Size: 5},
-		{LFN: "w-abcdefghij:lfn/tool", Name: "tool", Path: filepath.Join(result.Folder, "tool"), Size: 10, Exec: true},
-		{LFN: "w-abcdefghij:lfn/empty", Name: "empty", Path: filepath.Join(result.Folder, "empty")},
+		{LFN: "w-abcdefghij:lfn/a/b/c.txt", Name: "a/b/c.txt", Size: 5},
+		{LFN: "w-abcdefghij:lfn/tool", Name: "tool", Size: 10, Exec: true},
+		{LFN: "w-abcdefghij:lfn/empty", Name: "empty"},
 	}
 	if !slices.Equal(result.Outputs, want) {
 		t.Errorf("outputs\n%+v\nwant\n%+v", result.Outputs, want)
 	}
 	for _, output := range result.Outputs {
-		if content, err := os.ReadFile(output.Path); err != nil || task.Bytes(len(content)) != output.Size {
+		if content, err := os.ReadFile(filepath.Join(result.Folder, output.Name)); err != nil || task.Bytes(len(content)) != output.Size {
 			t.Errorf("%s: %d bytes, %v", output.Name, len(content), err)
 		}
 	}
@@ -70,8 +70,10 @@ func TestUnfitOutputsAreNamed(t *testing.T) {
 	}
 }
 
-func TestInputsAreLinkedReadOnly(t *testing.T) {
-	s := newStand(t, nil)
+func trusted(c *Config) { c.TrustPayloads = true }
+
+func TestInputsOfTrustedPayloadsAreLinkedReadOnly(t *testing.T) {
+	s := newStand(t, trusted)
 	linked := s.cached("linked", "one\n", 0o444)
 	loose := s.cached("loose", "two\n", 0o644)
 	tool := s.cached("tool", "#!/bin/sh\necho ran\n", 0o444)
@@ -126,7 +128,7 @@ func TestModifiedInputsAreFound(t *testing.T) {
 		"moved and new": {"mv in old; echo else > in", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, nil)
+			s := newStand(t, trusted)
 			path := s.cached("file", "abc\n", 0o444)
 			other := s.cached("other", "abc\n", 0o444)
 			spec := s.shell(c.script)
@@ -145,25 +147,60 @@ func TestModifiedInputsAreFound(t *testing.T) {
 	}
 }
 
-func TestAnOutputIsNeverTheCachedInputItself(t *testing.T) {
+// TestCachedInputsCannotBeForged: what a payload does to its inputs, small or
+// large, leaves the cached files as they are, and may end up in outputs.
+func TestCachedInputsCannotBeForged(t *testing.T) {
 	s := newStand(t, nil)
-	path := s.cached("file", "abc\n", 0o444)
-	spec := s.shell("mv in out; ln out again")
-	spec.Inputs = []StagedInput{{Name: "in", Path: path}}
-	spec.Task.Outputs = outputs("out", "again")
-	result := s.runOK(spec)
-	seen := map[uint64]string{}
-	for _, file := range []string{path, result.Outputs[0].Path, result.Outputs[1].Path} {
-		var status unix.Stat_t
-		if err := unix.Stat(file, &status); err != nil {
+	small := s.cached("small", "abc\n", 0o444)
+	large := s.cached("large", strings.Repeat("0123456789abcdef", 100_000), 0o444)
+	forge := func(name string) string {
+		return strings.ReplaceAll(`touch -r F old; chmod 644 F; printf XYZ | dd of=F conv=notrunc 2>/dev/null; touch -r old F; chmod 444 F; `, "F", name)
+	}
+	spec := s.shell(forge("small") + forge("large") + "mv small out")
+	spec.Inputs = []StagedInput{{Name: "small", Path: small}, {Name: "large", Path: large}}
+	spec.Task.Outputs = outputs("out")
+	before := map[string][]byte{}
+	for _, path := range []string{small, large} {
+		content, err := os.ReadFile(path)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if other := seen[status.Ino]; other != "" {
-			t.Errorf("%s and %s are one file", file, other)
+		before[path] = content
+	}
+	result := s.runOK(spec)
+	if content, err := os.ReadFile(filepath.Join(result.Folder, "out")); err != nil || string(content) != "XYZ\n" {
+		t.Errorf("the output is %q, %v", content, err)
+	}
+	for path, want := range before {
+		if content, err := os.ReadFile(path); err != nil || string(content) != string(want) {
+			t.Errorf("%s was changed: %v", path, err)
 		}
-		seen[status.Ino] = file
-		if content, err := os.ReadFile(file); err != nil || string(content) != "abc\n" {
-			t.Errorf("%s holds %q, %v", file, content, err)
-		}
+	}
+}
+
+// TestHolesOfOutputsCount: 4 TiB that take no disk are more than was asked for.
+func TestHolesOfOutputsCount(t *testing.T) {
+	s := newStand(t, nil)
+	spec := s.shell("truncate -s 4T out")
+	spec.Task.Outputs = outputs("out")
+	s.runBad(spec, "4TiB", "holes included", "disk request")
+}
+
+// TestWorkFoldersAreNew: whoever kept an earlier attempt's folder open has
+// nothing of a later one's.
+func TestWorkFoldersAreNew(t *testing.T) {
+	s := newStand(t, nil)
+	first := s.runOK(s.shell("true"))
+	kept, err := os.Open(first.Folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	if err := s.Release(first.Folder); err != nil {
+		t.Fatal(err)
+	}
+	s.runOK(s.shell("echo secret > mine"))
+	if names, err := kept.Readdirnames(-1); err == nil && len(names) > 0 {
+		t.Errorf("the first attempt's folder holds %v", names)
 	}
 }

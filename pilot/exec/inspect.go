@@ -3,13 +3,10 @@ package exec
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
-	"syscall"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -50,12 +47,20 @@ func (a *attempt) collect() ([]Collected, error) {
 	}
 	defer root.Close()
 	outputs := make([]Collected, 0, len(declared))
+	var sum task.Bytes
 	for _, output := range declared {
 		collected, err := a.collectOne(root, output)
 		if err != nil {
 			return nil, err
 		}
 		outputs = append(outputs, collected)
+		sum += collected.Size
+	}
+	// A file with holes takes little disk here, and its whole size at all places
+	// to which it is copied.
+	if limit := a.diskLimit(); limit > 0 && sum > limit {
+		return nil, payloadErrorf("the outputs have %s, holes included, which exceeds %s, %g x the disk request of %s",
+			sum, limit, a.runner.cfg.Excess, a.spec.Task.Resources.Disk)
 	}
 	return outputs, nil
 }
@@ -75,35 +80,10 @@ func (a *attempt) collectOne(root *os.Root, output task.Output) (Collected, erro
 			return Collected{}, payloadErrorf("output %s cannot be made readable: %v", output.Name, err)
 		}
 	}
-	// A file with another name (an input moved or linked to an output's
-	// place) would tie two cache entries together.
-	if status, ok := info.Sys().(*syscall.Stat_t); ok && status.Nlink > 1 {
-		if err := separate(root, output.Name, info.Mode().Perm()|0o600); err != nil {
-			return Collected{}, fmt.Errorf("separate output %s from its other names: %w", output.Name, err)
-		}
-	}
 	return Collected{
-		LFN: output.LFN, Name: output.Name, Path: filepath.Join(a.folder, output.Name),
+		LFN: output.LFN, Name: output.Name,
 		Size: task.Bytes(info.Size()), Exec: info.Mode()&0o111 != 0,
 	}, nil
-}
-
-// separate replaces one name of a file by a copy.
-func separate(root *os.Root, name string, mode fs.FileMode) (err error) {
-	source, err := root.Open(name)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	if err := root.Remove(name); err != nil {
-		return err
-	}
-	target, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(target, source)
-	return errors.Join(err, target.Close())
 }
 
 func kindOf(mode fs.FileMode) string {

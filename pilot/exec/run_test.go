@@ -263,7 +263,7 @@ func TestLeftoversOfAKilledPilotGo(t *testing.T) {
 	foreign := []string{filepath.Join(cfg.LogDir, "notes.stdout"), filepath.Join(cfg.WorkDir, "thesis")}
 	for _, file := range append([]string{
 		filepath.Join(cfg.LogDir, attempt+".stdout"), filepath.Join(cfg.LogDir, attempt+".stderr"),
-		filepath.Join(cfg.WorkDir, attempt, "closed", "output"), filepath.Join(cfg.WorkDir, spareName+"3", temporaryFolder, "x"),
+		filepath.Join(cfg.WorkDir, attempt, "closed", "output"),
 	}, foreign...) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)

@@ -24,7 +24,6 @@ type Runner struct {
 	because string   // the reason when sandbox is nil, else what is in force
 	family  *family
 	logs    *logKeeper
-	folders spareFolders
 	null    *os.File // stdin of payloads
 	guard   guard
 	gpus    gpus
@@ -34,7 +33,7 @@ type Runner struct {
 	mutex   sync.Mutex
 	closed  bool
 	cancel  map[string]context.CancelCauseFunc // of running attempts, by work folder
-	held    map[string]bool                    // work folders not released; true when fit for another attempt
+	held    map[string]bool                    // work folders not released
 	running sync.WaitGroup
 
 	closing    sync.Once
@@ -63,8 +62,8 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, family: openFamily(), logs: newLogKeeper(cfg.LogDir, cfg.LogKeep), null: null,
-		guard:   guard{series: newSeries(), null: null},
-		folders: spareFolders{within: cfg.WorkDir}, gpus: gpus{free: slices.Clone(cfg.GPUs)},
+		guard:  guard{series: newSeries(), null: null},
+		gpus:   gpus{free: slices.Clone(cfg.GPUs)},
 		cancel: map[string]context.CancelCauseFunc{}, held: map[string]bool{},
 	}
 	if cfg.Sandbox == Off {
@@ -136,7 +135,6 @@ func (r *Runner) admit(ctx context.Context, spec Spec) (*attempt, error) {
 
 func (r *Runner) leave(run *attempt) {
 	r.mutex.Lock()
-	r.held[run.folder] = !run.haunted
 	r.cancel[run.folder](nil)
 	delete(r.cancel, run.folder)
 	r.mutex.Unlock()
@@ -151,16 +149,11 @@ func (r *Runner) Release(folder string) error {
 	}
 	r.mutex.Lock()
 	_, running := r.cancel[folder]
-	clean := r.held[folder]
 	r.mutex.Unlock()
 	if running {
 		return fmt.Errorf("release %q: its payload still runs", folder)
 	}
-	remove := removeTree
-	if clean {
-		remove = r.folders.give
-	}
-	if err := remove(folder); err != nil {
+	if err := removeTree(folder); err != nil {
 		return fmt.Errorf("release the work folder: %w", err)
 	}
 	r.mutex.Lock()
@@ -194,7 +187,7 @@ func (r *Runner) close() error {
 	if r.sandbox != nil {
 		r.sandbox.close()
 	}
-	return errors.Join(append(failures, r.folders.close(), r.null.Close(), r.family.close())...)
+	return errors.Join(append(failures, r.null.Close(), r.family.close())...)
 }
 
 // cancelled says why the attempt's context ended.

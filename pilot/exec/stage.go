@@ -27,9 +27,6 @@ type attempt struct {
 	gpus   []string // its own while it runs
 	// streams are stdout and stderr, once they are open.
 	streams []*stream
-	// haunted is set when a process could not be killed: it may still write
-	// into the work folder, which then serves no other attempt.
-	haunted bool
 }
 
 // placed is an input in the work folder, and how its cached file looked then.
@@ -66,8 +63,8 @@ func takeFingerprint(path string) (fingerprint, error) {
 
 // stage makes the work folder and places the inputs in it.
 func (a *attempt) stage() error {
-	if err := a.runner.folders.take(a.folder); err != nil {
-		return fmt.Errorf("make the work folder: %w", err)
+	if err := makeWorkFolder(a.folder); err != nil {
+		return err
 	}
 	a.inputs = make([]placed, 0, len(a.spec.Inputs))
 	for _, input := range a.spec.Inputs {
@@ -78,6 +75,9 @@ func (a *attempt) stage() error {
 	return nil
 }
 
+// place gives the payload an input: a copy of its own, so that nothing that it
+// does to it reaches the cached file and whoever reads that next. Where the file
+// system can, the copy shares the blocks.
 func (a *attempt) place(input StagedInput) error {
 	if err := task.ValidateLFN(input.Name); err != nil {
 		return payloadErrorf("input: %v", err)
@@ -98,7 +98,7 @@ func (a *attempt) place(input StagedInput) error {
 	}
 	// A link shares mode and content with the cache: only for files that are
 	// read-only and executable enough as they are.
-	if cached.mode&mode == mode && cached.mode&0o222 == 0 {
+	if a.runner.cfg.TrustPayloads && cached.mode&mode == mode && cached.mode&0o222 == 0 {
 		err = os.Link(input.Path, place)
 		if err == nil {
 			a.inputs = append(a.inputs, placed{input, cached, cached.fileID})
@@ -108,7 +108,7 @@ func (a *attempt) place(input StagedInput) error {
 			return fmt.Errorf("place input %s: %w", input.Name, err)
 		}
 	}
-	if err := copyFile(input.Path, place, mode); err != nil {
+	if err := a.copyInput(input.Path, place, mode); err != nil {
 		return fmt.Errorf("place input %s: %w", input.Name, err)
 	}
 	copied, err := takeFingerprint(place)
@@ -119,29 +119,60 @@ func (a *attempt) place(input StagedInput) error {
 	return nil
 }
 
-// copyFile copies by the kernel, which shares the blocks where the file
-// system can. The target must not exist.
-func copyFile(from, to string, mode fs.FileMode) (err error) {
+// reflinkFrom is the size from which blocks are shared where the file system
+// can: below it, copying is faster.
+const reflinkFrom = int64(task.MiB)
+
+// copyInput copies a cached file; the target must not exist. Its disk is taken
+// beforehand. It ends with the attempt.
+func (a *attempt) copyInput(from, to string, mode fs.FileMode) (err error) {
 	source, err := os.Open(from)
 	if err != nil {
 		return err
 	}
 	defer source.Close()
+	info, err := source.Stat()
+	if err != nil {
+		return err
+	}
 	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, target.Close()) }()
-	if _, err := io.Copy(target, source); err != nil {
-		return err
+	size := info.Size()
+	if size > reflinkFrom {
+		if unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil {
+			return target.Chmod(mode)
+		}
+		err := unix.Fallocate(int(target.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
+		if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+			return fmt.Errorf("no room for a copy of %s: %w", task.Bytes(size), err)
+		}
+	}
+	for left := size; left > 0; {
+		if a.ctx.Err() != nil {
+			return context.Cause(a.ctx)
+		}
+		n, err := io.CopyN(target, source, min(left, copyStep))
+		if left -= n; err != nil {
+			return err
+		}
 	}
 	return target.Chmod(mode)
 }
 
-// modifiedInputs names the inputs whose cached file is not what it was. A
-// changed mode alone (chmod +x of a script) is put back and is no change.
+// copyStep is what is copied between two looks at the attempt's end.
+const copyStep = 8 << 20
+
+// modifiedInputs names the inputs whose cached file is not what it was, where
+// payloads are trusted with links. A changed mode alone (chmod +x of a script) is
+// put back and is no change.
 func (a *attempt) modifiedInputs() []string {
 	var names []string
+	if !a.runner.cfg.TrustPayloads {
+		return nil
+	}
 	for _, input := range a.inputs {
 		now, err := takeFingerprint(input.Path)
 		if err == nil && now.mode != input.cached.mode {

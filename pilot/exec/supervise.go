@@ -51,7 +51,6 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 	ended := watch.until(p)
 	status, usage, survivors := p.bury(burialPatience)
 	if survivors > 0 {
-		a.haunted = true
 		a.log.Error("processes of a payload do not end although killed", "processes", survivors, "payload", p.pid)
 	}
 	result.Ended, result.Run = p.ended, p.ended.Sub(p.began)
