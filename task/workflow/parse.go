@@ -18,7 +18,7 @@ func Parse(name string, data []byte) (*File, error) {
 	}
 	file.source = string(data)
 	faults.source = file.source
-	root, err := readTree(file.source)
+	root, err := readTree(file.source, maxSigns)
 	var syntax *syntaxError
 	switch {
 	case errors.As(err, &syntax):
@@ -37,13 +37,4 @@ func Parse(name string, data []byte) (*File, error) {
 		return nil, faults.err()
 	}
 	return file, nil
-}
-
-func readTree(text string) (*node, error) {
-	words, err := scan(text, maxTokens)
-	if err != nil {
-		return nil, err
-	}
-	builder := &treeBuilder{words: words}
-	return builder.build()
 }

@@ -199,7 +199,7 @@ func normal(value any) any {
 func TestTreeAgainstLibrary(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := "top: " + drawValue(t, 3, false, "  ") + "\n"
-		root, err := readTree(text)
+		root, err := readTree(text, maxSigns)
 		if err != nil {
 			t.Fatalf("%v in\n%s", err, text)
 		}
@@ -218,7 +218,7 @@ func TestTreeAgainstLibrary(t *testing.T) {
 // YAML 1.2 specification decides (section 7.3.3 for plain text with colons).
 func TestTreeDecidedBySpecification(t *testing.T) {
 	for text, want := range map[string]string{
-		"top: [a:b, 10:20, https://h/p, c: ]":            "",
+		"top: [a:b, 10:20, https://h/p, c: ]":            `{top: [a:b 10:20 https://h/p {c: -}]}`,
 		"top: [a:b, 10:20, https://h:1/p]":               `{top: [a:b 10:20 https://h:1/p]}`,
 		"top: {u: https://h/p, a:b: c, d: {e:f: g:h:i}}": `{top: {u: https://h/p a:b: c d: {e:f: g:h:i}}}`,
 		`top: {"q":r, 's':"t"}`:                          `{top: {q: r s: t}}`,
@@ -226,13 +226,13 @@ func TestTreeDecidedBySpecification(t *testing.T) {
 		"top:\n- a\n-\n- b: c\n  d:\n  - e\nz:":          `{top: [a - {b: c d: [e]}] z: -}`,
 		"top: [\n a,\n b\n]\nz: y":                       `{top: [a b] z: y}`,
 		"--- \na: b\n...\n":                              `{a: b}`,
-		"a: |\nb: c":                                     "",
+		"a: |\nb: c":                                     `{a:  b: c}`,
 		"a: b\n--- \na: b":                               "",
 		"a:\n  b: c\n d: e":                              "",
 		"a: 'b' c":                                       "",
 		"- a\n b: c":                                     "",
 	} {
-		root, err := readTree(text)
+		root, err := readTree(text, maxSigns)
 		got := ""
 		if err == nil {
 			got = sketch(root)
