@@ -10,51 +10,51 @@ const cancelPage = 5_000
 // and so does a workflow without an open task.
 //
 // Errors: ErrNotFound.
-func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (int, error) {
-	return applied(r, t, func(q *queue) (n int) {
-		w := q.workflow(id)
-		if w.Sealed && w.open() == 0 {
-			return 0 // its results may still be on their way
+func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (n int, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	w := q.workflow(id)
+	if w.Sealed && w.open() == 0 {
+		return 0, nil // its results may still be on their way
+	}
+	w.Cancelled = true
+	q.workflows.touch(id)
+	for after := uint64(0); ; {
+		states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased))
+		if len(states) == 0 {
+			return n, nil
 		}
-		w.Cancelled = true
-		q.workflows.touch(id)
-		for after := uint64(0); ; {
-			states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased))
-			if len(states) == 0 {
-				return n
-			}
-			after = states[len(states)-1].Seq
-			q.tasks.hold(states)
-			for i := range states {
-				q.life.cancel(q.tasks.held[states[i].ID], "its workflow was cancelled")
-				n++
-			}
-			q.save()
-			q.forget()
+		after = states[len(states)-1].Seq
+		q.tasks.hold(states)
+		for i := range states {
+			q.life.cancel(q.tasks.held[states[i].ID], "its workflow was cancelled")
+			n++
 		}
-	})
+		q.save()
+		q.forget()
+	}
 }
 
 // CancelTask cancels an open task and, with it, every open task that depends
 // on it; it returns how many. Cancelling a cancelled task does nothing.
 //
 // Errors: ErrNotFound, ErrConflict (the task has ended otherwise).
-func (r *Rules) CancelTask(t *Turn, id task.ID) (int, error) {
-	return applied(r, t, func(q *queue) int {
-		s := q.task(id)
-		if s.State == task.Cancelled {
-			return 0
-		}
-		if s.State.Terminal() {
-			end(conflict("task %s is %s: only what has not ended can be cancelled", id, s.State))
-		}
-		w := q.workflow(id.Workflow())
-		before := w.Counts[task.Cancelled]
-		q.life.cancel(s, "cancelled by a user")
-		q.life.ended = append(q.life.ended, id)
-		q.ready.settle()
-		return w.Counts[task.Cancelled] - before
-	})
+func (r *Rules) CancelTask(t *Turn, id task.ID) (_ int, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	s := q.task(id)
+	if s.State == task.Cancelled {
+		return 0, nil
+	}
+	if s.State.Terminal() {
+		end(conflict("task %s is %s: only what has not ended can be cancelled", id, s.State))
+	}
+	w := q.workflow(id.Workflow())
+	before := w.Counts[task.Cancelled]
+	q.life.cancel(s, "cancelled by a user")
+	q.life.ended = append(q.life.ended, id)
+	q.ready.settle()
+	return w.Counts[task.Cancelled] - before, nil
 }
 
 // cancel ends an open task by a user's wish; its site is told to kill it.

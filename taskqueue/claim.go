@@ -23,33 +23,33 @@ const maxJump = 1 << 40
 //
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
-func (r *Rules) Claim(t *Turn, c Claim) (ClaimResult, error) {
-	return applied(r, t, func(q *queue) ClaimResult {
-		site := q.site(c.Site)
-		claimant := q.office.claimant(site, c.Pilot)
-		ground, objection := q.office.judge(site, claimant, &c)
-		if objection != "" {
-			result := ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
-			if master := q.pilots.held[site.Master]; master != nil {
-				result.Master = contact(master)
-			}
-			return result
+func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(c.Site)
+	claimant := q.office.claimant(site, c.Pilot)
+	ground, objection := q.office.judge(site, claimant, &c)
+	if objection != "" {
+		result := ClaimResult{Term: site.Term, Why: objection, Settings: r.Settings(*site)}
+		if master := q.pilots.held[site.Master]; master != nil {
+			result.Master = contact(master)
 		}
-		if claimant.State == PilotDead {
-			q.members.revive(site, claimant)
-		}
-		if ground != "" {
-			q.missMaster(site, &c)
-			q.office.crown(site, claimant, c.Expected.Epoch, ground)
-		}
-		result := ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
-		if site.InForce().Central() {
-			return result // mastership of the overlay only
-		}
-		result.Leases = q.leasing.openLeases(site)
-		result.Revoked = q.leasing.revocations(site.Name)
-		return result
-	})
+		return result, nil
+	}
+	if claimant.State == PilotDead {
+		q.members.revive(site, claimant)
+	}
+	if ground != "" {
+		q.missMaster(site, &c)
+		q.office.crown(site, claimant, c.Expected.Epoch, ground)
+	}
+	result := ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
+	if site.InForce().Central() {
+		return result, nil // mastership of the overlay only
+	}
+	result.Leases = q.leasing.openLeases(site)
+	result.Revoked = q.leasing.revocations(site.Name)
+	return result, nil
 }
 
 // missMaster takes a master for dead whose office another one gets because neither

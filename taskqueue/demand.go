@@ -39,26 +39,26 @@ const (
 // sites make up the whole.
 //
 // Errors: ErrNotFound.
-func (r *Rules) Demand(t *Turn, name task.Site) (Demand, error) {
-	return looked(r, t, func(q *queue) Demand {
-		q.loadSites()
-		site := q.site(name)
-		d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
-		d.ready()
-		d.held()
-		d.pilots()
-		slices.SortFunc(d.out.Classes, func(a, b ClassDemand) int {
-			return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Require, b.Require), cmp.Compare(a.Resources.Cores, b.Resources.Cores),
-				cmp.Compare(a.Resources.Memory, b.Resources.Memory))
-		})
-		for _, class := range d.out.Classes[min(maxDemandClasses, len(d.out.Classes)):] {
-			d.out.More += class.Tasks
-		}
-		d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
-		d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
-		d.out.Nodes = site.Marks(q.Clock)
-		return d.out
+func (r *Rules) Demand(t *Turn, name task.Site) (_ Demand, err error) {
+	defer catch(&err)
+	q := r.open(t)
+	q.loadSites()
+	site := q.site(name)
+	d := &demand{queue: q, site: site, out: Demand{Draining: site.Draining}, of: make(map[task.Class]int)}
+	d.ready()
+	d.held()
+	d.pilots()
+	slices.SortFunc(d.out.Classes, func(a, b ClassDemand) int {
+		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(a.Require, b.Require), cmp.Compare(a.Resources.Cores, b.Resources.Cores),
+			cmp.Compare(a.Resources.Memory, b.Resources.Memory))
 	})
+	for _, class := range d.out.Classes[min(maxDemandClasses, len(d.out.Classes)):] {
+		d.out.More += class.Tasks
+	}
+	d.out.Classes = d.out.Classes[:min(maxDemandClasses, len(d.out.Classes))]
+	d.out.FreeSlots = max(0, site.Capacity.FreeSlots)
+	d.out.Nodes = site.Marks(q.Clock)
+	return d.out, nil
 }
 
 // demand is the work on one answer.

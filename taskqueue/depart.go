@@ -218,25 +218,27 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died
 // for the last. Leaving twice changes nothing more.
 //
 // Errors: ErrNotFound (site or pilot).
-func (r *Rules) Leave(t *Turn, l Leaving) error {
-	return r.apply(t, func(q *queue) {
-		site, pilot := q.site(l.Site), q.pilotOf(l.Site, l.Pilot)
-		if l.Resigns && l.Term == site.Term {
-			site.Resigned = true
-			q.sites.touch(site.Name)
-		}
-		if pilot.State == PilotDead { // as its master told while it was leaving
-			pilot.State, pilot.Reason = PilotLeft, l.Reason
-			q.pilots.touch(pilot.ID)
-		}
-		if !pilot.State.present() {
-			return
-		}
-		q.dismiss(site, pilot, PilotLeft, l.Reason)
-		if site.Pilots <= 0 {
-			q.vacate(site, "the last pilot left")
-		}
-	})
+func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site, pilot := q.site(l.Site), q.pilotOf(l.Site, l.Pilot)
+	if l.Resigns && l.Term == site.Term {
+		site.Resigned = true
+		q.sites.touch(site.Name)
+	}
+	if pilot.State == PilotDead { // as its master told while it was leaving
+		pilot.State, pilot.Reason = PilotLeft, l.Reason
+		q.pilots.touch(pilot.ID)
+	}
+	if !pilot.State.present() {
+		return nil
+	}
+	q.dismiss(site, pilot, PilotLeft, l.Reason)
+	if site.Pilots <= 0 {
+		q.vacate(site, "the last pilot left")
+	}
+
+	return nil
 }
 
 // vacate takes back everything a site holds and forgets its caches, once what they
@@ -286,12 +288,12 @@ func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) {
 // whatever term: they are facts. See Sync.
 //
 // Errors: ErrNotFound (site or pilot).
-func (r *Rules) Deliver(t *Turn, d Delivery) ([]task.Ack, error) {
-	return applied(r, t, func(q *queue) []task.Ack {
-		site := q.site(d.Site)
-		q.pilotOf(d.Site, d.Pilot)
-		acks := q.takeOutcomes(site, d.Outcomes)
-		q.outcomes.takeStored(site, d.Stored)
-		return acks
-	})
+func (r *Rules) Deliver(t *Turn, d Delivery) (_ []task.Ack, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(d.Site)
+	q.pilotOf(d.Site, d.Pilot)
+	acks := q.takeOutcomes(site, d.Outcomes)
+	q.outcomes.takeStored(site, d.Stored)
+	return acks, nil
 }

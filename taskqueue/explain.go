@@ -13,22 +13,22 @@ import (
 // Explain says why a task is where it is, with counts.
 //
 // Errors: ErrNotFound.
-func (r *Rules) Explain(t *Turn, id task.ID) (Explanation, error) {
-	return looked(r, t, func(q *queue) Explanation {
-		s := q.task(id)
-		q.ready.loadReview([]task.ID{id})
-		e := Explanation{State: *s, Task: *q.specs.one(id), Attempts: read(q.Attempts().OfTask(id))}
-		why := &explaining{q.records, q.catalogue, q.classes}
-		switch s.State {
-		case task.Blocked:
-			why.explainBlocked(&e)
-		case task.Ready:
-			why.explainReady(&e)
-		case task.Leased:
-			why.explainLeased(&e)
-		}
-		return e
-	})
+func (r *Rules) Explain(t *Turn, id task.ID) (_ Explanation, err error) {
+	defer catch(&err)
+	q := r.open(t)
+	s := q.task(id)
+	q.ready.loadReview([]task.ID{id})
+	e := Explanation{State: *s, Task: *q.specs.one(id), Attempts: read(q.Attempts().OfTask(id))}
+	why := &explaining{q.records, q.catalogue, q.classes}
+	switch s.State {
+	case task.Blocked:
+		why.explainBlocked(&e)
+	case task.Ready:
+		why.explainReady(&e)
+	case task.Leased:
+		why.explainLeased(&e)
+	}
+	return e, nil
 }
 
 // explaining words why a task is where it is.

@@ -3,8 +3,9 @@ package taskqueue
 // When a turn cannot do what it is asked for, because the store fails, a record is
 // not there that it is about, or a rule forbids it, its transaction is abandoned,
 // whatever was done before. So no rule hands such an error up step by step: it ends the
-// turn where it is met, by a panic that does not leave this package (Rules.apply and its
-// kin return its error), as encoding/gob ends a decoding (docs/decisions/0017).
+// turn where it is met, by a panic that does not leave this package (every exported rule
+// defers queue.close or catch, which return its error), as encoding/gob ends a decoding
+// (docs/decisions/0017).
 
 // ended is how a turn ends early.
 type ended struct{ err error }
@@ -27,11 +28,16 @@ func read[V any](value V, err error) V {
 
 // catch makes the error that ended a turn that of the caller.
 func catch(err *error) {
-	switch broken := recover().(type) {
-	case nil:
-	case ended:
-		*err = broken.err
-	default:
+	if broken := recover(); broken != nil {
+		*err = whyEnded(broken)
+	}
+}
+
+// whyEnded is the error that ended a turn; a panic of another kind goes on.
+func whyEnded(broken any) error {
+	turn, ours := broken.(ended)
+	if !ours {
 		panic(broken)
 	}
+	return turn.err
 }

@@ -33,21 +33,21 @@ type Unreachable struct {
 // storage element has nothing to fall back to.
 //
 // Errors: ErrNotFound (site or pilot), ErrConflict (the pilot has left).
-func (r *Rules) Unreachable(t *Turn, u Unreachable) (task.SiteSettings, error) {
-	return applied(r, t, func(q *queue) task.SiteSettings {
-		pilot, site := q.pilotOf(u.Site, u.Pilot), q.site(u.Site)
-		switch pilot.State {
-		case PilotLeft:
-			end(conflict("pilot %s has left", u.Pilot))
-		case PilotDead: // its master cannot see that it lives, nor that it dies
-			q.members.revive(site, pilot)
-			pilot.Met = 0
-		}
-		pilot.Unreachable, pilot.Spoke = true, q.Wall
-		q.pilots.touch(pilot.ID)
-		q.fallBack(site, u.Reason)
-		return r.Settings(*site)
-	})
+func (r *Rules) Unreachable(t *Turn, u Unreachable) (_ task.SiteSettings, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	pilot, site := q.pilotOf(u.Site, u.Pilot), q.site(u.Site)
+	switch pilot.State {
+	case PilotLeft:
+		end(conflict("pilot %s has left", u.Pilot))
+	case PilotDead: // its master cannot see that it lives, nor that it dies
+		q.members.revive(site, pilot)
+		pilot.Met = 0
+	}
+	pilot.Unreachable, pilot.Spoke = true, q.Wall
+	q.pilots.touch(pilot.ID)
+	q.fallBack(site, u.Reason)
+	return r.Settings(*site), nil
 }
 
 // fallBack has a site do without its network, if that is what its pilots say.
@@ -103,30 +103,30 @@ type Tried struct {
 // it nothing. An answer to another trial says nothing.
 //
 // Errors: ErrNotFound (site or pilot).
-func (r *Rules) Tried(t *Turn, in Tried) (task.SiteSettings, error) {
-	return applied(r, t, func(q *queue) task.SiteSettings {
-		pilot, site := q.pilotOf(in.Site, in.Pilot), q.site(in.Site)
-		if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.present() {
-			pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
-			if !in.Reached {
-				site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another; the last one that tried: %s", site.wanted(), in.Reason)
-				q.sites.touch(site.Name)
-			}
-			q.pilots.touch(pilot.ID)
-			q.judgeTrial(site)
+func (r *Rules) Tried(t *Turn, in Tried) (_ task.SiteSettings, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	pilot, site := q.pilotOf(in.Site, in.Pilot), q.site(in.Site)
+	if site.Trial != 0 && in.Trial == uint64(site.Trial) && pilot.State.present() {
+		pilot.Tried, pilot.Unreachable = site.Trial, !in.Reached
+		if !in.Reached {
+			site.Fallback = fmt.Sprintf("%s is set, but its pilots cannot reach one another; the last one that tried: %s", site.wanted(), in.Reason)
+			q.sites.touch(site.Name)
 		}
-		return r.Settings(*site)
-	})
+		q.pilots.touch(pilot.ID)
+		q.judgeTrial(site)
+	}
+	return r.Settings(*site), nil
 }
 
 // Peers is a random choice of a site's live pilots other than the one that asks.
 //
 // Errors: ErrNotFound (the pilot).
-func (r *Rules) Peers(t *Turn, id task.PilotID) ([]Contact, error) {
-	return applied(r, t, func(q *queue) []Contact {
-		pilot, _ := q.pilot(id)
-		return q.office.sample(q.present(pilot.Site, id))
-	})
+func (r *Rules) Peers(t *Turn, id task.PilotID) (_ []Contact, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	pilot, _ := q.pilot(id)
+	return q.office.sample(q.present(pilot.Site, id)), nil
 }
 
 // trySites begins and ends trials of sites that have fallen back. A pilot that is

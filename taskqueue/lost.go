@@ -206,13 +206,18 @@ const maxCheckPages = 4
 
 // Unguarded is what a Sync's answer asks the master of a site to check; where
 // a site has none the queue decides itself. It reads only.
-func (r *Rules) Unguarded(t *Turn, name task.Site) ([]task.File, error) {
-	return looked(r, t, func(q *queue) []task.File { return q.catalogue.unguarded(q.site(name)) })
+func (r *Rules) Unguarded(t *Turn, name task.Site) (_ []task.File, err error) {
+	defer catch(&err)
+	q := r.open(t)
+	return q.catalogue.unguarded(q.site(name)), nil
 }
 
 // Guarded clears a site's mark if nothing is unguarded there any more.
-func (r *Rules) Guarded(t *Turn, name task.Site) error {
-	return r.apply(t, func(q *queue) { q.catalogue.unguarded(q.site(name)) })
+func (r *Rules) Guarded(t *Turn, name task.Site) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	q.catalogue.unguarded(q.site(name))
+	return nil
 }
 
 // look marks a site whose caches may be all that has some files, and where
@@ -226,16 +231,18 @@ func (r *records) look(site *SiteRecord) {
 // they have in hand, and the outputs that the queue knows now and of which it knows
 // no stored copy. After it was put back to a backup it does not know what it was
 // told since. It is called at every start.
-func (r *Rules) LookAgain(t *Turn) error {
-	return r.apply(t, func(q *queue) {
-		sites := read(q.Sites().All())
-		for i := range sites {
-			site := q.site(sites[i].Name)
-			q.look(site)
-			q.office.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
-			site.CheckUntil, site.Untold = q.Clock, q.Clock
-		}
-	})
+func (r *Rules) LookAgain(t *Turn) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	sites := read(q.Sites().All())
+	for i := range sites {
+		site := q.site(sites[i].Name)
+		q.look(site)
+		q.office.callRoll(site, q.Random.Uint64()) // the next one a master may know from before
+		site.CheckUntil, site.Untold = q.Clock, q.Clock
+	}
+
+	return nil
 }
 
 // takenOver tells whether a file is the result of an earlier run. Its maker

@@ -93,23 +93,25 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 // the site has told what it has.
 //
 // Errors: ErrNotFound.
-func (r *Rules) Reclaim(t *Turn, name task.Site, held func(task.ID) bool) error {
-	return r.apply(t, func(q *queue) {
-		site := q.site(name)
-		if !site.Orphans || !site.InForce().Central() {
-			return
+func (r *Rules) Reclaim(t *Turn, name task.Site, held func(task.ID) bool) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	if !site.Orphans || !site.InForce().Central() {
+		return nil
+	}
+	open := read(q.Leases().OfSite(name))
+	site.Orphans = false
+	q.sites.touch(name)
+	for i := range open {
+		if open[i].Pilot != "" {
+			continue
 		}
-		open := read(q.Leases().OfSite(name))
-		site.Orphans = false
-		q.sites.touch(name)
-		for i := range open {
-			if open[i].Pilot != "" {
-				continue
-			}
-			q.leasing.reclaim(&open[i], held)
-			site.Orphans = site.Orphans || q.leases.held[open[i].ID].Open > 0
-		}
-	})
+		q.leasing.reclaim(&open[i], held)
+		site.Orphans = site.Orphans || q.leases.held[open[i].ID].Open > 0
+	}
+
+	return nil
 }
 
 func (l *leasing) reclaim(lease *Lease, held func(task.ID) bool) {

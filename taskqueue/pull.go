@@ -31,31 +31,31 @@ func (p *Pulled) MayTake() bool {
 //
 // Errors: ErrNotFound (site or pilot), ErrRefused (a pilot of another site,
 // or one whose membership was revoked).
-func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (Pulled, error) {
-	return applied(r, t, func(q *queue) (out Pulled) {
-		site := q.site(p.Site)
-		pilot := q.office.claimant(site, p.Pilot)
-		if pilot.State == PilotDead && site.InForce().Central() {
-			q.members.revive(site, pilot) // nobody but itself tells that it lives
-		}
-		reply := &out.Reply
-		reply.Acks = q.takePulled(site, pilot, p)
-		q.ready.settle()
-		// The scans below must see what this turn has changed.
-		q.save()
-		if site.InForce().Central() {
-			site.Capacity = capacity
-			out.Unseen = q.leasing.answerPilot(site, pilot, p, reply)
-		}
-		reply.Revoked = q.leasing.revocationsOf(p)
-		q.members.markPull(site, p)
-		if slices.Contains(site.Drain, pilot.ID) {
-			reply.Drain = []task.PilotID{pilot.ID}
-		}
-		reply.Denied, reply.ReportSeq, reply.Roll, reply.Settings = site.Denied, p.Report.Seq, site.Roll, r.Settings(*site)
-		out.Site, out.Pilot = *site, *pilot
-		return out
-	})
+func (r *Rules) Pull(t *Turn, p *task.Pull, capacity task.Capacity) (out Pulled, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(p.Site)
+	pilot := q.office.claimant(site, p.Pilot)
+	if pilot.State == PilotDead && site.InForce().Central() {
+		q.members.revive(site, pilot) // nobody but itself tells that it lives
+	}
+	reply := &out.Reply
+	reply.Acks = q.takePulled(site, pilot, p)
+	q.ready.settle()
+	// The scans below must see what this turn has changed.
+	q.save()
+	if site.InForce().Central() {
+		site.Capacity = capacity
+		out.Unseen = q.leasing.answerPilot(site, pilot, p, reply)
+	}
+	reply.Revoked = q.leasing.revocationsOf(p)
+	q.members.markPull(site, p)
+	if slices.Contains(site.Drain, pilot.ID) {
+		reply.Drain = []task.PilotID{pilot.ID}
+	}
+	reply.Denied, reply.ReportSeq, reply.Roll, reply.Settings = site.Denied, p.Report.Seq, site.Roll, r.Settings(*site)
+	out.Site, out.Pilot = *site, *pilot
+	return out, nil
 }
 
 // takePulled books everything that a pilot reports. A class that it cannot run
@@ -113,18 +113,20 @@ func (m *members) markPull(site *SiteRecord, p *task.Pull) {
 
 // HeardPull notes signs of life of a site's pilots without a Pull, and what they
 // have to offer: a server calls it while it parks some.
-func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) error {
-	return r.apply(t, func(q *queue) {
-		site := q.site(name)
-		if q.Clock.Sub(site.LastPull) < q.config.Site.MarkEvery {
-			return
-		}
-		site.LastPull = q.Clock
-		if site.InForce().Central() {
-			site.Capacity = capacity
-		}
-		q.sites.touch(name)
-	})
+func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	if q.Clock.Sub(site.LastPull) < q.config.Site.MarkEvery {
+		return nil
+	}
+	site.LastPull = q.Clock
+	if site.InForce().Central() {
+		site.Capacity = capacity
+	}
+	q.sites.touch(name)
+
+	return nil
 }
 
 // answerPilot renews the leases that a pilot holds, tells which of them are
@@ -238,61 +240,65 @@ func (l *leasing) revocationsOf(p *task.Pull) []task.Revoked {
 // be had any more, or that its site cannot read, are left out.
 //
 // Errors: ErrNotFound (site or pilot).
-func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID) (task.Lease, error) {
-	return applied(r, t, func(q *queue) task.Lease {
-		site := q.site(name)
-		pilot := q.pilots.one(id)
-		if pilot == nil {
-			end(fmt.Errorf("%w: pilot %s", ErrStranger, id))
+func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID) (_ task.Lease, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	pilot := q.pilots.one(id)
+	if pilot == nil {
+		end(fmt.Errorf("%w: pilot %s", ErrStranger, id))
+	}
+	if !site.InForce().Central() || site.Draining || pilot.State != PilotAlive || pilot.Site != name {
+		return task.Lease{}, nil
+	}
+	q.tasks.load(tasks...)
+	q.loadInputs(tasks)
+	h := q.handing(site, id)
+	for _, id := range tasks {
+		s, spec := q.tasks.held[id], q.specs.held[id]
+		if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) {
+			continue
 		}
-		if !site.InForce().Central() || site.Draining || pilot.State != PilotAlive || pilot.Site != name {
-			return task.Lease{}
-		}
-		q.tasks.load(tasks...)
-		q.loadInputs(tasks)
-		h := q.handing(site, id)
-		for _, id := range tasks {
-			s, spec := q.tasks.held[id], q.specs.held[id]
-			if s == nil || spec == nil || s.State != task.Ready || s.NotBefore > q.Clock || !q.readsAll(site, spec) {
-				continue
-			}
-			h.lend(id)
-		}
-		return h.granted()
-	})
+		h.lend(id)
+	}
+	return h.granted(), nil
 }
 
 // Dismiss takes pilots for dead that have fallen silent in a mode in which
 // nobody else would tell: what they held is free again.
 //
 // Errors: ErrNotFound (the site).
-func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason string) error {
-	return r.apply(t, func(q *queue) {
-		site := q.site(name)
-		if !site.InForce().Central() {
-			return
+func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason string) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	if !site.InForce().Central() {
+		return nil
+	}
+	q.pilots.load(pilots...)
+	for _, id := range pilots {
+		pilot := q.pilots.held[id]
+		if pilot == nil || pilot.Site != name || !pilot.State.present() {
+			continue
 		}
-		q.pilots.load(pilots...)
-		for _, id := range pilots {
-			pilot := q.pilots.held[id]
-			if pilot == nil || pilot.Site != name || !pilot.State.present() {
-				continue
-			}
-			q.dismiss(site, pilot, PilotDead, reason)
-		}
-		if site.Pilots <= 0 {
-			q.vacate(site, "its last pilot fell silent")
-		}
-	})
+		q.dismiss(site, pilot, PilotDead, reason)
+	}
+	if site.Pilots <= 0 {
+		q.vacate(site, "its last pilot fell silent")
+	}
+
+	return nil
 }
 
 // Lose books that no pilot of a site holds files any more that no storage
 // element has.
 //
 // Errors: ErrNotFound (the site).
-func (r *Rules) Lose(t *Turn, name task.Site, lost []task.LostFile) error {
-	return r.apply(t, func(q *queue) {
-		q.site(name)
-		q.catalogue.lose(name, lost)
-	})
+func (r *Rules) Lose(t *Turn, name task.Site, lost []task.LostFile) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	q.site(name)
+	q.catalogue.lose(name, lost)
+
+	return nil
 }

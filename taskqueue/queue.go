@@ -15,6 +15,7 @@ type queue struct {
 	office    *office
 }
 
+// open begins a turn. A rule that changes something defers close.
 func (r *Rules) open(t *Turn) *queue {
 	if t.Effects == nil {
 		t.Effects = &Effects{}
@@ -28,29 +29,23 @@ func (r *Rules) open(t *Turn) *queue {
 	return q
 }
 
-// apply begins a turn, makes a change, settles what follows from it and saves.
-func (r *Rules) apply(t *Turn, change func(q *queue)) (err error) {
+// close ends a turn whose rule has opened it: it settles what follows from what was
+// done and saves it, unless something has ended the turn before.
+func (q *queue) close(err *error) {
+	if broken := recover(); broken != nil {
+		*err = whyEnded(broken)
+		return
+	}
+	if *err == nil {
+		*err = q.finish()
+	}
+}
+
+func (q *queue) finish() (err error) {
 	defer catch(&err)
-	q := r.open(t)
-	change(q)
 	q.ready.settle()
 	q.save()
 	return nil
-}
-
-// applied is apply of a change with a result.
-func applied[T any](r *Rules, t *Turn, change func(q *queue) T) (result T, err error) {
-	err = r.apply(t, func(q *queue) { result = change(q) })
-	if err != nil {
-		return *new(T), err
-	}
-	return result, nil
-}
-
-// looked is what a turn finds that changes nothing.
-func looked[T any](r *Rules, t *Turn, look func(q *queue) T) (result T, err error) {
-	defer catch(&err)
-	return look(r.open(t)), nil
 }
 
 // save writes what changed; the turn may go on.

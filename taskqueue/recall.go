@@ -62,19 +62,21 @@ func (h *handing) lone(site *SiteRecord) bool {
 // AskBack asks a site's pilots for tasks that they have not started.
 //
 // Errors: ErrNotFound (the site).
-func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) error {
-	return r.apply(t, func(q *queue) {
-		q.site(name)
-		for _, want := range tasks {
-			s := q.tasks.one(want.Task)
-			if s == nil || s.State != task.Leased || s.Lease != want.Lease || s.Site != name {
-				continue
-			}
-			if !q.started(s) {
-				q.life.revoke(name, want.Lease, want.Task, false)
-			}
+func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	q.site(name)
+	for _, want := range tasks {
+		s := q.tasks.one(want.Task)
+		if s == nil || s.State != task.Leased || s.Lease != want.Lease || s.Site != name {
+			continue
 		}
-	})
+		if !q.started(s) {
+			q.life.revoke(name, want.Lease, want.Task, false)
+		}
+	}
+
+	return nil
 }
 
 // recallable is an unstarted task that another site could run; own, if it

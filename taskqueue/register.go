@@ -17,21 +17,21 @@ type members struct{ *records }
 // so is one that finds nobody else alive.
 //
 // Errors: ErrNotFound (the site), ErrInvalid, ErrRefused (a denied peer).
-func (r *Rules) Register(t *Turn, reg Registration) (Registered, error) {
-	return applied(r, t, func(q *queue) Registered {
-		site := q.site(reg.Site)
-		check(admit(site, &reg))
-		q.members.redeem(&reg)
-		if reg.Check {
-			return r.visit(q, site, &reg)
-		}
-		pilot, again := q.members.enrol(site, &reg)
-		others := q.present(site.Name, pilot.ID)
-		master := q.office.appoint(site, pilot, others, again)
-		out := r.registered(q, site, pilot, others)
-		out.Master = contact(master)
-		return out
-	})
+func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(reg.Site)
+	check(admit(site, &reg))
+	q.members.redeem(&reg)
+	if reg.Check {
+		return r.visit(q, site, &reg), nil
+	}
+	pilot, again := q.members.enrol(site, &reg)
+	others := q.present(site.Name, pilot.ID)
+	master := q.office.appoint(site, pilot, others, again)
+	out := r.registered(q, site, pilot, others)
+	out.Master = contact(master)
+	return out, nil
 }
 
 func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) Registered {

@@ -14,21 +14,23 @@ import (
 //
 // Errors: ErrNotFound, ErrConflict (it has live pilots, open leases, or, without
 // lose, the only copy of a file).
-func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) error {
-	return r.apply(t, func(q *queue) {
-		q.site(name)
-		gone := &removal{q.records, q.catalogue}
-		gone.checkIdle(name)
-		gone.dropCopies(name, lose)
-		gone.revokeGrants(name)
-		revocations := read(q.Leases().Revocations(name))
-		check(q.Leases().Confirm(revocations...))
-		check(q.Sites().Delete(name))
-		q.sites.put(name, nil)
-		q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil
-		q.Effects.WakeAll = true // its share goes to the others
-		q.reassessAll()
-	})
+func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	q.site(name)
+	gone := &removal{q.records, q.catalogue}
+	gone.checkIdle(name)
+	gone.dropCopies(name, lose)
+	gone.revokeGrants(name)
+	revocations := read(q.Leases().Revocations(name))
+	check(q.Leases().Confirm(revocations...))
+	check(q.Sites().Delete(name))
+	q.sites.put(name, nil)
+	q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil
+	q.Effects.WakeAll = true // its share goes to the others
+	q.reassessAll()
+
+	return nil
 }
 
 // removal takes what a site has left behind out of the records.

@@ -13,25 +13,25 @@ import (
 //
 // Errors: ErrNotFound, ErrConflict (the workflow is not complete, or has
 // nothing to retry).
-func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (int, error) {
-	return applied(r, t, func(q *queue) int {
-		w := q.workflow(id)
-		opening := &reopening{q.records, q.life}
-		n := opening.resume(w)
-		for after := uint64(0); ; {
-			states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Failed, task.Cancelled, task.Quarantined))
-			if len(states) == 0 {
-				break
-			}
-			after = states[len(states)-1].Seq
-			q.tasks.hold(states)
-			n += opening.retryPage(states, failedOnly)
+func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (_ int, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	w := q.workflow(id)
+	opening := &reopening{q.records, q.life}
+	n := opening.resume(w)
+	for after := uint64(0); ; {
+		states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Failed, task.Cancelled, task.Quarantined))
+		if len(states) == 0 {
+			break
 		}
-		if n == 0 {
-			end(conflict("workflow %s has no task that ended badly: nothing to retry", id))
-		}
-		return n
-	})
+		after = states[len(states)-1].Seq
+		q.tasks.hold(states)
+		n += opening.retryPage(states, failedOnly)
+	}
+	if n == 0 {
+		end(conflict("workflow %s has no task that ended badly: nothing to retry", id))
+	}
+	return n, nil
 }
 
 // reopening opens tasks again that ended badly.
@@ -99,16 +99,16 @@ func (r *reopening) retryPage(states []TaskState, failedOnly bool) int {
 // made again, too. It returns how many.
 //
 // Errors: ErrNotFound, ErrConflict (the task did not end badly).
-func (r *Rules) RetryTask(t *Turn, id task.ID) (int, error) {
-	return applied(r, t, func(q *queue) int {
-		if s := q.task(id); !s.State.EndedBadly() {
-			end(conflict("task %s is %s: only a task that ended badly can be retried", id, s.State))
-		}
-		opening := &reopening{q.records, q.life}
-		lost := opening.resume(q.workflow(id.Workflow()))
-		above := opening.retryAbove(id)
-		return lost + len(above) + len(opening.retryBelow(above))
-	})
+func (r *Rules) RetryTask(t *Turn, id task.ID) (_ int, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	if s := q.task(id); !s.State.EndedBadly() {
+		end(conflict("task %s is %s: only a task that ended badly can be retried", id, s.State))
+	}
+	opening := &reopening{q.records, q.life}
+	lost := opening.resume(q.workflow(id.Workflow()))
+	above := opening.retryAbove(id)
+	return lost + len(above) + len(opening.retryBelow(above)), nil
 }
 
 // retryAbove reopens a task and, in turn, the makers of its missing inputs

@@ -23,40 +23,40 @@ const (
 // else of the record is ignored.
 //
 // Errors: ErrInvalid.
-func (r *Rules) AddSite(t *Turn, s SiteRecord) (bool, error) {
-	return applied(r, t, func(q *queue) (created bool) {
-		check(checkSettings(&s))
-		site := q.sites.one(s.Name)
-		if created = site == nil; created {
-			site = &SiteRecord{Name: s.Name, Created: q.Wall}
-			q.sites.put(s.Name, site)
-			(&removal{q.records, q.catalogue}).denyFormer(site)
-		}
-		q.checkReach(site, s.Reach)
-		before := site.InForce()
-		if s.SE != "" && site.SE == "" {
-			q.look(site) // what was taken over from its caches can be stored now
-		}
-		site.SEFiles = s.SEFiles
-		site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
-		if s.Fallback == "" || site.SE == "" { // an isolated site needs a storage element
-			site.endFallback()
-			site.TrialPause = 0
-		}
-		q.changedMode(site, before, "an operator has set it")
-		site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
-		site.LocalityWait, site.Solver, site.Rank = s.LocalityWait, s.Solver, s.Rank
-		site.Replicate = s.Replicate
-		site.Reach = nil
-		if len(s.Reach) > 0 {
-			site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
-		}
-		if q.reassessAll(); !created {
-			q.catalogue.readable, q.life.walkable = nil, nil
-			q.ready.reassess() // where little waits, whoever looks next sees what came of it
-		}
-		return created
-	})
+func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	check(checkSettings(&s))
+	site := q.sites.one(s.Name)
+	if created = site == nil; created {
+		site = &SiteRecord{Name: s.Name, Created: q.Wall}
+		q.sites.put(s.Name, site)
+		(&removal{q.records, q.catalogue}).denyFormer(site)
+	}
+	q.checkReach(site, s.Reach)
+	before := site.InForce()
+	if s.SE != "" && site.SE == "" {
+		q.look(site) // what was taken over from its caches can be stored now
+	}
+	site.SEFiles = s.SEFiles
+	site.SE, site.RemoteRead, site.Mode = s.SE, s.RemoteRead, s.Mode
+	if s.Fallback == "" || site.SE == "" { // an isolated site needs a storage element
+		site.endFallback()
+		site.TrialPause = 0
+	}
+	q.changedMode(site, before, "an operator has set it")
+	site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
+	site.LocalityWait, site.Solver, site.Rank = s.LocalityWait, s.Solver, s.Rank
+	site.Replicate = s.Replicate
+	site.Reach = nil
+	if len(s.Reach) > 0 {
+		site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
+	}
+	if q.reassessAll(); !created {
+		q.catalogue.readable, q.life.walkable = nil, nil
+		q.ready.reassess() // where little waits, whoever looks next sees what came of it
+	}
+	return created, nil
 }
 
 // checkSettings refuses settings that no site can have.
@@ -116,38 +116,42 @@ func (q *queue) checkReach(site *SiteRecord, reach []task.Site) {
 // storage, is made possible elsewhere.
 //
 // Errors: ErrNotFound.
-func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) error {
-	return r.apply(t, func(q *queue) {
-		site := q.site(name)
-		site.Draining = drain
-		q.sites.touch(name)
-		if site.abandons() {
-			q.reassessAll()
-		}
-		q.Effects.Modes = true
-		q.Effects.WakeAll = true // its share goes to the others, or comes back
-	})
+func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	site.Draining = drain
+	q.sites.touch(name)
+	if site.abandons() {
+		q.reassessAll()
+	}
+	q.Effects.Modes = true
+	q.Effects.WakeAll = true // its share goes to the others, or comes back
+
+	return nil
 }
 
 // DrainPilot asks a live pilot, through its master, to finish what runs and
 // to leave.
 //
 // Errors: ErrNotFound, ErrConflict (it has gone).
-func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
-	return r.apply(t, func(q *queue) {
-		pilot, site := q.pilot(id)
-		if !pilot.State.present() {
-			end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
-		}
-		pilot.Drain, pilot.State = true, PilotDraining
-		q.pilots.touch(id)
-		if !slices.Contains(site.Drain, id) {
-			site.Drain = append(site.Drain, id)
-			q.sites.touch(site.Name)
-		}
-		q.Effects.wake(site.Name)
-		q.Effects.wakePilot(id)
-	})
+func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	pilot, site := q.pilot(id)
+	if !pilot.State.present() {
+		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
+	}
+	pilot.Drain, pilot.State = true, PilotDraining
+	q.pilots.touch(id)
+	if !slices.Contains(site.Drain, id) {
+		site.Drain = append(site.Drain, id)
+		q.sites.touch(site.Name)
+	}
+	q.Effects.wake(site.Name)
+	q.Effects.wakePilot(id)
+
+	return nil
 }
 
 // Deny revokes a pilot's membership, named by its pilot id or peer id: the
@@ -155,26 +159,28 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) error {
 // cannot register again.
 //
 // Errors: ErrNotFound.
-func (r *Rules) Deny(t *Turn, name string) error {
-	return r.apply(t, func(q *queue) {
-		id := task.PilotID(name)
-		if _, err := task.ParsePilotID(name); err != nil {
-			id = read(q.Pilots().ByPeer(task.PeerID(name)))
-			if id == "" {
-				end(notFound("pilot or peer", name))
-			}
+func (r *Rules) Deny(t *Turn, name string) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	id := task.PilotID(name)
+	if _, err := task.ParsePilotID(name); err != nil {
+		id = read(q.Pilots().ByPeer(task.PeerID(name)))
+		if id == "" {
+			end(notFound("pilot or peer", name))
 		}
-		pilot, site := q.pilot(id)
-		if !site.denies(pilot.Peer) {
-			site.Denied = append(site.Denied, pilot.Peer)
-			q.sites.touch(site.Name)
-		}
-		q.Effects.wake(site.Name)
-		if !pilot.State.present() {
-			return
-		}
-		q.dismiss(site, pilot, PilotDead, "its membership was revoked")
-	})
+	}
+	pilot, site := q.pilot(id)
+	if !site.denies(pilot.Peer) {
+		site.Denied = append(site.Denied, pilot.Peer)
+		q.sites.touch(site.Name)
+	}
+	q.Effects.wake(site.Name)
+	if !pilot.State.present() {
+		return nil
+	}
+	q.dismiss(site, pilot, PilotDead, "its membership was revoked")
+
+	return nil
 }
 
 // RegisterFiles makes external files known to every workflow, under "vo:" and
@@ -184,23 +190,23 @@ func (r *Rules) Deny(t *Turn, name string) error {
 // workflow only.
 //
 // Errors: ErrInvalid, ErrConflict (the name stands for other content).
-func (r *Rules) RegisterFiles(t *Turn, files []task.File) (int, error) {
-	return applied(r, t, func(q *queue) (n int) {
-		names := make([]task.LFN, len(files))
-		for i := range files {
-			names[i] = shared(string(files[i].LFN))
-			if w := workflowOf(files[i].LFN); strings.HasPrefix(string(w), "w-") {
-				names[i] = files[i].LFN
-			}
+func (r *Rules) RegisterFiles(t *Turn, files []task.File) (n int, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	names := make([]task.LFN, len(files))
+	for i := range files {
+		names[i] = shared(string(files[i].LFN))
+		if w := workflowOf(files[i].LFN); strings.HasPrefix(string(w), "w-") {
+			names[i] = files[i].LFN
 		}
-		q.files.load(names...)
-		for i := range files {
-			if q.catalogue.registerFile(names[i], &files[i]) {
-				n++
-			}
+	}
+	q.files.load(names...)
+	for i := range files {
+		if q.catalogue.registerFile(names[i], &files[i]) {
+			n++
 		}
-		return n
-	})
+	}
+	return n, nil
 }
 
 func (c *catalogue) registerFile(name task.LFN, f *task.File) (added bool) {
@@ -235,39 +241,43 @@ func (c *catalogue) registerFile(name task.LFN, f *task.File) (added bool) {
 // AddGrant keeps what the queue knows of a new access token.
 //
 // Errors: ErrInvalid, ErrConflict (the id is taken), ErrNotFound (the site).
-func (r *Rules) AddGrant(t *Turn, g Grant) error {
-	return r.apply(t, func(q *queue) {
-		switch {
-		case g.ID == "" || g.Hash == [32]byte{}:
-			end(invalid("a grant needs an id and the hash of its token"))
-		case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot" && g.Role != "factory":
-			end(invalid("role %q: one of admin, submit, pilot, factory", g.Role))
-		case (g.Role == "pilot" || g.Role == "factory") != (g.Site != ""):
-			end(invalid("the token of a pilot or a factory names one site, any other token none"))
-		case g.Once && g.Role != "pilot":
-			end(invalid("only a pilot's token is for one registration"))
-		}
-		if g.Site != "" {
-			q.site(g.Site)
-		}
-		known := read(q.Grants().Load(g.ID))
-		if len(known) > 0 {
-			end(conflict("access %s exists", g.ID))
-		}
-		check(q.Grants().Save(g))
-	})
+func (r *Rules) AddGrant(t *Turn, g Grant) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	switch {
+	case g.ID == "" || g.Hash == [32]byte{}:
+		end(invalid("a grant needs an id and the hash of its token"))
+	case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot" && g.Role != "factory":
+		end(invalid("role %q: one of admin, submit, pilot, factory", g.Role))
+	case (g.Role == "pilot" || g.Role == "factory") != (g.Site != ""):
+		end(invalid("the token of a pilot or a factory names one site, any other token none"))
+	case g.Once && g.Role != "pilot":
+		end(invalid("only a pilot's token is for one registration"))
+	}
+	if g.Site != "" {
+		q.site(g.Site)
+	}
+	known := read(q.Grants().Load(g.ID))
+	if len(known) > 0 {
+		end(conflict("access %s exists", g.ID))
+	}
+	check(q.Grants().Save(g))
+
+	return nil
 }
 
 // RevokeGrant makes an access token useless. Revoking twice does nothing.
 //
 // Errors: ErrNotFound.
-func (r *Rules) RevokeGrant(t *Turn, id string) error {
-	return r.apply(t, func(q *queue) {
-		known := read(q.Grants().Load(id))
-		if len(known) == 0 {
-			end(notFound("access", id))
-		}
-		known[0].Revoked = true
-		check(q.Grants().Save(known[0]))
-	})
+func (r *Rules) RevokeGrant(t *Turn, id string) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	known := read(q.Grants().Load(id))
+	if len(known) == 0 {
+		end(notFound("access", id))
+	}
+	known[0].Revoked = true
+	check(q.Grants().Save(known[0]))
+
+	return nil
 }

@@ -34,19 +34,19 @@ func (c *catalogue) badCopy(f *FileRecord, bad *task.LostFile) {
 // queue itself found bad, unless it is another file's by now.
 //
 // Errors: none of its own.
-func (r *Rules) Strike(t *Turn, file task.File, url string) (struck bool, err error) {
-	return applied(r, t, func(q *queue) bool {
-		f := q.files.one(file.LFN)
-		if f == nil || f.ProducerTask == "" || f.Producer != file.Producer {
-			return false
-		}
-		at := f.ReplicaAt(url)
-		if at < 0 {
-			return false
-		}
-		q.catalogue.strike(f, at)
-		return true
-	})
+func (r *Rules) Strike(t *Turn, file task.File, url string) (_ bool, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	f := q.files.one(file.LFN)
+	if f == nil || f.ProducerTask == "" || f.Producer != file.Producer {
+		return false, nil
+	}
+	at := f.ReplicaAt(url)
+	if at < 0 {
+		return false, nil
+	}
+	q.catalogue.strike(f, at)
+	return true, nil
 }
 
 // confirmed tells whether a word on the last copy of a file is the second one:

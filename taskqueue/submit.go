@@ -16,19 +16,19 @@ import (
 // Errors: ErrInvalid (names the task, the file or the field), ErrConflict (the
 // key belongs to another workflow, a part is out of order, the workflow is
 // complete or cancelled), ErrLimit, ErrNotFound (Workflow is given and unknown).
-func (r *Rules) Submit(t *Turn, s Submission) (Submitted, error) {
-	return applied(r, t, func(q *queue) Submitted {
-		p := q.submission(&s)
-		existed := p.begin()
-		if !existed {
-			p.add()
-			if !s.More {
-				p.seal()
-			}
+func (r *Rules) Submit(t *Turn, s Submission) (_ Submitted, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	p := q.submission(&s)
+	existed := p.begin()
+	if !existed {
+		p.add()
+		if !s.More {
+			p.seal()
 		}
-		w := p.workflow
-		return Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Existed: existed}
-	})
+	}
+	w := p.workflow
+	return Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Existed: existed}, nil
 }
 
 // begin finds the workflow that a part belongs to, a new one for a first part;

@@ -105,17 +105,19 @@ func (m *members) addReads(reads []task.SERead) {
 // CountRequests adds queue requests of a site's pilots, by method, and
 // refusals of stale terms. The server calls it now and then with what it has
 // counted.
-func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint64, staleTerms uint64) error {
-	return r.apply(t, func(q *queue) {
-		record := q.site(site)
-		if record.Sums.Methods == nil {
-			record.Sums.Methods = make(map[string]uint64, len(byMethod))
-		}
-		for method, n := range byMethod {
-			record.Sums.Methods[method] += n
-			record.Sums.Requests += n
-		}
-		record.Sums.StaleTerms += staleTerms
-		q.sites.touch(site)
-	})
+func (r *Rules) CountRequests(t *Turn, site task.Site, byMethod map[string]uint64, staleTerms uint64) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	record := q.site(site)
+	if record.Sums.Methods == nil {
+		record.Sums.Methods = make(map[string]uint64, len(byMethod))
+	}
+	for method, n := range byMethod {
+		record.Sums.Methods[method] += n
+		record.Sums.Requests += n
+	}
+	record.Sums.StaleTerms += staleTerms
+	q.sites.touch(site)
+
+	return nil
 }

@@ -15,28 +15,28 @@ import (
 // counts as returned unless an attempt of it is known to run.
 //
 // Errors: ErrNotFound (the site), *StaleTermError.
-func (r *Rules) Sync(t *Turn, s task.Sync) (task.SyncReply, error) {
-	return applied(r, t, func(q *queue) (reply task.SyncReply) {
-		site := q.site(s.Site)
-		if s.Term != site.Term || s.Pilot != "" && s.Pilot != site.Master {
-			end(&StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master})
-		}
-		reply.Acks = q.takeNews(site, &s)
-		q.ready.settle()
-		// The scans below must see what this turn has changed.
-		q.save()
-		if !site.InForce().Central() {
-			q.leasing.answerLeases(site, &s, &reply)
-		}
-		q.handing(site, "").handOut(&reply)
-		reply.Check = q.catalogue.unguarded(site)
-		q.members.mark(site)
-		reply.Revoked = q.leasing.revocations(site.Name)
-		reply.Denied, reply.Drain, reply.ReportSeq, reply.Roll = site.Denied, q.members.toDrain(site), s.Report.Seq, site.Roll
-		reply.Nodes = q.members.nodes(site, &s)
-		reply.Settings = r.Settings(*site)
-		return reply
-	})
+func (r *Rules) Sync(t *Turn, s task.Sync) (reply task.SyncReply, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(s.Site)
+	if s.Term != site.Term || s.Pilot != "" && s.Pilot != site.Master {
+		end(&StaleTermError{Site: s.Site, Given: s.Term, Office: site.Term, Master: site.Master})
+	}
+	reply.Acks = q.takeNews(site, &s)
+	q.ready.settle()
+	// The scans below must see what this turn has changed.
+	q.save()
+	if !site.InForce().Central() {
+		q.leasing.answerLeases(site, &s, &reply)
+	}
+	q.handing(site, "").handOut(&reply)
+	reply.Check = q.catalogue.unguarded(site)
+	q.members.mark(site)
+	reply.Revoked = q.leasing.revocations(site.Name)
+	reply.Denied, reply.Drain, reply.ReportSeq, reply.Roll = site.Denied, q.members.toDrain(site), s.Report.Seq, site.Roll
+	reply.Nodes = q.members.nodes(site, &s)
+	reply.Settings = r.Settings(*site)
+	return reply, nil
 }
 
 // takeNews books everything that a Sync reports.
@@ -88,15 +88,17 @@ func (m *members) mark(site *SiteRecord) {
 
 // Heard notes a sign of life of a site's master without a Sync: a server
 // calls it while it parks one. A stale term is ignored.
-func (r *Rules) Heard(t *Turn, name task.Site, term task.Term) error {
-	return r.apply(t, func(q *queue) {
-		site := q.site(name)
-		if site.Term != term || q.Clock.Sub(site.LastSync) < q.config.Site.MarkEvery {
-			return
-		}
-		site.LastSync = q.Clock
-		q.sites.touch(name)
-	})
+func (r *Rules) Heard(t *Turn, name task.Site, term task.Term) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	if site.Term != term || q.Clock.Sub(site.LastSync) < q.config.Site.MarkEvery {
+		return nil
+	}
+	site.LastSync = q.Clock
+	q.sites.touch(name)
+
+	return nil
 }
 
 // loadReports loads what is known of attempts that a site reports on.

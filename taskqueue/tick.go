@@ -25,17 +25,19 @@ const (
 // tasks, drops workflows whose last part never came, and goes on with the review
 // of waiting tasks after a site was added or changed. Long sweeps do one page a
 // tick.
-func (r *Rules) Tick(t *Turn) error {
-	return r.apply(t, func(q *queue) {
-		q.forgetPast()
-		q.leasing.expireLeases()
-		q.ready.endBackoffs()
-		q.watchSites()
-		q.trySites()
-		q.dismissOverdue()
-		(&abandoned{q.records, q.catalogue}).dropUnsealed()
-		q.ready.reassess()
-	})
+func (r *Rules) Tick(t *Turn) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	q.forgetPast()
+	q.leasing.expireLeases()
+	q.ready.endBackoffs()
+	q.watchSites()
+	q.trySites()
+	q.dismissOverdue()
+	(&abandoned{q.records, q.catalogue}).dropUnsealed()
+	q.ready.reassess()
+
+	return nil
 }
 
 // Deadline returns when the next Tick is due: at once while a sweep is under

@@ -120,13 +120,13 @@ func (r *Rules) Untold(t *Turn, id task.WorkflowID, after uint64) (folders []Fol
 // Tidy has deleted what was found in folders of tasks that have ended, and is of
 // attempts of which the queue has never heard, or which have not won: no outcome of
 // theirs can be accepted any more. It returns how many attempts these are.
-func (r *Rules) Tidy(t *Turn, folders []Folder) (int, error) {
-	return applied(r, t, func(q *queue) (attempts int) {
-		for i := range folders {
-			attempts += q.catalogue.tidy(&folders[i])
-		}
-		return attempts
-	})
+func (r *Rules) Tidy(t *Turn, folders []Folder) (attempts int, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	for i := range folders {
+		attempts += q.catalogue.tidy(&folders[i])
+	}
+	return attempts, nil
 }
 
 func (c *catalogue) tidy(folder *Folder) (attempts int) {

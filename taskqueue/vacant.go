@@ -37,22 +37,24 @@ func (r *Rules) Vacants(t *Turn) (vacants []Vacant, err error) {
 // that they are not there. Where a pilot has come meanwhile it is the one to tell.
 //
 // Errors: ErrNotFound (the site).
-func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []task.File) error {
-	return r.apply(t, func(q *queue) {
-		site := q.site(name)
-		if !site.Forget {
-			return
-		}
-		site.ForgetAt = q.Clock.Add(q.config.Workflow.LookFor)
-		q.sites.touch(name)
-		q.outcomes.takeStored(site, found)
-		gone := make([]task.LostFile, 0, len(found)+len(missing))
-		for _, s := range found {
-			gone = append(gone, task.LostFile{LFN: s.LFN, Digest: s.Digest})
-		}
-		for _, f := range missing {
-			gone = append(gone, task.LostFile{LFN: f.LFN, Digest: f.Digest})
-		}
-		q.catalogue.lose(name, gone)
-	})
+func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []task.File) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	site := q.site(name)
+	if !site.Forget {
+		return nil
+	}
+	site.ForgetAt = q.Clock.Add(q.config.Workflow.LookFor)
+	q.sites.touch(name)
+	q.outcomes.takeStored(site, found)
+	gone := make([]task.LostFile, 0, len(found)+len(missing))
+	for _, s := range found {
+		gone = append(gone, task.LostFile{LFN: s.LFN, Digest: s.Digest})
+	}
+	for _, f := range missing {
+		gone = append(gone, task.LostFile{LFN: f.LFN, Digest: f.Digest})
+	}
+	q.catalogue.lose(name, gone)
+
+	return nil
 }
