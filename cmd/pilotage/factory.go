@@ -13,10 +13,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/pilot/factory"
@@ -113,7 +113,7 @@ func (f *factorySettings) complete(a *app, access *identity.AccessFile, argument
 		if err != nil {
 			return factory.Config{}, err
 		}
-		if err := yaml.UnmarshalWithOptions(text, f, yaml.Strict()); err != nil {
+		if err := yaml.Load(text, f, yaml.WithKnownFields()); err != nil {
 			return factory.Config{}, fmt.Errorf("%s: %w", f.from, err)
 		}
 	}

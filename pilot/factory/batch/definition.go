@@ -9,7 +9,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/goccy/go-yaml"
+	"go.yaml.in/yaml/v4"
 
 	"github.com/pilotage-grid/pilotage/pilot/factory"
 )
@@ -92,7 +92,7 @@ func Text(name string) ([]byte, error) {
 // Parse reads a definition.
 func Parse(text []byte) (*Definition, error) {
 	d := &Definition{}
-	if err := yaml.UnmarshalWithOptions(text, d, yaml.Strict()); err != nil {
+	if err := yaml.Load(text, d, yaml.WithKnownFields()); err != nil {
 		return nil, fmt.Errorf("read the definition of a batch system: %w", err)
 	}
 	var err error

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// The file with several shapes that docs/factory.md shows is one that is read, and
+// keys that are not known are refused.
+func TestFactoryReadsTheFileOfItsPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/factory.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(text, "```")
+	if !found {
+		t.Fatal("docs/factory.md shows no file")
+	}
+	f := &factorySettings{from: filepath.Join(t.TempDir(), "factory.yaml"), Every: 15 * time.Second, folder: t.TempDir()}
+	write := func(text string) {
+		if err := os.WriteFile(f.from, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(text)
+	config, err := f.complete(testApp(), &identity.AccessFile{Site: "siteA"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Max != 200 || f.Idle != 10*time.Minute || len(config.Shapes) != 2 {
+		t.Fatalf("read %+v, idle %s", config, f.Idle)
+	}
+	fat := config.Shapes[1]
+	if fat.Name != "fat" || fat.Resources.Cores != 8 || fat.Resources.Memory != 128*task.GiB || fat.Walltime != 24*time.Hour || fat.Max != 10 || len(fat.Arguments) != 4 {
+		t.Errorf("the second shape is %+v", fat)
+	}
+	write(text + "colour: red\n")
+	if _, err := (&factorySettings{from: f.from}).complete(testApp(), &identity.AccessFile{}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
+		t.Errorf("an unknown key: %v", err)
+	}
+}
