@@ -7,9 +7,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/internal/shell"
 )
 
 // ResolveAccessPath finds the access file's path: the --access flag, then
@@ -65,8 +66,11 @@ func readPrivate(path string) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is no regular file: %w", path, ErrMalformed)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%s has mode %04o: others can read the token in it: run: chmod 600 %s",
-			path, info.Mode().Perm(), quoteForShell(path))
+		word := shell.Quote(path)
+		if path[0] == '-' {
+			word = shell.Quote("./" + path)
+		}
+		return nil, fmt.Errorf("%s has mode %04o: others can read the token in it: run: chmod 600 %s", path, info.Mode().Perm(), word)
 	}
 	content, err := io.ReadAll(io.LimitReader(file, maxAccessFile+1))
 	if err != nil {
@@ -125,18 +129,4 @@ func syncFolder(path string) error {
 		return err
 	}
 	return errors.Join(folder.Sync(), folder.Close())
-}
-
-// quoteForShell makes a path safe to paste into a POSIX shell.
-func quoteForShell(path string) string {
-	plain := func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/._-+=:@,", r))
-	}
-	if path != "" && path[0] != '-' && strings.IndexFunc(path, plain) < 0 {
-		return path
-	}
-	if strings.HasPrefix(path, "-") {
-		path = "./" + path
-	}
-	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -150,14 +150,6 @@ func addDevSites(ctx context.Context, dir string) error {
 	return nil
 }
 
-// calledAs is how this program was started, for lines to be typed again.
-func calledAs() string {
-	if strings.ContainsAny(os.Args[0], " \t'\"$\\") {
-		return "'" + strings.ReplaceAll(os.Args[0], "'", `'\''`) + "'"
-	}
-	return os.Args[0]
-}
-
 func (a *app) devReady(dir string, addresses [2]string) error {
 	run := map[string]string{
 		"queue": addresses[0], "http": addresses[1], "access": filepath.Join(dir, "queue", "access", "admin.json"),
@@ -170,6 +162,6 @@ func (a *app) devReady(dir string, addresses [2]string) error {
 		return err
 	}
 	_, err = fmt.Fprintf(a.stdout, "ready queue=%s\n", addresses[0])
-	a.say("try: PILOTAGE_ACCESS=%s %s submit --wait -- /bin/echo hello\n", run["access"], calledAs())
+	a.say("try: PILOTAGE_ACCESS=%s %s submit --wait -- /bin/echo hello\n", shell.Quote(run["access"]), shell.Quote(os.Args[0]))
 	return err
 }

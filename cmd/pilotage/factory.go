@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/factory"
 	"github.com/pilotage-grid/pilotage/pilot/factory/batch"
 	"github.com/pilotage-grid/pilotage/pilot/factory/service"
@@ -154,17 +155,9 @@ func (f *factorySettings) complete(a *app, access *identity.AccessFile, argument
 		f.Binary = own
 	}
 	if f.folder == "" {
-		f.folder = defaultFactoryFolder(a.getenv)
+		f.folder = stateFolder(a.getenv, "factory")
 	}
 	return config, config.Validate()
-}
-
-func defaultFactoryFolder(getenv func(string) string) string {
-	state := getenv("XDG_STATE_HOME")
-	if !filepath.IsAbs(state) {
-		state = filepath.Join(getenv("HOME"), ".local", "state")
-	}
-	return filepath.Join(state, "pilotage", "factory")
 }
 
 func (s *shapeFile) resources() error {
@@ -246,10 +239,6 @@ func slurmTime(text string) (time.Duration, error) {
 
 // system opens the batch system.
 func (f *factorySettings) system() (batch.System, error) {
-	name, err := user.Current()
-	if err != nil {
-		return nil, fmt.Errorf("who runs the factory: %w", err)
-	}
 	if f.Batch == "local" {
 		host, err := os.Hostname()
 		if err != nil {
@@ -271,7 +260,7 @@ func (f *factorySettings) system() (batch.System, error) {
 	if f.SSH != "" {
 		run = batch.Over("ssh", "-o", "BatchMode=yes", f.SSH)
 	}
-	return batch.New(definition, run, name.Username), nil
+	return batch.New(definition, run, currentUser()), nil
 }
 
 // command is what a job runs.
@@ -284,18 +273,7 @@ func (f *factorySettings) command(shape *factory.Shape) string {
 	for _, feature := range shape.Features {
 		words = append(words, "--feature", feature)
 	}
-	return shellWords(append(words, f.Pilot...))
-}
-
-func shellWords(words []string) string {
-	quoted := make([]string, len(words))
-	for i, word := range words {
-		quoted[i] = word
-		if strings.Trim(word, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789./-_=:,@%+") != "" || word == "" {
-			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-	}
-	return strings.Join(quoted, " ")
+	return shell.Join(append(words, f.Pilot...))
 }
 
 func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []string) error {
@@ -355,7 +333,7 @@ func newFactoryStatus(a *app, f *factorySettings) *cobra.Command {
 		Use: "status", Short: "Show a factory's jobs and why it submits no more", Args: asUsed,
 		RunE: func(*cobra.Command, []string) error {
 			if f.folder == "" {
-				f.folder = defaultFactoryFolder(a.getenv)
+				f.folder = stateFolder(a.getenv, "factory")
 			}
 			s, err := service.Status(f.folder)
 			if err != nil {

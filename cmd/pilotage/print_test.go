@@ -128,7 +128,7 @@ func TestWhereSettingsComeFrom(t *testing.T) {
 	}
 	for home, want := range map[string]string{"/var/state": "/var/state/pilotage/queue", "": "/.local/state/pilotage/queue"} {
 		set["XDG_STATE_HOME"] = home
-		if got := defaultData(a.getenv); !strings.HasSuffix(got, want) {
+		if got := stateFolder(a.getenv, "queue"); !strings.HasSuffix(got, want) {
 			t.Errorf("the queue's folder is %s, want %s", got, want)
 		}
 	}

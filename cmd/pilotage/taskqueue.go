@@ -32,7 +32,7 @@ each site that is added.`,
 			}
 			config.Log = log
 			if config.DataDir == "" {
-				config.DataDir = defaultData(a.getenv)
+				config.DataDir = stateFolder(a.getenv, "queue")
 			}
 			var queue *server.Server
 			client := storage.NewClient(storage.Options{Secrets: func() task.StorageSecrets { return queue.Secrets() }})
@@ -78,7 +78,8 @@ func openQueue(ctx context.Context, config server.Config) (*server.Server, error
 	}
 }
 
-func defaultData(getenv func(string) string) string {
+// stateFolder is where a part of the program keeps what it must not forget.
+func stateFolder(getenv func(string) string, part string) string {
 	base := getenv("XDG_STATE_HOME")
 	if base == "" {
 		home, err := os.UserHomeDir()
@@ -87,7 +88,7 @@ func defaultData(getenv func(string) string) string {
 		}
 		base = filepath.Join(home, ".local", "state")
 	}
-	return filepath.Join(base, "pilotage", "queue")
+	return filepath.Join(base, "pilotage", part)
 }
 
 // storageOf is what the queue sees of storage elements.

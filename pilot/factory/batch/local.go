@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/factory"
 )
 
@@ -27,7 +28,7 @@ type Local struct {
 
 // Submit keeps the job and starts it if there is a place.
 func (l *Local) Submit(ctx context.Context, job *Job) (string, error) {
-	script := "#!/bin/sh\nexport PILOTAGE_ACCESS=\"$0.json\" PILOTAGE_BATCH_JOB=" + job.Name + "\nexec >" + quote(job.Log) + " 2>&1 </dev/null\nexec " + job.Command + "\n"
+	script := "#!/bin/sh\nexport PILOTAGE_ACCESS=\"$0.json\" PILOTAGE_BATCH_JOB=" + job.Name + "\nexec >" + shell.Quote(job.Log) + " 2>&1 </dev/null\nexec " + job.Command + "\n"
 	if err := os.WriteFile(job.Script+".json", []byte(job.Access), 0o600); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrRefused, err)
 	}
@@ -40,8 +41,6 @@ func (l *Local) Submit(ctx context.Context, job *Job) (string, error) {
 	_, err := l.List(ctx) // starts it
 	return job.Name, err
 }
-
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
 
 func (l *Local) path(name string) string { return filepath.Join(l.Folder, name+".job") }
 

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 
+	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/factory"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -50,11 +51,7 @@ func Run(ctx context.Context, words []string) (string, string, error) {
 // Over runs commands on another machine, by ssh or whatever the words before say.
 func Over(before ...string) Runner {
 	return func(ctx context.Context, words []string) (string, string, error) {
-		quoted := make([]string, len(words))
-		for i, word := range words {
-			quoted[i] = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		return Run(ctx, append(append([]string{}, before...), strings.Join(quoted, " ")))
+		return Run(ctx, append(append([]string{}, before...), shell.Join(words)))
 	}
 }
 
