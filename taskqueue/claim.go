@@ -47,7 +47,9 @@ func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 	if site.InForce().Central() {
 		return result, nil // mastership of the overlay only
 	}
-	result.Leases = q.leasing.openLeases(site)
+	for _, lease := range q.leasesOf(site.Name) {
+		result.Leases = append(result.Leases, q.leasing.fullLease(site, lease))
+	}
 	result.Revoked = q.leasing.revocations(site.Name)
 	return result, nil
 }

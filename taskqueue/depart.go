@@ -43,11 +43,7 @@ func (m *members) heard(site *SiteRecord) {
 
 // depart books pilots that their master saw leave or die.
 func (q *queue) depart(site *SiteRecord, departed []task.Departure) {
-	ids := make([]task.PilotID, len(departed))
-	for i := range departed {
-		ids[i] = departed[i].Pilot
-	}
-	q.pilots.load(ids...)
+	q.pilots.load(keysOf(departed, func(d *task.Departure) task.PilotID { return d.Pilot })...)
 	for _, d := range departed {
 		pilot := q.pilots.held[d.Pilot]
 		if stranger := slices.IndexFunc(site.Strangers, func(s Stranger) bool { return s.Pilot == d.Pilot }); stranger >= 0 {
@@ -96,11 +92,7 @@ func (q *queue) meet(site *SiteRecord, joined []task.PilotID, inHand []task.Atte
 
 // takePauses notes which pilots of a site take no new work.
 func (m *members) takePauses(site *SiteRecord, pauses []task.Pause) {
-	ids := make([]task.PilotID, len(pauses))
-	for i := range pauses {
-		ids[i] = pauses[i].Pilot
-	}
-	m.pilots.load(ids...)
+	m.pilots.load(keysOf(pauses, func(p *task.Pause) task.PilotID { return p.Pilot })...)
 	for _, pause := range pauses {
 		m.stopped(site, m.pilots.held[pause.Pilot], pause.Why)
 	}
@@ -173,10 +165,7 @@ func (j *outcomes) runningAt(pilot *PilotRecord) []Attempt {
 // loseAttempts books attempts as lost; died tells that their pilot is dead, which
 // the tasks bear.
 func (j *outcomes) loseAttempts(site *SiteRecord, running []Attempt, reason string, died bool) {
-	ids := make([]task.ID, len(running))
-	for i := range running {
-		ids[i] = running[i].Outcome.Attempt.Task
-	}
+	ids := keysOf(running, func(a *Attempt) task.ID { return a.Outcome.Attempt.Task })
 	j.tasks.load(ids...)
 	j.specs.load(ids...)
 	for i := range running {
@@ -244,12 +233,10 @@ func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 // vacate takes back everything a site holds and forgets its caches, once what they
 // held alone was looked for on storage: nobody is there any more.
 func (q *queue) vacate(site *SiteRecord, reason string) {
-	open := read(q.Leases().OfSite(site.Name))
-	for i := range open {
-		q.life.takeBack(&open[i], task.Return, reason)
+	for _, lease := range q.leasesOf(site.Name) {
+		q.life.takeBack(lease, task.Return, reason)
 	}
-	revoked := read(q.Leases().Revocations(site.Name))
-	saveAll(revoked, q.Leases().Confirm)
+	q.dropRevocations(site.Name)
 	site.Capacity, site.Check, site.CheckUntil = task.Capacity{}, false, 0
 	if site.Fallback != "" { // the next pilots may run where the network is another
 		before := site.InForce()
@@ -267,18 +254,15 @@ func (q *queue) vacate(site *SiteRecord, reason string) {
 	q.catalogue.forgetCaches(site)
 }
 
+// dropRevocations forgets what nobody is there to answer: of a site's leases, all if
+// none is named.
+func (r *records) dropRevocations(site task.Site, leases ...task.LeaseID) {
+	saveAll(read(r.Leases().Revocations(site, leases...)), r.Leases().Confirm)
+}
+
 // takeBack reopens all tasks of a lease.
 func (l *lifecycle) takeBack(lease *Lease, event task.Event, reason string) {
-	if l.leases.held[lease.ID] == nil {
-		l.leases.put(lease.ID, lease)
-	}
-	states := read(l.Tasks().InLease(lease.ID))
-	l.tasks.hold(states)
-	for i := range states {
-		s := l.tasks.held[states[i].ID]
-		if s.State != task.Leased || s.Lease != lease.ID {
-			continue
-		}
+	for _, s := range l.leased(lease) {
 		l.reopen(s, event, reason)
 	}
 	l.leases.touch(lease.ID)

@@ -40,32 +40,26 @@ func (l *leasing) numberBeyond(unknown []task.LeaseID) {
 	}
 }
 
-// fullLease returns an open lease with all tasks that are still LEASED under
-// it.
-func (l *leasing) fullLease(site *SiteRecord, lease *Lease) task.Lease {
-	states := read(l.Tasks().InLease(lease.ID))
-	l.tasks.hold(states)
-	ids := make([]task.ID, 0, len(states))
-	for i := range states {
-		if s := l.tasks.held[states[i].ID]; s.State == task.Leased && s.Lease == lease.ID {
-			ids = append(ids, s.ID)
-		}
-	}
-	return l.writeLease(site, lease, ids)
+// leased returns the tasks that are LEASED under a lease, by age, as this turn knows
+// them.
+func (r *records) leased(lease *Lease) []*TaskState {
+	return slices.DeleteFunc(r.tasks.of(read(r.Tasks().InLease(lease.ID))), func(s *TaskState) bool {
+		return s.State != task.Leased || s.Lease != lease.ID
+	})
 }
 
-// openLeases returns all leases of a site in full.
-func (l *leasing) openLeases(site *SiteRecord) []task.Lease {
-	open := read(l.Leases().OfSite(site.Name))
-	var leases []task.Lease
-	for i := range open {
-		if l.leases.held[open[i].ID] == nil {
-			l.leases.put(open[i].ID, &open[i])
-		}
-		full := l.fullLease(site, l.leases.held[open[i].ID])
-		leases = append(leases, full)
+// leasesOf returns the open leases of a site, by id, as this turn knows them.
+func (r *records) leasesOf(site task.Site) []*Lease {
+	return r.leases.of(read(r.Leases().OfSite(site)))
+}
+
+// fullLease returns an open lease with all its tasks.
+func (l *leasing) fullLease(site *SiteRecord, lease *Lease) task.Lease {
+	var ids []task.ID
+	for _, s := range l.leased(lease) {
+		ids = append(ids, s.ID)
 	}
-	return leases
+	return l.writeLease(site, lease, ids)
 }
 
 // writeLease puts a lease into the words of the master's protocol: the tasks

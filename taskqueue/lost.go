@@ -168,11 +168,7 @@ func (l *lifecycle) cancelUpstream(s, ended *TaskState) {
 // lose books that no pilot of a site holds the files any more, and strikes bad
 // copies.
 func (c *catalogue) lose(site task.Site, lost []task.LostFile) {
-	names := make([]task.LFN, len(lost))
-	for i := range lost {
-		names[i] = lost[i].LFN
-	}
-	c.files.load(names...)
+	c.files.load(keysOf(lost, func(l *task.LostFile) task.LFN { return l.LFN })...)
 	for i := range lost {
 		f := c.files.held[lost[i].LFN]
 		if f == nil || !lost[i].Digest.IsZero() && lost[i].Digest != f.Digest {
@@ -191,11 +187,8 @@ func (c *catalogue) lose(site task.Site, lost []task.LostFile) {
 func (c *catalogue) forgetCaches(site *SiteRecord) {
 	page := c.config.Workflow.SweepPage
 	files := read(c.Files().OnlyAnnouncedAt(site.Name, "", page))
-	for i := range files {
-		if c.files.held[files[i].LFN] == nil {
-			c.files.put(files[i].LFN, &files[i])
-		}
-		c.withdraw(c.files.held[files[i].LFN], site.Name)
+	for _, f := range c.files.of(files) {
+		c.withdraw(f, site.Name)
 	}
 	site.Forget = len(files) == page
 	c.sites.touch(site.Name)

@@ -75,12 +75,8 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 	site.Orphans = now.Central()
 	q.look(site)
 	site.Refused = nil // in the other mode it is somebody else's business
-	open := read(q.Leases().OfSite(site.Name))
-	for i := range open {
-		if q.leases.held[open[i].ID] == nil {
-			q.leases.put(open[i].ID, &open[i])
-		}
-		if lease := q.leases.held[open[i].ID]; lease.Pilot != "" {
+	for _, lease := range q.leasesOf(site.Name) {
+		if lease.Pilot != "" {
 			q.Effects.wakePilot(lease.Pilot)
 			lease.Pilot = ""
 			q.leases.touch(lease.ID)
@@ -100,46 +96,28 @@ func (r *Rules) Reclaim(t *Turn, name task.Site, held func(task.ID) bool) (err e
 	if !site.Orphans || !site.InForce().Central() {
 		return nil
 	}
-	open := read(q.Leases().OfSite(name))
 	site.Orphans = false
 	q.sites.touch(name)
-	for i := range open {
-		if open[i].Pilot != "" {
+	for _, lease := range q.leasesOf(name) {
+		if lease.Pilot != "" {
 			continue
 		}
-		q.leasing.reclaim(&open[i], held)
-		site.Orphans = site.Orphans || q.leases.held[open[i].ID].Open > 0
+		for _, s := range q.leased(lease) {
+			if !held(s.ID) {
+				q.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand")
+			}
+		}
+		site.Orphans = site.Orphans || lease.Open > 0
 	}
 
 	return nil
 }
 
-func (l *leasing) reclaim(lease *Lease, held func(task.ID) bool) {
-	if l.leases.held[lease.ID] == nil {
-		l.leases.put(lease.ID, lease)
-	}
-	states := read(l.Tasks().InLease(lease.ID))
-	l.tasks.hold(states)
-	for i := range states {
-		s := l.tasks.held[states[i].ID]
-		if s.State != task.Leased || s.Lease != lease.ID || held(s.ID) {
-			continue
-		}
-		l.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand")
-	}
-}
-
 // takeBackFrom reopens what a pilot that is gone held by leases of its own.
 func (l *leasing) takeBackFrom(pilot *PilotRecord, reason string) {
-	own := read(l.Leases().OfPilot(pilot.ID))
-	ids := make([]task.LeaseID, len(own))
-	for i := range own {
-		ids[i] = own[i].ID
-		l.life.takeBack(&own[i], task.LeaseExpired, fmt.Sprintf("pilot %s is gone: %s", pilot.ID, reason))
-	}
-	if len(ids) > 0 {
-		unanswered := read(l.Leases().Revocations(pilot.Site, ids...))
-		saveAll(unanswered, l.Leases().Confirm)
+	for _, lease := range l.leases.of(read(l.Leases().OfPilot(pilot.ID))) {
+		l.life.takeBack(lease, task.LeaseExpired, fmt.Sprintf("pilot %s is gone: %s", pilot.ID, reason))
+		l.dropRevocations(pilot.Site, lease.ID)
 	}
 	if site := l.sites.held[pilot.Site]; site != nil && site.InForce().Central() {
 		site.Orphans = true // it may have had tasks of a former master

@@ -134,31 +134,14 @@ func (r *Rules) HeardPull(t *Turn, name task.Site, capacity task.Capacity) (err 
 // master's leases it gets the tasks that it has in hand. It returns how many
 // tasks the pilot did not know of.
 func (l *leasing) answerPilot(site *SiteRecord, pilot *PilotRecord, p *task.Pull, reply *task.PullReply) (unseen int) {
-	own := read(l.Leases().OfPilot(pilot.ID))
-	known := make(map[task.LeaseID]bool, len(own))
-	for i := range own {
-		if own[i].Site != site.Name {
-			continue
-		}
-		if l.leases.held[own[i].ID] == nil {
-			l.leases.put(own[i].ID, &own[i])
-		}
-		lease := l.leases.held[own[i].ID]
-		known[lease.ID] = true
-		l.renewLease(lease)
-		if l.holds(&p.Sync, lease) {
-			continue
-		}
-		full := l.fullLease(site, lease)
-		unseen += len(full.Tasks)
-		reply.Leases = append(reply.Leases, full)
+	own := l.leases.of(read(l.Leases().OfPilot(pilot.ID)))
+	own = slices.DeleteFunc(own, func(lease *Lease) bool { return lease.Site != site.Name })
+	known := l.answer(site, own, &p.Sync, &reply.SyncReply)
+	for i := range reply.Leases {
+		unseen += len(reply.Leases[i].Tasks)
 	}
 	l.answerHolding(site, p, known, reply)
-	for _, id := range p.Leases {
-		if !known[id] {
-			reply.Unknown = append(reply.Unknown, id)
-		}
-	}
+	l.tellUnknown(&p.Sync, known, &reply.SyncReply)
 	return unseen
 }
 

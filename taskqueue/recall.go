@@ -67,11 +67,7 @@ func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) (err erro
 	defer q.close(&err)
 	q.site(name)
 	for _, want := range tasks {
-		s := q.tasks.one(want.Task)
-		if s == nil || s.State != task.Leased || s.Lease != want.Lease || s.Site != name {
-			continue
-		}
-		if !q.started(s) {
+		if s := q.leasedBy(name, want.Lease, want.Task); s != nil && !q.started(s) {
 			q.life.revoke(name, want.Lease, want.Task, false)
 		}
 	}
@@ -98,10 +94,7 @@ func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]s
 		states = states[max(0, len(states)-scan):]
 		scan -= len(states)
 		h.tasks.hold(states)
-		ids := make([]task.ID, 0, len(states))
-		for i := range states {
-			ids = append(ids, states[i].ID)
-		}
+		ids := keysOf(states, func(s *TaskState) task.ID { return s.ID })
 		h.loadInputs(ids)
 		for _, id := range slices.Backward(ids) {
 			if _, already := asked[id]; already {

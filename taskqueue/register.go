@@ -161,17 +161,8 @@ func (r *records) present(site task.Site, except task.PilotID) []task.PilotID {
 
 // alive returns the live pilots of a site, by id, as this turn sees them.
 func (r *records) alive(site task.Site) []*PilotRecord {
-	found := read(r.Pilots().OfSite(site, PilotAlive, PilotDraining))
-	var live []*PilotRecord
-	for i := range found {
-		if r.pilots.held[found[i].ID] == nil {
-			r.pilots.put(found[i].ID, &found[i])
-		}
-		if p := r.pilots.held[found[i].ID]; p.State.present() {
-			live = append(live, p)
-		}
-	}
-	return live
+	found := r.pilots.of(read(r.Pilots().OfSite(site, PilotAlive, PilotDraining)))
+	return slices.DeleteFunc(found, func(p *PilotRecord) bool { return !p.State.present() })
 }
 
 // appoint returns the site's master: the one in office; if there is none

@@ -22,8 +22,7 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) (err error) {
 	gone.checkIdle(name)
 	gone.dropCopies(name, lose)
 	gone.revokeGrants(name)
-	revocations := read(q.Leases().Revocations(name))
-	check(q.Leases().Confirm(revocations...))
+	q.dropRevocations(name)
 	check(q.Sites().Delete(name))
 	q.sites.put(name, nil)
 	q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil

@@ -252,10 +252,7 @@ func (p *submission) markFinal(w *Workflow, g *graph) {
 // READY those whose inputs exist, page by page.
 func (p *submission) enliven(g *graph) {
 	for nodes := range slices.Chunk(g.nodes, sealPage) {
-		ids := make([]task.ID, len(nodes))
-		for i := range nodes {
-			ids[i] = nodes[i].id
-		}
+		ids := keysOf(nodes, func(n *sealing) task.ID { return n.id })
 		p.tasks.load(ids...)
 		for i := range nodes {
 			s := p.tasks.held[ids[i]]

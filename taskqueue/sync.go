@@ -269,65 +269,51 @@ func (j *outcomes) storedEarly(site task.Site, st *task.Stored, attempt *Attempt
 	}
 }
 
+// leasedBy returns a task if it is LEASED to a site under a lease.
+func (r *records) leasedBy(site task.Site, lease task.LeaseID, id task.ID) *TaskState {
+	if s := r.tasks.one(id); s != nil && s.State == task.Leased && s.Lease == lease && s.Site == site {
+		return s
+	}
+	return nil
+}
+
 // takeReturns takes unstarted tasks back.
 func (l *leasing) takeReturns(site task.Site, returns []task.Returned) {
-	ids := make([]task.ID, len(returns))
-	for i := range returns {
-		ids[i] = returns[i].Task
+	if len(returns) == 0 {
+		return
 	}
-	l.tasks.load(ids...)
-	recalled := l.recalled(site, len(returns) > 0)
-	var answered []Revocation
-	for _, back := range returns {
-		answered = append(answered, Revocation{Site: site, Lease: back.Lease, Task: back.Task})
-		s := l.tasks.held[back.Task]
-		if s == nil || s.State != task.Leased || s.Lease != back.Lease || s.Site != site || s.Generation != back.Generation {
-			continue
-		}
-		l.life.reopen(s, task.Return, back.Reason)
-		s.Recalled = recalled[back.Task]
-	}
-	saveAll(answered, l.Leases().Confirm)
-}
-
-// recalled returns the tasks that a site was asked to give back.
-func (l *leasing) recalled(site task.Site, wanted bool) map[task.ID]bool {
-	if !wanted {
-		return nil
-	}
-	open := read(l.Leases().Revocations(site))
-	recalled := make(map[task.ID]bool, len(open))
-	for _, r := range open {
+	l.tasks.load(keysOf(returns, func(r *task.Returned) task.ID { return r.Task })...)
+	recalled := make(map[task.ID]bool)
+	for _, r := range read(l.Leases().Revocations(site)) {
 		recalled[r.Task] = !r.Cancel
 	}
-	return recalled
+	for _, back := range returns {
+		if s := l.leasedBy(site, back.Lease, back.Task); s != nil && s.Generation == back.Generation {
+			l.life.reopen(s, task.Return, back.Reason)
+			s.Recalled = recalled[back.Task]
+		}
+	}
+	check(l.Leases().Confirm(keysOf(returns, func(r *task.Returned) Revocation {
+		return Revocation{Site: site, Lease: r.Lease, Task: r.Task}
+	})...))
 }
 
-// takeConfirmed drops revocations that were carried out.
+// takeConfirmed drops revocations that were carried out. What was recalled and does
+// not run is back.
 func (l *leasing) takeConfirmed(site task.Site, confirmed []task.Revoked) {
 	if len(confirmed) == 0 {
 		return
 	}
-	ids := make([]task.ID, len(confirmed))
-	answered := make([]Revocation, len(confirmed))
-	for i, c := range confirmed {
-		ids[i] = c.Task
-		answered[i] = Revocation{Site: site, Lease: c.Lease, Task: c.Task}
-	}
-	l.tasks.load(ids...)
+	l.tasks.load(keysOf(confirmed, func(r *task.Revoked) task.ID { return r.Task })...)
 	for _, c := range confirmed {
-		s := l.tasks.held[c.Task]
-		if c.Cancel || s == nil || s.State != task.Leased || s.Lease != c.Lease || s.Site != site {
-			continue
+		if s := l.leasedBy(site, c.Lease, c.Task); s != nil && !c.Cancel && !l.started(s) {
+			l.life.reopen(s, task.Return, "recalled")
+			s.Recalled = true
 		}
-		running := l.started(s)
-		if running {
-			continue
-		}
-		l.life.reopen(s, task.Return, "recalled")
-		s.Recalled = true
 	}
-	check(l.Leases().Confirm(answered...))
+	check(l.Leases().Confirm(keysOf(confirmed, func(r *task.Revoked) Revocation {
+		return Revocation{Site: site, Lease: r.Lease, Task: r.Task}
+	})...))
 }
 
 // revocations returns what a site is asked to drop, those of this turn
@@ -354,28 +340,30 @@ func (l *leasing) holds(s *task.Sync, lease *Lease) bool {
 func (l *leasing) answerLeases(site *SiteRecord, s *task.Sync, reply *task.SyncReply) {
 	// The turn's own changes come first: what they emptied is over.
 	l.life.saveLeases()
-	open := read(l.Leases().OfSite(site.Name))
-	known := make(map[task.LeaseID]bool, len(s.Leases))
-	for i := range open {
-		lease := &open[i]
-		if lease.Pilot != "" {
-			continue // not the master's
-		}
-		if l.leases.held[lease.ID] == nil {
-			l.leases.put(lease.ID, lease)
-		}
-		lease = l.leases.held[lease.ID]
+	own := slices.DeleteFunc(l.leasesOf(site.Name), func(lease *Lease) bool { return lease.Pilot != "" })
+	l.tellUnknown(s, l.answer(site, own, s, reply), reply)
+	l.numberBeyond(reply.Unknown)
+}
+
+// answer renews leases, and sends those again of which who holds them does not know
+// every task.
+func (l *leasing) answer(site *SiteRecord, own []*Lease, s *task.Sync, reply *task.SyncReply) (known map[task.LeaseID]bool) {
+	known = make(map[task.LeaseID]bool, len(own))
+	for _, lease := range own {
 		known[lease.ID] = true
 		if !l.holds(s, lease) {
-			again := l.fullLease(site, lease)
-			reply.Leases = append(reply.Leases, again)
+			reply.Leases = append(reply.Leases, l.fullLease(site, lease))
 		}
 		l.renewLease(lease)
 	}
+	return known
+}
+
+// tellUnknown names the leases that are over.
+func (l *leasing) tellUnknown(s *task.Sync, known map[task.LeaseID]bool, reply *task.SyncReply) {
 	for _, id := range s.Leases {
 		if !known[id] {
 			reply.Unknown = append(reply.Unknown, id)
 		}
 	}
-	l.numberBeyond(reply.Unknown)
 }

@@ -58,6 +58,16 @@ func (t *table[K, V]) hold(found []V) {
 	}
 }
 
+// of returns the turn's own of records that were read otherwise.
+func (t *table[K, V]) of(found []V) []*V {
+	t.hold(found)
+	own := make([]*V, len(found))
+	for i := range found {
+		own[i] = t.held[t.key(&found[i])]
+	}
+	return own
+}
+
 func (t *table[K, V]) put(key K, value *V) { t.held[key] = value }
 
 // touch notes that the record of the key is to be saved.

@@ -57,10 +57,8 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 }
 
 func (l *leasing) expireLeases() {
-	expired := read(l.Leases().ExpiredBy(l.Clock))
-	for i := range expired {
-		lease := expired[i]
-		l.life.takeBack(&lease, task.LeaseExpired, fmt.Sprintf("lease %d of site %s expired", lease.ID, lease.Site))
+	for _, lease := range l.leases.of(read(l.Leases().ExpiredBy(l.Clock))) {
+		l.life.takeBack(lease, task.LeaseExpired, fmt.Sprintf("lease %d of site %s expired", lease.ID, lease.Site))
 	}
 }
 
@@ -145,11 +143,7 @@ func (a *abandoned) dropWorkflow(w *Workflow) {
 		if len(files) == 0 {
 			break
 		}
-		names := make([]task.LFN, len(files))
-		for i := range files {
-			names[i] = files[i].LFN
-		}
-		check(a.Files().Delete(names...))
+		check(a.Files().Delete(keysOf(files, func(f *FileRecord) task.LFN { return f.LFN })...))
 	}
 	a.noteUnsealed(w.ID, false)
 	a.Effects.progress(w.ID)
@@ -164,10 +158,7 @@ func (a *abandoned) releaseShared(id task.WorkflowID) {
 			return
 		}
 		after = states[len(states)-1].Seq
-		ids := make([]task.ID, len(states))
-		for i := range states {
-			ids[i] = states[i].ID
-		}
+		ids := keysOf(states, func(s *TaskState) task.ID { return s.ID })
 		specs := read(a.Tasks().Describe(ids...))
 		for i := range specs {
 			for _, name := range inputs(&specs[i]) {
