@@ -73,7 +73,9 @@ func (w *ward) look() {
 	site := w.siteRecord("A")
 	marks, news, changed := w.maker.Look(w.clock, &site)
 	if news {
-		w.commit(func(t *taskqueue.Turn) error { return w.rules.Judge(t, "A", marks) })
+		w.commit(func(t *taskqueue.Turn) error {
+			return w.rules.Tend(t, "A", &taskqueue.Care{Judged: true, Nodes: marks})
+		})
 		w.news = append(w.news, w.effects.Nodes...)
 	}
 	w.view(func(t *taskqueue.Turn) error { return w.maker.Refresh(t, "A") })
@@ -182,7 +184,9 @@ func TestQueueSetsANodeBackWherePilotsDie(t *testing.T) {
 			}, Number: lt.Number})
 		}
 		p.pull()
-		w.commit(func(t *taskqueue.Turn) error { return w.rules.Dismiss(t, "A", []task.PilotID{p.id}, "it fell silent") })
+		w.commit(func(t *taskqueue.Turn) error {
+			return w.rules.Tend(t, "A", &taskqueue.Care{Silent: []task.PilotID{p.id}})
+		})
 		w.maker.Left("A", p.id)
 	}
 	w.look()

@@ -205,14 +205,6 @@ func (r *Rules) Unguarded(t *Turn, name task.Site) (_ []task.File, err error) {
 	return q.catalogue.unguarded(q.site(name)), nil
 }
 
-// Guarded clears a site's mark if nothing is unguarded there any more.
-func (r *Rules) Guarded(t *Turn, name task.Site) (err error) {
-	q := r.open(t)
-	defer q.close(&err)
-	q.catalogue.unguarded(q.site(name))
-	return nil
-}
-
 // look marks a site whose caches may be all that has some files, and where
 // perhaps nobody stores them by itself.
 func (r *records) look(site *SiteRecord) {

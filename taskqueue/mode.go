@@ -61,7 +61,7 @@ func (q *queue) changedMode(site *SiteRecord, before Mode, why string) {
 
 // changeMode hands the open leases of a site over to those who speak for it in
 // the mode in force from now on: to its master, or each to the pilots that
-// have its tasks in hand. What nobody claims is taken back by Reclaim. No task
+// have its tasks in hand. What nobody claims is taken back by Tend. No task
 // changes its lease, so what runs goes on and its outcome counts.
 func (q *queue) changeMode(site *SiteRecord, before Mode) {
 	now := site.InForce()
@@ -84,33 +84,21 @@ func (q *queue) changeMode(site *SiteRecord, before Mode) {
 	}
 }
 
-// Reclaim takes back tasks of a site's former master that no pilot has in
-// hand; held tells which ones have one. It is called when every live pilot of
-// the site has told what it has.
-//
-// Errors: ErrNotFound.
-func (r *Rules) Reclaim(t *Turn, name task.Site, held func(task.ID) bool) (err error) {
-	q := r.open(t)
-	defer q.close(&err)
-	site := q.site(name)
-	if !site.Orphans || !site.InForce().Central() {
-		return nil
-	}
+// reclaim takes back tasks of a site's former master that no pilot has in hand.
+func (l *leasing) reclaim(site *SiteRecord, inHand map[task.ID]bool) {
 	site.Orphans = false
-	q.sites.touch(name)
-	for _, lease := range q.leasesOf(name) {
+	l.sites.touch(site.Name)
+	for _, lease := range l.leasesOf(site.Name) {
 		if lease.Pilot != "" {
 			continue
 		}
-		for _, s := range q.leased(lease) {
-			if !held(s.ID) {
-				q.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand")
+		for _, s := range l.leased(lease) {
+			if !inHand[s.ID] {
+				l.life.reopen(s, task.Return, "the site's mode changed and no pilot has it in hand")
 			}
 		}
 		site.Orphans = site.Orphans || lease.Open > 0
 	}
-
-	return nil
 }
 
 // takeBackFrom reopens what a pilot that is gone held by leases of its own.

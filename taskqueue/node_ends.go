@@ -37,17 +37,3 @@ func (j *outcomes) noteDeath(site *SiteRecord, pilot *PilotRecord, reason string
 		})
 	}
 }
-
-// Judge keeps what a matchmaker thinks of the nodes of its site.
-//
-// Errors: ErrNotFound (the site).
-func (r *Rules) Judge(t *Turn, name task.Site, marks []task.NodeMark) (err error) {
-	q := r.open(t)
-	defer q.close(&err)
-	site := q.site(name)
-	if site.InForce().Central() {
-		q.members.keepNodes(site, marks)
-	}
-
-	return nil
-}

@@ -13,7 +13,7 @@ import (
 // has met since they registered, or the one in office has not since it took
 // office, as its predecessor that was killed, or since the queue started, or since they
 // said that they are cut off from it. Where there is no master because pilots speak for
-// themselves, Dismiss is for those that have fallen silent.
+// themselves, Tend is for those that have fallen silent.
 func (q *queue) dismissOverdue() {
 	var last Instant
 	if q.remembered(metaOverdue, &last); last != 0 && q.Clock.Sub(last) < q.config.Site.Pilot.OverdueEvery {

@@ -247,41 +247,69 @@ func (r *Rules) Grant(t *Turn, name task.Site, id task.PilotID, tasks []task.ID)
 	return h.granted(), nil
 }
 
-// Dismiss takes pilots for dead that have fallen silent in a mode in which
-// nobody else would tell: what they held is free again.
+// Care is what is to be done for a site at which the queue matches tasks: what a
+// master does at other sites by itself.
+type Care struct {
+	Silent []task.PilotID   // not heard any more: nobody else would tell
+	Lost   []task.LostFile  // that no pilot holds any more, and no storage element
+	Safe   bool             // no file is in caches alone any more
+	Back   []task.Revoked   // unstarted tasks that others could run
+	Judged bool             // of the site's nodes is thought otherwise than before:
+	Nodes  []task.NodeMark  // those that are set back
+	Told   bool             // every live pilot has told what it has of a former master's tasks:
+	InHand map[task.ID]bool // these
+}
+
+// Empty tells whether there is nothing to do.
+func (c *Care) Empty() bool {
+	return !c.Safe && !c.Judged && !c.Told && len(c.Silent)+len(c.Lost)+len(c.Back) == 0
+}
+
+// Tend does what is to be done for a site, while the queue matches its tasks.
 //
 // Errors: ErrNotFound (the site).
-func (r *Rules) Dismiss(t *Turn, name task.Site, pilots []task.PilotID, reason string) (err error) {
+func (r *Rules) Tend(t *Turn, name task.Site, c *Care) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	site := q.site(name)
 	if !site.InForce().Central() {
 		return nil
 	}
-	q.pilots.load(pilots...)
-	for _, id := range pilots {
-		pilot := q.pilots.held[id]
-		if pilot == nil || pilot.Site != name || !pilot.State.present() {
-			continue
+	if c.Judged {
+		q.members.keepNodes(site, c.Nodes)
+	}
+	q.dismissSilent(site, c.Silent)
+	if c.Told && site.Orphans {
+		q.leasing.reclaim(site, c.InHand)
+	}
+	if c.Safe {
+		q.catalogue.unguarded(site)
+	}
+	q.catalogue.lose(name, c.Lost)
+	for _, want := range c.Back {
+		if s := q.leasedBy(name, want.Lease, want.Task); s != nil && !q.started(s) {
+			q.life.revoke(name, want.Lease, want.Task, false)
 		}
-		q.dismiss(site, pilot, PilotDead, reason)
+	}
+	return nil
+}
+
+// dismissSilent takes pilots for dead that have fallen silent: what they held is free
+// again.
+func (q *queue) dismissSilent(site *SiteRecord, silent []task.PilotID) {
+	if len(silent) == 0 {
+		return
+	}
+	q.pilots.load(silent...)
+	for _, id := range silent {
+		if pilot := q.pilots.held[id]; pilot != nil && pilot.Site == site.Name && pilot.State.present() {
+			q.dismiss(site, pilot, PilotDead, "it fell silent")
+		}
 	}
 	if site.Pilots <= 0 {
 		q.vacate(site, "its last pilot fell silent")
 	}
-
-	return nil
-}
-
-// Lose books that no pilot of a site holds files any more that no storage
-// element has.
-//
-// Errors: ErrNotFound (the site).
-func (r *Rules) Lose(t *Turn, name task.Site, lost []task.LostFile) (err error) {
-	q := r.open(t)
-	defer q.close(&err)
-	q.site(name)
-	q.catalogue.lose(name, lost)
-
-	return nil
+	// The scans of what follows must see it.
+	q.ready.settle()
+	q.save()
 }

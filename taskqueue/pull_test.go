@@ -271,7 +271,7 @@ func TestDeathOfAPilotThatHoldsLeases(t *testing.T) {
 			return fmt.Errorf("silent: %v", silent)
 		}
 		d.maker.Left("A", dead.id)
-		return d.rules.Dismiss(t, "A", silent, "it fell silent")
+		return d.rules.Tend(t, "A", &taskqueue.Care{Silent: silent})
 	})
 	d.expect(task.Ready, second)
 	d.view(func(t *taskqueue.Turn) error {
@@ -316,7 +316,7 @@ func TestADeadPilotThatPullsLives(t *testing.T) {
 	d.maker.Changed(&d.effects)
 	silent.pull()
 	d.commit(func(t *taskqueue.Turn) error {
-		return d.rules.Dismiss(t, "A", []task.PilotID{silent.id}, "it fell silent")
+		return d.rules.Tend(t, "A", &taskqueue.Care{Silent: []task.PilotID{silent.id}})
 	})
 	d.maker.Left("A", silent.id)
 	silent.finish(silent.inHand[0].Task.ID)

@@ -59,22 +59,6 @@ func (h *handing) lone(site *SiteRecord) bool {
 	return site.Alone != 0 && h.Clock.Sub(site.Alone) < h.config.HandOut.Recall.Every
 }
 
-// AskBack asks a site's pilots for tasks that they have not started.
-//
-// Errors: ErrNotFound (the site).
-func (r *Rules) AskBack(t *Turn, name task.Site, tasks []task.Revoked) (err error) {
-	q := r.open(t)
-	defer q.close(&err)
-	q.site(name)
-	for _, want := range tasks {
-		if s := q.leasedBy(name, want.Lease, want.Task); s != nil && !q.started(s) {
-			q.life.revoke(name, want.Lease, want.Task, false)
-		}
-	}
-
-	return nil
-}
-
 // recallable is an unstarted task that another site could run; own, if it
 // prefers the one that holds it.
 type recallable struct {

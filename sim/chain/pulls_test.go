@@ -152,42 +152,15 @@ func (q *queue) lookAfterSite(site *taskqueue.SiteRecord) {
 		}
 		return err
 	})
-	for _, n := range q.pilots { // strangers have been heard, too
-		if n.site.name == name && !q.waits(n.id) && !slices.ContainsFunc(pilots, func(p taskqueue.PilotRecord) bool { return p.ID == n.id }) {
-			q.maker.Left(name, n.id)
-		}
-	}
-	silent := q.maker.Silent(now, name, pilots, q.waits)
-	for _, id := range silent {
+	care, ask := q.maker.Tend(now, site, pilots, unsafe, q.waits)
+	for _, id := range care.Silent {
 		q.note("%s is silent", id)
-		q.maker.Left(name, id)
 	}
-	reclaim := site.Orphans && q.maker.AllHeard(site, pilots)
-	var lost []task.LostFile
-	if site.Check {
-		lost = q.maker.Guard(name, unsafe, pilots)
+	if !care.Empty() {
+		q.must(func(t *taskqueue.Turn) error { return q.rules.Tend(t, name, &care) })
 	}
-	nodes, judged, changed := q.maker.Look(now, site)
-	retract := q.maker.Retract(now, name)
-	for _, do := range []struct {
-		wanted bool
-		rule   func(t *taskqueue.Turn) error
-	}{
-		{judged, func(t *taskqueue.Turn) error { return q.rules.Judge(t, name, nodes) }},
-		{len(silent) > 0, func(t *taskqueue.Turn) error { return q.rules.Dismiss(t, name, silent, "it fell silent") }},
-		{reclaim, func(t *taskqueue.Turn) error {
-			return q.rules.Reclaim(t, name, func(id task.ID) bool { return q.maker.InHand(name, id) })
-		}},
-		{site.Check && len(unsafe) == 0, func(t *taskqueue.Turn) error { return q.rules.Guarded(t, name) }},
-		{len(lost) > 0, func(t *taskqueue.Turn) error { return q.rules.Lose(t, name, lost) }},
-		{len(retract) > 0, func(t *taskqueue.Turn) error { return q.rules.AskBack(t, name, retract) }},
-	} {
-		if do.wanted {
-			q.must(do.rule)
-		}
-	}
-	for _, n := range q.pilots {
-		if n.site.name == name && (slices.Contains(changed, n.id) || len(q.maker.Checks(name, n.id)) > 0) {
+	for _, id := range ask {
+		if n := q.named(id); n != nil {
 			q.wake(n)
 		}
 	}

@@ -83,6 +83,11 @@ func (m *Matchmaker) Version(site task.Site, pilot task.PilotID) uint64 {
 	return 0
 }
 
+// Knows tells whether a pilot of a site was heard and is not gone.
+func (m *Matchmaker) Knows(site task.Site, pilot task.PilotID) bool {
+	return m.sites[site] != nil && m.sites[site].pilots[pilot] != nil
+}
+
 // Left forgets a pilot that is gone.
 func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
 	r := m.sites[site]
@@ -160,9 +165,9 @@ func (m *Matchmaker) Silent(now taskqueue.Instant, site task.Site, live []taskqu
 	return silent
 }
 
-// AllHeard tells whether every live pilot of a site has told what it has since
+// allHeard tells whether every live pilot of a site has told what it has since
 // the mode in force began.
-func (m *Matchmaker) AllHeard(site *taskqueue.SiteRecord, live []taskqueue.PilotRecord) bool {
+func (m *Matchmaker) allHeard(site *taskqueue.SiteRecord, live []taskqueue.PilotRecord) bool {
 	r := m.sites[site.Name]
 	if r == nil {
 		return len(live) == 0
@@ -173,8 +178,40 @@ func (m *Matchmaker) AllHeard(site *taskqueue.SiteRecord, live []taskqueue.Pilot
 	})
 }
 
-// InHand tells whether some pilot of a site has told to have a task.
-func (m *Matchmaker) InHand(site task.Site, id task.ID) bool {
-	r := m.sites[site]
-	return r != nil && r.inHand[id] != ""
+// Tend decides what is to be done for a site, of which record, live pilots and the files
+// that only caches hold were read, and which pilots should ask again. Calls tells
+// whether a call of a pilot is under way: it lives.
+func (m *Matchmaker) Tend(
+	now taskqueue.Instant, site *taskqueue.SiteRecord, live []taskqueue.PilotRecord, unsafe []task.File, calls func(task.PilotID) bool,
+) (care taskqueue.Care, ask []task.PilotID) {
+	r := m.of(site.Name, now)
+	for id := range r.pilots {
+		if !calls(id) && !slices.ContainsFunc(live, func(p taskqueue.PilotRecord) bool { return p.ID == id }) {
+			m.Left(site.Name, id)
+		}
+	}
+	care.Silent = m.Silent(now, site.Name, live, calls)
+	for _, id := range care.Silent {
+		m.Left(site.Name, id)
+	}
+	if care.Told = site.Orphans && m.allHeard(site, live); care.Told {
+		care.InHand = make(map[task.ID]bool, len(r.inHand))
+		for id := range r.inHand {
+			care.InHand[id] = true
+		}
+	}
+	if care.Safe = site.Check && len(unsafe) == 0; site.Check {
+		care.Lost = m.Guard(site.Name, unsafe, live)
+		for id, g := range r.pilots {
+			if len(g.checks) > 0 {
+				ask = append(ask, id)
+			}
+		}
+	}
+	var changed []task.PilotID
+	care.Nodes, care.Judged, changed = m.Look(now, site)
+	care.Back = m.Retract(now, site.Name)
+	ask = append(ask, changed...)
+	slices.Sort(ask)
+	return care, slices.Compact(ask)
 }

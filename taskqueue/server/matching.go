@@ -62,18 +62,12 @@ func (m *matching) callIn(ctx context.Context) {
 	}
 }
 
-// centralSite is a site at which the queue matches tasks, with its live pilots.
+// centralSite is a site at which the queue matches tasks, with its live pilots and the
+// files that only caches hold and that nobody stores by itself.
 type centralSite struct {
-	site    taskqueue.SiteRecord
-	pilots  []taskqueue.PilotRecord
-	unsafe  []task.File // that only caches hold and that nobody stores by itself
-	silent  []task.PilotID
-	retract []task.Revoked
-	reclaim bool
-	lost    []task.LostFile
-	nodes   []task.NodeMark // that are set back
-	judged  bool            // they are others than is kept
-	changed []task.PilotID  // of nodes of which is thought otherwise than before
+	site   taskqueue.SiteRecord
+	pilots []taskqueue.PilotRecord
+	unsafe []task.File
 }
 
 // lookAfter does what at other sites a master does: it notices pilots that are
@@ -106,10 +100,13 @@ func (m *matching) lookAfter(ctx context.Context) error {
 		return err
 	}
 	for _, c := range central {
-		m.judgeSite(c)
-		if err := m.carryOutFor(ctx, c); err != nil {
-			return err
+		care, ask := m.pulls.tend(m.turns.clock.now(), c)
+		if !care.Empty() {
+			if err := m.turns.update(ctx, func(t *taskqueue.Turn) error { return m.turns.rules.Tend(t, c.site.Name, &care) }); err != nil {
+				return err
+			}
 		}
+		m.pulls.wakeAll(ask)
 	}
 	m.callIn(ctx)
 	return nil
@@ -134,88 +131,4 @@ func (m *matching) shareOut(t *taskqueue.Turn, all []taskqueue.SiteRecord) {
 	}
 	p.maker.Share(live, storing)
 	p.keepOnly(central)
-}
-
-// judgeSite decides what is to be done for a site.
-func (m *matching) judgeSite(c *centralSite) {
-	p := m.pulls
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	now, name := m.turns.clock.now(), c.site.Name
-	present := make(map[task.PilotID]bool, len(c.pilots))
-	for i := range c.pilots {
-		present[c.pilots[i].ID] = true
-	}
-	for id, g := range p.guests {
-		if g.site == name && !present[id] && g.ticket == nil {
-			delete(p.guests, id)
-			p.maker.Left(name, id)
-		}
-	}
-	c.silent = p.maker.Silent(now, name, c.pilots, p.waits)
-	for _, id := range c.silent {
-		delete(p.guests, id)
-		p.maker.Left(name, id)
-	}
-	c.reclaim = c.site.Orphans && p.maker.AllHeard(&c.site, c.pilots)
-	if c.site.Check {
-		c.lost = p.maker.Guard(name, c.unsafe, c.pilots)
-		for i := range c.pilots {
-			if len(p.maker.Checks(name, c.pilots[i].ID)) > 0 {
-				p.wakeUp(c.pilots[i].ID)
-			}
-		}
-	}
-	c.nodes, c.judged, c.changed = p.maker.Look(now, &c.site)
-	c.retract = p.maker.Retract(now, name)
-	p.due[name] = struct{}{}
-}
-
-// carryOutFor does what was decided for a site.
-func (m *matching) carryOutFor(ctx context.Context, c *centralSite) error {
-	name := c.site.Name
-	guarded := c.site.Check && len(c.unsafe) == 0
-	defer m.pulls.wakeAll(c.changed)
-	if !c.reclaim && !guarded && !c.judged && len(c.silent)+len(c.lost)+len(c.retract) == 0 {
-		return nil
-	}
-	return m.turns.update(ctx, func(t *taskqueue.Turn) error {
-		if c.judged {
-			if err := m.turns.rules.Judge(t, name, c.nodes); err != nil {
-				return err
-			}
-		}
-		if len(c.silent) > 0 {
-			if err := m.turns.rules.Dismiss(t, name, c.silent, "it fell silent"); err != nil {
-				return err
-			}
-		}
-		if c.reclaim {
-			if err := m.turns.rules.Reclaim(t, name, m.inHand(name)); err != nil {
-				return err
-			}
-		}
-		if guarded {
-			if err := m.turns.rules.Guarded(t, name); err != nil {
-				return err
-			}
-		}
-		if len(c.lost) > 0 {
-			if err := m.turns.rules.Lose(t, name, c.lost); err != nil {
-				return err
-			}
-		}
-		if len(c.retract) > 0 {
-			return m.turns.rules.AskBack(t, name, c.retract)
-		}
-		return nil
-	})
-}
-
-func (m *matching) inHand(site task.Site) func(task.ID) bool {
-	return func(id task.ID) bool {
-		m.pulls.mutex.Lock()
-		defer m.pulls.mutex.Unlock()
-		return m.pulls.maker.InHand(site, id)
-	}
 }

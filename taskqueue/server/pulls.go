@@ -82,6 +82,23 @@ func (p *pulls) keepOnly(sites map[task.Site]bool) {
 	}
 }
 
+// tend decides what is to be done for a site, and which pilots should ask again.
+func (p *pulls) tend(now taskqueue.Instant, c *centralSite) (taskqueue.Care, []task.PilotID) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	care, ask := p.maker.Tend(now, &c.site, c.pilots, c.unsafe, func(id task.PilotID) bool {
+		g := p.guests[id]
+		return g != nil && g.ticket != nil
+	})
+	for id, g := range p.guests {
+		if g.site == c.site.Name && g.ticket == nil && !p.maker.Knows(g.site, id) {
+			delete(p.guests, id)
+		}
+	}
+	p.due[c.site.Name] = struct{}{}
+	return care, ask
+}
+
 // leave ends a call.
 func (p *pulls) leave(pilot task.PilotID, ticket *pullTicket) {
 	p.mutex.Lock()
