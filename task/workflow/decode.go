@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -16,17 +18,17 @@ type decoder struct{ faults *faults }
 
 // decodable is implemented by the kinds of values that are not plain structs.
 type decodable interface {
-	decode(d *decoder, where string, n *node, tag reflect.StructTag)
+	decode(d *decoder, where string, n *yaml.Node, tag reflect.StructTag)
 }
 
 // structure fills a struct. where says in errors what it describes, for
 // example "task index"; it is empty for the file itself.
-func (d *decoder) structure(where string, n *node, target any) {
-	if n.kind == emptyNode {
-		n = &node{kind: mapNode, at: n.at}
+func (d *decoder) structure(where string, n *yaml.Node, target any) {
+	if kindOf(n) == emptyNode {
+		n = &yaml.Node{Kind: yaml.MappingNode, Line: n.Line, Column: n.Column}
 	}
-	if n.kind != mapNode {
-		d.faults.add(n.at, "write keys and values", "%s must be a map of keys, here is %s", orFile(where), n.kind)
+	if kindOf(n) != mapNode {
+		d.faults.add(placeOf(n), "write keys and values", "%s must be a map of keys, here is %s", orFile(where), kindOf(n))
 		return
 	}
 	fields := fieldsOf(reflect.ValueOf(target).Elem())
@@ -37,16 +39,16 @@ func (d *decoder) structure(where string, n *node, target any) {
 		known = append(known, key)
 		byKey[key] = f
 	}
-	given := make(map[string]bool, len(n.entries))
-	for _, entry := range n.entries {
-		f, ok := byKey[entry.key.text]
+	given := make(map[string]bool, len(n.Content)/2)
+	for key, value := range entries(n) {
+		f, ok := byKey[key.Value]
 		if !ok {
-			d.faults.add(entry.key.at, didYouMean(entry.key.text, known, "known keys are "+strings.Join(known, ", ")),
-				"%sunknown key %q", prefix(where), shorten(entry.key.text))
+			d.faults.add(placeOf(key), didYouMean(key.Value, known, "known keys are "+strings.Join(known, ", ")),
+				"%sunknown key %q", prefix(where), shorten(key.Value))
 			continue
 		}
-		given[entry.key.text] = entry.value.kind != emptyNode
-		d.value(prefix(where)+entry.key.text, entry.value, f)
+		given[key.Value] = kindOf(value) != emptyNode
+		d.value(prefix(where)+key.Value, value, f)
 	}
 	for _, f := range fields {
 		if key := f.tag.Get("key"); f.tag.Get("required") != "" && !given[key] {
@@ -54,7 +56,7 @@ func (d *decoder) structure(where string, n *node, target any) {
 			if constant := f.tag.Get("const"); constant != "" {
 				example = key + ": " + constant
 			}
-			d.faults.add(n.at, "add "+strconv.Quote(example), "%sthe key %q is missing", prefix(where), key)
+			d.faults.add(placeOf(n), "add "+strconv.Quote(example), "%sthe key %q is missing", prefix(where), key)
 		}
 	}
 }
@@ -92,10 +94,10 @@ func fieldsOf(structure reflect.Value) (fields []field) {
 	return fields
 }
 
-func (d *decoder) value(where string, n *node, f field) {
+func (d *decoder) value(where string, n *yaml.Node, f field) {
 	target := f.value.Addr().Interface()
 	if special, ok := target.(decodable); ok {
-		if n.kind != emptyNode {
+		if kindOf(n) != emptyNode {
 			special.decode(d, where, n, f.tag)
 		}
 		return
@@ -106,27 +108,27 @@ func (d *decoder) value(where string, n *node, f field) {
 const unquotedRange = `quote text that begins with a brace: "{00..19}"`
 
 // text returns the text of a scalar, or complains.
-func (d *decoder) text(where, wanted string, n *node) (string, bool) {
-	if n.kind == textNode {
-		return n.text, true
+func (d *decoder) text(where, wanted string, n *yaml.Node) (string, bool) {
+	if kindOf(n) == textNode {
+		return n.Value, true
 	}
 	hint := ""
 	switch {
-	case n.kind == emptyNode:
+	case kindOf(n) == emptyNode:
 		hint = `write "" if it is meant to be empty`
-	case n.kind == mapNode && n.flow:
+	case kindOf(n) == mapNode && inBraces(n):
 		hint = unquotedRange
 	}
-	d.faults.add(n.at, hint, "%s must be %s, here is %s", where, wanted, n.kind)
+	d.faults.add(placeOf(n), hint, "%s must be %s, here is %s", where, wanted, kindOf(n))
 	return "", false
 }
 
-func (v *Value[T]) decode(d *decoder, where string, n *node, tag reflect.StructTag) {
+func (v *Value[T]) decode(d *decoder, where string, n *yaml.Node, tag reflect.StructTag) {
 	var ok bool
 	switch target := any(&v.Value).(type) {
 	case *string:
 		if *target, ok = d.text(where, "text", n); ok {
-			ok = d.checkText(where, *target, n.at, tag)
+			ok = d.checkText(where, *target, placeOf(n), tag)
 		}
 	case *int:
 		ok = readBounded(d, where, "a whole number", n, tag, target, strconv.Atoi)
@@ -139,18 +141,18 @@ func (v *Value[T]) decode(d *decoder, where string, n *node, tag reflect.StructT
 		if text, ok = d.text(where, "true or false", n); ok {
 			*target, ok = text == "true", text == "true" || text == "false"
 			if !ok {
-				d.faults.add(n.at, "write true or false", "%s: %q is neither true nor false", where, shorten(text))
+				d.faults.add(placeOf(n), "write true or false", "%s: %q is neither true nor false", where, shorten(text))
 			}
 		}
 	}
 	if ok {
-		v.Set, v.At = true, n.at
+		v.Set, v.At = true, placeOf(n)
 	}
 }
 
 // readBounded reads a number, duration or size between the tags min and max.
 func readBounded[T int | time.Duration | task.Bytes](
-	d *decoder, where, wanted string, n *node, tag reflect.StructTag, target *T, parse func(string) (T, error),
+	d *decoder, where, wanted string, n *yaml.Node, tag reflect.StructTag, target *T, parse func(string) (T, error),
 ) bool {
 	text, ok := d.text(where, wanted, n)
 	if !ok {
@@ -158,13 +160,13 @@ func readBounded[T int | time.Duration | task.Bytes](
 	}
 	value, err := parse(text)
 	if err != nil {
-		d.faults.add(n.at, "", "%s: %q is not %s", where, shorten(text), wanted)
+		d.faults.add(placeOf(n), "", "%s: %q is not %s", where, shorten(text), wanted)
 		return false
 	}
 	low, lowErr := parse(tag.Get("min"))
 	high, highErr := parse(tag.Get("max"))
 	if lowErr == nil && value < low || highErr == nil && value > high {
-		d.faults.add(n.at, "", "%s is %s: give %s to %s", where, shorten(text), tag.Get("min"), tag.Get("max"))
+		d.faults.add(placeOf(n), "", "%s is %s: give %s to %s", where, shorten(text), tag.Get("min"), tag.Get("max"))
 		return false
 	}
 	*target = value
@@ -205,74 +207,74 @@ func (d *decoder) checkText(where, text string, at Position, tag reflect.StructT
 	return true
 }
 
-func (m *Map[T]) decode(d *decoder, where string, n *node, tag reflect.StructTag) {
-	if n.kind != mapNode {
-		d.faults.add(n.at, "write \"key: value\" lines", "%s must be a map, here is %s", where, n.kind)
+func (m *Map[T]) decode(d *decoder, where string, n *yaml.Node, tag reflect.StructTag) {
+	if kindOf(n) != mapNode {
+		d.faults.add(placeOf(n), "write \"key: value\" lines", "%s must be a map, here is %s", where, kindOf(n))
 		return
 	}
-	m.Set, m.At = true, n.at
-	m.Entries = make([]Entry[T], len(n.entries))
-	for i, entry := range n.entries {
-		m.Entries[i].Key = Text{entry.key.text, true, entry.key.at}
-		name := tag.Get("noun") + " " + shorten(entry.key.text)
+	m.Set, m.At = true, placeOf(n)
+	m.Entries = make([]Entry[T], 0, len(n.Content)/2)
+	for key, value := range entries(n) {
+		m.Entries = append(m.Entries, Entry[T]{Key: Text{key.Value, true, placeOf(key)}})
+		name := tag.Get("noun") + " " + shorten(key.Value)
 		if before, _, nested := strings.Cut(where, ": "); nested {
 			name = before + ": " + name
 		}
-		target := reflect.ValueOf(&m.Entries[i].Value)
+		target := reflect.ValueOf(&m.Entries[len(m.Entries)-1].Value)
 		if special, ok := target.Interface().(decodable); ok {
-			special.decode(d, name, entry.value, "")
+			special.decode(d, name, value, "")
 			continue
 		}
-		d.structure(name, entry.value, target.Interface())
+		d.structure(name, value, target.Interface())
 	}
 }
 
 // decode of a list that is the value of a key of the format takes nothing but
 // a list: "argv: ls -l" would be a program called "ls -l". The values of a
 // variable may also be a single text, which is then most often a range.
-func (l *List) decode(d *decoder, where string, n *node, tag reflect.StructTag) {
-	items := n.items
-	if n.kind != listNode {
-		if tag.Get("key") != "" || n.kind != textNode {
+func (l *List) decode(d *decoder, where string, n *yaml.Node, tag reflect.StructTag) {
+	items := n.Content
+	if kindOf(n) != listNode {
+		if tag.Get("key") != "" || kindOf(n) != textNode {
 			hint := "write a list: [a, b]"
-			if n.kind == mapNode && n.flow {
+			if kindOf(n) == mapNode && inBraces(n) {
 				hint = unquotedRange
 			}
-			d.faults.add(n.at, hint, "%s must be a list, here is %s", where, n.kind)
+			d.faults.add(placeOf(n), hint, "%s must be a list, here is %s", where, kindOf(n))
 			return
 		}
-		items = []*node{n}
+		items = []*yaml.Node{n}
 	}
-	l.Set, l.At = true, n.at
+	l.Set, l.At = true, placeOf(n)
 	for _, item := range items {
 		if text, ok := d.text(where, "a list of texts", item); ok {
-			l.Items = append(l.Items, Text{text, true, item.at})
+			l.Items = append(l.Items, Text{text, true, placeOf(item)})
 		}
 	}
 }
 
-func (f *FileNames) decode(d *decoder, where string, n *node, _ reflect.StructTag) {
-	f.Set, f.At = true, n.at
-	switch n.kind {
+func (f *FileNames) decode(d *decoder, where string, n *yaml.Node, _ reflect.StructTag) {
+	f.Set, f.At = true, placeOf(n)
+	switch kindOf(n) {
 	case mapNode:
-		for _, entry := range n.entries {
-			name := Text{entry.key.text, true, entry.key.at}
-			if entry.value.kind == emptyNode && n.flow {
-				d.faults.add(entry.key.at, "write a list [a, b], or NAME: PLACE", "%s: %q has no place in the work folder", where, shorten(name.Value))
+		for key, value := range entries(n) {
+			name := Text{key.Value, true, placeOf(key)}
+			if kindOf(value) == emptyNode && inBraces(n) {
+				d.faults.add(placeOf(key), "write a list [a, b], or NAME: PLACE", "%s: %q has no place in the work folder", where, shorten(name.Value))
 				continue
 			}
-			if place, ok := d.text(where+" "+shorten(name.Value), "the place in the work folder", entry.value); ok {
-				f.Items = append(f.Items, FileName{name, Text{place, true, entry.value.at}})
+			if place, ok := d.text(where+" "+shorten(name.Value), "the place in the work folder", value); ok {
+				f.Items = append(f.Items, FileName{name, Text{place, true, placeOf(value)}})
 			}
 		}
 	case listNode:
-		for _, item := range n.items {
+		for _, item := range n.Content {
 			if text, ok := d.text(where, "a list of names", item); ok {
-				name := Text{text, true, item.at}
+				name := Text{text, true, placeOf(item)}
 				f.Items = append(f.Items, FileName{name, name})
 			}
 		}
 	default:
-		d.faults.add(n.at, "write a list, [a, b], or a map, {name: place}", "%s must be a list or a map, here is %s", where, n.kind)
+		d.faults.add(placeOf(n), "write a list, [a, b], or a map, {name: place}", "%s must be a list or a map, here is %s", where, kindOf(n))
 	}
 }

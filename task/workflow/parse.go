@@ -27,8 +27,8 @@ func Parse(name string, data []byte) (*File, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read workflow %s: %w", name, err)
 	}
-	if root.kind != mapNode {
-		faults.add(root.at, `begin with "apiVersion: pilotage/v1"`, "a workflow is a map of keys, here is %s", root.kind)
+	if kindOf(root) != mapNode {
+		faults.add(placeOf(root), `begin with "apiVersion: pilotage/v1"`, "a workflow is a map of keys, here is %s", kindOf(root))
 		return nil, faults.err()
 	}
 	decoder := &decoder{faults: faults}

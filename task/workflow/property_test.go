@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+	tree "go.yaml.in/yaml/v4"
 	"pgregory.net/rapid"
 )
 
@@ -154,17 +155,17 @@ func drawValue(t *rapid.T, depth int, flow bool, indent string) string {
 }
 
 // plain brings a node and what the library's own decoder makes into one form.
-func plain(n *node) any {
-	switch n.kind {
+func plain(n *tree.Node) any {
+	switch kindOf(n) {
 	case mapNode:
 		result := make(map[string]any)
-		for _, entry := range n.entries {
-			result[entry.key.text] = plain(entry.value)
+		for key, value := range entries(n) {
+			result[key.Value] = plain(value)
 		}
 		return result
 	case listNode:
 		result := []any{}
-		for _, item := range n.items {
+		for _, item := range n.Content {
 			result = append(result, plain(item))
 		}
 		return result
@@ -172,10 +173,10 @@ func plain(n *node) any {
 		return nil
 	}
 	var value any
-	if yaml.Unmarshal([]byte(n.text), &value) == nil && value != nil && !strings.ContainsAny(n.text, ":{}\n") {
+	if yaml.Unmarshal([]byte(n.Value), &value) == nil && value != nil && !strings.ContainsAny(n.Value, ":{}\n") {
 		return fmt.Sprint(value) // numbers as the library prints them
 	}
-	return n.text
+	return n.Value
 }
 
 func normal(value any) any {
@@ -243,23 +244,23 @@ func TestTreeDecidedBySpecification(t *testing.T) {
 	}
 }
 
-func sketch(n *node) string {
+func sketch(n *tree.Node) string {
 	var parts []string
-	switch n.kind {
+	switch kindOf(n) {
 	case mapNode:
-		for _, entry := range n.entries {
-			parts = append(parts, entry.key.text+": "+sketch(entry.value))
+		for key, value := range entries(n) {
+			parts = append(parts, key.Value+": "+sketch(value))
 		}
 		return "{" + strings.Join(parts, " ") + "}"
 	case listNode:
-		for _, item := range n.items {
+		for _, item := range n.Content {
 			parts = append(parts, sketch(item))
 		}
 		return "[" + strings.Join(parts, " ") + "]"
 	case emptyNode:
 		return "-"
 	}
-	return n.text
+	return n.Value
 }
 
 // TestRoundTrip writes a file from a drawn description and reads it back.

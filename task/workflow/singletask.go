@@ -6,6 +6,8 @@ import (
 	"reflect"
 	"strings"
 
+	"go.yaml.in/yaml/v4"
+
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -170,7 +172,7 @@ func (s Single) readSettings(faults *faults, settings *Settings) {
 	for _, f := range fieldsOf(reflect.ValueOf(settings).Elem()) {
 		key := f.tag.Get("key")
 		if text := s.Settings[key]; text != "" {
-			d.value("--"+key, &node{kind: textNode, text: text}, f)
+			d.value("--"+key, &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}, f)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 	"unicode/utf8"
 
@@ -31,19 +32,30 @@ func (k nodeKind) String() string {
 	return [...]string{"nothing", "a single value", "a map", "a list"}[k]
 }
 
-// node is a piece of YAML with its place.
-type node struct {
-	kind    nodeKind
-	at      Position
-	text    string
-	flow    bool // a map or list in braces or brackets
-	entries []nodeEntry
-	items   []*node
+// kindOf is what a piece of YAML is, for people.
+func kindOf(n *yaml.Node) nodeKind {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return mapNode
+	case n.Kind == yaml.SequenceNode:
+		return listNode
+	case n.Tag == "!!null":
+		return emptyNode
+	}
+	return textNode
 }
 
-type nodeEntry struct {
-	key   *node // always a textNode
-	value *node
+func placeOf(n *yaml.Node) Position { return Position{Line: n.Line, Column: n.Column} }
+
+// inBraces tells whether a map or list is written in braces or brackets.
+func inBraces(n *yaml.Node) bool { return n.Style&yaml.FlowStyle != 0 }
+
+// entries are the keys and values of a map.
+func entries(n *yaml.Node) iter.Seq2[*yaml.Node, *yaml.Node] {
+	return func(yield func(key, value *yaml.Node) bool) {
+		for i := 0; i+1 < len(n.Content) && yield(n.Content[i], n.Content[i+1]); i += 2 {
+		}
+	}
 }
 
 // syntaxError is the first thing that is not YAML; nothing after it can be trusted.
@@ -60,7 +72,7 @@ func syntaxAt(at Position, hint, format string, args ...any) *syntaxError {
 
 // readTree reads the one document of a file. The library makes the tree; what of
 // YAML a workflow does not need is refused.
-func readTree(text string, most int) (*node, error) {
+func readTree(text string, most int) (*yaml.Node, error) {
 	text = strings.TrimPrefix(text, "\ufeff")
 	if err := checkCharacters(text, most); err != nil {
 		return nil, err
@@ -71,7 +83,7 @@ func readTree(text string, most int) (*node, error) {
 	}
 	var document, second yaml.Node
 	if err := loader.Load(&document); errors.Is(err, io.EOF) {
-		return &node{at: Position{1, 1}}, nil
+		return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: 1, Column: 1}, nil
 	} else if err != nil {
 		return nil, notYAML(text, err)
 	}
@@ -80,56 +92,30 @@ func readTree(text string, most int) (*node, error) {
 	} else if !errors.Is(err, io.EOF) {
 		return nil, notYAML(text, err)
 	}
-	return nodeOf(document.Content[0])
+	return document.Content[0], check(document.Content[0])
 }
 
-func placeOf(n *yaml.Node) Position { return Position{Line: n.Line, Column: n.Column} }
-
-// nodeOf takes over a node and what is in it.
-func nodeOf(n *yaml.Node) (*node, error) {
-	result := &node{at: placeOf(n), text: n.Value, flow: n.Style&yaml.FlowStyle != 0}
+// check refuses what a workflow does not need, and keys that occur twice.
+func check(n *yaml.Node) error {
 	if err := refused(n); err != nil {
-		return nil, err
+		return err
 	}
-	switch {
-	case n.Kind == yaml.MappingNode:
-		result.kind = mapNode
-		return result, result.addEntries(n.Content)
-	case n.Kind == yaml.SequenceNode:
-		result.kind = listNode
-		for _, content := range n.Content {
-			item, err := nodeOf(content)
-			if err != nil {
-				return nil, err
+	if n.Kind == yaml.MappingNode {
+		seen := make(map[string]Position)
+		for key := range entries(n) {
+			switch first, double := seen[key.Value]; {
+			case key.Kind == yaml.MappingNode || key.Kind == yaml.SequenceNode:
+				return syntaxAt(placeOf(key), "write a text before the colon, and quote names with braces", "a key must be a text, here is %s", kindOf(key))
+			case double:
+				return syntaxAt(placeOf(key), "remove or rename one of the two", "key %q is already given at line %d", shorten(key.Value), first.Line)
 			}
-			result.items = append(result.items, item)
+			seen[key.Value] = placeOf(key)
 		}
-	case n.Tag != "!!null":
-		result.kind = textNode
 	}
-	return result, nil
-}
-
-// addEntries takes over keys and values, one after the other.
-func (n *node) addEntries(content []*yaml.Node) error {
-	seen := make(map[string]Position)
-	for i := 0; i+1 < len(content); i += 2 {
-		key, err := nodeOf(content[i])
-		if err != nil {
+	for _, content := range n.Content {
+		if err := check(content); err != nil {
 			return err
 		}
-		switch first, double := seen[key.text]; {
-		case content[i].Kind != yaml.ScalarNode:
-			return syntaxAt(key.at, "write a text before the colon, and quote names with braces", "a key must be a text, here is %s", key.kind)
-		case double:
-			return syntaxAt(key.at, "remove or rename one of the two", "key %q is already given at line %d", shorten(key.text), first.Line)
-		}
-		seen[key.text], key.kind = key.at, textNode
-		value, err := nodeOf(content[i+1])
-		if err != nil {
-			return err
-		}
-		n.entries = append(n.entries, nodeEntry{key, value})
 	}
 	return nil
 }
