@@ -5,7 +5,7 @@ package taskqueue
 // whatever was done before. So no rule hands such an error up step by step: it ends the
 // turn where it is met, by a panic that does not leave this package (every exported rule
 // defers queue.close or catch, which return its error), as encoding/gob ends a decoding
-// (docs/decisions/0017).
+// (docs/decisions/0018).
 
 // ended is how a turn ends early.
 type ended struct{ err error }
