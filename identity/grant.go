@@ -13,9 +13,10 @@ type Role string
 
 // Roles. Which call needs which role is a table of the queue's server.
 const (
-	RoleAdmin  Role = "admin"  // operates the VO: sites, tokens, pilots, workflows
-	RoleSubmit Role = "submit" // submits and follows workflows
-	RolePilot  Role = "pilot"  // registers pilots of one site, nothing else
+	RoleAdmin    Role = "admin"     // operates the VO: sites, tokens, pilots, workflows
+	RoleSubmit   Role = "submit"    // submits and follows workflows
+	RolePilot    Role = "pilot"     // registers pilots of one site, nothing else
+	RoleReadOnly Role = "read-only" // looks, and changes nothing
 	// RoleFactory reads what waits for one site and makes tokens for its pilots.
 	RoleFactory Role = "factory"
 )
@@ -23,10 +24,10 @@ const (
 // ParseRole checks a role that came from outside.
 func ParseRole(text string) (Role, error) {
 	switch role := Role(text); role {
-	case RoleAdmin, RoleSubmit, RolePilot, RoleFactory:
+	case RoleAdmin, RoleSubmit, RolePilot, RoleFactory, RoleReadOnly:
 		return role, nil
 	}
-	return "", fmt.Errorf("%.60q is not a role: use admin, submit, pilot or factory", text)
+	return "", fmt.Errorf("%.60q is not a role: use admin, submit, read-only, pilot or factory", text)
 }
 
 // checkScope checks that role and site fit: the token of a pilot or a factory is for

@@ -247,8 +247,8 @@ func (r *Rules) AddGrant(t *Turn, g Grant) (err error) {
 	switch {
 	case g.ID == "" || g.Hash == [32]byte{}:
 		end(invalid("a grant needs an id and the hash of its token"))
-	case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot" && g.Role != "factory":
-		end(invalid("role %q: one of admin, submit, pilot, factory", g.Role))
+	case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot" && g.Role != "factory" && g.Role != "read-only":
+		end(invalid("role %q: one of admin, submit, read-only, pilot, factory", g.Role))
 	case (g.Role == "pilot" || g.Role == "factory") != (g.Site != ""):
 		end(invalid("the token of a pilot or a factory names one site, any other token none"))
 	case g.Once && g.Role != "pilot":

@@ -61,7 +61,7 @@ func newAccessCreate(a *app) *cobra.Command {
 		return nil
 	}
 	flags := command.Flags()
-	flags.StringVar(&request.Role, "role", "submit", "admin, submit, pilot or factory")
+	flags.StringVar(&request.Role, "role", "submit", "admin, submit, read-only, pilot or factory")
 	flags.StringVar(&request.Site, "site", "", "site of the access of a pilot or factory")
 	flags.StringVar(&request.Label, "label", "", "whom it is for, shown by access list")
 	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")

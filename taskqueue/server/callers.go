@@ -39,6 +39,8 @@ func (c caller) String() string {
 		return "a submit token"
 	case newPilot:
 		return "a pilot token of site " + string(c.site)
+	case reader:
+		return "a read-only token"
 	case factory:
 		return "the factory of site " + string(c.site)
 	case member:
@@ -192,6 +194,8 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 		c.kind = submit
 	case identity.RolePilot:
 		c.kind = newPilot
+	case identity.RoleReadOnly:
+		c.kind = reader
 	case identity.RoleFactory:
 		c.kind = factory
 	default:

@@ -17,15 +17,19 @@ const (
 	newPilot                 // token of a site's pilots, to register
 	member                   // membership certificate of a registered pilot
 	factory                  // token of a site's factory of pilots
+	reader                   // token of somebody who looks
 	anybody                  // also without any access
 
 	people   = admin | submit
-	everyone = admin | submit | newPilot | member | factory
+	readers  = people | reader
+	everyone = admin | submit | newPilot | member | factory | reader
 )
 
 // String names the accesses that do, for who came with another one.
 func (m may) String() string {
 	switch {
+	case m&reader != 0:
+		return "an admin's, a submit or a read-only token"
 	case m&submit != 0:
 		return "an admin's or a submit token"
 	case m&admin != 0:
@@ -38,29 +42,29 @@ func (m may) String() string {
 // Handlers check further that a pilot speaks for itself and its own site.
 var permissions = map[string]may{
 	pb.TaskService_SubmitWorkflow_FullMethodName:      people,
-	pb.TaskService_GetWorkflow_FullMethodName:         people,
-	pb.TaskService_ListWorkflows_FullMethodName:       people,
-	pb.TaskService_WatchWorkflow_FullMethodName:       people,
-	pb.TaskService_ListWorkflowOutputs_FullMethodName: people,
+	pb.TaskService_GetWorkflow_FullMethodName:         readers,
+	pb.TaskService_ListWorkflows_FullMethodName:       readers,
+	pb.TaskService_WatchWorkflow_FullMethodName:       readers,
+	pb.TaskService_ListWorkflowOutputs_FullMethodName: readers,
 	pb.TaskService_CancelWorkflow_FullMethodName:      people,
 	pb.TaskService_RetryWorkflow_FullMethodName:       people,
-	pb.TaskService_GetTask_FullMethodName:             people,
-	pb.TaskService_ListTasks_FullMethodName:           people,
+	pb.TaskService_GetTask_FullMethodName:             readers,
+	pb.TaskService_ListTasks_FullMethodName:           readers,
 	pb.TaskService_CancelTask_FullMethodName:          people,
 	pb.TaskService_RetryTask_FullMethodName:           people,
-	pb.TaskService_ExplainTask_FullMethodName:         people,
-	pb.TaskService_GetTaskLogs_FullMethodName:         people,
+	pb.TaskService_ExplainTask_FullMethodName:         readers,
+	pb.TaskService_GetTaskLogs_FullMethodName:         readers,
 
 	pb.FileService_RegisterFiles_FullMethodName: people,
-	pb.FileService_ListFiles_FullMethodName:     people,
-	pb.FileService_LocateFile_FullMethodName:    people,
+	pb.FileService_ListFiles_FullMethodName:     readers,
+	pb.FileService_LocateFile_FullMethodName:    readers,
 	pb.FileService_DoubtCopy_FullMethodName:     people,
 	pb.FileService_PlanUpload_FullMethodName:    people,
 	pb.FileService_FetchFile_FullMethodName:     people,
 
 	pb.SiteService_AddSite_FullMethodName:      admin,
-	pb.SiteService_ListSites_FullMethodName:    people,
-	pb.SiteService_GetSite_FullMethodName:      people,
+	pb.SiteService_ListSites_FullMethodName:    readers,
+	pb.SiteService_GetSite_FullMethodName:      readers,
 	pb.SiteService_DrainSite_FullMethodName:    admin,
 	pb.SiteService_RemoveSite_FullMethodName:   admin,
 	pb.SiteService_CreateAccess_FullMethodName: admin | factory,
@@ -78,8 +82,8 @@ var permissions = map[string]may{
 	pb.PilotService_ReportTrial_FullMethodName:       member,
 	pb.PilotService_SendFile_FullMethodName:          member,
 	pb.PilotService_Leave_FullMethodName:             member,
-	pb.PilotService_ListPilots_FullMethodName:        people,
-	pb.PilotService_GetPilot_FullMethodName:          people,
+	pb.PilotService_ListPilots_FullMethodName:        readers,
+	pb.PilotService_GetPilot_FullMethodName:          readers,
 	pb.PilotService_DrainPilot_FullMethodName:        admin,
 
 	healthpb.Health_Check_FullMethodName: anybody,

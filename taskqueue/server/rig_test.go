@@ -284,7 +284,7 @@ func (p *pilot) outcome(lease *pb.Lease, i int) *pb.Outcome {
 			Pilot: task.PilotID(p.id), Counter: uint64(i) + 1,
 		},
 		Number: int(leased.GetNumber()), Site: task.Site(p.site), OK: true, Run: time.Second, Delay: 3 * time.Millisecond,
-		Stdout: []byte("hello\n"), Stderr: []byte("world\n"),
+		Stdout: []byte("hello\n"), Stderr: []byte("world\n"), Started: time.Now().Add(-time.Second),
 	}
 	for _, o := range leased.GetTask().GetOutputs() {
 		out.Outputs = append(out.Outputs, task.Produced{LFN: task.LFN(o.GetLfn()), Size: 5, Digest: task.Digest{1}})

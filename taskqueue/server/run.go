@@ -67,6 +67,7 @@ func (s *Server) Run(ctx context.Context) error {
 		}
 		return nil
 	})
+	group.Go(func() error { return s.runPage(ctx) })
 	group.Go(func() error { return s.runClock(ctx) })
 	group.Go(func() error { return s.access.runRenewal(ctx) })
 	group.Go(func() error { return s.secrets.run(ctx) })

@@ -15,6 +15,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/page"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
@@ -38,6 +39,7 @@ type Server struct {
 	matching  matching
 	watches   watches
 	relays    relays
+	page      *page.Page
 	requests  *requests
 	health    healthState
 	room      room
@@ -72,7 +74,8 @@ func New(config Config) (*Server, error) {
 	s.turns.marks = taskqueue.NewRules(config.Rules)
 	s.secrets = secrets{turns: s.turns, config: &s.config}
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
-	s.masters = masters{s.turns, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
+	s.page = page.New(newPageBackend(s))
+	s.masters = masters{s.turns, &s.desk, &s.relays, &s.access, &s.config, s.page, s.stopping}
 	s.matching = matching{s.turns, s.pulls, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/page"
 )
 
 // masters serves the masters of sites: it answers and parks their calls, and decides on
@@ -18,6 +19,7 @@ type masters struct {
 	relays   *relays
 	access   *access
 	config   *Config
+	page     *page.Page
 	stopping <-chan struct{}
 }
 
@@ -78,6 +80,7 @@ func (m *masters) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (t
 		reply.Wanted = m.relays.ask(in.Site)
 		m.desk.hear(in.Site, ticket, m.turns.clock.now())
 		m.warnOfUnknown(in.Site, reply.Acks)
+		showAttempts(m.page, in.Site, in.Starts, in.Outcomes, reply.Acks)
 	}
 	return reply, err
 }

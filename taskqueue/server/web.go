@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"time"
 
@@ -12,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// webServer serves /metrics and /healthz over TLS, without credentials: it
-// listens on loopback unless the operator says otherwise.
+// webServer serves the live page, which asks for an access, and /metrics and
+// /healthz without one: it listens on loopback unless the operator says otherwise.
 func (s *Server) webServer() *http.Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(&siteMetrics{server: s}, collectors.NewGoCollector(),
@@ -24,8 +26,10 @@ func (s *Server) webServer() *http.Server {
 		ErrorLog:      slog.NewLogLogger(s.config.Log.Handler(), slog.LevelWarn),
 	}))
 	routes.HandleFunc("GET /healthz", s.serveHealth)
-	return &http.Server{
-		Handler: routes,
+	routes.Handle("/", s.page)
+	streams, end := context.WithCancel(context.Background()) // of the live page
+	web := &http.Server{
+		Handler: routes, BaseContext: func(net.Listener) context.Context { return streams },
 		TLSConfig: &tls.Config{
 			MinVersion:     tls.VersionTLS13,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.access.certificate.get(), nil },
@@ -37,6 +41,8 @@ func (s *Server) webServer() *http.Server {
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
+	web.RegisterOnShutdown(end)
+	return web
 }
 
 // serveHealth answers 200 while the store takes writes, else 503 with why not.

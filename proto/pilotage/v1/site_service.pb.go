@@ -1376,7 +1376,7 @@ func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
 
 type CreateAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// admin, submit, pilot or factory.
+	// admin, submit, read-only, pilot or factory.
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
 	// For roles pilot and factory.
 	Site     string               `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`

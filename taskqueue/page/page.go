@@ -1,0 +1,273 @@
+package page
+
+import (
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+)
+
+// Backend is the queue, as the page sees it.
+type Backend interface {
+	// Call serves one unary method for whoever has the token; errors are those of
+	// gRPC.
+	Call(ctx context.Context, token, method string, request proto.Message) (proto.Message, error)
+	// Admit tells whether the token may look at the page.
+	Admit(token string) error
+	// Look tells how everything is now.
+	Look(ctx context.Context) (Look, error)
+}
+
+//go:embed static
+var static embed.FS
+
+// Limits of what viewers send, and of viewers.
+const (
+	maxBody    = 64 << 10
+	maxViewers = 200
+	cookieName = "pilotage"
+	cookieLife = 12 * time.Hour
+)
+
+// Page is an http.Handler.
+type Page struct {
+	backend Backend
+	live    *live
+	routes  *http.ServeMux
+}
+
+// New makes the page of a backend.
+func New(backend Backend) *Page {
+	p := &Page{backend: backend, live: newLive(), routes: http.NewServeMux()}
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	p.routes.Handle("GET /", http.FileServerFS(files))
+	p.routes.HandleFunc("POST /login", p.login)
+	p.routes.HandleFunc("POST /logout", p.logout)
+	p.routes.HandleFunc("POST /call/{service}/{method}", p.viewer(p.call))
+	p.routes.HandleFunc("GET /history", p.viewer(p.history))
+	p.routes.HandleFunc("GET /live", p.viewer(p.stream))
+	return p
+}
+
+// ServeHTTP forbids the browser everything that the page does not need: no script
+// but its own, no frame, nothing from elsewhere.
+func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'; object-src 'none'")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cache-Control", "no-store")
+	if site := r.Header.Get("Sec-Fetch-Site"); r.Method == http.MethodPost && site != "" && site != "same-origin" {
+		http.Error(w, "the page takes calls from itself only", http.StatusForbidden)
+		return
+	}
+	p.routes.ServeHTTP(w, r)
+}
+
+func (p *Page) login(w http.ResponseWriter, r *http.Request) {
+	var sent struct {
+		Token string `json:"token"` // alone, or within a whole access file
+	}
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&sent); err != nil {
+		http.Error(w, "send {\"token\": \"pil_...\"}, or an access file", http.StatusBadRequest)
+		return
+	}
+	token := strings.TrimSpace(sent.Token)
+	if err := p.backend.Admit(token); err != nil {
+		http.Error(w, words(err), http.StatusUnauthorized)
+		return
+	}
+	http.SetCookie(w, cookie(token, int(cookieLife.Seconds())))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (p *Page) logout(w http.ResponseWriter, _ *http.Request) {
+	http.SetCookie(w, cookie("", -1))
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// cookie holds the token itself, out of reach of scripts and of other pages: so any
+// server of the queue knows the viewer, and a revoked token is worth nothing at once.
+func cookie(token string, seconds int) *http.Cookie {
+	return &http.Cookie{Name: cookieName, Value: token, Path: "/", MaxAge: seconds, HttpOnly: true, Secure: true, SameSite: http.SameSiteStrictMode}
+}
+
+// viewer lets those in who have logged in.
+func (p *Page) viewer(serve func(w http.ResponseWriter, r *http.Request, token string)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		sent, err := r.Cookie(cookieName)
+		if err == nil {
+			err = p.backend.Admit(sent.Value)
+		}
+		if err != nil {
+			http.Error(w, "log in: "+words(err), http.StatusUnauthorized)
+			return
+		}
+		serve(w, r, sent.Value)
+	}
+}
+
+// words is an error without gRPC's wrapping.
+func words(err error) string {
+	if s, is := status.FromError(err); is {
+		return s.Message()
+	}
+	return err.Error()
+}
+
+// reads tells whether a method only reads.
+func reads(method string) bool {
+	for _, verb := range []string{"Get", "List", "Locate", "Explain"} {
+		if strings.HasPrefix(method, verb) && method != "ListAccess" {
+			return true
+		}
+	}
+	return false
+}
+
+// call serves a method of the protos in JSON.
+func (p *Page) call(w http.ResponseWriter, r *http.Request, token string) {
+	service, name := r.PathValue("service"), r.PathValue("method")
+	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("pilotage.v1." + service))
+	described, isService := found.(protoreflect.ServiceDescriptor)
+	if err != nil || !isService || !reads(name) || described.Methods().ByName(protoreflect.Name(name)) == nil {
+		http.Error(w, fmt.Sprintf("the page has no method %.60q", service+"/"+name), http.StatusNotFound)
+		return
+	}
+	method := described.Methods().ByName(protoreflect.Name(name))
+	kind, err := protoregistry.GlobalTypes.FindMessageByName(method.Input().FullName())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
+		return
+	}
+	request := kind.New().Interface()
+	if err := protojson.Unmarshal(body, request); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	reply, err := p.backend.Call(r.Context(), token, "/pilotage.v1."+service+"/"+name, request)
+	if err != nil {
+		http.Error(w, words(err), httpStatus(err))
+		return
+	}
+	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(reply)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(text)
+}
+
+func httpStatus(err error) int {
+	switch status.Code(err) {
+	case codes.NotFound:
+		return http.StatusNotFound
+	case codes.InvalidArgument:
+		return http.StatusBadRequest
+	case codes.Unauthenticated:
+		return http.StatusUnauthorized
+	case codes.PermissionDenied:
+		return http.StatusForbidden
+	case codes.ResourceExhausted:
+		return http.StatusTooManyRequests
+	case codes.Unavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// history sends the looks of the last hour and the attempts that are remembered.
+func (p *Page) history(w http.ResponseWriter, r *http.Request, _ string) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(p.live.history(r.URL.Query().Get("site")))
+}
+
+// stream sends a look each second, and the attempts of one site as they begin and
+// end, if one is named.
+func (p *Page) stream(w http.ResponseWriter, r *http.Request, token string) {
+	if !p.live.enter() {
+		http.Error(w, fmt.Sprintf("%d viewers look at the page already", maxViewers), http.StatusTooManyRequests)
+		return
+	}
+	defer p.live.leave()
+	out := http.NewResponseController(w)
+	w.Header().Set("Content-Type", "text/event-stream")
+	site, from := r.URL.Query().Get("site"), p.live.newest()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		if err := p.backend.Admit(token); err != nil {
+			return
+		}
+		look, err := p.look(r.Context())
+		if err == nil {
+			err = send(w, "look", look)
+		}
+		if err == nil && site != "" {
+			var bars []Bar
+			if bars, from = p.live.since(site, from, barsASecond); len(bars) > 0 {
+				err = send(w, "bars", bars)
+			}
+		}
+		// The server bounds every answer in time; a stream goes on as long as it
+		// gets something sent.
+		if err = errors.Join(err, out.SetWriteDeadline(time.Now().Add(time.Minute)), out.Flush()); err != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+func send(w io.Writer, event string, value any) error {
+	text, err := json.Marshal(value)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, text)
+	return err
+}
+
+// look is taken once for all viewers.
+func (p *Page) look(ctx context.Context) (Look, error) {
+	return p.live.look(time.Now(), lookEvery, func() (Look, error) { return p.backend.Look(ctx) })
+}
+
+// Record keeps a look for the charts of those who come later. The server calls it
+// every few seconds.
+func (p *Page) Record(ctx context.Context) {
+	if look, err := p.look(ctx); err == nil {
+		p.live.keep(look)
+	}
+}
+
+// Began and Ended note attempts for the chart of slots.
+func (p *Page) Began(bars ...Bar) { p.live.began(bars) }
+
+// Ended notes attempts that have ended.
+func (p *Page) Ended(bars ...Bar) { p.live.ended(bars) }

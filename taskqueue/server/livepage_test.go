@@ -1,0 +1,109 @@
+package server_test
+
+import (
+	"bufio"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/taskqueue/page"
+)
+
+// viewer is a browser that has logged in with a new access of a role; nil if it is
+// not let in.
+func (q *queue) viewer(role, site string) func(method, path, body string) *http.Response {
+	q.t.Helper()
+	made, err := q.admin().CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: role, Site: site})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	var access identity.AccessFile
+	if err := json.Unmarshal(made.GetAccessFile(), &access); err != nil {
+		q.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(q.caPEM())
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}}
+	q.t.Cleanup(client.CloseIdleConnections)
+	var cookies []*http.Cookie
+	do := func(method, path, body string) *http.Response {
+		q.t.Helper()
+		request, err := http.NewRequestWithContext(q.ctx, method, "https://"+q.server.Addresses().HTTP+path, strings.NewReader(body))
+		if err != nil {
+			q.t.Fatal(err)
+		}
+		for _, cookie := range cookies {
+			request.AddCookie(cookie)
+		}
+		reply, err := client.Do(request)
+		if err != nil {
+			q.t.Fatal(err)
+		}
+		q.t.Cleanup(func() { _ = reply.Body.Close() })
+		return reply
+	}
+	reply := do("POST", "/login", string(made.GetAccessFile()))
+	if reply.StatusCode != http.StatusNoContent {
+		return nil
+	}
+	cookies = reply.Cookies()
+	return do
+}
+
+// People see what their role lets them see, as by gRPC, and attempts as they end.
+func TestTheLivePageShowsTheQueue(t *testing.T) {
+	q, p, name := cachedOutput(t)
+	for _, role := range []string{"pilot", "factory"} {
+		if q.viewer(role, "siteA") != nil {
+			t.Errorf("role %s looks at the page", role)
+		}
+	}
+	do := q.viewer("read-only", "")
+	if do == nil {
+		t.Fatal("a read-only access is not let in")
+	}
+	content := func(method, path, body string) string {
+		t.Helper()
+		reply := do(method, path, body)
+		text, err := io.ReadAll(reply.Body)
+		if err != nil || reply.StatusCode != http.StatusOK {
+			t.Errorf("%s: %s, %v, %s", path, reply.Status, err, text)
+		}
+		return string(text)
+	}
+	if !strings.Contains(content("GET", "/", ""), "<title>Pilotage</title>") {
+		t.Error("no page")
+	}
+	if got := content("POST", "/call/SiteService/ListSites", "{}"); !strings.Contains(got, `"siteA"`) {
+		t.Errorf("sites: %s", got)
+	}
+	workflow, _, _ := strings.Cut(name, ":")
+	if got := content("POST", "/call/TaskService/ListTasks", `{"workflow":"`+workflow+`"}`); !strings.Contains(got, "TASK_STATE_DONE") {
+		t.Errorf("tasks: %s", got)
+	}
+	var history page.History
+	if err := json.Unmarshal([]byte(content("GET", "/history?site=siteA", "")), &history); err != nil || len(history.Bars) != 1 || !history.Bars[0].OK || history.Bars[0].Pilot != p.id {
+		t.Errorf("%+v, %v", history.Bars, err)
+	}
+	stream := bufio.NewScanner(do("GET", "/live", "").Body)
+	for stream.Scan() {
+		if data, is := strings.CutPrefix(stream.Text(), "data: "); is {
+			var look page.Look
+			if err := json.Unmarshal([]byte(data), &look); err != nil {
+				t.Errorf("%s, %v", data, err)
+			}
+			if look.Done == 1 && len(look.Sites) == 1 && look.Sites[0].Name == "siteA" {
+				break
+			}
+		}
+	}
+	if err := stream.Err(); err != nil {
+		t.Error(err)
+	}
+}
