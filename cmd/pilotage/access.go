@@ -67,7 +67,7 @@ func newAccessCreate(a *app) *cobra.Command {
 	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
 	flags.BoolVar(&force, "force", false, "replace a file that is there")
-	completeWords(command, "role", "admin", "submit", "pilot", "factory")
+	completeWords(command, "role", "admin", "submit", "read-only", "pilot", "factory")
 	completeFlag(a, command, "site", siteNames)
 	return command
 }

@@ -56,14 +56,22 @@ func (q *queue) Look(context.Context) (page.Look, error) {
 	return page.Look{Time: 1, Ready: 7, Sites: []page.SiteLook{{Name: "<b>siteA"}}}, nil
 }
 
-// browser calls a page over TLS, with cookies as a browser keeps them.
-func browser(t *testing.T, q *queue) (*page.Page, string, func(method, path, body string, cookies ...*http.Cookie) *http.Response) {
+// answer is what a call of the page got; its body is closed with the test.
+type answer struct {
+	code    int
+	header  http.Header
+	cookies []*http.Cookie
+	body    io.Reader
+}
+
+// browser calls a page over TLS.
+func browser(t *testing.T, q *queue) (*page.Page, string, func(method, path, body string, cookies ...*http.Cookie) answer) {
 	t.Helper()
 	p := page.New(q)
 	server := httptest.NewTLSServer(p)
 	t.Cleanup(server.Close)
 	client := server.Client()
-	return p, server.URL, func(method, path, body string, cookies ...*http.Cookie) *http.Response {
+	return p, server.URL, func(method, path, body string, cookies ...*http.Cookie) answer {
 		t.Helper()
 		request, err := http.NewRequestWithContext(t.Context(), method, server.URL+path, strings.NewReader(body))
 		if err != nil {
@@ -77,13 +85,13 @@ func browser(t *testing.T, q *queue) (*page.Page, string, func(method, path, bod
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = reply.Body.Close() })
-		return reply
+		return answer{reply.StatusCode, reply.Header, reply.Cookies(), reply.Body}
 	}
 }
 
-func text(t *testing.T, reply *http.Response) string {
+func text(t *testing.T, reply answer) string {
 	t.Helper()
-	body, err := io.ReadAll(reply.Body)
+	body, err := io.ReadAll(reply.body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,32 +103,32 @@ func TestLoginAndWhatItOpens(t *testing.T) {
 	_, _, do := browser(t, q)
 	for path, method := range map[string]string{"/live": "GET", "/history": "GET", "/call/SiteService/GetSite": "POST"} {
 		for _, cookie := range []*http.Cookie{{Name: "other", Value: "good"}, {Name: "pilotage", Value: "bad"}} {
-			if reply := do(method, path, "{}", cookie); reply.StatusCode != http.StatusUnauthorized {
-				t.Errorf("%s with cookie %s: %s", path, cookie, reply.Status)
+			if reply := do(method, path, "{}", cookie); reply.code != http.StatusUnauthorized {
+				t.Errorf("%s with cookie %s: %d", path, cookie, reply.code)
 			}
 		}
 	}
-	if reply := do("POST", "/login", `{"token":"bad"}`); reply.StatusCode != http.StatusUnauthorized || !strings.Contains(text(t, reply), "not known") {
-		t.Errorf("a bad token: %s", reply.Status)
+	if reply := do("POST", "/login", `{"token":"bad"}`); reply.code != http.StatusUnauthorized || !strings.Contains(text(t, reply), "not known") {
+		t.Errorf("a bad token: %d", reply.code)
 	}
-	if reply := do("POST", "/login", `nonsense`); reply.StatusCode != http.StatusBadRequest {
-		t.Errorf("nonsense: %s", reply.Status)
+	if reply := do("POST", "/login", `nonsense`); reply.code != http.StatusBadRequest {
+		t.Errorf("nonsense: %d", reply.code)
 	}
-	if reply := do("POST", "/login", `{"token":"`+strings.Repeat("x", 100_000)+`"}`); reply.StatusCode == http.StatusNoContent {
+	if reply := do("POST", "/login", `{"token":"`+strings.Repeat("x", 100_000)+`"}`); reply.code == http.StatusNoContent {
 		t.Error("a huge body is taken")
 	}
 	reply := do("POST", "/login", `{"token":" good "}`)
-	cookies := reply.Cookies()
-	if reply.StatusCode != http.StatusNoContent || len(cookies) != 1 {
-		t.Fatalf("login: %s, %d cookies", reply.Status, len(cookies))
+	cookies := reply.cookies
+	if reply.code != http.StatusNoContent || len(cookies) != 1 {
+		t.Fatalf("login: %d, %d cookies", reply.code, len(cookies))
 	}
 	if c := cookies[0]; !c.HttpOnly || !c.Secure || c.SameSite != http.SameSiteStrictMode {
 		t.Errorf("the cookie is within reach of others: %s", c)
 	}
-	if reply := do("POST", "/call/SiteService/GetSite", `{"name":"siteA"}`, cookies[0]); reply.StatusCode != http.StatusOK || !strings.Contains(text(t, reply), `"siteA"`) {
-		t.Errorf("a call: %s", reply.Status)
+	if reply := do("POST", "/call/SiteService/GetSite", `{"name":"siteA"}`, cookies[0]); reply.code != http.StatusOK || !strings.Contains(text(t, reply), `"siteA"`) {
+		t.Errorf("a call: %d", reply.code)
 	}
-	if reply := do("POST", "/logout", ""); len(reply.Cookies()) != 1 || reply.Cookies()[0].MaxAge >= 0 {
+	if reply := do("POST", "/logout", ""); len(reply.cookies) != 1 || reply.cookies[0].MaxAge >= 0 {
 		t.Error("logout leaves the cookie")
 	}
 }
@@ -149,13 +157,13 @@ func TestThePageOnlyReads(t *testing.T) {
 		"/call/pilotage.v1.Task/GetSite":    404,
 		"/call/SiteService/GetSite?name=no": 200,
 	} {
-		if reply := do("POST", path, "{}", cookie); reply.StatusCode != want {
-			t.Errorf("%s: %s, want %d", path, reply.Status, want)
+		if reply := do("POST", path, "{}", cookie); reply.code != want {
+			t.Errorf("%s: %d, want %d", path, reply.code, want)
 		}
 	}
 	for body, want := range map[string]int{`{"name":"none"}`: 404, `{"nome":"x"}`: 400, `[`: 400, `{"name":"` + strings.Repeat("x", 70_000) + `"}`: 413} {
-		if reply := do("POST", "/call/SiteService/GetSite", body, cookie); reply.StatusCode != want {
-			t.Errorf("%.40s: %s, want %d", body, reply.Status, want)
+		if reply := do("POST", "/call/SiteService/GetSite", body, cookie); reply.code != want {
+			t.Errorf("%.40s: %d, want %d", body, reply.code, want)
 		}
 	}
 }
@@ -165,8 +173,8 @@ func TestEveryAnswerForbidsForeignScripts(t *testing.T) {
 	_, url, do := browser(t, q)
 	for _, path := range []string{"/", "/page.js", "/draw.js", "/screens.js", "/page.css", "/icon.svg", "/nothing", "/live", "/call/SiteService/GetSite"} {
 		reply := do("GET", path, "")
-		policy := reply.Header.Get("Content-Security-Policy")
-		if !strings.Contains(policy, "default-src 'self'") || strings.Contains(policy, "unsafe") || reply.Header.Get("X-Content-Type-Options") != "nosniff" {
+		policy := reply.header.Get("Content-Security-Policy")
+		if !strings.Contains(policy, "default-src 'self'") || strings.Contains(policy, "unsafe") || reply.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: policy %q", path, policy)
 		}
 	}

@@ -17,7 +17,7 @@ import (
 
 // viewer is a browser that has logged in with a new access of a role; nil if it is
 // not let in.
-func (q *queue) viewer(role, site string) func(method, path, body string) *http.Response {
+func (q *queue) viewer(role, site string) func(method, path, body string) (int, io.Reader) {
 	q.t.Helper()
 	made, err := q.admin().CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: role, Site: site})
 	if err != nil {
@@ -32,7 +32,7 @@ func (q *queue) viewer(role, site string) func(method, path, body string) *http.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}}
 	q.t.Cleanup(client.CloseIdleConnections)
 	var cookies []*http.Cookie
-	do := func(method, path, body string) *http.Response {
+	do := func(method, path, body string) (int, io.Reader) {
 		q.t.Helper()
 		request, err := http.NewRequestWithContext(q.ctx, method, "https://"+q.server.Addresses().HTTP+path, strings.NewReader(body))
 		if err != nil {
@@ -46,13 +46,14 @@ func (q *queue) viewer(role, site string) func(method, path, body string) *http.
 			q.t.Fatal(err)
 		}
 		q.t.Cleanup(func() { _ = reply.Body.Close() })
-		return reply
+		if path == "/login" {
+			cookies = reply.Cookies()
+		}
+		return reply.StatusCode, reply.Body
 	}
-	reply := do("POST", "/login", string(made.GetAccessFile()))
-	if reply.StatusCode != http.StatusNoContent {
+	if code, _ := do("POST", "/login", string(made.GetAccessFile())); code != http.StatusNoContent {
 		return nil
 	}
-	cookies = reply.Cookies()
 	return do
 }
 
@@ -70,10 +71,10 @@ func TestTheLivePageShowsTheQueue(t *testing.T) {
 	}
 	content := func(method, path, body string) string {
 		t.Helper()
-		reply := do(method, path, body)
-		text, err := io.ReadAll(reply.Body)
-		if err != nil || reply.StatusCode != http.StatusOK {
-			t.Errorf("%s: %s, %v, %s", path, reply.Status, err, text)
+		code, reply := do(method, path, body)
+		text, err := io.ReadAll(reply)
+		if err != nil || code != http.StatusOK {
+			t.Errorf("%s: %d, %v, %s", path, code, err, text)
 		}
 		return string(text)
 	}
@@ -91,7 +92,8 @@ func TestTheLivePageShowsTheQueue(t *testing.T) {
 	if err := json.Unmarshal([]byte(content("GET", "/history?site=siteA", "")), &history); err != nil || len(history.Bars) != 1 || !history.Bars[0].OK || history.Bars[0].Pilot != p.id {
 		t.Errorf("%+v, %v", history.Bars, err)
 	}
-	stream := bufio.NewScanner(do("GET", "/live", "").Body)
+	_, live := do("GET", "/live", "")
+	stream := bufio.NewScanner(live)
 	for stream.Scan() {
 		if data, is := strings.CutPrefix(stream.Text(), "data: "); is {
 			var look page.Look
