@@ -7,10 +7,6 @@ import (
 	"go/token"
 	"reflect"
 	"strings"
-	"time"
-
-	"github.com/pilotage-grid/pilotage/task"
-	"github.com/pilotage-grid/pilotage/task/workflow"
 )
 
 // comments are the doc comments of struct fields by "Type.Field".
@@ -48,7 +44,7 @@ type key struct {
 	Kind     string // for people
 	Meaning  string
 	Tag      reflect.StructTag
-	Type     reflect.Type
+	Schema   object
 	Required bool
 }
 
@@ -66,30 +62,16 @@ func keysOf(structure reflect.Type, docs comments) ([]key, error) {
 		if meaning == "" {
 			return nil, fmt.Errorf("%s.%s has no comment to document the key %s", structure.Name(), field.Name, name)
 		}
-		keys = append(keys, key{
-			Name: name, Kind: kindOf(field.Type), Meaning: meaning, Tag: field.Tag,
-			Type: field.Type, Required: field.Tag.Get("required") != "",
-		})
+		k := key{Name: name, Meaning: meaning, Tag: field.Tag, Required: field.Tag.Get("required") != ""}
+		var err error
+		if k.Kind, k.Schema, err = valueOf(field.Type, field.Tag, docs); err != nil {
+			return nil, fmt.Errorf("key %s: %w", name, err)
+		}
+		k.Schema["description"] = meaning
+		keys = append(keys, k)
 	}
 	return keys, nil
 }
-
-var kinds = map[reflect.Type]string{
-	reflect.TypeFor[workflow.Text]():                       "text",
-	reflect.TypeFor[workflow.Value[int]]():                 "whole number",
-	reflect.TypeFor[workflow.Value[bool]]():                "`true` or `false`",
-	reflect.TypeFor[workflow.Value[time.Duration]]():       "duration",
-	reflect.TypeFor[workflow.Value[task.Bytes]]():          "size",
-	reflect.TypeFor[workflow.List]():                       "list of texts",
-	reflect.TypeFor[workflow.FileNames]():                  "list, or map of name to place",
-	reflect.TypeFor[workflow.Map[workflow.Text]]():         "map of texts",
-	reflect.TypeFor[workflow.Map[workflow.List]]():         "map of a text or a list each",
-	reflect.TypeFor[workflow.Map[workflow.Source]]():       "map of [files](#files)",
-	reflect.TypeFor[workflow.Map[workflow.TaskTemplate]](): "map of [tasks](#tasks)",
-	reflect.TypeFor[workflow.Settings]():                   "map of [settings](#settings)",
-}
-
-func kindOf(t reflect.Type) string { return kinds[t] }
 
 // Default is what the page says about leaving the key out.
 func (k key) Default() string {

@@ -79,12 +79,7 @@ func addProperties(structure reflect.Type, docs comments, properties object, req
 		return err
 	}
 	for _, k := range keys {
-		schema, err := valueSchema(k.Type, k.Tag, docs)
-		if err != nil {
-			return fmt.Errorf("key %s: %w", k.Name, err)
-		}
-		schema["description"] = k.Meaning
-		properties[k.Name] = schema
+		properties[k.Name] = k.Schema
 		if k.Required {
 			*required = append(*required, k.Name)
 		}
@@ -92,46 +87,43 @@ func addProperties(structure reflect.Type, docs comments, properties object, req
 	return nil
 }
 
-func valueSchema(t reflect.Type, tag reflect.StructTag, docs comments) (object, error) {
-	texts := object{"type": "array", "items": object{"type": scalarTypes}}
+// valueOf says what a value is, to people and to editors.
+func valueOf(t reflect.Type, tag reflect.StructTag, docs comments) (kind string, schema object, err error) {
+	texts, scalar := object{"type": "array", "items": object{"type": scalarTypes}}, object{"type": scalarTypes}
 	switch t {
 	case reflect.TypeFor[workflow.Text]():
-		return textSchema(tag), nil
+		return "text", textSchema(tag), nil
 	case reflect.TypeFor[workflow.Value[int]]():
-		return integerSchema(tag)
+		schema, err = integerSchema(tag)
+		return "whole number", schema, err
 	case reflect.TypeFor[workflow.Value[bool]]():
-		return object{"type": "boolean"}, nil
+		return "`true` or `false`", object{"type": "boolean"}, nil
 	case reflect.TypeFor[workflow.Value[time.Duration]]():
-		return object{"type": "string", "pattern": durationPattern, "default": tag.Get("default")}, nil
+		return "duration", object{"type": "string", "pattern": durationPattern, "default": tag.Get("default")}, nil
 	case reflect.TypeFor[workflow.Value[task.Bytes]]():
-		return object{"type": []string{"string", "integer"}, "minimum": 0, "pattern": sizePattern}, nil
+		return "size", object{"type": []string{"string", "integer"}, "minimum": 0, "pattern": sizePattern}, nil
 	case reflect.TypeFor[workflow.List]():
-		return texts, nil
+		return "list of texts", texts, nil
 	case reflect.TypeFor[workflow.FileNames]():
-		return object{"anyOf": []object{texts, mapOf(object{"type": scalarTypes})}}, nil
+		return "list, or map of name to place", object{"anyOf": []object{texts, mapOf(scalar)}}, nil
 	case reflect.TypeFor[workflow.Map[workflow.Text]]():
-		return mapOf(object{"type": scalarTypes}), nil
+		return "map of texts", mapOf(scalar), nil
 	case reflect.TypeFor[workflow.Map[workflow.List]]():
-		return mapOf(object{"anyOf": []object{texts, {"type": scalarTypes}}}), nil
+		return "map of a text or a list each", mapOf(object{"anyOf": []object{texts, scalar}}), nil
 	case reflect.TypeFor[workflow.Map[workflow.Source]]():
-		return mapOfStructs(reflect.TypeFor[workflow.Source](), docs)
+		schema, err = structSchema(reflect.TypeFor[workflow.Source](), docs)
+		return "map of [files](#files)", mapOf(schema), err
 	case reflect.TypeFor[workflow.Map[workflow.TaskTemplate]]():
-		return mapOfStructs(reflect.TypeFor[workflow.TaskTemplate](), docs)
+		schema, err = structSchema(reflect.TypeFor[workflow.TaskTemplate](), docs)
+		return "map of [tasks](#tasks)", mapOf(schema), err
 	case reflect.TypeFor[workflow.Settings]():
-		return structSchema(t, docs)
+		schema, err = structSchema(t, docs)
+		return "map of [settings](#settings)", schema, err
 	}
-	return nil, fmt.Errorf("no schema for %s", t)
+	return "", nil, fmt.Errorf("no schema for %s", t)
 }
 
 func mapOf(value object) object { return object{"type": "object", "additionalProperties": value} }
-
-func mapOfStructs(structure reflect.Type, docs comments) (object, error) {
-	value, err := structSchema(structure, docs)
-	if err != nil {
-		return nil, err
-	}
-	return mapOf(value), nil
-}
 
 func textSchema(tag reflect.StructTag) object {
 	if constant := tag.Get("const"); constant != "" {
