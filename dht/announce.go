@@ -9,8 +9,8 @@ import (
 )
 
 // announcer keeps the site informed of the files that this member holds: in
-// batches, acknowledged, repeated, and sent on when the nearest members of a
-// file change. What is not due costs nothing.
+// batches, acknowledged, and renewed. Who comes near a file later gets its records
+// from those who keep them. What is not due costs nothing.
 type announcer struct {
 	config  Config
 	held    map[task.FileKey]*holding
@@ -22,14 +22,14 @@ type announcer struct {
 
 // holding is one file's state at the announcer.
 type holding struct {
-	file     task.FileKey
-	key      Key
-	seq      uint64
-	gone     bool
-	told     []told
-	farthest *Key      // of the members it is announced to; nil: too few yet
-	due      time.Time // when it is looked at
-	place    int       // in the agenda
+	file    task.FileKey
+	key     Key
+	seq     uint64
+	gone    bool
+	told    []told
+	pointed bool      // somebody near has said who is nearest
+	due     time.Time // when it is looked at
+	place   int       // in the agenda
 }
 
 // told is what a member knows of a holding.
@@ -103,43 +103,26 @@ func (a *announcer) forget(h *holding) {
 	a.due.drop(h)
 }
 
-// membersAdded looks again at those files whose nearest members can have
-// changed, because of new ones or of some that are not suspected any more.
-func (a *announcer) membersAdded(now time.Time, added []*entry) {
-	if len(added) == 0 {
-		return
-	}
-	for _, h := range a.held {
-		if h.concerns(added) {
-			a.due.hasten(h, a.soon(now))
-		}
-	}
-}
-
-// sweepingChange is a change of so many members that to look at every file is
-// cheaper than to compare.
-const sweepingChange = 64
-
-func (h *holding) concerns(added []*entry) bool {
-	if len(added) > sweepingChange || h.farthest == nil {
-		return true
-	}
-	return slices.ContainsFunc(added, func(e *entry) bool {
-		return h.key.Closer(e.key, *h.farthest) || h.of(e.member.Peer) != nil
-	})
-}
-
-// memberGone looks again at the files that a member kept the location of: an
-// heir may keep it now, and has to hear of it, or of its withdrawal. Should the
-// member come back, it is told again.
-func (a *announcer) memberGone(now time.Time, peer task.PeerID) {
+// keeperGone tells of the files whose location a lost member kept whoever is next in
+// line: the other keepers do so as well, where they know everybody around.
+func (a *announcer) keeperGone(now time.Time, peer task.PeerID) {
 	for _, h := range a.held {
 		if t := h.of(peer); t != nil {
 			if !h.gone {
-				t.acked = 0
+				t.acked = 0 // should it come back, it is told again
 			}
 			a.due.hasten(h, a.soon(now))
 		}
+	}
+}
+
+// renew tells the keepers of all files once more, after a while.
+func (a *announcer) renew(now time.Time, after time.Duration) {
+	for _, h := range a.held {
+		for i := range h.told {
+			h.told[i].acked = 0
+		}
+		a.due.hasten(h, a.soon(now.Add(after)))
 	}
 }
 
@@ -171,9 +154,9 @@ func (a *announcer) acknowledged(now time.Time, from task.PeerID, n uint64) {
 		if t == nil || t.sent != b.seqs[i] {
 			continue
 		}
-		t.acked, t.waits = t.sent, false
-		if h.gone && h.seq == t.acked && a.held[h.file] == h {
-			a.due.hasten(h, a.soon(now)) // perhaps that was the last one to know
+		t.acked, t.waits, h.pointed = t.sent, false, true
+		if a.held[h.file] == h {
+			a.due.hasten(h, a.soon(now)) // there may be nearer ones now, or nobody else that has to know
 		}
 	}
 }
@@ -222,7 +205,7 @@ func (a *announcer) pass(s *step, m *membership, kept *records) {
 	for _, peer := range slices.Sorted(maps.Keys(outgoing)) {
 		for holdings := range slices.Chunk(outgoing[peer], maxBatch) {
 			if peer == m.self.Peer {
-				kept.put(s.now, peer, a.recordsOf(m.self, holdings))
+				kept.put(s.now, a.recordsOf(m.self, holdings))
 				continue
 			}
 			a.put(s, m, peer, holdings)
@@ -233,22 +216,22 @@ func (a *announcer) pass(s *step, m *membership, kept *records) {
 // announce lists whom a holding has to be sent to and says when to look again.
 func (a *announcer) announce(now time.Time, m *membership, h *holding, outgoing map[task.PeerID][]*holding) {
 	again := a.repeat(now, m.key, h)
-	nearest := m.known().nearest(h.key, a.config.Locations.Replicas, func(peer task.PeerID) bool {
-		if m.unreachable(now, peer) {
-			again = earlier(again, m.suspects[peer].until)
+	nearest := m.known.nearest(h.key, a.config.Locations.Replicas, func(e *entry) bool {
+		if m.unreachable(now, e.member.Peer) {
+			again = earlier(again, m.suspects[e.member.Peer].until)
 			return true
 		}
-		return false
+		return m.passesOver(now, e)
 	})
-	h.farthest = nil
-	if len(nearest) == a.config.Locations.Replicas {
-		h.farthest = &nearest[len(nearest)-1].key
-	}
+	sure := m.sure(now, h.key) || h.pointed
 	for _, e := range nearest {
 		if h.of(e.member.Peer) == nil {
 			h.told = append(h.told, told{peer: e.member.Peer})
 		}
 		a.tell(now, m, h, e.member.Peer, outgoing)
+		if !sure && e.member.Peer != m.self.Peer {
+			break // it knows better who is nearest, and says so
+		}
 	}
 	if h.gone {
 		var finished bool
@@ -266,10 +249,9 @@ func (a *announcer) announce(now time.Time, m *membership, h *holding, outgoing 
 func (a *announcer) withdraw(now time.Time, m *membership, h *holding, outgoing map[task.PeerID][]*holding, again time.Time) (time.Time, bool) {
 	finished := true
 	for _, t := range slices.Clone(h.told) {
-		switch _, member := m.member(t.peer); {
+		switch {
 		case t.acked == h.seq || t.expired(now, a.config.Locations.TTL):
 			continue
-		case !member: // waits for its return: membersChanged
 		case m.unreachable(now, t.peer):
 			again = earlier(again, m.suspects[t.peer].until)
 		default:
@@ -321,7 +303,8 @@ func (a *announcer) put(s *step, m *membership, peer task.PeerID, holdings []*ho
 	}
 	a.count++
 	a.batches[a.count] = b
-	s.send(peer, Put{N: a.count, Records: a.recordsOf(m.self, holdings)})
+	sure := !slices.ContainsFunc(holdings, func(h *holding) bool { return !m.sure(s.now, h.key) })
+	s.send(peer, Put{N: a.count, Records: a.recordsOf(m.self, holdings), Sure: sure})
 }
 
 // repeat is when a holding is announced again: at one of ten moments of the

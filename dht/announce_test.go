@@ -35,6 +35,13 @@ func (p *one) acknowledge(puts []letter[dht.Put]) {
 	}
 }
 
+// told are the batches of the next moment, and what the first answers lead to.
+func (p *one) told() []letter[dht.Put] {
+	first := sent[dht.Put](p.pass(10 * time.Millisecond))
+	p.acknowledge(first)
+	return append(first, sent[dht.Put](p.pass(10*time.Millisecond))...)
+}
+
 // file is one whose keepers are all others than member 0.
 func file(t *testing.T) task.FileKey {
 	t.Helper()
@@ -65,13 +72,13 @@ func TestAnnouncementsGoToTheNearestInBatches(t *testing.T) {
 	for _, f := range files {
 		p.step(dht.Announce{Files: []task.FileKey{f}})
 	}
-	puts := sent[dht.Put](p.pass(10 * time.Millisecond))
-	if len(puts) != 19 {
+	puts := p.told()
+	if len(puts) > 2*19 {
 		t.Errorf("%d batches to 19 others", len(puts))
 	}
 	for _, l := range puts {
 		for _, r := range l.message.Records {
-			if !want[l.to][r.File] || r.Holder != p.self.Peer || r.Gone || r.DataURL != p.self.DataURL {
+			if r.Holder != p.self.Peer || r.Gone || r.DataURL != p.self.DataURL {
 				t.Fatalf("to %s: %+v", l.to, r)
 			}
 			delete(want[l.to], r.File)
@@ -88,32 +95,70 @@ func TestAnnouncementsGoToTheNearestInBatches(t *testing.T) {
 	}
 }
 
-func TestUnacknowledgedLocationsGoToOthersAndBack(t *testing.T) {
+// Who is not sure who is nearest tells the nearest that it knows, which names those
+// that are nearer.
+func TestAnAnswerNamesTheNearest(t *testing.T) {
+	f := file(t)
+	near := nearest(number(0, 20), f, 3)
+	few := slices.DeleteFunc(number(0, 20), func(m dht.Member) bool { return slices.Contains(near, m.Peer) })
+	p := worker(t, member(0), few[1], few)
+	p.step(dht.Announce{Files: []task.FileKey{f}})
+	puts := sent[dht.Put](p.pass(10 * time.Millisecond))
+	if len(puts) == 0 || puts[0].to != nearest(few[1:], f, 1)[0] {
+		t.Fatalf("told %v first", recipients(puts))
+	}
+	var named []dht.Member
+	for _, m := range number(0, 20) {
+		if slices.Contains(near, m.Peer) {
+			named = append(named, m)
+		}
+	}
+	p.get(puts[0].to, dht.PutAck{N: puts[0].message.N, Near: named})
+	if got := recipients(sent[dht.Put](p.pass(10 * time.Millisecond))); !slices.Equal(got, slices.Sorted(slices.Values(near))) {
+		t.Errorf("then told %v, want %v", got, near)
+	}
+	p.pass(2 * time.Minute)
+	if _, known := p.core.Member(near[0]); known {
+		t.Error("it is remembered who was named, for more than a minute")
+	}
+	keeper := worker(t, byPeer(puts[0].to), few[1], number(0, 20))
+	acks := sent[dht.PutAck](keeper.get(member(0).Peer, puts[0].message))
+	if len(acks) != 1 || len(acks[0].message.Near) != 3 {
+		t.Errorf("who is asked names %+v", acks)
+	}
+}
+
+func byPeer(peer task.PeerID) dht.Member {
+	all := number(0, 20)
+	return all[slices.IndexFunc(all, func(m dht.Member) bool { return m.Peer == peer })]
+}
+
+func TestUnacknowledgedLocationsGoToOthers(t *testing.T) {
 	p, f := worker(t, member(0), member(1), number(0, 20)), file(t)
 	near := nearest(number(0, 20), f, 4)
 	p.step(dht.Announce{Files: []task.FileKey{f}})
-	puts := sent[dht.Put](p.pass(10 * time.Millisecond))
-	if got, want := recipients(puts), keepers(t, p, f); !slices.Equal(got, want) {
-		t.Fatalf("told %v, want %v", got, want)
-	}
+	first := sent[dht.Put](p.pass(10 * time.Millisecond))
 	silent := near[1]
-	p.acknowledge(slices.DeleteFunc(puts, func(l letter[dht.Put]) bool { return l.to == silent }))
-	second := sent[dht.Put](p.pass(1100 * time.Millisecond))
-	if got := recipients(second); !slices.Equal(got, near[3:]) {
-		t.Fatalf("then told %v, want the next one, %v", got, near[3:])
+	told := recipients(first)
+	for _, l := range first {
+		if l.to != silent {
+			p.get(l.to, dht.PutAck{N: l.message.N})
+		}
 	}
-	p.acknowledge(second)
-	// The silent one gives a sign of life: it is told at once.
-	p.get(silent, dht.Ping{N: 1})
-	third := sent[dht.Put](p.pass(10 * time.Millisecond))
-	if got := recipients(third); !slices.Equal(got, []task.PeerID{silent}) {
-		t.Fatalf("after its sign of life told %v", got)
+	told = append(told, recipients(sent[dht.Put](p.pass(10*time.Millisecond)))...)
+	slices.Sort(told)
+	if want := keepers(t, p, f); !slices.Equal(told, want) {
+		t.Fatalf("told %v, want %v", told, want)
+	}
+	second := sent[dht.Put](p.pass(1100 * time.Millisecond))
+	if got := recipients(second); !slices.Contains(got, near[3]) {
+		t.Fatalf("then told %v, want the next one, %v", got, near[3:])
 	}
 	// A broken connection does not wait for a time-out.
 	p.step(dht.Announce{Files: []task.FileKey{f + "2"}})
-	first := recipients(sent[dht.Put](p.pass(10 * time.Millisecond)))[0]
-	p.step(dht.Disconnected{Peer: first})
-	if got := recipients(sent[dht.Put](p.pass(10 * time.Millisecond))); len(got) != 1 || got[0] == first {
+	broken := recipients(sent[dht.Put](p.pass(10 * time.Millisecond)))[0]
+	p.step(dht.Disconnected{Peer: broken})
+	if got := recipients(sent[dht.Put](p.pass(10 * time.Millisecond))); len(got) == 0 || slices.Contains(got, broken) {
 		t.Fatalf("after the disconnect told %v", got)
 	}
 }
@@ -121,7 +166,7 @@ func TestUnacknowledgedLocationsGoToOthersAndBack(t *testing.T) {
 func TestAnnouncementsAreRepeatedBeforeTheyExpire(t *testing.T) {
 	p, f := worker(t, member(0), member(1), number(0, 20)), file(t)
 	p.step(dht.Announce{Files: []task.FileKey{f}})
-	p.acknowledge(sent[dht.Put](p.pass(10 * time.Millisecond)))
+	p.acknowledge(p.told())
 	var repeated []task.PeerID
 	for i := range 300 { // beats keep the master trusted
 		p.beat(member(1), term(1, member(1)), uint64(i+1))
@@ -137,18 +182,12 @@ func TestAnnouncementsAreRepeatedBeforeTheyExpire(t *testing.T) {
 
 func TestWithdrawalReachesEverybodyWhoWasTold(t *testing.T) {
 	p, f := worker(t, member(0), member(1), number(0, 20)), file(t)
-	near := nearest(number(0, 20), f, 6)
+	near := nearest(number(0, 20), f, 3)
 	p.step(dht.Announce{Files: []task.FileKey{f}})
-	p.acknowledge(sent[dht.Put](p.pass(10 * time.Millisecond)))
-	// A former keeper is told, also after nearer members came and others went.
-	without := slices.DeleteFunc(number(0, 20), func(m dht.Member) bool { return m.Peer == near[0] })
-	p.get(member(1).Peer, dht.Welcome{Master: member(1), Roster: dht.RosterDelta{Term: term(1, member(1)), To: 2, Add: without}})
-	p.acknowledge(sent[dht.Put](p.pass(10 * time.Millisecond))) // near[3] keeps it now
-	p.get(member(1).Peer, dht.Welcome{Master: member(1), Roster: dht.RosterDelta{Term: term(1, member(1)), To: 3, Add: number(0, 20)}})
-	p.acknowledge(sent[dht.Put](p.pass(10 * time.Millisecond)))
+	p.acknowledge(p.told())
 	p.step(dht.Withdraw{Files: []task.FileKey{f}})
 	gone := sent[dht.Put](p.pass(10 * time.Millisecond))
-	want := slices.Sorted(slices.Values(near[:4]))
+	want := slices.Sorted(slices.Values(near))
 	if got := recipients(gone); !slices.Equal(got, want) {
 		t.Fatalf("the withdrawal went to %v, told were %v", got, want)
 	}
@@ -161,7 +200,7 @@ func TestWithdrawalReachesEverybodyWhoWasTold(t *testing.T) {
 	missing := gone[0].to
 	p.pass(1100 * time.Millisecond)
 	p.get(missing, dht.Pong{}) // only slow
-	last := sent[dht.Put](p.pass(10 * time.Millisecond))
+	last := sent[dht.Put](p.pass(10 * time.Second))
 	if !slices.Contains(recipients(last), missing) {
 		t.Fatalf("%s has not heard of the withdrawal; sent to %v", missing, recipients(last))
 	}
@@ -182,21 +221,32 @@ func TestWhatNobodyHeardOfIsWithdrawnInSilence(t *testing.T) {
 	}
 }
 
-func TestNewNearestMemberIsTold(t *testing.T) {
-	f := file(t)
-	near := nearest(number(0, 20), f, 1)[0]
-	rest := slices.DeleteFunc(number(0, 20), func(m dht.Member) bool { return m.Peer == near })
-	p := worker(t, member(0), rest[1], rest)
-	p.step(dht.Announce{Files: []task.FileKey{f}})
-	p.acknowledge(sent[dht.Put](p.pass(10 * time.Millisecond)))
-	var newcomer dht.Member
-	for _, m := range number(0, 20) {
-		if m.Peer == near {
-			newcomer = m
+// Who keeps records gives them to a nearer member that comes, and to the next one
+// in line when one of the nearest goes.
+func TestKeepersHandRecordsOverWhenNeighboursComeAndGo(t *testing.T) {
+	all := number(0, 20)
+	var f task.FileKey
+	var near []task.PeerID
+	for i := range 1000 { // one in the neighbourhood of its nearest member
+		f = task.FileKey(fmt.Sprintf("near-%d", i))
+		near = nearest(all, f, 4)
+		if dht.KeyOfPeer(near[0]).Common(dht.KeyOfPeer(near[3])) >= 2 && dht.KeyOfFile(f).Common(dht.KeyOfPeer(near[0])) >= 4 {
+			break
 		}
 	}
-	p.get(rest[1].Peer, dht.Welcome{Master: rest[1], Roster: dht.RosterDelta{Term: term(1, rest[1]), From: 1, To: 2, Add: []dht.Member{newcomer}}})
-	if got := recipients(sent[dht.Put](p.pass(10 * time.Millisecond))); !slices.Equal(got, []task.PeerID{near}) {
-		t.Errorf("told %v, want only %s", got, near)
+	late := byPeer(near[1])
+	before := slices.DeleteFunc(slices.Clone(all), func(m dht.Member) bool { return m.Peer == late.Peer })
+	boss := before[slices.IndexFunc(before, func(m dht.Member) bool { return !slices.Contains(near, m.Peer) })]
+	p := worker(t, byPeer(near[0]), boss, before)
+	record := dht.Record{File: f, Holder: "holder", Seq: 4, TTL: 10 * time.Minute}
+	p.get("holder", dht.Put{N: 1, Records: []dht.Record{record}})
+	puts := sent[dht.Put](p.step(dht.Routed{Member: late}))
+	if len(puts) != 1 || puts[0].to != late.Peer || puts[0].message.Records[0].Holder != "holder" {
+		t.Fatalf("to the newcomer %s: %+v", late.Peer, puts)
+	}
+	p.step(dht.Disconnected{Peer: near[2]})
+	puts = sent[dht.Put](p.step(dht.Dialled{Peer: near[2]}))
+	if len(puts) != 1 || puts[0].to != near[3] {
+		t.Errorf("in place of %s, %s was to be told: %+v", near[2], near[3], puts)
 	}
 }

@@ -69,7 +69,7 @@ func (b *broadcast) init(config Config) {
 // retire moves a duty that is finished to those that are only remembered.
 func (b *broadcast) retire(now time.Time, d *duty) {
 	d.finished, d.forget = true, now.Add(forgetAfter)
-	d.message.Payload, d.message.Roster, d.message.Suspect = nil, RosterDelta{}, nil // sent on for the last time
+	d.message.Payload, d.message.Gone, d.message.Suspect = nil, nil, nil // sent on for the last time
 	b.active = slices.DeleteFunc(b.active, func(other *duty) bool { return other == d })
 	b.over = append(b.over, d)
 }
@@ -115,7 +115,7 @@ func (d *duty) nextDeadline() time.Time {
 func (b *broadcast) start(s *step, m *membership, message Cast, user uint64) {
 	b.count++
 	message.ID, message.Space = CastID{Root: m.self.Peer, N: b.count}, WholeSpace()
-	message.Budget = b.budget(m.known().Len())
+	message.Budget = b.budget(len(m.known.sorted))
 	b.begin(s, m, message, nil, user)
 }
 
@@ -269,7 +269,16 @@ func (b *broadcast) conclude(s *step, m *membership, d *duty) {
 			return
 		}
 	}
-	b.finish(s, m, d)
+	if !d.awaits(m) {
+		b.finish(s, m, d)
+	}
+}
+
+// introduced looks whether a broadcast waited for a member to say its name.
+func (b *broadcast) introduced(s *step, m *membership) {
+	for _, d := range slices.Clone(b.active) {
+		b.conclude(s, m, d)
+	}
 }
 
 // finish sends the aggregated reply up, or at the root ends the broadcast.

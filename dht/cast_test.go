@@ -74,27 +74,6 @@ func TestAnAcknowledgedRepairCountsAsReached(t *testing.T) {
 	}
 }
 
-// FACTS, Broadcast: a stale roster is taken together with whoever was met.
-func TestAStaleRosterIsNotTheWholeSite(t *testing.T) {
-	p := worker(t, member(0), member(1), number(0, 3))
-	p.get(member(3).Peer, dht.Office{Term: term(2, member(3)), Master: member(3)})
-	for _, m := range number(4, 10) {
-		p.step(dht.Met{Member: m})
-	}
-	casts := sent[dht.Cast](p.step(dht.Broadcast{N: 1, Payload: []byte("x")}))
-	var asked []string
-	for _, l := range casts {
-		asked = append(asked, string(l.to))
-	}
-	slices.Sort(asked)
-	if unique := slices.Compact(asked); len(unique) != 8 {
-		t.Errorf("sent to %v", unique)
-	}
-	if got := p.core.Nearest("f", 10); len(got) != 10 {
-		t.Errorf("%d are known", len(got))
-	}
-}
-
 func TestRumoursEnd(t *testing.T) {
 	p := worker(t, ids[0], ids[5], ids)
 	space := dht.WholeSpace()

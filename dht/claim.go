@@ -80,7 +80,7 @@ func (e *election) answered(s *step, m *membership, a ClaimAnswer) (v verdict) {
 // lookFor has a provisional master look for the one that the queue has in
 // office: their parts of the site may have nobody who knows of the other.
 func (e *election) lookFor(s *step, m *membership, master Member) {
-	if e.inOffice() && e.provisional && master.Peer != "" && master.Peer != m.self.Peer && !m.roster.Has(master.Peer) {
+	if e.inOffice() && e.provisional && master.Peer != "" && master.Peer != m.self.Peer && !m.isListed(master.Peer) {
 		m.lose(s.now, master)
 		s.act(Dial{Member: master})
 	}

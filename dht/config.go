@@ -31,12 +31,9 @@ type MembershipConfig struct {
 	// Suspicion is how long an unresponsive member is passed over as a hop:
 	// 10 s.
 	Suspicion time.Duration
-	// WelcomePause gathers newcomers: one snapshot of the roster is made for
-	// all that came within it, 100 ms.
-	WelcomePause time.Duration
 	// Farewells is how many members besides the master and those that take
 	// over records hear a leaving pilot's goodbye; the rest learn it from the
-	// roster: 16.
+	// master's beats: 16.
 	Farewells int
 }
 
@@ -49,6 +46,9 @@ type ElectionConfig struct {
 	// beat's replies are aggregated, so that a member which died or hangs
 	// unseen is missed on an idle site too. 5.
 	RollCall int
+	// Look bounds the lookup of the lowest ids: 2.5 s, for a pilot that hangs may be
+	// among those that are asked.
+	Look time.Duration
 	// Nudge is how long a member waits for a better candidate to claim the
 	// mastership before it probes that candidate: 1.5 s.
 	Nudge time.Duration
@@ -100,15 +100,15 @@ func (c Config) withDefaults() Config {
 		Beat:        cmp.Or(c.Beat, time.Second),
 		PingTimeout: cmp.Or(c.PingTimeout, time.Second),
 		Members: MembershipConfig{
-			Ping:         cmp.Or(c.Members.Ping, 2*time.Second),
-			Pings:        cmp.Or(c.Members.Pings, 3),
-			Suspicion:    cmp.Or(c.Members.Suspicion, 10*time.Second),
-			WelcomePause: cmp.Or(c.Members.WelcomePause, 100*time.Millisecond),
-			Farewells:    cmp.Or(c.Members.Farewells, 16),
+			Ping:      cmp.Or(c.Members.Ping, 2*time.Second),
+			Pings:     cmp.Or(c.Members.Pings, 3),
+			Suspicion: cmp.Or(c.Members.Suspicion, 10*time.Second),
+			Farewells: cmp.Or(c.Members.Farewells, 16),
 		},
 		Election: ElectionConfig{
 			BeatMisses: cmp.Or(c.Election.BeatMisses, 3),
 			RollCall:   cmp.Or(c.Election.RollCall, 5),
+			Look:       cmp.Or(c.Election.Look, 2500*time.Millisecond),
 			Nudge:      cmp.Or(c.Election.Nudge, 1500*time.Millisecond),
 			ClaimEvery: cmp.Or(c.Election.ClaimEvery, 500*time.Millisecond),
 			ClaimMost:  cmp.Or(c.Election.ClaimMost, 10*time.Second),

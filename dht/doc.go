@@ -1,4 +1,4 @@
-// Package dht is the core of a site's overlay: who is a member (roster), who
+// Package dht is the core of a site's overlay: who is a member (membership), who
 // is master (election), how a message reaches every member and its replies
 // come back aggregated (broadcast), and which members hold a file
 // (locations). It carries opaque bytes for those who use it.

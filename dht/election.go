@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -37,6 +38,7 @@ type election struct {
 	beats       int       // sent by this master
 	next        time.Time // when the phase wants attention
 	introduced  time.Time // last Hello
+	welcomed    bool      // the master has answered it
 	looked      time.Time // last look at a master that is held for dead
 	resigned    bool      // the master said goodbye
 	fenced      bool      // the queue has another master in office
@@ -46,6 +48,9 @@ type election struct {
 // vote is what an election has found so far.
 type vote struct {
 	dead     map[task.PeerID]bool
+	looking  bool          // a lookup of the lowest ids is under way
+	found    []Member      // by it
+	failed   bool          // one of them did not answer
 	doubters []task.PeerID // wait for this pilot's own look at the master
 	nudged   task.PeerID   // best candidate that was told
 	asked    bool          // and pinged, because it has not claimed yet
@@ -89,18 +94,21 @@ func (e *election) beat(now time.Time) (rollCall bool) {
 	return (e.beats-1)%e.config.Election.RollCall == 0
 }
 
-// introduce wishes to be on the master's roster.
+// introduce tells the master that this pilot is there.
 func (e *election) introduce(s *step, self Member) {
 	e.introduced = s.now
 	s.send(e.master.Peer, Hello{Member: self})
 }
 
-// introduceAgain repeats the wish, at most once a beat.
+// introduceAgain repeats that, at most once a beat.
 func (e *election) introduceAgain(s *step, self Member) {
 	if s.now.Sub(e.introduced) >= e.config.Beat {
 		e.introduce(s, self)
 	}
 }
+
+// welcome hears that the master knows this pilot.
+func (e *election) welcome(from task.PeerID) { e.welcomed = e.welcomed || from == e.master.Peer }
 
 // tell says to a member who is in office here.
 func (e *election) tell(s *step, to task.PeerID) {
@@ -119,9 +127,9 @@ func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v 
 	case order > 0:
 		return verdict{term: o.Term, master: o.Master}
 	case e.inOffice():
-	case from == o.Master.Peer:
+	case from == o.Master.Peer: // it does not know this pilot
+		e.welcomed = false
 		e.masterAlive(s, m)
-		e.introduceAgain(s, m.self)
 	default:
 		e.lookAgain(s) // somebody else still hears it
 	}
@@ -136,15 +144,17 @@ func (e *election) masterAlive(s *step, m *membership) {
 	}
 	was := e.phase
 	e.lastBeat, e.phase = s.now, following
-	if was == following {
-		return
+	if was != following {
+		for _, peer := range e.vote.doubters {
+			e.tell(s, peer)
+		}
+		e.vote = vote{}
+		m.lookSoon(s.now)
 	}
-	for _, peer := range e.vote.doubters {
-		e.tell(s, peer)
+	if was != following || !e.welcomed {
+		m.known.put(e.master)
+		e.introduceAgain(s, m.self)
 	}
-	e.vote = vote{}
-	m.contacts.Put(e.master)
-	e.introduceAgain(s, m.self)
 }
 
 // suspectMaster starts to doubt: the connection broke, or somebody says so.
@@ -161,7 +171,7 @@ func (e *election) suspectMaster(s *step) {
 // lostMaster hears that the connection to the master is broken. The last Hello
 // is perhaps lost, too: at the master's next sign of life another one goes.
 func (e *election) lostMaster(s *step) {
-	e.introduced = time.Time{}
+	e.introduced, e.welcomed = time.Time{}, false
 	e.suspectMaster(s)
 }
 
@@ -196,33 +206,67 @@ func (e *election) masterDead(s *step, m *membership) {
 	e.elect(s, m)
 }
 
-// elect finds the live member with the lowest Kademlia id (DESIGN section 4).
+// Bottom is a text whose SHA-256 begins with 32 zero bits. kad-dht hashes what it
+// looks up, so its lookup of this text finds the members nearest to the bottom of
+// the key space: those with the lowest ids, in order.
+const Bottom = "pilotage bottom of the key space 4l2hk9f"
+
+// elect looks for the live member with the lowest Kademlia id (DESIGN section 4).
 func (e *election) elect(s *step, m *membership) {
-	best := &entry{m.key, m.self}
-	for _, roster := range []*Roster{&m.roster, &m.contacts} {
-		for _, other := range roster.sorted {
-			if !other.key.Less(best.key) {
-				break
-			}
-			if peer := other.member.Peer; !e.vote.dead[peer] && !m.unreachable(s.now, peer) {
-				best = other
-			}
+	without := slices.Sorted(maps.Keys(e.vote.dead))
+	for _, peer := range slices.Sorted(maps.Keys(m.suspects)) {
+		if m.isSuspect(s.now, peer) && !e.vote.dead[peer] {
+			without = append(without, peer)
 		}
 	}
-	if best.member.Peer == m.self.Peer {
+	e.vote.nudged, e.vote.looking, e.vote.failed = "", true, false
+	e.next = s.now.Add(e.config.Election.Look)
+	s.act(Lookup{Target: Bottom, Without: without})
+}
+
+// lookedUp takes the members with the lowest ids.
+func (e *election) lookedUp(s *step, m *membership, found []Member) {
+	if e.phase == electing && e.vote.looking {
+		e.vote.looking, e.vote.found = false, found
+		e.choose(s, m)
+	}
+}
+
+// choose tells the best of the candidates to claim, or claims.
+func (e *election) choose(s *step, m *membership) {
+	best := entry{key: m.key, member: m.self}
+	candidates := e.vote.found
+	if len(candidates) == 0 {
+		candidates = membersOf(m.known.sorted)
+	}
+	for _, other := range candidates {
+		key := KeyOfPeer(other.Peer)
+		if key.Less(best.key) && !e.vote.dead[other.Peer] && !m.unreachable(s.now, other.Peer) {
+			best = entry{key: key, member: other}
+		}
+	}
+	switch {
+	case best.member.Peer != m.self.Peer:
+		e.vote.nudged, e.vote.asked, e.vote.patience = best.member.Peer, false, patience
+		e.next = s.now.Add(e.config.Election.Nudge)
+		m.learn(s.now, []Member{best.member})
+		s.send(best.member.Peer, MasterDead{Term: e.term})
+		s.act(Dial{Member: best.member})
+	case e.vote.failed:
+		e.elect(s, m) // without those that failed there may be others
+	default:
 		e.phase, e.vote.nudged = claiming, ""
 		e.claim(s)
-		return
 	}
-	e.vote.nudged, e.vote.asked, e.vote.patience = best.member.Peer, false, patience
-	e.next = s.now.Add(e.config.Election.Nudge)
-	s.send(best.member.Peer, MasterDead{Term: e.term})
-	s.act(Dial{Member: best.member})
 }
 
 // urge deals with a candidate that has not claimed yet: it is asked for a sign
 // of life, and without one somebody else is the best candidate.
 func (e *election) urge(s *step, m *membership) {
+	if e.vote.looking {
+		e.lookedUp(s, m, nil) // go on with those that are known
+		return
+	}
 	if e.vote.asked {
 		e.passOver(s, m, e.vote.nudged)
 		return
@@ -235,8 +279,8 @@ func (e *election) urge(s *step, m *membership) {
 
 // passOver goes on without a candidate, which had its chance.
 func (e *election) passOver(s *step, m *membership, peer task.PeerID) {
-	e.vote.dead[peer] = true
-	e.elect(s, m)
+	e.vote.dead[peer], e.vote.failed = true, true
+	e.choose(s, m)
 }
 
 // heardCandidate accepts an answer of the best candidate in place of a claim,
@@ -266,7 +310,7 @@ func (e *election) nudge(s *step, from task.PeerID, term task.Term) {
 // dialled draws conclusions from a dial of the master or of a candidate.
 func (e *election) dialled(s *step, m *membership, d Dialled) {
 	switch {
-	case d.Peer == e.vote.nudged && d.Peer != e.master.Peer && e.phase == electing && !d.OK:
+	case d.Peer == e.vote.nudged && e.phase == electing && !d.OK:
 		e.passOver(s, m, d.Peer)
 	case d.Peer != e.master.Peer:
 	case d.OK && e.phase == doubting: // connected again: a ping decides

@@ -10,7 +10,7 @@ type Joined struct {
 	Self     Member
 	Term     task.Term
 	Master   Member   // Self when it is to be master
-	Contacts []Member // random members of the site
+	Contacts []Member // random members of the site, for kad-dht to begin with
 }
 
 // Received is a message from another member.
@@ -29,8 +29,18 @@ type Dialled struct {
 	OK   bool
 }
 
-// Met tells of a member found through the Kademlia network.
-type Met struct{ Member Member }
+// Routed tells of a member that kad-dht has taken into its routing table.
+type Routed struct{ Member Member }
+
+// Unrouted tells that kad-dht has taken one out.
+type Unrouted struct{ Peer task.PeerID }
+
+// LookedUp answers a Lookup with the members nearest to its key that answered;
+// none: it failed.
+type LookedUp struct {
+	Target  string
+	Members []Member
+}
 
 // Denied tells which peers are no members any more.
 type Denied struct{ Peers []task.PeerID }
@@ -41,6 +51,7 @@ type ClaimAnswer struct {
 	Granted bool
 	Term    task.Term // granted, or of the master in office
 	Master  Member
+	Members []Member // the site's registered pilots, where granted
 }
 
 // Fenced tells a master that the queue refuses its term because another
@@ -67,6 +78,12 @@ type SendApp struct {
 	Data []byte
 }
 
+// Redirect tells a member that others are nearer to a file than this one.
+type Redirect struct {
+	To   task.PeerID
+	File task.FileKey
+}
+
 // Announce tells that this member holds files.
 type Announce struct{ Files []task.FileKey }
 
@@ -89,7 +106,10 @@ func (Joined) event()       {}
 func (Received) event()     {}
 func (Disconnected) event() {}
 func (Dialled) event()      {}
-func (Met) event()          {}
+func (Routed) event()       {}
+func (Unrouted) event()     {}
+func (LookedUp) event()     {}
+func (Redirect) event()     {}
 func (Denied) event()       {}
 func (ClaimAnswer) event()  {}
 func (Fenced) event()       {}
@@ -116,6 +136,13 @@ type Dial struct {
 	Member Member
 	// Afresh: an open connection does not count, it may hang.
 	Afresh bool
+}
+
+// Lookup asks kad-dht for the members nearest to a key, which is the digest of the
+// target, and wants a LookedUp.
+type Lookup struct {
+	Target  string
+	Without []task.PeerID // are passed over
 }
 
 // Forget asks to take a dead peer out of the Kademlia routing table.
@@ -198,6 +225,7 @@ type Left struct{}
 
 func (Send) action()          {}
 func (Dial) action()          {}
+func (Lookup) action()        {}
 func (Forget) action()        {}
 func (Claim) action()         {}
 func (Deliver) action()       {}

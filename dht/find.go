@@ -22,10 +22,10 @@ type search struct {
 }
 
 type wanted struct {
-	targets []task.PeerID // nearest first
-	asked   int           // so many of them
+	asked   []task.PeerID
 	waiting []task.PeerID
 	holders []Holder
+	gone    map[task.PeerID]uint64 // who has withdrawn it, and the number of that word
 	settled bool
 }
 
@@ -69,45 +69,54 @@ func (f *finder) locate(s *step, m *membership, kept *records, e Locate) {
 		w := &wanted{}
 		sought.files[file] = w
 		sought.open++
-		for _, r := range kept.find(s.now, m, m.self.Peer, []task.FileKey{file}) {
+		for _, r := range kept.find(s.now, m.self.Peer, []task.FileKey{file}) {
 			w.add(m, kept, r)
 		}
-		for _, other := range m.nearest(s.now, KeyOfFile(file), f.config.Locations.FindMost) {
-			if other.member.Peer != m.self.Peer {
-				w.targets = append(w.targets, other.member.Peer)
-			}
-		}
 	}
-	f.ask(s, sought, slices.Sorted(maps.Keys(sought.files)))
+	f.ask(s, m, sought, slices.Sorted(maps.Keys(sought.files)))
 }
 
 // add takes a record's holder unless it is this pilot itself or known to be
-// gone.
+// gone, or has withdrawn the file since.
 func (w *wanted) add(m *membership, kept *records, r Record) {
-	known := slices.ContainsFunc(w.holders, func(h Holder) bool { return h.Peer == r.Holder })
-	if r.Holder != m.self.Peer && !r.Gone && !known && !m.denied[r.Holder] && !kept.isHidden(r.Holder) {
+	if r.Holder == m.self.Peer || m.denied[r.Holder] || kept.isHidden(r.Holder) {
+		return
+	}
+	i := slices.IndexFunc(w.holders, func(h Holder) bool { return h.Peer == r.Holder })
+	switch {
+	case r.Gone:
+		if w.gone == nil {
+			w.gone = make(map[task.PeerID]uint64)
+		}
+		w.gone[r.Holder] = max(w.gone[r.Holder], r.Seq)
+		if i >= 0 {
+			w.holders = slices.Delete(w.holders, i, i+1)
+		}
+	case i < 0 && r.Seq > w.gone[r.Holder]:
 		w.holders = append(w.holders, Holder{Peer: r.Holder, DataURL: r.DataURL})
 	}
 }
 
 // ask sends the next questions for some of a search's files, or ends the
 // search.
-func (f *finder) ask(s *step, sought *search, files []task.FileKey) {
+func (f *finder) ask(s *step, m *membership, sought *search, files []task.FileKey) {
 	outgoing := make(map[task.PeerID][]task.FileKey)
 	for _, file := range files {
 		w := sought.files[file]
 		if w.settled || len(w.waiting) > 0 && len(w.holders) == 0 {
 			continue
 		}
-		if len(w.holders) > 0 || w.asked == len(w.targets) {
+		var next []task.PeerID
+		if len(w.holders) == 0 {
+			next = w.next(s.now, m, KeyOfFile(file), f.config.Locations.FindMost)
+		}
+		if len(next) == 0 {
 			w.settled = true
 			sought.open--
 			continue
 		}
-		upto := min(2*w.asked+1, len(w.targets))
-		for ; w.asked < upto; w.asked++ {
-			peer := w.targets[w.asked]
-			w.waiting = append(w.waiting, peer)
+		for _, peer := range next {
+			w.asked, w.waiting = append(w.asked, peer), append(w.waiting, peer)
 			outgoing[peer] = append(outgoing[peer], file)
 		}
 	}
@@ -115,7 +124,8 @@ func (f *finder) ask(s *step, sought *search, files []task.FileKey) {
 		for some := range slices.Chunk(outgoing[peer], maxFind) {
 			f.count++
 			f.questions[f.count] = &question{sought, peer, some}
-			s.send(peer, Find{N: f.count, Files: some})
+			sure := !slices.ContainsFunc(some, func(file task.FileKey) bool { return !m.sure(s.now, KeyOfFile(file)) })
+			s.send(peer, Find{N: f.count, Files: some, Sure: sure})
 		}
 	}
 	if len(outgoing) > 0 {
@@ -124,6 +134,19 @@ func (f *finder) ask(s *step, sought *search, files []task.FileKey) {
 	if sought.open == 0 {
 		f.end(s, sought)
 	}
+}
+
+// next are the members to ask now: one, then two, then as many as may be asked,
+// each time of those that are known to be nearest by then.
+func (w *wanted) next(now time.Time, m *membership, key Key, most int) (next []task.PeerID) {
+	several := min(len(w.asked)+1, most-len(w.asked))
+	for _, other := range m.nearest(now, key, most) {
+		peer := other.member.Peer
+		if len(next) < several && peer != m.self.Peer && !slices.Contains(w.asked, peer) {
+			next = append(next, peer)
+		}
+	}
+	return next
 }
 
 func (f *finder) end(s *step, sought *search) {
@@ -149,32 +172,32 @@ func (f *finder) found(s *step, m *membership, kept *records, from task.PeerID, 
 			w.add(m, kept, r)
 		}
 	}
-	f.answered(s, answer.N, q)
+	f.answered(s, m, answer.N, q)
 }
 
 // answered goes on with the files of a question that has got its answer, or
 // will not get one.
-func (f *finder) answered(s *step, number uint64, q *question) {
+func (f *finder) answered(s *step, m *membership, number uint64, q *question) {
 	delete(f.questions, number)
 	for _, file := range q.files {
 		w := q.search.files[file]
 		w.waiting = slices.DeleteFunc(w.waiting, func(peer task.PeerID) bool { return peer == q.to })
 	}
-	f.ask(s, q.search, q.files)
+	f.ask(s, m, q.search, q.files)
 }
 
 // noAnswer goes on without the answers of a peer that was lost.
-func (f *finder) noAnswer(s *step, peer task.PeerID) {
+func (f *finder) noAnswer(s *step, m *membership, peer task.PeerID) {
 	for _, number := range slices.Sorted(maps.Keys(f.questions)) {
 		if q := f.questions[number]; q != nil && q.to == peer {
-			f.answered(s, number, q)
+			f.answered(s, m, number, q)
 		}
 	}
 }
 
 // pass goes on without those that have not answered in time; a late answer
 // still counts while the search lasts.
-func (f *finder) pass(s *step) {
+func (f *finder) pass(s *step, m *membership) {
 	for _, number := range slices.Sorted(maps.Keys(f.searches)) {
 		sought := f.searches[number]
 		if s.now.Before(sought.deadline) {
@@ -183,6 +206,6 @@ func (f *finder) pass(s *step) {
 		for _, w := range sought.files {
 			w.waiting = nil
 		}
-		f.ask(s, sought, slices.Sorted(maps.Keys(sought.files)))
+		f.ask(s, m, sought, slices.Sorted(maps.Keys(sought.files)))
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"math/bits"
 
 	"github.com/mr-tron/base58"
 
@@ -47,6 +48,26 @@ func (k Key) Closer(a, b Key) bool {
 // bit returns one of the key's 256 bits, the most significant first.
 func (k Key) bit(i int) bool { return k[i/8]&(0x80>>(i%8)) != 0 }
 
+// Common is how many first bits two keys share.
+func (k Key) Common(other Key) int {
+	for i := range k {
+		if k[i] != other[i] {
+			return i*8 + bits.LeadingZeros8(k[i]^other[i])
+		}
+	}
+	return len(k) * 8
+}
+
+// prefix is the range of the keys that share so many first bits with k.
+func (k Key) prefix(bits int) Range {
+	r := Range{k, k}
+	for i := bits; i < len(k)*8; i++ {
+		r.First[i/8] &^= 0x80 >> (i % 8)
+		r.Last[i/8] |= 0x80 >> (i % 8)
+	}
+	return r
+}
+
 // Short is the key's first 64 bits, enough to name a member of a site.
 func (k Key) Short() uint64 {
 	var short uint64
@@ -89,17 +110,6 @@ func (r Range) middle() Key {
 		}
 	}
 	return middle
-}
-
-// next is the key after k; the key after the last one is the last one.
-func (k Key) next() Key {
-	for i := len(k) - 1; i >= 0; i-- {
-		k[i]++
-		if k[i] != 0 {
-			return k
-		}
-	}
-	return WholeSpace().Last
 }
 
 // previous is the key before k; the key before the first one is the first.

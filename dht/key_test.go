@@ -3,6 +3,7 @@ package dht
 import (
 	"bytes"
 	"crypto/sha256"
+	"encoding/binary"
 	"math/big"
 	"testing"
 
@@ -20,23 +21,18 @@ var keys = rapid.Custom(func(t *rapid.T) (key Key) {
 
 func number(k Key) *big.Int { return new(big.Int).SetBytes(k[:]) }
 
-func TestNeighboursOfAKey(t *testing.T) {
-	last := number(WholeSpace().Last)
+func TestTheKeyBefore(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		key := keys.Draw(t, "key")
-		after := new(big.Int).Add(number(key), big.NewInt(1))
-		if after.Cmp(last) > 0 {
-			after = last
-		}
 		before := new(big.Int).Sub(number(key), big.NewInt(1))
 		if before.Sign() < 0 {
 			before.SetInt64(0)
 		}
-		if number(key.next()).Cmp(after) != 0 || number(key.previous()).Cmp(before) != 0 {
-			t.Fatalf("%x: next %x, previous %x", key, key.next(), key.previous())
+		if number(key.previous()).Cmp(before) != 0 {
+			t.Fatalf("%x: previous %x", key, key.previous())
 		}
 	})
-	if end := WholeSpace().Last; end.next() != end || (Key{}).previous() != (Key{}) {
+	if (Key{}).previous() != (Key{}) {
 		t.Error("the space has ends")
 	}
 }
@@ -76,5 +72,26 @@ func TestKeyOfPeerIsThatOfKademlia(t *testing.T) {
 	}
 	if key := KeyOfPeer(task.PeerID(id.String())); key != sha256.Sum256([]byte(id)) {
 		t.Errorf("%s has the key %x", id, key)
+	}
+}
+
+func TestPrefixesAreWhatKeysHaveInCommon(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := keys.Draw(t, "a"), keys.Draw(t, "b")
+		b[0] = a[0] // else they rarely share much
+		bits := a.Common(b)
+		if bits != b.Common(a) || !a.prefix(bits).Contains(b) || bits < 256 && a.prefix(bits+1).Contains(b) {
+			t.Fatalf("%x and %x share %d bits", a, b, bits)
+		}
+	})
+	if !(Key{}).prefix(0).Contains(WholeSpace().Last) || (Key{}).Common(Key{}) != 256 {
+		t.Error("the ends")
+	}
+}
+
+func TestTheBottomIsTheBottom(t *testing.T) {
+	digest := KeyOfFile(Bottom)
+	if first := binary.BigEndian.Uint32(digest[:]); first != 0 {
+		t.Errorf("the digest of %q begins with %08x", Bottom, first)
 	}
 }

@@ -7,33 +7,41 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// membership is the part that knows who belongs to the site, and whom not to
-// count on at the moment. The other parts ask it whom to turn to; it asks none
-// of them.
+// membership is the part that knows members of the site: those in kad-dht's
+// routing table, the master, and for a while whoever others named. Only the master
+// knows all, by their own word. The other parts ask it whom to turn to; it asks
+// none of them.
 type membership struct {
 	config   Config
 	self     Member
 	key      Key
-	roster   Roster // as the master publishes it
-	contacts Roster // known otherwise: from the queue, from the Kademlia network
-	together union  // of both
+	known    memberList
+	master   task.PeerID
 	denied   map[task.PeerID]bool
 	suspects map[task.PeerID]suspicion
-	byes     []*entry // said goodbye, and are listed by the master still
-	wish     wish
+	stale    time.Time // when the first that was only named is to be forgotten
+	own      neighbourhood
 
-	term     task.Term // in force
-	reigning bool      // this pilot is master, and what follows is its own
-	register register
+	reigning bool // this pilot is master, and what follows is its own
 	probes   map[task.PeerID]*probe
 	lost     []lost
+	gone     []departed
 }
 
-// wish is for a snapshot of the roster.
-type wish struct {
-	at    time.Time // of the last one; zero: it was fulfilled
-	count int
+// departed is a member that died or left: the beats say so for a while.
+type departed struct {
+	peer  task.PeerID
+	until time.Time
 }
+
+const (
+	// namedFor is how long it counts that somebody named a member.
+	namedFor = time.Minute
+	// goneBeats is in how many beats the master says that a member is gone, mostGone
+	// how many members one beat names.
+	goneBeats = 10
+	mostGone  = 64
+)
 
 func (m *membership) init(config Config) {
 	m.config = config
@@ -44,13 +52,62 @@ func (m *membership) init(config Config) {
 
 func (m *membership) join(self Member) {
 	m.self, m.key = self, KeyOfPeer(self.Peer)
-	m.contacts.Put(self)
+	m.known.put(self).listed = true
 }
 
-// met notes a member that was heard of.
-func (m *membership) met(other Member) {
-	if other.Peer != "" && !m.denied[other.Peer] {
-		m.contacts.Put(other)
+// mayBe tells whether somebody can be a member.
+func (m *membership) mayBe(peer task.PeerID) bool { return peer != "" && !m.denied[peer] }
+
+// route notes whom kad-dht has taken into its routing table.
+func (m *membership) route(other Member) *entry {
+	if !m.mayBe(other.Peer) {
+		return nil
+	}
+	e := m.known.put(other)
+	e.routed = true
+	return e
+}
+
+// unroute notes whom kad-dht has taken out, and tells whether it was known.
+func (m *membership) unroute(now time.Time, peer task.PeerID) bool {
+	e := m.known.entry(peer)
+	if e == nil || !e.routed {
+		return false
+	}
+	e.routed = false
+	m.release(now, e)
+	return true
+}
+
+// learn notes members that somebody named, for a while.
+func (m *membership) learn(now time.Time, named []Member) {
+	for _, other := range named {
+		if m.mayBe(other.Peer) && other.Peer != m.self.Peer {
+			e := m.known.put(other)
+			e.until = now.Add(namedFor)
+			m.stale = earlier(m.stale, e.until)
+		}
+	}
+}
+
+// release forgets a member that there is no reason to remember.
+func (m *membership) release(now time.Time, e *entry) {
+	if !e.routed && !e.listed && !now.Before(e.until) && e.member.Peer != m.master {
+		m.known.drop(e.member.Peer)
+	}
+}
+
+// forgetNamed forgets those that were named long ago.
+func (m *membership) forgetNamed(now time.Time) {
+	if m.stale.IsZero() || now.Before(m.stale) {
+		return
+	}
+	m.stale = time.Time{}
+	for _, e := range slices.Clone(m.known.sorted) {
+		if now.Before(e.until) {
+			m.stale = earlier(m.stale, e.until)
+		}
+		m.release(now, e)
 	}
 }
 
@@ -59,139 +116,103 @@ func (m *membership) deny(peers []task.PeerID) {
 	clear(m.denied)
 	for _, peer := range peers {
 		m.denied[peer] = true
-		m.contacts.drop(peer)
 	}
 }
 
-// member finds a member by peer id, on the roster or among the contacts.
+// member finds a member by peer id.
 func (m *membership) member(peer task.PeerID) (Member, bool) {
-	if peer == m.self.Peer {
-		return m.self, true
+	if e := m.known.entry(peer); e != nil {
+		return e.member, true
 	}
-	if other, ok := m.roster.Get(peer); ok {
-		return other, true
-	}
-	return m.contacts.Get(peer)
+	return Member{}, false
 }
 
-// known is the member list that decisions are made on: the master's roster.
-// Where that is missing, or of another term than the one in force, it is
-// taken together with whoever else was met: a broadcast then divides a region
-// only where somebody is known in both halves (FACTS, Broadcast).
-func (m *membership) known() *Roster {
-	if m.current() {
-		return &m.roster
+// listed are the members that this master knows by their own word.
+func (m *membership) listed() (entries []*entry) {
+	for _, e := range m.known.sorted {
+		if e.listed {
+			entries = append(entries, e)
+		}
 	}
-	return m.together.of(&m.roster, &m.contacts)
+	return entries
 }
 
-// current tells whether the roster is that of the master in office, and so
-// lists everybody.
-func (m *membership) current() bool { return m.roster.Len() > 1 && m.roster.version.Term == m.term }
-
-// union keeps the members of two rosters together until one of them changes.
-type union struct {
-	all  *Roster
-	a, b uint64 // their edits
+func (m *membership) isListed(peer task.PeerID) bool {
+	e := m.known.entry(peer)
+	return e != nil && e.listed
 }
 
-func (u *union) of(a, b *Roster) *Roster {
-	if u.all == nil || u.a != a.edits || u.b != b.edits {
-		u.all, u.a, u.b = a.merged(b), a.edits, b.edits
+// follow notes the master. What this pilot knew as master itself is void.
+func (m *membership) follow(now time.Time, master Member) {
+	before := m.master
+	m.master = master.Peer
+	m.lookSoon(now)
+	m.known.put(master)
+	if e := m.known.entry(before); e != nil {
+		m.release(now, e)
 	}
-	return u.all
-}
-
-// serve follows another master. What this pilot kept as master itself is void.
-func (m *membership) serve(term task.Term, master Member) {
-	m.term = term
-	if m.reigning {
-		m.reigning, m.register, m.lost = false, register{}, nil
-		clear(m.probes)
-	}
-	m.met(master)
-}
-
-// wantRoster asks for a snapshot: whoever sent a delta that does not fit, or
-// the master; in turn, and not again before an answer can be there.
-func (m *membership) wantRoster(s *step, from, master task.PeerID) {
-	if !m.wish.at.IsZero() && s.now.Sub(m.wish.at) < m.config.Beat/2 {
+	if !m.reigning {
 		return
 	}
-	m.wish.at = s.now
-	m.wish.count++
-	if m.wish.count%2 == 0 {
-		from = master
-	}
-	s.send(from, RosterWanted{})
-}
-
-// apply brings the roster up to date and tells who came and went; nil if nobody
-// did, as where the delta does not fit.
-func (m *membership) apply(delta RosterDelta) (diff *rosterDiff, fits bool) {
-	before := m.roster.version
-	changes, fits := m.roster.apply(delta)
-	if !fits || m.roster.version == before {
-		return nil, fits
-	}
-	m.wish.at = time.Time{}
-	m.keepByes(delta, &changes)
-	changes.removed = slices.DeleteFunc(changes.removed, func(peer task.PeerID) bool { return peer == m.self.Peer })
-	if delta.From == 0 || delta.Term != before.Term {
-		changes.strangers = m.strangers()
-	}
-	return &changes, true
-}
-
-// keepByes leaves out those whose goodbye was heard, until the master leaves them
-// out or takes them in again. A snapshot that lists them is older than that.
-func (m *membership) keepByes(delta RosterDelta, diff *rosterDiff) {
-	if len(m.byes) == 0 {
-		return // as nearly always: a diff may have every member
-	}
-	m.byes = slices.DeleteFunc(m.byes, func(e *entry) bool {
-		listed, whole := m.roster.lists(e), delta.From == 0
-		if listed && whole {
-			m.roster.drop(e.member.Peer)
-			return false
-		}
-		return listed || whole || slices.Contains(delta.Remove, e.member.Peer)
-	})
-	diff.added = slices.DeleteFunc(diff.added, func(e *entry) bool { return !m.roster.lists(e) })
-}
-
-// published is the roster as its master published it: with those whose goodbye this
-// member has heard.
-func (m *membership) published() RosterDelta {
-	roster := Roster{version: m.roster.version, sorted: slices.Clone(m.roster.sorted)}
-	for _, e := range m.byes {
-		roster.put(e)
-	}
-	return roster.Snapshot()
-}
-
-// strangers were met and are not on the roster: they are gone, or about to be
-// listed.
-func (m *membership) strangers() (peers []task.PeerID) {
-	for _, e := range m.contacts.sorted {
-		if peer := e.member.Peer; peer != m.self.Peer && !m.roster.lists(e) {
-			peers = append(peers, peer)
+	m.reigning, m.lost, m.gone = false, nil, nil
+	clear(m.probes)
+	for _, e := range m.listed() {
+		if e.listed = e.member.Peer == m.self.Peer; !e.listed {
+			m.release(now, e)
 		}
 	}
-	return peers
 }
 
-// forget removes what was known of a peer that is gone, all but its place on
-// the roster.
+// takeOver lists those that this new master knows already, but for those that the
+// election found dead: they are returned.
+func (m *membership) takeOver(now time.Time, dead map[task.PeerID]bool) (up, passed []Member) {
+	m.reigning, m.master = true, m.self.Peer
+	m.lookSoon(now)
+	for _, e := range slices.Clone(m.known.sorted) {
+		switch peer := e.member.Peer; {
+		case peer == m.self.Peer || m.denied[peer] || e.member.Pilot == "": // who is not known by name introduces itself
+		case dead[peer]:
+			passed = append(passed, e.member)
+			m.lose(now, e.member)
+		case !e.listed:
+			e.listed = true
+			up = append(up, e.member)
+		}
+	}
+	return up, passed
+}
+
+// enlist lists a member by its own word and tells whether it is new.
+func (m *membership) enlist(other Member) bool {
+	m.forgetLost(other.Peer)
+	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return d.peer == other.Peer })
+	e := m.known.put(other)
+	added := !e.listed
+	e.listed = true
+	return added
+}
+
+// forget removes what was known of a peer that is gone.
 func (m *membership) forget(peer task.PeerID) {
-	m.contacts.drop(peer)
+	m.known.drop(peer)
 	delete(m.probes, peer)
 	delete(m.suspects, peer)
 }
 
-// bye takes a member out that says goodbye to this pilot.
-func (m *membership) bye(peer task.PeerID) {
-	if e := m.roster.drop(peer); e != nil {
-		m.byes = append(m.byes, e)
+// depart has the next beats say that a member is gone.
+func (m *membership) depart(now time.Time, peer task.PeerID) {
+	if slices.ContainsFunc(m.gone, func(d departed) bool { return d.peer == peer }) {
+		return
 	}
+	m.gone = append(m.gone, departed{peer, now.Add(goneBeats * m.config.Beat)})
+	m.gone = m.gone[max(0, len(m.gone)-mostGone):]
+}
+
+// departures are those that a beat names.
+func (m *membership) departures(now time.Time) (peers []task.PeerID) {
+	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return !now.Before(d.until) })
+	for _, d := range m.gone {
+		peers = append(peers, d.peer)
+	}
+	return peers
 }

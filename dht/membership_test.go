@@ -9,59 +9,48 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-func TestNewcomersAreWelcomedTogether(t *testing.T) {
-	m := master(t, member(0), nil)
-	first := sent[dht.Welcome](m.get(member(1).Peer, dht.Hello{Member: member(1)}))
-	if len(first) != 1 || len(first[0].message.Roster.Add) != 2 || first[0].message.Roster.From != 0 {
-		t.Fatalf("a single newcomer waits: %+v", first)
+// A pilot that the master has not answered says so again, with every beat.
+func TestAMemberIntroducesItselfUntilItIsWelcome(t *testing.T) {
+	p := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: member(0)}
+	if hello := sent[dht.Hello](p.step(dht.Joined{Self: member(0), Master: member(1), Term: term(1, member(1))})); len(hello) != 1 {
+		t.Fatalf("introductions %+v", hello)
 	}
-	for i := 2; i < 50; i++ {
-		if early := sent[dht.Welcome](m.get(member(i).Peer, dht.Hello{Member: member(i)})); len(early) != 0 {
-			t.Fatalf("a snapshot for each of many: %d", len(early))
-		}
+	p.pass(time.Second)
+	if hello := sent[dht.Hello](p.beat(member(1), term(1, member(1)), 1)); len(hello) != 1 {
+		t.Errorf("without an answer: %+v", hello)
 	}
-	welcomes := sent[dht.Welcome](m.pass(150 * time.Millisecond))
-	if len(welcomes) != 48 {
-		t.Fatalf("%d are welcomed within 150 ms", len(welcomes))
+	p.get(member(1).Peer, dht.Welcome{})
+	p.pass(time.Second)
+	if hello := sent[dht.Hello](p.beat(member(1), term(1, member(1)), 2)); len(hello) != 0 {
+		t.Errorf("although it is welcome: %+v", hello)
 	}
-	for _, l := range welcomes {
-		if len(l.message.Roster.Add) != 50 {
-			t.Fatalf("a roster of %d", len(l.message.Roster.Add))
-		}
+	m := master(t, member(1), nil)
+	if welcome := sent[dht.Welcome](m.get(member(0).Peer, dht.Hello{Member: member(0)})); len(welcome) != 1 || len(done[dht.MemberUp](m.out)) != 1 {
+		t.Errorf("the master's answer: %+v", m.out)
 	}
-	again := sent[dht.Welcome](m.get(member(7).Peer, dht.Hello{Member: member(7)}))
-	if len(again) != 1 || again[0].message.Roster.From == 0 {
-		t.Errorf("who is listed needs no snapshot: %+v", again)
+	if welcome := sent[dht.Welcome](m.get(member(0).Peer, dht.Hello{Member: member(0)})); len(welcome) != 1 || len(done[dht.MemberUp](m.out)) != 0 {
+		t.Errorf("and the next time: %+v", m.out)
 	}
 }
 
-func TestAMemberThatLacksTheBaseAsksTheSenderThenTheMaster(t *testing.T) {
-	p := worker(t, member(0), member(1), number(0, 5))
-	beat := func(n uint64) []letter[dht.RosterWanted] {
-		m := dht.Cast{
-			ID: dht.CastID{Root: member(1).Peer, N: n}, Kind: dht.CastBeat, Term: term(1, member(1)), Master: member(1),
-			Space: dht.Range{First: dht.KeyOfPeer(p.self.Peer), Last: dht.KeyOfPeer(p.self.Peer)}, Budget: time.Second,
-			Roster: dht.RosterDelta{Term: term(1, member(1)), From: 8, To: 9, Add: []dht.Member{member(9)}},
-		}
-		asked := sent[dht.RosterWanted](p.get(member(3).Peer, m))
-		m.ID.N += 100
-		asked = append(asked, sent[dht.RosterWanted](p.get(member(4).Peer, m))...)
-		p.pass(time.Second)
-		return asked
+// The master says with its beats who is gone, to those who have not heard the goodbye.
+func TestBeatsNameThoseThatAreGone(t *testing.T) {
+	m := master(t, member(0), number(0, 6))
+	m.get(member(3).Peer, dht.Bye{})
+	m.site = nil
+	casts := sent[dht.Cast](m.pass(time.Second))
+	if len(casts) == 0 || !slices.Equal(casts[0].message.Gone, []task.PeerID{member(3).Peer}) {
+		t.Fatalf("the next beat: %+v", casts)
 	}
-	if asked := beat(1); len(asked) != 1 || asked[0].to != member(3).Peer {
-		t.Fatalf("asked %v", recipients(asked))
+	p := worker(t, member(1), member(0), number(0, 6))
+	forgotten := done[dht.Forget](p.get(member(0).Peer, casts[0].message))
+	if _, known := p.core.Member(member(3).Peer); known || len(forgotten) != 1 || forgotten[0].Peer != member(3).Peer {
+		t.Errorf("who hears it forgets %+v", forgotten)
 	}
-	if asked := beat(2); len(asked) != 1 || asked[0].to != member(1).Peer {
-		t.Fatalf("then asked %v", recipients(asked))
-	}
-	p.get(member(1).Peer, dht.Welcome{Master: member(1), Roster: dht.RosterDelta{Term: term(1, member(1)), To: 9, Add: number(0, 7)}})
-	if asked := beat(3); len(asked) != 0 || p.core.Size() != 7 {
-		t.Errorf("asked %v with a roster of %d", recipients(asked), p.core.Size())
-	}
-	snapshot := sent[dht.Welcome](p.get(member(4).Peer, dht.RosterWanted{}))
-	if len(snapshot) != 1 || len(snapshot[0].message.Roster.Add) != 7 {
-		t.Errorf("it helps others: %+v", snapshot)
+	m.pass(11 * time.Second) // the others have not answered and are gone as well
+	m.get(member(9).Peer, dht.Hello{Member: member(9)})
+	if casts = sent[dht.Cast](m.pass(time.Second)); len(casts) == 0 || slices.Contains(casts[len(casts)-1].message.Gone, member(3).Peer) {
+		t.Error("named for ever")
 	}
 }
 
@@ -153,10 +142,10 @@ func TestAMemberDroppedByMistakeIntroducesItselfAgain(t *testing.T) {
 	if ups := done[dht.MemberUp](m.get(member(2).Peer, hello[0].message)); len(ups) != 1 {
 		t.Errorf("%+v", ups)
 	}
-	// It also says so when a roster without it arrives.
+	// It also says so when a beat takes it for gone.
 	p.pass(1100 * time.Millisecond)
-	dropped := dht.RosterDelta{Term: term(1, member(0)), From: 1, To: 2, Remove: []task.PeerID{member(2).Peer}}
-	if hello := sent[dht.Hello](p.get(member(0).Peer, dht.Welcome{Master: member(0), Roster: dropped})); len(hello) == 0 {
+	gone := dht.Cast{ID: dht.CastID{Root: member(0).Peer, N: 9}, Kind: dht.CastBeat, Term: term(1, member(0)), Master: member(0), Gone: []task.PeerID{member(2).Peer}}
+	if hello := sent[dht.Hello](p.get(member(3).Peer, gone)); len(hello) == 0 {
 		t.Error("it does not mind")
 	}
 }

@@ -10,20 +10,15 @@ import (
 // two members arrive in order or not at all.
 type Message interface{ message() }
 
-// Hello asks the master to be put on the roster, and repeats that wish when
-// the roster lost the sender.
+// Hello introduces a member to its master.
 type Hello struct {
 	Member Member
 }
 
-// Welcome answers a Hello.
+// Welcome answers a Hello: the master knows the sender.
 type Welcome struct {
-	Master Member
-	Roster RosterDelta
+	Missed bool // it was taken for gone before
 }
-
-// RosterWanted asks for a snapshot.
-type RosterWanted struct{}
 
 // Office says who is master, to someone who holds another for it.
 type Office struct {
@@ -70,7 +65,7 @@ type Cast struct {
 	Path    []uint64      // Key.Short of the members above, root first
 	Budget  time.Duration // in which replies are awaited
 	Reply   bool          // an aggregated reply is wanted
-	Roster  RosterDelta
+	Gone    []task.PeerID // members that died or left lately, in a beat
 	Suspect []task.PeerID
 	Payload []byte
 }
@@ -107,39 +102,49 @@ type Record struct {
 type Put struct {
 	N       uint64
 	Records []Record
+	Sure    bool // the sender knows who is nearest
 }
 
-// PutAck confirms a Put.
-type PutAck struct{ N uint64 }
+// PutAck confirms a Put, and names those that are nearest to its files.
+type PutAck struct {
+	N    uint64
+	Near []Member
+}
 
 // Find asks for locations.
 type Find struct {
 	N     uint64
 	Files []task.FileKey
+	Sure  bool // the sender knows who is nearest
 }
 
-// Found answers a Find with every location known of the files asked for.
+// Found answers a Find with every location known of the files asked for, and names
+// those that are nearest to them.
 type Found struct {
 	N       uint64
 	Records []Record
+	Near    []Member
 }
+
+// Near names members that are nearer to a file's key than who was asked.
+type Near struct{ Members []Member }
 
 // App carries the user's bytes from member to member.
 type App struct{ Data []byte }
 
-func (Hello) message()        {}
-func (Welcome) message()      {}
-func (RosterWanted) message() {}
-func (Office) message()       {}
-func (MasterDead) message()   {}
-func (Ping) message()         {}
-func (Pong) message()         {}
-func (Bye) message()          {}
-func (Cast) message()         {}
-func (CastAck) message()      {}
-func (CastReply) message()    {}
-func (Put) message()          {}
-func (PutAck) message()       {}
-func (Find) message()         {}
-func (Found) message()        {}
-func (App) message()          {}
+func (Hello) message()      {}
+func (Welcome) message()    {}
+func (Office) message()     {}
+func (MasterDead) message() {}
+func (Ping) message()       {}
+func (Pong) message()       {}
+func (Bye) message()        {}
+func (Cast) message()       {}
+func (CastAck) message()    {}
+func (CastReply) message()  {}
+func (Put) message()        {}
+func (PutAck) message()     {}
+func (Find) message()       {}
+func (Found) message()      {}
+func (Near) message()       {}
+func (App) message()        {}

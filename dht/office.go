@@ -3,21 +3,27 @@ package dht
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// renewSpread is within what time all pilots renew their announcements after a
+// change of master.
+const renewSpread = 15 * time.Second
+
 func (o *Overlay) join(e Joined) {
 	o.joined = true
 	o.members.join(e.Self)
-	for _, other := range e.Contacts {
-		o.members.met(other)
-	}
 	o.install(verdict{term: e.Term, master: e.Master})
 }
 
 // install brings the other parts under a new master or a new term.
 func (o *Overlay) install(v verdict) {
+	if known := o.election.master.Peer; known != "" && v.master.Peer != "" && v.master.Peer != known {
+		// Parts of a site that had masters of their own took each other for gone.
+		o.locations.announced.renew(o.step.now, time.Duration(o.members.key.Short()%uint64(renewSpread)))
+	}
 	switch {
 	case v.master.Peer == "":
 	case v.master.Peer == o.members.self.Peer:
@@ -31,54 +37,39 @@ func (o *Overlay) install(v verdict) {
 func (o *Overlay) follow(v verdict) {
 	changed := o.election.master.Peer != v.master.Peer || o.election.term != v.term
 	o.election.enter(o.step.now, following, v)
-	o.members.serve(v.term, v.master)
+	o.members.follow(o.step.now, v.master)
 	if changed {
 		o.step.act(MasterChanged{Term: v.term, Master: v.master})
 	}
 	o.election.introduce(&o.step, o.members.self)
 }
 
-// takeOffice makes this pilot master under a term.
+// takeOffice makes this pilot master under a term. Those whom it knows are its
+// first members; the others introduce themselves when they hear its first beat.
 func (o *Overlay) takeOffice(v verdict) {
 	s, m := &o.step, &o.members
-	was, dead := o.election.inOffice(), o.election.vote.dead
+	dead := o.election.vote.dead
 	o.election.enter(s.now, reigning, v)
-	passed := m.takeOver(s.now, v.term, dead)
-	for _, other := range passed {
-		o.gone(other.Peer)
-	}
+	up, passed := m.takeOver(s.now, dead)
 	for _, peer := range slices.Sorted(maps.Keys(dead)) {
-		if m.contacts.Has(peer) {
-			o.gone(peer) // known otherwise
-		}
-	}
-	for _, peer := range m.strangers() {
-		o.locations.away(s.now, peer)
+		o.gone(peer)
+		m.depart(s.now, peer)
 	}
 	s.act(MasterChanged{Term: v.term, Master: m.self, Self: true, Provisional: v.provisional, Passed: passed})
-	if was {
-		o.beat()
-		return
-	}
-	for _, other := range m.roster.Members() {
-		if other.Peer != m.self.Peer {
-			s.act(MemberUp{Member: other})
+	for _, other := range up {
+		s.act(MemberUp{Member: other})
+		if m.isSuspect(s.now, other.Peer) {
+			m.probe(s.now, other.Peer)
 		}
 	}
 	o.beat()
-	for _, peer := range m.strangers() {
-		if !dead[peer] {
-			o.election.tell(s, peer)
-		}
-	}
 }
 
 // beat makes this master heard by everybody; every so often it wants replies
 // and so learns who is there.
 func (o *Overlay) beat() {
 	rollCall := o.election.beat(o.step.now)
-	o.cast(Cast{Kind: CastBeat, Roster: o.members.recent(o.step.now), Reply: rollCall}, 0)
-	o.members.register.whole = false
+	o.cast(Cast{Kind: CastBeat, Gone: o.members.departures(o.step.now), Reply: rollCall}, 0)
 	if rollCall {
 		o.members.seekLost(&o.step)
 	}
@@ -91,18 +82,20 @@ func (o *Overlay) cast(c Cast, user uint64) {
 }
 
 // received takes a broadcast on, if its master is in office here.
-func (o *Overlay) received(from task.PeerID, c Cast) {
+func (o *Overlay) received(from task.PeerID, cast Cast) {
 	if o.leaving {
 		return
 	}
-	if !o.heardMaster(from, Office{c.Term, c.Master}, c.ID.Root == c.Master.Peer) {
-		if c.Term.Less(o.election.term) && c.ID.Root != from {
-			o.election.tell(&o.step, c.ID.Root) // it may not know that it was deposed
+	if !o.heardMaster(from, Office{cast.Term, cast.Master}, cast.ID.Root == cast.Master.Peer) {
+		if cast.Term.Less(o.election.term) && cast.ID.Root != from {
+			o.election.tell(&o.step, cast.ID.Root) // it may not know that it was deposed
 		}
 		return
 	}
-	o.applyRoster(from, c.Roster, c.Kind == CastBeat)
-	o.broadcast.receive(&o.step, &o.members, from, c)
+	for _, peer := range cast.Gone {
+		o.heardGone(peer)
+	}
+	o.broadcast.receive(&o.step, &o.members, from, cast)
 }
 
 // heardOffice takes somebody's word on who is master.
@@ -135,18 +128,23 @@ func (o *Overlay) heardMaster(from task.PeerID, office Office, own bool) bool {
 func (o *Overlay) dialled(e Dialled) {
 	s, m := &o.step, &o.members
 	if e.OK {
-		o.locations.added(s.now, m.trust(e.Peer))
+		m.trust(e.Peer)
 	}
-	switch listed := m.roster.Has(e.Peer); {
+	switch listed := m.isListed(e.Peer); {
 	case o.leaving:
 	case !o.election.inOffice():
 		o.election.dialled(s, m, e)
+		if !e.OK && e.Peer != o.election.master.Peer {
+			o.missing(e.Peer)
+		}
 	case listed && e.OK:
 		m.probe(s.now, e.Peer)
 	case listed:
 		o.down(e.Peer, false, "its connection broke and it could not be dialled")
 	case e.OK && m.isLost(e.Peer):
 		o.election.tell(s, e.Peer)
+	case !e.OK:
+		o.gone(e.Peer)
 	}
 }
 
@@ -156,13 +154,12 @@ func (o *Overlay) disconnected(peer task.PeerID) {
 	s, m := &o.step, &o.members
 	o.broadcast.disconnected(s, m, peer)
 	o.locations.noAnswer(s, m, peer)
+	other, known := m.member(peer)
 	switch {
 	case o.leaving:
-	case o.election.inOffice():
-		if member, listed := m.roster.Get(peer); listed {
-			s.act(Dial{Member: member})
-		}
-	case peer == o.election.master.Peer:
+	case peer == o.election.master.Peer && !o.election.inOffice():
 		o.election.lostMaster(s)
+	case known:
+		s.act(Dial{Member: other})
 	}
 }

@@ -41,6 +41,7 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 		s.now = now
 	}
 	s.out = nil
+	m.forgetNamed(s.now)
 	switch e := event.(type) {
 	case Joined:
 		o.join(e)
@@ -52,23 +53,25 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 		o.disconnected(e.Peer)
 	case Dialled:
 		o.dialled(e)
-	case Met:
-		m.met(e.Member)
-		if e.Member.Peer != "" && e.Member.Peer != m.self.Peer && !m.denied[e.Member.Peer] {
-			o.unlisted(e.Member.Peer)
-		}
+	case Routed:
+		o.routed(e.Member)
+	case Unrouted:
+		o.unrouted(e.Peer)
+	case LookedUp:
+		o.lookedUp(e)
 	case Denied:
 		o.deny(e.Peers)
 	case ClaimAnswer:
 		if !o.leaving {
 			o.install(o.election.answered(s, m, e))
+			o.registered(e.Members)
 		}
 	case Fenced:
 		if !o.leaving {
 			o.election.fencedOff(s)
 		}
 	case Broadcast:
-		o.cast(Cast{Kind: CastPayload, Payload: e.Payload, Reply: e.Reply, Roster: m.news(o.election.lastBeat)}, e.N)
+		o.cast(Cast{Kind: CastPayload, Payload: e.Payload, Reply: e.Reply}, e.N)
 	case Reply:
 		o.broadcast.replied(s, m, e)
 	case SendApp:
@@ -77,6 +80,8 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 		} else {
 			s.send(e.To, App{Data: e.Data})
 		}
+	case Redirect:
+		s.send(e.To, Near{Members: m.near(s.now, e.To, []task.FileKey{e.File})})
 	case Announce:
 		o.locations.announced.add(s.now, e.Files)
 	case Withdraw:
@@ -98,8 +103,9 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 func (o *Overlay) receive(from task.PeerID, message Message) {
 	s, m, l := &o.step, &o.members, &o.locations
 	delete(m.probes, from)
+	missed := l.records.isHidden(from)
 	l.records.show(from)
-	l.added(s.now, m.trust(from))
+	m.trust(from)
 	o.election.heardCandidate(s.now, from)
 	switch message.(type) {
 	case Hello, Bye, Office:
@@ -108,11 +114,9 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 	}
 	switch e := message.(type) {
 	case Hello:
-		o.hello(from, e)
+		o.hello(from, e, missed)
 	case Welcome:
 		o.welcome(from, e)
-	case RosterWanted:
-		o.rosterWanted(from)
 	case Office:
 		o.heardOffice(from, e)
 	case MasterDead:
@@ -134,16 +138,20 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 	case CastReply:
 		o.broadcast.gather(s, m, from, e)
 	case Put:
-		l.records.put(s.now, from, e.Records)
-		if !o.leaving { // else an heir has to be told, too
-			s.send(from, PutAck{N: e.N})
+		l.records.put(s.now, e.Records)
+		if e.N > 0 && !o.leaving { // else an heir has to be told, too
+			s.send(from, PutAck{N: e.N, Near: l.near(s, m, from, e.Sure, filesOf(e.Records))})
 		}
 	case PutAck:
+		m.learn(s.now, e.Near)
 		l.announced.acknowledged(s.now, from, e.N)
 	case Find:
-		s.send(from, Found{N: e.N, Records: l.records.find(s.now, m, from, e.Files)})
+		s.send(from, Found{N: e.N, Records: l.records.find(s.now, from, e.Files), Near: l.near(s, m, from, e.Sure, e.Files)})
 	case Found:
+		m.learn(s.now, e.Near)
 		l.finder.found(s, m, &l.records, from, e)
+	case Near:
+		m.learn(s.now, e.Members)
 	case App:
 		s.act(Inbound{From: from, Data: e.Data})
 	}
@@ -156,14 +164,25 @@ func (o *Overlay) pass() {
 	if !o.leaving && o.election.pass(s, m) {
 		o.beat()
 	}
-	m.passNewcomers(s)
+	if !o.leaving {
+		m.lookAround(s)
+	}
 	o.broadcast.pass(s, m)
 	if !o.leaving {
 		o.locations.announced.pass(s, m, &o.locations.records)
 	}
-	o.locations.finder.pass(s)
+	o.locations.finder.pass(s, m)
 	o.locations.records.sweep(s.now)
 	o.passProbes() // of those who left one of these without an answer
+}
+
+// lookedUp gives the answer of a lookup to the part that wanted it.
+func (o *Overlay) lookedUp(e LookedUp) {
+	if e.Target == Bottom {
+		o.election.lookedUp(&o.step, &o.members, e.Members)
+		return
+	}
+	o.members.lookedAround(o.step.now, e.Members)
 }
 
 func (o *Overlay) passProbes() {
@@ -184,19 +203,25 @@ func (o *Overlay) Deadline() time.Time {
 	if o.leaving {
 		return first
 	}
-	return earlier(first, o.election.deadline(), o.locations.announced.deadline(), o.members.register.due)
+	return earlier(first, o.election.deadline(), o.locations.announced.deadline(), o.members.own.next)
 }
 
 // Master is the member in office as far as this pilot knows.
 func (o *Overlay) Master() (Member, task.Term) { return o.election.master, o.election.term }
 
-// Members lists the roster in the order of the ids.
-func (o *Overlay) Members() []Member { return o.members.roster.Members() }
+// Members lists, in the order of the ids, the members that this pilot knows: as
+// master those that introduced themselves, which is all of them.
+func (o *Overlay) Members() []Member {
+	if o.election.inOffice() {
+		return membersOf(o.members.listed())
+	}
+	return membersOf(o.members.known.sorted)
+}
 
-// Size is the number of members on the roster.
-func (o *Overlay) Size() int { return o.members.roster.Len() }
+// Size is how many members this pilot knows, itself included.
+func (o *Overlay) Size() int { return len(o.members.known.sorted) }
 
-// Member finds a member by peer id, on the roster or among the contacts.
+// Member finds a member by peer id.
 func (o *Overlay) Member(peer task.PeerID) (Member, bool) { return o.members.member(peer) }
 
 // Nearest returns up to n live members nearest to a file's key, nearest
@@ -204,10 +229,6 @@ func (o *Overlay) Member(peer task.PeerID) (Member, bool) { return o.members.mem
 func (o *Overlay) Nearest(file task.FileKey, n int) []Member {
 	return membersOf(o.members.nearest(o.step.now, KeyOfFile(file), n))
 }
-
-// Routes returns up to n members of every part of the key space, as a Kademlia
-// routing table holds them.
-func (o *Overlay) Routes(n int) []Member { return o.members.roster.routes(o.members.key, n) }
 
 func (o *Overlay) String() string {
 	return fmt.Sprintf("%s %s term=%s master=%s members=%d",

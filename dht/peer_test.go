@@ -17,6 +17,7 @@ type one struct {
 	now  time.Time
 	self dht.Member
 	out  []dht.Action // of the last step
+	site []dht.Member // whom lookups find
 }
 
 func member(i int) dht.Member {
@@ -40,14 +41,21 @@ func term(epoch uint64, master dht.Member) task.Term {
 	return task.Term{Epoch: epoch, Peer: master.Peer}
 }
 
-// worker is a member whose master has published a roster.
+// worker is a member that has all others in its routing table.
 func worker(t *testing.T, self, master dht.Member, members []dht.Member) *one {
 	t.Helper()
-	p := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: self}
+	p := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: self, site: members}
 	p.step(dht.Joined{Self: self, Master: master, Term: term(1, master)})
-	p.get(master.Peer, dht.Welcome{Master: master, Roster: dht.RosterDelta{Term: term(1, master), To: 1, Add: members}})
+	for _, m := range members {
+		if m.Peer != self.Peer {
+			p.step(dht.Routed{Member: m})
+		}
+	}
+	p.get(master.Peer, dht.Welcome{})
+	p.pass(3 * time.Second / 2) // it has looked around
+	p.beat(master, term(1, master), 1<<40)
 	if p.core.Size() != len(members) {
-		t.Fatalf("roster of %d", p.core.Size())
+		t.Fatalf("%d members known", p.core.Size())
 	}
 	return p
 }
@@ -55,7 +63,7 @@ func worker(t *testing.T, self, master dht.Member, members []dht.Member) *one {
 // master is one in office with members that have introduced themselves.
 func master(t *testing.T, self dht.Member, members []dht.Member) *one {
 	t.Helper()
-	p := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: self}
+	p := &one{t: t, core: dht.New(dht.Config{}), now: time.Unix(1e9, 0), self: self, site: members}
 	p.step(dht.Joined{Self: self, Master: self, Term: term(1, self)})
 	for _, m := range members {
 		if m.Peer != self.Peer {
@@ -66,8 +74,27 @@ func master(t *testing.T, self dht.Member, members []dht.Member) *one {
 }
 
 func (p *one) step(e dht.Event) []dht.Action {
-	p.out = p.core.Step(p.now, e)
+	actions := p.core.Step(p.now, e)
+	for i := 0; i < len(actions); i++ {
+		if wish, ok := actions[i].(dht.Lookup); ok {
+			actions = append(actions, p.core.Step(p.now, p.look(wish))...)
+		}
+	}
+	p.out = actions
 	return p.out
+}
+
+// look plays kad-dht.
+func (p *one) look(wish dht.Lookup) dht.LookedUp {
+	others := slices.DeleteFunc(slices.Clone(p.site), func(m dht.Member) bool {
+		return m.Peer == p.self.Peer || slices.Contains(wish.Without, m.Peer)
+	})
+	answer := dht.LookedUp{Target: wish.Target}
+	for _, peer := range nearest(others, task.FileKey(wish.Target), min(8, len(others))) {
+		i := slices.IndexFunc(others, func(m dht.Member) bool { return m.Peer == peer })
+		answer.Members = append(answer.Members, others[i])
+	}
+	return answer
 }
 
 func (p *one) get(from task.PeerID, m dht.Message) []dht.Action {
@@ -103,7 +130,6 @@ func (p *one) beat(from dht.Member, t task.Term, n uint64) []dht.Action {
 	return p.get(from.Peer, dht.Cast{
 		ID: dht.CastID{Root: from.Peer, N: n}, Kind: dht.CastBeat, Term: t, Master: from,
 		Space: dht.Range{First: dht.KeyOfPeer(p.self.Peer), Last: dht.KeyOfPeer(p.self.Peer)}, Budget: time.Second,
-		Roster: dht.RosterDelta{Term: t, From: 1, To: 1},
 	})
 }
 

@@ -18,16 +18,12 @@ type records struct {
 	ttl       time.Duration
 	most      int // holders of one file in an answer
 	byFile    map[task.FileKey][]stored
-	grace     time.Duration             // in which a writer may be missing from the roster
-	bridge    time.Duration             // life of what was handed over: till the holder itself has written
 	hidden    map[task.PeerID]time.Time // holders that are gone, since when
 	nextSweep time.Time
 }
 
 type stored struct {
 	holder  task.PeerID
-	key     Key // of the holder
-	written time.Time
 	dataURL string
 	seq     uint64
 	gone    bool
@@ -37,9 +33,6 @@ type stored struct {
 const (
 	// sweepEvery is how often expired locations are cleared away.
 	sweepEvery = time.Minute
-	// graceBeats is for how many beats a writer may be missing from the roster:
-	// by then a newcomer is listed everywhere.
-	graceBeats = 5
 	// maxFound bounds the locations in one answer, well within what a message
 	// carries. Only a question for more files than this overlay ever asks at
 	// once is cut short.
@@ -48,45 +41,38 @@ const (
 
 func (r *records) init(config Config) {
 	r.ttl, r.most = config.Locations.TTL, config.Locations.HoldersMost
-	r.grace, r.bridge = graceBeats*config.Beat, 3*graceBeats*config.Beat
 	r.byFile = make(map[task.FileKey][]stored)
 	r.hidden = make(map[task.PeerID]time.Time)
 }
 
-// put takes what a member writes: its own locations, or those that it hands
-// over because it leaves.
-func (r *records) put(now time.Time, from task.PeerID, batch []Record) {
+// put takes what a member writes: its own locations, or others' that it hands over.
+func (r *records) put(now time.Time, batch []Record) {
 	if len(batch) > 0 && len(r.byFile) == 0 {
 		r.nextSweep = now.Add(sweepEvery)
 	}
 	for _, record := range batch {
 		entry := stored{
 			holder: record.Holder, dataURL: record.DataURL, seq: record.Seq, gone: record.Gone,
-			written: now, expires: now.Add(min(r.ttl, record.TTL)),
+			expires: now.Add(min(r.ttl, record.TTL)),
 		}
-		switch {
-		case record.Gone:
+		if record.Gone {
 			entry.expires = now.Add(2 * r.ttl)
-		case record.Holder != from:
-			entry.expires = now.Add(min(r.ttl, record.TTL, r.bridge))
 		}
 		list := r.byFile[record.File]
 		i := slices.IndexFunc(list, func(s stored) bool { return s.holder == record.Holder })
 		switch {
 		case i < 0:
-			entry.key = KeyOfPeer(record.Holder)
 			r.byFile[record.File] = append(list, entry)
 		case list[i].seq < record.Seq, list[i].seq == record.Seq && list[i].gone == record.Gone && list[i].expires.Before(entry.expires):
-			entry.key = list[i].key
 			list[i] = entry
 		}
 	}
 }
 
-// find returns the live locations of files. Of many holders of one file the
-// asker gets some, and another asker others. A holder that the master's roster
-// does not list counts for some beats after it wrote: it may be new.
-func (r *records) find(now time.Time, m *membership, asker task.PeerID, files []task.FileKey) []Record {
+// find returns the live locations of files, and those that were withdrawn: others
+// may still have them. Of many holders of one file the asker gets some, and another
+// asker others.
+func (r *records) find(now time.Time, asker task.PeerID, files []task.FileKey) []Record {
 	var found []Record
 	for _, file := range files {
 		if len(found) >= maxFound {
@@ -100,7 +86,7 @@ func (r *records) find(now time.Time, m *membership, asker task.PeerID, files []
 		named := 0
 		for i := range list {
 			s := list[(start+i)%len(list)]
-			if named < r.most && r.live(now, m, s) {
+			if named < r.most && r.known(now, s) {
 				named++
 				found = append(found, s.record(now, file))
 			}
@@ -109,11 +95,8 @@ func (r *records) find(now time.Time, m *membership, asker task.PeerID, files []
 	return found
 }
 
-func (r *records) live(now time.Time, m *membership, s stored) bool {
-	if s.gone || !now.Before(s.expires) || r.isHidden(s.holder) {
-		return false
-	}
-	return !m.current() || now.Sub(s.written) < r.grace || m.roster.holds(m.roster.search(s.key), s.key)
+func (r *records) known(now time.Time, s stored) bool {
+	return now.Before(s.expires) && !r.isHidden(s.holder)
 }
 
 // spread draws the same number again for the same asker and file, and most
@@ -129,20 +112,18 @@ func (s stored) record(now time.Time, file task.FileKey) Record {
 	return Record{File: file, Holder: s.holder, DataURL: s.dataURL, Seq: s.seq, Gone: s.gone, TTL: s.expires.Sub(now)}
 }
 
-// all returns everything kept, tombstones included, by file and holder.
-func (r *records) all(now time.Time) []Record {
-	var all []Record
-	for file, list := range r.byFile {
-		for _, s := range list {
-			if now.Before(s.expires) {
-				all = append(all, s.record(now, file))
-			}
+// of returns what is kept of a file, tombstones included.
+func (r *records) of(now time.Time, file task.FileKey) (kept []Record) {
+	for _, s := range r.byFile[file] {
+		if r.known(now, s) {
+			kept = append(kept, s.record(now, file))
 		}
 	}
-	slices.SortFunc(all, func(a, b Record) int {
-		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Holder, b.Holder))
-	})
-	return all
+	return kept
+}
+
+func byFileAndHolder(a, b Record) int {
+	return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Holder, b.Holder))
 }
 
 // hide keeps a dead member's locations to itself, until they expire or the

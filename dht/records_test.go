@@ -11,8 +11,7 @@ import (
 
 type shelf struct {
 	records
-	now     time.Time
-	members membership
+	now time.Time
 }
 
 func newShelf() *shelf {
@@ -21,32 +20,34 @@ func newShelf() *shelf {
 	return s
 }
 
-func (s *shelf) write(from, holder task.PeerID, seq uint64, gone bool) {
-	s.put(s.now, from, []Record{{File: "f", Holder: holder, Seq: seq, Gone: gone, TTL: s.ttl}})
+func (s *shelf) write(holder task.PeerID, seq uint64, gone bool) {
+	s.put(s.now, []Record{{File: "f", Holder: holder, Seq: seq, Gone: gone, TTL: s.ttl}})
 }
 
 func (s *shelf) holders(asker task.PeerID) []task.PeerID {
 	var holders []task.PeerID
-	for _, r := range s.find(s.now, &s.members, asker, []task.FileKey{"f"}) {
-		holders = append(holders, r.Holder)
+	for _, r := range s.find(s.now, asker, []task.FileKey{"f"}) {
+		if !r.Gone {
+			holders = append(holders, r.Holder)
+		}
 	}
 	return holders
 }
 
 func TestTheHighestSequenceNumberWins(t *testing.T) {
 	s := newShelf()
-	s.write("a", "a", 1, false)
-	s.write("a", "a", 3, true)
-	s.write("a", "a", 2, false) // late
+	s.write("a", 1, false)
+	s.write("a", 3, true)
+	s.write("a", 2, false) // late
 	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("a late announcement brought %v back", got)
 	}
-	s.write("a", "a", 3, false) // nobody writes that, but it must not win
+	s.write("a", 3, false) // nobody writes that, but it must not win
 	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("the same number brought %v back", got)
 	}
-	s.write("b", "b", 1, false) // another holder has its own numbers
-	s.write("a", "a", 4, false)
+	s.write("b", 1, false) // another holder has its own numbers
+	s.write("a", 4, false)
 	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
 		t.Errorf("holders %v", got)
 	}
@@ -54,10 +55,10 @@ func TestTheHighestSequenceNumberWins(t *testing.T) {
 
 func TestTombstonesOutliveLateAnnouncements(t *testing.T) {
 	s := newShelf()
-	s.write("a", "a", 2, true)
+	s.write("a", 2, true)
 	s.now = s.now.Add(2*s.ttl - time.Second)
 	s.sweep(s.now)
-	s.write("a", "a", 1, false)
+	s.write("a", 1, false)
 	if got := s.holders("x"); len(got) != 0 {
 		t.Errorf("back again: %v", got)
 	}
@@ -70,17 +71,17 @@ func TestTombstonesOutliveLateAnnouncements(t *testing.T) {
 
 func TestLocationsExpireUnlessRepeated(t *testing.T) {
 	s := newShelf()
-	s.write("a", "a", 1, false)
+	s.write("a", 1, false)
 	s.now = s.now.Add(s.ttl / 2)
-	s.write("b", "a", 1, false) // handed over: no longer life
-	s.write("b", "b", 1, false)
-	s.write("a", "c", 1, false) // handed over by a, who leaves
-	if got := s.holders("x"); len(got) != 3 {
+	handed := s.of(s.now, "f")
+	s.write("b", 1, false)
+	s.put(s.now, handed)
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
 		t.Errorf("holders %v", got)
 	}
-	s.now = s.now.Add(s.bridge)
-	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
-		t.Errorf("holders %v: c was to write itself by now", got)
+	s.now = s.now.Add(s.ttl / 2)
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"b"}) {
+		t.Errorf("holders %v: what is handed over has no longer life", got)
 	}
 	s.now = s.now.Add(s.ttl)
 	if got := s.holders("x"); len(got) != 0 {
@@ -88,26 +89,17 @@ func TestLocationsExpireUnlessRepeated(t *testing.T) {
 	}
 }
 
-func TestOnlyMembersAreNamed(t *testing.T) {
+func TestThoseThatAreGoneAreNotNamed(t *testing.T) {
 	s := newShelf()
-	roster := &s.members.roster
-	roster.Put(Member{Peer: "a"})
-	roster.Put(Member{Peer: "master"})
-	for _, holder := range []task.PeerID{"a", "b", "c"} {
-		s.write(holder, holder, 1, false)
-	}
-	s.hide(s.now, "c")
-	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
-		t.Errorf("%v: b may be new, c is known to be gone", got)
-	}
-	s.now = s.now.Add(s.grace)
+	s.write("a", 1, false)
+	s.write("b", 1, false)
+	s.hide(s.now, "b")
 	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a"}) {
-		t.Errorf("%v: b is not new any more", got)
+		t.Errorf("%v: b is gone", got)
 	}
-	roster.Put(Member{Peer: "c"})
-	s.show("c")
-	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "c"}) {
-		t.Errorf("%v: c lives after all", got)
+	s.show("b")
+	if got := s.holders("x"); !slices.Equal(got, []task.PeerID{"a", "b"}) {
+		t.Errorf("%v: b lives after all", got)
 	}
 }
 
@@ -117,7 +109,7 @@ func TestManyHoldersAreSpreadOverAskers(t *testing.T) {
 	s := newShelf()
 	for i := range 500 {
 		peer := memberNamed(i).Peer
-		s.write(peer, peer, 1, false)
+		s.write(peer, 1, false)
 	}
 	named := make(map[task.PeerID]int)
 	for i := range 500 {

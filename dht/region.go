@@ -14,43 +14,22 @@ import (
 // space, so members not known here are covered by whoever knows them.
 func (b *broadcast) divide(m *membership, message Cast) []Range {
 	var keys []Key
-	for _, e := range m.known().within(message.Space) {
+	for _, e := range m.known.within(message.Space) {
 		if mayCover(m, e, message) {
 			keys = append(keys, e.key)
 		}
 	}
-	switch {
-	case len(keys) == 0:
+	if len(keys) == 0 {
 		return nil
-	case m.current():
-		return byNumber(message.Space, keys, b.config.Broadcast.Fanout)
-	default:
-		return byPrefix(message.Space, keys, b.config.Broadcast.Fanout)
 	}
+	return split(message.Space, keys, b.config.Broadcast.Fanout)
 }
 
-// byNumber makes regions of about as many members each: for a roster that
-// lists everybody.
-func byNumber(space Range, keys []Key, most int) []Range {
-	groups := min(most, len(keys))
-	regions := make([]Range, 0, groups)
-	first := space.First
-	for g := range groups {
-		last := space.Last
-		if g+1 < groups {
-			last = keys[(g+1)*len(keys)/groups].previous()
-		}
-		regions = append(regions, Range{first, last})
-		first = last.next()
-	}
-	return regions
-}
-
-// byPrefix divides regions, the fullest first, at the first bit in which the ids
-// of those known there differ: for what a Kademlia node knows. Somebody is then
-// known in both parts, and knows in turn somebody in every part of its region
-// where anybody is.
-func byPrefix(space Range, keys []Key, most int) []Range {
+// split divides regions, the fullest first, at the first bit in which the ids of
+// those known there differ. Somebody is then known in both parts, and knows in turn
+// somebody in every part of its region where anybody is: a boundary never cuts
+// what one bucket of a contact's routing table stands for (docs/overlay.md).
+func split(space Range, keys []Key, most int) []Range {
 	type part struct {
 		Range
 		keys []Key
@@ -105,14 +84,14 @@ func mayCover(m *membership, e *entry, message Cast) bool {
 }
 
 // nextContact picks a member of a region that has not been tried, suspects last.
-// All broadcasts of one root take the same tree as long as the roster stays the
+// All broadcasts of one root take the same tree as long as the members stay the
 // same, so that a site's nodes hold few connections open; every treeLife it is
 // the next one of treeCount, so that no node bears the load for ever and none
 // that fails its region unnoticed keeps it.
 func nextContact(now time.Time, m *membership, d *duty, r *region) (task.PeerID, bool) {
 	tree := treeSeed(d.message.ID)
 	var best, fallback *entry
-	for _, candidate := range m.known().within(r.space) {
+	for _, candidate := range m.known.within(r.space) {
 		chosen := &best
 		if m.isSuspect(now, candidate.member.Peer) {
 			chosen = &fallback

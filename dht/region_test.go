@@ -1,6 +1,7 @@
 package dht
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -17,7 +18,7 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 		var unknown []Key
 		for i := range rapid.IntRange(0, 60).Draw(t, "members") {
 			if rapid.Bool().Draw(t, "known") {
-				o.members.roster.Put(memberNamed(i + 1))
+				o.members.route(memberNamed(i + 1))
 			} else {
 				unknown = append(unknown, KeyOfPeer(memberNamed(i+1).Peer))
 			}
@@ -31,7 +32,7 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 			space = Range{a, b}
 		}
 		m := Cast{Space: space}
-		for _, e := range o.members.known().within(space) {
+		for _, e := range o.members.known.within(space) {
 			if rapid.IntRange(0, 9).Draw(t, "above") == 0 {
 				m.Path = append(m.Path, e.key.Short())
 			}
@@ -52,7 +53,7 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 			if o.candidates(m, r) == 0 {
 				t.Fatalf("region %d has no member that can be asked", i)
 			}
-			first = r.Last.next()
+			first = after(r.Last)
 		}
 		if regions[len(regions)-1].Last != space.Last {
 			t.Fatal("the end of the space is left out")
@@ -71,12 +72,25 @@ func TestDivideCoversTheSpaceOnce(t *testing.T) {
 	})
 }
 
+func after(k Key) Key {
+	for i := len(k) - 1; i >= 0; i-- {
+		if k[i]++; k[i] != 0 {
+			break
+		}
+	}
+	return k
+}
+
 func (o *Overlay) candidates(m Cast, space Range) int {
 	count := 0
-	for _, e := range o.members.known().within(space) {
+	for _, e := range o.members.known.within(space) {
 		if mayCover(&o.members, e, m) {
 			count++
 		}
 	}
 	return count
+}
+
+func memberNamed(i int) Member {
+	return Member{Peer: task.PeerID(fmt.Sprintf("peer-%d", i)), Pilot: task.PilotID(fmt.Sprintf("p-%d", i))}
 }

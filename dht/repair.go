@@ -1,18 +1,25 @@
 package dht
 
-// missed lists the members that no reply and no acknowledgement accounts for.
-func (d *duty) missed(members []*entry) (missed []*entry) {
+import "slices"
+
+// accounted names the members that got a broadcast: those that replies name, and
+// those that acknowledged it to the root itself.
+func (d *duty) accounted() map[uint64]bool {
 	reached := make(map[uint64]bool, len(d.reached))
 	for _, short := range d.reached {
 		reached[short] = true
 	}
-	if d.repairing {
-		for _, r := range d.regions {
-			if r.acked {
-				reached[r.space.First.Short()] = true
-			}
+	for _, r := range d.regions {
+		if d.repairing && r.acked {
+			reached[r.space.First.Short()] = true
 		}
 	}
+	return reached
+}
+
+// missed lists the members that no reply and no acknowledgement accounts for.
+func (d *duty) missed(members []*entry) (missed []*entry) {
+	reached := d.accounted()
 	for _, e := range members {
 		if !reached[e.key.Short()] {
 			missed = append(missed, e)
@@ -21,16 +28,16 @@ func (d *duty) missed(members []*entry) (missed []*entry) {
 	return missed
 }
 
-// repair sends a broadcast straight to those that the tree missed; it tells
-// whether there is anybody to wait for. A member counts as reached when it
+// repair has the master send a broadcast straight to the members that the tree
+// missed; it tells whether there is anybody to wait for. A member counts as reached when it
 // acknowledges, so that one which is only late is not taken for dead. Whoever
 // was under suspicion before this broadcast began is sent it, too, but holds
 // nobody up.
 func (b *broadcast) repair(s *step, m *membership, d *duty) (waits bool) {
-	if d.repairing {
+	if d.repairing || !m.reigning {
 		return false
 	}
-	missed := d.missed(m.known().sorted)
+	missed := d.missed(m.listed())
 	if len(missed) == 0 {
 		return false
 	}
@@ -54,15 +61,33 @@ func (b *broadcast) repair(s *step, m *membership, d *duty) (waits bool) {
 
 // done ends a broadcast at its root.
 func (b *broadcast) done(s *step, m *membership, d *duty) {
-	missed := peersOf(d.missed(m.known().sorted))
+	all := m.known.sorted
+	if m.reigning {
+		all = m.listed()
+	}
+	missed := peersOf(d.missed(all))
 	for _, peer := range missed {
 		m.distrust(s.now, peer)
 	}
 	if d.message.Kind == CastPayload {
 		s.act(Done{
-			N: d.user, Data: d.data, Reached: m.known().Len() - len(missed),
+			N: d.user, Data: d.data, Reached: len(d.accounted()),
 			Missed: missed, Depth: d.depth, Peers: d.peers,
 		})
 	}
 	d.data, d.regions = nil, nil
+}
+
+// awaits tells whether a broadcast of this master's has reached somebody who has
+// not introduced itself yet: what such a pilot replies is of no use without its
+// name, as in the first seconds of a new master.
+func (d *duty) awaits(m *membership) bool {
+	if !m.reigning || !d.message.Reply || d.parents != nil {
+		return false
+	}
+	listed := make(map[uint64]bool)
+	for _, e := range m.listed() {
+		listed[e.key.Short()] = true
+	}
+	return slices.ContainsFunc(d.reached, func(short uint64) bool { return !listed[short] })
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// A master that says goodbye to some is missed by nobody: its successor tells those
-// who did not hear it.
-func TestASuccessorTakesTheResignedMasterOffTheRoster(t *testing.T) {
+// A master that says goodbye to some is missed by nobody: its successor's beats
+// tell those who did not hear it.
+func TestASuccessorTellsThatTheMasterResigned(t *testing.T) {
 	p := worker(t, ids[0], ids[5], ids)
 	p.get(ids[5].Peer, dht.Bye{})
 	actions := p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]})
@@ -19,31 +19,15 @@ func TestASuccessorTakesTheResignedMasterOffTheRoster(t *testing.T) {
 		t.Errorf("down are %+v, and the master left by itself", downs)
 	}
 	casts := sent[dht.Cast](actions)
-	if len(casts) == 0 || !slices.Equal(casts[0].message.Roster.Remove, []task.PeerID{ids[5].Peer}) {
+	if len(casts) == 0 || !slices.Equal(casts[0].message.Gone, []task.PeerID{ids[5].Peer}) {
 		t.Fatalf("the first beat: %+v", casts)
 	}
 	other := worker(t, ids[1], ids[5], ids)
-	if wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, casts[0].message)); len(wanted) != 0 {
-		t.Errorf("the roster is wanted: %+v", wanted)
+	other.get(ids[0].Peer, casts[0].message)
+	if _, known := other.core.Member(ids[5].Peer); known || other.core.Size() != 9 {
+		t.Errorf("%s knows the master that resigned: %v", other.core, known)
 	}
-	if _, listed := other.core.Member(ids[5].Peer); listed || other.core.Size() != 9 {
-		t.Errorf("%s lists the master that resigned: %v", other.core, listed)
-	}
-}
-
-// A snapshot that was on its way lists the master that resigned: it has said goodbye
-// to the queue, and is not reported as dead.
-func TestAResignedMasterIsNotReportedAsDead(t *testing.T) {
-	p := worker(t, ids[0], ids[5], ids)
-	p.get(ids[5].Peer, dht.Bye{})
-	p.get(ids[1].Peer, dht.Welcome{Master: ids[5], Roster: dht.RosterDelta{Term: term(1, ids[5]), To: 2, Add: ids}})
-	if p.core.Size() != 9 {
-		t.Errorf("%s lists it again", p.core)
-	}
-	actions := p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]})
-	if downs := done[dht.MemberDown](actions); len(downs) != 0 {
-		t.Errorf("down are %+v", downs)
-	}
+	other.mastership(term(2, ids[0]), ids[0])
 }
 
 // A candidate that answers every ping and is never granted the office is passed over;
@@ -67,103 +51,74 @@ func TestACandidatePassedOverIsNotReportedAsDead(t *testing.T) {
 	}
 }
 
-// Who heard a goodbye that the master did not gives others the roster as the master
-// published it: they, too, build on that when one of them is master.
-func TestASnapshotIsWhatTheMasterPublished(t *testing.T) {
-	news := dht.Welcome{Master: ids[5], Roster: dht.RosterDelta{Term: term(1, ids[5]), From: 1, To: 2, Add: []dht.Member{member(40)}}}
-	teller := worker(t, ids[1], ids[5], ids)
-	teller.get(ids[5].Peer, news)
-	teller.get(ids[7].Peer, dht.Bye{})
-	candidate := worker(t, ids[0], ids[5], ids)
-	for _, answer := range sent[dht.Welcome](teller.get(ids[0].Peer, dht.RosterWanted{})) {
-		candidate.get(ids[1].Peer, answer.message)
-	}
-	other := worker(t, ids[2], ids[5], ids)
-	other.get(ids[5].Peer, news)
-	candidate.lose(ids[5])
-	granted := candidate.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]})
-	other.get(ids[0].Peer, sent[dht.Cast](granted)[0].message)
-	if want := candidate.core.Members(); len(want) != 10 || len(other.core.Members()) != len(want) {
-		t.Errorf("%s; its master %s", other.core, candidate.core)
-	}
-}
-
-// A roster of one, which every new site begins with, is not built on: the candidate
-// leaves it out whole.
-func TestARosterOfOneIsNotBuiltOn(t *testing.T) {
-	p := worker(t, ids[0], ids[5], ids[5:6])
-	p.lose(ids[5])
-	casts := sent[dht.Cast](p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]}))
-	p.step(dht.Received{From: ids[2].Peer, Message: dht.Hello{Member: ids[2]}})
-	casts = append(casts, sent[dht.Cast](p.pass(time.Second))...)
-	if len(casts) == 0 {
-		t.Fatal("no beat")
-	}
-	other := worker(t, ids[1], ids[5], ids[5:6])
-	for _, beat := range casts {
-		if wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, beat.message)); len(wanted) == 0 {
-			continue
-		}
-		answers := append(sent[dht.Welcome](p.get(ids[1].Peer, dht.RosterWanted{})), sent[dht.Welcome](p.pass(time.Second))...)
-		for _, answer := range answers {
-			other.get(ids[0].Peer, answer.message)
-		}
-	}
-	if _, listed := slices.BinarySearchFunc(other.core.Members(), ids[5], func(a, b dht.Member) int {
-		return dht.KeyOfPeer(a.Peer).Compare(dht.KeyOfPeer(b.Peer))
-	}); listed {
-		t.Errorf("%s lists the master that is dead", other.core)
-	}
-}
-
-// The first beats of a new master may all be late: the sixth still tells what it
-// has changed.
-func TestFewChangesTravelWithManyBeats(t *testing.T) {
-	p := worker(t, ids[0], ids[5], ids)
+// A new master's broadcast reaches pilots that have not said their name yet: what
+// they reply would be lost. It ends when they have.
+func TestABroadcastWaitsForIntroductions(t *testing.T) {
+	p := worker(t, ids[0], ids[5], ids[:7])
 	p.lose(ids[5])
 	p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]})
-	var last dht.Cast
-	for range 5 {
-		for _, beat := range sent[dht.Cast](p.pass(time.Second)) {
-			last = beat.message
+	begun := p.step(dht.Broadcast{N: 7, Payload: []byte("who is there"), Reply: true})
+	for _, d := range done[dht.Deliver](begun) {
+		p.step(dht.Reply{ID: d.ID})
+	}
+	stranger := ids[8]
+	var ended []dht.Done
+	for _, l := range sent[dht.Cast](begun) {
+		reached := []uint64{dht.KeyOfPeer(l.to).Short()}
+		if l.message.Space.Contains(dht.KeyOfPeer(stranger.Peer)) {
+			reached = append(reached, dht.KeyOfPeer(stranger.Peer).Short())
 		}
+		ended = append(ended, done[dht.Done](p.get(l.to, dht.CastReply{ID: l.message.ID, Space: l.message.Space, Reached: reached}))...)
 	}
-	other := worker(t, ids[1], ids[5], ids)
-	if wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, last)); len(wanted) != 0 || other.core.Size() != 9 {
-		t.Errorf("%s asks %+v", other.core, wanted)
+	if len(ended) != 0 {
+		t.Fatalf("ended before all have said their names: %+v", ended)
 	}
-}
-
-// What everybody has by now builds on nothing: who comes from another roster than
-// the one in force publishes its own whole.
-func TestACandidateWithAnOldRosterPublishesItWhole(t *testing.T) {
-	p := worker(t, ids[0], ids[5], ids)
-	p.get(ids[3].Peer, dht.Office{Term: term(2, ids[3]), Master: ids[3]}) // whose roster never came
-	p.lose(ids[3])
-	actions := p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(3, ids[0]), Master: ids[0]})
-	casts := sent[dht.Cast](actions)
-	if len(casts) == 0 || casts[0].message.Roster.From != 0 || casts[0].message.Roster.Base.N != 0 {
-		t.Errorf("the first beat: %+v", casts)
+	ended = done[dht.Done](p.get(stranger.Peer, dht.Hello{Member: stranger}))
+	if len(ended) != 1 || ended[0].Reached != 7 || len(ended[0].Missed) != 0 {
+		t.Errorf("then: %+v", ended)
 	}
 }
 
-// A successor that missed the last change of the roster has another one than a
-// member: that asks for the whole.
-func TestAMemberWithANewerRosterThanTheSuccessorAsksForIt(t *testing.T) {
+// The lookup names the dead, too: without those that fail it is repeated.
+func TestAnElectionLooksAgainWithoutThoseThatFail(t *testing.T) {
+	p := worker(t, ids[9], ids[5], []dht.Member{ids[5], ids[9]})
+	p.site = ids
+	nudges := sent[dht.MasterDead](p.lose(ids[5]))
+	for i := range 9 {
+		if i == 5 {
+			continue // the master
+		}
+		if len(nudges) != 1 || nudges[0].to != ids[i].Peer {
+			t.Fatalf("candidate %d: nudged %+v", i, nudges)
+		}
+		nudges = sent[dht.MasterDead](p.step(dht.Dialled{Peer: ids[i].Peer}))
+	}
+	claims := done[dht.Claim](p.out)
+	if looked := done[dht.Lookup](p.out); len(claims) != 1 || len(looked) != 1 || len(looked[0].Without) != 9 {
+		t.Errorf("claims %+v after looking for others than %+v", claims, looked)
+	}
+}
+
+// Of those that a new master knows by their routing entry alone it expects a word.
+func TestANewMasterKnowsWhomItMayHaveLost(t *testing.T) {
 	p := worker(t, ids[0], ids[5], ids)
 	p.lose(ids[5])
-	casts := sent[dht.Cast](p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[0]), Master: ids[0]}))
-	other := worker(t, ids[1], ids[5], ids)
-	newcomer := dht.RosterDelta{Term: term(1, ids[5]), From: 1, To: 2, Add: []dht.Member{member(40)}}
-	other.get(ids[5].Peer, dht.Welcome{Master: ids[5], Roster: newcomer})
-	wanted := sent[dht.RosterWanted](other.get(ids[0].Peer, casts[0].message))
-	if len(wanted) != 1 || wanted[0].to != ids[0].Peer {
-		t.Fatalf("asked %+v", wanted)
+	actions := p.step(dht.ClaimAnswer{})
+	ups := done[dht.MemberUp](actions)
+	changed := done[dht.MasterChanged](actions)
+	if len(ups) != 8 || len(changed) != 1 || !slices.Equal(changed[0].PassedPilots(), []task.PilotID{ids[5].Pilot}) {
+		t.Errorf("%d are up, %+v", len(ups), changed)
 	}
-	for _, answer := range append(sent[dht.Welcome](p.get(ids[1].Peer, dht.RosterWanted{})), sent[dht.Welcome](p.pass(time.Second))...) {
-		other.get(ids[0].Peer, answer.message)
+	var downs []dht.MemberDown
+	for range 40 { // all others are cut off
+		for _, l := range sent[dht.Cast](p.out) {
+			p.step(dht.Disconnected{Peer: l.to})
+			p.step(dht.Dialled{Peer: l.to})
+			downs = append(downs, done[dht.MemberDown](p.out)...)
+		}
+		p.pass(time.Second / 2)
 	}
-	if other.core.Size() != 9 {
-		t.Errorf("%s, want the roster of 9 of its master", other.core)
+	if len(downs) != 8 {
+		t.Errorf("%d of 8 are missed", len(downs))
 	}
 }

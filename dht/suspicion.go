@@ -31,7 +31,7 @@ func (m *membership) distrust(now time.Time, peer task.PeerID) {
 		since = m.suspects[peer].since
 	}
 	m.suspects[peer] = suspicion{since: since, until: now.Add(m.config.Members.Suspicion), seen: true}
-	if m.reigning && m.roster.Has(peer) {
+	if m.reigning && m.isListed(peer) {
 		m.probe(now, peer)
 	}
 }
@@ -41,7 +41,7 @@ func (m *membership) distrust(now time.Time, peer task.PeerID) {
 func (m *membership) heardSuspicion(now time.Time, peers []task.PeerID) {
 	for _, peer := range peers {
 		switch {
-		case peer == m.self.Peer || m.isSuspect(now, peer) || len(m.suspects) >= 2*max(m.roster.Len(), maxSuspects):
+		case peer == m.self.Peer || m.isSuspect(now, peer) || len(m.suspects) >= 2*max(len(m.known.sorted), maxSuspects):
 		case m.reigning:
 			m.distrust(now, peer)
 		default:
@@ -50,17 +50,8 @@ func (m *membership) heardSuspicion(now time.Time, peers []task.PeerID) {
 	}
 }
 
-// trust ends a suspicion. It returns the member if there was one.
-func (m *membership) trust(peer task.PeerID) []*entry {
-	if _, suspected := m.suspects[peer]; !suspected {
-		return nil
-	}
-	delete(m.suspects, peer)
-	if e := m.known().entry(peer); e != nil {
-		return []*entry{e}
-	}
-	return nil
-}
+// trust ends a suspicion.
+func (m *membership) trust(peer task.PeerID) { delete(m.suspects, peer) }
 
 func (m *membership) isSuspect(now time.Time, peer task.PeerID) bool {
 	s, found := m.suspects[peer]
@@ -71,9 +62,16 @@ func (m *membership) unreachable(now time.Time, peer task.PeerID) bool {
 	return peer != m.self.Peer && (m.denied[peer] || m.isSuspect(now, peer))
 }
 
-// nearest are the members nearest to a key that can be reached.
+// nearest are the members nearest to a key that can be reached: of those in the
+// routing table, those that others named, and this pilot itself. A master does not
+// stand in for Kademlia by knowing everybody.
 func (m *membership) nearest(now time.Time, key Key, n int) []*entry {
-	return m.known().nearest(key, n, func(peer task.PeerID) bool { return m.unreachable(now, peer) })
+	return m.known.nearest(key, n, func(e *entry) bool { return m.passesOver(now, e) })
+}
+
+func (m *membership) passesOver(now time.Time, e *entry) bool {
+	found := e.routed || now.Before(e.until) || e.member.Peer == m.self.Peer
+	return !found || m.unreachable(now, e.member.Peer)
 }
 
 // toldSuspects are those that a broadcast brought and those that this pilot

@@ -191,7 +191,7 @@ func overlayPort(g *grid, p *pilotProcess) {
 		t.Error("a stranger's connection is accepted")
 	}
 	for _, name := range []string{"kad", "location", "round", "membership"} {
-		if stream, err := stranger.NewStream(ctx, target.ID, protocol.ID("/pilotage/1/siteA/"+name)); err == nil {
+		if stream, err := stranger.NewStream(ctx, target.ID, protocol.ID("/pilotage/2/siteA/"+name)); err == nil {
 			t.Errorf("a stranger gets a stream of %s", name)
 			_ = stream.Reset()
 		}

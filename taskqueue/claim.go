@@ -44,6 +44,11 @@ func (r *Rules) Claim(t *Turn, c Claim) (_ ClaimResult, err error) {
 		q.office.crown(site, claimant, c.Expected.Epoch, ground)
 	}
 	result := ClaimResult{Granted: true, Term: site.Term, Master: contact(claimant), Why: ground, Settings: r.Settings(*site)}
+	for _, p := range q.alive(site.Name) {
+		if p.ID != claimant.ID {
+			result.Pilots = append(result.Pilots, contact(p))
+		}
+	}
 	if site.InForce().Central() {
 		return result, nil // mastership of the overlay only
 	}

@@ -92,6 +92,9 @@ type ClaimResult struct {
 	Why     string       // why it was granted, or refused; "" to who holds the office
 	Leases  []task.Lease // the site's open leases, when granted
 	Revoked []task.Revoked
+	// Pilots are the others of the site that are registered and not known to be
+	// gone, when granted: the new master looks for them.
+	Pilots []Contact
 	// Settings of the site, as they are now.
 	Settings task.SiteSettings
 }

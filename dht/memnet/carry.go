@@ -21,6 +21,10 @@ func (n *Net) carryOut(node *Node, action dht.Action) {
 		n.send(node, a)
 	case dht.Dial:
 		n.dial(node, a.Member.Peer)
+	case dht.Lookup:
+		n.lookup(node, a)
+	case dht.Forget:
+		n.forget(node, a.Peer)
 	case dht.Claim:
 		n.schedule(2*n.Latency, node, n.answerClaim(node, a))
 	case dht.Deliver:
@@ -90,6 +94,7 @@ func (n *Net) send(node *Node, a dht.Send) {
 func (n *Net) link(a, b *Node) {
 	if a.links[b.Member.Peer] == nil {
 		a.links[b.Member.Peer], b.links[a.Member.Peer] = &link{}, &link{}
+		n.meet(a, b)
 	}
 }
 

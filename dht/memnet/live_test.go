@@ -307,13 +307,26 @@ func (s *live) await(patience time.Duration, what string, holds func() bool) {
 	}
 }
 
-// settled waits until all those pilots have a roster of just them.
+// settled waits until the master knows just these pilots, all of them follow it, and
+// their routing tables are filled.
 func (s *live) settled(patience time.Duration, pilots []*livePilot) {
 	s.t.Helper()
-	lacking := func(p *livePilot) bool { return p.Size() != len(pilots) }
-	s.await(patience, fmt.Sprintf("a roster of %d at everyone", len(pilots)), func() bool {
-		return !slices.ContainsFunc(pilots, lacking)
+	s.await(patience, fmt.Sprintf("a master of %d pilots", len(pilots)), func() bool {
+		master, _ := pilots[0].Master()
+		return !slices.ContainsFunc(pilots, func(p *livePilot) bool {
+			its, _ := p.Master()
+			return its.Peer != master.Peer || p.self.Peer == master.Peer && len(p.Members()) != len(pilots) || !filled(p, pilots)
+		})
 	})
+}
+
+// filled tells whether a pilot knows somebody in each bucket that is not empty.
+func filled(p *livePilot, pilots []*livePilot) bool {
+	own, knows := dht.KeyOfPeer(p.self.Peer), make(map[int]bool)
+	for _, m := range p.Members() {
+		knows[own.Common(dht.KeyOfPeer(m.Peer))] = true
+	}
+	return !slices.ContainsFunc(pilots, func(other *livePilot) bool { return !knows[own.Common(dht.KeyOfPeer(other.self.Peer))] })
 }
 
 func kinds() []memnet.Kind { return []memnet.Kind{memnet.Memory, memnet.Light} }

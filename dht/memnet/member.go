@@ -42,6 +42,8 @@ func (n *Net) newNode(member dht.Member) *Node {
 		Member: member, Overlay: dht.New(n.config),
 		Delivered: make(map[dht.CastID]int),
 		Hops:      make(map[dht.CastID]map[task.PeerID]bool),
+		key:       dht.KeyOfPeer(member.Peer),
+		table:     make(table),
 		links:     make(map[task.PeerID]*link),
 	}
 }
@@ -49,6 +51,7 @@ func (n *Net) newNode(member dht.Member) *Node {
 func (n *Net) enter(node *Node, joined dht.Joined) {
 	n.nodes[node.Member.Peer] = node
 	n.order = append(n.order, node.Member.Peer)
+	n.bootstrap(node, append([]dht.Member{joined.Master}, joined.Contacts...))
 	n.Do(node, joined)
 }
 
@@ -56,7 +59,7 @@ func (n *Net) enter(node *Node, joined dht.Joined) {
 // know to be gone.
 func (n *Net) contacts() []dht.Member {
 	var contacts []dht.Member
-	for range min(8, len(n.order)) {
+	for range min(n.Contacts, len(n.order)) {
 		if node := n.Node(n.random.IntN(len(n.order))); !node.Closed {
 			contacts = append(contacts, node.Member)
 		}

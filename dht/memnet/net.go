@@ -20,8 +20,13 @@ type Net struct {
 	Queue func(now time.Time, node *Node, claim dht.Claim) dht.ClaimAnswer
 	// Registry, if set, is the queue of Join and of claims where Queue is nil.
 	Registry *Registry
-	// Sent counts messages.
-	Sent int
+	// Contacts is how many members the queue names to a newcomer: 8.
+	Contacts int
+	// NoKademlia leaves kad-dht out: tables stay empty and lookups find nobody.
+	NoKademlia bool
+	// Sent counts messages, Lookups kad-dht's lookups and Asked the members that these
+	// have asked.
+	Sent, Lookups, Asked int
 	// Spins counts wake-ups after which a member at once wanted the next one:
 	// a loop that drives it would burn its processor.
 	Spins int
@@ -51,6 +56,8 @@ type Node struct {
 	// Hops lists, per broadcast, the peers this node sent it to.
 	Hops map[dht.CastID]map[task.PeerID]bool
 
+	key     dht.Key
+	table   table
 	links   map[task.PeerID]*link
 	wake    time.Time
 	backlog []dht.Event // came while it hung
@@ -95,12 +102,12 @@ func (h *eventHeap) Pop() any {
 // New makes an empty network; the same seed gives the same run.
 func New(seed uint64, config dht.Config) *Net {
 	return &Net{
-		Latency: time.Millisecond,
-		now:     time.Unix(1_000_000_000, 0),
-		random:  rand.New(rand.NewPCG(seed, seed)),
-		config:  config,
-		nodes:   make(map[task.PeerID]*Node),
-		epoch:   1,
+		Latency: time.Millisecond, Contacts: 8,
+		now:    time.Unix(1_000_000_000, 0),
+		random: rand.New(rand.NewPCG(seed, seed)),
+		config: config,
+		nodes:  make(map[task.PeerID]*Node),
+		epoch:  1,
 	}
 }
 

@@ -18,17 +18,10 @@ func site(t *testing.T, seed uint64, size int) *memnet.Net {
 		node.AutoReply = func([]byte) []byte { return []byte(node.Member.Pilot) }
 		net.Run(2*time.Millisecond, nil)
 	}
-	settled := func() bool {
-		for _, node := range net.Nodes() {
-			if node.Overlay.Size() != size {
-				return false
-			}
-		}
-		return true
+	if !net.Run(20*time.Second, func() bool { return len(net.Node(0).Overlay.Members()) == size }) {
+		t.Fatalf("seed %d: not all %d members have introduced themselves", seed, size)
 	}
-	if !net.Run(20*time.Second, settled) {
-		t.Fatalf("seed %d: the roster never reached all %d members", seed, size)
-	}
+	net.Run(3*time.Second, nil) // they have looked around
 	return net
 }
 
@@ -267,7 +260,7 @@ func TestLocationsAreFoundWithdrawnAndHandedOver(t *testing.T) {
 		t.Errorf("after 10 of 30 left: %d of 50 files found", len(found))
 	}
 	if n := len(net.Node(0).Overlay.Members()); n != 20 {
-		t.Errorf("roster has %d members, want 20", n)
+		t.Errorf("the master knows %d members, want 20", n)
 	}
 	// A holder dies: nobody is pointed to it any more.
 	net.Close(net.Node(3))

@@ -45,15 +45,14 @@ func (n *Node) Run(ctx context.Context) error {
 	defer n.work.Done()
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
-	look := time.NewTicker(lookEvery/2 + rand.N(lookEvery)) // not all at once
-	defer look.Stop()
+	refresh := time.NewTicker(refreshEvery/2 + rand.N(refreshEvery)) // not all at once
+	defer refresh.Stop()
 	alarm := time.NewTimer(0)
 	defer alarm.Stop()
 	for {
 		for _, f := range n.inbox.take() {
 			f()
 		}
-		n.fillRoutes()
 		n.plan(alarm)
 		select {
 		case <-ctx.Done():
@@ -68,9 +67,8 @@ func (n *Node) Run(ctx context.Context) error {
 				n.log.Info("a member's time is over: hanging up", "peer", id)
 				n.hangUp(id)
 			}
-		case <-look.C:
-			n.filled = 0
-			n.routing.RefreshRoutingTable()
+		case <-refresh.C:
+			n.refresh()
 		}
 	}
 }
@@ -104,6 +102,8 @@ func (n *Node) carryOut(action dht.Action) {
 		n.send(a)
 	case dht.Dial:
 		n.dial(a)
+	case dht.Lookup:
+		n.start(func() { n.look(a) })
 	case dht.Forget:
 		if id, err := peer.Decode(string(a.Peer)); err == nil {
 			n.routing.RoutingTable().RemovePeer(id)
@@ -152,7 +152,7 @@ func (n *Node) deliver(a dht.Deliver) {
 
 // send queues a message. A goodbye is for those who are connected: to dial a
 // whole site for it would keep a leaving pilot busy, and the others learn it
-// from the roster.
+// from the master's beats.
 func (n *Node) send(a dht.Send) {
 	if _, goodbye := a.Message.(dht.Bye); goodbye {
 		id, err := peer.Decode(string(a.To))
@@ -221,18 +221,16 @@ func (n *Node) protectMaster(a dht.MasterChanged) {
 		manager.Unprotect(n.master, masterTag)
 		n.master = ""
 	}
-	if !a.Self {
-		if n.reigned {
-			for _, m := range n.Members() {
-				n.protectWorker(m, false)
-			}
-		}
-		if id, err := peer.Decode(string(a.Master.Peer)); err == nil {
-			n.master = id
-			manager.Protect(id, masterTag)
-		}
+	if a.Self {
+		return
 	}
-	n.reigned = a.Self
+	for peer := range n.workers {
+		n.protectWorker(dht.Member{Peer: peer}, false)
+	}
+	if id, err := peer.Decode(string(a.Master.Peer)); err == nil {
+		n.master = id
+		manager.Protect(id, masterTag)
+	}
 }
 
 // protectWorker keeps, or no longer keeps, a worker's connection from being
@@ -242,8 +240,10 @@ func (n *Node) protectWorker(m dht.Member, wanted bool) {
 	switch {
 	case err != nil:
 	case wanted:
+		n.workers[m.Peer] = true
 		n.host.ConnManager().Protect(id, workerTag)
 	default:
+		delete(n.workers, m.Peer)
 		n.host.ConnManager().Unprotect(id, workerTag)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
@@ -51,6 +52,9 @@ type Node struct {
 	lanes    *lanes
 	probes   probes
 
+	bootstrapped chan struct{}                    // closed when kad-dht has been brought to its contacts
+	without      atomic.Pointer[map[peer.ID]bool] // are not asked in lookups
+
 	mutex    sync.Mutex // guards what follows; hooks run without it
 	overlay  *dht.Overlay
 	joined   bool
@@ -62,10 +66,9 @@ type Node struct {
 
 	// Touched by the loop only.
 	dialling map[task.PeerID]bool
-	master   peer.ID // protected from trimming
-	reigned  bool    // this pilot is master, and its workers are protected
-	filled   int     // how long the roster was when routes were last taken from it
-	hooks    Hooks   // set once, before the first event
+	master   peer.ID              // protected from trimming
+	workers  map[task.PeerID]bool // of this master; protected, too
+	hooks    Hooks                // set once, before the first event
 
 	left     chan struct{} // closed when the core has said its goodbyes
 	leftOnce sync.Once
@@ -86,7 +89,8 @@ func Listen(config Config) (*Node, error) {
 		inbox: newInbox(), inFlight: semaphore.NewWeighted(inFlight),
 		overlay: dht.New(config.Overlay), dialling: make(map[task.PeerID]bool),
 		locates: make(map[uint64]chan map[task.FileKey][]dht.Holder),
-		left:    make(chan struct{}), hooks: Hooks{}.complete(),
+		workers: make(map[task.PeerID]bool), bootstrapped: make(chan struct{}),
+		left: make(chan struct{}), hooks: Hooks{}.complete(),
 	}
 	n.lanes = newLanes(n)
 	n.streams.open = make(map[streamKey]*inboundStream)
@@ -111,9 +115,10 @@ func (n *Node) serve() error {
 	n.host.SetStreamHandler(probeProtocol(n.config.Site), n.answerProbe)
 	n.host.Network().Notify(&network.NotifyBundle{DisconnectedF: n.disconnected})
 	var err error
-	if n.routing, err = newRouting(n.host, n.config, n.bootstrapContacts, n.routed); err != nil {
+	if n.routing, err = newRouting(n.host, n.config, n.bootstrapContacts, n.passedOver); err != nil {
 		return err
 	}
+	n.tellRouting()
 	return listen(n.host, n.config)
 }
 
@@ -237,15 +242,15 @@ func (n *Node) Member(id task.PeerID) (dht.Member, bool) {
 	return n.overlay.Member(id)
 }
 
-// Members lists the roster in the order of the Kademlia ids; empty until the
-// master has published it.
+// Members lists, in the order of the Kademlia ids, the members that this pilot
+// knows; as master all.
 func (n *Node) Members() []dht.Member {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return n.overlay.Members()
 }
 
-// Size is the number of members on the roster.
+// Size is how many members this pilot knows, itself included.
 func (n *Node) Size() int {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -257,6 +262,17 @@ func (n *Node) Master() (dht.Member, task.Term) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return n.overlay.Master()
+}
+
+// Redirect tells a member who is nearer to a file than this pilot, if it knows
+// somebody; it tells whether it did.
+func (n *Node) Redirect(to task.PeerID, file task.FileKey) bool {
+	nearest := n.Nearest(file, 1)
+	if len(nearest) == 0 || nearest[0].Peer == n.self || nearest[0].Peer == to {
+		return false
+	}
+	n.post(dht.Redirect{To: to, File: file})
+	return true
 }
 
 // locateBatch bounds the files of one question to the core, so that no message

@@ -22,7 +22,7 @@ func (c channel) String() string {
 	return [channels]string{"membership", "location", "round"}[c]
 }
 
-func protocolPrefix(site task.Site) string { return "/pilotage/1/" + string(site) }
+func protocolPrefix(site task.Site) string { return "/pilotage/2/" + string(site) }
 
 func (c channel) protocol(site task.Site) protocol.ID {
 	return protocol.ID(protocolPrefix(site) + "/" + c.String())
@@ -32,7 +32,7 @@ func channelOf(message dht.Message) channel {
 	switch message.(type) {
 	case dht.Put, dht.PutAck, dht.Find, dht.Found:
 		return locationChannel
-	case dht.Cast, dht.CastAck, dht.CastReply, dht.App:
+	case dht.Cast, dht.CastAck, dht.CastReply, dht.Near, dht.App:
 		return roundChannel
 	default:
 		return membershipChannel
@@ -44,19 +44,19 @@ func weigh(message dht.Message) int {
 	const base, entry = 256, 128
 	switch m := message.(type) {
 	case dht.Cast:
-		return base + len(m.Payload) + entry*(len(m.Roster.Add)+len(m.Suspect))
+		return base + len(m.Payload) + entry*(len(m.Gone)+len(m.Suspect))
 	case dht.CastReply:
 		weight := base + 8*len(m.Reached) + entry*len(m.Suspect)
 		for _, data := range m.Data {
 			weight += len(data)
 		}
 		return weight
-	case dht.Welcome:
-		return base + entry*len(m.Roster.Add)
 	case dht.Put:
 		return base + entry*len(m.Records)
 	case dht.Found:
-		return base + entry*len(m.Records)
+		return base + entry*(len(m.Records)+len(m.Near))
+	case dht.PutAck:
+		return base + entry*len(m.Near)
 	case dht.Find:
 		return base + entry*len(m.Files)
 	case dht.App:

@@ -21,18 +21,16 @@ const (
 	bucketSize  = 8
 	concurrency = 3
 	resiliency  = 3
-	// lookEvery is how often kad-dht looks through the whole key space for
-	// itself: some ten lookups, each with connections to a dozen members. The
-	// roster says who is there much earlier and for nothing (fillRoutes), so
-	// this is for a site that has had no master for long.
-	lookEvery = 30 * time.Minute
-	// lookTime bounds the lookup of a newcomer's neighbours.
-	lookTime = 30 * time.Second
+	// refreshEvery is how often kad-dht looks every part of the key space up, some
+	// ten lookups: seldom, for connections bring it news of members all the time.
+	refreshEvery = 10 * time.Minute
+	// lookTime bounds a lookup; who hangs answers nothing.
+	lookTime = 2 * time.Second
 )
 
 // newRouting starts kad-dht as a router only: values and provider records are
 // off, locations are the overlay's own.
-func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, found func(peer.ID)) (*kaddht.IpfsDHT, error) {
+func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, without func(peer.ID) bool) (*kaddht.IpfsDHT, error) {
 	prefix := protocolPrefix(c.Site)
 	routing, err := kaddht.New(h, append(c.Carrier.Routing(),
 		kaddht.ProtocolPrefix(protocol.ID(prefix)),
@@ -40,25 +38,46 @@ func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, found fu
 		kaddht.Mode(kaddht.ModeServer), // by itself it stays a client on a LAN
 		kaddht.BucketSize(bucketSize), kaddht.Concurrency(concurrency), kaddht.Resiliency(resiliency),
 		kaddht.DisableValues(), kaddht.DisableProviders(),
-		kaddht.RoutingTableRefreshPeriod(lookEvery), kaddht.DisableAutoRefresh(), // the loop has it look
+		kaddht.RoutingTableRefreshPeriod(refreshEvery), kaddht.DisableAutoRefresh(), // the loop has it look
 		kaddht.RoutingTableRefreshQueryTimeout(dialTime),
 		kaddht.BootstrapPeersFunc(contacts),
+		kaddht.QueryFilter(func(_ any, other peer.AddrInfo) bool { return !without(other.ID) }),
 	)...)
 	if err != nil {
 		return nil, fmt.Errorf("start kad-dht: %w", err)
 	}
-	// No connection is made before Join, so nobody is in the table yet.
-	table := routing.RoutingTable()
-	added := table.PeerAdded
-	table.PeerAdded = func(id peer.ID) {
-		added(id)
-		found(id)
-	}
 	return routing, nil
 }
 
+// tellRouting has the core told who enters the routing table and who leaves it. No
+// connection is made before Join, so nobody is there yet.
+func (n *Node) tellRouting() {
+	table := n.routing.RoutingTable()
+	added, removed := table.PeerAdded, table.PeerRemoved
+	table.PeerAdded = func(id peer.ID) {
+		added(id)
+		n.inbox.put(func() { n.step(dht.Routed{Member: n.memberOf(id)}) })
+	}
+	table.PeerRemoved = func(id peer.ID) {
+		removed(id)
+		n.post(dht.Unrouted{Peer: task.PeerID(id.String())})
+	}
+}
+
+// memberOf is what libp2p and the handshake know of a peer.
+func (n *Node) memberOf(id peer.ID) dht.Member {
+	member := dht.Member{Peer: task.PeerID(id.String())}
+	if admitted, found := n.membership.member(id); found {
+		member.Pilot = admitted.Pilot
+	}
+	for _, address := range n.host.Peerstore().Addrs(id) {
+		member.Addresses = append(member.Addresses, address.String())
+	}
+	return member
+}
+
 // bootstrap connects to the members that the queue named, some of which may be
-// gone by now, and has kad-dht find the neighbours in the key space from there.
+// gone by now, and has kad-dht fill its routing table from there.
 func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 	var attempts sync.WaitGroup
 	for _, member := range contacts {
@@ -75,53 +94,54 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 		})
 	}
 	attempts.Wait()
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
-	if _, err := n.routing.GetClosestPeers(ctx, string(n.host.ID())); err != nil {
-		n.log.Debug("the neighbours in the key space were not found", "error", err) // there are none yet
+	close(n.bootstrapped)
+	n.refresh()
+}
+
+// refresh has kad-dht look every part of the key space up, unless it is closing.
+func (n *Node) refresh() {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if !n.stopped {
+		n.routing.RefreshRoutingTable()
 	}
 }
 
-// fillRoutes puts members of every part of the key space into the routing
-// table: at first, and when the roster has doubled since.
-func (n *Node) fillRoutes() {
-	n.mutex.Lock()
-	size := n.overlay.Size()
-	if size < 2*max(1, n.filled) {
-		n.mutex.Unlock()
+// look has kad-dht look up who is nearest to a key. Of those that it names, the ones
+// that have answered count: they are connected.
+func (n *Node) look(wish dht.Lookup) {
+	select {
+	case <-n.bootstrapped:
+	case <-n.ctx.Done():
 		return
 	}
-	n.filled = size
-	members := n.overlay.Routes(bucketSize)
-	n.mutex.Unlock()
-	for _, m := range members {
-		target, err := destinationOf(m)
-		if err != nil {
-			continue
+	without := make(map[peer.ID]bool)
+	for _, p := range wish.Without {
+		if id, err := peer.Decode(string(p)); err == nil {
+			without[id] = true
+			n.routing.RoutingTable().RemovePeer(id)
 		}
-		n.host.Peerstore().AddAddrs(target.id, dialable(target.addresses), lookEvery)
-		_, _ = n.routing.RoutingTable().TryAddPeer(target.id, false, true) // full: it is not needed
 	}
+	n.without.Store(&without)
+	ctx, cancel := context.WithTimeout(n.ctx, lookTime)
+	defer cancel()
+	ids, err := n.routing.GetClosestPeers(ctx, wish.Target)
+	if err != nil {
+		n.log.Debug("a lookup has found few", "found", len(ids), "error", err) // a lone pilot finds nobody
+	}
+	answer := dht.LookedUp{Target: wish.Target}
+	for _, id := range ids {
+		if connected(n.host, id) {
+			answer.Members = append(answer.Members, n.memberOf(id))
+		}
+	}
+	n.post(answer)
 }
 
-// routed tells the core of a peer that entered the routing table.
-func (n *Node) routed(id peer.ID) {
-	n.inbox.put(func() {
-		known := task.PeerID(id.String())
-		if _, found := n.Member(known); found {
-			return // from the roster, which says more than kad-dht can
-		}
-		member := dht.Member{Peer: known}
-		if admitted, found := n.membership.member(id); found {
-			member.Pilot = admitted.Pilot
-		}
-		for _, address := range n.host.Peerstore().Addrs(id) {
-			member.Addresses = append(member.Addresses, address.String())
-		}
-		if len(member.Addresses) > 0 {
-			n.step(dht.Met{Member: member})
-		}
-	})
+// passedOver tells whom the last lookup was to pass over.
+func (n *Node) passedOver(id peer.ID) bool {
+	without := n.without.Load()
+	return without != nil && (*without)[id]
 }
 
 // destination is a member in libp2p's terms.

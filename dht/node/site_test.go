@@ -263,15 +263,27 @@ func eventually(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// settled waits until the pilots all have the same roster.
+// settled waits until the master knows just these pilots, all of them follow it, and
+// their routing tables are filled.
 func settled(t testing.TB, pilots []*pilot) {
 	t.Helper()
-	eventually(t, fmt.Sprintf("a roster of %d at everyone", len(pilots)), func() bool {
+	eventually(t, fmt.Sprintf("a master of %d pilots", len(pilots)), func() bool {
+		master, _ := pilots[0].Master()
 		for _, p := range pilots {
-			if len(p.Members()) != len(pilots) {
+			its, _ := p.Master()
+			if its.Peer != master.Peer || !filled(p, pilots) || p.self.Peer == master.Peer && len(p.Members()) != len(pilots) {
 				return false
 			}
 		}
 		return true
 	})
+}
+
+// filled tells whether a pilot knows somebody in each bucket that is not empty.
+func filled(p *pilot, pilots []*pilot) bool {
+	own, knows := dht.KeyOfPeer(p.self.Peer), make(map[int]bool)
+	for _, m := range p.Members() {
+		knows[own.Common(dht.KeyOfPeer(m.Peer))] = true
+	}
+	return !slices.ContainsFunc(pilots, func(other *pilot) bool { return !knows[own.Common(dht.KeyOfPeer(other.self.Peer))] })
 }

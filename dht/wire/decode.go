@@ -25,9 +25,7 @@ func (c *check) message(envelope *pb.OverlayMessage) dht.Message {
 	case *pb.OverlayMessage_Hello:
 		return dht.Hello{Member: c.member("hello.member", body.Hello.GetMember())}
 	case *pb.OverlayMessage_Welcome:
-		return dht.Welcome{Master: c.member("welcome.master", body.Welcome.GetMaster()), Roster: c.roster(body.Welcome.GetRoster())}
-	case *pb.OverlayMessage_RosterWanted:
-		return dht.RosterWanted{}
+		return dht.Welcome{Missed: body.Welcome.GetMissed()}
 	case *pb.OverlayMessage_Office:
 		return dht.Office{Term: c.term(body.Office.GetTerm()), Master: c.member("office.master", body.Office.GetMaster())}
 	case *pb.OverlayMessage_MasterDead:
@@ -60,15 +58,20 @@ func (c *check) castOrLocation(body any, envelope *pb.OverlayMessage) dht.Messag
 	case *pb.OverlayMessage_CastReply:
 		return c.castReply(envelope.GetCastReply())
 	case *pb.OverlayMessage_Put:
-		return dht.Put{N: envelope.GetPut().GetNumber(), Records: c.records(envelope.GetPut().GetRecords())}
+		m := envelope.GetPut()
+		return dht.Put{N: m.GetNumber(), Records: c.records(m.GetRecords()), Sure: m.GetSure()}
 	case *pb.OverlayMessage_PutAck:
-		return dht.PutAck{N: envelope.GetPutAck().GetNumber()}
+		m := envelope.GetPutAck()
+		return dht.PutAck{N: m.GetNumber(), Near: c.members("put_ack.near", m.GetNear())}
 	case *pb.OverlayMessage_Find:
 		m := envelope.GetFind()
 		c.length("find.files", len(m.GetFiles()), maxFiles)
-		return dht.Find{N: m.GetNumber(), Files: names[task.FileKey](c, "find.files", m.GetFiles(), maxFile)}
+		return dht.Find{N: m.GetNumber(), Files: names[task.FileKey](c, "find.files", m.GetFiles(), maxFile), Sure: m.GetSure()}
 	case *pb.OverlayMessage_Found:
-		return dht.Found{N: envelope.GetFound().GetNumber(), Records: c.records(envelope.GetFound().GetRecords())}
+		m := envelope.GetFound()
+		return dht.Found{N: m.GetNumber(), Records: c.records(m.GetRecords()), Near: c.members("found.near", m.GetNear())}
+	case *pb.OverlayMessage_Near:
+		return dht.Near{Members: c.members("near.members", envelope.GetNear().GetMembers())}
 	}
 	c.fail("a body %T that this version does not know", body)
 	return nil
@@ -77,6 +80,7 @@ func (c *check) castOrLocation(body any, envelope *pb.OverlayMessage) dht.Messag
 func (c *check) cast(m *pb.OverlayCast) dht.Message {
 	c.length("cast.path", len(m.GetPath()), maxPath)
 	c.length("cast.suspect", len(m.GetSuspect()), maxMembers)
+	c.length("cast.gone", len(m.GetGone()), maxMembers)
 	kind := dht.CastKind(m.GetKind())
 	if m.GetKind() != pb.OverlayCastKind_OVERLAY_CAST_KIND_BEAT && m.GetKind() != pb.OverlayCastKind_OVERLAY_CAST_KIND_PAYLOAD {
 		c.fail("cast.kind %d is unknown", m.GetKind())
@@ -84,7 +88,7 @@ func (c *check) cast(m *pb.OverlayCast) dht.Message {
 	return dht.Cast{
 		ID: c.castID(m.GetId()), Kind: kind, Term: c.term(m.GetTerm()), Master: c.member("cast.master", m.GetMaster()),
 		Space: c.space(m.GetSpace()), Path: m.GetPath(), Budget: c.duration("cast.budget", m.GetBudget(), maxBudget),
-		Reply: m.GetReply(), Roster: c.roster(m.GetRoster()),
+		Reply: m.GetReply(), Gone: names[task.PeerID](c, "cast.gone", m.GetGone(), maxPeer),
 		Suspect: names[task.PeerID](c, "cast.suspect", m.GetSuspect(), maxPeer), Payload: m.GetPayload(),
 	}
 }
@@ -140,29 +144,15 @@ func (c *check) member(field string, m *pb.OverlayMember) dht.Member {
 	return member
 }
 
-func (c *check) roster(d *pb.OverlayRosterDelta) dht.RosterDelta {
-	c.length("roster.add", len(d.GetAdd()), maxMembers)
-	c.length("roster.remove", len(d.GetRemove()), maxMembers)
-	delta := dht.RosterDelta{
-		Term: c.term(d.GetTerm()), From: d.GetFrom(), To: d.GetTo(),
-		Remove: names[task.PeerID](c, "roster.remove", d.GetRemove(), maxPeer),
-	}
-	if base := d.GetBase(); base != nil {
-		if base.GetNumber() == 0 {
-			c.fail("roster.base has no number")
-		}
-		delta.Base = dht.RosterVersion{Term: c.term(base.GetTerm()), N: base.GetNumber()}
-	}
-	if delta.To < delta.From {
-		c.fail("roster leads from version %d back to %d", delta.From, delta.To)
-	}
-	for _, m := range d.GetAdd() {
+func (c *check) members(field string, list []*pb.OverlayMember) (members []dht.Member) {
+	c.length(field, len(list), maxMembers)
+	for _, m := range list {
 		if c.err != nil {
 			break
 		}
-		delta.Add = append(delta.Add, c.member("roster.add", m))
+		members = append(members, c.member(field, m))
 	}
-	return delta
+	return members
 }
 
 func (c *check) records(list []*pb.OverlayRecord) []dht.Record {

@@ -16,9 +16,7 @@ func envelopeOf(message dht.Message) (*pb.OverlayMessage, error) {
 	case dht.Hello:
 		envelope.Body = &pb.OverlayMessage_Hello{Hello: &pb.OverlayHello{Member: memberOf(m.Member)}}
 	case dht.Welcome:
-		envelope.Body = &pb.OverlayMessage_Welcome{Welcome: &pb.OverlayWelcome{Master: memberOf(m.Master), Roster: rosterOf(m.Roster)}}
-	case dht.RosterWanted:
-		envelope.Body = &pb.OverlayMessage_RosterWanted{RosterWanted: &pb.OverlayRosterWanted{}}
+		envelope.Body = &pb.OverlayMessage_Welcome{Welcome: &pb.OverlayWelcome{Missed: m.Missed}}
 	case dht.Office:
 		envelope.Body = &pb.OverlayMessage_Office{Office: &pb.OverlayOffice{Term: termOf(m.Term), Master: memberOf(m.Master)}}
 	case dht.MasterDead:
@@ -39,13 +37,15 @@ func envelopeOf(message dht.Message) (*pb.OverlayMessage, error) {
 			Suspect: texts(m.Suspect), Depth: uint32(m.Depth), Peers: uint32(m.Peers),
 		}}
 	case dht.Put:
-		envelope.Body = &pb.OverlayMessage_Put{Put: &pb.OverlayPut{Number: m.N, Records: recordsOf(m.Records)}}
+		envelope.Body = &pb.OverlayMessage_Put{Put: &pb.OverlayPut{Number: m.N, Records: recordsOf(m.Records), Sure: m.Sure}}
 	case dht.PutAck:
-		envelope.Body = &pb.OverlayMessage_PutAck{PutAck: &pb.OverlayPutAck{Number: m.N}}
+		envelope.Body = &pb.OverlayMessage_PutAck{PutAck: &pb.OverlayPutAck{Number: m.N, Near: membersOf(m.Near)}}
 	case dht.Find:
-		envelope.Body = &pb.OverlayMessage_Find{Find: &pb.OverlayFind{Number: m.N, Files: texts(m.Files)}}
+		envelope.Body = &pb.OverlayMessage_Find{Find: &pb.OverlayFind{Number: m.N, Files: texts(m.Files), Sure: m.Sure}}
 	case dht.Found:
-		envelope.Body = &pb.OverlayMessage_Found{Found: &pb.OverlayFound{Number: m.N, Records: recordsOf(m.Records)}}
+		envelope.Body = &pb.OverlayMessage_Found{Found: &pb.OverlayFound{Number: m.N, Records: recordsOf(m.Records), Near: membersOf(m.Near)}}
+	case dht.Near:
+		envelope.Body = &pb.OverlayMessage_Near{Near: &pb.OverlayNear{Members: membersOf(m.Members)}}
 	case dht.App:
 		envelope.Body = &pb.OverlayMessage_App{App: &pb.OverlayApp{Data: m.Data}}
 	default:
@@ -58,7 +58,7 @@ func castOf(m dht.Cast) *pb.OverlayCast {
 	return &pb.OverlayCast{
 		Id: castIDOf(m.ID), Kind: pb.OverlayCastKind(m.Kind), Term: termOf(m.Term), Master: memberOf(m.Master),
 		Space: rangeOf(m.Space), Path: m.Path, Budget: durationpb.New(m.Budget), Reply: m.Reply,
-		Roster: rosterOf(m.Roster), Suspect: texts(m.Suspect), Payload: m.Payload,
+		Gone: texts(m.Gone), Suspect: texts(m.Suspect), Payload: m.Payload,
 	}
 }
 
@@ -78,15 +78,12 @@ func memberOf(m dht.Member) *pb.OverlayMember {
 	return &pb.OverlayMember{Peer: string(m.Peer), Pilot: string(m.Pilot), Addresses: m.Addresses, DataUrl: m.DataURL}
 }
 
-func rosterOf(d dht.RosterDelta) *pb.OverlayRosterDelta {
-	delta := &pb.OverlayRosterDelta{Term: termOf(d.Term), From: d.From, To: d.To, Remove: texts(d.Remove)}
-	if d.Base != (dht.RosterVersion{}) {
-		delta.Base = &pb.OverlayRosterVersion{Term: termOf(d.Base.Term), Number: d.Base.N}
+func membersOf(members []dht.Member) []*pb.OverlayMember {
+	list := make([]*pb.OverlayMember, len(members))
+	for i, m := range members {
+		list[i] = memberOf(m)
 	}
-	for _, m := range d.Add {
-		delta.Add = append(delta.Add, memberOf(m))
-	}
-	return delta
+	return list
 }
 
 func recordsOf(records []dht.Record) []*pb.OverlayRecord {

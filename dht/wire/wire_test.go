@@ -35,17 +35,6 @@ var (
 			DataURL:   rapid.StringMatching(`(https://10\.0\.0\.[1-9]:[1-9]{4})?`).Draw(t, "url"),
 		}
 	})
-	rosters = rapid.Custom(func(t *rapid.T) dht.RosterDelta {
-		from := rapid.Uint64Range(0, 1<<40).Draw(t, "from")
-		delta := dht.RosterDelta{
-			Term: terms.Draw(t, "term"), From: from, To: from + rapid.Uint64Range(0, 1<<40).Draw(t, "step"),
-			Add: several(members, 4).Draw(t, "add"), Remove: several(peers, 4).Draw(t, "remove"),
-		}
-		if rapid.Bool().Draw(t, "built on another term's") {
-			delta.Base = dht.RosterVersion{Term: terms.Draw(t, "base"), N: rapid.Uint64Min(1).Draw(t, "number")}
-		}
-		return delta
-	})
 	spaces = rapid.Custom(func(t *rapid.T) dht.Range {
 		var r dht.Range
 		copy(r.First[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "first"))
@@ -91,8 +80,8 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 	number := rapid.Uint64().Draw(t, "number")
 	kinds := []func() dht.Message{
 		func() dht.Message { return dht.Hello{Member: members.Draw(t, "m")} },
-		func() dht.Message { return dht.Welcome{Master: members.Draw(t, "m"), Roster: rosters.Draw(t, "r")} },
-		func() dht.Message { return dht.RosterWanted{} },
+		func() dht.Message { return dht.Welcome{Missed: rapid.Bool().Draw(t, "missed")} },
+		func() dht.Message { return dht.Near{Members: several(members, 4).Draw(t, "near")} },
 		func() dht.Message { return dht.Office{Term: terms.Draw(t, "t"), Master: members.Draw(t, "m")} },
 		func() dht.Message { return dht.MasterDead{Term: terms.Draw(t, "t")} },
 		func() dht.Message { return dht.Ping{N: number} },
@@ -103,7 +92,7 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 				ID: casts.Draw(t, "id"), Kind: rapid.SampledFrom([]dht.CastKind{dht.CastBeat, dht.CastPayload}).Draw(t, "kind"),
 				Term: terms.Draw(t, "t"), Master: members.Draw(t, "m"), Space: spaces.Draw(t, "s"),
 				Path: several(rapid.Uint64(), 5).Draw(t, "path"), Budget: time.Duration(rapid.Int64Range(0, int64(maxBudget)).Draw(t, "budget")),
-				Reply: rapid.Bool().Draw(t, "reply"), Roster: rosters.Draw(t, "r"), Suspect: several(peers, 5).Draw(t, "suspect"),
+				Reply: rapid.Bool().Draw(t, "reply"), Gone: several(peers, 5).Draw(t, "gone"), Suspect: several(peers, 5).Draw(t, "suspect"),
 				Payload: blobs.Draw(t, "payload"),
 			}
 		},
@@ -115,10 +104,16 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 				Depth: rapid.IntRange(0, maxDepth).Draw(t, "depth"),
 			}
 		},
-		func() dht.Message { return dht.Put{N: number, Records: several(records, 5).Draw(t, "records")} },
-		func() dht.Message { return dht.PutAck{N: number} },
-		func() dht.Message { return dht.Find{N: number, Files: several(files, 5).Draw(t, "files")} },
-		func() dht.Message { return dht.Found{N: number, Records: several(records, 5).Draw(t, "records")} },
+		func() dht.Message {
+			return dht.Put{N: number, Records: several(records, 5).Draw(t, "records"), Sure: rapid.Bool().Draw(t, "sure")}
+		},
+		func() dht.Message { return dht.PutAck{N: number, Near: several(members, 4).Draw(t, "near")} },
+		func() dht.Message {
+			return dht.Find{N: number, Files: several(files, 5).Draw(t, "files"), Sure: rapid.Bool().Draw(t, "sure")}
+		},
+		func() dht.Message {
+			return dht.Found{N: number, Records: several(records, 5).Draw(t, "records"), Near: several(members, 4).Draw(t, "near")}
+		},
 		func() dht.Message { return dht.App{Data: blobs.Draw(t, "data")} },
 	}
 	return kinds[rapid.IntRange(0, len(kinds)-1).Draw(t, "kind of message")]()
@@ -251,15 +246,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"cast.master.peer is empty": cast(func(c *pb.OverlayCast) { c.Master = nil }),
 		"cast.master.addresses has": cast(func(c *pb.OverlayCast) { c.Master = &pb.OverlayMember{Peer: "m", Addresses: make([]string, 17)} }),
 		"term.peer has 129":         cast(func(c *pb.OverlayCast) { c.Term = &pb.OverlayTerm{Peer: strings.Repeat("x", 129)} }),
-		"roster.base has no number": cast(func(c *pb.OverlayCast) {
-			c.Roster = &pb.OverlayRosterDelta{Base: &pb.OverlayRosterVersion{}}
-		}),
-		"roster leads from version 2": cast(func(c *pb.OverlayCast) { c.Roster = &pb.OverlayRosterDelta{From: 2, To: 1} }),
-		"records.file has":            put(&pb.OverlayRecord{File: strings.Repeat("x", maxFile+1), Holder: "h"}),
-		"records.holder is empty":     put(&pb.OverlayRecord{File: "f"}),
-		"records.ttl is not":          put(&pb.OverlayRecord{File: "f", Holder: "h", Ttl: durationpb.New(maxTTL + 1)}),
-		"inside a compressed one":     zstd(compress(nested)),
-		"unpack 3 bytes":              zstd([]byte{1, 2, 3}),
+		"cast.gone is empty":        cast(func(c *pb.OverlayCast) { c.Gone = []string{""} }),
+		"records.file has":          put(&pb.OverlayRecord{File: strings.Repeat("x", maxFile+1), Holder: "h"}),
+		"records.holder is empty":   put(&pb.OverlayRecord{File: "f"}),
+		"records.ttl is not":        put(&pb.OverlayRecord{File: "f", Holder: "h", Ttl: durationpb.New(maxTTL + 1)}),
+		"inside a compressed one":   zstd(compress(nested)),
+		"unpack 3 bytes":            zstd([]byte{1, 2, 3}),
 		// A bomb: some kilobytes that would unpack to more than a message is.
 		"at most to 33554432": zstd(compress(make([]byte, MaxUnpacked+1))),
 	} {

@@ -86,7 +86,7 @@ func (a *Agent) claim(ctx context.Context, c dht.Claim) dht.ClaimAnswer {
 	if cutOff {
 		a.tellUnreachable(ctx, "it hears no master, and the queue does: "+reply.Why)
 	}
-	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master}
+	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master, Members: reply.Pilots}
 }
 
 func (a *Agent) takeClaimed(term task.Term) *ClaimReply {

@@ -202,15 +202,9 @@ func (a *Agent) farewell(reason string) error {
 		a.waitSettled(settling)
 		cancel()
 	}
-	others := 0
-	for _, m := range a.node.Members() {
-		if m.Peer != a.peer {
-			others++
-		}
-	}
 	leaving, cancel := context.WithTimeout(root, leaveTime)
 	defer cancel()
-	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: others == 0, Resigns: resigns, Term: term})
+	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: a.node.Size() < 2, Resigns: resigns, Term: term})
 	if err != nil {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
 	}

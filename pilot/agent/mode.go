@@ -86,7 +86,7 @@ func (a *Agent) carryOut(p master.Posting) {
 	}
 	a.observer.InOffice(took.Term)
 	members := a.node.Members()
-	took.Alone = len(members) < 2
+	took.Alone = a.node.Size() < 2
 	if claimed := a.takeClaimed(took.Term); claimed != nil {
 		took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
 	}

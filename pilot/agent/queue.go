@@ -48,6 +48,7 @@ type ClaimReply struct {
 	Why     string
 	Leases  []task.Lease
 	Revoked []task.Revoked
+	Pilots  []dht.Member // the site's others that are registered, when granted
 	// Settings of the site, as they are now.
 	Settings task.SiteSettings
 }
@@ -186,8 +187,12 @@ func (q *grpcQueue) Claim(ctx context.Context, claim dht.Claim) (ClaimReply, err
 	if err != nil {
 		return ClaimReply{}, fmt.Errorf("claim the mastership: %w", err)
 	}
+	var pilots []dht.Member
+	for _, p := range reply.GetPilots() {
+		pilots = append(pilots, fromContact(p))
+	}
 	return ClaimReply{
-		Granted: reply.GetGranted(), Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()),
+		Pilots: pilots, Granted: reply.GetGranted(), Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()),
 		Why: reply.GetWhy(), Leases: leases, Revoked: taskpb.FromRevokedList(reply.GetRevoked()),
 		Settings: taskpb.FromSettings(reply.GetSettings()),
 	}, nil

@@ -256,7 +256,7 @@ func (n *node) carryOut(p master.Posting) {
 		return
 	}
 	members := n.member.Overlay.Members()
-	took.Alone = len(members) < 2
+	took.Alone = n.member.Overlay.Size() < 2
 	if n.claimed != nil && n.claimed.Term == took.Term {
 		took.Leases, took.Revoked = n.claimed.Leases, n.claimed.Revoked
 		n.claimed = nil

@@ -409,7 +409,11 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 	} else {
 		n.claimRefused()
 	}
-	return dht.ClaimAnswer{Reached: true, Granted: result.Granted, Term: result.Term, Master: n.site.member(result.Master)}
+	answer := dht.ClaimAnswer{Reached: true, Granted: result.Granted, Term: result.Term, Master: n.site.member(result.Master)}
+	for _, c := range result.Pilots {
+		answer.Members = append(answer.Members, n.site.member(c))
+	}
+	return answer
 }
 
 func (s *site) member(c taskqueue.Contact) dht.Member {

@@ -89,11 +89,15 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 		return nil, err
 	}
 	result.Settings.Secrets = h.server.secrets.of(c.site)
-	return &pb.ClaimMastershipResponse{
+	reply := &pb.ClaimMastershipResponse{
 		Granted: result.Granted, Term: taskpb.Term(result.Term), Master: contactOf(result.Master), Why: result.Why,
 		Leases: taskpb.Leases(result.Leases), Revoked: taskpb.RevokedList(result.Revoked),
 		Settings: taskpb.Settings(result.Settings),
-	}, nil
+	}
+	for _, p := range result.Pilots {
+		reply.Pilots = append(reply.Pilots, contactOf(p))
+	}
+	return reply, nil
 }
 
 // Pull takes what a pilot tells that is its own master and answers with what

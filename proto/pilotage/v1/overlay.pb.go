@@ -85,7 +85,6 @@ type OverlayMessage struct {
 	//
 	//	*OverlayMessage_Hello
 	//	*OverlayMessage_Welcome
-	//	*OverlayMessage_RosterWanted
 	//	*OverlayMessage_Office
 	//	*OverlayMessage_MasterDead
 	//	*OverlayMessage_Ping
@@ -98,6 +97,7 @@ type OverlayMessage struct {
 	//	*OverlayMessage_PutAck
 	//	*OverlayMessage_Find
 	//	*OverlayMessage_Found
+	//	*OverlayMessage_Near
 	//	*OverlayMessage_App
 	//	*OverlayMessage_Zstd
 	Body          isOverlayMessage_Body `protobuf_oneof:"body"`
@@ -155,15 +155,6 @@ func (x *OverlayMessage) GetWelcome() *OverlayWelcome {
 	if x != nil {
 		if x, ok := x.Body.(*OverlayMessage_Welcome); ok {
 			return x.Welcome
-		}
-	}
-	return nil
-}
-
-func (x *OverlayMessage) GetRosterWanted() *OverlayRosterWanted {
-	if x != nil {
-		if x, ok := x.Body.(*OverlayMessage_RosterWanted); ok {
-			return x.RosterWanted
 		}
 	}
 	return nil
@@ -277,6 +268,15 @@ func (x *OverlayMessage) GetFound() *OverlayFound {
 	return nil
 }
 
+func (x *OverlayMessage) GetNear() *OverlayNear {
+	if x != nil {
+		if x, ok := x.Body.(*OverlayMessage_Near); ok {
+			return x.Near
+		}
+	}
+	return nil
+}
+
 func (x *OverlayMessage) GetApp() *OverlayApp {
 	if x != nil {
 		if x, ok := x.Body.(*OverlayMessage_App); ok {
@@ -307,56 +307,56 @@ type OverlayMessage_Welcome struct {
 	Welcome *OverlayWelcome `protobuf:"bytes,2,opt,name=welcome,proto3,oneof"`
 }
 
-type OverlayMessage_RosterWanted struct {
-	RosterWanted *OverlayRosterWanted `protobuf:"bytes,3,opt,name=roster_wanted,json=rosterWanted,proto3,oneof"`
-}
-
 type OverlayMessage_Office struct {
-	Office *OverlayOffice `protobuf:"bytes,4,opt,name=office,proto3,oneof"`
+	Office *OverlayOffice `protobuf:"bytes,3,opt,name=office,proto3,oneof"`
 }
 
 type OverlayMessage_MasterDead struct {
-	MasterDead *OverlayMasterDead `protobuf:"bytes,5,opt,name=master_dead,json=masterDead,proto3,oneof"`
+	MasterDead *OverlayMasterDead `protobuf:"bytes,4,opt,name=master_dead,json=masterDead,proto3,oneof"`
 }
 
 type OverlayMessage_Ping struct {
-	Ping *OverlayPing `protobuf:"bytes,6,opt,name=ping,proto3,oneof"`
+	Ping *OverlayPing `protobuf:"bytes,5,opt,name=ping,proto3,oneof"`
 }
 
 type OverlayMessage_Pong struct {
-	Pong *OverlayPong `protobuf:"bytes,7,opt,name=pong,proto3,oneof"`
+	Pong *OverlayPong `protobuf:"bytes,6,opt,name=pong,proto3,oneof"`
 }
 
 type OverlayMessage_Bye struct {
-	Bye *OverlayBye `protobuf:"bytes,8,opt,name=bye,proto3,oneof"`
+	Bye *OverlayBye `protobuf:"bytes,7,opt,name=bye,proto3,oneof"`
 }
 
 type OverlayMessage_Cast struct {
-	Cast *OverlayCast `protobuf:"bytes,9,opt,name=cast,proto3,oneof"`
+	Cast *OverlayCast `protobuf:"bytes,8,opt,name=cast,proto3,oneof"`
 }
 
 type OverlayMessage_CastAck struct {
-	CastAck *OverlayCastAck `protobuf:"bytes,10,opt,name=cast_ack,json=castAck,proto3,oneof"`
+	CastAck *OverlayCastAck `protobuf:"bytes,9,opt,name=cast_ack,json=castAck,proto3,oneof"`
 }
 
 type OverlayMessage_CastReply struct {
-	CastReply *OverlayCastReply `protobuf:"bytes,11,opt,name=cast_reply,json=castReply,proto3,oneof"`
+	CastReply *OverlayCastReply `protobuf:"bytes,10,opt,name=cast_reply,json=castReply,proto3,oneof"`
 }
 
 type OverlayMessage_Put struct {
-	Put *OverlayPut `protobuf:"bytes,12,opt,name=put,proto3,oneof"`
+	Put *OverlayPut `protobuf:"bytes,11,opt,name=put,proto3,oneof"`
 }
 
 type OverlayMessage_PutAck struct {
-	PutAck *OverlayPutAck `protobuf:"bytes,13,opt,name=put_ack,json=putAck,proto3,oneof"`
+	PutAck *OverlayPutAck `protobuf:"bytes,12,opt,name=put_ack,json=putAck,proto3,oneof"`
 }
 
 type OverlayMessage_Find struct {
-	Find *OverlayFind `protobuf:"bytes,14,opt,name=find,proto3,oneof"`
+	Find *OverlayFind `protobuf:"bytes,13,opt,name=find,proto3,oneof"`
 }
 
 type OverlayMessage_Found struct {
-	Found *OverlayFound `protobuf:"bytes,15,opt,name=found,proto3,oneof"`
+	Found *OverlayFound `protobuf:"bytes,14,opt,name=found,proto3,oneof"`
+}
+
+type OverlayMessage_Near struct {
+	Near *OverlayNear `protobuf:"bytes,15,opt,name=near,proto3,oneof"`
 }
 
 type OverlayMessage_App struct {
@@ -371,8 +371,6 @@ type OverlayMessage_Zstd struct {
 func (*OverlayMessage_Hello) isOverlayMessage_Body() {}
 
 func (*OverlayMessage_Welcome) isOverlayMessage_Body() {}
-
-func (*OverlayMessage_RosterWanted) isOverlayMessage_Body() {}
 
 func (*OverlayMessage_Office) isOverlayMessage_Body() {}
 
@@ -397,6 +395,8 @@ func (*OverlayMessage_PutAck) isOverlayMessage_Body() {}
 func (*OverlayMessage_Find) isOverlayMessage_Body() {}
 
 func (*OverlayMessage_Found) isOverlayMessage_Body() {}
+
+func (*OverlayMessage_Near) isOverlayMessage_Body() {}
 
 func (*OverlayMessage_App) isOverlayMessage_Body() {}
 
@@ -539,154 +539,7 @@ func (x *OverlayMember) GetDataUrl() string {
 	return ""
 }
 
-// OverlayRosterDelta brings a roster from one version of a term to a later
-// one.
-type OverlayRosterDelta struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the master that publishes it.
-	Term *OverlayTerm `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
-	// Version that it builds on; 0: it replaces whatever was there.
-	From uint64 `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
-	// Version that it leads to.
-	To uint64 `protobuf:"varint,3,opt,name=to,proto3" json:"to,omitempty"`
-	// New or changed members.
-	Add []*OverlayMember `protobuf:"bytes,4,rep,name=add,proto3" json:"add,omitempty"`
-	// Peer ids of those gone.
-	Remove []string `protobuf:"bytes,5,rep,name=remove,proto3" json:"remove,omitempty"`
-	// What from was in an earlier term, whose roster a new master has taken over.
-	Base          *OverlayRosterVersion `protobuf:"bytes,6,opt,name=base,proto3" json:"base,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OverlayRosterDelta) Reset() {
-	*x = OverlayRosterDelta{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[3]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OverlayRosterDelta) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OverlayRosterDelta) ProtoMessage() {}
-
-func (x *OverlayRosterDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[3]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OverlayRosterDelta.ProtoReflect.Descriptor instead.
-func (*OverlayRosterDelta) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{3}
-}
-
-func (x *OverlayRosterDelta) GetTerm() *OverlayTerm {
-	if x != nil {
-		return x.Term
-	}
-	return nil
-}
-
-func (x *OverlayRosterDelta) GetFrom() uint64 {
-	if x != nil {
-		return x.From
-	}
-	return 0
-}
-
-func (x *OverlayRosterDelta) GetTo() uint64 {
-	if x != nil {
-		return x.To
-	}
-	return 0
-}
-
-func (x *OverlayRosterDelta) GetAdd() []*OverlayMember {
-	if x != nil {
-		return x.Add
-	}
-	return nil
-}
-
-func (x *OverlayRosterDelta) GetRemove() []string {
-	if x != nil {
-		return x.Remove
-	}
-	return nil
-}
-
-func (x *OverlayRosterDelta) GetBase() *OverlayRosterVersion {
-	if x != nil {
-		return x.Base
-	}
-	return nil
-}
-
-// OverlayRosterVersion names a roster.
-type OverlayRosterVersion struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the master that published it.
-	Term *OverlayTerm `protobuf:"bytes,1,opt,name=term,proto3" json:"term,omitempty"`
-	// Its number in that term.
-	Number        uint64 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OverlayRosterVersion) Reset() {
-	*x = OverlayRosterVersion{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OverlayRosterVersion) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OverlayRosterVersion) ProtoMessage() {}
-
-func (x *OverlayRosterVersion) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OverlayRosterVersion.ProtoReflect.Descriptor instead.
-func (*OverlayRosterVersion) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{4}
-}
-
-func (x *OverlayRosterVersion) GetTerm() *OverlayTerm {
-	if x != nil {
-		return x.Term
-	}
-	return nil
-}
-
-func (x *OverlayRosterVersion) GetNumber() uint64 {
-	if x != nil {
-		return x.Number
-	}
-	return 0
-}
-
-// OverlayHello asks the master to be put on the roster.
+// OverlayHello introduces a member to its master.
 type OverlayHello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The sender.
@@ -697,7 +550,7 @@ type OverlayHello struct {
 
 func (x *OverlayHello) Reset() {
 	*x = OverlayHello{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -709,7 +562,7 @@ func (x *OverlayHello) String() string {
 func (*OverlayHello) ProtoMessage() {}
 
 func (x *OverlayHello) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -722,7 +575,7 @@ func (x *OverlayHello) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayHello.ProtoReflect.Descriptor instead.
 func (*OverlayHello) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{5}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *OverlayHello) GetMember() *OverlayMember {
@@ -732,20 +585,18 @@ func (x *OverlayHello) GetMember() *OverlayMember {
 	return nil
 }
 
-// OverlayWelcome answers OverlayHello and OverlayRosterWanted.
+// OverlayWelcome answers OverlayHello: the master knows the sender.
 type OverlayWelcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Member in office.
-	Master *OverlayMember `protobuf:"bytes,1,opt,name=master,proto3" json:"master,omitempty"`
-	// Usually a snapshot.
-	Roster        *OverlayRosterDelta `protobuf:"bytes,2,opt,name=roster,proto3" json:"roster,omitempty"`
+	// The sender was taken for gone before.
+	Missed        bool `protobuf:"varint,1,opt,name=missed,proto3" json:"missed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OverlayWelcome) Reset() {
 	*x = OverlayWelcome{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -757,7 +608,7 @@ func (x *OverlayWelcome) String() string {
 func (*OverlayWelcome) ProtoMessage() {}
 
 func (x *OverlayWelcome) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -770,58 +621,14 @@ func (x *OverlayWelcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayWelcome.ProtoReflect.Descriptor instead.
 func (*OverlayWelcome) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{6}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{4}
 }
 
-func (x *OverlayWelcome) GetMaster() *OverlayMember {
+func (x *OverlayWelcome) GetMissed() bool {
 	if x != nil {
-		return x.Master
+		return x.Missed
 	}
-	return nil
-}
-
-func (x *OverlayWelcome) GetRoster() *OverlayRosterDelta {
-	if x != nil {
-		return x.Roster
-	}
-	return nil
-}
-
-// OverlayRosterWanted asks for a snapshot of the roster.
-type OverlayRosterWanted struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *OverlayRosterWanted) Reset() {
-	*x = OverlayRosterWanted{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *OverlayRosterWanted) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*OverlayRosterWanted) ProtoMessage() {}
-
-func (x *OverlayRosterWanted) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use OverlayRosterWanted.ProtoReflect.Descriptor instead.
-func (*OverlayRosterWanted) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{7}
+	return false
 }
 
 // OverlayOffice says who is master.
@@ -837,7 +644,7 @@ type OverlayOffice struct {
 
 func (x *OverlayOffice) Reset() {
 	*x = OverlayOffice{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -849,7 +656,7 @@ func (x *OverlayOffice) String() string {
 func (*OverlayOffice) ProtoMessage() {}
 
 func (x *OverlayOffice) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -862,7 +669,7 @@ func (x *OverlayOffice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayOffice.ProtoReflect.Descriptor instead.
 func (*OverlayOffice) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{8}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *OverlayOffice) GetTerm() *OverlayTerm {
@@ -890,7 +697,7 @@ type OverlayMasterDead struct {
 
 func (x *OverlayMasterDead) Reset() {
 	*x = OverlayMasterDead{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +709,7 @@ func (x *OverlayMasterDead) String() string {
 func (*OverlayMasterDead) ProtoMessage() {}
 
 func (x *OverlayMasterDead) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +722,7 @@ func (x *OverlayMasterDead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayMasterDead.ProtoReflect.Descriptor instead.
 func (*OverlayMasterDead) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{9}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *OverlayMasterDead) GetTerm() *OverlayTerm {
@@ -936,7 +743,7 @@ type OverlayPing struct {
 
 func (x *OverlayPing) Reset() {
 	*x = OverlayPing{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -948,7 +755,7 @@ func (x *OverlayPing) String() string {
 func (*OverlayPing) ProtoMessage() {}
 
 func (x *OverlayPing) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -961,7 +768,7 @@ func (x *OverlayPing) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPing.ProtoReflect.Descriptor instead.
 func (*OverlayPing) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{10}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *OverlayPing) GetNumber() uint64 {
@@ -982,7 +789,7 @@ type OverlayPong struct {
 
 func (x *OverlayPong) Reset() {
 	*x = OverlayPong{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -994,7 +801,7 @@ func (x *OverlayPong) String() string {
 func (*OverlayPong) ProtoMessage() {}
 
 func (x *OverlayPong) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1007,7 +814,7 @@ func (x *OverlayPong) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPong.ProtoReflect.Descriptor instead.
 func (*OverlayPong) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{11}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *OverlayPong) GetNumber() uint64 {
@@ -1026,7 +833,7 @@ type OverlayBye struct {
 
 func (x *OverlayBye) Reset() {
 	*x = OverlayBye{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1038,7 +845,7 @@ func (x *OverlayBye) String() string {
 func (*OverlayBye) ProtoMessage() {}
 
 func (x *OverlayBye) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1051,7 +858,7 @@ func (x *OverlayBye) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayBye.ProtoReflect.Descriptor instead.
 func (*OverlayBye) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{12}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{9}
 }
 
 // OverlayCastId names a broadcast.
@@ -1067,7 +874,7 @@ type OverlayCastId struct {
 
 func (x *OverlayCastId) Reset() {
 	*x = OverlayCastId{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1079,7 +886,7 @@ func (x *OverlayCastId) String() string {
 func (*OverlayCastId) ProtoMessage() {}
 
 func (x *OverlayCastId) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1092,7 +899,7 @@ func (x *OverlayCastId) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCastId.ProtoReflect.Descriptor instead.
 func (*OverlayCastId) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *OverlayCastId) GetRoot() string {
@@ -1122,7 +929,7 @@ type OverlayRange struct {
 
 func (x *OverlayRange) Reset() {
 	*x = OverlayRange{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +941,7 @@ func (x *OverlayRange) String() string {
 func (*OverlayRange) ProtoMessage() {}
 
 func (x *OverlayRange) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +954,7 @@ func (x *OverlayRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayRange.ProtoReflect.Descriptor instead.
 func (*OverlayRange) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *OverlayRange) GetFirst() []byte {
@@ -1183,8 +990,8 @@ type OverlayCast struct {
 	Budget *durationpb.Duration `protobuf:"bytes,7,opt,name=budget,proto3" json:"budget,omitempty"`
 	// Whether an aggregated reply is wanted.
 	Reply bool `protobuf:"varint,8,opt,name=reply,proto3" json:"reply,omitempty"`
-	// Latest changes of the roster.
-	Roster *OverlayRosterDelta `protobuf:"bytes,9,opt,name=roster,proto3" json:"roster,omitempty"`
+	// Peer ids of members that died or left lately.
+	Gone []string `protobuf:"bytes,9,rep,name=gone,proto3" json:"gone,omitempty"`
 	// Peer ids that the sender passes over.
 	Suspect []string `protobuf:"bytes,10,rep,name=suspect,proto3" json:"suspect,omitempty"`
 	// Bytes of the overlay's user, after one byte: 0 as they are, 1 compressed.
@@ -1195,7 +1002,7 @@ type OverlayCast struct {
 
 func (x *OverlayCast) Reset() {
 	*x = OverlayCast{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1207,7 +1014,7 @@ func (x *OverlayCast) String() string {
 func (*OverlayCast) ProtoMessage() {}
 
 func (x *OverlayCast) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1220,7 +1027,7 @@ func (x *OverlayCast) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCast.ProtoReflect.Descriptor instead.
 func (*OverlayCast) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *OverlayCast) GetId() *OverlayCastId {
@@ -1279,9 +1086,9 @@ func (x *OverlayCast) GetReply() bool {
 	return false
 }
 
-func (x *OverlayCast) GetRoster() *OverlayRosterDelta {
+func (x *OverlayCast) GetGone() []string {
 	if x != nil {
-		return x.Roster
+		return x.Gone
 	}
 	return nil
 }
@@ -1313,7 +1120,7 @@ type OverlayCastAck struct {
 
 func (x *OverlayCastAck) Reset() {
 	*x = OverlayCastAck{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1132,7 @@ func (x *OverlayCastAck) String() string {
 func (*OverlayCastAck) ProtoMessage() {}
 
 func (x *OverlayCastAck) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1145,7 @@ func (x *OverlayCastAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCastAck.ProtoReflect.Descriptor instead.
 func (*OverlayCastAck) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *OverlayCastAck) GetId() *OverlayCastId {
@@ -1378,7 +1185,7 @@ type OverlayCastReply struct {
 
 func (x *OverlayCastReply) Reset() {
 	*x = OverlayCastReply{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1197,7 @@ func (x *OverlayCastReply) String() string {
 func (*OverlayCastReply) ProtoMessage() {}
 
 func (x *OverlayCastReply) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1210,7 @@ func (x *OverlayCastReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayCastReply.ProtoReflect.Descriptor instead.
 func (*OverlayCastReply) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *OverlayCastReply) GetId() *OverlayCastId {
@@ -1476,7 +1283,7 @@ type OverlayRecord struct {
 
 func (x *OverlayRecord) Reset() {
 	*x = OverlayRecord{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1488,7 +1295,7 @@ func (x *OverlayRecord) String() string {
 func (*OverlayRecord) ProtoMessage() {}
 
 func (x *OverlayRecord) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1501,7 +1308,7 @@ func (x *OverlayRecord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayRecord.ProtoReflect.Descriptor instead.
 func (*OverlayRecord) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *OverlayRecord) GetFile() string {
@@ -1552,14 +1359,16 @@ type OverlayPut struct {
 	// Comes back in the acknowledgement.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// To be kept by the receiver.
-	Records       []*OverlayRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	Records []*OverlayRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	// The sender knows who is nearest to these files.
+	Sure          bool `protobuf:"varint,3,opt,name=sure,proto3" json:"sure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OverlayPut) Reset() {
 	*x = OverlayPut{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1571,7 +1380,7 @@ func (x *OverlayPut) String() string {
 func (*OverlayPut) ProtoMessage() {}
 
 func (x *OverlayPut) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1584,7 +1393,7 @@ func (x *OverlayPut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPut.ProtoReflect.Descriptor instead.
 func (*OverlayPut) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *OverlayPut) GetNumber() uint64 {
@@ -1601,18 +1410,27 @@ func (x *OverlayPut) GetRecords() []*OverlayRecord {
 	return nil
 }
 
+func (x *OverlayPut) GetSure() bool {
+	if x != nil {
+		return x.Sure
+	}
+	return false
+}
+
 // OverlayPutAck confirms an OverlayPut.
 type OverlayPutAck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the put.
-	Number        uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	// Members that are nearest to its files, for a sender that is not sure.
+	Near          []*OverlayMember `protobuf:"bytes,2,rep,name=near,proto3" json:"near,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OverlayPutAck) Reset() {
 	*x = OverlayPutAck{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1624,7 +1442,7 @@ func (x *OverlayPutAck) String() string {
 func (*OverlayPutAck) ProtoMessage() {}
 
 func (x *OverlayPutAck) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1637,7 +1455,7 @@ func (x *OverlayPutAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayPutAck.ProtoReflect.Descriptor instead.
 func (*OverlayPutAck) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OverlayPutAck) GetNumber() uint64 {
@@ -1647,20 +1465,29 @@ func (x *OverlayPutAck) GetNumber() uint64 {
 	return 0
 }
 
+func (x *OverlayPutAck) GetNear() []*OverlayMember {
+	if x != nil {
+		return x.Near
+	}
+	return nil
+}
+
 // OverlayFind asks who holds files.
 type OverlayFind struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Comes back in the answer.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// File keys.
-	Files         []string `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	Files []string `protobuf:"bytes,2,rep,name=files,proto3" json:"files,omitempty"`
+	// The sender knows who is nearest to them.
+	Sure          bool `protobuf:"varint,3,opt,name=sure,proto3" json:"sure,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OverlayFind) Reset() {
 	*x = OverlayFind{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1499,7 @@ func (x *OverlayFind) String() string {
 func (*OverlayFind) ProtoMessage() {}
 
 func (x *OverlayFind) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1512,7 @@ func (x *OverlayFind) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayFind.ProtoReflect.Descriptor instead.
 func (*OverlayFind) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *OverlayFind) GetNumber() uint64 {
@@ -1702,20 +1529,29 @@ func (x *OverlayFind) GetFiles() []string {
 	return nil
 }
 
+func (x *OverlayFind) GetSure() bool {
+	if x != nil {
+		return x.Sure
+	}
+	return false
+}
+
 // OverlayFound answers an OverlayFind.
 type OverlayFound struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Of the question.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// All that the answerer knows of those files.
-	Records       []*OverlayRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	Records []*OverlayRecord `protobuf:"bytes,2,rep,name=records,proto3" json:"records,omitempty"`
+	// Members that are nearest to them, for an asker that is not sure.
+	Near          []*OverlayMember `protobuf:"bytes,3,rep,name=near,proto3" json:"near,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OverlayFound) Reset() {
 	*x = OverlayFound{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1727,7 +1563,7 @@ func (x *OverlayFound) String() string {
 func (*OverlayFound) ProtoMessage() {}
 
 func (x *OverlayFound) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1740,7 +1576,7 @@ func (x *OverlayFound) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayFound.ProtoReflect.Descriptor instead.
 func (*OverlayFound) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *OverlayFound) GetNumber() uint64 {
@@ -1757,6 +1593,59 @@ func (x *OverlayFound) GetRecords() []*OverlayRecord {
 	return nil
 }
 
+func (x *OverlayFound) GetNear() []*OverlayMember {
+	if x != nil {
+		return x.Near
+	}
+	return nil
+}
+
+// OverlayNear names members that are nearer to a file's key than who was asked.
+type OverlayNear struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Those members.
+	Members       []*OverlayMember `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OverlayNear) Reset() {
+	*x = OverlayNear{}
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OverlayNear) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OverlayNear) ProtoMessage() {}
+
+func (x *OverlayNear) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OverlayNear.ProtoReflect.Descriptor instead.
+func (*OverlayNear) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *OverlayNear) GetMembers() []*OverlayMember {
+	if x != nil {
+		return x.Members
+	}
+	return nil
+}
+
 // OverlayApp carries bytes of the overlay's user from member to member.
 type OverlayApp struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1768,7 +1657,7 @@ type OverlayApp struct {
 
 func (x *OverlayApp) Reset() {
 	*x = OverlayApp{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1780,7 +1669,7 @@ func (x *OverlayApp) String() string {
 func (*OverlayApp) ProtoMessage() {}
 
 func (x *OverlayApp) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1793,7 +1682,7 @@ func (x *OverlayApp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OverlayApp.ProtoReflect.Descriptor instead.
 func (*OverlayApp) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *OverlayApp) GetData() []byte {
@@ -1818,7 +1707,7 @@ type ProbeRequest struct {
 
 func (x *ProbeRequest) Reset() {
 	*x = ProbeRequest{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[24]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1830,7 +1719,7 @@ func (x *ProbeRequest) String() string {
 func (*ProbeRequest) ProtoMessage() {}
 
 func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[24]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1843,7 +1732,7 @@ func (x *ProbeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeRequest.ProtoReflect.Descriptor instead.
 func (*ProbeRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ProbeRequest) GetOverlayPort() uint32 {
@@ -1877,7 +1766,7 @@ type ProbeResponse struct {
 
 func (x *ProbeResponse) Reset() {
 	*x = ProbeResponse{}
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[25]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +1778,7 @@ func (x *ProbeResponse) String() string {
 func (*ProbeResponse) ProtoMessage() {}
 
 func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_overlay_proto_msgTypes[25]
+	mi := &file_pilotage_v1_overlay_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +1791,7 @@ func (x *ProbeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ProbeResponse.ProtoReflect.Descriptor instead.
 func (*ProbeResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_overlay_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ProbeResponse) GetAddress() string {
@@ -1937,26 +1826,26 @@ var File_pilotage_v1_overlay_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\n" +
-	"\x19pilotage/v1/overlay.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\"\x87\a\n" +
+	"\x19pilotage/v1/overlay.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\"\xee\x06\n" +
 	"\x0eOverlayMessage\x121\n" +
 	"\x05hello\x18\x01 \x01(\v2\x19.pilotage.v1.OverlayHelloH\x00R\x05hello\x127\n" +
-	"\awelcome\x18\x02 \x01(\v2\x1b.pilotage.v1.OverlayWelcomeH\x00R\awelcome\x12G\n" +
-	"\rroster_wanted\x18\x03 \x01(\v2 .pilotage.v1.OverlayRosterWantedH\x00R\frosterWanted\x124\n" +
-	"\x06office\x18\x04 \x01(\v2\x1a.pilotage.v1.OverlayOfficeH\x00R\x06office\x12A\n" +
-	"\vmaster_dead\x18\x05 \x01(\v2\x1e.pilotage.v1.OverlayMasterDeadH\x00R\n" +
+	"\awelcome\x18\x02 \x01(\v2\x1b.pilotage.v1.OverlayWelcomeH\x00R\awelcome\x124\n" +
+	"\x06office\x18\x03 \x01(\v2\x1a.pilotage.v1.OverlayOfficeH\x00R\x06office\x12A\n" +
+	"\vmaster_dead\x18\x04 \x01(\v2\x1e.pilotage.v1.OverlayMasterDeadH\x00R\n" +
 	"masterDead\x12.\n" +
-	"\x04ping\x18\x06 \x01(\v2\x18.pilotage.v1.OverlayPingH\x00R\x04ping\x12.\n" +
-	"\x04pong\x18\a \x01(\v2\x18.pilotage.v1.OverlayPongH\x00R\x04pong\x12+\n" +
-	"\x03bye\x18\b \x01(\v2\x17.pilotage.v1.OverlayByeH\x00R\x03bye\x12.\n" +
-	"\x04cast\x18\t \x01(\v2\x18.pilotage.v1.OverlayCastH\x00R\x04cast\x128\n" +
-	"\bcast_ack\x18\n" +
-	" \x01(\v2\x1b.pilotage.v1.OverlayCastAckH\x00R\acastAck\x12>\n" +
+	"\x04ping\x18\x05 \x01(\v2\x18.pilotage.v1.OverlayPingH\x00R\x04ping\x12.\n" +
+	"\x04pong\x18\x06 \x01(\v2\x18.pilotage.v1.OverlayPongH\x00R\x04pong\x12+\n" +
+	"\x03bye\x18\a \x01(\v2\x17.pilotage.v1.OverlayByeH\x00R\x03bye\x12.\n" +
+	"\x04cast\x18\b \x01(\v2\x18.pilotage.v1.OverlayCastH\x00R\x04cast\x128\n" +
+	"\bcast_ack\x18\t \x01(\v2\x1b.pilotage.v1.OverlayCastAckH\x00R\acastAck\x12>\n" +
 	"\n" +
-	"cast_reply\x18\v \x01(\v2\x1d.pilotage.v1.OverlayCastReplyH\x00R\tcastReply\x12+\n" +
-	"\x03put\x18\f \x01(\v2\x17.pilotage.v1.OverlayPutH\x00R\x03put\x125\n" +
-	"\aput_ack\x18\r \x01(\v2\x1a.pilotage.v1.OverlayPutAckH\x00R\x06putAck\x12.\n" +
-	"\x04find\x18\x0e \x01(\v2\x18.pilotage.v1.OverlayFindH\x00R\x04find\x121\n" +
-	"\x05found\x18\x0f \x01(\v2\x19.pilotage.v1.OverlayFoundH\x00R\x05found\x12+\n" +
+	"cast_reply\x18\n" +
+	" \x01(\v2\x1d.pilotage.v1.OverlayCastReplyH\x00R\tcastReply\x12+\n" +
+	"\x03put\x18\v \x01(\v2\x17.pilotage.v1.OverlayPutH\x00R\x03put\x125\n" +
+	"\aput_ack\x18\f \x01(\v2\x1a.pilotage.v1.OverlayPutAckH\x00R\x06putAck\x12.\n" +
+	"\x04find\x18\r \x01(\v2\x18.pilotage.v1.OverlayFindH\x00R\x04find\x121\n" +
+	"\x05found\x18\x0e \x01(\v2\x19.pilotage.v1.OverlayFoundH\x00R\x05found\x12.\n" +
+	"\x04near\x18\x0f \x01(\v2\x18.pilotage.v1.OverlayNearH\x00R\x04near\x12+\n" +
 	"\x03app\x18\x10 \x01(\v2\x17.pilotage.v1.OverlayAppH\x00R\x03app\x12\x14\n" +
 	"\x04zstd\x18\x11 \x01(\fH\x00R\x04zstdB\x06\n" +
 	"\x04body\"O\n" +
@@ -1968,23 +1857,11 @@ const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\x04peer\x18\x01 \x01(\tR\x04peer\x12\x14\n" +
 	"\x05pilot\x18\x02 \x01(\tR\x05pilot\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x19\n" +
-	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xe3\x01\n" +
-	"\x12OverlayRosterDelta\x12,\n" +
-	"\x04term\x18\x01 \x01(\v2\x18.pilotage.v1.OverlayTermR\x04term\x12\x12\n" +
-	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\x04R\x02to\x12,\n" +
-	"\x03add\x18\x04 \x03(\v2\x1a.pilotage.v1.OverlayMemberR\x03add\x12\x16\n" +
-	"\x06remove\x18\x05 \x03(\tR\x06remove\x125\n" +
-	"\x04base\x18\x06 \x01(\v2!.pilotage.v1.OverlayRosterVersionR\x04base\"\\\n" +
-	"\x14OverlayRosterVersion\x12,\n" +
-	"\x04term\x18\x01 \x01(\v2\x18.pilotage.v1.OverlayTermR\x04term\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"B\n" +
+	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"B\n" +
 	"\fOverlayHello\x122\n" +
-	"\x06member\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayMemberR\x06member\"}\n" +
-	"\x0eOverlayWelcome\x122\n" +
-	"\x06master\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayMemberR\x06master\x127\n" +
-	"\x06roster\x18\x02 \x01(\v2\x1f.pilotage.v1.OverlayRosterDeltaR\x06roster\"\x15\n" +
-	"\x13OverlayRosterWanted\"q\n" +
+	"\x06member\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayMemberR\x06member\"(\n" +
+	"\x0eOverlayWelcome\x12\x16\n" +
+	"\x06missed\x18\x01 \x01(\bR\x06missed\"q\n" +
 	"\rOverlayOffice\x12,\n" +
 	"\x04term\x18\x01 \x01(\v2\x18.pilotage.v1.OverlayTermR\x04term\x122\n" +
 	"\x06master\x18\x02 \x01(\v2\x1a.pilotage.v1.OverlayMemberR\x06master\"A\n" +
@@ -2001,7 +1878,7 @@ const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"8\n" +
 	"\fOverlayRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\fR\x05first\x12\x12\n" +
-	"\x04last\x18\x02 \x01(\fR\x04last\"\xc8\x03\n" +
+	"\x04last\x18\x02 \x01(\fR\x04last\"\xa3\x03\n" +
 	"\vOverlayCast\x12*\n" +
 	"\x02id\x18\x01 \x01(\v2\x1a.pilotage.v1.OverlayCastIdR\x02id\x120\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x1c.pilotage.v1.OverlayCastKindR\x04kind\x12,\n" +
@@ -2010,8 +1887,8 @@ const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\x05space\x18\x05 \x01(\v2\x19.pilotage.v1.OverlayRangeR\x05space\x12\x12\n" +
 	"\x04path\x18\x06 \x03(\x06R\x04path\x121\n" +
 	"\x06budget\x18\a \x01(\v2\x19.google.protobuf.DurationR\x06budget\x12\x14\n" +
-	"\x05reply\x18\b \x01(\bR\x05reply\x127\n" +
-	"\x06roster\x18\t \x01(\v2\x1f.pilotage.v1.OverlayRosterDeltaR\x06roster\x12\x18\n" +
+	"\x05reply\x18\b \x01(\bR\x05reply\x12\x12\n" +
+	"\x04gone\x18\t \x03(\tR\x04gone\x12\x18\n" +
 	"\asuspect\x18\n" +
 	" \x03(\tR\asuspect\x12\x18\n" +
 	"\apayload\x18\v \x01(\fR\apayload\"m\n" +
@@ -2032,19 +1909,25 @@ const file_pilotage_v1_overlay_proto_rawDesc = "" +
 	"\bdata_url\x18\x03 \x01(\tR\adataUrl\x12\x1a\n" +
 	"\bsequence\x18\x04 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04gone\x18\x05 \x01(\bR\x04gone\x12+\n" +
-	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"Z\n" +
+	"\x03ttl\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\"n\n" +
 	"\n" +
 	"OverlayPut\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x124\n" +
-	"\arecords\x18\x02 \x03(\v2\x1a.pilotage.v1.OverlayRecordR\arecords\"'\n" +
+	"\arecords\x18\x02 \x03(\v2\x1a.pilotage.v1.OverlayRecordR\arecords\x12\x12\n" +
+	"\x04sure\x18\x03 \x01(\bR\x04sure\"W\n" +
 	"\rOverlayPutAck\x12\x16\n" +
-	"\x06number\x18\x01 \x01(\x04R\x06number\";\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
+	"\x04near\x18\x02 \x03(\v2\x1a.pilotage.v1.OverlayMemberR\x04near\"O\n" +
 	"\vOverlayFind\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x12\x14\n" +
-	"\x05files\x18\x02 \x03(\tR\x05files\"\\\n" +
+	"\x05files\x18\x02 \x03(\tR\x05files\x12\x12\n" +
+	"\x04sure\x18\x03 \x01(\bR\x04sure\"\x8c\x01\n" +
 	"\fOverlayFound\x12\x16\n" +
 	"\x06number\x18\x01 \x01(\x04R\x06number\x124\n" +
-	"\arecords\x18\x02 \x03(\v2\x1a.pilotage.v1.OverlayRecordR\arecords\" \n" +
+	"\arecords\x18\x02 \x03(\v2\x1a.pilotage.v1.OverlayRecordR\arecords\x12.\n" +
+	"\x04near\x18\x03 \x03(\v2\x1a.pilotage.v1.OverlayMemberR\x04near\"C\n" +
+	"\vOverlayNear\x124\n" +
+	"\amembers\x18\x01 \x03(\v2\x1a.pilotage.v1.OverlayMemberR\amembers\" \n" +
 	"\n" +
 	"OverlayApp\x12\x12\n" +
 	"\x04data\x18\x01 \x01(\fR\x04data\"N\n" +
@@ -2075,83 +1958,77 @@ func file_pilotage_v1_overlay_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_overlay_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_pilotage_v1_overlay_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_pilotage_v1_overlay_proto_goTypes = []any{
-	(OverlayCastKind)(0),         // 0: pilotage.v1.OverlayCastKind
-	(*OverlayMessage)(nil),       // 1: pilotage.v1.OverlayMessage
-	(*OverlayTerm)(nil),          // 2: pilotage.v1.OverlayTerm
-	(*OverlayMember)(nil),        // 3: pilotage.v1.OverlayMember
-	(*OverlayRosterDelta)(nil),   // 4: pilotage.v1.OverlayRosterDelta
-	(*OverlayRosterVersion)(nil), // 5: pilotage.v1.OverlayRosterVersion
-	(*OverlayHello)(nil),         // 6: pilotage.v1.OverlayHello
-	(*OverlayWelcome)(nil),       // 7: pilotage.v1.OverlayWelcome
-	(*OverlayRosterWanted)(nil),  // 8: pilotage.v1.OverlayRosterWanted
-	(*OverlayOffice)(nil),        // 9: pilotage.v1.OverlayOffice
-	(*OverlayMasterDead)(nil),    // 10: pilotage.v1.OverlayMasterDead
-	(*OverlayPing)(nil),          // 11: pilotage.v1.OverlayPing
-	(*OverlayPong)(nil),          // 12: pilotage.v1.OverlayPong
-	(*OverlayBye)(nil),           // 13: pilotage.v1.OverlayBye
-	(*OverlayCastId)(nil),        // 14: pilotage.v1.OverlayCastId
-	(*OverlayRange)(nil),         // 15: pilotage.v1.OverlayRange
-	(*OverlayCast)(nil),          // 16: pilotage.v1.OverlayCast
-	(*OverlayCastAck)(nil),       // 17: pilotage.v1.OverlayCastAck
-	(*OverlayCastReply)(nil),     // 18: pilotage.v1.OverlayCastReply
-	(*OverlayRecord)(nil),        // 19: pilotage.v1.OverlayRecord
-	(*OverlayPut)(nil),           // 20: pilotage.v1.OverlayPut
-	(*OverlayPutAck)(nil),        // 21: pilotage.v1.OverlayPutAck
-	(*OverlayFind)(nil),          // 22: pilotage.v1.OverlayFind
-	(*OverlayFound)(nil),         // 23: pilotage.v1.OverlayFound
-	(*OverlayApp)(nil),           // 24: pilotage.v1.OverlayApp
-	(*ProbeRequest)(nil),         // 25: pilotage.v1.ProbeRequest
-	(*ProbeResponse)(nil),        // 26: pilotage.v1.ProbeResponse
-	(*durationpb.Duration)(nil),  // 27: google.protobuf.Duration
+	(OverlayCastKind)(0),        // 0: pilotage.v1.OverlayCastKind
+	(*OverlayMessage)(nil),      // 1: pilotage.v1.OverlayMessage
+	(*OverlayTerm)(nil),         // 2: pilotage.v1.OverlayTerm
+	(*OverlayMember)(nil),       // 3: pilotage.v1.OverlayMember
+	(*OverlayHello)(nil),        // 4: pilotage.v1.OverlayHello
+	(*OverlayWelcome)(nil),      // 5: pilotage.v1.OverlayWelcome
+	(*OverlayOffice)(nil),       // 6: pilotage.v1.OverlayOffice
+	(*OverlayMasterDead)(nil),   // 7: pilotage.v1.OverlayMasterDead
+	(*OverlayPing)(nil),         // 8: pilotage.v1.OverlayPing
+	(*OverlayPong)(nil),         // 9: pilotage.v1.OverlayPong
+	(*OverlayBye)(nil),          // 10: pilotage.v1.OverlayBye
+	(*OverlayCastId)(nil),       // 11: pilotage.v1.OverlayCastId
+	(*OverlayRange)(nil),        // 12: pilotage.v1.OverlayRange
+	(*OverlayCast)(nil),         // 13: pilotage.v1.OverlayCast
+	(*OverlayCastAck)(nil),      // 14: pilotage.v1.OverlayCastAck
+	(*OverlayCastReply)(nil),    // 15: pilotage.v1.OverlayCastReply
+	(*OverlayRecord)(nil),       // 16: pilotage.v1.OverlayRecord
+	(*OverlayPut)(nil),          // 17: pilotage.v1.OverlayPut
+	(*OverlayPutAck)(nil),       // 18: pilotage.v1.OverlayPutAck
+	(*OverlayFind)(nil),         // 19: pilotage.v1.OverlayFind
+	(*OverlayFound)(nil),        // 20: pilotage.v1.OverlayFound
+	(*OverlayNear)(nil),         // 21: pilotage.v1.OverlayNear
+	(*OverlayApp)(nil),          // 22: pilotage.v1.OverlayApp
+	(*ProbeRequest)(nil),        // 23: pilotage.v1.ProbeRequest
+	(*ProbeResponse)(nil),       // 24: pilotage.v1.ProbeResponse
+	(*durationpb.Duration)(nil), // 25: google.protobuf.Duration
 }
 var file_pilotage_v1_overlay_proto_depIdxs = []int32{
-	6,  // 0: pilotage.v1.OverlayMessage.hello:type_name -> pilotage.v1.OverlayHello
-	7,  // 1: pilotage.v1.OverlayMessage.welcome:type_name -> pilotage.v1.OverlayWelcome
-	8,  // 2: pilotage.v1.OverlayMessage.roster_wanted:type_name -> pilotage.v1.OverlayRosterWanted
-	9,  // 3: pilotage.v1.OverlayMessage.office:type_name -> pilotage.v1.OverlayOffice
-	10, // 4: pilotage.v1.OverlayMessage.master_dead:type_name -> pilotage.v1.OverlayMasterDead
-	11, // 5: pilotage.v1.OverlayMessage.ping:type_name -> pilotage.v1.OverlayPing
-	12, // 6: pilotage.v1.OverlayMessage.pong:type_name -> pilotage.v1.OverlayPong
-	13, // 7: pilotage.v1.OverlayMessage.bye:type_name -> pilotage.v1.OverlayBye
-	16, // 8: pilotage.v1.OverlayMessage.cast:type_name -> pilotage.v1.OverlayCast
-	17, // 9: pilotage.v1.OverlayMessage.cast_ack:type_name -> pilotage.v1.OverlayCastAck
-	18, // 10: pilotage.v1.OverlayMessage.cast_reply:type_name -> pilotage.v1.OverlayCastReply
-	20, // 11: pilotage.v1.OverlayMessage.put:type_name -> pilotage.v1.OverlayPut
-	21, // 12: pilotage.v1.OverlayMessage.put_ack:type_name -> pilotage.v1.OverlayPutAck
-	22, // 13: pilotage.v1.OverlayMessage.find:type_name -> pilotage.v1.OverlayFind
-	23, // 14: pilotage.v1.OverlayMessage.found:type_name -> pilotage.v1.OverlayFound
-	24, // 15: pilotage.v1.OverlayMessage.app:type_name -> pilotage.v1.OverlayApp
-	2,  // 16: pilotage.v1.OverlayRosterDelta.term:type_name -> pilotage.v1.OverlayTerm
-	3,  // 17: pilotage.v1.OverlayRosterDelta.add:type_name -> pilotage.v1.OverlayMember
-	5,  // 18: pilotage.v1.OverlayRosterDelta.base:type_name -> pilotage.v1.OverlayRosterVersion
-	2,  // 19: pilotage.v1.OverlayRosterVersion.term:type_name -> pilotage.v1.OverlayTerm
-	3,  // 20: pilotage.v1.OverlayHello.member:type_name -> pilotage.v1.OverlayMember
-	3,  // 21: pilotage.v1.OverlayWelcome.master:type_name -> pilotage.v1.OverlayMember
-	4,  // 22: pilotage.v1.OverlayWelcome.roster:type_name -> pilotage.v1.OverlayRosterDelta
-	2,  // 23: pilotage.v1.OverlayOffice.term:type_name -> pilotage.v1.OverlayTerm
-	3,  // 24: pilotage.v1.OverlayOffice.master:type_name -> pilotage.v1.OverlayMember
-	2,  // 25: pilotage.v1.OverlayMasterDead.term:type_name -> pilotage.v1.OverlayTerm
-	14, // 26: pilotage.v1.OverlayCast.id:type_name -> pilotage.v1.OverlayCastId
-	0,  // 27: pilotage.v1.OverlayCast.kind:type_name -> pilotage.v1.OverlayCastKind
-	2,  // 28: pilotage.v1.OverlayCast.term:type_name -> pilotage.v1.OverlayTerm
-	3,  // 29: pilotage.v1.OverlayCast.master:type_name -> pilotage.v1.OverlayMember
-	15, // 30: pilotage.v1.OverlayCast.space:type_name -> pilotage.v1.OverlayRange
-	27, // 31: pilotage.v1.OverlayCast.budget:type_name -> google.protobuf.Duration
-	4,  // 32: pilotage.v1.OverlayCast.roster:type_name -> pilotage.v1.OverlayRosterDelta
-	14, // 33: pilotage.v1.OverlayCastAck.id:type_name -> pilotage.v1.OverlayCastId
-	15, // 34: pilotage.v1.OverlayCastAck.space:type_name -> pilotage.v1.OverlayRange
-	14, // 35: pilotage.v1.OverlayCastReply.id:type_name -> pilotage.v1.OverlayCastId
-	15, // 36: pilotage.v1.OverlayCastReply.space:type_name -> pilotage.v1.OverlayRange
-	27, // 37: pilotage.v1.OverlayRecord.ttl:type_name -> google.protobuf.Duration
-	19, // 38: pilotage.v1.OverlayPut.records:type_name -> pilotage.v1.OverlayRecord
-	19, // 39: pilotage.v1.OverlayFound.records:type_name -> pilotage.v1.OverlayRecord
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	4,  // 0: pilotage.v1.OverlayMessage.hello:type_name -> pilotage.v1.OverlayHello
+	5,  // 1: pilotage.v1.OverlayMessage.welcome:type_name -> pilotage.v1.OverlayWelcome
+	6,  // 2: pilotage.v1.OverlayMessage.office:type_name -> pilotage.v1.OverlayOffice
+	7,  // 3: pilotage.v1.OverlayMessage.master_dead:type_name -> pilotage.v1.OverlayMasterDead
+	8,  // 4: pilotage.v1.OverlayMessage.ping:type_name -> pilotage.v1.OverlayPing
+	9,  // 5: pilotage.v1.OverlayMessage.pong:type_name -> pilotage.v1.OverlayPong
+	10, // 6: pilotage.v1.OverlayMessage.bye:type_name -> pilotage.v1.OverlayBye
+	13, // 7: pilotage.v1.OverlayMessage.cast:type_name -> pilotage.v1.OverlayCast
+	14, // 8: pilotage.v1.OverlayMessage.cast_ack:type_name -> pilotage.v1.OverlayCastAck
+	15, // 9: pilotage.v1.OverlayMessage.cast_reply:type_name -> pilotage.v1.OverlayCastReply
+	17, // 10: pilotage.v1.OverlayMessage.put:type_name -> pilotage.v1.OverlayPut
+	18, // 11: pilotage.v1.OverlayMessage.put_ack:type_name -> pilotage.v1.OverlayPutAck
+	19, // 12: pilotage.v1.OverlayMessage.find:type_name -> pilotage.v1.OverlayFind
+	20, // 13: pilotage.v1.OverlayMessage.found:type_name -> pilotage.v1.OverlayFound
+	21, // 14: pilotage.v1.OverlayMessage.near:type_name -> pilotage.v1.OverlayNear
+	22, // 15: pilotage.v1.OverlayMessage.app:type_name -> pilotage.v1.OverlayApp
+	3,  // 16: pilotage.v1.OverlayHello.member:type_name -> pilotage.v1.OverlayMember
+	2,  // 17: pilotage.v1.OverlayOffice.term:type_name -> pilotage.v1.OverlayTerm
+	3,  // 18: pilotage.v1.OverlayOffice.master:type_name -> pilotage.v1.OverlayMember
+	2,  // 19: pilotage.v1.OverlayMasterDead.term:type_name -> pilotage.v1.OverlayTerm
+	11, // 20: pilotage.v1.OverlayCast.id:type_name -> pilotage.v1.OverlayCastId
+	0,  // 21: pilotage.v1.OverlayCast.kind:type_name -> pilotage.v1.OverlayCastKind
+	2,  // 22: pilotage.v1.OverlayCast.term:type_name -> pilotage.v1.OverlayTerm
+	3,  // 23: pilotage.v1.OverlayCast.master:type_name -> pilotage.v1.OverlayMember
+	12, // 24: pilotage.v1.OverlayCast.space:type_name -> pilotage.v1.OverlayRange
+	25, // 25: pilotage.v1.OverlayCast.budget:type_name -> google.protobuf.Duration
+	11, // 26: pilotage.v1.OverlayCastAck.id:type_name -> pilotage.v1.OverlayCastId
+	12, // 27: pilotage.v1.OverlayCastAck.space:type_name -> pilotage.v1.OverlayRange
+	11, // 28: pilotage.v1.OverlayCastReply.id:type_name -> pilotage.v1.OverlayCastId
+	12, // 29: pilotage.v1.OverlayCastReply.space:type_name -> pilotage.v1.OverlayRange
+	25, // 30: pilotage.v1.OverlayRecord.ttl:type_name -> google.protobuf.Duration
+	16, // 31: pilotage.v1.OverlayPut.records:type_name -> pilotage.v1.OverlayRecord
+	3,  // 32: pilotage.v1.OverlayPutAck.near:type_name -> pilotage.v1.OverlayMember
+	16, // 33: pilotage.v1.OverlayFound.records:type_name -> pilotage.v1.OverlayRecord
+	3,  // 34: pilotage.v1.OverlayFound.near:type_name -> pilotage.v1.OverlayMember
+	3,  // 35: pilotage.v1.OverlayNear.members:type_name -> pilotage.v1.OverlayMember
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_overlay_proto_init() }
@@ -2162,7 +2039,6 @@ func file_pilotage_v1_overlay_proto_init() {
 	file_pilotage_v1_overlay_proto_msgTypes[0].OneofWrappers = []any{
 		(*OverlayMessage_Hello)(nil),
 		(*OverlayMessage_Welcome)(nil),
-		(*OverlayMessage_RosterWanted)(nil),
 		(*OverlayMessage_Office)(nil),
 		(*OverlayMessage_MasterDead)(nil),
 		(*OverlayMessage_Ping)(nil),
@@ -2175,6 +2051,7 @@ func file_pilotage_v1_overlay_proto_init() {
 		(*OverlayMessage_PutAck)(nil),
 		(*OverlayMessage_Find)(nil),
 		(*OverlayMessage_Found)(nil),
+		(*OverlayMessage_Near)(nil),
 		(*OverlayMessage_App)(nil),
 		(*OverlayMessage_Zstd)(nil),
 	}
@@ -2184,7 +2061,7 @@ func file_pilotage_v1_overlay_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_overlay_proto_rawDesc), len(file_pilotage_v1_overlay_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   26,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -695,7 +695,10 @@ type ClaimMastershipResponse struct {
 	Leases  []*Lease               `protobuf:"bytes,5,rep,name=leases,proto3" json:"leases,omitempty"`
 	Revoked []*Revoked             `protobuf:"bytes,6,rep,name=revoked,proto3" json:"revoked,omitempty"`
 	// The site's settings, as they are now.
-	Settings      *SiteSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
+	Settings *SiteSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
+	// When granted: the site's other pilots that are registered and not known to
+	// be gone.
+	Pilots        []*Contact `protobuf:"bytes,8,rep,name=pilots,proto3" json:"pilots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,6 +778,13 @@ func (x *ClaimMastershipResponse) GetRevoked() []*Revoked {
 func (x *ClaimMastershipResponse) GetSettings() *SiteSettings {
 	if x != nil {
 		return x.Settings
+	}
+	return nil
+}
+
+func (x *ClaimMastershipResponse) GetPilots() []*Contact {
+	if x != nil {
+		return x.Pilots
 	}
 	return nil
 }
@@ -3622,7 +3632,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12-\n" +
 	"\bexpected\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\bexpected\x12\x1a\n" +
 	"\bresigned\x18\x03 \x01(\bR\bresigned\x12\x16\n" +
-	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\"\xad\x02\n" +
+	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\"\xdb\x02\n" +
 	"\x17ClaimMastershipResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12,\n" +
@@ -3630,7 +3640,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03why\x18\x04 \x01(\tR\x03why\x12*\n" +
 	"\x06leases\x18\x05 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12.\n" +
 	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\x125\n" +
-	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\x8a\x03\n" +
+	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12,\n" +
+	"\x06pilots\x18\b \x03(\v2\x14.pilotage.v1.ContactR\x06pilots\"\x8a\x03\n" +
 	"\bCapacity\x12\x16\n" +
 	"\x06pilots\x18\x01 \x01(\x05R\x06pilots\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x1d\n" +
@@ -3977,89 +3988,90 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
 	49, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
-	53, // 17: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	48, // 18: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	53, // 19: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	47, // 20: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	54, // 21: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
-	1,  // 22: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
-	9,  // 23: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	55, // 24: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
-	10, // 25: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
-	11, // 26: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
-	12, // 27: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
-	13, // 28: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
-	14, // 29: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
-	16, // 30: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
-	17, // 31: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
-	18, // 32: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	51, // 33: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
-	15, // 34: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
-	20, // 35: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
-	53, // 36: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
-	51, // 37: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
-	53, // 38: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 39: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	53, // 40: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 41: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	17, // 42: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	21, // 43: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	49, // 44: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	52, // 45: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	20, // 46: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
-	23, // 47: pilotage.v1.SyncResponse.wanted:type_name -> pilotage.v1.WantedFile
-	52, // 48: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
-	19, // 49: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	51, // 50: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	47, // 51: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	26, // 52: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	27, // 53: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	22, // 54: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	55, // 55: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 56: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	21, // 57: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	49, // 58: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 59: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
-	49, // 60: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 61: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 62: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	47, // 63: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	48, // 64: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	48, // 65: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	48, // 66: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	40, // 67: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	40, // 68: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 69: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 70: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 71: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	28, // 72: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	30, // 73: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	32, // 74: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	34, // 75: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
-	36, // 76: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
-	24, // 77: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
-	38, // 78: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	41, // 79: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	43, // 80: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	45, // 81: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 82: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 83: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	22, // 84: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	29, // 85: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	31, // 86: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	33, // 87: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	35, // 88: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
-	37, // 89: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
-	25, // 90: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
-	39, // 91: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	42, // 92: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	44, // 93: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	46, // 94: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	82, // [82:95] is the sub-list for method output_type
-	69, // [69:82] is the sub-list for method input_type
-	69, // [69:69] is the sub-list for extension type_name
-	69, // [69:69] is the sub-list for extension extendee
-	0,  // [0:69] is the sub-list for field type_name
+	2,  // 17: pilotage.v1.ClaimMastershipResponse.pilots:type_name -> pilotage.v1.Contact
+	53, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	48, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	53, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	47, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	54, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
+	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
+	55, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
+	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
+	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
+	13, // 29: pilotage.v1.SyncRequest.lost:type_name -> pilotage.v1.LostFile
+	14, // 30: pilotage.v1.SyncRequest.departed:type_name -> pilotage.v1.Departure
+	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
+	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
+	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
+	51, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
+	20, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
+	53, // 37: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
+	51, // 38: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
+	53, // 39: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 40: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	53, // 41: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 42: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	17, // 43: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	21, // 44: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	49, // 45: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	52, // 46: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	20, // 47: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
+	23, // 48: pilotage.v1.SyncResponse.wanted:type_name -> pilotage.v1.WantedFile
+	52, // 49: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
+	19, // 50: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	51, // 51: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	47, // 52: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	26, // 53: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	27, // 54: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	22, // 55: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	55, // 56: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 57: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	21, // 58: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	49, // 59: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 60: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	49, // 61: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 62: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 63: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	47, // 64: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	48, // 65: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	48, // 66: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	48, // 67: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	40, // 68: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	40, // 69: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 70: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 71: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 72: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	28, // 73: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	30, // 74: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	32, // 75: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	34, // 76: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	36, // 77: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	24, // 78: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
+	38, // 79: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	41, // 80: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	43, // 81: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	45, // 82: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 83: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 84: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	22, // 85: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	29, // 86: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	31, // 87: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	33, // 88: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	35, // 89: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	37, // 90: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	25, // 91: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
+	39, // 92: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	42, // 93: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	44, // 94: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	46, // 95: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	83, // [83:96] is the sub-list for method output_type
+	70, // [70:83] is the sub-list for method input_type
+	70, // [70:70] is the sub-list for extension type_name
+	70, // [70:70] is the sub-list for extension extendee
+	0,  // [0:70] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }

@@ -1,0 +1,121 @@
+package dht
+
+import (
+	"time"
+
+	"github.com/mr-tron/base58"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// neighbourhood is the part of the key space around this pilot in which it knows
+// every member. It comes from a lookup of the pilot's own key: whatever is nearer
+// than the farthest member that such a lookup returns was returned as well. From
+// then on kad-dht's routing table tells who comes and goes there.
+type neighbourhood struct {
+	bits    int       // that the keys of the neighbourhood share with the own one
+	looked  time.Time // when the lookup said so; zero: never
+	next    time.Time // when to look again
+	pause   time.Duration
+	waiting bool // for an answer
+}
+
+const (
+	// lookEvery is how often a pilot looks up its own key, firstLook the pause after
+	// a first lookup that found too few; it doubles.
+	lookEvery = 2 * time.Minute
+	firstLook = time.Second
+	// lookSpread is within what time it looks again after a change of master or of a
+	// neighbour.
+	lookSpread = 5 * time.Second
+	// lookLasts is for how long a lookup counts.
+	lookLasts = 5 * time.Minute
+	// neighbours is how many live members a neighbourhood needs to count as known.
+	neighbours = 3
+	// lookupMost is how many members kad-dht's lookup returns at most.
+	lookupMost = 8
+)
+
+// target is what to look up to find a peer's neighbours: its key is the digest.
+func target(peer task.PeerID) string {
+	raw, err := base58.Decode(string(peer))
+	if err != nil {
+		return string(peer)
+	}
+	return string(raw)
+}
+
+// lookSoon has the pilot look around again where many may have come or gone: within
+// some seconds, not all pilots at once.
+func (m *membership) lookSoon(now time.Time) {
+	soon := now.Add(time.Duration(m.key.Short() % uint64(lookSpread)))
+	if m.own.looked.IsZero() || m.own.next.Before(soon) {
+		return
+	}
+	m.own.next, m.own.pause = soon, 0
+}
+
+// lookAround looks up the own key when it is time to.
+func (m *membership) lookAround(s *step) {
+	n := &m.own
+	if s.now.Before(n.next) {
+		return
+	}
+	n.pause = min(max(firstLook, 2*n.pause), lookEvery)
+	n.next, n.waiting = s.now.Add(n.pause), true
+	s.act(Lookup{Target: target(m.self.Peer)})
+}
+
+// lookedAround takes the answer.
+func (m *membership) lookedAround(now time.Time, found []Member) {
+	n := &m.own
+	n.waiting = false
+	m.learn(now, found)
+	if len(found) == 0 {
+		return
+	}
+	bits := len(m.key) * 8
+	for _, other := range found {
+		bits = min(bits, m.key.Common(KeyOfPeer(other.Peer)))
+	}
+	n.bits, n.looked = bits+1, now
+	if m.settled(now) {
+		n.pause = lookEvery // not all pilots at once
+		n.next = now.Add(lookEvery*3/4 + time.Duration(m.key.Short()%uint64(lookEvery/2)))
+	}
+}
+
+// settled tells whether the neighbourhood is known: it is not while there are more
+// members than one lookup returns, for then it has grown since.
+func (m *membership) settled(now time.Time) bool {
+	if m.own.looked.IsZero() || now.Sub(m.own.looked) > lookLasts {
+		return false
+	}
+	live := 0
+	for _, e := range m.known.within(m.key.prefix(m.own.bits)) {
+		if !m.passesOver(now, e) {
+			live++
+		}
+	}
+	return live >= neighbours && live <= lookupMost
+}
+
+// sure tells whether those that this pilot knows nearest to a key are the nearest
+// that there are.
+func (m *membership) sure(now time.Time, key Key) bool {
+	return m.key.Common(key) >= m.own.bits && m.settled(now)
+}
+
+// near names those nearest to some keys, for somebody who knows fewer there.
+func (m *membership) near(now time.Time, asker task.PeerID, files []task.FileKey) (named []Member) {
+	seen := map[task.PeerID]bool{asker: true, m.self.Peer: true}
+	for _, file := range files {
+		for _, e := range m.nearest(now, KeyOfFile(file), m.config.Locations.Replicas) {
+			if peer := e.member.Peer; !seen[peer] {
+				seen[peer] = true
+				named = append(named, e.member)
+			}
+		}
+	}
+	return named
+}
