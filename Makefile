@@ -62,6 +62,16 @@ test-long: ## Run all tests with many more seeds and rounds (about an hour)
 	@mkdir -p $(dir $(TEST_RECORD))
 	export PILOTAGE_TEST_LONG=1; $(call TEST_ALL,-count 1 -timeout 90m) | $(SHOW)
 
+# What the tests on real batch systems need.
+SITE_PACKAGES := munge slurmctld slurmd slurm-client
+
+.PHONY: test-site
+test-site: ## Test the factory on real batch systems (as root, on a Debian that may be thrown away: installs them)
+	@mkdir -p $(dir $(TEST_RECORD))
+	@dpkg-query --show $(SITE_PACKAGES) >/dev/null 2>&1 || { apt-get update -q && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(SITE_PACKAGES); }
+	go test -json -vet=off -count 1 -tags site -timeout 6m ./integration/site </dev/null | go run ./internal/ci show -record .ci/cache/test-site.json
+
 .PHONY: test-count
 test-count: ## Record the number of tests of the last `make test` in .ci/test-count
 	go run ./internal/ci count -record $(TEST_RECORD) >.ci/test-count
@@ -100,7 +110,7 @@ verify-format: setup
 
 .PHONY: verify-vet
 verify-vet:
-	$(STATIC) go vet ./...
+	$(STATIC) go vet -tags site ./...
 	cd papers && $(STATIC) go vet ./...
 
 .PHONY: verify-proto

@@ -89,7 +89,7 @@ Batch systems: ` + strings.Join(batch.Names(), ", ") + `, or a file with a defin
 	flags.IntVar(&f.Max, "max", 100, "most jobs, pending and running")
 	flags.IntVar(&f.Backlog, "backlog", 4, "most jobs that are pending in the batch system")
 	flags.DurationVar(&f.Idle, "idle", 10*time.Minute, "pilots end when they had nothing to do for so long")
-	flags.DurationVar(&f.Every, "every", 15*time.Second, "time between two looks at demand and batch system")
+	flags.DurationVar(&f.Every, "every", 15*time.Second, "time between two looks at the batch system; the queue is asked every 3s")
 	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
 	flags.StringSliceVar(&f.Pilot, "pilot", nil, "further argument of the pilots, e.g. --pilot=--cache-size=50GiB (repeatable)")
 	flags.IntVar(&f.Places, "places", 4, "jobs at once, with --batch local")

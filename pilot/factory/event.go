@@ -19,7 +19,8 @@ type Config struct {
 
 // Timings of a factory.
 type Timings struct {
-	Poll     time.Duration // between two looks at demand and batch system; 15 s
+	Poll     time.Duration // between two looks at the batch system; 15 s
+	Ask      time.Duration // between two questions to the queue; 3 s
 	Fresh    time.Duration // a listing that is older allows no submission; 60 s
 	Settle   time.Duration // a job that no listing shows counts so long, batch systems being slow to show it; 60 s
 	Start    time.Duration // a job that ends so soon without having worked has failed; 2 min
@@ -35,6 +36,7 @@ func (t Timings) complete() Timings {
 		usual time.Duration
 	}{
 		{&t.Poll, 15 * time.Second},
+		{&t.Ask, 3 * time.Second},
 		{&t.Fresh, time.Minute},
 		{&t.Settle, time.Minute},
 		{&t.Start, 2 * time.Minute},

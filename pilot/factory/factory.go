@@ -21,7 +21,8 @@ type Job struct {
 	Node      string       `json:"node,omitempty"`
 	Why       string       `json:"why,omitempty"` // it waits
 	Submitted time.Time    `json:"submitted"`
-	Began     time.Time    `json:"began,omitzero"` // first seen running
+	Listed    bool         `json:"listed,omitempty"` // the batch system has shown it
+	Began     time.Time    `json:"began,omitzero"`   // first seen running
 	Pilot     task.PilotID `json:"pilot,omitempty"`
 	Cancelled bool         `json:"cancelled,omitempty"` // by this factory
 	unneeded  time.Time    // since when nobody needs it
@@ -53,6 +54,7 @@ type Factory struct {
 	demand  Demand
 	heard   time.Time // when the demand came
 	listing time.Time // when the newest listing was asked for
+	looked  time.Time // when the batch system was asked last, with or without an answer
 	pause   pause
 	plan    plan // the newest
 	said    string
@@ -78,8 +80,12 @@ func New(config Config, kept Kept, random *rand.Rand) *Factory {
 	return f
 }
 
-// Deadline is when the factory wants to be woken.
+// Deadline is when the factory wants to be woken, and told the demand.
 func (f *Factory) Deadline() time.Time { return f.wake }
+
+// ListingDue tells whether it is time to look at the batch system again, which is
+// asked less often than the queue: a look costs it more.
+func (f *Factory) ListingDue(now time.Time) bool { return now.Sub(f.looked) >= f.config.Timings.Poll }
 
 // Step takes in what happened and returns what is to be done, in order.
 func (f *Factory) Step(now time.Time, event Event) []Action {
@@ -91,6 +97,8 @@ func (f *Factory) Step(now time.Time, event Event) []Action {
 	case Listing:
 		out = f.takeListing(now, e)
 	case ListingFailed:
+		f.looked = now
+		f.wake = now.Add(min(f.config.Timings.Ask, f.config.Timings.Poll))
 		return f.note(nil, Note{true, "submits nothing", "the batch system does not list its jobs: " + e.Err}, e.Err)
 	case Submitted:
 		if job := f.jobs[e.Name]; job != nil {
@@ -101,7 +109,7 @@ func (f *Factory) Step(now time.Time, event Event) []Action {
 		out = f.takeRefusal(now, e)
 	}
 	out = append(out, f.decide(now)...)
-	f.wake = now.Add(f.config.Timings.Poll)
+	f.wake = now.Add(min(f.config.Timings.Ask, f.config.Timings.Poll))
 	return out
 }
 
@@ -130,7 +138,8 @@ func (f *Factory) name() string {
 	return f.config.Mark + strings.Repeat("0", max(0, 12-len(f.config.Mark)-len(number))) + number
 }
 
-// meetPilots ties pilots to their jobs: a job whose pilot came is no failure.
+// meetPilots ties pilots to their jobs: a job whose pilot came is no failure, and
+// runs, whatever a batch system that lists late says of it.
 func (f *Factory) meetPilots(now time.Time) (out []Action) {
 	for i := range f.demand.Pilots {
 		p := &f.demand.Pilots[i]
@@ -144,6 +153,12 @@ func (f *Factory) meetPilots(now time.Time) (out []Action) {
 		}
 		if job.Pilot == "" {
 			job.Pilot = p.ID
+			if p.Alive {
+				job.State = Running
+				if job.Began.IsZero() {
+					job.Began = now
+				}
+			}
 			out = append(out, f.keep())
 		}
 		if p.Tasks > 0 || p.Alive && !job.Began.IsZero() && now.Sub(job.Began) >= f.config.Timings.Start {
@@ -156,7 +171,7 @@ func (f *Factory) meetPilots(now time.Time) (out []Action) {
 
 // takeListing brings the jobs up to date with the batch system's list.
 func (f *Factory) takeListing(now time.Time, e Listing) []Action {
-	f.listing = e.Asked
+	f.listing, f.looked = e.Asked, now
 	listed := make(map[string]*Listed, len(e.Jobs))
 	for i := range e.Jobs {
 		l := &e.Jobs[i]
@@ -176,15 +191,20 @@ func (f *Factory) takeListing(now time.Time, e Listing) []Action {
 		l := listed[job.Name]
 		switch {
 		case l != nil && l.State != Ended:
-			job.ID, job.State, job.Why = l.ID, l.State, l.Why
+			job.ID, job.Why, job.Listed = l.ID, l.Why, true
+			if job.Pilot == "" || l.State != Pending {
+				job.State = l.State
+			}
 			if l.Node != "" {
 				job.Node = l.Node
 			}
 			if l.State == Running && job.Began.IsZero() {
 				job.Began = now
 			}
-		case l == nil && e.Asked.Sub(job.Submitted) < f.config.Timings.Settle && job.State != Running:
+		case l == nil && !job.Listed && e.Asked.Sub(job.Submitted) < f.config.Timings.Settle:
 			// It may not be listed yet.
+		case l == nil && f.alive(job):
+			// The list is not whole.
 		default:
 			delete(f.jobs, job.Name)
 			out = append(out, f.ended(now, job)...)
@@ -226,6 +246,11 @@ func (f *Factory) ended(now time.Time, job *Job) []Action {
 		f.rest(now, "pilot jobs die at once: "+why)
 	}
 	return out
+}
+
+func (f *Factory) alive(job *Job) bool {
+	p := f.pilotOf(job)
+	return p != nil && p.Alive
 }
 
 func (f *Factory) pilotOf(job *Job) *Pilot {

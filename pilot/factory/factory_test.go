@@ -30,6 +30,7 @@ type farm struct {
 	gone    []factory.Pilot
 	notes   []string
 	submits int
+	list    func(at time.Time, job *farmJob) (factory.Listed, bool) // how the batch system shows a job; nil is as it is
 }
 
 type farmJob struct {
@@ -120,8 +121,12 @@ func (s *farm) run(d time.Duration) {
 		} else {
 			var listed []factory.Listed
 			for _, job := range s.jobs {
-				if job.State != factory.Ended {
-					listed = append(listed, job.Listed)
+				shown, listing := job.Listed, job.State != factory.Ended
+				if s.list != nil && listing {
+					shown, listing = s.list(s.now, job)
+				}
+				if listing {
+					listed = append(listed, shown)
 				}
 			}
 			s.step(factory.Listing{Asked: s.now, Jobs: listed})
@@ -308,6 +313,40 @@ func TestNoSubmissionWithoutAFreshListing(t *testing.T) {
 	s.down = false
 	if s.run(2 * time.Minute); s.submits == before {
 		t.Error("no submission after the batch system is back")
+	}
+}
+
+// Batch systems that list late, or not everything, do not have the factory submit more:
+// what is known of the pilots themselves counts.
+func TestLateAndPartialListings(t *testing.T) {
+	for name, list := range map[string]func(at time.Time, job *farmJob) (factory.Listed, bool){
+		"nothing at all": func(time.Time, *farmJob) (factory.Listed, bool) { return factory.Listed{}, false },
+		"ten minutes late": func(at time.Time, job *farmJob) (factory.Listed, bool) {
+			return job.Listed, at.Sub(job.began) > 10*time.Minute
+		},
+		"as pending for ever": func(_ time.Time, job *farmJob) (factory.Listed, bool) {
+			return factory.Listed{ID: job.ID, Name: job.Name, State: factory.Pending}, true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newFarm(t)
+			s.list = list
+			s.classes = []factory.Class{class(32, 1, task.GiB)}
+			s.run(15 * time.Second)
+			s.classes = nil
+			if len(s.jobs) != 4 {
+				t.Fatalf("%d jobs", len(s.jobs))
+			}
+			s.run(20 * time.Minute)
+			for _, job := range s.f.Jobs() {
+				if job.State != factory.Running {
+					t.Errorf("job %+v has a pilot", job)
+				}
+			}
+			if len(s.f.Jobs()) != 4 || s.in(factory.Running) != 4 {
+				t.Errorf("%d jobs are known, %d run", len(s.f.Jobs()), s.in(factory.Running))
+			}
+		})
 	}
 }
 

@@ -42,10 +42,12 @@ func (f *Factory) shape(name string) *Shape {
 	return &f.config.Shapes[at]
 }
 
-// counts of jobs by state.
-func (f *Factory) count(states ...State) (n int) {
+// waiting counts the jobs that take part of the backlog: those that are pending, and
+// those that came after the newest listing, be their pilots there already. So at most
+// a backlog is submitted between two listings.
+func (f *Factory) waiting() (n int) {
 	for _, job := range f.jobs {
-		if slices.Contains(states, job.State) {
+		if job.State == Planned || job.State == Pending || !job.Submitted.Before(f.listing) {
 			n++
 		}
 	}
@@ -144,7 +146,7 @@ type room struct {
 }
 
 func (f *Factory) room() room {
-	r := room{f.config.Max - len(f.jobs), f.config.Backlog - f.count(Planned, Pending), make(map[string]int)}
+	r := room{f.config.Max - len(f.jobs), f.config.Backlog - f.waiting(), make(map[string]int)}
 	for i := range f.config.Shapes {
 		s := &f.config.Shapes[i]
 		r.shapes[s.Name] = cmp.Or(s.Max, f.config.Max)
@@ -191,7 +193,7 @@ func (f *Factory) reachMin(p *plan) {
 		fresh += n
 	}
 	if lack := f.config.Min - len(f.jobs) - fresh; lack > 0 && !f.demand.Draining {
-		p.New[f.config.Shapes[0].Name] += min(lack, max(0, f.config.Backlog-f.count(Planned, Pending)-fresh))
+		p.New[f.config.Shapes[0].Name] += min(lack, max(0, f.config.Backlog-f.waiting()-fresh))
 	}
 }
 

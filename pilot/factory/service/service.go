@@ -87,21 +87,15 @@ func Run(ctx context.Context, config Config) error {
 	}
 }
 
-// round looks at the batch system and the queue once. Only what cannot be kept on
+// round looks at the batch system, when that is due, and at the queue. Only what cannot be kept on
 // disk ends a factory.
 func (s *service) round(ctx context.Context) error {
-	asked := time.Now()
-	var event factory.Event
-	listed, err := s.System.List(ctx)
-	if err != nil {
-		event = factory.ListingFailed{Err: task.Brief(err.Error())}
-	} else {
-		event = factory.Listing{Asked: asked, Jobs: listed}
+	if s.core.ListingDue(time.Now()) {
+		if err := s.step(ctx, s.list(ctx)); err != nil || ctx.Err() != nil {
+			return err
+		}
 	}
-	if err := s.step(ctx, event); err != nil || ctx.Err() != nil {
-		return err
-	}
-	event = factory.Wake{}
+	var event factory.Event = factory.Wake{}
 	demand, err := s.demand(ctx)
 	if err != nil {
 		s.Log.Warn("the queue tells no demand", "error", err)
@@ -121,6 +115,15 @@ func (s *service) round(ctx context.Context) error {
 	}
 	s.folder.clean(now, status.Jobs)
 	return s.folder.save(statusFile, status)
+}
+
+func (s *service) list(ctx context.Context) factory.Event {
+	asked := time.Now()
+	listed, err := s.System.List(ctx)
+	if err != nil {
+		return factory.ListingFailed{Err: task.Brief(err.Error())}
+	}
+	return factory.Listing{Asked: asked, Jobs: listed}
 }
 
 func (s *service) step(ctx context.Context, event factory.Event) error {
