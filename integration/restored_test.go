@@ -42,8 +42,12 @@ func (g *grid) restore(from string) {
 		g.t.Fatal(err)
 	}
 	database := filepath.Join(g.dir, "queue", "queue.db")
-	for _, name := range []string{database, database + "-wal", database + "-shm"} {
-		if err := os.Remove(name); err != nil && !os.IsNotExist(err) {
+	left, err := filepath.Glob(database + "*") // as docs/operations.md says
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	for _, name := range left {
+		if err := os.Remove(name); err != nil {
 			g.t.Fatal(err)
 		}
 	}

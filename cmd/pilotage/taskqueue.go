@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,12 +20,17 @@ import (
 
 func newTaskqueue(a *app) *cobra.Command {
 	config := server.Config{}
+	verify := false
 	command := &cobra.Command{
 		Use: "taskqueue", Short: "Run the VO's task queue", Args: asUsed,
 		Long: `The task queue keeps workflows, tasks and files, and hands tasks to sites.
 At its first start it makes its own authority and the access files of its data
 folder: access/admin.json, access/submit.json, and access/pilot-SITE.json for
-each site that is added.`,
+each site that is added.
+
+With --verify it does not start: it reads the whole database of a queue that does
+not run, compares it with its checksums, and says what is damaged. Exit codes: 0
+all is as it was written, 6 it is damaged, 5 there is no database.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log, err := a.logger(slog.LevelInfo)
 			if err != nil {
@@ -33,6 +39,9 @@ each site that is added.`,
 			config.Log = log
 			if config.DataDir == "" {
 				config.DataDir = stateFolder(a.getenv, "queue")
+			}
+			if verify {
+				return a.verifyQueue(c.Context(), config.DataDir)
 			}
 			var queue *server.Server
 			client := storage.NewClient(storage.Options{Secrets: func() task.StorageSecrets { return queue.Secrets() }})
@@ -53,7 +62,23 @@ each site that is added.`,
 	flags.StringVar(&config.ListenHTTP, "listen-http", server.DefaultListenHTTP, "HOST:PORT of /metrics and /healthz")
 	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
+	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
 	return command
+}
+
+// verifyQueue says whether the database in a folder is as it was written.
+func (a *app) verifyQueue(ctx context.Context, folder string) error {
+	blocks, err := server.Verify(ctx, folder)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return coded(exitNotFound, "%s has no queue's database: %w", folder, err)
+	case errors.Is(err, server.ErrDamaged):
+		return coded(exitFailed, "%w", err)
+	case err != nil:
+		return err
+	}
+	a.say("%s: %s as written\n", folder, task.Counted(blocks, "block"))
+	return nil
 }
 
 // roomPause is the time between two tries to open a queue on a full disk.

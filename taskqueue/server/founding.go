@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,15 @@ import (
 
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
+
+// ErrDamaged tells that a queue's database is not what was written.
+var ErrDamaged = sqlite.ErrDamaged
+
+// Verify reads the whole database in the folder of a queue that does not run, and
+// says what is damaged. It returns how many blocks of rows it read.
+func Verify(ctx context.Context, folder string) (blocks int, err error) {
+	return sqlite.Verify(ctx, folder)
+}
 
 // errFounded refuses to found a VO where there was one: its pilots and people
 // would be strangers to the new one, and its access files would be overwritten.

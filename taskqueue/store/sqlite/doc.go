@@ -1,13 +1,10 @@
 // Package sqlite keeps a queue in one SQLite database in one folder, which is
 // all that a single queue server needs.
 //
-// Durability: write-ahead log with synchronous=FULL; an Update returns after
-// the log was synced. Updates that wait for each other share one transaction
-// and one sync: each runs under a savepoint of its own, in the goroutine that
-// called, and the last of a batch commits for all. The package starts no
-// goroutine. Views read from connections of their own and never wait for
-// Updates.
+// Durability: write-ahead log with synchronous=FULL; a commit returns after
+// the log was synced. What reads has connections of its own and never waits for
+// what writes. The package starts no goroutine.
 //
-// Records are blobs; next to them stand the columns that scans need, with one
-// index for each scan, so memory does not grow with the queue.
+// The database has one table, of the blocks of package tables by their keys. A
+// file beside it has the number of the last commit that was acknowledged.
 package sqlite

@@ -9,23 +9,22 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
 // Primary result codes of SQLite (sqlite.org/rescode.html).
 const (
+	codeError         = 1
 	codeInput         = 10 // SQLITE_IOERR
 	codeCorrupt       = 11
 	codeFull          = 13
 	codeNotADatabase  = 26
-	codeUnique        = 2067 // SQLITE_CONSTRAINT_UNIQUE
-	codePrimaryKey    = 1555 // SQLITE_CONSTRAINT_PRIMARYKEY
-	codeRowID         = 2579 // SQLITE_CONSTRAINT_ROWID
 	primaryCodeMask   = 0xff
 	noSpaceLeftOnDisk = syscall.ENOSPC
 )
 
-// ErrDamaged tells that the database file cannot be read.
-var ErrDamaged = errors.New("the queue's database is damaged")
+// ErrDamaged tells that the database is not what was written.
+var ErrDamaged = tables.ErrDamaged
 
 // explain turns errors of SQLite into those that a caller decides on, and
 // tells what to do.
@@ -48,9 +47,19 @@ func explain(path string, err error) error {
 	case codeFull:
 		return fmt.Errorf("%w: %s: free space on its file system, the queue then goes on: %w", taskqueue.ErrDiskFull, path, err)
 	case codeCorrupt, codeNotADatabase:
-		return fmt.Errorf("%w: %s: stop the queue and restore the folder from a backup, or move the whole folder away to begin with a new VO: %w", ErrDamaged, path, err)
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
 	return fmt.Errorf("the queue's database %s: %w", path, err)
+}
+
+// whileOpening is explain for the statements by which a database is opened: SQLite finds
+// a mistake in them only where the database has one.
+func whileOpening(path string, err error) error {
+	var failure *sqlite.Error
+	if errors.As(err, &failure) && failure.Code()&primaryCodeMask == codeError {
+		return fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	return err
 }
 
 // noRoom tells whether the file system of a database has no space left for as
@@ -58,14 +67,4 @@ func explain(path string, err error) error {
 func noRoom(path string) bool {
 	var system syscall.Statfs_t
 	return syscall.Statfs(filepath.Dir(path), &system) == nil && system.Bavail*uint64(system.Bsize) < 64<<10
-}
-
-// isDuplicate tells whether a row was not inserted since its key is there.
-func isDuplicate(err error) bool {
-	var failure *sqlite.Error
-	if !errors.As(err, &failure) {
-		return false
-	}
-	code := failure.Code()
-	return code == codeUnique || code == codePrimaryKey || code == codeRowID
 }

@@ -21,6 +21,9 @@ func TestMain(m *testing.M) {
 	if folder := os.Getenv(folderVariable); folder != "" {
 		writeUntilKilled(folder)
 	}
+	if folder := os.Getenv(takeOverVariable); folder != "" {
+		takeOverUntilKilled(folder)
+	}
 	leakTest(m)
 }
 

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
 // FileName is the name of the database in the queue's folder.
@@ -26,33 +28,65 @@ const idleReaders = 4
 
 // Open opens the queue in a folder. The folder is made, for its owner only,
 // if it is not there, and is locked until Close, so that a second queue on it
-// gets an error. A damaged database gives ErrDamaged.
+// gets an error. A database of the release before is taken over, see takeOver. A
+// damaged one gives ErrDamaged.
 func Open(folder string) (taskqueue.Store, error) {
-	store, err := open(folder)
+	store, _, err := open(folder, takeOver)
 	if err != nil {
 		return nil, fmt.Errorf("open the queue's folder %s: %w", folder, err)
 	}
 	return store, nil
 }
 
-func open(folder string) (*Store, error) {
+// Verify reads the whole database of a queue that does not run and says what is
+// damaged, in SQLite's own pages, too. It returns how many blocks of rows it read.
+func Verify(ctx context.Context, folder string) (blocks int, err error) {
+	if _, err := os.Stat(filepath.Join(folder, FileName)); err != nil {
+		return 0, err
+	}
+	store, e, err := open(folder, func(e *engine) error {
+		return errors.Join(fmt.Errorf("the queue's database %s is of the release before: start the queue, which takes it over", e.path), e.Close())
+	})
+	if err != nil {
+		return 0, err
+	}
+	blocks, err = store.Verify(ctx)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", e.path, err)
+	}
+	check := e.writer.query("PRAGMA integrity_check", func(row []driver.Value) error {
+		if said, _ := row[0].(string); said != "ok" {
+			return fmt.Errorf("%w: %s: SQLite: %s", ErrDamaged, e.path, said)
+		}
+		return nil
+	})
+	return blocks, errors.Join(err, check, store.Close())
+}
+
+// open opens a folder; older is given a database of the release before.
+func open(folder string, older func(*engine) error) (*tables.Store, *engine, error) {
 	folder, err := filepath.Abs(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	lock, err := lockFolder(folder)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	store, err := openLocked(filepath.Join(folder, FileName))
+	path := filepath.Join(folder, FileName)
+	e, err := openLocked(path, older)
 	if err != nil {
-		return nil, errors.Join(err, lock.Close())
+		return nil, nil, errors.Join(err, lock.Close())
 	}
-	store.lock = lock
-	return store, nil
+	e.lock = lock
+	store, err := tables.Open(e, e.witness)
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("%s: %w", path, err), e.Close())
+	}
+	return store, e, nil
 }
 
 // lockFolder holds the folder until the file is closed, also by the end of
@@ -72,10 +106,32 @@ func lockFolder(folder string) (*os.File, error) {
 	return lock, nil
 }
 
-func openLocked(path string) (*Store, error) {
+func openLocked(path string, older func(*engine) error) (*engine, error) {
 	if err := checkLog(path); err != nil {
 		return nil, err
 	}
+	e, err := openDatabase(path)
+	if err != nil {
+		return nil, err
+	}
+	version, err := schemaOf(e.writer)
+	if err == nil && version == schemaBefore {
+		if err := older(e); err != nil {
+			return nil, err
+		}
+		e, err = openDatabase(path)
+	}
+	if err == nil {
+		e.witness, err = openWitness(path)
+	}
+	if err != nil && e != nil {
+		err = errors.Join(err, e.Close())
+	}
+	return e, err
+}
+
+// openDatabase opens a file as an engine, whatever its schema is.
+func openDatabase(path string) (*engine, error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite gives its other files the same mode
 	if err != nil {
 		return nil, explain(path, err)
@@ -88,14 +144,9 @@ func openLocked(path string) (*Store, error) {
 	}
 	conn, err := connect(path, writerCache)
 	if err != nil {
-		return nil, err
+		return nil, whileOpening(path, err)
 	}
-	if err := prepareSchema(conn); err != nil {
-		return nil, errors.Join(err, conn.close())
-	}
-	store := &Store{path: path, readers: make(chan *connection, idleReaders)}
-	store.writer.conn, store.writer.patience = conn, batchTime
-	return store, nil
+	return &engine{path: path, writer: conn, readers: make(chan *connection, idleReaders)}, nil
 }
 
 // checkLog refuses the log of a database that is missing or empty: SQLite would
@@ -119,50 +170,54 @@ func checkLog(path string) error {
 	if err != nil || log == 0 {
 		return err
 	}
-	return fmt.Errorf("%w: %s is missing or empty, but its log %s-wal is there: put both back from a backup, or move the whole folder away to begin with a new VO", ErrDamaged, path, path)
+	return fmt.Errorf("%w: %s is missing or empty, but its log %s-wal is there, or move the whole folder away to begin with a new VO", ErrDamaged, path, path)
 }
 
-// writeVersion notes the version of the schema.
-var writeVersion = fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('%s', x'%x');", schemaName, strconv.Itoa(schemaVersion))
+// The schema of this program, and that of the release before. A program of before
+// finds the number in meta, and says that the database is of a newer one.
+const (
+	schemaVersion = 3
+	schemaBefore  = 2
+)
 
-// prepareSchema makes the tables of a new database, takes over those of earlier
-// releases, and refuses those of a newer program.
-func prepareSchema(conn *connection) error {
+var schema = fmt.Sprintf(`BEGIN IMMEDIATE;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE blocks (number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, value BLOB NOT NULL);
+INSERT INTO meta VALUES ('schema', x'%x');
+COMMIT`, strconv.Itoa(schemaVersion))
+
+// schemaOf makes the tables of a new database, and returns the version of the schema.
+// It refuses versions that this program does not know.
+func schemaOf(conn *connection) (version int, err error) {
 	tables, ours := int64(0), int64(0)
-	err := conn.query("SELECT count(*), count(*) FILTER (WHERE name = 'meta') FROM sqlite_schema", func(row []driver.Value) error {
+	err = conn.query("SELECT count(*), count(*) FILTER (WHERE name = 'meta') FROM sqlite_schema", func(row []driver.Value) error {
 		tables, ours = row[0].(int64), row[1].(int64)
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if tables > 0 && ours == 0 {
-		return fmt.Errorf("%w: %s is a database, but not one of a queue: put the queue's own back from a backup, or use another folder", ErrDamaged, conn.path)
-	}
-	if tables == 0 {
-		if err := conn.once("BEGIN IMMEDIATE;" + schema + runSchema + writeVersion + "COMMIT"); err != nil {
-			return fmt.Errorf("make tables: %w", err)
-		}
-		return conn.once(additions)
+	switch {
+	case err != nil:
+		return 0, whileOpening(conn.path, err)
+	case tables > 0 && ours == 0:
+		return 0, fmt.Errorf("%w: %s is a database, but not one of a queue", ErrDamaged, conn.path)
+	case tables == 0:
+		return schemaVersion, conn.once(schema)
 	}
 	var text []byte
-	err = conn.query("SELECT value FROM meta WHERE name = '"+schemaName+"'", func(row []driver.Value) error {
+	err = conn.query("SELECT value FROM meta WHERE name = 'schema'", func(row []driver.Value) error {
 		text, _ = row[0].([]byte)
 		return nil
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	version, err := strconv.Atoi(string(text))
+	version, err = strconv.Atoi(string(text))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %s: its schema version is %q: restore the folder from a backup", ErrDamaged, conn.path, text)
+		return 0, fmt.Errorf("%w: %s: its schema version is %q", ErrDamaged, conn.path, text)
 	case version > schemaVersion:
-		return fmt.Errorf("the queue's database %s was written by a newer pilotage (schema %d, this one knows %d): run that release or a later one", conn.path, version, schemaVersion)
-	case version == 1:
-		if err := conn.once("BEGIN IMMEDIATE;" + fromVersion1 + writeVersion + "COMMIT"); err != nil {
-			return fmt.Errorf("bring the queue's database %s from schema 1 to %d: %w", conn.path, schemaVersion, err)
-		}
+		return 0, fmt.Errorf("the queue's database %s was written by a newer pilotage (schema %d, this one knows %d): run that release or a later one", conn.path, version, schemaVersion)
+	case version < schemaBefore:
+		return 0, fmt.Errorf("the queue's database %s was written by an old pilotage (schema %d): start a release in between once, which knows schema %d", conn.path, version, schemaBefore)
 	}
-	return conn.once(additions)
+	return version, nil
 }

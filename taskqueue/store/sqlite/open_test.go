@@ -87,31 +87,6 @@ func TestFolderIsLocked(t *testing.T) {
 	store.Close()
 }
 
-func TestNewerSchema(t *testing.T) {
-	folder := t.TempDir()
-	store, err := sqlite.Open(folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set(t, store, "schema", "1000")
-	if err := store.Close(); err != nil {
-		t.Fatal(err)
-	}
-	store, err = sqlite.Open(folder)
-	if err == nil {
-		store.Close()
-		t.Fatal("opened the database of a newer program")
-	}
-	for _, part := range []string{filepath.Join(folder, sqlite.FileName), "1000", "newer"} {
-		if !strings.Contains(err.Error(), part) {
-			t.Errorf("error %q does not say %q", err, part)
-		}
-	}
-	if _, err := sqlite.Open(folder); err == nil || strings.Contains(err.Error(), "another queue") {
-		t.Errorf("the failed Open kept the folder locked: %v", err)
-	}
-}
-
 func TestNotADatabase(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, sqlite.FileName)
@@ -150,7 +125,7 @@ func TestDamagedPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	storetest.Touch(t, store)
+	storetest.Fill(t, store)
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -216,15 +191,21 @@ func TestLogWithoutDatabase(t *testing.T) {
 func TestDatabaseOfSomethingElse(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, sqlite.FileName)
-	other, err := sql.Open("sqlite", path)
+	alter(t, folder, "CREATE TABLE songs (title TEXT)")
+	expectDamaged(t, path, openError(folder))
+}
+
+// alter changes a database behind the store's back.
+func alter(t *testing.T, folder, statement string) {
+	t.Helper()
+	database, err := sql.Open("sqlite", filepath.Join(folder, sqlite.FileName))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.Exec("CREATE TABLE songs (title TEXT)"); err != nil {
+	if _, err := database.Exec(statement); err != nil {
 		t.Fatal(err)
 	}
-	if err := other.Close(); err != nil {
+	if err := database.Close(); err != nil {
 		t.Fatal(err)
 	}
-	expectDamaged(t, path, openError(folder))
 }

@@ -34,15 +34,28 @@ func testReopen(t *testing.T, open Open, reopen Reopen) {
 	})
 }
 
-// Touch calls every method of every table at least once, for tests of an
-// engine that look at what the calls did to it.
-func Touch(t testing.TB, store taskqueue.Store) {
+// Fill writes something to every table, and some tasks that lie together; it always
+// writes the same.
+func Fill(t testing.TB, store taskqueue.Store) {
 	update(t, store, prepare)
 	for _, name := range slices.Sorted(maps.Keys(writes)) {
-		if name != "Tasks-" {
+		if name != "Tasks-" && name != "Workflows-" {
 			update(t, store, writes[name])
 		}
 	}
-	dump(t, store)
-	update(t, store, writes["Tasks-"])
+	var states []taskqueue.TaskState
+	for i := range crowdSize {
+		_, state := madeIn(flowB, crowdTask(flowB, i).Name(), uint64(200+i), task.Ready)
+		state.Class, state.NotBefore, state.MemoKey = taskqueue.ClassID(i/30), taskqueue.Instant(i/35*5), digest(byte(i%3))
+		states = append(states, state)
+	}
+	update(t, store, func(tx taskqueue.Tx) error { return add(tx, states...) })
+	for i := range states[5:12] {
+		states[5+i].State, states[5+i].Lease, states[5+i].Reason = task.Leased, 9, "because"
+	}
+	states[20].State = task.Done
+	update(t, store, func(tx taskqueue.Tx) error { return tx.Tasks().Save(states...) })
 }
+
+// Dump reads everything that Fill has written, in every way, as text.
+func Dump(t testing.TB, store taskqueue.Store) string { return dump(t, store) + crowdDump(t, store) }

@@ -15,11 +15,11 @@ import (
 // engine against; it does not guard its records against their users.
 type model struct {
 	mutex sync.Mutex
-	state *tables
+	state *contents
 }
 
-// tables are slices in order of first Save, and maps where no order matters.
-type tables struct {
+// contents are slices in order of first Save, and maps where no order matters.
+type contents struct {
 	values    map[string][]byte
 	counters  map[string]uint64
 	workflows []taskqueue.Workflow
@@ -48,7 +48,7 @@ type modelUse struct {
 }
 
 func newModel() *model {
-	return &model{state: &tables{
+	return &model{state: &contents{
 		values: map[string][]byte{}, counters: map[string]uint64{},
 		files: map[task.LFN]taskqueue.FileRecord{}, uses: map[modelUse]bool{},
 		classes: map[taskqueue.ClassID]taskqueue.Eligibility{}, logs: map[task.AttemptID][2][]byte{},
@@ -57,8 +57,8 @@ func newModel() *model {
 	}}
 }
 
-func (s *tables) copy() *tables {
-	return &tables{
+func (s *contents) copy() *contents {
+	return &contents{
 		maps.Clone(s.values), maps.Clone(s.counters), slices.Clone(s.workflows), slices.Clone(s.tasks),
 		maps.Clone(s.files), maps.Clone(s.uses), maps.Clone(s.classes), slices.Clone(s.garbage),
 		slices.Clone(s.attempts), maps.Clone(s.logs), maps.Clone(s.leases), maps.Clone(s.revoked),
@@ -85,7 +85,7 @@ func (m *model) Update(_ context.Context, write func(taskqueue.Tx) error) error 
 
 func (m *model) Close() error { return nil }
 
-type modelTx struct{ *tables }
+type modelTx struct{ *contents }
 
 func (t modelTx) Meta() taskqueue.MetaTable          { return modelMeta(t) }
 func (t modelTx) Workflows() taskqueue.WorkflowTable { return modelWorkflows(t) }

@@ -42,13 +42,13 @@ func (t modelWorkflows) Load(ids ...task.WorkflowID) ([]taskqueue.Workflow, erro
 
 func (t modelWorkflows) Save(workflows ...taskqueue.Workflow) error {
 	for _, workflow := range workflows {
-		t.tables.workflows = put(t.tables.workflows, flowOf, workflow)
+		t.contents.workflows = put(t.contents.workflows, flowOf, workflow)
 	}
 	return nil
 }
 
 func (t modelWorkflows) Delete(ids ...task.WorkflowID) error {
-	t.tables.workflows = slices.DeleteFunc(t.workflows, func(w taskqueue.Workflow) bool { return slices.Contains(ids, w.ID) })
+	t.contents.workflows = slices.DeleteFunc(t.workflows, func(w taskqueue.Workflow) bool { return slices.Contains(ids, w.ID) })
 	return nil
 }
 
@@ -144,13 +144,13 @@ func (t modelFiles) Garbage(limit int, except ...task.Site) ([]task.Replica, err
 
 func (t modelFiles) AddGarbage(replicas ...task.Replica) error {
 	for _, replica := range replicas {
-		t.tables.garbage = put(t.tables.garbage, func(r task.Replica) task.Replica { return r }, replica)
+		t.contents.garbage = put(t.contents.garbage, func(r task.Replica) task.Replica { return r }, replica)
 	}
 	return nil
 }
 
 func (t modelFiles) DropGarbage(replicas ...task.Replica) error {
-	t.tables.garbage = slices.DeleteFunc(t.garbage, func(r task.Replica) bool { return slices.Contains(replicas, r) })
+	t.contents.garbage = slices.DeleteFunc(t.garbage, func(r task.Replica) bool { return slices.Contains(replicas, r) })
 	return nil
 }
 
@@ -162,7 +162,7 @@ func (t modelAttempts) Load(ids ...task.AttemptID) ([]taskqueue.Attempt, error) 
 
 func (t modelAttempts) Save(attempts ...taskqueue.Attempt) error {
 	for _, attempt := range attempts {
-		t.tables.attempts = put(t.tables.attempts, attemptOf, attempt)
+		t.contents.attempts = put(t.contents.attempts, attemptOf, attempt)
 	}
 	return nil
 }
@@ -283,13 +283,13 @@ func (t modelPilots) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) 
 
 func (t modelPilots) Save(pilots ...taskqueue.PilotRecord) error {
 	for _, pilot := range pilots {
-		t.tables.pilots = put(t.tables.pilots, pilotOf, pilot)
+		t.contents.pilots = put(t.contents.pilots, pilotOf, pilot)
 	}
 	return nil
 }
 
 func (t modelPilots) Delete(ids ...task.PilotID) error {
-	t.tables.pilots = slices.DeleteFunc(t.pilots, func(p taskqueue.PilotRecord) bool { return slices.Contains(ids, p.ID) })
+	t.contents.pilots = slices.DeleteFunc(t.pilots, func(p taskqueue.PilotRecord) bool { return slices.Contains(ids, p.ID) })
 	return nil
 }
 

@@ -32,7 +32,7 @@ func (t modelTasks) Add(tasks []task.Task, states []taskqueue.TaskState) error {
 			return taskqueue.ErrTaskExists
 		}
 		t.tasks = append(t.tasks, modelTask{tasks[i], state})
-		t.tables.tasks = t.tasks
+		t.contents.tasks = t.tasks
 	}
 	return nil
 }
@@ -50,8 +50,8 @@ func (t modelTasks) Save(states ...taskqueue.TaskState) error {
 }
 
 func (t modelTasks) DeleteWorkflow(id task.WorkflowID) error {
-	t.tables.tasks = slices.DeleteFunc(t.tasks, func(row modelTask) bool { return row.state.ID.Workflow() == id })
-	t.tables.attempts = slices.DeleteFunc(t.attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task.Workflow() == id })
+	t.contents.tasks = slices.DeleteFunc(t.tasks, func(row modelTask) bool { return row.state.ID.Workflow() == id })
+	t.contents.attempts = slices.DeleteFunc(t.attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task.Workflow() == id })
 	for use := range t.uses {
 		if use.reader.Workflow() == id {
 			delete(t.uses, use)

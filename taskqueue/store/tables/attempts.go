@@ -2,7 +2,6 @@ package tables
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -10,75 +9,71 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/store/internal/record"
 )
 
-type attemptTable struct{ *tx }
+type attemptTable struct {
+	records[task.AttemptID, taskqueue.Attempt]
+}
 
 func attemptKey(id task.AttemptID) key { return text(id.Task).text(id.Suffix()) }
 
-var attemptKind = kind[taskqueue.Attempt]{
+var attemptKind = kind[task.AttemptID, taskqueue.Attempt]{
 	table: attempts, codec: record.New[taskqueue.Attempt](), counter: "attempt rows",
-	key: func(a *taskqueue.Attempt) key { return attemptKey(a.Outcome.Attempt) },
+	id: func(a *taskqueue.Attempt) task.AttemptID { return a.Outcome.Attempt }, key: attemptKey,
 	indexes: []index[taskqueue.Attempt]{
-		{attemptsRunning, func(n uint64, a *taskqueue.Attempt) key {
+		{attemptsRunning, func(n uint64, a *taskqueue.Attempt) []key {
 			if a.State != taskqueue.AttemptRunning {
 				return nil
 			}
-			return text(a.Outcome.Attempt.Pilot).number(n)
+			return []key{text(a.Outcome.Attempt.Pilot).number(n)}
 		}},
 	},
-}
-
-func (t attemptTable) Load(ids ...task.AttemptID) ([]taskqueue.Attempt, error) {
-	keys := make([][]byte, len(ids))
-	for i, id := range ids {
-		keys[i] = attemptKey(id)
-	}
-	return attemptKind.load(t.tx, keys...)
 }
 
 func (t attemptTable) Save(attempts ...taskqueue.Attempt) error {
 	for _, a := range attempts {
 		a.Outcome.Stdout, a.Outcome.Stderr = nil, nil // have their own table
-		if err := attemptKind.saveOne(t.tx, &a); err != nil {
+		if err := t.records.Save(a); err != nil {
 			return err
 		}
 	}
 	return t.writing()
 }
 
-func (t attemptTable) OfTask(id task.ID) ([]taskqueue.Attempt, error) {
-	found, err := attemptKind.scan(t.tx, under(text(id)), math.MaxInt)
-	slices.SortFunc(found, func(a, b stored[taskqueue.Attempt]) int { return cmp.Compare(a.number, b.number) })
-	return bare(found, err)
+func (t attemptTable) OfTask(id task.ID) (found []taskqueue.Attempt, err error) {
+	var all []stored[taskqueue.Attempt]
+	err = t.tx.scan(attempts, under(text(id)), func(row Row) (bool, error) {
+		one, err := attemptKind.decode(t.tx, row.Value)
+		all = append(all, one)
+		return true, err
+	})
+	slices.SortFunc(all, func(a, b stored[taskqueue.Attempt]) int { return cmp.Compare(a.number, b.number) })
+	for i := range all {
+		found = append(found, all[i].record)
+	}
+	return found, err
 }
 
 func (t attemptTable) RunningAt(pilot task.PilotID) ([]taskqueue.Attempt, error) {
-	return attemptKind.by(t.tx, attemptsRunning, under(text(pilot)), math.MaxInt)
+	return t.by(attemptsRunning, under(text(pilot)), noLimit)
 }
 
 // log is the end of an attempt's output.
-type log struct{ Stdout, Stderr []byte }
+type log struct {
+	ID             task.AttemptID
+	Stdout, Stderr []byte
+}
 
-var logCodec = record.New[log]()
+var logKind = kind[task.AttemptID, log]{
+	table: logs, codec: record.New[log](), id: func(l *log) task.AttemptID { return l.ID }, key: attemptKey,
+}
 
 func (t attemptTable) SaveLog(id task.AttemptID, stdout, stderr []byte) error {
-	if err := t.writing(); err != nil {
-		return err
-	}
-	before, err := t.getOne(logs, attemptKey(id))
-	if err != nil {
-		return err
-	}
-	return t.edit(logs, edit{attemptKey(id), before, logCodec.Encode(&log{stdout, stderr})})
+	return records[task.AttemptID, log]{t.tx, &logKind}.Save(log{id, stdout, stderr})
 }
 
 func (t attemptTable) LoadLog(id task.AttemptID) (stdout, stderr []byte, err error) {
-	value, err := t.getOne(logs, attemptKey(id))
-	if err != nil || value == nil {
+	found, err := records[task.AttemptID, log]{t.tx, &logKind}.Load(id)
+	if err != nil || len(found) == 0 {
 		return nil, nil, err
 	}
-	var found log
-	if err := logCodec.Decode(value, &found); err != nil {
-		return nil, nil, t.damaged(logs, err)
-	}
-	return found.Stdout, found.Stderr, nil
+	return found[0].Stdout, found[0].Stderr, nil
 }

@@ -1,18 +1,23 @@
 package tables
 
 import (
+	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/pilotage-grid/pilotage/taskqueue/store/internal/record"
 )
 
 // kind is a table of records of one type, with its indexes. Records are
 // numbered in the order of their first Save.
-type kind[R any] struct {
+type kind[K, R any] struct {
 	table   Table
 	codec   record.Codec[R]
-	key     func(*R) key
+	id      func(*R) K
+	key     func(K) key
 	counter string // of the records' numbers; "" gives none
 	indexes []index[R]
 }
@@ -20,7 +25,7 @@ type kind[R any] struct {
 // index is a table whose values are keys of records.
 type index[R any] struct {
 	table Table
-	key   func(number uint64, r *R) key // nil: it does not hold the record
+	keys  func(number uint64, r *R) []key // that it has of the record
 }
 
 // stored is a record as it is kept.
@@ -29,159 +34,160 @@ type stored[R any] struct {
 	record R
 }
 
-func (k *kind[R]) encode(number uint64, r *R) []byte {
-	return append(binary.AppendUvarint(nil, number), k.codec.Encode(r)...)
+// noLimit is the limit of reads that return everything.
+const noLimit = math.MaxInt
+
+// records are the records of a kind within a Tx.
+type records[K, R any] struct {
+	*tx
+	kind *kind[K, R]
 }
 
-func (k *kind[R]) decode(t *tx, value []byte, into *stored[R]) error {
+func (k *kind[K, R]) decode(t *tx, value []byte) (found stored[R], err error) {
 	number, n := binary.Uvarint(value)
 	if n <= 0 {
-		return t.damaged(k.table, fmt.Errorf("a record has no number"))
+		return found, t.damaged(k.table, errors.New("a record has no number"))
 	}
-	into.number = number
-	if err := k.codec.Decode(value[n:], &into.record); err != nil {
-		return t.damaged(k.table, err)
-	}
-	return nil
-}
-
-// damaged tells that a record cannot be what was written.
-func (t *tx) damaged(table Table, err error) error {
-	return t.fail(fmt.Errorf("%w: table %s: restore the folder from a backup: %w", ErrDamaged, Names[table], err))
-}
-
-// load returns the records of keys, absent ones left out.
-func (k *kind[R]) load(t *tx, keys ...[]byte) (found []R, err error) {
-	if len(keys) == 0 {
-		return nil, t.usable()
-	}
-	values, err := t.get(k.table, keys...)
-	if err != nil {
-		return nil, err
-	}
-	for _, value := range values {
-		if value == nil {
-			continue
-		}
-		var s stored[R]
-		if err := k.decode(t, value, &s); err != nil {
-			return nil, err
-		}
-		found = append(found, s.record)
+	found.number = number
+	if err := k.codec.Decode(value[n:], &found.record); err != nil {
+		return found, t.damaged(k.table, err)
 	}
 	return found, nil
 }
 
-// save writes records and brings the indexes up to date.
-func (k *kind[R]) save(t *tx, records ...R) error {
-	for i := range records {
-		if err := k.saveOne(t, &records[i]); err != nil {
+// damaged tells that a record cannot be what was written.
+func (t *tx) damaged(table Table, err error) error {
+	return t.fail(fmt.Errorf("%w: table %s: %w", ErrDamaged, table, err))
+}
+
+// find returns the record of a key and whether it is there.
+func (r records[K, R]) find(key []byte) (found stored[R], there bool, err error) {
+	value, err := r.get(r.kind.table, key)
+	if err != nil || value == nil {
+		return found, false, err
+	}
+	found, err = r.kind.decode(r.tx, value)
+	return found, true, err
+}
+
+// Load returns the records with the ids, absent ones left out.
+func (r records[K, R]) Load(ids ...K) (found []R, err error) {
+	for _, id := range ids {
+		one, there, err := r.find(r.kind.key(id))
+		if err != nil {
+			return nil, err
+		}
+		if there {
+			found = append(found, one.record)
+		}
+	}
+	return found, r.usable()
+}
+
+// Save writes records and brings the indexes up to date.
+func (r records[K, R]) Save(saved ...R) error {
+	for i := range saved {
+		if err := r.replace(r.kind.key(r.kind.id(&saved[i])), &saved[i]); err != nil {
 			return err
 		}
 	}
-	return t.writing()
+	return r.writing()
 }
 
-func (k *kind[R]) saveOne(t *tx, r *R) error {
-	if err := t.writing(); err != nil {
-		return err
-	}
-	key := k.key(r)
-	value, err := t.getOne(k.table, key)
-	if err != nil {
-		return err
-	}
-	return k.replace(t, key, value, r)
-}
-
-// replace writes a record over a row's value, nil if there is none, and brings
-// the indexes up to date; a record that is nil goes.
-func (k *kind[R]) replace(t *tx, key key, value []byte, r *R) (err error) {
-	var before, after *stored[R]
-	if value != nil {
-		before = new(stored[R])
-		if err := k.decode(t, value, before); err != nil {
+// Delete removes records and their entries in the indexes.
+func (r records[K, R]) Delete(ids ...K) error {
+	for _, id := range ids {
+		if err := r.replace(r.kind.key(id), nil); err != nil {
 			return err
 		}
 	}
-	var to []byte
-	if r != nil {
-		after = &stored[R]{record: *r}
-		if before != nil {
-			after.number = before.number
-		} else if k.counter != "" {
-			if after.number, err = (metaTable{t}).Next(k.counter, 1); err != nil {
+	return r.writing()
+}
+
+// replace writes a record over the one with its key; nil removes that.
+func (r records[K, R]) replace(key []byte, with *R) error {
+	if err := r.writing(); err != nil {
+		return err
+	}
+	k := r.kind
+	var before stored[R]
+	there := false
+	if k.counter != "" || len(k.indexes) > 0 {
+		var err error
+		if before, there, err = r.find(key); err != nil {
+			return err
+		}
+	}
+	after := stored[R]{number: before.number}
+	switch {
+	case with == nil:
+		r.drop(k.table, key)
+	default:
+		after.record = *with
+		if !there && k.counter != "" {
+			var err error
+			if after.number, err = (metaTable{r.tx}).Next(k.counter, 1); err != nil {
 				return err
 			}
 		}
-		to = k.encode(after.number, r)
-	}
-	if err := t.edit(k.table, edit{key, value, to}); err != nil {
-		return err
+		r.put(k.table, key, append(binary.AppendUvarint(nil, after.number), k.codec.Encode(with)...))
 	}
 	for _, index := range k.indexes {
-		if err := t.edit(index.table, append(index.entry(before, key, true), index.entry(after, key, false)...)...); err != nil {
-			return err
-		}
+		index.replace(r.tx, key, index.of(&before, there), index.of(&after, with != nil))
 	}
-	return nil
+	return r.failed
 }
 
-// entry is the edit that an index needs for a record that goes or comes.
-func (x index[R]) entry(s *stored[R], primary []byte, goes bool) []edit {
-	if s == nil {
+// of returns the keys of a record, none if it is not there.
+func (x index[R]) of(s *stored[R], there bool) []key {
+	if !there {
 		return nil
 	}
-	key := x.key(s.number, &s.record)
-	switch {
-	case key == nil:
-		return nil
-	case goes:
-		return []edit{{key, primary, nil}}
-	}
-	return []edit{{key, nil, primary}}
+	return x.keys(s.number, &s.record)
 }
 
-// remove deletes records and their entries in the indexes.
-func (k *kind[R]) remove(t *tx, keys ...[]byte) error {
-	if err := t.writing(); err != nil {
-		return err
-	}
-	for _, key := range keys {
-		value, err := t.getOne(k.table, key)
-		if err != nil {
-			return err
-		}
-		if value == nil {
-			continue
-		}
-		if err := k.replace(t, key, value, nil); err != nil {
-			return err
+// replace writes the entries of a record that has changed.
+func (x index[R]) replace(t *tx, primary []byte, before, after []key) {
+	for _, gone := range before {
+		if !slices.ContainsFunc(after, func(k key) bool { return bytes.Equal(k, gone) }) {
+			t.drop(x.table, gone)
 		}
 	}
-	return nil
+	for _, key := range after {
+		t.put(x.table, key, primary)
+	}
 }
 
-// scan reads records in the order of their keys, at most limit.
-func (k *kind[R]) scan(t *tx, span Span, limit int) (found []stored[R], err error) {
+// scan returns records in the order of their keys, at most limit.
+func (r records[K, R]) scan(span Span, limit int) (found []R, err error) {
 	if limit < 1 {
-		return nil, t.usable()
+		return nil, r.usable()
 	}
-	err = t.scan(k.table, span, func(row Row) (bool, error) {
-		found = append(found, stored[R]{})
-		err := k.decode(t, row.Value, &found[len(found)-1])
+	err = r.tx.scan(r.kind.table, span, func(row Row) (bool, error) {
+		one, err := r.kind.decode(r.tx, row.Value)
+		found = append(found, one.record)
 		return len(found) < limit, err
 	})
 	return found, err
 }
 
-// by reads the records of a span of an index, in its order, at most limit.
-func (k *kind[R]) by(t *tx, index Table, span Span, limit int) ([]R, error) {
-	keys, err := t.primaries(index, span, limit)
-	if err != nil || len(keys) == 0 {
-		return nil, err
+// All returns all records in the order of their keys.
+func (r records[K, R]) All() ([]R, error) { return r.scan(Span{}, noLimit) }
+
+// by returns the records of a span of an index, in its order, at most limit.
+func (r records[K, R]) by(index Table, span Span, limit int) (found []R, err error) {
+	keys, err := r.primaries(index, span, limit)
+	for _, key := range keys {
+		one, there, err := r.find(key)
+		if err == nil && !there {
+			err = r.damaged(index, errors.New("it has a record that is not there"))
+		}
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, one.record)
 	}
-	return k.load(t, keys...)
+	return found, err
 }
 
 // primaries returns the keys of the records of a span of an index.
@@ -194,23 +200,4 @@ func (t *tx) primaries(index Table, span Span, limit int) (keys [][]byte, err er
 		return len(keys) < limit, nil
 	})
 	return keys, err
-}
-
-func bare[R any](found []stored[R], err error) ([]R, error) {
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	records := make([]R, len(found))
-	for i := range found {
-		records[i] = found[i].record
-	}
-	return records, nil
-}
-
-func keysOf[S ~string](names []S) [][]byte {
-	keys := make([][]byte, len(names))
-	for i, name := range names {
-		keys[i] = text(name)
-	}
-	return keys
 }

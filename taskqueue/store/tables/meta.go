@@ -1,26 +1,21 @@
 package tables
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "bytes"
 
 type metaTable struct{ *tx }
 
 func (t metaTable) Get(name string) ([]byte, error) {
-	value, err := t.getOne(values, text(name))
+	value, err := t.get(values, text(name))
 	return bytes.Clone(value), err
 }
 
 func (t metaTable) Set(name string, value []byte) error {
-	before, err := t.getOne(values, text(name))
-	if err != nil {
-		return err
-	}
 	if len(value) == 0 {
-		return t.edit(values, edit{text(name), before, nil})
+		t.drop(values, text(name))
+	} else {
+		t.put(values, text(name), bytes.Clone(value))
 	}
-	return t.edit(values, edit{text(name), before, bytes.Clone(value)})
+	return t.writing()
 }
 
 func (t metaTable) Next(counter string, n uint64) (uint64, error) {
@@ -34,7 +29,7 @@ func (t metaTable) Next(counter string, n uint64) (uint64, error) {
 // count adds to a number, 0 if it is absent, and returns what it was; 0 after
 // that removes it.
 func (t *tx) count(table Table, key key, n uint64) (uint64, error) {
-	value, err := t.getOne(table, key)
+	value, err := t.get(table, key)
 	if err != nil {
 		return 0, err
 	}
@@ -46,38 +41,9 @@ func (t *tx) count(table Table, key key, n uint64) (uint64, error) {
 		}
 	}
 	if used+n == 0 {
-		return used, t.edit(table, edit{key, value, nil})
+		t.drop(table, key)
+	} else {
+		t.put(table, key, number(used+n))
 	}
-	return used, t.edit(table, edit{key, value, number(used + n)})
-}
-
-// totalKey is the key of the one row of totals.
-var totalKey = text("all")
-
-// writeTotal brings the sum of all rows up to date.
-func (t *tx) writeTotal() error {
-	if t.total == (total{}) {
-		return nil
-	}
-	before, err := t.readTotal()
-	if err != nil {
-		return err
-	}
-	changed := total{before.rows + t.total.rows, before.sum + t.total.sum}
-	value := number(changed.rows).number(changed.sum)
-	value = binary.BigEndian.AppendUint32(value, seal(totals, totalKey, value))
-	return t.fail(t.rows.Put(totals, Row{totalKey, value}))
-}
-
-func (t *tx) readTotal() (total, error) {
-	value, err := t.getOne(totals, totalKey)
-	if err != nil || value == nil {
-		return total{}, err
-	}
-	sum := parts{rest: value}
-	found := total{sum.number(), sum.number()}
-	if sum.err != nil {
-		return total{}, t.damaged(totals, sum.err)
-	}
-	return found, nil
+	return used, t.failed
 }

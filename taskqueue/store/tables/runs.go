@@ -1,8 +1,8 @@
 package tables
 
 import (
+	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -23,7 +23,6 @@ type run struct {
 	workflow task.WorkflowID
 	traits   traits
 	records  [][]byte // of the states without Seq and traits, by age
-	value    []byte   // of its row, if it is in the table
 }
 
 // traits are what tasks are searched by.
@@ -80,28 +79,39 @@ func cut(workflow task.WorkflowID, first uint64, members []member) []run {
 
 // encode is how a run is kept.
 func (r *run) encode() []byte {
-	head := number(uint64(len(r.records))).number(uint64(r.traits.state)).signed(int64(r.traits.priority)).
-		number(uint64(r.traits.class)).signed(int64(r.traits.notBefore)).number(uint64(r.traits.lease)).text(string(r.workflow))
-	return append(head, record.Bind(r.records)...)
+	value := make([]byte, 0, 64)
+	for _, n := range []int64{
+		int64(len(r.records)), int64(r.traits.state), int64(r.traits.priority), int64(r.traits.class),
+		int64(r.traits.notBefore), int64(r.traits.lease), int64(len(r.workflow)),
+	} {
+		value = binary.AppendVarint(value, n)
+	}
+	return append(append(value, r.workflow...), record.Bind(r.records)...)
 }
 
-func (t *tx) runOf(row Row) (*run, error) {
-	head, value := parts{rest: row.Key}, parts{rest: row.Value}
-	r := &run{first: head.number(), value: row.Value}
-	count := value.number()
-	r.traits = traits{task.State(value.number()), int(value.signed()), taskqueue.ClassID(value.number()), taskqueue.Instant(value.signed()), task.LeaseID(value.number())}
-	r.workflow = task.WorkflowID(value.text())
-	err := value.err
-	if err == nil {
-		r.records, err = record.Unbind(value.rest, int(count))
+func (t *tx) runOf(first uint64, value []byte) (*run, error) {
+	var head [7]int64
+	for i := range head {
+		n, size := binary.Varint(value)
+		if size <= 0 {
+			return nil, t.damaged(runs, errCut)
+		}
+		head[i], value = n, value[size:]
 	}
+	if head[6] < 0 || head[6] > int64(len(value)) {
+		return nil, t.damaged(runs, errCut)
+	}
+	records, err := record.Unbind(value[head[6]:], int(head[0]))
 	if err != nil {
 		return nil, t.damaged(runs, err)
 	}
-	return r, nil
+	return &run{
+		first: first, workflow: task.WorkflowID(value[:head[6]]), records: records,
+		traits: traits{task.State(head[1]), int(head[2]), taskqueue.ClassID(head[3]), taskqueue.Instant(head[4]), task.LeaseID(head[5])},
+	}, nil
 }
 
-// place is an entry of an index.
+// place is an entry of an index. Its key ends with the number of the run's first task.
 type place struct {
 	table Table
 	key   key
@@ -110,8 +120,7 @@ type place struct {
 
 // places are where the indexes have a run.
 func (r *run) places() []place {
-	first := number(r.first)
-	found := append(make([]place, 0, 4), place{runsByWorkflow, text(r.workflow).number(uint64(r.traits.state)).number(r.first), first})
+	found := append(make([]place, 0, 4), place{runsByWorkflow, text(r.workflow).number(uint64(r.traits.state)).number(r.first), nil})
 	switch r.traits.state {
 	case task.Ready:
 		found = append(found, place{
@@ -122,13 +131,16 @@ func (r *run) places() []place {
 			number(r.traits.class).signed(int64(r.traits.notBefore)).number(uint64(len(r.records))),
 		})
 		if r.traits.notBefore > 0 {
-			found = append(found, place{runsInBackoff, key(nil).signed(int64(r.traits.notBefore)).number(r.first), first})
+			found = append(found, place{runsInBackoff, key(nil).signed(int64(r.traits.notBefore)).number(r.first), nil})
 		}
 	case task.Leased:
-		found = append(found, place{runsLeased, number(r.traits.lease).number(r.first), first})
+		found = append(found, place{runsLeased, number(r.traits.lease).number(r.first), nil})
 	}
 	return found
 }
+
+// firstOf reads the number of a run's first task from an entry of an index.
+func firstOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-8:]) }
 
 // runAt returns the run that a task is in.
 func (t *tx) runAt(seq uint64) (*run, error) {
@@ -137,7 +149,7 @@ func (t *tx) runAt(seq uint64) (*run, error) {
 	}
 	t.at = nil
 	err := t.scan(runs, Span{Before: number(seq + 1), Down: true}, func(row Row) (_ bool, err error) {
-		t.at, err = t.runOf(row)
+		t.at, err = t.runOf(firstOf(row.Key), row.Value)
 		return false, err
 	})
 	if err == nil && (t.at == nil || seq >= t.at.beyond()) {
@@ -163,38 +175,23 @@ func (t *tx) appendState(found []taskqueue.TaskState, r *run, i int) ([]taskqueu
 	return found, nil
 }
 
-// changes are edits on their way into tables.
-type changes map[Table][]edit
-
-func (c changes) add(table Table, e edit) { c[table] = append(c[table], e) }
-
-// replace notes what became of a run: nil was none before.
-func (c changes) replace(old *run, after []run) {
-	var before []byte // of the row that the first of the new ones has
+// replace writes what became of a run; nil was none before.
+func (t *tx) replace(old *run, after []run) {
+	t.at = nil
 	if old != nil {
-		before = old.value
 		for _, p := range old.places() {
-			c.add(p.table, edit{p.key, p.value, nil})
+			if !slices.ContainsFunc(after, func(r run) bool { return r.first == old.first && r.traits == old.traits }) {
+				t.drop(p.table, p.key)
+			}
 		}
 		if len(after) == 0 {
-			c.add(runs, edit{number(old.first), before, nil})
+			t.drop(runs, number(old.first))
 		}
 	}
 	for i := range after {
-		c.add(runs, edit{number(after[i].first), before, after[i].encode()})
+		t.put(runs, number(after[i].first), after[i].encode())
 		for _, p := range after[i].places() {
-			c.add(p.table, edit{p.key, nil, p.value})
-		}
-		before = nil
-	}
-}
-
-// apply makes changes, table by table.
-func (t *tx) apply(c changes) error {
-	for _, table := range slices.Sorted(maps.Keys(c)) {
-		if err := t.edit(table, c[table]...); err != nil {
-			return err
+			t.put(p.table, p.key, p.value)
 		}
 	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package tables
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -28,97 +29,48 @@ func (t taskTable) InWorkflow(id task.WorkflowID, after uint64, limit int, state
 		}
 		found = append(found, some...)
 	}
-	slices.SortFunc(found, func(a, b taskqueue.TaskState) int {
-		if a.Seq < b.Seq {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(found, func(a, b taskqueue.TaskState) int { return cmp.Compare(a.Seq, b.Seq) })
 	if len(found) > limit {
 		found = found[:limit]
 	}
 	return found, nil
 }
 
-// readPage is how many runs are read at once.
-const readPage = 64
-
-// states returns, of the runs of a span of an index, the tasks from
-// a Seq on, at most limit. An entry's value is the number of its run's first
-// task, unless first reads it.
-func (t *tx) states(index Table, span Span, oldest uint64, limit int, first func(Row) []byte) (found []taskqueue.TaskState, err error) {
+// states returns, of the runs of a span of an index that are wanted, the tasks from a
+// Seq on, at most limit.
+func (t *tx) states(index Table, span Span, oldest uint64, limit int, wanted func(Row) bool) (found []taskqueue.TaskState, err error) {
 	if limit < 1 {
 		return nil, t.usable()
 	}
-	for len(found) < limit {
-		var page [][]byte
-		var last []byte
-		more := false
-		err := t.scan(index, span, func(row Row) (bool, error) {
-			if len(page) == readPage {
-				more = true
-				return false, nil
-			}
-			last = row.Key
-			at := row.Value
-			if first != nil {
-				at = first(row)
-			}
-			if at != nil {
-				page = append(page, at)
-			}
+	err = t.scan(index, span, func(row Row) (bool, error) {
+		if wanted != nil && !wanted(row) {
 			return true, nil
-		})
+		}
+		r, err := t.runAt(firstOf(row.Key))
 		if err != nil {
-			return nil, err
-		}
-		if len(page) == 0 {
-			return found, nil
-		}
-		if found, err = t.appendRuns(found, page, oldest, limit); err != nil {
-			return nil, err
-		}
-		if !more {
-			break
-		}
-		span.From = append(slices.Clip(last), 0)
-	}
-	return found, nil
-}
-
-func (t *tx) appendRuns(found []taskqueue.TaskState, page [][]byte, oldest uint64, limit int) ([]taskqueue.TaskState, error) {
-	values, err := t.get(runs, page...)
-	if err != nil {
-		return nil, err
-	}
-	for i, value := range values {
-		r, err := t.runOf(Row{page[i], value})
-		if err != nil {
-			return nil, err
+			return false, err
 		}
 		from := 0
 		if oldest > r.first {
 			from = int(oldest - r.first)
 		}
-		for i := from; i < len(r.records); i++ {
+		for i := from; i < len(r.records) && len(found) < limit; i++ {
 			if found, err = t.appendState(found, r, i); err != nil {
-				return nil, err
-			}
-			if len(found) == limit {
-				return found, nil
+				return false, err
 			}
 		}
+		return len(found) < limit, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return found, nil
 }
 
 func (t taskTable) ReadyIn(class taskqueue.ClassID, now taskqueue.Instant, limit int) ([]taskqueue.TaskState, error) {
-	return t.states(runsReady, under(number(class)), 0, limit, func(row Row) []byte {
+	return t.states(runsReady, under(number(class)), 0, limit, func(row Row) bool {
 		due := parts{rest: row.Value}
-		if taskqueue.Instant(due.signed()) > now {
-			return nil
-		}
-		return row.Key[len(row.Key)-8:]
+		return taskqueue.Instant(due.signed()) <= now
 	})
 }
 
@@ -128,8 +80,6 @@ func (t taskTable) ReadyOf(quotas map[taskqueue.ClassID]int, now taskqueue.Insta
 		return nil, true, t.usable()
 	}
 	complete = true
-	var firsts [][]byte // of runs
-	var takes []int     // of each
 	err = t.scan(runsReadyInOrder, Span{}, func(row Row) (bool, error) {
 		if rows--; rows < 0 {
 			complete = false
@@ -138,29 +88,19 @@ func (t taskTable) ReadyOf(quotas map[taskqueue.ClassID]int, now taskqueue.Insta
 		at, n := parts{rest: row.Value}, 0
 		class, due, count := taskqueue.ClassID(at.number()), taskqueue.Instant(at.signed()), int(at.number())
 		if due <= now {
-			n = left.Take(class, min(count, limit))
+			n = left.Take(class, min(count, limit-len(found)))
 		}
-		if n > 0 {
-			firsts, takes = append(firsts, row.Key[len(row.Key)-8:]), append(takes, n)
-			limit -= n
+		if n == 0 {
+			return true, at.err
 		}
-		return limit > 0 && !left.Used(), at.err
-	})
-	if err != nil || len(firsts) == 0 {
-		return nil, complete, err
-	}
-	values, err := t.get(runs, firsts...)
-	if err != nil {
-		return nil, false, err
-	}
-	for k, value := range values {
-		r, err := t.runOf(Row{firsts[k], value})
-		for i := 0; i < takes[k] && err == nil; i++ {
+		r, err := t.runAt(firstOf(row.Key))
+		for i := 0; i < n && err == nil; i++ {
 			found, err = t.appendState(found, r, i)
 		}
-		if err != nil {
-			return nil, false, err
-		}
+		return len(found) < limit && !left.Used(), err
+	})
+	if err != nil {
+		return nil, false, err
 	}
 	return found, complete, nil
 }
@@ -191,17 +131,14 @@ func (t *tx) countReady(state task.State, class taskqueue.ClassID, change int64)
 	t.ready[class] += change
 }
 
-func (t *tx) writeReadyCounts() error {
+// writeReadyCounts brings the table of counts up to date. Its error is that of the Tx.
+func (t *tx) writeReadyCounts() {
 	for class, change := range t.ready {
-		if change == 0 {
-			continue
-		}
-		if _, err := t.count(readyCounts, number(class), uint64(change)); err != nil {
-			return err
+		if change != 0 {
+			_, _ = t.count(readyCounts, number(class), uint64(change))
 		}
 	}
 	clear(t.ready)
-	return nil
 }
 
 func (t taskTable) NextBackoff(now taskqueue.Instant) (next taskqueue.Instant, err error) {
@@ -214,8 +151,7 @@ func (t taskTable) NextBackoff(now taskqueue.Instant) (next taskqueue.Instant, e
 }
 
 func (t taskTable) InLease(id task.LeaseID) ([]taskqueue.TaskState, error) {
-	found, err := t.states(runsLeased, under(number(id)), 0, math.MaxInt, nil)
-	return found, err
+	return t.states(runsLeased, under(number(id)), 0, noLimit, nil)
 }
 
 func (t taskTable) ReadyBefore(class taskqueue.ClassID, priority int, seq uint64) (count int, err error) {
@@ -239,9 +175,8 @@ func (t taskTable) DoneByMemo(id task.WorkflowID, keys ...task.Digest) (found []
 		}
 		var seqs []uint64
 		err := t.scan(memos, under(append(text(id), memo[:]...)), func(row Row) (bool, error) {
-			seq := parts{rest: row.Value}
-			seqs = append(seqs, seq.number())
-			return true, seq.err
+			seqs = append(seqs, firstOf(row.Key))
+			return true, nil
 		})
 		if err != nil {
 			return nil, err

@@ -2,7 +2,6 @@ package tables
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -10,48 +9,29 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/store/internal/record"
 )
 
-type siteTable struct{ *tx }
-
-var siteKind = kind[taskqueue.SiteRecord]{
+var siteKind = kind[task.Site, taskqueue.SiteRecord]{
 	table: sites, codec: record.New[taskqueue.SiteRecord](),
-	key: func(s *taskqueue.SiteRecord) key { return text(s.Name) },
+	id: func(s *taskqueue.SiteRecord) task.Site { return s.Name }, key: text[task.Site],
 }
 
-func (t siteTable) Load(names ...task.Site) ([]taskqueue.SiteRecord, error) {
-	return siteKind.load(t.tx, keysOf(names)...)
+var grantKind = kind[string, taskqueue.Grant]{
+	table: grants, codec: record.New[taskqueue.Grant](),
+	id: func(g *taskqueue.Grant) string { return g.ID }, key: text[string],
 }
 
-func (t siteTable) Save(sites ...taskqueue.SiteRecord) error { return siteKind.save(t.tx, sites...) }
-
-func (t siteTable) Delete(names ...task.Site) error { return siteKind.remove(t.tx, keysOf(names)...) }
-
-func (t siteTable) All() ([]taskqueue.SiteRecord, error) {
-	return bare(siteKind.scan(t.tx, Span{}, math.MaxInt))
+type pilotTable struct {
+	records[task.PilotID, taskqueue.PilotRecord]
 }
 
-type pilotTable struct{ *tx }
-
-var pilotKind = kind[taskqueue.PilotRecord]{
+var pilotKind = kind[task.PilotID, taskqueue.PilotRecord]{
 	table: pilots, codec: record.New[taskqueue.PilotRecord](), counter: "pilot rows",
-	key: func(p *taskqueue.PilotRecord) key { return text(p.ID) },
+	id: func(p *taskqueue.PilotRecord) task.PilotID { return p.ID }, key: text[task.PilotID],
 	indexes: []index[taskqueue.PilotRecord]{
-		{pilotsByState, func(_ uint64, p *taskqueue.PilotRecord) key {
-			return number(uint64(p.State)).text(string(p.Site)).text(string(p.ID))
+		{pilotsByState, func(_ uint64, p *taskqueue.PilotRecord) []key {
+			return []key{number(uint64(p.State)).text(string(p.Site)).text(string(p.ID))}
 		}},
-		{pilotsByPeer, func(n uint64, p *taskqueue.PilotRecord) key { return text(p.Peer).number(n) }},
+		{pilotsByPeer, func(n uint64, p *taskqueue.PilotRecord) []key { return []key{text(p.Peer).number(n)} }},
 	},
-}
-
-func (t pilotTable) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
-	return pilotKind.load(t.tx, keysOf(ids)...)
-}
-
-func (t pilotTable) Save(pilots ...taskqueue.PilotRecord) error {
-	return pilotKind.save(t.tx, pilots...)
-}
-
-func (t pilotTable) Delete(ids ...task.PilotID) error {
-	return pilotKind.remove(t.tx, keysOf(ids)...)
 }
 
 func (t pilotTable) List(after task.PilotID, limit int) ([]taskqueue.PilotRecord, error) {
@@ -59,12 +39,12 @@ func (t pilotTable) List(after task.PilotID, limit int) ([]taskqueue.PilotRecord
 	if after != "" {
 		span.From = beyond(text(after))
 	}
-	return bare(pilotKind.scan(t.tx, span, limit))
+	return t.scan(span, limit)
 }
 
 func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
 	for _, state := range allOr(states) {
-		some, err := pilotKind.by(t.tx, pilotsByState, ofSite(state, site), math.MaxInt)
+		some, err := t.by(pilotsByState, ofSite(state, site), noLimit)
 		if err != nil {
 			return nil, err
 		}
@@ -76,17 +56,22 @@ func (t pilotTable) OfSite(site task.Site, states ...taskqueue.PilotState) (foun
 
 func (t pilotTable) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (found []task.PilotID, err error) {
 	for _, state := range allOr(states) {
-		err = t.scan(pilotsByState, ofSite(state, site), func(row Row) (bool, error) {
-			id := parts{rest: row.Value}
-			found = append(found, task.PilotID(id.text()))
-			return true, id.err
-		})
+		keys, err := t.primaries(pilotsByState, ofSite(state, site), noLimit)
 		if err != nil {
 			return nil, err
+		}
+		for _, key := range keys {
+			found = append(found, pilotOf(key))
 		}
 	}
 	slices.Sort(found)
 	return found, nil
+}
+
+// pilotOf reads the key of a pilot.
+func pilotOf(key []byte) task.PilotID {
+	id := parts{rest: key}
+	return task.PilotID(id.text())
 }
 
 func ofSite(state taskqueue.PilotState, site task.Site) Span {
@@ -111,23 +96,5 @@ func (t pilotTable) ByPeer(peer task.PeerID) (task.PilotID, error) {
 	if err != nil || len(keys) == 0 {
 		return "", err
 	}
-	id := parts{rest: keys[0]}
-	return task.PilotID(id.text()), id.err
-}
-
-type grantTable struct{ *tx }
-
-var grantKind = kind[taskqueue.Grant]{
-	table: grants, codec: record.New[taskqueue.Grant](),
-	key: func(g *taskqueue.Grant) key { return text(g.ID) },
-}
-
-func (t grantTable) Load(ids ...string) ([]taskqueue.Grant, error) {
-	return grantKind.load(t.tx, keysOf(ids)...)
-}
-
-func (t grantTable) Save(grants ...taskqueue.Grant) error { return grantKind.save(t.tx, grants...) }
-
-func (t grantTable) All() ([]taskqueue.Grant, error) {
-	return bare(grantKind.scan(t.tx, Span{}, math.MaxInt))
+	return pilotOf(keys[0]), nil
 }

@@ -2,8 +2,9 @@ package tables_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -16,123 +17,169 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
-// shelf is the plainest engine: rows in a map, sorted when they are read.
-type shelf map[tables.Table]map[string][]byte
+// shelf is the plainest engine: a map that is copied for each transaction and sorted
+// when it is read.
+type shelf struct{ rows map[string][]byte }
 
-func (s shelf) View(_ context.Context, read func(tables.Rows) error) error    { return read(s) }
-func (s shelf) Update(_ context.Context, write func(tables.Rows) error) error { return write(s) }
-func (s shelf) Close() error                                                  { return nil }
+func (s *shelf) Begin(bool) (tables.Transaction, error) { return &copied{s, maps.Clone(s.rows)}, nil }
+func (s *shelf) Close() error                           { return nil }
 
-func (s shelf) Get(table tables.Table, keys ...[]byte) ([][]byte, error) {
-	values := make([][]byte, len(keys))
-	for i, key := range keys {
-		values[i] = s[table][string(key)]
-	}
-	return values, nil
+type copied struct {
+	shelf *shelf
+	rows  map[string][]byte
 }
 
-func (s shelf) Put(table tables.Table, rows ...tables.Row) error {
-	if s[table] == nil {
-		s[table] = make(map[string][]byte)
-	}
+func (c *copied) Rollback() {}
+
+func (c *copied) Commit() error {
+	c.shelf.rows = c.rows
+	return nil
+}
+
+func (c *copied) Put(rows ...tables.Row) error {
 	for _, row := range rows {
-		s[table][string(row.Key)] = row.Value
+		c.rows[string(row.Key)] = row.Value
 	}
 	return nil
 }
 
-func (s shelf) Delete(table tables.Table, keys ...[]byte) error {
+func (c *copied) Delete(keys ...[]byte) error {
 	for _, key := range keys {
-		delete(s[table], string(key))
+		delete(c.rows, string(key))
 	}
 	return nil
 }
 
-func (s shelf) Scan(table tables.Table, span tables.Span, each func(tables.Row) (bool, error)) error {
-	var rows []tables.Row
-	for key, value := range s[table] {
-		row := tables.Row{Key: []byte(key), Value: value}
-		if bytes.Compare(row.Key, span.From) >= 0 && (span.Before == nil || bytes.Compare(row.Key, span.Before) < 0) {
-			rows = append(rows, row)
-		}
-	}
-	slices.SortFunc(rows, func(a, b tables.Row) int { return bytes.Compare(a.Key, b.Key) })
+func (c *copied) Scan(span tables.Span, each func(tables.Row) (bool, error)) error {
+	keys := slices.Sorted(maps.Keys(c.rows))
 	if span.Down {
-		slices.Reverse(rows)
+		slices.Reverse(keys)
 	}
-	for _, row := range rows {
-		if more, err := each(row); err != nil || !more {
+	for _, key := range keys {
+		if key < string(span.From) || span.Before != nil && key >= string(span.Before) {
+			continue
+		}
+		if more, err := each(tables.Row{Key: []byte(key), Value: c.rows[key]}); err != nil || !more {
 			return err
 		}
 	}
 	return nil
 }
 
-// The plainest engine is enough for all that a queue asks of its tables.
-func TestTables(t *testing.T) {
-	storetest.RunTables(t, func(testing.TB) taskqueue.Store { return tables.New(shelf{}) })
+func newShelf() *shelf { return &shelf{map[string][]byte{}} }
+
+func open(t interface{ Fatal(...any) }, engine tables.Engine, witness tables.Witness) *tables.Store {
+	store, err := tables.Open(engine, witness)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
 }
 
-// Each row that is changed, taken away or put back to an earlier value behind the
-// store's back is noticed.
+func TestShelf(t *testing.T) {
+	storetest.RunEngine(t, func(testing.TB) tables.Engine { return newShelf() })
+}
+
+// The plainest engine is enough for all that a queue asks of its tables.
+func TestTables(t *testing.T) {
+	storetest.RunTables(t, func(t testing.TB) taskqueue.Store { return open(t, newShelf(), nil) })
+}
+
+// Each block that is changed, taken away or put back to an earlier value behind the
+// store's back is noticed. What has changed or is missing is noticed by whoever reads it.
 func TestDamageIsNoticed(t *testing.T) {
 	ctx := t.Context()
 	rapid.Check(t, func(r *rapid.T) {
-		rows := shelf{}
-		store := tables.New(rows)
-		save := func(reason string) {
+		kept := newShelf()
+		store := open(r, kept, nil)
+		save := func(state task.State) {
 			err := store.Update(ctx, func(tx taskqueue.Tx) error {
-				id := task.NewID("w-aaaaaaaaaa", "a")
-				if reason == "first" {
-					return tx.Tasks().Add([]task.Task{{ID: id}}, []taskqueue.TaskState{{ID: id, Seq: 1, State: task.Ready}})
+				var tasks []task.Task
+				var states []taskqueue.TaskState
+				for i := range 200 {
+					id := task.NewID("w-aaaaaaaaaa", fmt.Sprintf("t[%03d]", i))
+					tasks = append(tasks, task.Task{ID: id})
+					states = append(states, taskqueue.TaskState{ID: id, Seq: uint64(i + 1), State: state, Lease: task.LeaseID(i % 3)})
 				}
-				return tx.Tasks().Save(taskqueue.TaskState{ID: id, State: task.Leased, Lease: 7, Reason: reason})
+				if state == task.Ready {
+					return tx.Tasks().Add(tasks, states)
+				}
+				return tx.Tasks().Save(states...)
 			})
 			if err != nil {
 				r.Fatal(err)
 			}
 		}
-		save("first")
-		earlier := make(shelf)
-		for table, kept := range rows {
-			for key, value := range kept {
-				if err := earlier.Put(table, tables.Row{Key: []byte(key), Value: value}); err != nil {
-					r.Fatal(err)
-				}
-			}
+		save(task.Ready)
+		earlier := maps.Clone(kept.rows)
+		save(task.Leased)
+		if n, err := store.Verify(ctx); err != nil || n < 10 {
+			r.Fatalf("%d blocks, %v", n, err)
 		}
-		save("second")
-		if n, err := store.Verify(ctx); err != nil || n == 0 {
-			r.Fatalf("%d rows, %v", n, err)
+		read := func() (text string, err error) {
+			err = store.View(ctx, func(tx taskqueue.Tx) error {
+				all, leased := tx.Tasks().InWorkflow("w-aaaaaaaaaa", 0, 1000)
+				some, first := tx.Tasks().InLease(1)
+				described, last := tx.Tasks().Describe(task.NewID("w-aaaaaaaaaa", "t[000]"), task.NewID("w-aaaaaaaaaa", "t[199]"))
+				text = fmt.Sprint(all, some, described)
+				return errors.Join(leased, first, last)
+			})
+			return text, err
 		}
-		var places []string
-		for table, kept := range rows {
-			for key := range kept {
-				if tables.Names[table] != "totals" {
-					places = append(places, string(rune(table))+key)
-				}
-			}
+		whole, err := read()
+		if err != nil {
+			r.Fatal(err)
 		}
-		slices.Sort(places)
-		place := rapid.SampledFrom(places).Draw(r, "row")
-		table, key := tables.Table(place[0]), place[1:]
-		before := rows[table][key]
+		place := rapid.SampledFrom(slices.Sorted(maps.Keys(kept.rows))).Draw(r, "block")
+		before := kept.rows[place]
+		kept.rows = maps.Clone(kept.rows)
 		how := rapid.SampledFrom([]string{"changed", "gone", "earlier"}).Draw(r, "damage")
 		switch how {
 		case "changed":
-			flipped := bytes.Clone(before)
-			flipped[rapid.IntRange(0, len(flipped)-1).Draw(r, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(r, "bit")
-			rows[table][key] = flipped
+			kept.rows[place] = bytes.Clone(before)
+			kept.rows[place][rapid.IntRange(0, len(before)-1).Draw(r, "byte")] ^= 1 << rapid.IntRange(0, 7).Draw(r, "bit")
 		case "gone":
-			delete(rows[table], key)
+			delete(kept.rows, place)
 		case "earlier":
-			if value := earlier[table][key]; value == nil || bytes.Equal(value, before) {
+			if value := earlier[place]; value == nil || bytes.Equal(value, before) {
 				return // it has none
 			}
-			rows[table][key] = earlier[table][key]
+			kept.rows[place] = earlier[place]
 		}
 		if _, err := store.Verify(ctx); !errors.Is(err, tables.ErrDamaged) || !strings.Contains(err.Error(), "backup") {
-			r.Fatalf("row %q of %s is %s: %v", key, tables.Names[table], how, err)
+			r.Fatalf("block %q is %s: %v", place, how, err)
+		}
+		if how == "earlier" || place == "\x00" {
+			return
+		}
+		if text, err := read(); err == nil && text != whole || err != nil && !errors.Is(err, tables.ErrDamaged) {
+			r.Fatalf("block %q is %s, a read says %v", place, how, err)
 		}
 	})
+}
+
+// seen is a witness in memory.
+type seen struct{ commit uint64 }
+
+func (s *seen) Read() (uint64, error) { return s.commit, nil }
+func (s *seen) Write(commit uint64)   { s.commit = commit }
+
+// A store that lacks a commit that was acknowledged is refused.
+func TestLostCommits(t *testing.T) {
+	kept, witness := newShelf(), &seen{}
+	set := func(value string) {
+		store := open(t, kept, witness)
+		if err := store.Update(t.Context(), func(tx taskqueue.Tx) error { return tx.Meta().Set("a", []byte(value)) }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("first")
+	earlier := kept.rows
+	set("second")
+	open(t, kept, witness)
+	kept.rows = earlier
+	if _, err := tables.Open(kept, witness); !errors.Is(err, tables.ErrDamaged) || !strings.Contains(err.Error(), "commit 2 was acknowledged") {
+		t.Errorf("error %v", err)
+	}
+	open(t, kept, &seen{1}) // one that lags behind
 }

@@ -1,8 +1,9 @@
-package sqlite
+package tables
 
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,21 +18,24 @@ const (
 	batchTime    = 5 * time.Millisecond
 )
 
-// writer runs Updates one after the other on one connection. Those that find
-// others waiting leave their transaction open for them; the last commits.
+// writer runs Updates one after the other. Those that find others waiting leave their
+// transaction open for them; the last commits. The goroutines are those of the callers.
 type writer struct {
+	engine   Engine
+	witness  Witness
 	waiting  atomic.Int64
 	patience time.Duration // how long a batch may stay open
 	mutex    sync.Mutex    // guards what follows
-	conn     *connection
-	batch    *batch // open transaction, nil if none
+	blocks   blocks        // stay in memory from one batch to the next
+	total    total         // as it was committed last
+	batch    *batch        // open transaction, nil if none
 }
 
 // batch is a transaction that several Updates share.
 type batch struct {
 	began   time.Time
 	members int
-	broken  error         // why SQLite gave up the transaction, if it did
+	broken  error         // why it cannot be committed
 	done    chan struct{} // closed after the commit
 	err     error         // of the commit
 }
@@ -65,29 +69,29 @@ func (w *writer) join(ctx context.Context, write func(taskqueue.Tx) error, alone
 		w.commit()
 	}
 	if w.batch == nil {
-		if _, err := w.conn.exec("BEGIN IMMEDIATE"); err != nil {
+		in, err := w.engine.Begin(true)
+		if err != nil {
 			return nil, err
 		}
 		w.batch = &batch{began: time.Now(), done: make(chan struct{})}
+		w.blocks.in, w.blocks.total = in, w.total
 	}
 	w.batch.members++
 	return w.batch, w.member(write)
 }
 
-// member runs write under a savepoint and takes back what it did if it fails.
-func (w *writer) member(write func(taskqueue.Tx) error) error {
-	if _, err := w.conn.exec("SAVEPOINT member"); err != nil {
-		w.batch.broken = err
-		return err
-	}
-	tx := &tx{conn: w.conn}
+var errPanic = errors.New("an update has panicked")
+
+// member runs write and takes back what it did if it fails.
+func (w *writer) member(write func(taskqueue.Tx) error) (err error) {
+	w.blocks.begin()
+	tx := &tx{blocks: &w.blocks}
 	kept := false
 	defer func() {
 		tx.end()
-		if kept {
-			return
+		if !kept && !w.blocks.takeBack() {
+			w.batch.broken = cmp.Or(err, errPanic)
 		}
-		w.takeBack(tx.failed)
 	}()
 	if err := write(tx); err != nil {
 		return err
@@ -95,24 +99,8 @@ func (w *writer) member(write func(taskqueue.Tx) error) error {
 	if err := tx.finish(); err != nil {
 		return err
 	}
-	if _, err := w.conn.exec("RELEASE member"); err != nil {
-		return err
-	}
 	kept = true
 	return nil
-}
-
-// takeBack undoes what the running member did. After some failures of the
-// disk SQLite has undone the whole transaction already: then the batch fails
-// with the cause.
-func (w *writer) takeBack(cause error) {
-	_, err := w.conn.exec("ROLLBACK TO member")
-	if err == nil {
-		_, err = w.conn.exec("RELEASE member")
-	}
-	if err != nil {
-		w.batch.broken = cmp.Or(cause, err)
-	}
 }
 
 // settle commits the open batch unless somebody who waits will.
@@ -135,10 +123,26 @@ func (w *writer) commit() {
 	}
 	w.batch = nil
 	if b.err = b.broken; b.err == nil {
-		_, b.err = w.conn.exec("COMMIT")
+		b.err = w.write()
 	}
 	if b.err != nil {
-		_, _ = w.conn.exec("ROLLBACK") // fails if SQLite did it by itself
+		w.blocks.in.Rollback()
+		w.blocks.empty()
 	}
 	close(b.done)
+}
+
+// write makes the open batch durable.
+func (w *writer) write() error {
+	commit, err := w.blocks.seal()
+	if err == nil {
+		err = w.blocks.in.Commit()
+	}
+	if err != nil || commit == w.total.commits {
+		return err
+	}
+	if w.total = w.blocks.total; w.witness != nil {
+		w.witness.Write(commit)
+	}
+	return nil
 }

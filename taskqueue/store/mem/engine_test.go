@@ -1,0 +1,16 @@
+package mem
+
+import (
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/taskqueue/store/storetest"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
+)
+
+func TestEngine(t *testing.T) {
+	storetest.RunEngine(t, func(testing.TB) tables.Engine {
+		e := &engine{}
+		e.current.Store(newTree())
+		return e
+	})
+}

@@ -1,0 +1,179 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"slices"
+)
+
+// Rows are kept by the block: an engine then writes one value where many rows
+// changed that are neighbours. A full block fills a page of SQLite.
+const (
+	fullBlock  = 1900 // bytes of its value
+	smallBlock = fullBlock / 4
+)
+
+// block is a stretch of the ordered keys with the rows that are in it. Blocks
+// follow each other without a gap, so that a key that is in no block is known
+// to be absent, and a block that is missing is noticed.
+type block struct {
+	lower, upper []byte // its keys are from lower on and before upper; nil: to the end
+	rows         []Row
+	sum          uint32 // checksum of what is kept
+	kept         bool   // the engine has it under lower
+	changed      bool
+	shrunk       bool // rows were taken away
+	appended     bool // the last row that came is at the end
+}
+
+// covers tells whether a key is in the block's stretch, or, with below, the keys
+// just below it are.
+func (b *block) covers(key []byte, below bool) bool {
+	if below {
+		return bytes.Compare(b.lower, key) < 0 && (b.upper == nil || bytes.Compare(key, b.upper) <= 0)
+	}
+	return bytes.Compare(b.lower, key) <= 0 && (b.upper == nil || bytes.Compare(key, b.upper) < 0)
+}
+
+func (b *block) search(key []byte) (at int, found bool) {
+	return slices.BinarySearchFunc(b.rows, key, func(row Row, key []byte) int { return bytes.Compare(row.Key, key) })
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// checksum is that of a value and the key that it stands under.
+func checksum(key, value []byte) uint32 {
+	return crc32.Update(crc32.Checksum(key, castagnoli), castagnoli, value)
+}
+
+const checksumSize = 4
+
+// seal appends the checksum to a value.
+func seal(key, value []byte) ([]byte, uint32) {
+	sum := checksum(key, value)
+	return binary.BigEndian.AppendUint32(value, sum), sum
+}
+
+var errChecksum = errors.New("it does not fit its checksum")
+
+// unseal returns the value of a row whose checksum fits.
+func unseal(row Row) (value []byte, sum uint32, err error) {
+	end := len(row.Value) - checksumSize
+	if end < 0 {
+		return nil, 0, errChecksum
+	}
+	sum = checksum(row.Key, row.Value[:end])
+	if sum != binary.BigEndian.Uint32(row.Value[end:]) {
+		return nil, 0, errChecksum
+	}
+	return row.Value[:end], sum, nil
+}
+
+// A block is kept as its upper bound, empty for none, and its rows. Of each key
+// only what follows the start that it has in common with the one before is written:
+//
+//	length upper (shared length rest length value)*
+func encodeHead(upper []byte) []byte {
+	return append(binary.AppendUvarint(make([]byte, 0, fullBlock+fullBlock/4), uint64(len(upper))), upper...)
+}
+
+func appendRow(value []byte, before []byte, row Row) []byte {
+	shared := 0
+	for shared < len(before) && shared < len(row.Key) && before[shared] == row.Key[shared] {
+		shared++
+	}
+	value = binary.AppendUvarint(value, uint64(shared))
+	value = binary.AppendUvarint(value, uint64(len(row.Key)-shared))
+	value = append(value, row.Key[shared:]...)
+	value = binary.AppendUvarint(value, uint64(len(row.Value)))
+	return append(value, row.Value...)
+}
+
+// piece is what is kept of a block, or of a part of one that has grown too large.
+type piece struct {
+	rows  int // that are in it
+	upper []byte
+	value []byte
+	sum   uint32
+}
+
+// pieces encodes a block. One that is too large is cut: in halves where rows come one
+// by one, and into full pieces where many came together or all come at the end.
+func (b *block) pieces() []piece {
+	whole := b.cut(fullBlock)
+	if len(whole) != 2 || b.appended {
+		return whole
+	}
+	return b.cut((len(whole[0].value)+len(whole[1].value))/2 + checksumSize)
+}
+
+func (b *block) cut(limit int) (found []piece) {
+	lower := b.lower
+	for from := 0; from < len(b.rows) || len(found) == 0; {
+		body, before := make([]byte, 0, limit), []byte(nil)
+		to := from
+		for to < len(b.rows) {
+			size := len(body)
+			body = appendRow(body, before, b.rows[to])
+			if to > from && len(body) > limit {
+				body = body[:size]
+				break
+			}
+			before = b.rows[to].Key
+			to++
+		}
+		upper := b.upper
+		if to < len(b.rows) {
+			upper = b.rows[to].Key
+		}
+		value, sum := seal(lower, append(encodeHead(upper), body...))
+		found = append(found, piece{to - from, upper, value, sum})
+		from, lower = to, upper
+	}
+	return found
+}
+
+var errCut = errors.New("it is cut off")
+
+// decodeBlock reads a block, which refers to the value afterwards.
+func decodeBlock(row Row) (*block, error) {
+	value, sum, err := unseal(row)
+	if err != nil {
+		return nil, err
+	}
+	b := &block{lower: row.Key, sum: sum, kept: true}
+	fail := false
+	next := func() []byte {
+		length, n := binary.Uvarint(value)
+		if n <= 0 || length > uint64(len(value)-n) {
+			fail, value = true, nil
+			return nil
+		}
+		part := value[n : n+int(length) : n+int(length)]
+		value = value[n+int(length):]
+		return part
+	}
+	if upper := next(); len(upper) > 0 {
+		b.upper = upper
+	}
+	b.rows = make([]Row, 0, 32)
+	keys := make([]byte, 0, 2*len(value))
+	var before []byte
+	for len(value) > 0 {
+		shared, n := binary.Uvarint(value)
+		if n <= 0 || shared > uint64(len(before)) {
+			return nil, errCut
+		}
+		value = value[n:]
+		from := len(keys)
+		keys = append(append(keys, before[:shared]...), next()...)
+		before = keys[from:len(keys):len(keys)]
+		b.rows = append(b.rows, Row{before, next()})
+	}
+	if fail {
+		return nil, errCut
+	}
+	return b, nil
+}

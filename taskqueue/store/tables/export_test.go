@@ -1,0 +1,9 @@
+package tables
+
+import "time"
+
+// SetPatience sets how long a batch may stay open.
+func (s *Store) SetPatience(d time.Duration) { s.writer.patience = d }
+
+// Waiting is how many Updates wait for the one that runs.
+func (s *Store) Waiting() int { return int(s.writer.waiting.Load()) }
