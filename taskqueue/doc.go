@@ -5,6 +5,6 @@
 // the time, and a collector of effects. They do no I/O of their own, read no
 // clock, start no goroutine and use no randomness but what a Turn carries, so
 // a transaction may be retried and a simulator runs the very same code. What a rule
-// cannot or must not do ends its turn (failure.go).
+// cannot or must not do ends its turn (turn_failure.go).
 // The store engines are in store/*, the gRPC edge in server.
 package taskqueue

@@ -61,7 +61,7 @@ func (s *Server) loadClock(ctx context.Context) error {
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			s.desk.assume(sites[i].Name, sites[i].Term, at)
+			s.syncs.assume(sites[i].Name, sites[i].Term, at)
 		}
 		return nil
 	})
@@ -126,7 +126,7 @@ func (s *Server) persist(ctx context.Context, at taskqueue.Instant) error {
 }
 
 func (s *Server) persistWith(ctx context.Context, at taskqueue.Instant, counts map[task.Site]*tally) error {
-	signs := s.desk.signs(s.turns.clock.now()) // not of the time to come: a connection may end before that
+	signs := s.syncs.signs(s.turns.clock.now()) // not of the time to come: a connection may end before that
 	return s.turns.updateAt(ctx, at, func(t *taskqueue.Turn) error {
 		if err := t.Meta().Set(metaClock, strconv.AppendInt(nil, int64(at), 10)); err != nil {
 			return fmt.Errorf("save the service clock: %w", err)

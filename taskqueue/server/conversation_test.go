@@ -122,7 +122,7 @@ func TestParkedSyncIsWoken(t *testing.T) {
 			t.Fatalf("answered %v, %v", got.reply, got.err)
 		}
 		if q.server.Parked("siteA") {
-			t.Error("the answered Sync is still at the desk")
+			t.Error("the answered Sync is still kept")
 		}
 	})
 }
@@ -220,7 +220,7 @@ func TestSilenceCountsFromTheEndOfTheConnection(t *testing.T) {
 	const silence = 300 * time.Millisecond
 	q := start(t, quickRules(func(c *taskqueue.Config) {
 		c.Site.ClaimSilence, c.Site.MarkEvery = silence, time.Millisecond
-	}), func(c *serverConfig) { c.Timing.Persist = time.Hour }) // only the claim itself looks at the desk
+	}), func(c *serverConfig) { c.Timing.Persist = time.Hour }) // only the claim itself looks at parked Syncs
 	q.addSite("siteA")
 	first, second := q.join("siteA"), q.join("siteA")
 	first.introduce()

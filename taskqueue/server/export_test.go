@@ -10,9 +10,9 @@ func Permitted(method string) bool { _, listed := permissions[method]; return li
 
 // Parked tells whether a Sync of the site waits.
 func (s *Server) Parked(site task.Site) bool {
-	s.desk.mutex.Lock()
-	defer s.desk.mutex.Unlock()
-	for t := range s.desk.site(site).tickets {
+	s.syncs.mutex.Lock()
+	defer s.syncs.mutex.Unlock()
+	for t := range s.syncs.site(site).tickets {
 		if t.parked {
 			return true
 		}

@@ -84,7 +84,7 @@ func (h *siteHandlers) RevokeAccess(ctx context.Context, in *pb.RevokeAccessRequ
 		return nil, err
 	}
 	// Calls under way ask again whether they are still allowed.
-	h.server.desk.wakeAll()
+	h.server.syncs.wakeAll()
 	h.server.watches.all()
 	return &pb.RevokeAccessResponse{}, nil
 }

@@ -14,7 +14,7 @@ import (
 type matching struct {
 	turns    *turns
 	pulls    *pulls
-	desk     *desk // where their masters are heard as well
+	syncs    *parkedSyncs // where their masters are heard as well
 	relays   *relays
 	access   *access
 	config   *Config

@@ -33,7 +33,7 @@ type Server struct {
 
 	access    access
 	secrets   secrets
-	desk      desk
+	syncs     parkedSyncs
 	pulls     *pulls
 	masters   masters
 	matching  matching
@@ -75,8 +75,8 @@ func New(config Config) (*Server, error) {
 	s.secrets = secrets{turns: s.turns, config: &s.config}
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
 	s.page = page.New(newPageBackend(s))
-	s.masters = masters{s.turns, &s.desk, &s.relays, &s.access, &s.config, s.page, s.stopping}
-	s.matching = matching{s.turns, s.pulls, &s.desk, &s.relays, &s.access, &s.config, s.stopping}
+	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, s.page, s.stopping}
+	s.matching = matching{s.turns, s.pulls, &s.syncs, &s.relays, &s.access, &s.config, s.stopping}
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())

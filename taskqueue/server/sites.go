@@ -234,7 +234,7 @@ func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb
 	}
 	if !site.Term.IsZero() {
 		last := site.LastSync
-		if sign, ever := s.desk.heard(site.Name, clock); ever && !sign.assumed && sign.term == site.Term {
+		if sign, ever := s.syncs.heard(site.Name, clock); ever && !sign.assumed && sign.term == site.Term {
 			last = max(last, sign.at)
 		}
 		out.Term, out.LastSyncAgo = site.Term.String(), durationpb.New(max(0, clock.Sub(last)))

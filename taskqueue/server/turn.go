@@ -60,10 +60,10 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 		s.logSite(&n)
 	}
 	if effects.WakeAll {
-		s.desk.wakeAll()
+		s.syncs.wakeAll()
 	} else {
 		for site := range effects.Wake {
-			s.desk.wake(site)
+			s.syncs.wake(site)
 		}
 	}
 	for workflow := range effects.Workflows {

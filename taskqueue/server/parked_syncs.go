@@ -7,16 +7,16 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// desk knows the Syncs that are being served, and when each site's master was
+// parkedSyncs knows the Syncs that are being served, and when each site's master was
 // last heard. A Sync that waits here is a sign of life for as long as its
 // connection stands.
-type desk struct {
+type parkedSyncs struct {
 	mutex sync.Mutex
 	next  uint64
-	sites map[task.Site]*siteDesk
+	sites map[task.Site]*siteSyncs
 }
 
-type siteDesk struct {
+type siteSyncs struct {
 	tickets map[*ticket]struct{}
 	// told is the standing content of the last answer, to the given term.
 	told     task.SyncReply
@@ -34,7 +34,7 @@ type sign struct {
 	assumed bool
 }
 
-// ticket is one Sync at the desk.
+// ticket is one Sync that is being served.
 type ticket struct {
 	number uint64
 	term   task.Term
@@ -44,20 +44,20 @@ type ticket struct {
 	ended  chan struct{} // closed by a newer Sync
 }
 
-func (d *desk) site(name task.Site) *siteDesk {
+func (d *parkedSyncs) site(name task.Site) *siteSyncs {
 	if d.sites == nil {
-		d.sites = make(map[task.Site]*siteDesk)
+		d.sites = make(map[task.Site]*siteSyncs)
 	}
 	s := d.sites[name]
 	if s == nil {
-		s = &siteDesk{tickets: make(map[*ticket]struct{})}
+		s = &siteSyncs{tickets: make(map[*ticket]struct{})}
 		d.sites[name] = s
 	}
 	return s
 }
 
 // arrive enters a Sync, so that no change is missed from now on.
-func (d *desk) arrive(site task.Site, term task.Term, by *connection) *ticket {
+func (d *parkedSyncs) arrive(site task.Site, term task.Term, by *connection) *ticket {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.next++
@@ -67,7 +67,7 @@ func (d *desk) arrive(site task.Site, term task.Term, by *connection) *ticket {
 }
 
 // park lets a Sync wait that was heard, and ends the older ones of its site.
-func (d *desk) park(site task.Site, t *ticket) {
+func (d *parkedSyncs) park(site task.Site, t *ticket) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	t.parked = true
@@ -75,7 +75,7 @@ func (d *desk) park(site task.Site, t *ticket) {
 }
 
 // endOlder answers a site's older Syncs: the master has sent a newer one.
-func (d *desk) endOlder(site task.Site, t *ticket) {
+func (d *parkedSyncs) endOlder(site task.Site, t *ticket) {
 	for other := range d.site(site).tickets {
 		if other.number < t.number {
 			select {
@@ -88,15 +88,15 @@ func (d *desk) endOlder(site task.Site, t *ticket) {
 }
 
 // supersede ends the older Syncs of a site for one that is answered at once.
-func (d *desk) supersede(site task.Site, t *ticket) {
+func (d *parkedSyncs) supersede(site task.Site, t *ticket) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.endOlder(site, t)
 }
 
-// leave takes a Sync from the desk; a parked one was heard until now, unless a
+// leave ends a Sync; a parked one was heard until now, unless a
 // newer one was heard meanwhile.
-func (d *desk) leave(site task.Site, t *ticket, now taskqueue.Instant) {
+func (d *parkedSyncs) leave(site task.Site, t *ticket, now taskqueue.Instant) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.site(site)
@@ -108,7 +108,7 @@ func (d *desk) leave(site task.Site, t *ticket, now taskqueue.Instant) {
 
 // hear notes a sign of life, a Sync of the term in office, unless a newer one was
 // heard.
-func (d *desk) hear(site task.Site, t *ticket, now taskqueue.Instant) {
+func (d *parkedSyncs) hear(site task.Site, t *ticket, now taskqueue.Instant) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.site(site)
@@ -118,7 +118,7 @@ func (d *desk) hear(site task.Site, t *ticket, now taskqueue.Instant) {
 }
 
 // assume enters a sign of life that was not given to this server.
-func (d *desk) assume(site task.Site, term task.Term, at taskqueue.Instant) {
+func (d *parkedSyncs) assume(site task.Site, term task.Term, at taskqueue.Instant) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	d.site(site).heard = sign{at: at, term: term, assumed: true}
@@ -127,7 +127,7 @@ func (d *desk) assume(site task.Site, term task.Term, at taskqueue.Instant) {
 // brokenOff is when the connection ended by which the master of a term was
 // heard last; 0: it stands, another call of that master is being served, or this
 // server does not know.
-func (d *desk) brokenOff(site task.Site, term task.Term, now taskqueue.Instant) taskqueue.Instant {
+func (d *parkedSyncs) brokenOff(site task.Site, term task.Term, now taskqueue.Instant) taskqueue.Instant {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.sites[site]
@@ -148,7 +148,7 @@ func (d *desk) brokenOff(site task.Site, term task.Term, now taskqueue.Instant) 
 
 // heard returns a site's last sign of life, which is of this moment while a
 // Sync is parked; false if there was none.
-func (d *desk) heard(site task.Site, now taskqueue.Instant) (sign, bool) {
+func (d *parkedSyncs) heard(site task.Site, now taskqueue.Instant) (sign, bool) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.sites[site]
@@ -161,7 +161,7 @@ func (d *desk) heard(site task.Site, now taskqueue.Instant) (sign, bool) {
 
 // signs returns the last sign of life of every site that has given one to
 // this server.
-func (d *desk) signs(now taskqueue.Instant) map[task.Site]sign {
+func (d *parkedSyncs) signs(now taskqueue.Instant) map[task.Site]sign {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	signs := make(map[task.Site]sign, len(d.sites))
@@ -173,7 +173,7 @@ func (d *desk) signs(now taskqueue.Instant) map[task.Site]sign {
 	return signs
 }
 
-func (s *siteDesk) last(now taskqueue.Instant) sign {
+func (s *siteSyncs) last(now taskqueue.Instant) sign {
 	for t := range s.tickets {
 		if t.parked {
 			return sign{at: now, term: t.term}
@@ -182,7 +182,7 @@ func (s *siteDesk) last(now taskqueue.Instant) sign {
 	return s.heard
 }
 
-func (d *desk) wake(site string) {
+func (d *parkedSyncs) wake(site string) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	if s := d.sites[task.Site(site)]; s != nil {
@@ -190,7 +190,7 @@ func (d *desk) wake(site string) {
 	}
 }
 
-func (d *desk) wakeAll() {
+func (d *parkedSyncs) wakeAll() {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	for _, s := range d.sites {
@@ -198,7 +198,7 @@ func (d *desk) wakeAll() {
 	}
 }
 
-func (s *siteDesk) wake() {
+func (s *siteSyncs) wake() {
 	for t := range s.tickets {
 		select {
 		case t.wake <- struct{}{}:
@@ -208,7 +208,7 @@ func (s *siteDesk) wake() {
 }
 
 // tell keeps what a master is answered.
-func (d *desk) tell(site task.Site, term task.Term, reply task.SyncReply) {
+func (d *parkedSyncs) tell(site task.Site, term task.Term, reply task.SyncReply) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.site(site)
@@ -217,7 +217,7 @@ func (d *desk) tell(site task.Site, term task.Term, reply task.SyncReply) {
 
 // told returns the standing content of the last answer to a term; false if
 // there was none.
-func (d *desk) told(site task.Site, term task.Term) (task.SyncReply, bool) {
+func (d *parkedSyncs) told(site task.Site, term task.Term) (task.SyncReply, bool) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	s := d.site(site)

@@ -17,29 +17,29 @@ func TestBrokenOffIsWhatNothingSpeaksAgainst(t *testing.T) {
 	const at, later = taskqueue.Instant(10 * time.Second), taskqueue.Instant(11 * time.Second)
 	term, old := task.Term{Epoch: 2, Peer: "m"}, task.Term{Epoch: 1, Peer: "o"}
 	for name, test := range map[string]struct {
-		happens func(d *desk, gone, stands *connection)
+		happens func(d *parkedSyncs, gone, stands *connection)
 		want    taskqueue.Instant
 	}{
-		"heard and gone": {func(d *desk, gone, _ *connection) {
+		"heard and gone": {func(d *parkedSyncs, gone, _ *connection) {
 			d.hear("s", d.arrive("s", term, gone), at)
 			gone.endAt(later)
 		}, later},
-		"heard and there": {func(d *desk, _, stands *connection) {
+		"heard and there": {func(d *parkedSyncs, _, stands *connection) {
 			d.hear("s", d.arrive("s", term, stands), at)
 		}, 0},
-		"parked, left and gone": {func(d *desk, gone, _ *connection) {
+		"parked, left and gone": {func(d *parkedSyncs, gone, _ *connection) {
 			call := d.arrive("s", term, gone)
 			d.hear("s", call, at)
 			d.park("s", call)
 			gone.endAt(at)
 			d.leave("s", call, later)
 		}, later},
-		"another call is being served": {func(d *desk, gone, stands *connection) {
+		"another call is being served": {func(d *parkedSyncs, gone, stands *connection) {
 			d.hear("s", d.arrive("s", term, gone), at)
 			gone.endAt(at)
 			d.arrive("s", term, stands)
 		}, 0},
-		"parked by the old connection, heard by the new one": {func(d *desk, gone, stands *connection) {
+		"parked by the old connection, heard by the new one": {func(d *parkedSyncs, gone, stands *connection) {
 			parked := d.arrive("s", term, gone)
 			d.hear("s", parked, at)
 			d.park("s", parked)
@@ -49,14 +49,14 @@ func TestBrokenOffIsWhatNothingSpeaksAgainst(t *testing.T) {
 			d.leave("s", parked, later)
 			gone.endAt(later)
 		}, 0},
-		"the term before": {func(d *desk, gone, _ *connection) {
+		"the term before": {func(d *parkedSyncs, gone, _ *connection) {
 			d.hear("s", d.arrive("s", old, gone), at)
 			gone.endAt(later)
 		}, 0},
-		"known from the store only": {func(d *desk, _, _ *connection) { d.assume("s", term, at) }, 0},
+		"known from the store only": {func(d *parkedSyncs, _, _ *connection) { d.assume("s", term, at) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, gone, stands := &desk{}, &connection{}, &connection{}
+			d, gone, stands := &parkedSyncs{}, &connection{}, &connection{}
 			test.happens(d, gone, stands)
 			for call := range d.site("s").tickets {
 				if call.by == gone {

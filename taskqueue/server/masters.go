@@ -15,7 +15,7 @@ import (
 // claims.
 type masters struct {
 	turns    *turns
-	desk     *desk
+	syncs    *parkedSyncs
 	relays   *relays
 	access   *access
 	config   *Config
@@ -27,8 +27,8 @@ type masters struct {
 // has some; else it is parked until something changes for its site, a newer
 // Sync of the site comes, or its time is over.
 func (m *masters) sync(ctx context.Context, c caller, in task.Sync) (task.SyncReply, error) {
-	ticket := m.desk.arrive(in.Site, in.Term, connectionOf(ctx))
-	defer func() { m.desk.leave(in.Site, ticket, m.turns.clock.now()) }()
+	ticket := m.syncs.arrive(in.Site, in.Term, connectionOf(ctx))
+	defer func() { m.syncs.leave(in.Site, ticket, m.turns.clock.now()) }()
 	hold := time.NewTimer(min(in.Hold, m.config.Timing.MaxHold))
 	defer hold.Stop()
 	for {
@@ -40,18 +40,18 @@ func (m *masters) sync(ctx context.Context, c caller, in task.Sync) (task.SyncRe
 			return task.SyncReply{}, err
 		}
 		if bringsNews(in) || m.saysNews(in, reply) || in.Hold <= 0 {
-			m.desk.supersede(in.Site, ticket)
-			m.desk.tell(in.Site, in.Term, reply)
+			m.syncs.supersede(in.Site, ticket)
+			m.syncs.tell(in.Site, in.Term, reply)
 			return reply, nil
 		}
-		m.desk.park(in.Site, ticket)
+		m.syncs.park(in.Site, ticket)
 		looked := time.Now()
 		select {
 		case <-ticket.wake:
 		case <-ticket.ended:
 			return reply, nil
 		case <-hold.C:
-			m.desk.tell(in.Site, in.Term, reply)
+			m.syncs.tell(in.Site, in.Term, reply)
 			return reply, nil
 		case <-m.stopping:
 			return reply, nil
@@ -78,7 +78,7 @@ func (m *masters) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (t
 	})
 	if err == nil {
 		reply.Wanted = m.relays.ask(in.Site)
-		m.desk.hear(in.Site, ticket, m.turns.clock.now())
+		m.syncs.hear(in.Site, ticket, m.turns.clock.now())
 		m.warnOfUnknown(in.Site, reply.Acks)
 		showAttempts(m.page, in.Site, in.Starts, in.Outcomes, reply.Acks)
 	}
@@ -116,7 +116,7 @@ func (m *masters) saysNews(in task.Sync, reply task.SyncReply) bool {
 	if len(reply.Leases)+len(reply.Acks)+len(reply.Wanted) > 0 {
 		return true
 	}
-	told, any := m.desk.told(in.Site, in.Term)
+	told, any := m.syncs.told(in.Site, in.Term)
 	return !any || !reflect.DeepEqual(told, standing(reply))
 }
 
@@ -145,12 +145,12 @@ func (m *masters) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.Claim
 		if err := m.saveSign(t, c.Site); err != nil {
 			return err
 		}
-		c.BrokenOff = m.desk.brokenOff(c.Site, c.Expected, t.Clock)
+		c.BrokenOff = m.syncs.brokenOff(c.Site, c.Expected, t.Clock)
 		result, err = m.turns.rules.Claim(t, c)
 		return err
 	})
 	if err == nil && result.Granted {
-		m.desk.wake(string(c.Site)) // a Sync of the old term is over
+		m.syncs.wake(string(c.Site)) // a Sync of the old term is over
 		if result.Why != "" {
 			m.config.Log.Info("a site has a new master", "site", c.Site, "pilot", c.Pilot, "term", result.Term, "why", result.Why)
 		}
@@ -160,7 +160,7 @@ func (m *masters) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.Claim
 
 // saveSign brings a site's last sign of life into its record.
 func (m *masters) saveSign(t *taskqueue.Turn, site task.Site) error {
-	last, ever := m.desk.heard(site, t.Clock)
+	last, ever := m.syncs.heard(site, t.Clock)
 	if !ever || last.at > t.Clock {
 		return nil
 	}

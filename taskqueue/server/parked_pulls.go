@@ -23,7 +23,7 @@ type pulls struct {
 	signal chan struct{}          // something is due; holds one
 }
 
-// pullGuest is a pilot at the desk.
+// pullGuest is a pilot with its calls.
 type pullGuest struct {
 	site   task.Site
 	ticket *pullTicket // of its newest call
@@ -365,25 +365,25 @@ type mastery struct {
 func (m *matching) masteryOf(ctx context.Context, in *task.Pull) mastery {
 	found := mastery{matching: m, site: in.Site}
 	if !in.Term.IsZero() {
-		found.ticket = m.desk.arrive(in.Site, in.Term, connectionOf(ctx))
+		found.ticket = m.syncs.arrive(in.Site, in.Term, connectionOf(ctx))
 	}
 	return found
 }
 
 func (m mastery) hear() {
 	if m.ticket != nil {
-		m.matching.desk.hear(m.site, m.ticket, m.matching.turns.clock.now())
+		m.matching.syncs.hear(m.site, m.ticket, m.matching.turns.clock.now())
 	}
 }
 
 func (m mastery) park() {
 	if m.ticket != nil {
-		m.matching.desk.park(m.site, m.ticket)
+		m.matching.syncs.park(m.site, m.ticket)
 	}
 }
 
 func (m mastery) leave() {
 	if m.ticket != nil {
-		m.matching.desk.leave(m.site, m.ticket, m.matching.turns.clock.now())
+		m.matching.syncs.leave(m.site, m.ticket, m.matching.turns.clock.now())
 	}
 }
