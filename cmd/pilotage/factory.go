@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -306,13 +307,13 @@ func (a *app) runFactory(ctx context.Context, f *factorySettings, arguments []st
 		Log: log, DryRun: f.dryRun,
 	}
 	if f.metrics != "" {
-		gauges := newFactoryGauges()
-		stop, err := gauges.serve(ctx, f.metrics)
+		registry, observe := factoryMetrics(config.Site)
+		stop, err := serveMetrics(ctx, registry, f.metrics)
 		if err != nil {
 			return usage(fmt.Errorf("--metrics: %w", err))
 		}
 		defer stop()
-		running.Observe = gauges.observe
+		running.Observe = observe
 	}
 	err = service.Run(ctx, running)
 	if errors.Is(err, service.ErrRunning) {
@@ -475,67 +476,46 @@ func waitForJob(ctx context.Context, system batch.System, id, log string, wait t
 	}
 }
 
-// factoryGauges are a factory's metrics.
-type factoryGauges struct {
-	registry *prometheus.Registry
-	jobs     *prometheus.GaugeVec
-	waiting  prometheus.Gauge
-	unmet    prometheus.Gauge
-	excluded prometheus.Gauge
-	paused   prometheus.Gauge
-	listing  prometheus.Gauge
-}
-
-func newFactoryGauges() *factoryGauges {
-	gauge := func(name, help string) prometheus.Gauge {
-		return prometheus.NewGauge(prometheus.GaugeOpts{Name: "pilotage_factory_" + name, Help: help})
+// factoryMetrics are the figures of a factory's newest status.
+func factoryMetrics(site task.Site) (*prometheus.Registry, func(factory.Status)) {
+	registry, newest := prometheus.NewRegistry(), &atomic.Pointer[factory.Status]{}
+	newest.Store(&factory.Status{})
+	gauge := func(name, help string, labels prometheus.Labels, of func(s *factory.Status) float64) {
+		options := prometheus.GaugeOpts{Name: "pilotage_" + name, Help: help, ConstLabels: labels}
+		registry.MustRegister(prometheus.NewGaugeFunc(options, func() float64 { return of(newest.Load()) }))
 	}
-	g := &factoryGauges{
-		registry: prometheus.NewRegistry(),
-		jobs:     prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "pilotage_factory_jobs", Help: "Pilot jobs by state."}, []string{"site", "state"}),
-		waiting:  gauge("waiting_tasks", "Tasks that wait for pilots of the site."), unmet: gauge("unmet_tasks", "Of them, those that get no job now."),
-		excluded: gauge("excluded_nodes", "Nodes that jobs are kept from."), paused: gauge("paused", "1 while failures hold submissions back."),
-		listing: gauge("listing_age_seconds", "Age of the newest answer of the batch system."),
-	}
-	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "pilotage_build_info", Help: "Always 1.", ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()},
-	})
-	build.Set(1)
-	g.registry.MustRegister(g.jobs, g.waiting, g.unmet, g.excluded, g.paused, g.listing, build)
-	return g
-}
-
-func (g *factoryGauges) observe(s factory.Status) {
 	for _, state := range []factory.State{factory.Planned, factory.Pending, factory.Running} {
-		n := 0
-		for i := range s.Jobs {
-			if s.Jobs[i].State == state {
-				n++
+		labels := prometheus.Labels{"site": string(site), "state": string(state)}
+		gauge("factory_jobs", "Pilot jobs by state.", labels, func(s *factory.Status) (n float64) {
+			for i := range s.Jobs {
+				if s.Jobs[i].State == state {
+					n++
+				}
 			}
+			return n
+		})
+	}
+	gauge("factory_waiting_tasks", "Tasks that wait for pilots of the site.", nil, func(s *factory.Status) float64 { return float64(s.Tasks) })
+	gauge("factory_unmet_tasks", "Of them, those that get no job now.", nil, func(s *factory.Status) (n float64) {
+		for _, u := range s.Unmet {
+			n += float64(u.Tasks)
 		}
-		g.jobs.WithLabelValues(string(s.Site), string(state)).Set(float64(n))
-	}
-	unmet := 0
-	for _, u := range s.Unmet {
-		unmet += u.Tasks
-	}
-	g.waiting.Set(float64(s.Tasks))
-	g.unmet.Set(float64(unmet))
-	g.excluded.Set(float64(len(s.Excluded)))
-	g.paused.Set(0)
-	if s.Paused != "" {
-		g.paused.Set(1)
-	}
-	g.listing.Set(s.Listing.Seconds())
+		return n
+	})
+	gauge("factory_excluded_nodes", "Nodes that jobs are kept from.", nil, func(s *factory.Status) float64 { return float64(len(s.Excluded)) })
+	gauge("factory_paused", "1 while failures hold submissions back.", nil, func(s *factory.Status) float64 { return float64(min(1, len(s.Paused))) })
+	gauge("factory_listing_age_seconds", "Age of the newest answer of the batch system.", nil, func(s *factory.Status) float64 { return s.Listing.Seconds() })
+	gauge("build_info", "Always 1.", prometheus.Labels{"version": version, "go": runtime.Version()}, func(*factory.Status) float64 { return 1 })
+	return registry, func(s factory.Status) { newest.Store(&s) }
 }
 
-// serve answers /metrics until stop.
-func (g *factoryGauges) serve(ctx context.Context, address string) (stop func(), err error) {
+// serveMetrics answers /metrics until stop.
+func serveMetrics(ctx context.Context, registry *prometheus.Registry, address string) (stop func(), err error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, err
 	}
-	server := &http.Server{Handler: promhttp.HandlerFor(g.registry, promhttp.HandlerOpts{}), ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), ReadHeaderTimeout: 10 * time.Second}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

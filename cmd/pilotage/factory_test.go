@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/pilot/factory"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -44,5 +46,37 @@ func TestFactoryReadsTheFileOfItsPage(t *testing.T) {
 	write(text + "colour: red\n")
 	if _, err := (&factorySettings{from: f.from}).complete(testApp(), &identity.AccessFile{}, nil); err == nil || !strings.Contains(err.Error(), "colour") {
 		t.Errorf("an unknown key: %v", err)
+	}
+}
+
+// What a factory found last is in its metrics.
+func TestFactoryMetricsAreOfTheNewestStatus(t *testing.T) {
+	registry, observe := factoryMetrics("siteA")
+	observe(factory.Status{
+		Tasks: 5, Unmet: []factory.Unmet{{Tasks: 2}, {Tasks: 1}}, Paused: "jobs are refused", Listing: 1500 * time.Millisecond,
+		Jobs: []factory.Job{{State: factory.Pending}, {State: factory.Running}, {State: factory.Running}},
+	})
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]float64)
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			name := strings.TrimPrefix(family.GetName(), "pilotage_")
+			for _, label := range metric.GetLabel() {
+				if label.GetName() == "state" {
+					name += " " + label.GetValue()
+				}
+			}
+			got[name] = metric.GetGauge().GetValue()
+		}
+	}
+	want := map[string]float64{
+		"factory_waiting_tasks": 5, "factory_unmet_tasks": 3, "factory_paused": 1, "factory_excluded_nodes": 0, "factory_listing_age_seconds": 1.5, "build_info": 1,
+		"factory_jobs " + string(factory.Planned): 0, "factory_jobs " + string(factory.Pending): 1, "factory_jobs " + string(factory.Running): 2,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
