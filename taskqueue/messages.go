@@ -51,10 +51,12 @@ type Registration struct {
 	Token    string
 	Job      string // a factory's name of its job, by the token
 	BatchJob string // the batch system's id of it
+	Overlay  uint32 // protocol that it speaks with the site's pilots
 }
 
 // Registered answers a Registration.
 type Registered struct {
+	Wait     string // why it cannot be a member yet; "": it is one
 	Pilot    task.PilotID
 	Master   Contact   // the pilot itself when it is to be master; nobody for a check of an idle site
 	Term     task.Term // of the master

@@ -259,6 +259,7 @@ type SiteMembers struct {
 	Strangers  []Stranger     // that its master speaks of and the queue does not know
 	Silenced   []task.PilotID // taken for dead because it fell silent, since it was heard last
 	Untold     Instant        // when it last had attempts, perhaps, of which nobody will tell
+	Overlay    uint32         // protocol that its pilots speak with each other
 	Nodes      []NodeRecord   // that its master has set back, by name, bounded
 }
 

@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -26,12 +27,35 @@ func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 	if reg.Check {
 		return r.visit(q, site, &reg), nil
 	}
+	if wait := q.keepApart(site, &reg); wait != "" {
+		return Registered{Wait: wait}, nil
+	}
 	pilot, again := q.members.enrol(site, &reg)
 	others := q.present(site.Name, pilot.ID)
 	master := q.office.appoint(site, pilot, others, again)
 	out := r.registered(q, site, pilot, others)
 	out.Master = contact(master)
 	return out, nil
+}
+
+// keepApart lets only pilots be members of a site that speak one protocol with each
+// other. Older ones are drained, and the newcomer waits until they have left; an
+// older newcomer is refused.
+func (q *queue) keepApart(site *SiteRecord, reg *Registration) (wait string) {
+	switch {
+	case reg.Overlay == site.Overlay:
+		return ""
+	case site.Pilots == 0:
+		site.Overlay = reg.Overlay
+		q.sites.touch(site.Name)
+		return ""
+	case reg.Overlay < site.Overlay:
+		end(refused("the pilots of site %s speak protocol %d with each other, and this one %d: start it with the present release", site.Name, site.Overlay, reg.Overlay))
+	}
+	for _, p := range q.alive(site.Name) {
+		q.drain(site, p)
+	}
+	return fmt.Sprintf("%s of site %s that speak an older protocol are drained first", task.Counted(site.Pilots, "pilot"), site.Name)
 }
 
 func (r *Rules) registered(q *queue, site *SiteRecord, pilot *PilotRecord, others []task.PilotID) Registered {

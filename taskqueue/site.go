@@ -142,16 +142,19 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
 	if !pilot.State.present() {
 		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
 	}
+	q.drain(site, pilot)
+	return nil
+}
+
+func (q *queue) drain(site *SiteRecord, pilot *PilotRecord) {
 	pilot.Drain, pilot.State = true, PilotDraining
-	q.pilots.touch(id)
-	if !slices.Contains(site.Drain, id) {
-		site.Drain = append(site.Drain, id)
+	q.pilots.touch(pilot.ID)
+	if !slices.Contains(site.Drain, pilot.ID) {
+		site.Drain = append(site.Drain, pilot.ID)
 		q.sites.touch(site.Name)
 	}
 	q.Effects.wake(site.Name)
-	q.Effects.wakePilot(id)
-
-	return nil
+	q.Effects.wakePilot(pilot.ID)
 }
 
 // Deny revokes a pilot's membership, named by its pilot id or peer id: the

@@ -337,6 +337,36 @@ func TestDrainReachesSiteAndPilot(t *testing.T) {
 	g.check()
 }
 
+// Pilots of two releases do not speak with each other: those of the older one are
+// drained, and still tell what they ran.
+func TestPilotsOfTwoReleasesDoNotShareASite(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	old := a.join("peer1", 1)
+	register := func(peer task.PeerID, overlay uint32) (out taskqueue.Registered, err error) {
+		err = g.update(func(turn *taskqueue.Turn) (err error) {
+			out, err = g.rules.Register(turn, taskqueue.Registration{Site: "A", Peer: peer, Slots: 1, Overlay: overlay})
+			return err
+		})
+		return out, err
+	}
+	if out, err := register("peer2", 2); err != nil || out.Wait == "" || out.Pilot != "" {
+		t.Errorf("beside an older pilot: %+v, %v", out, err)
+	}
+	if reply := a.sync(); len(reply.Drain) != 1 || reply.Drain[0] != old.id {
+		t.Errorf("to drain: %v", reply.Drain)
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		return g.rules.Leave(turn, taskqueue.Leaving{Site: "A", Pilot: old.id})
+	})
+	if out, err := register("peer2", 2); err != nil || out.Wait != "" || out.Master.Pilot != out.Pilot {
+		t.Errorf("when it has left: %+v, %v", out, err)
+	}
+	if _, err := register("peer3", 0); !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("an older pilot beside a newer one: %v", err)
+	}
+}
+
 func TestGrants(t *testing.T) {
 	g := newGrid(t)
 	g.addSite("A")

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+
 	"github.com/libp2p/go-libp2p/core/protocol"
 
 	"github.com/pilotage-grid/pilotage/dht"
@@ -22,7 +24,11 @@ func (c channel) String() string {
 	return [channels]string{"membership", "location", "round"}[c]
 }
 
-func protocolPrefix(site task.Site) string { return "/pilotage/2/" + string(site) }
+// Protocol numbers what pilots of one site speak with each other: the queue keeps
+// those of different releases apart.
+const Protocol = 2
+
+func protocolPrefix(site task.Site) string { return fmt.Sprintf("/pilotage/%d/%s", Protocol, site) }
 
 func (c channel) protocol(site task.Site) protocol.ID {
 	return protocol.ID(protocolPrefix(site) + "/" + c.String())

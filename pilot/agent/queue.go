@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -143,7 +144,7 @@ func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration
 	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
 		Site: string(r.Site), PublicKey: r.Key.Public(), Proof: proof, Addresses: r.Addresses, DataUrl: r.DataURL,
 		Host: r.Host, Resources: taskpb.Resources(r.Resources), Slots: int32(r.Slots), Features: r.Features,
-		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check, BatchJob: r.BatchJob,
+		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check, BatchJob: r.BatchJob, OverlayProtocol: node.Protocol,
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("register with the queue: %w", err)

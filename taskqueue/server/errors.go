@@ -26,7 +26,8 @@ var (
 	// errMemberRevoked: a pilot on the deny list.
 	errMemberRevoked = errors.New("the membership of this pilot was revoked: start a new pilot")
 	// errStopping: the server ends.
-	errStopping = errors.New("the queue is stopping: call again, it is usually back soon")
+	errOldPilots = errors.New("pilots of two releases do not share a site: they finish what they run, and this one may register when they have left")
+	errStopping  = errors.New("the queue is stopping: call again, it is usually back soon")
 	// errPanic: a handler broke; its stack is in the log.
 	errPanic = errors.New("the queue met an unexpected state; its log has the details")
 )
@@ -57,6 +58,7 @@ var statuses = []struct {
 	{syscall.ENOSPC, codes.ResourceExhausted, taskpb.ReasonDiskFull}, // access files
 	{taskqueue.ErrClosed, codes.Unavailable, "STOPPING"},
 	{errStopping, codes.Unavailable, "STOPPING"},
+	{errOldPilots, codes.Unavailable, "OLD_PILOTS"},
 	{sqlite.ErrDamaged, codes.DataLoss, "STORE_DAMAGED"},
 	{errForbidden, codes.PermissionDenied, "FORBIDDEN"},
 	{taskqueue.ErrStranger, codes.PermissionDenied, taskpb.ReasonRevoked},

@@ -46,11 +46,14 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
 			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
 			Sandbox: in.GetSandbox(), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
-			Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(),
+			Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(), Overlay: in.GetOverlayProtocol(),
 		})
 	})
 	if err != nil {
 		return nil, err
+	}
+	if out.Wait != "" {
+		return nil, fmt.Errorf("%s: %w", out.Wait, errOldPilots)
 	}
 	until := out.NotAfter
 	if end := h.server.access.authority.NotAfter(); until.After(end) {

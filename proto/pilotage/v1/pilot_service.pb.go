@@ -229,9 +229,12 @@ type RegisterRequest struct {
 	// It only looks whether the node is fit: it is no member of the site.
 	Check bool `protobuf:"varint,13,opt,name=check,proto3" json:"check,omitempty"`
 	// The batch system's id of its job, if it is in one.
-	BatchJob      string `protobuf:"bytes,14,opt,name=batch_job,json=batchJob,proto3" json:"batch_job,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	BatchJob string `protobuf:"bytes,14,opt,name=batch_job,json=batchJob,proto3" json:"batch_job,omitempty"`
+	// Protocol that it speaks with other pilots of its site; releases before 2 say
+	// none.
+	OverlayProtocol uint32 `protobuf:"varint,15,opt,name=overlay_protocol,json=overlayProtocol,proto3" json:"overlay_protocol,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RegisterRequest) Reset() {
@@ -360,6 +363,13 @@ func (x *RegisterRequest) GetBatchJob() string {
 		return x.BatchJob
 	}
 	return ""
+}
+
+func (x *RegisterRequest) GetOverlayProtocol() uint32 {
+	if x != nil {
+		return x.OverlayProtocol
+	}
+	return 0
 }
 
 type RegisterResponse struct {
@@ -3586,7 +3596,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x19\n" +
-	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xa6\x03\n" +
+	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xd1\x03\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x1d\n" +
 	"\n" +
@@ -3603,7 +3613,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\aversion\x18\v \x01(\tR\aversion\x12.\n" +
 	"\x04ends\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x14\n" +
 	"\x05check\x18\r \x01(\bR\x05check\x12\x1b\n" +
-	"\tbatch_job\x18\x0e \x01(\tR\bbatchJob\"\xf3\x02\n" +
+	"\tbatch_job\x18\x0e \x01(\tR\bbatchJob\x12)\n" +
+	"\x10overlay_protocol\x18\x0f \x01(\rR\x0foverlayProtocol\"\xf3\x02\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bpilot_id\x18\x01 \x01(\tR\apilotId\x125\n" +
 	"\x16membership_certificate\x18\x02 \x01(\fR\x15membershipCertificate\x12,\n" +
