@@ -17,6 +17,9 @@ type Desk struct {
 	send func(to task.PeerID, data []byte)
 	log  *slog.Logger
 	wake chan struct{}
+	// Redirect, if set before the first question, names a nearer home of the file
+	// to whoever asks, and tells whether it knows one: then this one grants nothing.
+	Redirect func(asker task.PeerID, key task.FileKey) bool
 
 	mu     sync.Mutex
 	grants *cache.Grants
@@ -43,6 +46,9 @@ func (d *Desk) Handle(from task.PeerID, data []byte) {
 	event, err := decodeQuestion(from, data)
 	if err != nil {
 		d.log.Debug("a question about a storage read makes no sense", "error", err)
+		return
+	}
+	if ask, ok := event.(cache.Ask); ok && d.Redirect != nil && d.Redirect(from, ask.Key) {
 		return
 	}
 	d.step(event)

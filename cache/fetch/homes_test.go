@@ -121,6 +121,23 @@ func TestSilentAndUnknownHome(t *testing.T) {
 }
 
 // A grant that nobody wants any more goes to the next at once.
+// Who is asked and knows a nearer home grants nothing: the asker, who is told of that
+// one, asks it.
+func TestAHomeThatKnowsANearerOneGrantsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, stop := newTable("a")
+		defer stop()
+		redirected := 0
+		b.desk.Redirect = func(asker task.PeerID, key task.FileKey) bool {
+			redirected++
+			return asker == "a" && key == file && redirected == 1
+		}
+		if got := <-b.ask(t.Context(), "a"); got.answer.Verdict != cache.Granted || redirected != 2 || got.after != defaultHomesTimes().askAgain {
+			t.Errorf("%+v after %d redirections", got, redirected)
+		}
+	})
+}
+
 func TestWithdrawnQuestion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b, stop := newTable("a", "b", "c")

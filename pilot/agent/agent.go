@@ -241,6 +241,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 func (a *Agent) occupy(m Membership) error {
 	self := fetch.Holder{Peer: a.peer, DataURL: a.dataURL}
 	a.desk = fetch.NewDesk(func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameHome, data)) })
+	a.desk.Redirect = a.node.Redirect
 	a.homes = fetch.NewHomes(self, a.homeOf, func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameDesk, data)) })
 	a.uploads = newUploader(a)
 	equipment, err := a.ground.Occupy(Occupant{
