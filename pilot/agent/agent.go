@@ -5,10 +5,8 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"runtime"
-	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,9 +17,10 @@ import (
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/dial"
+	"github.com/pilotage-grid/pilotage/internal/loop"
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/pilot/master"
-	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -29,107 +28,63 @@ import (
 
 var noHash = crypto.Hash(0)
 
-// Agent is one running pilot.
+// Agent is one running pilot: it makes the parts, runs them and ends them.
 type Agent struct {
+	*shell
+
 	config   Config
-	log      *slog.Logger
-	site     task.Site
-	self     matcher.Pilot
-	ends     time.Time
 	checking bool // it only looks whether the node is fit
-	peer     task.PeerID
-	dataURL  string
-	sandbox  string        // what confines payloads
-	contacts []dht.Member  // known from the registration
-	skew     time.Duration // of this node's clock against the queue's
-
-	key         *identity.PilotKey
-	certificate []byte // of the membership, DER
-
+	ends     time.Time
+	self     matcher.Pilot
 	ground   Ground
+	footing  Footing
+	key      *identity.PilotKey
+	verifier *identity.Verifier
+	node     *node.Node
 	conn     *grpc.ClientConn
 	queue    Queue
-	node     *node.Node
-	cache    Cache
-	fetcher  Fetcher
-	payloads Payloads
-	store    Uploads
+	settings *siteSettings
+	network  *network
+	reach    *reach
+	roles    *roles
 	serve    func(context.Context) error
 	scrub    func(context.Context) error // or nil
-	desk     *fetch.Desk
-	homes    *fetch.HomesClient
-	relays   relays
-	verifier *identity.Verifier
-	aliases  *aliases
-	uploads  *uploader
-
-	observer Observer
-	mailbox  *mailbox
-	group    *errgroup.Group
-	context  context.Context // of everything that runs until the farewell
-
-	// Owned by the loop.
-	worker   *worker.Worker
-	master   *master.Master
-	office   *master.Office
-	joining  func() error  // joins the overlay; nil when that was done
-	joined   chan struct{} // closed when that was done
-	tried    uint64        // the last trial of a fallen-back site that was begun
-	load     float64       // of the node per CPU, when it was last looked at
-	jobs     map[task.AttemptID]*job
-	casts    map[uint64]time.Time // when broadcasts of the list were begun
-	whole    encodedList          // the last one that a pilot was sent
-	silence  silence              // of the queue towards this master
-	unknown  bool                 // that outcomes were refused as unknown was said
-	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
-	recorder recorder             // of the master's core
-	idle     idleness
+	recorder recorder
 	idled    chan struct{} // something is in it when the pilot was idle for too long
-	drained  chan struct{}
-	ordered  string     // why its master has told it to drain; set before drained is closed
-	expelled chan error // the queue has revoked the membership
-
-	mu           sync.Mutex
-	settings     task.SiteSettings
-	settingsCame time.Time
-	claimed      *ClaimReply // last granted claim, until the mastership begins
-	refused      task.Term   // in office when the last claim was refused
-	unasked      bool        // the last claim did not reach the queue
-	cutOff       cutOff
 }
 
 // Run is a pilot from registration to farewell. It returns nil after an
 // orderly end: lifetime over, drained, or ctx cancelled (as by SIGTERM).
 func Run(ctx context.Context, config Config) error {
+	return run(ctx, config, false, (*Agent).live)
+}
+
+// run makes a pilot and has it do something as a member of its site.
+func run(ctx context.Context, config Config, checking bool, main func(*Agent, context.Context) error) error {
 	if err := config.Complete(os.Getenv, time.Now()); err != nil {
 		return err
 	}
-	a := newAgent(config)
+	a := &Agent{
+		shell:  &shell{log: config.Log, loop: loop.New(), expelled: make(chan error, 1)},
+		config: config, checking: checking, ends: time.Now().Add(config.Lifetime), settings: &siteSettings{}, idled: make(chan struct{}, 1),
+	}
+	if a.ground = config.Ground; a.ground == nil {
+		a.ground = &workerNode{}
+	}
+	if a.config.Observer == nil {
+		a.config.Observer = nobody{}
+	}
 	defer a.close()
 	if err := a.open(ctx); err != nil {
 		return err
 	}
-	return a.serveWhile(ctx, a.live)
-}
-
-func newAgent(config Config) *Agent {
-	a := &Agent{
-		config: config, log: config.Log, site: config.Access.Site, ends: time.Now().Add(config.Lifetime),
-		mailbox: newMailbox(), jobs: make(map[task.AttemptID]*job), casts: make(map[uint64]time.Time), briefed: make(map[task.PeerID]bool), drained: make(chan struct{}), idle: idleness{most: config.Idle}, idled: make(chan struct{}, 1), joined: make(chan struct{}), expelled: make(chan error, 1), aliases: newAliases(),
-	}
-	if a.ground = config.Ground; a.ground == nil {
-		a.ground = &workerNode{agent: a}
-	}
-	if a.observer = config.Observer; a.observer == nil {
-		a.observer = nobody{}
-	}
-	return a
+	return a.serveWhile(ctx, func(ctx context.Context) error { return main(a, ctx) })
 }
 
 // open does everything up to membership, in the order in which each step
 // needs the one before.
 func (a *Agent) open(ctx context.Context) error {
-	if err := a.openJournal(); err != nil {
+	if err := a.recorder.open(a.config.Journal); err != nil {
 		return err
 	}
 	if err := a.listen(); err != nil {
@@ -139,7 +94,7 @@ func (a *Agent) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	a.log = a.log.With("site", a.site, "pilot", membership.Pilot)
+	a.log = a.log.With("site", a.self.Site, "pilot", membership.Pilot)
 	if err := a.become(membership); err != nil {
 		a.takeBack(ctx, membership, err)
 		return err
@@ -160,23 +115,20 @@ func (a *Agent) become(m Membership) error {
 func (a *Agent) takeBack(ctx context.Context, m Membership, cause error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTime)
 	defer cancel()
-	crowned := m.Joined.Master.Peer == a.peer
+	crowned := m.Joined.Master.Peer == a.key.Peer()
 	if err := a.queue.Leave(ctx, Leaving{Reason: oneLine(cause.Error()), Resigns: crowned, Term: m.Joined.Term}); err != nil {
 		a.log.Warn("the queue could not be told that this pilot does not work", "error", err)
 	}
 }
 
 // listen opens both ports: the registration names them.
-func (a *Agent) listen() error {
-	footing, err := a.ground.Prepare(&a.config)
-	if err != nil {
+func (a *Agent) listen() (err error) {
+	if a.footing, err = a.ground.Prepare(&a.config); err != nil {
 		return err
 	}
-	a.dataURL, a.sandbox = footing.DataURL, footing.Sandbox
 	if a.key, err = identity.NewPilotKey(); err != nil {
 		return err
 	}
-	a.peer = a.key.Peer()
 	if a.verifier, err = identity.NewVerifier([]byte(a.config.Access.CAPEM)); err != nil {
 		return fmt.Errorf("the access file's authority: %w", err)
 	}
@@ -189,7 +141,7 @@ func (a *Agent) listen() error {
 		return err
 	}
 	a.node, err = node.Listen(node.Config{
-		Site: a.site, Key: a.key, Verifier: a.verifier, Ports: ports, Advertise: address,
+		Site: a.config.Access.Site, Key: a.key, Verifier: a.verifier, Ports: ports, Advertise: address,
 		Carrier: a.config.Carrier, Overlay: a.config.Overlay, Logger: a.log, Clock: time.Now,
 	})
 	return err
@@ -209,9 +161,9 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	}
 	defer func() { _ = conn.Close() }()
 	membership, err := registerPatiently(ctx, conn, Registration{
-		Site: a.site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.dataURL, Host: a.config.Host,
+		Site: access.Site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.footing.DataURL, Host: a.config.Host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Sandbox: a.sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, BatchJob: a.config.BatchJob, Log: a.log,
+		Sandbox: a.footing.Sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, BatchJob: a.config.BatchJob, Log: a.log,
 	})
 	if err != nil {
 		return Membership{}, err
@@ -225,69 +177,79 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	if a.conn, err = dial.Queue(access.Queue, second, nil, a.config.ToQueue...); err != nil {
 		return Membership{}, err
 	}
-	a.queue = &grpcQueue{site: a.site, client: pb.NewPilotServiceClient(a.conn)}
-	a.certificate, a.settings = membership.Certificate, membership.Settings
-	a.contacts = reachableContacts(membership.Joined)
-	a.skew = time.Since(membership.QueueTime)
+	a.queue = &grpcQueue{site: access.Site, client: pb.NewPilotServiceClient(a.conn)}
+	a.settings.now = membership.Settings
 	a.self = matcher.Pilot{
-		ID: membership.Pilot, Site: a.site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
+		ID: membership.Pilot, Site: access.Site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
 		CoreSpeed: coreSpeed(),
 	}
 	return membership, nil
 }
 
-// occupy opens what the pilot works with.
+// occupy opens what the pilot works with, and makes the parts.
 func (a *Agent) occupy(m Membership) error {
-	self := fetch.Holder{Peer: a.peer, DataURL: a.dataURL}
-	a.desk = fetch.NewDesk(func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameHome, data)) })
-	a.desk.Redirect = a.node.Redirect
-	a.homes = fetch.NewHomes(self, a.homeOf, func(to task.PeerID, data []byte) { a.node.Send(to, frame(frameDesk, data)) })
-	a.uploads = newUploader(a)
+	self := fetch.Holder{Peer: a.key.Peer(), DataURL: a.footing.DataURL}
+	a.network = newNetwork(a.shell, a.node, self, a.settings)
+	r := &roles{
+		shell: a.shell, self: a.self, ends: a.ends, settings: a.settings, network: a.network, verifier: a.verifier,
+		observer: a.config.Observer, briefed: make(map[task.PeerID]bool), lists: lists{begun: make(map[uint64]time.Time)},
+		recorder: &a.recorder, draining: draining{over: make(chan struct{})},
+	}
+	a.roles = r
+	a.reach = &reach{
+		shell: a.shell, queue: a.queue, network: a.network, settings: a.settings, settle: r.settle, dataURL: self.DataURL,
+		contacts: append([]dht.Member{m.Joined.Master}, m.Joined.Contacts...), checking: a.checking,
+	}
+	r.reach = a.reach
+	r.claims = &claims{shell: a.shell, queue: a.queue, reach: a.reach, settle: r.settle}
+	r.files = &files{shell: a.shell, network: a.network, aliases: newAliases(), worker: r.workerEvents, changed: r.cacheChanged}
 	equipment, err := a.ground.Occupy(Occupant{
-		Site: a.site, Pilot: m.Pilot, Peer: a.peer, Cached: a.cached, Evicted: a.evicted, BadCopy: a.badCopy,
-		Locator: locator{a}, Homes: a.homes, Settings: a.siteSettings,
+		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: identity.MemberCertificate{DER: m.Certificate, Key: a.key}, Verifier: a.verifier,
+		Cached: r.files.cached, Evicted: r.files.evicted, BadCopy: r.files.badCopy, Locator: a.network, Homes: a.network.homes,
+		Settings: a.settings.get, Skew: time.Since(m.QueueTime), Ports: a.reach.checkPorts, Log: a.log,
 	})
 	if err != nil {
 		return err
 	}
-	a.cache, a.fetcher, a.payloads, a.store = equipment.Cache, equipment.Fetcher, equipment.Payloads, equipment.Uploads
 	a.serve, a.scrub = equipment.Serve, equipment.Scrub
+	r.files.cache, r.files.fetcher = equipment.Cache, equipment.Fetcher
+	r.uploads = newUploader(a.shell, m.Pilot, equipment.Cache, equipment.Uploads, a.settings, r.workerEvents)
+	r.files.uploads = r.uploads
+	r.payloads = &payloads{
+		shell: a.shell, files: r.files, runner: equipment.Payloads, worker: r.workerEvents, inHand: make(map[task.AttemptID]*payload),
+	}
+	r.queue = &queueLink{shell: a.shell, queue: a.queue, fetcher: equipment.Fetcher, settle: r.settle}
 	return nil
 }
 
 // join makes the cores and enters the overlay.
 func (a *Agent) join(m Membership) error {
+	r, settings := a.roles, a.settings.get()
 	compiler := matcher.NewCompiler(compiledExpressions)
-	evaluator := matcher.NewEvaluator(a.self, a.holds, compiler)
-	a.worker = worker.New(worker.Config{}, a.self, a.peer, evaluator)
-	a.worker.Step(time.Now(), worker.SiteChanged{Settings: a.siteSettings()})
-	a.worker.AcceptBy(a.config.acceptance)
-	a.worker.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
-	a.master = master.New(master.Config{}, a.self.ID, compiler)
-	if err := a.beginJournal(a.self.ID); err != nil {
+	core := worker.New(worker.Config{}, a.self, a.network.peer, matcher.NewEvaluator(a.self, r.files.holds, compiler))
+	core.Step(time.Now(), worker.SiteChanged{Settings: settings})
+	core.AcceptBy(a.config.acceptance)
+	core.Step(time.Now(), worker.PilotChanged{Lifetime: a.config.Lifetime, Checking: true})
+	r.worker, r.master, r.office = core, master.New(master.Config{}, a.self.ID, compiler), master.NewOffice(a.network.peer)
+	header := journal.Header{Version: a.config.Version, Site: a.self.Site, Pilot: a.self.ID, Config: master.DefaultConfig()}
+	if err := a.recorder.begin(header); err != nil {
 		return err
 	}
-	a.office = master.NewOffice(a.peer)
 	a.verifier.Deny(m.Denied)
-	a.cacheChanged(nil) // its size, which the site's figures show
+	r.files.note(nil) // its size, which the site's figures show
 	joined := m.Joined
-	joined.Self.Peer, joined.Self.Pilot = a.peer, m.Pilot
-	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.dataURL
-	a.joining = func() error { return a.node.Join(m.Certificate, joined, a.hooks()) }
-	mode := a.siteSettings().Mode
-	trial := a.siteSettings().Trial
-	a.mailbox.post(func() {
-		a.setMode(mode, mode)
-		a.heedTrial(trial)
+	joined.Self.Peer, joined.Self.Pilot = a.network.peer, m.Pilot
+	joined.Self.Addresses, joined.Self.DataURL = a.node.Addresses(), a.footing.DataURL
+	a.network.joining = func() error { return a.node.Join(m.Certificate, joined, r.hooks()) }
+	a.loop.Post(func() {
+		r.setMode(settings.Mode, settings.Mode)
+		a.reach.heedTrial(settings.Trial)
 	})
-	if mode == task.ModeIsolated {
+	if settings.Mode == task.ModeIsolated {
 		return nil
 	}
-	err := a.joining()
-	a.joining = nil
-	close(a.joined)
-	return err
+	return a.network.enter()
 }
 
 // compiledExpressions bounds the cache of compiled CEL expressions.
@@ -307,15 +269,17 @@ func (a *Agent) serveWhile(ctx context.Context, main func(context.Context) error
 			return nil
 		})
 	}
-	service("overlay", a.runOverlay)
+	service("overlay", a.network.run)
 	service("data server", a.serve)
-	service("fetcher", a.fetcher.Run)
-	service("desk", a.desk.Run)
-	service("uploads", a.uploads.run)
+	service("fetcher", a.roles.files.fetcher.Run)
+	service("desk", a.network.desk.Run)
+	service("uploads", a.roles.uploads.run)
 	if a.scrub != nil {
 		service("scrub", a.scrub)
 	}
-	service("loop", a.loop)
+	service("loop", func(ctx context.Context) error {
+		return a.loop.Run(ctx, a.roles.tick, a.roles.worker.Deadline, a.roles.master.Deadline)
+	})
 	a.group.Go(func() error {
 		defer stop()
 		return main(ctx)
@@ -333,31 +297,5 @@ func (a *Agent) close() {
 	}
 	if a.conn != nil {
 		_ = a.conn.Close()
-	}
-}
-
-// loop is the one goroutine that owns the cores.
-func (a *Agent) loop(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-a.mailbox.wake:
-			for _, work := range a.mailbox.take() {
-				work()
-			}
-		case <-timer.C:
-			a.stepWorker(message.Tick{})
-			a.stepMaster(message.Tick{})
-		}
-		next := time.Hour
-		for _, deadline := range []time.Time{a.worker.Deadline(), a.master.Deadline()} {
-			if !deadline.IsZero() {
-				next = min(next, time.Until(deadline))
-			}
-		}
-		timer.Reset(max(next, 0))
 	}
 }

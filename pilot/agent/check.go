@@ -6,16 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"os"
 	osexec "os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
-	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -41,17 +36,8 @@ const (
 // Check registers as a visitor, which counts nowhere and cannot be master,
 // looks at everything that work needs, and leaves again.
 func Check(ctx context.Context, config Config) ([]Finding, error) {
-	if err := config.Complete(os.Getenv, time.Now()); err != nil {
-		return nil, err
-	}
-	a := newAgent(config)
-	a.checking = true
-	defer a.close()
-	if err := a.open(ctx); err != nil {
-		return nil, err
-	}
 	var findings []Finding
-	err := a.serveWhile(ctx, func(ctx context.Context) error {
+	err := run(ctx, config, true, func(a *Agent, ctx context.Context) error {
 		findings = a.ground.Fit(ctx)
 		return a.farewell("self-check only")
 	})
@@ -61,17 +47,16 @@ func Check(ctx context.Context, config Config) ([]Finding, error) {
 // Fit satisfies Ground: it looks at disk, clock, storage element, ports and the
 // VO's own command.
 func (n *workerNode) Fit(ctx context.Context) []Finding {
-	a := n.agent
 	checks := []struct {
 		what string
 		run  func(context.Context) (string, error)
 	}{
 		{"disk", n.checkDisk},
-		{"clock", a.checkClock},
+		{"clock", n.checkClock},
 		{"storage element", n.checkStorage},
-		{portsCheck, a.checkPorts},
-		{"sandbox", a.checkSandbox},
-		{"check command", a.checkCommand},
+		{portsCheck, n.pilot.Ports},
+		{"sandbox", n.checkSandbox},
+		{"check command", n.checkCommand},
 		{"accept policy", n.checkAcceptance},
 	}
 	findings := make([]Finding, 0, len(checks))
@@ -98,17 +83,17 @@ func (n *workerNode) checkDisk(context.Context) (string, error) {
 	return fmt.Sprintf("%s free in %s, cache %s", free, n.config.Folder, n.cache.Usage().Capacity), nil
 }
 
-func (a *Agent) checkClock(context.Context) (string, error) {
-	if a.skew.Abs() > clockSlack {
-		return "", fmt.Errorf("this node's clock is %s away from the queue's: run a time service on the node", a.skew.Round(time.Second))
+func (n *workerNode) checkClock(context.Context) (string, error) {
+	if n.pilot.Skew.Abs() > clockSlack {
+		return "", fmt.Errorf("this node's clock is %s away from the queue's: run a time service on the node", n.pilot.Skew.Round(time.Second))
 	}
-	return fmt.Sprintf("%s from the queue's", a.skew.Round(time.Millisecond)), nil
+	return fmt.Sprintf("%s from the queue's", n.pilot.Skew.Round(time.Millisecond)), nil
 }
 
 // checkStorage asks for a name that is not there: "not found" is what a
 // working storage element says.
 func (n *workerNode) checkStorage(ctx context.Context) (string, error) {
-	se := n.agent.siteSettings().SE
+	se := n.pilot.Settings().SE
 	if se == "" {
 		return "the site has none", nil
 	}
@@ -116,105 +101,19 @@ func (n *workerNode) checkStorage(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	_, err = element.Head(ctx, "pilotage-check/"+string(n.agent.self.ID))
+	_, err = element.Head(ctx, "pilotage-check/"+string(n.pilot.Pilot))
 	if err != nil && !errors.Is(err, storage.ErrNotFound) {
 		return "", err
 	}
 	return se, nil
 }
 
-// checkPorts has a peer connect to both ports of this pilot.
-func (a *Agent) checkPorts(ctx context.Context) (string, error) {
-	if a.isolated() {
-		return "not tried: the site is isolated", nil
-	}
-	return askForProbes(ctx, a.peersToAsk(), func(contact dht.Member) error {
-		return a.node.Probe(ctx, contact, a.dataURL)
-	})
-}
-
-// mostProbes bounds how many peers are asked in vain, probePasses how often.
-const (
-	mostProbes  = 3
-	probePasses = 3
-)
-
-// peersToAsk are the first contacts that a probe can be asked of.
-func (a *Agent) peersToAsk() []dht.Member {
-	asked := map[task.PeerID]bool{a.peer: true}
-	var peers []dht.Member
-	for _, contact := range a.contacts {
-		if asked[contact.Peer] || len(contact.Addresses) == 0 || len(peers) == mostProbes {
-			continue
-		}
-		asked[contact.Peer] = true
-		peers = append(peers, contact)
-	}
-	return peers
-}
-
-// askForProbes has one peer after the other connect to this pilot until one
-// can. Peers whose answers speak against the pilot are asked again: while many
-// pilots start on a loaded node, connecting takes longer than anybody waits.
-func askForProbes(ctx context.Context, peers []dht.Member, probe func(dht.Member) error) (string, error) {
-	for pass := 1; ; pass++ {
-		var answers []probeAnswer
-		for _, peer := range peers {
-			err := probe(peer)
-			if err == nil {
-				return fmt.Sprintf("reached by %s", peer.Pilot), nil
-			}
-			answers = append(answers, probeAnswer{peer.Pilot, err})
-			if ctx.Err() != nil {
-				break
-			}
-		}
-		detail, err := judgeProbes(answers)
-		if err == nil || pass == probePasses || ctx.Err() != nil {
-			return detail, err
-		}
-	}
-}
-
-// probeAnswer is how a peer failed to confirm this pilot's ports.
-type probeAnswer struct {
-	pilot task.PilotID
-	err   error
-}
-
-// judgeProbes tells whether what peers answered speaks against this pilot. It
-// does if they could not connect back, and if they do not answer at all, as
-// behind a firewall. A peer that has just left, or is busy, proves nothing.
-func judgeProbes(answers []probeAnswer) (string, error) {
-	var against, gone []string
-	for _, answer := range answers {
-		var timeout net.Error
-		text := fmt.Sprintf("%s: %v", answer.pilot, answer.err)
-		switch {
-		case errors.Is(answer.err, syscall.ECONNREFUSED):
-			gone = append(gone, string(answer.pilot))
-		case errors.Is(answer.err, node.ErrUnreachable), errors.Is(answer.err, context.DeadlineExceeded),
-			errors.As(answer.err, &timeout) && timeout.Timeout():
-			against = append(against, text)
-		default:
-			gone = append(gone, string(answer.pilot))
-		}
-	}
-	switch {
-	case len(against) > 0:
-		return "", fmt.Errorf("no peer reaches this pilot's ports (%s): open them between the nodes, or set --port-range and --advertise", strings.Join(against, "; "))
-	case len(gone) > 0:
-		return fmt.Sprintf("not tried: %s did not answer", strings.Join(gone, ", ")), nil
-	}
-	return "no other pilot at the site to try", nil
-}
-
-func (a *Agent) checkSandbox(context.Context) (string, error) { return a.sandbox, nil }
+func (n *workerNode) checkSandbox(context.Context) (string, error) { return n.sandbox, nil }
 
 // checkAcceptance says what the pilot's own policy thinks of the moment. One
 // that declines now is no fault.
 func (n *workerNode) checkAcceptance(context.Context) (string, error) {
-	policy := n.agent.config.acceptance
+	policy := n.config.acceptance
 	now, _ := n.Observe()
 	if accepts, _ := policy.Accepts(now); !accepts {
 		return fmt.Sprintf("%s: declines work now (load %.2f, %s of memory and %s of disk free)", policy, now.Load, now.FreeMemory, now.FreeDisk), nil
@@ -222,23 +121,18 @@ func (n *workerNode) checkAcceptance(context.Context) (string, error) {
 	return fmt.Sprintf("%s: accepts work now", policy), nil
 }
 
-func (a *Agent) checkCommand(ctx context.Context) (string, error) {
-	if strings.TrimSpace(a.config.CheckCommand) == "" {
+func (n *workerNode) checkCommand(ctx context.Context) (string, error) {
+	if strings.TrimSpace(n.config.CheckCommand) == "" {
 		return "none given", nil
 	}
-	command := osexec.CommandContext(ctx, "/bin/sh", "-c", a.config.CheckCommand)
-	command.Dir = a.config.Folder
+	command := osexec.CommandContext(ctx, "/bin/sh", "-c", n.config.CheckCommand)
+	command.Dir = n.config.Folder
 	command.WaitDelay = time.Second
 	output, err := command.CombinedOutput()
 	said := strings.TrimSpace(string(bytes.ToValidUTF8(output[max(0, len(output)-checkOutput):], []byte("?"))))
 	said = cmp.Or(said, "it printed nothing")
 	if err != nil {
-		return "", fmt.Errorf("%q failed: %w: %s", a.config.CheckCommand, err, said)
+		return "", fmt.Errorf("%q failed: %w: %s", n.config.CheckCommand, err, said)
 	}
-	return fmt.Sprintf("%q: %s", a.config.CheckCommand, said), nil
-}
-
-// reachableContacts are the members that a newcomer may ask for a probe.
-func reachableContacts(joined dht.Joined) []dht.Member {
-	return append([]dht.Member{joined.Master}, joined.Contacts...)
+	return fmt.Sprintf("%q: %s", n.config.CheckCommand, said), nil
 }

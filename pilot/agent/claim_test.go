@@ -7,8 +7,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // deafQueue answers claims or does not.
@@ -25,7 +27,10 @@ func (q *deafQueue) Claim(context.Context, dht.Claim) (ClaimReply, error) { retu
 func TestQueueThatIsAwayIsSaidOnce(t *testing.T) {
 	var log bytes.Buffer
 	queue := &deafQueue{err: errors.New("away")}
-	a := &Agent{queue: queue, log: slog.New(slog.NewTextHandler(&log, nil)), mailbox: newMailbox()}
+	a := &claims{
+		shell: &shell{log: slog.New(slog.NewTextHandler(&log, nil))}, queue: queue, reach: &reach{settings: &siteSettings{}},
+		settle: func(time.Time, task.SiteSettings) {},
+	}
 	said := func() int { return strings.Count(log.String(), "cannot be asked for the mastership") }
 	for range 7200 {
 		if answer := a.claim(t.Context(), dht.Claim{}); answer.Reached {

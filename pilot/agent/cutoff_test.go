@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -44,7 +43,11 @@ func TestWithoutPeers(t *testing.T) {
 		{portsCheck, false, task.ModeIsolated, errors.New("away"), false, 1, "as it was"},
 	} {
 		queue := &toldQueue{mode: c.mode, err: c.err}
-		a := &Agent{queue: queue, log: slog.New(slog.DiscardHandler), mailbox: newMailbox(), office: master.NewOffice("self")}
+		var settings siteSettings
+		a := &reach{
+			shell: &shell{log: slog.New(slog.DiscardHandler)}, queue: queue,
+			settle: func(asked time.Time, now task.SiteSettings) { settings.take(asked, now) },
+		}
 		findings := []Finding{{What: "clock", OK: true}, {What: c.what, OK: c.ok, Detail: "as it was"}}
 		a.withoutPeers(t.Context(), findings)
 		if got := findings[1]; got.OK != c.fit || got.Detail != c.detail || len(queue.told) != c.told {
@@ -53,7 +56,7 @@ func TestWithoutPeers(t *testing.T) {
 		if c.told > 0 && !strings.Contains(queue.told[0], "as it was") {
 			t.Errorf("the queue was told %q", queue.told[0])
 		}
-		if isolated := a.isolated(); isolated != (c.mode == task.ModeIsolated && c.err == nil) {
+		if isolated := settings.isolated(); isolated != (c.mode == task.ModeIsolated && c.err == nil) {
 			t.Errorf("%+v: isolated %v", c, isolated)
 		}
 	}

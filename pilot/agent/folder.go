@@ -9,8 +9,7 @@ import (
 
 // baseFolder is the pilot's folder, or the one that it will lie in while the
 // pilot has no id yet. It is there afterwards.
-func (a *Agent) baseFolder() (string, error) {
-	folder := a.config.Folder
+func baseFolder(folder string) (string, error) {
 	if folder == "" {
 		folder = filepath.Dir(DefaultFolder(os.Getenv, "x"))
 		if err := ownFolder(folder); err != nil {

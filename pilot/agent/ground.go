@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
@@ -39,9 +41,11 @@ type Footing struct {
 // Occupant is a pilot as its ground sees it. The functions may be called from
 // any goroutine.
 type Occupant struct {
-	Site  task.Site
-	Pilot task.PilotID
-	Peer  task.PeerID
+	Site     task.Site
+	Pilot    task.PilotID
+	Peer     task.PeerID
+	Own      identity.MemberCertificate
+	Verifier *identity.Verifier
 	// Cached and Evicted are told of files that came into the cache by
 	// fetching, and of files that left it.
 	Cached  func(key task.FileKey)
@@ -53,6 +57,11 @@ type Occupant struct {
 	Homes   fetch.Homes
 	// Settings are the site's of the moment.
 	Settings func() task.SiteSettings
+	// Skew is how far this node's clock is before the queue's.
+	Skew time.Duration
+	// Ports has other pilots connect to this one.
+	Ports func(context.Context) (string, error)
+	Log   *slog.Logger
 }
 
 // Equipment is what a pilot works with.

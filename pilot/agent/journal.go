@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/pilot/journal"
 	"github.com/pilotage-grid/pilotage/pilot/master"
 	"github.com/pilotage-grid/pilotage/pilot/message"
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // recorder writes the journal of this pilot's master, if one is wanted.
@@ -35,9 +35,8 @@ func (e *JournalError) Error() string {
 // Unwrap is what the system said.
 func (e *JournalError) Unwrap() error { return e.Err }
 
-// openJournal makes the journal's file. One that is there is not replaced.
-func (a *Agent) openJournal() error {
-	path := a.config.Journal
+// open makes the journal's file. One that is there is not replaced.
+func (r *recorder) open(path string) error {
 	if path == "" {
 		return nil
 	}
@@ -45,33 +44,30 @@ func (a *Agent) openJournal() error {
 	if err != nil {
 		return &JournalError{err}
 	}
-	a.recorder.file = file
+	r.file = file
 	return nil
 }
 
-// beginJournal has the master's core recorded from now on.
-func (a *Agent) beginJournal(id task.PilotID) (err error) {
-	r := &a.recorder
+// begin has the master's core recorded from now on.
+func (r *recorder) begin(header journal.Header) (err error) {
 	if r.file == nil {
 		return nil
 	}
 	r.begun = true
-	r.writer, err = journal.NewWriter(r.file, journal.Header{
-		Version: a.config.Version, Site: a.site, Pilot: id, Config: master.DefaultConfig(),
-	})
+	r.writer, err = journal.NewWriter(r.file, header)
 	return err
 }
 
-// stepMasterCore lets the master's core take an event, and records it. A
-// journal that cannot be written ends; the pilot goes on.
-func (a *Agent) stepMasterCore(event message.Event) []message.Action {
-	if a.recorder.writer == nil {
-		return a.master.Step(time.Now(), event)
+// step lets the master's core take an event, and records it. A journal that cannot
+// be written ends; the pilot goes on.
+func (r *recorder) step(log *slog.Logger, core *master.Master, event message.Event) []message.Action {
+	if r.writer == nil {
+		return core.Step(time.Now(), event)
 	}
-	actions, err := a.recorder.writer.Step(a.master, time.Now(), event)
+	actions, err := r.writer.Step(core, time.Now(), event)
 	if err != nil {
-		a.log.Error("the journal ends here", "file", a.config.Journal, "error", err)
-		a.recorder.writer = nil
+		log.Error("the journal ends here", "file", r.file.Name(), "error", err)
+		r.writer = nil
 	}
 	return actions
 }

@@ -5,18 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 	"unicode"
 
-	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
-	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 // ErrUnfit tells that the self-check found the node unfit for work.
@@ -43,8 +39,8 @@ func (a *Agent) live(ctx context.Context) error {
 		a.log.Warn("cannot write the pilot's state file", "error", err)
 	}
 	findings := a.ground.Fit(ctx)
-	a.withoutPeers(ctx, findings)
-	failed := a.refusal(findings)
+	a.reach.withoutPeers(ctx, findings)
+	failed := refusal(findings)
 	if ctx.Err() != nil {
 		return a.farewell("told to stop")
 	}
@@ -54,10 +50,12 @@ func (a *Agent) live(ctx context.Context) error {
 		}
 		return fmt.Errorf("%w: %s", ErrUnfit, failed)
 	}
-	a.announceKept()
-	a.observe() // from now on it takes work
+	a.roles.files.announceKept()
+	idle := idleness{most: a.config.Idle}
+	observe := func() { a.observe(&idle) }
+	observe() // from now on it takes work
 	if a.config.Ready != nil {
-		a.config.Ready(a.self.ID, a.site)
+		a.config.Ready(a.self.ID, a.self.Site)
 	}
 	end := time.NewTimer(time.Until(a.ends.Add(-a.config.Margin)))
 	defer end.Stop()
@@ -65,8 +63,8 @@ func (a *Agent) live(ctx context.Context) error {
 	if a.config.Accept != "" {
 		pause = acceptEvery
 	}
-	observe := time.NewTicker(pause)
-	defer observe.Stop()
+	again := time.NewTicker(pause)
+	defer again.Stop()
 	reason, grace := "", a.config.Margin
 	for reason == "" {
 		select {
@@ -76,10 +74,10 @@ func (a *Agent) live(ctx context.Context) error {
 			reason = "its lifetime ends"
 		case <-a.idled:
 			reason = "it had nothing to do for " + a.config.Idle.String()
-		case <-a.drained:
-			reason = "drained: " + a.ordered
-		case <-observe.C:
-			a.observe()
+		case <-a.roles.draining.over:
+			reason = "drained: " + a.roles.draining.ordered
+		case <-again.C:
+			observe()
 		case err := <-a.expelled:
 			return a.goAtOnce(err)
 		case <-a.context.Done():
@@ -87,34 +85,22 @@ func (a *Agent) live(ctx context.Context) error {
 		}
 	}
 	a.log.Info("the pilot drains", "reason", reason, "grace", grace)
-	a.mailbox.post(func() { a.stepWorker(worker.Drain{Reason: reason, Within: grace}) })
+	workerEvents(a.roles.workerEvents).tell(worker.Drain{Reason: reason, Within: grace})
 	a.waitDrained(grace)
 	return a.farewell(reason)
-}
-
-// heed looks at what the queue refuses: a pilot whose membership was revoked
-// has to go.
-func (a *Agent) heed(err error) {
-	if reason, _, _ := taskpb.Refusal(err); reason != taskpb.ReasonRevoked {
-		return
-	}
-	select {
-	case a.expelled <- err:
-	default:
-	}
 }
 
 // goAtOnce ends a pilot that nobody at queue or site listens to any more.
 func (a *Agent) goAtOnce(why error) error {
 	a.log.Error("the pilot has to go", "error", why)
-	a.mailbox.post(func() { a.stepWorker(worker.Drain{Reason: "its membership was revoked"}) })
+	workerEvents(a.roles.workerEvents).tell(worker.Drain{Reason: "its membership was revoked"})
 	a.waitDrained(0)
 	a.removeState()
 	return why
 }
 
 // refusal says why a pilot takes no work; empty when all is well.
-func (a *Agent) refusal(findings []Finding) string {
+func refusal(findings []Finding) string {
 	for _, finding := range findings {
 		if !finding.OK {
 			return finding.What + ": " + finding.Detail
@@ -123,44 +109,21 @@ func (a *Agent) refusal(findings []Finding) string {
 	return ""
 }
 
-// announceKept tells the site of files that an earlier pilot has left in this
-// folder, and has those uploaded that no storage element has: the queue counts
-// them, or deletes what nobody wants.
-func (a *Agent) announceKept() {
-	var keys, names []task.FileKey
-	var recovered worker.Recovered
-	for _, entry := range a.cache.Entries() {
-		keys = append(append(keys, entry.Key), entry.Names...)
-		for _, id := range entry.Outputs {
-			a.aliases.learn(id.LFN, entry.Digest)
-			names = append(names, task.KeyOf(id.LFN, task.Digest{}))
-			made := task.Produced{LFN: id.LFN, Size: entry.Size, Digest: entry.Digest, Exec: entry.Exec}
-			recovered.Outputs = append(recovered.Outputs, message.Output{Attempt: id.Attempt, Produced: made})
-		}
-	}
-	if len(keys) > 0 {
-		a.announce(keys...)
-		a.cacheChanged(append(keys, names...))
-		a.mailbox.post(func() { a.stepWorker(recovered) })
-	}
-}
-
 // observe tells the worker what has changed about the node.
-func (a *Agent) observe() {
+func (a *Agent) observe(idle *idleness) {
 	now, stop := a.ground.Observe()
-	left := time.Until(a.ends)
-	reads := a.fetcher.SEReads()
-	a.mailbox.post(func() {
-		if a.idle.over(time.Now(), len(a.jobs)) {
+	changed := worker.PilotChanged{Conditions: now, Lifetime: time.Until(a.ends), Stop: stop}
+	reads := a.roles.files.fetcher.SEReads()
+	a.loop.Post(func() {
+		if idle.over(time.Now(), len(a.roles.payloads.inHand)) {
 			select {
 			case a.idled <- struct{}{}:
 			default:
 			}
 		}
-		a.load = math.Round(10*now.Load) / 10 // finer differences would only have requirements judged again
-		a.stepWorker(worker.PilotChanged{Conditions: now, Lifetime: left, Stop: stop})
+		a.roles.observed(changed)
 		if len(reads) > 0 {
-			a.stepWorker(worker.SERead{Reads: reads})
+			a.roles.stepWorker(worker.SERead{Reads: reads})
 		}
 	})
 }
@@ -171,20 +134,16 @@ func (a *Agent) waitDrained(grace time.Duration) {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
-	case <-a.drained:
+	case <-a.roles.draining.over:
 		return
 	case <-a.context.Done():
 		return
 	case <-timer.C:
 	}
-	a.mailbox.post(func() {
-		for _, j := range a.jobs {
-			j.kill("the pilot ends before its payload")
-		}
-	})
+	a.loop.Post(func() { a.roles.payloads.killAll("the pilot ends before its payload") })
 	timer.Reset(killTime)
 	select {
-	case <-a.drained:
+	case <-a.roles.draining.over:
 	case <-a.context.Done():
 	case <-timer.C:
 		a.log.Warn("the pilot goes with work unfinished: the queue will give it to others")
@@ -195,9 +154,8 @@ func (a *Agent) waitDrained(grace time.Duration) {
 // does not answer must not cost the others their goodbye.
 func (a *Agent) farewell(reason string) error {
 	root := context.WithoutCancel(a.context)
-	master, term := a.node.Master()
-	resigns := master.Peer == a.peer
-	if resigns || a.siteSettings().Central() {
+	resigns, term := a.network.leads()
+	if resigns || a.settings.get().Central() {
 		settling, cancel := context.WithTimeout(root, settleTime)
 		a.waitSettled(settling)
 		cancel()
@@ -208,7 +166,7 @@ func (a *Agent) farewell(reason string) error {
 	if err != nil {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
 	}
-	if !a.inOverlay() {
+	if !a.network.inside() {
 		a.removeState()
 		return nil
 	}
@@ -240,7 +198,7 @@ func (a *Agent) waitSettled(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		settled := make(chan bool, 1)
-		a.mailbox.post(func() { settled <- a.master.Settled() })
+		a.loop.Post(func() { settled <- a.roles.master.Settled() })
 		select {
 		case done := <-settled:
 			if done {
@@ -259,20 +217,6 @@ func (a *Agent) waitSettled(ctx context.Context) {
 
 // stateFile tells people and scripts about a pilot.
 const stateFile = "pilot.json"
-
-// ports are the TCP ports of the overlay and of the data server.
-func (a *Agent) ports() []string {
-	var ports []string
-	for _, address := range a.node.Addresses() {
-		if _, port, found := strings.Cut(address, "/tcp/"); found {
-			ports = append(ports, port)
-		}
-	}
-	if _, port, err := net.SplitHostPort(strings.TrimPrefix(a.dataURL, "https://")); err == nil {
-		ports = append(ports, port)
-	}
-	return ports
-}
 
 // removeState tells that the pilot is gone.
 func (a *Agent) removeState() {
@@ -295,7 +239,7 @@ func (a *Agent) writeState() error {
 		DataURL   string       `json:"data_url"`
 		Folder    string       `json:"folder"`
 		Ends      time.Time    `json:"ends"`
-	}{a.self.ID, os.Getpid(), a.site, a.ports(), a.node.Addresses(), a.dataURL, a.config.Folder, a.ends.UTC()}
+	}{a.self.ID, os.Getpid(), a.self.Site, a.network.ports(a.footing.DataURL), a.node.Addresses(), a.footing.DataURL, a.config.Folder, a.ends.UTC()}
 	data, err := json.MarshalIndent(state, "", "  ")
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package agent
 import (
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -42,48 +41,6 @@ func TestAliasesFollowTheCache(t *testing.T) {
 	}
 	if got := a.all(task.KeyOf("", one)); len(got) != 1 {
 		t.Errorf("forgotten bytes still have names: %q", got)
-	}
-}
-
-// Whoever posts never waits; work is done in the order of each poster.
-func TestMailboxKeepsOrderAndNeverBlocks(t *testing.T) {
-	m := newMailbox()
-	const posters, each = 8, 500
-	var got [posters][]int
-	var wait sync.WaitGroup
-	for p := range posters {
-		wait.Go(func() {
-			for n := range each {
-				m.post(func() { got[p] = append(got[p], n) })
-			}
-		})
-	}
-	done := make(chan struct{})
-	go func() { wait.Wait(); close(done) }()
-	taken, posting := 0, true
-	for taken < posters*each {
-		if posting {
-			select {
-			case <-m.wake:
-			case <-done:
-				posting = false
-			}
-		} else {
-			<-m.wake // a wake-up may not be lost
-		}
-		for _, work := range m.take() {
-			work()
-			taken++
-		}
-	}
-	<-done
-	for p := range posters {
-		if !slices.IsSorted(got[p]) || len(got[p]) != each {
-			t.Errorf("poster %d: %d pieces of work, sorted: %v", p, len(got[p]), slices.IsSorted(got[p]))
-		}
-	}
-	if left := m.take(); len(left) != 0 {
-		t.Errorf("%d pieces left", len(left))
 	}
 }
 

@@ -2,97 +2,47 @@ package agent
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
 
-	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-func (a *Agent) siteSettings() task.SiteSettings {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.settings
+// siteSettings are the settings of the site, as they were last heard. It is safe
+// for concurrent use.
+type siteSettings struct {
+	mu   sync.Mutex
+	now  task.SiteSettings
+	came time.Time
 }
 
-// takeSettings takes the site's settings from the queue, or from a master that
-// has them from there. A master passes changes on to its members. Answers can
-// overtake one another: one that was asked for before those in force came may be
-// older than they are, and does not change them; the next one tells.
-func (a *Agent) takeSettings(asked time.Time, settings task.SiteSettings) {
-	if settings.Site == "" {
-		return
+func (s *siteSettings) get() task.SiteSettings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+// isolated tells whether this pilot exchanges no files with others.
+func (s *siteSettings) isolated() bool { return s.get().Mode == task.ModeIsolated }
+
+// take takes settings that were asked for at some time, and returns those before.
+// Answers can overtake one another: one that was asked for before those in force
+// came may be older than they are, and is not taken; the next one tells.
+func (s *siteSettings) take(asked time.Time, settings task.SiteSettings) (before task.SiteSettings, taken bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before = s.now
+	if settings.Site == "" || before != settings && asked.Before(s.came) {
+		return before, false
 	}
-	a.mu.Lock()
-	before := a.settings
 	if before != settings {
-		if asked.Before(a.settingsCame) {
-			a.mu.Unlock()
-			return
-		}
-		a.settings, a.settingsCame = settings, time.Now()
+		s.now, s.came = settings, time.Now()
 	}
-	a.mu.Unlock()
-	a.mailbox.post(func() {
-		a.stepWorker(worker.SiteChanged{Settings: settings})
-		leads := a.leads()
-		a.setMode(before.Mode, settings.Mode)
-		a.heedTrial(settings.Trial)
-		if !leads || before == settings {
-			return
-		}
-		for _, m := range a.node.Members() {
-			a.tellSettings(m.Peer)
-			a.briefed[m.Peer] = true
-		}
-	})
-}
-
-// leads tells whether this pilot is the master of others.
-func (a *Agent) leads() bool { return a.master.InOffice() && !a.office.Own() }
-
-// brief tells a member the settings when it speaks with this master for the
-// first time: they may have changed since it registered, or the master before
-// may have known others. One that the queue has not confirmed in office does
-// not know better than its members.
-func (a *Agent) brief(to task.PeerID) {
-	if a.briefed[to] || !a.leads() || a.master.Provisional() {
-		return
-	}
-	a.briefed[to] = true
-	a.tellSettings(to)
-}
-
-// tellSettings tells another pilot the settings of the site.
-func (a *Agent) tellSettings(to task.PeerID) {
-	if to == a.peer {
-		return
-	}
-	data, err := encodeSettings(a.siteSettings())
-	if err != nil {
-		a.log.Error("the settings of the site cannot be told", "error", err)
-		return
-	}
-	a.node.Send(to, frame(frameSettings, data))
-}
-
-// hearSettings takes the overlay master's word on the site's settings. A pilot
-// that works for itself has them from the queue.
-func (a *Agent) hearSettings(from task.PeerID, data []byte) {
-	if master, _ := a.node.Master(); master.Peer != from || a.office.Own() {
-		return
-	}
-	settings, err := decodeSettings(a.site, data)
-	if err != nil {
-		a.log.Warn("the settings of the site cannot be read", "from", from, "error", err)
-		return
-	}
-	if settings != a.siteSettings() {
-		a.takeSettings(time.Now(), settings)
-	}
+	return before, true
 }
 
 func encodeSettings(settings task.SiteSettings) ([]byte, error) {

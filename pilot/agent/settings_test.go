@@ -35,11 +35,11 @@ func TestSettingsReachMembersWhole(t *testing.T) {
 // Two calls are under way when the site's mode changes: the answer that was
 // given before the change and arrives after the other does not undo it.
 func TestLateAnswersDoNotUndoSettings(t *testing.T) {
-	a := &Agent{mailbox: newMailbox()}
+	var a siteSettings
 	take := func(asked time.Time, mode, want string) {
 		t.Helper()
-		a.takeSettings(asked, task.SiteSettings{Site: "siteA", Mode: mode})
-		if got := a.siteSettings().Mode; got != want {
+		a.take(asked, task.SiteSettings{Site: "siteA", Mode: mode})
+		if got := a.get().Mode; got != want {
 			t.Errorf("mode %s, want %s", got, want)
 		}
 	}

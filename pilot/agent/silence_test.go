@@ -41,7 +41,7 @@ func TestSilenceOfTheQueueIsToldOnce(t *testing.T) {
 // That the queue knows nothing of attempts here is told once, however many there are.
 func TestUnknownAttemptsAreToldOnce(t *testing.T) {
 	var text bytes.Buffer
-	a := &Agent{log: slog.New(slog.NewTextHandler(&text, nil))}
+	a := &queueLink{shell: &shell{log: slog.New(slog.NewTextHandler(&text, nil))}}
 	for _, c := range []struct {
 		verdict task.AckVerdict
 		told    int

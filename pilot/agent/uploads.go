@@ -17,7 +17,13 @@ import (
 // uploader copies outputs to the site's storage element in the background,
 // a few at a time, and tries again until the pilot ends.
 type uploader struct {
-	agent *Agent
+	*shell
+
+	self     task.PilotID
+	cache    Cache
+	store    Uploads
+	settings *siteSettings
+	worker   workerEvents
 
 	mutex   sync.Mutex
 	waiting []upload
@@ -77,8 +83,11 @@ const (
 	uploadLongest = time.Minute
 )
 
-func newUploader(a *Agent) *uploader {
-	return &uploader{agent: a, wake: make(chan struct{}, uploadsAtOnce), looks: make(chan struct{}, uploadsAtOnce)}
+func newUploader(s *shell, self task.PilotID, cache Cache, store Uploads, settings *siteSettings, events workerEvents) *uploader {
+	return &uploader{
+		shell: s, self: self, cache: cache, store: store, settings: settings, worker: events,
+		wake: make(chan struct{}, uploadsAtOnce), looks: make(chan struct{}, uploadsAtOnce),
+	}
 }
 
 // put queues an output. It never waits.
@@ -132,37 +141,36 @@ func (u *uploader) run(ctx context.Context) error {
 // attempt uploads one file, or puts it back for later. One that need not be
 // kept any more is let be.
 func (u *uploader) attempt(ctx context.Context, item upload) {
-	a := u.agent
-	settings := a.siteSettings()
+	settings := u.settings.get()
 	if settings.SE == "" {
 		return // a site without storage element keeps its outputs in caches
 	}
 	id := item.output.ID()
-	entry, cached := a.cache.Lookup(task.KeyOf("", item.output.Digest))
+	entry, cached := u.cache.Lookup(task.KeyOf("", item.output.Digest))
 	if !cached {
-		a.log.Warn("an output has left the cache before it was uploaded", "file", id.LFN, "attempt", id.Attempt)
-		a.mailbox.post(func() { a.stepWorker(worker.NotUploaded{Output: id}) })
+		u.log.Warn("an output has left the cache before it was uploaded", "file", id.LFN, "attempt", id.Attempt)
+		u.worker.tell(worker.NotUploaded{Output: id})
 		return
 	}
 	if !slices.Contains(entry.Outputs, id) {
 		return
 	}
-	url, err := a.store.Put(ctx, settings.SE, task.StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(a.self.ID))
+	url, err := u.store.Put(ctx, settings.SE, task.StorageName(id.Attempt, id.LFN), task.KeyOf("", item.output.Digest), item.perhapsThere(u.self))
 	if err == nil {
 		u.mutex.Lock()
 		again := u.trouble.over()
 		u.mutex.Unlock()
 		if again {
-			a.log.Info("outputs are uploaded again", "storage", settings.SE)
+			u.log.Info("outputs are uploaded again", "storage", settings.SE)
 		}
 		stored := task.Stored{LFN: id.LFN, Attempt: id.Attempt, URL: url, Size: item.output.Size, Digest: item.output.Digest}
-		a.mailbox.post(func() { a.stepWorker(worker.Uploaded{Stored: []task.Stored{stored}}) })
+		u.worker.tell(worker.Uploaded{Stored: []task.Stored{stored}})
 		return
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	a.mailbox.post(func() { a.stepWorker(worker.UploadFailed{Output: id}) })
+	u.worker.tell(worker.UploadFailed{Output: id})
 	item.tries++
 	limit := min(uploadPause<<min(item.tries, 10), uploadLongest)
 	pause := rand.N(limit)
@@ -170,11 +178,11 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 	failed := u.trouble.add(time.Now())
 	u.mutex.Unlock()
 	if failed > 0 {
-		a.log.Warn("outputs cannot be uploaded and are tried again; of further ones there is a word now and then",
+		u.log.Warn("outputs cannot be uploaded and are tried again; of further ones there is a word now and then",
 			"storage", settings.SE, "failed", failed, "file", id.LFN, "error", err)
 	}
-	a.log.Debug("an output could not be uploaded, trying again", "file", id.LFN, "tries", item.tries, "pause", pause, "error", err)
-	a.group.Go(func() error {
+	u.log.Debug("an output could not be uploaded, trying again", "file", id.LFN, "tries", item.tries, "pause", pause, "error", err)
+	u.beside(func(ctx context.Context) {
 		timer := time.NewTimer(pause)
 		defer timer.Stop()
 		select {
@@ -182,14 +190,13 @@ func (u *uploader) attempt(ctx context.Context, item upload) {
 			u.put(item)
 		case <-ctx.Done():
 		}
-		return nil
 	})
 }
 
 // find looks for an output at its place on the site's storage element, and tells
 // why that cannot be said.
 func (u *uploader) find(ctx context.Context, file task.File) (string, error) {
-	element := u.agent.siteSettings().SE
+	element := u.settings.get().SE
 	if element == "" {
 		return "", nil
 	}
@@ -199,42 +206,9 @@ func (u *uploader) find(ctx context.Context, file task.File) (string, error) {
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
-	url, err := u.agent.store.Find(ctx, element, task.StorageName(file.Producer, file.LFN), file.Size, file.Digest)
+	url, err := u.store.Find(ctx, element, task.StorageName(file.Producer, file.LFN), file.Size, file.Digest)
 	if errors.Is(err, storage.ErrNotFound) {
 		return "", nil
 	}
 	return url, err
-}
-
-// keep looks for a file at its place on the storage element, or takes it over from
-// another pilot that alone has it, or goes on keeping what is here.
-func (a *Agent) keep(file task.File) {
-	a.group.Go(func() error {
-		kept := worker.Kept{File: file}
-		var unseen error
-		if kept.URL, unseen = a.uploads.find(a.context, file); kept.URL != "" {
-			a.log.Info("a file was found on the storage element", "file", file.LFN, "attempt", file.Producer)
-		} else if err := a.takeOver(file); err != nil {
-			kept.Failure, kept.Away = err.Error(), unseen != nil
-			a.log.Warn("a file cannot be taken over", "file", file.LFN, "error", errors.Join(err, unseen))
-		}
-		a.mailbox.post(func() { a.stepWorker(kept) })
-		return nil
-	})
-}
-
-// takeOver has a file stay in the cache until a storage element has it.
-func (a *Agent) takeOver(file task.File) error {
-	staged, err := a.fetcher.Stage(a.context, []task.File{file})
-	if err != nil {
-		return err
-	}
-	defer staged[0].Release()
-	if err := a.cache.Keep(staged[0].Entry.Key, task.OutputID{Attempt: file.Producer, LFN: file.LFN}); err != nil {
-		return err
-	}
-	a.log.Info("a file was taken over: it stays until a storage element has it", "file", file.LFN, "attempt", file.Producer)
-	a.aliases.learn(file.LFN, file.Digest)
-	a.cacheChanged([]task.FileKey{task.KeyOf(file.LFN, task.Digest{})})
-	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/netip"
 	"os"
@@ -15,7 +16,6 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/peer"
 	"github.com/pilotage-grid/pilotage/cache/storage"
 	"github.com/pilotage-grid/pilotage/dht/node"
-	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
@@ -24,9 +24,10 @@ import (
 // workerNode is the ground of production: a folder on the node's disk,
 // processes, and an HTTPS server.
 type workerNode struct {
-	agent  *Agent
-	config *Config
-	data   net.Listener
+	config  *Config
+	pilot   Occupant
+	data    net.Listener
+	sandbox string // what confines payloads, or why nothing does
 	// temporary tells that the folder is this pilot's alone and goes with it.
 	temporary bool
 
@@ -44,8 +45,8 @@ func (n *workerNode) Prepare(config *Config) (Footing, error) {
 	if err := n.measureDisk(); err != nil {
 		return Footing{}, err
 	}
-	sandbox, err := n.confinement()
-	if err != nil {
+	var err error
+	if n.sandbox, err = n.confinement(); err != nil {
 		return Footing{}, err
 	}
 	address, err := node.AdvertiseAddress(config.Access.Queue[0], config.Advertise)
@@ -59,7 +60,7 @@ func (n *workerNode) Prepare(config *Config) (Footing, error) {
 	if n.data, err = listenData(address, ports); err != nil {
 		return Footing{}, err
 	}
-	return Footing{DataURL: "https://" + n.data.Addr().String(), Sandbox: sandbox}, nil
+	return Footing{DataURL: "https://" + n.data.Addr().String(), Sandbox: n.sandbox}, nil
 }
 
 // listenData opens the first free port of the range for the data server.
@@ -80,7 +81,7 @@ func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) 
 // measureDisk divides the disk between cache and work folders, before the
 // registration names the latter.
 func (n *workerNode) measureDisk() error {
-	folder, err := n.agent.baseFolder()
+	folder, err := baseFolder(n.config.Folder)
 	if err != nil {
 		return err
 	}
@@ -104,7 +105,7 @@ func (n *workerNode) measureDisk() error {
 // confinement says what confines payloads, or why nothing does. The queue is
 // told at registration, when the pilot's folder has no name yet.
 func (n *workerNode) confinement() (string, error) {
-	base, err := n.agent.baseFolder()
+	base, err := baseFolder(n.config.Folder)
 	if err != nil {
 		return "", err
 	}
@@ -113,7 +114,7 @@ func (n *workerNode) confinement() (string, error) {
 		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	runner, err := exec.New(n.execConfig(folder))
+	runner, err := exec.New(n.execConfig(folder, n.config.Log))
 	if err != nil {
 		return "", err
 	}
@@ -125,11 +126,11 @@ func (n *workerNode) confinement() (string, error) {
 	return note, nil
 }
 
-func (n *workerNode) execConfig(folder string) exec.Config {
+func (n *workerNode) execConfig(folder string, log *slog.Logger) exec.Config {
 	config := exec.Config{
-		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.agent.site,
+		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.config.Access.Site,
 		Readable: n.config.Readable, Writable: n.config.Writable, Hidden: append([]string{filepath.Join(folder, "cache")}, n.config.Hidden...),
-		SharedMemory: n.config.SharedMemory, TrustPayloads: n.config.TrustPayloads, GPUs: n.config.GPUs, Logger: n.agent.log,
+		SharedMemory: n.config.SharedMemory, TrustPayloads: n.config.TrustPayloads, GPUs: n.config.GPUs, Logger: log,
 	}
 	if n.config.SandboxOff {
 		config.Sandbox = exec.Off
@@ -144,6 +145,7 @@ const scrubRate = 8 * task.MiB
 // Occupy satisfies Ground: it opens cache, work and log folders and what works
 // on them.
 func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
+	n.pilot = o
 	if n.config.Folder == "" {
 		n.config.Folder = DefaultFolder(os.Getenv, string(o.Pilot))
 		n.temporary = true
@@ -152,26 +154,24 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 		return Equipment{}, fmt.Errorf("the pilot's folder: %w", err)
 	}
 	var err error
-	n.cache, err = disk.Open(disk.Config{Dir: n.config.Folder, Capacity: n.config.Capacity, Evicted: o.Evicted, Log: n.agent.log})
+	n.cache, err = disk.Open(disk.Config{Dir: n.config.Folder, Capacity: n.config.Capacity, Evicted: o.Evicted, Log: o.Log})
 	if err != nil {
 		return Equipment{}, err
 	}
-	if n.runner, err = exec.New(n.execConfig(n.config.Folder)); err != nil {
+	if n.runner, err = exec.New(n.execConfig(n.config.Folder, o.Log)); err != nil {
 		return Equipment{}, err
 	}
 	// The queue has checked that file:// copies lie in their sites' storage.
 	n.storage = storage.NewClient(storage.Options{
 		FileRoots: []string{"/"}, Secrets: func() task.StorageSecrets { return o.Settings().Secrets },
 	})
-	a := n.agent
-	own := identity.MemberCertificate{DER: a.certificate, Key: a.key}
-	client := peer.NewClient(peer.ClientConfig{Own: own, Verifier: a.verifier, Site: o.Site, Clock: time.Now, DataURL: a.dataURL})
-	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: own, Verifier: a.verifier, Site: o.Site, Clock: time.Now, Log: a.log})
+	client := peer.NewClient(peer.ClientConfig{Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, DataURL: "https://" + n.data.Addr().String()})
+	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, Log: o.Log})
 	return Equipment{
 		Cache: n.cache, Payloads: n.runner, Uploads: n,
 		Fetcher: fetch.New(fetch.Config{
 			Cache: n.cache, Peers: client, Storage: n.storage, Locator: o.Locator, Homes: o.Homes, Self: o.Peer, Site: o.Site,
-			Settings: o.Settings, Cached: o.Cached, BadCopy: o.BadCopy, Log: a.log,
+			Settings: o.Settings, Cached: o.Cached, BadCopy: o.BadCopy, Log: o.Log,
 		}),
 		Serve: func(ctx context.Context) error { return server.Run(ctx, n.data) },
 		Scrub: func(ctx context.Context) error { return n.cache.Scrub(ctx, scrubRate) },
