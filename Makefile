@@ -63,7 +63,7 @@ test-long: ## Run all tests with many more seeds and rounds (about an hour)
 	export PILOTAGE_TEST_LONG=1; $(call TEST_ALL,-count 1 -timeout 90m) | $(SHOW)
 
 # What the tests on real batch systems need.
-SITE_PACKAGES := munge slurmctld slurmd slurm-client
+SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client
 
 .PHONY: test-site
 test-site: ## Test the factory on real batch systems (as root, on a Debian that may be thrown away: installs them)

@@ -139,6 +139,15 @@ func (l *lab) start(name string, args ...string) *process {
 	return launch(l.t, name, l.path(name+".log"), command)
 }
 
+// daemon starts a program of a batch system as root.
+func (l *lab) daemon(dir, name string, words ...string) *process {
+	l.t.Helper()
+	command := exec.Command(words[0], words[1:]...)
+	command.Env = append(append(os.Environ(), "SGE_ND=1"), l.env...) // which keeps Grid Engine's in the foreground
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	return launch(l.t, name, filepath.Join(dir, name+".log"), command)
+}
+
 func (l *lab) asAccount(command *exec.Cmd) {
 	command.Dir = l.dir
 	command.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "PILOTAGE_ACCESS=" + l.path("queue", "access", "admin.json")}, l.env...)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -95,7 +94,7 @@ KillWait=5
 		t.Fatal(err)
 	}
 	l.env = append(l.env, "SLURM_CONF="+filepath.Join(dir, "slurm.conf"))
-	s.daemon("munged", "munged", "-F", "--force", "--socket="+filepath.Join(dir, "munge.sock"), "--key-file="+filepath.Join(dir, "munge.key"),
+	l.daemon(dir, "munged", "munged", "-F", "--force", "--socket="+filepath.Join(dir, "munge.sock"), "--key-file="+filepath.Join(dir, "munge.key"),
 		"--pid-file="+filepath.Join(dir, "munged.pid"), "--seed-file="+filepath.Join(dir, "munged.seed"), "--log-file="+filepath.Join(dir, "munged.log"))
 	l.until("munge answers", 30*time.Second, func() bool {
 		_, err := os.Stat(filepath.Join(dir, "munge.sock"))
@@ -107,7 +106,7 @@ KillWait=5
 		for _, hidden := range n.hides {
 			script += "mount --bind /bin/false " + hidden + " && "
 		}
-		s.daemon("slurmd-"+n.name, "unshare", "--mount", "sh", "-c", script+"exec slurmd -D -N "+n.name)
+		l.daemon(dir, "slurmd-"+n.name, "unshare", "--mount", "sh", "-c", script+"exec slurmd -D -N "+n.name)
 	}
 	l.until("all nodes are idle", time.Minute, func() bool {
 		out, err := l.run("sinfo", "--noheader", "--Node", "--format=%T")
@@ -124,21 +123,12 @@ KillWait=5
 	return s
 }
 
-// daemon starts one of Slurm's programs as root.
-func (s *slurm) daemon(name string, words ...string) *process {
-	s.t.Helper()
-	command := exec.Command(words[0], words[1:]...)
-	command.Env = append(os.Environ(), s.env...)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	return launch(s.t, name, filepath.Join(s.dir, name+".log"), command)
-}
-
 func (s *slurm) startController() {
 	s.t.Helper()
 	if err := os.MkdirAll(filepath.Join(s.dir, "state"), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
-	s.controller = s.daemon("slurmctld", "slurmctld", "-D")
+	s.controller = s.lab.daemon(s.dir, "slurmctld", "slurmctld", "-D")
 }
 
 // record is a job that Slurm remembers.
@@ -251,7 +241,7 @@ func TestSlurmBurst(t *testing.T) {
 // left out and named, and all tasks are done elsewhere.
 func TestSlurmBadNodes(t *testing.T) {
 	l := newLab(t)
-	tool := l.path("tool")                                                              // of the site, which payloads need
+	tool := l.path("outside", "tool")                                                   // of the site, which payloads need
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\nsleep 0.5\n"), 0o755); err != nil { //nolint:gosec // a program
 		t.Fatal(err)
 	}

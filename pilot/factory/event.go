@@ -67,8 +67,9 @@ type (
 	// Listing is what the batch system has of this user's jobs. Asked is when the
 	// question went out: jobs that were submitted later may be missing.
 	Listing struct {
-		Asked time.Time
-		Jobs  []Listed
+		Asked  time.Time
+		Jobs   []Listed
+		Traces map[string]Trace // by name, of jobs that may have ended unseen
 	}
 	// ListingFailed tells that the batch system did not answer.
 	ListingFailed struct{ Err string }
@@ -133,6 +134,13 @@ type Listed struct {
 	ID, Name, Node string
 	State          State
 	Why            string // it is pending, if the batch system says so
+}
+
+// Trace is what a job's log tells: jobs that die at once are over before a batch
+// system has listed them as running.
+type Trace struct {
+	Node string
+	Last string // line of its log
 }
 
 // Action is what a factory wants done.

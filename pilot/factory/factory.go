@@ -207,7 +207,13 @@ func (f *Factory) takeListing(now time.Time, e Listing) []Action {
 			// The list is not whole.
 		default:
 			delete(f.jobs, job.Name)
-			out = append(out, f.ended(now, job)...)
+			trace := e.Traces[job.Name]
+			if l != nil {
+				trace.Node = cmp.Or(l.Node, trace.Node)
+			}
+			f.nodes.meet(trace.Node)
+			job.Node = cmp.Or(job.Node, trace.Node)
+			out = append(out, f.ended(now, job, trace.Last)...)
 		}
 		changed = changed || f.jobs[job.Name] == nil || *job != before
 	}
@@ -228,8 +234,11 @@ func (f *Factory) byName() []*Job {
 
 // ended judges a job that is no more: one whose pilot never came, or died at once
 // without having done a task, has failed.
-func (f *Factory) ended(now time.Time, job *Job) []Action {
+func (f *Factory) ended(now time.Time, job *Job, last string) []Action {
 	why, failed := "its pilot never registered", job.Pilot == ""
+	if last != "" {
+		why += ", its log ends with: " + last
+	}
 	if p := f.pilotOf(job); p != nil && p.Tasks == 0 && p.Error != "" && now.Sub(job.Submitted) < f.config.Timings.MaxPause {
 		why, failed = p.Error, true
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,6 +31,7 @@ type farm struct {
 	gone    []factory.Pilot
 	notes   []string
 	submits int
+	traced  bool                                                    // jobs write logs
 	list    func(at time.Time, job *farmJob) (factory.Listed, bool) // how the batch system shows a job; nil is as it is
 }
 
@@ -129,7 +131,13 @@ func (s *farm) run(d time.Duration) {
 					listed = append(listed, shown)
 				}
 			}
-			s.step(factory.Listing{Asked: s.now, Jobs: listed})
+			traces := make(map[string]factory.Trace)
+			for _, job := range s.jobs {
+				if s.traced && s.bad[job.Node] {
+					traces[job.Name] = factory.Trace{Node: job.Node, Last: "exec: pilotage: no such file"}
+				}
+			}
+			s.step(factory.Listing{Asked: s.now, Jobs: listed, Traces: traces})
 		}
 		s.step(s.demand())
 		if s.in(factory.Pending) > s.config.Backlog {
@@ -347,6 +355,34 @@ func TestLateAndPartialListings(t *testing.T) {
 				t.Errorf("%d jobs are known, %d run", len(s.f.Jobs()), s.in(factory.Running))
 			}
 		})
+	}
+}
+
+// Jobs that die before a batch system lists them as running name their node in their
+// logs: one bad node is left out, and does not hold the factory back.
+func TestJobsThatDieUnseenNameTheirNode(t *testing.T) {
+	for _, traced := range []bool{true, false} {
+		s := newFarm(t)
+		s.nodes, s.bad["n0"] = s.nodes[:4], true
+		s.list = func(_ time.Time, job *farmJob) (factory.Listed, bool) {
+			return job.Listed, !s.bad[job.Node]
+		}
+		s.traced = traced
+		s.classes = []factory.Class{class(320, 1, task.GiB)}
+		s.run(15 * time.Minute)
+		died := 0
+		for _, job := range s.jobs {
+			if s.bad[job.Node] {
+				died++
+			}
+		}
+		if named := len(s.f.Status(s.now).Nodes) == 1 && strings.Contains(s.f.Status(s.now).Nodes[0].Why, "no such file"); named != traced {
+			t.Errorf("traced %t, nodes: %+v", traced, s.f.Status(s.now).Nodes)
+		}
+		t.Logf("traced %t: %d jobs died, %d run", traced, died, s.in(factory.Running))
+		if traced && (died > 12 || s.in(factory.Running) < 20) {
+			t.Errorf("%d jobs died, %d run", died, s.in(factory.Running))
+		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -183,9 +182,11 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	}
 	for i := range demand.Pilots {
 		p := &demand.Pilots[i]
-		out.Pilots = append(out.Pilots, &pb.DemandPilot{
-			Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p), Done: p.Sums.Done, Error: cmp.Or(p.Reason, p.Sums.LastError),
-		})
+		told := &pb.DemandPilot{Pilot: string(p.ID), Job: p.Job, Node: p.Node(), Alive: present(p), Done: p.Sums.Done}
+		if p.State == taskqueue.PilotDead { // one that left has ended in order, be it without a task
+			told.Error = p.Reason
+		}
+		out.Pilots = append(out.Pilots, told)
 	}
 	for _, n := range demand.Nodes {
 		out.Nodes = append(out.Nodes, &pb.DemandNode{Name: n.Name, Left: durationpb.New(n.Left), Error: n.Why})

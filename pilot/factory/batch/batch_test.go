@@ -171,6 +171,7 @@ func TestRefusalsAreCertain(t *testing.T) {
 		"no answer":      {recorded{err: context.DeadlineExceeded}, false},
 		"no id":          {recorded{stdout: "hello"}, false},
 		"killed command": {recorded{err: exec.CommandContext(expired(t), "sleep", "9").Run()}, false},
+		"late answer":    {recorded{stderr: "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", err: exit}, false},
 	} {
 		if _, err := system(t, "slurm", &c.answer).Submit(t.Context(), job(t)); err == nil || errors.Is(err, batch.ErrRefused) != c.certain {
 			t.Errorf("%s: %v, want certain %t", name, err, c.certain)
@@ -182,6 +183,56 @@ func expired(t *testing.T) context.Context {
 	ctx, stop := context.WithDeadline(t.Context(), time.Now())
 	stop()
 	return ctx
+}
+
+// A job that Grid Engine takes with a warning is there.
+func TestGridEngineWarns(t *testing.T) {
+	answer := recorded{stderr: "Unable to run job: warning: alice's job is not allowed to run in any queue\nYour job 1 (\"pabcd0000001\") has been submitted\nExiting.", err: exec.Command("false").Run()}
+	if _, err := system(t, "gridengine", &answer).Submit(t.Context(), job(t)); err == nil || errors.Is(err, batch.ErrRefused) {
+		t.Errorf("%v: the job is there", err)
+	}
+}
+
+// Nothing to list is told from an answer that is none.
+func TestGarbageIsNoList(t *testing.T) {
+	empty := map[string]string{
+		"gridengine": "<?xml version='1.0'?>\n<job_info>\n  <queue_info>\n  </queue_info>\n  <job_info>\n  </job_info>\n</job_info>\n",
+		"arc":        "No jobs found, try later\n",
+	}
+	for _, name := range batch.Names() {
+		if name == "local" {
+			continue
+		}
+		jobs, err := system(t, name, &recorded{stdout: empty[name]}).List(t.Context())
+		if err != nil || len(jobs) != 0 {
+			t.Errorf("%s: %v, %v of an empty list", name, jobs, err)
+		}
+		for _, garbage := range []string{"\x00\xff<html>502 Bad Gateway</html>", "Segmentation fault\n", "Last login: Tue Nov 24\n*** maintenance on Monday ***\n"} {
+			if jobs, err := system(t, name, &recorded{stdout: garbage}).List(t.Context()); err == nil {
+				t.Errorf("%s takes %q for the list %v", name, garbage, jobs)
+			}
+		}
+	}
+}
+
+// The list of a thousand jobs, some with names that others chose, is read at once.
+func TestListsOfAThousandJobs(t *testing.T) {
+	var slurm, ge strings.Builder
+	ge.WriteString("<job_info>")
+	for i := range 1000 {
+		name := fmt.Sprintf("pabcd%07d", i)
+		if i%10 == 0 {
+			name = "a &lt;b&gt; R Q"
+		}
+		fmt.Fprintf(&slurm, "%d|%s|R|n%d|None\n", i+1, name, i)
+		fmt.Fprintf(&ge, "<job_list state=\"running\">\n<JB_job_number>%d</JB_job_number>\n<JB_name>%s</JB_name>\n<state>r</state>\n<queue_name>all.q@n%d.x</queue_name>\n</job_list>\n", i+1, name, i)
+	}
+	for name, printed := range map[string]string{"slurm": slurm.String(), "gridengine": ge.String() + "</job_info>"} {
+		jobs, err := system(t, name, &recorded{stdout: printed}).List(t.Context())
+		if err != nil || len(jobs) != 1000 || jobs[999].Name != "pabcd0000999" || jobs[999].Node != "n999" || jobs[999].State != factory.Running {
+			t.Errorf("%s: %d jobs, %v", name, len(jobs), err)
+		}
+	}
 }
 
 func TestGoneJobsAreNoErrorToCancel(t *testing.T) {
@@ -206,6 +257,7 @@ func TestBadDefinitions(t *testing.T) {
 		{"name: slurm", "name: slurm\nunknown: 1"},
 		{"(?P<id>\\d+)\\|", "(\\d+)\\|"},
 		{"PD: pending", "PD: waiting"},
+		{"unsure: (?i)timed out", "unsure: (timed out"},
 		{"{{.Script}}", "{{.Script"},
 		{"name: slurm", "name: slurm\ntimeout: never"},
 		{"command: [scancel, '{{.IDs}}']", "command: []"},

@@ -41,13 +41,18 @@ type Command struct {
 	// States translates what the group state holds; states that are not listed are
 	// those of jobs that have ended.
 	States map[string]factory.State `yaml:"states"`
-	// Absent, when what the command prints on failure matches it, says that the
-	// jobs do not exist (any more), or that there are none to list.
+	// Absent, when what the command prints matches it, says that the jobs do not
+	// exist (any more), or that there are none to list. What is neither a list nor
+	// this is no answer.
 	Absent string `yaml:"absent"`
+	// Unsure, when what a submission prints on failure matches it, says that there
+	// may be a job all the same.
+	Unsure string `yaml:"unsure"`
 
 	words  []*template.Template
 	match  *regexp.Regexp
 	absent *regexp.Regexp
+	unsure *regexp.Regexp
 }
 
 // Job is what a submission is made of.
@@ -143,6 +148,9 @@ func (c *Command) parse(groups []string) error {
 	}
 	if c.absent, err = regexp.Compile(c.Absent); err != nil {
 		return fmt.Errorf("absent: %w", err)
+	}
+	if c.unsure, err = regexp.Compile(c.Unsure); err != nil {
+		return fmt.Errorf("unsure: %w", err)
 	}
 	for text, state := range c.States {
 		if state != factory.Pending && state != factory.Running && state != factory.Ended {

@@ -119,7 +119,9 @@ func (c *commands) Submit(ctx context.Context, job *Job) (string, error) {
 	}
 	printed, err := c.call(ctx, &c.Definition.Submit, job)
 	var exit *exec.ExitError
-	switch {
+	switch submit := &c.Definition.Submit; {
+	case err != nil && submit.Unsure != "" && submit.unsure.MatchString(err.Error()):
+		return "", err
 	case errors.As(err, &exit) && exit.Exited(), errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return "", fmt.Errorf("%w: %w", ErrRefused, err)
 	case err != nil:
@@ -139,7 +141,11 @@ func (c *commands) List(ctx context.Context) ([]factory.Listed, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.Definition.List.jobs(printed), nil
+	jobs := c.Definition.List.jobs(printed)
+	if len(jobs) == 0 && !c.Definition.List.absent.MatchString(printed) {
+		return nil, fmt.Errorf("%s lists neither jobs nor that there are none: %q", c.Name, task.Brief(printed))
+	}
+	return jobs, nil
 }
 
 func (c *commands) Cancel(ctx context.Context, ids ...string) error {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/pilot/factory"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // folder is what a factory keeps.
@@ -106,6 +108,35 @@ func Status(path string) (factory.Status, error) {
 
 func (f *folder) script(name string) string { return filepath.Join(f.path, jobsFolder, name) }
 func (f *folder) log(name string) string    { return filepath.Join(f.path, jobsFolder, name+".log") }
+
+// nodeLine begins the line of a job's log that names its node; the scripts of
+// pilot/factory/batch print it first.
+const nodeLine = "pilotage job at node "
+
+// mostTrace bounds what is read of a job's log, from its beginning.
+const mostTrace = 64 << 10
+
+// trace reads what a job's log tells.
+func (f *folder) trace(name string) (t factory.Trace) {
+	file, err := os.Open(f.log(name))
+	if err != nil {
+		return t
+	}
+	defer func() { _ = file.Close() }()
+	content, err := io.ReadAll(io.LimitReader(file, mostTrace))
+	if err != nil {
+		return t
+	}
+	for line := range strings.Lines(string(content)) {
+		line = strings.TrimSpace(line)
+		if node, found := strings.CutPrefix(line, nodeLine); found {
+			t.Node = task.Brief(node)
+		} else if line != "" {
+			t.Last = task.Brief(line)
+		}
+	}
+	return t
+}
 
 // clean removes the scripts of jobs that are no more, which hold their accesses, at
 // once, and their logs after a week.

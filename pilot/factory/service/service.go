@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -123,7 +124,14 @@ func (s *service) list(ctx context.Context) factory.Event {
 	if err != nil {
 		return factory.ListingFailed{Err: task.Brief(err.Error())}
 	}
-	return factory.Listing{Asked: asked, Jobs: listed}
+	traces := make(map[string]factory.Trace)
+	for _, job := range s.core.Jobs() {
+		there := slices.ContainsFunc(listed, func(l factory.Listed) bool { return l.Name == job.Name && l.State != factory.Ended })
+		if !there && job.Pilot == "" {
+			traces[job.Name] = s.folder.trace(job.Name)
+		}
+	}
+	return factory.Listing{Asked: asked, Jobs: listed, Traces: traces}
 }
 
 func (s *service) step(ctx context.Context, event factory.Event) error {

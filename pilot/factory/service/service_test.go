@@ -149,6 +149,27 @@ func TestAFactorySubmitsByDemandAndCancels(t *testing.T) {
 	})
 }
 
+// Why a job died, and where, is read in its log when no listing has shown it.
+func TestLogsTellOfJobsThatDieAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, folder := newSite(), t.TempDir()
+		c, log := config(t, s, folder)
+		s.demand = wants(4, "")
+		during(t, c, 20*time.Second)
+		for name := range s.jobs {
+			text := "pilotage job at node n7\nsh: 7: exec: pilotage: not found\n\n"
+			if err := os.WriteFile(filepath.Join(folder, "jobs", name+".log"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			delete(s.jobs, name)
+		}
+		during(t, c, 20*time.Second)
+		if text := log.String(); !strings.Contains(text, "at node n7 failed") || !strings.Contains(text, "exec: pilotage: not found") {
+			t.Errorf("the log does not say where and why:\n%s", text)
+		}
+	})
+}
+
 // A factory that is killed while the batch system takes a job finds it again.
 func TestAKilledFactorySubmitsNothingTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -1592,7 +1592,7 @@ type DemandPilot struct {
 	Node  string                 `protobuf:"bytes,3,opt,name=node,proto3" json:"node,omitempty"`
 	Alive bool                   `protobuf:"varint,4,opt,name=alive,proto3" json:"alive,omitempty"`
 	Done  uint64                 `protobuf:"varint,5,opt,name=done,proto3" json:"done,omitempty"`
-	// Why it ended, or its last error.
+	// Why it died; empty when it left in order.
 	Error         string `protobuf:"bytes,6,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
