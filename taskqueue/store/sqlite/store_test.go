@@ -9,7 +9,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/storetest"
 )
@@ -71,7 +70,3 @@ func reopen(t testing.TB, store taskqueue.Store) taskqueue.Store {
 }
 
 func TestConformance(t *testing.T) { storetest.Run(t, open, reopen) }
-
-func TestSameAsMemory(t *testing.T) {
-	storetest.Compare(t, open, func(testing.TB) taskqueue.Store { return mem.New() })
-}

@@ -19,7 +19,6 @@ const crowdSize = 40
 // compareCrowds changes many tasks at a time, most of them alike and next to
 // each other in age, and compares what the store and the model answer.
 func compareCrowds(t *testing.T, open Open) {
-	defer fewChecks(t, crowdChecks)()
 	rapid.Check(t, func(r *rapid.T) {
 		store, reference := open(t), newModel()
 		defer store.Close()

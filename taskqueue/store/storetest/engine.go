@@ -15,7 +15,7 @@ import (
 // RunEngine compares an engine with a map of texts: random transactions are committed or
 // rolled back, while one that only reads goes on seeing what it saw.
 func RunEngine(t *testing.T, open func(testing.TB) tables.Engine) {
-	defer fewChecks(t, checks)()
+	defer fewChecks(t)()
 	rapid.Check(t, func(r *rapid.T) {
 		engine := open(t)
 		committed := map[string]string{}

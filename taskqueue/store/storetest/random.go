@@ -12,19 +12,15 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// How many pairs of stores are opened, unless -rapid.checks says otherwise:
-// opening a durable one costs more than many transactions.
-const (
-	checks      = "10"
-	crowdChecks = "3"
-)
+// checks is how many stores Run opens for random tests, unless -rapid.checks says
+// otherwise: opening a durable one costs more than many transactions.
+const checks = "10"
 
-// Compare drives two stores with the same random transactions and compares
+// compare drives a store and the model with the same random transactions and compares
 // everything that they answer.
-func Compare(t *testing.T, open, openReference Open) {
-	defer fewChecks(t, checks)()
+func compare(t *testing.T, open Open) {
 	rapid.Check(t, func(r *rapid.T) {
-		store, reference := open(t), openReference(t)
+		store, reference := open(t), newModel()
 		defer store.Close()
 		defer reference.Close()
 		draws := &draws{T: r, known: map[task.ID]bool{}}
@@ -45,13 +41,13 @@ func Compare(t *testing.T, open, openReference Open) {
 
 // fewChecks sets the number of checks, unless it was asked for, until the
 // function returned is called.
-func fewChecks(t *testing.T, number string) (restore func()) {
+func fewChecks(t *testing.T) (restore func()) {
 	t.Helper()
 	asked := flag.Lookup("rapid.checks")
 	if asked.Value.String() != asked.DefValue {
 		return func() {}
 	}
-	setChecks(t, number)
+	setChecks(t, checks)
 	return func() { setChecks(t, asked.DefValue) }
 }
 

@@ -36,13 +36,9 @@ func nameOf(state taskqueue.TaskState) string { return state.ID.Name() }
 
 func lfnOf(file taskqueue.FileRecord) task.LFN { return file.LFN }
 
-func counterOf(attempt taskqueue.Attempt) uint64 { return attempt.Outcome.Attempt.Counter }
-
 func pilotOf(pilot taskqueue.PilotRecord) task.PilotID { return pilot.ID }
 
 func flowOf(workflow taskqueue.Workflow) task.WorkflowID { return workflow.ID }
-
-func leaseOf(lease taskqueue.Lease) task.LeaseID { return lease.ID }
 
 // digest returns a digest that is not zero.
 func digest(n byte) (d task.Digest) {
@@ -56,4 +52,8 @@ func attempt(id task.ID, pilot task.PilotID, n uint64, state taskqueue.AttemptSt
 		Attempt: task.AttemptID{Task: id, Generation: 1, Lease: 1, Pilot: pilot, Counter: n},
 		Site:    "siteA",
 	}}
+}
+
+func file(name task.LFN, announced []task.Site, replicas ...task.Replica) taskqueue.FileRecord {
+	return taskqueue.FileRecord{File: task.File{LFN: name, Size: 7, Announced: announced, Replicas: replicas}}
 }

@@ -9,30 +9,6 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-func testTasks(t *testing.T, store taskqueue.Store) {
-	first, firstState := made("first", 1, task.Blocked)
-	second, secondState := made("second", 2, task.Ready)
-	first.Env = map[string]string{"A": "b"}
-	update(t, store, func(tx taskqueue.Tx) error {
-		return tx.Tasks().Add([]task.Task{first, second}, []taskqueue.TaskState{firstState, secondState})
-	})
-	changed := firstState
-	changed.State, changed.Reason, changed.Seq = task.Leased, "handed out", 99
-	update(t, store, func(tx taskqueue.Tx) error {
-		tasks := tx.Tasks()
-		want(t, "descriptions in the order asked", []task.Task{second, first})(tasks.Describe(second.ID, "w-aaaaaaaaaa/none", first.ID))
-		want(t, "states in the order asked", []taskqueue.TaskState{secondState, firstState})(tasks.Load(second.ID, "w-aaaaaaaaaa/none", first.ID))
-		want(t, "asked twice", []taskqueue.TaskState{firstState, firstState})(tasks.Load(first.ID, first.ID))
-		want[[]taskqueue.TaskState](t, "asked nothing", nil)(tasks.Load())
-		return tasks.Save(changed)
-	})
-	view(t, store, func(tx taskqueue.Tx) {
-		changed.Seq = firstState.Seq
-		want(t, "changed state keeps its age", []taskqueue.TaskState{changed})(tx.Tasks().Load(first.ID))
-		want(t, "description stays", []task.Task{first})(tx.Tasks().Describe(first.ID))
-	})
-}
-
 func testTaskErrors(t *testing.T, store taskqueue.Store) {
 	one, state := made("one", 1, task.Ready)
 	two, twoState := made("two", 2, task.Ready)
@@ -67,41 +43,58 @@ func testTaskErrors(t *testing.T, store taskqueue.Store) {
 	})
 }
 
-func testDeleteWorkflow(t *testing.T, store taskqueue.Store) {
-	_, a := made("a", 1, task.Ready)
-	_, b := made("b", 2, task.Leased)
-	_, c := made("c", 3, task.Done)
-	_, other := madeIn(flowB, "a", 4, task.Ready)
-	a.NotBefore, b.Lease, c.MemoKey = 7, 9, digest(1)
-	ofA, ofOther := attempt(a.ID, "p-aaaaaaaa", 1, taskqueue.AttemptRunning), attempt(other.ID, "p-aaaaaaaa", 2, taskqueue.AttemptRunning)
-	update(t, store, func(tx taskqueue.Tx) error {
-		return first(add(tx, a, b, c, other),
-			tx.Files().AddUses(a.ID, "vo:x"), tx.Files().AddUses(other.ID, "vo:x"),
-			tx.Attempts().Save(ofA, ofOther),
-			tx.Attempts().SaveLog(ofA.Outcome.Attempt, []byte("out"), nil),
-			tx.Attempts().SaveLog(ofOther.Outcome.Attempt, []byte("out"), nil))
-	})
-	update(t, store, func(tx taskqueue.Tx) error { return tx.Tasks().DeleteWorkflow(flowA) })
+func testReady(t *testing.T, store taskqueue.Store) {
+	names := []string{"old", "urgent", "young", "late", "blocked", "elsewhere", "urgent too"}
+	states := make([]taskqueue.TaskState, len(names))
+	for i, name := range names {
+		_, states[i] = made(name, uint64(i+1), task.Ready)
+		states[i].Class = 3
+	}
+	states[1].Priority, states[6].Priority, states[2].Priority = 5, 5, -5
+	states[3].NotBefore = 100
+	states[4].State = task.Blocked
+	states[5].Class = 4
+	update(t, store, func(tx taskqueue.Tx) error { return add(tx, states...) })
 	view(t, store, func(tx taskqueue.Tx) {
 		tasks := tx.Tasks()
-		list(t, "states", nameOf)(tasks.Load(a.ID, b.ID, c.ID))
-		want[[]task.Task](t, "descriptions", nil)(tasks.Describe(a.ID, b.ID, c.ID))
-		list(t, "the other workflow stays", nameOf, "a")(tasks.InWorkflow(flowB, 0, 10))
-		list(t, "in workflow", nameOf)(tasks.InWorkflow(flowA, 0, 10))
-		list(t, "ready", nameOf, "a")(tasks.ReadyIn(0, 10, 10))
-		want(t, "ready classes", map[taskqueue.ClassID]int{0: 1})(tasks.ReadyClasses())
-		want(t, "backoff", taskqueue.Instant(0))(tasks.NextBackoff(0))
-		list(t, "leased", nameOf)(tasks.InLease(9))
-		list(t, "memo", nameOf)(tasks.DoneByMemo(flowA, digest(1)))
-		want(t, "readers", []task.ID{other.ID})(tx.Files().Readers("vo:x"))
-		list(t, "attempts", counterOf)(tx.Attempts().OfTask(a.ID))
-		list(t, "running", counterOf, uint64(2))(tx.Attempts().RunningAt("p-aaaaaaaa"))
-		if out, _, err := tx.Attempts().LoadLog(ofA.Outcome.Attempt); out != nil || err != nil {
-			t.Errorf("log: %q, %v; want none", out, err)
+		list(t, "priority, then age", nameOf, "urgent", "urgent too", "old", "young")(tasks.ReadyIn(3, 99, 10))
+		list(t, "backoff is over", nameOf, "urgent", "urgent too", "old", "late", "young")(tasks.ReadyIn(3, 100, 10))
+		list(t, "limit", nameOf, "urgent", "urgent too")(tasks.ReadyIn(3, 0, 2))
+		list(t, "limit 0", nameOf)(tasks.ReadyIn(3, 0, 0))
+		list(t, "another class", nameOf, "elsewhere")(tasks.ReadyIn(4, 0, 9))
+		list(t, "an empty class", nameOf)(tasks.ReadyIn(5, 0, 9))
+		of := func(what string, complete bool, quotas map[taskqueue.ClassID]int, limit, rows int, names ...string) {
+			t.Helper()
+			found, all, err := tasks.ReadyOf(quotas, 99, limit, rows)
+			list(t, what, nameOf, names...)(found, err)
+			if all != complete {
+				t.Errorf("%s: complete is %v", what, all)
+			}
 		}
-		if out, _, err := tx.Attempts().LoadLog(ofOther.Outcome.Attempt); string(out) != "out" || err != nil {
-			t.Errorf("other workflow's log: %q, %v", out, err)
-		}
+		of("two classes", true, map[taskqueue.ClassID]int{3: 9, 4: 9}, 9, 9, "urgent", "urgent too", "old", "elsewhere", "young")
+		of("quotas", true, map[taskqueue.ClassID]int{3: 3, 4: 1, 5: 1}, 9, 9, "urgent", "urgent too", "old", "elsewhere")
+		of("limit of all", true, map[taskqueue.ClassID]int{3: 9, 4: 9}, 3, 3, "urgent", "urgent too", "old")
+		of("few rows", false, map[taskqueue.ClassID]int{4: 1}, 9, 1)
+		of("no quota", true, map[taskqueue.ClassID]int{3: 0}, 9, 9)
+		of("no limit", true, map[taskqueue.ClassID]int{3: 1}, 0, 9)
+		want(t, "classes", map[taskqueue.ClassID]int{3: 5, 4: 1})(tasks.ReadyClasses())
+		want(t, "before the first", 0)(tasks.ReadyBefore(3, 5, 2))
+		want(t, "same priority and older", 1)(tasks.ReadyBefore(3, 5, 7))
+		want(t, "higher priority", 2)(tasks.ReadyBefore(3, 0, 1))
+		want(t, "those in backoff count", 4)(tasks.ReadyBefore(3, -5, 3))
+		want(t, "before one that is not there", 5)(tasks.ReadyBefore(3, -9, 1))
+		want(t, "in an empty class", 0)(tasks.ReadyBefore(2, 0, 1))
 	})
-	update(t, store, func(tx taskqueue.Tx) error { return add(tx, a) }) // the id is free again
+	update(t, store, func(tx taskqueue.Tx) error {
+		states[0].State = task.Leased
+		states[1].Class = 4
+		states[4].State = task.Ready
+		states[6].Priority = -9
+		return tx.Tasks().Save(states[0], states[1], states[4], states[6])
+	})
+	view(t, store, func(tx taskqueue.Tx) {
+		list(t, "after changes", nameOf, "late", "blocked", "young", "urgent too")(tx.Tasks().ReadyIn(3, 100, 10))
+		list(t, "after the move", nameOf, "urgent", "elsewhere")(tx.Tasks().ReadyIn(4, 0, 10))
+		want(t, "classes after changes", map[taskqueue.ClassID]int{3: 4, 4: 2})(tx.Tasks().ReadyClasses())
+	})
 }
