@@ -73,6 +73,9 @@ func plainEnvironment() []string {
 			kept = append(kept, variable)
 		}
 	}
+	if os.Geteuid() == 0 {
+		kept = append(kept, "PILOTAGE_PAYLOAD_USER=nobody")
+	}
 	return kept
 }
 

@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,6 +38,9 @@ func buildAndRun(m *testing.M) int {
 	// The race detector keeps every process for a second at its end, to report
 	// what other threads find. These tests start hundreds.
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=50")); err != nil {
+		panic(err)
+	}
+	if err := os.Setenv("PILOTAGE_PAYLOAD_USER", "nobody"); err != nil { // where root runs these tests
 		panic(err)
 	}
 	dir, err := os.MkdirTemp("", "pilotage-integration-")
@@ -399,7 +403,7 @@ func (t token) RequireTransportSecurity() bool { return true }
 func (g *grid) outside() string {
 	g.t.Helper()
 	dir := filepath.Join(g.dir, "outside")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o777), os.Chmod(dir, 0o777)); err != nil { // for payloads of another account
 		g.t.Fatal(err)
 	}
 	return dir

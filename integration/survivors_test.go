@@ -17,7 +17,7 @@ import (
 // has ended before are not there any more: the queue has their ends.
 func TestPayloadsDieWithTheirPilot(t *testing.T) {
 	g := newGrid(t, "siteA")
-	p := g.addPilot("siteA")
+	p := g.addPilot("siteA", "--sandbox", "landlock", "--payload-user", "root") // where the numbers of processes are those of the node
 	said := g.submitted("says", `tasks: {says: {shell: echo out; echo err >&2}}`)
 	g.done(said)
 	observe(g, "an empty folder of logs", func() (bool, bool) {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +28,14 @@ type sealed struct {
 // seal makes an open file read-only, gives it a time in the past so that any
 // later change shows, and hashes it.
 func seal(ctx context.Context, file *os.File, exec, withAdler bool) (sealed, error) {
+	if info, err := file.Stat(); err != nil {
+		return sealed{}, err
+	} else if status, ok := info.Sys().(*syscall.Stat_t); ok && int(status.Uid) != os.Geteuid() {
+		// What another account has made is to be the cache's alone.
+		if err := file.Chown(os.Geteuid(), os.Getegid()); err != nil {
+			return sealed{}, err
+		}
+	}
 	if err := file.Chmod(modeOf(exec)); err != nil {
 		return sealed{}, err
 	}

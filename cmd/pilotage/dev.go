@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -104,8 +105,12 @@ func (a *app) devPilots(ctx context.Context, dir string, pilots, slots int, read
 				if err != nil {
 					return err
 				}
+				payloads := ""
+				if os.Geteuid() == 0 {
+					payloads = cmp.Or(a.getenv("PILOTAGE_PAYLOAD_USER"), "65534:65534") // nobody
+				}
 				return agent.Run(ctx, agent.Config{
-					Access: access, Version: version, Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)),
+					PayloadUser: payloads, Access: access, Version: version, Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)),
 					Slots: slots, Advertise: "127.0.0.1", Log: log, Grace: time.Second, Hidden: []string{data},
 					Ready: func(id task.PilotID, _ task.Site) { joined <- id },
 				})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"slices"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -61,9 +63,10 @@ refuses the access.`,
 	flags.StringVar(&f.config.Accept, "accept", "", "when this pilot takes new work: a CEL expression over load, free_memory, free_disk, hour, minute, weekday and now, e.g. 'load < 0.5 && (hour >= 20 || hour < 6)' (default: always; docs/policies.md)")
 	flags.StringVar(&f.config.CheckCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
 	flags.StringVar(&f.config.Journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
-	flags.StringVar(&f.sandbox, "sandbox", "auto", "auto confines payloads where the kernel can, off never does")
+	flags.StringVar(&f.sandbox, "sandbox", "auto", "what confines payloads at most: auto (namespaces where the node can, else landlock), landlock, or off")
 	flags.StringSliceVar(&f.config.Readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
 	flags.StringSliceVar(&f.config.Writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
+	flags.StringVar(&f.config.PayloadUser, "payload-user", "", "account of payloads of a pilot that root has started, a name or UID:GID (default $PILOTAGE_PAYLOAD_USER; without one such a pilot does not run)")
 	flags.BoolVar(&f.config.TrustPayloads, "trust-payloads", false, "give payloads hard links to cached files, which they can change for others: only where one user's payloads run")
 	flags.BoolVar(&f.config.SharedMemory, "shm", false, "let confined payloads use /dev/shm")
 	flags.BoolVar(&f.check, "check", false, "check disk, clock, ports, storage element, --check-cmd and --accept, and exit")
@@ -91,12 +94,17 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 	switch f.sandbox {
 	case "auto":
 	case "off":
-		config.SandboxOff = true
+		config.Sandbox = exec.Off
+	case "landlock":
+		config.Sandbox = exec.OnlyLandlock
 	default:
-		return coded(exitUsage, "--sandbox is %q: give auto or off", f.sandbox)
+		return coded(exitUsage, "--sandbox is %q: give auto, landlock or off", f.sandbox)
 	}
 	if err := validatePilot(config); err != nil {
 		return usage(err)
+	}
+	if config.PayloadUser == "" && os.Geteuid() == 0 {
+		config.PayloadUser = a.getenv("PILOTAGE_PAYLOAD_USER")
 	}
 	if err := config.Complete(a.getenv, time.Now()); err != nil {
 		return usage(err)

@@ -45,6 +45,9 @@ func environment() []string {
 			kept = append(kept, variable)
 		}
 	}
+	if os.Geteuid() == 0 {
+		kept = append(kept, "PILOTAGE_PAYLOAD_USER=nobody")
+	}
 	return kept
 }
 

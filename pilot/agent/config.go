@@ -16,6 +16,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -60,13 +61,16 @@ type Config struct {
 	Journal string
 	// CheckCommand is the VO's own check; empty is none.
 	CheckCommand string
-	// SandboxOff lets payloads run unconfined. Confined ones see the system's
+	// Sandbox bounds what confines payloads. Confined ones see the system's
 	// folders, their inputs and what is listed here, never what is Hidden.
-	SandboxOff   bool
+	Sandbox      exec.SandboxMode
 	Readable     []string
 	Writable     []string
 	Hidden       []string
 	SharedMemory bool // /dev/shm
+	// PayloadUser is the account of payloads of a pilot that runs as root: a name,
+	// or UID:GID.
+	PayloadUser string
 	// TrustPayloads gives payloads hard links to cached inputs.
 	TrustPayloads bool
 	// GPUs that payloads are given, one payload each, as CUDA and ROCm name them.

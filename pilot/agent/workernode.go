@@ -114,28 +114,32 @@ func (n *workerNode) confinement() (string, error) {
 		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
-	runner, err := exec.New(n.execConfig(folder, n.config.Log))
+	runnerConfig, err := n.execConfig(folder, n.config.Log)
+	if err != nil {
+		return "", err
+	}
+	runner, err := exec.New(runnerConfig)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = runner.Close() }()
-	confined, note := runner.Sandboxed()
-	if !confined {
-		note = "nothing: " + note
+	level, note := runner.Level()
+	if level == exec.None {
+		return "nothing: " + note, nil
 	}
 	return note, nil
 }
 
-func (n *workerNode) execConfig(folder string, log *slog.Logger) exec.Config {
+func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, error) {
 	config := exec.Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.config.Access.Site,
 		Readable: n.config.Readable, Writable: n.config.Writable, Hidden: append([]string{filepath.Join(folder, "cache")}, n.config.Hidden...),
 		SharedMemory: n.config.SharedMemory, TrustPayloads: n.config.TrustPayloads, GPUs: n.config.GPUs, Logger: log,
 	}
-	if n.config.SandboxOff {
-		config.Sandbox = exec.Off
-	}
-	return config
+	config.Sandbox = n.config.Sandbox
+	var err error
+	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
+	return config, err
 }
 
 // scrubRate is how fast a pilot looks for rotted files, in bytes a second: a
@@ -158,7 +162,16 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	if err != nil {
 		return Equipment{}, err
 	}
-	if n.runner, err = exec.New(n.execConfig(n.config.Folder, o.Log)); err != nil {
+	runnerConfig, err := n.execConfig(n.config.Folder, o.Log)
+	if err != nil {
+		return Equipment{}, err
+	}
+	if runnerConfig.PayloadUser != nil { // its work folders lie below
+		if err := os.Chmod(n.config.Folder, 0o711); err != nil {
+			return Equipment{}, fmt.Errorf("the pilot's folder: %w", err)
+		}
+	}
+	if n.runner, err = exec.New(runnerConfig); err != nil {
 		return Equipment{}, err
 	}
 	// The queue has checked that file:// copies lie in their sites' storage.

@@ -15,13 +15,29 @@ import (
 type SandboxMode uint8
 
 const (
-	// Auto restricts payloads by Landlock where the kernel has it, and always
-	// denies them new privileges.
+	// Auto restricts payloads by the highest level that the node can do, and
+	// always denies them new privileges.
 	Auto SandboxMode = iota
-	// Off restricts nothing, e.g. for payloads that start containers, which
-	// need set-user-id programs and mounts.
+	// Off restricts nothing.
 	Off
+	// OnlyLandlock goes no higher than level Landlock.
+	OnlyLandlock
 )
+
+// Level is how strictly payloads are confined; a higher one has all of the lower
+// ones' walls.
+type Level int
+
+// The levels.
+const (
+	None       Level = iota // the pilot's account is the only wall
+	Landlock                // places are closed, those that the account may change are not read-only for chmod, utime and the like
+	Namespaces              // own processes, mounts and IPC; all read-only but the work folder
+)
+
+var levelNames = [...]string{"NONE", "LANDLOCK", "NAMESPACES"}
+
+func (l Level) String() string { return levelNames[l] }
 
 // Config says where and how payloads run. Only WorkDir and LogDir are needed.
 type Config struct {
@@ -30,6 +46,9 @@ type Config struct {
 	Site    task.Site
 
 	Sandbox SandboxMode
+	// PayloadUser, if set, is the account of payloads of a pilot that root has
+	// started; nil: the pilot's own.
+	PayloadUser *Account
 	// TrustPayloads gives payloads hard links to cached inputs, which they can
 	// write to: for sites where one user's payloads run.
 	TrustPayloads bool
@@ -75,6 +94,11 @@ func (c Config) withDefaults() (Config, error) {
 			return c, err
 		}
 		*folder = resolved
+	}
+	if c.PayloadUser != nil { // to pass through, not to list
+		if err := os.Chmod(c.WorkDir, 0o711); err != nil {
+			return c, fmt.Errorf("open the payload folder to its account: %w", err)
+		}
 	}
 	for _, list := range []*[]string{&c.Hidden, &c.Readable, &c.Writable} {
 		resolved := make([]string, len(*list))

@@ -40,6 +40,7 @@ func (g *guard) stand(pilot task.PilotID) error {
 		if ended, _ := unix.Wait4(g.pid, nil, unix.WNOHANG, nil); ended == 0 {
 			return nil
 		}
+		dismiss(g.pid)
 		g.pid = 0
 		unix.Close(g.pipe)
 	}
@@ -58,6 +59,7 @@ func (g *guard) stand(pilot task.PilotID) error {
 		return fmt.Errorf("start the guard of payloads: %w", err)
 	}
 	g.pid, g.pipe = pid, ends[1]
+	enlist(pid)
 	return nil
 }
 
@@ -93,6 +95,7 @@ func (g *guard) dismiss() {
 	_ = unix.Kill(g.pid, unix.SIGKILL)
 	waitForExit(g.pid)
 	_, _ = unix.Wait4(g.pid, nil, 0, nil)
+	dismiss(g.pid)
 	g.pid = 0
 	unix.Close(g.pipe)
 }

@@ -209,15 +209,55 @@ func denyPrivileges() error {
 	return nil
 }
 
+// denyPrivileges does so to the thread of a payload. One that gets another account
+// loses its capabilities with the change, for which it needs them.
+func (r *Runner) denyPrivileges() error {
+	if r.cfg.PayloadUser == nil {
+		return denyPrivileges()
+	}
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("deny new privileges: %w", err)
+	}
+	return nil
+}
+
+// confine puts the thread of a payload into the domain of a ruleset.
+func (r *Runner) confine(ruleset int) error {
+	if err := r.denyPrivileges(); err != nil {
+		return err
+	}
+	return restrictSelf(ruleset)
+}
+
 // confine puts the calling thread for ever into the domain of a ruleset.
 func confine(ruleset int) error {
 	if err := denyPrivileges(); err != nil {
 		return err
 	}
+	return restrictSelf(ruleset)
+}
+
+func restrictSelf(ruleset int) error {
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
 		return fmt.Errorf("enter a Landlock domain: %w", errno)
 	}
 	return nil
+}
+
+// scope keeps the calling thread and what it forks from sending signals and
+// connecting to abstract sockets outside; files are another wall's matter.
+func scope(scoped uint64) error {
+	attributes := unix.LandlockRulesetAttr{Scoped: scoped}
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
+		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
+	if errno != 0 {
+		return fmt.Errorf("make a Landlock ruleset: %w", errno)
+	}
+	defer unix.Close(int(fd))
+	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("deny new privileges: %w", err)
+	}
+	return restrictSelf(int(fd))
 }
 
 // onOwnThread runs work on a thread of its own that ends with it, so that

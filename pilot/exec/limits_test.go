@@ -14,7 +14,7 @@ import (
 )
 
 func TestWalltime(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	spec := s.shell("echo $$ > $DOOR; echo partial; sleep 300")
 	spec.Task.Walltime = 2 * time.Second // for a shell to start and to speak on a busy machine
 	result := s.runBad(spec, "walltime 2s exceeded")
@@ -25,7 +25,7 @@ func TestWalltime(t *testing.T) {
 }
 
 func TestMemoryIsSummedOverDescendants(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	hog := `x=$(head -c 30000000 /dev/zero | tr '\0' a); echo $$ > $DOOR; sleep 300`
 	spec := s.shell("sh -c \"$HOG\" & setsid sh -c \"$HOG\" & wait")
 	spec.Task.Env["HOG"] = hog
@@ -43,7 +43,7 @@ func TestMemoryIsSummedOverDescendants(t *testing.T) {
 }
 
 func TestDisk(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	input := s.cached("input", string(make([]byte, 4<<20)), 0o444)
 	for name, script := range map[string]string{
 		"while it runs": "mkdir d; head -c 3000000 /dev/zero > d/big; sleep 300",
@@ -83,7 +83,7 @@ func TestDisk(t *testing.T) {
 }
 
 func TestCancel(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	for name, c := range map[string]struct {
 		script string
 		signal string
@@ -124,7 +124,7 @@ func TestCancel(t *testing.T) {
 }
 
 func TestCloseEndsWhatRuns(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	ended := make(chan Result)
 	go func() { ended <- s.run(s.shell("(setsid sleep 300 &); echo $$ > $DOOR; sleep 300")) }()
 	pids := s.heardPids()
@@ -139,7 +139,7 @@ func TestCloseEndsWhatRuns(t *testing.T) {
 }
 
 func TestBoundedForkBombIsKilled(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	// A tree of 4 x 4 x 4 processes, every third of them in a session of its

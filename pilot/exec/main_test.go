@@ -124,7 +124,9 @@ func (s *stand) cached(name, content string, mode os.FileMode) string {
 
 // orphans lists what payloads have left to this process.
 func (s *stand) orphans() []int {
-	return slices.DeleteFunc(s.family.orphans(), func(pid int) bool { return pid == s.guard.pid })
+	household.Lock()
+	defer household.Unlock()
+	return slices.DeleteFunc(s.family.orphans(), func(pid int) bool { return household.own[pid] })
 }
 
 func (s *stand) run(spec Spec) Result { return s.Run(context.Background(), spec, nil) }
@@ -189,6 +191,10 @@ func (s *stand) heardPids() []int {
 	return pids
 }
 
+// byLandlock goes no higher than level Landlock, where the numbers of processes
+// are those of the node.
+func byLandlock(c *Config) { c.Sandbox = OnlyLandlock }
+
 // alive tells whether a process exists and is no zombie.
 func alive(pid int) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
@@ -208,4 +214,9 @@ func (s *stand) wantGone(pids ...int) {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
+}
+
+func (s *stand) confined() (bool, string) {
+	level, because := s.Level()
+	return level > None, because
 }

@@ -103,6 +103,9 @@ func (m mark) owns(pid int) bool {
 // members lists the payload's living descendants, those that were orphaned
 // included, and reaps the orphans that ended. The payload is not in the list.
 func (p *process) members() []int {
+	if p.spawner != nil { // the payload included
+		return p.family.below([]int{p.spawner.pid})
+	}
 	owned, reaped := p.adopted()
 	for reaped { // its children came to this process when it ended, maybe after the look
 		owned, reaped = p.adopted()
@@ -118,11 +121,51 @@ func (p *process) members() []int {
 	return append(owned, p.family.below(owned)...)
 }
 
+// household is what this process has started, whichever Runner did: a child that
+// is nobody's in it is what a payload has left that hides whose it is.
+var household = struct {
+	sync.Mutex
+	payloads map[*process]bool
+	own      map[int]bool // guards and spawners
+}{payloads: map[*process]bool{}, own: map[int]bool{}}
+
+func enlist(pid int) {
+	household.Lock()
+	defer household.Unlock()
+	household.own[pid] = true
+}
+
+func dismiss(pid int) {
+	household.Lock()
+	defer household.Unlock()
+	delete(household.own, pid)
+}
+
+// sweep ends an orphan that no living payload owns, and reaps it.
+func (p *process) sweep(pid int) {
+	household.Lock()
+	defer household.Unlock()
+	session, err := unix.Getsid(pid)
+	if err != nil || session == p.owner.own || household.own[pid] {
+		return
+	}
+	for payload := range household.payloads {
+		if payload.pid == pid || payload.owner.owns(pid) {
+			return
+		}
+	}
+	if p.sweeps {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+	_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+}
+
 // adopted lists the payload's living orphans, and tells whether it has reaped
 // one that had ended.
 func (p *process) adopted() (owned []int, reapedOne bool) {
 	for _, pid := range p.family.orphans() {
 		if pid == p.pid || !p.owner.owns(pid) {
+			p.sweep(pid)
 			continue
 		}
 		var used unix.Rusage

@@ -22,7 +22,15 @@ type process struct {
 	exited chan struct{} // closed when it has ended; it is a zombie until bury
 	ended  time.Time     // valid once exited is closed
 	cpu    task.Usage    // of what was reaped
-	peak   task.Bytes    // largest resident size of one process, 0 when not known
+	sweeps bool          // ends what no payload owns, too
+
+	// Of a payload in namespaces, which has no pid here:
+	spawner  *spawnerLink
+	spawners *spawners
+	status   unix.WaitStatus // valid once exited is closed
+	lost     bool            // the spawner has died
+
+	peak task.Bytes // largest resident size of one process, 0 when not known
 }
 
 // birth is what a payload is started with.
@@ -32,12 +40,16 @@ type birth struct {
 	environment []string
 	folder      string
 	files       []uintptr // stdin, stdout, stderr
+	account     *Account  // nil: the pilot's
 }
 
 // start forks the payload on a thread of its own, which carries the
 // restrictions and lives as long as the payload: the kernel sends the parent
 // death signal when that thread ends.
 func (a *attempt) start(born birth) (*process, error) {
+	if a.runner.level >= Namespaces {
+		return a.startInNamespaces(born)
+	}
 	restrict, done, err := a.runner.restriction(a.folder)
 	if err != nil {
 		return nil, err
@@ -47,6 +59,10 @@ func (a *attempt) start(born birth) (*process, error) {
 		a.log.Warn("should this pilot be killed, processes of its payloads may outlive it", "error", err)
 	}
 	p := &process{family: a.runner.family, owner: a.runner.guard.series.mark(a.runner.payloads.Add(1), a.label()), exited: make(chan struct{})}
+	p.sweeps = a.runner.level == Landlock
+	household.Lock()
+	household.payloads[p] = true // before it can leave anybody
+	household.Unlock()
 	forked := make(chan error, 1)
 	onOwnThread(func() {
 		if err := restrict(); err != nil {
@@ -64,6 +80,7 @@ func (a *attempt) start(born birth) (*process, error) {
 		close(p.exited)
 	})
 	if err := <-forked; err != nil {
+		p.forget()
 		return nil, err
 	}
 	return p, nil
@@ -78,9 +95,9 @@ func (r *Runner) restriction(folder string) (restrict func() error, done func(),
 		if err != nil {
 			return nil, nil, err
 		}
-		return func() error { return confine(ruleset) }, func() { unix.Close(ruleset) }, nil
-	case r.cfg.Sandbox == Auto:
-		return denyPrivileges, func() {}, nil
+		return func() error { return r.confine(ruleset) }, func() { unix.Close(ruleset) }, nil
+	case r.cfg.Sandbox != Off:
+		return r.denyPrivileges, func() {}, nil
 	default:
 		return func() error { return nil }, func() {}, nil
 	}
@@ -94,6 +111,9 @@ func fork(born birth, owner *mark) (int, error) {
 	attributes := &syscall.ProcAttr{
 		Dir: born.folder, Env: born.environment, Files: born.files,
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if born.account != nil {
+		attributes.Sys.Credential = born.account.credential()
 	}
 	for try := 0; ; try++ {
 		pid, err := owner.fork(born.program, born.arguments, attributes)
@@ -146,6 +166,10 @@ func waitForExit(pid int) {
 // number of processes that even SIGKILL did not end in time (stuck in the
 // kernel, e.g. on a dead network file system).
 func (p *process) bury(patience time.Duration) (status unix.WaitStatus, usage task.Usage, survivors int) {
+	if p.spawner != nil {
+		survivors = p.buryInNamespaces(patience)
+		return p.status, p.cpu, survivors
+	}
 	deadline := time.Now().Add(patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		left := p.members()
@@ -165,7 +189,15 @@ func (p *process) bury(patience time.Duration) (status unix.WaitStatus, usage ta
 	}
 	p.count(&used)
 	p.notePeak(&used)
+	p.forget()
 	return status, p.cpu, survivors
+}
+
+// forget takes a payload out of the household.
+func (p *process) forget() {
+	household.Lock()
+	defer household.Unlock()
+	delete(household.payloads, p)
 }
 
 func (p *process) count(used *unix.Rusage) {
@@ -186,8 +218,9 @@ func (p *process) notePeak(used *unix.Rusage) {
 // that outlive the payload have the rest of that while; bury ends them.
 func (p *process) stop(grace time.Duration) {
 	deadline := time.Now().Add(grace)
-	p.kill(unix.SIGTERM, p.members())
-	p.kill(unix.SIGCONT, nil) // a stopped process takes SIGTERM only then
+	members := p.members()
+	p.kill(unix.SIGTERM, members)
+	p.kill(unix.SIGCONT, members) // a stopped process takes SIGTERM only then
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
 	for {
@@ -206,7 +239,9 @@ func (p *process) stop(grace time.Duration) {
 
 // kill signals the payload's process group and those members outside it.
 func (p *process) kill(signal unix.Signal, members []int) {
-	_ = unix.Kill(-p.pid, signal) // fails only when nobody is left
+	if p.spawner == nil {
+		_ = unix.Kill(-p.pid, signal) // fails only when nobody is left
+	}
 	for _, pid := range members {
 		if group, err := unix.Getpgid(pid); err != nil || group != p.pid {
 			_ = unix.Kill(pid, signal)

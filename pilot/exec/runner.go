@@ -20,13 +20,20 @@ var errClosed = errors.New("the pilot is ending")
 // Runner runs payloads. It is safe for use by many goroutines.
 type Runner struct {
 	cfg     Config
-	sandbox *sandbox // nil when payloads are not confined by Landlock
-	because string   // the reason when sandbox is nil, else what is in force
+	level   Level
+	because string   // what is in force, and why nothing higher is
+	sandbox *sandbox // of level Landlock, else nil
+	policy  policy
+	scoped  uint64 // Landlock's scopes at level Namespaces
 	family  *family
 	logs    *logKeeper
 	null    *os.File // stdin of payloads
 	guard   guard
 	gpus    gpus
+
+	spawners    spawners
+	reflinkOnce sync.Once
+	reflink     bool
 
 	payloads atomic.Uint64 // that were started
 
@@ -66,21 +73,48 @@ func New(cfg Config) (*Runner, error) {
 		gpus:   gpus{free: slices.Clone(cfg.GPUs)},
 		cancel: map[string]context.CancelCauseFunc{}, held: map[string]bool{},
 	}
-	if cfg.Sandbox == Off {
-		r.because = "switched off by configuration"
-		return r, nil
+	r.policy = newPolicy(cfg)
+	if err := r.raise(); err != nil {
+		return nil, errors.Join(err, r.Close())
 	}
-	if r.sandbox, err = newSandbox(cfg); err != nil {
-		r.because = err.Error()
-		return r, nil
-	}
-	r.because = fmt.Sprintf("Landlock ABI %d", r.sandbox.abi)
 	return r, nil
 }
 
-// Sandboxed tells whether payloads are confined by Landlock, and the version
-// in force or the reason why not.
-func (r *Runner) Sandboxed() (bool, string) { return r.sandbox != nil, r.because }
+// raise finds the highest level that the node can do, up to the one configured.
+func (r *Runner) raise() error {
+	if r.cfg.Sandbox == Off {
+		r.because = "switched off by configuration"
+		return nil
+	}
+	var noNamespaces error
+	landlock, noLandlock := newSandbox(r.cfg)
+	if r.cfg.Sandbox == Auto {
+		var link *spawnerLink
+		if link, noNamespaces = newSpawner(); noNamespaces == nil {
+			r.spawners.give(link)
+			r.level, r.because = Namespaces, "namespaces"
+			if landlock != nil {
+				r.scoped = landlock.scoped
+				landlock.close()
+			}
+			return nil
+		}
+	}
+	if noLandlock != nil {
+		r.because = noLandlock.Error()
+	} else {
+		r.sandbox, r.level = landlock, Landlock
+		r.because = fmt.Sprintf("Landlock ABI %d", r.sandbox.abi)
+	}
+	if noNamespaces != nil {
+		r.because += fmt.Sprintf(" (no namespaces: %v)", noNamespaces)
+	}
+	return nil
+}
+
+// Level tells what confines payloads, what of it is in force, and why nothing more
+// is.
+func (r *Runner) Level() (Level, string) { return r.level, r.because }
 
 // Run runs one attempt and returns when the payload and all its descendants
 // are gone. Cancelling ctx kills them: the failure is then KilledByUser, with
@@ -184,6 +218,7 @@ func (r *Runner) close() error {
 	for folder := range r.held {
 		failures = append(failures, removeTree(folder))
 	}
+	r.spawners.close()
 	if r.sandbox != nil {
 		r.sandbox.close()
 	}

@@ -85,12 +85,16 @@ func landlockInForce() bool {
 
 func TestSandboxSaysWhatIsInForce(t *testing.T) {
 	s := newStand(t, nil)
-	on, words := s.Sandboxed()
+	if level, words := s.Level(); level != Namespaces || words != "namespaces" {
+		t.Errorf("%s, %q where the kernel has namespaces", level, words)
+	}
+	s = newStand(t, byLandlock)
+	on, words := s.confined()
 	if on != landlockInForce() || words == "" || on && !strings.HasPrefix(words, "Landlock ABI ") {
 		t.Errorf("Sandboxed() = %v, %q; the kernel has Landlock: %v", on, words, landlockInForce())
 	}
 	off := newStand(t, func(c *Config) { c.Sandbox = Off })
-	if on, words := off.Sandboxed(); on || !strings.Contains(words, "configuration") {
+	if on, words := off.confined(); on || !strings.Contains(words, "configuration") {
 		t.Errorf("Sandboxed() = %v, %q when off", on, words)
 	}
 }
@@ -118,7 +122,7 @@ func secrets(t *testing.T) (home, hidden string) {
 func TestSandboxHidesFiles(t *testing.T) {
 	home, hidden := secrets(t)
 	s := newStand(t, func(c *Config) {
-		c.Hidden = []string{hidden}
+		c.Sandbox, c.Hidden = OnlyLandlock, []string{hidden}
 		c.Readable = []string{home}
 	})
 	reads := map[string]bool{ // path -> may be read
@@ -159,7 +163,7 @@ func TestSandboxHidesHomes(t *testing.T) {
 	// The folder above is opened on purpose, so that the home folder is hidden
 	// for what it is and not for lying in a temporary folder.
 	above := filepath.Dir(home)
-	closed := newStand(t, func(c *Config) { c.Readable = []string{above} })
+	closed := newStand(t, func(c *Config) { c.Sandbox, c.Readable = OnlyLandlock, []string{above} })
 	for _, script := range []string{
 		"ls " + home, "cat " + home + "/software/tool", "ls -a /root", "ls -a /home", "ls /run/user", "cat /root/probe",
 		`for h in $(cut -d: -f6 /etc/passwd | grep -E '^/(home|root)'); do ls "$h" && exit 0; done; exit 1`,

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -24,7 +26,8 @@ type attempt struct {
 	folder string
 	log    *slog.Logger
 	inputs []placed
-	gpus   []string // its own while it runs
+	bound  []boundInput // of them, those that are shown in place of a file
+	gpus   []string     // its own while it runs
 	// streams are stdout and stderr, once they are open.
 	streams []*stream
 }
@@ -72,6 +75,32 @@ func (a *attempt) stage() error {
 			return err
 		}
 	}
+	return a.handOver()
+}
+
+// handOver gives the work folder to the account of payloads. A file with another
+// name is the cache's.
+func (a *attempt) handOver() error {
+	account := a.runner.cfg.PayloadUser
+	if account == nil {
+		return nil
+	}
+	err := filepath.WalkDir(a.folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if status, ok := info.Sys().(*syscall.Stat_t); ok && !entry.IsDir() && status.Nlink > 1 {
+			return nil
+		}
+		return os.Lchown(path, account.UID, account.GID)
+	})
+	if err != nil {
+		return fmt.Errorf("give the work folder to the account of payloads: %w", err)
+	}
 	return nil
 }
 
@@ -108,7 +137,11 @@ func (a *attempt) place(input StagedInput) error {
 			return fmt.Errorf("place input %s: %w", input.Name, err)
 		}
 	}
-	if err := a.copyInput(input.Path, place, mode); err != nil {
+	err = a.bindInput(input, cached, place, mode)
+	if errors.Is(err, errCopy) {
+		err = a.copyInput(input.Path, place, mode)
+	}
+	if err != nil {
 		return fmt.Errorf("place input %s: %w", input.Name, err)
 	}
 	copied, err := takeFingerprint(place)
@@ -117,6 +150,20 @@ func (a *attempt) place(input StagedInput) error {
 	}
 	a.inputs = append(a.inputs, placed{input, cached, copied.fileID})
 	return nil
+}
+
+// errCopy tells that an input is to be copied.
+var errCopy = errors.New("it is copied")
+
+// bindInput has a large file shown in the work folder, read-only, where it is not
+// shared block by block. An output of the same name needs a file of its own.
+func (a *attempt) bindInput(input StagedInput, cached fingerprint, place string, mode fs.FileMode) error {
+	isOutput := slices.ContainsFunc(a.spec.Task.Outputs, func(o task.Output) bool { return o.Name == input.Name })
+	if a.runner.level < Namespaces || cached.size <= reflinkFrom || cached.mode&mode != mode || isOutput || a.runner.reflinks(a.folder, input.Path) {
+		return errCopy
+	}
+	a.bound = append(a.bound, boundInput{Cached: input.Path, Place: input.Name})
+	return os.WriteFile(place, nil, 0o400)
 }
 
 // reflinkFrom is the size from which blocks are shared where the file system
@@ -142,7 +189,7 @@ func (a *attempt) copyInput(from, to string, mode fs.FileMode) (err error) {
 	defer func() { err = errors.Join(err, target.Close()) }()
 	size := info.Size()
 	if size > reflinkFrom {
-		if unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil {
+		if clone(target, source) {
 			return target.Chmod(mode)
 		}
 		err := unix.Fallocate(int(target.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, size)
@@ -160,6 +207,30 @@ func (a *attempt) copyInput(from, to string, mode fs.FileMode) (err error) {
 		}
 	}
 	return target.Chmod(mode)
+}
+
+func clone(target, source *os.File) bool {
+	return unix.IoctlFileClone(int(target.Fd()), int(source.Fd())) == nil
+}
+
+// reflinks tells whether the file systems of cache and work folders share blocks:
+// it tries once.
+func (r *Runner) reflinks(folder, cached string) bool {
+	r.reflinkOnce.Do(func() {
+		source, err := os.Open(cached)
+		if err != nil {
+			return
+		}
+		defer source.Close()
+		target, err := os.CreateTemp(folder, ".reflink-")
+		if err != nil {
+			return
+		}
+		r.reflink = clone(target, source)
+		_ = os.Remove(target.Name())
+		_ = target.Close()
+	})
+	return r.reflink
 }
 
 // copyStep is what is copied between two looks at the attempt's end.

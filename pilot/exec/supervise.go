@@ -33,7 +33,7 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 	}
 	p, err := a.start(birth{
 		program: program, arguments: arguments, environment: environment, folder: a.folder,
-		files: files(a.runner.null, stdout, stderr),
+		files: files(a.runner.null, stdout, stderr), account: a.runner.cfg.PayloadUser,
 	})
 	stdout.closeWriter()
 	stderr.closeWriter()
@@ -140,7 +140,7 @@ func (w *watch) until(p *process) *stopped {
 func (w *watch) sample(p *process) *stopped {
 	a := w.attempt
 	excess := a.runner.cfg.Excess
-	used := p.family.resident(append(p.members(), p.pid))
+	used := p.family.resident(append(p.members(), p.pid)) // pid 0: in namespaces, where it is a member
 	w.largest = max(w.largest, used)
 	if limit := a.memoryLimit(); limit > 0 && used > limit {
 		return &stopped{task.PayloadFailed, fmt.Sprintf("memory %s exceeded %s, which is %g x the request of %s",

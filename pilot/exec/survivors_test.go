@@ -50,7 +50,7 @@ func (s *stand) leaveBehind(script string) {
 func TestNoSurvivorAfterTheEnd(t *testing.T) {
 	for name, script := range ways {
 		t.Run(name, func(t *testing.T) {
-			s := newStand(t, nil)
+			s := newStand(t, byLandlock)
 			s.leaveBehind(script)
 			if left := s.orphans(); len(left) > 0 {
 				t.Errorf("orphans left: %v", left)
@@ -60,7 +60,7 @@ func TestNoSurvivorAfterTheEnd(t *testing.T) {
 }
 
 func TestDaemonsOfRunningPayloadsAreSpared(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan Result)
@@ -80,7 +80,7 @@ func TestDaemonsOfRunningPayloadsAreSpared(t *testing.T) {
 }
 
 func TestOtherChildrenOfThePilotAreSpared(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	other := osexec.Command("sleep", "300")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestOtherChildrenOfThePilotAreSpared(t *testing.T) {
 }
 
 func TestKernelsWithoutListsOfChildren(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	if err := s.family.close(); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestKernelsWithoutListsOfChildren(t *testing.T) {
 }
 
 func TestDescendantsAgreeWithAWalkOverAllProcesses(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan Result)
@@ -136,7 +136,7 @@ func runDoomedPilot(folder string) {
 	}
 	runner, err := New(Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: "siteA",
-		Writable: []string{filepath.Join(folder, "door")},
+		Writable: []string{filepath.Join(folder, "door")}, Sandbox: OnlyLandlock,
 	})
 	if err != nil {
 		panic(err)
@@ -241,7 +241,7 @@ func killPilot(t *testing.T, script string, marked bool) {
 // Whatever ends a guard, the next payload has another one, and none is left
 // when the pilot has ended.
 func TestGuardIsReplacedAndDismissed(t *testing.T) {
-	s := newStand(t, nil)
+	s := newStand(t, byLandlock)
 	s.runOK(s.shell("true"))
 	first := s.guard.pid
 	if shown, err := os.ReadFile("/proc/" + strconv.Itoa(first) + "/cmdline"); err != nil || len(shown) > 80 || !strings.Contains(string(shown), "pilotage-guard") {

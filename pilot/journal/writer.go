@@ -32,12 +32,26 @@ func (w *Writer) Step(core *master.Master, now time.Time, event message.Event) (
 	// The core must see the very time that is recorded, so the wall clock's
 	// jumps are left out before and not when the time is encoded.
 	at := w.began.Round(0).Add(now.Sub(w.began))
-	err := w.write(&record{At: at, Event: event})
+	err := w.write(&record{At: at, Event: withoutSecrets(event)})
 	actions := core.Step(at, event)
 	if assigned := assignedBy(actions); err == nil && len(assigned) > 0 {
 		err = w.write(&record{Assigned: assigned})
 	}
 	return actions, err
+}
+
+// withoutSecrets is an event as a file may hold it: what opens storage elements
+// stays in memory.
+func withoutSecrets(event message.Event) message.Event {
+	switch e := event.(type) {
+	case master.TookOffice:
+		e.Settings.Secrets = ""
+		return e
+	case master.SyncAnswered:
+		e.Reply.Settings.Secrets = ""
+		return e
+	}
+	return event
 }
 
 // write writes a value, to which a pointer points, at once.

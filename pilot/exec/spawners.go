@@ -1,0 +1,232 @@
+package exec
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Account is a user of the node.
+type Account struct{ UID, GID int }
+
+// credential has no further groups.
+func (a *Account) credential() *syscall.Credential {
+	return &syscall.Credential{Uid: uint32(a.UID), Gid: uint32(a.GID)}
+}
+
+// spawners are the pilot's ends of its spawners: as many as payloads run at once,
+// and one more. It is safe for use by many goroutines.
+type spawners struct {
+	mutex  sync.Mutex
+	idle   []*spawnerLink
+	closed bool
+}
+
+// spawnerLink is the pilot's end of one spawner, used by one attempt at a time.
+type spawnerLink struct {
+	pid    int
+	socket *net.UnixConn
+	news   *json.Decoder
+}
+
+const (
+	spawnerPatience = 10 * time.Second // of the pilot with a spawner's answers
+	mostIdle        = 64               // spawners
+)
+
+// take returns a spawner, a new one where none is idle.
+func (s *spawners) take() (*spawnerLink, error) {
+	s.mutex.Lock()
+	if last := len(s.idle) - 1; last >= 0 {
+		link := s.idle[last]
+		s.idle = s.idle[:last]
+		s.mutex.Unlock()
+		return link, nil
+	}
+	s.mutex.Unlock()
+	return newSpawner()
+}
+
+// give takes back a spawner that serves further attempts.
+func (s *spawners) give(link *spawnerLink) {
+	s.mutex.Lock()
+	keep := !s.closed && len(s.idle) < mostIdle
+	if keep {
+		s.idle = append(s.idle, link)
+	}
+	s.mutex.Unlock()
+	if !keep {
+		link.kill()
+	}
+}
+
+func (s *spawners) close() {
+	s.mutex.Lock()
+	idle := s.idle
+	s.idle, s.closed = nil, true
+	s.mutex.Unlock()
+	for _, link := range idle {
+		link.kill()
+	}
+}
+
+// newSpawner starts a spawner and waits until it is ready.
+func newSpawner() (*spawnerLink, error) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("socket to a spawner: %w", err)
+	}
+	own := os.NewFile(uintptr(ends[0]), "spawner")
+	connection, err := net.FileConn(own)
+	_ = own.Close()
+	if err != nil {
+		unix.Close(ends[1])
+		return nil, fmt.Errorf("socket to a spawner: %w", err)
+	}
+	link := &spawnerLink{socket: connection.(*net.UnixConn), news: json.NewDecoder(connection)}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		unix.Close(ends[1])
+		return nil, errors.Join(err, link.socket.Close())
+	}
+	defer null.Close()
+	marking.Lock() // it is to carry no payload's mark
+	launcher, err := syscall.ForkExec("/proc/self/exe", []string{launcherName}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(ends[1])},
+		Sys: &syscall.SysProcAttr{Setsid: true},
+	})
+	marking.Unlock()
+	unix.Close(ends[1])
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("start a spawner: %w", err), link.socket.Close())
+	}
+	// The launcher tells its number, the spawner that it is ready, in any order.
+	var failures []error
+	for range 2 {
+		news, err := link.hear() // at once when the other one has failed: nobody holds the socket
+		if failures = append(failures, err); news.Pid != 0 {
+			link.pid = news.Pid
+			enlist(link.pid)
+		}
+	}
+	waitForExit(launcher)
+	_, _ = unix.Wait4(launcher, nil, 0, nil)
+	if err := errors.Join(failures...); err != nil {
+		link.kill()
+		return nil, fmt.Errorf("start a spawner: %w", err)
+	}
+	return link, nil
+}
+
+// hear waits for the next answer; a fault is an error.
+func (l *spawnerLink) hear() (spawnNews, error) {
+	_ = l.socket.SetReadDeadline(time.Now().Add(spawnerPatience))
+	news, err := l.listen()
+	_ = l.socket.SetReadDeadline(time.Time{})
+	return news, err
+}
+
+func (l *spawnerLink) listen() (news spawnNews, err error) {
+	if err = l.news.Decode(&news); err == nil && news.Fault != "" {
+		err = errors.New(news.Fault)
+	}
+	return news, err
+}
+
+// kill ends a spawner and whatever is in its namespace.
+func (l *spawnerLink) kill() {
+	_ = l.socket.Close()
+	if l.pid == 0 {
+		return
+	}
+	_ = unix.Kill(l.pid, unix.SIGKILL)
+	waitForExit(l.pid)
+	_, _ = unix.Wait4(l.pid, nil, 0, nil)
+	dismiss(l.pid)
+}
+
+// startInNamespaces has a spawner start the payload.
+func (a *attempt) startInNamespaces(born birth) (*process, error) {
+	r := a.runner
+	link, err := r.spawners.take()
+	if err != nil {
+		return nil, err
+	}
+	view := r.policy.view(a.folder)
+	view.Inputs = a.bound
+	order := &spawnStart{
+		Program: born.program, Arguments: born.arguments, Environment: born.environment, View: view,
+		User: r.cfg.PayloadUser, Privileges: true, Scoped: r.scoped,
+	}
+	files := make([]int, len(born.files))
+	for i, file := range born.files {
+		files[i] = int(file)
+	}
+	err = sendOrder(link.socket, spawnOrder{Start: order}, files)
+	var news spawnNews
+	if err == nil {
+		news, err = link.hear()
+	}
+	if err != nil {
+		if news.Fault == "" {
+			link.kill()
+			return nil, fmt.Errorf("start the payload %s: %w", born.program, err)
+		}
+		r.spawners.give(link)
+		if news.Errno != 0 {
+			return nil, explainStart(born.program, syscall.Errno(news.Errno))
+		}
+		return nil, fmt.Errorf("start the payload %s: %w", born.program, err)
+	}
+	p := &process{family: r.family, spawner: link, spawners: &r.spawners, began: news.Started, exited: make(chan struct{})}
+	go func() {
+		defer close(p.exited)
+		news, err := link.listen()
+		if err != nil || news.Exited == nil { // the spawner has died, and everybody in its namespace
+			p.lost, p.ended, p.status = true, time.Now(), unix.WaitStatus(unix.SIGKILL)
+			return
+		}
+		p.take(news.Exited)
+		p.ended, p.status = news.Exited.At, unix.WaitStatus(news.Exited.Status)
+	}()
+	return p, nil
+}
+
+func (p *process) take(exited *spawnExited) {
+	p.cpu.UserCPU, p.cpu.SystemCPU = exited.User, exited.System
+	p.peak = max(p.peak, task.Bytes(exited.Peak)*task.KiB)
+}
+
+// buryInNamespaces ends what is left in the namespace.
+func (p *process) buryInNamespaces(patience time.Duration) (survivors int) {
+	if !p.lost && sendOrder(p.spawner.socket, spawnOrder{End: true}, nil) == nil {
+		_ = p.spawner.socket.SetReadDeadline(time.Now().Add(patience))
+		news, err := p.spawner.listen()
+		_ = p.spawner.socket.SetReadDeadline(time.Time{})
+		if err == nil && news.Ended != nil {
+			p.take(news.Ended)
+			if !news.Spoiled {
+				p.spawners.give(p.spawner)
+				return 0
+			}
+		} else {
+			survivors = len(p.members())
+		}
+	}
+	if survivors == 0 {
+		p.spawner.kill()
+		return 0
+	}
+	_ = unix.Kill(p.spawner.pid, unix.SIGKILL) // ends when the kernel lets go of them
+	_ = p.spawner.socket.Close()
+	return survivors
+}
