@@ -77,7 +77,7 @@ const farewell = 20 * time.Second
 
 func terminatedInTime(g *grid) {
 	p := g.addPilot("siteA", "--grace", "30s")
-	release := filepath.Join(g.dir, "release")
+	release := filepath.Join(g.outside(), "release")
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "ends", "--require", atA, "--", "sh", "-c", "until test -e "+release+"; do sleep 0.1; done"))
 	g.runs(id + "/ends")
 	g.draining(p)
@@ -126,7 +126,7 @@ func terminatedTooSoon(g *grid) {
 
 func drained(g *grid) {
 	p, other := g.addPilot("siteA"), g.addPilot("siteA")
-	release := filepath.Join(g.dir, "release2")
+	release := filepath.Join(g.outside(), "release2")
 	id := strings.TrimSpace(g.must("submit", "--parsable", "--name", "held", "--require", `pilot.id == "`+p.id+`"`, "--",
 		"sh", "-c", "until test -e "+release+"; do sleep 0.1; done"))
 	g.runs(id + "/held")

@@ -31,7 +31,7 @@ func TestPayloads(t *testing.T) {
 // after the cause is gone a retry finishes the workflow.
 func failsAndIsRetried(g *grid) {
 	t := g.t
-	cause := filepath.Join(g.dir, "cause")
+	cause := filepath.Join(g.outside(), "cause")
 	writeFile(t, cause, "")
 	id := g.submitted("breaks", `
 tasks:
@@ -194,7 +194,7 @@ tasks:
 
 func interruptedWait(g *grid) {
 	t := g.t
-	release := filepath.Join(g.dir, "release")
+	release := filepath.Join(g.outside(), "release")
 	wait := g.start("submit --wait", "--access", g.access("admin"), "submit", "--wait", "--name", "patient", "--",
 		"sh", "-c", "until test -e "+release+"; do sleep 0.1; done")
 	line := wait.await(t, "submitted ")

@@ -26,7 +26,7 @@ func written(t testing.TB) []byte {
 	core := master.New(master.DefaultConfig(), "p-a", matcher.NewCompiler(16))
 	now := time.Now()
 	for i, event := range []message.Event{
-		master.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA"}, Alone: true},
+		master.TookOffice{Term: term, Settings: task.SiteSettings{Site: "siteA", Secrets: "hidden"}, Alone: true},
 		master.PilotUp{Pilot: "p-a", Peer: "peer-a"},
 		message.Tick{},
 		master.FromPilot{From: "peer-a", Message: message.Report{Number: 1}},
@@ -46,6 +46,13 @@ func TestReplayReadsWhatWasWritten(t *testing.T) {
 	}
 	if result.Steps != 5 || result.Span != 4*time.Second || result.Cut || result.First != nil || result.Header.Pilot != "p-a" {
 		t.Errorf("the replay is %+v", result)
+	}
+}
+
+// What opens storage elements is in no file.
+func TestJournalsHoldNoSecrets(t *testing.T) {
+	if bytes.Contains(written(t), []byte("hidden")) {
+		t.Error("a journal holds the credentials of a storage element")
 	}
 }
 
