@@ -37,6 +37,7 @@ const (
 
 var levelNames = [...]string{"NONE", "LANDLOCK", "NAMESPACES"}
 
+// String is the name in lists of pilots.
 func (l Level) String() string { return levelNames[l] }
 
 // Config says where and how payloads run. Only WorkDir and LogDir are needed.
