@@ -40,7 +40,11 @@ func buildAndRun(m *testing.M) int {
 	if err := os.Setenv("GORACE", strings.TrimSpace(os.Getenv("GORACE")+" atexit_sleep_ms=50")); err != nil {
 		panic(err)
 	}
-	if err := os.Setenv("PILOTAGE_PAYLOAD_USER", "nobody"); err != nil { // where root runs these tests
+	account := "nobody" // of payloads, where root runs these tests
+	if os.Getenv(binaryVariable) != "" {
+		account = "root" // a user namespace has no other one
+	}
+	if err := os.Setenv("PILOTAGE_PAYLOAD_USER", account); err != nil {
 		panic(err)
 	}
 	dir, err := os.MkdirTemp("", "pilotage-integration-")

@@ -92,7 +92,7 @@ func (v *view) enter() error {
 // open takes copies of the mounts of places that stay open; those that are not
 // there are left out.
 func (v *view) open(read, write []string) (open []opened, err error) {
-	for i, path := range append(read[:len(read):len(read)], write...) {
+	for i, path := range slices.Concat(read, write) {
 		one, err := openMount(path, path, i >= len(read))
 		if errors.Is(err, os.ErrNotExist) {
 			continue
@@ -220,10 +220,9 @@ var socketFolders = []string{"/run"}
 func (p policy) view(folder string) view {
 	v := view{Work: folder, Write: p.writable}
 	if p.sharedMemory {
-		v.Write = append(v.Write[:len(v.Write):len(v.Write)], "/dev/shm")
+		v.Write = slices.Concat(p.writable, []string{"/dev/shm"})
 	}
-	hidden := append(p.hidden[:len(p.hidden):len(p.hidden)], socketFolders...)
-	hidden = append(hidden, "/dev/shm")
+	hidden := slices.Concat(p.hidden, socketFolders, []string{"/dev/shm"})
 	for _, path := range hidden {
 		if path != "/dev" && !under(path, hidden) && !slices.Contains(v.Hidden, path) {
 			v.Hidden = append(v.Hidden, path)
@@ -231,7 +230,7 @@ func (p policy) view(folder string) view {
 	}
 	read := p.readable
 	if names, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil {
-		read = append(read[:len(read):len(read)], filepath.Dir(names)) // often below /run
+		read = slices.Concat(read, []string{filepath.Dir(names)}) // often below /run
 	}
 	for _, path := range read {
 		if slices.Contains(v.Hidden, path) || under(path, v.Hidden) {
