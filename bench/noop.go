@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"runtime"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
@@ -75,8 +72,7 @@ func (n Noop) Run(ctx context.Context) (NoopResult, error) {
 		return NoopResult{}, err
 	}
 	result := NoopResult{Pilots: n.Pilots, Slots: n.Slots, Tasks: n.Tasks, Payload: strings.Join(n.command(), " "), TaskSeconds: n.TaskTime.Seconds()}
-	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
-	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
+	if result.Place, err = queue.place(); err != nil {
 		return NoopResult{}, err
 	}
 	n.say("xargs")
@@ -152,7 +148,7 @@ func (n Noop) startPilots(ctx context.Context, queue *queueProcess) ([]*process,
 func (n Noop) measure(ctx context.Context, queue *queueProcess, pilots []*process, result *NoopResult) error {
 	workflow := submission{name: "noop"}
 	for i := range n.Tasks {
-		workflow.tasks = append(workflow.tasks, &pb.Task{Id: fmt.Sprintf("noop[%07d]", i), Argv: n.command(), Resources: smallTask(), Walltime: durationpb.New(time.Hour), Retries: 3})
+		workflow.tasks = append(workflow.tasks, smallTask(fmt.Sprintf("noop[%07d]", i), n.command()...))
 	}
 	n.say("%d tasks", n.Tasks)
 	queueBefore, _, err := queue.usage()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"time"
 
@@ -131,8 +130,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 		seconds := o.LocalityWait.Seconds()
 		result.LocalityWait = &seconds
 	}
-	result.Folder, result.CPUs, result.LoadBefore = queue.folder, runtime.NumCPU(), load()
-	if result.FileSystem, err = fileSystemOf(queue.folder); err != nil {
+	if result.Place, err = queue.place(); err != nil {
 		return OverlayResult{}, err
 	}
 	profile, err := o.profile("joining")

@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -15,6 +16,12 @@ type Place struct {
 	CPUs       int    `json:"cpus"`
 	LoadBefore string `json:"load_before"` // averages of 1, 5 and 15 minutes
 	LoadAfter  string `json:"load_after"`
+}
+
+// place is where a queue's bench runs, and the load before it.
+func (q *queueProcess) place() (Place, error) {
+	kind, err := fileSystemOf(q.folder)
+	return Place{Folder: q.folder, FileSystem: kind, CPUs: runtime.NumCPU(), LoadBefore: load()}, err
 }
 
 // fileSystems names what statfs(2) numbers.

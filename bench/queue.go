@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
@@ -76,8 +74,7 @@ func (b Queue) Run(ctx context.Context) (QueueResult, error) {
 	}
 	defer queue.close()
 	r := QueueResult{Tasks: b.Tasks, Sites: b.Sites, Clients: b.Clients, Batch: submitBatch, HandOut: b.HandOut}
-	r.Folder, r.CPUs, r.LoadBefore = queue.folder, runtime.NumCPU(), load()
-	if r.FileSystem, err = fileSystemOf(queue.folder); err != nil {
+	if r.Place, err = queue.place(); err != nil {
 		return QueueResult{}, err
 	}
 	for i := range b.Sites {
@@ -135,9 +132,7 @@ func submitRange(ctx context.Context, queue *queueProcess, client, from, to int)
 		until := min(to, from+submitBatch)
 		request := &pb.SubmitWorkflowRequest{IdempotencyKey: name, Name: name, Part: int32(part), More: until < to}
 		for ; from < until; from++ {
-			request.Tasks = append(request.Tasks, &pb.Task{
-				Id: fmt.Sprintf("t[%07d]", from), Argv: []string{"/bin/true"}, Resources: smallTask(), Walltime: durationpb.New(time.Hour), Retries: 3,
-			})
+			request.Tasks = append(request.Tasks, smallTask(fmt.Sprintf("t[%07d]", from), "/bin/true"))
 		}
 		began := time.Now()
 		if _, err := queue.tasks.SubmitWorkflow(ctx, request); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -254,7 +255,8 @@ func (q *queueProcess) each(ctx context.Context, workflow string, show func(*pb.
 	}
 }
 
-// smallTask is what tasks of benches ask for.
-func smallTask() *pb.Resources {
-	return &pb.Resources{Cores: 1, MemoryBytes: 16 << 20, DiskBytes: 1 << 20}
+// smallTask is a task of a bench.
+func smallTask(id string, argv ...string) *pb.Task {
+	need := &pb.Resources{Cores: 1, MemoryBytes: 16 << 20, DiskBytes: 1 << 20}
+	return &pb.Task{Id: id, Argv: argv, Resources: need, Walltime: durationpb.New(time.Hour), Retries: 3}
 }

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"time"
 
-	"google.golang.org/protobuf/types/known/durationpb"
-
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
@@ -65,11 +63,8 @@ func twoStep(p Pattern, tasks int, usual time.Duration, seed uint64, payload com
 	add := func(step string, n int, inputs []int) {
 		lasts := usual.Seconds() * (0.7 + 0.6*random.Float64())
 		name := fmt.Sprintf("%s[%07d]", step, n)
-		t := &pb.Task{
-			Id: name, Argv: payload(fileOf(step, n), lasts), Resources: smallTask(),
-			Walltime: durationpb.New(time.Hour), Retries: 100,
-			Outputs: []*pb.Binding{{Lfn: fileOf(step, n), Name: "out"}},
-		}
+		t := smallTask(name, payload(fileOf(step, n), lasts)...)
+		t.Retries, t.Outputs = 100, []*pb.Binding{{Lfn: fileOf(step, n), Name: "out"}}
 		for i, from := range inputs {
 			t.Inputs = append(t.Inputs, &pb.Binding{Lfn: fileOf("first", from), Name: "in." + strconv.Itoa(i)})
 		}

@@ -10,7 +10,8 @@ import (
 )
 
 // version begins every message. It is raised when pilots of the version before
-// cannot read the messages any more; one site then has pilots of one version only.
+// cannot read the messages any more, and node.Protocol with it: by that one the queue
+// keeps pilots of two releases apart.
 const version = 1
 
 // ErrMalformed is wrapped by every error of Decode.
