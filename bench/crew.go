@@ -180,11 +180,14 @@ func (c *crew) run(ctx context.Context, o Overlay, q *queueProcess, number int, 
 		return err
 	}
 	config := agent.Config{
-		Access: access, Slots: 1, Advertise: "127.0.0.1", Lifetime: 24 * time.Hour, Grace: time.Second,
-		Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB},
-		Ground:    p, Observer: witness{&c.observed, number % o.Sites, number}, Log: c.log, Overlay: o.timing(),
-		ToQueue: []grpc.DialOption{p.line.option()},
-		Ready:   func(task.PilotID, task.Site) { ready() },
+		Access: access, Log: c.log,
+		NodeConfig:    agent.NodeConfig{Slots: 1, Resources: task.Resources{Cores: 1, Memory: task.GiB, Disk: task.GiB}},
+		LifeConfig:    agent.LifeConfig{Lifetime: 24 * time.Hour, Grace: time.Second},
+		NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1", Overlay: o.timing()},
+		SeamConfig: agent.SeamConfig{
+			Ground: p, Observer: witness{&c.observed, number % o.Sites, number}, ToQueue: []grpc.DialOption{p.line.option()},
+			Ready: func(task.PilotID, task.Site) { ready() },
+		},
 	}
 	if c.carrier != nil {
 		config.Carrier = node.Carrier(c.carrier)

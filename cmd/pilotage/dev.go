@@ -110,9 +110,12 @@ func (a *app) devPilots(ctx context.Context, dir string, pilots, slots int, read
 					payloads = cmp.Or(a.getenv("PILOTAGE_PAYLOAD_USER"), "65534:65534") // nobody
 				}
 				return agent.Run(ctx, agent.Config{
-					PayloadUser: payloads, Access: access, Version: version, Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)),
-					Slots: slots, Advertise: "127.0.0.1", Log: log, Grace: time.Second, Hidden: []string{data},
-					Ready: func(id task.PilotID, _ task.Site) { joined <- id },
+					Access: access, Version: version, Log: log,
+					NodeConfig:    agent.NodeConfig{Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)), Slots: slots},
+					LifeConfig:    agent.LifeConfig{Grace: time.Second},
+					NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1"},
+					PayloadConfig: agent.PayloadConfig{PayloadUser: payloads, Hidden: []string{data}},
+					SeamConfig:    agent.SeamConfig{Ready: func(id task.PilotID, _ task.Site) { joined <- id }},
 				})
 			})
 		}

@@ -20,12 +20,27 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Config says how a pilot runs. Zero fields take what the batch system, the
-// node or the defaults say; see Complete.
+// Config says how a pilot runs, in groups. Zero fields take what the batch system,
+// the node or the defaults say; see Complete.
 type Config struct {
+	NodeConfig
+	LifeConfig
+	NetworkConfig
+	PayloadConfig
+	SeamConfig
+
 	Access  *identity.AccessFile
 	Version string
+	// Journal is a file for what this pilot's master was told and assigned, for
+	// a replay; empty is none.
+	Journal string
+	Log     *slog.Logger
 
+	acceptance *matcher.Acceptance
+}
+
+// NodeConfig is what the pilot uses of its worker node, and when.
+type NodeConfig struct {
 	// Folder holds cache, work and logs.
 	Folder string
 	// Capacity of the cache; 0 is the default of package disk.
@@ -40,27 +55,35 @@ type Config struct {
 	// Accept is the pilot's own policy on when it takes new work, as
 	// matcher.CompileAcceptance reads it; "" is always.
 	Accept string
+	// CheckCommand is the VO's own check; empty is none.
+	CheckCommand string
+}
+
+// LifeConfig is how long the pilot lives.
+type LifeConfig struct {
 	// Lifetime of the pilot, Margin before its end in which it drains, Grace
 	// that running payloads get when it is told to stop.
 	Lifetime time.Duration
 	Margin   time.Duration
 	Grace    time.Duration
-
 	// Idle ends the pilot when it had nothing to do for so long; 0 is never.
 	Idle time.Duration
 	// BatchJob is the batch system's id of this pilot's job.
 	BatchJob string
+}
 
+// NetworkConfig is how others reach the pilot.
+type NetworkConfig struct {
 	// PortRange "LOW-HIGH" for the pilot's two ports; empty is ephemeral.
 	PortRange string
 	// Advertise is an address or a CIDR; empty is the interface that reaches
 	// the queue.
 	Advertise string
-	// Journal is a file for what this pilot's master was told and assigned, for
-	// a replay; empty is none.
-	Journal string
-	// CheckCommand is the VO's own check; empty is none.
-	CheckCommand string
+	Overlay   dht.Config
+}
+
+// PayloadConfig is what payloads may do and see.
+type PayloadConfig struct {
 	// Sandbox bounds what confines payloads. Confined ones see the system's
 	// folders, their inputs and what is listed here, never what is Hidden.
 	Sandbox      exec.SandboxMode
@@ -75,7 +98,10 @@ type Config struct {
 	TrustPayloads bool
 	// GPUs that payloads are given, one payload each, as CUDA and ROCm name them.
 	GPUs []string
+}
 
+// SeamConfig is what a pilot is put together with.
+type SeamConfig struct {
 	// Ground is what the pilot stands on; nil is the worker node that it runs on.
 	Ground Ground
 	// Carrier carries the bytes between pilots; nil stands for TCP.
@@ -84,13 +110,8 @@ type Config struct {
 	ToQueue []grpc.DialOption
 	// Observer, if set, is told what happens.
 	Observer Observer
-
-	Overlay dht.Config
-	Log     *slog.Logger
 	// Ready is called once the pilot is a member of its site.
 	Ready func(id task.PilotID, site task.Site)
-
-	acceptance *matcher.Acceptance
 }
 
 // defaults of a pilot.

@@ -32,7 +32,10 @@ func TestCompleteTakesWhatSlurmSays(t *testing.T) {
 		t.Errorf("completed to %+v", c)
 	}
 	// What was said counts more than what Slurm says.
-	c = Config{Slots: 2, Lifetime: 20 * time.Minute, Resources: task.Resources{Cores: 8, Memory: task.GiB}, Grace: time.Second, Margin: time.Minute}
+	c = Config{
+		NodeConfig: NodeConfig{Slots: 2, Resources: task.Resources{Cores: 8, Memory: task.GiB}},
+		LifeConfig: LifeConfig{Lifetime: 20 * time.Minute, Grace: time.Second, Margin: time.Minute},
+	}
 	if err := c.Complete(environment("SLURM_CPUS_ON_NODE=many", "SLURM_JOB_END_TIME=never", "SLURM_MEM_PER_NODE=9"), now); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +60,7 @@ func TestCompleteWithoutABatchSystem(t *testing.T) {
 	if err := again.Complete(environment("SLURM_CPUS_ON_NODE=99"), time.Now()); err != nil || again.Slots != c.Slots {
 		t.Errorf("completed again to %+v, %v", again, err)
 	}
-	short := Config{Lifetime: 10 * time.Second}
+	short := Config{LifeConfig: LifeConfig{Lifetime: 10 * time.Second}}
 	if err := short.Complete(environment(), time.Now()); err != nil || short.Margin != time.Second {
 		t.Errorf("a short life drains for %s, %v", short.Margin, err)
 	}
@@ -72,17 +75,17 @@ func TestCompleteRefusesNonsense(t *testing.T) {
 	}{
 		"words for CPUs":   {Config{}, "SLURM_CPUS_ON_NODE=4(x2)", "give --slots"},
 		"no CPUs":          {Config{}, "SLURM_CPUS_ON_NODE=0", "give --slots"},
-		"negative slots":   {Config{Slots: -1}, "", "slots is -1"},
-		"absurd slots":     {Config{Slots: 1 << 30}, "", "slots is"},
+		"negative slots":   {Config{NodeConfig: NodeConfig{Slots: -1}}, "", "slots is -1"},
+		"absurd slots":     {Config{NodeConfig: NodeConfig{Slots: 1 << 30}}, "", "slots is"},
 		"words for an end": {Config{}, "SLURM_JOB_END_TIME=tomorrow", "give --lifetime"},
 		"an end too soon":  {Config{}, fmt.Sprintf("SLURM_JOB_END_TIME=%d", now.Unix()+200), "no time for work"},
 		"a past end":       {Config{}, "SLURM_JOB_END_TIME=1", "no time for work"},
-		"negative life":    {Config{Lifetime: -time.Minute}, "", "lifetime is -1m0s"},
-		"no time to work":  {Config{Lifetime: time.Minute, Margin: time.Hour}, "", "drain"},
-		"negative grace":   {Config{Grace: -1}, "", "grace"},
-		"ports reversed":   {Config{PortRange: "9-3"}, "", "9-3"},
-		"words for ports":  {Config{PortRange: "http"}, "", "LOW-HIGH"},
-		"ports too high":   {Config{PortRange: "1-70000"}, "", "70000"},
+		"negative life":    {Config{LifeConfig: LifeConfig{Lifetime: -time.Minute}}, "", "lifetime is -1m0s"},
+		"no time to work":  {Config{LifeConfig: LifeConfig{Lifetime: time.Minute, Margin: time.Hour}}, "", "drain"},
+		"negative grace":   {Config{LifeConfig: LifeConfig{Grace: -1}}, "", "grace"},
+		"ports reversed":   {Config{NetworkConfig: NetworkConfig{PortRange: "9-3"}}, "", "9-3"},
+		"words for ports":  {Config{NetworkConfig: NetworkConfig{PortRange: "http"}}, "", "LOW-HIGH"},
+		"ports too high":   {Config{NetworkConfig: NetworkConfig{PortRange: "1-70000"}}, "", "70000"},
 	} {
 		if err := c.config.Complete(environment(c.env), now); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
