@@ -10,10 +10,6 @@ type candidate struct {
 	level  int32
 	bidder int32 // bidders stand in the order of pilot ids
 	group  int32 // that it stands for, -1 for an exception
-	raised bool  // by the bidder; told of exceptions
-	// promised is the task to the bidder, late is one that is promised to another;
-	// see company.
-	promised, late bool
 }
 
 func newCandidate(c *cell, rank float64, bidder, group int) candidate {
@@ -28,12 +24,8 @@ func (c *candidate) before(other *candidate) bool {
 	switch {
 	case c.level != other.level:
 		return c.level > other.level
-	case c.late != other.late:
-		return other.late
 	case c.rank != other.rank:
 		return c.rank > other.rank
-	case c.promised != other.promised:
-		return c.promised
 	case c.order != other.order:
 		return c.order < other.order
 	case c.no != other.no:

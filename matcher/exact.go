@@ -16,12 +16,12 @@ import "slices"
 // always feasible, and the best wherever the places of a pilot do not compete
 // for its resources.
 //
-// With a Patience it leaves tasks to other pilots as Greedy does.
+// It has no task wait for a pilot where that would start sooner.
 //
 // It is deterministic: the same matrix gives the same pairs.
 func Exact(m *Matrix) []Assignment {
 	m.runs++
-	run := exactRun{greedyRun{matrix: m, patient: m.patience != nil}}
+	run := exactRun{greedyRun{matrix: m}}
 	run.pass(false)
 	run.pass(true)
 	return run.result

@@ -14,45 +14,39 @@ import (
 // smaller number; smaller pilot id. The result is the same for the same
 // matrix, whatever came before.
 //
-// No task is given early, as prefill, to a pilot that does not raise it while
-// another one keeps it; see cell.kept. With a Patience no task goes to a free
-// slot that waits while it is left to another pilot, and companions are kept
-// together; see company.
+// With a locality wait no task that is ranked by seconds of stage-in goes to a free slot
+// while it starts sooner elsewhere; see loss.go.
 //
 // It looks at pilots with places only: their exceptions one by one, all other
 // tasks through the common order of each class. Serving one slot therefore
 // costs about as much as the pilot has exceptions and classes.
 func Greedy(m *Matrix) []Assignment {
 	m.runs++
-	run := greedyRun{matrix: m, patient: m.patience != nil}
-	run.colocating = run.patient && len(m.companies) > 0
+	run := greedyRun{matrix: m}
+	if m.localityWait > 0 && m.foresight != nil {
+		run.weighs, m.backlog = true, m.reckonBacklog()
+	}
 	run.pass(false, m.bidders(false))
-	run.keeping = true
 	run.pass(true, m.bidders(true))
+	run.giveNext()
 	return run.result
 }
 
 type greedyRun struct {
 	matrix  *Matrix
 	prefill bool
-	keeping bool // tasks that are kept are given early to those only that raise them
-	patient bool // tasks are left to pilots that come to them soon
-	// colocating has companions go to one pilot; begun are companies without home
-	// by who has begun them in this run.
-	colocating bool
-	begun      map[*pilotRow][]*company
-	bidders    []bidder
-	open       int // bidders with places
-	groups     []group
-	queue      candidates
-	result     []Assignment
+	weighs  bool // what tasks lose counts
+	bidders []bidder
+	open    int // bidders with places
+	groups  []group
+	queue   candidates
+	result  []Assignment
 }
 
 // bidder is a pilot with places and what is left of them.
 type bidder struct {
 	row    *pilotRow
 	places Places
-	waits  bool // leaves to others also tasks that are not fresh
 	kept   *bid // of slots of this pilot; nil: none are kept
 }
 
@@ -66,29 +60,77 @@ func (p *Places) open(prefill bool) bool {
 func (m *Matrix) bidders(prefill bool) (bidders []bidder) {
 	for _, row := range m.rows {
 		if row.answered && row.places.open(prefill) {
-			b := newBidder(row)
-			b.waits = m.patience != nil && (prefill || m.patience.Waits(row.pilot))
-			bidders = append(bidders, b)
+			bidders = append(bidders, newBidder(row))
 		}
 	}
 	return bidders
+}
+
+// mayHave tells whether a task may have the place of a bidder that gains so much by
+// it; here is left out where it looks for who gains more. Free slots leave what starts
+// sooner elsewhere. What is given early may be taken back for a slot that is free, so it
+// is no matter where it starts: it goes where it stages in least, unless the site comes
+// to it before.
+func (g *greedyRun) mayHave(c *cell, gain float64, here *pilotRow) bool {
+	if !g.weighs || !c.block.seconds {
+		return true
+	}
+	sooner, cheaper := g.matrix.elsewhere(c, here)
+	if g.prefill {
+		return cheaper <= gain
+	}
+	if sooner > gain {
+		g.matrix.lookAgainAfter(sooner - gain)
+	}
+	return sooner <= gain
 }
 
 // pass fills either the free slots or the prefill places of the bidders.
 func (g *greedyRun) pass(prefill bool, bidders []bidder) {
 	g.start(prefill, bidders)
 	for g.open > 0 && len(g.queue) > 0 {
-		best := g.queue[0]
-		switch {
-		case !g.available(&best):
-			g.drop()
-		case g.putOff(&best):
-		default:
+		if best := g.queue[0]; g.available(&best) {
 			g.assign(best)
-			g.drop()
-			g.begin(best)
+		}
+		g.drop()
+	}
+}
+
+// giveNext gives pilots early what is to follow what they run: there it starts as soon
+// as it can run, and stages in nothing of what it has missed. It waits beside what else
+// was given early, and keeps no place from that. What is more urgent goes before it.
+func (g *greedyRun) giveNext() {
+	if !g.weighs {
+		return
+	}
+	for _, b := range g.bidders {
+		row, room := b.row, b.places.Prefill
+		for _, no := range row.places.Next {
+			c := g.matrix.tasks[no]
+			if room == 0 {
+				break
+			}
+			if c == nil || c.ready || !c.block.seconds || g.taken(c) || row.reservation != nil || g.matrix.mostGain(c) > row.gain(no) || g.matrix.outranked(row, c) {
+				continue
+			}
+			if rank, feasible := row.rank(c); feasible {
+				room--
+				c.takenIn = g.matrix.runs
+				g.result = append(g.result, Assignment{Pilot: row.pilot, No: no, Rank: rank, Prefill: true})
+			}
 		}
 	}
+}
+
+// outranked tells whether a ready task that a pilot may run goes before another one,
+// whatever their ranks.
+func (m *Matrix) outranked(row *pilotRow, c *cell) bool {
+	for _, block := range m.classes {
+		if len(block.ready) > 0 && block.ready[0].level() > c.level() && row.canRun(block.no) {
+			return true
+		}
+	}
+	return false
 }
 
 // start queues the pairs of the bidders.
@@ -138,7 +180,6 @@ func (g *greedyRun) collect() {
 	}
 	g.queue = make(candidates, 0, exceptions)
 	for i := range g.bidders {
-		g.collectCompanions(i)
 		lowered := g.collectExceptions(i)
 		row := g.bidders[i].row
 		for _, answer := range row.answers {
@@ -147,7 +188,7 @@ func (g *greedyRun) collect() {
 				!g.bidders[i].places.offers(block.need, g.prefill) {
 				continue
 			}
-			key := groupKey{class: answer.Class, version: min(row.version, block.newest), alone: -1, waits: g.bidders[i].waits}
+			key := groupKey{class: answer.Class, version: min(row.version, block.newest), alone: -1}
 			if slices.Contains(lowered, answer.Class) || g.bidders[i].kept != nil {
 				key.alone = i
 			}
@@ -174,7 +215,8 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 	row := g.bidders[i].row
 	var answer ClassAnswer
 	known := false
-	for _, e := range row.exceptions {
+	for at := range row.exceptions {
+		e := &row.exceptions[at]
 		if !e.cell.ready || e.cell.Version > row.version {
 			continue
 		}
@@ -193,10 +235,11 @@ func (g *greedyRun) collectExceptions(i int) (lowered []uint32) {
 				lowered = append(lowered, answer.Class)
 			}
 		}
-		if e.clause == "" && !g.taken(e.cell) && (e.raised || !g.leaves(e.cell, g.bidders[i].waits)) && g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
-			pair := newCandidate(e.cell, e.rank, i, -1)
-			pair.raised = e.raised
-			g.queue = append(g.queue, pair)
+		if e.clause != "" || g.taken(e.cell) || !g.bidders[i].places.offers(e.cell.block.need, g.prefill) {
+			continue
+		}
+		if g.mayHave(e.cell, e.gain, row) {
+			g.queue = append(g.queue, newCandidate(e.cell, e.rank, i, -1))
 		}
 	}
 	return lowered
@@ -213,8 +256,7 @@ type group struct {
 	groupKey
 	block   *block
 	members []member // largest base first, then by pilot id
-	task    int      // first of block.ready that may be free and is promised to nobody
-	late    int      // first of that one's level that may be free
+	task    int      // first of block.ready that may be free
 	member  int      // first of members that may have a place
 }
 
@@ -222,7 +264,6 @@ type groupKey struct {
 	class   uint32
 	version uint64 // tasks that are newer are not assignable
 	alone   int    // the only bidder, -1 if there may be more
-	waits   bool
 }
 
 type member struct {
@@ -237,48 +278,18 @@ func (g *greedyRun) next(index int) (candidate, bool) {
 		!g.bidders[group.members[group.member].bidder].places.offers(group.block.need, g.prefill) {
 		group.member++
 	}
-	if group.member == len(group.members) {
+	for group.task < len(group.block.ready) && !g.mayTake(group, group.block.ready[group.task]) {
+		group.task++
+	}
+	if group.member == len(group.members) || group.task == len(group.block.ready) {
 		return candidate{}, false
 	}
-	c, late := g.nextTask(group)
-	if c == nil {
-		return candidate{}, false
-	}
-	m := group.members[group.member]
-	pair := newCandidate(c, m.base+c.EntryBase, m.bidder, index)
-	pair.late = late
-	return pair, true
-}
-
-// nextTask is the first free task of a group: of each level those that are
-// promised to nobody, then for free slots the others, which come late.
-func (g *greedyRun) nextTask(group *group) (c *cell, late bool) {
-	ready := group.block.ready
-	for group.late < len(ready) {
-		for level := ready[group.late].level(); group.task < len(ready) && ready[group.task].level() == level; group.task++ {
-			if c := ready[group.task]; g.mayTake(group, c) && g.promised(c) == nil {
-				return c, false
-			}
-		}
-		if !g.colocating || g.prefill {
-			group.late = group.task
-		}
-		for ; group.late < group.task; group.late++ {
-			if c := ready[group.late]; g.mayTake(group, c) {
-				return c, true
-			}
-		}
-	}
-	return nil, false
-}
-
-// leaves tells whether bidders that do not raise a task are not to have it.
-func (g *greedyRun) leaves(c *cell, waits bool) bool {
-	return g.keeping && c.kept() || g.patient && g.matrix.left(c) && (waits || g.matrix.patience.Fresh(c.No))
+	m, c := group.members[group.member], group.block.ready[group.task]
+	return newCandidate(c, m.base+c.EntryBase, m.bidder, index), true
 }
 
 func (g *greedyRun) mayTake(group *group, c *cell) bool {
-	if g.taken(c) || c.Version > group.version || g.leaves(c, group.waits) || g.prefill && c.reservation != nil {
+	if g.taken(c) || c.Version > group.version || g.prefill && c.reservation != nil || !g.mayHave(c, 0, nil) {
 		return false
 	}
 	if group.alone < 0 {

@@ -32,6 +32,10 @@ type Places struct {
 	// Ending is the most that the end of one task frees; a task that does not
 	// fit then is not given early. Zero: not known.
 	Ending task.Resources
+	// Next are tasks that are not ready, as they miss what runs there is making,
+	// and nothing else: none that its class ranks by seconds of stage-in starts
+	// sooner elsewhere, unless another pilot has more of it.
+	Next []uint64
 	// Closed tells that the pilot takes nothing, whatever ends there: nobody
 	// waits for it.
 	Closed bool
@@ -50,20 +54,22 @@ type Assignment struct {
 // answered, so a free slot is served at once. It belongs to one mastership
 // and is not safe for concurrent use.
 type Matrix struct {
-	term     task.Term
-	tasks    map[uint64]*cell
-	classes  map[uint32]*block
-	rows     []*pilotRow // by pilot id
-	passes   passCounter
-	runs     uint64   // of solvers
-	due      bool     // tasks have entered or slots were freed since a DAD's last pass
-	patience Patience // nil: no slot waits
+	term    task.Term
+	tasks   map[uint64]*cell
+	classes map[uint32]*block
+	rows    []*pilotRow // by pilot id
+	passes  passCounter
+	runs    uint64 // of solvers
+	due     bool   // tasks have entered or slots were freed since a DAD's last pass
 
 	foresight    Foresight // nil: no slots are kept
 	reservations []*reservation
 	reserveDue   time.Time // when tasks that fit nowhere are looked for again
 
-	companies map[uint64]*company // of listed tasks
+	localityWait float64 // seconds; see SetLocalityWait
+	slots        int
+	backlog      float64 // seconds, for the solver's run
+	lookAgain    time.Duration
 }
 
 // cell is a task in the matrix.
@@ -79,8 +85,7 @@ type cell struct {
 	takenIn     uint64      // the solver's run that has chosen it
 	node        int         // its number in the exact solver's network
 	gone        bool        // removed; exceptions may still point here
-	keepers     []*pilotRow // that raise it
-	company     *company    // nil: it is in none
+	keepers     []*pilotRow // that gain something by it
 }
 
 // level orders tasks before their rank does.
@@ -94,10 +99,11 @@ func (c *cell) level() int {
 // block is a class in the matrix. Within a class every pilot has the tasks
 // without exception in the same order, so the order is kept once.
 type block struct {
-	no     uint32
-	need   task.Resources
-	ready  []*cell // in the order of byPreference
-	newest uint64  // list version of its newest task
+	no      uint32
+	need    task.Resources
+	seconds bool    // its rank is that of seconds of stage-in
+	ready   []*cell // in the order of byPreference
+	newest  uint64  // list version of its newest task
 	// answered and feasible count the pilots that have judged the class and
 	// those that can run it.
 	answered, feasible int
@@ -107,7 +113,7 @@ type block struct {
 func NewMatrix(term task.Term) *Matrix {
 	return &Matrix{
 		term: term, tasks: make(map[uint64]*cell), classes: make(map[uint32]*block),
-		passes: passCounter{limit: PassLimit}, companies: make(map[uint64]*company),
+		passes: passCounter{limit: PassLimit},
 	}
 }
 
@@ -115,7 +121,7 @@ func NewMatrix(term task.Term) *Matrix {
 // that answer it. A known class stays as it is.
 func (m *Matrix) AddClass(class ListClass) {
 	if m.classes[class.No] == nil {
-		m.classes[class.No] = &block{no: class.No, need: class.Class.Resources}
+		m.classes[class.No] = &block{no: class.No, need: class.Class.Resources, seconds: cmp.Or(class.Class.Rank, DefaultRank) == DefaultRank}
 	}
 }
 
@@ -127,8 +133,7 @@ func (m *Matrix) RemoveClass(no uint32) {
 	}
 	for _, c := range m.tasks {
 		if c.block == block {
-			m.part(c)
-			c.setReady(false)
+			c.ready = false
 			c.gone = true
 			delete(m.tasks, c.No)
 		}
@@ -160,7 +165,6 @@ func (m *Matrix) RemoveTask(no uint64) {
 		return
 	}
 	m.SetReady(no, false)
-	m.part(c)
 	c.gone = true
 	delete(m.tasks, no)
 }
@@ -179,7 +183,7 @@ func (m *Matrix) SetReady(no uint64, ready bool) {
 	} else {
 		c.block.remove(c)
 	}
-	c.setReady(ready)
+	c.ready = ready
 }
 
 // Ready is the number of tasks that wait for a place.

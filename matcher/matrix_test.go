@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -23,6 +24,8 @@ type twinSites struct {
 const (
 	twinPilots  = 5
 	twinClasses = 4
+	twinSlots   = 2           // of each pilot, by which it is reckoned when it comes to tasks
+	twinRun     = time.Second // that every task is expected to run
 )
 
 func newTwinSites(t *rapid.T) *twinSites {
@@ -30,32 +33,30 @@ func newTwinSites(t *rapid.T) *twinSites {
 	s.dense.passLimit = rapid.IntRange(1, 2).Draw(t, "pass limit")
 	s.dense.every = rapid.SampledFrom([]int{1, 4}).Draw(t, "count every")
 	s.clever.passes.limit, s.clever.passes.every = s.dense.passLimit, s.dense.every
-	if s.dense.colocates = rapid.Bool().Draw(t, "colocates"); s.dense.colocates {
-		s.clever.SetPatience(stated{}) // nobody comes soon, so that nothing is left to anybody
+	if s.dense.waits = time.Duration(rapid.IntRange(0, 3).Draw(t, "locality wait")) * time.Second; s.dense.waits > 0 {
+		s.clever.SetForesight(twinForesight{s.dense})
+		s.clever.SetLocalityWait(s.dense.waits, twinPilots*twinSlots)
 	}
 	return s
 }
 
-// setCompany puts a task into one of few companies.
-func (s *twinSites) setCompany(t *rapid.T) {
-	no, of := s.someTask(t), rapid.Uint64Range(0, 3).Draw(t, "company")
-	s.clever.SetCompany(no, of)
-	if d := s.dense.tasks[no]; d != nil && d.company != of {
-		d.company = of
-		s.dense.forgetUnknown()
-	}
+// twinForesight expects what the obvious matrix does.
+type twinForesight struct{ *denseSite }
+
+func (f twinForesight) Now() time.Time                { return time.Time{} }
+func (f twinForesight) Waited(uint64) bool            { return false }
+func (f twinForesight) Expected(uint64) time.Duration { return twinRun }
+func (f twinForesight) Occupancy(id task.PilotID) (Occupancy, bool) {
+	return Occupancy{Slots: twinSlots, Running: slices.Clone(f.running[id])}, true
 }
 
-func (s *twinSites) setHome(t *rapid.T) {
-	of, id := rapid.Uint64Range(0, 3).Draw(t, "company"), s.somePilot(t)
-	s.clever.SetHome(of, id)
-	if !s.dense.inUse(of) || of == 0 {
-		return
+// setRunning has some slots of a pilot be in use for a while.
+func (s *twinSites) setRunning(t *rapid.T) {
+	var running []Occupant
+	for range rapid.IntRange(0, twinSlots).Draw(t, "running") {
+		running = append(running, Occupant{Left: time.Duration(rapid.IntRange(0, 4).Draw(t, "left")) * time.Second})
 	}
-	delete(s.dense.homes, of)
-	if s.dense.pilots[id] != nil {
-		s.dense.homes[of] = id
-	}
+	s.dense.running[s.somePilot(t)] = running
 }
 
 func (s *twinSites) addClass(t *rapid.T) {
@@ -238,8 +239,7 @@ func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 			"set row":     s.setRow,
 			"update row":  s.updateRow,
 			"set places":  s.setPlaces,
-			"set company": s.setCompany,
-			"set home":    s.setHome,
+			"set running": s.setRunning,
 			"solve":       s.solve,
 			"set ready": func(t *rapid.T) {
 				no, ready := s.someTask(t), rapid.Bool().Draw(t, "ready")
@@ -261,7 +261,6 @@ func TestGreedyIsThePapersAlgorithm(t *testing.T) {
 				id := s.somePilot(t)
 				s.clever.RemovePilot(id)
 				delete(s.dense.pilots, id)
-				maps.DeleteFunc(s.dense.homes, func(_ uint64, home task.PilotID) bool { return home == id })
 			},
 			"remove class": func(t *rapid.T) {
 				class := uint32(rapid.IntRange(0, twinClasses-1).Draw(t, "class"))
@@ -289,8 +288,7 @@ func TestGreedyFillsASite(t *testing.T) {
 		for range 3 * twinPilots {
 			s.setRow(t)
 			s.setPlaces(t)
-			s.setCompany(t)
-			s.setCompany(t)
+			s.setRunning(t)
 		}
 		s.solve(t)
 		s.check(t)

@@ -46,7 +46,6 @@ type hubNode struct {
 	tasks   *classTasks
 	version uint64
 	alone   *bidder // the only member, nil if there may be more
-	waits   bool    // of the members; see bidder
 	prefill bool
 	members []hubMember
 	next    int // first task of the block that may be free
@@ -63,11 +62,10 @@ type classTasks struct {
 
 type taskNode struct {
 	cell  *cell
-	value weight  // without the pilot's base
-	left  [2]bool // to pilots that come to it soon, by bidders that do not wait and those that do
-	from  int     // node that has the task, nobody if it is free
-	paid  weight  // weight of the arc from there
-	price weight  // 0 while it is free
+	value weight // without the pilot's base
+	from  int    // node that has the task, nobody if it is free
+	paid  weight // weight of the arc from there
+	price weight // 0 while it is free
 }
 
 // newAssignmentNetwork builds the graph with no task placed.
@@ -86,7 +84,7 @@ func newAssignmentNetwork(g *greedyRun, prefill bool, bidders []bidder) *assignm
 			if tasks == nil || !answer.Feasible || answer.PerTask || !b.places.offers(block.need, prefill) {
 				continue
 			}
-			key := groupKey{class: answer.Class, version: min(b.row.version, block.newest), alone: -1, waits: b.waits}
+			key := groupKey{class: answer.Class, version: min(b.row.version, block.newest), alone: -1}
 			if slices.Contains(lowered, answer.Class) || b.kept != nil {
 				key.alone = i
 			}
@@ -118,7 +116,7 @@ func (n *assignmentNetwork) stock(g *greedyRun) map[uint32]*classTasks {
 			}
 			level, _ := slices.BinarySearch(levels, c.level())
 			c.node = len(n.tasks)
-			n.tasks = append(n.tasks, taskNode{cell: c, from: nobody, left: [2]bool{g.leaves(c, false), g.leaves(c, true)}, value: newWeight(int32(level+1), c.EntryBase)})
+			n.tasks = append(n.tasks, taskNode{cell: c, from: nobody, value: newWeight(int32(level+1), c.EntryBase)})
 		}
 		if tasks.end = len(n.tasks); tasks.end > tasks.first {
 			stock[no] = tasks
@@ -151,7 +149,7 @@ func (n *assignmentNetwork) want(g *greedyRun, place *placeNode, prefill bool) (
 		if (e.clause != "" || e.rank < answer.Base+e.cell.EntryBase) && !slices.Contains(lowered, answer.Class) {
 			lowered = append(lowered, answer.Class)
 		}
-		if e.clause == "" && (e.raised || !g.leaves(e.cell, place.bidder.waits)) {
+		if e.clause == "" {
 			value := newWeight(n.tasks[e.cell.node].value.urgent, e.rank)
 			place.wants.heap = append(place.wants.heap, want{int32(e.cell.node), value})
 		}
@@ -166,7 +164,7 @@ func (n *assignmentNetwork) link(place int, tasks *classTasks, key groupKey, bas
 	if !found {
 		at = len(n.hubs)
 		tasks.hubs[key] = at
-		hub := hubNode{tasks: tasks, version: key.version, waits: key.waits, prefill: n.prefill, next: tasks.first, price: unfilled}
+		hub := hubNode{tasks: tasks, version: key.version, prefill: n.prefill, next: tasks.first, price: unfilled}
 		if key.alone >= 0 {
 			hub.alone = &n.places[place].bidder
 		}
@@ -189,7 +187,7 @@ func (n *assignmentNetwork) firstFree(h *hubNode) (int, bool) {
 }
 
 func (h *hubNode) leadsTo(t *taskNode) bool {
-	if t.cell.Version > h.version || !h.waits && t.left[0] || h.waits && t.left[1] {
+	if t.cell.Version > h.version {
 		return false
 	}
 	if h.alone == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -18,9 +19,8 @@ type denseSite struct {
 	every     int // placements between two counts
 	placed    int
 	pending   []densePlacement
-	colocates bool                    // companions are kept together
-	homes     map[uint64]task.PilotID // of companies
-	begun     map[uint64]task.PilotID // of those without home, in this solution
+	waits     time.Duration               // 0: no task is left to anybody
+	running   map[task.PilotID][]Occupant // what holds the slots of pilots
 }
 
 type densePlacement struct {
@@ -35,7 +35,6 @@ type denseTask struct {
 	since    int // placements when it became ready
 	passes   int
 	starving bool
-	company  uint64
 }
 
 type densePilot struct {
@@ -49,21 +48,8 @@ type densePilot struct {
 func newDenseSite() *denseSite {
 	return &denseSite{
 		needs: make(map[uint32]task.Resources), tasks: make(map[uint64]*denseTask),
-		pilots: make(map[task.PilotID]*densePilot), homes: make(map[uint64]task.PilotID),
+		pilots: make(map[task.PilotID]*densePilot), running: make(map[task.PilotID][]Occupant),
 	}
-}
-
-// promised is the pilot that a task is promised to.
-func (d *denseSite) promised(no uint64) task.PilotID {
-	t := d.tasks[no]
-	if !d.colocates {
-		return ""
-	}
-	home := cmp.Or(d.homes[t.company], d.begun[t.company])
-	if _, feasible := d.rank(home, no); !feasible {
-		return ""
-	}
-	return home
 }
 
 func (d *denseSite) pilot(id task.PilotID) *densePilot {
@@ -94,8 +80,6 @@ type densePair struct {
 	priority int
 	starving bool
 	order    uint64
-	late     bool // promised to another
-	promised bool
 }
 
 func (a densePair) compare(b densePair) int {
@@ -107,47 +91,93 @@ func (a densePair) compare(b densePair) int {
 	}
 	return cmp.Or(
 		cmp.Compare(b.priority, a.priority), cmp.Compare(last(!a.starving), last(!b.starving)),
-		cmp.Compare(last(a.late), last(b.late)), cmp.Compare(b.Rank, a.Rank), cmp.Compare(last(!a.promised), last(!b.promised)),
+		cmp.Compare(b.Rank, a.Rank),
 		cmp.Compare(a.order, b.order), cmp.Compare(a.No, b.No), cmp.Compare(a.Pilot, b.Pilot),
 	)
 }
 
-// raises tells whether a pilot ranks a task higher than its class.
-func (d *denseSite) raises(id task.PilotID, no uint64) bool {
+// gain is the seconds by which a pilot ranks a task above its class.
+func (d *denseSite) gain(id task.PilotID, no uint64) float64 {
 	p, t := d.pilots[id], d.tasks[no]
 	answer, answered := p.answers[t.Class]
 	exception, excepted := p.exceptions[no]
-	return answered && answer.Feasible && !answer.PerTask && excepted && !exception.Infeasible &&
-		exception.Rank > answer.Base+t.EntryBase
+	if !answered || !answer.Feasible || !excepted || exception.Infeasible || t.Version > p.version {
+		return 0
+	}
+	return max(0, exception.Rank-answer.Base-t.EntryBase)
 }
 
-// kept lists the tasks that only those who raise them are given early.
-func (d *denseSite) kept() map[uint64]bool {
-	waiting := make(map[task.PilotID]int)
-	for id := range d.pilots {
-		for no, t := range d.tasks {
-			if t.ready && d.raises(id, no) {
-				waiting[id]++
-			}
-		}
-	}
-	kept := make(map[uint64]bool)
+// waits is how many seconds it is until a pilot comes to each task that it gains
+// something by: it runs them one by one as it ranks them, each in the slot that is
+// free first.
+func (d *denseSite) comesTo(id task.PilotID) map[uint64]float64 {
+	var own []densePair
 	for no, t := range d.tasks {
-		keepers, soon := 0, false
-		for id := range d.pilots {
-			if d.raises(id, no) {
-				keepers++
-				soon = soon || waiting[id] <= keptMost
-			}
+		if rank, _ := d.rank(id, no); t.ready && d.gain(id, no) > 0 {
+			own = append(own, densePair{Assignment{id, no, rank, false}, t.Priority, t.starving, t.Order})
 		}
-		kept[no] = !t.starving && keepers <= keepersMost && soon
 	}
-	return kept
+	slices.SortFunc(own, densePair.compare)
+	free := make([]float64, twinSlots)
+	for i, r := range d.running[id] {
+		free[i] = r.Left.Seconds()
+	}
+	waits := make(map[uint64]float64)
+	for _, pair := range own {
+		first := slices.Index(free, slices.Min(free))
+		if free[first] > max(d.waits, d.backlog()).Seconds() {
+			break
+		}
+		waits[pair.No] = free[first]
+		free[first] += twinRun.Seconds()
+	}
+	return waits
 }
 
-// solveKind fills the places of one kind; of the tasks that are kept, only
-// those that the pilot raises.
-func (d *denseSite) solveKind(prefill bool, kept map[uint64]bool) (result []Assignment) {
+// backlog is how long it is until the site finds no free slot for what is ready.
+func (d *denseSite) backlog() time.Duration {
+	beyond := len(d.ready())
+	for _, p := range d.pilots {
+		beyond -= p.places.FreeSlots
+	}
+	return time.Duration(max(0, beyond)) * twinRun / (twinPilots * twinSlots)
+}
+
+// left lists for each pilot the tasks that it may not have: those that start sooner
+// at another one for a free slot; early, those that the site does not come to
+// before that one, where they cost more.
+func (d *denseSite) left(prefill bool) map[task.PilotID]map[uint64]bool {
+	left := make(map[task.PilotID]map[uint64]bool)
+	if d.waits == 0 {
+		return left
+	}
+	backlog := d.backlog().Seconds()
+	for there := range d.pilots {
+		for no, wait := range d.comesTo(there) {
+			for here := range d.pilots {
+				loss := d.gain(there, no) - d.gain(here, no)
+				switch {
+				case prefill:
+					loss -= max(0, wait-backlog)
+				case wait > d.waits.Seconds():
+					continue
+				default:
+					loss -= wait
+				}
+				if here != there && loss > 0 && !d.tasks[no].starving {
+					if left[here] == nil {
+						left[here] = make(map[uint64]bool)
+					}
+					left[here][no] = true
+				}
+			}
+		}
+	}
+	return left
+}
+
+// solveKind fills the places of one kind with what is not left to others.
+func (d *denseSite) solveKind(prefill bool, left map[task.PilotID]map[uint64]bool) (result []Assignment) {
 	for {
 		var best *densePair
 		for id, p := range d.pilots {
@@ -158,15 +188,10 @@ func (d *denseSite) solveKind(prefill bool, kept map[uint64]bool) (result []Assi
 					fits = p.places.Prefill > 0
 				}
 				rank, feasible := d.rank(id, no)
-				if !t.ready || !fits || !feasible || kept[no] && !d.raises(id, no) {
+				if !t.ready || !fits || !feasible || left[id][no] {
 					continue
 				}
-				home := d.promised(no)
-				late := home != "" && home != id && !d.raises(id, no)
-				if late && prefill {
-					continue
-				}
-				pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order, late, home == id}
+				pair := densePair{Assignment{id, no, rank, prefill}, t.Priority, t.starving, t.Order}
 				if best == nil || pair.compare(*best) < 0 {
 					best = &pair
 				}
@@ -177,9 +202,6 @@ func (d *denseSite) solveKind(prefill bool, kept map[uint64]bool) (result []Assi
 		}
 		t, places := d.tasks[best.No], &d.pilots[best.Pilot].places
 		t.ready = false
-		if of := t.company; of != 0 && d.homes[of] == "" && d.begun[of] == "" && d.begun != nil {
-			d.begun[of] = best.Pilot
-		}
 		if prefill {
 			places.Prefill--
 		} else {
@@ -202,9 +224,8 @@ func (d *denseSite) ready() (numbers []uint64) {
 
 // solve follows 004, III-C, steps 1 to 4, to the letter.
 func (d *denseSite) solve() []Assignment {
-	kept := d.kept()
-	d.begun = make(map[uint64]task.PilotID)
-	result := append(d.solveKind(false, nil), d.solveKind(true, kept)...)
+	now, early := d.left(false), d.left(true)
+	result := append(d.solveKind(false, now), d.solveKind(true, early)...)
 	for _, a := range result {
 		d.placed++
 		d.pending = append(d.pending, densePlacement{d.pilots[a.Pilot], d.tasks[a.No], d.placed})
@@ -242,23 +263,11 @@ func (d *denseSite) remove(class uint32) {
 	d.forgetUnknown()
 }
 
-// forgetUnknown drops exceptions about tasks that are no more, and companies
-// without tasks.
+// forgetUnknown drops exceptions about tasks that are no more.
 func (d *denseSite) forgetUnknown() {
-	maps.DeleteFunc(d.homes, func(of uint64, _ task.PilotID) bool { return !d.inUse(of) })
 	for _, p := range d.pilots {
 		maps.DeleteFunc(p.exceptions, func(no uint64, _ Exception) bool { return d.tasks[no] == nil })
 	}
-}
-
-// inUse tells whether a task is in a company.
-func (d *denseSite) inUse(of uint64) bool {
-	for _, t := range d.tasks {
-		if t.company == of {
-			return true
-		}
-	}
-	return false
 }
 
 func (d *denseSite) infeasible() (classes []uint32) {

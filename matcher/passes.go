@@ -3,8 +3,6 @@ package matcher
 import (
 	"cmp"
 	"slices"
-
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // PassLimit is how often a task may be passed over before it goes first. A
@@ -35,31 +33,6 @@ type placement struct {
 func (p *passCounter) note(row *pilotRow, c *cell) {
 	p.placed++
 	p.pending = append(p.pending, placement{row, c.Order, c.Priority, p.placed})
-}
-
-// Placed has a task that a pilot was given beside the solver count among those
-// for which others were passed over.
-func (m *Matrix) Placed(pilot task.PilotID, no uint64) {
-	if at, found := m.findPilot(pilot); found && m.tasks[no] != nil {
-		m.passes.note(m.rows[at], m.tasks[no])
-		m.countPasses()
-	}
-}
-
-// Outranked tells whether a ready task that a pilot may run goes before all of a
-// priority, whatever their ranks: its own is higher, or it was passed over too
-// often.
-func (m *Matrix) Outranked(pilot task.PilotID, priority int) bool {
-	at, found := m.findPilot(pilot)
-	if !found {
-		return false
-	}
-	for _, block := range m.classes {
-		if len(block.ready) > 0 && block.ready[0].level() > 2*priority && m.rows[at].canRun(block.no) {
-			return true
-		}
-	}
-	return false
 }
 
 // countPasses moves tasks that were passed over too often to the front of

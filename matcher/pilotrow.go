@@ -15,11 +15,8 @@ type pilotRow struct {
 	version    uint64 // N of the list that it answers
 	answers    []ClassAnswer
 	exceptions []exception // by number
-	keeps      int         // ready tasks that it raises
 	places     Places
-	line       []*cell    // see Matrix.line
-	lined      uint64     // the solver's run for which the line holds
-	companies  []*company // whose home it is
+	foreseen   uint64 // the solver's run for which the waits of its exceptions hold
 	// reservation is of slots that the pilot keeps; nil: it keeps none.
 	reservation *reservation
 }
@@ -28,8 +25,9 @@ type pilotRow struct {
 type exception struct {
 	cell   *cell
 	rank   float64
-	clause string // the failed one; "" when feasible
-	raised bool   // it is higher than without the exception; see raises
+	clause string  // the failed one; "" when feasible
+	gain   float64 // seconds by which it is above the class; see loss.go
+	wait   float64 // and until the pilot comes to the task; see foresee
 }
 
 // row returns a pilot's row, made when missing.
@@ -64,9 +62,6 @@ func (m *Matrix) RemovePilot(pilot task.PilotID) {
 	}
 	m.releaseAll(func(r *reservation) bool { return r.row == m.rows[at] })
 	m.rows[at].dropExceptions()
-	for _, company := range slices.Clone(m.rows[at].companies) {
-		company.leaveHome()
-	}
 	m.rows = slices.Delete(m.rows, at, at+1)
 }
 

@@ -27,7 +27,8 @@ type Occupancy struct {
 	Total    task.Resources
 	Slots    int
 	Running  []Occupant
-	Lifetime time.Duration // what is left of it; 0: not known
+	Given    []time.Duration // expected runs of what it was given early, in order
+	Lifetime time.Duration   // what is left of it; 0: not known
 }
 
 // Occupant holds a slot of a pilot.

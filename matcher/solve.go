@@ -15,6 +15,7 @@ type Solver func(*Matrix) []Assignment
 // is in the order of choice.
 func (m *Matrix) Solve(solver Solver) []Assignment {
 	m.reserve()
+	m.lookAgain = 0
 	for _, row := range m.rows {
 		if row.places.FreeSlots > 0 || row.places.Prefill > 0 {
 			row.forgetGone()
@@ -24,15 +25,18 @@ func (m *Matrix) Solve(solver Solver) []Assignment {
 	touched := make(map[*block]bool)
 	for _, a := range assignments {
 		c := m.tasks[a.No]
-		c.setReady(false)
-		if len(assignments) <= fewAssignments {
+		at, _ := m.findPilot(a.Pilot)
+		m.passes.note(m.rows[at], c)
+		switch {
+		case !c.ready: // it follows what runs, and has no place
+			continue
+		case len(assignments) <= fewAssignments:
 			c.block.remove(c)
-		} else {
+		default:
 			touched[c.block] = true
 		}
-		at, _ := m.findPilot(a.Pilot)
+		c.ready = false
 		m.rows[at].places.take(c.block.need, a.Prefill)
-		m.passes.note(m.rows[at], c)
 	}
 	for block := range touched {
 		block.ready = slices.DeleteFunc(block.ready, func(c *cell) bool { return !c.ready })

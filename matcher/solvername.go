@@ -86,9 +86,9 @@ func (c SolverChoice) String() string {
 // Random tells whether the solver draws from the source that Solver is given.
 func (c SolverChoice) Random() bool { return c.kind == "choose" }
 
-// Patient tells whether the solver leaves tasks to pilots that are free soon, see
-// Matrix.SetPatience.
-func (c SolverChoice) Patient() bool { return c.kind == "" || c.kind == "exact" }
+// Waits tells whether the solver leaves tasks to pilots where they start sooner, see
+// Matrix.SetLocalityWait.
+func (c SolverChoice) Waits() bool { return c.kind == "" }
 
 // WholeSite tells whether the solver compares the pilots of a site with each
 // other, those without a free place included, so that it cannot serve one that

@@ -191,7 +191,7 @@ func (s *SiteRecord) occupation() string {
 // the wait takes any task that has been ready for it.
 func (why *explaining) mayBeLeft(e *Explanation, site *SiteRecord, wait time.Duration) bool {
 	choice, err := matcher.ParseSolver(site.Solver)
-	return err == nil && choice.Patient() && site.Capacity.FreeSlots > 0 &&
+	return err == nil && choice.Waits() && site.Capacity.FreeSlots > 0 &&
 		e.State.Missing == 0 && len(e.Task.Inputs) > 0 && why.Wall.Sub(e.State.Changed) < 2*wait
 }
 

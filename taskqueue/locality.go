@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"time"
 
-	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -17,6 +16,9 @@ func (c *Config) handOutWait(s *SiteRecord) time.Duration {
 	return c.localityWait(s)
 }
 
+// turnsWaitedFor is how many tasks of a slot are left to a site.
+const turnsWaitedFor = 2
+
 // turns is how many tasks a site's slots begin within the wait, at the most some
 // turns of each; none without a wait.
 func (c *Config) turns(s *SiteRecord, wait time.Duration) int {
@@ -25,7 +27,7 @@ func (c *Config) turns(s *SiteRecord, wait time.Duration) int {
 	}
 	turns := 1 // while run times are unknown
 	if median, known := s.medianRun(c.HandOut.KnownAfter); known {
-		turns = int(min(matcher.TurnsWaitedFor, wait/max(median, time.Millisecond)))
+		turns = int(min(turnsWaitedFor, wait/max(median, time.Millisecond)))
 	}
 	return turns * s.slots()
 }

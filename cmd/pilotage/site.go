@@ -90,7 +90,7 @@ element are told what the files hold, in memory only; payloads are not.`
 	flags.StringVar(&mode, "mode", "distributed", "how the site schedules: distributed (its master matches tasks to pilots), centralized (the queue does) or isolated (the queue does, pilots share no files)")
 	flags.DurationVar(&period, "round-period", 0, "fixed period of the task list (default 0: driven by events)")
 	flags.IntVar(&prefill, "prefill", 1, "tasks per slot that are given early")
-	flags.DurationVar(&wait, "locality-wait", 30*time.Second, "how long a free slot leaves tasks to pilots that have their inputs; at most 1h; 0: not at all (mode distributed, solvers greedy and exact)")
+	flags.DurationVar(&wait, "locality-wait", 30*time.Second, "how long a free slot leaves tasks to pilots where they start sooner, as they have their inputs; at most 1h; 0: not at all (mode distributed, solver greedy, rank locality)")
 	flags.StringVar(&settings.Solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
 	flags.StringVar(&settings.Rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
 	flags.StringVar(&settings.Replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
@@ -240,7 +240,7 @@ func waitText(s *pb.Site) string {
 		return "none: tasks are assigned in rounds of a fixed period"
 	case wait == 0:
 		return "none"
-	case err == nil && !solver.Patient():
+	case err == nil && !solver.Waits():
 		return "none: solver " + settings.GetSolver() + " waits for nobody"
 	}
 	return wait.String()

@@ -18,7 +18,8 @@ func (site *site) assign(at *step, outbox *outbox) {
 	}
 	site.list.round.solve = false
 	site.placing.solveDue = time.Time{}
-	if !site.placing.unsolved || site.placing.matrix.Ready() == 0 {
+	site.passMarked(at)
+	if !site.placing.unsolved || site.placing.matrix.Ready() == 0 && !site.placing.follows {
 		return
 	}
 	if due := site.placing.solved.Add(SolvePause(len(site.roster.members))); at.now.Before(due) {
@@ -26,7 +27,9 @@ func (site *site) assign(at *step, outbox *outbox) {
 		return
 	}
 	site.placing.unsolved, site.placing.solved = false, at.now
-	site.setPatience(at)
+	site.placing.follows = false
+	site.placing.matrix.SetLocalityWait(site.placing.localityWait(at), site.roster.size.slots)
+	site.placing.matrix.SetForesight(site.outlook(at))
 	site.give(at, outbox, site.placing.matrix.Solve(site.placing.solver(at)))
 	site.placing.makeRoom(at, &site.roster)
 }
@@ -37,10 +40,10 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 	at.serial++
 	for _, a := range assignments {
 		h, w := site.list.owner[a.No], site.roster.members[a.Pilot]
-		if h == nil || w == nil || h.phase != ready {
+		if h == nil || w == nil || h.phase > ready {
 			continue
 		}
-		if a.Prefill && site.placing.prefillOf(at, &site.handout, w) == 0 { // by what it has been given in this solution
+		if a.Prefill && h.phase == ready && site.placing.prefillOf(at, w) == 0 { // by what it has been given in this solution
 			site.placing.matrix.SetReady(a.No, true)
 			site.refreshPlaces(at, w) // the solution has taken a place of it
 			continue
@@ -51,8 +54,8 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 	if len(batches) > 0 {
 		outbox.refill(at, &site.handout, &site.roster)
 	}
-	if at.patient() && site.roster.size.free > 0 && site.placing.matrix.Ready() > 0 {
-		site.placing.lookAgain(at, at.lookPause())
+	if after := site.placing.matrix.LookAgain(); after > 0 {
+		site.placing.lookAgain(at, after)
 	}
 }
 

@@ -114,7 +114,7 @@ func (site *site) fileExists(at *step, k *known) {
 	for _, h := range waiting {
 		delete(h.missing, k.file.LFN)
 		site.mayBeReady(at, h)
-		site.placing.markMakers(&site.handout, h)
+		site.markMakers(h)
 	}
 }
 

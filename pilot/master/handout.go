@@ -116,7 +116,6 @@ func (holding *holding) addTask(at *step, id task.LeaseID, leased task.LeasedTas
 	}
 	if len(h.missing) > 0 {
 		holding.site.list.offer(h)
-		holding.site.placing.rejoin(&holding.site.handout, &holding.site.roster, &holding.site.list, h)
 		return
 	}
 	holding.site.makeReady(at, h)
@@ -212,7 +211,6 @@ func (holding *holding) forget(at *step, h *held) {
 		k.readers.drop(h)
 		holding.site.handout.dispose(at, &holding.outbox, k)
 	}
-	holding.site.placing.rejoin(&holding.site.handout, &holding.site.roster, &holding.site.list, h)
 	for _, output := range h.Task.Outputs {
 		k := holding.site.handout.file(output.LFN)
 		k.makers.drop(h)

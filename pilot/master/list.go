@@ -254,7 +254,7 @@ func (site *site) enter(at *step, h *held, delta *matcher.ListDelta) *matcher.Li
 		Order: h.Age, Priority: h.Task.Priority, Queue: h.Task.Queue,
 	})
 	site.placing.matrix.SetReady(h.no, h.phase == ready)
-	site.placing.join(&site.handout, &site.roster, h)
+	site.markMakers(h)
 	site.placing.unsolved = true
 	site.replication.track(&site.handout, entry)
 	return entry

@@ -90,11 +90,12 @@ type placing struct {
 	usualRun  time.Duration // of the site's payloads; 0 while not known
 	durations matcher.Runs
 	unsolved  bool                  // the matrix has changed since it was solved
+	follows   bool                  // some task may follow what runs, by the matrix
 	solved    time.Time             // when it was
 	solveDue  time.Time             // when it is to be solved again; zero: at the next event
 	waitDue   time.Time             // when slots that wait are looked at again; zero: none does
 	retractAt time.Time             // when idle slots look for prefilled tasks; zero: never
-	toLookAt  map[task.PilotID]bool // members to be looked at by passSuccessors
+	marked    map[task.PilotID]bool // members whose places may be other ones, by what may follow what they run
 }
 
 // New makes a master that is not in office.
@@ -140,7 +141,7 @@ func (r *roster) reset() {
 // reset keeps what is known of run times: they are the site's, not the term's.
 func (p *placing) reset(term task.Term) {
 	*p = placing{
-		compiler: p.compiler, durations: p.durations, matrix: matcher.NewMatrix(term), toLookAt: make(map[task.PilotID]bool),
+		compiler: p.compiler, durations: p.durations, matrix: matcher.NewMatrix(term), marked: make(map[task.PilotID]bool),
 	}
 }
 
@@ -188,10 +189,9 @@ func (m *Master) pass() {
 	m.passAudit()
 	m.searches.passSearches(&m.step, &m.holding)
 	m.holding.site.passList(&m.step)
-	m.holding.site.passWaits(&m.step)
+	m.holding.site.placing.passWaits(&m.step)
 	m.holding.site.passNodes(&m.step, &m.holding.outbox)
 	m.holding.site.assign(&m.step, &m.holding.outbox)
-	m.holding.site.passSuccessors(&m.step, &m.holding.outbox)
 	m.holding.site.passReplicas(&m.step, &m.holding.outbox)
 	m.passPauses()
 	m.holding.site.passRetracts(&m.step, &m.holding.outbox)

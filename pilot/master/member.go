@@ -33,7 +33,6 @@ type member struct {
 	cache      message.CacheReport
 	ends       time.Time // of its lifetime; zero: not known
 	idleSince  time.Time // since when it has a free slot; zero: it has none
-	keptFree   int       // free slots that are kept for a task that is about to be ready
 }
 
 // pause is why a member takes no new work.
@@ -236,7 +235,7 @@ func (m *Master) part(w *member, died bool, reason string) {
 	if w.described {
 		m.holding.site.roster.size.described--
 	}
-	delete(m.holding.site.placing.toLookAt, w.id)
+	delete(m.holding.site.placing.marked, w.id)
 	m.holding.site.placing.matrix.RemovePilot(w.id)
 	m.holding.site.roster.size.slots -= w.counted.slots
 	m.holding.site.roster.size.free -= w.counted.free

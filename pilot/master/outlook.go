@@ -1,9 +1,11 @@
 package master
 
 import (
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -17,30 +19,106 @@ type outlook struct {
 	replicas *replication
 }
 
-var (
-	_ matcher.Patience  = outlook{}
-	_ matcher.Foresight = outlook{}
-)
+var _ matcher.Foresight = outlook{}
 
-// Soon satisfies matcher.Patience.
-func (o outlook) Soon(id task.PilotID) int { return o.placing.comesTo(o.at, o.roster, o.replicas, id) }
-
-// Waits satisfies matcher.Patience.
-func (o outlook) Waits(id task.PilotID) bool { return o.placing.waits(o.at, o.roster, id) }
-
-// Fresh satisfies matcher.Patience.
-func (o outlook) Fresh(no uint64) bool { return o.placing.fresh(o.at, o.list, no) }
+func (site *site) outlook(at *step) outlook {
+	return outlook{at, &site.roster, &site.list, &site.placing, &site.replication}
+}
 
 // Now satisfies matcher.Foresight.
 func (o outlook) Now() time.Time { return o.at.now }
 
 // Waited satisfies matcher.Foresight.
-func (o outlook) Waited(no uint64) bool { return o.placing.waited(o.at, o.list, no) }
+func (o outlook) Waited(no uint64) bool {
+	h := o.list.owner[no]
+	return h != nil && !h.readySince.IsZero() && o.at.now.Sub(h.readySince) >= o.at.config.Placing.ReserveAfter
+}
 
 // Expected satisfies matcher.Foresight.
-func (o outlook) Expected(no uint64) time.Duration { return o.placing.expected(o.list, no) }
+func (o outlook) Expected(no uint64) time.Duration { return o.placing.expected(o.list.owner[no]) }
 
-// Occupancy satisfies matcher.Foresight.
-func (o outlook) Occupancy(id task.PilotID) (matcher.Occupancy, bool) {
-	return o.placing.occupancy(o.at, o.roster, o.replicas, id)
+// Occupancy satisfies matcher.Foresight. What a plan has reserved runs what its plan
+// says.
+func (o outlook) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
+	w := o.roster.members[id]
+	if w == nil || !w.described || w.health != health.Fit || w.draining || o.replicas.reserved[id] {
+		return found, false
+	}
+	found.Total, found.Slots = w.total.resources, w.total.slots
+	if !w.ends.IsZero() {
+		found.Lifetime = max(1, w.ends.Sub(o.at.now))
+	}
+	for _, j := range w.inOrder() {
+		if j.holding {
+			found.Running = append(found.Running, matcher.Occupant{Need: j.need, Left: o.placing.leftOf(o.at, j)})
+		}
+	}
+	for _, j := range w.waiting {
+		found.Given = append(found.Given, o.placing.expected(j.held))
+	}
+	return found, true
+}
+
+// expected is how long a task is expected to run.
+func (placing *placing) expected(h *held) time.Duration {
+	if h == nil {
+		return matcher.UnknownRun
+	}
+	return placing.durations.Expected(&h.Task)
+}
+
+// leftOf is how much longer a placement is expected to hold its slot. A task that
+// takes longer is expected to take as much longer again: who knows, but the longer
+// the worse.
+func (placing *placing) leftOf(at *step, j *placement) time.Duration {
+	left := j.remaining(placing.expected(j.held), at.now)
+	return max(left, -left)
+}
+
+// localityWait is for how long tasks are left to pilots where they start sooner.
+// Rounds of a fixed period are those of 004, and who works for itself has nobody to
+// leave tasks to.
+func (placing *placing) localityWait(at *step) time.Duration {
+	placing.choose(at)
+	if at.settings.RoundEvery > 0 || at.own.on || !placing.solving.choice.Waits() {
+		return 0
+	}
+	return at.settings.LocalityWait
+}
+
+// loses is the seconds by which a task that was given early to a member starts
+// later in another one's free slot than there.
+func (o outlook) loses(w *member, j *placement) float64 {
+	load, ok := o.Occupancy(j.member.id)
+	if !ok || o.placing.localityWait(o.at) == 0 {
+		return 0
+	}
+	turn := slices.Index(j.member.waiting, j)
+	if turn < 0 {
+		return 0
+	}
+	wait := load.Wait(turn)
+	if wait > o.placing.localityWait(o.at) {
+		return 0
+	}
+	return o.placing.matrix.Loses(j.held.no, w.id, j.member.id, wait)
+}
+
+// leastLook is the least time between two looks of slots that have left tasks to
+// others.
+const leastLook = 20 * time.Millisecond
+
+// lookAgain has the matrix solved again after a while in which nothing else may
+// happen: pilots may take longer than expected.
+func (placing *placing) lookAgain(at *step, after time.Duration) {
+	if due := at.now.Add(max(after, leastLook)); placing.waitDue.IsZero() || due.Before(placing.waitDue) {
+		placing.waitDue = due
+	}
+}
+
+// passWaits has slots looked at again that have left tasks to others.
+func (placing *placing) passWaits(at *step) {
+	if !placing.waitDue.IsZero() && !at.now.Before(placing.waitDue) {
+		placing.waitDue, placing.unsolved = time.Time{}, true
+	}
 }

@@ -143,7 +143,7 @@ func (site *site) setRow(at *step, w *member, row matcher.Row) {
 	if row.Version.Term != at.term || !site.placing.matrix.SetRow(row) {
 		return
 	}
-	site.placing.markForSuccessors(w)
+	site.placing.marked[w.id] = true
 	early := w.row.early
 	w.row = rowState{listed: true, n: row.Version.N}
 	site.placing.unsolved = true
@@ -185,7 +185,7 @@ func (site *site) updateRow(at *step, w *member, u matcher.RowUpdate) {
 		}
 		w.row.n = max(w.row.n, u.Version.N)
 		site.placing.unsolved = true
-		site.placing.markForSuccessors(w)
+		site.placing.marked[w.id] = true
 		site.replication.moved(w.id, u.Came, u.Left)
 	}
 }

@@ -93,9 +93,6 @@ func (site *site) attach(at *step, j *placement, h *held) {
 	site.handout.unstray(j)
 	j.held, h.placement = h, j
 	site.handout.setPhase(&site.placing, &site.replication, h, placed)
-	if reader := site.handout.readerOf(h); reader != nil {
-		site.placing.tellHome(&site.handout, &site.roster, reader)
-	}
 	if j.phase != assigned {
 		site.handout.counts.running++
 		site.unlist(at, h)
@@ -184,13 +181,12 @@ func (site *site) refreshPlaces(at *step, w *member) {
 	}
 	var places matcher.Places
 	var now counted
-	w.keptFree = 0
 	if !w.takesNone() {
 		places.Free = w.total.resources.Sub(w.used.resources)
-		w.keptFree = min(w.freeSlots(), site.placing.aboutToStart(at, &site.handout, w))
-		places.FreeSlots = w.freeSlots() - w.keptFree
-		if places.Prefill = site.placing.prefillOf(at, &site.handout, w); places.Prefill > 0 {
+		places.FreeSlots = w.freeSlots()
+		if places.Prefill = site.placing.prefillOf(at, w); places.Prefill > 0 {
 			places.Ending = w.ending()
+			places.Next = site.placing.successors(at, &site.handout, w)
 		}
 		now = counted{w.total.slots, places.FreeSlots}
 		site.list.oneByOne(w, &places)
@@ -200,10 +196,6 @@ func (site *site) refreshPlaces(at *step, w *member) {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
 	places.Closed = w.takesNone() || site.replication.reserved[w.id]
-	site.placing.markForSuccessors(w)
-	if w.keptFree > 0 {
-		site.placing.lookAgain(at, at.publishWait())
-	}
 	site.placing.matrix.SetPlaces(w.id, places)
 	site.placing.unsolved = true
 	site.roster.size.slots += now.slots - w.counted.slots
@@ -249,14 +241,15 @@ func (placing *placing) prefillPerSlot(at *step) int {
 	return max(usual, min(at.config.Placing.PrefillMost, int(at.config.Placing.PrefillTime/placing.usualRun)))
 }
 
-// prefillOf is how many more tasks a member may be given early: none for a slot
-// that is about to make what another task waits for.
-func (placing *placing) prefillOf(at *step, hand *handout, w *member) int {
-	most := placing.prefillPerSlot(at) * w.total.slots
-	if most == 0 || most <= len(w.waiting) {
-		return 0
+// prefillOf is how many more tasks a member may be given early.
+func (placing *placing) prefillOf(at *step, w *member) int {
+	early := 0
+	for _, j := range w.waiting {
+		if !j.isSuccessor() {
+			early++
+		}
 	}
-	return max(0, most-len(w.waiting)-placing.successors(at, hand, w))
+	return max(0, placing.prefillPerSlot(at)*w.total.slots-early)
 }
 
 // learnRun takes a payload's time into account: a long one at once, shorter
@@ -301,6 +294,7 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 		return
 	}
 	budget := retractBudget
+	look := site.outlook(at)
 	for _, w := range site.roster.idle() {
 		if site.placing.matrix.Keeping(w.id) {
 			continue
@@ -319,9 +313,11 @@ func (site *site) passRetracts(at *step, outbox *outbox) {
 				if budget >= 0 && (!feasible || j.member == w || !w.fits(j.need)) {
 					return false
 				}
-				if budget >= 0 && site.placing.leavesTo(at, &site.roster, &site.list, &site.replication, w, j) {
-					site.placing.retractIn(at, at.lookPause())
-					return false
+				if budget >= 0 {
+					if loss := look.loses(w, j); loss > 0 {
+						site.placing.retractIn(at, max(leastLook, time.Duration(loss*float64(time.Second))))
+						return false
+					}
 				}
 				return true
 			})

@@ -36,10 +36,3 @@ func (placing *placing) solver(at *step) matcher.Solver {
 	placing.choose(at)
 	return placing.solving.solver
 }
-
-// leavesTasks tells whether the solver in force leaves tasks to pilots that have
-// their inputs.
-func (placing *placing) leavesTasks(at *step) bool {
-	placing.choose(at)
-	return placing.solving.choice.Patient()
-}

@@ -77,7 +77,7 @@ func run(t *testing.T, config grid.Config) *grid.Result {
 // tasks early, with less known of all caches, costs some copies: without, there
 // are at most 100.
 func TestSharedFilesMoveSeldom(t *testing.T) {
-	for _, c := range []struct{ prefill, replicas, fetches int }{{0, 112, 70}, {-1, 100, 70}} {
+	for _, c := range []struct{ prefill, replicas, fetches int }{{0, 107, 80}, {-1, 100, 80}} {
 		site := pilots(4, nil)
 		site.Prefill = c.prefill
 		r := run(t, grid.Config{Workload: sharing(7, 200), Sites: []grid.Site{site}, Seed: 1})
