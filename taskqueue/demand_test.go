@@ -141,3 +141,24 @@ func TestATokenForOneRegistration(t *testing.T) {
 		t.Errorf("pilots %+v", pilots)
 	}
 }
+
+// Each job of a factory has a token: those that ended long ago are forgotten, so that
+// they do not pile up.
+func TestEndedTokensAreForgotten(t *testing.T) {
+	g := newGrid(t)
+	g.addSite("A")
+	ends := map[string]time.Duration{"ended": -8 * 24 * time.Hour, "just": -6 * 24 * time.Hour, "valid": time.Hour}
+	for id, after := range ends {
+		g.must(func(t *taskqueue.Turn) error {
+			return g.rules.AddGrant(t, taskqueue.Grant{ID: id, Hash: [32]byte{1}, Role: "pilot", Site: "A", Once: true, Expires: t.Wall.Add(after)})
+		})
+	}
+	g.must(func(t *taskqueue.Turn) error { return g.rules.Tick(t) })
+	g.must(func(t *taskqueue.Turn) error {
+		left, err := t.Grants().All()
+		if len(left) != 2 || left[0].ID != "just" || left[1].ID != "valid" {
+			return fmt.Errorf("left are %+v, %w", left, err)
+		}
+		return nil
+	})
+}

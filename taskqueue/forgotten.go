@@ -10,9 +10,18 @@ import (
 // forgetting is how far the look for records that nobody needs any more has
 // come: classes all at once, pilots page by page, by id.
 type forgetting struct {
-	At    Instant      // of the last page
-	After task.PilotID // "" begins anew
+	At     Instant      // of the last page
+	After  task.PilotID // "" begins anew
+	Grants Instant      // of the last look at access tokens
 }
+
+// Access tokens are kept for keepGrants after they have ended, for people who ask why
+// one is refused; they are looked through every grantsEvery, each factory's job having
+// one.
+const (
+	keepGrants  = 7 * 24 * time.Hour
+	grantsEvery = time.Hour
+)
 
 // forgetPast drops, one page every OverdueEvery, what work of the past has left
 // behind, so that the queue does not grow with what has gone. It is to be the
@@ -26,6 +35,10 @@ func (q *queue) forgetPast() {
 	q.classes.dropClasses()
 	at.At = q.Clock
 	at.After = q.members.forgetPilots(at.After)
+	if at.Grants == 0 || q.Clock.Sub(at.Grants) >= grantsEvery {
+		at.Grants = q.Clock
+		q.members.forgetGrants()
+	}
 	q.remember(metaForget, at)
 }
 
@@ -64,6 +77,17 @@ func (m *members) forgetPilots(after task.PilotID) (next task.PilotID) {
 	}
 	saveAll(gone, m.Pilots().Delete)
 	return next
+}
+
+// forgetGrants drops access tokens that have ended long ago.
+func (m *members) forgetGrants() {
+	var gone []string
+	for _, g := range read(m.Grants().All()) {
+		if !g.Expires.IsZero() && m.Wall.Sub(g.Expires) > keepGrants {
+			gone = append(gone, g.ID)
+		}
+	}
+	saveAll(gone, m.Grants().Delete)
 }
 
 // neededUntil is how long the queue remembers a pilot that has gone: while its

@@ -211,5 +211,6 @@ type PilotTable interface {
 type GrantTable interface {
 	Load(ids ...string) ([]Grant, error)
 	Save(grants ...Grant) error
+	Delete(ids ...string) error
 	All() ([]Grant, error) // by id
 }

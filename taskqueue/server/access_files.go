@@ -87,7 +87,7 @@ func (a *access) opens(file *identity.AccessFile, role identity.Role, site task.
 	if err != nil {
 		return err
 	}
-	grant := a.known.Load().grants[id]
+	grant := a.known.Load().grant(id)
 	return grant.Check(secret, now.Add(a.config.Timing.AccessLife/3))
 }
 
@@ -119,7 +119,7 @@ func (a *access) newAccess(ctx context.Context, g taskqueue.Grant, life time.Dur
 	if err != nil {
 		return nil, "", err
 	}
-	if err := a.reloadAccess(ctx); err != nil {
+	if err := a.addGrant(ctx, grant); err != nil {
 		return nil, "", err
 	}
 	return &identity.AccessFile{

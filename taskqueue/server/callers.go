@@ -73,12 +73,23 @@ func callerOf(ctx context.Context) caller {
 	return c
 }
 
-// known holds every token and every revoked membership: there are few, and a
-// call must not wait for the store to learn who makes it. It is replaced
-// after each change, before the change is answered.
+// known holds every token and every revoked membership: a call must not wait for
+// the store to learn who makes it. New tokens are added; it is replaced after every
+// other change, and once a day, which drops what the queue has forgotten. Both come
+// before the change is answered.
 type known struct {
-	grants map[string]identity.Grant
+	grants sync.Map // of identity.Grant by id
 	denied map[task.PeerID]struct{}
+	since  time.Time
+}
+
+const reloadAccessEvery = 24 * time.Hour
+
+// grant returns the grant with the id; a zero one refuses everything.
+func (k *known) grant(id string) identity.Grant {
+	found, _ := k.grants.Load(id)
+	grant, _ := found.(identity.Grant)
+	return grant
 }
 
 // access decides who may call, and gives out what opens the queue: the VO's authority,
@@ -100,17 +111,17 @@ type access struct {
 func (a *access) reloadAccess(ctx context.Context) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	next := &known{grants: make(map[string]identity.Grant), denied: make(map[task.PeerID]struct{})}
+	next := &known{denied: make(map[task.PeerID]struct{}), since: time.Now()}
 	err := a.turns.view(ctx, func(t *taskqueue.Turn) error {
 		grants, err := t.Grants().All()
 		if err != nil {
 			return fmt.Errorf("load access tokens: %w", err)
 		}
 		for _, g := range grants {
-			next.grants[g.ID] = identity.Grant{
+			next.grants.Store(g.ID, identity.Grant{
 				ID: g.ID, Hash: g.Hash, Role: identity.Role(g.Role), Site: g.Site,
 				Expires: g.Expires, Revoked: g.Revoked, Label: g.Label, Created: g.Created,
-			}
+			})
 		}
 		sites, err := t.Sites().All()
 		if err != nil {
@@ -128,6 +139,19 @@ func (a *access) reloadAccess(ctx context.Context) error {
 	}
 	a.known.Store(next)
 	return nil
+}
+
+// addGrant makes a new token count. The store has it already, so that a reload
+// under way either read it or is waited for.
+func (a *access) addGrant(ctx context.Context, grant identity.Grant) error {
+	a.reloading.Lock()
+	if current := a.known.Load(); current != nil && time.Since(current.since) < reloadAccessEvery {
+		current.grants.LoadOrStore(grant.ID, grant) // a reload may know that its site has gone
+		a.reloading.Unlock()
+		return nil
+	}
+	a.reloading.Unlock()
+	return a.reloadAccess(ctx)
 }
 
 // admit decides on a call by its headers, before its message is read: a
@@ -182,7 +206,7 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	grant := a.known.Load().grants[id]
+	grant := a.known.Load().grant(id)
 	if err := grant.Check(secret, now); err != nil {
 		return caller{}, err
 	}
@@ -217,8 +241,8 @@ func (a *access) recheck(c caller, now time.Time) error {
 		}
 		return nil
 	}
-	switch grant, found := current.grants[c.token]; {
-	case !found:
+	switch grant := current.grant(c.token); {
+	case grant.ID == "":
 		return identity.ErrUnknownToken
 	case grant.Revoked:
 		return fmt.Errorf("token %s: %w", c.token, identity.ErrRevoked)
@@ -234,10 +258,9 @@ func revoked(c caller) error {
 
 // grantList returns all tokens by time of creation.
 func (a *access) grantList() []identity.Grant {
-	current := a.known.Load()
-	list := make([]identity.Grant, 0, len(current.grants))
-	for _, grant := range current.grants {
-		list = append(list, grant)
+	var list []identity.Grant
+	for _, grant := range a.known.Load().grants.Range {
+		list = append(list, grant.(identity.Grant))
 	}
 	slices.SortFunc(list, func(x, y identity.Grant) int {
 		if c := x.Created.Compare(y.Created); c != 0 {

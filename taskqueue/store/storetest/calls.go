@@ -164,6 +164,10 @@ var calls = map[string]func(*draws) step{
 		grant := taskqueue.Grant{ID: one(d, "grant", someGrants...), Revoked: d.number()%2 == 0}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Grants().Save(grant) })
 	},
+	"delete grants": func(d *draws) step {
+		ids := some(d, "grants", someGrants...)
+		return nothing(func(tx taskqueue.Tx) error { return tx.Grants().Delete(ids...) })
+	},
 }
 
 func addTasks(d *draws) step {

@@ -334,6 +334,13 @@ func (t modelGrants) Save(grants ...taskqueue.Grant) error {
 	return nil
 }
 
+func (t modelGrants) Delete(ids ...string) error {
+	for _, id := range ids {
+		delete(t.grants, id)
+	}
+	return nil
+}
+
 func (t modelGrants) All() ([]taskqueue.Grant, error) {
 	return where(t.grants, func(taskqueue.Grant) bool { return true }), nil
 }
