@@ -13,11 +13,10 @@ import (
 // than the farthest member that such a lookup returns was returned as well. From
 // then on kad-dht's routing table tells who comes and goes there.
 type neighbourhood struct {
-	bits    int       // that the keys of the neighbourhood share with the own one
-	looked  time.Time // when the lookup said so; zero: never
-	next    time.Time // when to look again
-	pause   time.Duration
-	waiting bool // for an answer
+	bits   int       // that the keys of the neighbourhood share with the own one
+	looked time.Time // when the lookup said so; zero: never
+	next   time.Time // when to look again
+	pause  time.Duration
 }
 
 const (
@@ -62,14 +61,13 @@ func (m *membership) lookAround(s *step) {
 		return
 	}
 	n.pause = min(max(firstLook, 2*n.pause), lookEvery)
-	n.next, n.waiting = s.now.Add(n.pause), true
+	n.next = s.now.Add(n.pause)
 	s.act(Lookup{Target: target(m.self.Peer)})
 }
 
 // lookedAround takes the answer.
 func (m *membership) lookedAround(now time.Time, found []Member) {
 	n := &m.own
-	n.waiting = false
 	m.learn(now, found)
 	if len(found) == 0 {
 		return
