@@ -11,7 +11,7 @@ import (
 // BenchmarkTrue measures one payload from the call of Run to its return and
 // the release of its folder, against os/exec in the same run.
 func BenchmarkTrue(b *testing.B) {
-	for name, mode := range map[string]SandboxMode{"sandboxed": Auto, "open": Off} {
+	for name, mode := range map[string]SandboxMode{"namespaces": Auto, "landlock": OnlyLandlock, "open": Off} {
 		b.Run(name, func(b *testing.B) {
 			s := newStand(b, func(c *Config) {
 				*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Sandbox: mode}
