@@ -41,7 +41,7 @@ func setDefault[T time.Duration | int | task.Bytes](value *T, standard T) {
 const maxHolders = 8
 
 // Grants is the home's side of "one storage element read per file and site
-// while somebody is already reading it" (DESIGN section 5). For each file it
+// while somebody is already reading it". For each file it
 // grants the read to one pilot at a time and keeps the others in a queue,
 // until it can point them to one that has finished. It is an economy, not a
 // lock: who gets no answer reads anyway. Not safe for concurrent use.

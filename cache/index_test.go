@@ -259,7 +259,7 @@ func newTestIndex(t *testing.T, capacity task.Bytes) *Index {
 	return x
 }
 
-// TestSoleCopyStaysUntilStored binds DESIGN section 5: never evict the last
+// TestSoleCopyStaysUntilStored: never evict the last
 // copy of an output that no storage element has.
 func TestSoleCopyStaysUntilStored(t *testing.T) {
 	x := newTestIndex(t, 100)

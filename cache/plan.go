@@ -18,7 +18,7 @@ type PlannerConfig struct {
 	MaxPerPeer   int // at once from one peer: 4, half of what it serves at all
 	MaxPerSE     int // at once from one storage element: 4, many pilots read it
 	// PartsFrom is the size from which parts come from up to MaxSources peers:
-	// 64 MiB and 4 (DESIGN section 5).
+	// 64 MiB and 4.
 	PartsFrom  task.Bytes
 	MaxSources int
 

@@ -94,7 +94,7 @@ type LocationConfig struct {
 	AnnounceDelay time.Duration
 }
 
-// withDefaults fills in what is not set (DESIGN section 10).
+// withDefaults fills in what is not set.
 func (c Config) withDefaults() Config {
 	return Config{
 		Beat:        cmp.Or(c.Beat, time.Second),

@@ -211,7 +211,7 @@ func (e *election) masterDead(s *step, m *membership) {
 // the key space: those with the lowest ids, in order.
 const Bottom = "pilotage bottom of the key space 4l2hk9f"
 
-// elect looks for the live member with the lowest Kademlia id (DESIGN section 4).
+// elect looks for the live member with the lowest Kademlia id.
 func (e *election) elect(s *step, m *membership) {
 	without := slices.Sorted(maps.Keys(e.vote.dead))
 	for _, peer := range slices.Sorted(maps.Keys(m.suspects)) {

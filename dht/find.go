@@ -12,7 +12,7 @@ import (
 const maxFind = 500
 
 // search is for locations: each file's nearest members are asked, one, then two,
-// then all of FindMost, before the file counts as absent (DESIGN section 5).
+// then all of FindMost, before the file counts as absent.
 type search struct {
 	number   uint64
 	user     uint64

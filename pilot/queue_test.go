@@ -14,8 +14,8 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
-// queue is the task queue as one site's master meets it: the rules of DESIGN
-// section 3, told in as few words as will do, in memory.
+// queue is the task queue as one site's master meets it: its rules,
+// told in as few words as will do, in memory.
 type queue struct {
 	w        *world
 	settings task.SiteSettings

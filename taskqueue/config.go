@@ -141,7 +141,7 @@ type MatchConfig struct {
 	RetractEvery time.Duration // between two looks for prefilled tasks that idle slots could run
 }
 
-// DefaultConfig returns the defaults of DESIGN section 10.
+// DefaultConfig returns the defaults.
 func DefaultConfig() Config {
 	return Config{
 		Lease: LeaseConfig{

@@ -177,7 +177,7 @@ func TestPublishByDigest(t *testing.T) {
 }
 
 // TestPublishByName: an external file whose digest is not known gets it at
-// first ingest (DESIGN section 5) and is reachable by both.
+// first ingest and is reachable by both.
 func TestPublishByName(t *testing.T) {
 	dir := t.TempDir()
 	var evicted []task.FileKey

@@ -7,7 +7,7 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// DESIGN section 5: one storage element read per file and site while somebody
+// One storage element read per file and site while somebody
 // is already reading it.
 func TestEightPilotsReadTheStorageOnce(t *testing.T) {
 	for name, digestKnown := range map[string]bool{"by digest": true, "by name": false} {

@@ -52,7 +52,7 @@ func running(net *memnet.Net) (count int) {
 	return count
 }
 
-// DESIGN section 4: a killed master is replaced within 5 s, a hung one within
+// A killed master is replaced within 5 s, a hung one within
 // 15 s. The queue waits for 2 s after a broken connection, and for 3 s of silence.
 func TestFailoverTimesOf200(t *testing.T) {
 	var killed, hung []time.Duration

@@ -83,7 +83,7 @@ func judge(t *testing.T, net *memnet.Net, master *memnet.Node) (c carried) {
 	return c
 }
 
-// DESIGN section 4: the library carries weight. Without it, tables stay empty and
+// The library carries weight. Without it, tables stay empty and
 // lookups return nobody.
 func TestASiteOf60StandsOnKademlia(t *testing.T) {
 	for _, kademlia := range []bool{true, false} {

@@ -11,7 +11,7 @@ import (
 // registers members, hears the masters' Syncs, fences those of an old term
 // off, and grants a claim against the term in office when its master resigned,
 // was not heard for Silence, or did not come back within BrokenSilence after its
-// connection broke (DESIGN section 4, docs/decisions/0009).
+// connection broke (docs/decisions/0009).
 type Registry struct {
 	// Silence is how long a master may be silent before a claim is granted,
 	// BrokenSilence how long one that vanished.

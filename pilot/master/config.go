@@ -86,7 +86,7 @@ type ReplicasConfig struct {
 	Rest time.Duration
 }
 
-// DefaultConfig returns the timings of DESIGN section 10.
+// DefaultConfig returns the default timings.
 func DefaultConfig() Config {
 	return Config{
 		Queue: QueueConfig{Every: 2 * time.Second, Delay: 200 * time.Millisecond, Batch: 100, Autonomy: 0.9},

@@ -11,7 +11,7 @@ import (
 )
 
 // copies sees to it that a few other pilots hold the hand-outs, so that a new
-// master can go on although the queue is away (DESIGN section 4).
+// master can go on although the queue is away.
 type copies struct {
 	keepers map[task.PilotID]bool
 	message message.KeepCopy // what is new

@@ -346,8 +346,8 @@ func (m *Master) beginTerm() {
 
 // mayStart tells whether tasks may be assigned now: not before the census is
 // in, not when the queue has another master, and not when it has been silent
-// for so long that the leases may have been given to others (DESIGN section 3,
-// lease clock), nor while this may be a part of the site that is cut off.
+// for so long that the leases may have been given to others, nor while this may
+// be a part of the site that is cut off.
 func (site *site) mayStart(at *step, outbox *outbox) bool {
 	if !site.roster.census.IsZero() || at.fenced || site.mayBeCutOff(at, outbox) {
 		return false

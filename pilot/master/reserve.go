@@ -5,7 +5,7 @@ import (
 )
 
 // The matrix keeps the slots of a pilot for a task that fits nowhere: it would wait
-// for ever while smaller ones take each slot that becomes free (DESIGN section 6).
+// for ever while smaller ones take each slot that becomes free.
 
 // makeRoom takes back what was given early to pilots that keep their slots: it
 // would take those that become free.

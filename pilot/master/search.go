@@ -270,7 +270,7 @@ func (f *searches) found(at *step, s *search, has []*member) {
 }
 
 // fileLost tells the queue that nobody holds a file any more; the queue has
-// it made again (DESIGN section 3, generations).
+// it made again.
 func (f *searches) fileLost(at *step, holding *holding, s *search) {
 	delete(f.byName, s.file.LFN)
 	defer f.relieveBereft(at, &holding.site, s)

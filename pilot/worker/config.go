@@ -21,7 +21,7 @@ type Config struct {
 	PauseLeast, PauseMost time.Duration
 }
 
-// DefaultConfig returns the timings of DESIGN section 10.
+// DefaultConfig returns the default timings.
 func DefaultConfig() Config {
 	return Config{
 		ReportDelay: 20 * time.Millisecond, RepeatAfter: 30 * time.Second, ResendAfter: 5 * time.Second,

@@ -11,7 +11,7 @@ import (
 )
 
 // handOutCopies are what a worker holds of the site's hand-outs for a master
-// that may die (DESIGN section 4).
+// that may die.
 type handOutCopies struct {
 	leases map[task.LeaseID]*keptLease
 	files  map[task.LFN]task.File

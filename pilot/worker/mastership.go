@@ -18,7 +18,7 @@ type mastership struct {
 const maxEarly = 1000
 
 // hears tells whether a message is the master's in office; one of a lower term
-// is ignored (DESIGN section 4), one of a higher term waits until the overlay tells
+// is ignored, one of a higher term waits until the overlay tells
 // of it. Acks are facts, whoever brings them.
 func (m *mastership) hears(e FromMaster) bool {
 	term, has := termOf(e.Message)

@@ -142,7 +142,7 @@ func (s *soleCopies) handOverDue(at *step, kept *soleCopy, unjudged *unjudged) t
 }
 
 // passHandOver asks the master of a leaving pilot for other keepers of its sole
-// copies (DESIGN section 4, leave).
+// copies.
 func (s *soleCopies) passHandOver(at *step, self task.Site, unjudged *unjudged) {
 	for _, id := range s.inOrder() {
 		kept := s.kept[id]
