@@ -180,7 +180,7 @@ func batchScript(g *grid) {
 	for name, value := range map[string]string{
 		"SLURM_CPUS_ON_NODE": "2", "SLURM_MEM_PER_NODE": "1024", "SLURM_JOB_ID": "77", "SLURM_TMPDIR": disk, "SLURM_SUBMIT_DIR": disk,
 		"SLURM_JOB_END_TIME": strconv.FormatInt(time.Now().Add(time.Hour).Unix(), 10),
-		"PILOTAGE_BINARY":    binary, "PILOTAGE_PILOT_ACCESS": g.access("pilot-siteB"),
+		"PILOTAGE_BINARY":    binary, "PILOTAGE_PILOT_ACCESS": g.access("pilot-siteB"), "PILOTAGE_PAYLOAD_USER": os.Getenv("PILOTAGE_PAYLOAD_USER"),
 	} {
 		job.cmd.Env = append(job.cmd.Env, name+"="+value)
 	}

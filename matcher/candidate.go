@@ -49,19 +49,6 @@ func (q candidates) replaceFirst(c candidate) {
 	q.sink(0)
 }
 
-// add puts a pair in its place.
-func (q *candidates) add(c candidate) {
-	*q = append(*q, c)
-	for at := len(*q) - 1; at > 0; {
-		parent := (at - 1) / 2
-		if !(*q)[at].before(&(*q)[parent]) {
-			return
-		}
-		(*q)[at], (*q)[parent] = (*q)[parent], (*q)[at]
-		at = parent
-	}
-}
-
 func (q *candidates) dropFirst() {
 	last := len(*q) - 1
 	(*q)[0] = (*q)[last]

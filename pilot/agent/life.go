@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -84,8 +85,10 @@ func (a *Agent) live(ctx context.Context) error {
 			return nil
 		}
 	}
-	a.log.Info("the pilot drains", "reason", reason, "grace", grace)
-	workerEvents(a.roles.workerEvents).tell(worker.Drain{Reason: reason, Within: grace})
+	a.roles.workerEvents(func() []message.Event {
+		a.log.Info("the pilot drains", "reason", reason, "grace", grace, "running", a.roles.worker.Running())
+		return []message.Event{worker.Drain{Reason: reason, Within: grace}}
+	})
 	a.waitDrained(grace)
 	return a.farewell(reason)
 }

@@ -60,17 +60,17 @@ func (a *attempt) start(born birth) (*process, error) {
 	}
 	p := &process{family: a.runner.family, owner: a.runner.guard.series.mark(a.runner.payloads.Add(1), a.label()), exited: make(chan struct{})}
 	p.sweeps = a.runner.level == Landlock
-	household.Lock()
-	household.payloads[p] = true // before it can leave anybody
-	household.Unlock()
 	forked := make(chan error, 1)
 	onOwnThread(func() {
 		if err := restrict(); err != nil {
 			forked <- err
 			return
 		}
+		household.Lock() // nobody sweeps before it is known whose it is
 		pid, err := fork(born, &p.owner)
 		p.pid, p.began = pid, time.Now()
+		household.payloads[p] = true
+		household.Unlock()
 		forked <- err
 		if err != nil {
 			return

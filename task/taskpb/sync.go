@@ -286,12 +286,6 @@ func lostFile(l task.LostFile) *pb.LostFile {
 	return &pb.LostFile{Lfn: string(l.LFN), Digest: Digest(l.Digest), Url: l.URL, Pilot: string(l.Pilot), Reason: l.Reason}
 }
 
-// LostFiles encodes news of lost files and bad copies.
-func LostFiles(lost []task.LostFile) []*pb.LostFile { return each(lost, lostFile) }
-
-// FromLostFile decodes one of them.
-func FromLostFile(in *pb.LostFile) (task.LostFile, error) { return fromLostFile(in) }
-
 func fromLostFile(in *pb.LostFile) (task.LostFile, error) {
 	digest, err := FromDigest(in.GetDigest())
 	return task.LostFile{LFN: task.LFN(in.GetLfn()), Digest: digest, URL: in.GetUrl(), Pilot: task.PilotID(in.GetPilot()), Reason: in.GetReason()}, err
