@@ -4,18 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
-	"runtime"
 	"strings"
-	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
 
@@ -382,147 +376,4 @@ func newFactoryTemplate(a *app) *cobra.Command {
 			return err
 		},
 	}
-}
-
-// newFactoryCheck sends one pilot that only checks its node.
-func newFactoryCheck(a *app, f *factorySettings) *cobra.Command {
-	var wait time.Duration
-	command := &cobra.Command{
-		Use: "check --batch SYSTEM [-- ARGUMENTS of its submit command]", Short: "Have one batch job check its node as pilots do, and print what it finds",
-		RunE: func(c *cobra.Command, args []string) error { return a.checkFactory(c.Context(), f, args, wait) },
-	}
-	flags := command.Flags()
-	flags.StringVar(&f.from, "config", "", "file with the settings of the factory")
-	flags.StringVar(&f.Batch, "batch", "", "batch system, or a file that defines one")
-	flags.StringVar(&f.SSH, "ssh", "", "machine on which the batch system's commands run, by ssh")
-	flags.StringVar(&f.Binary, "binary", "", "path of pilotage where pilots run (default: this program's)")
-	flags.DurationVar(&wait, "timeout", 10*time.Minute, "how long to wait for the job")
-	return command
-}
-
-func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []string, wait time.Duration) error {
-	access, err := a.readAccess()
-	if err != nil {
-		return err
-	}
-	f.Max, f.Backlog, f.Idle, f.Every, f.Places = max(1, f.Max), max(1, f.Backlog), time.Minute, 15*time.Second, max(1, f.Places)
-	config, err := f.complete(a, access, arguments)
-	if err != nil {
-		return usage(err)
-	}
-	folder, err := os.MkdirTemp("", "pilotage-check-")
-	if err != nil {
-		return err
-	}
-	defer func() { _ = os.RemoveAll(folder) }()
-	f.folder = folder
-	if err := os.Mkdir(filepath.Join(folder, "jobs"), 0o700); err != nil {
-		return err
-	}
-	system, err := f.system()
-	if err != nil {
-		return usage(err)
-	}
-	return a.withQueue(func(c *clients) error {
-		name := "pcheck" + fmt.Sprintf("%06d", time.Now().UnixNano()%1_000_000)
-		file, err := service.Client{Sites: c.sites}.Access(ctx, config.Site, name, time.Hour)
-		if err != nil {
-			return err
-		}
-		job := &batch.Job{
-			Name: name, Script: filepath.Join(folder, "jobs", name), Log: filepath.Join(folder, "jobs", name+".log"), Arguments: config.Shapes[0].Arguments,
-			Command: f.command(&config.Shapes[0]) + " --check", Access: string(file), User: currentUser(),
-		}
-		id, err := system.Submit(ctx, job)
-		if err != nil {
-			return coded(exitRefused, "%w", err)
-		}
-		a.say("job %s (%s) is submitted", name, id)
-		report, err := waitForJob(ctx, system, id, job.Log, wait)
-		if err != nil {
-			return err
-		}
-		_, err = a.stdout.Write(report)
-		if err == nil && strings.Contains(string(report), "FAILED") {
-			return coded(exitUnfit, "pilots of this shape would take no work where the job ran")
-		}
-		return err
-	})
-}
-
-// waitForJob waits until a job is no more, and returns what it has printed.
-func waitForJob(ctx context.Context, system batch.System, id, log string, wait time.Duration) ([]byte, error) {
-	ctx, stop := context.WithTimeout(ctx, wait)
-	defer stop()
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		listed, err := system.List(ctx)
-		there := err != nil
-		for _, job := range listed {
-			there = there || job.ID == id && job.State != factory.Ended
-		}
-		if !there {
-			if report, err := os.ReadFile(log); err == nil {
-				return report, nil
-			}
-		}
-		select {
-		case <-ctx.Done():
-			_ = system.Cancel(context.WithoutCancel(ctx), id)
-			return nil, coded(exitTimeout, "job %s has printed no report in %s", id, wait)
-		case <-ticker.C:
-		}
-	}
-}
-
-// factoryMetrics are the figures of a factory's newest status.
-func factoryMetrics(site task.Site) (*prometheus.Registry, func(factory.Status)) {
-	registry, newest := prometheus.NewRegistry(), &atomic.Pointer[factory.Status]{}
-	newest.Store(&factory.Status{})
-	gauge := func(name, help string, labels prometheus.Labels, of func(s *factory.Status) float64) {
-		options := prometheus.GaugeOpts{Name: "pilotage_" + name, Help: help, ConstLabels: labels}
-		registry.MustRegister(prometheus.NewGaugeFunc(options, func() float64 { return of(newest.Load()) }))
-	}
-	for _, state := range []factory.State{factory.Planned, factory.Pending, factory.Running} {
-		labels := prometheus.Labels{"site": string(site), "state": string(state)}
-		gauge("factory_jobs", "Pilot jobs by state.", labels, func(s *factory.Status) (n float64) {
-			for i := range s.Jobs {
-				if s.Jobs[i].State == state {
-					n++
-				}
-			}
-			return n
-		})
-	}
-	gauge("factory_waiting_tasks", "Tasks that wait for pilots of the site.", nil, func(s *factory.Status) float64 { return float64(s.Tasks) })
-	gauge("factory_unmet_tasks", "Of them, those that get no job now.", nil, func(s *factory.Status) (n float64) {
-		for _, u := range s.Unmet {
-			n += float64(u.Tasks)
-		}
-		return n
-	})
-	gauge("factory_excluded_nodes", "Nodes that jobs are kept from.", nil, func(s *factory.Status) float64 { return float64(len(s.Excluded)) })
-	gauge("factory_paused", "1 while failures hold submissions back.", nil, func(s *factory.Status) float64 { return float64(min(1, len(s.Paused))) })
-	gauge("factory_listing_age_seconds", "Age of the newest answer of the batch system.", nil, func(s *factory.Status) float64 { return s.Listing.Seconds() })
-	gauge("build_info", "Always 1.", prometheus.Labels{"version": version, "go": runtime.Version()}, func(*factory.Status) float64 { return 1 })
-	return registry, func(s factory.Status) { newest.Store(&s) }
-}
-
-// serveMetrics answers /metrics until stop.
-func serveMetrics(ctx context.Context, registry *prometheus.Registry, address string) (stop func(), err error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, err
-	}
-	server := &http.Server{Handler: promhttp.HandlerFor(registry, promhttp.HandlerOpts{}), ReadHeaderTimeout: 10 * time.Second}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(listener)
-	}()
-	return func() {
-		_ = server.Close()
-		<-done
-	}, nil
 }
