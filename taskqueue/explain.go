@@ -203,11 +203,10 @@ func (why *explaining) leftTo(e *Explanation, site *SiteRecord) (task.Site, time
 	if !ok || holder == nil || holder == site || !why.live(holder) {
 		return "", 0
 	}
-	wait := why.config.handOutWait(site)
-	if why.config.soon(holder, wait) == 0 {
+	if holder.soon() == 0 {
 		return "", 0
 	}
-	return holder.Name, max(why.config.HandOut.ShareWait, wait) - why.Clock.Sub(e.State.NotBefore)
+	return holder.Name, why.config.HandOut.ShareWait - why.Clock.Sub(e.State.NotBefore)
 }
 
 // pauses says how many pilots of a site take no new work, and why.
@@ -239,8 +238,8 @@ func (why *explaining) explainLeased(e *Explanation) {
 	x.Eligible = true
 	x.Why = fmt.Sprintf("waits at the site since %s with %s; %s",
 		e.State.Changed.UTC().Format("15:04:05 UTC"), task.Counted(max(0, x.Waiting-1), "other"), site.occupation())
-	if wait := why.config.handOutWait(site); why.mayBeLeft(e, site, wait) {
-		x.Why += fmt.Sprintf("; a free slot leaves it, for at most %s from now, to a pilot that has its inputs and is expected to be free by then (the site's locality wait)", wait)
+	if wait := why.config.leavesFor(site); why.mayBeLeft(e, site, wait) {
+		x.Why += fmt.Sprintf("; a free slot leaves it, for at most %s from now, to a pilot where it starts sooner, as its inputs are there (the site's locality wait)", wait)
 	}
 	if site.Capacity.Stopped > 0 {
 		x.Why += "; " + site.pauses()

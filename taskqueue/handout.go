@@ -43,13 +43,11 @@ func (h *handing) handOut(reply *task.SyncReply) {
 	h.grant(chosen, reply)
 }
 
-// grant leases the chosen tasks, their companions and those further down to the
-// site.
+// grant leases the chosen tasks and those further down to the site.
 func (h *handing) grant(chosen []task.ID, reply *task.SyncReply) {
 	for _, id := range chosen {
 		h.lend(id)
 	}
-	h.leaseCompanions(chosen)
 	h.leaseAhead(h.lent)
 	if h.lease != nil {
 		reply.Leases = append(reply.Leases, h.granted())
@@ -184,21 +182,21 @@ func after(x, y bool) int {
 // share is how many tasks of the class a site may take, of total READY tasks
 // in its reach and with some given already, so that the load of all sites that
 // share the class goes by their slots. Of work that prefers another site, as
-// much stays as that one comes to soon, and that one may take as much whatever
-// the shares.
+// much stays as that one has free slots for, and that one may take as much
+// whatever the shares.
 func (h *handing) share(o *offer, site *SiteRecord, total, given int) int {
 	work, slots, reserved := total+site.Leased, site.slots(), 0
 	for _, s := range o.sharers {
 		work += s.Leased
 		slots += s.slots()
 		if s.Name == o.class.Prefer {
-			reserved = h.config.soon(s, h.config.handOutWait(site))
+			reserved = s.soon()
 		}
 	}
 	target := (work*site.slots() + slots - 1) / slots
 	least := 0
 	if o.own {
-		least = min(o.ready, h.config.soon(site, h.config.handOutWait(site))-given)
+		least = min(o.ready, site.soon()-given)
 	}
 	return max(0, least, min(target-site.Leased-given, o.ready-reserved))
 }
@@ -268,7 +266,6 @@ func (h *handing) choose(site *SiteRecord, offers []offer, idle int) []task.ID {
 	if idle <= 0 {
 		return chosen
 	}
-	left = h.Clock.Add(-max(h.config.HandOut.ShareWait, h.config.handOutWait(site)))
 	return h.pick(site, offers, idle, quota(true), left, chosen)
 }
 

@@ -41,11 +41,9 @@ func (h *handing) recall(site *SiteRecord, idle int) {
 		return
 	}
 	found := h.recallable(donor, site, n, asked)
-	// What reads files of the donor stays there, as far as it comes to that soon.
-	own := donor.unstarted() - h.config.turns(donor, h.config.handOutWait(site))
 	var recalled []task.ID
 	for _, r := range found {
-		if len(recalled) == n || r.own && len(recalled) >= own {
+		if len(recalled) == n {
 			break
 		}
 		h.life.revoke(donor.Name, r.lease, r.id, false)
@@ -59,12 +57,10 @@ func (h *handing) lone(site *SiteRecord) bool {
 	return site.Alone != 0 && h.Clock.Sub(site.Alone) < h.config.HandOut.Recall.Every
 }
 
-// recallable is an unstarted task that another site could run; own, if it
-// prefers the one that holds it.
+// recallable is an unstarted task that another site could run.
 type recallable struct {
 	lease task.LeaseID
 	id    task.ID
-	own   bool
 }
 
 // recallable walks the donor's leases from the newest and lists what an idle
@@ -87,9 +83,9 @@ func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]s
 			switch {
 			case !h.mayRecall(id, lease.ID, site):
 			case h.classes.prefers(donor.Name, h.specs.held[id]):
-				own = append(own, recallable{lease.ID, id, true})
+				own = append(own, recallable{lease.ID, id})
 			default:
-				others = append(others, recallable{lease.ID, id, false})
+				others = append(others, recallable{lease.ID, id})
 			}
 			if len(others) == n {
 				return others

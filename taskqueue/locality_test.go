@@ -19,14 +19,16 @@ func jobs(name string, count int, inputs ...string) (tasks []task.Task) {
 	return tasks
 }
 
-// readersOfBusyA submits tasks that read a file of A's storage element, while A
-// runs two tasks on two slots and B, which waits so long, has two free slots.
-func (g *grid) readersOfBusyA(wait time.Duration, readers int) (a, b *crew, w task.WorkflowID) {
+// readersOfA submits tasks that read a file of A's storage element, while A runs
+// so many tasks on two slots and B has two free slots.
+func (g *grid) readersOfA(running, readers int) (a, b *crew, w task.WorkflowID) {
 	g.t.Helper()
-	a, b = g.addSite("A"), g.addSite("B", func(s *taskqueue.SiteRecord) { s.LocalityWait = wait })
+	a, b = g.addSite("A"), g.addSite("B")
 	g.warmUp(a)
 	a.join("peerA", 2)
-	g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", 2)})
+	if running > 0 {
+		g.mustSubmit(taskqueue.Submission{Name: "first", Tasks: jobs("f", running)})
+	}
 	a.sync()
 	for _, lt := range a.waiting() {
 		a.start(lt.Task.ID, a.members[0])
@@ -36,28 +38,28 @@ func (g *grid) readersOfBusyA(wait time.Duration, readers int) (a, b *crew, w ta
 	return a, b, g.mustSubmit(taskqueue.Submission{Name: "readers", Files: []task.File{at("x", 1000, "A")}, Tasks: jobs("r", readers, "x")})
 }
 
-func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
+func TestReadersAreLeftToTheFreeSlotsOfTheirInputsSite(t *testing.T) {
 	still := func(*grid, *crew) {}
 	for name, c := range map[string]struct {
-		wait    time.Duration // of B
-		readers int
-		before  func(g *grid, a *crew) // B asks
-		got     int
+		running, readers int
+		before           func(g *grid, a *crew) // B asks
+		got              int
 	}{
-		"A comes to them soon":      {0, 2, still, 0},
-		"B waits for nobody":        {taskqueue.NoLocalityWait, 2, still, 2},
-		"more than A comes to soon": {0, 10, still, 6}, // A's slots begin four
+		"A has slots for them":      {0, 2, still, 0},
+		"A has a slot for one":      {1, 2, still, 1},
+		"A has no slot for them":    {2, 2, still, 2},
+		"more than A has slots for": {0, 10, still, 5},
 		"A drains": {0, 2, func(g *grid, a *crew) {
 			g.must(func(t *taskqueue.Turn) error { return g.rules.DrainSite(t, a.site, true) })
 		}, 2},
 		"A is silent": {0, 2, func(g *grid, _ *crew) { g.clock = g.clock.Add(11 * time.Second) }, 2},
-		"A takes nothing for B's wait": {5 * time.Second, 2, func(g *grid, _ *crew) {
-			g.clock = g.clock.Add(6 * time.Second)
+		"A takes nothing for a while": {0, 2, func(g *grid, _ *crew) {
+			g.clock = g.clock.Add(4 * time.Second)
 		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGrid(t)
-			a, b, _ := g.readersOfBusyA(c.wait, c.readers)
+			a, b, _ := g.readersOfA(c.running, c.readers)
 			c.before(g, a)
 			b.sync()
 			if got := len(b.held()); got != c.got {
@@ -76,7 +78,7 @@ func TestReadersAreLeftToTheSiteOfTheirInputs(t *testing.T) {
 // long at most.
 func TestLeftTasksAreExplained(t *testing.T) {
 	g := newGrid(t)
-	a, b, w := g.readersOfBusyA(20*time.Second, 2)
+	a, b, w := g.readersOfA(0, 2)
 	b.sync()
 	why := func(site task.Site) string {
 		why := "the site is not explained"
@@ -91,22 +93,24 @@ func TestLeftTasksAreExplained(t *testing.T) {
 		})
 		return why
 	}
-	g.clock = g.clock.Add(4 * time.Second)
-	if got := why("B"); !strings.HasPrefix(got, "leaves it for at most 16s to site A, which has most bytes of its inputs") {
+	g.clock = g.clock.Add(time.Second)
+	if got := why("B"); !strings.HasPrefix(got, "leaves it for at most 2s to site A, which has most bytes of its inputs") {
 		t.Errorf("B: %q", got)
 	}
 	if got := why("A"); strings.Contains(got, "leaves it") {
 		t.Errorf("A: %q", got)
 	}
 	a.sync()
-	if got := why("A"); !strings.Contains(got, "2 slots, 0 of them free; 2 running tasks") || strings.Contains(got, "leaves it") {
-		t.Errorf("A, which has it by now: %q", got)
-	}
 	record := g.siteRecord("A")
+	record.Capacity.FreeSlots, record.Capacity.Running, record.Capacity.Assigned = 0, 2, 0
+	g.must(func(t *taskqueue.Turn) error { return t.Sites().Save(record) })
+	if got := why("A"); !strings.Contains(got, "2 slots, 0 of them free") || strings.Contains(got, "leaves it") {
+		t.Errorf("A, which has it by now and no free slot: %q", got)
+	}
 	record.Capacity.FreeSlots, record.Capacity.Running, record.Capacity.Assigned = 1, 3, 2
 	g.must(func(t *taskqueue.Turn) error { return t.Sites().Save(record) })
-	if got := why("A"); !strings.Contains(got, "2 slots, 1 of them free; 1 running task, 2 have run and are being reported, 2 are with pilots") ||
-		!strings.Contains(got, "a free slot leaves it, for at most 30s from now, to a pilot that has its inputs") {
+	if got := why("A"); !strings.Contains(got, "2 slots, 1 of them free;") || !strings.Contains(got, "have run and are being reported, 2 are with pilots") ||
+		!strings.Contains(got, "a free slot leaves it, for at most 30s from now, to a pilot where it starts sooner") {
 		t.Errorf("A with a free slot: %q", got)
 	}
 	g.clock = g.clock.Add(time.Minute)
@@ -137,7 +141,7 @@ func TestRecallLeavesReadersWithTheirInputs(t *testing.T) {
 		a.start(lt.Task.ID, a.members[0])
 	}
 	a.sync()
-	b.join("peerB", 4)
+	b.join("peerB", 1)
 	b.sync()
 	a.sync() // learns of the recall, and returns with the next one
 	for _, r := range a.reply.Revoked {
@@ -164,37 +168,6 @@ func TestRecallLeavesReadersWithTheirInputs(t *testing.T) {
 	}
 	if makers == 0 {
 		t.Errorf("B holds %v, want some of the makers", b.held())
-	}
-	g.check()
-}
-
-// Two tasks whose outputs are read together are handed to one site, also where
-// the share of that site would part them.
-func TestCompanionsGoToOneSite(t *testing.T) {
-	const pairs = 5
-	g := newGrid(t)
-	a, b := g.addSite("A"), g.addSite("B")
-	g.warmUp(a)
-	g.warmUp(b)
-	a.join("peerA", 4)
-	b.join("peerB", 4)
-	var makers, readers []task.Task
-	for i := range pairs {
-		left, right := fmt.Sprintf("left%d", i), fmt.Sprintf("right%d", i)
-		makers = append(makers, job(fmt.Sprintf("m[%d]", 2*i), nil, []string{left}), job(fmt.Sprintf("m[%d]", 2*i+1), nil, []string{right}))
-		readers = append(readers, job(fmt.Sprintf("u[%d]", i), []string{left, right}, nil))
-	}
-	g.mustSubmit(taskqueue.Submission{Name: "pairs", Tasks: append(makers, readers...)})
-	a.sync()
-	b.sync()
-	if got := len(a.held()) + len(b.held()); got != 3*pairs {
-		t.Errorf("A holds %v, B %v: want all", a.held(), b.held())
-	}
-	for i := range pairs {
-		m, n, u := fmt.Sprintf("m[%d]", 2*i), fmt.Sprintf("m[%d]", 2*i+1), fmt.Sprintf("u[%d]", i)
-		if at := slices.Contains(a.held(), m); at != slices.Contains(a.held(), n) || at != slices.Contains(a.held(), u) {
-			t.Errorf("%s, %s and %s are parted: A holds %v", m, n, u, a.held())
-		}
 	}
 	g.check()
 }
