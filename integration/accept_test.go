@@ -14,6 +14,7 @@ import (
 // of a site; others run the tasks meanwhile. One that cannot be read is refused
 // at the start, with its place.
 func TestOwnPolicyOfAPilot(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.rejects([]string{"accept policy, line 1 column 9", "did you mean load?"}, "pilot", "--access", g.access("pilot-siteA"), "--accept", "true && lod < 1")
 	g.rejects([]string{"it must be true when"}, "pilot", "--access", g.access("pilot-siteA"), "--accept", "free_memory")

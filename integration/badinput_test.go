@@ -15,6 +15,7 @@ const minimal = "apiVersion: pilotage/v1\nkind: Workflow\nname: bad\n"
 // What users get wrong is told by name, with exit code 2, and leaves nothing
 // at the queue.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	files := map[string]struct {
 		text string

@@ -8,6 +8,7 @@ import (
 
 // The keys are an interface; the figures of so short a run are not looked at.
 func TestBenchNoop(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	var result map[string]any
 	out := g.must("--output", "json", "bench", "noop", "--pilots", "2", "--slots", "2", "--tasks", "40", "--folder", g.dir)
@@ -33,6 +34,7 @@ func TestBenchNoop(t *testing.T) {
 // Every figure of the overlay's bench has its key, no task is lost, and what a
 // pilot of the site has made is read from caches.
 func TestBenchOverlay(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	for _, transport := range []string{"light", "tcp", "processes"} {
 		var r struct {
@@ -69,6 +71,7 @@ func TestBenchOverlay(t *testing.T) {
 }
 
 func TestBenchQueue(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	var r struct {
 		Rate     float64   `json:"submit_tasks_per_second"`

@@ -11,6 +11,7 @@ import (
 // Outputs that can be stored nowhere end their workflow, and can be fetched from
 // the caches of living pilots; a site with storage makes and keeps them instead.
 func TestOutputsWithoutStorage(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	g.must("site", "add", "siteB")
 	g.addPilots("siteB", "siteB")

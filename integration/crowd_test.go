@@ -11,6 +11,7 @@ import (
 // A pilot of three slots is given tasks whose inputs take three times its
 // cache: they take turns, and none of them fails.
 func TestTasksTakeTurnsInATightCache(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.addPilot("siteA", "--slots", "3", "--cache-size", "8MiB")
 	var files, tasks strings.Builder

@@ -11,6 +11,7 @@ import (
 // Paper 000, section IV-B and Fig. 4: with Delay 2 no task of AAAABBBB reads its
 // input elsewhere than at its node, which two of the four have.
 func TestDelayedTasksReadLocally(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.must("site", "add", "siteA", "--solver", "dad(0.5,2)", "--rank", "dad(0.8)", "--prefill", "0")
 	for _, name := range []string{"A", "B"} {

@@ -38,6 +38,7 @@ func (g *grid) factoryStatus(folder string) (s factoryStatus) {
 // A burst of tasks brings pilots up from none and down to none, without a hand and
 // with a factory that is killed in between; a leaked access of a job opens nothing.
 func TestAFactoryBringsPilotsUpAndDown(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	folder, access := filepath.Join(g.dir, "factory"), filepath.Join(g.dir, "factory.json")
 	g.must("access", "create", "--role", "factory", "--site", "siteA", "--to", access)
@@ -122,6 +123,7 @@ func TestAFactoryBringsPilotsUpAndDown(t *testing.T) {
 
 // One pilot checks its node through the batch system.
 func TestFactoryCheck(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	access := filepath.Join(g.dir, "factory.json")
 	g.must("access", "create", "--role", "factory", "--site", "siteA", "--to", access)

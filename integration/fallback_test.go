@@ -11,7 +11,10 @@ import (
 // When the network between the pilots of a site no longer carries, the site
 // goes on without it, says so, and comes back by itself when the network is mended;
 // a pilot that came meanwhile works with the others then.
-func TestFallbackWhenPilotsCannotReachOneAnother(t *testing.T) { inOwnNamespace(t, pilotsCutOff) }
+func TestFallbackWhenPilotsCannotReachOneAnother(t *testing.T) {
+	t.Parallel()
+	inOwnNamespace(t, pilotsCutOff)
+}
 
 func pilotsCutOff(t *testing.T) {
 	giveAddresses(t)

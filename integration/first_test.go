@@ -8,6 +8,7 @@ import (
 )
 
 func TestOneQueueOnePilotOneCommand(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.addPilot("siteA")
 	out := g.must("submit", "--wait", "--", "/bin/true")
@@ -17,6 +18,7 @@ func TestOneQueueOnePilotOneCommand(t *testing.T) {
 }
 
 func TestOutputsComeBack(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.addPilot("siteA")
 	input := filepath.Join(g.dir, "in.txt")
@@ -42,6 +44,7 @@ outputs: [count.txt, sorted.txt]
 }
 
 func TestChainOverFourPilots(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.addPilots("siteA", "siteA", "siteA", "siteA")
 	path := g.workflow("fan", `

@@ -20,6 +20,7 @@ import (
 // After one workflow every listing parses in all of its forms, and /metrics
 // tells the same as `site show`.
 func TestListingsAndMetrics(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	p := g.addPilot("siteA")
 	g.addPilot("siteA")

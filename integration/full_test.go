@@ -16,6 +16,7 @@ import (
 // an exit code that mean "try again", says the truth about its health, starts on
 // a full disk, and goes on without a restart when there is room.
 func TestQueueOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	inNamespaces(t, syscall.CLONE_NEWNS, queueOnAFullDisk)
 }
 

@@ -9,6 +9,7 @@ import (
 // Tasks that need a GPU run where one is free, each with devices of its own;
 // others see none, and what no pilot has is explained.
 func TestTasksGetGPUsOfTheirOwn(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.startPilot("siteA", "--slots", "3", "--gpus", "0,GPU-7")
 	g.startPilot("siteA", "--slots", "3", "--gpus", "none")

@@ -7,11 +7,14 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -31,6 +34,14 @@ var binary string
 const binaryVariable = "PILOTAGE_TEST_BINARY"
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// These tests wait for other processes most of the time, for leases and
+	// offices that end: more of them than there are processors run at once.
+	if limit := flag.Lookup("test.parallel"); limit.Value.String() == limit.DefValue {
+		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+			panic(err)
+		}
+	}
 	os.Exit(buildAndRun(m))
 }
 

@@ -12,6 +12,7 @@ import (
 // caches of which one is killed, gives the same assignments when it is played
 // again, and others with other settings.
 func TestReplayOfALiveMaster(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	journal := filepath.Join(g.dir, "siteA.journal")
 	g.addPilot("siteA", "--journal", journal)

@@ -126,6 +126,7 @@ func eachSeed(t *testing.T, run func(t *testing.T, seed uint64)) {
 // The payload waits at its gate when its pilot is killed, so it is the kill
 // that ends the attempt.
 func TestKillOfAWorkingPilot(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 8)
@@ -156,6 +157,7 @@ func (g *grid) stateOf(id *pb.AttemptId) pb.AttemptState {
 // While the queue's database is held no outcome can be acknowledged: what the
 // master gets then it has in hand when it is killed.
 func TestKillOfTheMasterTwiceInARow(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 8)
@@ -210,6 +212,7 @@ func (g *grid) isDone(task string) {
 }
 
 func TestKillOfTheQueueBetweenReceiptAndCommit(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 8)
@@ -262,6 +265,7 @@ func (g *grid) holdDatabase() (release func()) {
 // The first unfinished file in any cache is an output on its way in. Its pilot
 // is stopped before one looks again, so that the file is unfinished at the kill.
 func TestKillOfAPilotWithAFileHalfPublished(t *testing.T) {
+	t.Parallel()
 	eachSeed(t, func(t *testing.T, seed uint64) {
 		g := twoSites(t)
 		l := newLedgered(g, seed, 3)

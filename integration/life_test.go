@@ -12,6 +12,7 @@ import (
 // How pilots leave: by the end of their lifetime, told by SIGTERM within and
 // beyond the grace, drained by an operator. Each departure is recorded.
 func TestPilotsLeave(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	short := strings.TrimSpace(g.must("submit", "--parsable", "--name", "short", "--require", atB, "--", "true"))
 	mortal := g.addPilot("siteB", "--lifetime", lifetime.String(), "--drain", "5s")

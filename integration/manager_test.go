@@ -9,6 +9,7 @@ import (
 // The gRPC client of examples/manager against a grid, with an access of role
 // submit as a workflow manager has it.
 func TestWorkflowManagersView(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	g.addPilot("siteA")
 	g.addPilot("siteB")

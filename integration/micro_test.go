@@ -12,6 +12,7 @@ import (
 // All of them run at once: each waits for the others. Where the queue matches, it
 // goes by the same.
 func TestTasksOfOneKindAreSpread(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	for range 2 {
 		g.startPilot("siteA", "--slots", "2")

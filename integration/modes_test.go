@@ -39,8 +39,10 @@ func wantLines(t *testing.T, got string, n int) {
 // A site at which the queue matches tasks runs a chain and a merge as a
 // distributed one does; only where files come from differs.
 func TestModesOfASite(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"centralized", "isolated"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, "siteA")
 			g.must("site", "add", "siteA", "--mode", mode)
 			for range 3 {
@@ -86,6 +88,7 @@ func TestModesOfASite(t *testing.T) {
 // runs goes on, what waits is run by whoever has it, and every outcome counts
 // once.
 func TestModeSwitchOfALiveSite(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	for range 3 {
 		g.startPilot("siteA")
@@ -130,8 +133,10 @@ outputs: [all]
 // A pilot that is its own master is killed: what it ran, what it had before
 // its time, and what only its cache had, others do again.
 func TestKilledPilotWhereTheQueueMatches(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []string{"centralized", "isolated"} {
 		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
 			g := newGrid(t, "siteA")
 			g.must("site", "add", "siteA", "--mode", mode)
 			for range 2 {

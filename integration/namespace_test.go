@@ -20,6 +20,7 @@ const namespaceVariable = "PILOTAGE_TEST_NAMESPACE"
 // worker nodes: the limits that libraries set for the outside world must not
 // bite inside a site.
 func TestTwentyPilotsAtOtherAddresses(t *testing.T) {
+	t.Parallel()
 	inOwnNamespace(t, twentyPilots)
 }
 

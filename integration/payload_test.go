@@ -14,6 +14,7 @@ import (
 
 // What payloads get, leave behind and die of, on one site with two pilots.
 func TestPayloads(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.addPilot("siteA", "--slots", "3")
 	g.addPilot("siteA", "--slots", "3")

@@ -14,6 +14,7 @@ import (
 // solver is dad serves queues in turn, one task each, although all tasks of
 // the first queue are older.
 func TestQueuesInTurn(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.must("site", "add", "siteA", "--solver", "dad(0.5,1)", "--rank", "dad(0.8)", "--prefill", "0")
 	data, script := filepath.Join(g.dir, "words.txt"), filepath.Join(g.dir, "count.pbs")

@@ -9,6 +9,7 @@ import (
 // A recorded workflow runs as real tasks with files of scaled size; what is
 // wrong with a recording is told with the place.
 func TestRecordedWorkflowsRunLive(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.addPilot("siteA")
 	g.addPilot("siteA")

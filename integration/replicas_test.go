@@ -14,6 +14,7 @@ import (
 // its cache from the pilot that has made it (003): when they come they find it
 // there.
 func TestReplicasAreMadeBeforeTasksAskForThem(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.rejects([]string{"replica policies look at all pilots", "give mode distributed"}, "site", "add", "siteA", "--mode", "centralized", "--replicate", "alpha(1)")
 	g.rejects([]string{"alpha(15)"}, "site", "add", "siteA", "--replicate", "alpha")

@@ -81,6 +81,7 @@ func (l *ledgered) starts() map[string]int {
 // bytes after few executions, pilots that it does not know leave, and its lists
 // are true.
 func TestRestoreOfABackup(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	g.must("site", "add", "siteB", "--mode", "isolated")
 	known := g.addPilots("siteA", "siteB", "siteA", "siteB")

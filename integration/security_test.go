@@ -37,6 +37,7 @@ import (
 // Who is no member gets nothing from a pilot, and who is one gets no more than
 // its site's.
 func TestStrangersAndRevoked(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	p, other := g.addPilot("siteA"), g.addPilot("siteA")
 	t.Run("data port", func(t *testing.T) { dataPort(g.in(t), p) })
@@ -312,6 +313,7 @@ true
 // Payloads of a pilot without any privilege cannot read its access file, keys,
 // environment and memory. As root the pilot runs as uid 65534.
 func TestPayloadsCannotSpyOnTheirPilot(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	home := filepath.Join(g.dir, "nobody")
 	writeFile(t, filepath.Join(home, "access.json"), readFile(t, g.access("pilot-siteA")))

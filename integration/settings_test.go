@@ -11,6 +11,7 @@ import (
 // A storage element that a live site is given is every pilot's at once, not
 // its master's alone: what they have made so far is brought there.
 func TestSettingsOfALiveSite(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t)
 	g.must("site", "add", "siteA")
 	var tasks strings.Builder // one for each pilot
@@ -43,6 +44,7 @@ outputs: ["part.{0..2}"]
 // The solver and the rank of a site are settings like any other: they hold for
 // tasks that wait.
 func TestSolverAndRankOfALiveSite(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	g.rejects([]string{"give the rank dad(BETA)"}, "site", "add", "siteA", "--solver", "dad(0.5,2)")
 	g.rejects([]string{"unknown solver", "greedy, exact"}, "site", "add", "siteA", "--solver", "best")

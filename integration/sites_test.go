@@ -13,6 +13,7 @@ import (
 // merged anywhere, and what is read from the other site's storage element is
 // counted apart. The same grid then splits and merges over all pilots.
 func TestTwoSites(t *testing.T) {
+	t.Parallel()
 	g := twoSites(t)
 	t.Run("files made at A and at B are merged", func(t *testing.T) { mergesAcrossSites(g.in(t)) })
 	t.Run("split and merge", func(t *testing.T) { splitsAndMerges(g.in(t)) })

@@ -14,8 +14,13 @@ import (
 // hands it to another, one that was killed has left it for the next pilot in
 // its folder. Either way its maker runs once.
 func TestSoleCopiesOutliveTheirPilot(t *testing.T) {
-	t.Run("handed over", func(t *testing.T) { handedOver(newGrid(t, "siteA")) })
-	t.Run("recovered", func(t *testing.T) { recovered(newGrid(t, "siteA")) })
+	t.Parallel()
+	for name, test := range map[string]func(*grid){"handed over": handedOver, "recovered": recovered} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(newGrid(t, "siteA"))
+		})
+	}
 }
 
 // spoilStorage has the site's storage element refuse what a workflow makes,

@@ -14,6 +14,7 @@ import (
 // What storage and caches do wrong is overcome, and what keeps a task waiting
 // is told.
 func TestStorageAndExplanations(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	p := g.addPilot("siteA")
 	t.Run("a corrupted cache file", func(t *testing.T) { corruptedCache(g.in(t), p) })

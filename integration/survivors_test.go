@@ -16,6 +16,7 @@ import (
 // sessions of their own: within 10 s none is left. The logs of a payload that
 // has ended before are not there any more: the queue has their ends.
 func TestPayloadsDieWithTheirPilot(t *testing.T) {
+	t.Parallel()
 	g := newGrid(t, "siteA")
 	p := g.addPilot("siteA", "--sandbox", "landlock", "--payload-user", "root") // where the numbers of processes are those of the node
 	said := g.submitted("says", `tasks: {says: {shell: echo out; echo err >&2}}`)

@@ -16,6 +16,7 @@ import (
 // upload has not come: nobody was told of the copy. It is looked for there and found,
 // by another pilot of the site or by the next one, and nothing runs again.
 func TestCopiesThatNobodyToldAreFound(t *testing.T) {
+	t.Parallel()
 	t.Run("another pilot", func(t *testing.T) { untold(t, true) })
 	t.Run("the next pilot", func(t *testing.T) { untold(t, false) })
 }
