@@ -20,8 +20,8 @@ func (a *attempt) environment() []string {
 	t := a.spec.Task
 	values := map[string]string{
 		"PATH":   a.runner.cfg.Path,
-		"HOME":   filepath.Join(a.folder, homeFolder),
-		"TMPDIR": filepath.Join(a.folder, temporaryFolder),
+		"HOME":   filepath.Join(a.folder, privateFolder),
+		"TMPDIR": filepath.Join(a.folder, privateFolder),
 		"LANG":   a.runner.cfg.Lang,
 	}
 	for name, value := range t.Env {

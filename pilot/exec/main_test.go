@@ -103,6 +103,13 @@ func (s *stand) shell(script string) Spec {
 	}
 }
 
+// folder is the work folder of an attempt that runs.
+func (s *stand) folder(spec Spec) string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.held[spec.Attempt.Suffix()]
+}
+
 func (s *stand) argv(words ...string) Spec {
 	spec := s.shell("")
 	spec.Task.Argv = words

@@ -50,7 +50,7 @@ func TestEnvironmentIsTheAllowList(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(string(result.Stdout)), "\n")
 	slices.Sort(got)
 	want := []string{
-		"HOME=" + result.Folder + "/.home", "LANG=C.UTF-8", "LC_ALL=C", "PATH=/usr/bin:/bin",
+		"HOME=" + result.Folder + "/.private", "LANG=C.UTF-8", "LC_ALL=C", "PATH=/usr/bin:/bin",
 		"PILOTAGE_ATTEMPT=w-abcdefghij/work[07]/a2", "PILOTAGE_CORES=3", "PILOTAGE_MEMORY_BYTES=209715200",
 		"PILOTAGE_PILOT=p-abcdefgh", "PILOTAGE_SITE=siteA", "PILOTAGE_TASK=w-abcdefghij/work[07]", "TMPDIR=/elsewhere",
 	}
@@ -174,7 +174,7 @@ func TestFoldersBelongToTheCallerUntilRelease(t *testing.T) {
 	if err := s.Release(result.Folder); err != nil {
 		t.Errorf("second release: %v", err)
 	}
-	for _, foreign := range []string{"/etc", s.cfg.WorkDir, s.cfg.WorkDir + "/a/b", ""} {
+	for _, foreign := range []string{"/etc", s.cfg.WorkDir, s.cfg.WorkDir + "/a", s.cfg.WorkDir + "/a/b/c", ""} {
 		if s.Release(foreign) == nil {
 			t.Errorf("release of %q was allowed", foreign)
 		}
@@ -187,11 +187,11 @@ func TestWorkFoldersComeClean(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(elsewhere, "keep"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	spec := s.shell(`test "$(find . | sort | tr '\n' ' ')" = ". ./.home ./.tmp " && test "$(stat -c %a . .home .tmp | tr '\n' ' ')" = "700 700 700 "`)
+	spec := s.shell(`test "$(find . | sort | tr '\n' ' ')" = ". ./.private " && test "$(stat -c %a . .private | tr '\n' ' ')" = "700 700 "`)
 	for _, mess := range []string{
-		"true", "echo x > f; mkdir -p d/e; echo x > .home/f; mkdir -p .tmp/d; echo x > .tmp/d/f; chmod 000 .tmp/d",
-		"chmod 755 .", "chmod 500 .home", "rmdir .tmp", "rmdir .home; ln -s " + elsewhere + " .home",
-		"rmdir .home .tmp; echo > .home; echo > .tmp", "mkdir .home/.home .home/.tmp",
+		"true", "echo x > f; mkdir -p d/e; echo x > .private/f; mkdir -p .private/d; echo x > .private/d/f; chmod 000 .private/d",
+		"chmod 755 .", "chmod 500 .private", "rmdir .private", "rmdir .private; ln -s " + elsewhere + " .private",
+		"rmdir .private; echo > .private", "mkdir .private/.private",
 	} {
 		if err := s.Release(s.runOK(s.shell(mess)).Folder); err != nil {
 			t.Errorf("after %q: %v", mess, err)
@@ -263,7 +263,7 @@ func TestLeftoversOfAKilledPilotGo(t *testing.T) {
 	foreign := []string{filepath.Join(cfg.LogDir, "notes.stdout"), filepath.Join(cfg.WorkDir, "thesis")}
 	for _, file := range append([]string{
 		filepath.Join(cfg.LogDir, attempt+".stdout"), filepath.Join(cfg.LogDir, attempt+".stderr"),
-		filepath.Join(cfg.WorkDir, attempt, "closed", "output"),
+		filepath.Join(cfg.WorkDir, batchName+"3", attempt, "closed", "output"),
 	}, foreign...) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 			t.Fatal(err)
@@ -272,7 +272,7 @@ func TestLeftoversOfAKilledPilotGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Chmod(filepath.Join(cfg.WorkDir, attempt, "closed"), 0); err != nil {
+	if err := os.Chmod(filepath.Join(cfg.WorkDir, batchName+"3", attempt, "closed"), 0); err != nil {
 		t.Fatal(err)
 	}
 	next, err := New(cfg)

@@ -30,6 +30,7 @@ type Runner struct {
 	null    *os.File // stdin of payloads
 	guard   guard
 	gpus    gpus
+	folders *workFolders
 
 	spawners    spawners
 	reflinkOnce sync.Once
@@ -40,7 +41,7 @@ type Runner struct {
 	mutex   sync.Mutex
 	closed  bool
 	cancel  map[string]context.CancelCauseFunc // of running attempts, by work folder
-	held    map[string]bool                    // work folders not released
+	held    map[string]string                  // work folders not released, by attempt
 	running sync.WaitGroup
 
 	closing    sync.Once
@@ -69,9 +70,9 @@ func New(cfg Config) (*Runner, error) {
 	}
 	r := &Runner{
 		cfg: cfg, family: openFamily(), logs: newLogKeeper(cfg.LogDir, cfg.LogKeep), null: null,
-		guard:  guard{series: newSeries(), null: null},
-		gpus:   gpus{free: slices.Clone(cfg.GPUs)},
-		cancel: map[string]context.CancelCauseFunc{}, held: map[string]bool{},
+		guard: guard{series: newSeries(), null: null},
+		gpus:  gpus{free: slices.Clone(cfg.GPUs)}, folders: newWorkFolders(cfg.WorkDir, cfg.PayloadUser),
+		cancel: map[string]context.CancelCauseFunc{}, held: map[string]string{},
 	}
 	r.policy = newPolicy(cfg)
 	if err := r.raise(); err != nil {
@@ -149,17 +150,20 @@ func (r *Runner) admit(ctx context.Context, spec Spec) (*attempt, error) {
 	if !filepath.IsLocal(name) || filepath.Base(name) != name {
 		return nil, fmt.Errorf("attempt %q cannot name a folder", name)
 	}
-	folder := filepath.Join(r.cfg.WorkDir, name)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	if r.closed {
 		return nil, errClosed
 	}
-	if _, held := r.held[folder]; held {
+	if _, held := r.held[name]; held {
 		return nil, fmt.Errorf("attempt %s runs already or its folder was not released", spec.Attempt)
 	}
+	folder, err := r.folders.reserve(name)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	r.cancel[folder], r.held[folder] = cancel, true
+	r.cancel[folder], r.held[name] = cancel, folder
 	r.running.Add(1)
 	return &attempt{
 		runner: r, ctx: ctx, spec: spec, name: name, folder: folder,
@@ -176,22 +180,27 @@ func (r *Runner) leave(run *attempt) {
 }
 
 // Release removes a work folder. Releasing a folder that is gone is no error;
-// a path that is not directly below WorkDir is refused.
+// a path that is not a work folder's is refused.
 func (r *Runner) Release(folder string) error {
-	if filepath.Dir(folder) != r.cfg.WorkDir {
+	batch, attempt := filepath.Split(folder)
+	if filepath.Dir(filepath.Clean(batch)) != r.cfg.WorkDir {
 		return fmt.Errorf("release %q: not a work folder of %s", folder, r.cfg.WorkDir)
 	}
 	r.mutex.Lock()
+	held := r.held[attempt] == folder
 	_, running := r.cancel[folder]
 	r.mutex.Unlock()
-	if running {
+	switch {
+	case running:
 		return fmt.Errorf("release %q: its payload still runs", folder)
+	case !held:
+		return nil
 	}
-	if err := removeTree(folder); err != nil {
+	if err := r.folders.remove(folder); err != nil {
 		return fmt.Errorf("release the work folder: %w", err)
 	}
 	r.mutex.Lock()
-	delete(r.held, folder)
+	delete(r.held, attempt)
 	r.mutex.Unlock()
 	return nil
 }
@@ -215,9 +224,10 @@ func (r *Runner) close() error {
 	r.guard.dismiss()
 
 	var failures []error
-	for folder := range r.held {
-		failures = append(failures, removeTree(folder))
+	for _, folder := range r.held {
+		failures = append(failures, r.folders.remove(folder))
 	}
+	r.folders.close()
 	r.spawners.close()
 	if r.sandbox != nil {
 		r.sandbox.close()

@@ -281,7 +281,7 @@ func TestSandboxSpansNoOtherAttempt(t *testing.T) {
 	spec := s.shell("echo mine > secret; mkfifo gate; echo $$ > $DOOR; read end < gate")
 	go func() { ended <- s.run(spec) }()
 	pids := s.heardPids()
-	neighbour := filepath.Join(s.cfg.WorkDir, spec.Attempt.Suffix())
+	neighbour := s.folder(spec)
 	for _, script := range []string{
 		"cat " + neighbour + "/secret", "echo x > " + neighbour + "/secret", "ls " + neighbour, "ls ..",
 		"cat /proc/$0/environ", "cat /proc/$0/cwd/secret", "kill -9 $0",

@@ -66,7 +66,7 @@ func takeFingerprint(path string) (fingerprint, error) {
 
 // stage makes the work folder and places the inputs in it.
 func (a *attempt) stage() error {
-	if err := makeWorkFolder(a.folder); err != nil {
+	if err := a.runner.folders.make(a.folder); err != nil {
 		return err
 	}
 	a.inputs = make([]placed, 0, len(a.spec.Inputs))
@@ -78,11 +78,11 @@ func (a *attempt) stage() error {
 	return a.handOver()
 }
 
-// handOver gives the work folder to the account of payloads. A file with another
-// name is the cache's.
+// handOver gives the inputs to the account of payloads. A file with another name is
+// the cache's.
 func (a *attempt) handOver() error {
 	account := a.runner.cfg.PayloadUser
-	if account == nil {
+	if account == nil || len(a.inputs) == 0 {
 		return nil
 	}
 	err := filepath.WalkDir(a.folder, func(path string, entry fs.DirEntry, err error) error {

@@ -37,7 +37,7 @@ func (s *stand) leaveBehind(script string) {
 	ended := make(chan Result)
 	go func() { ended <- s.run(spec) }()
 	pids := s.heardPids()
-	gate := filepath.Join(s.cfg.WorkDir, spec.Attempt.Suffix(), "gate")
+	gate := filepath.Join(s.folder(spec), "gate")
 	if err := os.WriteFile(gate, []byte("end\n"), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
