@@ -25,9 +25,11 @@ type AccessFile struct {
 	Queue   []string  `json:"queue"`  // HOST:PORT of the queue servers
 	CAPEM   string    `json:"ca_pem"` // the VO's authority
 	Role    Role      `json:"role"`
-	Site    task.Site `json:"site,omitempty"` // always for pilots
-	Token   string    `json:"token"`          // "pil_ID_SECRET"
-	Expires time.Time `json:"expires"`        // of the token
+	Site    task.Site `json:"site,omitempty"`   // always for pilots
+	Person  string    `json:"person,omitempty"` // for whom the queue takes its bearer
+	Groups  []string  `json:"groups,omitempty"` // of the person
+	Token   string    `json:"token"`            // "pil_ID_SECRET"
+	Expires time.Time `json:"expires"`          // of the token
 }
 
 // decodeAccessFile reads and checks the content of an access file. Keys that

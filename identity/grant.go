@@ -55,6 +55,8 @@ type Grant struct {
 	Expires time.Time // zero counts as expired: every token ends
 	Revoked bool
 	Label   string // for people
+	Person  string // whose work is done with it
+	Groups  []string
 	Created time.Time
 }
 

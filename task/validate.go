@@ -174,3 +174,11 @@ func localName(name LFN) string {
 
 // Local is the name as its workflow wrote it, without qualification.
 func (n LFN) Local() string { return localName(n) }
+
+// Workflow is the one that a qualified name belongs to, "" of other names.
+func (n LFN) Workflow() WorkflowID {
+	if prefix, _, found := strings.Cut(string(n), ":"); found && wflowForm.MatchString(prefix) {
+		return WorkflowID(prefix)
+	}
+	return ""
+}

@@ -29,7 +29,7 @@ func readAll(t *taskqueue.Turn) (*everything, error) {
 		classes: make(map[taskqueue.ClassID]taskqueue.Eligibility),
 	}
 	var err error
-	if e.workflows, err = t.Workflows().List("", "", 1000); err != nil {
+	if e.workflows, err = t.Workflows().List("", "", "", 1000); err != nil {
 		return nil, err
 	}
 	for _, w := range e.workflows {

@@ -12,7 +12,8 @@ import (
 type Submission struct {
 	Key          string // client's idempotency key, "" on single-part submissions without retry
 	Name         string
-	Owner        string
+	By           Person
+	Group        string // that the workflow is shared with
 	Part         int
 	More         bool            // further parts follow
 	Tasks        []task.Task     // ids with the workflow part left empty: "/name"

@@ -361,9 +361,3 @@ func (c *classes) wakeFor(class *Eligibility) {
 		}
 	}
 }
-
-// workflowOf returns the workflow that a qualified name belongs to.
-func workflowOf(name task.LFN) task.WorkflowID {
-	local := name.Local()
-	return task.WorkflowID(name[:max(0, len(name)-len(local)-1)])
-}

@@ -10,8 +10,9 @@ import (
 type Workflow struct {
 	ID        task.WorkflowID
 	Name      string
-	Owner     string // label of the access token that submitted it
-	Key       string // the client's idempotency key
+	Owner     string // the person who submitted it
+	Group     string // whose members use it as if it were theirs; Everybody may look; "" is the owner alone
+	Key       string // the client's idempotency key, as Person.key makes it
 	Created   time.Time
 	Ended     time.Time // zero while open
 	Sealed    bool      // false until the last part of the submission arrived
@@ -440,6 +441,8 @@ type Grant struct {
 	Role    string   // admin, submit, pilot or factory
 	Site    task.Site
 	Label   string
+	Person  string   // whose it is; see Grant.Holder
+	Groups  []string // of the person
 	Created time.Time
 	Expires time.Time
 	Revoked bool

@@ -107,7 +107,7 @@ func (p *submission) memoise(g *graph) {
 	}
 }
 
-// reuse takes over, from the newest earlier run of the same name, the results
+// reuse takes over, from an earlier run of the same name, the results
 // of tasks that would compute the same and whose outputs still exist: of final
 // outputs on a storage element.
 func (p *submission) reuse(w *Workflow, g *graph) {
@@ -122,20 +122,23 @@ func (p *submission) reuse(w *Workflow, g *graph) {
 	}
 }
 
-// earlierRun returns the newest earlier sealed workflow of the same name.
+// earlierRun returns the newest earlier sealed workflow of the same name of the same
+// owner; if there is none, of those whom the owner may look into.
 func (p *submission) earlierRun(w *Workflow) task.WorkflowID {
-	for after := task.WorkflowID(""); ; {
-		runs := read(p.Workflows().List(w.Name, after, 16))
-		for i := range runs {
-			if runs[i].ID != w.ID && runs[i].Sealed {
-				return runs[i].ID
+	for _, owner := range []string{w.Owner, ""} {
+		var earlier task.WorkflowID
+		err := eachNamed(p.Turn, owner, w.Name, func(run *Workflow) bool {
+			if run.ID != w.ID && run.Sealed && p.By.Sees(run) {
+				earlier = run.ID
 			}
+			return earlier == ""
+		})
+		check(err)
+		if earlier != "" {
+			return earlier
 		}
-		if len(runs) < 16 {
-			return ""
-		}
-		after = runs[len(runs)-1].ID
 	}
+	return ""
 }
 
 func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task.WorkflowID) {

@@ -199,7 +199,7 @@ func (r *Rules) RegisterFiles(t *Turn, files []task.File) (n int, err error) {
 	names := make([]task.LFN, len(files))
 	for i := range files {
 		names[i] = shared(string(files[i].LFN))
-		if w := workflowOf(files[i].LFN); strings.HasPrefix(string(w), "w-") {
+		if files[i].LFN.Workflow() != "" {
 			names[i] = files[i].LFN
 		}
 	}

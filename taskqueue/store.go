@@ -78,9 +78,9 @@ type WorkflowTable interface {
 	// ByKey finds the newest workflow of an idempotency key; "" if none.
 	ByKey(key string) (task.WorkflowID, error)
 	// List returns workflows newest first, by first Save, at most limit, after
-	// the given id ("" from the start, ErrWorkflowGone if it is gone); name ""
-	// means any.
-	List(name string, after task.WorkflowID, limit int) ([]Workflow, error)
+	// the given id ("" from the start, ErrWorkflowGone if it is gone); an owner or
+	// a name of "" means any.
+	List(owner, name string, after task.WorkflowID, limit int) ([]Workflow, error)
 }
 
 // TaskTable keeps descriptions and states of tasks.

@@ -35,8 +35,9 @@ func (r *Rules) Submit(t *Turn, s Submission) (_ Submitted, err error) {
 // existed tells that the part is there already.
 func (p *submission) begin() (existed bool) {
 	id := p.Workflow
+	found := task.WorkflowID("")
 	if p.Key != "" {
-		found := read(p.Workflows().ByKey(p.Key))
+		found = read(p.Workflows().ByKey(p.By.key(p.Key)))
 		if id != "" && found != "" && found != id {
 			end(conflict("submission key %q belongs to workflow %s, not to %s", p.Key, found, id))
 		}
@@ -50,7 +51,9 @@ func (p *submission) begin() (existed bool) {
 	}
 	p.workflow = p.records.workflow(id)
 	switch w := p.workflow; {
-	case w.Owner != p.Owner || p.Name != "" && w.Name != p.Name:
+	case found == "" && !p.By.Changes(w):
+		end(errNotYours(w))
+	case p.Name != "" && w.Name != p.Name:
 		end(conflict("submission key %q is in use for workflow %s %q: choose another key", p.Key, w.ID, w.Name))
 	case p.Part < w.Parts:
 		return true
@@ -71,11 +74,15 @@ func (p *submission) newWorkflow() {
 	if !task.ValidName(p.Name) {
 		end(invalid("workflow name %q: use letters, digits and ._+=:@- (at most 200), first a letter or digit", p.Name))
 	}
+	if p.Group != "" && p.Group != Everybody && !p.By.in(p.Group) {
+		end(fmt.Errorf("%w: you are not in group %s: share the workflow with a group of yours", ErrRefused, p.Group))
+	}
 	p.workflow = &Workflow{
 		ID:      task.NewWorkflowID(p.randomBytes(8)),
 		Name:    p.Name,
-		Owner:   p.Owner,
-		Key:     p.Key,
+		Owner:   p.By.Name,
+		Group:   p.Group,
+		Key:     p.By.key(p.Key),
 		Created: p.Wall,
 		Counts:  make(map[task.State]int),
 	}

@@ -75,7 +75,7 @@ func TestBadSubmissionsAreRefusedByName(t *testing.T) {
 				t.Fatalf("got %v, want %v saying %q", err, c.want, c.says)
 			}
 			g.view(func(turn *taskqueue.Turn) error {
-				list, err := turn.Workflows().List("", "", 10)
+				list, err := turn.Workflows().List("", "", "", 10)
 				if len(list) != 0 {
 					t.Errorf("half a workflow is left: %+v", list)
 				}

@@ -191,7 +191,7 @@ func (r *readiness) reassess() {
 	}
 	for budget := r.config.Workflow.SweepPage; budget > 0; {
 		if at.After == 0 {
-			next, err := r.Workflows().List("", at.Workflow, 1)
+			next, err := r.Workflows().List("", "", at.Workflow, 1)
 			if errors.Is(err, ErrWorkflowGone) {
 				r.reassessAll()
 				return // it was dropped

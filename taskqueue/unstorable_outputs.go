@@ -25,7 +25,7 @@ func (r *readiness) countStored() {
 		if before.stored == now.stored {
 			continue
 		}
-		w := r.workflow(workflowOf(name))
+		w := r.workflow(name.Workflow())
 		if w.Unstored++; now.stored {
 			w.Unstored -= 2
 		}
@@ -43,7 +43,7 @@ func (r *readiness) countHeld() {
 		if before == now {
 			continue
 		}
-		w := r.workflow(workflowOf(name))
+		w := r.workflow(name.Workflow())
 		if w.Held == nil {
 			w.Held = make(map[task.Site]int)
 		}

@@ -58,12 +58,20 @@ func newAccessCreate(a *app) *cobra.Command {
 		if _, err := os.Lstat(into); err == nil && !force {
 			return coded(exitConflict, "%s is there: give another --to, or --force to replace it", into)
 		}
+		if old, err := identity.ReadAccessFile(into); err == nil && request.Person == "" {
+			request.Person = old.Person // a renewal is for the same one
+			if len(request.Groups) == 0 {
+				request.Groups = old.Groups
+			}
+		}
 		return nil
 	}
 	flags := command.Flags()
 	flags.StringVar(&request.Role, "role", "submit", "admin, submit, read-only, pilot or factory")
 	flags.StringVar(&request.Site, "site", "", "site of the access of a pilot or factory")
 	flags.StringVar(&request.Label, "label", "", "whom it is for, shown by access list")
+	flags.StringVar(&request.Person, "person", "", "whose work is done with it (default: whom the file to replace names, else the label, else the id of the access)")
+	flags.StringSliceVar(&request.Groups, "group", nil, "group of the person; may be given several times")
 	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
 	flags.BoolVar(&force, "force", false, "replace a file that is there")
@@ -101,7 +109,7 @@ func newAccessList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
+		return printList(a, reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
 			state, expires := "valid", g.GetExpires().AsTime()
 			switch {
 			case g.GetRevoked():
@@ -109,7 +117,7 @@ func newAccessList(a *app) *cobra.Command {
 			case expires.Before(time.Now()):
 				state = "expired"
 			}
-			return []any{g.GetId(), g.GetRole(), g.GetSite(), g.GetLabel(), state, expires.Format(inUTC)}
+			return []any{g.GetId(), g.GetRole(), g.GetSite(), g.GetPerson(), g.GetLabel(), state, expires.Format(inUTC)}
 		})
 	})
 }

@@ -18,11 +18,13 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/task/workflow"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
 type submitFlags struct {
 	file, key                             string
 	upload, dryRun, wait, parsable, fresh bool
+	group                                 string // that it is shared with
 	allowMissing                          bool
 	name, require, rank, array            string
 	settings                              map[string]string // of a single command, by key of a workflow file
@@ -58,6 +60,12 @@ func newSubmit(a *app) *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check and print the tasks, submit nothing")
 	flags.BoolVar(&f.wait, "wait", false, "wait for the end")
 	flags.BoolVar(&f.parsable, "parsable", false, "print the workflow id and nothing else")
+	flags.StringVar(&f.group, "group", "", "group of yours whose members may use the workflow as if it were theirs")
+	flags.BoolFunc("public", "let everybody look into the workflow and take over its results", func(string) error {
+		f.group = taskqueue.Everybody
+		return nil
+	})
+	command.MarkFlagsMutuallyExclusive("group", "public")
 	flags.BoolVar(&f.fresh, "fresh", false, "run everything, also what an earlier run of the same name has done")
 	flags.StringVar(&f.key, "key", "", "idempotency key: what was submitted under the same key before is not submitted again (default: a random one)")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
@@ -358,7 +366,7 @@ func (a *app) sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submi
 		upto := min(from+partSize, len(plan.Tasks))
 		request := &pb.SubmitWorkflowRequest{
 			IdempotencyKey: key, Name: plan.Name, Part: int32(part), More: upto < len(plan.Tasks),
-			AllowMissing: f.allowMissing, Fresh: f.fresh,
+			AllowMissing: f.allowMissing, Fresh: f.fresh, Group: f.group,
 		}
 		if part == 0 {
 			request.Files, request.Outputs = files, plan.Outputs

@@ -43,13 +43,13 @@ func workflowRow(w *pb.Workflow) []any {
 		ended = time.Now()
 	}
 	return []any{
-		w.GetId(), w.GetName(), stateName(w.GetState()), fmt.Sprintf("%d/%d", w.GetDone(), workflowTotal(w)),
+		w.GetId(), w.GetName(), w.GetOwner(), stateName(w.GetState()), fmt.Sprintf("%d/%d", w.GetDone(), workflowTotal(w)),
 		w.GetBlocked(), w.GetReady(), w.GetLeased(), w.GetFailed() + w.GetQuarantined(), w.GetCancelled(),
 		ended.Sub(w.GetCreated().AsTime()).Round(time.Millisecond * 100),
 	}
 }
 
-var workflowHeader = []string{"WORKFLOW", "NAME", "STATE", "DONE", "BLOCKED", "READY", "LEASED", "FAILED", "CANCELLED", "TIME"}
+var workflowHeader = []string{"WORKFLOW", "NAME", "OWNER", "STATE", "DONE", "BLOCKED", "READY", "LEASED", "FAILED", "CANCELLED", "TIME"}
 
 func (a *app) printWorkflow(w *pb.Workflow) error {
 	return a.print(w, workflowHeader, rowsOf([]*pb.Workflow{w}, workflowRow))
@@ -65,6 +65,9 @@ func newWorkflowList(a *app) *cobra.Command {
 		return printList(a, list, workflowHeader, workflowRow)
 	})
 	command.Flags().StringVar(&request.Name, "name", "", "only of this name")
+	command.Flags().StringVar(&request.Owner, "owner", "", "only of this person")
+	command.Flags().BoolVar(&request.Mine, "mine", false, "only your own")
+	command.MarkFlagsMutuallyExclusive("owner", "mine")
 	return command
 }
 

@@ -237,7 +237,7 @@ func (w *world) submit(name string, tasks ...task.Task) task.WorkflowID {
 			read[in.LFN] = true
 		}
 	}
-	s := taskqueue.Submission{Key: name, Name: name, Owner: "test", Tasks: tasks}
+	s := taskqueue.Submission{Key: name, Name: name, By: taskqueue.Person{Name: "test"}, Tasks: tasks}
 	for i := range tasks {
 		for _, out := range tasks[i].Outputs {
 			if !read[out.LFN] || w.allFinal {

@@ -59,7 +59,7 @@ func (a *access) ensureAccess(ctx context.Context, role identity.Role, site task
 	now := time.Now()
 	switch {
 	case errors.Is(err, os.ErrNotExist), errors.Is(err, identity.ErrExpired):
-		return a.makeAccess(ctx, role, site)
+		return a.makeAccess(ctx, role, site, old)
 	case err != nil:
 		return fmt.Errorf("%w: repair it, or delete it to get a new one", err)
 	}
@@ -68,7 +68,7 @@ func (a *access) ensureAccess(ctx context.Context, role identity.Role, site task
 		a.config.Log.Warn("the token of an access file was revoked: delete the file to get a new one at the next start", "file", path)
 		return nil
 	case err != nil:
-		return a.makeAccess(ctx, role, site)
+		return a.makeAccess(ctx, role, site, old)
 	}
 	if slices.Equal(old.Queue, a.addresses.Access) {
 		return nil
@@ -91,8 +91,12 @@ func (a *access) opens(file *identity.AccessFile, role identity.Role, site task.
 	return grant.Check(secret, now.Add(a.config.Timing.AccessLife/3))
 }
 
-func (a *access) makeAccess(ctx context.Context, role identity.Role, site task.Site) error {
-	file, _, err := a.newAccess(ctx, taskqueue.Grant{Role: string(role), Site: site, Label: defaultLabel}, a.config.Timing.AccessLife)
+func (a *access) makeAccess(ctx context.Context, role identity.Role, site task.Site, old *identity.AccessFile) error {
+	grant := taskqueue.Grant{Role: string(role), Site: site, Label: defaultLabel}
+	if old != nil {
+		grant.Person, grant.Groups = old.Person, old.Groups
+	}
+	file, _, err := a.newAccess(ctx, grant, a.config.Timing.AccessLife)
 	if err != nil {
 		return err
 	}
@@ -119,11 +123,12 @@ func (a *access) newAccess(ctx context.Context, g taskqueue.Grant, life time.Dur
 	if err != nil {
 		return nil, "", err
 	}
+	grant.Person, grant.Groups = g.Person, g.Groups
 	if err := a.addGrant(ctx, grant); err != nil {
 		return nil, "", err
 	}
 	return &identity.AccessFile{
 		Version: identity.AccessVersion, Queue: a.addresses.Access, CAPEM: a.authorityPEM,
-		Role: grant.Role, Site: grant.Site, Token: token, Expires: expires,
+		Role: grant.Role, Site: grant.Site, Person: grant.Person, Groups: grant.Groups, Token: token, Expires: expires,
 	}, grant.ID, nil
 }

@@ -25,7 +25,7 @@ type caller struct {
 	kind     may
 	site     task.Site // of a pilot, registered or not
 	token    string    // id of the access token
-	label    string    // of the access token, for people
+	person   taskqueue.Person
 	pilot    task.PilotID
 	peer     task.PeerID
 	notAfter time.Time
@@ -47,14 +47,6 @@ func (c caller) String() string {
 		return fmt.Sprintf("pilot %s of site %s", c.pilot, c.site)
 	}
 	return "a stranger"
-}
-
-// owner is the name under which what it submits is kept.
-func (c caller) owner() string {
-	if c.label != "" {
-		return c.label
-	}
-	return c.token
 }
 
 // of refuses a caller that is bound to another site.
@@ -121,6 +113,7 @@ func (a *access) reloadAccess(ctx context.Context) error {
 			next.grants.Store(g.ID, identity.Grant{
 				ID: g.ID, Hash: g.Hash, Role: identity.Role(g.Role), Site: g.Site,
 				Expires: g.Expires, Revoked: g.Revoked, Label: g.Label, Created: g.Created,
+				Person: g.Person, Groups: g.Groups,
 			})
 		}
 		sites, err := t.Sites().All()
@@ -210,7 +203,7 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 	if err := grant.Check(secret, now); err != nil {
 		return caller{}, err
 	}
-	c := caller{site: grant.Site, token: grant.ID, label: grant.Label}
+	c := caller{site: grant.Site, token: grant.ID, person: holder(&grant)}
 	switch grant.Role {
 	case identity.RoleAdmin:
 		c.kind = admin
@@ -226,6 +219,12 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 		return caller{}, fmt.Errorf("token %s has the unknown role %q: %w", id, grant.Role, identity.ErrUnknownToken)
 	}
 	return c, nil
+}
+
+// holder is the person whose access a grant is.
+func holder(g *identity.Grant) taskqueue.Person {
+	kept := taskqueue.Grant{ID: g.ID, Role: string(g.Role), Label: g.Label, Person: g.Person, Groups: g.Groups}
+	return kept.Holder()
 }
 
 // recheck tells whether a caller that was admitted still is: calls that last

@@ -26,6 +26,9 @@ func (h *fileHandlers) DoubtCopy(ctx context.Context, in *pb.DoubtCopyRequest) (
 			return notFound("output", strconv.Quote(in.GetLfn()))
 		}
 		file = found[0].File
+		if err := callerOf(ctx).seesFile(t, file.LFN); err != nil {
+			return err
+		}
 		at := file.ReplicaAt(in.GetUrl())
 		if at < 0 {
 			return notFound("copy", strconv.Quote(in.GetUrl()))

@@ -114,7 +114,7 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 			return notFound("file", strconv.Quote(in.GetLfn()))
 		}
 		file = found[0].File
-		return nil
+		return callerOf(ctx).seesFile(t, file.LFN)
 	}); err != nil {
 		return err
 	}

@@ -29,6 +29,13 @@ func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRe
 	}
 	n := 0
 	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		for i := range files {
+			if id := files[i].LFN.Workflow(); id != "" {
+				if _, err := callerOf(ctx).changes(t, string(id)); err != nil {
+					return notFoundAs(err, "file", files[i].LFN)
+				}
+			}
+		}
 		n, err = h.server.turns.rules.RegisterFiles(t, files)
 		return err
 	})
@@ -47,18 +54,30 @@ func (h *fileHandlers) ListFiles(ctx context.Context, in *pb.ListFilesRequest) (
 	}
 	out := &pb.ListFilesResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Files().List(in.GetPrefix(), task.LFN(after), size+1)
-		if err != nil {
-			return fmt.Errorf("list files: %w", err)
+		after, open := task.LFN(after), map[task.WorkflowID]bool{}
+		for {
+			found, err := t.Files().List(in.GetPrefix(), after, size+1)
+			if err != nil {
+				return fmt.Errorf("list files: %w", err)
+			}
+			for i := range found {
+				if len(out.Files) == size {
+					out.NextPageToken = pageToken("files", string(after))
+					return nil
+				}
+				after = found[i].LFN
+				id := after.Workflow()
+				if _, known := open[id]; !known {
+					open[id] = callerOf(ctx).seesFile(t, after) == nil
+				}
+				if open[id] {
+					out.Files = append(out.Files, taskpb.File(found[i].File))
+				}
+			}
+			if len(found) <= size {
+				return nil
+			}
 		}
-		if len(found) > size {
-			found = found[:size]
-			out.NextPageToken = pageToken("files", string(found[size-1].LFN))
-		}
-		for i := range found {
-			out.Files = append(out.Files, taskpb.File(found[i].File))
-		}
-		return nil
 	})
 }
 
@@ -81,6 +100,9 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 		}
 		if len(found) == 0 {
 			return notFound("file", strconv.Quote(string(name)))
+		}
+		if err := callerOf(ctx).seesFile(t, found[0].LFN); err != nil {
+			return err
 		}
 		f := &found[0]
 		out.File, out.ProducerTask, out.Readers, out.Lost = taskpb.File(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost

@@ -46,6 +46,12 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 	if err := checkText("job", in.GetJob(), maxKey); err != nil {
 		return nil, err
 	}
+	if err := checkText("person", in.GetPerson(), maxKey); err != nil {
+		return nil, err
+	}
+	if err := checkTexts("groups", in.GetGroups(), maxGroups, maxKey); err != nil {
+		return nil, err
+	}
 	life, err := duration("valid_for", in.GetValidFor())
 	switch {
 	case err != nil:
@@ -57,6 +63,7 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 	}
 	file, id, err := h.server.access.newAccess(ctx, taskqueue.Grant{
 		Role: string(role), Site: task.Site(in.GetSite()), Label: in.GetLabel(), Once: in.GetOnce(), Job: in.GetJob(),
+		Person: in.GetPerson(), Groups: in.GetGroups(),
 	}, life)
 	if err != nil {
 		return nil, err
@@ -96,6 +103,7 @@ func (h *siteHandlers) ListAccess(context.Context, *pb.ListAccessRequest) (*pb.L
 		out.Accesses = append(out.Accesses, &pb.Access{
 			Id: g.ID, Role: string(g.Role), Site: string(g.Site), Label: g.Label,
 			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,
+			Person: holder(&g).Name, Groups: g.Groups,
 		})
 	}
 	return out, nil

@@ -22,6 +22,7 @@ const (
 	maxAddresses = 64
 	maxFeatures  = 512
 	maxSlots     = 100_000
+	maxGroups    = 64
 )
 
 // checkText refuses what would spoil a table or a terminal.

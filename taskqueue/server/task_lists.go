@@ -23,7 +23,11 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 	}
 	out := &pb.ListWorkflowsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		found, err := t.Workflows().List(in.GetName(), task.WorkflowID(after), size+1)
+		owner := in.GetOwner()
+		if in.GetMine() {
+			owner = callerOf(ctx).person.Name
+		}
+		found, err := t.Workflows().List(owner, in.GetName(), task.WorkflowID(after), size+1)
 		if err != nil {
 			return fmt.Errorf("list workflows: %w", err)
 		}
@@ -58,7 +62,7 @@ func (h *taskHandlers) ListTasks(ctx context.Context, in *pb.ListTasksRequest) (
 	}
 	out := &pb.ListTasksResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := findWorkflow(t, in.GetWorkflow())
+		w, err := callerOf(ctx).sees(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}
@@ -118,7 +122,7 @@ func (h *taskHandlers) ListWorkflowOutputs(ctx context.Context, in *pb.ListWorkf
 	}
 	out := &pb.ListWorkflowOutputsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := findWorkflow(t, in.GetWorkflow())
+		w, err := callerOf(ctx).sees(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}

@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -24,8 +23,11 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 	if err := checkText("idempotency_key", in.GetIdempotencyKey(), maxKey); err != nil {
 		return nil, err
 	}
+	if err := checkText("group", in.GetGroup(), maxKey); err != nil {
+		return nil, err
+	}
 	submission := taskqueue.Submission{
-		Key: in.GetIdempotencyKey(), Name: in.GetName(), Owner: callerOf(ctx).owner(), Part: int(in.GetPart()), More: in.GetMore(),
+		Key: in.GetIdempotencyKey(), Name: in.GetName(), By: callerOf(ctx).person, Group: in.GetGroup(), Part: int(in.GetPart()), More: in.GetMore(),
 		Outputs: in.GetOutputs(), AllowMissing: in.GetAllowMissing(), Fresh: in.GetFresh(),
 	}
 	if submission.Key == "" && (in.GetMore() || in.GetPart() != 0) {
@@ -56,32 +58,11 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 	}, nil
 }
 
-// findWorkflow returns a workflow by its id, or the newest of a name.
-func findWorkflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
-	var found []taskqueue.Workflow
-	var err error
-	if id, malformed := task.ParseWorkflowID(name); malformed == nil {
-		found, err = t.Workflows().Load(id)
-	}
-	if err == nil && len(found) == 0 && task.ValidName(name) {
-		found, err = t.Workflows().List(name, "", 1)
-	}
-	switch {
-	case err != nil:
-		return taskqueue.Workflow{}, fmt.Errorf("load workflow %s: %w", name, err)
-	case name == "":
-		return taskqueue.Workflow{}, invalid("no workflow named: give an id or a name")
-	case len(found) == 0:
-		return taskqueue.Workflow{}, notFound("workflow", strconv.Quote(name))
-	}
-	return found[0], nil
-}
-
 // GetWorkflow returns one workflow.
 func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowRequest) (*pb.GetWorkflowResponse, error) {
 	out := &pb.GetWorkflowResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := findWorkflow(t, in.GetWorkflow())
+		w, err := callerOf(ctx).workflow(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}
@@ -94,7 +75,7 @@ func (h *taskHandlers) GetWorkflow(ctx context.Context, in *pb.GetWorkflowReques
 func (h *taskHandlers) CancelWorkflow(ctx context.Context, in *pb.CancelWorkflowRequest) (*pb.CancelWorkflowResponse, error) {
 	n := 0
 	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
-		w, err := findWorkflow(t, in.GetWorkflow())
+		w, err := callerOf(ctx).changes(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}
@@ -108,7 +89,7 @@ func (h *taskHandlers) CancelWorkflow(ctx context.Context, in *pb.CancelWorkflow
 func (h *taskHandlers) RetryWorkflow(ctx context.Context, in *pb.RetryWorkflowRequest) (*pb.RetryWorkflowResponse, error) {
 	n := 0
 	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
-		w, err := findWorkflow(t, in.GetWorkflow())
+		w, err := callerOf(ctx).changes(t, in.GetWorkflow())
 		if err != nil {
 			return err
 		}
@@ -146,6 +127,9 @@ func (h *taskHandlers) change(ctx context.Context, text string, rule func(*taskq
 	}
 	n := 0
 	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
+		if _, err := callerOf(ctx).changes(t, string(id.Workflow())); err != nil {
+			return notFoundAs(err, "task", id)
+		}
 		n, err = rule(t, id)
 		return err
 	})
@@ -158,7 +142,12 @@ func (h *taskHandlers) ExplainTask(ctx context.Context, in *pb.ExplainTaskReques
 	if err != nil {
 		return nil, err
 	}
-	e, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Explanation, error) { return h.server.turns.rules.Explain(t, id) })
+	e, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Explanation, error) {
+		if err := callerOf(ctx).seesTask(t, id); err != nil {
+			return taskqueue.Explanation{}, err
+		}
+		return h.server.turns.rules.Explain(t, id)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -193,6 +182,9 @@ func (h *taskHandlers) GetTask(ctx context.Context, in *pb.GetTaskRequest) (*pb.
 	}
 	out := &pb.GetTaskResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+		if err := callerOf(ctx).seesTask(t, id); err != nil {
+			return err
+		}
 		states, err := t.Tasks().Load(id)
 		if err != nil {
 			return fmt.Errorf("load task %s: %w", id, err)
@@ -216,6 +208,9 @@ func (h *taskHandlers) GetTaskLogs(ctx context.Context, in *pb.GetTaskLogsReques
 	}
 	out := &pb.GetTaskLogsResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+		if err := callerOf(ctx).seesTask(t, id); err != nil {
+			return err
+		}
 		states, err := t.Tasks().Load(id)
 		if err != nil {
 			return fmt.Errorf("load task %s: %w", id, err)

@@ -16,7 +16,7 @@ import (
 // are named where they are known.
 func workflowOf(w taskqueue.Workflow, cached ...string) *pb.Workflow {
 	return &pb.Workflow{
-		Id: string(w.ID), Name: w.Name, Owner: w.Owner, State: workflowState(w),
+		Id: string(w.ID), Name: w.Name, Owner: w.Owner, Group: w.Group, State: workflowState(w),
 		Created: taskpb.Time(w.Created), Ended: taskpb.Time(w.Ended),
 		Blocked: int32(w.Counts[task.Blocked]), Ready: int32(w.Counts[task.Ready]), Leased: int32(w.Counts[task.Leased]),
 		Done: int32(w.Counts[task.Done]), Failed: int32(w.Counts[task.Failed]), Cancelled: int32(w.Counts[task.Cancelled]),

@@ -68,7 +68,7 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 	ctx := stream.Context()
 	var id task.WorkflowID
 	if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		w, err := findWorkflow(t, request.GetWorkflow())
+		w, err := callerOf(ctx).workflow(t, request.GetWorkflow())
 		id = w.ID
 		return err
 	}); err != nil {
@@ -83,7 +83,7 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 		var w taskqueue.Workflow
 		var described *pb.Workflow
 		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-			if w, err = findWorkflow(t, string(id)); err == nil {
+			if w, err = callerOf(ctx).workflow(t, string(id)); err == nil {
 				described, err = describedWorkflow(t, w)
 			}
 			return err

@@ -1385,7 +1385,11 @@ type CreateAccessRequest struct {
 	// For role pilot: one pilot can register with it.
 	Once bool `protobuf:"varint,5,opt,name=once,proto3" json:"once,omitempty"`
 	// A factory's name of that pilot's job.
-	Job           string `protobuf:"bytes,6,opt,name=job,proto3" json:"job,omitempty"`
+	Job string `protobuf:"bytes,6,opt,name=job,proto3" json:"job,omitempty"`
+	// Whose it is; default: the label, else the id. Work belongs to persons.
+	Person string `protobuf:"bytes,7,opt,name=person,proto3" json:"person,omitempty"`
+	// Of the person.
+	Groups        []string `protobuf:"bytes,8,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1460,6 +1464,20 @@ func (x *CreateAccessRequest) GetJob() string {
 		return x.Job
 	}
 	return ""
+}
+
+func (x *CreateAccessRequest) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *CreateAccessRequest) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 type GetDemandRequest struct {
@@ -1960,6 +1978,8 @@ type Access struct {
 	Created       *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=created,proto3" json:"created,omitempty"`
 	Expires       *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=expires,proto3" json:"expires,omitempty"`
 	Revoked       bool                   `protobuf:"varint,7,opt,name=revoked,proto3" json:"revoked,omitempty"`
+	Person        string                 `protobuf:"bytes,8,opt,name=person,proto3" json:"person,omitempty"`
+	Groups        []string               `protobuf:"bytes,9,rep,name=groups,proto3" json:"groups,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2041,6 +2061,20 @@ func (x *Access) GetRevoked() bool {
 		return x.Revoked
 	}
 	return false
+}
+
+func (x *Access) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *Access) GetGroups() []string {
+	if x != nil {
+		return x.Groups
+	}
+	return nil
 }
 
 type ListAccessRequest struct {
@@ -2251,14 +2285,16 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x11RemoveSiteRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05force\x18\x02 \x01(\bR\x05force\"\x14\n" +
-	"\x12RemoveSiteResponse\"\xb1\x01\n" +
+	"\x12RemoveSiteResponse\"\xe1\x01\n" +
 	"\x13CreateAccessRequest\x12\x12\n" +
 	"\x04role\x18\x01 \x01(\tR\x04role\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x14\n" +
 	"\x05label\x18\x03 \x01(\tR\x05label\x126\n" +
 	"\tvalid_for\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\bvalidFor\x12\x12\n" +
 	"\x04once\x18\x05 \x01(\bR\x04once\x12\x10\n" +
-	"\x03job\x18\x06 \x01(\tR\x03job\"&\n" +
+	"\x03job\x18\x06 \x01(\tR\x03job\x12\x16\n" +
+	"\x06person\x18\a \x01(\tR\x06person\x12\x16\n" +
+	"\x06groups\x18\b \x03(\tR\x06groups\"&\n" +
 	"\x10GetDemandRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\"\xbe\x01\n" +
 	"\vDemandClass\x12\x18\n" +
@@ -2294,7 +2330,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\"%\n" +
 	"\x13RevokeAccessRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\"\x16\n" +
-	"\x14RevokeAccessResponse\"\xdc\x01\n" +
+	"\x14RevokeAccessResponse\"\x8c\x02\n" +
 	"\x06Access\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
@@ -2302,7 +2338,9 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x05label\x18\x04 \x01(\tR\x05label\x124\n" +
 	"\acreated\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\acreated\x124\n" +
 	"\aexpires\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\aexpires\x12\x18\n" +
-	"\arevoked\x18\a \x01(\bR\arevoked\"\x13\n" +
+	"\arevoked\x18\a \x01(\bR\arevoked\x12\x16\n" +
+	"\x06person\x18\b \x01(\tR\x06person\x12\x16\n" +
+	"\x06groups\x18\t \x03(\tR\x06groups\"\x13\n" +
 	"\x11ListAccessRequest\"E\n" +
 	"\x12ListAccessResponse\x12/\n" +
 	"\baccesses\x18\x01 \x03(\v2\x13.pilotage.v1.AccessR\baccesses*s\n" +

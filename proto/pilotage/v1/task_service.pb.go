@@ -165,7 +165,10 @@ type SubmitWorkflowRequest struct {
 	// submission.
 	AllowMissing bool `protobuf:"varint,8,opt,name=allow_missing,json=allowMissing,proto3" json:"allow_missing,omitempty"`
 	// Run everything, also what an earlier run of the same name has done.
-	Fresh         bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
+	// Members of this group, of which the submitter is one, may use the workflow as
+	// if it were theirs. "*": all may look into it and take over its results.
+	Group         string `protobuf:"bytes,10,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -263,6 +266,13 @@ func (x *SubmitWorkflowRequest) GetFresh() bool {
 	return false
 }
 
+func (x *SubmitWorkflowRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 type SubmitWorkflowResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
@@ -356,7 +366,9 @@ type Workflow struct {
 	// live.
 	OutputsCached int32 `protobuf:"varint,16,opt,name=outputs_cached,json=outputsCached,proto3" json:"outputs_cached,omitempty"`
 	// Why it is over without being done, where that is not for its tasks.
-	Reason        string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	Reason string `protobuf:"bytes,17,opt,name=reason,proto3" json:"reason,omitempty"`
+	// Whose members may use it as if it were theirs; "*": all may look into it.
+	Group         string `protobuf:"bytes,18,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -510,9 +522,17 @@ func (x *Workflow) GetReason() string {
 	return ""
 }
 
+func (x *Workflow) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
+}
+
 type GetWorkflowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Id, or name for the newest of that name.
+	// Id, or name for the newest of that name: the caller's own, else one that the
+	// caller may look into, else any; OWNER/NAME for the newest of an owner.
 	Workflow      string `protobuf:"bytes,1,opt,name=workflow,proto3" json:"workflow,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -600,10 +620,13 @@ func (x *GetWorkflowResponse) GetWorkflow() *Workflow {
 }
 
 type ListWorkflowsRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	PageSize      int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
-	PageToken     string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	PageSize  int32                  `protobuf:"varint,2,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken string                 `protobuf:"bytes,3,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	Owner     string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	// Only the caller's own; goes before owner.
+	Mine          bool `protobuf:"varint,5,opt,name=mine,proto3" json:"mine,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -657,6 +680,20 @@ func (x *ListWorkflowsRequest) GetPageToken() string {
 		return x.PageToken
 	}
 	return ""
+}
+
+func (x *ListWorkflowsRequest) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *ListWorkflowsRequest) GetMine() bool {
+	if x != nil {
+		return x.Mine
+	}
+	return false
 }
 
 type ListWorkflowsResponse struct {
@@ -2141,7 +2178,7 @@ var File_pilotage_v1_task_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/task_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\"\xa3\x02\n" +
+	"\x1epilotage/v1/task_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\"\xb9\x02\n" +
 	"\x15SubmitWorkflowRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2151,13 +2188,15 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x05files\x18\x06 \x03(\v2\x11.pilotage.v1.FileR\x05files\x12\x18\n" +
 	"\aoutputs\x18\a \x03(\tR\aoutputs\x12#\n" +
 	"\rallow_missing\x18\b \x01(\bR\fallowMissing\x12\x14\n" +
-	"\x05fresh\x18\t \x01(\bR\x05fresh\"\x81\x01\n" +
+	"\x05fresh\x18\t \x01(\bR\x05fresh\x12\x14\n" +
+	"\x05group\x18\n" +
+	" \x01(\tR\x05group\"\x81\x01\n" +
 	"\x16SubmitWorkflowResponse\x12\x1f\n" +
 	"\vworkflow_id\x18\x01 \x01(\tR\n" +
 	"workflowId\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x16\n" +
 	"\x06reused\x18\x03 \x01(\x05R\x06reused\x12\x18\n" +
-	"\aexisted\x18\x04 \x01(\bR\aexisted\"\x92\x04\n" +
+	"\aexisted\x18\x04 \x01(\bR\aexisted\"\xa8\x04\n" +
 	"\bWorkflow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2176,16 +2215,19 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x06reused\x18\x0e \x01(\x05R\x06reused\x12'\n" +
 	"\x0foutputs_pending\x18\x0f \x01(\x05R\x0eoutputsPending\x12%\n" +
 	"\x0eoutputs_cached\x18\x10 \x01(\x05R\routputsCached\x12\x16\n" +
-	"\x06reason\x18\x11 \x01(\tR\x06reason\"0\n" +
+	"\x06reason\x18\x11 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05group\x18\x12 \x01(\tR\x05group\"0\n" +
 	"\x12GetWorkflowRequest\x12\x1a\n" +
 	"\bworkflow\x18\x01 \x01(\tR\bworkflow\"H\n" +
 	"\x13GetWorkflowResponse\x121\n" +
-	"\bworkflow\x18\x01 \x01(\v2\x15.pilotage.v1.WorkflowR\bworkflow\"f\n" +
+	"\bworkflow\x18\x01 \x01(\v2\x15.pilotage.v1.WorkflowR\bworkflow\"\x90\x01\n" +
 	"\x14ListWorkflowsRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1b\n" +
 	"\tpage_size\x18\x02 \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
-	"page_token\x18\x03 \x01(\tR\tpageToken\"t\n" +
+	"page_token\x18\x03 \x01(\tR\tpageToken\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04mine\x18\x05 \x01(\bR\x04mine\"t\n" +
 	"\x15ListWorkflowsResponse\x123\n" +
 	"\tworkflows\x18\x01 \x03(\v2\x15.pilotage.v1.WorkflowR\tworkflows\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"2\n" +

@@ -30,7 +30,7 @@ var calls = map[string]func(*draws) step{
 		return func(tx taskqueue.Tx) (any, error) { return tx.Meta().Next(name, n) }
 	},
 	"save workflow": func(d *draws) step {
-		workflow := taskqueue.Workflow{ID: d.flow(), Key: one(d, "key", someKeys...), Name: one(d, "name", someKeys...), Parts: d.number()}
+		workflow := taskqueue.Workflow{ID: d.flow(), Key: one(d, "key", someKeys...), Name: one(d, "name", someKeys...), Owner: one(d, "owner", someKeys...), Parts: d.number()}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Workflows().Save(workflow) })
 	},
 	"delete workflow": func(d *draws) step {

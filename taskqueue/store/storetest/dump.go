@@ -72,10 +72,12 @@ func (d *dumper) records(tx taskqueue.Tx) {
 	}
 	workflows, attempts, leases, pilots := tx.Workflows(), tx.Attempts(), tx.Leases(), tx.Pilots()
 	note[[]taskqueue.Workflow](d, "workflows")(workflows.Load(someFlows...))
-	note[[]taskqueue.Workflow](d, "newest workflows")(workflows.List("", "", 10))
+	note[[]taskqueue.Workflow](d, "newest workflows")(workflows.List("", "", "", 10))
 	for _, key := range someKeys {
 		note[task.WorkflowID](d, "workflow by key", key)(workflows.ByKey(key))
-		found, err := workflows.List(key, flowB, 10)
+		note[[]taskqueue.Workflow](d, "workflows of", key)(workflows.List(key, "", "", 10))
+		note[[]taskqueue.Workflow](d, "workflows of and named", key)(workflows.List(key, key, "", 10))
+		found, err := workflows.List("", key, flowB, 10)
 		if errors.Is(err, taskqueue.ErrWorkflowGone) {
 			found, err = []taskqueue.Workflow{{Name: "gone"}}, nil
 		}

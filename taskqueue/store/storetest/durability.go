@@ -29,7 +29,7 @@ func testReopen(t *testing.T, open Open, reopen Reopen) {
 	})
 	store = reopen(t, store)
 	view(t, store, func(tx taskqueue.Tx) {
-		list(t, "newest first", flowOf, task.WorkflowID("w-0000000000"), flowB)(tx.Workflows().List("", "", 10))
+		list(t, "newest first", flowOf, task.WorkflowID("w-0000000000"), flowB)(tx.Workflows().List("", "", "", 10))
 		want(t, "newest of a key", task.WorkflowID("w-0000000000"))(tx.Workflows().ByKey("k"))
 	})
 }

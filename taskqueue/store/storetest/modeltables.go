@@ -61,10 +61,10 @@ func (t modelWorkflows) ByKey(key string) (id task.WorkflowID, err error) {
 	return id, nil
 }
 
-func (t modelWorkflows) List(name string, after task.WorkflowID, limit int) (found []taskqueue.Workflow, err error) {
+func (t modelWorkflows) List(owner, name string, after task.WorkflowID, limit int) (found []taskqueue.Workflow, err error) {
 	seen := after == ""
 	for _, workflow := range slices.Backward(t.workflows) {
-		if seen && (name == "" || workflow.Name == name) {
+		if seen && (name == "" || workflow.Name == name) && (owner == "" || workflow.Owner == owner) {
 			found = append(found, workflow)
 		}
 		seen = seen || workflow.ID == after

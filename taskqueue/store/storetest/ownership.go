@@ -139,7 +139,7 @@ var workflowKind = kind[taskqueue.Workflow]{
 		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Workflow, error) {
 			return tx.Workflows().Load(filled[taskqueue.Workflow](3).ID)
 		},
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.Workflow, error) { return tx.Workflows().List("", "", 10) },
+		"listed": func(tx taskqueue.Tx) ([]taskqueue.Workflow, error) { return tx.Workflows().List("", "", "", 10) },
 	},
 }
 

@@ -77,6 +77,8 @@ const (
 	pilotsByState
 	pilotsByPeer
 	grants
+	workflowsByOwner
+	workflowsByOwnerAndName
 )
 
 var tableNames = [...]string{
@@ -84,7 +86,7 @@ var tableNames = [...]string{
 	"names", "descriptions", "runs", "runs by workflow", "READY runs", "READY runs in order", "runs in backoff", "LEASED runs", "memos", "READY counts",
 	"files", "announced", "uses", "uses by reader", "classes", "garbage", "garbage by age",
 	"attempts", "running attempts", "logs", "leases", "leases by site", "leases by expiry", "leases by pilot", "revocations",
-	"sites", "pilots", "pilots by state", "pilots by peer", "grants",
+	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name",
 }
 
 func (t Table) String() string {

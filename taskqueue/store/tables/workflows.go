@@ -22,6 +22,10 @@ var workflowKind = kind[task.WorkflowID, taskqueue.Workflow]{
 			}
 			return []key{text(w.Key).number(n)}
 		}},
+		{workflowsByOwner, func(n uint64, w *taskqueue.Workflow) []key { return []key{text(w.Owner).number(n)} }},
+		{workflowsByOwnerAndName, func(n uint64, w *taskqueue.Workflow) []key {
+			return []key{text(w.Owner).text(w.Name).number(n)}
+		}},
 	},
 }
 
@@ -38,9 +42,14 @@ func (t workflowTable) ByKey(name string) (task.WorkflowID, error) {
 	return found[0].ID, nil
 }
 
-func (t workflowTable) List(name string, after task.WorkflowID, limit int) ([]taskqueue.Workflow, error) {
+func (t workflowTable) List(owner, name string, after task.WorkflowID, limit int) ([]taskqueue.Workflow, error) {
 	table, prefix := workflowsByAge, key(nil)
-	if name != "" {
+	switch {
+	case owner != "" && name != "":
+		table, prefix = workflowsByOwnerAndName, text(owner).text(name)
+	case owner != "":
+		table, prefix = workflowsByOwner, text(owner)
+	case name != "":
 		table, prefix = workflowsByName, text(name)
 	}
 	span := under(prefix)

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// workflow returns a workflow by its id or name, or by OWNER/NAME. Of a name it is the
+// newest of the caller's own, else of those that the caller may look into. How a
+// workflow does as a whole all may know.
+func (c caller) workflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
+	var found *taskqueue.Workflow
+	var err error
+	if id, malformed := task.ParseWorkflowID(name); malformed == nil {
+		found, err = first(t.Workflows().Load(id))
+	}
+	if err == nil && found == nil {
+		if slash := strings.LastIndexByte(name, '/'); slash >= 0 {
+			found, err = first(t.Workflows().List(name[:slash], name[slash+1:], "", 1))
+		} else if task.ValidName(name) {
+			found, err = c.person.NewestNamed(t, name)
+		}
+	}
+	switch {
+	case err != nil:
+		return taskqueue.Workflow{}, fmt.Errorf("load workflow %s: %w", name, err)
+	case name == "":
+		return taskqueue.Workflow{}, invalid("no workflow named: give an id or a name")
+	case found == nil:
+		return taskqueue.Workflow{}, notFound("workflow", strconv.Quote(name))
+	}
+	return *found, nil
+}
+
+func first(found []taskqueue.Workflow, err error) (*taskqueue.Workflow, error) {
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return &found[0], nil
+}
+
+// sees returns a workflow that the caller may look into.
+func (c caller) sees(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
+	w, err := c.workflow(t, name)
+	if err == nil {
+		err = c.person.MaySee(&w)
+	}
+	return w, err
+}
+
+// changes returns a workflow that the caller may cancel and retry.
+func (c caller) changes(t *taskqueue.Turn, name string) (taskqueue.Workflow, error) {
+	w, err := c.workflow(t, name)
+	if err == nil {
+		err = c.person.MayChange(&w)
+	}
+	return w, err
+}
+
+// seesTask refuses a caller that may not look into a task's workflow.
+func (c caller) seesTask(t *taskqueue.Turn, id task.ID) error {
+	_, err := c.sees(t, string(id.Workflow()))
+	return notFoundAs(err, "task", id)
+}
+
+// seesFile refuses a caller that may not look into a file's workflow. What is
+// registered for all is open to all.
+func (c caller) seesFile(t *taskqueue.Turn, name task.LFN) error {
+	id := name.Workflow()
+	if id == "" {
+		return nil
+	}
+	_, err := c.sees(t, string(id))
+	return notFoundAs(err, "file", name)
+}
+
+// notFoundAs names what was asked for where its workflow is not there.
+func notFoundAs(err error, kind string, name any) error {
+	if errors.Is(err, taskqueue.ErrNotFound) {
+		return notFound(kind, name)
+	}
+	return err
+}
+
+// giveToAdmin takes over a database from before workflows had owners.
+func (s *Server) giveToAdmin(ctx context.Context) error {
+	for last := task.WorkflowID(""); ; {
+		var err error
+		last, err = changed(ctx, s.turns, func(t *taskqueue.Turn) (task.WorkflowID, error) {
+			return s.turns.rules.GiveToAdmin(t, last)
+		})
+		if err != nil || last == "" {
+			return err
+		}
+	}
+}
