@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -269,6 +271,22 @@ func TestStrangersGetNothing(t *testing.T) {
 	if response, err := stranger.Get(targetOf(n.DataURL, key)); err == nil {
 		_ = response.Body.Close()
 		t.Errorf("a stranger is answered %s", response.Status)
+	}
+	// Silent connections of one host displace one another.
+	var first net.Conn
+	for range connections.PerParty + 1 {
+		silent, err := net.Dial("tcp", strings.TrimPrefix(n.DataURL, "https://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		_ = silent.SetReadDeadline(time.Now().Add(time.Second))
+		if first == nil {
+			first = silent
+		}
+	}
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first of too many silent connections stands (%v)", err)
 	}
 	c := v.client("siteA", "")
 	d, _ := into(key, 100)

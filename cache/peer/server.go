@@ -13,6 +13,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/connlimit"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -67,6 +68,14 @@ const (
 	maxHeader  = 16 << 10         // bytes of a request's header
 )
 
+// connections to a pilot: many pilots of one node may come at once, and each opens
+// some for each pilot that it fetches from.
+var connections = connlimit.Limits{InAll: 4096, Strangers: 512, PerParty: 128}
+
+// strangerBytes is what is read before a membership certificate is shown: ours have
+// about 500 bytes, and the rest of a handshake 2 KiB.
+const strangerBytes = 32 << 10
+
 // Server serves a cache to the pilots of a site.
 type Server struct {
 	config ServerConfig
@@ -88,12 +97,14 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		IdleTimeout:       idleTime,
 		MaxHeaderBytes:    maxHeader,
 		TLSNextProto:      map[string]func(*http.Server, *tls.Conn, http.Handler){}, // HTTP/1.1 only
+		ConnState:         notice,
 		// Strangers and broken connections are no news for an operator.
 		ErrorLog: slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 	config := identity.DataServerTLS(s.config.Own, s.config.Verifier, s.config.Site, s.config.Clock)
 	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(tls.NewListener(listener, config)) }()
+	limited := connlimit.New(listener, connections, connlimit.Strangers{Time: headerTime, Bytes: strangerBytes})
+	go func() { failed <- server.Serve(tls.NewListener(limited, config)) }()
 	select {
 	case err := <-failed:
 		return errors.Join(fmt.Errorf("serve files on %s: %w", listener.Addr(), err), server.Close())
@@ -109,6 +120,19 @@ func (s *Server) Run(ctx context.Context, listener net.Listener) error {
 		err = errors.Join(err, serveErr)
 	}
 	return err
+}
+
+// notice tells the limits of connections whose request comes: the handshake has let
+// only a member of the site get so far.
+func notice(c net.Conn, state http.ConnState) {
+	secured, ok := c.(*tls.Conn)
+	if state != http.StateActive || !ok {
+		return
+	}
+	m, _ := identity.MemberOfConnection(secured.ConnectionState())
+	if limited, ok := secured.NetConn().(*connlimit.Conn); ok {
+		limited.Known(string(m.Peer))
+	}
 }
 
 // enter takes one of the places for transfers.

@@ -71,7 +71,7 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &expired):
 		return exitRefused
 	}
-	if diskFull(err) {
+	if diskFull(err) || busy(err) {
 		return exitUnreachable // as good as away: the same call may be tried again
 	}
 	if s, ok := statusOf(err); ok {
@@ -84,6 +84,12 @@ func exitCode(ctx context.Context, err error) int {
 func diskFull(err error) bool {
 	reason, _, _ := taskpb.Refusal(err)
 	return reason == taskpb.ReasonDiskFull
+}
+
+// busy tells whether the queue refused since it has too many calls of this access.
+func busy(err error) bool {
+	reason, _, _ := taskpb.Refusal(err)
+	return reason == taskpb.ReasonBusy
 }
 
 func statusCode(code codes.Code) int {

@@ -43,7 +43,7 @@ func (a *app) again(ctx context.Context, call func() error) error {
 // unreachable tells whether the queue may answer the same call later.
 func unreachable(err error) bool {
 	s, ok := statusOf(err)
-	return ok && s.Code() == codes.Unavailable
+	return ok && s.Code() == codes.Unavailable || busy(err)
 }
 
 // reason is the message of an error without gRPC's wrapping.

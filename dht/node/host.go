@@ -30,7 +30,7 @@ const (
 	// kad-dht's lookups.
 	streamsPerPeer = 128
 	// strangers bounds connections that have not shown a certificate yet.
-	strangers = 512
+	strangers = 1024
 )
 
 // newHost makes a libp2p host on TCP that does not listen yet.

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
+	"github.com/multiformats/go-multiaddr"
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/identity"
@@ -123,6 +125,32 @@ func TestStrangersGetNothing(t *testing.T) {
 			t.Error("the member got nothing: the other cases prove nothing")
 		}
 	})
+}
+
+// One host cannot take all places for connections that have not shown a key.
+func TestSilentConnectionsOfOneHost(t *testing.T) {
+	from := func(host, port int) multiaddr.Multiaddr {
+		return multiaddr.StringCast(fmt.Sprintf("/ip4/10.0.0.%d/tcp/%d", host, port))
+	}
+	var p pending
+	now := time.Now()
+	for port := range strangersOfAddress {
+		if !p.begin(from(1, port+1), now) {
+			t.Fatalf("connection %d of a host is refused", port+1)
+		}
+	}
+	if p.begin(from(1, 50_000), now) {
+		t.Error("a host has more than its share")
+	}
+	if !p.begin(from(2, 1), now) {
+		t.Error("a flood from one host refuses another one")
+	}
+	if p.end(from(1, 7)); !p.begin(from(1, 50_000), now) {
+		t.Error("a connection that has shown its key takes a place")
+	}
+	if !p.begin(from(1, 50_001), now.Add(silentTime+time.Second)) || len(p.since) != 1 {
+		t.Error("connections that were given up take places")
+	}
 }
 
 // stockHost speaks libp2p's TLS without memberships, under a given name.

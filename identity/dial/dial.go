@@ -38,7 +38,7 @@ func Queue(addresses []string, config *tls.Config, token func() string, further 
 		grpc.WithTransportCredentials(credentials.NewTLS(config)),
 		grpc.WithConnectParams(reconnect),
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 10 * time.Second}),
-		grpc.WithChainUnaryInterceptor(plainCall),
+		grpc.WithChainUnaryInterceptor(plainCall, patientCall),
 		grpc.WithChainStreamInterceptor(plainStream),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(MaxMessage), grpc.MaxCallSendMsgSize(MaxMessage)),
 	}

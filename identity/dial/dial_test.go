@@ -2,17 +2,23 @@ package dial
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotage-grid/pilotage/identity"
 )
@@ -25,7 +31,7 @@ func TestQueueNeedsAnAddress(t *testing.T) {
 	}
 }
 
-// The first address answers nobody; the second one serves.
+// The first address answers nobody; the second one serves, when it is not too busy.
 func TestQueueTriesEveryAddress(t *testing.T) {
 	authority, err := identity.NewAuthority(time.Now())
 	if err != nil {
@@ -40,8 +46,13 @@ func TestQueueTriesEveryAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	tokens := make(chan string, 1)
+	var tries atomic.Int32
 	server := grpc.NewServer(grpc.Creds(credentials.NewServerTLSFromCert(&certificate)),
 		grpc.UnaryInterceptor(func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+			if tries.Add(1) < 3 {
+				busy, err := status.New(codes.ResourceExhausted, "busy").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(5 * time.Millisecond)})
+				return nil, errors.Join(busy.Err(), err)
+			}
 			said, _ := metadata.FromIncomingContext(ctx)
 			tokens <- strings.Join(said.Get("authorization"), "")
 			return next(ctx, request)

@@ -132,7 +132,7 @@ func away(err error) bool {
 		return true
 	}
 	reason, _, _ := taskpb.Refusal(err)
-	return reason == taskpb.ReasonDiskFull
+	return reason == taskpb.ReasonDiskFull || reason == taskpb.ReasonBusy
 }
 
 // register makes the pilot a member of its site.

@@ -19,6 +19,9 @@ const (
 	// ReasonDiskFull is the reason of every refusal of a queue that has no space
 	// left to write to: nothing was kept, and the call may be tried again.
 	ReasonDiskFull = "DISK_FULL"
+	// ReasonBusy is the reason of a refusal that says, by google.rpc.RetryInfo, when to
+	// come again.
+	ReasonBusy = "BUSY"
 )
 
 // Refusal finds the queue's reason, and what it says beside it, within an

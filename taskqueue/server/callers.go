@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/tap"
@@ -178,7 +177,7 @@ func (a *access) identify(ctx context.Context, header metadata.MD, now time.Time
 	if !found {
 		return caller{}, errNoCredentials
 	}
-	secured, ok := from.AuthInfo.(credentials.TLSInfo)
+	secured, ok := from.AuthInfo.(shownIdentity)
 	if !ok {
 		return caller{}, errNoCredentials
 	}

@@ -42,6 +42,9 @@ type Config struct {
 	Advertise []string
 	// Hosts are further names and addresses for the server's certificate.
 	Hosts []string
+	// Descriptors is how many files and connections may be open; 0: what the system
+	// allows this process.
+	Descriptors int
 	// Rules of the queue; zero means taskqueue.DefaultConfig.
 	Rules  taskqueue.Config
 	Timing Timing
@@ -108,6 +111,8 @@ type Timing struct {
 	RelaySilence time.Duration
 	// StopGrace is how long running calls may take after the end was asked.
 	StopGrace time.Duration
+	// Stranger is how long a connection lasts that shows no access.
+	Stranger time.Duration
 	// AccessLife is how long the access files of a queue's folder are valid.
 	AccessLife time.Duration
 }
@@ -127,6 +132,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.Garbage, 30 * time.Second},
 		{&t.RelaySilence, 20 * time.Second},
 		{&t.StopGrace, 3 * time.Second},
+		{&t.Stranger, strangerTime},
 		{&t.AccessLife, 365 * 24 * time.Hour},
 	} {
 		if *d.value <= 0 {
@@ -151,6 +157,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Finder != nil && c.Rules.Workflow.LookFor == 0 {
 		c.Rules.Workflow.LookFor = time.Minute // it may take a storage element so long to answer again
+	}
+	if c.Descriptors <= 0 {
+		c.Descriptors = descriptors()
 	}
 	if c.Log == nil {
 		c.Log = slog.Default()

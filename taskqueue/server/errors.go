@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"strconv"
 	"syscall"
+	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/protoadapt"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/task"
@@ -28,6 +31,8 @@ var (
 	// errStopping: the server ends.
 	errOldPilots = errors.New("pilots of two releases do not share a site: they finish what they run, and this one may register when they have left")
 	errStopping  = errors.New("the queue is stopping: call again, it is usually back soon")
+	// errBusy: one identity asks for more than its share.
+	errBusy = errors.New("too many calls of this access, or of this address without one, are under way")
 	// errPanic: a handler broke; its stack is in the log.
 	errPanic = errors.New("the queue met an unexpected state; its log has the details")
 )
@@ -37,6 +42,12 @@ type storeError struct{ err error }
 
 func (e *storeError) Error() string { return "the queue's store: " + e.err.Error() }
 func (e *storeError) Unwrap() error { return e.err }
+
+// busyError is errBusy with when to come again.
+type busyError struct{ after time.Duration }
+
+func (e *busyError) Error() string { return fmt.Sprintf("%v: come again in %s", errBusy, e.after) }
+func (e *busyError) Unwrap() error { return errBusy }
 
 // statuses is the one table from errors to status codes and the reasons that
 // clients decide on (google.rpc.ErrorInfo, domain "pilotage"). The first row
@@ -54,6 +65,7 @@ var statuses = []struct {
 	{taskqueue.ErrConflict, codes.Aborted, "CONFLICT"},
 	{taskqueue.ErrRefused, codes.PermissionDenied, "REFUSED"},
 	{taskqueue.ErrLimit, codes.ResourceExhausted, "OVER_LIMIT"},
+	{errBusy, codes.ResourceExhausted, taskpb.ReasonBusy},
 	{taskqueue.ErrDiskFull, codes.ResourceExhausted, taskpb.ReasonDiskFull},
 	{syscall.ENOSPC, codes.ResourceExhausted, taskpb.ReasonDiskFull}, // access files
 	{taskqueue.ErrClosed, codes.Unavailable, "STOPPING"},
@@ -92,11 +104,23 @@ func statusOf(err error) error {
 		}
 	}
 	info := &errdetails.ErrorInfo{Reason: reason, Domain: taskpb.ErrorDomain, Metadata: metadataOf(err)}
+	details := []protoadapt.MessageV1{info}
+	if busy := (*busyError)(nil); errors.As(err, &busy) {
+		details = append(details, &errdetails.RetryInfo{RetryDelay: durationpb.New(busy.after)})
+	}
 	answer := status.New(code, err.Error())
-	if detailed, failed := answer.WithDetails(info); failed == nil {
+	if detailed, failed := answer.WithDetails(details...); failed == nil {
 		answer = detailed
 	}
 	return answer.Err()
+}
+
+// reasonOf is the reason in an answer, else its code.
+func reasonOf(answer error) string {
+	if reason, _, found := taskpb.Refusal(answer); found {
+		return reason
+	}
+	return status.Code(answer).String()
 }
 
 func metadataOf(err error) map[string]string {

@@ -46,6 +46,8 @@ var (
 		"Masterships that followed a site's first one.", []string{"site"}, nil)
 	metricDuplicates = prometheus.NewDesc("pilotage_duplicate_outcomes_total",
 		"Outcomes of attempts whose task another attempt had won.", nil, nil)
+	metricConnections = prometheus.NewDesc("pilotage_refused_connections_total",
+		"Connections that the queue closed: displaced by newer ones, or of a stranger who stayed too long or sent too much.", []string{"why"}, nil)
 	metricStale = prometheus.NewDesc("pilotage_stale_term_rejects_total",
 		"Calls of masters that were no longer in office.", nil, nil)
 )
@@ -57,7 +59,7 @@ const collectTime = 10 * time.Second
 func (m *siteMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		metricReads, metricReadBytes, metricSaved, metricReplicas, metricReplicaBytes, metricDamaged, metricSetBack, metricMode, metricFallback, metricSlots, metricRequests,
-		metricDelay, metricTerm, metricMasters, metricDuplicates, metricStale,
+		metricDelay, metricTerm, metricMasters, metricDuplicates, metricConnections, metricStale,
 	} {
 		descriptions <- d
 	}
@@ -86,6 +88,8 @@ func (m *siteMetrics) Collect(metrics chan<- prometheus.Metric) {
 	}
 	counter(metricDuplicates, all.Duplicates)
 	counter(metricStale, all.StaleTerms)
+	counter(metricConnections, m.server.strangers.Displaced(), "displaced")
+	counter(metricConnections, m.server.strangers.Cut(), "stranger")
 	buckets := make(map[float64]uint64, len(taskqueue.DelayBuckets))
 	sum := uint64(0)
 	for i, bound := range taskqueue.DelayBuckets {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/connlimit"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
@@ -56,13 +57,13 @@ func (s *Server) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		// A server told to stop before it serves says so; that is no fault.
-		if err := calls.Serve(s.grpcListener); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
+		if err := calls.Serve(s.strangers); err != nil && !errors.Is(err, grpc.ErrServerStopped) {
 			return fmt.Errorf("gRPC server: %w", err)
 		}
 		return nil
 	})
 	group.Go(func() error {
-		if err := web.ServeTLS(s.httpListener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.ServeTLS(connlimit.New(s.httpListener, webLimits(s.config.Descriptors), connlimit.Strangers{}), "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("HTTPS server: %w", err)
 		}
 		return nil
@@ -101,8 +102,8 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 	// read why it is refused.
 	secured := identity.QueueServerTLS(s.access.certificate.get, verifier)
 	calls := grpc.NewServer(
-		grpc.Creds(credentials.NewTLS(secured)),
-		grpc.InTapHandle(s.access.admit),
+		grpc.Creds(handshakes{credentials.NewTLS(secured)}),
+		grpc.InTapHandle(s.admission.admit),
 		grpc.StatsHandler(&connections{clock: &s.turns.clock}),
 		grpc.UnaryInterceptor(s.guardUnary),
 		grpc.StreamInterceptor(s.guardStream),

@@ -14,6 +14,7 @@ import (
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/connlimit"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
@@ -28,6 +29,7 @@ type Server struct {
 	turns  *turns
 
 	grpcListener net.Listener
+	strangers    *connlimit.Listener // grpcListener within limits
 	httpListener net.Listener
 	addresses    Addresses
 
@@ -41,6 +43,8 @@ type Server struct {
 	relays    relays
 	page      *page.Page
 	requests  *requests
+	admission admission
+	refusals  *refusals
 	health    healthState
 	room      room
 	stopping  chan struct{} // closed when the end begins
@@ -74,6 +78,8 @@ func New(config Config) (*Server, error) {
 	s.turns.marks = taskqueue.NewRules(config.Rules)
 	s.secrets = secrets{turns: s.turns, config: &s.config}
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
+	s.refusals = newRefusals(config.Log)
+	s.admission = admission{access: &s.access, refusals: s.refusals}
 	s.page = page.New(newPageBackend(s))
 	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, s.page, s.stopping}
 	s.matching = matching{s.turns, s.pulls, &s.syncs, &s.relays, &s.access, &s.config, s.stopping}
@@ -114,6 +120,7 @@ func (s *Server) listen(context.Context) (err error) {
 	if s.grpcListener, err = net.Listen("tcp", s.config.Listen); err != nil {
 		return fmt.Errorf("gRPC: %w", err)
 	}
+	s.strangers = connlimit.New(s.grpcListener, connectionLimits(s.config.Descriptors), connlimit.Strangers{Time: s.config.Timing.Stranger, Bytes: strangerBytes})
 	if s.httpListener, err = net.Listen("tcp", s.config.ListenHTTP); err != nil {
 		return fmt.Errorf("HTTPS: %w", err)
 	}

@@ -14,16 +14,25 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
+// Limits of the HTTPS server, which everybody may ask who reaches it.
+const (
+	scrapesAtOnce = 4
+	maxWebHeader  = 16 << 10
+	maxWebStreams = 32 // of one connection
+)
+
 // webServer serves the live page, which asks for an access, and /metrics and
 // /healthz without one: it listens on loopback unless the operator says otherwise.
 func (s *Server) webServer() *http.Server {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(&siteMetrics{server: s}, collectors.NewGoCollector(),
+	registry.MustRegister(&siteMetrics{server: s}, s.refusals.counted, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	routes := http.NewServeMux()
 	routes.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, // process figures tell something even when the store is away
 		ErrorLog:      slog.NewLogLogger(s.config.Log.Handler(), slog.LevelWarn),
+
+		MaxRequestsInFlight: scrapesAtOnce, // each looks into the store, for whoever asks
 	}))
 	routes.HandleFunc("GET /healthz", s.serveHealth)
 	routes.Handle("/", s.page)
@@ -38,7 +47,8 @@ func (s *Server) webServer() *http.Server {
 		ReadTimeout:       30 * time.Second,
 		WriteTimeout:      time.Minute,
 		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
+		MaxHeaderBytes:    maxWebHeader,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxWebStreams},
 		ErrorLog:          slog.NewLogLogger(s.config.Log.Handler(), slog.LevelDebug),
 	}
 	web.RegisterOnShutdown(end)

@@ -1,0 +1,96 @@
+package connlimit
+
+import "cmp"
+
+// Limits of a listener; a zero one is none.
+type Limits struct {
+	InAll     int // connections of everybody
+	Strangers int // of all who have not shown an access yet
+	PerParty  int // of one party: who has shown the same access, or strangers of one address
+}
+
+// party is who holds connections: an identity, or the strangers of one address.
+type party struct {
+	name     string
+	stranger bool
+}
+
+// book knows who holds which connections. Where there are too many, the party with
+// the most of them loses its oldest one, so a flood displaces its own connections
+// before anybody else's. It is not safe for concurrent use.
+type book[C comparable] struct {
+	limits    Limits
+	holders   map[party][]C // the oldest first
+	of        map[C]party
+	strangers int
+}
+
+func newBook[C comparable](limits Limits) *book[C] {
+	return &book[C]{limits: limits, holders: make(map[party][]C), of: make(map[C]party)}
+}
+
+// add books a connection, also one that changes hands, and returns the connection
+// that has to go for it, if one has.
+func (b *book[C]) add(c C, p party) (out C, over bool) {
+	b.remove(c)
+	b.of[c] = p
+	b.holders[p] = append(b.holders[p], c)
+	if p.stranger {
+		b.strangers++
+	}
+	switch l := b.limits; {
+	case exceeds(len(b.holders[p]), l.PerParty):
+		return b.holders[p][0], true
+	case p.stranger && exceeds(b.strangers, l.Strangers):
+		return b.oldestOfMost(true), true
+	case exceeds(len(b.of), l.InAll):
+		return b.oldestOfMost(false), true
+	}
+	return out, false
+}
+
+func exceeds(n, limit int) bool { return limit > 0 && n > limit }
+
+// oldestOfMost returns the oldest connection of the party with the most of them, of
+// all or among strangers; of equal parties strangers lose one, then the first by name.
+func (b *book[C]) oldestOfMost(amongStrangers bool) C {
+	var most party
+	for p, held := range b.holders {
+		if amongStrangers && !p.stranger {
+			continue
+		}
+		if c := cmp.Compare(len(held), len(b.holders[most])); c > 0 || c == 0 && p.before(most) {
+			most = p
+		}
+	}
+	return b.holders[most][0]
+}
+
+func (p party) before(other party) bool {
+	if p.stranger != other.stranger {
+		return p.stranger
+	}
+	return p.name < other.name
+}
+
+// remove forgets a connection that has ended.
+func (b *book[C]) remove(c C) {
+	p, known := b.of[c]
+	if !known {
+		return
+	}
+	delete(b.of, c)
+	if p.stranger {
+		b.strangers--
+	}
+	left := b.holders[p]
+	for i := range left {
+		if left[i] == c {
+			left = append(left[:i], left[i+1:]...)
+			break
+		}
+	}
+	if b.holders[p] = left; len(left) == 0 {
+		delete(b.holders, p)
+	}
+}
