@@ -35,7 +35,7 @@ type fleet interface {
 // capacity is that of each cache; all is what holds every file.
 func (o Overlay) capacity(all task.Bytes) task.Bytes {
 	if files := o.cacheFiles(); files > 0 {
-		return task.Bytes(files) * overlayFile
+		return task.Bytes(files) * o.FileSize
 	}
 	return all
 }

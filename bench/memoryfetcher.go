@@ -4,16 +4,19 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/fetch"
+	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
 // memoryFetcher brings files without bytes into a pilot's cache: from peers
-// that the overlay finds, else from the storage element. There is nothing to
-// be gained by asking a file's home for leave, so it does not.
+// that the overlay finds, else from the storage element. That takes as long as the
+// default rates say, one file after the other, as if there were bytes. There is nothing
+// to be gained by asking a file's home for leave, so it does not.
 type memoryFetcher struct {
 	plot     *plot
 	occupant agent.Occupant
@@ -86,6 +89,9 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 			failures = append(failures, &fetch.StageError{File: file, Lost: true, Reason: "no pilot gives " + string(file.LFN) + " and no storage element has it"})
 			continue
 		}
+		if err := stagesIn(ctx, file, source); err != nil {
+			return nil, err
+		}
 		fresh, err := f.plot.cache.insert(entry, true)
 		if err != nil {
 			failures = append(failures, &fetch.StageError{File: file, Reason: err.Error(), Err: err})
@@ -98,6 +104,19 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 		staged[i] = f.staged(file, entry, source)
 	}
 	return failures, nil
+}
+
+// stagesIn lasts as long as a file takes to stage in.
+func stagesIn(ctx context.Context, file task.File, source task.Source) error {
+	lasts := matcher.DefaultRates().Seconds(matcher.FileInfo{Size: file.Size, Source: source})
+	timer := time.NewTimer(time.Duration(lasts * float64(time.Second)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // find looks for a file at its holders, then at the storage element.

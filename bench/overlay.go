@@ -41,6 +41,7 @@ type Overlay struct {
 	RoundPeriod          time.Duration // 0: rounds are driven by events
 	Prefill              int
 	LocalityWait         *time.Duration // nil: the queue's default
+	FileSize             task.Bytes     // of each; takes as long to stage in as the default rates say
 	CacheFiles           int            // capacity of each cache in files; 0: unlimited
 	// CacheShare is that capacity as a share of a pilot's working set instead: of
 	// the files that it makes and reads in the run if each task runs where its
@@ -56,8 +57,9 @@ type Overlay struct {
 }
 
 const (
-	overlayFile = task.MiB
-	unlimited   = task.Bytes(1) << 50
+	// DefaultFileSize is what a task usually writes: a second of stage-in within a site.
+	DefaultFileSize = task.Bytes(100e6)
+	unlimited       = task.Bytes(1) << 50
 )
 
 // Validate tells what of the values makes no sense.
@@ -67,6 +69,8 @@ func (o Overlay) Validate() error {
 		return fmt.Errorf("%d pilots for %d sites: at least one for each is needed", o.Pilots, o.Sites)
 	case o.TaskTime < 0 || o.RoundPeriod < 0 || o.Prefill < 0 || o.CacheFiles < 0 || o.CacheShare < 0 || o.KillRate < 0 || o.KillMasters < 0 || o.HangMasters < 0:
 		return errors.New("task time, round period, prefill, cache, kill rate and masters taken away cannot be negative")
+	case o.FileSize < 1 || o.FileSize > task.TiB:
+		return fmt.Errorf("files of %d bytes: give 1 byte to 1 TiB", o.FileSize)
 	case o.HangMasters > 0 && o.Transport == TransportTCP:
 		return errors.New("connections over TCP within a process cannot be held: to stop masters, take the transport memory, light or processes")
 	case o.KillMasters+o.HangMasters > 0 && o.Mode != pb.SiteMode_SITE_MODE_DISTRIBUTED:
@@ -123,7 +127,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	result := OverlayResult{
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
 		Transport: o.Transport, Payload: o.Payload, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
-		Prefill: o.Prefill, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
+		Prefill: o.Prefill, FileSize: o.FileSize, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
 		KillMasters: o.KillMasters, HangMasters: o.HangMasters,
 	}
 	if o.LocalityWait != nil {

@@ -63,7 +63,7 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep}
+	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep, FileSize: task.MiB}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +89,7 @@ func TestValidate(t *testing.T) {
 		},
 		"workflow":                    func(o *Overlay) { o.Workflow = "" },
 		"caches by two measures":      func(o *Overlay) { o.CacheFiles, o.CacheShare = 3, 1 },
+		"files without bytes":         func(o *Overlay) { o.FileSize = 0 },
 		"negative share":              func(o *Overlay) { o.CacheShare = -1 },
 		"a cache of too few files":    func(o *Overlay) { o.Workflow, o.CacheFiles = Merging, 2 },
 		"too small a share of so few": func(o *Overlay) { o.CacheShare = 0.1 },
@@ -103,11 +104,11 @@ func TestValidate(t *testing.T) {
 
 func TestCachesByShareOfTheWorkingSet(t *testing.T) {
 	for share, want := range map[float64]int{0: 7, 0.1: 4, 0.5: 20, 0.04: 2} {
-		o := Overlay{Pilots: 100, Tasks: 4000, CacheShare: share}
+		o := Overlay{Pilots: 100, Tasks: 4000, FileSize: task.MiB, CacheShare: share}
 		if share == 0 {
 			o.CacheFiles = want
 		}
-		if got := o.capacity(unlimited); got != task.Bytes(want)*overlayFile {
+		if got := o.capacity(unlimited); got != task.Bytes(want)*o.FileSize {
 			t.Errorf("share %v of 40 files: caches of %v", share, got)
 		}
 	}

@@ -3,6 +3,8 @@ package bench
 import (
 	"context"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // OverlayResult is what `pilotage bench overlay` reports.
@@ -19,11 +21,12 @@ type OverlayResult struct {
 	RoundPeriod float64   `json:"round_period_seconds"`
 	Prefill     int       `json:"prefill"`
 	// LocalityWait is what was set; without, it is the queue's default.
-	LocalityWait *float64 `json:"locality_wait_seconds,omitempty"`
-	CacheFiles   int      `json:"cache_files"`
-	CacheShare   float64  `json:"cache_share,omitempty"`
-	KillRate     float64  `json:"kill_rate"`
-	Killed       int      `json:"killed_pilots"`
+	LocalityWait *float64   `json:"locality_wait_seconds,omitempty"`
+	FileSize     task.Bytes `json:"file_bytes"`
+	CacheFiles   int        `json:"cache_files"`
+	CacheShare   float64    `json:"cache_share,omitempty"`
+	KillRate     float64    `json:"kill_rate"`
+	Killed       int        `json:"killed_pilots"`
 	// KillMasters and HangMasters are how many masters were to be taken away, if
 	// the work lasts for long enough.
 	KillMasters int `json:"kill_masters"`

@@ -88,7 +88,7 @@ func (o Overlay) payloads() command {
 	return func(file string, lasts float64) []string {
 		words := []string{"/bin/sleep"}
 		if o.Transport == TransportProcesses {
-			words = []string{"/bin/sh", "-c", fmt.Sprintf(`sleep "$1" && printf '%%-%ds' "$0" >out`, int64(overlayFile)), file}
+			words = []string{"/bin/sh", "-c", fmt.Sprintf(`sleep "$1" && printf '%%-%ds' "$0" >out`, int64(o.FileSize)), file}
 		}
 		return append(words, strconv.FormatFloat(lasts, 'f', 6, 64))
 	}

@@ -47,7 +47,7 @@ func TestBenchOverlay(t *testing.T) {
 			Master   map[string]json.RawMessage `json:"master"`
 		}
 		out := g.must("--output", "json", "bench", "overlay", "--pilots", "6", "--sites", "1", "--tasks", "60",
-			"--workflow", "merging", "--task-seconds", "0.02", "--transport", transport, "--folder", g.dir)
+			"--workflow", "merging", "--task-seconds", "0.02", "--file-bytes", "1MiB", "--transport", transport, "--folder", g.dir)
 		if err := json.Unmarshal([]byte(out), &r); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}

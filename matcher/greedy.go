@@ -76,6 +76,7 @@ func (g *greedyRun) mayHave(c *cell, gain float64, here *pilotRow) bool {
 		return true
 	}
 	sooner, cheaper := g.matrix.elsewhere(c, here)
+	gain *= g.matrix.pace
 	if g.prefill {
 		return cheaper <= gain
 	}

@@ -17,7 +17,7 @@ import (
 //
 // and leaves one that starts sooner elsewhere. What two pilots have to stage in
 // differs by what their caches save, so only that is compared: the gain of a pilot
-// is the seconds by which it ranks a task above its class. Of the pilots that gain
+// is the seconds by which it ranks a task above its class, times the site's Pace. Of the pilots that gain
 // nothing the first that has a place counts: where tasks wait, when the site has
 // come through them.
 //
@@ -29,11 +29,11 @@ import (
 const mostKeepers = 16
 
 // SetLocalityWait has Greedy leave tasks to pilots where they start sooner, but to
-// none that has a place for them only after most; slots is how many the site has. With
-// 0, as in a new matrix, or without a Foresight, a place takes what ranks highest
-// there.
-func (m *Matrix) SetLocalityWait(most time.Duration, slots int) {
-	m.localityWait, m.slots = most.Seconds(), slots
+// none that has a place for them only after most; slots is how many the site has, pace
+// how many times as long stage-in takes there as ranks say. With 0, as in a new matrix,
+// or without a Foresight, a place takes what ranks highest there.
+func (m *Matrix) SetLocalityWait(most time.Duration, slots int, pace float64) {
+	m.localityWait, m.slots, m.pace = most.Seconds(), slots, pace
 }
 
 // LookAgain is after how long a solution may be another one at the earliest although
@@ -44,7 +44,7 @@ func (m *Matrix) LookAgain() time.Duration { return m.lookAgain }
 // Loses is the seconds by which a task starts later in a free slot of a pilot than
 // at another one that has a place for it after a wait; below 0: sooner.
 func (m *Matrix) Loses(no uint64, here, there task.PilotID, wait time.Duration) float64 {
-	return m.row(there).gain(no) - wait.Seconds() - m.row(here).gain(no)
+	return m.pace*(m.row(there).gain(no)-m.row(here).gain(no)) - wait.Seconds()
 }
 
 // gain is the seconds by which a pilot ranks a task above its class.
@@ -120,9 +120,9 @@ func (m *Matrix) elsewhere(c *cell, here *pilotRow) (sooner, cheaper float64) {
 		if at, excepted := row.except(c.No); excepted && c.Version <= row.version {
 			e := &row.exceptions[at]
 			if e.wait <= m.localityWait {
-				sooner = max(sooner, e.gain-e.wait)
+				sooner = max(sooner, m.pace*e.gain-e.wait)
 			}
-			cheaper = max(cheaper, e.gain-max(0, e.wait-m.backlog))
+			cheaper = max(cheaper, m.pace*e.gain-max(0, e.wait-m.backlog))
 		}
 	}
 	return sooner, cheaper

@@ -68,6 +68,7 @@ type Matrix struct {
 
 	localityWait float64 // seconds; see SetLocalityWait
 	slots        int
+	pace         float64
 	backlog      float64 // seconds, for the solver's run
 	lookAgain    time.Duration
 }

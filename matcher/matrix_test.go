@@ -34,8 +34,9 @@ func newTwinSites(t *rapid.T) *twinSites {
 	s.dense.every = rapid.SampledFrom([]int{1, 4}).Draw(t, "count every")
 	s.clever.passes.limit, s.clever.passes.every = s.dense.passLimit, s.dense.every
 	if s.dense.waits = time.Duration(rapid.IntRange(0, 3).Draw(t, "locality wait")) * time.Second; s.dense.waits > 0 {
+		s.dense.pace = rapid.SampledFrom([]float64{0.5, 1, 2}).Draw(t, "pace")
 		s.clever.SetForesight(twinForesight{s.dense})
-		s.clever.SetLocalityWait(s.dense.waits, twinPilots*twinSlots)
+		s.clever.SetLocalityWait(s.dense.waits, twinPilots*twinSlots, s.dense.pace)
 	}
 	return s
 }

@@ -20,6 +20,7 @@ type denseSite struct {
 	placed    int
 	pending   []densePlacement
 	waits     time.Duration               // 0: no task is left to anybody
+	pace      float64                     // of stage-in
 	running   map[task.PilotID][]Occupant // what holds the slots of pilots
 }
 
@@ -155,7 +156,7 @@ func (d *denseSite) left(prefill bool) map[task.PilotID]map[uint64]bool {
 	for there := range d.pilots {
 		for no, wait := range d.comesTo(there) {
 			for here := range d.pilots {
-				loss := d.gain(there, no) - d.gain(here, no)
+				loss := d.pace*d.gain(there, no) - d.pace*d.gain(here, no)
 				switch {
 				case prefill:
 					loss -= max(0, wait-backlog)

@@ -61,7 +61,7 @@ func (a *app) benchParts(setup bench.Setup) []benchPart {
 	}
 	overlay := func(name string, change func(*bench.Overlay)) benchPart {
 		o := bench.Overlay{
-			Setup: setup, Pilots: 100, Sites: 2, Tasks: 1200, TaskTime: 2 * time.Second, Workflow: bench.Serial, Prefill: 1, Seed: 1,
+			Setup: setup, Pilots: 100, Sites: 2, Tasks: 1200, TaskTime: 2 * time.Second, Workflow: bench.Serial, Prefill: 1, Seed: 1, FileSize: bench.DefaultFileSize,
 			Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Transport: bench.TransportLight, Payload: bench.Sleep,
 		}
 		change(&o)

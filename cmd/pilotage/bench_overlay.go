@@ -11,23 +11,31 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/sim/chart"
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
 	var wait time.Duration
-	var workflow, mode, transport, payload, plot string
+	var workflow, mode, transport, payload, plot, fileSize string
 	var given func(flag string) bool
 	command := f.command(a, "overlay", "Measure whole sites: a real queue and many pilots in this process",
 		`Runs a workflow of two steps over many pilots, each with its worker, master, node
 and conversation with the queue as in production. Only what lies on a worker
-node is replaced: files have no bytes, and payloads sleep or burn CPU. With --transport
-processes nothing is: each pilot is a process, for a comparison at tens of pilots.`,
+node is replaced: files have no bytes, but take the time to stage in that theirs would,
+and payloads sleep or burn CPU. With --transport processes nothing is: each pilot is a
+process, for a comparison at tens of pilots.`,
 		func(ctx context.Context, setup bench.Setup) (_ any, _ [][]string, err error) {
 			o.Setup, o.Workflow, o.Transport, o.Payload = setup, bench.Pattern(workflow), bench.Transport(transport), bench.Payload(payload)
 			if given("locality-wait") {
 				o.LocalityWait = &wait
+			}
+			if o.FileSize, err = task.ParseBytes(fileSize); err != nil {
+				return nil, nil, coded(exitUsage, "--file-bytes: %v", err)
+			}
+			if o.Transport == bench.TransportProcesses && !given("file-bytes") {
+				o.FileSize = task.MiB
 			}
 			if o.Mode = taskpb.Mode(mode); o.Mode == pb.SiteMode_SITE_MODE_UNSPECIFIED {
 				return nil, nil, coded(exitUsage, "--mode is %q: give distributed, centralized or isolated", mode)
@@ -47,6 +55,7 @@ processes nothing is: each pilot is a process, for a comparison at tens of pilot
 	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
 	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")
 	flags.Var(seconds{&wait}, "locality-wait", "seconds for which a free slot leaves tasks to pilots that have their inputs; 0: not at all (default: the queue's)")
+	flags.StringVar(&fileSize, "file-bytes", "100MB", "size of each file that a task writes (processes: 1MiB)")
 	flags.IntVar(&o.CacheFiles, "cache-files", 0, "files that each cache holds; 0: all")
 	flags.Float64Var(&o.CacheShare, "cache-share", 0, "size of each cache as a share of a pilot's working set, the files that it makes and reads if tasks run where their inputs were made (tasks / pilots); 0: by --cache-files")
 	flags.Float64Var(&o.KillRate, "kill-rate", 0, "share of the pilots killed per second")

@@ -80,7 +80,7 @@ pilotage site add.`,
 	f.site.flags(flags)
 	flags.StringArrayVar(&f.whatIf, "what-if", nil, "also play it with this change (repeatable)")
 	flags.DurationVar(&f.taskTime, "task-time", time.Minute, "run time of the tasks of a workflow file, which does not say")
-	flags.StringVar(&f.fileSize, "file-size", "10MiB", "size of the files of a workflow file that does not say")
+	flags.StringVar(&f.fileSize, "file-size", "100MB", "size of the files of a workflow file that does not say")
 	flags.Uint64Var(&f.seed, "seed", 1, "of all randomness")
 	flags.BoolVar(&f.background, "background", false, "load the nodes with other jobs: 0 to 100 %, drawn anew every 5 minutes")
 	flags.StringVar(&f.out, "out", "", "folder for report.html with Gantt charts, and the table as CSV")

@@ -13,6 +13,7 @@ import (
 	"github.com/pilotage-grid/pilotage/bench"
 	"github.com/pilotage-grid/pilotage/papers/experiment"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Protocol is which messages pilots send to the queue.
@@ -124,6 +125,7 @@ func (p Paper) trial(protocol Protocol, a architecture, size int, workflow bench
 	o := bench.Overlay{
 		Setup: p.Setup, Pilots: p.size(size)[0], Sites: 2, Tasks: p.size(size)[1], Workflow: workflow, Mode: a.mode, Transport: p.Transport,
 		TaskTime: time.Duration(float64(taskTime) / p.Speed), Payload: bench.Sleep, Prefill: 1, Seed: uint64(seed),
+		FileSize: task.Bytes(max(1, float64(task.MiB)/p.Speed)),
 	}
 	if protocol == AsInPaper {
 		o.Prefill, o.RoundPeriod = 0, scaled(roundPeriod, o.TaskTime)

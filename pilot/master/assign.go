@@ -28,7 +28,7 @@ func (site *site) assign(at *step, outbox *outbox) {
 	}
 	site.placing.unsolved, site.placing.solved = false, at.now
 	site.placing.follows = false
-	site.placing.matrix.SetLocalityWait(site.placing.localityWait(at), site.roster.size.slots)
+	site.placing.matrix.SetLocalityWait(site.placing.localityWait(at), site.roster.size.slots, site.placing.pace.Times())
 	site.placing.matrix.SetForesight(site.outlook(at))
 	site.give(at, outbox, site.placing.matrix.Solve(site.placing.solver(at)))
 	site.placing.makeRoom(at, &site.roster)

@@ -89,6 +89,7 @@ type placing struct {
 	solving   solving
 	usualRun  time.Duration // of the site's payloads; 0 while not known
 	durations matcher.Runs
+	pace      matcher.Pace          // of stage-in
 	unsolved  bool                  // the matrix has changed since it was solved
 	follows   bool                  // some task may follow what runs, by the matrix
 	solved    time.Time             // when it was
@@ -141,7 +142,7 @@ func (r *roster) reset() {
 // reset keeps what is known of run times: they are the site's, not the term's.
 func (p *placing) reset(term task.Term) {
 	*p = placing{
-		compiler: p.compiler, durations: p.durations, matrix: matcher.NewMatrix(term), marked: make(map[task.PilotID]bool),
+		compiler: p.compiler, durations: p.durations, pace: p.pace, matrix: matcher.NewMatrix(term), marked: make(map[task.PilotID]bool),
 	}
 }
 

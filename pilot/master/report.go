@@ -264,6 +264,7 @@ func (site *site) learnEnd(at *step, outbox *outbox, w *member, o *task.Outcome,
 		return
 	}
 	site.placing.learnRun(o.Run)
+	site.placing.pace.Learn(o.Reads, o.StageIn)
 	if h != nil {
 		site.placing.durations.Learn(h.Task.Class(), o.Run)
 	}
