@@ -62,6 +62,12 @@ test-long: ## Run all tests with many more seeds and rounds (about an hour)
 	@mkdir -p $(dir $(TEST_RECORD))
 	export PILOTAGE_TEST_LONG=1; $(call TEST_ALL,-count 1 -timeout 90m) | $(SHOW)
 
+SECONDS := 60
+
+.PHONY: soak
+soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world); fails where something is not as it must be
+	go run ./sim/soak -seconds $(SECONDS)
+
 # What the tests on real batch systems need.
 SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client
 

@@ -3,7 +3,7 @@
 // happened, with its hash.
 //
 // Package sim/grid plays the production cores of queue, pilots and caches, package
-// sim/chain those of queue and sites under faults. The rules that are played are
+// sim/world those of queue and sites under faults. The rules that are played are
 // those of the product: nothing here decides which task runs where. The models and
 // policies that only the papers need are in papers/, a module of its own.
 //

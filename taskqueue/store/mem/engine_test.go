@@ -9,8 +9,6 @@ import (
 
 func TestEngine(t *testing.T) {
 	storetest.RunEngine(t, func(testing.TB) tables.Engine {
-		e := &engine{}
-		e.current.Store(newTree())
-		return e
+		return NewEngine()
 	})
 }

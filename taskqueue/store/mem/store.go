@@ -12,19 +12,17 @@ import (
 // Store is a taskqueue.Store in memory. It is safe for concurrent use.
 type Store struct {
 	*tables.Store
-	engine *engine
+	engine *Engine
 }
 
 // New returns an empty store.
-func New() *Store { return open(newTree()) }
+func New() *Store { return open(NewEngine()) }
 
 // Copy returns a store that holds what this one holds now, as a backup does.
 // What changes in one of them later does not change the other.
-func (s *Store) Copy() *Store { return open(s.engine.current.Load()) }
+func (s *Store) Copy() *Store { return open(s.engine.Copy()) }
 
-func open(t *tree) *Store {
-	e := &engine{}
-	e.current.Store(t)
+func open(e *Engine) *Store {
 	store, err := tables.Open(e, nil)
 	if err != nil {
 		panic(err) // memory is not damaged
@@ -43,10 +41,25 @@ func newTree() *tree {
 	return btree.NewBTreeGOptions(less, btree.Options{NoLocks: true, Degree: degree})
 }
 
-// engine keeps the map.
-type engine struct{ current atomic.Pointer[tree] }
+// Engine keeps the map.
+type Engine struct{ current atomic.Pointer[tree] }
 
-func (e *engine) Begin(write bool) (tables.Transaction, error) {
+// NewEngine returns an empty map.
+func NewEngine() *Engine {
+	e := &Engine{}
+	e.current.Store(newTree())
+	return e
+}
+
+// Copy returns a map that holds what this one holds now.
+func (e *Engine) Copy() *Engine {
+	other := &Engine{}
+	other.current.Store(e.current.Load())
+	return other
+}
+
+// Begin satisfies tables.Engine.
+func (e *Engine) Begin(write bool) (tables.Transaction, error) {
 	seen := e.current.Load()
 	if write {
 		seen = seen.Copy()
@@ -54,10 +67,11 @@ func (e *engine) Begin(write bool) (tables.Transaction, error) {
 	return &transaction{e, seen}, nil
 }
 
-func (e *engine) Close() error { return nil }
+// Close satisfies tables.Engine.
+func (e *Engine) Close() error { return nil }
 
 type transaction struct {
-	engine *engine
+	engine *Engine
 	tree   *tree
 }
 

@@ -1,4 +1,4 @@
-package chain_test
+package world
 
 import (
 	"testing"
@@ -85,7 +85,7 @@ func TestASiteGoesOnWithoutTheQueue(t *testing.T) {
 func TestHalfASiteGoesOnInTheEnd(t *testing.T) {
 	config := taskqueue.DefaultConfig()
 	config.Lease.TTL = 24 * time.Hour
-	w := newWorldOf(t, 1, config)
+	w := newTestWorld(t, 1, config)
 	s := w.addSite("siteA", nil)
 	pilots := w.start(s, 4, 2)
 	w.run1 = func(task.ID, *node) time.Duration { return time.Minute }

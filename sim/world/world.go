@@ -1,13 +1,11 @@
-package chain_test
+package world
 
 import (
 	"crypto/sha256"
-	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
@@ -17,13 +15,17 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// lastNotes is how much of its story a failing test prints.
-var lastNotes = flag.Int("story", 400, "how many of the last notes a failing test prints")
+// Judge is told what is wrong with a run. A testing.TB is one.
+type Judge interface {
+	Errorf(format string, args ...any)
+	// Fatalf does not return: what follows would mean nothing.
+	Fatalf(format string, args ...any)
+}
 
 // world is a whole grid in virtual time. The same calls with the same seed give
 // the same run.
 type world struct {
-	t        testing.TB
+	judge    Judge
 	net      *memnet.Net
 	began    time.Time
 	random   *rand.Rand
@@ -48,6 +50,8 @@ type site struct {
 	name   task.Site
 	stored map[string]task.Produced // by URL
 	down   bool                     // the storage element does not answer
+	drops  bool                     // it says that it has stored what it has not
+	spoilt map[string]bool          // copies that it has lost or damaged
 	// deleted lists what the queue has deleted.
 	deleted []string
 	// undone lists what it had deleted when it was put back to a copy: until
@@ -56,25 +60,21 @@ type site struct {
 }
 
 const (
-	latency     = time.Millisecond       // of a message from pilot to pilot
-	callTime    = 5 * time.Millisecond   // of a call to the queue, one way
-	uploadTime  = 50 * time.Millisecond  // of an output to a storage element
-	stageTime   = 10 * time.Millisecond  // of an input
-	callFailure = 3 * time.Second        // until a call that nobody answers fails
-	garbageTime = 30 * time.Second       // between two deletions
-	publishTime = 5 * time.Millisecond   // of outputs into a cache
-	signsTime   = 500 * time.Millisecond // between two notes of parked calls
+	latency     = time.Millisecond      // of a message from pilot to pilot
+	callTime    = 5 * time.Millisecond  // of a call to the queue, one way
+	uploadTime  = 50 * time.Millisecond // of an output to a storage element
+	stageTime   = 10 * time.Millisecond // of an input
+	callFailure = 3 * time.Second       // until a call that nobody answers fails
+	garbageTime = 30 * time.Second      // between two deletions
+	publishTime = 5 * time.Millisecond  // of outputs into a cache
+	signsTime   = time.Second           // between two notes of parked calls
 )
 
-func newWorld(t testing.TB, seed uint64) *world {
-	return newWorldOf(t, seed, taskqueue.DefaultConfig())
-}
-
-// newWorldOf makes a world whose queue has other settings.
-func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
+// newWorldOf makes a world whose queue has the given settings.
+func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	config.Workflow.LookFor = time.Minute // as the product's server does
 	w := &world{
-		t: t, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
+		judge: judge, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
 		run1:    func(task.ID, *node) time.Duration { return time.Second },
 		fails:   func(task.ID, *node) bool { return false },
@@ -95,11 +95,6 @@ func newWorldOf(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	w.net.Every(matchEvery, w.queue.lookAtStorage)
 	w.net.Every(signsTime, w.queue.noteSigns)
 	w.net.Every(matchEvery, w.queue.lookAfter)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("seed %d, what happened:\n%s", seed, strings.Join(w.notes[max(0, len(w.notes)-*lastNotes):], "\n"))
-		}
-	})
 	return w
 }
 
@@ -119,7 +114,7 @@ func (w *world) runUntil(limit time.Duration, holds func() bool) bool { return w
 
 // addSite adds a site that has a storage element, unless change takes it away.
 func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *site {
-	s := &site{world: w, name: name, stored: make(map[string]task.Produced)}
+	s := &site{world: w, name: name, stored: make(map[string]task.Produced), spoilt: make(map[string]bool)}
 	record := taskqueue.SiteRecord{Name: name, SiteSettings: taskqueue.SiteSettings{SE: "file:///" + string(name), RemoteRead: true}}
 	if change != nil {
 		change(&record)
@@ -135,14 +130,13 @@ func (w *world) addSite(name task.Site, change func(*taskqueue.SiteRecord)) *sit
 // start starts pilots one after the other and waits until all of them are
 // members.
 func (w *world) start(s *site, pilots, slots int) []*node {
-	w.t.Helper()
 	var started []*node
 	for range pilots {
 		started = append(started, w.startOne(s, slots, nil))
 		w.run(20 * time.Millisecond)
 	}
 	if !w.runUntil(time.Minute, func() bool { return len(w.queue.alive(s.name)) >= pilots }) {
-		w.t.Fatalf("not all pilots of %s came up", s.name)
+		w.judge.Fatalf("not all pilots of %s came up", s.name)
 	}
 	return started
 }
@@ -273,34 +267,44 @@ func (w *world) external(name task.LFN) task.File {
 // finish waits until a workflow is finished: all tasks DONE and all final
 // outputs stored.
 func (w *world) finish(id task.WorkflowID, limit time.Duration) {
-	w.t.Helper()
 	if w.runUntil(limit, func() bool { return w.queue.workflow(id).Finished() }) {
 		w.check()
 		return
 	}
 	found := w.queue.workflow(id)
-	w.t.Fatalf("workflow %s is not finished %s after its start: %v, %d outputs not stored", found.Name, w.now(), found.Counts, found.Unstored)
+	w.judge.Fatalf("workflow %s is not finished %s after its start: %v, %d outputs not stored", found.Name, w.now(), found.Counts, found.Unstored)
 }
 
 // check says what must hold at any time: every copy that the catalogue names is
 // there with the bytes of the attempt that won, and every final output that
 // counts as stored has one.
 func (w *world) check() {
-	w.t.Helper()
 	for _, f := range w.queue.files() {
 		for _, replica := range f.Replicas {
 			s := w.element(replica.URL)
 			if s == nil {
-				w.t.Errorf("%s: the catalogue names %s, which is on no storage element", f.LFN, replica.URL)
+				w.judge.Errorf("%s: the catalogue names %s, which is on no storage element", f.LFN, replica.URL)
 				continue
 			}
-			if copied, there := s.stored[replica.URL]; !there && slices.Contains(s.undone, replica.URL) {
+			if copied, there := s.stored[replica.URL]; s.spoilt[replica.URL] || !there && slices.Contains(s.undone, replica.URL) {
 				continue
 			} else if !there {
-				w.t.Errorf("%s: the catalogue names %s, which is not there", f.LFN, replica.URL)
+				w.judge.Errorf("%s: the catalogue names %s, which is not there", f.LFN, replica.URL)
 			} else if copied.Digest != f.Digest {
-				w.t.Errorf("%s: %s has other bytes than the winner's", f.LFN, replica.URL)
+				w.judge.Errorf("%s: %s has other bytes than the winner's", f.LFN, replica.URL)
 			}
 		}
 	}
+}
+
+// tree is work of two levels: makers, and readers of two makers' outputs each.
+func tree(makers int) (tasks []task.Task) {
+	for i := range makers {
+		tasks = append(tasks, one(fmt.Sprintf("make%d", i), reads("db"), makes(fmt.Sprintf("m%d", i))))
+	}
+	for i := range makers {
+		tasks = append(tasks, one(fmt.Sprintf("read%d", i),
+			reads(fmt.Sprintf("m%d", i), fmt.Sprintf("m%d", (i+1)%makers)), makes(fmt.Sprintf("r%d", i))))
+	}
+	return tasks
 }

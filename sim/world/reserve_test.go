@@ -1,4 +1,4 @@
-package chain_test
+package world
 
 import (
 	"fmt"
@@ -25,11 +25,10 @@ func urgent(cores, priority int) func(*task.Task) {
 // startOf is when a task of a workflow starts, from now on; it fails the test
 // when it has not within the limit.
 func (w *world) startOf(flow task.WorkflowID, name string, limit time.Duration) time.Duration {
-	w.t.Helper()
 	id := task.ID(string(flow) + "/" + name)
 	from := w.now()
 	if !w.runUntil(limit, func() bool { return w.started[id] > 0 }) {
-		w.t.Fatalf("task %s has not started within %s", name, limit)
+		w.judge.Fatalf("task %s has not started within %s", name, limit)
 	}
 	return w.now() - from
 }

@@ -1,4 +1,4 @@
-package chain_test
+package world
 
 import (
 	"slices"
@@ -74,10 +74,13 @@ func (q *queue) serve(in *task.Pull, capacity task.Capacity) (task.PullReply, er
 			break
 		}
 		var lease task.Lease
-		q.must(func(t *taskqueue.Turn) (err error) {
+		err := q.update(func(t *taskqueue.Turn) (err error) {
 			lease, err = q.rules.Grant(t, in.Site, in.Pilot, matched)
 			return err
 		})
+		if err != nil {
+			return task.PullReply{}, err
+		}
 		q.maker.Granted(in.Site, in.Pilot, matched, &lease)
 		if len(lease.Tasks) > 0 {
 			pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
@@ -117,7 +120,7 @@ func (q *queue) named(id task.PilotID) *node {
 
 // lookAfter does for sites without a master in office what one would do.
 func (q *queue) lookAfter() {
-	if q.away {
+	if !q.works() {
 		return
 	}
 	var live, storing []task.Site
@@ -214,7 +217,7 @@ func (n *node) tellSettings(to task.PeerID) {
 	if to != n.peer {
 		data, err := proto.Marshal(taskpb.Settings(n.settings))
 		if err != nil {
-			n.t.Fatalf("settings: %v", err)
+			n.judge.Fatalf("settings: %v", err)
 		}
 		n.send(to, frameSettings, data)
 	}
@@ -226,7 +229,7 @@ func (n *node) hearSettings(from task.PeerID, data []byte) {
 	}
 	var in pb.SiteSettings
 	if err := proto.Unmarshal(data, &in); err != nil {
-		n.t.Fatalf("settings: %v", err)
+		n.judge.Fatalf("settings: %v", err)
 	}
 	n.takeSettings(taskpb.FromSettings(&in))
 }

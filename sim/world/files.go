@@ -1,4 +1,4 @@
-package chain_test
+package world
 
 import (
 	"slices"
@@ -177,7 +177,11 @@ func (n *node) upload(output message.Output) {
 			url := storageURL(n.settings.SE, output.Attempt, output.LFN)
 			made := output.Produced
 			made.URL = url
-			n.site.stored[url] = made
+			if n.site.drops {
+				n.site.spoilt[url] = true
+			} else {
+				n.site.stored[url] = made
+			}
 			n.stepWorker(worker.Uploaded{Stored: []task.Stored{{
 				LFN: output.LFN, Attempt: output.Attempt, URL: url, Size: output.Size, Digest: output.Digest,
 			}}})

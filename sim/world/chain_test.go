@@ -1,24 +1,11 @@
-package chain_test
+package world
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
-
-// tree is work of two levels: makers, and readers of two makers' outputs each.
-func tree(makers int) (tasks []task.Task) {
-	for i := range makers {
-		tasks = append(tasks, one(fmt.Sprintf("make%d", i), reads("db"), makes(fmt.Sprintf("m%d", i))))
-	}
-	for i := range makers {
-		tasks = append(tasks, one(fmt.Sprintf("read%d", i),
-			reads(fmt.Sprintf("m%d", i), fmt.Sprintf("m%d", (i+1)%makers)), makes(fmt.Sprintf("r%d", i))))
-	}
-	return tasks
-}
 
 // Work of two sites ends, and what the catalogue says is true.
 func TestWorkEnds(t *testing.T) {

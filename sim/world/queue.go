@@ -1,8 +1,9 @@
-package chain_test
+package world
 
 import (
 	"context"
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -19,14 +20,15 @@ import (
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/matchmaker"
-	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
 )
 
-// queue is the task queue: the product's rules over its store in memory. It
-// parks calls without news as the product's server does.
+// queue is the task queue: the product's rules over its tables above a model of a
+// disk. It parks calls without news as the product's server does.
 type queue struct {
 	*world
-	store  *mem.Store
+	disk   *disk
+	store  *tables.Store
 	config taskqueue.Config
 	rules  *taskqueue.Rules
 	parked map[task.PilotID]*call
@@ -35,7 +37,8 @@ type queue struct {
 	broken map[task.Site]taskqueue.Instant
 	away   bool // nobody answers, and its clock stands still
 	stood  time.Duration
-	gone   time.Duration // since when it is away
+	gone   time.Duration // since when it is away, or its disk takes nothing
+	lag    time.Duration // that its disk takes for a commit
 
 	calls     int // that arrived: Syncs, claims and deliveries
 	callBytes int // of their requests
@@ -52,26 +55,69 @@ type call struct {
 
 func newQueue(w *world, config taskqueue.Config) *queue {
 	q := &queue{
-		world: w, store: mem.New(), config: config, rules: taskqueue.NewRules(config),
+		world: w, disk: newDisk(), config: config,
 		parked: make(map[task.PilotID]*call), told: make(map[task.PilotID]any), broken: make(map[task.Site]taskqueue.Instant),
 	}
-	q.newMaker()
+	q.open()
 	return q
 }
 
-// clock stands still while the queue is away, and starts an hour in: a mark of 0
-// means never.
+// open begins as a new process does: with what the disk has, and nothing else.
+func (q *queue) open() {
+	store, err := tables.Open(q.disk, q.disk)
+	if err != nil {
+		q.judge.Fatalf("the queue's store does not open: %v", err)
+	}
+	q.store, q.rules = store, taskqueue.NewRules(q.config)
+	q.newMaker()
+}
+
+// clock stands still while the queue is away or its disk takes nothing, and starts an
+// hour in: a mark of 0 means never.
 func (q *queue) clock() taskqueue.Instant {
-	return taskqueue.Instant(time.Hour + q.now() - q.stood)
+	at := q.now()
+	if q.away || q.stuck() {
+		at = q.gone
+	}
+	return taskqueue.Instant(time.Hour + at - q.stood)
+}
+
+// works tells whether the queue does what nobody calls it for.
+func (q *queue) works() bool { return !q.away && !q.stuck() }
+
+// stuck tells whether the disk takes nothing.
+func (q *queue) stuck() bool { return q.disk.full || q.disk.sick }
+
+// diskFails has the disk be full, or not sync, or neither.
+func (q *queue) diskFails(full, sick bool) {
+	before := q.stuck()
+	q.disk.full, q.disk.sick = full, sick
+	switch {
+	case q.away || before == q.stuck():
+	case before:
+		q.note("the queue's disk takes commits again")
+		q.stood += q.now() - q.gone
+	default:
+		q.note("the queue's disk takes no commits: full %v", full)
+		q.gone = q.now()
+	}
 }
 
 // update applies rules in one transaction and wakes whom it concerns.
 func (q *queue) update(change func(*taskqueue.Turn) error) error {
+	if q.away {
+		return errPower // it went away in the midst of what it did
+	}
 	var effects taskqueue.Effects
 	err := q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
 		effects = taskqueue.Effects{}
 		return change(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.net.Now(), Random: q.random, Effects: &effects})
 	})
+	if errors.Is(err, errPower) && !q.away {
+		q.note("the power of the queue's machine fails at a commit")
+		q.stop()
+		q.after(time.Second+time.Duration(q.random.Int64N(int64(time.Minute))), q.startAgain)
+	}
 	if err != nil {
 		return err
 	}
@@ -92,22 +138,27 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 	return nil
 }
 
-// must is an update that has to succeed.
-func (q *queue) must(change func(*taskqueue.Turn) error) {
-	q.t.Helper()
-	if err := q.update(change); err != nil {
-		q.t.Fatalf("the queue: %v", err)
+// must is an update that has to succeed, unless the disk does not let it: false.
+func (q *queue) must(change func(*taskqueue.Turn) error) bool {
+	err := q.update(change)
+	if err != nil && !ofTheDisk(err) {
+		q.judge.Fatalf("the queue: %v", err)
 	}
+	return err == nil
+}
+
+// ofTheDisk tells whether the disk, and no rule, has refused a change.
+func ofTheDisk(err error) bool {
+	return errors.Is(err, errPower) || errors.Is(err, errFull) || errors.Is(err, errSync)
 }
 
 // view reads what the queue keeps.
 func (q *queue) view(read func(*taskqueue.Turn) error) {
-	q.t.Helper()
 	err := q.store.View(context.Background(), func(tx taskqueue.Tx) error {
 		return read(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.net.Now(), Random: q.random, Effects: &taskqueue.Effects{}})
 	})
 	if err != nil {
-		q.t.Fatalf("look into the queue: %v", err)
+		q.judge.Fatalf("look into the queue: %v", err)
 	}
 }
 
@@ -174,23 +225,29 @@ func (q *queue) alive(name task.Site) (pilots []task.PilotID) {
 	return pilots
 }
 
-// stop takes the queue away, start brings it back: its clock stands still
-// meanwhile, and every call under way fails.
+// stop takes the queue away, as SIGKILL and a power cut do; start brings it back
+// with what its disk has. Its clock stands still meanwhile, and every call under way
+// fails.
 func (q *queue) stop() {
 	q.note("the queue is away")
-	q.away, q.gone = true, q.now()
-	for id, c := range q.parked {
+	if !q.stuck() {
+		q.gone = q.now()
+	}
+	q.away, q.disk.power = true, noCut
+	for _, id := range slices.Sorted(maps.Keys(q.parked)) {
+		c := q.parked[id]
 		delete(q.parked, id)
 		q.fail(c.from, c.number)
 	}
 	clear(q.told)
 	clear(q.broken)
-	q.newMaker()
 }
 
 func (q *queue) start() {
 	q.note("the queue is back")
+	q.disk.full, q.disk.sick = false, false
 	q.away, q.stood = false, q.stood+q.now()-q.gone
+	q.open()
 	q.must(func(t *taskqueue.Turn) error { return q.rules.LookAgain(t) })
 }
 
@@ -201,35 +258,44 @@ func (q *queue) startAgain() {
 	}
 }
 
+// intact tells whether the queue's disk holds what was written, as pilotage taskqueue
+// --verify does.
+func (q *queue) intact() bool {
+	store, err := tables.Open(q.disk, q.disk)
+	if err == nil {
+		_, err = store.Verify(context.Background())
+	}
+	return err == nil
+}
+
 // backup is a copy of the queue's store and of its clock.
 type backup struct {
-	store *mem.Store
+	disk  *disk
 	clock taskqueue.Instant
 }
 
 func (q *queue) backup() backup {
 	q.note("the queue's store is copied")
-	return backup{q.store.Copy(), q.clock()}
+	return backup{q.disk.copied(), q.clock()}
 }
 
 // restore starts the queue that is away over a copy: it knows nothing of what
 // came after it.
 func (q *queue) restore(b backup) {
 	q.note("it goes on from the copy")
-	q.store, q.rules = b.store, taskqueue.NewRules(q.config)
+	q.disk = b.disk.copied()
 	for _, s := range q.sites {
 		s.undone = slices.Clone(s.deleted)
 	}
-	q.stood += time.Duration(q.clock()-b.clock) - (q.now() - q.gone) // by start the clock goes on as in the copy
+	q.stood += time.Duration(q.clock() - b.clock) // by start the clock goes on as in the copy
 	q.start()
 }
 
 // tick does what only time brings about, whenever it is due.
 func (q *queue) tick() {
 	next := q.clock().Add(time.Second)
-	if !q.away {
-		q.must(func(t *taskqueue.Turn) error { return q.rules.Tick(t) })
-		q.must(func(t *taskqueue.Turn) (err error) {
+	if q.works() && q.must(func(t *taskqueue.Turn) error { return q.rules.Tick(t) }) {
+		q.view(func(t *taskqueue.Turn) (err error) {
 			next, err = q.rules.Deadline(t)
 			return err
 		})
@@ -239,7 +305,7 @@ func (q *queue) tick() {
 
 // noteSigns keeps the signs of life of masters whose calls are parked.
 func (q *queue) noteSigns() {
-	if q.away {
+	if !q.works() {
 		return
 	}
 	for _, n := range q.pilots {
@@ -257,7 +323,7 @@ func (q *queue) noteSigns() {
 
 // deleteGarbage deletes losers' copies.
 func (q *queue) deleteGarbage() {
-	if q.away {
+	if !q.works() {
 		return
 	}
 	var page, named []task.Replica
@@ -266,7 +332,7 @@ func (q *queue) deleteGarbage() {
 		return err
 	})
 	if len(named) > 0 {
-		q.t.Errorf("the catalogue names what was to be deleted: %v", named)
+		q.judge.Errorf("the catalogue names what was to be deleted: %v", named)
 	}
 	tried, failed := named, []task.Replica(nil)
 	for _, replica := range page {
@@ -293,7 +359,7 @@ func (q *queue) deleteGarbage() {
 
 // tidy looks for what attempts have stored of which nobody has told.
 func (q *queue) tidy() {
-	if q.away {
+	if !q.works() {
 		return
 	}
 	var untidy, clean []task.WorkflowID
@@ -338,7 +404,7 @@ func (q *queue) tidyWorkflow(id task.WorkflowID) {
 
 // list is what is in a folder of a storage element.
 func (s *site) list(folder string) (names []string) {
-	for url := range s.stored {
+	for url := range s.stored { // in any order: sorted below
 		if below, ok := strings.CutPrefix(url, folder); ok {
 			member, _, isFolder := strings.Cut(below, "/")
 			if isFolder {
@@ -354,7 +420,7 @@ func (s *site) list(folder string) (names []string) {
 // lookAtStorage looks for what the last pilots of sites may have stored without a
 // word.
 func (q *queue) lookAtStorage() {
-	if q.away {
+	if !q.works() {
 		return
 	}
 	var vacants []taskqueue.Vacant
@@ -449,7 +515,7 @@ func overWire[M proto.Message](q *queue, sent proto.Message, received M) M {
 		err = proto.Unmarshal(data, received)
 	}
 	if err != nil {
-		q.t.Fatalf("%T: %v", sent, err)
+		q.judge.Fatalf("%T: %v", sent, err)
 	}
 	return received
 }
@@ -479,6 +545,8 @@ func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, b
 		c := &call{from: from, number: number, serve: serve}
 		answer, news, standing, err := serve()
 		switch {
+		case q.away: // the power has failed
+			q.fail(from, number)
 		case lostReply:
 			q.note("the answer to %s is lost", from.id)
 			q.fail(from, number)
@@ -510,7 +578,11 @@ func (q *queue) wake(n *node) {
 		return
 	}
 	delete(q.parked, n.id)
-	if err != nil {
+	switch {
+	case q.away: // the power has failed
+		q.fail(c.from, c.number)
+		return
+	case err != nil:
 		q.refuse(c, err)
 		return
 	}
@@ -520,7 +592,7 @@ func (q *queue) wake(n *node) {
 
 func (q *queue) answer(c *call, answer master.SyncAnswered) {
 	answer.N = c.number
-	q.after(callTime, func() {
+	q.after(callTime+q.lag, func() {
 		if !c.from.reaches() {
 			q.fail(c.from, c.number)
 			return

@@ -1,4 +1,4 @@
-package chain_test
+package world
 
 import (
 	"errors"
@@ -28,6 +28,8 @@ type node struct {
 	alive    bool
 	offline  bool // it does not reach the queue
 	misreads bool // whatever storage elements give it is damaged on the way
+	paused   bool // as SIGSTOP does
+	backlog  []func()
 	member   *memnet.Node
 	worker   *worker.Worker
 	master   *master.Master
@@ -56,9 +58,9 @@ type payload struct {
 	over       bool
 }
 
-// startOne starts a pilot; change may alter its registration.
+// startOne starts a pilot; change may alter its registration. It returns nil if the
+// queue does not take it.
 func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration)) *node {
-	w.t.Helper()
 	number := len(w.pilots)
 	n := &node{
 		world: w, site: s, peer: task.PeerID(fmt.Sprintf("peer-%05d", number)), slots: slots, alive: true,
@@ -75,10 +77,12 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	}
 	n.host = registration.Host
 	var registered taskqueue.Registered
-	w.queue.must(func(t *taskqueue.Turn) (err error) {
+	if !w.queue.must(func(t *taskqueue.Turn) (err error) {
 		registered, err = w.queue.rules.Register(t, registration)
 		return err
-	})
+	}) {
+		return nil
+	}
 	n.id = registered.Pilot
 	self := matcher.Pilot{
 		ID: n.id, Site: s.name, Host: n.host, Resources: registration.Resources, Slots: slots, Features: registration.Features,
@@ -106,7 +110,41 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 }
 
 // reaches tells whether calls to the queue come through.
-func (n *node) reaches() bool { return n.alive && !n.offline && !n.queue.away }
+func (n *node) reaches() bool { return n.alive && !n.offline && !n.paused && !n.queue.away }
+
+// after calls a function once, unless the pilot is paused then: it does so later.
+func (n *node) after(d time.Duration, do func()) { n.world.after(d, func() { n.awake(do) }) }
+
+// awake does something now, or once the pilot goes on.
+func (n *node) awake(do func()) {
+	if n.paused {
+		n.backlog = append(n.backlog, do)
+		return
+	}
+	do()
+}
+
+// pause stops a pilot as SIGSTOP does, resume lets it go on.
+func (n *node) pause() {
+	n.note("%s is stopped", n.id)
+	n.paused = true
+	n.net.Hang(n.member)
+}
+
+func (n *node) resume() {
+	if !n.paused {
+		return
+	}
+	n.note("%s goes on", n.id)
+	backlog := n.backlog
+	n.paused, n.backlog = false, nil
+	for _, do := range backlog {
+		do()
+	}
+	if n.alive {
+		n.net.Resume(n.member)
+	}
+}
 
 // kill ends a pilot at once, as SIGKILL does.
 func (n *node) kill() {
@@ -121,7 +159,7 @@ func (n *node) kill() {
 }
 
 func (n *node) end() {
-	n.alive = false
+	n.alive, n.paused = false, false
 	delete(n.queue.parked, n.id)
 	for _, p := range n.payloads {
 		p.over = true
@@ -312,7 +350,7 @@ func (n *node) broadcastDone(d dht.Done) {
 func decode[M message.Message](w *world, data []byte) M {
 	said, err := wire.Decode(data)
 	if err != nil {
-		w.t.Fatalf("a message cannot be read: %v", err)
+		w.judge.Fatalf("a message cannot be read: %v", err)
 	}
 	return said.(M)
 }
@@ -375,6 +413,10 @@ func (n *node) stepMaster(event message.Event) {
 	if !n.alive {
 		return
 	}
+	if n.paused {
+		n.backlog = append(n.backlog, func() { n.stepMaster(event) })
+		return
+	}
 	for _, action := range n.master.Step(n.net.Now(), event) {
 		switch a := action.(type) {
 		case message.Tell:
@@ -403,6 +445,10 @@ func (n *node) stepMaster(event message.Event) {
 // stepWorker drives the worker's core and carries its actions out.
 func (n *node) stepWorker(event message.Event) {
 	if !n.alive {
+		return
+	}
+	if n.paused {
+		n.backlog = append(n.backlog, func() { n.stepWorker(event) })
 		return
 	}
 	for _, action := range n.worker.Step(n.net.Now(), event) {

@@ -1,4 +1,4 @@
-package chain_test
+package world
 
 import (
 	"slices"
@@ -130,19 +130,4 @@ func TestAttemptsOfTwoPartsHaveNumbersOfTheirOwn(t *testing.T) {
 	if several == 0 {
 		t.Error("no task was run twice")
 	}
-}
-
-// judgeNumbers wants each attempt of a task to have a number of its own, and returns
-// how many there are.
-func (w *world) judgeNumbers(id task.ID) int {
-	w.t.Helper()
-	taken := make(map[int]bool)
-	attempts := w.queue.attempts(id)
-	for _, a := range attempts {
-		if number := a.Outcome.Number; number < 1 || taken[number] {
-			w.t.Errorf("a%d of %s: %s is not the only one", number, id, a.Outcome.Attempt)
-		}
-		taken[a.Outcome.Number] = true
-	}
-	return len(attempts)
 }

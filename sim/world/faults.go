@@ -1,0 +1,310 @@
+package world
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// kind is one way in which things go wrong, and how rarely a seed has it: of two times
+// rare seeds one. It tells whether there was anything to break.
+type kind struct {
+	name string
+	rare int
+	do   func(s *storm, d draws, at *site, live []*node) bool
+}
+
+// kinds are all of them. Those that come last among equals change the plans of fewer
+// seeds.
+var kinds = []kind{
+	{"pilot killed", 1, func(_ *storm, d draws, _ *site, live []*node) bool {
+		return len(live) > 1 && d.victim(live).dies()
+	}},
+	{"master killed", 1, func(_ *storm, _ draws, at *site, live []*node) bool {
+		return len(live) > 1 && at.master() != nil && at.master().dies()
+	}},
+	{"pilot stopped", 1, func(_ *storm, d draws, _ *site, live []*node) bool {
+		return len(live) > 1 && d.victim(live).ends(d.between(time.Second, 30*time.Second))
+	}},
+	{"master stopped", 1, func(_ *storm, d draws, at *site, live []*node) bool {
+		return len(live) > 1 && at.master() != nil && at.master().ends(d.between(time.Second, 30*time.Second))
+	}},
+	{"pilot late", 1, func(s *storm, d draws, at *site, _ []*node) bool {
+		return s.queue.works() && s.startOne(at, 1+d.IntN(3), nil) != nil
+	}},
+	{"queue killed", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		return s.kills(d.between(time.Second, 2*time.Minute))
+	}},
+	{"way to the queue cut", 1, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) == 0 {
+			return false
+		}
+		victim := d.victim(live)
+		victim.cutOff(true)
+		s.after(d.between(time.Second, 15*time.Minute), func() { victim.cutOff(false) })
+		return true
+	}},
+	{"site cut in two", 1, func(s *storm, d draws, _ *site, live []*node) bool { return s.partition(d, live) }},
+	{"storage away", 1, func(s *storm, d draws, at *site, _ []*node) bool {
+		at.down = true
+		s.note("the storage element of %s is away", at.name)
+		s.after(d.between(time.Second, 5*time.Minute), func() { at.down = false })
+		return true
+	}},
+	{"calls lost", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.loseCall += 1 + d.IntN(4)
+		return true
+	}},
+	{"answers lost", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.loseReply += 1 + d.IntN(4)
+		return true
+	}},
+	{"work comes", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		if !s.queue.works() || len(s.flows) >= 4 {
+			return false
+		}
+		s.more(10 + d.IntN(20))
+		return true
+	}},
+	{"mode switched", 1, func(s *storm, d draws, at *site, _ []*node) bool {
+		modes := []taskqueue.Mode{taskqueue.ModeDistributed, taskqueue.ModeCentralized, taskqueue.ModeIsolated}
+		if !s.queue.works() {
+			return false
+		}
+		at.setMode(modes[d.IntN(len(modes))])
+		return true
+	}},
+	{"power cut before a sync", 1, func(s *storm, _ draws, _ *site, _ []*node) bool {
+		s.queue.disk.power = beforeSync
+		return s.queue.works()
+	}},
+	{"power cut after a sync", 1, func(s *storm, _ draws, _ *site, _ []*node) bool {
+		s.queue.disk.power = afterSync
+		return s.queue.works()
+	}},
+	{"disk full", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.diskFails(true, false)
+		s.after(d.between(time.Second, 3*time.Minute), func() { s.queue.diskFails(false, s.queue.disk.sick) })
+		return true
+	}},
+	{"syncs fail", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.diskFails(false, true)
+		s.after(d.between(time.Second, time.Minute), func() { s.queue.diskFails(s.queue.disk.full, false) })
+		return true
+	}},
+	{"disk slow", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.note("the queue's disk is slow")
+		s.queue.lag = d.between(10*time.Millisecond, 2*time.Second)
+		s.after(d.between(time.Second, 5*time.Minute), func() { s.queue.lag = 0 })
+		return true
+	}},
+	{"pilot paused", 1, func(s *storm, d draws, _ *site, live []*node) bool {
+		return len(live) > 0 && s.pauses(d.victim(live), d.between(time.Second, 20*time.Minute))
+	}},
+	{"master paused", 1, func(s *storm, d draws, at *site, _ []*node) bool {
+		return at.master() != nil && s.pauses(at.master(), d.between(time.Second, 20*time.Minute))
+	}},
+	{"site killed", 2, func(s *storm, _ draws, at *site, live []*node) bool {
+		for _, n := range live {
+			n.kill()
+		}
+		s.after(time.Minute, s.man)
+		return len(live) > 0
+	}},
+	{"black hole", 2, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) < 2 {
+			return false
+		}
+		n := d.victim(live)
+		s.note("all payloads fail at %s", n.host)
+		s.bad[n.host] = s.now() + d.between(time.Minute, 10*time.Minute)
+		return true
+	}},
+	{"poison", 4, func(s *storm, d draws, _ *site, _ []*node) bool { return s.poisons(d) }},
+	{"copy lost", 2, func(s *storm, d draws, at *site, _ []*node) bool { return s.spoils(d, at, true) }},
+	{"copy damaged", 2, func(s *storm, d draws, at *site, _ []*node) bool { return s.spoils(d, at, false) }},
+	{"stored and dropped", 4, func(s *storm, d draws, at *site, _ []*node) bool {
+		s.note("the storage of %s drops what it takes", at.name)
+		at.drops = true
+		s.after(d.between(time.Second, time.Minute), func() { at.drops = false })
+		return true
+	}},
+	{"network slow", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.net.Latency = d.between(2*time.Millisecond, 300*time.Millisecond)
+		s.note("a message takes %s", s.net.Latency)
+		s.after(d.between(time.Second, 5*time.Minute), func() { s.net.Latency = latency })
+		return true
+	}},
+	{"cache lost", 2, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) == 0 {
+			return false
+		}
+		return d.victim(live).loses(d)
+	}},
+	{"backup restored", 3, func(s *storm, d draws, _ *site, _ []*node) bool { return s.restores(d) }},
+	{"bit rot", 3, func(s *storm, d draws, _ *site, _ []*node) bool { return s.rots(d) }},
+	{"pilot drained", 2, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) < 2 || !s.queue.works() {
+			return false
+		}
+		n := d.victim(live)
+		s.note("an operator drains %s", n.id)
+		return s.queue.update(func(t *taskqueue.Turn) error { return s.queue.rules.DrainPilot(t, n.id) }) == nil
+	}},
+}
+
+// inject has a fault happen, if there is anything to break.
+func (s *storm) inject(f Fault) {
+	i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == f.Kind })
+	d := draws{rand.New(rand.NewPCG(f.seed, f.seed))}
+	at := s.sites[d.IntN(len(s.sites))]
+	if kinds[i].do(s, d, at, at.live()) {
+		s.note("fault %d: %s", f.Number, f.Kind)
+		s.injected[f.Kind]++
+	}
+}
+
+func (d draws) victim(live []*node) *node { return live[d.IntN(len(live))] }
+
+func (n *node) dies() bool {
+	n.kill()
+	return true
+}
+
+func (n *node) ends(within time.Duration) bool {
+	n.stop(within)
+	return true
+}
+
+// kills ends the queue for a while.
+func (s *storm) kills(pause time.Duration) bool {
+	if s.queue.away {
+		return false
+	}
+	s.queue.stop()
+	s.after(pause, s.queue.startAgain)
+	return true
+}
+
+func (s *storm) pauses(n *node, d time.Duration) bool {
+	if n.paused {
+		return false
+	}
+	n.pause()
+	s.after(d, n.resume)
+	return true
+}
+
+// partition cuts some pilots of a site off from the others, with or without the
+// way to the queue.
+func (s *storm) partition(d draws, live []*node) bool {
+	if s.parts || len(live) < 2 {
+		return false
+	}
+	s.parts = true
+	group := live[:1+d.IntN(len(live)-1)]
+	offline := d.one(2)
+	s.part(group)
+	for _, n := range group {
+		if offline {
+			n.cutOff(true)
+		}
+	}
+	s.after(d.between(5*time.Second, 30*time.Minute), func() {
+		s.parts = false
+		s.part(nil)
+		for _, n := range group {
+			if offline {
+				n.cutOff(false)
+			}
+		}
+	})
+	return true
+}
+
+// poisons submits a task that kills whatever pilot runs it, beside all other work.
+func (s *storm) poisons(d draws) bool {
+	if !s.queue.works() || len(s.poison) > 1 {
+		return false
+	}
+	name := fmt.Sprint("poison", len(s.poison))
+	flow := s.submit(name, named(name, []task.Task{one("t")})...)
+	if flow == "" {
+		return false
+	}
+	s.poison[task.NewID(flow, name+".t")] = true
+	for i := range 6 {
+		s.after(time.Duration(i+1)*d.between(10*time.Second, time.Minute), s.man)
+	}
+	return true
+}
+
+// spoils takes a copy that an attempt has stored, or gives it other bytes.
+func (s *storm) spoils(d draws, at *site, gone bool) bool {
+	var urls []string
+	for _, url := range slices.Sorted(maps.Keys(at.stored)) {
+		if name, _ := taskqueue.NameAt("file:///"+string(at.name), url); task.StoredFile(name) != "" {
+			urls = append(urls, url)
+		}
+	}
+	if len(urls) == 0 {
+		return false
+	}
+	url := urls[d.IntN(len(urls))]
+	at.spoilt[url] = true
+	s.note("%s is gone (%v) or damaged", url, gone)
+	if gone {
+		delete(at.stored, url)
+	} else {
+		at.stored[url] = task.Produced{URL: url, Digest: digestOf("an HTML page")}
+	}
+	return true
+}
+
+// loses drops a file of a pilot's cache, whatever it is kept for.
+func (n *node) loses(d draws) bool {
+	held := make(map[task.Digest]bool)
+	for _, digest := range n.cache {
+		held[digest] = true
+	}
+	if len(held) == 0 {
+		return false
+	}
+	all := slices.SortedFunc(maps.Keys(held), func(a, b task.Digest) int { return slices.Compare(a[:], b[:]) })
+	n.note("%s loses a file of its cache", n.id)
+	n.drop(all[d.IntN(len(all))])
+	return true
+}
+
+// restores puts the queue back to a copy: what was submitted later is gone.
+func (s *storm) restores(d draws) bool {
+	if len(s.copies) == 0 {
+		return false
+	}
+	c := s.copies[d.IntN(len(s.copies))]
+	if !s.queue.away {
+		s.queue.stop()
+	}
+	s.flows = s.flows[:min(len(s.flows), c.flows)]
+	s.queue.restore(c.backup)
+	return true
+}
+
+// rots flips a bit of what the queue's disk holds. The next start notices, and the
+// queue is put back to a copy.
+func (s *storm) rots(d draws) bool {
+	if len(s.copies) == 0 || s.queue.away {
+		return false
+	}
+	table := s.queue.disk.rot(d.IntN(1<<30), d.IntN(1<<30))
+	s.note("a bit flips in table %s", table)
+	if s.queue.intact() {
+		s.judge.Errorf("a bit has flipped in table %s, and nobody notices", table)
+	}
+	return s.restores(d)
+}

@@ -1,0 +1,192 @@
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// storm is a world in which the faults of a plan happen.
+type storm struct {
+	*world
+	plan     *Plan
+	flows    []task.WorkflowID
+	parts    bool // the network is in parts
+	calmed   bool // the faults are over
+	injected map[string]int
+	recovery time.Duration
+	copies   []copied // backups, the oldest first
+	poison   map[task.ID]bool
+	bad      map[string]time.Duration // hosts at which all payloads fail, until when
+}
+
+// copied is a backup with the workflows that it knows.
+type copied struct {
+	backup
+	flows int
+}
+
+// draws are what a fault draws from.
+type draws struct{ *rand.Rand }
+
+func (d draws) one(of int) bool { return d.IntN(of) == 0 }
+
+func (d draws) between(least, most time.Duration) time.Duration {
+	return least + time.Duration(d.Int64N(int64(most-least)))
+}
+
+// shape is how large a run is.
+type shape struct {
+	sites, pilots, slots, makers int
+	payload                      time.Duration
+	logs                         int
+}
+
+func (p *Plan) shape(d draws) shape {
+	if p.Large {
+		return shape{sites: 5, pilots: 60, slots: 2, makers: 500, payload: 20 * time.Minute, logs: 4 << 10}
+	}
+	s := shape{sites: 1 + d.IntN(2), pilots: 2 + d.IntN(5), slots: 1 + d.IntN(3), makers: 10 + d.IntN(30), payload: 20 * time.Second}
+	if s.sites == 2 {
+		s.pilots = min(s.pilots, 4)
+	}
+	if d.one(3) {
+		s.logs = 64 << 10
+	}
+	return s
+}
+
+func newStorm(judge Judge, plan *Plan) *storm {
+	s := &storm{
+		world: newWorldOf(judge, plan.Seed, taskqueue.DefaultConfig()), plan: plan, injected: make(map[string]int),
+		poison: make(map[task.ID]bool), bad: make(map[string]time.Duration),
+	}
+	d := draws{rand.New(rand.NewPCG(plan.Seed, 3))}
+	shape := plan.shape(d)
+	s.logBytes = shape.logs
+	s.run1 = func(id task.ID, n *node) time.Duration {
+		switch {
+		case s.poison[id]:
+			n.after(time.Second, func() {
+				if n.alive {
+					n.kill()
+				}
+			})
+			return time.Hour
+		case s.isBad(n):
+			return 5 * time.Millisecond
+		}
+		return s.between(shape.payload/200, shape.payload)
+	}
+	s.fails = func(_ task.ID, n *node) bool { return s.isBad(n) }
+	for _, name := range []task.Site{"siteA", "siteB", "siteC", "siteD", "siteE"}[:shape.sites] {
+		s.start(s.addSite(name, nil), shape.pilots, shape.slots)
+	}
+	s.more(shape.makers)
+	if slices.ContainsFunc(plan.Faults, func(f Fault) bool { return f.Kind == "backup restored" || f.Kind == "bit rot" }) {
+		s.keepCopies(d.between(5*time.Second, 2*time.Minute))
+	}
+	return s
+}
+
+// keepCopies backs the queue's store up, now and every so often until the faults are
+// over.
+func (s *storm) keepCopies(every time.Duration) {
+	if s.calmed {
+		return
+	}
+	if !s.queue.away {
+		s.copies = append(s.copies, copied{s.queue.backup(), len(s.flows)})
+	}
+	s.after(every, func() { s.keepCopies(every) })
+}
+
+func (s *storm) isBad(n *node) bool { return s.now() < s.bad[n.host] }
+
+func (s *storm) between(least, most time.Duration) time.Duration {
+	return draws{s.random}.between(least, most)
+}
+
+// blow lets the faults happen, then waits for what must come of the work.
+func (s *storm) blow() {
+	began := s.now()
+	for _, f := range s.plan.Faults {
+		s.run(began + f.At - s.now())
+		s.inject(f)
+	}
+	d := draws{rand.New(rand.NewPCG(s.plan.Seed, 4))}
+	s.run(d.between(0, time.Minute))
+	s.calm()
+	s.verdict()
+}
+
+// more submits a workflow; its tasks bear as many lost pilots as there may be.
+func (s *storm) more(makers int) {
+	name := fmt.Sprint("flow", len(s.flows))
+	work := named(name, tree(makers))
+	for i := range work {
+		work[i].Retries = 50
+	}
+	if id := s.submit(name, work...); id != "" {
+		s.flows = append(s.flows, id)
+	}
+}
+
+// named gives tasks and what they make names of their own.
+func named(name string, work []task.Task) []task.Task {
+	for i := range work {
+		work[i].ID = task.ID("/" + name + "." + work[i].ID.Name())
+		for k := range work[i].Inputs {
+			if in := &work[i].Inputs[k]; in.LFN != "db" {
+				in.LFN = task.LFN(name + "." + string(in.LFN))
+			}
+		}
+		for k := range work[i].Outputs {
+			out := &work[i].Outputs[k]
+			out.LFN = task.LFN(name + "." + string(out.LFN))
+		}
+	}
+	return work
+}
+
+// calm ends all faults and sees to it that every site has two pilots.
+func (s *storm) calm() {
+	s.note("the faults stop")
+	s.calmed = true
+	if s.queue.away {
+		s.queue.start()
+	}
+	s.queue.diskFails(false, false)
+	s.queue.loseCall, s.queue.loseReply, s.queue.lag, s.queue.disk.power = 0, 0, 0, noCut
+	s.net.Latency = latency
+	clear(s.bad)
+	s.part(nil)
+	for _, n := range s.pilots {
+		n.resume()
+		if n.offline {
+			n.cutOff(false)
+		}
+	}
+	for _, site := range s.sites {
+		site.down, site.drops = false, false
+	}
+	s.man()
+}
+
+// man is what a batch system does: each site has two pilots at least.
+func (s *storm) man() {
+	for _, site := range s.sites {
+		for len(site.live()) < 2 && s.queue.works() {
+			if s.startOne(site, 2, nil) == nil {
+				break
+			}
+		}
+	}
+	if s.calmed {
+		s.after(time.Minute, s.man)
+	}
+}

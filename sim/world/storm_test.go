@@ -1,0 +1,40 @@
+package world
+
+import (
+	"flag"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+var (
+	stormSeeds = flag.Int("seeds", 8, "how many storms TestStorms runs")
+	stormFirst = flag.Uint64("first", 1, "the seed of the first storm")
+)
+
+// Everything that can break does so by the plan of a seed. When the faults stop, all
+// work ends, and what both sides say of each other is true. `make soak` plays more.
+func TestStorms(t *testing.T) {
+	for i := range *stormSeeds {
+		seed := *stormFirst + uint64(i)
+		t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+			result := Run(DrawPlan(seed, false))
+			for _, wrong := range result.Wrong {
+				t.Error(wrong)
+			}
+			if t.Failed() {
+				t.Logf("%s\n%s", DrawPlan(seed, false).Command(), strings.Join(result.Story[max(0, len(result.Story)-*lastNotes):], "\n"))
+			}
+		})
+	}
+}
+
+// The same plan gives the same run, on any machine.
+func TestARunFollowsFromItsSeed(t *testing.T) {
+	for _, seed := range []uint64{1, 2, 3} {
+		first, second := Run(DrawPlan(seed, false)), Run(DrawPlan(seed, false))
+		if first.Trace == "" || first.Trace != second.Trace {
+			t.Errorf("seed %d: traces %s and %s", seed, first.Trace, second.Trace)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package world
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// recoveryLimit is how long after the last fault all work must have ended. The longest
+// pauses are those of leases (10 min), of a part that waits for the rest of its site
+// (10 min), and of what is tried again ever more rarely.
+const recoveryLimit = 2 * time.Hour
+
+// verdict says what must come of every storm.
+func (s *storm) verdict() {
+	calmed := s.now()
+	s.awaitAll()
+	s.recovery = s.now() - calmed
+	s.run(10 * time.Minute)
+	for _, site := range s.sites { // the longest pause between two trials is an hour
+		if !s.runUntil(2*time.Hour, func() bool { return s.queue.site(site.name).Fallback == "" }) {
+			s.judge.Errorf("%s stays isolated: %s", site.name, s.queue.site(site.name).Fallback)
+		}
+	}
+	s.run(time.Minute)
+	s.judgePoison()
+	for _, flow := range s.flows {
+		for _, state := range s.queue.tasks(flow) {
+			s.judgeAttempts(state.ID)
+		}
+	}
+	for _, site := range s.sites {
+		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
+			s.judge.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
+		}
+	}
+	calls := s.queue.calls
+	s.run(10 * time.Minute)
+	if calls = s.queue.calls - calls; calls > 600*len(s.sites) {
+		s.judge.Errorf("%d calls in ten minutes in which nothing happened", calls)
+	}
+	s.check()
+	s.judgeCopies()
+}
+
+// awaitAll waits until all work has ended.
+func (s *storm) awaitAll() {
+	for _, flow := range s.flows {
+		s.finish(flow, recoveryLimit)
+	}
+}
+
+// judgePoison wants each task that kills its pilots to be QUARANTINED.
+func (s *storm) judgePoison() {
+	for id := range s.poison {
+		flow := id.Workflow()
+		if s.queue.workflow(flow).ID == "" {
+			continue // of after a backup
+		}
+		if !s.runUntil(recoveryLimit, func() bool { return s.queue.workflow(flow).Over() }) {
+			s.judge.Errorf("%s, which kills its pilots, does not end", id)
+		}
+		if counts := s.queue.workflow(flow).Counts; counts[task.Quarantined] != 1 {
+			s.judge.Errorf("%s, which kills its pilots, is not quarantined: %v", id, counts)
+		}
+	}
+}
+
+// judgeAttempts wants one winner of every generation at most, one in all, no
+// attempt without an end, and no two with the same number.
+func (s *storm) judgeAttempts(id task.ID) {
+	winners := make(map[uint32]int)
+	s.judgeNumbers(id)
+	for _, attempt := range s.queue.attempts(id) {
+		switch attempt.State {
+		case taskqueue.AttemptSucceeded:
+			winners[attempt.Outcome.Attempt.Generation]++
+		case taskqueue.AttemptRunning:
+			s.judge.Errorf("%s is said to run still at a pilot that is %s", attempt.Outcome.Attempt, s.queue.pilot(attempt.Outcome.Attempt.Pilot).State)
+		}
+	}
+	if len(winners) == 0 {
+		s.judge.Errorf("%s has no winner", id)
+	}
+	for generation, count := range winners {
+		if count != 1 {
+			s.judge.Errorf("generation %d of %s has %d winners", generation, id, count)
+		}
+	}
+}
+
+// judgeNumbers wants each attempt of a task to have a number of its own, and returns
+// how many there are.
+func (w *world) judgeNumbers(id task.ID) int {
+	taken := make(map[int]bool)
+	attempts := w.queue.attempts(id)
+	for _, a := range attempts {
+		if number := a.Outcome.Number; number < 1 || taken[number] {
+			w.judge.Errorf("a%d of %s: %s is not the only one", number, id, a.Outcome.Attempt)
+		}
+		taken[a.Outcome.Number] = true
+	}
+	return len(attempts)
+}
+
+// judgeCopies wants no copy on a storage element that the catalogue does not name:
+// what others than the winners have stored is gone, also what was stored by attempts
+// of which nobody has told the queue.
+func (s *storm) judgeCopies() {
+	if s.injected["backup restored"]+s.injected["bit rot"] > 0 {
+		return // of what the copy did not know, nobody knows
+	}
+	s.run(2 * garbageTime)
+	named := make(map[string]bool)
+	for _, f := range s.queue.files() {
+		for _, replica := range f.Replicas {
+			named[replica.URL] = true
+		}
+	}
+	states := make(map[string]taskqueue.AttemptState) // by the names of attempts' folders
+	for _, flow := range s.flows {
+		for _, state := range s.queue.tasks(flow) {
+			for _, attempt := range s.queue.attempts(state.ID) {
+				states[path.Dir(task.StorageName(attempt.Outcome.Attempt, "x"))] = attempt.State
+			}
+		}
+	}
+	for _, at := range s.sites {
+		for _, url := range slices.Sorted(maps.Keys(at.stored)) {
+			name, _ := taskqueue.NameAt("file:///"+string(at.name), url)
+			if !named[url] && task.StoredFile(name) != "" {
+				s.judge.Errorf("%s is left on the storage of %s by an attempt in state %d", url, at.name, states[path.Dir(name)])
+			}
+		}
+	}
+}
