@@ -39,9 +39,9 @@ type Result struct {
 	ExitCode int    // -1 when ended by a signal or never started
 	Signal   string // e.g. "SIGKILL"; empty when none
 	// Usage counts CPU time of the payload and of all descendants that ended.
-	// MaxMemory is the largest sampled sum of resident sizes over payload and
-	// descendants: pages shared by two processes count twice, because the
-	// exact figure (PSS) costs a walk over every page table. It is 0 for a
+	// MaxMemory is the largest sampled memory of payload and descendants: pages
+	// that processes share count once (PSS), and so does what they hold in
+	// memory without mapping it (memfd, System V, own mounts). It is 0 for a
 	// payload that ended before the first sample.
 	Usage   task.Usage
 	Outputs []Collected // all declared outputs when OK

@@ -1,6 +1,8 @@
 package exec
 
 import (
+	"context"
+	"os"
 	osexec "os/exec"
 	"testing"
 	"time"
@@ -38,6 +40,35 @@ func BenchmarkTrue(b *testing.B) {
 			b.ReportMetric(each(plainCPU), "cpu-us/os-exec")
 		})
 	}
+}
+
+// BenchmarkWatch measures the looks at a payload of three processes of which one
+// has 256 MiB: that of each second at most at processes and memory, and those at
+// disk and open files. A payload of that kind is looked at four times a second at
+// first, and once a second later.
+func BenchmarkWatch(b *testing.B) {
+	s := newStand(b, func(c *Config) {
+		*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Writable: c.Writable}
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan Result)
+	spec := s.shell(`sleep 300 & perl -e 'my $x = "x" x (256 << 20); open D, ">", $ENV{DOOR}; syswrite D, "$$\n"; sleep 300'; true`)
+	go func() { ended <- s.Run(ctx, spec, nil) }()
+	s.heard()
+	pids := s.family.below([]int{os.Getpid()})
+	for name, look := range map[string]func(){
+		"processes": func() { s.family.glance(s.family.below([]int{os.Getpid()})) },
+		"memory":    func() { s.family.proportional(pids) },
+		"files":     func() { heldBy(ctx, pids, os.Geteuid()) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				look()
+			}
+		})
+	}
+	cancel()
+	<-ended
 }
 
 // cpuTime is what this process and its ended children have used.

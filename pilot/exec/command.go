@@ -86,5 +86,5 @@ func (a *attempt) memoryLimit() task.Bytes { return a.limit(a.spec.Task.Resource
 func (a *attempt) diskLimit() task.Bytes { return a.limit(a.spec.Task.Resources.Disk) }
 
 func (a *attempt) limit(request task.Bytes) task.Bytes {
-	return task.Bytes(float64(request) * a.runner.cfg.Excess)
+	return task.Bytes(float64(request) * a.runner.cfg.Watch.Excess)
 }

@@ -68,13 +68,19 @@ type Config struct {
 	LogKeep   task.Bytes    // log files of ended payloads beyond this sum are removed, oldest first; default 1 GiB
 	StreamCap task.Bytes    // of stdout and of stderr kept in a file, less where the task may use less disk; default 64 MiB
 	KillGrace time.Duration // between SIGTERM and SIGKILL; default 5 s
-
-	FirstSample time.Duration // of memory after the start; default 100 ms, so that short payloads cost none
-	SampleEvery time.Duration // between later samples, at first; grows to four times that; default 250 ms
-	DiskEvery   time.Duration // between measurements of the work folder; default 1 s
-	Excess      float64       // memory and disk allowed, as a multiple of the request; default 1.2
+	Watch     Watch
 
 	Logger *slog.Logger // default slog.Default()
+}
+
+// Watch says how a running payload is watched.
+type Watch struct {
+	First     time.Duration // look at memory after the start; default 100 ms, so that short payloads cost none
+	Every     time.Duration // between later looks, at first; grows to four times that; default 250 ms
+	DiskEvery time.Duration // between measurements of the work folder and of open files; default 1 s
+	Excess    float64       // memory and disk allowed, as a multiple of the request; default 1.2
+	Processes int           // allowed for each core of the task; default 256: a build of a large program has some 20
+	Threads   int           // likewise; default 4,096: programs that do not ask what is theirs start some for each core of the node
 }
 
 const (
@@ -119,10 +125,12 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.LogKeep, task.GiB)
 	orDefault(&c.StreamCap, 64*task.MiB)
 	orDefault(&c.KillGrace, 5*time.Second)
-	orDefault(&c.FirstSample, 100*time.Millisecond)
-	orDefault(&c.SampleEvery, 250*time.Millisecond)
-	orDefault(&c.DiskEvery, time.Second)
-	orDefault(&c.Excess, 1.2)
+	orDefault(&c.Watch.First, 100*time.Millisecond)
+	orDefault(&c.Watch.Every, 250*time.Millisecond)
+	orDefault(&c.Watch.DiskEvery, time.Second)
+	orDefault(&c.Watch.Excess, 1.2)
+	orDefault(&c.Watch.Processes, 256)
+	orDefault(&c.Watch.Threads, 4096)
 	orDefault(&c.Logger, slog.Default())
 	return c, nil
 }

@@ -13,15 +13,15 @@ import (
 // runs; the last one, after its end, looks at all.
 const walkBound = 20_000
 
-// diskExcess measures the work folder and the logs, and returns the reason
-// when they are beyond the limit, else "".
-func (a *attempt) diskExcess(bound int) string {
+// diskExcess measures the work folder and the logs, adds what open files without
+// a name hold, and returns the reason when they are beyond the limit, else "".
+func (a *attempt) diskExcess(bound int, nameless task.Bytes) string {
 	limit := a.diskLimit()
 	if limit <= 0 {
 		return ""
 	}
 	logs := a.logged()
-	used := a.diskUsed(bound) + logs
+	used := a.diskUsed(bound) + nameless + logs
 	if used <= limit {
 		return ""
 	}
@@ -29,8 +29,11 @@ func (a *attempt) diskExcess(bound int) string {
 	if logs > 0 {
 		of = fmt.Sprintf(" (%s of it stdout and stderr)", logs)
 	}
+	if nameless > 0 {
+		of += fmt.Sprintf(" (%s of it open files that were removed)", nameless)
+	}
 	return fmt.Sprintf("disk %s%s exceeded %s, which is %g x the request of %s",
-		used, of, limit, a.runner.cfg.Excess, a.spec.Task.Resources.Disk)
+		used, of, limit, a.runner.cfg.Watch.Excess, a.spec.Task.Resources.Disk)
 }
 
 // logged is what the payload's stdout and stderr take on the disk.

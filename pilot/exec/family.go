@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/pilotage-grid/pilotage/task"
 )
 
 // family reads from /proc who descends from whom. A process whose parent died
@@ -139,21 +137,4 @@ func numbers(text []byte) []int {
 		}
 	}
 	return list
-}
-
-// resident sums the resident sizes of processes; those that ended count 0.
-func (f *family) resident(pids []int) task.Bytes {
-	var pages int64
-	for _, pid := range pids {
-		text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-		if err != nil {
-			continue
-		}
-		if fields := bytes.Fields(text); len(fields) > 1 {
-			if n, err := strconv.ParseInt(string(fields[1]), 10, 64); err == nil {
-				pages += n
-			}
-		}
-	}
-	return task.Bytes(pages * f.page)
 }

@@ -22,7 +22,7 @@ func (a *attempt) inspect(result *Result) {
 	if result.Failure != task.NoFailure {
 		return
 	}
-	if reason := a.diskExcess(math.MaxInt); reason != "" {
+	if reason := a.diskExcess(math.MaxInt, 0); reason != "" {
 		result.fail(task.PayloadFailed, reason)
 		return
 	}
@@ -60,7 +60,7 @@ func (a *attempt) collect() ([]Collected, error) {
 	// to which it is copied.
 	if limit := a.diskLimit(); limit > 0 && sum > limit {
 		return nil, payloadErrorf("the outputs have %s, holes included, which exceeds %s, %g x the disk request of %s",
-			sum, limit, a.runner.cfg.Excess, a.spec.Task.Resources.Disk)
+			sum, limit, a.runner.cfg.Watch.Excess, a.spec.Task.Resources.Disk)
 	}
 	return outputs, nil
 }

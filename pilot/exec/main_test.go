@@ -33,6 +33,9 @@ func TestMain(m *testing.M) {
 	if folder := os.Getenv(pilotFolder); folder != "" {
 		runDoomedPilot(folder)
 	}
+	if name := os.Getenv(hoarder); name != "" {
+		hoard(name)
+	}
 	goleak.VerifyTestMain(m)
 }
 
@@ -66,9 +69,9 @@ func newStand(t testing.TB, change func(*Config)) *stand {
 	cfg := Config{
 		WorkDir: filepath.Join(base, "work"), LogDir: filepath.Join(base, "logs"), Site: "siteA",
 		Writable:  []string{s.door},
-		KillGrace: 2 * time.Second, FirstSample: 10 * time.Millisecond,
-		SampleEvery: 10 * time.Millisecond, DiskEvery: 20 * time.Millisecond,
-		Logger: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		KillGrace: 2 * time.Second,
+		Watch:     Watch{First: 10 * time.Millisecond, Every: 10 * time.Millisecond, DiskEvery: 20 * time.Millisecond},
+		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	if change != nil {
 		change(&cfg)

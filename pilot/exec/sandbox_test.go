@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"errors"
 	"io"
 	"log/slog"
 	"net"
@@ -24,9 +25,10 @@ func TestSandboxAsPlainUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // all of them run as a plain user already
 	}
-	again := osexec.Command("/proc/self/exe", "-test.run=^TestSandbox[^A]", "-test.v", "-test.count=1")
+	folder := plainUserFolder(t)
+	again := osexec.Command(reachableSelf(t, folder), "-test.run=^TestSandbox[^A]", "-test.v", "-test.count=1")
 	again.Dir = "/"
-	again.Env = append(os.Environ(), "TMPDIR="+plainUserFolder(t), "HOME=/nonexistent")
+	again.Env = append(os.Environ(), "TMPDIR="+folder, "HOME=/nonexistent")
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	output, err := again.CombinedOutput()
 	if err != nil {
@@ -60,6 +62,21 @@ func plainUserFolder(t *testing.T) string {
 	return ""
 }
 
+// reachableSelf copies this program to a place that uid 65534 can reach: some
+// payloads of the tests are this program.
+func reachableSelf(t *testing.T, folder string) string {
+	t.Helper()
+	self, err := os.ReadFile("/proc/self/exe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(folder, "bin", "exec.test")
+	if err := errors.Join(os.Mkdir(filepath.Dir(program), 0o755), os.WriteFile(program, self, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	return program
+}
+
 // open tells whether every user may pass through a folder and those above it.
 func open(folder string) bool {
 	for ; folder != "/"; folder = filepath.Dir(folder) {
@@ -75,6 +92,7 @@ var sandboxTests = []string{
 	"TestSandboxSaysWhatIsInForce", "TestSandboxHidesFiles", "TestSandboxHidesHomes", "TestSandboxKeepsWritesInTheWorkFolder",
 	"TestSandboxHidesThePilot", "TestSandboxSparesTheOrdinary", "TestSandboxSpansNoOtherAttempt",
 	"TestSandboxDoesNotConfineThePilot", "TestSandboxOff", "TestSandboxUnderTheFirstThread",
+	"TestSandboxStopsEvilPayloads", "TestSandboxLetsPayloadsWork", "TestSandboxCountsWhatPayloadsHide",
 }
 
 // landlockInForce asks the kernel without the code under test.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // A spawner is a process of this program that starts payloads inside namespaces:
@@ -41,10 +43,11 @@ func init() {
 	}
 }
 
-// spawnOrder is what the pilot sends a spawner: a payload to start, or the end of
-// one. The payload's three files come along.
+// spawnOrder is what the pilot sends a spawner: a payload to start, with its three
+// files, a question, or the end of all.
 type spawnOrder struct {
 	Start *spawnStart `json:",omitempty"`
+	Tell  bool        `json:",omitempty"` // what all hold in System V memory and messages
 	End   bool        `json:",omitempty"` // of all that is left
 }
 
@@ -59,13 +62,14 @@ type spawnStart struct {
 }
 
 // spawnNews is what a spawner answers, in this order: Started or Fault to a
-// start, Exited when the payload has, Ended to an end.
+// start, Exited when the payload has, Ended to an end; between them Held.
 type spawnNews struct {
 	Fault   string       `json:",omitempty"`
 	Errno   int          `json:",omitempty"` // of Fault where the payload's program is its cause
 	Pid     int          `json:",omitempty"` // launcher: of the spawner
 	Ready   bool         `json:",omitempty"`
 	Started time.Time    `json:",omitzero"`
+	Held    *task.Bytes  `json:",omitempty"`
 	Exited  *spawnExited `json:",omitempty"`
 	Ended   *spawnExited `json:",omitempty"` // with everybody's times
 	Spoiled bool         `json:",omitempty"` // with Ended: it serves no further attempt
@@ -87,7 +91,7 @@ func launch() int {
 		attributes.Cloneflags |= unix.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
 		attributes.GidMappings = []syscall.SysProcIDMap{{ContainerID: gid, HostID: gid, Size: 1}}
-		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN}
+		attributes.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_SYS_PTRACE}
 	}
 	pid, err := syscall.ForkExec("/proc/self/exe", []string{spawnerName}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=2", "GOGC=off", "GOMEMLIMIT=64MiB"}, Files: []uintptr{0, 1, 2, socket.Fd()}, Sys: attributes,
@@ -128,6 +132,9 @@ func spawn() int {
 		switch {
 		case order.Start != nil:
 			s.start(order.Start, files)
+		case order.Tell:
+			held := heldBySystemV()
+			s.tell(spawnNews{Held: &held})
 		case order.End:
 			s.end()
 		}

@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type spawnerLink struct {
 	pid    int
 	socket *net.UnixConn
 	news   *json.Decoder
+	held   atomic.Int64 // bytes of System V memory and messages, as told last
 }
 
 const (
@@ -136,10 +138,23 @@ func (l *spawnerLink) hear() (spawnNews, error) {
 }
 
 func (l *spawnerLink) listen() (news spawnNews, err error) {
-	if err = l.news.Decode(&news); err == nil && news.Fault != "" {
+	for err = l.news.Decode(&news); err == nil && news.Held != nil; err = l.news.Decode(&news) {
+		l.held.Store(int64(*news.Held))
+		news = spawnNews{}
+	}
+	if err == nil && news.Fault != "" {
 		err = errors.New(news.Fault)
 	}
 	return news, err
+}
+
+// askHeld has the spawner tell anew what its payload holds; the answer is there
+// the next time.
+func (l *spawnerLink) askHeld() task.Bytes {
+	if sendOrder(l.socket, spawnOrder{Tell: true}, nil) != nil {
+		return 0
+	}
+	return task.Bytes(l.held.Load())
 }
 
 // kill ends a spawner and whatever is in its namespace.
@@ -161,6 +176,7 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+	link.held.Store(0)
 	view := r.policy.view(a.folder)
 	view.Inputs = a.bound
 	order := &spawnStart{

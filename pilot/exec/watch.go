@@ -1,0 +1,142 @@
+package exec
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// watch observes one running payload.
+type watch struct {
+	attempt   *attempt
+	largest   task.Bytes // memory that was measured
+	measured  task.Bytes // the most that it could be, when it was measured last
+	held      held
+	nextDisk  time.Time
+	nextEvery time.Duration
+}
+
+func newWatch(a *attempt) *watch {
+	cfg := a.runner.cfg.Watch
+	return &watch{attempt: a, nextDisk: time.Now().Add(cfg.DiskEvery), nextEvery: cfg.Every}
+}
+
+// until returns when the payload has ended: by itself (nil), or stopped for
+// the reason returned.
+func (w *watch) until(p *process) *stopped {
+	a := w.attempt
+	cfg := a.runner.cfg
+	walltime := a.spec.Task.Walltime
+	if walltime <= 0 {
+		walltime = task.DefaultWalltime
+	}
+	limit := time.NewTimer(walltime)
+	defer limit.Stop()
+	sample := time.NewTimer(cfg.Watch.First)
+	defer sample.Stop()
+	for {
+		var why *stopped
+		select {
+		case <-p.exited:
+			return nil
+		case <-a.ctx.Done():
+			kind, reason := a.cancelled()
+			why = &stopped{kind, reason}
+		case <-limit.C:
+			why = &stopped{task.PayloadFailed, fmt.Sprintf("walltime %s exceeded", walltime)}
+		case <-sample.C:
+			began := time.Now()
+			why = w.sample(p)
+			// Watching may cost a tenth of a core at most.
+			w.nextEvery = min(w.nextEvery+w.nextEvery/8, 4*cfg.Watch.Every)
+			sample.Reset(max(w.nextEvery, 10*time.Since(began)))
+		}
+		if why != nil {
+			p.stop(cfg.KillGrace)
+			return why
+		}
+	}
+}
+
+// sample looks at the payload's processes and their memory and, when due, at its
+// disk and at what it holds without a name.
+func (w *watch) sample(p *process) *stopped {
+	pids := append(p.members(), p.pid) // pid 0: in namespaces, where it is a member
+	seen := p.family.glance(pids)
+	reason := w.tooMany(seen)
+	if now := time.Now(); reason == "" && now.After(w.nextDisk) {
+		reason = w.sampleDisk(p, pids)
+		w.nextDisk = now.Add(max(w.attempt.runner.cfg.Watch.DiskEvery, 20*time.Since(now)))
+	}
+	if reason == "" {
+		reason = w.memoryExcess(p, pids, seen)
+	}
+	if reason != "" {
+		return &stopped{task.PayloadFailed, reason}
+	}
+	return nil
+}
+
+// tooMany returns the reason when processes or threads are beyond what the task
+// may have, else "".
+func (w *watch) tooMany(seen glance) string {
+	cores := max(1, w.attempt.spec.Task.Resources.Cores)
+	for _, kind := range []struct {
+		name       string
+		are, allow int
+	}{
+		{"processes", seen.processes, w.attempt.runner.cfg.Watch.Processes * cores},
+		{"threads", seen.threads, w.attempt.runner.cfg.Watch.Threads * cores},
+	} {
+		if kind.are > kind.allow {
+			return fmt.Sprintf("%d %s, where a task that requests %d cores may have %d", kind.are, kind.name, cores, kind.allow)
+		}
+	}
+	return ""
+}
+
+// sampleDisk looks at files: in the work folder, without a name, in memory.
+func (w *watch) sampleDisk(p *process, pids []int) string {
+	a := w.attempt
+	owner := os.Geteuid()
+	if a.runner.cfg.PayloadUser != nil {
+		owner = a.runner.cfg.PayloadUser.UID
+	}
+	w.held = heldBy(a.ctx, pids, owner)
+	if w.held.fault != "" {
+		return w.held.fault
+	}
+	if p.spawner != nil {
+		w.held.memory += p.spawner.askHeld()
+	}
+	return a.diskExcess(walkBound, w.held.disk)
+}
+
+// memoryExcess returns the reason when the memory is beyond the limit, else "". The
+// sum of resident sizes is never less than the memory and costs little. The memory
+// itself costs 65 ms for each GiB: it is measured where that sum is beyond the limit,
+// or has grown and is of several processes, which may share some.
+func (w *watch) memoryExcess(p *process, pids []int, seen glance) string {
+	limit, most := w.attempt.memoryLimit(), seen.resident+w.held.memory
+	if limit <= 0 || most <= limit {
+		if seen.processes == 1 {
+			w.largest = max(w.largest, most)
+			return ""
+		}
+		if most <= w.measured+w.measured/8 {
+			return ""
+		}
+	}
+	w.measured = most
+	parts := p.family.proportional(pids)
+	// What is held may be mapped as well: it counts once.
+	used := parts.own + max(parts.shared, w.held.memory)
+	w.largest = max(w.largest, used)
+	if limit <= 0 || used <= limit {
+		return ""
+	}
+	return fmt.Sprintf("memory %s exceeded %s, which is %g x the request of %s",
+		used, limit, w.attempt.runner.cfg.Watch.Excess, w.attempt.spec.Task.Resources.Memory)
+}
