@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"reflect"
 	"strconv"
 	"sync"
 	"time"
@@ -18,10 +19,9 @@ import (
 	"github.com/libp2p/go-libp2p/core/protocol"
 	"github.com/multiformats/go-multiaddr"
 	manet "github.com/multiformats/go-multiaddr/net"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/internal/codec"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -39,6 +39,22 @@ const (
 // ErrUnreachable says that a peer could not connect to one of this pilot's ports.
 var ErrUnreachable = errors.New("not reachable by its peers")
 
+// probeRequest asks a member whether the sender's ports can be reached from where it
+// is; 0 is not to be tried. It names no host: only the address that the request comes
+// from is tried.
+type probeRequest struct{ OverlayPort, DataPort uint32 }
+
+// probeResponse tells what happened. Empty texts mean success.
+type probeResponse struct {
+	Address      string // that was tried
+	Refused      string // why nothing was tried
+	OverlayError string
+	DataError    string
+}
+
+var probeForms = codec.New([]reflect.Type{reflect.TypeFor[probeRequest](), reflect.TypeFor[probeResponse]()},
+	codec.Limits(map[string]codec.Range{"text": codec.UpTo(probeBytes)}))
+
 // ErrBusy says that a peer was reached and had no time to connect back.
 var ErrBusy = errors.New("busy with other probes")
 
@@ -52,7 +68,7 @@ func probeProtocol(site task.Site) protocol.ID {
 // and why; ErrBusy, that it did not try; any other error says that the question
 // was not answered.
 func (n *Node) Probe(ctx context.Context, contact dht.Member, dataURL string) error {
-	request := &pb.ProbeRequest{OverlayPort: n.overlayPort()}
+	request := &probeRequest{OverlayPort: n.overlayPort()}
 	if dataURL != "" {
 		port, err := portOf(dataURL)
 		if err != nil {
@@ -72,14 +88,14 @@ func (n *Node) Probe(ctx context.Context, contact dht.Member, dataURL string) er
 		return fmt.Errorf("ask pilot %s for a probe: %w", contact.Pilot, err)
 	}
 	switch {
-	case response.GetRefused() != "":
-		return fmt.Errorf("pilot %s does not probe: %.200s: %w", contact.Pilot, response.GetRefused(), ErrBusy)
-	case response.GetOverlayError() != "":
+	case response.Refused != "":
+		return fmt.Errorf("pilot %s does not probe: %.200s: %w", contact.Pilot, response.Refused, ErrBusy)
+	case response.OverlayError != "":
 		return fmt.Errorf("pilot %s cannot connect to the overlay's port %d at %.60s: %.200s: %w (open it in the firewall, or set --port-range and --advertise)",
-			contact.Pilot, request.GetOverlayPort(), response.GetAddress(), response.GetOverlayError(), ErrUnreachable)
-	case response.GetDataError() != "":
+			contact.Pilot, request.OverlayPort, response.Address, response.OverlayError, ErrUnreachable)
+	case response.DataError != "":
 		return fmt.Errorf("pilot %s cannot connect to the data port %d at %.60s: %.200s: %w (open it in the firewall, or set --port-range and --advertise)",
-			contact.Pilot, request.GetDataPort(), response.GetAddress(), response.GetDataError(), ErrUnreachable)
+			contact.Pilot, request.DataPort, response.Address, response.DataError, ErrUnreachable)
 	}
 	return nil
 }
@@ -107,7 +123,7 @@ func portOf(dataURL string) (uint32, error) {
 	return uint32(port), nil
 }
 
-func (n *Node) askProbe(ctx context.Context, target destination, request *pb.ProbeRequest) (*pb.ProbeResponse, error) {
+func (n *Node) askProbe(ctx context.Context, target destination, request *probeRequest) (*probeResponse, error) {
 	if err := n.connect(ctx, target); err != nil {
 		return nil, err
 	}
@@ -121,7 +137,7 @@ func (n *Node) askProbe(ctx context.Context, target destination, request *pb.Pro
 	if err := writeProbe(stream, request); err != nil {
 		return nil, err
 	}
-	var response pb.ProbeResponse
+	var response probeResponse
 	if err := readProbe(stream, &response); err != nil {
 		return nil, errors.Join(ctx.Err(), err)
 	}
@@ -166,7 +182,7 @@ func (n *Node) answerProbe(stream network.Stream) {
 	}
 	defer n.work.Done()
 	_ = stream.SetDeadline(time.Now().Add(dialTime + 2*probeTime)) // else a reset ends it
-	var request pb.ProbeRequest
+	var request probeRequest
 	if err := readProbe(stream, &request); err != nil {
 		_ = stream.Reset()
 		return
@@ -178,18 +194,18 @@ func (n *Node) answerProbe(stream network.Stream) {
 	_ = stream.Close()
 }
 
-func (n *Node) tryBack(from network.Conn, request *pb.ProbeRequest) *pb.ProbeResponse {
+func (n *Node) tryBack(from network.Conn, request *probeRequest) *probeResponse {
 	if refused := n.probes.begin(from.RemotePeer(), time.Now()); refused != "" {
-		return &pb.ProbeResponse{Refused: refused}
+		return &probeResponse{Refused: refused}
 	}
 	defer n.probes.done()
 	ip, err := manet.ToIP(from.RemoteMultiaddr())
 	if err != nil {
-		return &pb.ProbeResponse{Refused: "the request comes from no IP address"}
+		return &probeResponse{Refused: "the request comes from no IP address"}
 	}
-	response := &pb.ProbeResponse{Address: ip.String()}
-	response.OverlayError = n.tryPort(ip, request.GetOverlayPort())
-	response.DataError = n.tryPort(ip, request.GetDataPort())
+	response := &probeResponse{Address: ip.String()}
+	response.OverlayError = n.tryPort(ip, request.OverlayPort)
+	response.DataError = n.tryPort(ip, request.DataPort)
 	return response
 }
 
@@ -209,16 +225,13 @@ func (n *Node) tryPort(ip net.IP, port uint32) string {
 	return ""
 }
 
-func writeProbe(w io.Writer, message proto.Message) error {
-	body, err := proto.Marshal(message)
-	if err != nil {
-		return err
-	}
-	_, err = w.Write(append(binary.AppendUvarint(nil, uint64(len(body))), body...))
+func writeProbe(w io.Writer, message any) error {
+	body := probeForms.Append(nil, message)
+	_, err := w.Write(append(binary.AppendUvarint(nil, uint64(len(body))), body...))
 	return err
 }
 
-func readProbe(r io.Reader, message proto.Message) error {
+func readProbe(r io.Reader, message any) error {
 	reader := bufio.NewReader(r)
 	length, err := binary.ReadUvarint(reader)
 	if err != nil {
@@ -231,5 +244,5 @@ func readProbe(r io.Reader, message proto.Message) error {
 	if _, err := io.ReadFull(reader, body); err != nil {
 		return err
 	}
-	return proto.Unmarshal(body, message)
+	return probeForms.Decode(body, message)
 }

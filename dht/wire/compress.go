@@ -31,45 +31,53 @@ var (
 	})
 )
 
-func compress(plain []byte) []byte { return encoder().EncodeAll(plain, nil) }
-
-func decompress(packed []byte) ([]byte, error) { return decoder().DecodeAll(packed, nil) }
-
-// How a broadcast's payload travels: its first byte says.
+// How messages, and the payloads of broadcasts in them, travel: the first byte
+// says.
 const (
-	plainPayload  = 0
-	packedPayload = 1
+	plainForm  = 0
+	packedForm = 1
 )
+
+// pack compresses what is in the plain form, if that is smaller.
+func pack(plain []byte) []byte {
+	packed := encoder().EncodeAll(plain[1:], []byte{packedForm})
+	if len(packed) >= len(plain) {
+		return plain
+	}
+	return packed
+}
+
+// unpack returns what was packed, without the byte of its form.
+func unpack(form []byte) ([]byte, error) {
+	switch {
+	case len(form) == 0 || form[0] > packedForm:
+		return nil, fmt.Errorf("a message in an unknown form: %w", ErrMalformed)
+	case form[0] == plainForm:
+		return form[1:], nil
+	}
+	plain, err := decoder().DecodeAll(form[1:], nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: unpack %d bytes (at most to %d): %w", ErrMalformed, len(form)-1, MaxUnpacked, err)
+	}
+	return plain, nil
+}
 
 // PackPayload gives a broadcast's payload the form in which it travels. It is
 // compressed once, by the root, and not by every node on its way.
 func PackPayload(payload []byte) []byte {
+	plain := append([]byte{plainForm}, payload...)
 	if len(payload) > packFrom && len(payload) <= MaxUnpacked {
-		if packed := compress(payload); len(packed) < len(payload) {
-			return append([]byte{packedPayload}, packed...)
-		}
+		return pack(plain)
 	}
-	return append([]byte{plainPayload}, payload...)
+	return plain
 }
 
 // UnpackPayload is the inverse of PackPayload. Errors match ErrMalformed.
-func UnpackPayload(form []byte) ([]byte, error) {
-	if len(form) == 0 || form[0] > packedPayload {
-		return nil, fmt.Errorf("a broadcast's payload in an unknown form: %w", ErrMalformed)
-	}
-	if form[0] == plainPayload {
-		return form[1:], nil
-	}
-	payload, err := decompress(form[1:])
-	if err != nil {
-		return nil, fmt.Errorf("%w: unpack a payload of %d bytes (at most to %d): %w", ErrMalformed, len(form), MaxUnpacked, err)
-	}
-	return payload, nil
-}
+func UnpackPayload(form []byte) ([]byte, error) { return unpack(form) }
 
 // packable is how much of a message compression may gain something on.
 func packable(message dht.Message, size int) int {
-	if cast, ok := message.(dht.Cast); ok && len(cast.Payload) > 0 && cast.Payload[0] == packedPayload {
+	if cast, ok := message.(dht.Cast); ok && len(cast.Payload) > 0 && cast.Payload[0] == packedForm {
 		return size - len(cast.Payload)
 	}
 	return size

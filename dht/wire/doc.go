@@ -1,7 +1,7 @@
 // Package wire turns the overlay's messages into bytes and back, in the form
-// of proto/pilotage/v1/overlay.proto: every message follows its length, an
-// unsigned varint; what is larger than a kibibyte travels compressed. A
-// broadcast's payload is compressed apart (PackPayload), once for all hops.
+// of internal/codec: every message follows its length, an unsigned varint; what is
+// larger than a kibibyte travels compressed. A broadcast's payload is compressed apart
+// (PackPayload), once for all hops.
 //
 // Decode trusts nothing: sizes, list lengths, key lengths, durations and what
 // a compressed message unpacks to are bounded, and an error names the field.

@@ -8,44 +8,24 @@ import (
 	"fmt"
 	"io"
 
-	"google.golang.org/protobuf/proto"
-
 	"github.com/pilotage-grid/pilotage/dht"
-	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
 // Append adds a message and its length to buffer. It fails with ErrTooLarge
 // when the message exceeds MaxUnpacked, or MaxMessage after compression.
 func Append(buffer []byte, message dht.Message) ([]byte, error) {
-	envelope, err := envelopeOf(message)
-	if err != nil {
-		return nil, err
+	plain := forms.Append([]byte{plainForm}, &message)
+	if len(plain) > MaxUnpacked {
+		return nil, fmt.Errorf("send %T of %d bytes, at most %d: %w", message, len(plain), MaxUnpacked, ErrTooLarge)
 	}
-	if size := proto.Size(envelope); size > MaxUnpacked {
-		return nil, fmt.Errorf("send %T of %d bytes, at most %d: %w", message, size, MaxUnpacked, ErrTooLarge)
-	}
-	body, err := proto.Marshal(envelope)
-	if err != nil {
-		return nil, fmt.Errorf("send %T: %w", message, err)
-	}
-	if packable(message, len(body)) > packFrom {
-		if body, err = pack(body); err != nil {
-			return nil, fmt.Errorf("send %T: %w", message, err)
-		}
+	body := plain
+	if packable(message, len(plain)) > packFrom {
+		body = pack(plain)
 	}
 	if len(body) > MaxMessage {
 		return nil, fmt.Errorf("send %T of %d bytes compressed, at most %d: %w", message, len(body), MaxMessage, ErrTooLarge)
 	}
 	return append(binary.AppendUvarint(buffer, uint64(len(body))), body...), nil
-}
-
-// pack wraps a marshalled message in a compressed one, if that is smaller.
-func pack(body []byte) ([]byte, error) {
-	packed, err := proto.Marshal(&pb.OverlayMessage{Body: &pb.OverlayMessage_Zstd{Zstd: compress(body)}})
-	if err != nil || len(packed) >= len(body) {
-		return body, err
-	}
-	return packed, nil
 }
 
 // eagerly is how many announced bytes are allocated before they arrive; what
@@ -76,33 +56,15 @@ func ReadFrame(reader *bufio.Reader) ([]byte, error) {
 	return body.Bytes(), nil
 }
 
-// Decode reads the bytes of one message. Errors match ErrMalformed.
-func Decode(body []byte) (dht.Message, error) {
-	envelope, err := open(body)
+// Decode reads the bytes of one message. Errors match ErrMalformed, and name the
+// field.
+func Decode(body []byte) (message dht.Message, err error) {
+	plain, err := unpack(body)
 	if err != nil {
 		return nil, err
 	}
-	if packed, ok := envelope.GetBody().(*pb.OverlayMessage_Zstd); ok {
-		plain, err := decompress(packed.Zstd)
-		if err != nil {
-			return nil, fmt.Errorf("%w: unpack %d bytes (at most to %d): %w", ErrMalformed, len(packed.Zstd), MaxUnpacked, err)
-		}
-		if envelope, err = open(plain); err != nil {
-			return nil, err
-		}
-	}
-	var c check
-	message := c.message(envelope)
-	if c.err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrMalformed, c.err)
-	}
-	return message, nil
-}
-
-func open(body []byte) (*pb.OverlayMessage, error) {
-	var envelope pb.OverlayMessage
-	if err := proto.Unmarshal(body, &envelope); err != nil {
+	if err := forms.Decode(plain, &message); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	return &envelope, nil
+	return message, nil
 }

@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"errors"
-	"time"
-)
+import "errors"
 
 // Limits of one message. What exceeds them is refused by Append and by Decode
 // alike, so that a sender learns of it where it can still be helped.
@@ -17,20 +14,8 @@ const (
 	// packFrom is the size in bytes from which compressing pays.
 	packFrom = 1 << 10
 
-	maxPeer      = 128 // bytes of a peer id; Ed25519 ids have 52
-	maxPilot     = 64
-	maxAddresses = 16
-	maxAddress   = 256
-	maxURL       = 1024
-	maxFile      = 1100 // bytes of a file key: an LFN and its prefix
-	maxMembers   = 50_000
-	maxFiles     = 20_000
-	maxRecords   = 100_000
-	maxPath      = 64 // depth of a broadcast's tree
-	maxDepth     = 1 << 10
-	maxPeers     = 1 << 10 // of one pilot in a broadcast
-	maxBudget    = time.Hour
-	maxTTL       = 30 * 24 * time.Hour
+	maxFile    = 1100 // bytes of a file key: an LFN and its prefix
+	maxRecords = 100_000
 )
 
 var (

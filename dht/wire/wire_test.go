@@ -8,16 +8,14 @@ import (
 	"errors"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -49,7 +47,7 @@ var (
 		return dht.Record{
 			File: files.Draw(t, "file"), Holder: peers.Draw(t, "holder"), DataURL: "https://10.0.0.1:1",
 			Seq: rapid.Uint64().Draw(t, "seq"), Gone: rapid.Bool().Draw(t, "gone"),
-			TTL: time.Duration(rapid.Int64Range(0, int64(maxTTL)).Draw(t, "ttl")),
+			TTL: time.Duration(rapid.Int64Range(0, int64(30*24*time.Hour)).Draw(t, "ttl")),
 		}
 	})
 	casts = rapid.Custom(func(t *rapid.T) dht.CastID {
@@ -91,7 +89,7 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 			return dht.Cast{
 				ID: casts.Draw(t, "id"), Kind: rapid.SampledFrom([]dht.CastKind{dht.CastBeat, dht.CastPayload}).Draw(t, "kind"),
 				Term: terms.Draw(t, "t"), Master: members.Draw(t, "m"), Space: spaces.Draw(t, "s"),
-				Path: several(rapid.Uint64(), 5).Draw(t, "path"), Budget: time.Duration(rapid.Int64Range(0, int64(maxBudget)).Draw(t, "budget")),
+				Path: several(rapid.Uint64(), 5).Draw(t, "path"), Budget: time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "budget")),
 				Reply: rapid.Bool().Draw(t, "reply"), Gone: several(peers, 5).Draw(t, "gone"), Suspect: several(peers, 5).Draw(t, "suspect"),
 				Payload: blobs.Draw(t, "payload"),
 			}
@@ -101,7 +99,7 @@ var messages = rapid.Custom(func(t *rapid.T) dht.Message {
 			return dht.CastReply{
 				ID: casts.Draw(t, "id"), Space: spaces.Draw(t, "s"), Data: several(blobs, 3).Draw(t, "data"),
 				Reached: several(rapid.Uint64(), 5).Draw(t, "reached"), Suspect: several(peers, 5).Draw(t, "suspect"),
-				Depth: rapid.IntRange(0, maxDepth).Draw(t, "depth"),
+				Depth: rapid.IntRange(0, 1<<10).Draw(t, "depth"),
 			}
 		},
 		func() dht.Message {
@@ -215,54 +213,55 @@ func TestReadFrameRefuses(t *testing.T) {
 }
 
 func TestDecodeRefuses(t *testing.T) {
-	key := make([]byte, 32)
-	whole := &pb.OverlayRange{First: key, Last: bytes.Repeat([]byte{0xff}, 32)}
-	member := &pb.OverlayMember{Peer: "m"}
-	cast := func(change func(*pb.OverlayCast)) *pb.OverlayMessage {
-		c := &pb.OverlayCast{Id: &pb.OverlayCastId{Root: "r"}, Kind: 1, Master: member, Space: whole}
-		change(c)
-		return &pb.OverlayMessage{Body: &pb.OverlayMessage_Cast{Cast: c}}
+	member := dht.Member{Peer: "m"}
+	cast := func(change func(*dht.Cast)) dht.Message {
+		c := dht.Cast{ID: dht.CastID{Root: "r"}, Kind: dht.CastBeat, Master: member, Space: dht.WholeSpace()}
+		change(&c)
+		return c
 	}
-	zstd := func(inside []byte) *pb.OverlayMessage {
-		return &pb.OverlayMessage{Body: &pb.OverlayMessage_Zstd{Zstd: inside}}
-	}
-	put := func(r *pb.OverlayRecord) *pb.OverlayMessage {
-		return &pb.OverlayMessage{Body: &pb.OverlayMessage_Put{Put: &pb.OverlayPut{Records: []*pb.OverlayRecord{r}}}}
-	}
-	nested, err := proto.Marshal(zstd(compress([]byte{})))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for field, envelope := range map[string]*pb.OverlayMessage{
-		"no body":                   {},
-		"cast.kind 9":               cast(func(c *pb.OverlayCast) { c.Kind = 9 }),
-		"cast.path has 65":          cast(func(c *pb.OverlayCast) { c.Path = make([]uint64, 65) }),
-		"cast.suspect has":          cast(func(c *pb.OverlayCast) { c.Suspect = make([]string, maxMembers+1) }),
-		"cast.suspect is empty":     cast(func(c *pb.OverlayCast) { c.Suspect = []string{""} }),
-		"cast.budget is not":        cast(func(c *pb.OverlayCast) { c.Budget = durationpb.New(-1) }),
-		"id.root is empty":          cast(func(c *pb.OverlayCast) { c.Id = nil }),
-		"space.first has 0":         cast(func(c *pb.OverlayCast) { c.Space = nil }),
-		"space ends before":         cast(func(c *pb.OverlayCast) { c.Space = &pb.OverlayRange{First: whole.Last, Last: key} }),
-		"cast.master.peer is empty": cast(func(c *pb.OverlayCast) { c.Master = nil }),
-		"cast.master.addresses has": cast(func(c *pb.OverlayCast) { c.Master = &pb.OverlayMember{Peer: "m", Addresses: make([]string, 17)} }),
-		"term.peer has 129":         cast(func(c *pb.OverlayCast) { c.Term = &pb.OverlayTerm{Peer: strings.Repeat("x", 129)} }),
-		"cast.gone is empty":        cast(func(c *pb.OverlayCast) { c.Gone = []string{""} }),
-		"records.file has":          put(&pb.OverlayRecord{File: strings.Repeat("x", maxFile+1), Holder: "h"}),
-		"records.holder is empty":   put(&pb.OverlayRecord{File: "f"}),
-		"records.ttl is not":        put(&pb.OverlayRecord{File: "f", Holder: "h", Ttl: durationpb.New(maxTTL + 1)}),
-		"inside a compressed one":   zstd(compress(nested)),
-		"unpack 3 bytes":            zstd([]byte{1, 2, 3}),
-		// A bomb: some kilobytes that would unpack to more than a message is.
-		"at most to 33554432": zstd(compress(make([]byte, MaxUnpacked+1))),
+	put := func(r dht.Record) dht.Message { return dht.Put{Records: []dht.Record{r}} }
+	for reason, message := range map[string]dht.Message{
+		"Kind: 9 is not from 1 to 2":            cast(func(c *dht.Cast) { c.Kind = 9 }),
+		"no kind of broadcast":                  cast(func(c *dht.Cast) { c.Kind = 0 }),
+		"Path: 65 items, at most 64":            cast(func(c *dht.Cast) { c.Path = make([]uint64, 65) }),
+		"Suspect: 50001 items, at most 50000":   cast(func(c *dht.Cast) { c.Suspect = slices.Repeat([]task.PeerID{"s"}, 50_001) }),
+		"Suspect: 0 bytes, at least 1":          cast(func(c *dht.Cast) { c.Suspect = []task.PeerID{""} }),
+		"Budget: -1 is not from 0":              cast(func(c *dht.Cast) { c.Budget = -1 }),
+		"a broadcast without a root":            cast(func(c *dht.Cast) { c.ID = dht.CastID{} }),
+		"ends before it begins":                 cast(func(c *dht.Cast) { c.Space.First, c.Space.Last = c.Space.Last, c.Space.First }),
+		"a member without a peer id":            cast(func(c *dht.Cast) { c.Master = dht.Member{} }),
+		"Master: Addresses: 17 items":           cast(func(c *dht.Cast) { c.Master.Addresses = slices.Repeat([]string{"a"}, 17) }),
+		"Master: Addresses: 0 bytes":            cast(func(c *dht.Cast) { c.Master.Addresses = []string{""} }),
+		"Term: Peer: 129 bytes, at most 128":    cast(func(c *dht.Cast) { c.Term.Peer = task.PeerID(strings.Repeat("x", 129)) }),
+		"Gone: 0 bytes, at least 1":             cast(func(c *dht.Cast) { c.Gone = []task.PeerID{""} }),
+		"Hello: a member without a peer id":     dht.Hello{},
+		"Office: a member without a peer id":    dht.Office{},
+		"CastReply: a broadcast without a root": dht.CastReply{},
+		"Records: File: 1101 bytes":             put(dht.Record{File: task.FileKey(strings.Repeat("x", maxFile+1)), Holder: "h"}),
+		`a location of the file "f" at ""`:      put(dht.Record{File: "f"}),
+		"TTL: 2592000000000001 is not from 0":   put(dht.Record{File: "f", Holder: "h", TTL: 30*24*time.Hour + 1}),
 	} {
-		body, err := proto.Marshal(envelope)
-		if err != nil {
-			t.Fatal(err)
-		}
-		message, err := Decode(body)
-		if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), field) {
-			t.Errorf("%s: %T, %v", field, message, err)
-		}
+		decodeRefuses(t, reason, forms.Append([]byte{plainForm}, &message))
+	}
+	key := forms.Append(nil, new(cast(func(*dht.Cast) {})))
+	for reason, body := range map[string][]byte{
+		"no kind of dht.Message":             {plainForm},
+		"a message in an unknown form":       {packedForm + 1},
+		"it ends too early":                  append([]byte{plainForm}, key[:len(key)-1]...),
+		"unpack 3 bytes":                     {packedForm, 1, 2, 3},
+		"no kind of dht.Message that this v": pack(pack(append([]byte{plainForm}, make([]byte, 100)...))),
+		// A bomb: some kilobytes that would unpack to more than a message is.
+		"at most to 33554432": pack(make([]byte, MaxUnpacked+2)),
+	} {
+		decodeRefuses(t, reason, body)
+	}
+}
+
+func decodeRefuses(t *testing.T, reason string, body []byte) {
+	t.Helper()
+	message, err := Decode(body)
+	if !errors.Is(err, ErrMalformed) || !strings.Contains(err.Error(), reason) {
+		t.Errorf("%s: %T, %v", reason, message, err)
 	}
 }
 

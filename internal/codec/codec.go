@@ -4,8 +4,8 @@ import (
 	"reflect"
 )
 
-// Range bounds a number from Least to Most; of a text Most counts the bytes, of a
-// list or map the items.
+// Range bounds a number from Least to Most; of a text it counts the bytes, of a list
+// or map the items. What is left out of a message is not measured.
 type Range struct{ Least, Most int64 }
 
 // UpTo is a Range from 0.

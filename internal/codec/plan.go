@@ -231,8 +231,11 @@ func (c *Codec) octets(t reflect.Type, name string) *plan {
 }
 
 func (r Range) holds(n int, what string) error {
-	if int64(n) > r.Most {
+	switch {
+	case int64(n) > r.Most:
 		return fmt.Errorf("%d %s, at most %d", n, what, r.Most)
+	case int64(n) < r.Least:
+		return fmt.Errorf("%d %s, at least %d", n, what, r.Least)
 	}
 	return nil
 }
