@@ -40,9 +40,12 @@ setup: .tools/.installed ## Install the pinned tools of tools.versions into .too
 	done
 	@touch $@
 
+# What starts payloads is a small program of its own inside the binary; a plain
+# `go build` makes a binary that starts itself again for it.
 .PHONY: build
 build: ## Build the static binary bin/pilotage
-	$(STATIC) go build -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
+	$(STATIC) go build -ldflags "-s -w" -o pilot/exec/spawner.bin ./pilot/exec/spawner/static
+	$(STATIC) go build -tags spawner -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
 
 .PHONY: papers
 papers: build ## Build bin/papers, which repeats the experiments of the papers

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	osexec "os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -200,24 +201,42 @@ func TestSandboxLetsPayloadsWork(t *testing.T) {
 	}
 }
 
-// TestSpawnersServeOneAttemptAfterAnother, and go when they have been tampered with.
+// TestSpawnersServeOneAttemptAfterAnother, and go when they have been tampered with:
+// this program as spawner, and the small one that `make build` puts into it.
 func TestSpawnersServeOneAttemptAfterAnother(t *testing.T) {
-	s := newStand(t, nil)
-	if level, why := s.Level(); level < Namespaces {
-		t.Fatal(why)
+	small := filepath.Join(t.TempDir(), "spawner")
+	build := osexec.Command("go", "build", "-o", small, "./spawner/static")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
 	}
-	first := s.spawners.idle[0].pid
-	for range 3 {
-		s.runOK(s.shell("(sleep 30 &) ; true"))
+	for _, program := range []string{"", small} {
+		embedded := embeddedSpawner
+		if embeddedSpawner = nil; program != "" {
+			var err error
+			if embeddedSpawner, err = os.ReadFile(program); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := newStand(t, nil)
+		embeddedSpawner = embedded
+		if level, why := s.Level(); level < Namespaces || (program == "") != (s.spawners.program.file == nil) {
+			t.Fatal(level, why, s.spawners.program.path())
+		}
+		first := s.spawners.idle[0].pid
+		for range 3 {
+			s.runOK(s.shell("(sleep 30 &) ; true"))
+			s.runOK(s.shell("true"))
+		}
+		if len(s.spawners.idle) != 1 || s.spawners.idle[0].pid != first {
+			t.Error("another spawner has served")
+		}
+		s.runOK(s.shell("prlimit --pid 1 --nofile=20:20"))
+		if len(s.spawners.idle) != 0 {
+			t.Error("a spawner whose limits a payload has changed serves further attempts")
+		}
+		s.runOK(s.shell("true"))
 	}
-	if len(s.spawners.idle) != 1 || s.spawners.idle[0].pid != first {
-		t.Error("another spawner has served")
-	}
-	s.runOK(s.shell("prlimit --pid 1 --nofile=20:20"))
-	if len(s.spawners.idle) != 0 {
-		t.Error("a spawner whose limits a payload has changed serves further attempts")
-	}
-	s.runOK(s.shell("true"))
 }
 
 // TestPayloadsOfRootGetAnotherAccount at every level; what they make can be
@@ -227,7 +246,7 @@ func TestPayloadsOfRootGetAnotherAccount(t *testing.T) {
 		return // nobody to change to
 	}
 	for _, mode := range []SandboxMode{Off, OnlyLandlock, Auto} {
-		s := newStand(t, func(c *Config) { c.Sandbox, c.PayloadUser = mode, &Account{65534, 65534} })
+		s := newStand(t, func(c *Config) { c.Sandbox, c.PayloadUser = mode, &Account{UID: 65534, GID: 65534} })
 		for folder := s.cfg.WorkDir; folder != "/"; folder = filepath.Dir(folder) { // to pass through
 			if err := os.Chmod(folder, 0o755); folder != os.TempDir() && err != nil {
 				t.Fatal(err)

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 )
 
 // Landlock rights in groups. Rights on files may be granted on files and
@@ -120,12 +122,10 @@ func (s *sandbox) ruleset(folder string) (int, error) {
 		s.rebuild()
 	}
 	attributes := unix.LandlockRulesetAttr{Access_fs: s.handled, Scoped: s.scoped}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
-		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
-	if errno != 0 {
-		return -1, fmt.Errorf("make a Landlock ruleset: %w", errno)
+	ruleset, err := spawner.MakeRuleset(&attributes)
+	if err != nil {
+		return -1, err
 	}
-	ruleset := int(fd)
 	for _, tree := range s.trees {
 		if err := s.grant(ruleset, tree); err != nil {
 			unix.Close(ruleset)
@@ -226,7 +226,7 @@ func (r *Runner) confine(ruleset int) error {
 	if err := r.denyPrivileges(); err != nil {
 		return err
 	}
-	return restrictSelf(ruleset)
+	return spawner.Restrict(ruleset)
 }
 
 // confine puts the calling thread for ever into the domain of a ruleset.
@@ -234,30 +234,7 @@ func confine(ruleset int) error {
 	if err := denyPrivileges(); err != nil {
 		return err
 	}
-	return restrictSelf(ruleset)
-}
-
-func restrictSelf(ruleset int) error {
-	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, uintptr(ruleset), 0, 0); errno != 0 {
-		return fmt.Errorf("enter a Landlock domain: %w", errno)
-	}
-	return nil
-}
-
-// scope keeps the calling thread and what it forks from sending signals and
-// connecting to abstract sockets outside; files are another wall's matter.
-func scope(scoped uint64) error {
-	attributes := unix.LandlockRulesetAttr{Scoped: scoped}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,
-		uintptr(unsafe.Pointer(&attributes)), unsafe.Sizeof(attributes), 0)
-	if errno != 0 {
-		return fmt.Errorf("make a Landlock ruleset: %w", errno)
-	}
-	defer unix.Close(int(fd))
-	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("deny new privileges: %w", err)
-	}
-	return restrictSelf(int(fd))
+	return spawner.Restrict(ruleset)
 }
 
 // onOwnThread runs work on a thread of its own that ends with it, so that

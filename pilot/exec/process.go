@@ -29,6 +29,8 @@ type process struct {
 	spawners *spawners
 	status   unix.WaitStatus // valid once exited is closed
 	lost     bool            // the spawner has died
+	alone    bool            // it has left nobody
+	spoiled  bool            // the spawner serves no further attempt
 
 	peak task.Bytes // largest resident size of one process, 0 when not known
 }
@@ -113,7 +115,7 @@ func fork(born birth, owner *mark) (int, error) {
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
 	}
 	if born.account != nil {
-		attributes.Sys.Credential = born.account.credential()
+		attributes.Sys.Credential = born.account.Credential()
 	}
 	for try := 0; ; try++ {
 		pid, err := owner.fork(born.program, born.arguments, attributes)

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -24,7 +25,6 @@ type Runner struct {
 	because string   // what is in force, and why nothing higher is
 	sandbox *sandbox // of level Landlock, else nil
 	policy  policy
-	scoped  uint64 // Landlock's scopes at level Namespaces
 	family  *family
 	logs    *logKeeper
 	null    *os.File // stdin of payloads
@@ -91,11 +91,15 @@ func (r *Runner) raise() error {
 	landlock, noLandlock := newSandbox(r.cfg)
 	if r.cfg.Sandbox == Auto {
 		var link *spawnerLink
-		if link, noNamespaces = newSpawner(); noNamespaces == nil {
+		r.spawners.program = openSpawnerProgram()
+		r.spawners.prepare = spawner.Prepare{View: r.policy.view()}
+		if landlock != nil {
+			r.spawners.prepare.Scopes = landlock.scoped
+		}
+		if link, noNamespaces = r.spawners.start(); noNamespaces == nil {
 			r.spawners.give(link)
 			r.level, r.because = Namespaces, "namespaces"
 			if landlock != nil {
-				r.scoped = landlock.scoped
 				landlock.close()
 			}
 			return nil

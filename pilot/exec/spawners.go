@@ -1,7 +1,7 @@
 package exec
 
 import (
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -13,20 +13,23 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// Account is a user of the node.
-type Account struct{ UID, GID int }
+// This program is a spawner when it is called so: before its own main, and before
+// most of what its packages do at the start.
+func init() { spawner.Called() }
 
-// credential has no further groups.
-func (a *Account) credential() *syscall.Credential {
-	return &syscall.Credential{Uid: uint32(a.UID), Gid: uint32(a.GID)}
-}
+// Account is a user of the node.
+type Account = spawner.Account
 
 // spawners are the pilot's ends of its spawners: as many as payloads run at once,
 // and one more. It is safe for use by many goroutines.
 type spawners struct {
+	program spawnerProgram
+	prepare spawner.Prepare // of each of them
+
 	mutex  sync.Mutex
 	idle   []*spawnerLink
 	closed bool
@@ -36,8 +39,9 @@ type spawners struct {
 type spawnerLink struct {
 	pid    int
 	socket *net.UnixConn
-	news   *json.Decoder
+	news   *bufio.Reader
 	held   atomic.Int64 // bytes of System V memory and messages, as told last
+	asked  atomic.Int64 // questions for it that have no answer yet
 }
 
 const (
@@ -55,7 +59,7 @@ func (s *spawners) take() (*spawnerLink, error) {
 		return link, nil
 	}
 	s.mutex.Unlock()
-	return newSpawner()
+	return s.start()
 }
 
 // give takes back a spawner that serves further attempts.
@@ -79,10 +83,11 @@ func (s *spawners) close() {
 	for _, link := range idle {
 		link.kill()
 	}
+	s.program.close()
 }
 
-// newSpawner starts a spawner and waits until it is ready.
-func newSpawner() (*spawnerLink, error) {
+// start starts a spawner and waits until it is ready.
+func (s *spawners) start() (*spawnerLink, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket to a spawner: %w", err)
@@ -94,7 +99,7 @@ func newSpawner() (*spawnerLink, error) {
 		unix.Close(ends[1])
 		return nil, fmt.Errorf("socket to a spawner: %w", err)
 	}
-	link := &spawnerLink{socket: connection.(*net.UnixConn), news: json.NewDecoder(connection)}
+	link := &spawnerLink{socket: connection.(*net.UnixConn), news: bufio.NewReader(connection)}
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		unix.Close(ends[1])
@@ -102,7 +107,7 @@ func newSpawner() (*spawnerLink, error) {
 	}
 	defer null.Close()
 	marking.Lock() // it is to carry no payload's mark
-	launcher, err := syscall.ForkExec("/proc/self/exe", []string{launcherName}, &syscall.ProcAttr{
+	launcher, err := syscall.ForkExec(s.program.path(), []string{spawner.LauncherName}, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(ends[1])},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -111,8 +116,8 @@ func newSpawner() (*spawnerLink, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start a spawner: %w", err), link.socket.Close())
 	}
+	failures := []error{sendOrder(link.socket, &spawner.Order{Prepare: &s.prepare}, nil)}
 	// The launcher tells its number, the spawner that it is ready, in any order.
-	var failures []error
 	for range 2 {
 		news, err := link.hear() // at once when the other one has failed: nobody holds the socket
 		if failures = append(failures, err); news.Pid != 0 {
@@ -130,17 +135,18 @@ func newSpawner() (*spawnerLink, error) {
 }
 
 // hear waits for the next answer; a fault is an error.
-func (l *spawnerLink) hear() (spawnNews, error) {
+func (l *spawnerLink) hear() (spawner.News, error) {
 	_ = l.socket.SetReadDeadline(time.Now().Add(spawnerPatience))
 	news, err := l.listen()
 	_ = l.socket.SetReadDeadline(time.Time{})
 	return news, err
 }
 
-func (l *spawnerLink) listen() (news spawnNews, err error) {
-	for err = l.news.Decode(&news); err == nil && news.Held != nil; err = l.news.Decode(&news) {
-		l.held.Store(int64(*news.Held))
-		news = spawnNews{}
+func (l *spawnerLink) listen() (spawner.News, error) {
+	news, err := spawner.ReadNews(l.news)
+	for ; err == nil && news.Held != nil; news, err = spawner.ReadNews(l.news) {
+		l.held.Store(*news.Held)
+		l.asked.Add(-1)
 	}
 	if err == nil && news.Fault != "" {
 		err = errors.New(news.Fault)
@@ -151,10 +157,25 @@ func (l *spawnerLink) listen() (news spawnNews, err error) {
 // askHeld has the spawner tell anew what its payload holds; the answer is there
 // the next time.
 func (l *spawnerLink) askHeld() task.Bytes {
-	if sendOrder(l.socket, spawnOrder{Tell: true}, nil) != nil {
+	l.asked.Add(1)
+	if sendOrder(l.socket, &spawner.Order{Tell: true}, nil) != nil {
 		return 0
 	}
 	return task.Bytes(l.held.Load())
+}
+
+// sendOrder sends an order with its files.
+func sendOrder(to *net.UnixConn, order *spawner.Order, files []int) error {
+	frame := order.Frame()
+	var rights []byte
+	if len(files) > 0 {
+		rights = unix.UnixRights(files...)
+	}
+	n, _, err := to.WriteMsgUnix(frame, rights, nil)
+	if err == nil && n < len(frame) {
+		_, err = to.Write(frame[n:])
+	}
+	return err
 }
 
 // kill ends a spawner and whatever is in its namespace.
@@ -177,18 +198,16 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 		return nil, err
 	}
 	link.held.Store(0)
-	view := r.policy.view(a.folder)
-	view.Inputs = a.bound
-	order := &spawnStart{
-		Program: born.program, Arguments: born.arguments, Environment: born.environment, View: view,
-		User: r.cfg.PayloadUser, Privileges: true, Scoped: r.scoped,
+	order := &spawner.Start{
+		Program: born.program, Arguments: born.arguments, Environment: born.environment,
+		Work: a.folder, Inputs: a.bound, Account: r.cfg.PayloadUser,
 	}
 	files := make([]int, len(born.files))
 	for i, file := range born.files {
 		files[i] = int(file)
 	}
-	err = sendOrder(link.socket, spawnOrder{Start: order}, files)
-	var news spawnNews
+	err = sendOrder(link.socket, &spawner.Order{Start: order}, files)
+	var news spawner.News
 	if err == nil {
 		news, err = link.hear()
 	}
@@ -203,7 +222,7 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 		}
 		return nil, fmt.Errorf("start the payload %s: %w", born.program, err)
 	}
-	p := &process{family: r.family, spawner: link, spawners: &r.spawners, began: news.Started, exited: make(chan struct{})}
+	p := &process{family: r.family, spawner: link, spawners: &r.spawners, began: time.Unix(0, news.Started), exited: make(chan struct{})}
 	go func() {
 		defer close(p.exited)
 		news, err := link.listen()
@@ -212,37 +231,39 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 			return
 		}
 		p.take(news.Exited)
-		p.ended, p.status = news.Exited.At, unix.WaitStatus(news.Exited.Status)
+		p.ended, p.status = time.Unix(0, news.Exited.At), unix.WaitStatus(news.Exited.Status)
+		p.alone, p.spoiled = news.Alone, news.Spoiled
 	}()
 	return p, nil
 }
 
-func (p *process) take(exited *spawnExited) {
-	p.cpu.UserCPU, p.cpu.SystemCPU = exited.User, exited.System
-	p.peak = max(p.peak, task.Bytes(exited.Peak)*task.KiB)
+func (p *process) take(used *spawner.Used) {
+	p.cpu.UserCPU, p.cpu.SystemCPU = used.User, used.System
+	p.peak = max(p.peak, task.Bytes(used.Peak)*task.KiB)
 }
 
 // buryInNamespaces ends what is left in the namespace.
 func (p *process) buryInNamespaces(patience time.Duration) (survivors int) {
-	if !p.lost && sendOrder(p.spawner.socket, spawnOrder{End: true}, nil) == nil {
+	ended := p.alone && p.spawner.asked.Load() == 0 // an answer that is still to come is this payload's
+	if !ended && !p.lost && sendOrder(p.spawner.socket, &spawner.Order{End: true}, nil) == nil {
 		_ = p.spawner.socket.SetReadDeadline(time.Now().Add(patience))
 		news, err := p.spawner.listen()
 		_ = p.spawner.socket.SetReadDeadline(time.Time{})
-		if err == nil && news.Ended != nil {
+		if ended = err == nil && news.Ended != nil; ended {
 			p.take(news.Ended)
-			if !news.Spoiled {
-				p.spawners.give(p.spawner)
-				return 0
-			}
+			p.spoiled = news.Spoiled
 		} else {
 			survivors = len(p.members())
 		}
 	}
-	if survivors == 0 {
+	switch {
+	case ended && !p.spoiled:
+		p.spawners.give(p.spawner)
+	case survivors == 0:
 		p.spawner.kill()
-		return 0
+	default:
+		_ = unix.Kill(p.spawner.pid, unix.SIGKILL) // ends when the kernel lets go of them
+		_ = p.spawner.socket.Close()
 	}
-	_ = unix.Kill(p.spawner.pid, unix.SIGKILL) // ends when the kernel lets go of them
-	_ = p.spawner.socket.Close()
 	return survivors
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -26,8 +27,8 @@ type attempt struct {
 	folder string
 	log    *slog.Logger
 	inputs []placed
-	bound  []boundInput // of them, those that are shown in place of a file
-	gpus   []string     // its own while it runs
+	bound  []spawner.BoundInput // of them, those that are shown in place of a file
+	gpus   []string             // its own while it runs
 	// streams are stdout and stderr, once they are open.
 	streams []*stream
 }
@@ -162,7 +163,7 @@ func (a *attempt) bindInput(input StagedInput, cached fingerprint, place string,
 	if a.runner.level < Namespaces || cached.size <= reflinkFrom || cached.mode&mode != mode || isOutput || a.runner.reflinks(a.folder, input.Path) {
 		return errCopy
 	}
-	a.bound = append(a.bound, boundInput{Cached: input.Path, Place: input.Name})
+	a.bound = append(a.bound, spawner.BoundInput{Cached: input.Path, Place: input.Name})
 	return os.WriteFile(place, nil, 0o400)
 }
 

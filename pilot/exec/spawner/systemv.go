@@ -1,23 +1,23 @@
-package exec
+package spawner
 
 import (
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/pilotage-grid/pilotage/task"
 )
 
-// heldBySystemV sums the shared memory and the messages in the IPC namespaces of
+// heldBySystemV sums the bytes of shared memory and the messages in the IPC namespaces of
 // all processes that the calling spawner sees. A segment lives without a process
 // that has it mapped, so no process's memory shows it.
-func heldBySystemV() (sum task.Bytes) {
-	done := make(chan task.Bytes)
-	onOwnThread(func() { // which changes its namespace and ends
-		var sum task.Bytes
+func heldBySystemV() (sum int64) {
+	done := make(chan int64)
+	go func() {
+		runtime.LockOSThread() // it changes its namespace, and is not unlocked: it ends
+		var sum int64
 		own, _ := os.Readlink("/proc/self/ns/ipc")
 		seen := map[string]bool{own: true}
 		spaces, _ := filepath.Glob("/proc/[0-9]*/ns/ipc")
@@ -38,12 +38,12 @@ func heldBySystemV() (sum task.Bytes) {
 			}
 		}
 		done <- sum
-	})
+	}()
 	return <-done
 }
 
 // systemVColumn sums a column of a table of the calling thread's IPC namespace.
-func systemVColumn(table, name string) (sum task.Bytes) {
+func systemVColumn(table, name string) (sum int64) {
 	text, err := os.ReadFile("/proc/sysvipc/" + table)
 	if err != nil {
 		return 0
@@ -61,7 +61,7 @@ func systemVColumn(table, name string) (sum task.Bytes) {
 		}
 		if column < len(fields) {
 			n, _ := strconv.ParseInt(fields[column], 10, 64)
-			sum += task.Bytes(n)
+			sum += n
 		}
 	}
 	return sum
