@@ -3,10 +3,10 @@ package fetch
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/internal/loop"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -16,18 +16,16 @@ import (
 type Desk struct {
 	send func(to task.PeerID, data []byte)
 	log  *slog.Logger
-	wake chan struct{}
+	loop *loop.Loop
 	// Redirect, if set before the first question, names a nearer home of the file
 	// to whoever asks, and tells whether it knows one: then this one grants nothing.
 	Redirect func(asker task.PeerID, key task.FileKey) bool
 
-	mu     sync.Mutex
-	grants *cache.Grants
+	grants *cache.Grants // of Run's goroutine
 }
 
-// NewDesk returns a desk. It sends without holding a lock, so send may deliver
-// to this process at once; it must not block for long. Run must be running
-// for grants to end.
+// NewDesk returns a desk, which answers while Run runs. Send may deliver to this
+// process at once; it must not block for long.
 func NewDesk(send func(to task.PeerID, data []byte)) *Desk {
 	return NewDeskWith(cache.GrantsConfig{}, send, nil)
 }
@@ -38,7 +36,7 @@ func NewDeskWith(config cache.GrantsConfig, send func(to task.PeerID, data []byt
 	if log == nil {
 		log = slog.Default()
 	}
-	return &Desk{send: send, log: log, wake: make(chan struct{}, 1), grants: cache.NewGrants(config)}
+	return &Desk{send: send, log: log, loop: loop.New(), grants: cache.NewGrants(config)}
 }
 
 // Handle takes in a message of a pilot. What makes no sense is dropped.
@@ -51,48 +49,21 @@ func (d *Desk) Handle(from task.PeerID, data []byte) {
 	if ask, ok := event.(cache.Ask); ok && d.Redirect != nil && d.Redirect(from, ask.Key) {
 		return
 	}
-	d.step(event)
+	d.tell(event)
 }
 
 // PeerGone tells that a pilot left or died: its grant goes to the next.
-func (d *Desk) PeerGone(peer task.PeerID) { d.step(cache.PeerGone{Peer: peer}) }
+func (d *Desk) PeerGone(peer task.PeerID) { d.tell(cache.PeerGone{Peer: peer}) }
 
-// Run ends grants in time, until the context ends.
+// Run answers, and ends grants in time, until the context ends.
 func (d *Desk) Run(ctx context.Context) error {
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		d.mu.Lock()
-		deadline := d.grants.Deadline()
-		d.mu.Unlock()
-		wait := time.Hour
-		if !deadline.IsZero() {
-			wait = max(0, time.Until(deadline))
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-d.wake:
-		case <-timer.C:
-			d.step(cache.Tick{})
-		}
-	}
+	return d.loop.Run(ctx, func() { d.step(cache.Tick{}) }, d.grants.Deadline)
 }
 
+func (d *Desk) tell(event cache.GrantEvent) { d.loop.Post(func() { d.step(event) }) }
+
 func (d *Desk) step(event cache.GrantEvent) {
-	d.mu.Lock()
-	before := d.grants.Deadline()
-	actions := d.grants.Step(time.Now(), event)
-	changed := !d.grants.Deadline().Equal(before)
-	d.mu.Unlock()
-	if changed {
-		select {
-		case d.wake <- struct{}{}:
-		default: // Run is about to look already
-		}
-	}
-	for _, action := range actions {
+	for _, action := range d.grants.Step(time.Now(), event) {
 		if answer, ok := action.(cache.Answer); ok {
 			d.send(answer.To, encodeReply(answer))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/pilotage-grid/pilotage/cache/disk"
 	"github.com/pilotage-grid/pilotage/cache/peer"
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/internal/loop"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -57,7 +58,7 @@ const failureGrace = time.Second
 type Fetcher struct {
 	config Config
 	log    *slog.Logger
-	inbox  chan func()   // run by Run's goroutine, one after another
+	loop   *loop.Loop    // of Run's goroutine
 	done   chan struct{} // closed when Run has ended
 
 	readsMu sync.Mutex
@@ -98,7 +99,7 @@ func New(config Config) *Fetcher {
 	}
 	config.Limits.Self, config.Limits.Site = config.Self, config.Site
 	return &Fetcher{
-		config: config, log: config.Log, inbox: make(chan func()), done: make(chan struct{}),
+		config: config, log: config.Log, loop: loop.New(), done: make(chan struct{}),
 		reads:   map[task.Site]*task.SERead{},
 		planner: cache.NewPlanner(config.Limits, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))),
 		jobs:    map[task.FileKey]*job{}, wishes: map[uint64]*wish{},
@@ -111,61 +112,29 @@ func (f *Fetcher) Run(ctx context.Context) error {
 	var cancel context.CancelFunc
 	f.ctx, cancel = context.WithCancel(ctx)
 	defer close(f.done)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for ctx.Err() == nil {
-		deadline, wait := f.planner.Deadline(), time.Hour
-		if !deadline.IsZero() {
-			wait = max(0, time.Until(deadline))
-		}
-		timer.Reset(wait)
-		select {
-		case <-ctx.Done():
-		case work := <-f.inbox:
-			work()
-		case <-timer.C:
-			f.step(cache.Tick{})
-		}
-	}
+	err := f.loop.Run(ctx, func() { f.step(cache.Tick{}) }, f.planner.Deadline)
 	cancel()
-	f.drain()
+	f.group.Wait()
 	for _, j := range f.jobs {
 		j.discard()
 	}
-	return nil
+	return err
 }
 
-// drain waits for the transfers while nobody listens to them any more.
-func (f *Fetcher) drain() {
-	idle := make(chan struct{})
-	go func() {
-		f.group.Wait()
-		close(idle)
-	}()
-	for {
-		select {
-		case <-f.inbox:
-		case <-idle:
-			return
-		}
-	}
-}
-
-// do hands work to Run's goroutine.
-func (f *Fetcher) do(ctx context.Context, work func()) error {
+// do hands work to Run's goroutine. Without an error it is done, or Run has ended.
+func (f *Fetcher) do(work func()) error {
 	select {
-	case f.inbox <- work:
-		return nil
 	case <-f.done:
 		return ErrStopped
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	default:
+		f.loop.Post(work)
+		return nil
 	}
 }
 
 // spawn runs something that takes a while and hands on what it returns.
 func (f *Fetcher) spawn(slow func() (then func())) {
-	f.group.Go(func() { f.inbox <- slow() })
+	f.group.Go(func() { f.loop.Post(slow()) })
 }
 
 func (f *Fetcher) step(event cache.PlanEvent) {
@@ -229,14 +198,8 @@ func (f *Fetcher) askHome(a cache.AskHome) {
 	})
 }
 
-// tell hands an event to Run's goroutine without waiting for it; only for
-// goroutines that Run waits for.
-func (f *Fetcher) tell(event cache.PlanEvent) {
-	select {
-	case f.inbox <- func() { f.step(event) }:
-	case <-f.ctx.Done():
-	}
-}
+// tell hands an event to Run's goroutine.
+func (f *Fetcher) tell(event cache.PlanEvent) { f.loop.Post(func() { f.step(event) }) }
 
 // ready gives a waiter its file with a pin of its own.
 func (f *Fetcher) ready(a cache.Ready) {

@@ -101,7 +101,7 @@ func (e StageErrors) Kind() task.FailureKind {
 func (f *Fetcher) Stage(ctx context.Context, files []task.File) ([]Staged, error) {
 	results := make(chan delivery, len(files))
 	var waiters []uint64 // of Run's goroutine
-	err := f.do(ctx, func() {
+	err := f.do(func() {
 		for i, file := range files {
 			waiters = append(waiters, f.want(&wish{index: i, file: file, results: results}))
 		}
@@ -208,7 +208,7 @@ func (f *Fetcher) collect(ctx context.Context, files []task.File, results <-chan
 // withdraw takes wishes back. When it returns, nothing more is delivered.
 func (f *Fetcher) withdraw(waiters func() []uint64) {
 	withdrawn := make(chan struct{})
-	err := f.do(context.Background(), func() {
+	err := f.do(func() {
 		for _, waiter := range waiters() {
 			if w := f.wishes[waiter]; w != nil {
 				delete(f.wishes, waiter)

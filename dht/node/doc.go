@@ -15,7 +15,7 @@
 // It never waits for the network: what is to be sent goes into a bounded queue
 // per peer, each with a goroutine of its own, and a peer that does not keep up
 // is reported to the core as disconnected. Everything that libp2p does to the
-// node only adds to an inbox.
+// node only adds to the loop.
 //
 // The package never looks into the bytes that it carries, decides nothing
 // about mastership, broadcasts or locations, and does not transfer files.

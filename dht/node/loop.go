@@ -43,46 +43,38 @@ func (n *Node) Run(ctx context.Context) error {
 	n.work.Add(1)
 	n.mutex.Unlock()
 	defer n.work.Done()
-	sweep := time.NewTicker(sweepEvery)
-	defer sweep.Stop()
-	refresh := time.NewTicker(refreshEvery/2 + rand.N(refreshEvery)) // not all at once
-	defer refresh.Stop()
-	alarm := time.NewTimer(0)
-	defer alarm.Stop()
-	for {
-		for _, f := range n.inbox.take() {
-			f()
-		}
-		n.plan(alarm)
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-n.ctx.Done():
-			return nil
-		case <-n.inbox.signal:
-		case <-alarm.C:
-			n.step(dht.Tick{})
-		case <-sweep.C:
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.ctx, cancel)()
+	sweepAt := time.Now().Add(sweepEvery)
+	refreshAt := time.Now().Add(refreshEvery/2 + rand.N(refreshEvery)) // not all at once
+	tick := func() {
+		now := time.Now()
+		if !now.Before(sweepAt) {
+			sweepAt = now.Add(sweepEvery)
 			for _, id := range n.membership.expired(n.clock()) {
 				n.log.Info("a member's time is over: hanging up", "peer", id)
 				n.hangUp(id)
 			}
-		case <-refresh.C:
+		}
+		if !now.Before(refreshAt) {
+			refreshAt = now.Add(refreshEvery)
 			n.refresh()
 		}
+		n.step(dht.Tick{})
 	}
+	return n.loop.Run(ctx, tick, n.deadline, func() time.Time { return sweepAt }, func() time.Time { return refreshAt })
 }
 
-// plan sets the alarm to the core's deadline.
-func (n *Node) plan(alarm *time.Timer) {
+// deadline is that of the core, on the clock of this machine.
+func (n *Node) deadline() time.Time {
 	n.mutex.Lock()
 	deadline := n.overlay.Deadline()
 	n.mutex.Unlock()
 	if deadline.IsZero() {
-		alarm.Stop()
-		return
+		return deadline
 	}
-	alarm.Reset(max(shortestPause, deadline.Sub(n.clock())))
+	return time.Now().Add(max(shortestPause, deadline.Sub(n.clock())))
 }
 
 // step gives the core an event and carries its actions out. Only the loop
@@ -198,7 +190,7 @@ func (n *Node) dial(a dht.Dial) {
 		if err != nil {
 			n.log.Debug("dial failed", "peer", m.Peer, "error", err)
 		}
-		n.inbox.put(func() {
+		n.loop.Post(func() {
 			delete(n.dialling, m.Peer)
 			n.step(dht.Dialled{Peer: m.Peer, OK: err == nil})
 		})

@@ -18,6 +18,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/wire"
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/internal/loop"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -46,7 +47,7 @@ type Node struct {
 	closed sync.Once
 	end    error // of closing
 
-	inbox    *inbox
+	loop     *loop.Loop // what comes from the network is bounded before it gets here
 	inFlight *semaphore.Weighted
 	streams  inboundStreams
 	lanes    *lanes
@@ -86,7 +87,7 @@ func Listen(config Config) (*Node, error) {
 		config: config, log: config.Logger, clock: config.Clock, self: config.Key.Peer(),
 		membership: newMembership(config), gate: &gate{verifier: config.Verifier},
 		ctx: ctx, cancel: cancel,
-		inbox: newInbox(), inFlight: semaphore.NewWeighted(inFlight),
+		loop: loop.New(), inFlight: semaphore.NewWeighted(inFlight),
 		overlay: dht.New(config.Overlay), dialling: make(map[task.PeerID]bool),
 		locates: make(map[uint64]chan map[task.FileKey][]dht.Holder),
 		workers: make(map[task.PeerID]bool), bootstrapped: make(chan struct{}),
@@ -186,7 +187,7 @@ func (n *Node) start(f func()) bool {
 }
 
 // post gives the core an event, in order.
-func (n *Node) post(e dht.Event) { n.inbox.put(func() { n.step(e) }) }
+func (n *Node) post(e dht.Event) { n.loop.Post(func() { n.step(e) }) }
 
 // Broadcast sends bytes to every member, this one included. number is the
 // caller's and unique; with reply set, Hooks.Done follows under it.

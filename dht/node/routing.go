@@ -56,7 +56,7 @@ func (n *Node) tellRouting() {
 	added, removed := table.PeerAdded, table.PeerRemoved
 	table.PeerAdded = func(id peer.ID) {
 		added(id)
-		n.inbox.put(func() { n.step(dht.Routed{Member: n.memberOf(id)}) })
+		n.loop.Post(func() { n.step(dht.Routed{Member: n.memberOf(id)}) })
 	}
 	table.PeerRemoved = func(id peer.ID) {
 		removed(id)

@@ -182,7 +182,7 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 		if err := n.inFlight.Acquire(n.ctx, weight); err != nil {
 			return err
 		}
-		n.inbox.put(func() {
+		n.loop.Post(func() {
 			n.inFlight.Release(weight)
 			n.step(dht.Received{From: from, Message: message})
 		})

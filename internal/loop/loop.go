@@ -33,12 +33,19 @@ func (l *Loop) Post(work func()) {
 }
 
 // Run does what is posted until ctx ends. At the earliest of the deadlines, which
-// are looked at after all work, it calls tick; a zero deadline is none.
+// are looked at before any work and after it, it calls tick; a zero deadline is none.
 func (l *Loop) Run(ctx context.Context, tick func(), deadlines ...func() time.Time) error {
 	const never = time.Hour
 	timer := time.NewTimer(never)
 	defer timer.Stop()
 	for {
+		next := never
+		for _, deadline := range deadlines {
+			if at := deadline(); !at.IsZero() {
+				next = min(next, time.Until(at))
+			}
+		}
+		timer.Reset(max(next, 0))
 		select {
 		case <-ctx.Done():
 			return nil
@@ -49,13 +56,6 @@ func (l *Loop) Run(ctx context.Context, tick func(), deadlines ...func() time.Ti
 		case <-timer.C:
 			tick()
 		}
-		next := never
-		for _, deadline := range deadlines {
-			if at := deadline(); !at.IsZero() {
-				next = min(next, time.Until(at))
-			}
-		}
-		timer.Reset(max(next, 0))
 	}
 }
 
