@@ -14,6 +14,7 @@ type Role string
 // Roles. Which call needs which role is a table of the queue's server.
 const (
 	RoleAdmin    Role = "admin"     // operates the VO: sites, tokens, pilots, workflows
+	RoleOperator Role = "operator"  // operates one site: settings, pilots, their tokens and bans
 	RoleSubmit   Role = "submit"    // submits and follows workflows
 	RolePilot    Role = "pilot"     // registers pilots of one site, nothing else
 	RoleReadOnly Role = "read-only" // looks, and changes nothing
@@ -24,19 +25,21 @@ const (
 // ParseRole checks a role that came from outside.
 func ParseRole(text string) (Role, error) {
 	switch role := Role(text); role {
-	case RoleAdmin, RoleSubmit, RolePilot, RoleFactory, RoleReadOnly:
+	case RoleAdmin, RoleOperator, RoleSubmit, RolePilot, RoleFactory, RoleReadOnly:
 		return role, nil
 	}
-	return "", fmt.Errorf("%.60q is not a role: use admin, submit, read-only, pilot or factory", text)
+	return "", fmt.Errorf("%.60q is not a role: use admin, operator, submit, read-only, pilot or factory", text)
 }
 
-// checkScope checks that role and site fit: the token of a pilot or a factory is for
-// one site; the other roles may be limited to one.
+// OfSite tells whether a token of the role is for one site.
+func (r Role) OfSite() bool { return r == RolePilot || r == RoleFactory || r == RoleOperator }
+
+// checkScope checks that role and site fit: roles without a site may be limited to one.
 func checkScope(role Role, site task.Site) error {
 	if _, err := ParseRole(string(role)); err != nil {
 		return err
 	}
-	if site == "" && role != RolePilot && role != RoleFactory {
+	if site == "" && !role.OfSite() {
 		return nil
 	}
 	if site == "" {

@@ -401,6 +401,7 @@ type PilotRecord struct {
 	Spoke       time.Time // when it said so last
 	Job         string    // a factory's name of its job; "" for pilots of others
 	BatchJob    string    // the batch system's id of its job
+	Token       string    // id of the access with which it registered
 	Sums        PilotSums // of what it did
 	Tried       Instant   // the last trial that it has answered, by reaching the others or being Unreachable
 }

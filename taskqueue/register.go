@@ -23,6 +23,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 	defer q.close(&err)
 	site := q.site(reg.Site)
 	check(admit(site, &reg))
+	q.notBanned(&reg)
 	q.members.redeem(&reg)
 	if reg.Check {
 		return r.visit(q, site, &reg), nil
@@ -101,7 +102,7 @@ func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
 	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
 	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
 	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
-	pilot.Job, pilot.BatchJob = reg.Job, reg.BatchJob
+	pilot.Job, pilot.BatchJob, pilot.Token = reg.Job, reg.BatchJob, reg.Token
 	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
 		pilot.Ends = latest
 	}

@@ -173,16 +173,7 @@ func (r *Rules) Deny(t *Turn, name string) (err error) {
 		}
 	}
 	pilot, site := q.pilot(id)
-	if !site.denies(pilot.Peer) {
-		site.Denied = append(site.Denied, pilot.Peer)
-		q.sites.touch(site.Name)
-	}
-	q.Effects.wake(site.Name)
-	if !pilot.State.present() {
-		return nil
-	}
-	q.dismiss(site, pilot, PilotDead, "its membership was revoked")
-
+	q.expel(site, pilot, "its membership was revoked")
 	return nil
 }
 
@@ -250,10 +241,10 @@ func (r *Rules) AddGrant(t *Turn, g Grant) (err error) {
 	switch {
 	case g.ID == "" || g.Hash == [32]byte{}:
 		end(invalid("a grant needs an id and the hash of its token"))
-	case g.Role != "admin" && g.Role != "submit" && g.Role != "pilot" && g.Role != "factory" && g.Role != "read-only":
-		end(invalid("role %q: one of admin, submit, read-only, pilot, factory", g.Role))
-	case (g.Role == "pilot" || g.Role == "factory") != (g.Site != ""):
-		end(invalid("the token of a pilot or a factory names one site, any other token none"))
+	case !slices.Contains([]string{"admin", "operator", "submit", "read-only", "pilot", "factory"}, g.Role):
+		end(invalid("role %q: one of admin, operator, submit, read-only, pilot, factory", g.Role))
+	case (g.Role == "pilot" || g.Role == "factory" || g.Role == "operator") != (g.Site != ""):
+		end(invalid("the token of a pilot, a factory or an operator names one site, any other token none"))
 	case g.Once && g.Role != "pilot":
 		end(invalid("only a pilot's token is for one registration"))
 	}
@@ -269,10 +260,11 @@ func (r *Rules) AddGrant(t *Turn, g Grant) (err error) {
 	return nil
 }
 
-// RevokeGrant makes an access token useless. Revoking twice does nothing.
+// RevokeGrant makes an access token useless, and if told so revokes the live pilots
+// that registered with it. It returns them. Revoking twice does nothing more.
 //
 // Errors: ErrNotFound.
-func (r *Rules) RevokeGrant(t *Turn, id string) (err error) {
+func (r *Rules) RevokeGrant(t *Turn, id string, endPilots bool) (pilots []task.PilotID, err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	known := read(q.Grants().Load(id))
@@ -281,6 +273,17 @@ func (r *Rules) RevokeGrant(t *Turn, id string) (err error) {
 	}
 	known[0].Revoked = true
 	check(q.Grants().Save(known[0]))
-
-	return nil
+	registered := func(p *PilotRecord) bool { return p.Token == id }
+	if endPilots {
+		return q.expelAll(registered, "the access with which it registered was revoked"), nil
+	}
+	q.loadSites()
+	for _, name := range q.siteNames {
+		for _, pilot := range q.alive(name) {
+			if registered(pilot) {
+				pilots = append(pilots, pilot.ID)
+			}
+		}
+	}
+	return pilots, nil
 }

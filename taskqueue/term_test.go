@@ -394,7 +394,10 @@ func TestGrants(t *testing.T) {
 		}
 	}
 	for id, want := range map[string]error{"1": nil, "9": taskqueue.ErrNotFound} {
-		if err := g.update(func(turn *taskqueue.Turn) error { return g.rules.RevokeGrant(turn, id) }); !errors.Is(err, want) {
+		if err := g.update(func(turn *taskqueue.Turn) error {
+			_, err := g.rules.RevokeGrant(turn, id, false)
+			return err
+		}); !errors.Is(err, want) {
 			t.Errorf("revoking %s: %v, want %v", id, err, want)
 		}
 	}

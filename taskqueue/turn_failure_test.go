@@ -18,7 +18,7 @@ func TestEveryRuleEndsItsTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	// What these are given is refused before they ask the store.
-	refused := map[string]bool{"AddSite": true, "AddGrant": true, "Submit": true}
+	refused := map[string]bool{"AddSite": true, "AddGrant": true, "Submit": true, "Ban": true}
 	// These are asked for nothing, and do it.
 	idle := map[string]bool{"RegisterFiles": true, "Tidy": true}
 	rules := reflect.ValueOf(g.rules)

@@ -16,11 +16,12 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 func newAccess(a *app) *cobra.Command {
-	command := &cobra.Command{Use: "access", Short: "Create, revoke and list access files"}
-	command.AddCommand(newAccessCreate(a), newAccessRevoke(a), newAccessList(a))
+	command := &cobra.Command{Use: "access", Short: "Create, revoke and list access files; ban persons, pilots, nodes and sites"}
+	command.AddCommand(newAccessCreate(a), newAccessRevoke(a), newAccessList(a), newAccessBan(a), newAccessUnban(a), newAccessBans(a))
 	return command
 }
 
@@ -67,15 +68,15 @@ func newAccessCreate(a *app) *cobra.Command {
 		return nil
 	}
 	flags := command.Flags()
-	flags.StringVar(&request.Role, "role", "submit", "admin, submit, read-only, pilot or factory")
-	flags.StringVar(&request.Site, "site", "", "site of the access of a pilot or factory")
+	flags.StringVar(&request.Role, "role", "submit", "admin, operator, submit, read-only, pilot or factory")
+	flags.StringVar(&request.Site, "site", "", "site of the access of a pilot, factory or operator")
 	flags.StringVar(&request.Label, "label", "", "whom it is for, shown by access list")
 	flags.StringVar(&request.Person, "person", "", "whose work is done with it (default: whom the file to replace names, else the label, else the id of the access)")
 	flags.StringSliceVar(&request.Groups, "group", nil, "group of the person; may be given several times")
 	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
 	flags.BoolVar(&force, "force", false, "replace a file that is there")
-	completeWords(command, "role", "admin", "submit", "read-only", "pilot", "factory")
+	completeWords(command, "role", "admin", "operator", "submit", "read-only", "pilot", "factory")
 	completeFlag(a, command, "site", siteNames)
 	return command
 }
@@ -95,11 +96,82 @@ func parseLife(text string) (time.Duration, error) {
 }
 
 func newAccessRevoke(a *app) *cobra.Command {
-	return a.tool("revoke ID", "Revoke an access (by id), or a pilot's membership (by pilot id)", func(ctx context.Context, c *clients, args []string) error {
-		if _, err := c.sites.RevokeAccess(ctx, &pb.RevokeAccessRequest{Id: args[0]}); err != nil {
+	request := &pb.RevokeAccessRequest{}
+	command := a.tool("revoke ID", "Revoke an access (by id), or a pilot's membership (by pilot id)", func(ctx context.Context, c *clients, args []string) error {
+		request.Id = args[0]
+		reply, err := c.sites.RevokeAccess(ctx, request)
+		if err != nil {
 			return err
 		}
-		return a.done(map[string]any{"id": args[0], "revoked": true}, "%s is revoked", args[0])
+		pilots := task.Counted(len(reply.GetPilots()), "pilot")
+		if len(reply.GetPilots()) > 0 && !request.GetPilots() {
+			_, _ = fmt.Fprintf(a.stderr, "%s that registered with it still work; end them with: pilotage access revoke %s --pilots\n", pilots, args[0])
+		}
+		err = a.done(map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
+		if err == nil && request.GetPilots() {
+			a.say("%s that registered with it: revoked\n", pilots)
+		}
+		return err
+	})
+	command.Flags().BoolVar(&request.Pilots, "pilots", false, "revoke the pilots that registered with the access, too")
+	return command
+}
+
+// banKinds are what can be banned, for --help and completion.
+var banKinds = []string{"person", "pilot", "node", "site"}
+
+// banTool makes a command on a ban.
+func banTool(a *app, name, short string, run func(ctx context.Context, c *clients, ban *pb.Ban) error) *cobra.Command {
+	ban := &pb.Ban{}
+	command := a.tool(name+" KIND NAME", short, func(ctx context.Context, c *clients, args []string) error {
+		ban.Kind, ban.Name = args[0], args[1]
+		return run(ctx, c, ban)
+	})
+	command.Long = short + ".\n\nKIND is person, pilot (by id), node or site."
+	command.ValidArgsFunction = func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) == 0 {
+			return banKinds, cobra.ShellCompDirectiveNoFileComp
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	command.Flags().StringVar(&ban.Site, "site", "", "site of the node (default: every site)")
+	if name == "ban" {
+		command.Flags().StringVar(&ban.Why, "why", "", "reason, told to who is refused")
+	}
+	completeFlag(a, command, "site", siteNames)
+	return command
+}
+
+func newAccessBan(a *app) *cobra.Command {
+	return banTool(a, "ban", "Shut out a person, a pilot, a node or a site, and end what it runs", func(ctx context.Context, c *clients, ban *pb.Ban) error {
+		reply, err := c.sites.Ban(ctx, &pb.BanRequest{Ban: ban})
+		if err != nil {
+			return err
+		}
+		return a.done(reply, "%s %s is banned: %s revoked, %s cancelled", ban.GetKind(), ban.GetName(),
+			task.Counted(len(reply.GetPilots()), "pilot"), task.Counted(reply.GetTasks(), "task"))
+	})
+}
+
+func newAccessUnban(a *app) *cobra.Command {
+	return banTool(a, "unban", "Lift a ban; new pilots may come, cancelled work is run again by workflow retry", func(ctx context.Context, c *clients, ban *pb.Ban) error {
+		reply, err := c.sites.Unban(ctx, &pb.UnbanRequest{Ban: ban})
+		if err != nil {
+			return err
+		}
+		return a.done(reply, "%s %s is not banned any more", ban.GetKind(), ban.GetName())
+	})
+}
+
+func newAccessBans(a *app) *cobra.Command {
+	return a.tool("bans", "List the bans of persons, nodes and sites", func(ctx context.Context, c *clients, _ []string) error {
+		reply, err := c.sites.ListBans(ctx, &pb.ListBansRequest{})
+		if err != nil {
+			return err
+		}
+		return printList(a, reply.GetBans(), []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
+			return []any{b.GetKind(), b.GetName(), b.GetSite(), b.GetBy(), b.GetAt().AsTime().Format(inUTC), b.GetWhy()}
+		})
 	})
 }
 

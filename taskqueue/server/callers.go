@@ -42,6 +42,8 @@ func (c caller) String() string {
 		return "a read-only token"
 	case factory:
 		return "the factory of site " + string(c.site)
+	case operator:
+		return "the operator of site " + string(c.site)
 	case member:
 		return fmt.Sprintf("pilot %s of site %s", c.pilot, c.site)
 	}
@@ -50,7 +52,7 @@ func (c caller) String() string {
 
 // of refuses a caller that is bound to another site.
 func (c caller) of(site string) error {
-	if c.kind&(newPilot|member|factory) != 0 && string(c.site) != site {
+	if c.kind&(newPilot|member|factory|operator) != 0 && string(c.site) != site {
 		return fmt.Errorf("%w: %s cannot act for site %.80q", errForbidden, c, site)
 	}
 	return nil
@@ -71,6 +73,7 @@ func callerOf(ctx context.Context) caller {
 type known struct {
 	grants sync.Map // of identity.Grant by id
 	denied map[task.PeerID]struct{}
+	banned map[string]string // persons, and why
 	since  time.Time
 }
 
@@ -102,7 +105,7 @@ type access struct {
 func (a *access) reloadAccess(ctx context.Context) error {
 	a.reloading.Lock()
 	defer a.reloading.Unlock()
-	next := &known{denied: make(map[task.PeerID]struct{}), since: time.Now()}
+	next := &known{denied: make(map[task.PeerID]struct{}), banned: make(map[string]string), since: time.Now()}
 	err := a.turns.view(ctx, func(t *taskqueue.Turn) error {
 		grants, err := t.Grants().All()
 		if err != nil {
@@ -124,7 +127,13 @@ func (a *access) reloadAccess(ctx context.Context) error {
 				next.denied[peer] = struct{}{}
 			}
 		}
-		return nil
+		bans, err := a.turns.rules.Bans(t)
+		for i := range bans {
+			if bans[i].Kind == taskqueue.BanPerson {
+				next.banned[bans[i].Name] = bans[i].Why
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return err
@@ -214,10 +223,20 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 		c.kind = reader
 	case identity.RoleFactory:
 		c.kind = factory
+	case identity.RoleOperator:
+		c.kind = operator
 	default:
 		return caller{}, fmt.Errorf("token %s has the unknown role %q: %w", id, grant.Role, identity.ErrUnknownToken)
 	}
-	return c, nil
+	return c, a.known.Load().admits(c.person.Name)
+}
+
+// admits refuses a person who is banned.
+func (k *known) admits(person string) error {
+	if why, banned := k.banned[person]; banned {
+		return fmt.Errorf("%s is banned by the VO: %w: %s", person, errBanned, why)
+	}
+	return nil
 }
 
 // holder is the person whose access a grant is.
@@ -238,6 +257,9 @@ func (a *access) recheck(c caller, now time.Time) error {
 			return &identity.ExpiredError{Subject: "the membership of pilot " + string(c.pilot), Expired: c.notAfter, Advice: "start a new pilot"}
 		}
 		return nil
+	}
+	if err := current.admits(c.person.Name); err != nil {
+		return err
 	}
 	switch grant := current.grant(c.token); {
 	case grant.ID == "":

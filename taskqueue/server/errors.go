@@ -28,6 +28,8 @@ var (
 	errForbidden = errors.New("not allowed")
 	// errMemberRevoked: a pilot on the deny list.
 	errMemberRevoked = errors.New("the membership of this pilot was revoked: start a new pilot")
+	// errBanned: a person who is shut out.
+	errBanned = errors.New("not let in")
 	// errStopping: the server ends.
 	errOldPilots = errors.New("pilots of two releases do not share a site: they finish what they run, and this one may register when they have left")
 	errStopping  = errors.New("the queue is stopping: call again, it is usually back soon")
@@ -75,6 +77,7 @@ var statuses = []struct {
 	{errForbidden, codes.PermissionDenied, "FORBIDDEN"},
 	{taskqueue.ErrStranger, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{errMemberRevoked, codes.PermissionDenied, taskpb.ReasonRevoked},
+	{errBanned, codes.PermissionDenied, "BANNED"},
 	{errNoCredentials, codes.Unauthenticated, "NO_ACCESS"},
 	{identity.ErrExpired, codes.Unauthenticated, "ACCESS_EXPIRED"},
 	{identity.ErrRevoked, codes.Unauthenticated, "ACCESS_REVOKED"},

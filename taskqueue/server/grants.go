@@ -37,7 +37,15 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 			return nil, err
 		}
 	}
-	if role != identity.RolePilot && role != identity.RoleFactory && in.GetSite() != "" {
+	if c := callerOf(ctx); c.kind == operator {
+		if role != identity.RolePilot && role != identity.RoleFactory {
+			return nil, fmt.Errorf("%w: %s makes accesses for pilots and factories of its site, nothing else", errForbidden, c)
+		}
+		if err := c.of(in.GetSite()); err != nil {
+			return nil, err
+		}
+	}
+	if !role.OfSite() && in.GetSite() != "" {
 		return nil, invalid("an access for role %s is for all sites: leave the site out", role)
 	}
 	if err := checkText("label", in.GetLabel(), maxKey); err != nil {
@@ -77,29 +85,50 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 
 // RevokeAccess makes a token, or the membership of a pilot, useless at once.
 func (h *siteHandlers) RevokeAccess(ctx context.Context, in *pb.RevokeAccessRequest) (*pb.RevokeAccessResponse, error) {
-	_, notPilot := task.ParsePilotID(in.GetId())
+	id, notPilot := task.ParsePilotID(in.GetId())
+	out := &pb.RevokeAccessResponse{}
 	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
+		out.Reset()
 		if notPilot == nil {
-			return h.server.turns.rules.Deny(t, in.GetId())
+			return h.deny(ctx, t, id)
 		}
-		return h.server.turns.rules.RevokeGrant(t, in.GetId())
+		grants, err := t.Grants().Load(in.GetId())
+		if err != nil {
+			return err
+		}
+		if len(grants) > 0 {
+			if err := callerOf(ctx).of(string(grants[0].Site)); err != nil {
+				return err
+			}
+		}
+		pilots, err := h.server.turns.rules.RevokeGrant(t, in.GetId(), in.GetPilots())
+		out.Pilots = pilotIDs(pilots)
+		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.server.access.reloadAccess(ctx); err != nil {
-		return nil, err
-	}
-	// Calls under way ask again whether they are still allowed.
-	h.server.syncs.wakeAll()
-	h.server.watches.all()
-	return &pb.RevokeAccessResponse{}, nil
+	return out, h.shutOut(ctx)
 }
 
-// ListAccess lists all tokens, never their secrets.
-func (h *siteHandlers) ListAccess(context.Context, *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
+// shutOut makes what was revoked or banned count in calls under way: they ask again
+// whether they are still allowed.
+func (h *siteHandlers) shutOut(ctx context.Context) error {
+	if err := h.server.access.reloadAccess(ctx); err != nil {
+		return err
+	}
+	h.server.syncs.wakeAll()
+	h.server.watches.all()
+	return nil
+}
+
+// ListAccess lists all tokens, or those of the operator's site, never their secrets.
+func (h *siteHandlers) ListAccess(ctx context.Context, _ *pb.ListAccessRequest) (*pb.ListAccessResponse, error) {
 	out := &pb.ListAccessResponse{}
 	for _, g := range h.server.access.grantList() {
+		if callerOf(ctx).of(string(g.Site)) != nil {
+			continue
+		}
 		out.Accesses = append(out.Accesses, &pb.Access{
 			Id: g.ID, Role: string(g.Role), Site: string(g.Site), Label: g.Label,
 			Created: taskpb.Time(g.Created), Expires: taskpb.Time(g.Expires), Revoked: g.Revoked,

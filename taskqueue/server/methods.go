@@ -19,10 +19,13 @@ const (
 	factory                  // token of a site's factory of pilots
 	reader                   // token of somebody who looks
 	anybody                  // also without any access
+	operator                 // token of a site's operator
 
 	people   = admin | submit
 	readers  = people | reader
-	everyone = admin | submit | newPilot | member | factory | reader
+	lookers  = readers | operator // at sites and pilots
+	stewards = admin | operator   // handlers keep an operator to its site
+	everyone = admin | submit | newPilot | member | factory | reader | operator
 )
 
 // String names the accesses that do, for who came with another one.
@@ -32,6 +35,8 @@ func (m may) String() string {
 		return "an admin's, a submit or a read-only token"
 	case m&submit != 0:
 		return "an admin's or a submit token"
+	case m&operator != 0:
+		return "an admin's or a site operator's token"
 	case m&admin != 0:
 		return "an admin's token"
 	}
@@ -62,15 +67,18 @@ var permissions = map[string]may{
 	pb.FileService_PlanUpload_FullMethodName:    people,
 	pb.FileService_FetchFile_FullMethodName:     people,
 
-	pb.SiteService_AddSite_FullMethodName:      admin,
-	pb.SiteService_ListSites_FullMethodName:    readers,
-	pb.SiteService_GetSite_FullMethodName:      readers,
-	pb.SiteService_DrainSite_FullMethodName:    admin,
+	pb.SiteService_AddSite_FullMethodName:      stewards,
+	pb.SiteService_ListSites_FullMethodName:    lookers,
+	pb.SiteService_GetSite_FullMethodName:      lookers,
+	pb.SiteService_DrainSite_FullMethodName:    stewards,
 	pb.SiteService_RemoveSite_FullMethodName:   admin,
-	pb.SiteService_CreateAccess_FullMethodName: admin | factory,
-	pb.SiteService_GetDemand_FullMethodName:    admin | factory,
-	pb.SiteService_RevokeAccess_FullMethodName: admin,
-	pb.SiteService_ListAccess_FullMethodName:   admin,
+	pb.SiteService_CreateAccess_FullMethodName: stewards | factory,
+	pb.SiteService_GetDemand_FullMethodName:    stewards | factory,
+	pb.SiteService_RevokeAccess_FullMethodName: stewards,
+	pb.SiteService_ListAccess_FullMethodName:   stewards,
+	pb.SiteService_Ban_FullMethodName:          stewards,
+	pb.SiteService_Unban_FullMethodName:        stewards,
+	pb.SiteService_ListBans_FullMethodName:     stewards,
 
 	pb.PilotService_Register_FullMethodName:          admin | newPilot,
 	pb.PilotService_ClaimMastership_FullMethodName:   member,
@@ -82,9 +90,9 @@ var permissions = map[string]may{
 	pb.PilotService_ReportTrial_FullMethodName:       member,
 	pb.PilotService_SendFile_FullMethodName:          member,
 	pb.PilotService_Leave_FullMethodName:             member,
-	pb.PilotService_ListPilots_FullMethodName:        readers,
-	pb.PilotService_GetPilot_FullMethodName:          readers,
-	pb.PilotService_DrainPilot_FullMethodName:        admin,
+	pb.PilotService_ListPilots_FullMethodName:        lookers,
+	pb.PilotService_GetPilot_FullMethodName:          lookers,
+	pb.PilotService_DrainPilot_FullMethodName:        stewards,
 
 	healthpb.Health_Check_FullMethodName: anybody,
 	healthpb.Health_List_FullMethodName:  anybody,

@@ -128,3 +128,166 @@ func refusal(err error) string {
 	reason, _, _ := taskpb.Refusal(err)
 	return reason
 }
+
+// A site's operator operates that site and no other.
+func TestWhatAnOperatorMay(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	q.addSite("siteB")
+	own, second, other := q.join("siteA"), q.join("siteA"), q.join("siteB")
+	o := q.with("operator", "siteA")
+	settings := func(site string) *pb.AddSiteRequest {
+		return &pb.AddSiteRequest{Settings: &pb.SiteSettings{Name: site, RemoteRead: true, StorageUrl: "file:///se/" + site}}
+	}
+	stealing := settings("siteA")
+	stealing.Settings.SeTokenFile = "/etc/passwd"
+	foreign, err := q.admin().CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteB"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, c := range map[string]struct{ own, other func() error }{
+		"settings":                  {func() error { _, err := o.AddSite(q.ctx, settings("siteA")); return err }, func() error { _, err := o.AddSite(q.ctx, settings("siteB")); return err }},
+		"files of the queue's host": {func() error { return nil }, func() error { _, err := o.AddSite(q.ctx, stealing); return err }},
+		"drain": {func() error {
+			_, err := o.DrainSite(q.ctx, &pb.DrainSiteRequest{Name: "siteA", Resume: true})
+			return err
+		},
+			func() error { _, err := o.DrainSite(q.ctx, &pb.DrainSiteRequest{Name: "siteB"}); return err }},
+		"drain of a pilot": {func() error { _, err := o.DrainPilot(q.ctx, &pb.DrainPilotRequest{PilotId: own.id}); return err },
+			func() error { _, err := o.DrainPilot(q.ctx, &pb.DrainPilotRequest{PilotId: other.id}); return err }},
+		"access": {func() error {
+			_, err := o.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteA"})
+			return err
+		},
+			func() error {
+				_, err := o.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteB"})
+				return err
+			}},
+		"access of people": {func() error { return nil }, func() error { _, err := o.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "submit"}); return err }},
+		"revocation": {func() error { _, err := o.RevokeAccess(q.ctx, &pb.RevokeAccessRequest{Id: second.id}); return err },
+			func() error { _, err := o.RevokeAccess(q.ctx, &pb.RevokeAccessRequest{Id: other.id}); return err }},
+		"revocation of a token": {func() error { return nil }, func() error {
+			_, err := o.RevokeAccess(q.ctx, &pb.RevokeAccessRequest{Id: foreign.GetId()})
+			return err
+		}},
+		"ban": {func() error {
+			_, err := o.Ban(q.ctx, &pb.BanRequest{Ban: &pb.Ban{Kind: "node", Name: "n1"}})
+			return err
+		},
+			func() error {
+				_, err := o.Ban(q.ctx, &pb.BanRequest{Ban: &pb.Ban{Kind: "site", Name: "siteB"}})
+				return err
+			}},
+		"ban of a person": {func() error { return nil }, func() error {
+			_, err := o.Ban(q.ctx, &pb.BanRequest{Ban: &pb.Ban{Kind: "person", Name: "alice"}})
+			return err
+		}},
+	} {
+		if err := c.own(); err != nil {
+			t.Errorf("%s at the own site: %v", what, err)
+		}
+		if reason := refusal(c.other()); reason != "FORBIDDEN" {
+			t.Errorf("%s elsewhere: %q", what, reason)
+		}
+	}
+	list, err := o.ListAccess(q.ctx, &pb.ListAccessRequest{})
+	if err != nil || slices.ContainsFunc(list.GetAccesses(), func(a *pb.Access) bool { return a.GetSite() != "siteA" }) {
+		t.Errorf("accesses: %v, %v", list, err)
+	}
+	if bans, err := o.ListBans(q.ctx, &pb.ListBansRequest{}); err != nil || len(bans.GetBans()) != 1 || bans.GetBans()[0].GetSite() != "siteA" {
+		t.Errorf("bans: %v, %v", bans, err)
+	}
+}
+
+// A ban counts at once, also in calls under way, and after a restart.
+func TestBans(t *testing.T) {
+	q := start(t, onSQLite)
+	for _, site := range []string{"siteA", "siteB", "siteC"} {
+		q.addSite(site)
+	}
+	admin := q.admin()
+	ban := func(kind, name string) *pb.BanResponse {
+		t.Helper()
+		reply, err := admin.Ban(q.ctx, &pb.BanRequest{Ban: &pb.Ban{Kind: kind, Name: name, Why: "it steals"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	alice := q.person("alice")
+	submitted, err := alice.SubmitWorkflow(q.ctx, single("w"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	watch, err := alice.WatchWorkflow(q.ctx, &pb.WatchWorkflowRequest{Workflow: submitted.GetWorkflowId()})
+	if err == nil {
+		_, err = watch.Recv()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reply := ban("person", "alice"); reply.GetTasks() != 1 {
+		t.Errorf("a person: %v", reply)
+	}
+	for err = nil; err == nil; _, err = watch.Recv() {
+	}
+	wantRefusal(t, err, codes.PermissionDenied, "BANNED")
+	_, err = admin.Ban(q.ctx, &pb.BanRequest{Ban: &pb.Ban{Kind: "person", Name: taskqueue.AdminPerson}})
+	wantRefusal(t, err, codes.InvalidArgument, "INVALID")
+
+	byNode, bySite, byToken := q.join("siteA"), q.join("siteB"), q.join("siteC")
+	bySite.introduce()
+	parked := bySite.park(q.ctx)
+	if reply := ban("site", "siteB"); len(reply.GetPilots()) != 1 {
+		t.Errorf("a site: %v", reply)
+	}
+	wantRefusal(t, q.await(parked).err, codes.PermissionDenied, taskpb.ReasonRevoked)
+	id, _, err := identity.ParseToken(q.access("pilot-siteC").Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, end := range []bool{false, true} {
+		reply, err := admin.RevokeAccess(q.ctx, &pb.RevokeAccessRequest{Id: id, Pilots: end})
+		if err != nil || !slices.Equal(reply.GetPilots(), []string{byToken.id}) {
+			t.Errorf("an access and the pilots that registered with it: %v, %v", reply, err)
+		}
+		if _, err := byToken.ListPeers(q.ctx, &pb.ListPeersRequest{Site: "siteC"}); (err != nil) != end {
+			t.Errorf("a pilot whose access was revoked, with its pilots %v: %v", end, err)
+		}
+	}
+	if reply := ban("node", "node"); len(reply.GetPilots()) != 1 { // which all of them name as their host
+		t.Errorf("a node: %v", reply)
+	}
+	if reason := refusal(errOf(byNode.ListPeers(q.ctx, &pb.ListPeersRequest{Site: "siteA"}))); reason != taskpb.ReasonRevoked {
+		t.Errorf("a pilot of a banned node: %q", reason)
+	}
+	q.stop()
+	q = startIn(t, q.dir, nil, onSQLite)
+	admin = q.admin()
+	register := func(site, token string) error {
+		return errOf(q.dial(token, nil).Register(q.ctx, registration(t, site, pilotKey(t))))
+	}
+	pilots := q.access("pilot-siteA").Token
+	if reason := refusal(register("siteA", pilots)); reason != "REFUSED" {
+		t.Errorf("a pilot of a banned node registers: %q", reason)
+	}
+	unban := func(kind, name string) error {
+		return errOf(admin.Unban(q.ctx, &pb.UnbanRequest{Ban: &pb.Ban{Kind: kind, Name: name}}))
+	}
+	if err := unban("node", "node"); err != nil {
+		t.Error(err)
+	}
+	if err := register("siteA", pilots); err != nil {
+		t.Errorf("after the ban: %v", err)
+	}
+	if reason := refusal(register("siteB", q.access("pilot-siteB").Token)); reason != "REFUSED" {
+		t.Errorf("a pilot of a banned site registers: %q", reason)
+	}
+	wantRefusal(t, unban("node", "node"), codes.NotFound, "NOT_FOUND")
+	if bans, err := admin.ListBans(q.ctx, &pb.ListBansRequest{}); err != nil || len(bans.GetBans()) != 2 || bans.GetBans()[0].GetBy() != "admin" || bans.GetBans()[0].GetWhy() != "it steals" {
+		t.Errorf("bans: %v, %v", bans, err)
+	}
+}
+
+// errOf is the error of a call whose answer does not matter.
+func errOf[T any](_ T, err error) error { return err }

@@ -254,7 +254,12 @@ func (h *pilotHandlers) DrainPilot(ctx context.Context, in *pb.DrainPilotRequest
 	if err != nil {
 		return nil, err
 	}
-	return &pb.DrainPilotResponse{}, h.server.turns.update(ctx, func(t *taskqueue.Turn) error { return h.server.turns.rules.DrainPilot(t, id) })
+	return &pb.DrainPilotResponse{}, h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
+		if err := callerOf(ctx).ofPilot(t, id); err != nil {
+			return err
+		}
+		return h.server.turns.rules.DrainPilot(t, id)
+	})
 }
 
 func pilotID(text string) (task.PilotID, error) {

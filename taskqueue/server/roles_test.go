@@ -29,15 +29,16 @@ var rights = map[string]string{
 	"TaskService/ListWorkflowOutputs": "admin submit reader", "TaskService/GetTask": "admin submit reader", "TaskService/ListTasks": "admin submit reader", "TaskService/ExplainTask": "admin submit reader", "TaskService/GetTaskLogs": "admin submit reader",
 	"FileService/*": "admin submit", "FileService/ListFiles": "admin submit reader", "FileService/LocateFile": "admin submit reader",
 
-	"SiteService/AddSite": "admin", "SiteService/DrainSite": "admin", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin factory", "SiteService/GetDemand": "admin factory",
-	"SiteService/RevokeAccess": "admin", "SiteService/ListAccess": "admin",
-	"SiteService/ListSites": "admin submit reader", "SiteService/GetSite": "admin submit reader",
+	"SiteService/AddSite": "admin operator", "SiteService/DrainSite": "admin operator", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin factory operator", "SiteService/GetDemand": "admin factory operator",
+	"SiteService/RevokeAccess": "admin operator", "SiteService/ListAccess": "admin operator",
+	"SiteService/Ban": "admin operator", "SiteService/Unban": "admin operator", "SiteService/ListBans": "admin operator",
+	"SiteService/ListSites": "admin submit reader operator", "SiteService/GetSite": "admin submit reader operator",
 
 	"PilotService/Register":        "admin token",
 	"PilotService/ClaimMastership": "pilot", "PilotService/Sync": "pilot", "PilotService/Pull": "pilot",
 	"PilotService/DeliverOutcomes": "pilot", "PilotService/SendFile": "pilot", "PilotService/Leave": "pilot", "PilotService/ReportUnreachable": "pilot",
 	"PilotService/ListPeers": "pilot", "PilotService/ReportTrial": "pilot",
-	"PilotService/ListPilots": "admin submit reader", "PilotService/GetPilot": "admin submit reader", "PilotService/DrainPilot": "admin",
+	"PilotService/ListPilots": "admin submit reader operator", "PilotService/GetPilot": "admin submit reader operator", "PilotService/DrainPilot": "admin operator",
 }
 
 func serviceDescriptions() []grpc.ServiceDesc {
@@ -67,7 +68,7 @@ func TestEveryRoleAgainstEveryMethod(t *testing.T) {
 	q.addSite("siteA")
 	callers := map[string]*client{
 		"admin": q.admin(), "submit": q.submit(), "token": q.dial(q.access("pilot-siteA").Token, nil),
-		"pilot": q.join("siteA").client, "stranger": q.dial("", nil), "factory": q.with("factory", "siteA"), "reader": q.with("read-only", ""),
+		"pilot": q.join("siteA").client, "stranger": q.dial("", nil), "factory": q.with("factory", "siteA"), "operator": q.with("operator", "siteA"), "reader": q.with("read-only", ""),
 	}
 	for _, service := range serviceDescriptions() {
 		streams := make(map[string]bool)

@@ -42,6 +42,14 @@ func (h *siteHandlers) AddSite(ctx context.Context, in *pb.AddSiteRequest) (*pb.
 	if err != nil {
 		return nil, err
 	}
+	if c := callerOf(ctx); c.kind == operator {
+		if err := c.of(string(site.Name)); err != nil {
+			return nil, err
+		}
+		if site.SEFiles != (taskqueue.SEFiles{}) { // they are of the queue's account
+			return nil, fmt.Errorf("%w: which files of the queue's host open a storage element an admin says", errForbidden)
+		}
+	}
 	if _, err := readCredential(site.SE, site.SEFiles); err != nil {
 		return nil, invalid("%w", err)
 	}
@@ -196,6 +204,9 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 
 // DrainSite stops or resumes hand-outs to a site.
 func (h *siteHandlers) DrainSite(ctx context.Context, in *pb.DrainSiteRequest) (*pb.DrainSiteResponse, error) {
+	if err := callerOf(ctx).of(in.GetName()); err != nil {
+		return nil, err
+	}
 	return &pb.DrainSiteResponse{}, h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
 		return h.server.turns.rules.DrainSite(t, task.Site(in.GetName()), !in.GetResume())
 	})

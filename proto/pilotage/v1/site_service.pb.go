@@ -1376,9 +1376,9 @@ func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
 
 type CreateAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// admin, submit, read-only, pilot or factory.
+	// admin, operator, submit, read-only, pilot or factory.
 	Role string `protobuf:"bytes,1,opt,name=role,proto3" json:"role,omitempty"`
-	// For roles pilot and factory.
+	// For roles operator, pilot and factory.
 	Site     string               `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
 	Label    string               `protobuf:"bytes,3,opt,name=label,proto3" json:"label,omitempty"`
 	ValidFor *durationpb.Duration `protobuf:"bytes,4,opt,name=valid_for,json=validFor,proto3" json:"valid_for,omitempty"`
@@ -1891,7 +1891,9 @@ func (x *CreateAccessResponse) GetId() string {
 type RevokeAccessRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id of a token, or a pilot id whose membership is revoked.
-	Id            string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Of a token: the pilots that registered with it, too.
+	Pilots        bool `protobuf:"varint,2,opt,name=pilots,proto3" json:"pilots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1933,8 +1935,17 @@ func (x *RevokeAccessRequest) GetId() string {
 	return ""
 }
 
+func (x *RevokeAccessRequest) GetPilots() bool {
+	if x != nil {
+		return x.Pilots
+	}
+	return false
+}
+
 type RevokeAccessResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of live pilots that registered with it; if so asked they are revoked.
+	Pilots        []string `protobuf:"bytes,1,rep,name=pilots,proto3" json:"pilots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1969,6 +1980,359 @@ func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
 	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
 }
 
+func (x *RevokeAccessResponse) GetPilots() []string {
+	if x != nil {
+		return x.Pilots
+	}
+	return nil
+}
+
+// Ban shuts somebody or something out until it is lifted.
+type Ban struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// person, pilot, node or site.
+	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Of the person, node or site; the pilot's id.
+	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
+	// Of a node; none is every site.
+	Site          string                 `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
+	Why           string                 `protobuf:"bytes,4,opt,name=why,proto3" json:"why,omitempty"`
+	By            string                 `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
+	At            *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Ban) Reset() {
+	*x = Ban{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Ban) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Ban) ProtoMessage() {}
+
+func (x *Ban) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Ban.ProtoReflect.Descriptor instead.
+func (*Ban) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *Ban) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Ban) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Ban) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Ban) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+func (x *Ban) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *Ban) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+type BanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ban           *Ban                   `protobuf:"bytes,1,opt,name=ban,proto3" json:"ban,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BanRequest) Reset() {
+	*x = BanRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BanRequest) ProtoMessage() {}
+
+func (x *BanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BanRequest.ProtoReflect.Descriptor instead.
+func (*BanRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *BanRequest) GetBan() *Ban {
+	if x != nil {
+		return x.Ban
+	}
+	return nil
+}
+
+type BanResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Ids of the pilots that were revoked.
+	Pilots []string `protobuf:"bytes,1,rep,name=pilots,proto3" json:"pilots,omitempty"`
+	// Of a person, that were cancelled.
+	Tasks         int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BanResponse) Reset() {
+	*x = BanResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BanResponse) ProtoMessage() {}
+
+func (x *BanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BanResponse.ProtoReflect.Descriptor instead.
+func (*BanResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *BanResponse) GetPilots() []string {
+	if x != nil {
+		return x.Pilots
+	}
+	return nil
+}
+
+func (x *BanResponse) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+type UnbanRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Ban           *Ban                   `protobuf:"bytes,1,opt,name=ban,proto3" json:"ban,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbanRequest) Reset() {
+	*x = UnbanRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbanRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbanRequest) ProtoMessage() {}
+
+func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbanRequest.ProtoReflect.Descriptor instead.
+func (*UnbanRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *UnbanRequest) GetBan() *Ban {
+	if x != nil {
+		return x.Ban
+	}
+	return nil
+}
+
+type UnbanResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnbanResponse) Reset() {
+	*x = UnbanResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnbanResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnbanResponse) ProtoMessage() {}
+
+func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnbanResponse.ProtoReflect.Descriptor instead.
+func (*UnbanResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
+}
+
+type ListBansRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBansRequest) Reset() {
+	*x = ListBansRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBansRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBansRequest) ProtoMessage() {}
+
+func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBansRequest.ProtoReflect.Descriptor instead.
+func (*ListBansRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
+}
+
+type ListBansResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bans          []*Ban                 `protobuf:"bytes,1,rep,name=bans,proto3" json:"bans,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListBansResponse) Reset() {
+	*x = ListBansResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListBansResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListBansResponse) ProtoMessage() {}
+
+func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListBansResponse.ProtoReflect.Descriptor instead.
+func (*ListBansResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *ListBansResponse) GetBans() []*Ban {
+	if x != nil {
+		return x.Bans
+	}
+	return nil
+}
+
 type Access struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1986,7 +2350,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2362,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2375,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Access) GetId() string {
@@ -2085,7 +2449,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2097,7 +2461,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2110,7 +2474,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
 }
 
 type ListAccessResponse struct {
@@ -2122,7 +2486,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2134,7 +2498,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2147,7 +2511,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -2327,10 +2691,31 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x14CreateAccessResponse\x12\x1f\n" +
 	"\vaccess_file\x18\x01 \x01(\fR\n" +
 	"accessFile\x12\x0e\n" +
-	"\x02id\x18\x02 \x01(\tR\x02id\"%\n" +
+	"\x02id\x18\x02 \x01(\tR\x02id\"=\n" +
 	"\x13RevokeAccessRequest\x12\x0e\n" +
-	"\x02id\x18\x01 \x01(\tR\x02id\"\x16\n" +
-	"\x14RevokeAccessResponse\"\x8c\x02\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06pilots\x18\x02 \x01(\bR\x06pilots\".\n" +
+	"\x14RevokeAccessResponse\x12\x16\n" +
+	"\x06pilots\x18\x01 \x03(\tR\x06pilots\"\x8f\x01\n" +
+	"\x03Ban\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
+	"\x04site\x18\x03 \x01(\tR\x04site\x12\x10\n" +
+	"\x03why\x18\x04 \x01(\tR\x03why\x12\x0e\n" +
+	"\x02by\x18\x05 \x01(\tR\x02by\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"0\n" +
+	"\n" +
+	"BanRequest\x12\"\n" +
+	"\x03ban\x18\x01 \x01(\v2\x10.pilotage.v1.BanR\x03ban\";\n" +
+	"\vBanResponse\x12\x16\n" +
+	"\x06pilots\x18\x01 \x03(\tR\x06pilots\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\"2\n" +
+	"\fUnbanRequest\x12\"\n" +
+	"\x03ban\x18\x01 \x01(\v2\x10.pilotage.v1.BanR\x03ban\"\x0f\n" +
+	"\rUnbanResponse\"\x11\n" +
+	"\x0fListBansRequest\"8\n" +
+	"\x10ListBansResponse\x12$\n" +
+	"\x04bans\x18\x01 \x03(\v2\x10.pilotage.v1.BanR\x04bans\"\x8c\x02\n" +
 	"\x06Access\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
@@ -2348,7 +2733,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x15SITE_MODE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SITE_MODE_DISTRIBUTED\x10\x01\x12\x19\n" +
 	"\x15SITE_MODE_CENTRALIZED\x10\x02\x12\x16\n" +
-	"\x12SITE_MODE_ISOLATED\x10\x032\xc5\x05\n" +
+	"\x12SITE_MODE_ISOLATED\x10\x032\x88\a\n" +
 	"\vSiteService\x12D\n" +
 	"\aAddSite\x12\x1b.pilotage.v1.AddSiteRequest\x1a\x1c.pilotage.v1.AddSiteResponse\x12J\n" +
 	"\tListSites\x12\x1d.pilotage.v1.ListSitesRequest\x1a\x1e.pilotage.v1.ListSitesResponse\x12D\n" +
@@ -2360,7 +2745,10 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\fRevokeAccess\x12 .pilotage.v1.RevokeAccessRequest\x1a!.pilotage.v1.RevokeAccessResponse\x12J\n" +
 	"\tGetDemand\x12\x1d.pilotage.v1.GetDemandRequest\x1a\x1e.pilotage.v1.GetDemandResponse\x12M\n" +
 	"\n" +
-	"ListAccess\x12\x1e.pilotage.v1.ListAccessRequest\x1a\x1f.pilotage.v1.ListAccessResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"ListAccess\x12\x1e.pilotage.v1.ListAccessRequest\x1a\x1f.pilotage.v1.ListAccessResponse\x128\n" +
+	"\x03Ban\x12\x17.pilotage.v1.BanRequest\x1a\x18.pilotage.v1.BanResponse\x12>\n" +
+	"\x05Unban\x12\x19.pilotage.v1.UnbanRequest\x1a\x1a.pilotage.v1.UnbanResponse\x12G\n" +
+	"\bListBans\x12\x1c.pilotage.v1.ListBansRequest\x1a\x1d.pilotage.v1.ListBansResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_site_service_proto_rawDescOnce sync.Once
@@ -2375,7 +2763,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -2403,71 +2791,88 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*CreateAccessResponse)(nil),  // 23: pilotage.v1.CreateAccessResponse
 	(*RevokeAccessRequest)(nil),   // 24: pilotage.v1.RevokeAccessRequest
 	(*RevokeAccessResponse)(nil),  // 25: pilotage.v1.RevokeAccessResponse
-	(*Access)(nil),                // 26: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 27: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 28: pilotage.v1.ListAccessResponse
-	nil,                           // 29: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 30: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 31: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 32: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 33: google.protobuf.FieldMask
-	(*Resources)(nil),             // 34: pilotage.v1.Resources
+	(*Ban)(nil),                   // 26: pilotage.v1.Ban
+	(*BanRequest)(nil),            // 27: pilotage.v1.BanRequest
+	(*BanResponse)(nil),           // 28: pilotage.v1.BanResponse
+	(*UnbanRequest)(nil),          // 29: pilotage.v1.UnbanRequest
+	(*UnbanResponse)(nil),         // 30: pilotage.v1.UnbanResponse
+	(*ListBansRequest)(nil),       // 31: pilotage.v1.ListBansRequest
+	(*ListBansResponse)(nil),      // 32: pilotage.v1.ListBansResponse
+	(*Access)(nil),                // 33: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 34: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 35: pilotage.v1.ListAccessResponse
+	nil,                           // 36: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 39: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 40: google.protobuf.FieldMask
+	(*Resources)(nil),             // 41: pilotage.v1.Resources
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	30, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	30, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	37, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	37, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
 	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
-	31, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	38, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	29, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	30, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	30, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	36, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	37, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	37, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	30, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	30, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	32, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	37, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	37, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	39, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	33, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	40, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
 	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
 	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
 	5,  // 20: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	30, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	34, // 22: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
-	30, // 23: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
-	30, // 24: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
+	37, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	41, // 22: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
+	37, // 23: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
+	37, // 24: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
 	19, // 25: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
 	20, // 26: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
 	21, // 27: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
-	31, // 28: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	31, // 29: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	26, // 30: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	7,  // 31: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 32: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 33: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	13, // 34: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	15, // 35: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	17, // 36: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	24, // 37: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	18, // 38: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
-	27, // 39: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	8,  // 40: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 41: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	12, // 42: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	14, // 43: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	16, // 44: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	23, // 45: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	25, // 46: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	22, // 47: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
-	28, // 48: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	40, // [40:49] is the sub-list for method output_type
-	31, // [31:40] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	38, // 28: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
+	26, // 29: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
+	26, // 30: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
+	26, // 31: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
+	38, // 32: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	38, // 33: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	33, // 34: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	7,  // 35: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 36: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 37: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	13, // 38: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	15, // 39: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	17, // 40: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	24, // 41: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	18, // 42: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	34, // 43: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	27, // 44: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
+	29, // 45: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
+	31, // 46: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
+	8,  // 47: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 48: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	12, // 49: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	14, // 50: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	16, // 51: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	23, // 52: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	25, // 53: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	22, // 54: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	35, // 55: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	28, // 56: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
+	30, // 57: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
+	32, // 58: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
+	47, // [47:59] is the sub-list for method output_type
+	35, // [35:47] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -2484,7 +2889,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   29,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,9 @@ const (
 	SiteService_RevokeAccess_FullMethodName = "/pilotage.v1.SiteService/RevokeAccess"
 	SiteService_GetDemand_FullMethodName    = "/pilotage.v1.SiteService/GetDemand"
 	SiteService_ListAccess_FullMethodName   = "/pilotage.v1.SiteService/ListAccess"
+	SiteService_Ban_FullMethodName          = "/pilotage.v1.SiteService/Ban"
+	SiteService_Unban_FullMethodName        = "/pilotage.v1.SiteService/Unban"
+	SiteService_ListBans_FullMethodName     = "/pilotage.v1.SiteService/ListBans"
 )
 
 // SiteServiceClient is the client API for SiteService service.
@@ -51,6 +54,12 @@ type SiteServiceClient interface {
 	// GetDemand tells what waits for a site's pilots, for whoever starts pilots.
 	GetDemand(ctx context.Context, in *GetDemandRequest, opts ...grpc.CallOption) (*GetDemandResponse, error)
 	ListAccess(ctx context.Context, in *ListAccessRequest, opts ...grpc.CallOption) (*ListAccessResponse, error)
+	// Ban refuses all calls of a person and cancels the person's work, or revokes the
+	// pilots of a node or site and refuses new ones, or revokes one pilot.
+	Ban(ctx context.Context, in *BanRequest, opts ...grpc.CallOption) (*BanResponse, error)
+	// Unban lifts a ban. A pilot that was revoked stays so; a new one may come.
+	Unban(ctx context.Context, in *UnbanRequest, opts ...grpc.CallOption) (*UnbanResponse, error)
+	ListBans(ctx context.Context, in *ListBansRequest, opts ...grpc.CallOption) (*ListBansResponse, error)
 }
 
 type siteServiceClient struct {
@@ -151,6 +160,36 @@ func (c *siteServiceClient) ListAccess(ctx context.Context, in *ListAccessReques
 	return out, nil
 }
 
+func (c *siteServiceClient) Ban(ctx context.Context, in *BanRequest, opts ...grpc.CallOption) (*BanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(BanResponse)
+	err := c.cc.Invoke(ctx, SiteService_Ban_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *siteServiceClient) Unban(ctx context.Context, in *UnbanRequest, opts ...grpc.CallOption) (*UnbanResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(UnbanResponse)
+	err := c.cc.Invoke(ctx, SiteService_Unban_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *siteServiceClient) ListBans(ctx context.Context, in *ListBansRequest, opts ...grpc.CallOption) (*ListBansResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListBansResponse)
+	err := c.cc.Invoke(ctx, SiteService_ListBans_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SiteServiceServer is the server API for SiteService service.
 // All implementations must embed UnimplementedSiteServiceServer
 // for forward compatibility.
@@ -172,6 +211,12 @@ type SiteServiceServer interface {
 	// GetDemand tells what waits for a site's pilots, for whoever starts pilots.
 	GetDemand(context.Context, *GetDemandRequest) (*GetDemandResponse, error)
 	ListAccess(context.Context, *ListAccessRequest) (*ListAccessResponse, error)
+	// Ban refuses all calls of a person and cancels the person's work, or revokes the
+	// pilots of a node or site and refuses new ones, or revokes one pilot.
+	Ban(context.Context, *BanRequest) (*BanResponse, error)
+	// Unban lifts a ban. A pilot that was revoked stays so; a new one may come.
+	Unban(context.Context, *UnbanRequest) (*UnbanResponse, error)
+	ListBans(context.Context, *ListBansRequest) (*ListBansResponse, error)
 	mustEmbedUnimplementedSiteServiceServer()
 }
 
@@ -208,6 +253,15 @@ func (UnimplementedSiteServiceServer) GetDemand(context.Context, *GetDemandReque
 }
 func (UnimplementedSiteServiceServer) ListAccess(context.Context, *ListAccessRequest) (*ListAccessResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListAccess not implemented")
+}
+func (UnimplementedSiteServiceServer) Ban(context.Context, *BanRequest) (*BanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Ban not implemented")
+}
+func (UnimplementedSiteServiceServer) Unban(context.Context, *UnbanRequest) (*UnbanResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method Unban not implemented")
+}
+func (UnimplementedSiteServiceServer) ListBans(context.Context, *ListBansRequest) (*ListBansResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListBans not implemented")
 }
 func (UnimplementedSiteServiceServer) mustEmbedUnimplementedSiteServiceServer() {}
 func (UnimplementedSiteServiceServer) testEmbeddedByValue()                     {}
@@ -392,6 +446,60 @@ func _SiteService_ListAccess_Handler(srv interface{}, ctx context.Context, dec f
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SiteService_Ban_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(BanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).Ban(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_Ban_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).Ban(ctx, req.(*BanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SiteService_Unban_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(UnbanRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).Unban(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_Unban_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).Unban(ctx, req.(*UnbanRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SiteService_ListBans_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListBansRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).ListBans(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_ListBans_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).ListBans(ctx, req.(*ListBansRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SiteService_ServiceDesc is the grpc.ServiceDesc for SiteService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -434,6 +542,18 @@ var SiteService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListAccess",
 			Handler:    _SiteService_ListAccess_Handler,
+		},
+		{
+			MethodName: "Ban",
+			Handler:    _SiteService_Ban_Handler,
+		},
+		{
+			MethodName: "Unban",
+			Handler:    _SiteService_Unban_Handler,
+		},
+		{
+			MethodName: "ListBans",
+			Handler:    _SiteService_ListBans_Handler,
 		},
 	},
 	Streams:  []grpc.StreamDesc{},
