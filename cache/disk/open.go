@@ -72,6 +72,21 @@ func lockFolder(path string) (*os.File, error) {
 	return file, nil
 }
 
+// Abandoned tells whether dir has had a cache for a minute at least that no process
+// owns. What remove does is done while nobody can open the cache.
+func Abandoned(dir string, remove func() error) (bool, error) {
+	path := filepath.Join(dir, cacheFolder, lockFile)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < time.Minute { // it is being opened
+		return false, nil
+	}
+	lock, err := lockFolder(path)
+	if err != nil {
+		return false, nil //nolint:nilerr // somebody owns it, or it is not ours to look at
+	}
+	return true, errors.Join(remove(), lock.Close())
+}
+
 // bootID identifies this run of the kernel; "" if it cannot be read, which
 // equals no boot, so that recovery then trusts only what was flushed.
 func bootID() string {

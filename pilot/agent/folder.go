@@ -2,9 +2,13 @@ package agent
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 )
 
 // baseFolder is the pilot's folder, or the one that it will lie in while the
@@ -40,4 +44,23 @@ func ownFolder(folder string) error {
 		return fmt.Errorf("the pilot's folder %s is not a folder that only user %d can write to: remove it, or choose another with --cache", folder, os.Geteuid())
 	}
 	return nil
+}
+
+// removeDeadFolders removes the folders of pilots that were killed: they are named
+// after pilots that will not come again. Base is where pilots without --cache have
+// their folders.
+func removeDeadFolders(base string, log *slog.Logger) {
+	folders, err := filepath.Glob(filepath.Join(base, "p-*"))
+	if err != nil {
+		panic(err) // of the pattern
+	}
+	for _, folder := range folders {
+		abandoned, err := disk.Abandoned(folder, func() error { return exec.RemoveTree(folder) })
+		switch {
+		case err != nil:
+			log.Warn("the folder of a pilot that was killed cannot be removed", "folder", folder, "error", err)
+		case abandoned:
+			log.Info("the folder of a pilot that was killed is removed", "folder", folder)
+		}
+	}
 }

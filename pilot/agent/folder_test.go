@@ -1,10 +1,16 @@
 package agent
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/cache/disk"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 func TestOwnFolderRefusesFoldersOfOthers(t *testing.T) {
@@ -41,5 +47,54 @@ func TestOwnFolderRefusesFoldersOfOthers(t *testing.T) {
 		if err := ownFolder(folder); err == nil || !strings.Contains(err.Error(), "--cache") {
 			t.Errorf("%s: %v", folder, err)
 		}
+	}
+}
+
+func TestFoldersOfKilledPilotsAreRemoved(t *testing.T) {
+	base := t.TempDir()
+	open := func(name string) *disk.Cache {
+		t.Helper()
+		cache, err := disk.Open(disk.Config{Dir: filepath.Join(base, name), Capacity: task.MiB})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cache
+	}
+	begun := func(name string, ago time.Duration) {
+		t.Helper()
+		at := time.Now().Add(-ago)
+		if err := os.Chtimes(filepath.Join(base, name, "cache", "lock"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	killed, living := open("p-killed"), open("p-living")
+	defer func() { _ = living.Close() }()
+	starting := open("p-starting")
+	for _, cache := range []*disk.Cache{killed, starting} { // the kernel gives their locks back
+		if err := cache.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begun("p-killed", time.Hour)
+	begun("p-living", time.Hour)
+	locked := filepath.Join(base, "p-killed", "work", "attempt", "locked")
+	if err := os.MkdirAll(locked, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(filepath.Dir(locked), 0); err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(base, "p-of-somebody")
+	if err := os.Mkdir(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	removeDeadFolders(base, slog.New(slog.DiscardHandler))
+	left, err := filepath.Glob(filepath.Join(base, "*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{filepath.Join(base, "p-living"), other, filepath.Join(base, "p-starting")}
+	if !slices.Equal(left, want) {
+		t.Errorf("%v are left, want %v", left, want)
 	}
 }

@@ -178,6 +178,9 @@ func (n *workerNode) Occupy(o Occupant) (Equipment, error) {
 	n.storage = storage.NewClient(storage.Options{
 		FileRoots: []string{"/"}, Secrets: func() task.StorageSecrets { return o.Settings().Secrets },
 	})
+	if n.temporary {
+		removeDeadFolders(filepath.Dir(n.config.Folder), o.Log)
+	}
 	client := peer.NewClient(peer.ClientConfig{Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, DataURL: "https://" + n.data.Addr().String()})
 	server := peer.NewServer(peer.ServerConfig{Cache: n.cache, Own: o.Own, Verifier: o.Verifier, Site: o.Site, Clock: time.Now, Log: o.Log})
 	return Equipment{

@@ -137,7 +137,7 @@ func removeLeftovers(folder string) error {
 	for _, entry := range entries {
 		for _, pattern := range ours {
 			if matched, _ := filepath.Match(pattern, entry.Name()); matched { // the patterns are constants
-				failures = append(failures, removeTree(filepath.Join(folder, entry.Name())))
+				failures = append(failures, RemoveTree(filepath.Join(folder, entry.Name())))
 			}
 		}
 	}
@@ -150,12 +150,12 @@ func removeWorkFolder(folder string) error {
 	if err := syscall.Rmdir(filepath.Join(folder, privateFolder)); err == nil && syscall.Rmdir(folder) == nil {
 		return nil
 	}
-	return removeTree(folder)
+	return RemoveTree(folder)
 }
 
-// removeTree removes a folder even where a payload made sub-folders that
+// RemoveTree removes a folder even where a payload made sub-folders that
 // cannot be entered.
-func removeTree(folder string) error {
+func RemoveTree(folder string) error {
 	err := os.RemoveAll(folder)
 	if err == nil || !errors.Is(err, fs.ErrPermission) {
 		return err
