@@ -11,18 +11,30 @@ import (
 
 // DataServerTLS configures a pilot's data HTTPS server: TLS 1.3, mutual; only
 // members of the same site get through the handshake. HTTP/1.1 is the one
-// protocol offered. clock is asked once per handshake.
+// protocol offered. clock is asked once per handshake. The server's certificate,
+// which names site and pilot and comes before the client's, is shown to nobody who
+// does not call the server by its peer id.
 func DataServerTLS(own MemberCertificate, v *Verifier, site task.Site, clock func() time.Time) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		NextProtos:             []string{"http/1.1"},
-		Certificates:           []tls.Certificate{own.keyPair()},
+		GetCertificate:         own.forCallersBy(own.Key.Peer()),
 		ClientAuth:             tls.RequireAnyClientCert,
 		SessionTicketsDisabled: true, // each connection is judged by its own certificate
 		VerifyConnection: func(state tls.ConnectionState) error {
 			_, err := v.verifyAtSite(state, site, clock())
 			return err
 		},
+	}
+}
+
+func (m MemberCertificate) forCallersBy(peer task.PeerID) func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	pair := m.keyPair()
+	return func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if hello.ServerName != string(peer) {
+			return nil, fmt.Errorf("the caller does not call peer %s: %w", peer, ErrWrongKey)
+		}
+		return &pair, nil
 	}
 }
 
@@ -33,6 +45,7 @@ func DataClientTLS(own MemberCertificate, v *Verifier, site task.Site, expect ta
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		NextProtos:   []string{"http/1.1"},
+		ServerName:   string(expect),
 		Certificates: []tls.Certificate{own.keyPair()},
 		// Host names mean nothing between pilots: VerifyConnection below, which
 		// runs on every connection, checks authority, site and peer id instead.

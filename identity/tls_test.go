@@ -214,8 +214,8 @@ func TestDataTLS(t *testing.T) {
 		serverWant, clientWant error // nil: accepted by that end
 	}{
 		{"two members", alice, bob, open, open, alice.Key.Peer(), noon, noon, nil, nil},
-		{"server is another peer", alice, bob, open, open, bob.Key.Peer(), noon, noon, nil, ErrWrongKey},
-		{"nobody expected", alice, bob, open, open, "", noon, noon, nil, ErrWrongKey},
+		{"server is called by another peer's id", alice, bob, open, open, bob.Key.Peer(), noon, noon, ErrWrongKey, nil},
+		{"server is called by no id", alice, bob, open, open, "", noon, noon, ErrWrongKey, nil},
 		{"server of another site", away, bob, open, open, away.Key.Peer(), noon, noon, nil, ErrOtherSite},
 		{"server of another VO", stranger, bob, open, open, stranger.Key.Peer(), noon, noon, nil, ErrForeignAuthority},
 		{"server expired", alice, bob, open, open, alice.Key.Peer(), noon, late, nil, ErrExpired},
@@ -252,6 +252,26 @@ func TestDataTLS(t *testing.T) {
 			}
 		})
 	}
+
+	for name, expect := range map[string]task.PeerID{"server is another peer": bob.Key.Peer(), "nobody expected": ""} {
+		t.Run(name, func(t *testing.T) {
+			server := DataServerTLS(alice, open, "siteA", at(noon))
+			server.GetCertificate = alice.forCallersBy(expect) // a liar
+			if _, client := connect(t, server, DataClientTLS(bob, open, "siteA", expect, at(noon))); !errors.Is(client.err, ErrWrongKey) {
+				t.Errorf("client: %v", client.err)
+			}
+		})
+	}
+
+	t.Run("stranger", func(t *testing.T) { // is not even shown who serves
+		stranger := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(state tls.ConnectionState) error {
+			t.Errorf("the server shows %d certificates", len(state.PeerCertificates))
+			return nil
+		}}
+		if server, _ := connect(t, DataServerTLS(alice, open, "siteA", at(noon)), stranger); server.err == nil {
+			t.Error("served")
+		}
+	})
 
 	t.Run("client without certificate", func(t *testing.T) {
 		client := DataClientTLS(bob, open, "siteA", alice.Key.Peer(), at(noon))

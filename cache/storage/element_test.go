@@ -168,6 +168,9 @@ func TestFolderThatIsMissing(t *testing.T) {
 	if _, err := e.Put(t.Context(), "x", 1, strings.NewReader("x")); err != nil {
 		t.Errorf("after mounting: %v", err)
 	}
+	if info, err := os.Stat(filepath.Join(dir, "x")); err != nil || info.Mode().Perm()&0o007 != 0 {
+		t.Errorf("everybody may read what is stored: %v %v", info, err)
+	}
 }
 
 // TestFolderLeavesNoUnfinishedFiles: refused and cut-off writes leave nothing,

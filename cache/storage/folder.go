@@ -198,18 +198,25 @@ func (f *folder) Put(ctx context.Context, name string, size int64, content io.Re
 	return f.url(name), nil
 }
 
+// Outputs are no matter of everybody who has an account: the group of the folder
+// (set-gid) and its default ACL say who else may read.
+const (
+	folderMode = 0o750
+	fileMode   = 0o640
+)
+
 func (f *folder) write(ctx context.Context, root *os.Root, name string, size int64, content io.Reader) (err error) {
-	if err := root.MkdirAll(incoming, 0o755); err != nil {
+	if err := root.MkdirAll(incoming, folderMode); err != nil {
 		return err
 	}
 	f.removeAbandoned(root)
 	if parent := path.Dir(name); parent != "." {
-		if err := root.MkdirAll(parent, 0o755); err != nil {
+		if err := root.MkdirAll(parent, folderMode); err != nil {
 			return err
 		}
 	}
 	temporary := path.Join(incoming, rand.Text())
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
 		return err
 	}

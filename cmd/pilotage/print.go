@@ -71,7 +71,11 @@ func (a *app) table(header []string, rows [][]string) error {
 		rows = slices.Concat([][]string{header}, rows)
 	}
 	for _, row := range rows {
-		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = cellText(cell)
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(cells, "\t")); err != nil {
 			return err
 		}
 	}

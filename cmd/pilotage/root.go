@@ -228,7 +228,7 @@ func newVersion(a *app) *cobra.Command {
 
 // isTerminal tells whether a stream is a terminal that wants progress bars.
 func isTerminal(w io.Writer) bool {
-	file, ok := w.(*os.File)
+	file, ok := terminalOf(w).(*os.File)
 	if !ok {
 		return false
 	}

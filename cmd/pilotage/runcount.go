@@ -27,7 +27,7 @@ type runCount struct {
 
 // countRuns begins to count. Whoever calls it calls end.
 func (a *app) countRuns(total int) *runCount {
-	c := &runCount{out: a.stderr, terminal: isTerminal(a.stderr), total: total, began: time.Now(), stop: make(chan struct{})}
+	c := &runCount{out: terminalOf(a.stderr), terminal: isTerminal(a.stderr), total: total, began: time.Now(), stop: make(chan struct{})}
 	if !c.terminal {
 		c.stopped.Go(c.tell)
 	}

@@ -84,7 +84,7 @@ func checkSources(plan *workflow.Plan) error {
 // progress shows bars on a terminal and nothing elsewhere.
 func (a *app) progress() *mpb.Progress {
 	if a.output == "table" && isTerminal(a.stderr) {
-		return mpb.New(mpb.WithOutput(a.stderr), mpb.WithWidth(40))
+		return mpb.New(mpb.WithOutput(terminalOf(a.stderr)), mpb.WithWidth(40))
 	}
 	return mpb.New(mpb.WithOutput(nil))
 }
