@@ -26,7 +26,7 @@ func TestRecordedWorkflowsArePlayed(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := report.Tables[0]
-	if len(table.Rows) != 2*3 || len(report.Findings) != 3+1 {
+	if len(table.Rows) != 2*3 || len(report.Findings) != 3+8+1 {
 		t.Fatalf("%d rows, %d findings", len(table.Rows), len(report.Findings))
 	}
 	for _, row := range table.Rows {
