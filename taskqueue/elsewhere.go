@@ -20,6 +20,18 @@ func FailedAt(t *Turn, s *TaskState) (nodes []string, err error) {
 	return newRecords(t, nil).failedAt(s), nil
 }
 
+// Inputs reads the descriptions of tasks, and the files that they read.
+func Inputs(t *Turn, tasks []*TaskState) (specs map[task.ID]*task.Task, files map[task.LFN]*FileRecord, err error) {
+	defer catch(&err)
+	r := newRecords(t, nil)
+	ids := make([]task.ID, len(tasks))
+	for i, s := range tasks {
+		ids[i] = s.ID
+	}
+	r.loadInputs(ids)
+	return r.specs.held, r.files.held, nil
+}
+
 // failedAt lists the nodes, by name, at which attempts of a task's generation
 // have failed or were lost. A retry goes to others first.
 func (r *records) failedAt(s *TaskState) []string {

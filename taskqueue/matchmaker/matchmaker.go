@@ -1,8 +1,10 @@
 package matchmaker
 
 import (
+	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math/rand/v2"
 	"slices"
 
@@ -34,17 +36,13 @@ type site struct {
 	record  taskqueue.SiteRecord
 	pool    *matcher.Pool
 	pilots  map[task.PilotID]*pilot
-	inHand  map[task.ID]task.PilotID // who has told to have a task
-	dirty   map[task.ID]struct{}
-	later   map[task.ID]taskqueue.Instant // READY, not to be had before then
+	look    map[task.ID]taskqueue.Instant // when tasks are to be read again
 	fresh   []task.ID                     // put up since CallIn looked last
 	filled  bool                          // the pool was read from the store
 	cut     bool                          // there are more READY tasks than the pool holds
 	since   taskqueue.Instant             // when the pilots' silence began to count
-	free    int                           // slots of all pilots
 	retract taskqueue.Instant             // when prefilled tasks were asked for last
 	solver  matcher.Solver
-	grants  uint64            // tasks given so far
 	now     taskqueue.Instant // when a pilot was heard last
 
 	durations matcher.Runs
@@ -61,12 +59,20 @@ func (m *Matchmaker) of(name task.Site, now taskqueue.Instant) *site {
 	if r == nil {
 		r = &site{
 			record: taskqueue.SiteRecord{Name: name}, pool: matcher.NewPool(m.compiler), pilots: make(map[task.PilotID]*pilot),
-			inHand: make(map[task.ID]task.PilotID), dirty: make(map[task.ID]struct{}), later: make(map[task.ID]taskqueue.Instant), since: now,
+			look: make(map[task.ID]taskqueue.Instant), since: now,
 			solver: matcher.Sequential,
 		}
 		m.sites[name] = r
 	}
 	return r
+}
+
+// pilot is one that was heard and is not gone; nil if it is not.
+func (m *Matchmaker) pilot(name task.Site, id task.PilotID) (*site, *pilot) {
+	if r := m.sites[name]; r != nil {
+		return r, r.pilots[id]
+	}
+	return nil, nil
 }
 
 // Describe takes the records of a pilot and its site, as they are stored.
@@ -116,7 +122,7 @@ func (m *Matchmaker) Changed(e *taskqueue.Effects) {
 			continue
 		}
 		for id := range e.Tasks {
-			r.dirty[id] = struct{}{}
+			r.look[id] = 0
 		}
 	}
 }
@@ -125,11 +131,10 @@ func (m *Matchmaker) Changed(e *taskqueue.Effects) {
 // did not know of when it told them. They are offered to nobody else before
 // Granted tells what came of it. Prefill waits while slots are free elsewhere.
 func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.PilotID, unseen int) []task.ID {
-	r := m.sites[site]
-	if r == nil || r.pilots[pilot] == nil {
+	r, g := m.pilot(site, pilot)
+	if g == nil {
 		return nil
 	}
-	g := r.pilots[pilot]
 	r.lookAt(now, g.node)
 	may := r.allowed(g, g.places, unseen)
 	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: g.ending()}
@@ -147,23 +152,15 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 		}
 	}
 	var ids []task.ID
-	var not []task.ID
 	for _, match := range r.pool.Match(pilot, free, r.solver) {
 		if until, refused := g.refused[match.Task]; refused && now < until {
-			not = append(not, match.Task)
+			r.pool.Remove(match.Task)
+			r.look[match.Task] = until
 			continue
 		}
 		ids = append(ids, match.Task)
 	}
-	for _, id := range not {
-		r.pool.Remove(id)
-		r.later[id] = g.refused[id]
-	}
-	for id, until := range g.refused {
-		if now >= until {
-			delete(g.refused, id)
-		}
-	}
+	maps.DeleteFunc(g.refused, func(_ task.ID, until taskqueue.Instant) bool { return now >= until })
 	if len(ids) > 0 {
 		r.nodes.Given(moment(now), g.node)
 		if r.nodes.unfit[g.node] == health.Trial {
@@ -189,12 +186,10 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 		if g == nil {
 			continue
 		}
-		r.inHand[t.ID] = pilot
 		r.give(g, t)
 		g.holding = append(g.holding, task.Holding{Task: t.ID, Lease: lease.ID})
 		if g.places.FreeSlots > 0 {
 			g.places.FreeSlots--
-			r.free--
 			g.places.Free = g.places.Free.Sub(t.Resources)
 		} else {
 			g.places.Prefill--
@@ -206,7 +201,7 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 				delete(r.nodes.trials, g.node)
 			}
 			r.pool.Release(id)
-			r.dirty[id] = struct{}{}
+			r.look[id] = 0
 		}
 	}
 }
@@ -222,26 +217,19 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 	fresh := r.fresh
 	r.fresh = nil
 	room := make(map[task.PilotID]int)
-	var idle, others []task.PilotID
+	var waiting []task.PilotID
 	for id, g := range r.pilots {
-		if !waits(id) {
-			continue
-		}
-		switch places := r.allowed(g, g.places, 0); {
-		case places.FreeSlots > 0:
-			idle = append(idle, id)
-			room[id] = places.FreeSlots
-		case places.Prefill > 0:
-			others = append(others, id)
-			room[id] = places.Prefill
+		places := r.allowed(g, g.places, 0)
+		if room[id] = cmp.Or(max(0, places.FreeSlots), places.Prefill); room[id] > 0 && waits(id) {
+			waiting = append(waiting, id)
 		}
 	}
-	slices.Sort(idle)
-	slices.Sort(others)
-	waiting := slices.Concat(idle, others)
-	called := make(map[task.PilotID]bool)
+	slices.SortFunc(waiting, func(a, b task.PilotID) int {
+		return cmp.Or(cmp.Compare(min(1, r.pilots[b].places.FreeSlots), min(1, r.pilots[a].places.FreeSlots)), cmp.Compare(a, b))
+	})
 	var calls []task.PilotID
 	for _, id := range fresh {
+		waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return room[id] <= 0 })
 		if len(waiting) == 0 {
 			break
 		}
@@ -250,17 +238,13 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 		}
 		chosen := waiting[0]
 		for _, holder := range r.pool.HoldersOf(id) {
-			if room[holder] > 0 {
+			if room[holder] > 0 && waits(holder) {
 				chosen = holder
 				break
 			}
 		}
-		if !called[chosen] {
-			called[chosen] = true
+		if room[chosen]--; !slices.Contains(calls, chosen) {
 			calls = append(calls, chosen)
-		}
-		if room[chosen]--; room[chosen] == 0 {
-			waiting = slices.DeleteFunc(waiting, func(id task.PilotID) bool { return id == chosen })
 		}
 	}
 	return calls
@@ -312,8 +296,8 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []taskqueue.P
 
 // Checks are the files that a pilot is asked to store, or to look for.
 func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
-	if r := m.sites[site]; r != nil && r.pilots[pilot] != nil {
-		return r.pilots[pilot].checks
+	if _, g := m.pilot(site, pilot); g != nil {
+		return g.checks
 	}
 	return nil
 }
@@ -336,37 +320,37 @@ func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
 	})
 }
 
-// Retract lists tasks to be asked back for slots that are free although no
-// task waits: prefilled ones of other pilots, at most one for each slot; and
-// those of pilots that keep slots, and of those whose node is set back.
-func (m *Matchmaker) Retract(now taskqueue.Instant, site task.Site) []task.Revoked {
+// Retract lists tasks to be asked back: all that is given early of pilots whose node
+// is set back, what would take the slots that a pilot keeps for another task, and as
+// much as there are free slots although no task waits.
+func (m *Matchmaker) Retract(now taskqueue.Instant, site task.Site) (back []task.Revoked) {
 	r := m.sites[site]
 	if r == nil || now.Sub(r.retract) < m.config.Match.RetractEvery {
 		return nil
 	}
-	back := append(r.makeRoom(), r.fromHeld()...)
-	idle := r.idle()
-	if idle <= 0 || r.pool.Ready() > 0 {
-		if len(back) > 0 {
-			r.retract = now
-		}
-		return back
+	idle := 0
+	if r.pool.Ready() == 0 {
+		idle = max(0, r.idle())
 	}
-	r.retract = now
-	ids := make([]task.PilotID, 0, len(r.pilots))
-	for id := range r.pilots {
-		ids = append(ids, id)
+	if idle > 0 {
+		r.retract = now
 	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	reserved := r.pool.Reserved()
+	for _, id := range slices.Sorted(maps.Keys(r.pilots)) {
 		g := r.pilots[id]
-		if r.nodes.unfit[g.node] == health.Held || g.places.FreeSlots > 0 || g.capacity.Running < g.capacity.Slots {
-			continue // it will start what it has
+		waiting := slices.DeleteFunc(slices.Clone(g.holding), func(h task.Holding) bool { return h.Started })
+		keeps := len(waiting)
+		switch {
+		case r.nodes.unfit[g.node] == health.Held:
+			keeps = 0
+		case slices.Contains(reserved, id):
+			keeps = g.capacity.Slots - g.places.FreeSlots - (len(g.holding) - len(waiting))
+		case g.places.FreeSlots == 0 && g.capacity.Running >= g.capacity.Slots:
+			keeps = max(0, len(waiting)-idle)
+			idle -= len(waiting) - keeps
 		}
-		for _, h := range g.holding {
-			if !h.Started && len(back) < idle {
-				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
-			}
+		for _, h := range waiting[min(max(0, keeps), len(waiting)):] {
+			back, r.retract = append(back, task.Revoked{Lease: h.Lease, Task: h.Task}), now
 		}
 	}
 	return back

@@ -1,7 +1,7 @@
 package matchmaker
 
 import (
-	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/matcher/health"
@@ -74,15 +74,10 @@ func (m *Matchmaker) Look(now taskqueue.Instant, site *taskqueue.SiteRecord) (ma
 	if r == nil || !r.nodes.judges {
 		return nil, false, nil
 	}
-	names := r.nodes.SetBack()
-	for name := range r.nodes.unfit {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	turned := make(map[string]bool)
-	for _, name := range slices.Compact(names) {
-		turned[name] = r.lookAt(now, name)
-		if on := r.nodes.trials[name]; on != "" && r.inHand[on] == "" {
+	for _, name := range append(r.nodes.SetBack(), slices.Collect(maps.Keys(r.nodes.unfit))...) {
+		turned[name] = r.lookAt(now, name) || turned[name]
+		if on := r.nodes.trials[name]; on != "" && !r.inHand()[on] {
 			delete(r.nodes.trials, name) // it was given back, or its pilot is gone
 			turned[name] = true
 		}
@@ -91,19 +86,14 @@ func (m *Matchmaker) Look(now taskqueue.Instant, site *taskqueue.SiteRecord) (ma
 	for i := range marks {
 		marks[i].Why = task.Brief(marks[i].Why)
 	}
-	for _, n := range site.Nodes {
-		turned[n.Name] = turned[n.Name] || !slices.ContainsFunc(marks, func(m task.NodeMark) bool { return m.Name == n.Name })
-	}
-	for _, mark := range marks {
-		turned[mark.Name] = turned[mark.Name] || !slices.ContainsFunc(site.Nodes, func(n taskqueue.NodeRecord) bool { return n.Name == mark.Name })
-	}
+	news = !site.Thinks(marks)
 	for id, g := range r.pilots {
-		if turned[g.node] {
+		if news || turned[g.node] {
 			changed = append(changed, id)
 		}
 	}
 	slices.Sort(changed)
-	return marks, !site.Thinks(marks), changed
+	return marks, news, changed
 }
 
 // allowed bounds a pilot's places by the health of its node: none while it is
@@ -121,27 +111,8 @@ func (r *site) allowed(g *pilot, places task.Places, unseen int) task.Places {
 	return places
 }
 
-// fromHeld lists what pilots whose node is set back have not started.
-func (r *site) fromHeld() (back []task.Revoked) {
-	if len(r.nodes.unfit) == 0 {
-		return nil
-	}
-	for _, g := range r.pilots {
-		for _, h := range g.holding {
-			if !h.Started && r.nodes.unfit[g.node] == health.Held {
-				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
-			}
-		}
-	}
-	slices.SortFunc(back, func(a, b task.Revoked) int { return cmp.Compare(a.Task, b.Task) })
-	return back
-}
-
 // idle is how many slots are free at pilots that may use them.
 func (r *site) idle() int {
-	if len(r.nodes.unfit) == 0 {
-		return r.free
-	}
 	idle := 0
 	for _, g := range r.pilots {
 		if r.nodes.unfit[g.node] == health.Fit {

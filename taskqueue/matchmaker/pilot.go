@@ -29,23 +29,24 @@ func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull) {
 		g = &pilot{given: make(map[task.ID]*grant), refused: make(map[task.ID]taskqueue.Instant)}
 		r.pilots[p.Pilot] = g
 	}
-	r.free += p.Places.FreeSlots - g.places.FreeSlots
-	g.heard, g.places, g.capacity = now, p.Places, p.Capacity
-	for _, h := range g.holding {
-		if r.inHand[h.Task] == p.Pilot {
-			delete(r.inHand, h.Task)
-		}
-	}
-	g.holding = p.Holding
-	for _, h := range g.holding {
-		r.inHand[h.Task] = p.Pilot
-	}
+	g.heard, g.places, g.capacity, g.holding = now, p.Places, p.Capacity, p.Holding
 	for _, back := range p.Returns {
 		g.refused[back.Task] = now.Add(m.config.HandOut.ShareWait)
 	}
 	r.now = now
 	r.follow(g, p)
 	m.takeCache(r, p, g)
+}
+
+// inHand are the tasks that some pilot has told to have.
+func (r *site) inHand() map[task.ID]bool {
+	inHand := make(map[task.ID]bool)
+	for _, g := range r.pilots {
+		for _, h := range g.holding {
+			inHand[h.Task] = true
+		}
+	}
+	return inHand
 }
 
 // takeCache follows a pilot's summary. One that does not follow what is known
@@ -77,31 +78,24 @@ func (m *Matchmaker) prints() (sum int) {
 
 // Version is that of the summary that is known of a pilot's cache.
 func (m *Matchmaker) Version(site task.Site, pilot task.PilotID) uint64 {
-	if r := m.sites[site]; r != nil && r.pilots[pilot] != nil {
-		return r.pilots[pilot].version
+	if _, g := m.pilot(site, pilot); g != nil {
+		return g.version
 	}
 	return 0
 }
 
 // Knows tells whether a pilot of a site was heard and is not gone.
 func (m *Matchmaker) Knows(site task.Site, pilot task.PilotID) bool {
-	return m.sites[site] != nil && m.sites[site].pilots[pilot] != nil
+	_, g := m.pilot(site, pilot)
+	return g != nil
 }
 
 // Left forgets a pilot that is gone.
 func (m *Matchmaker) Left(site task.Site, pilot task.PilotID) {
-	r := m.sites[site]
-	if r == nil || r.pilots[pilot] == nil {
-		return
+	if r, g := m.pilot(site, pilot); g != nil {
+		delete(r.pilots, pilot)
+		r.pool.Forget(pilot)
 	}
-	for _, h := range r.pilots[pilot].holding {
-		if r.inHand[h.Task] == pilot {
-			delete(r.inHand, h.Task)
-		}
-	}
-	r.free -= r.pilots[pilot].places.FreeSlots
-	delete(r.pilots, pilot)
-	r.pool.Forget(pilot)
 }
 
 // Capacity sums what the pilots of a site have told.
@@ -142,8 +136,7 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 // Broken notes that the connection of a pilot's parked call is gone: one that
 // does not call again soon is dead.
 func (m *Matchmaker) Broken(now taskqueue.Instant, site task.Site, pilot task.PilotID) {
-	if r := m.sites[site]; r != nil && r.pilots[pilot] != nil {
-		g := r.pilots[pilot]
+	if _, g := m.pilot(site, pilot); g != nil {
 		g.heard = min(g.heard, now.Add(m.config.Match.BrokenSilence-m.config.Match.PilotSilence))
 	}
 }
@@ -195,10 +188,7 @@ func (m *Matchmaker) Tend(
 		m.Left(site.Name, id)
 	}
 	if care.Told = site.Orphans && m.allHeard(site, live); care.Told {
-		care.InHand = make(map[task.ID]bool, len(r.inHand))
-		for id := range r.inHand {
-			care.InHand[id] = true
-		}
+		care.InHand = r.inHand()
 	}
 	if care.Safe = site.Check && len(unsafe) == 0; site.Check {
 		care.Lost = m.Guard(site.Name, unsafe, live)

@@ -3,6 +3,7 @@ package matchmaker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -17,15 +18,18 @@ func (m *Matchmaker) Stale(now taskqueue.Instant, site task.Site) bool {
 	if r == nil {
 		return false
 	}
-	if !r.filled || len(r.dirty) > 0 || r.cut && r.pool.Len() < m.config.Match.Window/2 {
-		return true
-	}
-	for _, at := range r.later {
+	return !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 || len(r.due(now)) > 0
+}
+
+// due lists the tasks that are to be read again by now.
+func (r *site) due(now taskqueue.Instant) (ids []task.ID) {
+	for id, at := range r.look {
 		if at <= now {
-			return true
+			ids = append(ids, id)
 		}
 	}
-	return false
+	slices.Sort(ids)
+	return ids
 }
 
 // Refresh brings the image of a site's READY tasks up to date with what the
@@ -38,28 +42,21 @@ func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
 	if !r.filled || r.cut && r.pool.Len() < m.config.Match.Window/2 {
 		return m.fill(t, r)
 	}
-	for id, at := range r.later {
-		if at <= t.Clock {
-			delete(r.later, id)
-			r.dirty[id] = struct{}{}
-		}
-	}
-	if len(r.dirty) == 0 {
+	ids := r.due(t.Clock)
+	if len(ids) == 0 {
 		return nil
 	}
-	ids := make([]task.ID, 0, len(r.dirty))
-	for id := range r.dirty {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
 	states, err := t.Tasks().Load(ids...)
 	if err != nil {
 		return fmt.Errorf("load tasks: %w", err)
 	}
+	for _, id := range ids {
+		delete(r.look, id)
+	}
 	if err := m.put(t, r, states); err != nil {
+		r.filled = false
 		return err
 	}
-	clear(r.dirty)
 	return nil
 }
 
@@ -70,62 +67,42 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) error {
 	if err != nil {
 		return fmt.Errorf("count READY tasks: %w", err)
 	}
-	ids := make([]taskqueue.ClassID, 0, len(counts))
-	for id := range counts {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
+	ids := slices.Sorted(maps.Keys(counts))
 	if err := m.knowClasses(t, ids); err != nil {
 		return err
 	}
+	clear(r.look)
 	known := make(map[task.ID]bool)
-	if window := m.config.Match.Window; len(ids) > 1 && window > fewFirst { // no class is crowded out
-		if err := m.fillWith(t, r, ids, fewFirst, known); err != nil {
-			return err
+	for _, window := range []int{fewFirst, m.config.Match.Window} { // no class is crowded out
+		r.cut = false
+		for _, id := range ids {
+			if class := m.classes[id]; class == nil || !class.Allows(r.record.Name) {
+				continue
+			}
+			states, err := t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window)
+			if err != nil {
+				return fmt.Errorf("load READY tasks: %w", err)
+			}
+			r.cut = r.cut || len(states) == window
+			for i := range states {
+				known[states[i].ID] = true
+			}
+			if err := m.put(t, r, states); err != nil {
+				return err
+			}
 		}
-	}
-	if err := m.fillWith(t, r, ids, m.config.Match.Window, known); err != nil {
-		return err
 	}
 	for _, id := range r.pool.IDs() {
 		if !known[id] {
 			r.pool.Remove(id)
 		}
 	}
-	for id := range r.later {
-		if !known[id] {
-			delete(r.later, id)
-		}
-	}
 	r.filled = true
-	clear(r.dirty)
 	return nil
 }
 
 // fewFirst is how many tasks of each class are looked at before all others.
 const fewFirst = 16
-
-// fillWith reads the first tasks of each class.
-func (m *Matchmaker) fillWith(t *taskqueue.Turn, r *site, ids []taskqueue.ClassID, window int, known map[task.ID]bool) error {
-	r.cut = false
-	for _, id := range ids {
-		if class := m.classes[id]; class == nil || !class.Allows(r.record.Name) {
-			continue
-		}
-		states, err := t.Tasks().ReadyIn(id, t.Clock.Add(m.config.Retry.BackoffMax), window)
-		if err != nil {
-			return fmt.Errorf("load READY tasks: %w", err)
-		}
-		r.cut = r.cut || len(states) == window
-		for i := range states {
-			known[states[i].ID] = true
-		}
-		if err := m.put(t, r, states); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // knowClasses makes sure that eligibility classes are known; they never change,
 // and those that have gone are forgotten here as well.
@@ -147,48 +124,38 @@ func (m *Matchmaker) knowClasses(t *taskqueue.Turn, ids []taskqueue.ClassID) err
 // put takes tasks into the image or out of it, as their states tell.
 func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskState) error {
 	var classes []taskqueue.ClassID
-	var ready []*taskqueue.TaskState
 	for i := range states {
-		s := &states[i]
-		if s.State != task.Ready {
-			r.pool.Remove(s.ID)
-			delete(r.later, s.ID)
-			continue
+		if states[i].State == task.Ready {
+			classes = append(classes, states[i].Class)
 		}
-		classes = append(classes, s.Class)
-		ready = append(ready, s)
 	}
 	if err := m.knowClasses(t, classes); err != nil {
 		return err
 	}
-	var ids []task.ID
-	ready = slices.DeleteFunc(ready, func(s *taskqueue.TaskState) bool {
+	var ready []*taskqueue.TaskState
+	for i := range states {
+		s := &states[i]
 		class := m.classes[s.Class]
-		at := m.from(r, s, class)
-		out := class == nil || !class.Allows(r.record.Name)
-		if out || at > t.Clock || r.pool.Len() >= 2*m.config.Match.Window && !r.pool.Has(s.ID) {
-			r.pool.Remove(s.ID)
-			delete(r.later, s.ID)
-			if !out && at > t.Clock {
-				r.later[s.ID] = at
-			}
-			r.cut = r.cut || !out && at <= t.Clock
-			return true
+		may := s.State == task.Ready && class != nil && class.Allows(r.record.Name)
+		switch {
+		case may && m.from(r, s, class) > t.Clock:
+			r.look[s.ID] = m.from(r, s, class)
+		case may && r.pool.Len() >= 2*m.config.Match.Window && !r.pool.Has(s.ID):
+			r.cut = true
+		case may:
+			ready = append(ready, s)
+			continue
 		}
-		ids = append(ids, s.ID)
-		return false
-	})
-	if len(ids) == 0 {
-		return nil
+		r.pool.Remove(s.ID)
 	}
-	return m.offer(t, r, ready, ids)
+	return m.offer(t, r, ready)
 }
 
 // from is when a site may have a task: after its backoff, and later when
 // another live site has most of its input, or could keep what it makes.
 func (m *Matchmaker) from(r *site, s *taskqueue.TaskState, class *taskqueue.Eligibility) taskqueue.Instant {
-	if class != nil && (class.Prefer != "" && class.Prefer != r.record.Name && slices.Contains(m.live, class.Prefer) ||
-		class.Final && r.record.SE == "" && slices.ContainsFunc(m.storing, class.Allows)) {
+	if class.Prefer != "" && class.Prefer != r.record.Name && slices.Contains(m.live, class.Prefer) ||
+		class.Final && r.record.SE == "" && slices.ContainsFunc(m.storing, class.Allows) {
 		return s.NotBefore.Add(m.config.HandOut.ShareWait)
 	}
 	return s.NotBefore
@@ -207,7 +174,7 @@ func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) (
 	}
 	for _, g := range r.pilots {
 		if !slices.Contains(nodes, g.node) && r.nodes.unfit[g.node] != health.Held {
-			r.later[s.ID] = until
+			r.look[s.ID] = until
 			return nodes, nil
 		}
 	}
@@ -215,31 +182,13 @@ func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) (
 }
 
 // offer puts tasks up that a site may have now.
-func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskState, ids []task.ID) error {
-	specs, err := t.Tasks().Describe(ids...)
+func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskState) error {
+	specs, files, err := taskqueue.Inputs(t, ready)
 	if err != nil {
-		return fmt.Errorf("load task descriptions: %w", err)
-	}
-	described := make(map[task.ID]*task.Task, len(specs))
-	var names []task.LFN
-	for i := range specs {
-		described[specs[i].ID] = &specs[i]
-		for _, in := range specs[i].Inputs {
-			names = append(names, in.LFN)
-		}
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	files, err := t.Files().Load(names...)
-	if err != nil {
-		return fmt.Errorf("load files: %w", err)
-	}
-	byName := make(map[task.LFN]*taskqueue.FileRecord, len(files))
-	for i := range files {
-		byName[files[i].LFN] = &files[i]
+		return fmt.Errorf("load what tasks read: %w", err)
 	}
 	for _, s := range ready {
-		spec := described[s.ID]
+		spec := specs[s.ID]
 		if spec == nil {
 			return fmt.Errorf("task %s has a state and no description: the store is damaged", s.ID)
 		}
@@ -250,7 +199,7 @@ func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskSt
 		}
 		waiting.Task.Require = matcher.Elsewhere(waiting.Task.Require, avoid)
 		var readable bool
-		if waiting.Files, waiting.Needs, readable = r.inputs(spec, byName); !readable {
+		if waiting.Files, waiting.Needs, readable = r.inputs(spec, files); !readable {
 			r.pool.Remove(s.ID)
 			continue
 		}
@@ -310,12 +259,7 @@ func (m *Matchmaker) Share(live, storing []task.Site) { m.live, m.storing = live
 
 // Sites lists the sites that are known, by name.
 func (m *Matchmaker) Sites() []task.Site {
-	names := make([]task.Site, 0, len(m.sites))
-	for name := range m.sites {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(m.sites))
 }
 
 // Reset forgets the image of all READY tasks: what it was made of may not be

@@ -3,6 +3,7 @@ package matchmaker
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,7 +47,6 @@ type grant struct {
 	task  task.Task         // what is listed of it
 	since taskqueue.Instant // when it was given, or was first told to run
 	began bool
-	order uint64
 }
 
 // Occupancy satisfies matcher.Foresight. Of what a pilot has in hand those hold
@@ -58,18 +58,14 @@ func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool)
 		return found, false
 	}
 	found.Total, found.Slots, found.Lifetime = self.Resources, self.Slots, self.Lifetime
-	var given []*grant
-	for _, known := range g.given {
-		given = append(given, known)
-	}
-	slices.SortFunc(given, func(a, b *grant) int {
-		switch {
-		case a.began == b.began:
-			return cmp.Compare(a.order, b.order)
-		case a.began:
+	given := slices.SortedFunc(maps.Values(g.given), func(a, b *grant) int {
+		if a.began && !b.began {
 			return -1
 		}
-		return 1
+		if b.began && !a.began {
+			return 1
+		}
+		return cmp.Or(cmp.Compare(a.since, b.since), cmp.Compare(a.task.ID, b.task.ID))
 	})
 	used, slots := self.Resources.Sub(g.places.Free), self.Slots-g.places.FreeSlots
 	for _, known := range given[:min(max(0, slots), len(given))] {
@@ -89,10 +85,9 @@ func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool)
 
 // give notes what a pilot was given, as far as it is known.
 func (r *site) give(g *pilot, t *task.Task) {
-	r.grants++
 	g.given[t.ID] = &grant{task: task.Task{
 		ID: t.ID, Resources: t.Resources, Require: t.Require, Rank: cmp.Or(t.Rank, r.record.Rank), Walltime: t.Walltime,
-	}, since: r.now, order: r.grants}
+	}, since: r.now}
 }
 
 // follow notes what has become of what a pilot was given, and learns from it how
@@ -117,32 +112,6 @@ func (r *site) follow(g *pilot, p *task.Pull) {
 			delete(g.given, id)
 		}
 	}
-}
-
-// makeRoom asks for what was given early to pilots that keep their slots: it would
-// take those that become free.
-func (r *site) makeRoom() (back []task.Revoked) {
-	for _, id := range r.pool.Reserved() {
-		g := r.pilots[id]
-		if g == nil {
-			continue
-		}
-		holding := g.capacity.Slots - g.places.FreeSlots
-		for _, h := range g.holding {
-			if h.Started {
-				holding--
-			}
-		}
-		for _, h := range g.holding {
-			if h.Started {
-				continue
-			}
-			if holding--; holding < 0 {
-				back = append(back, task.Revoked{Lease: h.Lease, Task: h.Task})
-			}
-		}
-	}
-	return back
 }
 
 // explainReserved says that slots are kept for a task, if they are.
