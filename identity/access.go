@@ -93,6 +93,22 @@ func (a *AccessFile) validate() error {
 	if _, err := parseCertificates([]byte(a.CAPEM)); err != nil {
 		return fmt.Errorf("access file: key ca_pem: %w", err)
 	}
+	if err := a.validateToken(); err != nil {
+		return err
+	}
+	if a.Expires.IsZero() {
+		return fmt.Errorf("access file: key expires is missing: %w", ErrMalformed)
+	}
+	return nil
+}
+
+func (a *AccessFile) validateToken() error {
+	if a.Role == RoleBearer {
+		if a.Token != "" {
+			return fmt.Errorf("access file: role %s shows a token of its user and names none: %w", a.Role, ErrMalformed)
+		}
+		return nil
+	}
 	if err := checkScope(a.Role, a.Site); err != nil {
 		return fmt.Errorf("access file: %w: %w", ErrMalformed, err)
 	}
@@ -101,9 +117,6 @@ func (a *AccessFile) validate() error {
 	}
 	if _, _, err := ParseToken(a.Token); err != nil {
 		return fmt.Errorf("access file: %w", err)
-	}
-	if a.Expires.IsZero() {
-		return fmt.Errorf("access file: key expires is missing: %w", ErrMalformed)
 	}
 	return nil
 }

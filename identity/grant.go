@@ -22,6 +22,10 @@ const (
 	RoleFactory Role = "factory"
 )
 
+// RoleBearer is that of an access file without a token: its user shows a token of
+// another issuer. The queue makes no token of this role.
+const RoleBearer Role = "bearer"
+
 // ParseRole checks a role that came from outside.
 func ParseRole(text string) (Role, error) {
 	switch role := Role(text); role {

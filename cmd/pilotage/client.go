@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,12 +12,14 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/dial"
+	"github.com/pilotage-grid/pilotage/identity/issuer"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
 // clients are the queue's services for one access file.
 type clients struct {
 	address string
+	bearer  bool // it shows a token of the user's own, which is renewed now and then
 	conn    *grpc.ClientConn
 	tasks   pb.TaskServiceClient
 	files   pb.FileServiceClient
@@ -44,15 +47,37 @@ func (a *app) connect() (*clients, error) {
 	if err != nil {
 		return nil, err
 	}
-	return connectWith(access)
+	c, err := connectShowing(access, func() string { return a.token(access) })
+	if err == nil {
+		c.bearer = access.Role == identity.RoleBearer
+	}
+	return c, err
 }
 
+// token is what a call shows: the access file's, or the user's own token as it is by
+// now, since those are renewed while a command waits.
+func (a *app) token(access *identity.AccessFile) string {
+	if access.Role != identity.RoleBearer {
+		return access.Token
+	}
+	own, err := issuer.Discover(a.getenv)
+	if err != nil {
+		_, _ = fmt.Fprintln(a.stderr, err)
+	}
+	return own
+}
+
+// connectWith opens the queue with the token of an access file.
 func connectWith(access *identity.AccessFile) (*clients, error) {
+	return connectShowing(access, func() string { return access.Token })
+}
+
+func connectShowing(access *identity.AccessFile, token func() string) (*clients, error) {
 	config, err := identity.QueueClientTLS([]byte(access.CAPEM), "", nil)
 	if err != nil {
 		return nil, usage(err)
 	}
-	conn, err := dial.Queue(access.Queue, config, func() string { return access.Token })
+	conn, err := dial.Queue(access.Queue, config, token)
 	if err != nil {
 		return nil, usage(err)
 	}

@@ -10,9 +10,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/identity/issuer"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -61,23 +61,16 @@ func (a *app) fetchFile(ctx context.Context, c *clients, file *pb.File, target s
 	return coded(exitUnreachable, "fetch %s: %w", described.LFN.Local(), errors.Join(failures...))
 }
 
-// ownToken shows the user's bearer token at storage elements: $BEARER_TOKEN, or
-// what the file $BEARER_TOKEN_FILE holds by then.
+// ownToken shows the user's bearer token at storage elements, as it is by then.
 func (a *app) ownToken(elements []string) func() task.StorageSecrets {
 	return func() task.StorageSecrets {
-		token := a.getenv("BEARER_TOKEN")
-		if file := a.getenv("BEARER_TOKEN_FILE"); token == "" && file != "" {
-			data, err := os.ReadFile(file)
-			if err != nil {
-				return "" // the storage element says what it misses
-			}
-			token = string(data)
+		token, err := issuer.Discover(a.getenv)
+		if err != nil || token == "" {
+			return "" // the storage element says what it misses
 		}
 		var own []task.StorageCredential
-		if token = strings.TrimSpace(token); token != "" {
-			for _, element := range elements {
-				own = append(own, task.StorageCredential{URL: element, Token: token})
-			}
+		for _, element := range elements {
+			own = append(own, task.StorageCredential{URL: element, Token: token})
 		}
 		return task.SealStorage(own)
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 // How calls are tried again that may safely reach the queue twice.
@@ -44,6 +46,12 @@ func (a *app) again(ctx context.Context, call func() error) error {
 func unreachable(err error) bool {
 	s, ok := statusOf(err)
 	return ok && s.Code() == codes.Unavailable || busy(err)
+}
+
+// expired tells whether the token that was shown is over: a later one may be there.
+func expired(err error) bool {
+	reason, _, _ := taskpb.Refusal(err)
+	return reason == "ACCESS_EXPIRED"
 }
 
 // reason is the message of an error without gRPC's wrapping.

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/cache/storage"
+	"github.com/pilotage-grid/pilotage/identity/issuer"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
@@ -20,7 +21,7 @@ import (
 
 func newTaskqueue(a *app) *cobra.Command {
 	config := server.Config{}
-	verify := false
+	verify, issuers := false, ""
 	command := &cobra.Command{
 		Use: "taskqueue", Short: "Run the VO's task queue", Args: asUsed,
 		Long: `The task queue keeps workflows, tasks and files, and hands tasks to sites.
@@ -43,6 +44,11 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 			if verify {
 				return a.verifyQueue(c.Context(), config.DataDir)
 			}
+			if issuers != "" {
+				if config.Issuers, err = issuer.Read(issuers); err != nil {
+					return usage(err)
+				}
+			}
 			var queue *server.Server
 			client := storage.NewClient(storage.Options{Secrets: func() task.StorageSecrets { return queue.Secrets() }})
 			defer client.Close()
@@ -62,6 +68,7 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags.StringVar(&config.ListenHTTP, "listen-http", server.DefaultListenHTTP, "HOST:PORT of /metrics and /healthz")
 	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
+	flags.StringVar(&issuers, "issuers", "", "file that names the issuers of WLCG tokens or SciTokens that are taken (docs/access.md)")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
 	return command
 }

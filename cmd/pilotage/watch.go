@@ -41,7 +41,7 @@ func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, e
 		if over(last) {
 			return last, nil
 		}
-		if !unreachable(err) || failures >= watchRetries {
+		if !unreachable(err) && !(c.bearer && expired(err)) || failures >= watchRetries {
 			return last, err
 		}
 		if failures == 0 {

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/identity/issuer"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -23,7 +24,7 @@ import (
 type caller struct {
 	kind     may
 	site     task.Site // of a pilot, registered or not
-	token    string    // id of the access token
+	token    string    // id of the access token; of another issuer's the person
 	person   taskqueue.Person
 	pilot    task.PilotID
 	peer     task.PeerID
@@ -31,6 +32,9 @@ type caller struct {
 }
 
 func (c caller) String() string {
+	if c.kind&bearers != 0 {
+		return c.person.Name + " with a token of scope " + strings.Join(c.kind.scopes(), " ")
+	}
 	switch c.kind {
 	case admin:
 		return "an admin's token"
@@ -93,6 +97,7 @@ type access struct {
 	config    *Config
 	addresses *Addresses
 
+	issuers      *issuer.Keys // whose tokens are taken, too; nil: nobody's
 	authority    *identity.Authority
 	authorityPEM string
 	certificate  certificate
@@ -203,7 +208,10 @@ func (a *access) byToken(header string, now time.Time) (caller, error) {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return caller{}, fmt.Errorf("%w: the authorization header is not \"Bearer TOKEN\"", identity.ErrMalformed)
 	}
-	id, secret, err := identity.ParseToken(strings.TrimSpace(token))
+	if token = strings.TrimSpace(token); a.issuers != nil && issuer.IsToken(token) {
+		return a.byBearer(token, now)
+	}
+	id, secret, err := identity.ParseToken(token)
 	if err != nil {
 		return caller{}, err
 	}
@@ -260,6 +268,12 @@ func (a *access) recheck(c caller, now time.Time) error {
 	}
 	if err := current.admits(c.person.Name); err != nil {
 		return err
+	}
+	if c.kind&bearers != 0 {
+		if !now.Before(c.notAfter) {
+			return &identity.ExpiredError{Subject: "the token of " + c.person.Name, Expired: c.notAfter, Advice: "get a new one"}
+		}
+		return nil
 	}
 	switch grant := current.grant(c.token); {
 	case grant.ID == "":

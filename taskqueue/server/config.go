@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/identity/issuer"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -45,6 +46,8 @@ type Config struct {
 	// Descriptors is how many files and connections may be open; 0: what the system
 	// allows this process.
 	Descriptors int
+	// Issuers are those whose tokens are taken beside the queue's own.
+	Issuers issuer.Config
 	// Rules of the queue; zero means taskqueue.DefaultConfig.
 	Rules  taskqueue.Config
 	Timing Timing

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/identity/issuer"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -77,6 +78,7 @@ var statuses = []struct {
 	{errForbidden, codes.PermissionDenied, "FORBIDDEN"},
 	{taskqueue.ErrStranger, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{errMemberRevoked, codes.PermissionDenied, taskpb.ReasonRevoked},
+	{issuer.ErrNoKeys, codes.Unavailable, "KEYS_AWAITED"},
 	{errBanned, codes.PermissionDenied, "BANNED"},
 	{errNoCredentials, codes.Unauthenticated, "NO_ACCESS"},
 	{identity.ErrExpired, codes.Unauthenticated, "ACCESS_EXPIRED"},

@@ -106,7 +106,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.giveToAdmin, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.lookAgain, s.secrets.read,
+		s.loadClock, s.giveToAdmin, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.access.openIssuers, s.lookAgain, s.secrets.read,
 	} {
 		if err := step(ctx); err != nil {
 			return err
