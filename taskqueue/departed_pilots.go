@@ -85,6 +85,7 @@ func (q *queue) meet(site *SiteRecord, joined []task.PilotID, inHand []task.Atte
 		}
 		if pilot.State == PilotDead {
 			q.members.revive(site, pilot)
+			q.Effects.tellOfPilot(NewsPilotJoined, pilot, "it lives, its master says")
 		}
 		q.outcomes.runsOnly(site, pilot, has)
 	}
@@ -105,6 +106,11 @@ func (m *members) stopped(site *SiteRecord, pilot *PilotRecord, why string) {
 	}
 	pilot.Stopped = why
 	m.pilots.touch(pilot.ID)
+	if why != "" {
+		m.Effects.tellOfPilot(NewsPilotHeld, pilot, task.Brief(why))
+	} else {
+		m.Effects.tellOfPilot(NewsPilotGoesOn, pilot, "")
+	}
 }
 
 // dismiss takes a live pilot out of its site's counts. What runs there still, as
@@ -117,6 +123,12 @@ func (q *queue) dismiss(site *SiteRecord, pilot *PilotRecord, state PilotState, 
 	site.Refused = nil
 	q.look(site)
 	site.Drain = slices.DeleteFunc(site.Drain, func(id task.PilotID) bool { return id == pilot.ID })
+	switch {
+	case state == PilotLeft:
+		q.Effects.tellOfPilot(NewsPilotLeft, pilot, task.Brief(reason))
+	case reason != fellSilent: // which is told of the site
+		q.Effects.tellOfPilot(NewsPilotDied, pilot, task.Brief(reason))
+	}
 	if state == PilotDead {
 		site.Untold = q.Clock
 	}

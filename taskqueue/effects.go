@@ -24,6 +24,8 @@ type Effects struct {
 	// Modes tells that sites were added or changed, Sites what of it is for the log.
 	Modes bool
 	Sites []SiteNews
+	// News is what people are told of, besides Nodes and Sites.
+	News []News
 }
 
 // note adds to a set that is made with its first member.

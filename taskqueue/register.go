@@ -163,6 +163,9 @@ func (m *members) enrol(site *SiteRecord, reg *Registration) (pilot *PilotRecord
 	m.describePilot(pilot, reg)
 	pilot.Unreachable = false
 	m.revive(site, pilot)
+	if !again {
+		m.Effects.tellOfPilot(NewsPilotJoined, pilot, task.Counted(pilot.Slots, "slot"))
+	}
 	site.Refused = nil // what nobody could run, the new one may
 	if site.Forget {   // what it brings or makes is not to be forgotten
 		site.Forget = false
@@ -223,6 +226,7 @@ func (m *office) crown(site *SiteRecord, pilot *PilotRecord, known uint64, why s
 	site.History = append(site.History, Mastership{Term: site.Term, Pilot: pilot.ID, Since: m.Wall, Why: why})
 	site.History = site.History[max(0, len(site.History)-m.config.Site.MaxHistory):]
 	m.sites.touch(site.Name)
+	m.Effects.tellOfPilot(NewsSiteMaster, pilot, why)
 }
 
 // callRoll has all members of a site met anew, under a number of which its master

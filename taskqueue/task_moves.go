@@ -35,6 +35,7 @@ func (l *lifecycle) move(s *TaskState, event task.Event, reason string) {
 		s.Upstream = ""
 	}
 	l.tasks.touch(s.ID)
+	l.Effects.tellOfTask(s)
 }
 
 // closeWorkflow dates a workflow's end and notes that it progressed.
@@ -44,6 +45,7 @@ func (l *lifecycle) closeWorkflow(w *Workflow) {
 	case over && w.Ended.IsZero():
 		w.Ended, w.Closed = l.Wall, l.Clock
 		l.closed = append(l.closed, w.ID)
+		l.Effects.tellOfEnd(w)
 	case !over && !w.Ended.IsZero():
 		w.Ended, w.Closed = time.Time{}, 0
 	}

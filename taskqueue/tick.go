@@ -103,6 +103,7 @@ func (q *queue) watchSites() {
 // silence takes all pilots of a site for dead.
 func (q *queue) silence(site *SiteRecord) {
 	live := q.alive(site.Name)
+	q.Effects.tell(News{Kind: NewsSiteSilent, Site: site.Name, Text: fmt.Sprintf("nobody of it was heard for %s: %s taken for dead", q.config.Lease.TTL, task.Counted(len(live), "pilot"))})
 	for _, pilot := range live {
 		q.dismiss(site, pilot, PilotDead, fellSilent)
 		site.Silenced = append(site.Silenced, pilot.ID)

@@ -65,7 +65,7 @@ func (a *app) dev(ctx context.Context, dir string, pilots, slots int) error {
 	defer client.Close()
 	ready := make(chan [2]string, 1)
 	queue, err = server.New(server.Config{
-		DataDir: filepath.Join(dir, "queue"), Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0", Log: log, Deleter: storageOf{client}, Finder: storageOf{client},
+		DataDir: filepath.Join(dir, "queue"), Listen: "127.0.0.1:0", ListenHTTP: "127.0.0.1:0", Web: server.WebConfig{Version: version}, Log: log, Deleter: storageOf{client}, Finder: storageOf{client},
 		Ready: func(grpcAddress, httpAddress string) { ready <- [2]string{grpcAddress, httpAddress} },
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -121,6 +122,16 @@ func sizeText(bytes int64) string {
 		return "-"
 	}
 	return task.Bytes(bytes).String()
+}
+
+// printable is a text that cannot steer a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 func orDash(text string) string {

@@ -193,13 +193,52 @@ func newSiteDrain(a *app) *cobra.Command {
 }
 
 func newSiteShow(a *app) *cobra.Command {
-	return a.tool("show NAME", "Show a site: hit ratios, slots, master, requests, delay", func(ctx context.Context, c *clients, args []string) error {
-		reply, err := c.sites.GetSite(ctx, &pb.GetSiteRequest{Name: args[0]})
-		if err != nil {
+	since := time.Duration(0)
+	command := a.tool("show NAME", "Show a site: hit ratios, slots, master, requests, delay", func(ctx context.Context, c *clients, args []string) error {
+		request := &pb.GetSiteRequest{Name: args[0]}
+		if since > 0 {
+			request.Since = durationpb.New(since)
+		}
+		reply, err := c.sites.GetSite(ctx, request)
+		switch {
+		case err != nil:
 			return err
+		case since > 0:
+			return a.print(reply.GetWindow(), nil, windowRows(reply.GetWindow()))
 		}
 		return a.print(reply.GetSite(), nil, siteRows(reply.GetSite()))
 	})
+	command.Flags().DurationVar(&since, "since", 0, "tell only what it did so long up to now, for example 1h; a day at most, and not before the queue's start")
+	return command
+}
+
+// windowRows tell what a site did lately.
+func windowRows(w *pb.SiteWindow) [][]string {
+	reads, all := w.GetReads(), uint64(0)
+	for _, n := range []uint64{reads.GetLocalReads(), reads.GetPeerReads(), reads.GetSeReads(), reads.GetRemoteReads()} {
+		all += n
+	}
+	bytes := reads.GetLocalBytes() + reads.GetPeerBytes() + reads.GetSeBytes() + reads.GetRemoteBytes()
+	rows := [][]string{
+		{"time up to now", w.GetTime().AsDuration().Round(time.Second).String()},
+		{"tasks done", fmt.Sprint(w.GetTasks())},
+		{"failed attempts", fmt.Sprint(w.GetFailures())},
+		{"inputs read", fmt.Sprint(all)},
+		{"total hit ratio, files", percent(reads.GetLocalReads()+reads.GetPeerReads(), all)},
+		{"local hit ratio, files", percent(reads.GetLocalReads(), all)},
+		{"total hit ratio, bytes", percent(reads.GetLocalBytes()+reads.GetPeerBytes(), bytes)},
+		{"bytes kept off storage", fmt.Sprint(reads.GetLocalBytes() + reads.GetPeerBytes())},
+		{"evictions", fmt.Sprint(w.GetEvictions())},
+		{"calls to the queue", fmt.Sprint(w.GetQueueRequests())},
+	}
+	if n := w.GetDelayCount(); n > 0 {
+		mean := w.GetDelaySum().AsDuration() / time.Duration(n)
+		rows = append(rows, []string{"inter-task delay, mean", mean.Round(100 * time.Microsecond).String()})
+	}
+	if why := w.GetWhyFewHits(); why != "" {
+		rows = append(rows, []string{"why hits are low", why})
+	}
+	return rows
 }
 
 // modeText is the mode in force, and why if it is not the one that was set.

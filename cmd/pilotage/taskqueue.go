@@ -37,7 +37,10 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 			if err != nil {
 				return err
 			}
-			config.Log = log
+			config.Log, config.Web.Version = log, version
+			if (config.Web.Certificate == "") != (config.Web.Key == "") {
+				return coded(exitUsage, "--http-cert and --http-key belong together: give both or none")
+			}
 			if config.DataDir == "" {
 				config.DataDir = stateFolder(a.getenv, "queue")
 			}
@@ -65,7 +68,9 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags := command.Flags()
 	flags.StringVar(&config.DataDir, "data", "", "data folder (default $XDG_STATE_HOME/pilotage/queue)")
 	flags.StringVar(&config.Listen, "listen", server.DefaultListen, "HOST:PORT of gRPC")
-	flags.StringVar(&config.ListenHTTP, "listen-http", server.DefaultListenHTTP, "HOST:PORT of /metrics and /healthz")
+	flags.StringVar(&config.ListenHTTP, "listen-http", server.DefaultListenHTTP, "HOST:PORT of the live page, /metrics and /healthz")
+	flags.StringVar(&config.Web.Certificate, "http-cert", "", "PEM file with the certificate for --listen-http (default: issued by the VO's own authority)")
+	flags.StringVar(&config.Web.Key, "http-key", "", "PEM file with the key of --http-cert")
 	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
 	flags.StringVar(&issuers, "issuers", "", "file that names the issuers of WLCG tokens or SciTokens that are taken (docs/access.md)")

@@ -1,27 +1,57 @@
 package page
 
 import (
+	"strconv"
 	"sync"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Look is how everything is at one moment. Names are short: it is sent to every
 // viewer each second.
 type Look struct {
 	Time     int64      `json:"t"` // ms since 1970
+	Blocked  int        `json:"blocked"`
 	Ready    int        `json:"ready"`
-	Waiting  int        `json:"waiting"` // held by sites
-	Running  int        `json:"running"`
-	Done     uint64     `json:"done"`
-	Failed   uint64     `json:"failed"` // attempts
-	Requests uint64     `json:"requests"`
+	Unstored int        `json:"unstored"` // final outputs that are on no storage element yet
+	Total    SiteLook   `json:"total"`    // of all sites; see Sum
 	Sites    []SiteLook `json:"sites"`
+}
+
+// Sum adds the sites up. Delays of all sites have no quantiles.
+func (l *Look) Sum() {
+	l.Total = SiteLook{}
+	for i := range l.Sites {
+		l.Total.add(&l.Sites[i])
+	}
+}
+
+func (s *SiteLook) add(other *SiteLook) {
+	s.Pilots += other.Pilots
+	s.Slots += other.Slots
+	s.Free += other.Free
+	s.Running += other.Running
+	s.Waiting += other.Waiting
+	s.Done += other.Done
+	s.Failed += other.Failed
+	for i := range s.Reads {
+		s.Reads[i] += other.Reads[i]
+		s.Bytes[i] += other.Bytes[i]
+	}
+	s.Cache += other.Cache
+	s.Used += other.Used
+	s.SetBack += other.SetBack
+	s.Evicted += other.Evicted
+	s.Requests += other.Requests
+	s.Delays += other.Delays
+	s.DelaySum += other.DelaySum
 }
 
 // SiteLook is one site.
 type SiteLook struct {
-	Name     string    `json:"name"`
-	Mode     string    `json:"mode"`
+	Name     string    `json:"name,omitempty"`
+	Mode     string    `json:"mode,omitempty"`
 	Note     string    `json:"note,omitempty"` // draining, fallen back, without master
 	Master   string    `json:"master,omitempty"`
 	Pilots   int       `json:"pilots"`
@@ -36,8 +66,28 @@ type SiteLook struct {
 	Cache    uint64    `json:"cache"`
 	Used     uint64    `json:"used"`
 	SetBack  int       `json:"set_back"`
-	DelayP50 float64   `json:"delay_p50"` // seconds
-	DelayP99 float64   `json:"delay_p99"`
+	Evicted  uint64    `json:"evicted"`
+	Requests uint64    `json:"requests"`
+	Delays   uint64    `json:"delays"`   // inter-task delays, counted
+	DelaySum float64   `json:"delaysum"` // seconds
+	DelayP50 float64   `json:"delay_p50,omitempty"`
+	DelayP99 float64   `json:"delay_p99,omitempty"`
+	Unheard  bool      `json:"unheard,omitempty"` // its master
+}
+
+// Event is something that has happened. A number counts up from the start of the
+// queue.
+type Event struct {
+	Number   uint64 `json:"n"`
+	Time     int64  `json:"t"` // ms since 1970
+	Kind     string `json:"kind"`
+	Warns    bool   `json:"warns,omitempty"`
+	Site     string `json:"site,omitempty"`
+	Pilot    string `json:"pilot,omitempty"`
+	Node     string `json:"node,omitempty"`
+	Workflow string `json:"workflow,omitempty"`
+	Task     string `json:"task,omitempty"`
+	Text     string `json:"text,omitempty"`
 }
 
 // Bar is one attempt in the chart of slots.
@@ -52,6 +102,7 @@ type Bar struct {
 	OK      bool   `json:"ok"`
 	Source  int    `json:"source"` // where most of its bytes came from: 0 local, 1 peer, 2 storage element, 3 remote
 	number  uint64
+	hidden  string // instead of the id, to those who may not see its task; the same while it runs and after
 }
 
 const (
@@ -59,17 +110,25 @@ const (
 	keepLooks   = 720     // of Record
 	keepBars    = 20_000  // ended
 	keepRunning = 100_000 // running
-	barsASecond = 150     // to one viewer
+	barsASecond = 100     // to one viewer
+	// eventsASecond go to one viewer, who has the newest if there are more.
+	eventsASecond = 20
+	// Looks for windows of hours: one every coarseEvery, for a day.
+	coarseEvery = 5 * time.Minute
+	keepCoarse  = 288
 )
 
 // live is what the page remembers: looks for charts, and attempts.
 type live struct {
 	mu      sync.Mutex
 	viewers int
-	at      time.Time // of newestLook
+	at      time.Time // of current
 	current Look
+	message []byte // current, as a server-sent event
 	err     error
 	looks   []Look
+	coarse  []Look
+	files   fileReads
 	bars    []Bar // ended, a ring by number
 	running map[string]Bar
 	number  uint64
@@ -96,14 +155,18 @@ func (l *live) leave() {
 }
 
 // look returns a look that is not older than fresh, and takes one if there is none.
-func (l *live) look(now time.Time, fresh time.Duration, take func() (Look, error)) (Look, error) {
+func (l *live) look(now time.Time, fresh time.Duration, take func() (Look, error)) (look Look, message []byte, err error) {
 	l.taking.Lock()
 	defer l.taking.Unlock()
 	if now.Sub(l.at) >= fresh*9/10 || l.err != nil {
 		l.current, l.err = take()
+		l.current.Sum()
 		l.at = now
+		if l.err == nil {
+			l.message, l.err = sseMessage("look", l.current)
+		}
 	}
-	return l.current, l.err
+	return l.current, l.message, l.err
 }
 
 func (l *live) keep(look Look) {
@@ -113,6 +176,44 @@ func (l *live) keep(look Look) {
 	if len(l.looks) > keepLooks {
 		l.looks = append(l.looks[:0], l.looks[len(l.looks)-keepLooks:]...)
 	}
+	if n := len(l.coarse); n == 0 || look.Time-l.coarse[n-1].Time >= coarseEvery.Milliseconds() {
+		l.coarse = append(l.coarse, look)
+	}
+	if len(l.coarse) > keepCoarse {
+		l.coarse = append(l.coarse[:0], l.coarse[len(l.coarse)-keepCoarse:]...)
+	}
+}
+
+// before returns the newest look that is at least so old, or else the oldest one.
+func (l *live) before(ago time.Duration) (Look, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.looks) == 0 {
+		return Look{}, false
+	}
+	then := l.looks[len(l.looks)-1].Time - ago.Milliseconds()
+	for _, looks := range [][]Look{l.looks, l.coarse} {
+		for i := len(looks) - 1; i >= 0; i-- {
+			if looks[i].Time <= then {
+				return looks[i], true
+			}
+		}
+	}
+	return l.coarse[0], true
+}
+
+func (l *live) read(reads []task.Read) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range reads {
+		l.files.add(&reads[i])
+	}
+}
+
+func (l *live) hottest(most int) []FileReads {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.files.hottest(most)
 }
 
 func (l *live) began(bars []Bar) {
@@ -122,6 +223,7 @@ func (l *live) began(bars []Bar) {
 		if len(l.running) < keepRunning {
 			l.number++
 			bar.number = l.number
+			bar.hidden = "a" + strconv.FormatUint(l.number, 36)
 			l.running[bar.Attempt] = bar
 		}
 	}
@@ -131,9 +233,12 @@ func (l *live) ended(bars []Bar) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, bar := range bars {
-		delete(l.running, bar.Attempt)
 		l.number++
 		bar.number = l.number
+		if bar.hidden = l.running[bar.Attempt].hidden; bar.hidden == "" {
+			bar.hidden = "a" + strconv.FormatUint(l.number, 36)
+		}
+		delete(l.running, bar.Attempt)
 		l.bars = append(l.bars, bar)
 	}
 	if len(l.bars) > keepBars+keepBars/4 {
@@ -168,13 +273,29 @@ func (l *live) since(site string, after uint64, most int) (bars []Bar, newest ui
 	return bars, l.number
 }
 
-// History is what a viewer gets at first.
-type History struct {
-	Looks []Look `json:"looks"`
-	Bars  []Bar  `json:"bars"`
+// of is a look without the other sites: charts draw one site, or all together.
+func (l Look) of(site string) Look {
+	all := l.Sites
+	l.Sites = []SiteLook{}
+	for i := range all {
+		if all[i].Name == site {
+			l.Sites = all[i : i+1]
+		}
+	}
+	return l
 }
 
-const historyBars = 5_000
+// History is what a viewer gets at first.
+type History struct {
+	Looks  []Look  `json:"looks"`
+	Bars   []Bar   `json:"bars"`
+	Events []Event `json:"events"`
+}
+
+const (
+	historyBars   = 3_000
+	historyEvents = 100
+)
 
 func (l *live) history(site string) History {
 	h := History{Looks: []Look{}, Bars: []Bar{}}
@@ -185,7 +306,10 @@ func (l *live) history(site string) History {
 	defer l.mu.Unlock()
 	step := 1 + len(l.looks)/240
 	for i := (len(l.looks) - 1) % step; i >= 0 && i < len(l.looks); i += step {
-		h.Looks = append(h.Looks, l.looks[i])
+		h.Looks = append(h.Looks, l.looks[i].of(site))
+	}
+	if n := len(l.looks); n > 0 {
+		h.Looks[len(h.Looks)-1] = l.looks[n-1] // whole, to be shown at once
 	}
 	return h
 }

@@ -9,15 +9,19 @@ import (
 	"io"
 	"io/fs"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzhttp"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // Backend is the queue, as the page sees it.
@@ -27,8 +31,13 @@ type Backend interface {
 	Call(ctx context.Context, token, method string, request proto.Message) (proto.Message, error)
 	// Admit tells whether the token may look at the page.
 	Admit(token string) error
+	// Sees tells whether whoever has the token may look into a workflow.
+	Sees(ctx context.Context, token, workflow string) bool
 	// Look tells how everything is now.
 	Look(ctx context.Context) (Look, error)
+	// Events returns what has happened behind a number, of one site if one is named:
+	// the newest, at most so many, oldest first; and the number of the newest of all.
+	Events(after uint64, site string, most int) ([]Event, uint64)
 }
 
 //go:embed static
@@ -39,13 +48,18 @@ const (
 	maxBody    = 64 << 10
 	maxViewers = 200
 	cookieName = "pilotage"
-	cookieLife = 12 * time.Hour
+	// A stream carries streamRate bytes a second, and streamBurst at once: with many
+	// sites a look comes every few seconds.
+	streamRate  = 14 << 10
+	streamBurst = 64 << 10
+	cookieLife  = 12 * time.Hour
 )
 
 // Page is an http.Handler.
 type Page struct {
 	backend Backend
 	live    *live
+	replies replies
 	routes  *http.ServeMux
 }
 
@@ -56,12 +70,14 @@ func New(backend Backend) *Page {
 	if err != nil {
 		panic(err) // the folder is embedded
 	}
-	p.routes.Handle("GET /", http.FileServerFS(files))
+	small := func(h http.HandlerFunc) http.Handler { return gzhttp.GzipHandler(h) }
+	p.routes.Handle("GET /", gzhttp.GzipHandler(http.FileServerFS(files)))
 	p.routes.HandleFunc("POST /login", p.login)
 	p.routes.HandleFunc("POST /logout", p.logout)
-	p.routes.HandleFunc("POST /call/{service}/{method}", p.viewer(p.call))
-	p.routes.HandleFunc("GET /history", p.viewer(p.history))
+	p.routes.Handle("POST /call/{service}/{method}", small(p.viewer(p.call)))
+	p.routes.Handle("GET /history", small(p.viewer(p.history)))
 	p.routes.HandleFunc("GET /live", p.viewer(p.stream))
+	p.routes.Handle("GET /files", small(p.viewer(p.files)))
 	return p
 }
 
@@ -166,14 +182,15 @@ func (p *Page) call(w http.ResponseWriter, r *http.Request, token string) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	reply, err := p.backend.Call(r.Context(), token, "/pilotage.v1."+service+"/"+name, request)
+	text, err := p.replies.get(time.Now(), token+" "+service+"/"+name+" "+string(body), func() ([]byte, error) {
+		reply, err := p.backend.Call(r.Context(), token, "/pilotage.v1."+service+"/"+name, request)
+		if err != nil {
+			return nil, err
+		}
+		return protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(reply)
+	})
 	if err != nil {
 		http.Error(w, words(err), httpStatus(err))
-		return
-	}
-	text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(reply)
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -199,9 +216,24 @@ func httpStatus(err error) int {
 }
 
 // history sends the looks of the last hour and the attempts that are remembered.
-func (p *Page) history(w http.ResponseWriter, r *http.Request, _ string) {
+func (p *Page) history(w http.ResponseWriter, r *http.Request, token string) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(p.live.history(r.URL.Query().Get("site")))
+	site := r.URL.Query().Get("site")
+	history := p.live.history(site)
+	if pilot := r.URL.Query().Get("pilot"); pilot != "" {
+		history.Looks = nil
+		history.Bars = slices.DeleteFunc(history.Bars, func(b Bar) bool { return b.Pilot != pilot })
+	}
+	history.Events, _ = p.backend.Events(0, site, historyEvents)
+	sees := p.sight(r.Context(), token)
+	history.Bars, history.Events = sees.bars(history.Bars), sees.events(history.Events)
+	_ = json.NewEncoder(w).Encode(history)
+}
+
+// files sends the files that were read most since the queue began.
+func (p *Page) files(w http.ResponseWriter, r *http.Request, token string) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(p.sight(r.Context(), token).files(p.live.hottest(4 * hottestFiles)))
 }
 
 // stream sends a look each second, and the attempts of one site as they begin and
@@ -215,25 +247,27 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, token string) {
 	out := http.NewResponseController(w)
 	w.Header().Set("Content-Type", "text/event-stream")
 	site, from := r.URL.Query().Get("site"), p.live.newest()
+	_, told := p.backend.Events(0, site, 0)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
+	budget, sees := streamBurst, p.sight(r.Context(), token)
 	for {
 		if err := p.backend.Admit(token); err != nil {
 			return
 		}
-		look, err := p.look(r.Context())
-		if err == nil {
-			err = send(w, "look", look)
+		var messages [][]byte
+		if budget = min(budget+streamRate, streamBurst); budget > 0 { // else the viewer has had more than its share
+			messages, from, told = p.news(r.Context(), sees, site, from, told)
 		}
-		if err == nil && site != "" {
-			var bars []Bar
-			if bars, from = p.live.since(site, from, barsASecond); len(bars) > 0 {
-				err = send(w, "bars", bars)
+		for _, message := range messages {
+			budget -= len(message)
+			if _, err := w.Write(message); err != nil {
+				return
 			}
 		}
 		// The server bounds every answer in time; a stream goes on as long as it
 		// gets something sent.
-		if err = errors.Join(err, out.SetWriteDeadline(time.Now().Add(time.Minute)), out.Flush()); err != nil {
+		if err := errors.Join(out.SetWriteDeadline(time.Now().Add(time.Minute)), out.Flush()); err != nil {
 			return
 		}
 		select {
@@ -244,27 +278,56 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, token string) {
 	}
 }
 
-func send(w io.Writer, event string, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return err
+// news is what a viewer is sent next: a look, attempts behind a number, and events
+// behind another one. A queue that cannot be looked at now sends what it has.
+func (p *Page) news(ctx context.Context, sees *sight, site string, from, told uint64) (messages [][]byte, nowFrom, nowTold uint64) {
+	if _, look, err := p.look(ctx); err == nil {
+		messages = append(messages, look)
 	}
-	_, err = fmt.Fprintf(w, "event: %s\ndata: %s\n\n", event, text)
-	return err
+	add := func(event string, value any) {
+		if message, err := sseMessage(event, value); err == nil {
+			messages = append(messages, message)
+		}
+	}
+	if site != "" {
+		var bars []Bar
+		if bars, from = p.live.since(site, from, barsASecond); len(bars) > 0 {
+			add("bars", sees.bars(bars))
+		}
+	}
+	events, told := p.backend.Events(told, site, eventsASecond)
+	if events = sees.events(events); len(events) > 0 {
+		add("events", events)
+	}
+	return messages, from, told
+}
+
+func sseMessage(event string, value any) ([]byte, error) {
+	text, err := json.Marshal(value)
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", event, text), err
 }
 
 // look is taken once for all viewers.
-func (p *Page) look(ctx context.Context) (Look, error) {
+func (p *Page) look(ctx context.Context) (Look, []byte, error) {
 	return p.live.look(time.Now(), lookEvery, func() (Look, error) { return p.backend.Look(ctx) })
 }
 
 // Record keeps a look for the charts of those who come later. The server calls it
 // every few seconds.
-func (p *Page) Record(ctx context.Context) {
-	if look, err := p.look(ctx); err == nil {
+func (p *Page) Record(ctx context.Context) (Look, error) {
+	look, _, err := p.look(ctx)
+	if err == nil {
 		p.live.keep(look)
 	}
+	return look, err
 }
+
+// Before returns the look that is kept of about so long ago, as far back as there is
+// one.
+func (p *Page) Before(ago time.Duration) (Look, bool) { return p.live.before(ago) }
+
+// Read notes what an attempt read.
+func (p *Page) Read(reads []task.Read) { p.live.read(reads) }
 
 // Began and Ended note attempts for the chart of slots.
 func (p *Page) Began(bars ...Bar) { p.live.began(bars) }

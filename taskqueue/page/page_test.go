@@ -22,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
 )
 
@@ -54,6 +55,15 @@ func (q *queue) Call(_ context.Context, token, method string, request proto.Mess
 func (q *queue) Look(context.Context) (page.Look, error) {
 	q.looks.Add(1)
 	return page.Look{Time: 1, Ready: 7, Sites: []page.SiteLook{{Name: "<b>siteA"}}}, nil
+}
+
+func (q *queue) Sees(_ context.Context, _, workflow string) bool { return workflow != "w-other" }
+
+func (q *queue) Events(after uint64, site string, most int) ([]page.Event, uint64) {
+	if after > 0 || most == 0 {
+		return nil, 1
+	}
+	return []page.Event{{Number: 1, Kind: "pilot-joined", Site: site}}, 1
 }
 
 // answer is what a call of the page got; its body is closed with the test.
@@ -259,6 +269,20 @@ func TestTheStream(t *testing.T) {
 	}
 }
 
+// Whoever may not look into a workflow sees that slots are busy with it, and no more.
+func TestNamesOfOthersWorkAreNotShown(t *testing.T) {
+	p, _, do := browser(t, &queue{})
+	p.Began(page.Bar{Site: "siteA", Task: "w-other/secret", Attempt: "w-other/secret/a1", Pilot: "p"}, page.Bar{Site: "siteA", Task: "w-mine/open", Attempt: "w-mine/open/a1"})
+	p.Ended(page.Bar{Site: "siteA", Task: "w-other/secret", Attempt: "w-other/secret/a1", Pilot: "p", Run: 3})
+	p.Read([]task.Read{{LFN: "w-other:secret"}, {LFN: "w-mine:open"}, {LFN: "vo:all"}})
+	for _, path := range []string{"/history?site=siteA", "/files"} {
+		got := text(t, do("GET", path, "", &http.Cookie{Name: "pilotage", Value: "good"}))
+		if strings.Contains(got, "secret") || !strings.Contains(got, "open") {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+}
+
 // However much happens, what is remembered and sent is bounded.
 func TestWhatIsRememberedIsBounded(t *testing.T) {
 	p, _, do := browser(t, &queue{})
@@ -266,14 +290,16 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 		p.Ended(page.Bar{Site: "siteA", Attempt: fmt.Sprint(i)})
 	}
 	for range 2_000 {
-		p.Record(t.Context())
+		if _, err := p.Record(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	reply := do("GET", "/history?site=siteA", "", &http.Cookie{Name: "pilotage", Value: "good"})
 	var history page.History
 	if err := json.Unmarshal([]byte(text(t, reply)), &history); err != nil {
 		t.Fatal(err)
 	}
-	if len(history.Bars) != 5_000 || history.Bars[0].Attempt != "59999" || len(history.Looks) > 240 || len(history.Looks) < 100 {
+	if len(history.Bars) != 3_000 || history.Bars[0].Attempt != "59999" || len(history.Looks) > 240 || len(history.Looks) < 100 {
 		t.Errorf("%d attempts from %s on, %d looks", len(history.Bars), history.Bars[0].Attempt, len(history.Looks))
 	}
 }

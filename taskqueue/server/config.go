@@ -35,8 +35,9 @@ type Config struct {
 	// Listen is HOST:PORT of gRPC; an empty host means every interface, port
 	// 0 any free one.
 	Listen string
-	// ListenHTTP is HOST:PORT of /metrics and /healthz, over TLS.
+	// ListenHTTP is HOST:PORT of the live page, /metrics and /healthz, over TLS.
 	ListenHTTP string
+	Web        WebConfig
 	// Advertise lists HOST or HOST:PORT under which pilots and clients reach
 	// gRPC, as access files name them; none means the listener's host, or the
 	// addresses of this machine's interfaces.
@@ -60,6 +61,15 @@ type Config struct {
 	// Finder, if set, looks for what pilots may have stored without a word, when the
 	// last one of their site is gone and when a workflow is over.
 	Finder Finder
+}
+
+// WebConfig is for those who look by HTTPS.
+type WebConfig struct {
+	// Certificate and Key are PEM files for ListenHTTP, read again when they change;
+	// without them the VO's own authority issues the certificate.
+	Certificate, Key string
+	// Version is of the program, for the metrics.
+	Version string
 }
 
 // Finder looks for files on storage elements.

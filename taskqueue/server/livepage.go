@@ -88,10 +88,33 @@ func (b *pageBackend) Call(ctx context.Context, token, method string, request pr
 	return reply.(proto.Message), nil
 }
 
+// Sees tells whether somebody may look into a workflow.
+func (b *pageBackend) Sees(ctx context.Context, token, workflow string) bool {
+	c, err := b.server.access.byToken("Bearer "+token, time.Now())
+	return err == nil && b.server.sees(ctx, c, workflow)
+}
+
+func (s *Server) sees(ctx context.Context, c caller, workflow string) bool {
+	return c.person.Admin || c.person.Looks || s.turns.view(ctx, func(t *taskqueue.Turn) error {
+		_, err := c.sees(t, workflow)
+		return err
+	}) == nil
+}
+
+// Events returns what has happened behind a number, the newest if it is much.
+func (b *pageBackend) Events(after uint64, site string, most int) ([]page.Event, uint64) {
+	return b.server.shown.events.after(after, site, most)
+}
+
 // Look tells how everything is now.
 func (b *pageBackend) Look(ctx context.Context) (page.Look, error) {
 	look := page.Look{Time: time.Now().UnixMilli(), Sites: []page.SiteLook{}}
 	return look, b.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+		look.Sites = look.Sites[:0]
+		var err error
+		if look.Blocked, look.Unstored, err = openWork(t); err != nil {
+			return err
+		}
 		ready, err := t.Tasks().ReadyClasses()
 		if err != nil {
 			return fmt.Errorf("count READY tasks: %w", err)
@@ -104,25 +127,41 @@ func (b *pageBackend) Look(ctx context.Context) (page.Look, error) {
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			s := siteLook(&sites[i])
-			look.Waiting += s.Waiting
-			look.Running += s.Running
-			look.Done += s.Done
-			look.Failed += s.Failed
-			look.Requests += sites[i].Sums.Requests
-			look.Sites = append(look.Sites, s)
+			look.Sites = append(look.Sites, siteLook(&sites[i], t.Clock))
 		}
 		return nil
 	})
 }
 
-func siteLook(site *taskqueue.SiteRecord) page.SiteLook {
+// newestWorkflows is how many workflows are looked at for what of them is open.
+const newestWorkflows = 200
+
+// openWork returns how many tasks of the newest workflows are BLOCKED, and how many
+// of their final outputs are on no storage element yet.
+func openWork(t *taskqueue.Turn) (blocked, unstored int, err error) {
+	newest, err := t.Workflows().List("", "", "", newestWorkflows)
+	if err != nil {
+		return 0, 0, fmt.Errorf("list workflows: %w", err)
+	}
+	for i := range newest {
+		blocked += newest[i].Counts[task.Blocked]
+		if !newest[i].Over() {
+			unstored += newest[i].Unstored
+		}
+	}
+	return blocked, unstored, nil
+}
+
+// unheardAfter is when a site's master counts as not heard: it calls every 2 s.
+const unheardAfter = 10 * time.Second
+
+func siteLook(site *taskqueue.SiteRecord, clock taskqueue.Instant) page.SiteLook {
 	sums := &site.Sums
 	s := page.SiteLook{
 		Name: string(site.Name), Mode: string(site.InForce()), Master: string(site.Master), Pilots: site.Pilots,
 		Slots: site.Capacity.Slots, Free: site.Capacity.FreeSlots, Running: site.Capacity.Running, Waiting: site.Capacity.Waiting,
 		Done: sums.Tasks, Failed: sums.Failures, Cache: uint64(max(0, site.Capacity.CacheBytes)), Used: uint64(max(0, site.Capacity.CacheUsed)),
-		SetBack: len(site.Nodes), DelayP50: quantile(sums.DelayBucket, .50), DelayP99: quantile(sums.DelayBucket, .99),
+		SetBack: len(site.Nodes), Evicted: site.Capacity.Evictions, Requests: sums.Requests, Delays: sums.DelayCount, DelaySum: sums.DelaySum.Seconds(), DelayP50: quantile(sums.DelayBucket, .50), DelayP99: quantile(sums.DelayBucket, .99),
 	}
 	for i, source := range []task.Source{task.SourceLocal, task.SourcePeer, task.SourceSE, task.SourceRemote} {
 		s.Reads[i] = sums.Intermediate.Reads[source] + sums.External.Reads[source]
@@ -136,6 +175,9 @@ func siteLook(site *taskqueue.SiteRecord) page.SiteLook {
 	case site.Pilots == 0:
 		s.Note = "no pilots"
 	}
+	if silent := clock.Sub(site.LastHeard()); site.Pilots > 0 && silent > unheardAfter {
+		s.Unheard, s.Note = true, fmt.Sprintf("not heard for %s", silent.Round(time.Second))
+	}
 	return s
 }
 
@@ -143,8 +185,11 @@ func siteLook(site *taskqueue.SiteRecord) page.SiteLook {
 func (s *Server) runPage(ctx context.Context) error {
 	ticker := time.NewTicker(pageRecord)
 	defer ticker.Stop()
+	unheard := make(map[string]bool)
 	for {
-		s.page.Record(ctx)
+		if look, err := s.shown.page.Record(ctx); err == nil {
+			s.shown.events.tell(time.Now(), newsOfMasters(look, unheard)...)
+		}
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -153,30 +198,57 @@ func (s *Server) runPage(ctx context.Context) error {
 	}
 }
 
-// showAttempts tells the live page of attempts that have begun or ended.
-func showAttempts(p *page.Page, site task.Site, starts []task.Start, outcomes []task.Outcome, acks []task.Ack) {
+// newsOfMasters tells which masters are not heard any more, and which are again.
+func newsOfMasters(look page.Look, unheard map[string]bool) (news []taskqueue.News) {
+	for i := range look.Sites {
+		site := &look.Sites[i]
+		if site.Unheard == unheard[site.Name] {
+			continue
+		}
+		told := taskqueue.News{Kind: taskqueue.NewsSiteHeard, Site: task.Site(site.Name), Pilot: task.PilotID(site.Master)}
+		if unheard[site.Name] = site.Unheard; site.Unheard {
+			told.Kind, told.Text = taskqueue.NewsSiteUnheard, site.Note
+		}
+		news = append(news, told)
+	}
+	return news
+}
+
+// shown is what people are shown of a running queue, besides what its store has. It
+// begins anew with the queue.
+type shown struct {
+	page   *page.Page
+	events *events
+	steps  stepSums
+	counts attemptCounts
+}
+
+// attempts tells of attempts that have begun or ended.
+func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Outcome, acks []task.Ack) {
 	var began, ended []page.Bar
 	for i := range starts {
 		bar := barOf(site, starts[i].Attempt)
 		bar.Start = starts[i].Started.UnixMilli()
 		began = append(began, bar)
 	}
-	accepted := make(map[task.AttemptID]bool, len(acks))
+	verdicts := make(map[task.AttemptID]task.AckVerdict, len(acks))
 	for _, ack := range acks {
-		accepted[ack.Attempt] = ack.Verdict == task.AckAccepted
+		verdicts[ack.Attempt] = ack.Verdict
 	}
 	for i := range outcomes {
 		o := &outcomes[i]
-		if !accepted[o.Attempt] || o.Started.IsZero() {
+		s.counts.add(site, o, verdicts[o.Attempt])
+		if verdicts[o.Attempt] != task.AckAccepted || o.Started.IsZero() {
 			continue
 		}
+		s.page.Read(o.Reads)
 		bar := barOf(site, o.Attempt)
 		bar.Start, bar.StageIn, bar.Run = o.Started.UnixMilli(), o.StageIn.Milliseconds(), max(1, o.Run.Milliseconds())
 		bar.OK, bar.Source = o.OK, mainSource(o.Reads)
 		ended = append(ended, bar)
 	}
-	p.Began(began...)
-	p.Ended(ended...)
+	s.page.Began(began...)
+	s.page.Ended(ended...)
 }
 
 func barOf(site task.Site, attempt task.AttemptID) page.Bar {

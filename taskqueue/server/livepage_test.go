@@ -5,14 +5,21 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
+	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
+	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
 // viewer is a browser that has logged in with a new access of a role; nil if it is
@@ -92,6 +99,28 @@ func TestTheLivePageShowsTheQueue(t *testing.T) {
 	if err := json.Unmarshal([]byte(content("GET", "/history?site=siteA", "")), &history); err != nil || len(history.Bars) != 1 || !history.Bars[0].OK || history.Bars[0].Pilot != p.id {
 		t.Errorf("%+v, %v", history.Bars, err)
 	}
+	if !slices.ContainsFunc(history.Events, func(e page.Event) bool { return e.Kind == "pilot-joined" && e.Pilot == p.id }) {
+		t.Errorf("events: %+v", history.Events)
+	}
+	if got := content("POST", "/call/TaskService/GetWorkflowSteps", `{"workflow":"`+workflow+`"}`); !strings.Contains(got, `"done":1`) {
+		t.Errorf("steps: %s", got)
+	}
+	_, metrics := q.get("/metrics")
+	for _, want := range []string{
+		`pilotage_tasks{site="",state="DONE"} 1`, `pilotage_attempts_total{outcome="succeeded",reason="",site="siteA"} 1`,
+		`pilotage_events_total{kind="pilot-joined",site="siteA"} 1`, `pilotage_pilots{site="siteA",state="alive"} 1`, `pilotage_build_info{`, `pilotage_store_commit_seconds_count`,
+	} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	watch, err := q.admin().WatchEvents(q.ctx, &pb.WatchEventsRequest{Site: "siteA"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if told, err := watch.Recv(); err != nil || told.GetEvents()[0].GetKind() != "pilot-joined" {
+		t.Errorf("%v, %v", told, err)
+	}
 	_, live := do("GET", "/live", "")
 	stream := bufio.NewScanner(live)
 	for stream.Scan() {
@@ -100,12 +129,76 @@ func TestTheLivePageShowsTheQueue(t *testing.T) {
 			if err := json.Unmarshal([]byte(data), &look); err != nil {
 				t.Errorf("%s, %v", data, err)
 			}
-			if look.Done == 1 && len(look.Sites) == 1 && look.Sites[0].Name == "siteA" {
+			if look.Total.Done == 1 && len(look.Sites) == 1 && look.Sites[0].Name == "siteA" {
 				break
 			}
 		}
 	}
 	if err := stream.Err(); err != nil {
 		t.Error(err)
+	}
+}
+
+// Off loopback metrics are for those who may look; the certificate may be another
+// authority's.
+func TestMetricsAndCertificateOffLoopback(t *testing.T) {
+	other, err := identity.NewAuthority(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	issued, err := other.IssueServer([]string{"127.0.0.1"}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := x509.MarshalPKCS8PrivateKey(issued.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	files := server.WebConfig{Certificate: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem")}
+	for name, block := range map[string]*pem.Block{files.Certificate: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, files.Key: {Type: "PRIVATE KEY", Bytes: key}} {
+		if err := os.WriteFile(name, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := start(t, func(c *server.Config) { c.ListenHTTP, c.Web = "0.0.0.0:0", files })
+	q.addSite("siteA")
+	_, port, err := net.SplitHostPort(q.server.Addresses().HTTP)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	authority, _ := other.PEM()
+	roots.AppendCertsFromPEM(authority)
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS13}}}
+	defer client.CloseIdleConnections()
+	for role, want := range map[string]int{"": http.StatusUnauthorized, "read-only": http.StatusOK, "factory": http.StatusForbidden} {
+		request, err := http.NewRequestWithContext(q.ctx, http.MethodGet, "https://127.0.0.1:"+port+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if role != "" {
+			asked := &pb.CreateAccessRequest{Role: role}
+			if role == "factory" {
+				asked.Site = "siteA"
+			}
+			made, err := q.admin().CreateAccess(q.ctx, asked)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var access identity.AccessFile
+			if err := json.Unmarshal(made.GetAccessFile(), &access); err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("Authorization", "Bearer "+access.Token)
+		}
+		reply, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = reply.Body.Close()
+		if reply.StatusCode != want {
+			t.Errorf("role %q: %d, want %d", role, reply.StatusCode, want)
+		}
 	}
 }

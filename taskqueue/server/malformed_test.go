@@ -1,7 +1,9 @@
 package server_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -140,6 +142,9 @@ func TestMalformedRequests(t *testing.T) {
 // first refusal.
 func (s *spoiler) direct(in *dynamicpb.Message, p *pilot) {
 	fields := in.Descriptor().Fields()
+	if f := fields.ByName("follow"); f != nil {
+		in.Clear(f) // such a stream has no end to wait for
+	}
 	if f := fields.ByName("site"); f != nil && s.IntN(2) == 0 {
 		in.Set(f, protoreflect.ValueOfString(p.site))
 	}
@@ -163,7 +168,9 @@ func checkDecision(t *testing.T, q *queue, c *client, name string, in *dynamicpb
 		if s, err = c.NewStream(q.ctx, &grpc.StreamDesc{ServerStreams: true}, name); err == nil {
 			if err = s.SendMsg(in); err == nil {
 				if err = s.CloseSend(); err == nil {
-					err = s.RecvMsg(out)
+					if err = s.RecvMsg(out); errors.Is(err, io.EOF) {
+						err = nil // a list without anything in it
+					}
 				}
 			}
 		}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
-	"github.com/pilotage-grid/pilotage/taskqueue/page"
 )
 
 // masters serves the masters of sites: it answers and parks their calls, and decides on
@@ -19,7 +18,7 @@ type masters struct {
 	relays   *relays
 	access   *access
 	config   *Config
-	page     *page.Page
+	shown    *shown
 	stopping <-chan struct{}
 }
 
@@ -80,7 +79,7 @@ func (m *masters) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (t
 		reply.Wanted = m.relays.ask(in.Site)
 		m.syncs.hear(in.Site, ticket, m.turns.clock.now())
 		m.warnOfUnknown(in.Site, reply.Acks)
-		showAttempts(m.page, in.Site, in.Starts, in.Outcomes, reply.Acks)
+		m.shown.attempts(in.Site, in.Starts, in.Outcomes, reply.Acks)
 	}
 	return reply, err
 }
@@ -151,9 +150,6 @@ func (m *masters) claim(ctx context.Context, c taskqueue.Claim) (taskqueue.Claim
 	})
 	if err == nil && result.Granted {
 		m.syncs.wake(string(c.Site)) // a Sync of the old term is over
-		if result.Why != "" {
-			m.config.Log.Info("a site has a new master", "site", c.Site, "pilot", c.Pilot, "term", result.Term, "why", result.Why)
-		}
 	}
 	return result, err
 }

@@ -18,6 +18,7 @@ type matching struct {
 	relays   *relays
 	access   *access
 	config   *Config
+	shown    *shown
 	stopping <-chan struct{}
 }
 

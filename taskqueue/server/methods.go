@@ -84,6 +84,7 @@ var permissions = map[string]may{
 	pb.TaskService_RetryTask_FullMethodName:           people | canModify,
 	pb.TaskService_ExplainTask_FullMethodName:         readers,
 	pb.TaskService_GetTaskLogs_FullMethodName:         readers,
+	pb.TaskService_GetWorkflowSteps_FullMethodName:    readers,
 
 	pb.FileService_RegisterFiles_FullMethodName: people | canCreate,
 	pb.FileService_ListFiles_FullMethodName:     readers,
@@ -98,7 +99,8 @@ var permissions = map[string]may{
 	pb.SiteService_DrainSite_FullMethodName:    stewards,
 	pb.SiteService_RemoveSite_FullMethodName:   admin,
 	pb.SiteService_CreateAccess_FullMethodName: stewards | factory,
-	pb.SiteService_GetDemand_FullMethodName:    stewards | factory,
+	pb.SiteService_GetDemand_FullMethodName:    lookers | factory,
+	pb.SiteService_WatchEvents_FullMethodName:  lookers,
 	pb.SiteService_RevokeAccess_FullMethodName: stewards,
 	pb.SiteService_ListAccess_FullMethodName:   stewards,
 	pb.SiteService_Ban_FullMethodName:          stewards,

@@ -167,6 +167,7 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 	if err != nil {
 		return nil, err
 	}
+	h.server.shown.attempts(c.site, nil, delivery.Outcomes, acks)
 	return &pb.DeliverOutcomesResponse{Acks: taskpb.Acks(acks)}, nil
 }
 

@@ -26,10 +26,10 @@ import (
 // may call what. A missing method fails the test.
 var rights = map[string]string{
 	"TaskService/*": "admin submit", "TaskService/GetWorkflow": "admin submit reader", "TaskService/ListWorkflows": "admin submit reader", "TaskService/WatchWorkflow": "admin submit reader",
-	"TaskService/ListWorkflowOutputs": "admin submit reader", "TaskService/GetTask": "admin submit reader", "TaskService/ListTasks": "admin submit reader", "TaskService/ExplainTask": "admin submit reader", "TaskService/GetTaskLogs": "admin submit reader",
+	"TaskService/ListWorkflowOutputs": "admin submit reader", "TaskService/GetTask": "admin submit reader", "TaskService/ListTasks": "admin submit reader", "TaskService/ExplainTask": "admin submit reader", "TaskService/GetTaskLogs": "admin submit reader", "TaskService/GetWorkflowSteps": "admin submit reader",
 	"FileService/*": "admin submit", "FileService/ListFiles": "admin submit reader", "FileService/LocateFile": "admin submit reader",
 
-	"SiteService/AddSite": "admin operator", "SiteService/DrainSite": "admin operator", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin factory operator", "SiteService/GetDemand": "admin factory operator",
+	"SiteService/AddSite": "admin operator", "SiteService/DrainSite": "admin operator", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin factory operator", "SiteService/GetDemand": "admin submit reader factory operator", "SiteService/WatchEvents": "admin submit reader operator",
 	"SiteService/RevokeAccess": "admin operator", "SiteService/ListAccess": "admin operator",
 	"SiteService/Ban": "admin operator", "SiteService/Unban": "admin operator", "SiteService/ListBans": "admin operator",
 	"SiteService/ListSites": "admin submit reader operator", "SiteService/GetSite": "admin submit reader operator",

@@ -46,7 +46,10 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return errors.Join(err, s.Close())
 	}
-	web := s.webServer()
+	web, err := s.webServer()
+	if err != nil {
+		return errors.Join(err, s.Close())
+	}
 	if err := s.unlessFull(s.writeRunFile()); err != nil {
 		return errors.Join(err, s.Close())
 	}

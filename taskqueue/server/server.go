@@ -41,7 +41,7 @@ type Server struct {
 	matching  matching
 	watches   watches
 	relays    relays
-	page      *page.Page
+	shown     shown
 	requests  *requests
 	admission admission
 	refusals  *refusals
@@ -80,9 +80,10 @@ func New(config Config) (*Server, error) {
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
 	s.refusals = newRefusals(config.Log)
 	s.admission = admission{access: &s.access, refusals: s.refusals}
-	s.page = page.New(newPageBackend(s))
-	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, s.page, s.stopping}
-	s.matching = matching{s.turns, s.pulls, &s.syncs, &s.relays, &s.access, &s.config, s.stopping}
+	s.shown.events = newEvents(config.Log)
+	s.shown.page = page.New(newPageBackend(s))
+	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}
+	s.matching = matching{s.turns, s.pulls, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}
 	s.health.server = health.NewServer()
 	if err := s.prepare(context.Background()); err != nil {
 		return nil, errors.Join(fmt.Errorf("start the queue: %w", err), s.Close())

@@ -158,16 +158,34 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 	})
 }
 
-// GetSite returns one site with all its sums.
+// mostSoleCopies bounds the files of which only caches have a copy that are counted.
+const mostSoleCopies = 1000
+
+// GetSite returns one site with all its sums, and if asked for what it did lately.
 func (h *siteHandlers) GetSite(ctx context.Context, in *pb.GetSiteRequest) (*pb.GetSiteResponse, error) {
 	h.server.storeRequests(ctx)
 	out := &pb.GetSiteResponse{}
 	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
 		site, err := loadSite(t, in.GetName())
-		if err == nil {
-			out.Site = h.server.siteOf(site, t.Clock)
+		if err != nil {
+			return err
 		}
-		return err
+		out.Site, out.Nodes = h.server.siteOf(site, t.Clock), nil
+		for _, n := range site.Nodes {
+			out.Nodes = append(out.Nodes, &pb.DemandNode{Name: n.Name, Left: durationpb.New(max(0, n.Until.Sub(t.Clock))), Error: n.Why})
+		}
+		alone, err := t.Files().OnlyAnnouncedAt(site.Name, "", mostSoleCopies)
+		if err != nil {
+			return fmt.Errorf("list files that only caches of %s have: %w", site.Name, err)
+		}
+		out.SoleCopies = int32(len(alone))
+		if since := in.GetSince().AsDuration(); since > 0 {
+			then, kept := h.server.shown.page.Before(since)
+			if now, any := h.server.shown.page.Before(0); kept && any {
+				out.Window = window(then, now, site)
+			}
+		}
+		return nil
 	})
 }
 

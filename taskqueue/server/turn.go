@@ -13,12 +13,13 @@ import (
 // turns are how everything reads and changes what the queue knows: by its rules, in a
 // transaction of its store, at a moment of its clock.
 type turns struct {
-	store  taskqueue.Store
-	rules  *taskqueue.Rules
-	marks  *taskqueue.Rules // the same, but for signs of life, which they write more exactly
-	clock  clock
-	failed func(error)              // is told of what the store could not do
-	follow func(*taskqueue.Effects) // is told what a change has to lead to
+	store   taskqueue.Store
+	rules   *taskqueue.Rules
+	marks   *taskqueue.Rules // the same, but for signs of life, which they write more exactly
+	clock   clock
+	commits commitTimes
+	failed  func(error)              // is told of what the store could not do
+	follow  func(*taskqueue.Effects) // is told what a change has to lead to
 }
 
 // update runs rules in one transaction and, once it is durable, carries out
@@ -32,6 +33,7 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 	var seed [16]byte
 	cryptorand.Read(seed[:]) // never fails (crypto/rand, since Go 1.24)
 	wall := time.Now()
+	defer func() { ts.commits.observe(time.Since(wall)) }()
 	var effects *taskqueue.Effects
 	err := ts.store.Update(ctx, func(tx taskqueue.Tx) error {
 		effects = &taskqueue.Effects{}
@@ -49,16 +51,7 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 // carryOut wakes whoever waits for what has changed.
 func (s *Server) carryOut(effects *taskqueue.Effects) {
 	s.pulls.changed(effects)
-	for _, n := range effects.Nodes {
-		if n.SetBack {
-			s.config.Log.Warn("a node is set back: tasks fail there that do not elsewhere", "site", n.Site, "node", n.Node, "for", n.Pause.Round(time.Second), "last", n.Why)
-		} else {
-			s.config.Log.Info("a node is not set back any more", "site", n.Site, "node", n.Node)
-		}
-	}
-	for _, n := range effects.Sites {
-		s.logSite(&n)
-	}
+	s.shown.events.tell(time.Now(), newsOf(effects)...)
 	if effects.WakeAll {
 		s.syncs.wakeAll()
 	} else {
@@ -68,19 +61,6 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 	}
 	for workflow := range effects.Workflows {
 		s.watches.changed(workflow)
-	}
-}
-
-// logSite says in which mode a site is.
-func (s *Server) logSite(n *taskqueue.SiteNews) {
-	log := s.config.Log.With("site", n.Site, "mode", n.Mode, "why", n.Why)
-	switch {
-	case n.Before == "":
-		log.Info("the pilots of a site that has fallen back were tried in vain", "next", n.TrialIn)
-	case n.TrialIn > 0:
-		log.Warn("a site falls back to another mode", "before", n.Before, "tried", n.TrialIn)
-	default:
-		log.Info("a site is in another mode", "before", n.Before)
 	}
 }
 

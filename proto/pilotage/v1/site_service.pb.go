@@ -1109,8 +1109,10 @@ func (x *ListSitesResponse) GetSites() []*Site {
 }
 
 type GetSiteRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// Tell of so long before now, too.
+	Since         *durationpb.Duration `protobuf:"bytes,2,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1152,16 +1154,139 @@ func (x *GetSiteRequest) GetName() string {
 	return ""
 }
 
+func (x *GetSiteRequest) GetSince() *durationpb.Duration {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+// SiteWindow is what a site did in a time up to now.
+type SiteWindow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// As far back as the queue remembers: a day at most, and not before its start.
+	Time          *durationpb.Duration `protobuf:"bytes,1,opt,name=time,proto3" json:"time,omitempty"`
+	Reads         *SourceSums          `protobuf:"bytes,2,opt,name=reads,proto3" json:"reads,omitempty"`
+	Tasks         uint64               `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Failures      uint64               `protobuf:"varint,4,opt,name=failures,proto3" json:"failures,omitempty"`
+	Evictions     uint64               `protobuf:"varint,5,opt,name=evictions,proto3" json:"evictions,omitempty"`
+	QueueRequests uint64               `protobuf:"varint,6,opt,name=queue_requests,json=queueRequests,proto3" json:"queue_requests,omitempty"`
+	DelayCount    uint64               `protobuf:"varint,7,opt,name=delay_count,json=delayCount,proto3" json:"delay_count,omitempty"`
+	DelaySum      *durationpb.Duration `protobuf:"bytes,8,opt,name=delay_sum,json=delaySum,proto3" json:"delay_sum,omitempty"`
+	// Why few inputs came from caches; empty where most did.
+	WhyFewHits    string `protobuf:"bytes,9,opt,name=why_few_hits,json=whyFewHits,proto3" json:"why_few_hits,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SiteWindow) Reset() {
+	*x = SiteWindow{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SiteWindow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SiteWindow) ProtoMessage() {}
+
+func (x *SiteWindow) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SiteWindow.ProtoReflect.Descriptor instead.
+func (*SiteWindow) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *SiteWindow) GetTime() *durationpb.Duration {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *SiteWindow) GetReads() *SourceSums {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+func (x *SiteWindow) GetTasks() uint64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *SiteWindow) GetFailures() uint64 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *SiteWindow) GetEvictions() uint64 {
+	if x != nil {
+		return x.Evictions
+	}
+	return 0
+}
+
+func (x *SiteWindow) GetQueueRequests() uint64 {
+	if x != nil {
+		return x.QueueRequests
+	}
+	return 0
+}
+
+func (x *SiteWindow) GetDelayCount() uint64 {
+	if x != nil {
+		return x.DelayCount
+	}
+	return 0
+}
+
+func (x *SiteWindow) GetDelaySum() *durationpb.Duration {
+	if x != nil {
+		return x.DelaySum
+	}
+	return nil
+}
+
+func (x *SiteWindow) GetWhyFewHits() string {
+	if x != nil {
+		return x.WhyFewHits
+	}
+	return ""
+}
+
 type GetSiteResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Site          *Site                  `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Site   *Site                  `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	Window *SiteWindow            `protobuf:"bytes,2,opt,name=window,proto3" json:"window,omitempty"`
+	// Nodes that get no tasks for a while.
+	Nodes []*DemandNode `protobuf:"bytes,3,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Files that only caches of the site have; 1000 are 1000 or more.
+	SoleCopies    int32 `protobuf:"varint,4,opt,name=sole_copies,json=soleCopies,proto3" json:"sole_copies,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetSiteResponse) Reset() {
 	*x = GetSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1173,7 +1298,7 @@ func (x *GetSiteResponse) String() string {
 func (*GetSiteResponse) ProtoMessage() {}
 
 func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[11]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1186,7 +1311,7 @@ func (x *GetSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSiteResponse.ProtoReflect.Descriptor instead.
 func (*GetSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{11}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *GetSiteResponse) GetSite() *Site {
@@ -1194,6 +1319,27 @@ func (x *GetSiteResponse) GetSite() *Site {
 		return x.Site
 	}
 	return nil
+}
+
+func (x *GetSiteResponse) GetWindow() *SiteWindow {
+	if x != nil {
+		return x.Window
+	}
+	return nil
+}
+
+func (x *GetSiteResponse) GetNodes() []*DemandNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *GetSiteResponse) GetSoleCopies() int32 {
+	if x != nil {
+		return x.SoleCopies
+	}
+	return 0
 }
 
 type DrainSiteRequest struct {
@@ -1206,7 +1352,7 @@ type DrainSiteRequest struct {
 
 func (x *DrainSiteRequest) Reset() {
 	*x = DrainSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1364,7 @@ func (x *DrainSiteRequest) String() string {
 func (*DrainSiteRequest) ProtoMessage() {}
 
 func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[12]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1377,7 @@ func (x *DrainSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteRequest.ProtoReflect.Descriptor instead.
 func (*DrainSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{12}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *DrainSiteRequest) GetName() string {
@@ -1256,7 +1402,7 @@ type DrainSiteResponse struct {
 
 func (x *DrainSiteResponse) Reset() {
 	*x = DrainSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1414,7 @@ func (x *DrainSiteResponse) String() string {
 func (*DrainSiteResponse) ProtoMessage() {}
 
 func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[13]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1427,7 @@ func (x *DrainSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainSiteResponse.ProtoReflect.Descriptor instead.
 func (*DrainSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{13}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
 }
 
 type RemoveSiteRequest struct {
@@ -1296,7 +1442,7 @@ type RemoveSiteRequest struct {
 
 func (x *RemoveSiteRequest) Reset() {
 	*x = RemoveSiteRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1308,7 +1454,7 @@ func (x *RemoveSiteRequest) String() string {
 func (*RemoveSiteRequest) ProtoMessage() {}
 
 func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[14]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1321,7 +1467,7 @@ func (x *RemoveSiteRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteRequest.ProtoReflect.Descriptor instead.
 func (*RemoveSiteRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{14}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *RemoveSiteRequest) GetName() string {
@@ -1346,7 +1492,7 @@ type RemoveSiteResponse struct {
 
 func (x *RemoveSiteResponse) Reset() {
 	*x = RemoveSiteResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1358,7 +1504,7 @@ func (x *RemoveSiteResponse) String() string {
 func (*RemoveSiteResponse) ProtoMessage() {}
 
 func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1371,7 +1517,7 @@ func (x *RemoveSiteResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RemoveSiteResponse.ProtoReflect.Descriptor instead.
 func (*RemoveSiteResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
 }
 
 type CreateAccessRequest struct {
@@ -1396,7 +1542,7 @@ type CreateAccessRequest struct {
 
 func (x *CreateAccessRequest) Reset() {
 	*x = CreateAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1408,7 +1554,7 @@ func (x *CreateAccessRequest) String() string {
 func (*CreateAccessRequest) ProtoMessage() {}
 
 func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1421,7 +1567,7 @@ func (x *CreateAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessRequest.ProtoReflect.Descriptor instead.
 func (*CreateAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateAccessRequest) GetRole() string {
@@ -1489,7 +1635,7 @@ type GetDemandRequest struct {
 
 func (x *GetDemandRequest) Reset() {
 	*x = GetDemandRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1647,7 @@ func (x *GetDemandRequest) String() string {
 func (*GetDemandRequest) ProtoMessage() {}
 
 func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1660,7 @@ func (x *GetDemandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandRequest.ProtoReflect.Descriptor instead.
 func (*GetDemandRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *GetDemandRequest) GetSite() string {
@@ -1539,7 +1685,7 @@ type DemandClass struct {
 
 func (x *DemandClass) Reset() {
 	*x = DemandClass{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1551,7 +1697,7 @@ func (x *DemandClass) String() string {
 func (*DemandClass) ProtoMessage() {}
 
 func (x *DemandClass) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1564,7 +1710,7 @@ func (x *DemandClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandClass.ProtoReflect.Descriptor instead.
 func (*DemandClass) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DemandClass) GetRequire() string {
@@ -1618,7 +1764,7 @@ type DemandPilot struct {
 
 func (x *DemandPilot) Reset() {
 	*x = DemandPilot{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1776,7 @@ func (x *DemandPilot) String() string {
 func (*DemandPilot) ProtoMessage() {}
 
 func (x *DemandPilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1789,7 @@ func (x *DemandPilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandPilot.ProtoReflect.Descriptor instead.
 func (*DemandPilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DemandPilot) GetPilot() string {
@@ -1700,7 +1846,7 @@ type DemandNode struct {
 
 func (x *DemandNode) Reset() {
 	*x = DemandNode{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1712,7 +1858,7 @@ func (x *DemandNode) String() string {
 func (*DemandNode) ProtoMessage() {}
 
 func (x *DemandNode) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1725,7 +1871,7 @@ func (x *DemandNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNode.ProtoReflect.Descriptor instead.
 func (*DemandNode) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DemandNode) GetName() string {
@@ -1765,7 +1911,7 @@ type GetDemandResponse struct {
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1923,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1936,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetDemandResponse) GetClasses() []*DemandClass {
@@ -1846,7 +1992,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1858,7 +2004,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1871,7 +2017,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -1900,7 +2046,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2058,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2071,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -1952,7 +2098,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1964,7 +2110,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1977,7 +2123,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevokeAccessResponse) GetPilots() []string {
@@ -2005,7 +2151,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2017,7 +2163,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2030,7 +2176,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Ban) GetKind() string {
@@ -2084,7 +2230,7 @@ type BanRequest struct {
 
 func (x *BanRequest) Reset() {
 	*x = BanRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2096,7 +2242,7 @@ func (x *BanRequest) String() string {
 func (*BanRequest) ProtoMessage() {}
 
 func (x *BanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2109,7 +2255,7 @@ func (x *BanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanRequest.ProtoReflect.Descriptor instead.
 func (*BanRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *BanRequest) GetBan() *Ban {
@@ -2131,7 +2277,7 @@ type BanResponse struct {
 
 func (x *BanResponse) Reset() {
 	*x = BanResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2143,7 +2289,7 @@ func (x *BanResponse) String() string {
 func (*BanResponse) ProtoMessage() {}
 
 func (x *BanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2156,7 +2302,7 @@ func (x *BanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanResponse.ProtoReflect.Descriptor instead.
 func (*BanResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BanResponse) GetPilots() []string {
@@ -2182,7 +2328,7 @@ type UnbanRequest struct {
 
 func (x *UnbanRequest) Reset() {
 	*x = UnbanRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2340,7 @@ func (x *UnbanRequest) String() string {
 func (*UnbanRequest) ProtoMessage() {}
 
 func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2353,7 @@ func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanRequest.ProtoReflect.Descriptor instead.
 func (*UnbanRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *UnbanRequest) GetBan() *Ban {
@@ -2225,7 +2371,7 @@ type UnbanResponse struct {
 
 func (x *UnbanResponse) Reset() {
 	*x = UnbanResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2237,7 +2383,7 @@ func (x *UnbanResponse) String() string {
 func (*UnbanResponse) ProtoMessage() {}
 
 func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2250,7 +2396,7 @@ func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanResponse.ProtoReflect.Descriptor instead.
 func (*UnbanResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
 }
 
 type ListBansRequest struct {
@@ -2261,7 +2407,7 @@ type ListBansRequest struct {
 
 func (x *ListBansRequest) Reset() {
 	*x = ListBansRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2419,7 @@ func (x *ListBansRequest) String() string {
 func (*ListBansRequest) ProtoMessage() {}
 
 func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2432,7 @@ func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBansRequest.ProtoReflect.Descriptor instead.
 func (*ListBansRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
 }
 
 type ListBansResponse struct {
@@ -2298,7 +2444,7 @@ type ListBansResponse struct {
 
 func (x *ListBansResponse) Reset() {
 	*x = ListBansResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2310,7 +2456,7 @@ func (x *ListBansResponse) String() string {
 func (*ListBansResponse) ProtoMessage() {}
 
 func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2323,7 +2469,7 @@ func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBansResponse.ProtoReflect.Descriptor instead.
 func (*ListBansResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ListBansResponse) GetBans() []*Ban {
@@ -2350,7 +2496,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2362,7 +2508,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2375,7 +2521,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *Access) GetId() string {
@@ -2449,7 +2595,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2461,7 +2607,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2474,7 +2620,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
 }
 
 type ListAccessResponse struct {
@@ -2486,7 +2632,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2498,7 +2644,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2511,7 +2657,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -2519,6 +2665,235 @@ func (x *ListAccessResponse) GetAccesses() []*Access {
 		return x.Accesses
 	}
 	return nil
+}
+
+type WatchEventsRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Number of the last event that is known; 0 is none.
+	After uint64 `protobuf:"varint,1,opt,name=after,proto3" json:"after,omitempty"`
+	// Go on with what happens from now on.
+	Follow bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	// Empty: of all sites, and of workflows.
+	Site          string `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsRequest) Reset() {
+	*x = WatchEventsRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsRequest) ProtoMessage() {}
+
+func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
+func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *WatchEventsRequest) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *WatchEventsRequest) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *WatchEventsRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+type WatchEventsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Events        []*Event               `protobuf:"bytes,1,rep,name=events,proto3" json:"events,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *WatchEventsResponse) Reset() {
+	*x = WatchEventsResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WatchEventsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WatchEventsResponse) ProtoMessage() {}
+
+func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
+func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *WatchEventsResponse) GetEvents() []*Event {
+	if x != nil {
+		return x.Events
+	}
+	return nil
+}
+
+// Event is something that has happened. What a kind does not speak of is empty.
+type Event struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Counts up from the start of the queue.
+	Number uint64                 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
+	Time   *timestamppb.Timestamp `protobuf:"bytes,2,opt,name=time,proto3" json:"time,omitempty"`
+	// pilot-joined, pilot-left, pilot-died, pilot-held, pilot-goes-on, node-set-back,
+	// node-goes-on, site-master, site-unheard, site-heard, site-silent, site-mode,
+	// class-refused, step-failed, workflow-over.
+	Kind string `protobuf:"bytes,3,opt,name=kind,proto3" json:"kind,omitempty"`
+	// Somebody should look into it.
+	Warning       bool   `protobuf:"varint,4,opt,name=warning,proto3" json:"warning,omitempty"`
+	Site          string `protobuf:"bytes,5,opt,name=site,proto3" json:"site,omitempty"`
+	Pilot         string `protobuf:"bytes,6,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	Node          string `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
+	Workflow      string `protobuf:"bytes,8,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	Task          string `protobuf:"bytes,9,opt,name=task,proto3" json:"task,omitempty"`
+	Text          string `protobuf:"bytes,10,opt,name=text,proto3" json:"text,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Event) Reset() {
+	*x = Event{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Event) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Event) ProtoMessage() {}
+
+func (x *Event) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Event.ProtoReflect.Descriptor instead.
+func (*Event) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *Event) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Event) GetTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Time
+	}
+	return nil
+}
+
+func (x *Event) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Event) GetWarning() bool {
+	if x != nil {
+		return x.Warning
+	}
+	return false
+}
+
+func (x *Event) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Event) GetPilot() string {
+	if x != nil {
+		return x.Pilot
+	}
+	return ""
+}
+
+func (x *Event) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *Event) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *Event) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Event) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
 }
 
 var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
@@ -2637,11 +3012,29 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\acreated\x18\x02 \x01(\bR\acreated\"\x12\n" +
 	"\x10ListSitesRequest\"<\n" +
 	"\x11ListSitesResponse\x12'\n" +
-	"\x05sites\x18\x01 \x03(\v2\x11.pilotage.v1.SiteR\x05sites\"$\n" +
+	"\x05sites\x18\x01 \x03(\v2\x11.pilotage.v1.SiteR\x05sites\"U\n" +
 	"\x0eGetSiteRequest\x12\x12\n" +
-	"\x04name\x18\x01 \x01(\tR\x04name\"8\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12/\n" +
+	"\x05since\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x05since\"\xdc\x02\n" +
+	"\n" +
+	"SiteWindow\x12-\n" +
+	"\x04time\x18\x01 \x01(\v2\x19.google.protobuf.DurationR\x04time\x12-\n" +
+	"\x05reads\x18\x02 \x01(\v2\x17.pilotage.v1.SourceSumsR\x05reads\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\x04R\x05tasks\x12\x1a\n" +
+	"\bfailures\x18\x04 \x01(\x04R\bfailures\x12\x1c\n" +
+	"\tevictions\x18\x05 \x01(\x04R\tevictions\x12%\n" +
+	"\x0equeue_requests\x18\x06 \x01(\x04R\rqueueRequests\x12\x1f\n" +
+	"\vdelay_count\x18\a \x01(\x04R\n" +
+	"delayCount\x126\n" +
+	"\tdelay_sum\x18\b \x01(\v2\x19.google.protobuf.DurationR\bdelaySum\x12 \n" +
+	"\fwhy_few_hits\x18\t \x01(\tR\n" +
+	"whyFewHits\"\xb9\x01\n" +
 	"\x0fGetSiteResponse\x12%\n" +
-	"\x04site\x18\x01 \x01(\v2\x11.pilotage.v1.SiteR\x04site\">\n" +
+	"\x04site\x18\x01 \x01(\v2\x11.pilotage.v1.SiteR\x04site\x12/\n" +
+	"\x06window\x18\x02 \x01(\v2\x17.pilotage.v1.SiteWindowR\x06window\x12-\n" +
+	"\x05nodes\x18\x03 \x03(\v2\x17.pilotage.v1.DemandNodeR\x05nodes\x12\x1f\n" +
+	"\vsole_copies\x18\x04 \x01(\x05R\n" +
+	"soleCopies\">\n" +
 	"\x10DrainSiteRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06resume\x18\x02 \x01(\bR\x06resume\"\x13\n" +
@@ -2728,12 +3121,30 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x06groups\x18\t \x03(\tR\x06groups\"\x13\n" +
 	"\x11ListAccessRequest\"E\n" +
 	"\x12ListAccessResponse\x12/\n" +
-	"\baccesses\x18\x01 \x03(\v2\x13.pilotage.v1.AccessR\baccesses*s\n" +
+	"\baccesses\x18\x01 \x03(\v2\x13.pilotage.v1.AccessR\baccesses\"V\n" +
+	"\x12WatchEventsRequest\x12\x14\n" +
+	"\x05after\x18\x01 \x01(\x04R\x05after\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x12\n" +
+	"\x04site\x18\x03 \x01(\tR\x04site\"A\n" +
+	"\x13WatchEventsResponse\x12*\n" +
+	"\x06events\x18\x01 \x03(\v2\x12.pilotage.v1.EventR\x06events\"\xff\x01\n" +
+	"\x05Event\x12\x16\n" +
+	"\x06number\x18\x01 \x01(\x04R\x06number\x12.\n" +
+	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
+	"\x04kind\x18\x03 \x01(\tR\x04kind\x12\x18\n" +
+	"\awarning\x18\x04 \x01(\bR\awarning\x12\x12\n" +
+	"\x04site\x18\x05 \x01(\tR\x04site\x12\x14\n" +
+	"\x05pilot\x18\x06 \x01(\tR\x05pilot\x12\x12\n" +
+	"\x04node\x18\a \x01(\tR\x04node\x12\x1a\n" +
+	"\bworkflow\x18\b \x01(\tR\bworkflow\x12\x12\n" +
+	"\x04task\x18\t \x01(\tR\x04task\x12\x12\n" +
+	"\x04text\x18\n" +
+	" \x01(\tR\x04text*s\n" +
 	"\bSiteMode\x12\x19\n" +
 	"\x15SITE_MODE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SITE_MODE_DISTRIBUTED\x10\x01\x12\x19\n" +
 	"\x15SITE_MODE_CENTRALIZED\x10\x02\x12\x16\n" +
-	"\x12SITE_MODE_ISOLATED\x10\x032\x88\a\n" +
+	"\x12SITE_MODE_ISOLATED\x10\x032\xdc\a\n" +
 	"\vSiteService\x12D\n" +
 	"\aAddSite\x12\x1b.pilotage.v1.AddSiteRequest\x1a\x1c.pilotage.v1.AddSiteResponse\x12J\n" +
 	"\tListSites\x12\x1d.pilotage.v1.ListSitesRequest\x1a\x1e.pilotage.v1.ListSitesResponse\x12D\n" +
@@ -2748,7 +3159,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"ListAccess\x12\x1e.pilotage.v1.ListAccessRequest\x1a\x1f.pilotage.v1.ListAccessResponse\x128\n" +
 	"\x03Ban\x12\x17.pilotage.v1.BanRequest\x1a\x18.pilotage.v1.BanResponse\x12>\n" +
 	"\x05Unban\x12\x19.pilotage.v1.UnbanRequest\x1a\x1a.pilotage.v1.UnbanResponse\x12G\n" +
-	"\bListBans\x12\x1c.pilotage.v1.ListBansRequest\x1a\x1d.pilotage.v1.ListBansResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"\bListBans\x12\x1c.pilotage.v1.ListBansRequest\x1a\x1d.pilotage.v1.ListBansResponse\x12R\n" +
+	"\vWatchEvents\x12\x1f.pilotage.v1.WatchEventsRequest\x1a .pilotage.v1.WatchEventsResponse0\x01B@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_site_service_proto_rawDescOnce sync.Once
@@ -2763,7 +3175,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -2777,102 +3189,116 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*ListSitesRequest)(nil),      // 9: pilotage.v1.ListSitesRequest
 	(*ListSitesResponse)(nil),     // 10: pilotage.v1.ListSitesResponse
 	(*GetSiteRequest)(nil),        // 11: pilotage.v1.GetSiteRequest
-	(*GetSiteResponse)(nil),       // 12: pilotage.v1.GetSiteResponse
-	(*DrainSiteRequest)(nil),      // 13: pilotage.v1.DrainSiteRequest
-	(*DrainSiteResponse)(nil),     // 14: pilotage.v1.DrainSiteResponse
-	(*RemoveSiteRequest)(nil),     // 15: pilotage.v1.RemoveSiteRequest
-	(*RemoveSiteResponse)(nil),    // 16: pilotage.v1.RemoveSiteResponse
-	(*CreateAccessRequest)(nil),   // 17: pilotage.v1.CreateAccessRequest
-	(*GetDemandRequest)(nil),      // 18: pilotage.v1.GetDemandRequest
-	(*DemandClass)(nil),           // 19: pilotage.v1.DemandClass
-	(*DemandPilot)(nil),           // 20: pilotage.v1.DemandPilot
-	(*DemandNode)(nil),            // 21: pilotage.v1.DemandNode
-	(*GetDemandResponse)(nil),     // 22: pilotage.v1.GetDemandResponse
-	(*CreateAccessResponse)(nil),  // 23: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 24: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 25: pilotage.v1.RevokeAccessResponse
-	(*Ban)(nil),                   // 26: pilotage.v1.Ban
-	(*BanRequest)(nil),            // 27: pilotage.v1.BanRequest
-	(*BanResponse)(nil),           // 28: pilotage.v1.BanResponse
-	(*UnbanRequest)(nil),          // 29: pilotage.v1.UnbanRequest
-	(*UnbanResponse)(nil),         // 30: pilotage.v1.UnbanResponse
-	(*ListBansRequest)(nil),       // 31: pilotage.v1.ListBansRequest
-	(*ListBansResponse)(nil),      // 32: pilotage.v1.ListBansResponse
-	(*Access)(nil),                // 33: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 34: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 35: pilotage.v1.ListAccessResponse
-	nil,                           // 36: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 37: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 38: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 39: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 40: google.protobuf.FieldMask
-	(*Resources)(nil),             // 41: pilotage.v1.Resources
+	(*SiteWindow)(nil),            // 12: pilotage.v1.SiteWindow
+	(*GetSiteResponse)(nil),       // 13: pilotage.v1.GetSiteResponse
+	(*DrainSiteRequest)(nil),      // 14: pilotage.v1.DrainSiteRequest
+	(*DrainSiteResponse)(nil),     // 15: pilotage.v1.DrainSiteResponse
+	(*RemoveSiteRequest)(nil),     // 16: pilotage.v1.RemoveSiteRequest
+	(*RemoveSiteResponse)(nil),    // 17: pilotage.v1.RemoveSiteResponse
+	(*CreateAccessRequest)(nil),   // 18: pilotage.v1.CreateAccessRequest
+	(*GetDemandRequest)(nil),      // 19: pilotage.v1.GetDemandRequest
+	(*DemandClass)(nil),           // 20: pilotage.v1.DemandClass
+	(*DemandPilot)(nil),           // 21: pilotage.v1.DemandPilot
+	(*DemandNode)(nil),            // 22: pilotage.v1.DemandNode
+	(*GetDemandResponse)(nil),     // 23: pilotage.v1.GetDemandResponse
+	(*CreateAccessResponse)(nil),  // 24: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 25: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 26: pilotage.v1.RevokeAccessResponse
+	(*Ban)(nil),                   // 27: pilotage.v1.Ban
+	(*BanRequest)(nil),            // 28: pilotage.v1.BanRequest
+	(*BanResponse)(nil),           // 29: pilotage.v1.BanResponse
+	(*UnbanRequest)(nil),          // 30: pilotage.v1.UnbanRequest
+	(*UnbanResponse)(nil),         // 31: pilotage.v1.UnbanResponse
+	(*ListBansRequest)(nil),       // 32: pilotage.v1.ListBansRequest
+	(*ListBansResponse)(nil),      // 33: pilotage.v1.ListBansResponse
+	(*Access)(nil),                // 34: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 35: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 36: pilotage.v1.ListAccessResponse
+	(*WatchEventsRequest)(nil),    // 37: pilotage.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 38: pilotage.v1.WatchEventsResponse
+	(*Event)(nil),                 // 39: pilotage.v1.Event
+	nil,                           // 40: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 43: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 44: google.protobuf.FieldMask
+	(*Resources)(nil),             // 45: pilotage.v1.Resources
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	37, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	37, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	41, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	41, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
 	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
-	38, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	42, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	36, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	37, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	37, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	40, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	41, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	41, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	37, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	37, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	39, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	41, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	41, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	43, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	40, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	44, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
 	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
 	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	5,  // 20: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
-	37, // 21: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	41, // 22: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
-	37, // 23: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
-	37, // 24: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
-	19, // 25: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
-	20, // 26: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
-	21, // 27: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
-	38, // 28: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
-	26, // 29: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
-	26, // 30: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
-	26, // 31: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
-	38, // 32: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	38, // 33: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	33, // 34: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	7,  // 35: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 36: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 37: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	13, // 38: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	15, // 39: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	17, // 40: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	24, // 41: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	18, // 42: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
-	34, // 43: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	27, // 44: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
-	29, // 45: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
-	31, // 46: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
-	8,  // 47: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 48: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	12, // 49: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	14, // 50: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	16, // 51: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	23, // 52: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	25, // 53: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	22, // 54: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
-	35, // 55: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	28, // 56: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
-	30, // 57: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
-	32, // 58: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
-	47, // [47:59] is the sub-list for method output_type
-	35, // [35:47] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	41, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
+	41, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
+	3,  // 22: pilotage.v1.SiteWindow.reads:type_name -> pilotage.v1.SourceSums
+	41, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
+	5,  // 24: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
+	12, // 25: pilotage.v1.GetSiteResponse.window:type_name -> pilotage.v1.SiteWindow
+	22, // 26: pilotage.v1.GetSiteResponse.nodes:type_name -> pilotage.v1.DemandNode
+	41, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	45, // 28: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
+	41, // 29: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
+	41, // 30: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
+	20, // 31: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
+	21, // 32: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
+	22, // 33: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
+	42, // 34: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
+	27, // 35: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
+	27, // 36: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
+	27, // 37: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
+	42, // 38: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	42, // 39: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	34, // 40: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	39, // 41: pilotage.v1.WatchEventsResponse.events:type_name -> pilotage.v1.Event
+	42, // 42: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
+	7,  // 43: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 44: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 45: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	14, // 46: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	16, // 47: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	18, // 48: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	25, // 49: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	19, // 50: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	35, // 51: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	28, // 52: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
+	30, // 53: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
+	32, // 54: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
+	37, // 55: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
+	8,  // 56: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 57: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	13, // 58: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	15, // 59: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	17, // 60: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	24, // 61: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	26, // 62: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	23, // 63: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	36, // 64: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	29, // 65: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
+	31, // 66: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
+	33, // 67: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
+	38, // 68: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
+	56, // [56:69] is the sub-list for method output_type
+	43, // [43:56] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -2889,7 +3315,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   36,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

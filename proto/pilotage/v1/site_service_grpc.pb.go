@@ -31,6 +31,7 @@ const (
 	SiteService_Ban_FullMethodName          = "/pilotage.v1.SiteService/Ban"
 	SiteService_Unban_FullMethodName        = "/pilotage.v1.SiteService/Unban"
 	SiteService_ListBans_FullMethodName     = "/pilotage.v1.SiteService/ListBans"
+	SiteService_WatchEvents_FullMethodName  = "/pilotage.v1.SiteService/WatchEvents"
 )
 
 // SiteServiceClient is the client API for SiteService service.
@@ -60,6 +61,9 @@ type SiteServiceClient interface {
 	// Unban lifts a ban. A pilot that was revoked stays so; a new one may come.
 	Unban(ctx context.Context, in *UnbanRequest, opts ...grpc.CallOption) (*UnbanResponse, error)
 	ListBans(ctx context.Context, in *ListBansRequest, opts ...grpc.CallOption) (*ListBansResponse, error)
+	// WatchEvents tells of pilots that come, leave, die or are held, of masters, of
+	// sites that are not heard, of what fails: the log of the queue for programs.
+	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 }
 
 type siteServiceClient struct {
@@ -190,6 +194,25 @@ func (c *siteServiceClient) ListBans(ctx context.Context, in *ListBansRequest, o
 	return out, nil
 }
 
+func (c *siteServiceClient) WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &SiteService_ServiceDesc.Streams[0], SiteService_WatchEvents_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[WatchEventsRequest, WatchEventsResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SiteService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
+
 // SiteServiceServer is the server API for SiteService service.
 // All implementations must embed UnimplementedSiteServiceServer
 // for forward compatibility.
@@ -217,6 +240,9 @@ type SiteServiceServer interface {
 	// Unban lifts a ban. A pilot that was revoked stays so; a new one may come.
 	Unban(context.Context, *UnbanRequest) (*UnbanResponse, error)
 	ListBans(context.Context, *ListBansRequest) (*ListBansResponse, error)
+	// WatchEvents tells of pilots that come, leave, die or are held, of masters, of
+	// sites that are not heard, of what fails: the log of the queue for programs.
+	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	mustEmbedUnimplementedSiteServiceServer()
 }
 
@@ -262,6 +288,9 @@ func (UnimplementedSiteServiceServer) Unban(context.Context, *UnbanRequest) (*Un
 }
 func (UnimplementedSiteServiceServer) ListBans(context.Context, *ListBansRequest) (*ListBansResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ListBans not implemented")
+}
+func (UnimplementedSiteServiceServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
+	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
 }
 func (UnimplementedSiteServiceServer) mustEmbedUnimplementedSiteServiceServer() {}
 func (UnimplementedSiteServiceServer) testEmbeddedByValue()                     {}
@@ -500,6 +529,17 @@ func _SiteService_ListBans_Handler(srv interface{}, ctx context.Context, dec fun
 	return interceptor(ctx, in, info, handler)
 }
 
+func _SiteService_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(WatchEventsRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(SiteServiceServer).WatchEvents(m, &grpc.GenericServerStream[WatchEventsRequest, WatchEventsResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type SiteService_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
+
 // SiteService_ServiceDesc is the grpc.ServiceDesc for SiteService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -556,6 +596,12 @@ var SiteService_ServiceDesc = grpc.ServiceDesc{
 			Handler:    _SiteService_ListBans_Handler,
 		},
 	},
-	Streams:  []grpc.StreamDesc{},
+	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "WatchEvents",
+			Handler:       _SiteService_WatchEvents_Handler,
+			ServerStreams: true,
+		},
+	},
 	Metadata: "pilotage/v1/site_service.proto",
 }

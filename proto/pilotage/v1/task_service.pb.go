@@ -2174,6 +2174,319 @@ func (x *GetTaskLogsResponse) GetStderr() []byte {
 	return nil
 }
 
+type GetWorkflowStepsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Workflow      string                 `protobuf:"bytes,1,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetWorkflowStepsRequest) Reset() {
+	*x = GetWorkflowStepsRequest{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetWorkflowStepsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetWorkflowStepsRequest) ProtoMessage() {}
+
+func (x *GetWorkflowStepsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetWorkflowStepsRequest.ProtoReflect.Descriptor instead.
+func (*GetWorkflowStepsRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *GetWorkflowStepsRequest) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+// WorkflowStep is the tasks of one name: a step of the workflow, and what its
+// foreach makes of it.
+type WorkflowStep struct {
+	state     protoimpl.MessageState `protogen:"open.v1"`
+	Name      string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Tasks     int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Blocked   int32                  `protobuf:"varint,3,opt,name=blocked,proto3" json:"blocked,omitempty"`
+	Ready     int32                  `protobuf:"varint,4,opt,name=ready,proto3" json:"ready,omitempty"`
+	Leased    int32                  `protobuf:"varint,5,opt,name=leased,proto3" json:"leased,omitempty"`
+	Done      int32                  `protobuf:"varint,6,opt,name=done,proto3" json:"done,omitempty"`
+	Failed    int32                  `protobuf:"varint,7,opt,name=failed,proto3" json:"failed,omitempty"`
+	Cancelled int32                  `protobuf:"varint,8,opt,name=cancelled,proto3" json:"cancelled,omitempty"`
+	// Steps whose files it reads.
+	After []string `protobuf:"bytes,9,rep,name=after,proto3" json:"after,omitempty"`
+	// Median of some of its attempts; 0 while none has ended.
+	RunSeconds     float64 `protobuf:"fixed64,10,opt,name=run_seconds,json=runSeconds,proto3" json:"run_seconds,omitempty"`
+	StageInSeconds float64 `protobuf:"fixed64,11,opt,name=stage_in_seconds,json=stageInSeconds,proto3" json:"stage_in_seconds,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *WorkflowStep) Reset() {
+	*x = WorkflowStep{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *WorkflowStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*WorkflowStep) ProtoMessage() {}
+
+func (x *WorkflowStep) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use WorkflowStep.ProtoReflect.Descriptor instead.
+func (*WorkflowStep) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *WorkflowStep) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *WorkflowStep) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetBlocked() int32 {
+	if x != nil {
+		return x.Blocked
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetReady() int32 {
+	if x != nil {
+		return x.Ready
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetLeased() int32 {
+	if x != nil {
+		return x.Leased
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetDone() int32 {
+	if x != nil {
+		return x.Done
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetFailed() int32 {
+	if x != nil {
+		return x.Failed
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetCancelled() int32 {
+	if x != nil {
+		return x.Cancelled
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetAfter() []string {
+	if x != nil {
+		return x.After
+	}
+	return nil
+}
+
+func (x *WorkflowStep) GetRunSeconds() float64 {
+	if x != nil {
+		return x.RunSeconds
+	}
+	return 0
+}
+
+func (x *WorkflowStep) GetStageInSeconds() float64 {
+	if x != nil {
+		return x.StageInSeconds
+	}
+	return 0
+}
+
+// FailureGroup is the tasks that failed for one reason.
+type FailureGroup struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
+	Tasks  int32                  `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// One of them.
+	Task          string   `protobuf:"bytes,3,opt,name=task,proto3" json:"task,omitempty"`
+	Steps         []string `protobuf:"bytes,4,rep,name=steps,proto3" json:"steps,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FailureGroup) Reset() {
+	*x = FailureGroup{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FailureGroup) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FailureGroup) ProtoMessage() {}
+
+func (x *FailureGroup) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FailureGroup.ProtoReflect.Descriptor instead.
+func (*FailureGroup) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *FailureGroup) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *FailureGroup) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *FailureGroup) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *FailureGroup) GetSteps() []string {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+type GetWorkflowStepsResponse struct {
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Steps    []*WorkflowStep        `protobuf:"bytes,1,rep,name=steps,proto3" json:"steps,omitempty"`
+	Failures []*FailureGroup        `protobuf:"bytes,2,rep,name=failures,proto3" json:"failures,omitempty"`
+	// Until the tasks are done, at the pace of the slots that run some now; absent
+	// where nothing runs or nothing is known.
+	Left *durationpb.Duration `protobuf:"bytes,3,opt,name=left,proto3" json:"left,omitempty"`
+	// The workflow has more tasks than are summed up.
+	Partial       bool `protobuf:"varint,4,opt,name=partial,proto3" json:"partial,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetWorkflowStepsResponse) Reset() {
+	*x = GetWorkflowStepsResponse{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetWorkflowStepsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetWorkflowStepsResponse) ProtoMessage() {}
+
+func (x *GetWorkflowStepsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetWorkflowStepsResponse.ProtoReflect.Descriptor instead.
+func (*GetWorkflowStepsResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *GetWorkflowStepsResponse) GetSteps() []*WorkflowStep {
+	if x != nil {
+		return x.Steps
+	}
+	return nil
+}
+
+func (x *GetWorkflowStepsResponse) GetFailures() []*FailureGroup {
+	if x != nil {
+		return x.Failures
+	}
+	return nil
+}
+
+func (x *GetWorkflowStepsResponse) GetLeft() *durationpb.Duration {
+	if x != nil {
+		return x.Left
+	}
+	return nil
+}
+
+func (x *GetWorkflowStepsResponse) GetPartial() bool {
+	if x != nil {
+		return x.Partial
+	}
+	return false
+}
+
 var File_pilotage_v1_task_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_task_service_proto_rawDesc = "" +
@@ -2326,7 +2639,33 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x13GetTaskLogsResponse\x12.\n" +
 	"\aattempt\x18\x01 \x01(\v2\x14.pilotage.v1.AttemptR\aattempt\x12\x16\n" +
 	"\x06stdout\x18\x02 \x01(\fR\x06stdout\x12\x16\n" +
-	"\x06stderr\x18\x03 \x01(\fR\x06stderr*\xbc\x01\n" +
+	"\x06stderr\x18\x03 \x01(\fR\x06stderr\"5\n" +
+	"\x17GetWorkflowStepsRequest\x12\x1a\n" +
+	"\bworkflow\x18\x01 \x01(\tR\bworkflow\"\xab\x02\n" +
+	"\fWorkflowStep\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x18\n" +
+	"\ablocked\x18\x03 \x01(\x05R\ablocked\x12\x14\n" +
+	"\x05ready\x18\x04 \x01(\x05R\x05ready\x12\x16\n" +
+	"\x06leased\x18\x05 \x01(\x05R\x06leased\x12\x12\n" +
+	"\x04done\x18\x06 \x01(\x05R\x04done\x12\x16\n" +
+	"\x06failed\x18\a \x01(\x05R\x06failed\x12\x1c\n" +
+	"\tcancelled\x18\b \x01(\x05R\tcancelled\x12\x14\n" +
+	"\x05after\x18\t \x03(\tR\x05after\x12\x1f\n" +
+	"\vrun_seconds\x18\n" +
+	" \x01(\x01R\n" +
+	"runSeconds\x12(\n" +
+	"\x10stage_in_seconds\x18\v \x01(\x01R\x0estageInSeconds\"f\n" +
+	"\fFailureGroup\x12\x16\n" +
+	"\x06reason\x18\x01 \x01(\tR\x06reason\x12\x14\n" +
+	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x12\n" +
+	"\x04task\x18\x03 \x01(\tR\x04task\x12\x14\n" +
+	"\x05steps\x18\x04 \x03(\tR\x05steps\"\xcb\x01\n" +
+	"\x18GetWorkflowStepsResponse\x12/\n" +
+	"\x05steps\x18\x01 \x03(\v2\x19.pilotage.v1.WorkflowStepR\x05steps\x125\n" +
+	"\bfailures\x18\x02 \x03(\v2\x19.pilotage.v1.FailureGroupR\bfailures\x12-\n" +
+	"\x04left\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\x04left\x12\x18\n" +
+	"\apartial\x18\x04 \x01(\bR\apartial*\xbc\x01\n" +
 	"\rWorkflowState\x12\x1e\n" +
 	"\x1aWORKFLOW_STATE_UNSPECIFIED\x10\x00\x12\x1d\n" +
 	"\x19WORKFLOW_STATE_SUBMITTING\x10\x01\x12\x1a\n" +
@@ -2341,7 +2680,7 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x14ATTEMPT_STATE_FAILED\x10\x03\x12\x16\n" +
 	"\x12ATTEMPT_STATE_LOST\x10\x04\x12\x1b\n" +
 	"\x17ATTEMPT_STATE_DUPLICATE\x10\x05\x12\x1a\n" +
-	"\x16ATTEMPT_STATE_REJECTED\x10\x062\xda\b\n" +
+	"\x16ATTEMPT_STATE_REJECTED\x10\x062\xbb\t\n" +
 	"\vTaskService\x12Y\n" +
 	"\x0eSubmitWorkflow\x12\".pilotage.v1.SubmitWorkflowRequest\x1a#.pilotage.v1.SubmitWorkflowResponse\x12P\n" +
 	"\vGetWorkflow\x12\x1f.pilotage.v1.GetWorkflowRequest\x1a .pilotage.v1.GetWorkflowResponse\x12V\n" +
@@ -2356,7 +2695,8 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"CancelTask\x12\x1e.pilotage.v1.CancelTaskRequest\x1a\x1f.pilotage.v1.CancelTaskResponse\x12J\n" +
 	"\tRetryTask\x12\x1d.pilotage.v1.RetryTaskRequest\x1a\x1e.pilotage.v1.RetryTaskResponse\x12P\n" +
 	"\vExplainTask\x12\x1f.pilotage.v1.ExplainTaskRequest\x1a .pilotage.v1.ExplainTaskResponse\x12P\n" +
-	"\vGetTaskLogs\x12\x1f.pilotage.v1.GetTaskLogsRequest\x1a .pilotage.v1.GetTaskLogsResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"\vGetTaskLogs\x12\x1f.pilotage.v1.GetTaskLogsRequest\x1a .pilotage.v1.GetTaskLogsResponse\x12_\n" +
+	"\x10GetWorkflowSteps\x12$.pilotage.v1.GetWorkflowStepsRequest\x1a%.pilotage.v1.GetWorkflowStepsResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_task_service_proto_rawDescOnce sync.Once
@@ -2371,7 +2711,7 @@ func file_pilotage_v1_task_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_task_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pilotage_v1_task_service_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_pilotage_v1_task_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_pilotage_v1_task_service_proto_goTypes = []any{
 	(WorkflowState)(0),                  // 0: pilotage.v1.WorkflowState
 	(AttemptState)(0),                   // 1: pilotage.v1.AttemptState
@@ -2407,72 +2747,81 @@ var file_pilotage_v1_task_service_proto_goTypes = []any{
 	(*ExplainTaskResponse)(nil),         // 31: pilotage.v1.ExplainTaskResponse
 	(*GetTaskLogsRequest)(nil),          // 32: pilotage.v1.GetTaskLogsRequest
 	(*GetTaskLogsResponse)(nil),         // 33: pilotage.v1.GetTaskLogsResponse
-	(*Task)(nil),                        // 34: pilotage.v1.Task
-	(*File)(nil),                        // 35: pilotage.v1.File
-	(*timestamppb.Timestamp)(nil),       // 36: google.protobuf.Timestamp
-	(*Outcome)(nil),                     // 37: pilotage.v1.Outcome
-	(TaskState)(0),                      // 38: pilotage.v1.TaskState
-	(*AttemptId)(nil),                   // 39: pilotage.v1.AttemptId
-	(*durationpb.Duration)(nil),         // 40: google.protobuf.Duration
+	(*GetWorkflowStepsRequest)(nil),     // 34: pilotage.v1.GetWorkflowStepsRequest
+	(*WorkflowStep)(nil),                // 35: pilotage.v1.WorkflowStep
+	(*FailureGroup)(nil),                // 36: pilotage.v1.FailureGroup
+	(*GetWorkflowStepsResponse)(nil),    // 37: pilotage.v1.GetWorkflowStepsResponse
+	(*Task)(nil),                        // 38: pilotage.v1.Task
+	(*File)(nil),                        // 39: pilotage.v1.File
+	(*timestamppb.Timestamp)(nil),       // 40: google.protobuf.Timestamp
+	(*Outcome)(nil),                     // 41: pilotage.v1.Outcome
+	(TaskState)(0),                      // 42: pilotage.v1.TaskState
+	(*AttemptId)(nil),                   // 43: pilotage.v1.AttemptId
+	(*durationpb.Duration)(nil),         // 44: google.protobuf.Duration
 }
 var file_pilotage_v1_task_service_proto_depIdxs = []int32{
-	34, // 0: pilotage.v1.SubmitWorkflowRequest.tasks:type_name -> pilotage.v1.Task
-	35, // 1: pilotage.v1.SubmitWorkflowRequest.files:type_name -> pilotage.v1.File
+	38, // 0: pilotage.v1.SubmitWorkflowRequest.tasks:type_name -> pilotage.v1.Task
+	39, // 1: pilotage.v1.SubmitWorkflowRequest.files:type_name -> pilotage.v1.File
 	0,  // 2: pilotage.v1.Workflow.state:type_name -> pilotage.v1.WorkflowState
-	36, // 3: pilotage.v1.Workflow.created:type_name -> google.protobuf.Timestamp
-	36, // 4: pilotage.v1.Workflow.ended:type_name -> google.protobuf.Timestamp
+	40, // 3: pilotage.v1.Workflow.created:type_name -> google.protobuf.Timestamp
+	40, // 4: pilotage.v1.Workflow.ended:type_name -> google.protobuf.Timestamp
 	4,  // 5: pilotage.v1.GetWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
 	4,  // 6: pilotage.v1.ListWorkflowsResponse.workflows:type_name -> pilotage.v1.Workflow
 	4,  // 7: pilotage.v1.WatchWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
-	35, // 8: pilotage.v1.ListWorkflowOutputsResponse.files:type_name -> pilotage.v1.File
+	39, // 8: pilotage.v1.ListWorkflowOutputsResponse.files:type_name -> pilotage.v1.File
 	1,  // 9: pilotage.v1.Attempt.state:type_name -> pilotage.v1.AttemptState
-	37, // 10: pilotage.v1.Attempt.outcome:type_name -> pilotage.v1.Outcome
-	34, // 11: pilotage.v1.TaskInfo.task:type_name -> pilotage.v1.Task
-	38, // 12: pilotage.v1.TaskInfo.state:type_name -> pilotage.v1.TaskState
-	39, // 13: pilotage.v1.TaskInfo.winner:type_name -> pilotage.v1.AttemptId
-	36, // 14: pilotage.v1.TaskInfo.changed:type_name -> google.protobuf.Timestamp
+	41, // 10: pilotage.v1.Attempt.outcome:type_name -> pilotage.v1.Outcome
+	38, // 11: pilotage.v1.TaskInfo.task:type_name -> pilotage.v1.Task
+	42, // 12: pilotage.v1.TaskInfo.state:type_name -> pilotage.v1.TaskState
+	43, // 13: pilotage.v1.TaskInfo.winner:type_name -> pilotage.v1.AttemptId
+	40, // 14: pilotage.v1.TaskInfo.changed:type_name -> google.protobuf.Timestamp
 	17, // 15: pilotage.v1.TaskInfo.attempts:type_name -> pilotage.v1.Attempt
 	18, // 16: pilotage.v1.GetTaskResponse.task:type_name -> pilotage.v1.TaskInfo
-	38, // 17: pilotage.v1.ListTasksRequest.states:type_name -> pilotage.v1.TaskState
+	42, // 17: pilotage.v1.ListTasksRequest.states:type_name -> pilotage.v1.TaskState
 	18, // 18: pilotage.v1.ListTasksResponse.tasks:type_name -> pilotage.v1.TaskInfo
-	38, // 19: pilotage.v1.MissingInput.producer_state:type_name -> pilotage.v1.TaskState
+	42, // 19: pilotage.v1.MissingInput.producer_state:type_name -> pilotage.v1.TaskState
 	29, // 20: pilotage.v1.SiteExplanation.clauses:type_name -> pilotage.v1.ClauseCount
 	18, // 21: pilotage.v1.ExplainTaskResponse.task:type_name -> pilotage.v1.TaskInfo
 	28, // 22: pilotage.v1.ExplainTaskResponse.missing:type_name -> pilotage.v1.MissingInput
 	30, // 23: pilotage.v1.ExplainTaskResponse.sites:type_name -> pilotage.v1.SiteExplanation
-	40, // 24: pilotage.v1.ExplainTaskResponse.backoff:type_name -> google.protobuf.Duration
+	44, // 24: pilotage.v1.ExplainTaskResponse.backoff:type_name -> google.protobuf.Duration
 	17, // 25: pilotage.v1.GetTaskLogsResponse.attempt:type_name -> pilotage.v1.Attempt
-	2,  // 26: pilotage.v1.TaskService.SubmitWorkflow:input_type -> pilotage.v1.SubmitWorkflowRequest
-	5,  // 27: pilotage.v1.TaskService.GetWorkflow:input_type -> pilotage.v1.GetWorkflowRequest
-	7,  // 28: pilotage.v1.TaskService.ListWorkflows:input_type -> pilotage.v1.ListWorkflowsRequest
-	9,  // 29: pilotage.v1.TaskService.WatchWorkflow:input_type -> pilotage.v1.WatchWorkflowRequest
-	11, // 30: pilotage.v1.TaskService.ListWorkflowOutputs:input_type -> pilotage.v1.ListWorkflowOutputsRequest
-	13, // 31: pilotage.v1.TaskService.CancelWorkflow:input_type -> pilotage.v1.CancelWorkflowRequest
-	15, // 32: pilotage.v1.TaskService.RetryWorkflow:input_type -> pilotage.v1.RetryWorkflowRequest
-	19, // 33: pilotage.v1.TaskService.GetTask:input_type -> pilotage.v1.GetTaskRequest
-	21, // 34: pilotage.v1.TaskService.ListTasks:input_type -> pilotage.v1.ListTasksRequest
-	23, // 35: pilotage.v1.TaskService.CancelTask:input_type -> pilotage.v1.CancelTaskRequest
-	25, // 36: pilotage.v1.TaskService.RetryTask:input_type -> pilotage.v1.RetryTaskRequest
-	27, // 37: pilotage.v1.TaskService.ExplainTask:input_type -> pilotage.v1.ExplainTaskRequest
-	32, // 38: pilotage.v1.TaskService.GetTaskLogs:input_type -> pilotage.v1.GetTaskLogsRequest
-	3,  // 39: pilotage.v1.TaskService.SubmitWorkflow:output_type -> pilotage.v1.SubmitWorkflowResponse
-	6,  // 40: pilotage.v1.TaskService.GetWorkflow:output_type -> pilotage.v1.GetWorkflowResponse
-	8,  // 41: pilotage.v1.TaskService.ListWorkflows:output_type -> pilotage.v1.ListWorkflowsResponse
-	10, // 42: pilotage.v1.TaskService.WatchWorkflow:output_type -> pilotage.v1.WatchWorkflowResponse
-	12, // 43: pilotage.v1.TaskService.ListWorkflowOutputs:output_type -> pilotage.v1.ListWorkflowOutputsResponse
-	14, // 44: pilotage.v1.TaskService.CancelWorkflow:output_type -> pilotage.v1.CancelWorkflowResponse
-	16, // 45: pilotage.v1.TaskService.RetryWorkflow:output_type -> pilotage.v1.RetryWorkflowResponse
-	20, // 46: pilotage.v1.TaskService.GetTask:output_type -> pilotage.v1.GetTaskResponse
-	22, // 47: pilotage.v1.TaskService.ListTasks:output_type -> pilotage.v1.ListTasksResponse
-	24, // 48: pilotage.v1.TaskService.CancelTask:output_type -> pilotage.v1.CancelTaskResponse
-	26, // 49: pilotage.v1.TaskService.RetryTask:output_type -> pilotage.v1.RetryTaskResponse
-	31, // 50: pilotage.v1.TaskService.ExplainTask:output_type -> pilotage.v1.ExplainTaskResponse
-	33, // 51: pilotage.v1.TaskService.GetTaskLogs:output_type -> pilotage.v1.GetTaskLogsResponse
-	39, // [39:52] is the sub-list for method output_type
-	26, // [26:39] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	35, // 26: pilotage.v1.GetWorkflowStepsResponse.steps:type_name -> pilotage.v1.WorkflowStep
+	36, // 27: pilotage.v1.GetWorkflowStepsResponse.failures:type_name -> pilotage.v1.FailureGroup
+	44, // 28: pilotage.v1.GetWorkflowStepsResponse.left:type_name -> google.protobuf.Duration
+	2,  // 29: pilotage.v1.TaskService.SubmitWorkflow:input_type -> pilotage.v1.SubmitWorkflowRequest
+	5,  // 30: pilotage.v1.TaskService.GetWorkflow:input_type -> pilotage.v1.GetWorkflowRequest
+	7,  // 31: pilotage.v1.TaskService.ListWorkflows:input_type -> pilotage.v1.ListWorkflowsRequest
+	9,  // 32: pilotage.v1.TaskService.WatchWorkflow:input_type -> pilotage.v1.WatchWorkflowRequest
+	11, // 33: pilotage.v1.TaskService.ListWorkflowOutputs:input_type -> pilotage.v1.ListWorkflowOutputsRequest
+	13, // 34: pilotage.v1.TaskService.CancelWorkflow:input_type -> pilotage.v1.CancelWorkflowRequest
+	15, // 35: pilotage.v1.TaskService.RetryWorkflow:input_type -> pilotage.v1.RetryWorkflowRequest
+	19, // 36: pilotage.v1.TaskService.GetTask:input_type -> pilotage.v1.GetTaskRequest
+	21, // 37: pilotage.v1.TaskService.ListTasks:input_type -> pilotage.v1.ListTasksRequest
+	23, // 38: pilotage.v1.TaskService.CancelTask:input_type -> pilotage.v1.CancelTaskRequest
+	25, // 39: pilotage.v1.TaskService.RetryTask:input_type -> pilotage.v1.RetryTaskRequest
+	27, // 40: pilotage.v1.TaskService.ExplainTask:input_type -> pilotage.v1.ExplainTaskRequest
+	32, // 41: pilotage.v1.TaskService.GetTaskLogs:input_type -> pilotage.v1.GetTaskLogsRequest
+	34, // 42: pilotage.v1.TaskService.GetWorkflowSteps:input_type -> pilotage.v1.GetWorkflowStepsRequest
+	3,  // 43: pilotage.v1.TaskService.SubmitWorkflow:output_type -> pilotage.v1.SubmitWorkflowResponse
+	6,  // 44: pilotage.v1.TaskService.GetWorkflow:output_type -> pilotage.v1.GetWorkflowResponse
+	8,  // 45: pilotage.v1.TaskService.ListWorkflows:output_type -> pilotage.v1.ListWorkflowsResponse
+	10, // 46: pilotage.v1.TaskService.WatchWorkflow:output_type -> pilotage.v1.WatchWorkflowResponse
+	12, // 47: pilotage.v1.TaskService.ListWorkflowOutputs:output_type -> pilotage.v1.ListWorkflowOutputsResponse
+	14, // 48: pilotage.v1.TaskService.CancelWorkflow:output_type -> pilotage.v1.CancelWorkflowResponse
+	16, // 49: pilotage.v1.TaskService.RetryWorkflow:output_type -> pilotage.v1.RetryWorkflowResponse
+	20, // 50: pilotage.v1.TaskService.GetTask:output_type -> pilotage.v1.GetTaskResponse
+	22, // 51: pilotage.v1.TaskService.ListTasks:output_type -> pilotage.v1.ListTasksResponse
+	24, // 52: pilotage.v1.TaskService.CancelTask:output_type -> pilotage.v1.CancelTaskResponse
+	26, // 53: pilotage.v1.TaskService.RetryTask:output_type -> pilotage.v1.RetryTaskResponse
+	31, // 54: pilotage.v1.TaskService.ExplainTask:output_type -> pilotage.v1.ExplainTaskResponse
+	33, // 55: pilotage.v1.TaskService.GetTaskLogs:output_type -> pilotage.v1.GetTaskLogsResponse
+	37, // 56: pilotage.v1.TaskService.GetWorkflowSteps:output_type -> pilotage.v1.GetWorkflowStepsResponse
+	43, // [43:57] is the sub-list for method output_type
+	29, // [29:43] is the sub-list for method input_type
+	29, // [29:29] is the sub-list for extension type_name
+	29, // [29:29] is the sub-list for extension extendee
+	0,  // [0:29] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_task_service_proto_init() }
@@ -2487,7 +2836,7 @@ func file_pilotage_v1_task_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_task_service_proto_rawDesc), len(file_pilotage_v1_task_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   32,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

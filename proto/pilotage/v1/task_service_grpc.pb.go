@@ -32,6 +32,7 @@ const (
 	TaskService_RetryTask_FullMethodName           = "/pilotage.v1.TaskService/RetryTask"
 	TaskService_ExplainTask_FullMethodName         = "/pilotage.v1.TaskService/ExplainTask"
 	TaskService_GetTaskLogs_FullMethodName         = "/pilotage.v1.TaskService/GetTaskLogs"
+	TaskService_GetWorkflowSteps_FullMethodName    = "/pilotage.v1.TaskService/GetWorkflowSteps"
 )
 
 // TaskServiceClient is the client API for TaskService service.
@@ -57,6 +58,8 @@ type TaskServiceClient interface {
 	RetryTask(ctx context.Context, in *RetryTaskRequest, opts ...grpc.CallOption) (*RetryTaskResponse, error)
 	ExplainTask(ctx context.Context, in *ExplainTaskRequest, opts ...grpc.CallOption) (*ExplainTaskResponse, error)
 	GetTaskLogs(ctx context.Context, in *GetTaskLogsRequest, opts ...grpc.CallOption) (*GetTaskLogsResponse, error)
+	// GetWorkflowSteps sums a workflow's tasks up by step and by reason of failure.
+	GetWorkflowSteps(ctx context.Context, in *GetWorkflowStepsRequest, opts ...grpc.CallOption) (*GetWorkflowStepsResponse, error)
 }
 
 type taskServiceClient struct {
@@ -206,6 +209,16 @@ func (c *taskServiceClient) GetTaskLogs(ctx context.Context, in *GetTaskLogsRequ
 	return out, nil
 }
 
+func (c *taskServiceClient) GetWorkflowSteps(ctx context.Context, in *GetWorkflowStepsRequest, opts ...grpc.CallOption) (*GetWorkflowStepsResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetWorkflowStepsResponse)
+	err := c.cc.Invoke(ctx, TaskService_GetWorkflowSteps_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // TaskServiceServer is the server API for TaskService service.
 // All implementations must embed UnimplementedTaskServiceServer
 // for forward compatibility.
@@ -229,6 +242,8 @@ type TaskServiceServer interface {
 	RetryTask(context.Context, *RetryTaskRequest) (*RetryTaskResponse, error)
 	ExplainTask(context.Context, *ExplainTaskRequest) (*ExplainTaskResponse, error)
 	GetTaskLogs(context.Context, *GetTaskLogsRequest) (*GetTaskLogsResponse, error)
+	// GetWorkflowSteps sums a workflow's tasks up by step and by reason of failure.
+	GetWorkflowSteps(context.Context, *GetWorkflowStepsRequest) (*GetWorkflowStepsResponse, error)
 	mustEmbedUnimplementedTaskServiceServer()
 }
 
@@ -277,6 +292,9 @@ func (UnimplementedTaskServiceServer) ExplainTask(context.Context, *ExplainTaskR
 }
 func (UnimplementedTaskServiceServer) GetTaskLogs(context.Context, *GetTaskLogsRequest) (*GetTaskLogsResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTaskLogs not implemented")
+}
+func (UnimplementedTaskServiceServer) GetWorkflowSteps(context.Context, *GetWorkflowStepsRequest) (*GetWorkflowStepsResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetWorkflowSteps not implemented")
 }
 func (UnimplementedTaskServiceServer) mustEmbedUnimplementedTaskServiceServer() {}
 func (UnimplementedTaskServiceServer) testEmbeddedByValue()                     {}
@@ -526,6 +544,24 @@ func _TaskService_GetTaskLogs_Handler(srv interface{}, ctx context.Context, dec 
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TaskService_GetWorkflowSteps_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetWorkflowStepsRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).GetWorkflowSteps(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_GetWorkflowSteps_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).GetWorkflowSteps(ctx, req.(*GetWorkflowStepsRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // TaskService_ServiceDesc is the grpc.ServiceDesc for TaskService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -580,6 +616,10 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "GetTaskLogs",
 			Handler:    _TaskService_GetTaskLogs_Handler,
+		},
+		{
+			MethodName: "GetWorkflowSteps",
+			Handler:    _TaskService_GetWorkflowSteps_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

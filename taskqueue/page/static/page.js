@@ -24,7 +24,7 @@ const path = () => location.hash.replace(/^#\/?/, "");
 async function refresh() {
   if (!shown || !shown.refresh || document.hidden) return;
   const mine = shown;
-  try { await mine.refresh(); } catch (error) { if (mine === shown) show(error); }
+  try { await mine.refresh(); applyFilter(); } catch (error) { if (mine === shown) show(error); }
 }
 
 async function open() {
@@ -46,16 +46,45 @@ function tell() {
   if (!looks.length) return;
   navigation(path());
   if (shown.look) shown.look(looks);
+  applyFilter();
 }
+
+// applyFilter hides the rows of all tables that lack the text of the filter.
+function applyFilter() {
+  const wanted = document.getElementById("filter").value.trim().toLowerCase();
+  for (const row of document.querySelectorAll("main tbody tr")) row.hidden = wanted !== "" && !row.textContent.toLowerCase().includes(wanted);
+}
+
+const help = [["1", "overview"], ["2", "workflows"], ["3", "data"], ["4 to 9", "the first sites"], ["/", "filter the rows of tables"], ["Esc", "leave the filter, or this list"], ["+ - arrows Home Enter", "in the chart of slots: zoom, move, follow the time, open a task"], ["?", "this list"]];
+
+function showHelp() {
+  const dialog = el("dialog", {"aria-label": "Keys"}, el("h2", {}, "Keys"), facts(help.map(([k, t]) => [el("kbd", {}, k), t])), el("form", {method: "dialog"}, el("button", {}, "Close")));
+  dialog.addEventListener("close", () => dialog.remove());
+  document.body.append(dialog);
+  dialog.showModal();
+}
+
+document.addEventListener("keydown", (e) => {
+  const filter = document.getElementById("filter");
+  if (e.key === "Escape" && e.target === filter) { filter.value = ""; applyFilter(); return document.getElementById("main").focus(); }
+  if (e.ctrlKey || e.altKey || e.metaKey || /^(INPUT|TEXTAREA|SELECT)$/.test(e.target.tagName) || document.querySelector("dialog")) return;
+  const links = document.querySelectorAll("#nav a");
+  if (e.key === "?") showHelp();
+  else if (e.key === "/") { filter.focus(); e.preventDefault(); }
+  else if (/^[1-9]$/.test(e.key) && links[e.key - 1]) location.hash = links[e.key - 1].getAttribute("href");
+});
+document.getElementById("filter").addEventListener("input", applyFilter);
+document.getElementById("keys").addEventListener("click", showHelp);
 
 async function listen(of) {
   if (stream) stream.close();
   const reply = await fetch(`/history?site=${encodeURIComponent(of)}`);
   if (reply.status === 401) return askLogin();
   const history = await reply.json();
-  document.getElementById("logout").hidden = false;
+  document.body.classList.add("in");
   looks = history.looks;
   if (shown.bars) shown.bars(history.bars);
+  if (shown.events) shown.events(history.events || []);
   tell();
   stream = new EventSource(`/live?site=${encodeURIComponent(of)}`);
   stream.addEventListener("look", (e) => {
@@ -69,13 +98,14 @@ async function listen(of) {
     if (!document.hidden) tell();
   });
   stream.addEventListener("bars", (e) => { if (shown.bars) shown.bars(JSON.parse(e.data)); });
+  stream.addEventListener("events", (e) => { if (shown.events) shown.events(JSON.parse(e.data)); });
   stream.addEventListener("error", () => { show(new Error("the queue does not answer; trying again")); });
 }
 
 function askLogin() {
   if (stream) stream.close();
   clearInterval(timer);
-  document.getElementById("logout").hidden = true;
+  document.body.classList.remove("in");
   const said = el("p", {class: "wrong", role: "alert"}), area = el("textarea", {id: "token", autocomplete: "off", spellcheck: "false"});
   const form = el("form", {class: "login"}, el("h1", {}, "Log in"), el("label", {for: "token"}, "Paste an access file (pilotage access create --role read-only), or its token:"), area, el("button", {type: "submit"}, "Log in"), said);
   form.addEventListener("submit", async (e) => {

@@ -1,0 +1,58 @@
+package page
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// FileReads is how a file was read, by where its bytes were.
+type FileReads struct {
+	LFN   string    `json:"lfn"`
+	Size  int64     `json:"size"`
+	Reads [4]uint64 `json:"reads"` // local, peer, storage element, remote
+}
+
+func (f *FileReads) sum() uint64 { return f.Reads[0] + f.Reads[1] + f.Reads[2] + f.Reads[3] }
+
+const (
+	// hottestFiles are shown, of at most keepFiles that are counted.
+	hottestFiles = 25
+	keepFiles    = 20_000
+)
+
+// fileReads counts reads by file. When there are too many files, the less read half
+// is forgotten.
+type fileReads map[task.LFN]*FileReads
+
+func (r *fileReads) add(read *task.Read) {
+	if *r == nil {
+		*r = make(fileReads)
+	}
+	f := (*r)[read.LFN]
+	if f == nil {
+		if len(*r) >= keepFiles {
+			kept := r.hottest(keepFiles / 2)
+			clear(*r)
+			for i := range kept {
+				(*r)[task.LFN(kept[i].LFN)] = &kept[i]
+			}
+		}
+		f = &FileReads{LFN: string(read.LFN)}
+		(*r)[read.LFN] = f
+	}
+	f.Size = int64(read.Size)
+	if int(read.Source) < len(f.Reads) {
+		f.Reads[read.Source]++
+	}
+}
+
+func (r fileReads) hottest(most int) []FileReads {
+	all := make([]FileReads, 0, len(r))
+	for _, f := range r {
+		all = append(all, *f)
+	}
+	slices.SortFunc(all, func(x, y FileReads) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.LFN, y.LFN)) })
+	return all[:min(most, len(all))]
+}

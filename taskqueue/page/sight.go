@@ -1,0 +1,57 @@
+package page
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// sight is what one viewer may look into: persons own their work.
+type sight struct {
+	of    func(workflow string) bool
+	known map[string]bool
+}
+
+// keepSight bounds the workflows that a long stream remembers; then it asks again.
+const keepSight = 1000
+
+func (p *Page) sight(ctx context.Context, token string) *sight {
+	return &sight{of: func(workflow string) bool { return p.backend.Sees(ctx, token, workflow) }, known: make(map[string]bool)}
+}
+
+func (s *sight) sees(workflow string) bool {
+	sees, known := s.known[workflow]
+	if !known {
+		if len(s.known) >= keepSight {
+			clear(s.known)
+		}
+		sees = s.of(workflow)
+		s.known[workflow] = sees
+	}
+	return sees
+}
+
+// bars are attempts, without the names of tasks of others: slots are busy all the
+// same.
+func (s *sight) bars(bars []Bar) []Bar {
+	for i := range bars {
+		if workflow, _, _ := strings.Cut(bars[i].Task, "/"); !s.sees(workflow) {
+			bars[i].Task, bars[i].Attempt = "", bars[i].hidden
+		}
+	}
+	return bars
+}
+
+// events leaves out those of workflows of others.
+func (s *sight) events(events []Event) []Event {
+	return slices.DeleteFunc(events, func(e Event) bool { return e.Workflow != "" && !s.sees(e.Workflow) })
+}
+
+// files are the first ones that the viewer may know of.
+func (s *sight) files(files []FileReads) []FileReads {
+	files = slices.DeleteFunc(files, func(f FileReads) bool {
+		workflow, _, inside := strings.Cut(f.LFN, ":")
+		return inside && strings.HasPrefix(workflow, "w-") && !s.sees(workflow)
+	})
+	return files[:min(hottestFiles, len(files))]
+}

@@ -1,0 +1,255 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/page"
+)
+
+const (
+	// keepEvents is how many events who comes later is told of.
+	keepEvents = 5_000
+	// failurePause is the shortest time between two events of one failing step.
+	failurePause = 10 * time.Second
+	// keepFailing bounds the failing steps that are remembered for that.
+	keepFailing = 1_000
+)
+
+// events are what the log, the stream of events and the live page tell: one list.
+type events struct {
+	log *slog.Logger
+
+	mu      sync.Mutex
+	list    []page.Event // by number, without gaps
+	number  uint64
+	counts  map[eventKey]uint64
+	failing map[failingStep]failing
+	wakes   map[chan struct{}]struct{}
+}
+
+// eventKey is what events are counted by.
+type eventKey struct {
+	kind taskqueue.NewsKind
+	site task.Site
+}
+
+type failingStep struct {
+	workflow   task.WorkflowID
+	step, text string
+}
+
+// failing is when a step was told of, and how many tasks have failed since.
+type failing struct {
+	told  time.Time
+	since int
+}
+
+func newEvents(log *slog.Logger) *events {
+	return &events{
+		log: log, counts: make(map[eventKey]uint64), failing: make(map[failingStep]failing), wakes: make(map[chan struct{}]struct{}),
+	}
+}
+
+// tell logs news and keeps it for those who watch.
+func (e *events) tell(now time.Time, news ...taskqueue.News) {
+	if len(news) == 0 {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for i := range news {
+		n := &news[i]
+		e.counts[eventKey{n.Kind, n.Site}] += uint64(max(1, n.Count))
+		if n.Kind == taskqueue.NewsStepFailed && !e.due(now, n) {
+			continue
+		}
+		e.number++
+		event := page.Event{
+			Number: e.number, Time: now.UnixMilli(), Kind: string(n.Kind), Warns: n.Kind.Warns(), Site: string(n.Site), Pilot: string(n.Pilot),
+			Node: n.Node, Workflow: string(n.Workflow), Task: string(n.Task), Text: n.Text,
+		}
+		if n.Kind == taskqueue.NewsStepFailed {
+			event.Text = fmt.Sprintf("%s of step %s: %s", task.Counted(n.Count, "task"), n.Step, n.Text)
+		}
+		e.write(&event)
+		e.list = append(e.list, event)
+	}
+	if len(e.list) > keepEvents+keepEvents/4 {
+		e.list = append(e.list[:0], e.list[len(e.list)-keepEvents:]...)
+	}
+	signal(e.wakes)
+}
+
+// due tells whether a failing step is to be told of now, with all that has failed
+// since the last time.
+func (e *events) due(now time.Time, n *taskqueue.News) bool {
+	key := failingStep{n.Workflow, n.Step, n.Text}
+	f := e.failing[key]
+	if now.Sub(f.told) < failurePause {
+		f.since += n.Count
+		e.failing[key] = f
+		return false
+	}
+	if len(e.failing) >= keepFailing {
+		clear(e.failing)
+	}
+	n.Count += f.since
+	e.failing[key] = failing{told: now}
+	return true
+}
+
+// write logs an event.
+func (e *events) write(event *page.Event) {
+	level := slog.LevelInfo
+	if event.Warns {
+		level = slog.LevelWarn
+	}
+	var named []any
+	for _, pair := range [][2]string{
+		{"site", event.Site}, {"pilot", event.Pilot}, {"node", event.Node}, {"workflow", event.Workflow}, {"task", event.Task}, {"why", event.Text},
+	} {
+		if pair[1] != "" {
+			named = append(named, pair[0], pair[1])
+		}
+	}
+	e.log.Log(context.Background(), level, cmp.Or(eventWords[taskqueue.NewsKind(event.Kind)], event.Kind), named...)
+}
+
+// eventWords say in the log what has happened.
+var eventWords = map[taskqueue.NewsKind]string{
+	taskqueue.NewsPilotJoined: "a pilot has joined", taskqueue.NewsPilotLeft: "a pilot has left", taskqueue.NewsPilotDied: "a pilot is taken for dead",
+	taskqueue.NewsPilotHeld: "a pilot takes no new work", taskqueue.NewsPilotGoesOn: "a pilot takes work again",
+	taskqueue.NewsNodeSetBack: "a node is set back: tasks fail there that do not elsewhere", taskqueue.NewsNodeGoesOn: "a node is not set back any more",
+	taskqueue.NewsSiteMaster: "a site has a new master", taskqueue.NewsSiteSilent: "a site is silent", taskqueue.NewsSiteUnheard: "the master of a site is not heard", taskqueue.NewsSiteHeard: "the master of a site is heard again", taskqueue.NewsSiteMode: "a site is in another mode",
+	taskqueue.NewsClassRefused: "no pilot of a site can run tasks of a class", taskqueue.NewsStepFailed: "tasks have failed for good",
+	taskqueue.NewsWorkflowOver: "a workflow is over",
+}
+
+// after returns events behind a number, of one site if one is named: the newest, at
+// most so many, oldest first.
+func (e *events) after(number uint64, site string, most int) (found []page.Event, newest uint64) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	from := len(e.list)
+	for n := 0; from > 0 && e.list[from-1].Number > number && n < most; from-- {
+		if site == "" || e.list[from-1].Site == site {
+			n++
+		}
+	}
+	for _, event := range e.list[from:] {
+		if site == "" || event.Site == site {
+			found = append(found, event)
+		}
+	}
+	return found, e.number
+}
+
+// counted returns how often what has happened, since the queue began.
+func (e *events) counted() map[eventKey]uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	counts := make(map[eventKey]uint64, len(e.counts))
+	for key, n := range e.counts {
+		counts[key] = n
+	}
+	return counts
+}
+
+func (e *events) watch() (wake chan struct{}, end func()) {
+	wake = make(chan struct{}, 1)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.wakes[wake] = struct{}{}
+	return wake, func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.wakes, wake)
+	}
+}
+
+// WatchEvents sends what has happened since the queue began, as far as it is kept,
+// and, if it is to follow, what happens from now on.
+func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.ServerStreamingServer[pb.WatchEventsResponse]) error {
+	ctx := stream.Context()
+	if site := request.GetSite(); site != "" {
+		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+			_, err := loadSite(t, site)
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	wake, end := h.server.shown.events.watch()
+	defer end()
+	for number := request.GetAfter(); ; {
+		if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
+			return err
+		}
+		found, newest := h.server.shown.events.after(number, request.GetSite(), keepEvents)
+		number = newest
+		found = slices.DeleteFunc(found, func(e page.Event) bool { return e.Workflow != "" && !h.server.sees(ctx, callerOf(ctx), e.Workflow) })
+		for len(found) > 0 {
+			part := found[:min(len(found), 500)]
+			found = found[len(part):]
+			reply := &pb.WatchEventsResponse{}
+			for i := range part {
+				reply.Events = append(reply.Events, eventOf(&part[i]))
+			}
+			if err := stream.Send(reply); err != nil {
+				return err
+			}
+		}
+		if !request.GetFollow() {
+			return nil
+		}
+		select {
+		case <-wake:
+		case <-h.server.stopping:
+			return errStopping
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func eventOf(e *page.Event) *pb.Event {
+	return &pb.Event{
+		Number: e.Number, Time: timestamppb.New(time.UnixMilli(e.Time)), Kind: e.Kind, Warning: e.Warns, Site: e.Site, Pilot: e.Pilot, Node: e.Node,
+		Workflow: e.Workflow, Task: e.Task, Text: e.Text,
+	}
+}
+
+// newsOf puts what the rules tell of nodes and of modes of sites among the news.
+func newsOf(effects *taskqueue.Effects) []taskqueue.News {
+	news := effects.News
+	for _, n := range effects.Nodes {
+		told := taskqueue.News{Kind: taskqueue.NewsNodeGoesOn, Site: n.Site, Node: n.Node}
+		if n.SetBack {
+			told.Kind, told.Text = taskqueue.NewsNodeSetBack, fmt.Sprintf("for %s; last: %s", n.Pause.Round(time.Second), n.Why)
+		}
+		news = append(news, told)
+	}
+	for _, n := range effects.Sites {
+		text := fmt.Sprintf("%s before, now %s: %s", n.Before, n.Mode, n.Why)
+		switch {
+		case n.Before == "":
+			text = fmt.Sprintf("its pilots were tried in vain, it stays %s; next trial in %s: %s", n.Mode, n.TrialIn, n.Why)
+		case n.TrialIn > 0:
+			text = fmt.Sprintf("it falls back from %s to %s, and is tried in %s: %s", n.Before, n.Mode, n.TrialIn, n.Why)
+		}
+		news = append(news, taskqueue.News{Kind: taskqueue.NewsSiteMode, Site: n.Site, Text: text})
+	}
+	return news
+}
