@@ -71,11 +71,11 @@ SECONDS := 60
 soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world); fails where something is not as it must be
 	go run ./sim/soak -seconds $(SECONDS)
 
-# What the tests on real batch systems need.
-SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client
+# What the tests on real batch systems, with a browser and with Prometheus need.
+SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client chromium prometheus curl
 
 .PHONY: test-site
-test-site: ## Test the factory on real batch systems (as root, on a Debian that may be thrown away: installs them)
+test-site: ## Test the factory on real batch systems, the page in Chromium, metrics with Prometheus (as root, on a Debian that may be thrown away: installs them)
 	@mkdir -p $(dir $(TEST_RECORD))
 	@dpkg-query --show $(SITE_PACKAGES) >/dev/null 2>&1 || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(SITE_PACKAGES); }
