@@ -93,7 +93,7 @@ func (p *plot) kill() { p.once.Do(func() { close(p.killed) }) }
 // Prepare satisfies agent.Ground.
 func (p *plot) Prepare(config *agent.Config) (agent.Footing, error) {
 	config.Capacity = p.yard.capacity
-	return agent.Footing{DataURL: p.url, Sandbox: "nothing: its payloads are no processes"}, nil
+	return agent.Footing{DataURL: p.url, Walls: task.Walls{Note: "its payloads are no processes"}}, nil
 }
 
 // Occupy satisfies agent.Ground.

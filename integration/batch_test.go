@@ -53,7 +53,7 @@ func selfCheck(g *grid) {
 		said[f.What] = f.Detail
 	}
 	for what, detail := range map[string]string{
-		"disk": "free", "clock": "", "storage element": "file://", "ports": p.id, "sandbox": "", "check command": "checked by the VO",
+		"disk": "free", "clock": "", "storage element": "file://", "ports": p.id, "walls of payloads": "", "check command": "checked by the VO",
 	} {
 		if got, there := said[what]; !there || !strings.Contains(got, detail) {
 			t.Errorf("check %q says %q, want %q", what, got, detail)
@@ -255,10 +255,14 @@ func freePorts(t *testing.T, n int) int {
 // withoutSandbox: pilot list says where nothing confines payloads.
 func withoutSandbox(g *grid) {
 	p := g.addPilot("siteB", "--sandbox", "off")
-	if said := g.pilot(p.id).GetSandbox(); !strings.HasPrefix(said, "nothing") {
-		g.t.Errorf("payloads are said to be confined by %q", said)
+	if said := g.pilot(p.id); said.GetConfinement() != 0 || len(said.GetWalls()) > 1 { // the account's, of a pilot that root has started
+		g.t.Errorf("payloads are said to be confined by %v", said)
 	}
-	wantText(g.t, "pilot list", g.must("pilot", "list"), "nothing: ")
+	wantText(g.t, "pilot list", g.must("pilot", "list"), " NONE ")
+	wantText(g.t, "pilot show", g.must("pilot", "show", p.id), "switched off by --sandbox off")
+	g.must("site", "add", "siteB", "--min-confinement", "landlock")
+	g.expect(4, []string{"takes pilots that confine payloads by LANDLOCK at least", "has NONE"}, "pilot", "--access", g.access("pilot-siteB"), "--sandbox", "off")
+	g.must("site", "add", "siteB", "--min-confinement", "NONE")
 	p.terminate(g.t, 30*time.Second)
 	g.expect(2, []string{"--sandbox", "maybe"}, "pilot", "--access", g.access("pilot-siteB"), "--sandbox", "maybe")
 }

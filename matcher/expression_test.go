@@ -15,7 +15,7 @@ import (
 
 func samplePilot() *Pilot {
 	return &Pilot{
-		ID: "p-aaaaaaaa", Site: "siteA", Host: "node7",
+		ID: "p-aaaaaaaa", Site: "siteA", Host: "node7", Walls: task.Walls{Confinement: task.ConfinementNamespaces, Up: []string{"files", "ipc"}},
 		Resources: task.Resources{Cores: 4, Memory: 8 * task.GiB, Disk: 100 * task.GiB},
 		Slots:     4, Features: []string{"avx2", "gpu"}, Arch: "amd64", OS: "linux",
 		Load: 0.5, Lifetime: 2 * time.Hour,
@@ -46,6 +46,8 @@ func TestRequirementsSeePilotTaskAndFiles(t *testing.T) {
 		`pilot.disk > 99 * GiB && pilot.disk < 1 * TiB`:                    true,
 		`pilot.site == "siteA" || pilot.host == "x"`:                       true,
 		`pilot.arch == 'amd64' && pilot.os != "plan9"`:                     true,
+		`pilot.confinement >= NAMESPACES && pilot.confinement < CONTAINER`: true,
+		`pilot.confinement == NONE || !("ipc" in pilot.walls)`:             false,
 		`pilot.id.startsWith("p-")`:                                        true,
 		`pilot.load < 1`:                                                   true,
 		`pilot.lifetime_seconds > task.walltime_seconds`:                   true,
@@ -152,6 +154,9 @@ func TestBadExpressionsGetPositionAndHint(t *testing.T) {
 		{RequirementExpression, `pilot.cores > 1 && pilot.memory >= 1 * Gib`, `requirement, line 1 column 40: unknown name "Gib": did you mean GiB?`},
 		{RequirementExpression, "pilot.cores > 1\n && xyzzy_quux_frob", `requirement, line 2 column 5: unknown name "xyzzy_quux_frob": known are`},
 		{RequirementExpression, `files.exists(f, f.locale)`, `a file has no field "locale": it has name, size and local`},
+		{RequirementExpression, `pilot.confinement >= "NAMESPACES"`, `compared with a text, and levels have an order: write a level without quotes, for example pilot.confinement >= NAMESPACES`},
+		{RequirementExpression, `pilot.cores > 1 && 'LANDLOCK' <= pilot.confinement`, `without quotes`},
+		{RequirementExpression, `pilot.confinement == NAMESPACE`, `did you mean NAMESPACES?`},
 		{RequirementExpression, `pilot.memory >= 1.5 * GiB`, `write 1536 * MiB`},
 		{RequirementExpression, `pilot.memory`, `its value is of type int: a requirement must be true or false`},
 		{RequirementExpression, `pilot.cores > 1 and pilot.cores < 3`, `line 1 column 17: "and" is not expected here: write CEL, for example pilot.memory`},

@@ -10,6 +10,7 @@ import (
 	"cel.dev/cel-go/cel"
 
 	"github.com/pilotage-grid/pilotage/internal/spelling"
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // ExpressionKind says what an expression is for.
@@ -65,7 +66,9 @@ var (
 	noField    = regexp.MustCompile(`^undefined field '([^']*)'`)
 	nameAt     = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*`)
 	unexpected = regexp.MustCompile(`^(?:mismatched input|extraneous input|token recognition error at:|no viable alternative at input) '(.*?)'(?: expecting .*)?$`)
-	lacking    = regexp.MustCompile(`^missing (.+) at '`)
+	// confinementAsText is a level that somebody compares with a text.
+	confinementAsText = regexp.MustCompile(`pilot\.confinement\s*\S{1,2}\s*r?['"]|['"]\s*\S{1,2}\s*pilot\.confinement`)
+	lacking           = regexp.MustCompile(`^missing (.+) at '`)
 )
 
 // explainIssues turns the compiler's first complaint into ours.
@@ -87,6 +90,9 @@ func explainIssues(kind ExpressionKind, text string, issues *cel.Issues) error {
 	case noField.MatchString(e.Message):
 		e.Message = fmt.Sprintf("a file has no field %q", noField.FindStringSubmatch(e.Message)[1])
 		e.Hint = "it has name, size and local"
+	case strings.HasPrefix(e.Message, "found no matching overload") && confinementAsText.MatchString(text):
+		e.Message = "pilot.confinement is compared with a text, and levels have an order"
+		e.Hint = "write a level without quotes, for example pilot.confinement >= NAMESPACES; levels are " + strings.Join(task.ConfinementNames[:], " ")
 	case strings.HasPrefix(e.Message, "found no matching overload"):
 		e.Hint = "both sides must be of one type; sizes are whole numbers, write 1536 * MiB and not 1.5 * GiB"
 	case strings.HasPrefix(e.Message, "Syntax error: "):
@@ -140,13 +146,13 @@ func suggest(kind ExpressionKind, name string) string {
 	if kind == AcceptExpression {
 		known, all = acceptAttributes, "load, free_memory, free_disk, hour, minute, weekday, now"
 	}
-	words := slices.Sorted(maps.Keys(units))
+	words := slices.Sorted(maps.Keys(constants))
 	for _, a := range known {
 		words = append(words, a.name)
 	}
 	best := spelling.Nearest(name, words, len(name)/2)
 	if best == "" {
-		return "known are " + all + " and the units KiB MiB GiB TiB MB GB TB"
+		return "known are " + all + ", the units KiB MiB GiB TiB MB GB TB, and " + strings.Join(task.ConfinementNames[:], " ")
 	}
 	return "did you mean " + best + "?"
 }

@@ -63,6 +63,8 @@ var attributes = append(resourceAttributes(), []attribute{
 	{"pilot.host", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Host }},
 	{"pilot.slots", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Slots) }},
 	{"pilot.features", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Features }},
+	{"pilot.confinement", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Walls.Confinement) }},
+	{"pilot.walls", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Walls.Up }},
 	{"pilot.arch", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Arch }},
 	{"pilot.os", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.OS }},
 	{"pilot.core_speed", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.CoreSpeed }},
@@ -97,11 +99,17 @@ func resourceAttributes() (list []attribute) {
 	return list
 }
 
-// units are the constants of sizes.
-var units = map[string]task.Bytes{
-	"KiB": task.KiB, "MiB": task.MiB, "GiB": task.GiB, "TiB": task.TiB,
-	"MB": 1e6, "GB": 1e9, "TB": 1e12,
-}
+// constants are the units of sizes, and the levels of confinement.
+var constants = func() map[string]int64 {
+	all := map[string]int64{
+		"KiB": int64(task.KiB), "MiB": int64(task.MiB), "GiB": int64(task.GiB), "TiB": int64(task.TiB),
+		"MB": 1e6, "GB": 1e9, "TB": 1e12,
+	}
+	for level, name := range task.ConfinementNames {
+		all[name] = int64(level)
+	}
+	return all
+}()
 
 var attributeByName = func() map[string]*attribute {
 	byName := make(map[string]*attribute, len(attributes)+len(acceptAttributes))

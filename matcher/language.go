@@ -50,8 +50,8 @@ func newLanguage(names []attribute) (*cel.Env, error) {
 	for _, a := range names {
 		options = append(options, cel.Variable(a.name, a.kind))
 	}
-	for name, size := range units {
-		options = append(options, cel.Constant(name, cel.IntType, types.Int(size)))
+	for name, value := range constants {
+		options = append(options, cel.Constant(name, cel.IntType, types.Int(value)))
 	}
 	return cel.NewEnv(options...)
 }

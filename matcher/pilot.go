@@ -24,6 +24,8 @@ type Pilot struct {
 	// micro-scheduling).
 	CoreSpeed float64 // of one core, in GHz; 0 when not known
 	Live
+
+	Walls task.Walls
 }
 
 // Live is what payloads make of a pilot. A payload counts from when it is given

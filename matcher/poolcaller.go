@@ -55,7 +55,8 @@ func samePilot(a, b *Pilot) bool {
 	x.Features, y.Features = nil, nil
 	x.Lifetime, y.Lifetime = x.Lifetime.Truncate(lifetimeStep), y.Lifetime.Truncate(lifetimeStep)
 	return x.Host == y.Host && x.Site == y.Site && x.Resources == y.Resources && x.Slots == y.Slots && x.Arch == y.Arch &&
-		x.OS == y.OS && x.Load == y.Load && x.CoreSpeed == y.CoreSpeed && x.Lifetime == y.Lifetime && slices.Equal(a.Features, b.Features)
+		x.OS == y.OS && x.Load == y.Load && x.CoreSpeed == y.CoreSpeed && x.Lifetime == y.Lifetime && slices.Equal(a.Features, b.Features) &&
+		x.Walls.Confinement == y.Walls.Confinement && slices.Equal(x.Walls.Up, y.Walls.Up)
 }
 
 // Learn notes files that came into a pilot's cache, at most so many as there

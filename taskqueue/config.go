@@ -113,6 +113,9 @@ type PilotConfig struct {
 	// office, a pilot that this one has not met is taken for dead.
 	AbsentAfter  time.Duration
 	OverdueEvery time.Duration
+	// MinConfinement is how strictly pilots of all sites have to confine payloads;
+	// a site may ask for more.
+	MinConfinement task.Confinement
 }
 
 // WorkflowConfig bounds submissions and the queue's own housekeeping.

@@ -42,7 +42,7 @@ type Registration struct {
 	Resources task.Resources
 	Slots     int
 	Features  []string
-	Sandbox   string
+	Walls     task.Walls
 	Version   string
 	Ends      time.Time
 	// Check tells that it only looks whether its node is fit: it is let in to

@@ -216,7 +216,9 @@ type SiteSettings struct {
 	Solver       string // as matcher.ParseSolver reads it; empty is greedy
 	Rank         string // of tasks that give none; empty is locality
 	Replicate    string // as replica.ParseChain reads it; empty is none
-	Draining     bool
+	// MinConfinement is how strictly its pilots have to confine payloads.
+	MinConfinement task.Confinement
+	Draining       bool
 }
 
 // SEFiles are where the queue's host has what a storage element asks for; each
@@ -383,7 +385,7 @@ type PilotRecord struct {
 	Resources  task.Resources
 	Slots      int
 	Features   []string
-	Sandbox    string // what confines payloads, or why nothing does
+	Walls      task.Walls
 	Version    string
 	State      PilotState
 	Registered time.Time

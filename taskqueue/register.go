@@ -22,7 +22,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	site := q.site(reg.Site)
-	check(admit(site, &reg))
+	check(r.Config.admit(site, &reg))
 	q.notBanned(&reg)
 	q.members.redeem(&reg)
 	if reg.Check {
@@ -101,7 +101,7 @@ func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
 	latest := m.Wall.Add(m.config.Site.Pilot.MaxLifetime)
 	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
 	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
-	pilot.Sandbox, pilot.Version, pilot.Ends = reg.Sandbox, reg.Version, reg.Ends
+	pilot.Walls, pilot.Version, pilot.Ends = reg.Walls, reg.Version, reg.Ends
 	pilot.Job, pilot.BatchJob, pilot.Token = reg.Job, reg.BatchJob, reg.Token
 	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
 		pilot.Ends = latest
@@ -129,7 +129,8 @@ func (m *members) redeem(reg *Registration) {
 	}
 }
 
-func admit(site *SiteRecord, reg *Registration) error {
+func (c *Config) admit(site *SiteRecord, reg *Registration) error {
+	least := max(site.MinConfinement, c.Site.Pilot.MinConfinement)
 	switch {
 	case reg.Peer == "":
 		return invalid("a registration needs a peer id")
@@ -137,6 +138,8 @@ func admit(site *SiteRecord, reg *Registration) error {
 		return invalid("pilot %s offers %s: at least 1 is needed", reg.Peer, task.Counted(reg.Slots, "slot"))
 	case slices.Contains(site.Denied, reg.Peer):
 		return refused("the membership of peer %s at site %s was revoked: start the pilot with a new key", reg.Peer, site.Name)
+	case reg.Walls.Confinement < least:
+		return refused("site %s takes pilots that confine payloads by %s at least, and host %s has %s", site.Name, least, reg.Host, reg.Walls)
 	}
 	return nil
 }

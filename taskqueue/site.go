@@ -47,7 +47,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 	q.changedMode(site, before, "an operator has set it")
 	site.RoundEvery, site.Prefill = s.RoundEvery, s.Prefill
 	site.LocalityWait, site.Solver, site.Rank = s.LocalityWait, s.Solver, s.Rank
-	site.Replicate = s.Replicate
+	site.Replicate, site.MinConfinement = s.Replicate, s.MinConfinement
 	site.Reach = nil
 	if len(s.Reach) > 0 {
 		site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))

@@ -1,6 +1,8 @@
 package taskqueue
 
 import (
+	"strings"
+
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/replica"
 	"github.com/pilotage-grid/pilotage/task"
@@ -31,6 +33,9 @@ func checkPolicy(s *SiteRecord) error {
 
 // checkReplicas refuses replica policies that cannot be carried out at a site.
 func checkReplicas(s *SiteRecord) error {
+	if s.MinConfinement < 0 || int(s.MinConfinement) >= len(task.ConfinementNames) {
+		return invalid("site %s: there is no confinement %d: give %s", s.Name, s.MinConfinement, strings.Join(task.ConfinementNames[:], ", "))
+	}
 	if len(s.Replicate) > task.MaxExpression {
 		return invalid("site %s: the replica policies are longer than %d bytes", s.Name, task.MaxExpression)
 	}

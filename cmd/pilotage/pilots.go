@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
@@ -26,7 +27,7 @@ func newPilotList(a *app) *cobra.Command {
 			}
 			return []any{
 				p.GetContact().GetPilot(), p.GetSite(), p.GetState(), role, p.GetHost(), fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()),
-				p.GetDone(), p.GetFailed(), p.GetBatchJob(), ago(p.GetRegistered().AsTime(), time.Now()), p.GetSandbox(), pilotReason(p),
+				p.GetDone(), p.GetFailed(), p.GetBatchJob(), ago(p.GetRegistered().AsTime(), time.Now()), task.Confinement(p.GetConfinement()), pilotReason(p),
 			}
 		})
 	})
@@ -55,7 +56,7 @@ func newPilotShow(a *app) *cobra.Command {
 			{"pilot", p.GetContact().GetPilot()}, {"site", p.GetSite()}, {"state", p.GetState()}, {"reason", orDash(pilotReason(p))},
 			{"host", p.GetHost()}, {"slots", fmt.Sprintf("%d, %d running", p.GetSlots(), p.GetRunning())},
 			{"resources", taskpb.FromResources(p.GetResources()).String()},
-			{"features", fmt.Sprint(p.GetFeatures())}, {"payloads confined by", orDash(p.GetSandbox())},
+			{"features", fmt.Sprint(p.GetFeatures())}, {"payloads confined by", taskpb.Walls(p).String()},
 			{"addresses", fmt.Sprint(p.GetContact().GetAddresses())}, {"data server", p.GetContact().GetDataUrl()},
 			{"registered", p.GetRegistered().AsTime().Format(inUTC)}, {"ends", p.GetEnds().AsTime().Format(inUTC)},
 			{"version", p.GetVersion()}, {"batch job", orDash(p.GetBatchJob())}, {"factory's name of it", orDash(p.GetJob())},

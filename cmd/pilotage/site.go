@@ -34,6 +34,7 @@ func newSiteAdd(a *app) *cobra.Command {
 	settings, given := &pb.SiteSettings{}, &fieldmaskpb.FieldMask{}
 	var mode string
 	var prefill int
+	var confinement task.Confinement
 	var period, wait time.Duration
 	command := a.tool("add NAME", "Add a site, or change its settings", func(ctx context.Context, c *clients, args []string) error {
 		settings.Name = args[0]
@@ -77,6 +78,7 @@ element are told what the files hold, in memory only; payloads are not.`
 		if settings.Mode = taskpb.Mode(mode); settings.GetMode() == pb.SiteMode_SITE_MODE_UNSPECIFIED {
 			return coded(exitUsage, "--mode is %q: give distributed, centralized or isolated", mode)
 		}
+		settings.MinConfinement = int32(confinement)
 		settings.RoundPeriod, settings.LocalityWait, settings.Prefill = durationpb.New(period), durationpb.New(wait), proto.Int32(int32(prefill))
 		return usage(checkLocalityWait(wait))
 	}
@@ -94,6 +96,7 @@ element are told what the files hold, in memory only; payloads are not.`
 	flags.StringVar(&settings.Solver, "solver", "greedy", "who gets which task: greedy, exact, sequential, choose(N), or in mode distributed dad(THRESHOLD,PASSES)")
 	flags.StringVar(&settings.Rank, "rank", "locality", "of tasks that give none: locality, overlap, rest, combined, dad(BETA), ..., or a CEL expression (docs/policies.md)")
 	flags.StringVar(&settings.Replicate, "replicate", "", "in mode distributed, which files are copied to further pilots before tasks ask for them: alpha(N), plans(SECONDS,LIMIT[,eliminate]), or several in their order, separated by semicolons (default: none)")
+	flags.Var(&confinement, "min-confinement", "how strictly pilots have to confine payloads to be let in: NONE, LANDLOCK, NAMESPACES or CONTAINER")
 	return command
 }
 
@@ -294,6 +297,7 @@ func siteRows(s *pb.Site) [][]string {
 		{"locality wait", waitText(s)},
 		{"rounds", roundsText(s.GetSettings())},
 		{"replica policies", replicasText(s)},
+		{"least confinement", task.Confinement(s.GetSettings().GetMinConfinement()).String()},
 		{"storage element", cmp.Or(s.GetSettings().GetStorageUrl(), "none: what tasks make stays in the caches of its pilots")},
 		{"  opened by", credentialsText(s.GetSettings())},
 		{"may read from", reachText(s.GetSettings())},

@@ -74,6 +74,8 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
 	flags.StringVar(&issuers, "issuers", "", "file that names the issuers of WLCG tokens or SciTokens that are taken (docs/access.md)")
+	config.Rules = taskqueue.DefaultConfig()
+	flags.Var(&config.Rules.Site.Pilot.MinConfinement, "min-confinement", "how strictly pilots of all sites have to confine payloads to be let in: NONE, LANDLOCK, NAMESPACES or CONTAINER; site add --min-confinement asks for more at one site")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
 	return command
 }

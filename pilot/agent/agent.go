@@ -163,7 +163,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	membership, err := registerPatiently(ctx, conn, Registration{
 		Site: access.Site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.footing.DataURL, Host: a.config.Host,
 		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Sandbox: a.footing.Sandbox, Version: a.config.Version, Ends: a.ends, Check: a.checking, BatchJob: a.config.BatchJob, Log: a.log,
+		Walls: a.footing.Walls, Version: a.config.Version, Ends: a.ends, Check: a.checking, BatchJob: a.config.BatchJob, Log: a.log,
 	})
 	if err != nil {
 		return Membership{}, err
@@ -182,7 +182,7 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	a.self = matcher.Pilot{
 		ID: membership.Pilot, Site: access.Site, Host: a.config.Host, Resources: a.config.Resources, Slots: a.config.Slots,
 		Features: a.config.Features, Arch: runtime.GOARCH, OS: runtime.GOOS, Lifetime: a.config.Lifetime,
-		CoreSpeed: coreSpeed(),
+		CoreSpeed: coreSpeed(), Walls: task.Walls{Confinement: a.footing.Walls.Confinement, Up: a.footing.Walls.Up},
 	}
 	return membership, nil
 }

@@ -55,7 +55,7 @@ func (n *workerNode) Fit(ctx context.Context) []Finding {
 		{"clock", n.checkClock},
 		{"storage element", n.checkStorage},
 		{portsCheck, n.pilot.Ports},
-		{"sandbox", n.checkSandbox},
+		{"walls of payloads", n.checkWalls},
 		{"check command", n.checkCommand},
 		{"accept policy", n.checkAcceptance},
 	}
@@ -108,7 +108,7 @@ func (n *workerNode) checkStorage(ctx context.Context) (string, error) {
 	return se, nil
 }
 
-func (n *workerNode) checkSandbox(context.Context) (string, error) { return n.sandbox, nil }
+func (n *workerNode) checkWalls(context.Context) (string, error) { return n.walls.String(), nil }
 
 // checkAcceptance says what the pilot's own policy thinks of the moment. One
 // that declines now is no fault.

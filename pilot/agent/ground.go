@@ -35,7 +35,7 @@ type Ground interface {
 // Footing is what a registration names of a ground.
 type Footing struct {
 	DataURL string // where other pilots fetch files
-	Sandbox string // what confines payloads, or why nothing does
+	Walls   task.Walls
 }
 
 // Occupant is a pilot as its ground sees it. The functions may be called from

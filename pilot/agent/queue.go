@@ -73,7 +73,7 @@ type Registration struct {
 	Resources task.Resources
 	Slots     int
 	Features  []string
-	Sandbox   string
+	Walls     task.Walls
 	Version   string
 	Ends      time.Time
 	BatchJob  string
@@ -144,7 +144,7 @@ func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration
 	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
 		Site: string(r.Site), PublicKey: r.Key.Public(), Proof: proof, Addresses: r.Addresses, DataUrl: r.DataURL,
 		Host: r.Host, Resources: taskpb.Resources(r.Resources), Slots: int32(r.Slots), Features: r.Features,
-		Sandbox: r.Sandbox, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check, BatchJob: r.BatchJob, OverlayProtocol: node.Protocol,
+		Confinement: int32(r.Walls.Confinement), Walls: r.Walls.Up, Sandbox: r.Walls.Note, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check, BatchJob: r.BatchJob, OverlayProtocol: node.Protocol,
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("register with the queue: %w", err)

@@ -24,10 +24,10 @@ import (
 // workerNode is the ground of production: a folder on the node's disk,
 // processes, and an HTTPS server.
 type workerNode struct {
-	config  *Config
-	pilot   Occupant
-	data    net.Listener
-	sandbox string // what confines payloads, or why nothing does
+	config *Config
+	pilot  Occupant
+	data   net.Listener
+	walls  task.Walls
 	// temporary tells that the folder is this pilot's alone and goes with it.
 	temporary bool
 
@@ -46,7 +46,7 @@ func (n *workerNode) Prepare(config *Config) (Footing, error) {
 		return Footing{}, err
 	}
 	var err error
-	if n.sandbox, err = n.confinement(); err != nil {
+	if n.walls, err = n.confinement(); err != nil {
 		return Footing{}, err
 	}
 	address, err := node.AdvertiseAddress(config.Access.Queue[0], config.Advertise)
@@ -60,7 +60,7 @@ func (n *workerNode) Prepare(config *Config) (Footing, error) {
 	if n.data, err = listenData(address, ports); err != nil {
 		return Footing{}, err
 	}
-	return Footing{DataURL: "https://" + n.data.Addr().String(), Sandbox: n.sandbox}, nil
+	return Footing{DataURL: "https://" + n.data.Addr().String(), Walls: n.walls}, nil
 }
 
 // listenData opens the first free port of the range for the data server.
@@ -104,30 +104,27 @@ func (n *workerNode) measureDisk() error {
 
 // confinement says what confines payloads, or why nothing does. The queue is
 // told at registration, when the pilot's folder has no name yet.
-func (n *workerNode) confinement() (string, error) {
+func (n *workerNode) confinement() (task.Walls, error) {
+	var none task.Walls
 	base, err := baseFolder(n.config.Folder)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	folder, err := os.MkdirTemp(base, "check-")
 	if err != nil {
-		return "", fmt.Errorf("a folder to try the sandbox in: %w", err)
+		return none, fmt.Errorf("a folder to try the sandbox in: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(folder) }()
 	runnerConfig, err := n.execConfig(folder, n.config.Log)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	runner, err := exec.New(runnerConfig)
 	if err != nil {
-		return "", err
+		return none, err
 	}
 	defer func() { _ = runner.Close() }()
-	level, note := runner.Level()
-	if level == exec.None {
-		return "nothing: " + note, nil
-	}
-	return note, nil
+	return runner.Walls(), nil
 }
 
 func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, error) {

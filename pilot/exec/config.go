@@ -24,21 +24,13 @@ const (
 	OnlyLandlock
 )
 
-// Level is how strictly payloads are confined; a higher one has all of the lower
-// ones' walls.
-type Level int
-
-// The levels.
+// The levels under short names.
 const (
-	None       Level = iota // the pilot's account is the only wall
-	Landlock                // places are closed, those that the account may change are not read-only for chmod, utime and the like
-	Namespaces              // own processes, mounts and IPC; all read-only but the work folder
+	None       = task.ConfinementNone
+	Landlock   = task.ConfinementLandlock
+	Namespaces = task.ConfinementNamespaces
+	Container  = task.ConfinementContainer
 )
-
-var levelNames = [...]string{"NONE", "LANDLOCK", "NAMESPACES"}
-
-// String is the name in lists of pilots.
-func (l Level) String() string { return levelNames[l] }
 
 // Config says where and how payloads run. Only WorkDir and LogDir are needed.
 type Config struct {

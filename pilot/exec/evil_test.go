@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 // evil are payloads that leave their bounds: each ends with code 0 when it has
@@ -57,7 +59,7 @@ var survives = map[string]string{
 }
 
 func TestSandboxStopsEvilPayloads(t *testing.T) {
-	for _, level := range []Level{None, Landlock, Namespaces} {
+	for _, level := range []task.Confinement{None, Landlock, Namespaces} {
 		t.Run(level.String(), func(t *testing.T) {
 			outside, late := t.TempDir(), t.TempDir()
 			for _, name := range []string{"file", "loose", "moved"} {
@@ -71,7 +73,7 @@ func TestSandboxStopsEvilPayloads(t *testing.T) {
 			}
 			s := newStand(t, func(c *Config) {
 				c.Readable, c.Writable, c.Hidden = []string{outside}, append(c.Writable, late), []string{secret, filepath.Dir(c.WorkDir) + "/cache"}
-				c.Sandbox = map[Level]SandboxMode{None: Off, Landlock: OnlyLandlock, Namespaces: Auto}[level]
+				c.Sandbox = map[task.Confinement]SandboxMode{None: Off, Landlock: OnlyLandlock, Namespaces: Auto}[level]
 			})
 			if got, why := s.Level(); got != level {
 				t.Fatalf("the level is %s: %s", got, why)

@@ -23,9 +23,9 @@ const hoarded = 120 * task.MiB
 // and a walk over the work folder show nothing.
 var hoards = map[string]struct {
 	script string
-	level  Level  // the lowest at which it is noticed
-	root   bool   // a payload of root can do it
-	reason string // of the end
+	level  task.Confinement // the lowest at which it is noticed
+	root   bool             // a payload of root can do it
+	reason string           // of the end
 }{
 	"memfd":                        {"exec $SELF", Landlock, true, "memory"},
 	"memfd of a thread":            {"exec $SELF", Landlock, true, "memory"},

@@ -60,9 +60,9 @@ func newSandbox(cfg Config) (*sandbox, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch {
 	case errno == unix.ENOSYS:
-		return nil, errors.New("the kernel is built without Landlock, or a container forbids it")
+		return nil, errors.New("the kernel is older than Linux 5.13 or built without Landlock, or a container's seccomp profile forbids it")
 	case errno == unix.EOPNOTSUPP:
-		return nil, errors.New("the kernel was started without Landlock (boot option lsm=)")
+		return nil, errors.New("the kernel was started without Landlock: its boot option lsm= has to list landlock")
 	case errno != 0:
 		return nil, fmt.Errorf("asking the kernel for Landlock: %w", errno)
 	}

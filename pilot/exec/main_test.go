@@ -106,6 +106,9 @@ func (s *stand) shell(script string) Spec {
 	}
 }
 
+// Level tells what confines payloads, and why nothing more does.
+func (s *stand) Level() (task.Confinement, string) { return s.level, s.because }
+
 // folder is the work folder of an attempt that runs.
 func (s *stand) folder(spec Spec) string {
 	s.mutex.Lock()

@@ -21,8 +21,8 @@ var errClosed = errors.New("the pilot is ending")
 // Runner runs payloads. It is safe for use by many goroutines.
 type Runner struct {
 	cfg     Config
-	level   Level
-	because string   // what is in force, and why nothing higher is
+	level   task.Confinement
+	because string   // why nothing higher is in force, and what would bring it
 	sandbox *sandbox // of level Landlock, else nil
 	policy  policy
 	family  *family
@@ -84,7 +84,7 @@ func New(cfg Config) (*Runner, error) {
 // raise finds the highest level that the node can do, up to the one configured.
 func (r *Runner) raise() error {
 	if r.cfg.Sandbox == Off {
-		r.because = "switched off by configuration"
+		r.because = "switched off by --sandbox off"
 		return nil
 	}
 	var noNamespaces error
@@ -98,28 +98,43 @@ func (r *Runner) raise() error {
 		}
 		if link, noNamespaces = r.spawners.start(); noNamespaces == nil {
 			r.spawners.give(link)
-			r.level, r.because = Namespaces, "namespaces"
+			r.level = Namespaces
 			if landlock != nil {
 				landlock.close()
 			}
 			return nil
 		}
 	}
+	if r.because = "--sandbox landlock asks for no more"; noNamespaces != nil {
+		r.because = "no namespaces: " + missing(noNamespaces)
+	}
 	if noLandlock != nil {
-		r.because = noLandlock.Error()
+		r.because += "; no Landlock: " + noLandlock.Error()
 	} else {
 		r.sandbox, r.level = landlock, Landlock
-		r.because = fmt.Sprintf("Landlock ABI %d", r.sandbox.abi)
-	}
-	if noNamespaces != nil {
-		r.because += fmt.Sprintf(" (no namespaces: %v)", noNamespaces)
 	}
 	return nil
 }
 
-// Level tells what confines payloads, what of it is in force, and why nothing more
-// is.
-func (r *Runner) Level() (Level, string) { return r.level, r.because }
+// Walls tells what confines payloads, and why nothing more does.
+func (r *Runner) Walls() task.Walls {
+	walls := task.Walls{Confinement: r.level, Note: r.because}
+	add := func(up bool, names ...string) {
+		if up {
+			walls.Up = append(walls.Up, names...)
+		}
+	}
+	scopes := r.spawners.prepare.Scopes
+	if r.sandbox != nil {
+		scopes = r.sandbox.scoped
+	}
+	add(r.cfg.PayloadUser != nil, "account")
+	add(r.cfg.Sandbox != Off, "privileges")
+	add(r.level >= Landlock, "files")
+	add(r.level >= Landlock && scopes != 0, "signals", "abstract_sockets")
+	add(r.level >= Namespaces, "processes", "mounts", "ipc")
+	return walls
+}
 
 // Run runs one attempt and returns when the payload and all its descendants
 // are gone. Cancelling ctx kills them: the failure is then KilledByUser, with

@@ -56,7 +56,7 @@ var limits = map[string]codec.Range{
 	"matcher.Row.Classes": codec.UpTo(maxTasks), "matcher.RowUpdate.Classes": codec.UpTo(maxTasks),
 	"matcher.ClassAnswer.FailedClause": codec.UpTo(task.MaxExpression),
 	"matcher.Pilot.Host":               codec.UpTo(maxName), "matcher.Pilot.Arch": codec.UpTo(maxName), "matcher.Pilot.OS": codec.UpTo(maxName),
-	"matcher.Pilot.Slots": codec.UpTo(1 << 20), "matcher.Pilot.Features": codec.UpTo(256), "matcher.Pilot.Features[]": codec.UpTo(256),
+	"matcher.Pilot.Slots": codec.UpTo(1 << 20), "matcher.Pilot.Features": codec.UpTo(256), "matcher.Pilot.Features[]": codec.UpTo(256), "task.Walls.Up": codec.UpTo(256),
 
 	"message.State.InHand": codec.UpTo(maxTasks), "message.State.Outcomes": codec.UpTo(maxTasks), "message.State.Copies": codec.UpTo(10_000),
 	"message.InHand.Number": codec.UpTo(1 << 30), "message.Report.Starts": codec.UpTo(maxTasks), "message.Report.Ended": codec.UpTo(maxTasks),

@@ -85,7 +85,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	}
 	n.id = registered.Pilot
 	self := matcher.Pilot{
-		ID: n.id, Site: s.name, Host: n.host, Resources: registration.Resources, Slots: slots, Features: registration.Features,
+		ID: n.id, Site: s.name, Host: n.host, Resources: registration.Resources, Slots: slots, Features: registration.Features, Walls: registration.Walls,
 		Arch: "amd64", OS: "linux", Lifetime: 30 * 24 * time.Hour,
 	}
 	evaluator := matcher.NewEvaluator(self, n.holds, w.compiler)

@@ -87,7 +87,7 @@ func (m *Matchmaker) Describe(now taskqueue.Instant, site *taskqueue.SiteRecord,
 	}
 	r.pool.Describe(matcher.Pilot{
 		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
-		Features: pilot.Features, Arch: self.Arch, OS: self.OS, Load: self.Load, Lifetime: self.Lifetime,
+		Features: pilot.Features, Walls: pilot.Walls, Arch: self.Arch, OS: self.OS, Load: self.Load, Lifetime: self.Lifetime,
 		CoreSpeed: self.CoreSpeed,
 		Live:      matcher.Live{FreeCores: self.FreeCores, CPUBound: self.CPUBound, IOBound: self.IOBound},
 	})

@@ -45,7 +45,7 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 		return h.server.turns.rules.Register(t, taskqueue.Registration{
 			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
 			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
-			Sandbox: in.GetSandbox(), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
+			Walls: taskpb.Walls(in), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
 			Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(), Overlay: in.GetOverlayProtocol(),
 		})
 	})

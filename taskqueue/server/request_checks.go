@@ -174,6 +174,7 @@ func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
 		checkTexts("features", in.GetFeatures(), maxFeatures, maxText),
 		checkText("data_url", in.GetDataUrl(), maxURL),
 		checkText("host", in.GetHost(), maxText),
+		checkTexts("walls", in.GetWalls(), maxFeatures, maxText),
 		checkText("sandbox", in.GetSandbox(), maxText),
 		checkText("version", in.GetVersion(), maxText),
 		checkText("batch_job", in.GetBatchJob(), maxText),
@@ -204,7 +205,7 @@ func checkRegistration(in *pb.RegisterRequest, now time.Time) error {
 func checkSite(in *pb.SiteSettings, mode string) (taskqueue.SiteRecord, error) {
 	site := taskqueue.SiteRecord{Name: task.Site(in.GetName()), SiteSettings: taskqueue.SiteSettings{
 		SE: in.GetStorageUrl(), RemoteRead: in.GetRemoteRead(), Mode: taskqueue.Mode(mode),
-		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(),
+		Solver: in.GetSolver(), Rank: in.GetRank(), Replicate: in.GetReplicate(), MinConfinement: task.Confinement(in.GetMinConfinement()),
 		SEFiles: taskqueue.SEFiles{Token: in.GetSeTokenFile(), Certificate: in.GetSeClientCert(), Authorities: in.GetSeCa()},
 	}}
 	if strings.Trim(site.Replicate, "; \t\n") == "" {

@@ -116,6 +116,8 @@ func keepSettings(t *taskqueue.Turn, site taskqueue.SiteRecord, mask *fieldmaskp
 			changed.Rank = site.Rank
 		case "replicate":
 			changed.Replicate = site.Replicate
+		case "min_confinement":
+			changed.MinConfinement = site.MinConfinement
 		default:
 			return site, invalid("update_mask: %q is no setting of a site that can be changed", path)
 		}
@@ -234,6 +236,7 @@ func (h *siteHandlers) DrainSite(ctx context.Context, in *pb.DrainSiteRequest) (
 func (s *Server) siteOf(site *taskqueue.SiteRecord, clock taskqueue.Instant) *pb.Site {
 	settings := taskpb.Settings(s.turns.rules.Settings(*site))
 	settings.SeTokenFile, settings.SeClientCert, settings.SeCa = site.SEFiles.Token, site.SEFiles.Certificate, site.SEFiles.Authorities
+	settings.MinConfinement = int32(site.MinConfinement)
 	for _, reached := range site.Reach {
 		settings.Reach = append(settings.Reach, string(reached))
 	}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
+	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
@@ -42,8 +44,8 @@ func TestSettingsThatAreNotNamedStay(t *testing.T) {
 		t.Errorf("an empty mask made %v of %v", same, first)
 	}
 	want := proto.CloneOf(first)
-	want.RemoteRead, want.Prefill, want.Solver, want.Rank, want.Replicate = false, proto.Int32(0), "exact", "rest", "alpha(15)"
-	if got := change(&pb.SiteSettings{Solver: "exact", Rank: "rest", Replicate: "alpha(15)"}, "solver", "rank", "replicate"); got.GetSolver() != "exact" || got.GetRank() != "rest" {
+	want.RemoteRead, want.Prefill, want.Solver, want.Rank, want.Replicate, want.MinConfinement = false, proto.Int32(0), "exact", "rest", "alpha(15)", 1
+	if got := change(&pb.SiteSettings{Solver: "exact", Rank: "rest", Replicate: "alpha(15)", MinConfinement: 1}, "solver", "rank", "replicate", "min_confinement"); got.GetSolver() != "exact" || got.GetRank() != "rest" {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	if got := change(&pb.SiteSettings{Prefill: proto.Int32(0)}, "remote_read", "prefill"); !proto.Equal(got, want) {
@@ -106,5 +108,34 @@ func TestUploadsSkipDrainedSites(t *testing.T) {
 		if err != nil || len(plan.GetTargets()) != 1 || plan.GetTargets()[0].GetSite() != c.want {
 			t.Errorf("named %v: %v, %v; want %s", c.named, plan, err, c.want)
 		}
+	}
+}
+
+// TestPilotsWithTooFewWallsAreRefused by the minimum of their site and of the VO.
+func TestPilotsWithTooFewWallsAreRefused(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	if _, err := q.admin().AddSite(q.ctx, &pb.AddSiteRequest{Settings: &pb.SiteSettings{Name: "siteA", MinConfinement: 2}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"min_confinement"}}}); err != nil {
+		t.Fatal(err)
+	}
+	key, err := identity.NewPilotKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	request, pilots := registration(t, "siteA", key), q.dial(q.access("pilot-siteA").Token, nil)
+	request.Confinement, request.Walls, request.Sandbox = 1, []string{"files"}, "no namespaces: sysctl user.max_user_namespaces=15000 brings them"
+	_, err = pilots.Register(q.ctx, request)
+	wantRefusal(t, err, codes.PermissionDenied, "REFUSED")
+	if text := err.Error(); !strings.Contains(text, "takes pilots that confine payloads by NAMESPACES at least, and host node has LANDLOCK (files): no namespaces: sysctl") {
+		t.Error(text)
+	}
+	request.Confinement = 2
+	if _, err = pilots.Register(q.ctx, request); err != nil {
+		t.Fatal(err)
+	}
+	reply, err := q.submit().ListPilots(q.ctx, &pb.ListPilotsRequest{Site: "siteA"})
+	listed := reply.GetPilots()
+	if err != nil || len(listed) != 1 || listed[0].GetConfinement() != 2 || len(listed[0].GetWalls()) != 1 {
+		t.Errorf("listed: %v, %v", listed, err)
 	}
 }

@@ -119,10 +119,11 @@ func pilotOf(p *taskqueue.PilotRecord, running int, master bool) *pb.Pilot {
 	return &pb.Pilot{
 		Contact: contactOf(taskqueue.Contact{Pilot: p.ID, Peer: p.Peer, Addresses: p.Addresses, DataURL: p.DataURL}),
 		Site:    string(p.Site), Host: p.Host, Resources: taskpb.Resources(p.Resources), Slots: int32(p.Slots),
-		Features: p.Features, Sandbox: p.Sandbox, Version: p.Version, State: p.State.String(),
+		Features: p.Features, Version: p.Version, State: p.State.String(),
 		Registered: taskpb.Time(p.Registered), Ends: taskpb.Time(p.Ends), Ended: taskpb.Time(p.Ended),
 		Reason: p.Reason, Stopped: p.Stopped, Running: int32(running), Master: master,
 		Job: p.Job, BatchJob: p.BatchJob, Done: p.Sums.Done, Failed: p.Sums.Failed, LastError: p.Sums.LastError,
+		Confinement: int32(p.Walls.Confinement), Walls: p.Walls.Up, Sandbox: p.Walls.Note,
 		Reads: p.Sums.Reads, LocalReads: p.Sums.Local, PeerReads: p.Sums.Peer,
 	}
 }

@@ -233,8 +233,12 @@ type RegisterRequest struct {
 	// Protocol that it speaks with other pilots of its site; releases before 2 say
 	// none.
 	OverlayProtocol uint32 `protobuf:"varint,15,opt,name=overlay_protocol,json=overlayProtocol,proto3" json:"overlay_protocol,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// How strictly payloads are confined: 0 NONE, 1 LANDLOCK, 2 NAMESPACES, 3
+	// CONTAINER; and the names of the walls that are up.
+	Confinement   int32    `protobuf:"varint,16,opt,name=confinement,proto3" json:"confinement,omitempty"`
+	Walls         []string `protobuf:"bytes,17,rep,name=walls,proto3" json:"walls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RegisterRequest) Reset() {
@@ -370,6 +374,20 @@ func (x *RegisterRequest) GetOverlayProtocol() uint32 {
 		return x.OverlayProtocol
 	}
 	return 0
+}
+
+func (x *RegisterRequest) GetConfinement() int32 {
+	if x != nil {
+		return x.Confinement
+	}
+	return 0
+}
+
+func (x *RegisterRequest) GetWalls() []string {
+	if x != nil {
+		return x.Walls
+	}
+	return nil
 }
 
 type RegisterResponse struct {
@@ -3067,7 +3085,7 @@ type Pilot struct {
 	Resources *Resources             `protobuf:"bytes,4,opt,name=resources,proto3" json:"resources,omitempty"`
 	Slots     int32                  `protobuf:"varint,5,opt,name=slots,proto3" json:"slots,omitempty"`
 	Features  []string               `protobuf:"bytes,6,rep,name=features,proto3" json:"features,omitempty"`
-	// What confines payloads, or why nothing does.
+	// Why payloads are not confined more strictly, for people.
 	Sandbox    string                 `protobuf:"bytes,7,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	Version    string                 `protobuf:"bytes,8,opt,name=version,proto3" json:"version,omitempty"`
 	State      string                 `protobuf:"bytes,9,opt,name=state,proto3" json:"state,omitempty"`
@@ -3088,9 +3106,12 @@ type Pilot struct {
 	// Of its newest failed attempt.
 	LastError string `protobuf:"bytes,21,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
 	// Inputs of its attempts; from its own cache, and from other pilots'.
-	Reads         uint64 `protobuf:"varint,22,opt,name=reads,proto3" json:"reads,omitempty"`
-	LocalReads    uint64 `protobuf:"varint,23,opt,name=local_reads,json=localReads,proto3" json:"local_reads,omitempty"`
-	PeerReads     uint64 `protobuf:"varint,24,opt,name=peer_reads,json=peerReads,proto3" json:"peer_reads,omitempty"`
+	Reads      uint64 `protobuf:"varint,22,opt,name=reads,proto3" json:"reads,omitempty"`
+	LocalReads uint64 `protobuf:"varint,23,opt,name=local_reads,json=localReads,proto3" json:"local_reads,omitempty"`
+	PeerReads  uint64 `protobuf:"varint,24,opt,name=peer_reads,json=peerReads,proto3" json:"peer_reads,omitempty"`
+	// As in RegisterRequest.
+	Confinement   int32    `protobuf:"varint,25,opt,name=confinement,proto3" json:"confinement,omitempty"`
+	Walls         []string `protobuf:"bytes,26,rep,name=walls,proto3" json:"walls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3291,6 +3312,20 @@ func (x *Pilot) GetPeerReads() uint64 {
 		return x.PeerReads
 	}
 	return 0
+}
+
+func (x *Pilot) GetConfinement() int32 {
+	if x != nil {
+		return x.Confinement
+	}
+	return 0
+}
+
+func (x *Pilot) GetWalls() []string {
+	if x != nil {
+		return x.Walls
+	}
+	return nil
 }
 
 type ListPilotsRequest struct {
@@ -3596,7 +3631,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05pilot\x18\x01 \x01(\tR\x05pilot\x12\x12\n" +
 	"\x04peer\x18\x02 \x01(\tR\x04peer\x12\x1c\n" +
 	"\taddresses\x18\x03 \x03(\tR\taddresses\x12\x19\n" +
-	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\xd1\x03\n" +
+	"\bdata_url\x18\x04 \x01(\tR\adataUrl\"\x89\x04\n" +
 	"\x0fRegisterRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x1d\n" +
 	"\n" +
@@ -3614,7 +3649,9 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04ends\x18\f \x01(\v2\x1a.google.protobuf.TimestampR\x04ends\x12\x14\n" +
 	"\x05check\x18\r \x01(\bR\x05check\x12\x1b\n" +
 	"\tbatch_job\x18\x0e \x01(\tR\bbatchJob\x12)\n" +
-	"\x10overlay_protocol\x18\x0f \x01(\rR\x0foverlayProtocol\"\xf3\x02\n" +
+	"\x10overlay_protocol\x18\x0f \x01(\rR\x0foverlayProtocol\x12 \n" +
+	"\vconfinement\x18\x10 \x01(\x05R\vconfinement\x12\x14\n" +
+	"\x05walls\x18\x11 \x03(\tR\x05walls\"\xf3\x02\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bpilot_id\x18\x01 \x01(\tR\apilotId\x125\n" +
 	"\x16membership_certificate\x18\x02 \x01(\fR\x15membershipCertificate\x12,\n" +
@@ -3837,7 +3874,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x04last\x18\x03 \x01(\bR\x04last\x12\x18\n" +
 	"\aresigns\x18\x04 \x01(\bR\aresigns\x12%\n" +
 	"\x04term\x18\x05 \x01(\v2\x11.pilotage.v1.TermR\x04term\"\x0f\n" +
-	"\rLeaveResponse\"\xe3\x05\n" +
+	"\rLeaveResponse\"\x9b\x06\n" +
 	"\x05Pilot\x12.\n" +
 	"\acontact\x18\x01 \x01(\v2\x14.pilotage.v1.ContactR\acontact\x12\x12\n" +
 	"\x04site\x18\x02 \x01(\tR\x04site\x12\x12\n" +
@@ -3868,7 +3905,9 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\vlocal_reads\x18\x17 \x01(\x04R\n" +
 	"localReads\x12\x1d\n" +
 	"\n" +
-	"peer_reads\x18\x18 \x01(\x04R\tpeerReads\"u\n" +
+	"peer_reads\x18\x18 \x01(\x04R\tpeerReads\x12 \n" +
+	"\vconfinement\x18\x19 \x01(\x05R\vconfinement\x12\x14\n" +
+	"\x05walls\x18\x1a \x03(\tR\x05walls\"u\n" +
 	"\x11ListPilotsRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x10\n" +
 	"\x03all\x18\x02 \x01(\bR\x03all\x12\x1b\n" +

@@ -118,8 +118,10 @@ type SiteSettings struct {
 	// What these files hold, of the storage elements that the site reads and
 	// writes; told to its pilots only.
 	StorageCredentials []*StorageCredential `protobuf:"bytes,17,rep,name=storage_credentials,json=storageCredentials,proto3" json:"storage_credentials,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Pilots that confine payloads less strictly are refused; see RegisterRequest.
+	MinConfinement int32 `protobuf:"varint,18,opt,name=min_confinement,json=minConfinement,proto3" json:"min_confinement,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *SiteSettings) Reset() {
@@ -269,6 +271,13 @@ func (x *SiteSettings) GetStorageCredentials() []*StorageCredential {
 		return x.StorageCredentials
 	}
 	return nil
+}
+
+func (x *SiteSettings) GetMinConfinement() int32 {
+	if x != nil {
+		return x.MinConfinement
+	}
+	return 0
 }
 
 // StorageCredential opens the storage element at a URL.
@@ -2900,7 +2909,7 @@ var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\x1a\x1epilotage/v1/task_service.proto\"\xfa\x04\n" +
+	"\x1epilotage/v1/site_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\x1a\x1epilotage/v1/task_service.proto\"\xa3\x05\n" +
 	"\fSiteSettings\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x1f\n" +
 	"\vstorage_url\x18\x02 \x01(\tR\n" +
@@ -2921,7 +2930,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\rse_token_file\x18\x0e \x01(\tR\vseTokenFile\x12$\n" +
 	"\x0ese_client_cert\x18\x0f \x01(\tR\fseClientCert\x12\x13\n" +
 	"\x05se_ca\x18\x10 \x01(\tR\x04seCa\x12O\n" +
-	"\x13storage_credentials\x18\x11 \x03(\v2\x1e.pilotage.v1.StorageCredentialR\x12storageCredentialsB\n" +
+	"\x13storage_credentials\x18\x11 \x03(\v2\x1e.pilotage.v1.StorageCredentialR\x12storageCredentials\x12'\n" +
+	"\x0fmin_confinement\x18\x12 \x01(\x05R\x0eminConfinementB\n" +
 	"\n" +
 	"\b_prefill\"\x91\x01\n" +
 	"\x11StorageCredential\x12\x10\n" +
