@@ -3,6 +3,7 @@ package task
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"net/url"
 	"path"
 	"strings"
 )
@@ -35,4 +36,21 @@ func StoredFile(name string) LFN {
 		return ""
 	}
 	return Qualify(WorkflowID(parts[0]), parts[3])
+}
+
+// CopyName is the StorageName that the URL of a copy ends with, on whatever storage
+// element it is; empty for a place where no attempt can have stored anything.
+func CopyName(copied string) string {
+	parsed, err := url.Parse(copied)
+	if err != nil {
+		return ""
+	}
+	for rest := parsed.Path; rest != ""; {
+		segment, after, _ := strings.Cut(rest, "/")
+		if _, err := ParseWorkflowID(segment); err == nil && StoredFile(rest) != "" {
+			return rest
+		}
+		rest = after
+	}
+	return ""
 }

@@ -58,6 +58,9 @@ type SyncReply struct {
 	// and that nobody stores by itself: their maker is gone, or made them for an
 	// earlier run. They are sent until they are stored or lost.
 	Check []File
+	// Drop lists files that nobody needs any more: caches drop what they have of them,
+	// and the master then reports them lost. They are sent until it has.
+	Drop []File
 	// Wanted are cached files that somebody waits for, at the queue.
 	Wanted []WantedFile
 	// Settings of the site, as they are now.

@@ -13,7 +13,7 @@ const cancelPage = 5_000
 func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (n int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	w := q.workflow(id)
+	w := q.standing(id)
 	if w.Sealed && w.open() == 0 {
 		return 0, nil // its results may still be on their way
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -20,6 +21,7 @@ type everything struct {
 	leases    map[task.LeaseID]taskqueue.Lease
 	sites     []taskqueue.SiteRecord
 	classes   map[taskqueue.ClassID]taskqueue.Eligibility
+	deleting  bool // a workflow is being cleared away
 }
 
 func readAll(t *taskqueue.Turn) (*everything, error) {
@@ -32,6 +34,9 @@ func readAll(t *taskqueue.Turn) (*everything, error) {
 	if e.workflows, err = t.Workflows().List("", "", "", 1000); err != nil {
 		return nil, err
 	}
+	all := len(e.workflows)
+	e.workflows = slices.DeleteFunc(e.workflows, func(w taskqueue.Workflow) bool { return w.Deleted })
+	e.deleting = len(e.workflows) < all
 	for _, w := range e.workflows {
 		states, err := t.Tasks().InWorkflow(w.ID, 0, 1_000_000)
 		if err != nil {
@@ -295,7 +300,8 @@ func (e *everything) wrongFiles() (problems []string) {
 		}
 	}
 	for name, f := range e.files {
-		if f.Uses != uses[name] {
+		stands := !e.deleting && strings.HasPrefix(string(name), task.SharedPrefix) || slices.ContainsFunc(e.workflows, func(w taskqueue.Workflow) bool { return strings.HasPrefix(string(name), string(w.ID)+":") })
+		if stands && f.Uses != uses[name] {
 			problems = append(problems, fmt.Sprintf("file %s has %d readers, says %d", name, uses[name], f.Uses))
 		}
 		if f.Lost && e.exists(name) {

@@ -15,6 +15,7 @@ type Config struct {
 	Workflow WorkflowConfig
 	Match    MatchConfig
 	Fallback FallbackConfig
+	Retain   RetainConfig
 }
 
 // LeaseConfig bounds a site's autonomy.
@@ -204,6 +205,7 @@ func DefaultConfig() Config {
 			SweepPage:   2_000, // some 20 ms of work
 			TickEvery:   time.Second,
 		},
+		Retain: RetainConfig{Intermediates: 7 * 24 * time.Hour}, // somebody looks at results within a week
 		Fallback: FallbackConfig{
 			TrialAfter: 30 * time.Second, // a switch that restarts takes no longer
 			TrialMost:  time.Hour,        // a trial is a few connections of each pilot

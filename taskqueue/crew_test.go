@@ -176,6 +176,10 @@ func (c *crew) take(reply task.SyncReply) {
 	for _, f := range reply.Check {
 		c.guard(f)
 	}
+	for _, f := range reply.Drop {
+		c.copies[f.LFN] = slices.DeleteFunc(c.copies[f.LFN], func(held task.File) bool { return held.Producer == f.Producer })
+		c.next.Lost = append(c.next.Lost, task.LostFile{LFN: f.LFN, Digest: f.Digest, Reason: "nobody needs it any more"})
+	}
 }
 
 // guard stores a file that the queue asks for, under whatever name it was made,
@@ -371,7 +375,7 @@ func content(a task.AttemptID, name task.LFN) task.Digest {
 func (c *crew) outcome(a *attempt) task.Outcome {
 	return task.Outcome{
 		Attempt: a.id, Number: a.number, Site: c.site, Reads: a.reads, Run: time.Second, Delay: 10 * time.Millisecond,
-		Started: epoch, Ended: epoch.Add(time.Second),
+		Started: epoch, Ended: epoch.Add(time.Second), Usage: task.Usage{UserCPU: time.Second},
 	}
 }
 

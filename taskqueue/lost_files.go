@@ -69,7 +69,7 @@ func (r *records) loadOutputs(ids []task.ID) {
 // when that happened too often or nothing is gained by it.
 func (r *readiness) regenerate(s *TaskState) {
 	w := r.workflow(s.ID.Workflow())
-	if w.Cancelled {
+	if w.Cancelled || w.Deleted {
 		return
 	}
 	inVain := r.inVain(w)
@@ -194,6 +194,9 @@ func (c *catalogue) forgetCaches(site *SiteRecord) {
 	c.sites.touch(site.Name)
 }
 
+// mostDropped bounds how many files a site is told to drop in one answer.
+const mostDropped = 200
+
 // maxCheckPages bounds how many files are looked at for one Sync's Check.
 const maxCheckPages = 4
 
@@ -202,7 +205,8 @@ const maxCheckPages = 4
 func (r *Rules) Unguarded(t *Turn, name task.Site) (_ []task.File, err error) {
 	defer catch(&err)
 	q := r.open(t)
-	return q.catalogue.unguarded(q.site(name)), nil
+	found, _ := q.catalogue.unguarded(q.site(name))
+	return found, nil
 }
 
 // look marks a site whose caches may be all that has some files, and where
@@ -242,11 +246,13 @@ func (f *FileRecord) takenOver() bool {
 // Those that are found are repeated until they are settled; where a few pages
 // have none, the next call goes on behind them. The site's mark is cleared when
 // there are none at all.
-func (c *catalogue) unguarded(site *SiteRecord) []task.File {
+//
+// Of those whose copies go the master is told that pilots are to drop them; so they are
+// never stored.
+func (c *catalogue) unguarded(site *SiteRecord) (found, drop []task.File) {
 	if !site.Check {
-		return nil
+		return nil, nil
 	}
-	var found []task.File
 	before := site.CheckAfter
 	defer func() {
 		if !site.Check || site.CheckAfter != before {
@@ -255,7 +261,7 @@ func (c *catalogue) unguarded(site *SiteRecord) []task.File {
 	}()
 	after, page := site.CheckAfter, c.config.Workflow.SweepPage
 	for range maxCheckPages {
-		if len(found) == 0 {
+		if len(found)+len(drop) == 0 {
 			site.CheckAfter = after
 		}
 		files := read(c.Files().OnlyAnnouncedAt(site.Name, after, page))
@@ -270,20 +276,26 @@ func (c *catalogue) unguarded(site *SiteRecord) []task.File {
 		for i := range files {
 			maker := c.pilots.held[makers[i]]
 			known := c.attempts.held[runs[i]]
+			if files[i].Going != Stays {
+				if len(drop) < mostDropped {
+					drop = append(drop, files[i].File)
+				}
+				continue
+			}
 			if site.SE != "" && (files[i].takenOver() || files[i].Struck || known != nil && known.Known <= site.CheckUntil) || maker == nil || !maker.State.present() || maker.Site != site.Name {
 				found = append(found, files[i].File)
 			}
 		}
 		if len(files) < page {
-			if len(found) == 0 {
+			if len(found)+len(drop) == 0 {
 				site.Check, site.CheckAfter, site.CheckUntil = false, "", 0
 			}
-			return found
+			return found, drop
 		}
 		after = files[len(files)-1].LFN
 	}
-	if len(found) == 0 {
+	if len(found)+len(drop) == 0 {
 		site.CheckAfter = after
 	}
-	return found
+	return found, drop
 }

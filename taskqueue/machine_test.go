@@ -27,13 +27,17 @@ type machine struct {
 	old       []task.Outcome // acknowledged or not: may come again
 	accepted  map[task.AttemptID]bool
 	peers     int
+	keys      int             // of submissions in parts
+	deleted   map[string]bool // copies on storage elements
 }
 
 func TestQueueSurvivesEverything(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		store := mem.New()
 		defer store.Close()
-		m := &machine{grid: gridOn(rt, store), rt: rt, accepted: make(map[task.AttemptID]bool)}
+		m := &machine{grid: gridOn(rt, store), rt: rt, accepted: make(map[task.AttemptID]bool), deleted: make(map[string]bool)}
+		m.rules.Config.Retain.Intermediates = 15 * time.Minute
+		m.rules.Config.Workflow.SweepPage = 3
 		m.addSite("A")
 		m.addSite("B")
 		m.addSite("C", func(s *taskqueue.SiteRecord) { s.RemoteRead = false })
@@ -62,7 +66,9 @@ func TestQueueSurvivesEverything(t *testing.T) {
 			"cancel":      m.cancelSome,
 			"retry":       m.retrySome,
 			"site":        m.changeSite,
-			"":            func(*rapid.T) { m.check(); m.checkAccepted() },
+			"remove":      m.removeSome,
+			"sweep":       m.deleteGarbage,
+			"":            func(*rapid.T) { m.check(); m.checkAccepted(); m.checkDeleted() },
 		})
 		m.drain()
 	})
@@ -137,7 +143,8 @@ func (m *machine) submitSome(*rapid.T) {
 	}
 	if len(s.Tasks) > 1 && m.chance(30, "in two parts") {
 		first := s
-		first.More, first.Key, first.Tasks, first.Outputs = true, fmt.Sprint("key", len(m.workflows)), s.Tasks[1:], nil
+		m.keys++
+		first.More, first.Key, first.Tasks, first.Outputs = true, fmt.Sprint("key", m.keys), s.Tasks[1:], nil
 		m.mustSubmit(first)
 		m.check()
 		s.Key, s.Part, s.Tasks, s.Files = first.Key, 1, s.Tasks[:1], nil
@@ -171,7 +178,7 @@ func (m *machine) syncSome(*rapid.T) {
 
 func (m *machine) noteAcks(acks []task.Ack) {
 	for _, ack := range acks {
-		if ack.Verdict == task.AckAccepted {
+		if ack.Verdict == task.AckAccepted && slices.Contains(m.workflows, ack.Attempt.Task.Workflow()) {
 			m.accepted[ack.Attempt] = true
 		}
 	}
@@ -422,6 +429,57 @@ func (m *machine) retrySome(*rapid.T) {
 	if err != nil && !errors.Is(err, taskqueue.ErrConflict) && !errors.Is(err, taskqueue.ErrNotFound) {
 		m.t.Fatalf("retry: %v", err)
 	}
+}
+
+// removeSome deletes a workflow or a file, if the queue lets it.
+func (m *machine) removeSome(*rapid.T) {
+	if len(m.workflows) == 0 {
+		return
+	}
+	id := rapid.SampledFrom(m.workflows).Draw(m.rt, "workflow")
+	whole := m.chance(20, "whole workflow")
+	err := m.update(func(t *taskqueue.Turn) error {
+		if whole {
+			_, err := m.rules.DeleteWorkflow(t, id, false)
+			return err
+		}
+		name := task.Qualify(id, rapid.SampledFrom([]string{"f0.0", "f1.0", "f2.1"}).Draw(m.rt, "file"))
+		_, err := m.rules.RemoveFile(t, name, m.chance(10, "dry"))
+		return err
+	})
+	switch {
+	case err == nil && whole:
+		m.workflows = slices.DeleteFunc(m.workflows, func(other task.WorkflowID) bool { return other == id })
+		maps.DeleteFunc(m.accepted, func(a task.AttemptID, _ bool) bool { return a.Task.Workflow() == id })
+	case err != nil && !errors.Is(err, taskqueue.ErrConflict) && !errors.Is(err, taskqueue.ErrNotFound):
+		m.t.Fatalf("remove: %v", err)
+	}
+}
+
+// deleteGarbage does what a server does with copies that nobody needs.
+func (m *machine) deleteGarbage(*rapid.T) {
+	m.must(func(t *taskqueue.Turn) error {
+		garbage, named, err := m.rules.Garbage(t, 100)
+		for _, replica := range garbage {
+			m.deleted[replica.URL] = true
+		}
+		return errors.Join(err, t.Files().DropGarbage(slices.Concat(garbage, named)...))
+	})
+}
+
+// checkDeleted: no file names a copy that was deleted.
+func (m *machine) checkDeleted() {
+	m.view(func(t *taskqueue.Turn) error {
+		files, err := t.Files().List("", "", 1_000_000)
+		for _, f := range files {
+			for _, replica := range f.Replicas {
+				if m.deleted[replica.URL] {
+					m.t.Fatalf("%s names %s, which was deleted", f.LFN, replica.URL)
+				}
+			}
+		}
+		return err
+	})
 }
 
 // changeSite drains a site or changes who may read what; the sweep that

@@ -15,13 +15,15 @@ type Submission struct {
 	By           Person
 	Group        string // that the workflow is shared with
 	Part         int
-	More         bool            // further parts follow
-	Tasks        []task.Task     // ids with the workflow part left empty: "/name"
-	Files        []task.File     // external files, names unqualified
-	Outputs      []string        // final outputs, unqualified
-	AllowMissing bool            // inputs that nothing makes or registers keep their task BLOCKED
-	Fresh        bool            // do not take over results of an earlier run
-	Workflow     task.WorkflowID // of an earlier part; checked when given
+	More         bool        // further parts follow
+	Tasks        []task.Task // ids with the workflow part left empty: "/name"
+	Files        []task.File // external files, names unqualified
+	Outputs      []string    // final outputs, unqualified
+	AllowMissing bool        // inputs that nothing makes or registers keep their task BLOCKED
+	// KeepIntermediates has files stay that are no final outputs.
+	KeepIntermediates bool
+	Fresh             bool            // do not take over results of an earlier run
+	Workflow          task.WorkflowID // of an earlier part; checked when given
 }
 
 // Submitted answers a Submission.
@@ -30,6 +32,10 @@ type Submitted struct {
 	Tasks    int
 	Reused   int
 	Existed  bool // the key was known: nothing was added
+	// Again are tasks that an earlier run has done and that run again, because files
+	// have gone that something needs that runs; AgainCPU is what they took then.
+	Again    int
+	AgainCPU time.Duration
 }
 
 // Registration is a pilot's request to join its site.

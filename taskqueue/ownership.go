@@ -99,7 +99,7 @@ func eachNamed(t *Turn, owner, name string, next func(*Workflow) bool) error {
 			return err
 		}
 		for i := range runs {
-			if !next(&runs[i]) {
+			if !runs[i].Deleted && !next(&runs[i]) {
 				return nil
 			}
 		}

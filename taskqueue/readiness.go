@@ -14,6 +14,7 @@ type catalogue struct {
 	existed  map[task.LFN]bool // files changed since the last settling: did they exist then
 	changed  []task.LFN        // the same in order
 	finals   map[task.LFN]kept // final outputs that changed since then: where they were
+	gone     []task.LFN        // entries whose copies and readers have gone
 }
 
 // kept is where a final output is kept: on a storage element, or in the caches of a
@@ -52,7 +53,7 @@ func (c *catalogue) announce(f *FileRecord, site task.Site) {
 	c.alter(f)
 	f.Announced = append(f.Announced, site)
 	slices.Sort(f.Announced)
-	f.Lost = false
+	f.Lost, f.Going = false, Stays
 }
 
 // withdraw notes that no cache of a site holds a file any more.
@@ -63,6 +64,7 @@ func (c *catalogue) withdraw(f *FileRecord, site task.Site) {
 	c.alter(f)
 	f.Announced = slices.DeleteFunc(f.Announced, func(s task.Site) bool { return s == site })
 	f.Lost = !exists(f)
+	c.settleGoing(f)
 }
 
 // replicate adds a copy on a storage element. A misplaced one, which only a
@@ -81,7 +83,7 @@ func (c *catalogue) replicate(f *FileRecord, replica task.Replica) {
 	}
 	c.alter(f)
 	f.Replicas = append(f.Replicas, replica)
-	f.Lost, f.Struck = false, false
+	f.Lost, f.Struck, f.Going = false, false, Stays
 	c.clearBad(f)
 }
 

@@ -26,6 +26,15 @@ type Workflow struct {
 	Homeless  int                // of these, those at sites without a storage element
 	Last      Instant            // of the newest part; unsealed workflows are dropped an hour later
 	Closed    Instant            // when it was over; 0 while open
+
+	WorkflowRetention `record:"inline"`
+}
+
+// WorkflowRetention is what becomes of a workflow when it is over.
+type WorkflowRetention struct {
+	Keep    bool // its user wants its intermediates kept
+	Cleared bool // copies of its intermediates have gone
+	Deleted bool // it is being cleared away: for users it is gone
 }
 
 // Total is the number of tasks.
@@ -125,6 +134,8 @@ type FileRecord struct {
 	Doubted      Doubt          // one node found its last copy bad
 	Bad          []task.Replica // copies that were struck: to be deleted once there is a good one
 	Shared       bool           // a later run has taken it over
+	Going        Going          // its copies go
+	Owner, Group string         // of the workflow that made it and has gone
 	Learned      bool           // external: its digest is that of the first read, nobody gave it
 }
 

@@ -16,7 +16,7 @@ import (
 func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (_ int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	w := q.workflow(id)
+	w := q.standing(id)
 	opening := &reopening{q.records, q.life}
 	n := opening.resume(w)
 	for after := uint64(0); ; {
@@ -106,7 +106,7 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (_ int, err error) {
 		end(conflict("task %s is %s: only a task that ended badly can be retried", id, s.State))
 	}
 	opening := &reopening{q.records, q.life}
-	lost := opening.resume(q.workflow(id.Workflow()))
+	lost := opening.resume(q.standing(id.Workflow()))
 	above := opening.retryAbove(id)
 	return lost + len(above) + len(opening.retryBelow(above)), nil
 }

@@ -107,17 +107,17 @@ func (p *submission) memoise(g *graph) {
 	}
 }
 
-// reuse takes over, from an earlier run of the same name, the results
-// of tasks that would compute the same and whose outputs still exist: of final
-// outputs on a storage element.
+// reuse takes over, from an earlier run of the same name, the results of tasks
+// that would compute the same. Final outputs of these are on a storage element still;
+// another output may have gone if nothing that runs needs it, so readers are decided on
+// before makers.
 func (p *submission) reuse(w *Workflow, g *graph) {
 	earlier := p.earlierRun(w)
 	if earlier == "" {
 		return
 	}
-	for start := 0; start < len(g.order); start += sealPage {
-		page := g.order[start:min(len(g.order), start+sealPage)]
-		p.reusePage(w, g, page, earlier)
+	for end := len(g.order); end > 0; end -= sealPage {
+		p.reusePage(w, g, g.order[max(0, end-sealPage):end], earlier)
 		p.endPage(g)
 	}
 }
@@ -170,28 +170,59 @@ func (p *submission) reusePage(w *Workflow, g *graph, page []int32, earlier task
 	}
 	p.tasks.load(ids...)
 	p.loadOutputs(ids)
-	for _, i := range page {
+	var again []*TaskState
+	for _, i := range slices.Backward(page) {
 		if old := results[g.nodes[i].memo]; old != nil && g.nodes[i].known {
-			p.takeOver(w, p.tasks.held[g.nodes[i].id], old)
+			if g.nodes[i].taken = p.takeOver(w, g, i, old); !g.nodes[i].taken {
+				again = append(again, old)
+			}
+		}
+	}
+	p.countAgain(again)
+}
+
+// countAgain adds up what is run again although it was done, because files have gone.
+func (p *submission) countAgain(done []*TaskState) {
+	winners := keysOf(done, func(s **TaskState) task.AttemptID { return (*s).Winner })
+	p.attempts.load(winners...)
+	for _, id := range winners {
+		p.again++
+		if a := p.attempts.held[id]; a != nil {
+			p.againCPU += a.Outcome.Usage.UserCPU + a.Outcome.Usage.SystemCPU
 		}
 	}
 }
 
-// takeOver makes a new task DONE with the outputs of an earlier one.
-func (p *submission) takeOver(w *Workflow, s, old *TaskState) {
+// goneUnneeded tells whether nothing that runs needs an output of a task that was made
+// and has gone.
+func (g *graph) goneUnneeded(node int32, output task.LFN, result *FileRecord) bool {
+	return result != nil && !result.Producer.IsZero() && !slices.ContainsFunc(g.nodes[node].readers, func(reader int32) bool {
+		return !g.nodes[reader].taken && slices.Contains(g.nodes[reader].inputs, output)
+	})
+}
+
+// takeOver makes a new task DONE with the outputs of an earlier one, if it can.
+func (p *submission) takeOver(w *Workflow, g *graph, node int32, old *TaskState) bool {
+	s := p.tasks.held[g.nodes[node].id]
 	spec, before := p.specs.held[s.ID], p.specs.held[old.ID]
 	if spec == nil || before == nil || len(spec.Outputs) != len(before.Outputs) {
-		return
+		return false
 	}
 	for i := range spec.Outputs {
 		f, result := p.files.held[spec.Outputs[i].LFN], p.files.held[before.Outputs[i].LFN]
-		if f == nil || !exists(result) || f.Final && len(result.Replicas) == 0 {
-			return
+		switch here := exists(result) && result.Going == Stays; {
+		case f == nil, f.Final && (!here || len(result.Replicas) == 0), !here && !g.goneUnneeded(node, f.LFN, result):
+			return false
 		}
 	}
 	for i := range spec.Outputs {
 		f, result := p.files.held[spec.Outputs[i].LFN], p.files.held[before.Outputs[i].LFN]
 		f.Size, f.Digest, f.Exec, f.Producer = result.Size, result.Digest, result.Exec, result.Producer
+		p.files.touch(f.LFN)
+		if result.Going != Stays || !exists(result) {
+			f.Lost = true
+			continue
+		}
 		result.Shared = true
 		p.files.touch(result.LFN)
 		for _, name := range result.Announced {
@@ -209,4 +240,5 @@ func (p *submission) takeOver(w *Workflow, s, old *TaskState) {
 	p.life.move(s, task.Succeed, "taken over from "+string(old.ID))
 	s.Winner, s.Site = old.Winner, old.Site
 	w.Reused++
+	return true
 }

@@ -129,7 +129,8 @@ func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named
 	for _, replica := range page {
 		name, _ := NameAt(elements[replica.Site], replica.URL)
 		files := read(t.Files().Load(task.StoredFile(name)))
-		if slices.ContainsFunc(files, func(f FileRecord) bool { return f.ReplicaAt(replica.URL) >= 0 }) {
+		own := slices.ContainsFunc(files, func(f FileRecord) bool { return f.ReplicaAt(replica.URL) >= 0 })
+		if own || len(read(t.Files().Foreign(replica.URL))) > 0 {
 			named = append(named, replica)
 		} else {
 			garbage = append(garbage, replica)

@@ -92,9 +92,10 @@ type TaskTable interface {
 	Load(ids ...task.ID) ([]TaskState, error)
 	// Save replaces states of tasks that were added; their Seq stays.
 	Save(states ...TaskState) error
-	// DeleteWorkflow removes all tasks of a workflow with their uses, attempts
-	// and logs.
-	DeleteWorkflow(id task.WorkflowID) error
+	// DeleteWorkflow removes tasks of a workflow with their uses, attempts and logs,
+	// until about as many rows are gone as limit says; more tells that some are left.
+	// Whoever begins goes on to the end: what is left is good for nothing.
+	DeleteWorkflow(id task.WorkflowID, limit int) (more bool, err error)
 	TaskScans
 }
 
@@ -140,6 +141,9 @@ type FileTable interface {
 	// List returns files by name with a prefix, after a name ("" from the
 	// start), at most limit.
 	List(prefix string, after task.LFN, limit int) ([]FileRecord, error)
+	// Foreign returns, by name, the files that have a replica with the same
+	// task.CopyName as a URL, but not those as which an attempt has stored it.
+	Foreign(url string) ([]task.LFN, error)
 	// OnlyAnnouncedAt returns files announced at a site that have no replica,
 	// by name.
 	OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]FileRecord, error)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -28,7 +29,7 @@ func (r *Rules) Submit(t *Turn, s Submission) (_ Submitted, err error) {
 		}
 	}
 	w := p.workflow
-	return Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Existed: existed}, nil
+	return Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Again: p.again, AgainCPU: p.againCPU, Existed: existed}, nil
 }
 
 // begin finds the workflow that a part belongs to, a new one for a first part;
@@ -51,6 +52,8 @@ func (p *submission) begin() (existed bool) {
 	}
 	p.workflow = p.records.workflow(id)
 	switch w := p.workflow; {
+	case w.Deleted:
+		end(conflict("workflow %s, submitted with the key %q, is being deleted: choose another key, or try again when it is gone", w.ID, p.Key))
 	case found == "" && !p.By.Changes(w):
 		end(errNotYours(w))
 	case p.Name != "" && w.Name != p.Name:
@@ -84,7 +87,9 @@ func (p *submission) newWorkflow() {
 		Group:   p.Group,
 		Key:     p.By.key(p.Key),
 		Created: p.Wall,
-		Counts:  make(map[task.State]int),
+
+		WorkflowRetention: WorkflowRetention{Keep: p.KeepIntermediates},
+		Counts:            make(map[task.State]int),
 	}
 	p.workflows.put(p.workflow.ID, p.workflow)
 	if !p.More {
@@ -105,6 +110,8 @@ type submission struct {
 	*Submission // its Tasks and Files are the part's; the working copy's are tables
 	workflow    *Workflow
 	makers      map[task.LFN]task.ID // by this part's tasks
+	again       int                  // tasks that were done, and are run again because files have gone
+	againCPU    time.Duration        // that they took
 }
 
 // add checks the part and enters its files and tasks.

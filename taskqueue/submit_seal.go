@@ -21,6 +21,7 @@ type sealing struct {
 	waits   int         // makers not in order yet
 	readers []int32     // tasks that read its outputs
 	final   bool        // it makes a final output
+	taken   bool        // its results are those of an earlier run
 }
 
 // graph is a workflow as a whole: its tasks that read or make files, and who

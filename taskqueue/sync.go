@@ -30,7 +30,7 @@ func (r *Rules) Sync(t *Turn, s task.Sync) (reply task.SyncReply, err error) {
 		q.leasing.answerLeases(site, &s, &reply)
 	}
 	q.handing(site, "").handOut(&reply)
-	reply.Check = q.catalogue.unguarded(site)
+	reply.Check, reply.Drop = q.catalogue.unguarded(site)
 	q.members.mark(site)
 	reply.Revoked = q.leasing.revocations(site.Name)
 	reply.Denied, reply.Drain, reply.ReportSeq, reply.Roll = site.Denied, q.members.toDrain(site), s.Report.Seq, site.Roll
@@ -223,6 +223,10 @@ func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) {
 		replica := task.Replica{Site: site.Name, URL: st.URL}
 		switch {
 		case f == nil:
+		case f.Going != Stays: // the copy came after its file had gone
+			if site.wrote(st.Attempt, st.LFN, st.URL) && !j.catalogue.named(st.LFN, st.URL) {
+				garbage = append(garbage, replica)
+			}
 		case f.Producer == st.Attempt:
 			j.catalogue.replicate(f, replica)
 		case f.ProducerTask != st.Attempt.Task || !j.ran(site.Name, st.Attempt):

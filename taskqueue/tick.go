@@ -1,10 +1,10 @@
 package taskqueue
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -22,9 +22,9 @@ const (
 // pilots that are long past their declared end for dead, tries sites that have
 // fallen back, forgets the caches of
 // sites that nobody is left at, pilots that went long ago and classes without
-// tasks, drops workflows whose last part never came, and goes on with the review
-// of waiting tasks after a site was added or changed. Long sweeps do one page a
-// tick.
+// tasks, drops workflows whose last part never came, goes on with the review
+// of waiting tasks after a site was added or changed, and clears away what nobody needs
+// any more. Long sweeps do one page a tick.
 func (r *Rules) Tick(t *Turn) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
@@ -34,8 +34,9 @@ func (r *Rules) Tick(t *Turn) (err error) {
 	q.watchSites()
 	q.trySites()
 	q.dismissOverdue()
-	(&abandoned{q.records, q.catalogue}).dropUnsealed()
+	q.dropUnsealed()
 	q.ready.reassess()
+	q.clearAway()
 
 	return nil
 }
@@ -48,6 +49,13 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 	sweep := read(t.Meta().Get(metaReassess))
 	if len(sweep) > 0 {
 		return t.Clock, nil
+	}
+	if text := read(t.Meta().Get(metaClearing)); len(text) > 0 {
+		var list []clearance
+		check(json.Unmarshal(text, &list))
+		for i := range list {
+			due = min(due, max(t.Clock, list[i].From))
+		}
 	}
 	next := read(t.Tasks().NextBackoff(t.Clock))
 	if next > t.Clock {
@@ -115,61 +123,15 @@ func (q *queue) silence(site *SiteRecord) {
 	q.vacate(site, "its site fell silent")
 }
 
-// abandoned drops workflows whose submission was never completed.
-type abandoned struct {
-	*records
-	catalogue *catalogue
-}
-
 // dropUnsealed removes workflows whose next part did not come in time.
-func (a *abandoned) dropUnsealed() {
-	ids := a.unsealed()
-	for _, id := range ids {
-		w := a.workflow(id)
-		if a.Clock.Sub(w.Last) < a.config.Workflow.UnsealedFor {
+func (r *records) dropUnsealed() {
+	for _, id := range r.unsealed() {
+		w := r.workflow(id)
+		if r.Clock.Sub(w.Last) < r.config.Workflow.UnsealedFor {
 			continue
 		}
-		a.dropWorkflow(w)
-	}
-}
-
-// dropWorkflow removes a workflow that was never sealed, with its tasks and
-// files.
-func (a *abandoned) dropWorkflow(w *Workflow) {
-	a.releaseShared(w.ID)
-	check(a.Tasks().DeleteWorkflow(w.ID))
-	prefix := string(w.ID) + ":"
-	for {
-		files := read(a.Files().List(prefix, "", a.config.Workflow.SweepPage))
-		if len(files) == 0 {
-			break
-		}
-		check(a.Files().Delete(keysOf(files, func(f *FileRecord) task.LFN { return f.LFN })...))
-	}
-	a.noteUnsealed(w.ID, false)
-	a.Effects.progress(w.ID)
-	check(a.Workflows().Delete(w.ID))
-}
-
-// releaseShared takes a workflow's reads of shared files out of their counts.
-func (a *abandoned) releaseShared(id task.WorkflowID) {
-	for after := uint64(0); ; {
-		states := read(a.Tasks().InWorkflow(id, after, sealPage))
-		if len(states) == 0 {
-			return
-		}
-		after = states[len(states)-1].Seq
-		ids := keysOf(states, func(s *TaskState) task.ID { return s.ID })
-		specs := read(a.Tasks().Describe(ids...))
-		for i := range specs {
-			for _, name := range inputs(&specs[i]) {
-				if !strings.HasPrefix(string(name), task.SharedPrefix) {
-					continue
-				}
-				record := a.catalogue.entry(name)
-				record.Uses--
-			}
-		}
+		r.noteUnsealed(w.ID, false)
+		r.clearWorkflow(w, r.Clock)
 	}
 }
 

@@ -51,6 +51,7 @@ func (q *queue) finish() (err error) {
 // save writes what changed; the turn may go on.
 func (q *queue) save() {
 	q.records.save()
+	q.catalogue.forgetGone()
 	q.life.saveLeases()
 	q.life.saveRevocations()
 	q.life.saveClosed()

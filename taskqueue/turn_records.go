@@ -53,6 +53,16 @@ func (r *records) workflow(id task.WorkflowID) *Workflow {
 	return w
 }
 
+// standing returns a workflow that is not being cleared away, or ends the turn with an
+// error that wraps ErrNotFound.
+func (r *records) standing(id task.WorkflowID) *Workflow {
+	w := r.workflow(id)
+	if w.Deleted {
+		end(notFound("workflow", id))
+	}
+	return w
+}
+
 // task returns a task, or ends the turn with an error that wraps ErrNotFound.
 func (r *records) task(id task.ID) *TaskState {
 	s := r.tasks.one(id)

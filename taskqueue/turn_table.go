@@ -1,6 +1,9 @@
 package taskqueue
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // table is the working copy of one table within a turn: what was loaded, what
 // is known to be absent, and what changed, in the order of the first change.
@@ -66,6 +69,13 @@ func (t *table[K, V]) of(found []V) []*V {
 		own[i] = t.held[t.key(&found[i])]
 	}
 	return own
+}
+
+// remove forgets a record that was deleted, with what was to be saved of it.
+func (t *table[K, V]) remove(key K) {
+	t.held[key] = nil
+	delete(t.changed, key)
+	t.order = slices.DeleteFunc(t.order, func(other K) bool { return other == key })
 }
 
 func (t *table[K, V]) put(key K, value *V) { t.held[key] = value }

@@ -16,8 +16,8 @@ import (
 )
 
 func newFile(a *app) *cobra.Command {
-	command := &cobra.Command{Use: "file", Short: "Put, get, register, list and locate files"}
-	command.AddCommand(newFilePut(a), newFileGet(a), newFileRegister(a), newFileList(a), newFileLocate(a))
+	command := &cobra.Command{Use: "file", Short: "Put, get, register, list, locate and remove files"}
+	command.AddCommand(newFilePut(a), newFileGet(a), newFileRegister(a), newFileList(a), newFileLocate(a), newFileRemove(a))
 	return command
 }
 
@@ -156,6 +156,29 @@ func newFileList(a *app) *cobra.Command {
 func storedOnlyAt(f *pb.File, site string) bool {
 	elsewhere := func(r *pb.Replica) bool { return r.GetSite() != site }
 	return len(f.GetReplicas()) > 0 && !slices.ContainsFunc(f.GetReplicas(), elsewhere)
+}
+
+func newFileRemove(a *app) *cobra.Command {
+	request := &pb.RemoveFileRequest{}
+	command := a.tool("remove LFN", "Remove a file from the catalogue, with the copies that tasks have stored", func(ctx context.Context, c *clients, args []string) error {
+		request.Lfn = args[0]
+		reply, err := c.files.RemoveFile(ctx, request)
+		if err != nil {
+			return err
+		}
+		verb := "goes"
+		if request.DryRun {
+			verb = "would go"
+		}
+		return a.done(reply, "%s %s: %s", args[0], verb, removed(reply.GetRemoval()))
+	})
+	command.Long = `Removes a file from the catalogue. Copies that tasks have stored are deleted from the
+storage elements unless another file names them; caches drop theirs. What was uploaded
+or registered stays where it is. A file that a task reads which has not ended, or whose
+workflow is not over, is not removed. An output of a workflow that is over stays in the
+catalogue as one that can be made again.`
+	command.Flags().BoolVar(&request.DryRun, "dry-run", false, "say what would go, remove nothing")
+	return command
 }
 
 func newFileLocate(a *app) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"google.golang.org/grpc/codes"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -25,7 +26,7 @@ type submitFlags struct {
 	file, key                             string
 	upload, dryRun, wait, parsable, fresh bool
 	group                                 string // that it is shared with
-	allowMissing                          bool
+	allowMissing, keep                    bool
 	name, require, rank, array            string
 	settings                              map[string]string // of a single command, by key of a workflow file
 	inputs, outputs, sites                []string
@@ -68,6 +69,7 @@ func newSubmit(a *app) *cobra.Command {
 	command.MarkFlagsMutuallyExclusive("group", "public")
 	flags.BoolVar(&f.fresh, "fresh", false, "run everything, also what an earlier run of the same name has done")
 	flags.StringVar(&f.key, "key", "", "idempotency key: what was submitted under the same key before is not submitted again (default: a random one)")
+	flags.BoolVar(&f.keep, "keep-intermediates", false, "keep files that are no final outputs; otherwise their copies go some days after the workflow is done")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
 	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all that are not drained)")
 	completeFlag(a, command, "site", siteNames)
@@ -294,7 +296,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		_, _ = fmt.Fprintf(a.stderr, "%s: %q means nothing to pilots and is passed over\n", f.script, directive)
 	}
 	if f.dryRun {
-		return a.printPlan(plan)
+		return errors.Join(a.printPlan(plan), a.dryRun(ctx, f, plan))
 	}
 	return a.withQueue(func(c *clients) error {
 		files, err := a.externalFiles(ctx, c, f, plan)
@@ -323,6 +325,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 			if submitted.GetReused() > 0 {
 				a.say(", %d taken over from an earlier run (--fresh runs all)", submitted.GetReused())
 			}
+			a.sayAgain(submitted)
 			a.say("\n")
 		}
 		if !f.wait {
@@ -330,6 +333,51 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		}
 		return a.waitWorkflow(ctx, c, id, wait{quiet: f.parsable})
 	})
+}
+
+// sayAgain says what is run again although an earlier run has done it.
+func (a *app) sayAgain(submitted *pb.SubmitWorkflowResponse) {
+	if n := submitted.GetAgain(); n > 0 {
+		a.say(", %d run again because files of an earlier run have gone (%.1f CPU hours then)", n, submitted.GetAgainCpu().AsDuration().Hours())
+	}
+}
+
+// dryRun says what of a workflow would be taken over from an earlier run, where a queue
+// is known and nothing need be uploaded first.
+func (a *app) dryRun(ctx context.Context, f *submitFlags, plan *workflow.Plan) error {
+	if a.output != "table" || slices.ContainsFunc(plan.Files, func(file workflow.ExternalFile) bool { return file.Source != "" }) {
+		return nil
+	}
+	c, err := a.connect()
+	if err != nil {
+		return nil // it needs none
+	}
+	defer c.close()
+	ctx, cancel := context.WithTimeout(ctx, cataloguePatience)
+	defer cancel()
+	files, err := a.externalFiles(ctx, c, f, plan)
+	if err != nil {
+		return err
+	}
+	request := &pb.SubmitWorkflowRequest{
+		Name: plan.Name, AllowMissing: f.allowMissing, Fresh: f.fresh, Files: files, Outputs: plan.Outputs, DryRun: true,
+	}
+	for _, t := range plan.Tasks {
+		encoded := taskpb.Task(t)
+		encoded.Id = "/" + t.ID.Name()
+		request.Tasks = append(request.Tasks, encoded)
+	}
+	submitted, err := c.tasks.SubmitWorkflow(ctx, request)
+	switch s, answered := statusOf(err); {
+	case err == nil:
+		a.say("%s, %d taken over from an earlier run", task.Counted(submitted.GetTasks(), "task"), submitted.GetReused())
+		a.sayAgain(submitted)
+		a.say("\n")
+		return nil
+	case answered && s.Code() == codes.InvalidArgument:
+		return err
+	}
+	return nil // the queue is away
 }
 
 func (a *app) printPlan(plan *workflow.Plan) error {
@@ -366,7 +414,7 @@ func (a *app) sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submi
 		upto := min(from+partSize, len(plan.Tasks))
 		request := &pb.SubmitWorkflowRequest{
 			IdempotencyKey: key, Name: plan.Name, Part: int32(part), More: upto < len(plan.Tasks),
-			AllowMissing: f.allowMissing, Fresh: f.fresh, Group: f.group,
+			AllowMissing: f.allowMissing, Fresh: f.fresh, Group: f.group, KeepIntermediates: f.keep,
 		}
 		if part == 0 {
 			request.Files, request.Outputs = files, plan.Outputs

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,7 +23,9 @@ import (
 
 func newTaskqueue(a *app) *cobra.Command {
 	config := server.Config{}
-	verify, issuers := false, ""
+	verify, issuers, keep := false, "", false
+	config.Rules = taskqueue.DefaultConfig()
+	retain := &config.Rules.Retain
 	command := &cobra.Command{
 		Use: "taskqueue", Short: "Run the VO's task queue", Args: asUsed,
 		Long: `The task queue keeps workflows, tasks and files, and hands tasks to sites.
@@ -36,6 +40,9 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 			log, err := a.logger(slog.LevelInfo)
 			if err != nil {
 				return err
+			}
+			if keep {
+				retain.Intermediates = 0
 			}
 			config.Log, config.Web.Version = log, version
 			if (config.Web.Certificate == "") != (config.Web.Key == "") {
@@ -74,8 +81,10 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags.StringSliceVar(&config.Advertise, "advertise", nil, "HOST or HOST:PORT that access files name (default: this machine's addresses)")
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
 	flags.StringVar(&issuers, "issuers", "", "file that names the issuers of WLCG tokens or SciTokens that are taken (docs/access.md)")
-	config.Rules = taskqueue.DefaultConfig()
 	flags.Var(&config.Rules.Site.Pilot.MinConfinement, "min-confinement", "how strictly pilots of all sites have to confine payloads to be let in: NONE, LANDLOCK, NAMESPACES or CONTAINER; site add --min-confinement asks for more at one site")
+	flags.Var((*days)(&retain.Workflows), "retain", "delete workflows that are DONE after this time, e.g. 90d, but for their final outputs (default: never)")
+	flags.Var((*days)(&retain.Intermediates), "retain-intermediates", "delete copies of files that are no final outputs this long after their workflow is DONE")
+	flags.BoolVar(&keep, "keep-intermediates", false, "never delete them")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
 	return command
 }
@@ -164,3 +173,38 @@ func asFinder(err error) error {
 	}
 	return err
 }
+
+// days is a time that may be given in days.
+type days time.Duration
+
+const day = 24 * time.Hour
+
+// String satisfies pflag.Value.
+func (d *days) String() string {
+	switch t := time.Duration(*d); {
+	case t == 0:
+		return ""
+	case t%day == 0:
+		return fmt.Sprintf("%dd", t/day)
+	default:
+		return t.String()
+	}
+}
+
+// Set satisfies pflag.Value.
+func (d *days) Set(text string) error {
+	given, err := time.ParseDuration(text)
+	if number, found := strings.CutSuffix(text, "d"); found {
+		var n uint64
+		n, err = strconv.ParseUint(number, 10, 16)
+		given = time.Duration(n) * day
+	}
+	if err != nil || given <= 0 {
+		return errors.New("write a time like 90d or 36h")
+	}
+	*d = days(given)
+	return nil
+}
+
+// Type satisfies pflag.Value.
+func (*days) Type() string { return "time" }

@@ -17,10 +17,10 @@ import (
 )
 
 func newWorkflow(a *app) *cobra.Command {
-	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel and retry workflows; fetch their outputs"}
+	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel, retry and delete workflows; fetch their outputs"}
 	command.AddCommand(newWorkflowList(a))
 	for _, child := range []*cobra.Command{
-		newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a),
+		newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a), newWorkflowDelete(a),
 	} {
 		command.AddCommand(completeNames(a, child, workflowNames))
 	}
@@ -349,6 +349,44 @@ func newWorkflowRetry(a *app) *cobra.Command {
 	})
 	command.Flags().BoolVar(&request.FailedOnly, "failed", false, "only what failed, not what a user cancelled")
 	return command
+}
+
+func newWorkflowDelete(a *app) *cobra.Command {
+	request := &pb.DeleteWorkflowRequest{}
+	command := a.tool("delete WORKFLOW", "Delete a workflow that is over, with its tasks and files", func(ctx context.Context, c *clients, args []string) error {
+		request.Workflow = args[0]
+		reply, err := c.tasks.DeleteWorkflow(ctx, request)
+		if err != nil {
+			return err
+		}
+		if request.DryRun {
+			return a.done(reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
+		}
+		return a.done(reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
+	})
+	command.Long = `Deletes a workflow that is over (cancel it first if it is not), with the records and
+logs of its tasks, and with all copies of its files that tasks have stored on storage
+elements or that caches hold. A copy that another workflow names stays, and so does
+what no task has stored: files that were uploaded or registered. A workflow that has
+lost pilots, or that did not end well, keeps its files for some minutes more, since
+attempts may still be told of. It cannot be undone.`
+	command.Flags().BoolVar(&request.DryRun, "dry-run", false, "say what would go, delete nothing")
+	return command
+}
+
+// removed says in words what goes.
+func removed(r *pb.Removal) string {
+	text := fmt.Sprintf("copies on storage elements: %d (%s)", r.GetCopies(), sizeText(r.GetBytes()))
+	if r.GetTasks() > 0 || r.GetFiles() > 1 {
+		text = fmt.Sprintf("%s, %s, %s", task.Counted(r.GetTasks(), "task"), task.Counted(r.GetFiles(), "file"), text)
+	}
+	if n := r.GetNamedElsewhere(); n > 0 {
+		text += fmt.Sprintf("; %d stay because other files name them", n)
+	}
+	if n := r.GetNotStoredByTasks(); n > 0 {
+		text += fmt.Sprintf("; %d stay because no task has stored them", n)
+	}
+	return text
 }
 
 // whereIs says where a file can be read from.

@@ -21,6 +21,7 @@ type search struct {
 	round   uint64  // of the TaskList that asks; 0: not asking
 	misses  int     // rounds that did not reach everybody
 	watch   bool    // it is to reach the storage element, or to be reported lost
+	drop    bool    // nobody needs it any more: who has it is to drop it
 	holder  task.PilotID
 	looking bool           // the holder was told to look at the storage element only because nobody has the file
 	looks   int            // how many were told so
@@ -133,6 +134,43 @@ func (f *searches) check(at *step, site *site, outbox *outbox, files []task.File
 	}
 }
 
+// drop has caches drop files that nobody needs any more, as the queue says, but for
+// those that a task here reads or is to be given.
+func (f *searches) drop(at *step, site *site, outbox *outbox, files []task.File) {
+	for _, file := range files {
+		k := site.handout.files[file.LFN]
+		if outbox.tellsFate(file) || k != nil && len(k.readers)+len(k.makers) > 0 {
+			continue
+		}
+		if s := f.byName[file.LFN]; s == nil {
+			f.search(at, site, file).drop = true
+		} else if len(s.tasks) == 0 && !s.drop {
+			s.drop = true
+			site.list.askFor(at, s)
+		}
+	}
+}
+
+// dropped tells who has a file to drop it, and the queue that it is gone.
+func (f *searches) dropped(at *step, holding *holding, s *search, has []*member) {
+	k := holding.site.handout.files[s.file.LFN]
+	if k != nil && len(k.readers)+len(k.makers) > 0 {
+		f.endWatch(at, holding, s) // a task that was retried reads it
+		return
+	}
+	for _, w := range has {
+		at.tell(w, message.Acks{Relieved: []task.OutputID{{Attempt: s.file.Producer, LFN: s.file.LFN}}})
+		at.tell(w, message.Replicate{Term: at.term, Drops: []task.File{s.file}})
+	}
+	delete(f.byName, s.file.LFN)
+	f.relieveBereft(at, &holding.site, s)
+	if k != nil && k.file.Producer == s.file.Producer {
+		holding.site.fileMissing(at, &holding.outbox, k)
+	}
+	holding.outbox.lost = append(holding.outbox.lost, task.LostFile{LFN: s.file.LFN, Digest: s.file.Digest, Reason: "nobody needs it any more"})
+	holding.outbox.syncSoon(at, 0)
+}
+
 // fateKnown tells whether a file is known to be stored or lost.
 func (hand *handout) fateKnown(outbox *outbox, file task.File) bool {
 	if k := hand.files[file.LFN]; k != nil && k.file.Producer == file.Producer && len(k.file.Replicas) > 0 {
@@ -186,6 +224,8 @@ func (f *searches) searched(at *step, holding *holding, round uint64, holders ma
 		}
 		s.round = 0
 		switch has := holders[s.file.Key()]; {
+		case s.drop && len(s.tasks) == 0 && (complete || s.misses >= maxMisses):
+			f.dropped(at, holding, s, has)
 		case len(has) > 0:
 			f.found(at, s, has)
 			f.relieveBereft(at, &holding.site, s)

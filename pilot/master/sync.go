@@ -244,6 +244,7 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 	m.holding.revoke(&m.step, reply.Revoked)
 	m.holding.site.takeNodes(&m.step, &m.holding.outbox, reply.Nodes)
 	m.searches.check(&m.step, &m.holding.site, &m.holding.outbox, reply.Check)
+	m.searches.drop(&m.step, &m.holding.site, &m.holding.outbox, reply.Drop)
 	for _, pilot := range reply.Drain {
 		if w := m.holding.site.roster.members[pilot]; w != nil && !w.draining {
 			m.tell(w, message.DrainOrder{Reason: "an operator wants it, or the queue does not know this pilot any more"})

@@ -62,7 +62,7 @@ func SyncReply(r task.SyncReply) *pb.SyncResponse {
 		Revoked:       RevokedList(r.Revoked), Acks: Acks(r.Acks),
 		DeniedPeers: each(r.Denied, func(p task.PeerID) string { return string(p) }),
 		DrainPilots: each(r.Drain, func(p task.PilotID) string { return string(p) }),
-		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Nodes: each(r.Nodes, nodeMark), Roll: r.Roll,
+		Settings:    Settings(r.Settings), ReportSeq: r.ReportSeq, Check: each(r.Check, File), Drop: each(r.Drop, File), Nodes: each(r.Nodes, nodeMark), Roll: r.Roll,
 		Wanted: each(r.Wanted, func(w task.WantedFile) *pb.WantedFile { return &pb.WantedFile{Id: w.ID, File: File(w.File)} }),
 	}
 }
@@ -82,6 +82,9 @@ func FromSyncReply(in *pb.SyncResponse) (task.SyncReply, error) {
 		return r, err
 	}
 	if r.Check, err = eachErr(in.GetCheck(), FromFile); err != nil {
+		return r, err
+	}
+	if r.Drop, err = eachErr(in.GetDrop(), FromFile); err != nil {
 		return r, err
 	}
 	r.Wanted, err = eachErr(in.GetWanted(), func(in *pb.WantedFile) (w task.WantedFile, err error) {

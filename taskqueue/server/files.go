@@ -110,6 +110,24 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 	})
 }
 
+// RemoveFile has the copies of a file go.
+func (h *fileHandlers) RemoveFile(ctx context.Context, in *pb.RemoveFileRequest) (*pb.RemoveFileResponse, error) {
+	if in.GetLfn() == "" {
+		return nil, invalid("no file named")
+	}
+	name := task.LFN(in.GetLfn())
+	if !strings.Contains(in.GetLfn(), ":") {
+		name = task.SharedPrefix + name
+	}
+	gone, err := h.server.turns.remove(ctx, in.GetDryRun(), func(t *taskqueue.Turn) (taskqueue.Removal, error) {
+		if err := callerOf(ctx).removesFile(t, name); err != nil {
+			return taskqueue.Removal{}, err
+		}
+		return h.server.turns.rules.RemoveFile(t, name, in.GetDryRun())
+	})
+	return &pb.RemoveFileResponse{Removal: gone}, err
+}
+
 // PlanUpload says where a client may put copies.
 func (h *fileHandlers) PlanUpload(ctx context.Context, in *pb.PlanUploadRequest) (*pb.PlanUploadResponse, error) {
 	out := &pb.PlanUploadResponse{}

@@ -78,6 +78,7 @@ var permissions = map[string]may{
 	pb.TaskService_ListWorkflowOutputs_FullMethodName: readers,
 	pb.TaskService_CancelWorkflow_FullMethodName:      people | canCancel,
 	pb.TaskService_RetryWorkflow_FullMethodName:       people | canModify,
+	pb.TaskService_DeleteWorkflow_FullMethodName:      people | canModify,
 	pb.TaskService_GetTask_FullMethodName:             readers,
 	pb.TaskService_ListTasks_FullMethodName:           readers,
 	pb.TaskService_CancelTask_FullMethodName:          people | canCancel,
@@ -90,6 +91,7 @@ var permissions = map[string]may{
 	pb.FileService_ListFiles_FullMethodName:     readers,
 	pb.FileService_LocateFile_FullMethodName:    readers,
 	pb.FileService_DoubtCopy_FullMethodName:     people | canRead,
+	pb.FileService_RemoveFile_FullMethodName:    people | canModify,
 	pb.FileService_PlanUpload_FullMethodName:    people | canCreate,
 	pb.FileService_FetchFile_FullMethodName:     people | canRead,
 

@@ -22,7 +22,7 @@ func (c caller) workflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, er
 	}
 	if err == nil && found == nil {
 		if slash := strings.LastIndexByte(name, '/'); slash >= 0 {
-			found, err = first(t.Workflows().List(name[:slash], name[slash+1:], "", 1))
+			found, err = first(listWorkflows(t, name[:slash], name[slash+1:], "", 1))
 		} else if task.ValidName(name) {
 			found, err = c.person.NewestNamed(t, name)
 		}
@@ -32,7 +32,7 @@ func (c caller) workflow(t *taskqueue.Turn, name string) (taskqueue.Workflow, er
 		return taskqueue.Workflow{}, fmt.Errorf("load workflow %s: %w", name, err)
 	case name == "":
 		return taskqueue.Workflow{}, invalid("no workflow named: give an id or a name")
-	case found == nil:
+	case found == nil || found.Deleted:
 		return taskqueue.Workflow{}, notFound("workflow", strconv.Quote(name))
 	}
 	return *found, nil
@@ -72,12 +72,43 @@ func (c caller) seesTask(t *taskqueue.Turn, id task.ID) error {
 // seesFile refuses a caller that may not look into a file's workflow. What is
 // registered for all is open to all.
 func (c caller) seesFile(t *taskqueue.Turn, name task.LFN) error {
+	w, err := c.ofFile(t, name)
+	if err == nil && w != nil {
+		err = c.person.MaySee(w)
+	}
+	return err
+}
+
+// removesFile refuses a caller that may not remove a file. What is registered for all
+// only an admin removes: others may read it.
+func (c caller) removesFile(t *taskqueue.Turn, name task.LFN) error {
+	w, err := c.ofFile(t, name)
+	switch {
+	case err != nil:
+		return err
+	case w != nil:
+		return c.person.MayChange(w)
+	case !c.person.Admin:
+		return fmt.Errorf("%w: %s is registered for all: only an admin removes it", taskqueue.ErrRefused, name)
+	}
+	return nil
+}
+
+// ofFile returns the workflow of a file, or as much as is known of one that has gone and
+// left the file; nil if the file is registered for all.
+func (c caller) ofFile(t *taskqueue.Turn, name task.LFN) (*taskqueue.Workflow, error) {
 	id := name.Workflow()
 	if id == "" {
-		return nil
+		return nil, nil
 	}
-	_, err := c.sees(t, string(id))
-	return notFoundAs(err, "file", name)
+	w, err := c.workflow(t, string(id))
+	if errors.Is(err, taskqueue.ErrNotFound) {
+		left, failed := t.Files().Load(name)
+		if failed == nil && len(left) > 0 && left[0].Owner != "" {
+			return &taskqueue.Workflow{ID: id, Owner: left[0].Owner, Group: left[0].Group}, nil
+		}
+	}
+	return &w, notFoundAs(err, "file", name)
 }
 
 // notFoundAs names what was asked for where its workflow is not there.

@@ -27,7 +27,7 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 		if in.GetMine() {
 			owner = callerOf(ctx).person.Name
 		}
-		found, err := t.Workflows().List(owner, in.GetName(), task.WorkflowID(after), size+1)
+		found, err := listWorkflows(t, owner, in.GetName(), task.WorkflowID(after), size+1)
 		if err != nil {
 			return fmt.Errorf("list workflows: %w", err)
 		}
@@ -40,6 +40,21 @@ func (h *taskHandlers) ListWorkflows(ctx context.Context, in *pb.ListWorkflowsRe
 		}
 		return nil
 	})
+}
+
+// listWorkflows lists workflows but for those that are being cleared away.
+func listWorkflows(t *taskqueue.Turn, owner, name string, after task.WorkflowID, limit int) (standing []taskqueue.Workflow, err error) {
+	for {
+		page, err := t.Workflows().List(owner, name, after, limit)
+		for i := range page {
+			if after = page[i].ID; !page[i].Deleted && len(standing) < limit {
+				standing = append(standing, page[i])
+			}
+		}
+		if err != nil || len(page) < limit || len(standing) == limit {
+			return standing, err
+		}
+	}
 }
 
 // ListTasks lists a workflow's tasks, oldest first.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -28,7 +29,7 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 	}
 	submission := taskqueue.Submission{
 		Key: in.GetIdempotencyKey(), Name: in.GetName(), By: callerOf(ctx).person, Group: in.GetGroup(), Part: int(in.GetPart()), More: in.GetMore(),
-		Outputs: in.GetOutputs(), AllowMissing: in.GetAllowMissing(), Fresh: in.GetFresh(),
+		Outputs: in.GetOutputs(), AllowMissing: in.GetAllowMissing(), Fresh: in.GetFresh(), KeepIntermediates: in.GetKeepIntermediates(),
 	}
 	if submission.Key == "" && (in.GetMore() || in.GetPart() != 0) {
 		return nil, invalid("a submission in parts needs an idempotency_key")
@@ -47,15 +48,54 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 	if err := checkFiles(submission.Files); err != nil {
 		return nil, err
 	}
+	if in.GetDryRun() && (in.GetMore() || in.GetPart() != 0) {
+		return nil, invalid("a workflow that is only to be looked at is sent in one part")
+	}
 	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Submitted, error) {
-		return h.server.turns.rules.Submit(t, submission)
+		out, err := h.server.turns.rules.Submit(t, submission)
+		if err == nil && in.GetDryRun() {
+			err = errDryRun
+		}
+		return out, err
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, errDryRun) {
 		return nil, err
 	}
 	return &pb.SubmitWorkflowResponse{
 		WorkflowId: string(out.Workflow), Tasks: int32(out.Tasks), Reused: int32(out.Reused), Existed: out.Existed,
+		Again: int32(out.Again), AgainCpu: durationpb.New(out.AgainCPU),
 	}, nil
+}
+
+// errDryRun ends a change of which nothing is to be kept.
+var errDryRun = errors.New("nothing is kept of what was only to be tried")
+
+// DeleteWorkflow has a workflow go that is over.
+func (h *taskHandlers) DeleteWorkflow(ctx context.Context, in *pb.DeleteWorkflowRequest) (*pb.DeleteWorkflowResponse, error) {
+	id, err := task.ParseWorkflowID(in.GetWorkflow())
+	if err != nil {
+		return nil, invalid("%w: of a name there may be several, so give the id of the one that is to go", err)
+	}
+	gone, err := h.server.turns.remove(ctx, in.GetDryRun(), func(t *taskqueue.Turn) (taskqueue.Removal, error) {
+		if _, err := callerOf(ctx).changes(t, string(id)); err != nil {
+			return taskqueue.Removal{}, err
+		}
+		return h.server.turns.rules.DeleteWorkflow(t, id, in.GetDryRun())
+	})
+	return &pb.DeleteWorkflowResponse{Removal: gone}, err
+}
+
+// remove carries out a rule that removes something, or with dry only looks.
+func (ts *turns) remove(ctx context.Context, dry bool, rule func(*taskqueue.Turn) (taskqueue.Removal, error)) (*pb.Removal, error) {
+	run := changed[taskqueue.Removal]
+	if dry {
+		run = seen[taskqueue.Removal]
+	}
+	r, err := run(ctx, ts, rule)
+	return &pb.Removal{
+		Tasks: int32(r.Tasks), Files: int32(r.Files), Copies: int32(r.Copies), Bytes: int64(r.Bytes),
+		NamedElsewhere: int32(r.Named), NotStoredByTasks: int32(r.Others),
+	}, err
 }
 
 // GetWorkflow returns one workflow.

@@ -673,6 +673,192 @@ func (x *FetchFileResponse) GetData() []byte {
 	return nil
 }
 
+type RemoveFileRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Qualified name, or a name registered for all.
+	Lfn string `protobuf:"bytes,1,opt,name=lfn,proto3" json:"lfn,omitempty"`
+	// Count only.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveFileRequest) Reset() {
+	*x = RemoveFileRequest{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveFileRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveFileRequest) ProtoMessage() {}
+
+func (x *RemoveFileRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveFileRequest.ProtoReflect.Descriptor instead.
+func (*RemoveFileRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *RemoveFileRequest) GetLfn() string {
+	if x != nil {
+		return x.Lfn
+	}
+	return ""
+}
+
+func (x *RemoveFileRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type RemoveFileResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Removal       *Removal               `protobuf:"bytes,1,opt,name=removal,proto3" json:"removal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RemoveFileResponse) Reset() {
+	*x = RemoveFileResponse{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RemoveFileResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RemoveFileResponse) ProtoMessage() {}
+
+func (x *RemoveFileResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RemoveFileResponse.ProtoReflect.Descriptor instead.
+func (*RemoveFileResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *RemoveFileResponse) GetRemoval() *Removal {
+	if x != nil {
+		return x.Removal
+	}
+	return nil
+}
+
+// Removal is what goes with a file or a workflow.
+type Removal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Tasks int32                  `protobuf:"varint,1,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Files int32                  `protobuf:"varint,2,opt,name=files,proto3" json:"files,omitempty"`
+	// Copies on storage elements that are deleted, and their sizes as far as known.
+	Copies int32 `protobuf:"varint,3,opt,name=copies,proto3" json:"copies,omitempty"`
+	Bytes  int64 `protobuf:"varint,4,opt,name=bytes,proto3" json:"bytes,omitempty"`
+	// Copies that stay because another file names them.
+	NamedElsewhere int32 `protobuf:"varint,5,opt,name=named_elsewhere,json=namedElsewhere,proto3" json:"named_elsewhere,omitempty"`
+	// Copies that stay because no task has stored them.
+	NotStoredByTasks int32 `protobuf:"varint,6,opt,name=not_stored_by_tasks,json=notStoredByTasks,proto3" json:"not_stored_by_tasks,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Removal) Reset() {
+	*x = Removal{}
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Removal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Removal) ProtoMessage() {}
+
+func (x *Removal) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_file_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Removal.ProtoReflect.Descriptor instead.
+func (*Removal) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_file_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Removal) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *Removal) GetFiles() int32 {
+	if x != nil {
+		return x.Files
+	}
+	return 0
+}
+
+func (x *Removal) GetCopies() int32 {
+	if x != nil {
+		return x.Copies
+	}
+	return 0
+}
+
+func (x *Removal) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *Removal) GetNamedElsewhere() int32 {
+	if x != nil {
+		return x.NamedElsewhere
+	}
+	return 0
+}
+
+func (x *Removal) GetNotStoredByTasks() int32 {
+	if x != nil {
+		return x.NotStoredByTasks
+	}
+	return 0
+}
+
 var File_pilotage_v1_file_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_file_service_proto_rawDesc = "" +
@@ -716,7 +902,19 @@ const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\x10FetchFileRequest\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\"'\n" +
 	"\x11FetchFileResponse\x12\x12\n" +
-	"\x04data\x18\x01 \x01(\fR\x04data2\xe9\x03\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\">\n" +
+	"\x11RemoveFileRequest\x12\x10\n" +
+	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"D\n" +
+	"\x12RemoveFileResponse\x12.\n" +
+	"\aremoval\x18\x01 \x01(\v2\x14.pilotage.v1.RemovalR\aremoval\"\xbb\x01\n" +
+	"\aRemoval\x12\x14\n" +
+	"\x05tasks\x18\x01 \x01(\x05R\x05tasks\x12\x14\n" +
+	"\x05files\x18\x02 \x01(\x05R\x05files\x12\x16\n" +
+	"\x06copies\x18\x03 \x01(\x05R\x06copies\x12\x14\n" +
+	"\x05bytes\x18\x04 \x01(\x03R\x05bytes\x12'\n" +
+	"\x0fnamed_elsewhere\x18\x05 \x01(\x05R\x0enamedElsewhere\x12-\n" +
+	"\x13not_stored_by_tasks\x18\x06 \x01(\x05R\x10notStoredByTasks2\xb8\x04\n" +
 	"\vFileService\x12V\n" +
 	"\rRegisterFiles\x12!.pilotage.v1.RegisterFilesRequest\x1a\".pilotage.v1.RegisterFilesResponse\x12J\n" +
 	"\tListFiles\x12\x1d.pilotage.v1.ListFilesRequest\x1a\x1e.pilotage.v1.ListFilesResponse\x12M\n" +
@@ -725,7 +923,9 @@ const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\tDoubtCopy\x12\x1d.pilotage.v1.DoubtCopyRequest\x1a\x1e.pilotage.v1.DoubtCopyResponse\x12M\n" +
 	"\n" +
 	"PlanUpload\x12\x1e.pilotage.v1.PlanUploadRequest\x1a\x1f.pilotage.v1.PlanUploadResponse\x12L\n" +
-	"\tFetchFile\x12\x1d.pilotage.v1.FetchFileRequest\x1a\x1e.pilotage.v1.FetchFileResponse0\x01B@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"\tFetchFile\x12\x1d.pilotage.v1.FetchFileRequest\x1a\x1e.pilotage.v1.FetchFileResponse0\x01\x12M\n" +
+	"\n" +
+	"RemoveFile\x12\x1e.pilotage.v1.RemoveFileRequest\x1a\x1f.pilotage.v1.RemoveFileResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_file_service_proto_rawDescOnce sync.Once
@@ -739,7 +939,7 @@ func file_pilotage_v1_file_service_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_file_service_proto_rawDescData
 }
 
-var file_pilotage_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_pilotage_v1_file_service_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_pilotage_v1_file_service_proto_goTypes = []any{
 	(*RegisterFilesRequest)(nil),  // 0: pilotage.v1.RegisterFilesRequest
 	(*RegisterFilesResponse)(nil), // 1: pilotage.v1.RegisterFilesResponse
@@ -754,30 +954,36 @@ var file_pilotage_v1_file_service_proto_goTypes = []any{
 	(*PlanUploadResponse)(nil),    // 10: pilotage.v1.PlanUploadResponse
 	(*FetchFileRequest)(nil),      // 11: pilotage.v1.FetchFileRequest
 	(*FetchFileResponse)(nil),     // 12: pilotage.v1.FetchFileResponse
-	(*File)(nil),                  // 13: pilotage.v1.File
+	(*RemoveFileRequest)(nil),     // 13: pilotage.v1.RemoveFileRequest
+	(*RemoveFileResponse)(nil),    // 14: pilotage.v1.RemoveFileResponse
+	(*Removal)(nil),               // 15: pilotage.v1.Removal
+	(*File)(nil),                  // 16: pilotage.v1.File
 }
 var file_pilotage_v1_file_service_proto_depIdxs = []int32{
-	13, // 0: pilotage.v1.RegisterFilesRequest.files:type_name -> pilotage.v1.File
-	13, // 1: pilotage.v1.ListFilesResponse.files:type_name -> pilotage.v1.File
-	13, // 2: pilotage.v1.LocateFileResponse.file:type_name -> pilotage.v1.File
+	16, // 0: pilotage.v1.RegisterFilesRequest.files:type_name -> pilotage.v1.File
+	16, // 1: pilotage.v1.ListFilesResponse.files:type_name -> pilotage.v1.File
+	16, // 2: pilotage.v1.LocateFileResponse.file:type_name -> pilotage.v1.File
 	9,  // 3: pilotage.v1.PlanUploadResponse.targets:type_name -> pilotage.v1.UploadTarget
-	0,  // 4: pilotage.v1.FileService.RegisterFiles:input_type -> pilotage.v1.RegisterFilesRequest
-	2,  // 5: pilotage.v1.FileService.ListFiles:input_type -> pilotage.v1.ListFilesRequest
-	4,  // 6: pilotage.v1.FileService.LocateFile:input_type -> pilotage.v1.LocateFileRequest
-	6,  // 7: pilotage.v1.FileService.DoubtCopy:input_type -> pilotage.v1.DoubtCopyRequest
-	8,  // 8: pilotage.v1.FileService.PlanUpload:input_type -> pilotage.v1.PlanUploadRequest
-	11, // 9: pilotage.v1.FileService.FetchFile:input_type -> pilotage.v1.FetchFileRequest
-	1,  // 10: pilotage.v1.FileService.RegisterFiles:output_type -> pilotage.v1.RegisterFilesResponse
-	3,  // 11: pilotage.v1.FileService.ListFiles:output_type -> pilotage.v1.ListFilesResponse
-	5,  // 12: pilotage.v1.FileService.LocateFile:output_type -> pilotage.v1.LocateFileResponse
-	7,  // 13: pilotage.v1.FileService.DoubtCopy:output_type -> pilotage.v1.DoubtCopyResponse
-	10, // 14: pilotage.v1.FileService.PlanUpload:output_type -> pilotage.v1.PlanUploadResponse
-	12, // 15: pilotage.v1.FileService.FetchFile:output_type -> pilotage.v1.FetchFileResponse
-	10, // [10:16] is the sub-list for method output_type
-	4,  // [4:10] is the sub-list for method input_type
-	4,  // [4:4] is the sub-list for extension type_name
-	4,  // [4:4] is the sub-list for extension extendee
-	0,  // [0:4] is the sub-list for field type_name
+	15, // 4: pilotage.v1.RemoveFileResponse.removal:type_name -> pilotage.v1.Removal
+	0,  // 5: pilotage.v1.FileService.RegisterFiles:input_type -> pilotage.v1.RegisterFilesRequest
+	2,  // 6: pilotage.v1.FileService.ListFiles:input_type -> pilotage.v1.ListFilesRequest
+	4,  // 7: pilotage.v1.FileService.LocateFile:input_type -> pilotage.v1.LocateFileRequest
+	6,  // 8: pilotage.v1.FileService.DoubtCopy:input_type -> pilotage.v1.DoubtCopyRequest
+	8,  // 9: pilotage.v1.FileService.PlanUpload:input_type -> pilotage.v1.PlanUploadRequest
+	11, // 10: pilotage.v1.FileService.FetchFile:input_type -> pilotage.v1.FetchFileRequest
+	13, // 11: pilotage.v1.FileService.RemoveFile:input_type -> pilotage.v1.RemoveFileRequest
+	1,  // 12: pilotage.v1.FileService.RegisterFiles:output_type -> pilotage.v1.RegisterFilesResponse
+	3,  // 13: pilotage.v1.FileService.ListFiles:output_type -> pilotage.v1.ListFilesResponse
+	5,  // 14: pilotage.v1.FileService.LocateFile:output_type -> pilotage.v1.LocateFileResponse
+	7,  // 15: pilotage.v1.FileService.DoubtCopy:output_type -> pilotage.v1.DoubtCopyResponse
+	10, // 16: pilotage.v1.FileService.PlanUpload:output_type -> pilotage.v1.PlanUploadResponse
+	12, // 17: pilotage.v1.FileService.FetchFile:output_type -> pilotage.v1.FetchFileResponse
+	14, // 18: pilotage.v1.FileService.RemoveFile:output_type -> pilotage.v1.RemoveFileResponse
+	12, // [12:19] is the sub-list for method output_type
+	5,  // [5:12] is the sub-list for method input_type
+	5,  // [5:5] is the sub-list for extension type_name
+	5,  // [5:5] is the sub-list for extension extendee
+	0,  // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_file_service_proto_init() }
@@ -792,7 +998,7 @@ func file_pilotage_v1_file_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_file_service_proto_rawDesc), len(file_pilotage_v1_file_service_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   13,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -25,6 +25,7 @@ const (
 	FileService_DoubtCopy_FullMethodName     = "/pilotage.v1.FileService/DoubtCopy"
 	FileService_PlanUpload_FullMethodName    = "/pilotage.v1.FileService/PlanUpload"
 	FileService_FetchFile_FullMethodName     = "/pilotage.v1.FileService/FetchFile"
+	FileService_RemoveFile_FullMethodName    = "/pilotage.v1.FileService/RemoveFile"
 )
 
 // FileServiceClient is the client API for FileService service.
@@ -50,6 +51,9 @@ type FileServiceClient interface {
 	// FetchFile gives a file that only caches have, from a pilot that lives. The
 	// bytes are the caller's to compare with the catalogue's digest.
 	FetchFile(ctx context.Context, in *FetchFileRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[FetchFileResponse], error)
+	// RemoveFile has the copies of a file go that tasks have stored and no other file
+	// names, and its entry when nobody reads it.
+	RemoveFile(ctx context.Context, in *RemoveFileRequest, opts ...grpc.CallOption) (*RemoveFileResponse, error)
 }
 
 type fileServiceClient struct {
@@ -129,6 +133,16 @@ func (c *fileServiceClient) FetchFile(ctx context.Context, in *FetchFileRequest,
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FileService_FetchFileClient = grpc.ServerStreamingClient[FetchFileResponse]
 
+func (c *fileServiceClient) RemoveFile(ctx context.Context, in *RemoveFileRequest, opts ...grpc.CallOption) (*RemoveFileResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(RemoveFileResponse)
+	err := c.cc.Invoke(ctx, FileService_RemoveFile_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // FileServiceServer is the server API for FileService service.
 // All implementations must embed UnimplementedFileServiceServer
 // for forward compatibility.
@@ -152,6 +166,9 @@ type FileServiceServer interface {
 	// FetchFile gives a file that only caches have, from a pilot that lives. The
 	// bytes are the caller's to compare with the catalogue's digest.
 	FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error
+	// RemoveFile has the copies of a file go that tasks have stored and no other file
+	// names, and its entry when nobody reads it.
+	RemoveFile(context.Context, *RemoveFileRequest) (*RemoveFileResponse, error)
 	mustEmbedUnimplementedFileServiceServer()
 }
 
@@ -179,6 +196,9 @@ func (UnimplementedFileServiceServer) PlanUpload(context.Context, *PlanUploadReq
 }
 func (UnimplementedFileServiceServer) FetchFile(*FetchFileRequest, grpc.ServerStreamingServer[FetchFileResponse]) error {
 	return status.Error(codes.Unimplemented, "method FetchFile not implemented")
+}
+func (UnimplementedFileServiceServer) RemoveFile(context.Context, *RemoveFileRequest) (*RemoveFileResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method RemoveFile not implemented")
 }
 func (UnimplementedFileServiceServer) mustEmbedUnimplementedFileServiceServer() {}
 func (UnimplementedFileServiceServer) testEmbeddedByValue()                     {}
@@ -302,6 +322,24 @@ func _FileService_FetchFile_Handler(srv interface{}, stream grpc.ServerStream) e
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type FileService_FetchFileServer = grpc.ServerStreamingServer[FetchFileResponse]
 
+func _FileService_RemoveFile_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(RemoveFileRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(FileServiceServer).RemoveFile(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: FileService_RemoveFile_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(FileServiceServer).RemoveFile(ctx, req.(*RemoveFileRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // FileService_ServiceDesc is the grpc.ServiceDesc for FileService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -328,6 +366,10 @@ var FileService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "PlanUpload",
 			Handler:    _FileService_PlanUpload_Handler,
+		},
+		{
+			MethodName: "RemoveFile",
+			Handler:    _FileService_RemoveFile_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

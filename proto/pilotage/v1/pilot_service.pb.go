@@ -1939,7 +1939,10 @@ type SyncResponse struct {
 	// Another number than before asks for all members anew, as joined.
 	Roll uint64 `protobuf:"varint,11,opt,name=roll,proto3" json:"roll,omitempty"`
 	// Cached files that somebody waits for; SendFile gives them.
-	Wanted        []*WantedFile `protobuf:"bytes,12,rep,name=wanted,proto3" json:"wanted,omitempty"`
+	Wanted []*WantedFile `protobuf:"bytes,12,rep,name=wanted,proto3" json:"wanted,omitempty"`
+	// Files that nobody needs any more: caches drop what they have of them, and the
+	// site then reports them lost.
+	Drop          []*File `protobuf:"bytes,13,rep,name=drop,proto3" json:"drop,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2054,6 +2057,13 @@ func (x *SyncResponse) GetRoll() uint64 {
 func (x *SyncResponse) GetWanted() []*WantedFile {
 	if x != nil {
 		return x.Wanted
+	}
+	return nil
+}
+
+func (x *SyncResponse) GetDrop() []*File {
+	if x != nil {
+		return x.Drop
 	}
 	return nil
 }
@@ -3788,7 +3798,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x03Ack\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x121\n" +
 	"\averdict\x18\x02 \x01(\x0e2\x17.pilotage.v1.AckVerdictR\averdict\x12.\n" +
-	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\xee\x03\n" +
+	"\x06winner\x18\x03 \x01(\v2\x16.pilotage.v1.AttemptIdR\x06winner\"\x95\x04\n" +
 	"\fSyncResponse\x12*\n" +
 	"\x06leases\x18\x01 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12%\n" +
 	"\x0eunknown_leases\x18\x02 \x03(\x04R\runknownLeases\x12.\n" +
@@ -3803,7 +3813,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x05nodes\x18\n" +
 	" \x03(\v2\x15.pilotage.v1.NodeMarkR\x05nodes\x12\x12\n" +
 	"\x04roll\x18\v \x01(\x04R\x04roll\x12/\n" +
-	"\x06wanted\x18\f \x03(\v2\x17.pilotage.v1.WantedFileR\x06wanted\"C\n" +
+	"\x06wanted\x18\f \x03(\v2\x17.pilotage.v1.WantedFileR\x06wanted\x12%\n" +
+	"\x04drop\x18\r \x03(\v2\x11.pilotage.v1.FileR\x04drop\"C\n" +
 	"\n" +
 	"WantedFile\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12%\n" +
@@ -4070,58 +4081,59 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	52, // 46: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
 	20, // 47: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
 	23, // 48: pilotage.v1.SyncResponse.wanted:type_name -> pilotage.v1.WantedFile
-	52, // 49: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
-	19, // 50: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	51, // 51: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	47, // 52: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	26, // 53: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	27, // 54: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	22, // 55: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	55, // 56: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 57: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	21, // 58: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	49, // 59: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 60: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
-	49, // 61: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 62: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 63: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	47, // 64: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	48, // 65: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	48, // 66: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	48, // 67: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	40, // 68: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	40, // 69: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 70: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 71: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 72: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	28, // 73: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	30, // 74: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	32, // 75: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	34, // 76: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
-	36, // 77: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
-	24, // 78: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
-	38, // 79: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	41, // 80: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	43, // 81: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	45, // 82: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 83: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 84: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	22, // 85: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	29, // 86: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	31, // 87: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	33, // 88: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	35, // 89: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
-	37, // 90: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
-	25, // 91: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
-	39, // 92: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	42, // 93: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	44, // 94: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	46, // 95: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	83, // [83:96] is the sub-list for method output_type
-	70, // [70:83] is the sub-list for method input_type
-	70, // [70:70] is the sub-list for extension type_name
-	70, // [70:70] is the sub-list for extension extendee
-	0,  // [0:70] is the sub-list for field type_name
+	52, // 49: pilotage.v1.SyncResponse.drop:type_name -> pilotage.v1.File
+	52, // 50: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
+	19, // 51: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	51, // 52: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	47, // 53: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	26, // 54: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	27, // 55: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	22, // 56: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	55, // 57: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 58: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	21, // 59: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	49, // 60: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 61: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	49, // 62: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 63: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 64: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	47, // 65: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	48, // 66: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	48, // 67: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	48, // 68: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	40, // 69: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	40, // 70: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 71: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 72: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	19, // 73: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	28, // 74: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	30, // 75: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	32, // 76: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	34, // 77: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	36, // 78: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	24, // 79: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
+	38, // 80: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	41, // 81: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	43, // 82: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	45, // 83: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 84: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 85: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	22, // 86: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	29, // 87: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	31, // 88: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	33, // 89: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	35, // 90: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	37, // 91: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	25, // 92: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
+	39, // 93: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	42, // 94: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	44, // 95: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	46, // 96: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	84, // [84:97] is the sub-list for method output_type
+	71, // [71:84] is the sub-list for method input_type
+	71, // [71:71] is the sub-list for extension type_name
+	71, // [71:71] is the sub-list for extension extendee
+	0,  // [0:71] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }

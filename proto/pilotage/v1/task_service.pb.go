@@ -168,7 +168,11 @@ type SubmitWorkflowRequest struct {
 	Fresh bool `protobuf:"varint,9,opt,name=fresh,proto3" json:"fresh,omitempty"`
 	// Members of this group, of which the submitter is one, may use the workflow as
 	// if it were theirs. "*": all may look into it and take over its results.
-	Group         string `protobuf:"bytes,10,opt,name=group,proto3" json:"group,omitempty"`
+	Group string `protobuf:"bytes,10,opt,name=group,proto3" json:"group,omitempty"`
+	// Intermediate files stay when the workflow is done.
+	KeepIntermediates bool `protobuf:"varint,11,opt,name=keep_intermediates,json=keepIntermediates,proto3" json:"keep_intermediates,omitempty"`
+	// Check it and count, but add nothing: the whole workflow is one part.
+	DryRun        bool `protobuf:"varint,12,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -273,6 +277,20 @@ func (x *SubmitWorkflowRequest) GetGroup() string {
 	return ""
 }
 
+func (x *SubmitWorkflowRequest) GetKeepIntermediates() bool {
+	if x != nil {
+		return x.KeepIntermediates
+	}
+	return false
+}
+
+func (x *SubmitWorkflowRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
 type SubmitWorkflowResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	WorkflowId string                 `protobuf:"bytes,1,opt,name=workflow_id,json=workflowId,proto3" json:"workflow_id,omitempty"`
@@ -280,7 +298,11 @@ type SubmitWorkflowResponse struct {
 	// Taken over as done from an earlier run of the same name.
 	Reused int32 `protobuf:"varint,3,opt,name=reused,proto3" json:"reused,omitempty"`
 	// The key was known already.
-	Existed       bool `protobuf:"varint,4,opt,name=existed,proto3" json:"existed,omitempty"`
+	Existed bool `protobuf:"varint,4,opt,name=existed,proto3" json:"existed,omitempty"`
+	// Tasks that an earlier run has done and that run again, because files have gone
+	// that something needs that runs, and the CPU time that they took then.
+	Again         int32                `protobuf:"varint,5,opt,name=again,proto3" json:"again,omitempty"`
+	AgainCpu      *durationpb.Duration `protobuf:"bytes,6,opt,name=again_cpu,json=againCpu,proto3" json:"again_cpu,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -341,6 +363,20 @@ func (x *SubmitWorkflowResponse) GetExisted() bool {
 		return x.Existed
 	}
 	return false
+}
+
+func (x *SubmitWorkflowResponse) GetAgain() int32 {
+	if x != nil {
+		return x.Again
+	}
+	return 0
+}
+
+func (x *SubmitWorkflowResponse) GetAgainCpu() *durationpb.Duration {
+	if x != nil {
+		return x.AgainCpu
+	}
+	return nil
 }
 
 type Workflow struct {
@@ -1134,6 +1170,105 @@ func (x *RetryWorkflowResponse) GetRetried() int32 {
 	return 0
 }
 
+type DeleteWorkflowRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Id only: of a name there may be several.
+	Workflow string `protobuf:"bytes,1,opt,name=workflow,proto3" json:"workflow,omitempty"`
+	// Count only.
+	DryRun        bool `protobuf:"varint,2,opt,name=dry_run,json=dryRun,proto3" json:"dry_run,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteWorkflowRequest) Reset() {
+	*x = DeleteWorkflowRequest{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteWorkflowRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteWorkflowRequest) ProtoMessage() {}
+
+func (x *DeleteWorkflowRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteWorkflowRequest.ProtoReflect.Descriptor instead.
+func (*DeleteWorkflowRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *DeleteWorkflowRequest) GetWorkflow() string {
+	if x != nil {
+		return x.Workflow
+	}
+	return ""
+}
+
+func (x *DeleteWorkflowRequest) GetDryRun() bool {
+	if x != nil {
+		return x.DryRun
+	}
+	return false
+}
+
+type DeleteWorkflowResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// With dry_run, with all files; else tasks only.
+	Removal       *Removal `protobuf:"bytes,1,opt,name=removal,proto3" json:"removal,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeleteWorkflowResponse) Reset() {
+	*x = DeleteWorkflowResponse{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeleteWorkflowResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeleteWorkflowResponse) ProtoMessage() {}
+
+func (x *DeleteWorkflowResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeleteWorkflowResponse.ProtoReflect.Descriptor instead.
+func (*DeleteWorkflowResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *DeleteWorkflowResponse) GetRemoval() *Removal {
+	if x != nil {
+		return x.Removal
+	}
+	return nil
+}
+
 type Attempt struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	State AttemptState           `protobuf:"varint,1,opt,name=state,proto3,enum=pilotage.v1.AttemptState" json:"state,omitempty"`
@@ -1145,7 +1280,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1292,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1305,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Attempt) GetState() AttemptState {
@@ -1209,7 +1344,7 @@ type TaskInfo struct {
 
 func (x *TaskInfo) Reset() {
 	*x = TaskInfo{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1221,7 +1356,7 @@ func (x *TaskInfo) String() string {
 func (*TaskInfo) ProtoMessage() {}
 
 func (x *TaskInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1234,7 +1369,7 @@ func (x *TaskInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskInfo.ProtoReflect.Descriptor instead.
 func (*TaskInfo) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TaskInfo) GetTask() *Task {
@@ -1323,7 +1458,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1335,7 +1470,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1348,7 +1483,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -1367,7 +1502,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1379,7 +1514,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1392,7 +1527,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *GetTaskResponse) GetTask() *TaskInfo {
@@ -1416,7 +1551,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1428,7 +1563,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1441,7 +1576,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListTasksRequest) GetWorkflow() string {
@@ -1489,7 +1624,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1501,7 +1636,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1514,7 +1649,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *ListTasksResponse) GetTasks() []*TaskInfo {
@@ -1540,7 +1675,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1552,7 +1687,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1565,7 +1700,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -1584,7 +1719,7 @@ type CancelTaskResponse struct {
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1596,7 +1731,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1609,7 +1744,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CancelTaskResponse) GetCancelled() int32 {
@@ -1628,7 +1763,7 @@ type RetryTaskRequest struct {
 
 func (x *RetryTaskRequest) Reset() {
 	*x = RetryTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1640,7 +1775,7 @@ func (x *RetryTaskRequest) String() string {
 func (*RetryTaskRequest) ProtoMessage() {}
 
 func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1653,7 +1788,7 @@ func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryTaskRequest.ProtoReflect.Descriptor instead.
 func (*RetryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RetryTaskRequest) GetTaskId() string {
@@ -1672,7 +1807,7 @@ type RetryTaskResponse struct {
 
 func (x *RetryTaskResponse) Reset() {
 	*x = RetryTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1819,7 @@ func (x *RetryTaskResponse) String() string {
 func (*RetryTaskResponse) ProtoMessage() {}
 
 func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1832,7 @@ func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryTaskResponse.ProtoReflect.Descriptor instead.
 func (*RetryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RetryTaskResponse) GetRetried() int32 {
@@ -1716,7 +1851,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1728,7 +1863,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1741,7 +1876,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainTaskRequest) GetTaskId() string {
@@ -1766,7 +1901,7 @@ type MissingInput struct {
 
 func (x *MissingInput) Reset() {
 	*x = MissingInput{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1778,7 +1913,7 @@ func (x *MissingInput) String() string {
 func (*MissingInput) ProtoMessage() {}
 
 func (x *MissingInput) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1791,7 +1926,7 @@ func (x *MissingInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingInput.ProtoReflect.Descriptor instead.
 func (*MissingInput) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *MissingInput) GetLfn() string {
@@ -1839,7 +1974,7 @@ type ClauseCount struct {
 
 func (x *ClauseCount) Reset() {
 	*x = ClauseCount{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1851,7 +1986,7 @@ func (x *ClauseCount) String() string {
 func (*ClauseCount) ProtoMessage() {}
 
 func (x *ClauseCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1864,7 +1999,7 @@ func (x *ClauseCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClauseCount.ProtoReflect.Descriptor instead.
 func (*ClauseCount) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ClauseCount) GetClause() string {
@@ -1900,7 +2035,7 @@ type SiteExplanation struct {
 
 func (x *SiteExplanation) Reset() {
 	*x = SiteExplanation{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1912,7 +2047,7 @@ func (x *SiteExplanation) String() string {
 func (*SiteExplanation) ProtoMessage() {}
 
 func (x *SiteExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1925,7 +2060,7 @@ func (x *SiteExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiteExplanation.ProtoReflect.Descriptor instead.
 func (*SiteExplanation) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *SiteExplanation) GetSite() string {
@@ -1998,7 +2133,7 @@ type ExplainTaskResponse struct {
 
 func (x *ExplainTaskResponse) Reset() {
 	*x = ExplainTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2010,7 +2145,7 @@ func (x *ExplainTaskResponse) String() string {
 func (*ExplainTaskResponse) ProtoMessage() {}
 
 func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2023,7 +2158,7 @@ func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *ExplainTaskResponse) GetTask() *TaskInfo {
@@ -2072,7 +2207,7 @@ type GetTaskLogsRequest struct {
 
 func (x *GetTaskLogsRequest) Reset() {
 	*x = GetTaskLogsRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2084,7 +2219,7 @@ func (x *GetTaskLogsRequest) String() string {
 func (*GetTaskLogsRequest) ProtoMessage() {}
 
 func (x *GetTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2097,7 +2232,7 @@ func (x *GetTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetTaskLogsRequest) GetTaskId() string {
@@ -2125,7 +2260,7 @@ type GetTaskLogsResponse struct {
 
 func (x *GetTaskLogsResponse) Reset() {
 	*x = GetTaskLogsResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2137,7 +2272,7 @@ func (x *GetTaskLogsResponse) String() string {
 func (*GetTaskLogsResponse) ProtoMessage() {}
 
 func (x *GetTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2150,7 +2285,7 @@ func (x *GetTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GetTaskLogsResponse) GetAttempt() *Attempt {
@@ -2183,7 +2318,7 @@ type GetWorkflowStepsRequest struct {
 
 func (x *GetWorkflowStepsRequest) Reset() {
 	*x = GetWorkflowStepsRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2195,7 +2330,7 @@ func (x *GetWorkflowStepsRequest) String() string {
 func (*GetWorkflowStepsRequest) ProtoMessage() {}
 
 func (x *GetWorkflowStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2208,7 +2343,7 @@ func (x *GetWorkflowStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWorkflowStepsRequest.ProtoReflect.Descriptor instead.
 func (*GetWorkflowStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetWorkflowStepsRequest) GetWorkflow() string {
@@ -2241,7 +2376,7 @@ type WorkflowStep struct {
 
 func (x *WorkflowStep) Reset() {
 	*x = WorkflowStep{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2253,7 +2388,7 @@ func (x *WorkflowStep) String() string {
 func (*WorkflowStep) ProtoMessage() {}
 
 func (x *WorkflowStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2266,7 +2401,7 @@ func (x *WorkflowStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowStep.ProtoReflect.Descriptor instead.
 func (*WorkflowStep) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WorkflowStep) GetName() string {
@@ -2360,7 +2495,7 @@ type FailureGroup struct {
 
 func (x *FailureGroup) Reset() {
 	*x = FailureGroup{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2372,7 +2507,7 @@ func (x *FailureGroup) String() string {
 func (*FailureGroup) ProtoMessage() {}
 
 func (x *FailureGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2385,7 +2520,7 @@ func (x *FailureGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailureGroup.ProtoReflect.Descriptor instead.
 func (*FailureGroup) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *FailureGroup) GetReason() string {
@@ -2431,7 +2566,7 @@ type GetWorkflowStepsResponse struct {
 
 func (x *GetWorkflowStepsResponse) Reset() {
 	*x = GetWorkflowStepsResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2443,7 +2578,7 @@ func (x *GetWorkflowStepsResponse) String() string {
 func (*GetWorkflowStepsResponse) ProtoMessage() {}
 
 func (x *GetWorkflowStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2456,7 +2591,7 @@ func (x *GetWorkflowStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWorkflowStepsResponse.ProtoReflect.Descriptor instead.
 func (*GetWorkflowStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetWorkflowStepsResponse) GetSteps() []*WorkflowStep {
@@ -2491,7 +2626,7 @@ var File_pilotage_v1_task_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/task_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x16pilotage/v1/task.proto\"\xb9\x02\n" +
+	"\x1epilotage/v1/task_service.proto\x12\vpilotage.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x1epilotage/v1/file_service.proto\x1a\x16pilotage/v1/task.proto\"\x81\x03\n" +
 	"\x15SubmitWorkflowRequest\x12'\n" +
 	"\x0fidempotency_key\x18\x01 \x01(\tR\x0eidempotencyKey\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x12\n" +
@@ -2503,13 +2638,17 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\rallow_missing\x18\b \x01(\bR\fallowMissing\x12\x14\n" +
 	"\x05fresh\x18\t \x01(\bR\x05fresh\x12\x14\n" +
 	"\x05group\x18\n" +
-	" \x01(\tR\x05group\"\x81\x01\n" +
+	" \x01(\tR\x05group\x12-\n" +
+	"\x12keep_intermediates\x18\v \x01(\bR\x11keepIntermediates\x12\x17\n" +
+	"\adry_run\x18\f \x01(\bR\x06dryRun\"\xcf\x01\n" +
 	"\x16SubmitWorkflowResponse\x12\x1f\n" +
 	"\vworkflow_id\x18\x01 \x01(\tR\n" +
 	"workflowId\x12\x14\n" +
 	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x16\n" +
 	"\x06reused\x18\x03 \x01(\x05R\x06reused\x12\x18\n" +
-	"\aexisted\x18\x04 \x01(\bR\aexisted\"\xa8\x04\n" +
+	"\aexisted\x18\x04 \x01(\bR\aexisted\x12\x14\n" +
+	"\x05again\x18\x05 \x01(\x05R\x05again\x126\n" +
+	"\tagain_cpu\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\bagainCpu\"\xa8\x04\n" +
 	"\bWorkflow\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12\x14\n" +
@@ -2565,7 +2704,12 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\vfailed_only\x18\x02 \x01(\bR\n" +
 	"failedOnly\"1\n" +
 	"\x15RetryWorkflowResponse\x12\x18\n" +
-	"\aretried\x18\x01 \x01(\x05R\aretried\"j\n" +
+	"\aretried\x18\x01 \x01(\x05R\aretried\"L\n" +
+	"\x15DeleteWorkflowRequest\x12\x1a\n" +
+	"\bworkflow\x18\x01 \x01(\tR\bworkflow\x12\x17\n" +
+	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"H\n" +
+	"\x16DeleteWorkflowResponse\x12.\n" +
+	"\aremoval\x18\x01 \x01(\v2\x14.pilotage.v1.RemovalR\aremoval\"j\n" +
 	"\aAttempt\x12/\n" +
 	"\x05state\x18\x01 \x01(\x0e2\x19.pilotage.v1.AttemptStateR\x05state\x12.\n" +
 	"\aoutcome\x18\x02 \x01(\v2\x14.pilotage.v1.OutcomeR\aoutcome\"\xa2\x03\n" +
@@ -2680,7 +2824,8 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x14ATTEMPT_STATE_FAILED\x10\x03\x12\x16\n" +
 	"\x12ATTEMPT_STATE_LOST\x10\x04\x12\x1b\n" +
 	"\x17ATTEMPT_STATE_DUPLICATE\x10\x05\x12\x1a\n" +
-	"\x16ATTEMPT_STATE_REJECTED\x10\x062\xbb\t\n" +
+	"\x16ATTEMPT_STATE_REJECTED\x10\x062\x96\n" +
+	"\n" +
 	"\vTaskService\x12Y\n" +
 	"\x0eSubmitWorkflow\x12\".pilotage.v1.SubmitWorkflowRequest\x1a#.pilotage.v1.SubmitWorkflowResponse\x12P\n" +
 	"\vGetWorkflow\x12\x1f.pilotage.v1.GetWorkflowRequest\x1a .pilotage.v1.GetWorkflowResponse\x12V\n" +
@@ -2688,7 +2833,8 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\rWatchWorkflow\x12!.pilotage.v1.WatchWorkflowRequest\x1a\".pilotage.v1.WatchWorkflowResponse0\x01\x12h\n" +
 	"\x13ListWorkflowOutputs\x12'.pilotage.v1.ListWorkflowOutputsRequest\x1a(.pilotage.v1.ListWorkflowOutputsResponse\x12Y\n" +
 	"\x0eCancelWorkflow\x12\".pilotage.v1.CancelWorkflowRequest\x1a#.pilotage.v1.CancelWorkflowResponse\x12V\n" +
-	"\rRetryWorkflow\x12!.pilotage.v1.RetryWorkflowRequest\x1a\".pilotage.v1.RetryWorkflowResponse\x12D\n" +
+	"\rRetryWorkflow\x12!.pilotage.v1.RetryWorkflowRequest\x1a\".pilotage.v1.RetryWorkflowResponse\x12Y\n" +
+	"\x0eDeleteWorkflow\x12\".pilotage.v1.DeleteWorkflowRequest\x1a#.pilotage.v1.DeleteWorkflowResponse\x12D\n" +
 	"\aGetTask\x12\x1b.pilotage.v1.GetTaskRequest\x1a\x1c.pilotage.v1.GetTaskResponse\x12J\n" +
 	"\tListTasks\x12\x1d.pilotage.v1.ListTasksRequest\x1a\x1e.pilotage.v1.ListTasksResponse\x12M\n" +
 	"\n" +
@@ -2711,7 +2857,7 @@ func file_pilotage_v1_task_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_task_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pilotage_v1_task_service_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_pilotage_v1_task_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_pilotage_v1_task_service_proto_goTypes = []any{
 	(WorkflowState)(0),                  // 0: pilotage.v1.WorkflowState
 	(AttemptState)(0),                   // 1: pilotage.v1.AttemptState
@@ -2730,98 +2876,105 @@ var file_pilotage_v1_task_service_proto_goTypes = []any{
 	(*CancelWorkflowResponse)(nil),      // 14: pilotage.v1.CancelWorkflowResponse
 	(*RetryWorkflowRequest)(nil),        // 15: pilotage.v1.RetryWorkflowRequest
 	(*RetryWorkflowResponse)(nil),       // 16: pilotage.v1.RetryWorkflowResponse
-	(*Attempt)(nil),                     // 17: pilotage.v1.Attempt
-	(*TaskInfo)(nil),                    // 18: pilotage.v1.TaskInfo
-	(*GetTaskRequest)(nil),              // 19: pilotage.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),             // 20: pilotage.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),            // 21: pilotage.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),           // 22: pilotage.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),           // 23: pilotage.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),          // 24: pilotage.v1.CancelTaskResponse
-	(*RetryTaskRequest)(nil),            // 25: pilotage.v1.RetryTaskRequest
-	(*RetryTaskResponse)(nil),           // 26: pilotage.v1.RetryTaskResponse
-	(*ExplainTaskRequest)(nil),          // 27: pilotage.v1.ExplainTaskRequest
-	(*MissingInput)(nil),                // 28: pilotage.v1.MissingInput
-	(*ClauseCount)(nil),                 // 29: pilotage.v1.ClauseCount
-	(*SiteExplanation)(nil),             // 30: pilotage.v1.SiteExplanation
-	(*ExplainTaskResponse)(nil),         // 31: pilotage.v1.ExplainTaskResponse
-	(*GetTaskLogsRequest)(nil),          // 32: pilotage.v1.GetTaskLogsRequest
-	(*GetTaskLogsResponse)(nil),         // 33: pilotage.v1.GetTaskLogsResponse
-	(*GetWorkflowStepsRequest)(nil),     // 34: pilotage.v1.GetWorkflowStepsRequest
-	(*WorkflowStep)(nil),                // 35: pilotage.v1.WorkflowStep
-	(*FailureGroup)(nil),                // 36: pilotage.v1.FailureGroup
-	(*GetWorkflowStepsResponse)(nil),    // 37: pilotage.v1.GetWorkflowStepsResponse
-	(*Task)(nil),                        // 38: pilotage.v1.Task
-	(*File)(nil),                        // 39: pilotage.v1.File
-	(*timestamppb.Timestamp)(nil),       // 40: google.protobuf.Timestamp
-	(*Outcome)(nil),                     // 41: pilotage.v1.Outcome
-	(TaskState)(0),                      // 42: pilotage.v1.TaskState
-	(*AttemptId)(nil),                   // 43: pilotage.v1.AttemptId
-	(*durationpb.Duration)(nil),         // 44: google.protobuf.Duration
+	(*DeleteWorkflowRequest)(nil),       // 17: pilotage.v1.DeleteWorkflowRequest
+	(*DeleteWorkflowResponse)(nil),      // 18: pilotage.v1.DeleteWorkflowResponse
+	(*Attempt)(nil),                     // 19: pilotage.v1.Attempt
+	(*TaskInfo)(nil),                    // 20: pilotage.v1.TaskInfo
+	(*GetTaskRequest)(nil),              // 21: pilotage.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),             // 22: pilotage.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),            // 23: pilotage.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),           // 24: pilotage.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),           // 25: pilotage.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),          // 26: pilotage.v1.CancelTaskResponse
+	(*RetryTaskRequest)(nil),            // 27: pilotage.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),           // 28: pilotage.v1.RetryTaskResponse
+	(*ExplainTaskRequest)(nil),          // 29: pilotage.v1.ExplainTaskRequest
+	(*MissingInput)(nil),                // 30: pilotage.v1.MissingInput
+	(*ClauseCount)(nil),                 // 31: pilotage.v1.ClauseCount
+	(*SiteExplanation)(nil),             // 32: pilotage.v1.SiteExplanation
+	(*ExplainTaskResponse)(nil),         // 33: pilotage.v1.ExplainTaskResponse
+	(*GetTaskLogsRequest)(nil),          // 34: pilotage.v1.GetTaskLogsRequest
+	(*GetTaskLogsResponse)(nil),         // 35: pilotage.v1.GetTaskLogsResponse
+	(*GetWorkflowStepsRequest)(nil),     // 36: pilotage.v1.GetWorkflowStepsRequest
+	(*WorkflowStep)(nil),                // 37: pilotage.v1.WorkflowStep
+	(*FailureGroup)(nil),                // 38: pilotage.v1.FailureGroup
+	(*GetWorkflowStepsResponse)(nil),    // 39: pilotage.v1.GetWorkflowStepsResponse
+	(*Task)(nil),                        // 40: pilotage.v1.Task
+	(*File)(nil),                        // 41: pilotage.v1.File
+	(*durationpb.Duration)(nil),         // 42: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 43: google.protobuf.Timestamp
+	(*Removal)(nil),                     // 44: pilotage.v1.Removal
+	(*Outcome)(nil),                     // 45: pilotage.v1.Outcome
+	(TaskState)(0),                      // 46: pilotage.v1.TaskState
+	(*AttemptId)(nil),                   // 47: pilotage.v1.AttemptId
 }
 var file_pilotage_v1_task_service_proto_depIdxs = []int32{
-	38, // 0: pilotage.v1.SubmitWorkflowRequest.tasks:type_name -> pilotage.v1.Task
-	39, // 1: pilotage.v1.SubmitWorkflowRequest.files:type_name -> pilotage.v1.File
-	0,  // 2: pilotage.v1.Workflow.state:type_name -> pilotage.v1.WorkflowState
-	40, // 3: pilotage.v1.Workflow.created:type_name -> google.protobuf.Timestamp
-	40, // 4: pilotage.v1.Workflow.ended:type_name -> google.protobuf.Timestamp
-	4,  // 5: pilotage.v1.GetWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
-	4,  // 6: pilotage.v1.ListWorkflowsResponse.workflows:type_name -> pilotage.v1.Workflow
-	4,  // 7: pilotage.v1.WatchWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
-	39, // 8: pilotage.v1.ListWorkflowOutputsResponse.files:type_name -> pilotage.v1.File
-	1,  // 9: pilotage.v1.Attempt.state:type_name -> pilotage.v1.AttemptState
-	41, // 10: pilotage.v1.Attempt.outcome:type_name -> pilotage.v1.Outcome
-	38, // 11: pilotage.v1.TaskInfo.task:type_name -> pilotage.v1.Task
-	42, // 12: pilotage.v1.TaskInfo.state:type_name -> pilotage.v1.TaskState
-	43, // 13: pilotage.v1.TaskInfo.winner:type_name -> pilotage.v1.AttemptId
-	40, // 14: pilotage.v1.TaskInfo.changed:type_name -> google.protobuf.Timestamp
-	17, // 15: pilotage.v1.TaskInfo.attempts:type_name -> pilotage.v1.Attempt
-	18, // 16: pilotage.v1.GetTaskResponse.task:type_name -> pilotage.v1.TaskInfo
-	42, // 17: pilotage.v1.ListTasksRequest.states:type_name -> pilotage.v1.TaskState
-	18, // 18: pilotage.v1.ListTasksResponse.tasks:type_name -> pilotage.v1.TaskInfo
-	42, // 19: pilotage.v1.MissingInput.producer_state:type_name -> pilotage.v1.TaskState
-	29, // 20: pilotage.v1.SiteExplanation.clauses:type_name -> pilotage.v1.ClauseCount
-	18, // 21: pilotage.v1.ExplainTaskResponse.task:type_name -> pilotage.v1.TaskInfo
-	28, // 22: pilotage.v1.ExplainTaskResponse.missing:type_name -> pilotage.v1.MissingInput
-	30, // 23: pilotage.v1.ExplainTaskResponse.sites:type_name -> pilotage.v1.SiteExplanation
-	44, // 24: pilotage.v1.ExplainTaskResponse.backoff:type_name -> google.protobuf.Duration
-	17, // 25: pilotage.v1.GetTaskLogsResponse.attempt:type_name -> pilotage.v1.Attempt
-	35, // 26: pilotage.v1.GetWorkflowStepsResponse.steps:type_name -> pilotage.v1.WorkflowStep
-	36, // 27: pilotage.v1.GetWorkflowStepsResponse.failures:type_name -> pilotage.v1.FailureGroup
-	44, // 28: pilotage.v1.GetWorkflowStepsResponse.left:type_name -> google.protobuf.Duration
-	2,  // 29: pilotage.v1.TaskService.SubmitWorkflow:input_type -> pilotage.v1.SubmitWorkflowRequest
-	5,  // 30: pilotage.v1.TaskService.GetWorkflow:input_type -> pilotage.v1.GetWorkflowRequest
-	7,  // 31: pilotage.v1.TaskService.ListWorkflows:input_type -> pilotage.v1.ListWorkflowsRequest
-	9,  // 32: pilotage.v1.TaskService.WatchWorkflow:input_type -> pilotage.v1.WatchWorkflowRequest
-	11, // 33: pilotage.v1.TaskService.ListWorkflowOutputs:input_type -> pilotage.v1.ListWorkflowOutputsRequest
-	13, // 34: pilotage.v1.TaskService.CancelWorkflow:input_type -> pilotage.v1.CancelWorkflowRequest
-	15, // 35: pilotage.v1.TaskService.RetryWorkflow:input_type -> pilotage.v1.RetryWorkflowRequest
-	19, // 36: pilotage.v1.TaskService.GetTask:input_type -> pilotage.v1.GetTaskRequest
-	21, // 37: pilotage.v1.TaskService.ListTasks:input_type -> pilotage.v1.ListTasksRequest
-	23, // 38: pilotage.v1.TaskService.CancelTask:input_type -> pilotage.v1.CancelTaskRequest
-	25, // 39: pilotage.v1.TaskService.RetryTask:input_type -> pilotage.v1.RetryTaskRequest
-	27, // 40: pilotage.v1.TaskService.ExplainTask:input_type -> pilotage.v1.ExplainTaskRequest
-	32, // 41: pilotage.v1.TaskService.GetTaskLogs:input_type -> pilotage.v1.GetTaskLogsRequest
-	34, // 42: pilotage.v1.TaskService.GetWorkflowSteps:input_type -> pilotage.v1.GetWorkflowStepsRequest
-	3,  // 43: pilotage.v1.TaskService.SubmitWorkflow:output_type -> pilotage.v1.SubmitWorkflowResponse
-	6,  // 44: pilotage.v1.TaskService.GetWorkflow:output_type -> pilotage.v1.GetWorkflowResponse
-	8,  // 45: pilotage.v1.TaskService.ListWorkflows:output_type -> pilotage.v1.ListWorkflowsResponse
-	10, // 46: pilotage.v1.TaskService.WatchWorkflow:output_type -> pilotage.v1.WatchWorkflowResponse
-	12, // 47: pilotage.v1.TaskService.ListWorkflowOutputs:output_type -> pilotage.v1.ListWorkflowOutputsResponse
-	14, // 48: pilotage.v1.TaskService.CancelWorkflow:output_type -> pilotage.v1.CancelWorkflowResponse
-	16, // 49: pilotage.v1.TaskService.RetryWorkflow:output_type -> pilotage.v1.RetryWorkflowResponse
-	20, // 50: pilotage.v1.TaskService.GetTask:output_type -> pilotage.v1.GetTaskResponse
-	22, // 51: pilotage.v1.TaskService.ListTasks:output_type -> pilotage.v1.ListTasksResponse
-	24, // 52: pilotage.v1.TaskService.CancelTask:output_type -> pilotage.v1.CancelTaskResponse
-	26, // 53: pilotage.v1.TaskService.RetryTask:output_type -> pilotage.v1.RetryTaskResponse
-	31, // 54: pilotage.v1.TaskService.ExplainTask:output_type -> pilotage.v1.ExplainTaskResponse
-	33, // 55: pilotage.v1.TaskService.GetTaskLogs:output_type -> pilotage.v1.GetTaskLogsResponse
-	37, // 56: pilotage.v1.TaskService.GetWorkflowSteps:output_type -> pilotage.v1.GetWorkflowStepsResponse
-	43, // [43:57] is the sub-list for method output_type
-	29, // [29:43] is the sub-list for method input_type
-	29, // [29:29] is the sub-list for extension type_name
-	29, // [29:29] is the sub-list for extension extendee
-	0,  // [0:29] is the sub-list for field type_name
+	40, // 0: pilotage.v1.SubmitWorkflowRequest.tasks:type_name -> pilotage.v1.Task
+	41, // 1: pilotage.v1.SubmitWorkflowRequest.files:type_name -> pilotage.v1.File
+	42, // 2: pilotage.v1.SubmitWorkflowResponse.again_cpu:type_name -> google.protobuf.Duration
+	0,  // 3: pilotage.v1.Workflow.state:type_name -> pilotage.v1.WorkflowState
+	43, // 4: pilotage.v1.Workflow.created:type_name -> google.protobuf.Timestamp
+	43, // 5: pilotage.v1.Workflow.ended:type_name -> google.protobuf.Timestamp
+	4,  // 6: pilotage.v1.GetWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
+	4,  // 7: pilotage.v1.ListWorkflowsResponse.workflows:type_name -> pilotage.v1.Workflow
+	4,  // 8: pilotage.v1.WatchWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
+	41, // 9: pilotage.v1.ListWorkflowOutputsResponse.files:type_name -> pilotage.v1.File
+	44, // 10: pilotage.v1.DeleteWorkflowResponse.removal:type_name -> pilotage.v1.Removal
+	1,  // 11: pilotage.v1.Attempt.state:type_name -> pilotage.v1.AttemptState
+	45, // 12: pilotage.v1.Attempt.outcome:type_name -> pilotage.v1.Outcome
+	40, // 13: pilotage.v1.TaskInfo.task:type_name -> pilotage.v1.Task
+	46, // 14: pilotage.v1.TaskInfo.state:type_name -> pilotage.v1.TaskState
+	47, // 15: pilotage.v1.TaskInfo.winner:type_name -> pilotage.v1.AttemptId
+	43, // 16: pilotage.v1.TaskInfo.changed:type_name -> google.protobuf.Timestamp
+	19, // 17: pilotage.v1.TaskInfo.attempts:type_name -> pilotage.v1.Attempt
+	20, // 18: pilotage.v1.GetTaskResponse.task:type_name -> pilotage.v1.TaskInfo
+	46, // 19: pilotage.v1.ListTasksRequest.states:type_name -> pilotage.v1.TaskState
+	20, // 20: pilotage.v1.ListTasksResponse.tasks:type_name -> pilotage.v1.TaskInfo
+	46, // 21: pilotage.v1.MissingInput.producer_state:type_name -> pilotage.v1.TaskState
+	31, // 22: pilotage.v1.SiteExplanation.clauses:type_name -> pilotage.v1.ClauseCount
+	20, // 23: pilotage.v1.ExplainTaskResponse.task:type_name -> pilotage.v1.TaskInfo
+	30, // 24: pilotage.v1.ExplainTaskResponse.missing:type_name -> pilotage.v1.MissingInput
+	32, // 25: pilotage.v1.ExplainTaskResponse.sites:type_name -> pilotage.v1.SiteExplanation
+	42, // 26: pilotage.v1.ExplainTaskResponse.backoff:type_name -> google.protobuf.Duration
+	19, // 27: pilotage.v1.GetTaskLogsResponse.attempt:type_name -> pilotage.v1.Attempt
+	37, // 28: pilotage.v1.GetWorkflowStepsResponse.steps:type_name -> pilotage.v1.WorkflowStep
+	38, // 29: pilotage.v1.GetWorkflowStepsResponse.failures:type_name -> pilotage.v1.FailureGroup
+	42, // 30: pilotage.v1.GetWorkflowStepsResponse.left:type_name -> google.protobuf.Duration
+	2,  // 31: pilotage.v1.TaskService.SubmitWorkflow:input_type -> pilotage.v1.SubmitWorkflowRequest
+	5,  // 32: pilotage.v1.TaskService.GetWorkflow:input_type -> pilotage.v1.GetWorkflowRequest
+	7,  // 33: pilotage.v1.TaskService.ListWorkflows:input_type -> pilotage.v1.ListWorkflowsRequest
+	9,  // 34: pilotage.v1.TaskService.WatchWorkflow:input_type -> pilotage.v1.WatchWorkflowRequest
+	11, // 35: pilotage.v1.TaskService.ListWorkflowOutputs:input_type -> pilotage.v1.ListWorkflowOutputsRequest
+	13, // 36: pilotage.v1.TaskService.CancelWorkflow:input_type -> pilotage.v1.CancelWorkflowRequest
+	15, // 37: pilotage.v1.TaskService.RetryWorkflow:input_type -> pilotage.v1.RetryWorkflowRequest
+	17, // 38: pilotage.v1.TaskService.DeleteWorkflow:input_type -> pilotage.v1.DeleteWorkflowRequest
+	21, // 39: pilotage.v1.TaskService.GetTask:input_type -> pilotage.v1.GetTaskRequest
+	23, // 40: pilotage.v1.TaskService.ListTasks:input_type -> pilotage.v1.ListTasksRequest
+	25, // 41: pilotage.v1.TaskService.CancelTask:input_type -> pilotage.v1.CancelTaskRequest
+	27, // 42: pilotage.v1.TaskService.RetryTask:input_type -> pilotage.v1.RetryTaskRequest
+	29, // 43: pilotage.v1.TaskService.ExplainTask:input_type -> pilotage.v1.ExplainTaskRequest
+	34, // 44: pilotage.v1.TaskService.GetTaskLogs:input_type -> pilotage.v1.GetTaskLogsRequest
+	36, // 45: pilotage.v1.TaskService.GetWorkflowSteps:input_type -> pilotage.v1.GetWorkflowStepsRequest
+	3,  // 46: pilotage.v1.TaskService.SubmitWorkflow:output_type -> pilotage.v1.SubmitWorkflowResponse
+	6,  // 47: pilotage.v1.TaskService.GetWorkflow:output_type -> pilotage.v1.GetWorkflowResponse
+	8,  // 48: pilotage.v1.TaskService.ListWorkflows:output_type -> pilotage.v1.ListWorkflowsResponse
+	10, // 49: pilotage.v1.TaskService.WatchWorkflow:output_type -> pilotage.v1.WatchWorkflowResponse
+	12, // 50: pilotage.v1.TaskService.ListWorkflowOutputs:output_type -> pilotage.v1.ListWorkflowOutputsResponse
+	14, // 51: pilotage.v1.TaskService.CancelWorkflow:output_type -> pilotage.v1.CancelWorkflowResponse
+	16, // 52: pilotage.v1.TaskService.RetryWorkflow:output_type -> pilotage.v1.RetryWorkflowResponse
+	18, // 53: pilotage.v1.TaskService.DeleteWorkflow:output_type -> pilotage.v1.DeleteWorkflowResponse
+	22, // 54: pilotage.v1.TaskService.GetTask:output_type -> pilotage.v1.GetTaskResponse
+	24, // 55: pilotage.v1.TaskService.ListTasks:output_type -> pilotage.v1.ListTasksResponse
+	26, // 56: pilotage.v1.TaskService.CancelTask:output_type -> pilotage.v1.CancelTaskResponse
+	28, // 57: pilotage.v1.TaskService.RetryTask:output_type -> pilotage.v1.RetryTaskResponse
+	33, // 58: pilotage.v1.TaskService.ExplainTask:output_type -> pilotage.v1.ExplainTaskResponse
+	35, // 59: pilotage.v1.TaskService.GetTaskLogs:output_type -> pilotage.v1.GetTaskLogsResponse
+	39, // 60: pilotage.v1.TaskService.GetWorkflowSteps:output_type -> pilotage.v1.GetWorkflowStepsResponse
+	46, // [46:61] is the sub-list for method output_type
+	31, // [31:46] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_task_service_proto_init() }
@@ -2829,6 +2982,7 @@ func file_pilotage_v1_task_service_proto_init() {
 	if File_pilotage_v1_task_service_proto != nil {
 		return
 	}
+	file_pilotage_v1_file_service_proto_init()
 	file_pilotage_v1_task_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -2836,7 +2990,7 @@ func file_pilotage_v1_task_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_task_service_proto_rawDesc), len(file_pilotage_v1_task_service_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   36,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -26,6 +26,7 @@ const (
 	TaskService_ListWorkflowOutputs_FullMethodName = "/pilotage.v1.TaskService/ListWorkflowOutputs"
 	TaskService_CancelWorkflow_FullMethodName      = "/pilotage.v1.TaskService/CancelWorkflow"
 	TaskService_RetryWorkflow_FullMethodName       = "/pilotage.v1.TaskService/RetryWorkflow"
+	TaskService_DeleteWorkflow_FullMethodName      = "/pilotage.v1.TaskService/DeleteWorkflow"
 	TaskService_GetTask_FullMethodName             = "/pilotage.v1.TaskService/GetTask"
 	TaskService_ListTasks_FullMethodName           = "/pilotage.v1.TaskService/ListTasks"
 	TaskService_CancelTask_FullMethodName          = "/pilotage.v1.TaskService/CancelTask"
@@ -52,6 +53,9 @@ type TaskServiceClient interface {
 	ListWorkflowOutputs(ctx context.Context, in *ListWorkflowOutputsRequest, opts ...grpc.CallOption) (*ListWorkflowOutputsResponse, error)
 	CancelWorkflow(ctx context.Context, in *CancelWorkflowRequest, opts ...grpc.CallOption) (*CancelWorkflowResponse, error)
 	RetryWorkflow(ctx context.Context, in *RetryWorkflowRequest, opts ...grpc.CallOption) (*RetryWorkflowResponse, error)
+	// DeleteWorkflow has a workflow go that is over, with its tasks and files. It is gone
+	// at once; its records and copies follow.
+	DeleteWorkflow(ctx context.Context, in *DeleteWorkflowRequest, opts ...grpc.CallOption) (*DeleteWorkflowResponse, error)
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	CancelTask(ctx context.Context, in *CancelTaskRequest, opts ...grpc.CallOption) (*CancelTaskResponse, error)
@@ -149,6 +153,16 @@ func (c *taskServiceClient) RetryWorkflow(ctx context.Context, in *RetryWorkflow
 	return out, nil
 }
 
+func (c *taskServiceClient) DeleteWorkflow(ctx context.Context, in *DeleteWorkflowRequest, opts ...grpc.CallOption) (*DeleteWorkflowResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(DeleteWorkflowResponse)
+	err := c.cc.Invoke(ctx, TaskService_DeleteWorkflow_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *taskServiceClient) GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetTaskResponse)
@@ -236,6 +250,9 @@ type TaskServiceServer interface {
 	ListWorkflowOutputs(context.Context, *ListWorkflowOutputsRequest) (*ListWorkflowOutputsResponse, error)
 	CancelWorkflow(context.Context, *CancelWorkflowRequest) (*CancelWorkflowResponse, error)
 	RetryWorkflow(context.Context, *RetryWorkflowRequest) (*RetryWorkflowResponse, error)
+	// DeleteWorkflow has a workflow go that is over, with its tasks and files. It is gone
+	// at once; its records and copies follow.
+	DeleteWorkflow(context.Context, *DeleteWorkflowRequest) (*DeleteWorkflowResponse, error)
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	CancelTask(context.Context, *CancelTaskRequest) (*CancelTaskResponse, error)
@@ -274,6 +291,9 @@ func (UnimplementedTaskServiceServer) CancelWorkflow(context.Context, *CancelWor
 }
 func (UnimplementedTaskServiceServer) RetryWorkflow(context.Context, *RetryWorkflowRequest) (*RetryWorkflowResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method RetryWorkflow not implemented")
+}
+func (UnimplementedTaskServiceServer) DeleteWorkflow(context.Context, *DeleteWorkflowRequest) (*DeleteWorkflowResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method DeleteWorkflow not implemented")
 }
 func (UnimplementedTaskServiceServer) GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTask not implemented")
@@ -436,6 +456,24 @@ func _TaskService_RetryWorkflow_Handler(srv interface{}, ctx context.Context, de
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TaskService_DeleteWorkflow_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(DeleteWorkflowRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).DeleteWorkflow(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_DeleteWorkflow_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).DeleteWorkflow(ctx, req.(*DeleteWorkflowRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TaskService_GetTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetTaskRequest)
 	if err := dec(in); err != nil {
@@ -592,6 +630,10 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "RetryWorkflow",
 			Handler:    _TaskService_RetryWorkflow_Handler,
+		},
+		{
+			MethodName: "DeleteWorkflow",
+			Handler:    _TaskService_DeleteWorkflow_Handler,
 		},
 		{
 			MethodName: "GetTask",

@@ -32,6 +32,7 @@ func connect(path string, cache int) (*connection, error) {
 	c := &connection{raw: raw, statements: make(map[string]driver.Stmt), path: path}
 	for _, pragma := range []string{
 		"PRAGMA busy_timeout = 10000",
+		"PRAGMA auto_vacuum = INCREMENTAL", // of a new database; see giveBack
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
 		"PRAGMA foreign_keys = OFF",

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"os"
 
 	"github.com/pilotage-grid/pilotage/taskqueue/store/tables"
@@ -15,11 +16,15 @@ type engine struct {
 	witness witness
 	writer  *connection
 	readers chan *connection // idle ones
+	commits int              // since space was last given back
 }
 
 // Begin satisfies tables.Engine.
 func (e *engine) Begin(write bool) (tables.Transaction, error) {
 	if write {
+		if err := e.giveBack(); err != nil {
+			return nil, err
+		}
 		_, err := e.writer.exec("BEGIN IMMEDIATE")
 		return writing{reading{e, e.writer}}, err
 	}
@@ -33,6 +38,36 @@ func (e *engine) Begin(write bool) (tables.Transaction, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// Space that is free in the database is given back to the disk when it is more than an
+// eighth of the file, some pages at a time, so that no commit waits long: what is
+// deleted is mostly needed again soon.
+const (
+	lookEvery     = 16 // commits
+	givenBack     = 512
+	leastGiveBack = 4 * givenBack
+)
+
+// giveBack shortens the file by pages that are free.
+func (e *engine) giveBack() error {
+	if e.commits++; e.commits < lookEvery {
+		return nil
+	}
+	e.commits = 0
+	var free, pages int64
+	for pragma, into := range map[string]*int64{"PRAGMA freelist_count": &free, "PRAGMA page_count": &pages} {
+		if err := e.writer.query(pragma, func(row []driver.Value) error {
+			*into, _ = row[0].(int64)
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	if free < leastGiveBack || free < pages/8 {
+		return nil
+	}
+	return e.writer.query(fmt.Sprintf("PRAGMA incremental_vacuum(%d)", givenBack), func([]driver.Value) error { return nil })
 }
 
 func (e *engine) reader() (*connection, error) {

@@ -176,8 +176,8 @@ func checkLog(path string) error {
 // The schema of this program, and that of the release before. A program of before
 // finds the number in meta, and says that the database is of a newer one.
 const (
-	schemaVersion = 3
-	schemaBefore  = 2
+	schemaVersion = 4
+	schemaBefore  = 3
 )
 
 var schema = fmt.Sprintf(`BEGIN IMMEDIATE;

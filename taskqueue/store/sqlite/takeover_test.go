@@ -19,11 +19,11 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/store/storetest"
 )
 
-// oldDatabase is a database that the release before, with schema 2, made by
+// oldDatabase is a database that the release before, with schema 3, made by
 // storetest.Fill.
 func oldDatabase(t *testing.T) []byte {
 	t.Helper()
-	file, err := os.Open("testdata/schema2.db.gz")
+	file, err := os.Open("testdata/schema3.db.gz")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func expectFilled(t *testing.T, folder string) {
 
 func backups(t *testing.T, folder string) []string {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(folder, "before-schema-3-*.db"))
+	found, err := filepath.Glob(filepath.Join(folder, "before-schema-4-*.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func takeOverUntilKilled(folder string) {
 
 // Databases of older and newer releases are refused.
 func TestForeignSchemas(t *testing.T) {
-	for version, says := range map[string]string{"1": "release in between", "1000": "newer", "x": "damaged"} {
+	for version, says := range map[string]string{"2": "release in between", "1000": "newer", "x": "damaged"} {
 		folder := oldFolder(t)
 		alter(t, folder, "UPDATE meta SET value = CAST('"+version+"' AS BLOB) WHERE name = 'schema'")
 		err := openError(folder)

@@ -40,8 +40,8 @@ var calls = map[string]func(*draws) step{
 	"add tasks": addTasks, "add more tasks": addTasks, "add still more tasks": addTasks,
 	"save tasks": saveTasks, "save more tasks": saveTasks, "save still more tasks": saveTasks,
 	"delete tasks": func(d *draws) step {
-		id := d.flow()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Tasks().DeleteWorkflow(id) })
+		id, page := d.flow(), 1+d.number()
+		return nothing(func(tx taskqueue.Tx) error { return deleteWorkflow(tx, id, page) })
 	},
 	"page": func(d *draws) step {
 		id, after, limit, states := d.flow(), uint64(d.number()), d.number(), some(d, "states", task.States()...)

@@ -33,7 +33,7 @@ func compareCrowds(t *testing.T, open Open) {
 		if got, want := crowdDump(r, store), crowdDump(r, reference); got != want {
 			r.Fatalf("got %s\nwant %s", got, want)
 		}
-		d.both(store, reference, func(tx taskqueue.Tx) (any, error) { return nil, tx.Tasks().DeleteWorkflow(flowA) })
+		d.both(store, reference, func(tx taskqueue.Tx) (any, error) { return nil, deleteWorkflow(tx, flowA, 7) })
 		if got, want := crowdDump(r, store), crowdDump(r, reference); got != want {
 			r.Fatalf("without one workflow: got %s\nwant %s", got, want)
 		}

@@ -144,6 +144,7 @@ func (d *dumper) files(files taskqueue.FileTable) {
 		note[[]taskqueue.FileRecord](d, "announced", site)(files.OnlyAnnouncedAt(site, "", 100))
 		note[[]taskqueue.FileRecord](d, "announced after", site)(files.OnlyAnnouncedAt(site, "vo:a", 2))
 	}
+	note[[]task.LFN](d, "foreign")(files.Foreign(foreignCopy.URL))
 	for _, name := range someFiles {
 		note[[]task.ID](d, "readers", name)(files.Readers(name))
 	}

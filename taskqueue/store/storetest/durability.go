@@ -43,6 +43,7 @@ func Fill(t testing.TB, store taskqueue.Store) {
 			update(t, store, writes[name])
 		}
 	}
+	update(t, store, func(tx taskqueue.Tx) error { return tx.Files().Save(file("vo:copied", nil, foreignCopy)) })
 	var states []taskqueue.TaskState
 	for i := range crowdSize {
 		_, state := madeIn(flowB, crowdTask(flowB, i).Name(), uint64(200+i), task.Ready)

@@ -19,7 +19,7 @@ var writes = map[string]func(taskqueue.Tx) error{
 	"Workflows-":  func(tx taskqueue.Tx) error { return tx.Workflows().Delete(flowB) },
 	"Tasks.Add":   func(tx taskqueue.Tx) error { _, s := made("new", 77, task.Ready); return add(tx, s) },
 	"Tasks.Save":  func(tx taskqueue.Tx) error { _, s := made("kept", 1, task.Leased); return tx.Tasks().Save(s) },
-	"Tasks-":      func(tx taskqueue.Tx) error { return tx.Tasks().DeleteWorkflow(flowA) },
+	"Tasks-":      func(tx taskqueue.Tx) error { return deleteWorkflow(tx, flowA, 1) },
 	"Files":       func(tx taskqueue.Tx) error { return tx.Files().Save(file("vo:a", []task.Site{"siteA"})) },
 	"Files-":      func(tx taskqueue.Tx) error { return tx.Files().Delete("vo:kept") },
 	"AddUses":     func(tx taskqueue.Tx) error { return tx.Files().AddUses("w-aaaaaaaaaa/b", "vo:a") },

@@ -116,6 +116,18 @@ func (t modelFiles) List(prefix string, after task.LFN, limit int) ([]taskqueue.
 	}), limit), nil
 }
 
+func (t modelFiles) Foreign(url string) (names []task.LFN, err error) {
+	for _, f := range where(t.files, func(f taskqueue.FileRecord) bool {
+		return slices.ContainsFunc(f.Replicas, func(r task.Replica) bool {
+			name := task.CopyName(url)
+			return name != "" && task.CopyName(r.URL) == name && task.StoredFile(name) != f.LFN
+		})
+	}) {
+		names = append(names, f.LFN)
+	}
+	return names, nil
+}
+
 func (t modelFiles) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
 	return head(where(t.files, func(f taskqueue.FileRecord) bool {
 		return len(f.Replicas) == 0 && slices.Contains(f.Announced, site) && f.LFN > after

@@ -49,7 +49,7 @@ func (t modelTasks) Save(states ...taskqueue.TaskState) error {
 	return nil
 }
 
-func (t modelTasks) DeleteWorkflow(id task.WorkflowID) error {
+func (t modelTasks) DeleteWorkflow(id task.WorkflowID, _ int) (more bool, err error) {
 	t.contents.tasks = slices.DeleteFunc(t.tasks, func(row modelTask) bool { return row.state.ID.Workflow() == id })
 	t.contents.attempts = slices.DeleteFunc(t.attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task.Workflow() == id })
 	for use := range t.uses {
@@ -62,7 +62,7 @@ func (t modelTasks) DeleteWorkflow(id task.WorkflowID) error {
 			delete(t.logs, attempt)
 		}
 	}
-	return nil
+	return false, nil
 }
 
 // scan returns the states that hold, by age.

@@ -171,5 +171,5 @@ func (d *draws) revocation() taskqueue.Revocation {
 }
 
 func (d *draws) replica() task.Replica {
-	return task.Replica{Site: d.site(), URL: one(d, "url", "file:///a", "file:///b")}
+	return task.Replica{Site: d.site(), URL: one(d, "url", "file:///a", "file:///b", foreignCopy.URL)}
 }

@@ -57,3 +57,17 @@ func attempt(id task.ID, pilot task.PilotID, n uint64, state taskqueue.AttemptSt
 func file(name task.LFN, announced []task.Site, replicas ...task.Replica) taskqueue.FileRecord {
 	return taskqueue.FileRecord{File: task.File{LFN: name, Size: 7, Announced: announced, Replicas: replicas}}
 }
+
+// foreignCopy is what an attempt has stored as another file than the one that names it.
+var foreignCopy = task.Replica{Site: "siteA", URL: "file:///se/siteA/w-aaaaaaaaaa/a/g1-l1-p-aaaaaaaa-1/x"}
+
+// deleteWorkflow deletes the tasks of a workflow in pages of a size.
+func deleteWorkflow(tx taskqueue.Tx, id task.WorkflowID, page int) error {
+	for more := true; more; {
+		var err error
+		if more, err = tx.Tasks().DeleteWorkflow(id, page); err != nil {
+			return err
+		}
+	}
+	return nil
+}

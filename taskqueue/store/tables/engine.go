@@ -79,6 +79,7 @@ const (
 	grants
 	workflowsByOwner
 	workflowsByOwnerAndName
+	foreignCopies
 )
 
 var tableNames = [...]string{
@@ -86,7 +87,7 @@ var tableNames = [...]string{
 	"names", "descriptions", "runs", "runs by workflow", "READY runs", "READY runs in order", "runs in backoff", "LEASED runs", "memos", "READY counts",
 	"files", "announced", "uses", "uses by reader", "classes", "garbage", "garbage by age",
 	"attempts", "running attempts", "logs", "leases", "leases by site", "leases by expiry", "leases by pilot", "revocations",
-	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name",
+	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name", "foreign copies",
 }
 
 func (t Table) String() string {

@@ -27,7 +27,30 @@ var fileKind = kind[task.LFN, taskqueue.FileRecord]{
 			}
 			return keys
 		}},
+		{foreignCopies, func(_ uint64, f *taskqueue.FileRecord) (keys []key) {
+			for _, replica := range f.Replicas {
+				name := task.CopyName(replica.URL)
+				if name != "" && task.StoredFile(name) != f.LFN {
+					keys = append(keys, text(name).text(string(f.LFN)))
+				}
+			}
+			return keys
+		}},
 	},
+}
+
+func (t fileTable) Foreign(url string) (names []task.LFN, err error) {
+	name := task.CopyName(url)
+	if name == "" {
+		return nil, t.usable()
+	}
+	err = t.tx.scan(foreignCopies, under(text(name)), func(row Row) (bool, error) {
+		at := parts{rest: row.Key}
+		at.text()
+		names = append(names, task.LFN(at.text()))
+		return true, at.err
+	})
+	return names, err
 }
 
 func (t fileTable) AddUses(reader task.ID, used ...task.LFN) error {
@@ -38,18 +61,12 @@ func (t fileTable) AddUses(reader task.ID, used ...task.LFN) error {
 	return t.writing()
 }
 
-// dropUses forgets what the tasks of a workflow read.
-func (t fileTable) dropUses(id task.WorkflowID) error {
-	err := t.tx.scan(usesByReader, underWorkflow(id), func(row Row) (bool, error) {
-		at := parts{rest: row.Key}
-		reader, name := at.text(), at.text()
-		t.drop(uses, text(name).text(reader))
-		return true, at.err
-	})
-	if err != nil {
-		return err
-	}
-	return t.clear(usesByReader, underWorkflow(id))
+// dropUse forgets what a row of usesByReader says elsewhere.
+func (t fileTable) dropUse(row Row) error {
+	at := parts{rest: row.Key}
+	reader, name := at.text(), at.text()
+	t.drop(uses, text(name).text(reader))
+	return at.err
 }
 
 func (t fileTable) Readers(name task.LFN) (readers []task.ID, err error) {

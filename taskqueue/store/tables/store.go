@@ -179,13 +179,17 @@ func (t *tx) scan(table Table, span Span, each func(Row) (bool, error)) error {
 	}))
 }
 
-// clear deletes the rows of a span.
-func (t *tx) clear(table Table, span Span) error {
-	for {
+// clear deletes rows of a span until left is used up; also is told of each first.
+func (t *tx) clear(table Table, span Span, left *int, also func(Row) error) error {
+	for *left > 0 {
 		var gone [][]byte
 		err := t.scan(table, span, func(row Row) (bool, error) {
 			gone = append(gone, bytes.Clone(row.Key))
-			return len(gone) < clearedAtOnce, nil
+			var err error
+			if also != nil {
+				err = also(row)
+			}
+			return len(gone) < min(*left, clearedAtOnce), err
 		})
 		if err != nil || len(gone) == 0 {
 			return err
@@ -193,7 +197,9 @@ func (t *tx) clear(table Table, span Span) error {
 		for _, key := range gone {
 			t.drop(table, key)
 		}
+		*left -= len(gone)
 	}
+	return nil
 }
 
 // clearedAtOnce bounds the keys of rows to be deleted that are kept in memory.

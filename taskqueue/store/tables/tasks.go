@@ -246,20 +246,49 @@ func (t taskTable) dropMemo(m *member, each change) error {
 // underWorkflow is the span of keys that begin with the id of one of its tasks.
 func underWorkflow(id task.WorkflowID) Span { return under(key(id + "/")) }
 
-func (t taskTable) DeleteWorkflow(id task.WorkflowID) error {
+// DeleteWorkflow forgets names before states: a task without a name is not there.
+func (t taskTable) DeleteWorkflow(id task.WorkflowID, limit int) (more bool, err error) {
 	if err := t.writing(); err != nil {
-		return err
+		return false, err
 	}
 	clear(t.seqs)
-	var firsts []uint64 // of its runs
-	err := t.scan(runsByWorkflow, under(text(id)), func(row Row) (bool, error) {
+	left := limit
+	for _, step := range []struct {
+		table Table
+		span  Span
+		also  func(Row) error
+	}{
+		{attempts, underWorkflow(id), t.dropRunning},
+		{usesByReader, underWorkflow(id), t.Files().(fileTable).dropUse},
+		{memos, under(text(id)), nil}, {names, underWorkflow(id), nil}, {logs, underWorkflow(id), nil},
+		{runsByWorkflow, under(text(id)), nil},
+	} {
+		if step.table == runsByWorkflow {
+			err = t.dropRuns(step.span, &left)
+		} else {
+			err = t.clear(step.table, step.span, &left, step.also)
+		}
+		if err != nil || left <= 0 {
+			return true, err
+		}
+	}
+	return false, t.writing()
+}
+
+// dropRuns forgets runs of a workflow until left is used up.
+func (t taskTable) dropRuns(span Span, left *int) error {
+	var firsts []uint64
+	err := t.scan(runsByWorkflow, span, func(row Row) (bool, error) {
 		firsts = append(firsts, firstOf(row.Key))
-		return true, nil
+		return len(firsts) < *left, nil
 	})
 	if err != nil {
 		return err
 	}
 	for _, first := range firsts {
+		if *left <= 0 {
+			return nil
+		}
 		r, err := t.runAt(first)
 		if err != nil {
 			return err
@@ -267,31 +296,16 @@ func (t taskTable) DeleteWorkflow(id task.WorkflowID) error {
 		t.countReady(r.traits.state, r.traits.class, -int64(len(r.records)))
 		t.replace(r, nil)
 		t.drop(descriptions, number(first)) // begin where some runs do
+		*left -= len(r.records)
 	}
-	if err := t.dropRunning(id); err != nil {
-		return err
-	}
-	if err := t.Files().(fileTable).dropUses(id); err != nil {
-		return err
-	}
-	if err := t.clear(memos, under(text(id))); err != nil {
-		return err
-	}
-	for _, table := range []Table{names, attempts, logs} {
-		if err := t.clear(table, underWorkflow(id)); err != nil {
-			return err
-		}
-	}
-	return t.writing()
+	return nil
 }
 
-// dropRunning takes a workflow's attempts out of what runs at pilots.
-func (t taskTable) dropRunning(id task.WorkflowID) error {
-	return t.scan(attempts, underWorkflow(id), func(row Row) (bool, error) {
-		a, err := attemptKind.decode(t.tx, row.Value)
-		for _, index := range attemptKind.indexes {
-			index.replace(t.tx, nil, index.of(&a, err == nil), nil)
-		}
-		return true, err
-	})
+// dropRunning takes an attempt out of what runs at pilots.
+func (t taskTable) dropRunning(row Row) error {
+	a, err := attemptKind.decode(t.tx, row.Value)
+	for _, index := range attemptKind.indexes {
+		index.replace(t.tx, nil, index.of(&a, err == nil), nil)
+	}
+	return err
 }

@@ -1,0 +1,242 @@
+package taskqueue
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// RetainConfig says how long the queue keeps what nobody needs any more. Nothing of a
+// workflow goes by itself that is not DONE.
+type RetainConfig struct {
+	// Intermediates is how long after the end of its workflow the copies of a file go
+	// that is no final output; 0 is never.
+	Intermediates time.Duration
+	// Workflows is how long after its end a workflow goes, but for its final outputs; 0
+	// is never.
+	Workflows time.Duration
+}
+
+// Names of the values that clearing keeps.
+const (
+	metaClearing = "clearing" // what is being cleared away
+	metaRetain   = "retain"   // how far the look for what is to be cleared away has come
+)
+
+// clearance is what is being cleared away, and how far that has come. A turn does a
+// page of it, so a kill between two pages loses nothing but time.
+type clearance struct {
+	Workflow task.WorkflowID
+	Whole    bool    // with its tasks; else only the copies of its intermediates
+	Retired  bool    // whole, by its age: its final outputs stay in the catalogue
+	From     Instant // not before
+	Files    bool    // its files are done
+	After    task.LFN
+	Uses     bool // what it read of other's is done
+	Seq      uint64
+}
+
+const (
+	// mostRetired bounds how many workflows go at the same time by their age.
+	mostRetired = 16
+	// retainPage is how many workflows are looked at in a tick.
+	retainPage = 100
+	// tidyLooks is how long the queue's server may look for what a workflow's attempts
+	// have stored without a word, when it begins.
+	tidyLooks = 15 * time.Minute
+)
+
+// clearing clears away what nobody needs any more, page by page.
+type clearing struct {
+	*records
+	catalogue *catalogue
+	left      int // rows that this turn may still touch
+}
+
+// clearAway does a page of what is to be cleared away.
+func (q *queue) clearAway() {
+	c := &clearing{q.records, q.catalogue, q.config.Workflow.SweepPage}
+	var list []clearance
+	c.remembered(metaClearing, &list)
+	before := slices.Clone(list)
+	list = c.due(list)
+	if slices.ContainsFunc(list, func(x clearance) bool { return x.From <= q.Clock }) {
+		q.turnPage() // rows are deleted behind the working copy's back
+	}
+	for i := range list {
+		x := &list[i]
+		if c.left > 0 && x.From <= q.Clock && c.carryOut(x) {
+			x.Workflow = ""
+		}
+	}
+	list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == "" })
+	if !slices.Equal(before, list) {
+		c.keepList(list)
+	}
+}
+
+func (r *records) keepList(list []clearance) {
+	if len(list) == 0 {
+		r.drop(metaClearing)
+		return
+	}
+	r.remember(metaClearing, list)
+}
+
+// clear puts a workflow on the list, from when on it goes with its tasks and files.
+func (r *records) clearWorkflow(w *Workflow, from Instant) {
+	var list []clearance
+	r.remembered(metaClearing, &list)
+	list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
+	r.keepList(append(list, clearance{Workflow: w.ID, Whole: true, From: from}))
+	w.Deleted = true
+	r.workflows.touch(w.ID)
+	r.Effects.progress(w.ID)
+}
+
+// retaining is how far the look for workflows that are old enough has come: all but
+// those that go come before After.
+type retaining struct {
+	At    Instant
+	After task.WorkflowID
+}
+
+// due adds to the list what is old enough by now. It looks at a page of workflows.
+func (c *clearing) due(list []clearance) []clearance {
+	retain := &c.config.Retain
+	if retain.Intermediates <= 0 && retain.Workflows <= 0 || len(list) >= mostRetired {
+		return list
+	}
+	var at retaining
+	c.remembered(metaRetain, &at)
+	if at.At != 0 && c.Clock.Sub(at.At) < c.config.Workflow.TickEvery {
+		return list
+	}
+	page, err := c.Workflows().List("", "", at.After, retainPage)
+	if errors.Is(err, ErrWorkflowGone) {
+		at.After = ""
+		page, err = c.Workflows().List("", "", "", retainPage)
+	}
+	check(err)
+	for _, w := range c.workflows.of(page) {
+		if len(list) >= mostRetired {
+			break
+		}
+		age, listed := c.Clock.Sub(w.Closed), slices.ContainsFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
+		switch {
+		case w.Deleted || !w.Finished():
+		case retain.Workflows > 0 && age >= retain.Workflows:
+			w.Deleted = true
+			c.workflows.touch(w.ID)
+			c.Effects.progress(w.ID)
+			list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
+			list = append(list, clearance{Workflow: w.ID, Whole: true, Retired: true})
+		case retain.Intermediates > 0 && age >= retain.Intermediates && !w.Keep && !w.Cleared && !listed:
+			list = append(list, clearance{Workflow: w.ID})
+		}
+		if !w.Deleted {
+			at.After = w.ID
+		}
+	}
+	if at.At = c.Clock; len(page) < retainPage {
+		at.After = ""
+	}
+	c.remember(metaRetain, at)
+	return list
+}
+
+// carryOut does a page of a clearance and tells whether that was the last one.
+func (c *clearing) carryOut(x *clearance) (done bool) {
+	w := c.workflows.one(x.Workflow)
+	if w == nil {
+		return true
+	}
+	if !x.Whole && (w.Deleted || w.Keep || !w.Finished()) {
+		return true // somebody needs them again
+	}
+	if !x.Files && !c.clearFiles(x, w) {
+		return false
+	}
+	if !x.Whole {
+		w.Cleared = true
+		c.workflows.touch(w.ID)
+		return true
+	}
+	if !x.Uses && !c.releaseShared(x) {
+		return false
+	}
+	if c.left <= 0 || read(c.Tasks().DeleteWorkflow(x.Workflow, c.left)) {
+		c.left = 0
+		return false
+	}
+	check(c.Workflows().Delete(x.Workflow))
+	c.workflows.remove(x.Workflow)
+	c.Effects.progress(x.Workflow)
+	return true
+}
+
+// clearFiles lets go of files of a workflow and tells whether these were all.
+func (c *clearing) clearFiles(x *clearance, w *Workflow) bool {
+	const most = 500
+	for c.left > 0 {
+		page := min(c.left, most)
+		found := read(c.Files().List(string(x.Workflow)+":", x.After, page))
+		for _, f := range c.files.of(found) {
+			c.clearFile(x, w, f)
+			x.After = f.LFN
+		}
+		if c.left -= len(found); len(found) < page {
+			x.Files = true
+			return true
+		}
+	}
+	return false
+}
+
+func (c *clearing) clearFile(x *clearance, w *Workflow, f *FileRecord) {
+	made := f.ProducerTask != "" && exists(f) && f.Going == Stays
+	switch {
+	case !x.Whole:
+		if made && !f.Final {
+			c.left -= f.Uses
+			c.catalogue.letGo(f, CopiesGo)
+		}
+	case x.Retired && made && (f.Final || w.Keep):
+		f.Owner, f.Group = w.Owner, w.Group
+		f.ProducerTask, f.Final, f.Uses = "", false, 0 // as an external one: nobody can make it again
+		c.files.touch(f.LFN)
+	default:
+		f.Final, f.Uses = false, 0
+		c.catalogue.letGo(f, EntryGoes)
+	}
+}
+
+// releaseShared takes a workflow's reads of shared files out of their counts, and tells
+// whether these were all.
+func (c *clearing) releaseShared(x *clearance) bool {
+	for c.left > 0 {
+		page := min(c.left, sealPage)
+		states := read(c.Tasks().InWorkflow(x.Workflow, x.Seq, page))
+		specs := read(c.Tasks().Describe(keysOf(states, func(s *TaskState) task.ID { return s.ID })...))
+		for i := range specs {
+			for _, name := range inputs(&specs[i]) {
+				if f := c.files.one(name); f != nil && strings.HasPrefix(string(name), task.SharedPrefix) {
+					f.Uses--
+					c.files.touch(name)
+					c.catalogue.settleGoing(f)
+				}
+			}
+		}
+		if len(states) > 0 {
+			x.Seq = states[len(states)-1].Seq
+		}
+		if c.left -= len(states); len(states) < page {
+			x.Uses = true
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,215 @@
+package taskqueue
+
+import (
+	"slices"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Going says whether the copies of a file go.
+type Going uint8
+
+// A file stays, or its copies go or have gone; then its entry stays, so that it can be
+// made again, or goes with the last copy and the last reader.
+const (
+	Stays Going = iota
+	CopiesGo
+	EntryGoes
+)
+
+// Removal is what goes with a file or a workflow.
+type Removal struct {
+	Tasks  int
+	Files  int
+	Copies int        // on storage elements, that are deleted
+	Bytes  task.Bytes // of these copies, as far as their sizes are known
+	Named  int        // copies that stay because another file is the same copy
+	Others int        // copies that stay because no task has stored them
+}
+
+// DeleteWorkflow has a workflow go that is over, with its tasks and with all copies of
+// its files that tasks have stored and no other file names. It is gone for users at
+// once; what is left of it is cleared away page by page. Copies of attempts that may
+// still be told of are waited for. With dry nothing is done, and what would go is
+// counted.
+//
+// Errors: ErrNotFound, ErrConflict (it is not over).
+func (r *Rules) DeleteWorkflow(t *Turn, id task.WorkflowID, dry bool) (out Removal, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	w := q.workflow(id)
+	switch {
+	case w.Deleted:
+		end(notFound("workflow", id))
+	case w.open() > 0 || !w.Sealed && !w.Cancelled:
+		end(conflict("workflow %s has %s that have not ended: cancel it first with `pilotage workflow cancel %s`", id, task.Counted(w.open(), "task"), id))
+	}
+	out.Tasks = w.Total()
+	if dry {
+		q.catalogue.countFiles(id, &out)
+		return out, nil
+	}
+	from := q.Clock
+	if w.Closed != 0 && !w.Finished() {
+		from = max(from, w.Closed.Add(q.config.Lease.TTL+q.config.Site.Pilot.AbsentAfter))
+	}
+	if w.Closed != 0 && q.config.Workflow.LookFor > 0 && len(w.suspects(read(q.Sites().All()))) > 0 {
+		from = max(from, w.Closed.Add(q.config.Lease.TTL+q.config.Site.Pilot.AbsentAfter+tidyLooks))
+	}
+	q.clearWorkflow(w, from)
+	return out, nil
+}
+
+// countFiles counts what goes with all files of a workflow.
+func (c *catalogue) countFiles(id task.WorkflowID, out *Removal) {
+	page := c.config.Workflow.SweepPage
+	for after := task.LFN(""); ; {
+		found := read(c.Files().List(string(id)+":", after, page))
+		for _, f := range c.files.of(found) {
+			c.count(f, out)
+			after = f.LFN
+		}
+		if len(found) < page {
+			return
+		}
+		c.files.clear()
+	}
+}
+
+// count adds what goes with a file.
+func (c *catalogue) count(f *FileRecord, out *Removal) {
+	out.Files++
+	for _, replica := range f.Replicas {
+		switch {
+		case !c.stored(replica):
+			out.Others++
+		case c.named(f.LFN, replica.URL):
+			out.Named++
+		default:
+			out.Copies++
+			out.Bytes += max(0, f.Size)
+		}
+	}
+}
+
+// RemoveFile has the copies of a file go that tasks have stored and no other file
+// names, and its entry if nobody reads it any more. Caches drop what they have of it.
+// An output of a workflow that is over is none of its outputs any more. With dry
+// nothing is done, and what would go is counted.
+//
+// Errors: ErrNotFound, ErrConflict (a task that has not ended reads it, or its
+// workflow is not over, or it is nowhere but in caches).
+func (r *Rules) RemoveFile(t *Turn, name task.LFN, dry bool) (out Removal, err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	f, how := q.files.one(name), EntryGoes
+	if f == nil || f.Going == EntryGoes {
+		end(notFound("file", name))
+	}
+	w := q.workflows.one(name.Workflow())
+	if w != nil {
+		how = CopiesGo
+		switch {
+		case w.Deleted:
+			end(notFound("file", name))
+		case !w.Over():
+			end(conflict("workflow %s is not over: its file %s may be needed", w.ID, name.Local()))
+		case f.Final && len(f.Replicas) == 0:
+			end(conflict("the output %s is on no storage element: it goes with its workflow only (`pilotage workflow delete %s`)", name, w.ID))
+		}
+	}
+	if f.Uses > 0 {
+		readers := read(q.Files().Readers(name))
+		q.tasks.load(readers...)
+		for _, id := range readers {
+			if s := q.tasks.held[id]; s != nil && !s.State.Terminal() {
+				end(conflict("task %s reads %s and has not ended", id, name))
+			}
+		}
+	}
+	q.catalogue.count(f, &out)
+	if dry {
+		return out, nil
+	}
+	if f.Final {
+		f.Final = false
+		w.Outputs = slices.DeleteFunc(slices.Clone(w.Outputs), func(other task.LFN) bool { return other == name })
+		q.workflows.touch(w.ID)
+	}
+	q.catalogue.letGo(f, how)
+	return out, nil
+}
+
+// letGo has the copies of a file deleted, and caches drop what they have of it. What a
+// later run has taken over, or was taken over, caches keep as long as they like.
+func (c *catalogue) letGo(f *FileRecord, how Going) {
+	copies, common := slices.Concat(f.Replicas, f.Bad), f.Shared || f.takenOver()
+	if c.files.touch(f.LFN); f.Uses > 0 {
+		c.alter(f)
+	}
+	f.Replicas, f.Bad, f.Struck, f.Doubted, f.Going = nil, nil, false, Doubt{}, how
+	for _, replica := range copies {
+		if c.stored(replica) && !c.named(f.LFN, replica.URL) {
+			check(c.Files().AddGarbage(replica))
+		}
+	}
+	f.Announced = slices.DeleteFunc(slices.Clone(f.Announced), func(name task.Site) bool {
+		site := c.sites.one(name)
+		return common || site == nil || site.InForce().Central() // where no master can tell its pilots
+	})
+	for _, name := range f.Announced {
+		c.look(c.site(name))
+		c.Effects.wake(name)
+	}
+	if how == EntryGoes {
+		f.ProducerTask = ""
+	}
+	f.Lost = !exists(f)
+	c.settleGoing(f)
+}
+
+// settleGoing notes that an entry is to go.
+func (c *catalogue) settleGoing(f *FileRecord) {
+	if f.Going == EntryGoes && f.Uses == 0 && !exists(f) {
+		c.gone = append(c.gone, f.LFN)
+	}
+}
+
+// forgetGone deletes entries whose last copy and last reader have gone.
+func (c *catalogue) forgetGone() {
+	gone := slices.DeleteFunc(c.gone, func(name task.LFN) bool {
+		f := c.files.held[name]
+		return f == nil || f.Going != EntryGoes || exists(f)
+	})
+	c.gone = nil
+	saveAll(gone, c.Files().Delete)
+	for _, name := range gone {
+		c.files.remove(name)
+	}
+}
+
+// stored tells whether a copy is one that an attempt has stored at its site's element.
+// No other is ever deleted: it is a user's, who may have given it to others.
+func (c *catalogue) stored(replica task.Replica) bool {
+	site := c.sites.one(replica.Site)
+	if site == nil {
+		return false
+	}
+	name, ok := NameAt(site.SE, replica.URL)
+	if !ok || task.StoredFile(name) == "" {
+		return false
+	}
+	_, err := task.ParseWorkflowID(string(task.StoredFile(name).Workflow()))
+	return err == nil
+}
+
+// named tells whether another file has the same copy, under whatever URL.
+func (c *catalogue) named(except task.LFN, url string) bool {
+	name := task.CopyName(url)
+	others := append(read(c.Files().Foreign(url)), task.StoredFile(name))
+	c.files.load(others...)
+	return slices.ContainsFunc(others, func(other task.LFN) bool {
+		f := c.files.held[other]
+		return other != except && f != nil && slices.ContainsFunc(slices.Concat(f.Replicas, f.Bad), func(r task.Replica) bool { return task.CopyName(r.URL) == name })
+	})
+}
