@@ -140,15 +140,6 @@ func (hand *handout) holding() []task.Holding {
 	return list
 }
 
-// startDelay is how long the word of a start may wait: where each pilot calls
-// by itself, for its next call.
-func (o *outbox) startDelay(at *step, hand *handout) time.Duration {
-	if at.own.on {
-		return at.config.Queue.Every
-	}
-	return hand.gatherDelay(at)
-}
-
 // ownCache follows the cache of this pilot.
 func (l *ledger) ownCache(at *step, outbox *outbox, e OwnCache) {
 	l.change(e.Added, e.Removed)

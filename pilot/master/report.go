@@ -192,7 +192,7 @@ func (m *Master) report(w *member, r message.Report) {
 
 func (m *Master) payloadStarted(w *member, s task.Start) {
 	m.holding.outbox.starts = append(m.holding.outbox.starts, s)
-	m.holding.outbox.syncSoon(&m.step, m.holding.outbox.startDelay(&m.step, &m.holding.site.handout))
+	m.holding.outbox.syncSoon(&m.step, m.holding.site.handout.gatherDelay(&m.step))
 	j := w.placements[message.LeasedID{Lease: s.Attempt.Lease, Task: s.Attempt.Task}]
 	if j == nil {
 		if w.described && w.talk.asked.IsZero() {

@@ -80,12 +80,10 @@ var kinds = []kind{
 		return true
 	}},
 	{"power cut before a sync", 1, func(s *storm, _ draws, _ *site, _ []*node) bool {
-		s.queue.disk.power = beforeSync
-		return s.queue.works()
+		return s.cutsPower(beforeSync)
 	}},
 	{"power cut after a sync", 1, func(s *storm, _ draws, _ *site, _ []*node) bool {
-		s.queue.disk.power = afterSync
-		return s.queue.works()
+		return s.cutsPower(afterSync)
 	}},
 	{"disk full", 1, func(s *storm, d draws, _ *site, _ []*node) bool {
 		s.queue.diskFails(true, false)
@@ -188,6 +186,15 @@ func (s *storm) kills(pause time.Duration) bool {
 	}
 	s.queue.stop()
 	s.after(pause, s.queue.startAgain)
+	return true
+}
+
+// cutsPower has the power of the queue's machine fail at its next commit.
+func (s *storm) cutsPower(at powerCut) bool {
+	if !s.queue.works() {
+		return false
+	}
+	s.queue.disk.power = at
 	return true
 }
 

@@ -520,14 +520,22 @@ func overWire[M proto.Message](q *queue, sent proto.Message, received M) M {
 	return received
 }
 
-// carry brings a call to the queue and parks it there while there is no news.
-func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, brings bool, serve func() (master.SyncAnswered, bool, any, error)) {
-	lost, lostReply := q.loseCall > 0, q.loseReply > 0
-	if lost {
+// losesNext tells whether the next call is lost, or its answer.
+func (q *queue) losesNext() (call, reply bool) {
+	call, reply = q.loseCall > 0, q.loseReply > 0
+	if call {
 		q.loseCall--
-	} else if lostReply {
+		return true, false
+	}
+	if reply {
 		q.loseReply--
 	}
+	return false, reply
+}
+
+// carry brings a call to the queue and parks it there while there is no news.
+func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, brings bool, serve func() (master.SyncAnswered, bool, any, error)) {
+	lost, lostReply := q.losesNext()
 	q.after(callTime, func() {
 		if !from.alive {
 			return

@@ -15,6 +15,7 @@ type storm struct {
 	*world
 	plan     *Plan
 	flows    []task.WorkflowID
+	clients  []*client
 	parts    bool // the network is in parts
 	calmed   bool // the faults are over
 	injected map[string]int
@@ -87,6 +88,9 @@ func newStorm(judge Judge, plan *Plan) *storm {
 		s.start(s.addSite(name, nil), shape.pilots, shape.slots)
 	}
 	s.more(shape.makers)
+	for range d.IntN(4) {
+		s.addClient(d)
+	}
 	if slices.ContainsFunc(plan.Faults, func(f Fault) bool { return f.Kind == "backup restored" || f.Kind == "bit rot" }) {
 		s.keepCopies(d.between(5*time.Second, 2*time.Minute))
 	}
@@ -157,11 +161,11 @@ func named(name string, work []task.Task) []task.Task {
 func (s *storm) calm() {
 	s.note("the faults stop")
 	s.calmed = true
+	s.queue.loseCall, s.queue.loseReply, s.queue.lag, s.queue.disk.power = 0, 0, 0, noCut
 	if s.queue.away {
 		s.queue.start()
 	}
 	s.queue.diskFails(false, false)
-	s.queue.loseCall, s.queue.loseReply, s.queue.lag, s.queue.disk.power = 0, 0, 0, noCut
 	s.net.Latency = latency
 	clear(s.bad)
 	s.part(nil)

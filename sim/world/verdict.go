@@ -28,11 +28,15 @@ func (s *storm) verdict() {
 	}
 	s.run(time.Minute)
 	s.judgePoison()
+	for _, c := range s.clients {
+		c.judgeHistory()
+	}
 	for _, flow := range s.flows {
 		for _, state := range s.queue.tasks(flow) {
 			s.judgeAttempts(state.ID)
 		}
 	}
+	s.judgeRest()
 	for _, site := range s.sites {
 		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
 			s.judge.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
@@ -51,6 +55,51 @@ func (s *storm) verdict() {
 func (s *storm) awaitAll() {
 	for _, flow := range s.flows {
 		s.finish(flow, recoveryLimit)
+	}
+	for _, c := range s.clients {
+		c.settle()
+	}
+}
+
+// restored tells whether the queue went on from a copy: what it was told later is gone.
+func (s *storm) restored() bool { return s.injected["backup restored"]+s.injected["bit rot"] > 0 }
+
+// judgeRest wants nothing to be left of work that has ended: no payload, lease,
+// outcome, log, file that waits for its upload, or copy that waits for its deletion.
+// What was used is booked, as useful or as wasted.
+func (s *storm) judgeRest() {
+	used := make(map[task.Site]time.Duration)
+	s.queue.view(func(t *taskqueue.Turn) error {
+		all, err := t.Workflows().List("", "", "", 1000)
+		for i := range all {
+			for _, state := range s.queue.tasks(all[i].ID) {
+				for _, a := range s.queue.attempts(state.ID) {
+					used[a.Outcome.Site] += a.Outcome.Run
+				}
+			}
+		}
+		return err
+	})
+	for _, site := range s.sites {
+		if leases := s.queue.leasesOf(site.name); len(leases) > 0 {
+			s.judge.Errorf("%s has leases although all work has ended: %+v", site.name, leases)
+		}
+		if sums := s.queue.site(site.name).Sums; !s.restored() && sums.Busy+sums.Wasted != used[site.name] {
+			s.judge.Errorf("%s: %s useful and %s wasted are not the %s that attempts took", site.name, sums.Busy, sums.Wasted, used[site.name])
+		}
+		for _, n := range site.live() {
+			for _, p := range n.payloads {
+				if !p.over {
+					s.judge.Errorf("%s still runs %s", n.id, p.assignment.Task.ID)
+				}
+			}
+			if n.master.InOffice() && !n.master.Settled() {
+				s.judge.Errorf("%s still has %d outcomes that the queue has not judged", n.id, n.master.Waiting())
+			}
+			if len(n.logs)+len(n.sole) > 0 {
+				s.judge.Errorf("%s still has %d logs, and %d files that wait for their upload", n.id, len(n.logs), len(n.sole))
+			}
+		}
 	}
 }
 
@@ -111,7 +160,7 @@ func (w *world) judgeNumbers(id task.ID) int {
 // what others than the winners have stored is gone, also what was stored by attempts
 // of which nobody has told the queue.
 func (s *storm) judgeCopies() {
-	if s.injected["backup restored"]+s.injected["bit rot"] > 0 {
+	if s.restored() {
 		return // of what the copy did not know, nobody knows
 	}
 	s.run(2 * garbageTime)
