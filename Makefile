@@ -56,9 +56,16 @@ demo: build ## Run a real workflow over two sites with four pilots each
 	examples/demo/run
 
 .PHONY: test
-test: ## Run all tests with the race detector
+test: storms ## Run all tests with the race detector, and some storms without it
 	@mkdir -p $(dir $(TEST_RECORD))
 	$(call TEST_ALL,-timeout 25m) | $(SHOW)
+
+# Each commit has seeds of its own.
+STORMS := 100
+
+.PHONY: storms
+storms: ## Play STORMS=n whole grids under faults, drawn from the commit (sim/world)
+	go run ./sim/soak -seeds $(STORMS) -first $$((16#$$(git rev-parse --short=8 HEAD 2>/dev/null || echo 1)))
 
 .PHONY: test-long
 test-long: ## Run all tests with many more seeds and rounds (about an hour)

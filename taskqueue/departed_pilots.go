@@ -231,6 +231,10 @@ func (r *Rules) Leave(t *Turn, l Leaving) (err error) {
 		pilot.State, pilot.Reason = PilotLeft, l.Reason
 		q.pilots.touch(pilot.ID)
 	}
+	if l.Unfinished {
+		site.Untold = q.Clock
+		q.sites.touch(site.Name)
+	}
 	if !pilot.State.present() {
 		return nil
 	}

@@ -124,6 +124,8 @@ type Leaving struct {
 	// Resigns tells that it is the master and gives up its term.
 	Resigns bool
 	Term    task.Term
+	// Unfinished tells that what it has stored may never be told.
+	Unfinished bool
 }
 
 // Explanation says why a task is where it is.

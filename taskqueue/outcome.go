@@ -119,7 +119,9 @@ func (j *judgement) judge(o *task.Outcome) {
 	}
 	if known := j.attempts.held[o.Attempt]; known != nil {
 		o.Number = known.Outcome.Number
-		if known.State == AttemptLost && !o.OK { // it is booked; its logs are news
+		if known.State == AttemptLost && !o.OK { // it is booked; how long it took and its logs are news
+			o.Site = j.site.Name
+			j.site.Sums.Wasted += max(0, o.Run) - max(0, known.Outcome.Run)
 			j.record(o, AttemptLost)
 			j.ack(o, task.AckAccepted, task.AttemptID{})
 			j.outcomes.givenUp = append(j.outcomes.givenUp, o)

@@ -39,7 +39,7 @@ func Check(ctx context.Context, config Config) ([]Finding, error) {
 	var findings []Finding
 	err := run(ctx, config, true, func(a *Agent, ctx context.Context) error {
 		findings = a.ground.Fit(ctx)
-		return a.farewell("self-check only")
+		return a.farewell("self-check only", true)
 	})
 	return findings, err
 }

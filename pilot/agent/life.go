@@ -43,10 +43,10 @@ func (a *Agent) live(ctx context.Context) error {
 	a.reach.withoutPeers(ctx, findings)
 	failed := refusal(findings)
 	if ctx.Err() != nil {
-		return a.farewell("told to stop")
+		return a.farewell("told to stop", true)
 	}
 	if failed != "" {
-		if err := a.farewell(failed); err != nil {
+		if err := a.farewell(failed, true); err != nil {
 			return err
 		}
 		return fmt.Errorf("%w: %s", ErrUnfit, failed)
@@ -89,8 +89,7 @@ func (a *Agent) live(ctx context.Context) error {
 		a.log.Info("the pilot drains", "reason", reason, "grace", grace, "running", a.roles.worker.Running())
 		return []message.Event{worker.Drain{Reason: reason, Within: grace}}
 	})
-	a.waitDrained(grace)
-	return a.farewell(reason)
+	return a.farewell(reason, a.waitDrained(grace))
 }
 
 // goAtOnce ends a pilot that nobody at queue or site listens to any more.
@@ -132,30 +131,32 @@ func (a *Agent) observe(idle *idleness) {
 }
 
 // waitDrained lets payloads and uploads end; those that do not within the
-// grace are killed.
-func (a *Agent) waitDrained(grace time.Duration) {
+// grace are killed. It tells whether all have ended, and their outcomes are heard.
+func (a *Agent) waitDrained(grace time.Duration) bool {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
 	case <-a.roles.draining.over:
-		return
+		return true
 	case <-a.context.Done():
-		return
+		return false
 	case <-timer.C:
 	}
 	a.loop.Post(func() { a.roles.payloads.killAll("the pilot ends before its payload") })
 	timer.Reset(killTime)
 	select {
 	case <-a.roles.draining.over:
+		return true
 	case <-a.context.Done():
 	case <-timer.C:
 		a.log.Warn("the pilot goes with work unfinished: the queue will give it to others")
 	}
+	return false
 }
 
 // farewell tells master, contacts and queue, each with a time of its own: who
 // does not answer must not cost the others their goodbye.
-func (a *Agent) farewell(reason string) error {
+func (a *Agent) farewell(reason string, finished bool) error {
 	root := context.WithoutCancel(a.context)
 	resigns, term := a.network.leads()
 	if resigns || a.settings.get().Central() {
@@ -165,7 +166,7 @@ func (a *Agent) farewell(reason string) error {
 	}
 	leaving, cancel := context.WithTimeout(root, leaveTime)
 	defer cancel()
-	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: a.node.Size() < 2, Resigns: resigns, Term: term})
+	err := a.queue.Leave(leaving, Leaving{Reason: oneLine(reason), Last: a.node.Size() < 2, Resigns: resigns, Term: term, Unfinished: !finished})
 	if err != nil {
 		a.log.Warn("could not say goodbye to the queue: its master will report the departure", "error", err)
 	}

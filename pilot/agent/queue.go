@@ -60,6 +60,8 @@ type Leaving struct {
 	Last    bool
 	Resigns bool
 	Term    task.Term
+	// Unfinished tells that what it has stored may never be told.
+	Unfinished bool
 }
 
 // Registration is what a pilot says of itself.
@@ -302,6 +304,7 @@ func (q *grpcQueue) Send(ctx context.Context, id string, content io.Reader, fail
 func (q *grpcQueue) Leave(ctx context.Context, leaving Leaving) error {
 	_, err := q.client.Leave(ctx, &pb.LeaveRequest{
 		Site: string(q.site), Reason: leaving.Reason, Last: leaving.Last, Resigns: leaving.Resigns, Term: taskpb.Term(leaving.Term),
+		Unfinished: leaving.Unfinished,
 	})
 	if err != nil {
 		return fmt.Errorf("leave: %w", err)

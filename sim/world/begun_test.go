@@ -99,6 +99,30 @@ func TestWhatIsKilledForAnotherAttemptEnds(t *testing.T) {
 	}
 }
 
+// A pilot is stopped for a while and counts as gone; what it ran runs again, and is
+// killed there when it goes on. How long that took is booked as wasted.
+func TestTheTimeOfLostAttemptsIsBooked(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	w.start(s, 4, 2)
+	w.run1 = func(task.ID, *node) time.Duration { return 30 * time.Second }
+	flow := w.submit("flow", tree(8)...)
+	w.run(5 * time.Second)
+	for _, n := range s.live() {
+		if len(n.payloads) > 0 && n != s.master() {
+			n.pause()
+			w.after(20*time.Second, n.resume)
+			break
+		}
+	}
+	w.finish(flow, 20*time.Minute)
+	w.run(5 * time.Minute)
+	if w.queue.site(s.name).Sums.Wasted == 0 {
+		t.Error("nothing was wasted: this tests nothing")
+	}
+	w.judgeUse()
+}
+
 // Most of a site is cut off from the queue and from one pilot, and goes on with the
 // hand-out; so does the one, as master: both have first attempts of the same tasks.
 // Each attempt has a number of its own at the queue.

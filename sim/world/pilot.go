@@ -3,6 +3,7 @@ package world
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/dht"
@@ -41,6 +42,7 @@ type node struct {
 	sole     map[task.OutputID]bool       // what stays until it is stored
 	payloads map[task.AttemptID]*payload
 	logs     map[task.AttemptID]bool // that are kept here
+	drained  bool
 	leaving  bool
 	settling time.Duration // that it has taken for its last words to the queue
 
@@ -56,6 +58,17 @@ type payload struct {
 	assignment message.Assignment
 	started    time.Time
 	over       bool
+}
+
+// running lists the tasks whose payloads run here, in order.
+func (n *node) running() (ids []task.ID) {
+	for _, p := range n.payloads {
+		if !p.over {
+			ids = append(ids, p.assignment.Task.ID)
+		}
+	}
+	slices.Sort(ids)
+	return ids
 }
 
 // startOne starts a pilot; change may alter its registration. It returns nil if the
@@ -190,17 +203,17 @@ func (n *node) farewell() {
 	if !n.alive || n.leaving {
 		return
 	}
-	if n.office.Own() && !n.master.Settled() && n.settling < ownSettling {
+	chief, term := n.member.Overlay.Master()
+	resigns := chief.Peer == n.peer
+	if (resigns || n.office.Own()) && !n.master.Settled() && n.settling < ownSettling {
 		n.settling += 20 * time.Millisecond
 		n.after(20*time.Millisecond, n.farewell)
 		return
 	}
 	n.leaving = true
-	chief, term := n.member.Overlay.Master()
-	resigns := chief.Peer == n.peer
 	if n.reaches() {
 		err := n.queue.update(func(t *taskqueue.Turn) error {
-			return n.queue.rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term})
+			return n.queue.rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained})
 		})
 		if err != nil {
 			n.note("%s cannot say goodbye: %v", n.id, err)
@@ -489,6 +502,7 @@ func (n *node) stepWorker(event message.Event) {
 		case worker.DeliverToQueue:
 			n.queue.deliver(n, a)
 		case worker.Drained:
+			n.drained = true
 			n.after(0, n.farewell)
 		}
 	}

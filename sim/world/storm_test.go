@@ -8,12 +8,13 @@ import (
 )
 
 var (
-	stormSeeds = flag.Int("seeds", 8, "how many storms TestStorms runs")
+	stormSeeds = flag.Int("seeds", 2, "how many storms TestStorms runs")
 	stormFirst = flag.Uint64("first", 1, "the seed of the first storm")
 )
 
 // Everything that can break does so by the plan of a seed. When the faults stop, all
-// work ends, and what both sides say of each other is true. `make soak` plays more.
+// work ends, and what both sides say of each other is true. `make storms`
+// and `make soak` play more, without the race detector.
 func TestStorms(t *testing.T) {
 	for i := range *stormSeeds {
 		seed := *stormFirst + uint64(i)
@@ -31,7 +32,7 @@ func TestStorms(t *testing.T) {
 
 // The same plan gives the same run, on any machine.
 func TestARunFollowsFromItsSeed(t *testing.T) {
-	for _, seed := range []uint64{1, 2, 3} {
+	for _, seed := range []uint64{3} {
 		first, second := Run(DrawPlan(seed, false)), Run(DrawPlan(seed, false))
 		if first.Trace == "" || first.Trace != second.Trace {
 			t.Errorf("seed %d: traces %s and %s", seed, first.Trace, second.Trace)

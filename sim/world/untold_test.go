@@ -178,3 +178,46 @@ func TestTheQueueLooksForCopiesOfADeadSite(t *testing.T) {
 		}
 	}
 }
+
+// A master that the queue does not hear is told to stop, and goes before it could tell
+// what it has stored: the copy is found and deleted when another attempt has won.
+func TestCopiesOfAPilotThatLeftInHasteAreDeleted(t *testing.T) {
+	w := newWorld(t, 1)
+	s := w.addSite("siteA", nil)
+	pilots := w.start(s, 3, 1)
+	w.run1 = func(id task.ID, n *node) time.Duration {
+		if n == pilots[0] {
+			return 4 * time.Second
+		}
+		return time.Minute
+	}
+	flow := w.submit("flow", tree(6)...)
+	w.runUntil(time.Minute, func() bool { return len(pilots[0].payloads) > 0 })
+	if s.master() != pilots[0] {
+		t.Fatal("the first pilot is to be master")
+	}
+	w.run(3 * time.Second)
+	for _, n := range pilots {
+		n.cutOff(true)
+	}
+	w.run(30 * time.Second) // the pauses between its calls have grown
+	pilots[0].stop(time.Second)
+	w.run(time.Second - time.Millisecond)
+	for _, n := range pilots {
+		n.cutOff(false)
+	}
+	w.finish(flow, time.Hour)
+	w.run(30 * time.Minute)
+	w.check()
+	named := make(map[string]bool)
+	for _, f := range w.queue.files() {
+		for _, replica := range f.Replicas {
+			named[replica.URL] = true
+		}
+	}
+	for url := range s.stored {
+		if !named[url] {
+			t.Errorf("%s is left", url)
+		}
+	}
+}

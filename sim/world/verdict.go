@@ -54,6 +54,8 @@ func (s *storm) verdict() {
 // awaitAll waits until all work has ended.
 func (s *storm) awaitAll() {
 	for _, flow := range s.flows {
+		s.runUntil(recoveryLimit, func() bool { return s.queue.workflow(flow).Over() })
+		s.retryQuarantined(flow)
 		s.finish(flow, recoveryLimit)
 	}
 	for _, c := range s.clients {
@@ -61,37 +63,45 @@ func (s *storm) awaitAll() {
 	}
 }
 
+// retryQuarantined retries tasks that have lost so many pilots that this looked like
+// their own fault, as a user does who knows better.
+func (s *storm) retryQuarantined(flow task.WorkflowID) {
+	if s.queue.workflow(flow).Counts[task.Quarantined] == 0 {
+		return
+	}
+	for _, state := range s.queue.tasks(flow) {
+		hosts := make(map[string]bool)
+		for _, a := range s.queue.attempts(state.ID) {
+			if a.State == taskqueue.AttemptLost {
+				hosts[s.queue.pilot(a.Outcome.Attempt.Pilot).Host] = true
+			}
+		}
+		if state.State == task.Quarantined && (state.Losses < 3 || len(hosts) < 2) {
+			s.judge.Errorf("%s is quarantined on the evidence of %d pilots at %d nodes", state.ID, state.Losses, len(hosts))
+		}
+	}
+	s.queue.must(func(t *taskqueue.Turn) error {
+		_, err := s.queue.rules.RetryWorkflow(t, flow, false)
+		return err
+	})
+}
+
 // restored tells whether the queue went on from a copy: what it was told later is gone.
 func (s *storm) restored() bool { return s.injected["backup restored"]+s.injected["bit rot"] > 0 }
 
 // judgeRest wants nothing to be left of work that has ended: no payload, lease,
 // outcome, log, file that waits for its upload, or copy that waits for its deletion.
-// What was used is booked, as useful or as wasted.
 func (s *storm) judgeRest() {
-	used := make(map[task.Site]time.Duration)
-	s.queue.view(func(t *taskqueue.Turn) error {
-		all, err := t.Workflows().List("", "", "", 1000)
-		for i := range all {
-			for _, state := range s.queue.tasks(all[i].ID) {
-				for _, a := range s.queue.attempts(state.ID) {
-					used[a.Outcome.Site] += a.Outcome.Run
-				}
-			}
-		}
-		return err
-	})
+	if !s.restored() {
+		s.judgeUse()
+	}
 	for _, site := range s.sites {
 		if leases := s.queue.leasesOf(site.name); len(leases) > 0 {
 			s.judge.Errorf("%s has leases although all work has ended: %+v", site.name, leases)
 		}
-		if sums := s.queue.site(site.name).Sums; !s.restored() && sums.Busy+sums.Wasted != used[site.name] {
-			s.judge.Errorf("%s: %s useful and %s wasted are not the %s that attempts took", site.name, sums.Busy, sums.Wasted, used[site.name])
-		}
 		for _, n := range site.live() {
-			for _, p := range n.payloads {
-				if !p.over {
-					s.judge.Errorf("%s still runs %s", n.id, p.assignment.Task.ID)
-				}
+			for _, id := range n.running() {
+				s.judge.Errorf("%s still runs %s", n.id, id)
 			}
 			if n.master.InOffice() && !n.master.Settled() {
 				s.judge.Errorf("%s still has %d outcomes that the queue has not judged", n.id, n.master.Waiting())
@@ -99,6 +109,27 @@ func (s *storm) judgeRest() {
 			if len(n.logs)+len(n.sole) > 0 {
 				s.judge.Errorf("%s still has %d logs, and %d files that wait for their upload", n.id, len(n.logs), len(n.sole))
 			}
+		}
+	}
+}
+
+// judgeUse wants what was used to be booked once, as useful or as wasted.
+func (w *world) judgeUse() {
+	used := make(map[task.Site]time.Duration)
+	w.queue.view(func(t *taskqueue.Turn) error {
+		all, err := t.Workflows().List("", "", "", 1000)
+		for i := range all {
+			for _, state := range w.queue.tasks(all[i].ID) {
+				for _, a := range w.queue.attempts(state.ID) {
+					used[a.Outcome.Site] += a.Outcome.Run
+				}
+			}
+		}
+		return err
+	})
+	for _, site := range w.sites {
+		if sums := w.queue.site(site.name).Sums; sums.Busy+sums.Wasted != used[site.name] {
+			w.judge.Errorf("%s: %s useful and %s wasted are not the %s that attempts took", site.name, sums.Busy, sums.Wasted, used[site.name])
 		}
 	}
 }

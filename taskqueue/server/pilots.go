@@ -241,6 +241,7 @@ func (h *pilotHandlers) Leave(ctx context.Context, in *pb.LeaveRequest) (*pb.Lea
 	err := h.server.turns.update(ctx, func(t *taskqueue.Turn) error {
 		return h.server.turns.rules.Leave(t, taskqueue.Leaving{
 			Pilot: c.pilot, Site: c.site, Reason: in.GetReason(), Resigns: in.GetResigns(), Term: taskpb.FromTerm(in.GetTerm()),
+			Unfinished: in.GetUnfinished(),
 		})
 	})
 	if err != nil {

@@ -2979,9 +2979,12 @@ type LeaveRequest struct {
 	Reason string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	// The pilot sees no other one. The queue goes by the pilots that it knows:
 	// when none is left, open leases are returned.
-	Last          bool  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
-	Resigns       bool  `protobuf:"varint,4,opt,name=resigns,proto3" json:"resigns,omitempty"`
-	Term          *Term `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
+	Last    bool  `protobuf:"varint,3,opt,name=last,proto3" json:"last,omitempty"`
+	Resigns bool  `protobuf:"varint,4,opt,name=resigns,proto3" json:"resigns,omitempty"`
+	Term    *Term `protobuf:"bytes,5,opt,name=term,proto3" json:"term,omitempty"`
+	// It goes before its work has ended and the queue has judged all of it: what it has
+	// stored may never be told.
+	Unfinished    bool `protobuf:"varint,6,opt,name=unfinished,proto3" json:"unfinished,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3049,6 +3052,13 @@ func (x *LeaveRequest) GetTerm() *Term {
 		return x.Term
 	}
 	return nil
+}
+
+func (x *LeaveRequest) GetUnfinished() bool {
+	if x != nil {
+		return x.Unfinished
+	}
+	return false
 }
 
 type LeaveResponse struct {
@@ -3878,13 +3888,16 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\areached\x18\x03 \x01(\bR\areached\x12\x16\n" +
 	"\x06reason\x18\x04 \x01(\tR\x06reason\"L\n" +
 	"\x13ReportTrialResponse\x125\n" +
-	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\x8f\x01\n" +
+	"\bsettings\x18\x01 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\"\xaf\x01\n" +
 	"\fLeaveRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x12\n" +
 	"\x04last\x18\x03 \x01(\bR\x04last\x12\x18\n" +
 	"\aresigns\x18\x04 \x01(\bR\aresigns\x12%\n" +
-	"\x04term\x18\x05 \x01(\v2\x11.pilotage.v1.TermR\x04term\"\x0f\n" +
+	"\x04term\x18\x05 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x1e\n" +
+	"\n" +
+	"unfinished\x18\x06 \x01(\bR\n" +
+	"unfinished\"\x0f\n" +
 	"\rLeaveResponse\"\x9b\x06\n" +
 	"\x05Pilot\x12.\n" +
 	"\acontact\x18\x01 \x01(\v2\x14.pilotage.v1.ContactR\acontact\x12\x12\n" +
