@@ -130,6 +130,12 @@ func newFileGet(a *app) *cobra.Command {
 	return command
 }
 
+var fileHeader = []string{"FILE", "SIZE", "REPLICAS", "SITES CACHING"}
+
+func fileRow(f *pb.File) []any {
+	return []any{f.GetLfn(), sizeText(f.GetSizeBytes()), len(f.GetReplicas()), len(f.GetAnnounced())}
+}
+
 func newFileList(a *app) *cobra.Command {
 	request := &pb.ListFilesRequest{}
 	var onlyAt string
@@ -141,9 +147,7 @@ func newFileList(a *app) *cobra.Command {
 		if onlyAt != "" {
 			files = slices.DeleteFunc(files, func(f *pb.File) bool { return !storedOnlyAt(f, onlyAt) })
 		}
-		return printList(a, files, []string{"FILE", "SIZE", "REPLICAS", "SITES CACHING"}, func(f *pb.File) []any {
-			return []any{f.GetLfn(), sizeText(f.GetSizeBytes()), len(f.GetReplicas()), len(f.GetAnnounced())}
-		})
+		return printList(a, files, fileHeader, fileRow)
 	})
 	command.Example = `  pilotage file list --prefix vo:
   pilotage file list --only-at siteA       # what is lost with the storage element of siteA`

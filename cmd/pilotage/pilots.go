@@ -19,22 +19,25 @@ func newPilotList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		header := []string{"PILOT", "SITE", "STATE", "ROLE", "HOST", "RUNNING/SLOTS", "DONE", "FAILED", "JOB", "AGE", "PAYLOADS CONFINED BY", "REASON"}
-		return printList(a, pilots, header, func(p *pb.Pilot) []any {
-			role := ""
-			if p.GetMaster() {
-				role = "master"
-			}
-			return []any{
-				p.GetContact().GetPilot(), p.GetSite(), p.GetState(), role, p.GetHost(), fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()),
-				p.GetDone(), p.GetFailed(), p.GetBatchJob(), ago(p.GetRegistered().AsTime(), time.Now()), task.Confinement(p.GetConfinement()), pilotReason(p),
-			}
-		})
+		return printList(a, pilots, pilotHeader, pilotRow)
 	})
 	command.Flags().StringVar(&request.Site, "site", "", "of one site only")
 	command.Flags().BoolVar(&request.All, "all", false, "also pilots that left or died")
 	completeFlag(a, command, "site", siteNames)
 	return command
+}
+
+var pilotHeader = []string{"PILOT", "SITE", "STATE", "ROLE", "HOST", "RUNNING/SLOTS", "DONE", "FAILED", "JOB", "AGE", "PAYLOADS CONFINED BY", "REASON"}
+
+func pilotRow(p *pb.Pilot) []any {
+	role := ""
+	if p.GetMaster() {
+		role = "master"
+	}
+	return []any{
+		p.GetContact().GetPilot(), p.GetSite(), p.GetState(), role, p.GetHost(), fmt.Sprintf("%d/%d", p.GetRunning(), p.GetSlots()),
+		p.GetDone(), p.GetFailed(), p.GetBatchJob(), ago(p.GetRegistered().AsTime(), time.Now()), task.Confinement(p.GetConfinement()), pilotReason(p),
+	}
 }
 
 // pilotReason says why a pilot has gone, or takes no new work.

@@ -156,18 +156,21 @@ func newSiteList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		header := []string{"SITE", "MODE", "STATE", "PILOTS", "FREE/SLOTS", "RUNNING", "WAITING", "MASTER", "STORAGE"}
-		return printList(a, reply.GetSites(), header, func(s *pb.Site) []any {
-			state := "open"
-			if s.GetSettings().GetDraining() {
-				state = "draining"
-			}
-			return []any{
-				s.GetSettings().GetName(), listedMode(s), state, s.GetPilots(), fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()),
-				s.GetRunning(), s.GetWaiting(), presentMaster(s), s.GetSettings().GetStorageUrl(),
-			}
-		})
+		return printList(a, reply.GetSites(), siteHeader, siteRow)
 	})
+}
+
+var siteHeader = []string{"SITE", "MODE", "STATE", "PILOTS", "FREE/SLOTS", "RUNNING", "WAITING", "MASTER", "STORAGE"}
+
+func siteRow(s *pb.Site) []any {
+	state := "open"
+	if s.GetSettings().GetDraining() {
+		state = "draining"
+	}
+	return []any{
+		s.GetSettings().GetName(), listedMode(s), state, s.GetPilots(), fmt.Sprintf("%d/%d", s.GetFreeSlots(), s.GetSlots()),
+		s.GetRunning(), s.GetWaiting(), presentMaster(s), s.GetSettings().GetStorageUrl(),
+	}
 }
 
 // presentMaster is a site's master while it has pilots that need one.

@@ -79,9 +79,13 @@ func (a *app) printTasks(tasks []*pb.TaskInfo, full bool) error {
 		}
 		return a.print(list, nil, nil)
 	}
-	return printList(a, tasks, []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}, func(t *pb.TaskInfo) []any {
-		return []any{t.GetTask().GetId(), taskStateName(t.GetState()), t.GetSite(), t.GetFailures(), shorten(t.GetReason(), 80)}
-	})
+	return printList(a, tasks, taskHeader, taskRow)
+}
+
+var taskHeader = []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}
+
+func taskRow(t *pb.TaskInfo) []any {
+	return []any{t.GetTask().GetId(), taskStateName(t.GetState()), t.GetSite(), t.GetFailures(), shorten(t.GetReason(), 80)}
 }
 
 func newTaskShow(a *app) *cobra.Command {
