@@ -17,10 +17,10 @@ import (
 )
 
 func newWorkflow(a *app) *cobra.Command {
-	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel, retry and delete workflows; fetch their outputs"}
+	command := &cobra.Command{Use: "workflow", Short: "List, show, wait for, cancel, retry and delete workflows; fetch their outputs; write reports"}
 	command.AddCommand(newWorkflowList(a))
 	for _, child := range []*cobra.Command{
-		newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a), newWorkflowDelete(a),
+		newWorkflowShow(a), newWorkflowWait(a), newWorkflowOutputs(a), newWorkflowCancel(a), newWorkflowRetry(a), newWorkflowDelete(a), newWorkflowReport(a),
 	} {
 		command.AddCommand(completeNames(a, child, workflowNames))
 	}

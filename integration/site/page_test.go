@@ -282,6 +282,12 @@ func TestEveryScreenInChromium(t *testing.T) {
 	if bright := brightness(b.picture("site-dark")); bright > .3 {
 		t.Errorf("the dark page has brightness %.2f", bright)
 	}
+	l.must("workflow", "report", workflow, "--to", l.path("report.html"))
+	do(b, chromedp.Navigate("file://"+l.path("report.html")))
+	for _, word := range []string{"tasks done", "12 / 12", "use[", "fail[", "exit code 3", "Wasted work", "own cache"} {
+		b.until("the report shows "+word, fmt.Sprintf(`document.body.innerText.includes(%q)`, word))
+	}
+	b.picture("report")
 	for _, wrong := range b.complaints() {
 		t.Error(wrong)
 	}

@@ -22,6 +22,15 @@ const (
 	keepFiles    = 20_000
 )
 
+// FileCount counts reads by file, as far as it has room.
+type FileCount struct{ reads fileReads }
+
+// Add counts a read.
+func (c *FileCount) Add(read task.Read) { c.reads.add(&read) }
+
+// Hottest are the files that were read most.
+func (c *FileCount) Hottest() []FileReads { return c.reads.hottest(hottestFiles) }
+
 // fileReads counts reads by file. When there are too many files, the less read half
 // is forgotten.
 type fileReads map[task.LFN]*FileReads

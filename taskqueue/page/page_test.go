@@ -3,7 +3,9 @@ package page_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -280,6 +282,24 @@ func TestNamesOfOthersWorkAreNotShown(t *testing.T) {
 		if strings.Contains(got, "secret") || !strings.Contains(got, "open") {
 			t.Errorf("%s: %s", path, got)
 		}
+	}
+}
+
+// A report needs nothing from elsewhere, and its names end no script.
+func TestAReportIsOneFile(t *testing.T) {
+	var out strings.Builder
+	evil := "</script><script>hacked()</script><!--"
+	if err := page.WriteReport(&out, &page.Report{Name: evil, Failed: []page.ReportTask{{ID: "w-a/x", Reason: evil}}}); err != nil {
+		t.Fatal(err)
+	}
+	got := out.String()
+	if strings.Contains(got, evil) || strings.Count(got, "<script") != 2 || regexp.MustCompile(`(src|href)=|url\(|@import`).MatchString(strings.ReplaceAll(got, "{href:", "")) {
+		t.Error("names are markup, or something is loaded from elsewhere")
+	}
+	script := got[strings.LastIndex(got, "<script>")+len("<script>") : strings.LastIndex(got, "</script>")]
+	sum := sha256.Sum256([]byte(script))
+	if !strings.Contains(got, "script-src 'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'") {
+		t.Error("the browser would not run the report's script")
 	}
 }
 
