@@ -79,7 +79,7 @@ soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world); f
 	go run ./sim/soak -seconds $(SECONDS)
 
 # What the tests on real batch systems, with a browser and with Prometheus need.
-SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client chromium prometheus curl
+SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client nordugrid-arc-arex nordugrid-arc-client nordugrid-arc-plugins-arcrest chromium prometheus curl
 
 .PHONY: test-site
 test-site: ## Test the factory on real batch systems, the page in Chromium, metrics with Prometheus (as root, on a Debian that may be thrown away: installs them)

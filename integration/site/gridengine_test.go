@@ -119,6 +119,7 @@ func newGridEngine(t *testing.T, l *lab) {
 
 // A burst of tasks brings pilots up from none and down to none.
 func TestGridEngineBurst(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	newGridEngine(t, l)
 	if report := l.must("--access", l.path("factory.json"), "factory", "check", "--batch", "gridengine"); !strings.Contains(report, "CHECK") {
