@@ -26,7 +26,11 @@ func (e *election) claimLater(now time.Time) {
 func (e *election) askQueue(s *step) {
 	if !e.pending {
 		e.pending = true
-		s.act(Claim{Expected: e.granted, Resigned: e.resigned && e.granted == e.term, Ballot: e.term.Ballot})
+		claim := Claim{Expected: e.granted, Resigned: e.resigned && e.granted == e.term, Ballot: e.term.Ballot}
+		if claim.Resigned {
+			claim.Resignation = e.resignation
+		}
+		s.act(claim)
 	}
 }
 

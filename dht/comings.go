@@ -153,14 +153,14 @@ func (o *Overlay) deny(peers []task.PeerID) {
 }
 
 // bye takes a leaving member out.
-func (o *Overlay) bye(from task.PeerID) {
+func (o *Overlay) bye(from task.PeerID, goodbye Bye) {
 	if o.election.inOffice() {
 		o.down(from, true, "left")
 		return
 	}
 	o.gone(from)
 	if from == o.election.master.Peer && !o.leaving {
-		o.election.masterLeft(&o.step, &o.members)
+		o.election.masterLeft(&o.step, &o.members, goodbye.Resignation)
 	}
 }
 
@@ -174,8 +174,12 @@ func (o *Overlay) leave() {
 	o.leaving = true
 	s, m := &o.step, &o.members
 	heirs := o.locations.handOver(s, m)
+	goodbye := Bye{}
+	if o.election.inOffice() {
+		goodbye.Resigns = o.election.term
+	}
 	for _, peer := range o.farewells(heirs) {
-		s.send(peer, Bye{})
+		s.send(peer, goodbye)
 	}
 	s.act(Left{})
 }

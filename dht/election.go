@@ -41,6 +41,7 @@ type election struct {
 	welcomed    bool      // the master has answered it
 	looked      time.Time // last look at a master that is held for dead
 	resigned    bool      // the master said goodbye
+	resignation []byte    // and signed it
 	fenced      bool      // the queue has another master in office
 	vote        vote
 }
@@ -188,8 +189,8 @@ func (e *election) lookAgain(s *step) {
 }
 
 // masterLeft hears the master's goodbye.
-func (e *election) masterLeft(s *step, m *membership) {
-	e.resigned = true
+func (e *election) masterLeft(s *step, m *membership, resignation []byte) {
+	e.resigned, e.resignation = true, resignation
 	if e.phase == following || e.phase == doubting {
 		e.masterDead(s, m)
 	}

@@ -11,6 +11,8 @@ type Joined struct {
 	Term     task.Term
 	Master   Member   // Self when it is to be master
 	Contacts []Member // random members of the site, for kad-dht to begin with
+	// Signature of the term, by the queue; for the edge.
+	Signature []byte
 }
 
 // Received is a message from another member.
@@ -52,6 +54,8 @@ type ClaimAnswer struct {
 	Term    task.Term // granted, or of the master in office
 	Master  Member
 	Members []Member // the site's registered pilots, where granted
+	// Signature of the term, by the queue; for the edge.
+	Signature []byte
 }
 
 // Fenced tells a master that the queue refuses its term because another
@@ -152,7 +156,9 @@ type Forget struct{ Peer task.PeerID }
 type Claim struct {
 	Expected task.Term // the mastership held for dead
 	Resigned bool
-	Ballot   uint64 // provisional ballot already in use, 0 if none
+	// Resignation is the old master's signature that it resigned.
+	Resignation []byte
+	Ballot      uint64 // provisional ballot already in use, 0 if none
 }
 
 // Deliver hands a broadcast to the user.

@@ -24,6 +24,13 @@ type Welcome struct {
 type Office struct {
 	Term   task.Term
 	Master Member
+	Grant  Grant // the edges add and check it
+}
+
+// Grant is the queue's signature of a term: who got the epoch.
+type Grant struct {
+	Peer      task.PeerID
+	Signature []byte
 }
 
 // MasterDead nudges the best candidate to look for itself and claim.
@@ -38,7 +45,12 @@ type Ping struct{ N uint64 }
 type Pong struct{ N uint64 }
 
 // Bye tells that the sender leaves.
-type Bye struct{}
+type Bye struct {
+	// Resigns is the term that a master gives up; the edge signs it.
+	Resigns task.Term
+	// Resignation is that signature, as others receive it.
+	Resignation []byte
+}
 
 // CastID names a broadcast.
 type CastID struct {
@@ -68,6 +80,7 @@ type Cast struct {
 	Gone    []task.PeerID // members that died or left lately, in a beat
 	Suspect []task.PeerID
 	Payload []byte
+	Grant   Grant // as in Office
 }
 
 // CastAck confirms the receipt of a Cast.

@@ -86,7 +86,7 @@ func (o *Overlay) received(from task.PeerID, cast Cast) {
 	if o.leaving {
 		return
 	}
-	if !o.heardMaster(from, Office{cast.Term, cast.Master}, cast.ID.Root == cast.Master.Peer) {
+	if !o.heardMaster(from, Office{Term: cast.Term, Master: cast.Master}, cast.ID.Root == cast.Master.Peer) {
 		if cast.Term.Less(o.election.term) && cast.ID.Root != from {
 			o.election.tell(&o.step, cast.ID.Root) // it may not know that it was deposed
 		}

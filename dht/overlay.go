@@ -130,7 +130,7 @@ func (o *Overlay) receive(from task.PeerID, message Message) {
 			o.election.masterAlive(s, m)
 		}
 	case Bye:
-		o.bye(from)
+		o.bye(from, e)
 	case Cast:
 		o.received(from, e)
 	case CastAck:

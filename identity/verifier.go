@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"crypto/ecdsa"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -14,8 +15,9 @@ import (
 // Verifier decides who is a member: it holds the VO's authority and the deny
 // list. Safe for concurrent use.
 type Verifier struct {
-	roots *x509.CertPool
-	seen  *signatures
+	roots       *x509.CertPool
+	authorities []*ecdsa.PublicKey // the keys of roots
+	seen        *signatures
 
 	mutex  sync.RWMutex
 	denied map[task.PeerID]struct{}
@@ -28,7 +30,14 @@ func NewVerifier(caPEM []byte) (*Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Verifier{roots: roots, seen: newSignatures(), denied: make(map[task.PeerID]struct{})}, nil
+	v := &Verifier{roots: roots, seen: newSignatures(), denied: make(map[task.PeerID]struct{})}
+	certificates, _ := parseCertificates(caPEM) // poolOf has read them
+	for _, certificate := range certificates {
+		if key, ok := certificate.PublicKey.(*ecdsa.PublicKey); ok {
+			v.authorities = append(v.authorities, key)
+		}
+	}
+	return v, nil
 }
 
 func poolOf(caPEM []byte) (*x509.CertPool, error) {

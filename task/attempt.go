@@ -104,6 +104,17 @@ type Outcome struct {
 	Delay time.Duration
 }
 
+// OutcomeDigest is SHA-256 of an outcome as the queue is sent it.
+type OutcomeDigest [32]byte
+
+// Seal is a pilot's signature of outcomes of its attempts: whoever brings them to the
+// queue can change none and add none.
+type Seal struct {
+	Certificate []byte // the pilot's membership, in DER form
+	Digests     []OutcomeDigest
+	Signature   []byte
+}
+
 // LogTail is how much of stdout and of stderr travels with an outcome.
 const LogTail = 64 << 10
 

@@ -15,6 +15,7 @@ type Sync struct {
 	Tasks    []int
 	Capacity Capacity
 	Outcomes []Outcome
+	Seals    []*Seal // of the outcomes of other pilots
 	Starts   []Start
 	Returns  []Returned
 	Stored   []Stored

@@ -146,10 +146,14 @@ func (n *Node) deliver(a dht.Deliver) {
 // whole site for it would keep a leaving pilot busy, and the others learn it
 // from the master's beats.
 func (n *Node) send(a dht.Send) {
-	if _, goodbye := a.Message.(dht.Bye); goodbye {
+	if bye, goodbye := a.Message.(dht.Bye); goodbye {
 		id, err := peer.Decode(string(a.To))
 		if err != nil || !connected(n.host, id) {
 			return
+		}
+		if bye.Resigns.Epoch > 0 {
+			bye.Resignation, bye.Resigns = n.config.Key.SignResignation(n.config.Site, bye.Resigns), task.Term{}
+			a.Message = bye
 		}
 	}
 	n.lanes.send(a.To, a.Message)
@@ -158,7 +162,11 @@ func (n *Node) send(a dht.Send) {
 func (n *Node) claim(a dht.Claim) {
 	ctx, cancel := context.WithTimeout(n.ctx, claimTime)
 	defer cancel()
-	n.post(n.hooks.Claim(ctx, a))
+	answer := n.hooks.Claim(ctx, a)
+	if answer.Reached {
+		n.grants.learn(answer.Term, answer.Signature)
+	}
+	n.post(answer)
 }
 
 // dialAnew has libp2p dial a member soon after a failure, which it would refuse.

@@ -40,6 +40,8 @@ type Node struct {
 	routing    *kaddht.IpfsDHT
 	membership *membership
 	gate       *gate
+	grants     grants
+	forged     sync.Once // that terms were forged was said
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
@@ -93,6 +95,7 @@ func Listen(config Config) (*Node, error) {
 		workers: make(map[task.PeerID]bool), bootstrapped: make(chan struct{}),
 		left: make(chan struct{}), hooks: Hooks{}.complete(),
 	}
+	n.grants.site, n.grants.verifier = config.Site, config.Verifier
 	n.lanes = newLanes(n)
 	n.streams.open = make(map[streamKey]*inboundStream)
 	n.probes.last = make(map[peer.ID]time.Time)
@@ -168,6 +171,7 @@ func (n *Node) Join(certificate []byte, j dht.Joined, h Hooks) error {
 	}
 	n.mutex.Unlock()
 	n.membership.set(certificate)
+	n.grants.learn(j.Term, j.Signature)
 	n.gate.open.Store(true)
 	n.post(j)
 	n.start(func() { n.bootstrap(n.ctx, known) })

@@ -178,6 +178,12 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 		if channelOf(message) != c {
 			return errors.Join(wire.ErrMalformed, errors.New("it belongs to the protocol "+channelOf(message).String()))
 		}
+		if err := n.grants.check(message); err != nil {
+			n.forged.Do(func() {
+				n.log.Warn("a pilot names a master that the queue has not granted the term: refused, and not said again", "from", from, "error", err)
+			})
+			continue
+		}
 		weight := min(int64(weigh(message)), inFlight)
 		if err := n.inFlight.Acquire(n.ctx, weight); err != nil {
 			return err

@@ -94,7 +94,7 @@ type Conn struct {
 	known    atomic.Bool
 	closed   atomic.Bool
 	ended    chan struct{} // closed with it
-	resume   atomic.Int64 // when it is read again, by Unix time in nanoseconds
+	resume   atomic.Int64  // when it is read again, by Unix time in nanoseconds
 }
 
 // errStranger ends the connection of a stranger.

@@ -193,6 +193,7 @@ func (a *Agent) occupy(m Membership) error {
 	a.network = newNetwork(a.shell, a.node, self, a.settings)
 	r := &roles{
 		shell: a.shell, self: a.self, ends: a.ends, settings: a.settings, network: a.network, verifier: a.verifier,
+		own:      identity.MemberCertificate{DER: m.Certificate, Key: a.key},
 		observer: a.config.Observer, briefed: make(map[task.PeerID]bool), lists: lists{begun: make(map[uint64]time.Time)},
 		recorder: &a.recorder, draining: draining{over: make(chan struct{})},
 	}
@@ -205,7 +206,7 @@ func (a *Agent) occupy(m Membership) error {
 	r.claims = &claims{shell: a.shell, queue: a.queue, reach: a.reach, settle: r.settle}
 	r.files = &files{shell: a.shell, network: a.network, aliases: newAliases(), worker: r.workerEvents, changed: r.cacheChanged}
 	equipment, err := a.ground.Occupy(Occupant{
-		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: identity.MemberCertificate{DER: m.Certificate, Key: a.key}, Verifier: a.verifier,
+		Site: a.self.Site, Pilot: m.Pilot, Peer: self.Peer, Own: r.own, Verifier: a.verifier,
 		Cached: r.files.cached, Evicted: r.files.evicted, BadCopy: r.files.badCopy, Locator: a.network, Homes: a.network.homes,
 		Settings: a.settings.get, Skew: time.Since(m.QueueTime), Ports: a.reach.checkPorts, Log: a.log,
 	})

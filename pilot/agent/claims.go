@@ -59,7 +59,7 @@ func (c *claims) claim(ctx context.Context, claim dht.Claim) dht.ClaimAnswer {
 	if cutOff {
 		c.reach.tellUnreachable(ctx, "it hears no master, and the queue does: "+reply.Why)
 	}
-	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master, Members: reply.Pilots}
+	return dht.ClaimAnswer{Reached: true, Granted: reply.Granted, Term: reply.Term, Master: reply.Master, Members: reply.Pilots, Signature: reply.Signature}
 }
 
 // take returns the claim by which a term was granted, once.

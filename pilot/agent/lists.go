@@ -81,7 +81,7 @@ func (r *roles) deliver(d dht.Deliver) {
 // answer brings the worker's answer to the master that sent the list.
 func (r *roles) answer(act worker.AnswerBroadcast) {
 	if !r.office.Own() || act.ID.Root != r.network.peer {
-		r.network.node.Reply(dht.CastID(act.ID), wire.Encode(act.Answer))
+		r.network.node.Reply(dht.CastID(act.ID), wire.Encode(r.sealed(act.ID.Root, act.Answer)))
 		return
 	}
 	if answer, ok := r.copied(act.Answer).(message.Answer); ok {

@@ -51,7 +51,8 @@ type ClaimReply struct {
 	Revoked []task.Revoked
 	Pilots  []dht.Member // the site's others that are registered, when granted
 	// Settings of the site, as they are now.
-	Settings task.SiteSettings
+	Settings  task.SiteSettings
+	Signature []byte // of the term, by the queue
 }
 
 // Leaving tells the queue how a pilot goes.
@@ -154,7 +155,9 @@ func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration
 	m := Membership{
 		Pilot: task.PilotID(reply.GetPilotId()), Certificate: reply.GetMembershipCertificate(),
 		Settings: taskpb.FromSettings(reply.GetSettings()), QueueTime: taskpb.FromTime(reply.GetNow()),
-		Joined: dht.Joined{Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster())},
+		Joined: dht.Joined{
+			Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()), Signature: reply.GetTermSignature(),
+		},
 	}
 	for _, contact := range reply.GetContacts() {
 		m.Joined.Contacts = append(m.Joined.Contacts, fromContact(contact))
@@ -181,7 +184,7 @@ type grpcQueue struct {
 // Claim satisfies Queue.
 func (q *grpcQueue) Claim(ctx context.Context, claim dht.Claim) (ClaimReply, error) {
 	reply, err := q.client.ClaimMastership(ctx, &pb.ClaimMastershipRequest{
-		Site: string(q.site), Expected: taskpb.Term(claim.Expected), Resigned: claim.Resigned, Ballot: claim.Ballot,
+		Site: string(q.site), Expected: taskpb.Term(claim.Expected), Resigned: claim.Resigned, Resignation: claim.Resignation, Ballot: claim.Ballot,
 	})
 	if err != nil {
 		return ClaimReply{}, fmt.Errorf("claim the mastership: %w", err)
@@ -197,7 +200,7 @@ func (q *grpcQueue) Claim(ctx context.Context, claim dht.Claim) (ClaimReply, err
 	return ClaimReply{
 		Pilots: pilots, Granted: reply.GetGranted(), Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()),
 		Why: reply.GetWhy(), Leases: leases, Revoked: taskpb.FromRevokedList(reply.GetRevoked()),
-		Settings: taskpb.FromSettings(reply.GetSettings()),
+		Settings: taskpb.FromSettings(reply.GetSettings()), Signature: reply.GetTermSignature(),
 	}, nil
 }
 

@@ -34,6 +34,7 @@ type roles struct {
 	files    *files
 	uploads  *uploader
 	payloads *payloads
+	own      identity.MemberCertificate
 	verifier *identity.Verifier
 	observer Observer
 	briefed  map[task.PeerID]bool // members that this master has told the settings of the site
@@ -358,7 +359,7 @@ func (r *roles) route(from task.PeerID, said message.Message) {
 // bytes as well, so that the two share nothing.
 func (r *roles) tell(act message.Tell) {
 	if act.To != r.network.peer || !r.office.Own() {
-		r.network.node.Send(act.To, r.lists.frame(act.Message))
+		r.network.node.Send(act.To, r.lists.frame(r.sealed(act.To, act.Message)))
 		return
 	}
 	if copied := r.copied(act.Message); copied != nil {

@@ -50,6 +50,7 @@ type calls struct {
 
 type pendingOutcome struct {
 	outcome task.Outcome
+	seal    *task.Seal // that it came under; passed on unopened
 	from    task.PeerID
 	order   uint64
 	asked   uint64 // number of the call that brought no verdict on it; 0: it does not wait
@@ -115,13 +116,13 @@ func (o *outbox) emptyBeside() bool {
 }
 
 // addOutcome keeps an outcome and tells whether it is new.
-func (o *outbox) addOutcome(from task.PeerID, outcome task.Outcome) bool {
+func (o *outbox) addOutcome(from task.PeerID, outcome task.Outcome, seal *task.Seal) bool {
 	if pending := o.outcomes[outcome.Attempt]; pending != nil {
 		pending.from = from
 		return false
 	}
 	o.orders++
-	pending := &pendingOutcome{outcome: outcome, from: from, order: o.orders}
+	pending := &pendingOutcome{outcome: outcome, seal: seal, from: from, order: o.orders}
 	o.outcomes[outcome.Attempt] = pending
 	o.ofTask[outcome.Attempt.Task] = append(o.ofTask[outcome.Attempt.Task], pending)
 	return true
@@ -259,6 +260,19 @@ func (o *outbox) inOrder(now time.Time, waits func(*task.Outcome) bool) []task.O
 	return outcomes[:message.SplitOutcomes(outcomes, syncOutcomes)]
 }
 
+// sealsOf are the seals that outcomes came under, each once.
+func (o *outbox) sealsOf(outcomes []task.Outcome) []*task.Seal {
+	var seals []*task.Seal
+	taken := make(map[*task.Seal]bool)
+	for i := range outcomes {
+		if seal := o.outcomes[outcomes[i].Attempt].seal; seal != nil && !taken[seal] {
+			taken[seal] = true
+			seals = append(seals, seal)
+		}
+	}
+	return seals
+}
+
 // resendMost is the longest time between two calls that ask about outcomes that
 // wait.
 const resendMost = 20 * time.Second
@@ -293,6 +307,7 @@ func (o *outbox) letGoOn(judged map[task.ID]bool) {
 // load takes as much content as there is and returns what a call carries.
 func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) bool) *flight {
 	s.Outcomes = o.inOrder(now, waits)
+	s.Seals = o.sealsOf(s.Outcomes)
 	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
 	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
 	for _, pilot := range slices.Sorted(maps.Keys(o.pauses)) {

@@ -40,7 +40,7 @@ func (m *Master) state(w *member, s message.State) {
 	m.describe(w, s)
 	m.holding.takeCopies(&m.step, []message.State{s})
 	m.holding.site.inHand(&m.step, &m.holding.outbox, w, s)
-	m.takeOutcomes(w, s.Outcomes, s.Seen)
+	m.takeOutcomes(w, s.Outcomes, s.Seal, s.Seen)
 	m.takeRest(w, s)
 }
 
@@ -169,7 +169,7 @@ func (m *Master) report(w *member, r message.Report) {
 	for _, start := range r.Starts {
 		m.payloadStarted(w, start)
 	}
-	m.takeOutcomes(w, r.Outcomes, r.Seen)
+	m.takeOutcomes(w, r.Outcomes, r.Seal, r.Seen)
 	m.takeStored(w, r.Stored)
 	m.holding.site.handout.badCopies(&m.step, &m.holding.outbox, w, r.BadCopies)
 	for _, back := range r.Returned {
@@ -204,14 +204,18 @@ func (m *Master) payloadStarted(w *member, s task.Start) {
 }
 
 // takeOutcomes passes outcomes on to the queue, and draws the consequences
-// for the site at once: outputs exist, dependants may start, the slot is free.
-func (m *Master) takeOutcomes(w *member, outcomes []task.Outcome, seen uint64) {
+// for the site at once: outputs exist, dependants may start, the slot is free. A
+// pilot speaks of its own attempts only.
+func (m *Master) takeOutcomes(w *member, outcomes []task.Outcome, seal *task.Seal, seen uint64) {
 	for i := range outcomes {
-		m.takeOutcome(w, &outcomes[i], seen)
+		m.takeOutcome(w, &outcomes[i], seal, seen)
 	}
 }
 
-func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
+func (m *Master) takeOutcome(w *member, o *task.Outcome, seal *task.Seal, seen uint64) {
+	if o.Attempt.Pilot != w.id {
+		return
+	}
 	j := w.placements[message.LeasedID{Lease: o.Attempt.Lease, Task: o.Attempt.Task}]
 	if j != nil && j.serial > seen {
 		j = nil // the outcome is an earlier attempt's
@@ -225,7 +229,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 		if j != nil {
 			m.holding.site.drop(&m.step, j)
 		}
-		if m.holding.outbox.addOutcome(w.peer, *o) {
+		if m.holding.outbox.addOutcome(w.peer, *o, seal) {
 			m.holding.outbox.outcomeSoon(&m.step, &m.holding.site.handout)
 		}
 		return
@@ -234,7 +238,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seen uint64) {
 	if j != nil {
 		freed = m.holding.site.drop(&m.step, j)
 	}
-	fresh := m.holding.outbox.addOutcome(w.peer, *o)
+	fresh := m.holding.outbox.addOutcome(w.peer, *o, seal)
 	if fresh {
 		m.holding.site.learnEnd(&m.step, &m.holding.outbox, w, o, h)
 	}

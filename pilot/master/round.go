@@ -81,7 +81,7 @@ func (m *Master) takeStates(answers []message.Answer) {
 		for i, w := range members {
 			for j := range states[i].Outcomes {
 				if o := &states[i].Outcomes[j]; o.OK == ok {
-					m.takeOutcome(w, o, states[i].Seen)
+					m.takeOutcome(w, o, states[i].Seal, states[i].Seen)
 				}
 			}
 		}

@@ -49,6 +49,7 @@ type State struct {
 	List     matcher.ListVersion
 	InHand   []InHand
 	Outcomes []task.Outcome // not acknowledged by the queue
+	Seal     *task.Seal     // of the outcomes; the edge of a pilot makes it
 	Stored   []task.Stored  // not acknowledged by the queue
 	// Copies are hand-outs kept for a master, CopyFiles what tasks of them
 	// have made since, CopiesAge how long ago the master last spoke of them.
@@ -88,6 +89,7 @@ type Report struct {
 	// their outcomes follow when the outputs are in the cache.
 	Ended    []task.AttemptID
 	Outcomes []task.Outcome
+	Seal     *task.Seal // as in State
 	Stored   []task.Stored
 	Returned []Handback
 	Row      *matcher.Row

@@ -1,8 +1,10 @@
 package taskpb
 
 import (
+	"crypto/sha256"
 	"fmt"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -100,6 +102,34 @@ func fromRead(in *pb.Read) (task.Read, error) {
 
 // Outcomes encodes a list of outcomes.
 func Outcomes(list []task.Outcome) []*pb.Outcome { return each(list, Outcome) }
+
+// OutcomeDigest is what a seal holds of an outcome.
+func OutcomeDigest(o *pb.Outcome) (task.OutcomeDigest, error) {
+	form, err := proto.MarshalOptions{Deterministic: true}.Marshal(o)
+	return sha256.Sum256(form), err
+}
+
+// DigestsOf are what a seal holds of outcomes.
+func DigestsOf(outcomes []task.Outcome) ([]task.OutcomeDigest, error) {
+	return eachErr(Outcomes(outcomes), OutcomeDigest)
+}
+
+func seal(s *task.Seal) *pb.OutcomeSeal {
+	return &pb.OutcomeSeal{
+		Certificate: s.Certificate, Digests: each(s.Digests, func(d task.OutcomeDigest) []byte { return d[:] }), Signature: s.Signature,
+	}
+}
+
+// FromSeal decodes a seal.
+func FromSeal(in *pb.OutcomeSeal) (*task.Seal, error) {
+	digests, err := eachErr(in.GetDigests(), func(text []byte) (d task.OutcomeDigest, err error) {
+		if copy(d[:], text) != len(d) || len(text) != len(d) {
+			err = fmt.Errorf("seal: a digest of %d bytes", len(text))
+		}
+		return d, err
+	})
+	return &task.Seal{Certificate: in.GetCertificate(), Digests: digests, Signature: in.GetSignature()}, err
+}
 
 // FromOutcomes decodes a list of outcomes.
 func FromOutcomes(list []*pb.Outcome) ([]task.Outcome, error) { return eachErr(list, FromOutcome) }

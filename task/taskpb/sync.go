@@ -16,7 +16,7 @@ func Sync(s task.Sync) *pb.SyncRequest {
 		Site: string(s.Site), Term: Term(s.Term),
 		Leases:     each(s.Leases, func(id task.LeaseID) uint64 { return uint64(id) }),
 		LeaseTasks: each(s.Tasks, func(n int) uint32 { return uint32(n) }), InHand: each(s.InHand, AttemptID),
-		Capacity: capacity(s.Capacity), Outcomes: Outcomes(s.Outcomes),
+		Capacity: capacity(s.Capacity), Outcomes: Outcomes(s.Outcomes), Seals: each(s.Seals, seal),
 		Starts: Starts(s.Starts), Returns: each(s.Returns, returned), Stored: StoredList(s.Stored),
 		Lost: each(s.Lost, lostFile), Departed: each(s.Departed, departure), Joined: each(s.Joined, func(p task.PilotID) string { return string(p) }), Refused: each(s.Refused, refusal),
 		Confirmed: each(s.Confirmed, revoked), ReportSeq: s.Report.Seq,
@@ -45,6 +45,9 @@ func FromSync(in *pb.SyncRequest, pilot task.PilotID) (task.Sync, error) {
 	}
 	var err error
 	if s.Outcomes, err = FromOutcomes(in.GetOutcomes()); err != nil {
+		return s, err
+	}
+	if s.Seals, err = eachErr(in.GetSeals(), FromSeal); err != nil {
 		return s, err
 	}
 	if s.Stored, err = FromStoredList(in.GetStored()); err != nil {

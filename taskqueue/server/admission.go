@@ -27,9 +27,11 @@ const (
 	strangerCalls = 32
 )
 
-// What one identity may do; all pilots of a site register with one token.
+// What one identity may do.
 const (
-	identityCalls = 2048
+	identityCalls = 512
+	// registrations are under way at once: all pilots of a site come with one token.
+	registrations = 2048
 	// crowdedCalls is how many calls are under way when each identity gets crowdedShare.
 	crowdedCalls = 6 * 1024
 	crowdedShare = 64
@@ -62,6 +64,7 @@ func descriptors() int {
 type admission struct {
 	access   *access
 	refusals *refusals
+	shares   *shares
 	calls    callsUnderWay
 }
 
@@ -108,8 +111,11 @@ func (a *admission) admit(ctx context.Context, info *tap.Info) (context.Context,
 	} else if conn != nil {
 		conn.Known(party)
 	}
+	if callerOf(inside).kind == newPilot {
+		limit = registrations
+	}
 	if !a.calls.begin(party, limit) {
-		err := statusOf(&busyError{after: time.Second})
+		err := statusOf(&busyError{after: a.shares.refuse(party)})
 		a.refuse(conn, err, party)
 		return inside, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
@@ -64,6 +65,14 @@ func (a *access) makeAuthority(ctx context.Context) (*identity.Authority, error)
 		return nil, fmt.Errorf("keep the authority: %w", err)
 	}
 	return made, nil
+}
+
+// signTerm signs a term that the queue has in office; nobody's is not signed.
+func (a *access) signTerm(site task.Site, term task.Term) ([]byte, error) {
+	if term.Epoch == 0 || term.Ballot != 0 {
+		return nil, nil
+	}
+	return a.authority.SignTerm(site, term)
 }
 
 // certificate is the server's own, renewed while it serves.

@@ -373,7 +373,9 @@ func TestAnyPilotDelivers(t *testing.T) {
 	}
 	outcome := master.outcome(handed.GetLeases()[0], 0)
 	for _, want := range []pb.AckVerdict{pb.AckVerdict_ACK_VERDICT_ACCEPTED, pb.AckVerdict_ACK_VERDICT_ACCEPTED} {
-		reply, err := worker.DeliverOutcomes(q.ctx, &pb.DeliverOutcomesRequest{Site: "siteA", Outcomes: []*pb.Outcome{outcome}})
+		reply, err := worker.DeliverOutcomes(q.ctx, &pb.DeliverOutcomesRequest{
+			Site: "siteA", Outcomes: []*pb.Outcome{outcome}, Seals: []*pb.OutcomeSeal{master.sealed(outcome)},
+		})
 		if err != nil || len(reply.GetAcks()) != 1 || reply.GetAcks()[0].GetVerdict() != want {
 			t.Fatalf("delivered: %v, %v; want %s", reply, err, want)
 		}

@@ -70,6 +70,9 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 		PilotId: string(out.Pilot), MembershipCertificate: certificate, Master: contactOf(out.Master), Term: taskpb.Term(out.Term),
 		Settings: taskpb.Settings(out.Settings), Now: timestamppb.New(now),
 	}
+	if reply.TermSignature, err = h.server.access.signTerm(task.Site(in.GetSite()), out.Term); err != nil {
+		return nil, err
+	}
 	for _, contact := range out.Contacts {
 		reply.Contacts = append(reply.Contacts, contactOf(contact))
 	}
@@ -86,7 +89,7 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 		return nil, err
 	}
 	result, err := h.server.masters.claim(ctx, taskqueue.Claim{
-		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: in.GetResigned(), Ballot: in.GetBallot(),
+		Site: c.site, Pilot: c.pilot, Expected: taskpb.FromTerm(in.GetExpected()), Resigned: h.server.facts.resigned(c, in), Ballot: in.GetBallot(),
 	})
 	if err != nil {
 		return nil, err
@@ -96,6 +99,9 @@ func (h *pilotHandlers) ClaimMastership(ctx context.Context, in *pb.ClaimMasters
 		Granted: result.Granted, Term: taskpb.Term(result.Term), Master: contactOf(result.Master), Why: result.Why,
 		Leases: taskpb.Leases(result.Leases), Revoked: taskpb.RevokedList(result.Revoked),
 		Settings: taskpb.Settings(result.Settings),
+	}
+	if reply.TermSignature, err = h.server.access.signTerm(c.site, result.Term); err != nil {
+		return nil, err
 	}
 	for _, p := range result.Pilots {
 		reply.Pilots = append(reply.Pilots, contactOf(p))
@@ -110,6 +116,10 @@ func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullR
 	if err := c.of(in.GetSync().GetSite()); err != nil {
 		return nil, err
 	}
+	signed, refused := h.server.facts.outcomes(c, in.GetSync().GetOutcomes(), in.GetSync().GetSeals())
+	if in.GetSync() != nil {
+		in.Sync.Outcomes, in.Sync.Seals = signed, nil
+	}
 	told, err := taskpb.FromPull(in, c.pilot)
 	if err != nil {
 		return nil, invalid("%w", err)
@@ -122,7 +132,9 @@ func (h *pilotHandlers) Pull(ctx context.Context, in *pb.PullRequest) (*pb.PullR
 		return nil, err
 	}
 	reply.Settings.Secrets = h.server.secrets.of(c.site)
-	return taskpb.PullReply(reply), nil
+	out := taskpb.PullReply(reply)
+	out.Sync.Acks = append(out.Sync.Acks, refused...)
+	return out, nil
 }
 
 // Sync takes what a master tells and answers with what there is for it.
@@ -131,9 +143,14 @@ func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncR
 	if err := c.of(in.GetSite()); err != nil {
 		return nil, err
 	}
+	signed, refused := h.server.facts.outcomes(c, in.GetOutcomes(), in.GetSeals())
+	in.Outcomes, in.Seals = signed, nil
 	told, err := taskpb.FromSync(in, c.pilot)
 	if err != nil {
 		return nil, invalid("%w", err)
+	}
+	if len(refused) > 0 {
+		told.Hold = 0
 	}
 	if err := checkSync(&told); err != nil {
 		return nil, err
@@ -143,7 +160,9 @@ func (h *pilotHandlers) Sync(ctx context.Context, in *pb.SyncRequest) (*pb.SyncR
 		return nil, err
 	}
 	reply.Settings.Secrets = h.server.secrets.of(c.site)
-	return taskpb.SyncReply(reply), nil
+	out := taskpb.SyncReply(reply)
+	out.Acks = append(out.Acks, refused...)
+	return out, nil
 }
 
 // DeliverOutcomes takes outcomes from any pilot of a site.
@@ -154,7 +173,8 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 	}
 	delivery := taskqueue.Delivery{Site: c.site, Pilot: c.pilot}
 	var err error
-	if delivery.Outcomes, err = taskpb.FromOutcomes(in.GetOutcomes()); err != nil {
+	signed, refused := h.server.facts.outcomes(c, in.GetOutcomes(), in.GetSeals())
+	if delivery.Outcomes, err = taskpb.FromOutcomes(signed); err != nil {
 		return nil, invalid("%w", err)
 	}
 	if delivery.Stored, err = taskpb.FromStoredList(in.GetStored()); err != nil {
@@ -168,7 +188,7 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 		return nil, err
 	}
 	h.server.shown.attempts(c.site, nil, delivery.Outcomes, acks)
-	return &pb.DeliverOutcomesResponse{Acks: taskpb.Acks(acks)}, nil
+	return &pb.DeliverOutcomesResponse{Acks: append(taskpb.Acks(acks), refused...)}, nil
 }
 
 // ReportUnreachable takes a pilot's word that its site's network does not

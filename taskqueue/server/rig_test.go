@@ -3,7 +3,9 @@ package server_test
 import (
 	"context"
 	"crypto"
+	"flag"
 	"io"
+	"log"
 	"log/slog"
 	"net/http"
 	"os"
@@ -27,14 +29,22 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if flag.Parse(); *floodRate > 0 {
+		if err := flood(); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // patience bounds every wait of these tests; none takes nearly as long.
 const patience = 20 * time.Second
 
 // queue is a server that runs, with what tests need of it.
 type queue struct {
-	t      *testing.T
+	t      testing.TB
 	ctx    context.Context
 	dir    string
 	server *server.Server
@@ -47,12 +57,12 @@ type option func(*server.Config)
 func onSQLite(c *server.Config) { c.Store = server.StoreSQLite }
 
 // start runs a queue in a folder of its own, in memory unless told otherwise.
-func start(t *testing.T, options ...option) *queue {
+func start(t testing.TB, options ...option) *queue {
 	t.Helper()
 	return startIn(t, t.TempDir(), nil, options...)
 }
 
-func startIn(t *testing.T, dir string, before func(*server.Server), options ...option) *queue {
+func startIn(t testing.TB, dir string, before func(*server.Server), options ...option) *queue {
 	t.Helper()
 	ready := make(chan struct{})
 	config := server.Config{
@@ -123,20 +133,33 @@ type client struct {
 // dial connects with a token, a membership certificate, both, or neither.
 func (q *queue) dial(token string, member *identity.MemberCertificate) *client {
 	q.t.Helper()
-	config, err := identity.QueueClientTLS(q.caPEM(), "", member)
+	return dialWith(q.t, q.server.Addresses().GRPC, q.caPEM(), token, member)
+}
+
+func dialWith(t testing.TB, address string, caPEM []byte, token string, member *identity.MemberCertificate) *client {
+	t.Helper()
+	c, err := connect(address, caPEM, token, member)
 	if err != nil {
-		q.t.Fatal(err)
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+func connect(address string, caPEM []byte, token string, member *identity.MemberCertificate) (*client, error) {
+	config, err := identity.QueueClientTLS(caPEM, "", member)
+	if err != nil {
+		return nil, err
 	}
 	options := []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(config))}
 	if token != "" {
 		options = append(options, grpc.WithPerRPCCredentials(bearer(token)))
 	}
-	conn, err := grpc.NewClient("passthrough:///"+q.server.Addresses().GRPC, options...)
+	conn, err := grpc.NewClient("passthrough:///"+address, options...)
 	if err != nil {
-		q.t.Fatal(err)
+		return nil, err
 	}
-	q.t.Cleanup(func() { _ = conn.Close() })
-	return &client{conn, pb.NewTaskServiceClient(conn), pb.NewFileServiceClient(conn), pb.NewSiteServiceClient(conn), pb.NewPilotServiceClient(conn)}
+	return &client{conn, pb.NewTaskServiceClient(conn), pb.NewFileServiceClient(conn), pb.NewSiteServiceClient(conn), pb.NewPilotServiceClient(conn)}, nil
 }
 
 func (q *queue) caPEM() []byte {
@@ -192,7 +215,7 @@ type pilot struct {
 	term *pb.Term
 }
 
-func registration(t *testing.T, site string, key *identity.PilotKey) *pb.RegisterRequest {
+func registration(t testing.TB, site string, key *identity.PilotKey) *pb.RegisterRequest {
 	t.Helper()
 	proof, err := key.Signer().Sign(nil, []byte("pilotage register "+site), crypto.Hash(0))
 	if err != nil {

@@ -102,6 +102,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.facts = facts{verifier, s.refusals}
 	// The deny list is not the handshake's business: a revoked pilot is to
 	// read why it is refused.
 	secured := identity.QueueServerTLS(s.access.certificate.get, verifier)

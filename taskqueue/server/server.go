@@ -45,6 +45,7 @@ type Server struct {
 	requests  *requests
 	admission admission
 	refusals  *refusals
+	facts     facts
 	health    healthState
 	room      room
 	stopping  chan struct{} // closed when the end begins
@@ -79,7 +80,7 @@ func New(config Config) (*Server, error) {
 	s.secrets = secrets{turns: s.turns, config: &s.config}
 	s.access.turns, s.access.config, s.access.addresses = s.turns, &s.config, &s.addresses
 	s.refusals = newRefusals(config.Log)
-	s.admission = admission{access: &s.access, refusals: s.refusals}
+	s.admission = admission{access: &s.access, refusals: s.refusals, shares: &s.turns.shares}
 	s.shown.events = newEvents(config.Log)
 	s.shown.page = page.New(newPageBackend(s))
 	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}

@@ -17,6 +17,7 @@ type turns struct {
 	rules   *taskqueue.Rules
 	marks   *taskqueue.Rules // the same, but for signs of life, which they write more exactly
 	clock   clock
+	shares  shares // of callers in the store
 	commits commitTimes
 	failed  func(error)              // is told of what the store could not do
 	follow  func(*taskqueue.Effects) // is told what a change has to lead to
@@ -35,7 +36,13 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 	wall := time.Now()
 	defer func() { ts.commits.observe(time.Since(wall)) }()
 	var effects *taskqueue.Effects
-	err := ts.store.Update(ctx, func(tx taskqueue.Tx) error {
+	worked, err := ts.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer worked.leave()
+	err = ts.store.Update(ctx, func(tx taskqueue.Tx) error {
+		defer worked.since(time.Now())
 		effects = &taskqueue.Effects{}
 		random := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))
 		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects})
@@ -66,10 +73,39 @@ func (s *Server) carryOut(effects *taskqueue.Effects) {
 
 // view reads a committed state.
 func (ts *turns) view(ctx context.Context, read func(*taskqueue.Turn) error) error {
-	err := ts.store.View(ctx, func(tx taskqueue.Tx) error {
+	worked, err := ts.enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer worked.leave()
+	err = ts.store.View(ctx, func(tx taskqueue.Tx) error {
+		defer worked.since(time.Now())
 		return read(&taskqueue.Turn{Tx: tx, Clock: ts.clock.now(), Wall: time.Now()})
 	})
 	return storeFailure(err)
+}
+
+// turnInStore is one call's in its identity's share; the queue's own work has none.
+type turnInStore struct {
+	shares   *shares
+	identity string
+	took     time.Duration
+}
+
+func (ts *turns) enter(ctx context.Context) (*turnInStore, error) {
+	t := &turnInStore{shares: &ts.shares, identity: callerOf(ctx).party()}
+	if t.identity == "" {
+		return t, nil
+	}
+	return t, t.shares.enter(ctx, t.identity)
+}
+
+func (t *turnInStore) since(began time.Time) { t.took += time.Since(began) }
+
+func (t *turnInStore) leave() {
+	if t.identity != "" {
+		t.shares.leave(t.identity, t.took)
+	}
 }
 
 // changed is update of a rule with a result.

@@ -402,7 +402,10 @@ type RegisterResponse struct {
 	Settings    *SiteSettings `protobuf:"bytes,6,opt,name=settings,proto3" json:"settings,omitempty"`
 	DeniedPeers []string      `protobuf:"bytes,7,rep,name=denied_peers,json=deniedPeers,proto3" json:"denied_peers,omitempty"`
 	// Queue's wall clock, to notice a clock that is far off.
-	Now           *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=now,proto3" json:"now,omitempty"`
+	Now *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=now,proto3" json:"now,omitempty"`
+	// The queue's signature of the term, for the site's network; empty where nobody
+	// is master.
+	TermSignature []byte `protobuf:"bytes,9,opt,name=term_signature,json=termSignature,proto3" json:"term_signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +492,13 @@ func (x *RegisterResponse) GetDeniedPeers() []string {
 func (x *RegisterResponse) GetNow() *timestamppb.Timestamp {
 	if x != nil {
 		return x.Now
+	}
+	return nil
+}
+
+func (x *RegisterResponse) GetTermSignature() []byte {
+	if x != nil {
+		return x.TermSignature
 	}
 	return nil
 }
@@ -647,11 +657,13 @@ func (x *Lease) GetFiles() []*File {
 }
 
 type ClaimMastershipRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
-	Expected      *Term                  `protobuf:"bytes,2,opt,name=expected,proto3" json:"expected,omitempty"`
-	Resigned      bool                   `protobuf:"varint,3,opt,name=resigned,proto3" json:"resigned,omitempty"`
-	Ballot        uint64                 `protobuf:"varint,4,opt,name=ballot,proto3" json:"ballot,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Site     string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	Expected *Term                  `protobuf:"bytes,2,opt,name=expected,proto3" json:"expected,omitempty"`
+	Resigned bool                   `protobuf:"varint,3,opt,name=resigned,proto3" json:"resigned,omitempty"`
+	Ballot   uint64                 `protobuf:"varint,4,opt,name=ballot,proto3" json:"ballot,omitempty"`
+	// Of a master that resigned: its signature of the expected term.
+	Resignation   []byte `protobuf:"bytes,5,opt,name=resignation,proto3" json:"resignation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -714,6 +726,13 @@ func (x *ClaimMastershipRequest) GetBallot() uint64 {
 	return 0
 }
 
+func (x *ClaimMastershipRequest) GetResignation() []byte {
+	if x != nil {
+		return x.Resignation
+	}
+	return nil
+}
+
 type ClaimMastershipResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Granted bool                   `protobuf:"varint,1,opt,name=granted,proto3" json:"granted,omitempty"`
@@ -726,7 +745,9 @@ type ClaimMastershipResponse struct {
 	Settings *SiteSettings `protobuf:"bytes,7,opt,name=settings,proto3" json:"settings,omitempty"`
 	// When granted: the site's other pilots that are registered and not known to
 	// be gone.
-	Pilots        []*Contact `protobuf:"bytes,8,rep,name=pilots,proto3" json:"pilots,omitempty"`
+	Pilots []*Contact `protobuf:"bytes,8,rep,name=pilots,proto3" json:"pilots,omitempty"`
+	// The queue's signature of the term.
+	TermSignature []byte `protobuf:"bytes,9,opt,name=term_signature,json=termSignature,proto3" json:"term_signature,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -813,6 +834,13 @@ func (x *ClaimMastershipResponse) GetSettings() *SiteSettings {
 func (x *ClaimMastershipResponse) GetPilots() []*Contact {
 	if x != nil {
 		return x.Pilots
+	}
+	return nil
+}
+
+func (x *ClaimMastershipResponse) GetTermSignature() []byte {
+	if x != nil {
+		return x.TermSignature
 	}
 	return nil
 }
@@ -1553,6 +1581,70 @@ func (x *StorageReads) GetBytes() uint64 {
 	return 0
 }
 
+// OutcomeSeal is what a pilot signs of outcomes that others bring to the queue.
+type OutcomeSeal struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Its membership certificate, X.509, DER.
+	Certificate []byte `protobuf:"bytes,1,opt,name=certificate,proto3" json:"certificate,omitempty"`
+	// SHA-256 of each outcome, in protobuf's deterministic form.
+	Digests [][]byte `protobuf:"bytes,2,rep,name=digests,proto3" json:"digests,omitempty"`
+	// Ed25519, over the digests.
+	Signature     []byte `protobuf:"bytes,3,opt,name=signature,proto3" json:"signature,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OutcomeSeal) Reset() {
+	*x = OutcomeSeal{}
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OutcomeSeal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OutcomeSeal) ProtoMessage() {}
+
+func (x *OutcomeSeal) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OutcomeSeal.ProtoReflect.Descriptor instead.
+func (*OutcomeSeal) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *OutcomeSeal) GetCertificate() []byte {
+	if x != nil {
+		return x.Certificate
+	}
+	return nil
+}
+
+func (x *OutcomeSeal) GetDigests() [][]byte {
+	if x != nil {
+		return x.Digests
+	}
+	return nil
+}
+
+func (x *OutcomeSeal) GetSignature() []byte {
+	if x != nil {
+		return x.Signature
+	}
+	return nil
+}
+
 type SyncRequest struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Site         string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
@@ -1583,14 +1675,17 @@ type SyncRequest struct {
 	// How many tasks of each of leases the site holds, in their order.
 	LeaseTasks []uint32 `protobuf:"varint,22,rep,packed,name=lease_tasks,json=leaseTasks,proto3" json:"lease_tasks,omitempty"`
 	// What the joined pilots run, or have run and whose outcomes are under way.
-	InHand        []*AttemptId `protobuf:"bytes,23,rep,name=in_hand,json=inHand,proto3" json:"in_hand,omitempty"`
+	InHand []*AttemptId `protobuf:"bytes,23,rep,name=in_hand,json=inHand,proto3" json:"in_hand,omitempty"`
+	// Of outcomes that other pilots than the caller have made. Without one such an
+	// outcome does not count.
+	Seals         []*OutcomeSeal `protobuf:"bytes,24,rep,name=seals,proto3" json:"seals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SyncRequest) Reset() {
 	*x = SyncRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1602,7 +1697,7 @@ func (x *SyncRequest) String() string {
 func (*SyncRequest) ProtoMessage() {}
 
 func (x *SyncRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1615,7 +1710,7 @@ func (x *SyncRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncRequest.ProtoReflect.Descriptor instead.
 func (*SyncRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SyncRequest) GetSite() string {
@@ -1779,6 +1874,13 @@ func (x *SyncRequest) GetInHand() []*AttemptId {
 	return nil
 }
 
+func (x *SyncRequest) GetSeals() []*OutcomeSeal {
+	if x != nil {
+		return x.Seals
+	}
+	return nil
+}
+
 // NodeMark tells that a worker node is set back: its payloads fail, and
 // elsewhere they do not.
 type NodeMark struct {
@@ -1796,7 +1898,7 @@ type NodeMark struct {
 
 func (x *NodeMark) Reset() {
 	*x = NodeMark{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1808,7 +1910,7 @@ func (x *NodeMark) String() string {
 func (*NodeMark) ProtoMessage() {}
 
 func (x *NodeMark) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1821,7 +1923,7 @@ func (x *NodeMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeMark.ProtoReflect.Descriptor instead.
 func (*NodeMark) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeMark) GetName() string {
@@ -1870,7 +1972,7 @@ type Ack struct {
 
 func (x *Ack) Reset() {
 	*x = Ack{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1882,7 +1984,7 @@ func (x *Ack) String() string {
 func (*Ack) ProtoMessage() {}
 
 func (x *Ack) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1895,7 +1997,7 @@ func (x *Ack) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ack.ProtoReflect.Descriptor instead.
 func (*Ack) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Ack) GetAttempt() *AttemptId {
@@ -1949,7 +2051,7 @@ type SyncResponse struct {
 
 func (x *SyncResponse) Reset() {
 	*x = SyncResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1961,7 +2063,7 @@ func (x *SyncResponse) String() string {
 func (*SyncResponse) ProtoMessage() {}
 
 func (x *SyncResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1974,7 +2076,7 @@ func (x *SyncResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SyncResponse.ProtoReflect.Descriptor instead.
 func (*SyncResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SyncResponse) GetLeases() []*Lease {
@@ -2079,7 +2181,7 @@ type WantedFile struct {
 
 func (x *WantedFile) Reset() {
 	*x = WantedFile{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2091,7 +2193,7 @@ func (x *WantedFile) String() string {
 func (*WantedFile) ProtoMessage() {}
 
 func (x *WantedFile) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2104,7 +2206,7 @@ func (x *WantedFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WantedFile.ProtoReflect.Descriptor instead.
 func (*WantedFile) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WantedFile) GetId() string {
@@ -2135,7 +2237,7 @@ type SendFileRequest struct {
 
 func (x *SendFileRequest) Reset() {
 	*x = SendFileRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2147,7 +2249,7 @@ func (x *SendFileRequest) String() string {
 func (*SendFileRequest) ProtoMessage() {}
 
 func (x *SendFileRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2160,7 +2262,7 @@ func (x *SendFileRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendFileRequest.ProtoReflect.Descriptor instead.
 func (*SendFileRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *SendFileRequest) GetId() string {
@@ -2192,7 +2294,7 @@ type SendFileResponse struct {
 
 func (x *SendFileResponse) Reset() {
 	*x = SendFileResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2204,7 +2306,7 @@ func (x *SendFileResponse) String() string {
 func (*SendFileResponse) ProtoMessage() {}
 
 func (x *SendFileResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2217,7 +2319,7 @@ func (x *SendFileResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SendFileResponse.ProtoReflect.Descriptor instead.
 func (*SendFileResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
 }
 
 // Holding is a task that a pilot has in hand.
@@ -2232,7 +2334,7 @@ type Holding struct {
 
 func (x *Holding) Reset() {
 	*x = Holding{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2244,7 +2346,7 @@ func (x *Holding) String() string {
 func (*Holding) ProtoMessage() {}
 
 func (x *Holding) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2257,7 +2359,7 @@ func (x *Holding) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Holding.ProtoReflect.Descriptor instead.
 func (*Holding) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Holding) GetTask() string {
@@ -2297,7 +2399,7 @@ type CacheDelta struct {
 
 func (x *CacheDelta) Reset() {
 	*x = CacheDelta{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2309,7 +2411,7 @@ func (x *CacheDelta) String() string {
 func (*CacheDelta) ProtoMessage() {}
 
 func (x *CacheDelta) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2322,7 +2424,7 @@ func (x *CacheDelta) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CacheDelta.ProtoReflect.Descriptor instead.
 func (*CacheDelta) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CacheDelta) GetBase() uint64 {
@@ -2387,7 +2489,7 @@ type PullRequest struct {
 
 func (x *PullRequest) Reset() {
 	*x = PullRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2399,7 +2501,7 @@ func (x *PullRequest) String() string {
 func (*PullRequest) ProtoMessage() {}
 
 func (x *PullRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2412,7 +2514,7 @@ func (x *PullRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullRequest.ProtoReflect.Descriptor instead.
 func (*PullRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *PullRequest) GetSync() *SyncRequest {
@@ -2525,7 +2627,7 @@ type PullResponse struct {
 
 func (x *PullResponse) Reset() {
 	*x = PullResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2537,7 +2639,7 @@ func (x *PullResponse) String() string {
 func (*PullResponse) ProtoMessage() {}
 
 func (x *PullResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2550,7 +2652,7 @@ func (x *PullResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PullResponse.ProtoReflect.Descriptor instead.
 func (*PullResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *PullResponse) GetSync() *SyncResponse {
@@ -2568,17 +2670,19 @@ func (x *PullResponse) GetCacheVersion() uint64 {
 }
 
 type DeliverOutcomesRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
-	Outcomes      []*Outcome             `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
-	Stored        []*Stored              `protobuf:"bytes,3,rep,name=stored,proto3" json:"stored,omitempty"`
+	state    protoimpl.MessageState `protogen:"open.v1"`
+	Site     string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	Outcomes []*Outcome             `protobuf:"bytes,2,rep,name=outcomes,proto3" json:"outcomes,omitempty"`
+	Stored   []*Stored              `protobuf:"bytes,3,rep,name=stored,proto3" json:"stored,omitempty"`
+	// As in SyncRequest.
+	Seals         []*OutcomeSeal `protobuf:"bytes,4,rep,name=seals,proto3" json:"seals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliverOutcomesRequest) Reset() {
 	*x = DeliverOutcomesRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2694,7 @@ func (x *DeliverOutcomesRequest) String() string {
 func (*DeliverOutcomesRequest) ProtoMessage() {}
 
 func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2707,7 @@ func (x *DeliverOutcomesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesRequest.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeliverOutcomesRequest) GetSite() string {
@@ -2627,6 +2731,13 @@ func (x *DeliverOutcomesRequest) GetStored() []*Stored {
 	return nil
 }
 
+func (x *DeliverOutcomesRequest) GetSeals() []*OutcomeSeal {
+	if x != nil {
+		return x.Seals
+	}
+	return nil
+}
+
 type DeliverOutcomesResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Acks          []*Ack                 `protobuf:"bytes,1,rep,name=acks,proto3" json:"acks,omitempty"`
@@ -2636,7 +2747,7 @@ type DeliverOutcomesResponse struct {
 
 func (x *DeliverOutcomesResponse) Reset() {
 	*x = DeliverOutcomesResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2648,7 +2759,7 @@ func (x *DeliverOutcomesResponse) String() string {
 func (*DeliverOutcomesResponse) ProtoMessage() {}
 
 func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2661,7 +2772,7 @@ func (x *DeliverOutcomesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliverOutcomesResponse.ProtoReflect.Descriptor instead.
 func (*DeliverOutcomesResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeliverOutcomesResponse) GetAcks() []*Ack {
@@ -2682,7 +2793,7 @@ type ReportUnreachableRequest struct {
 
 func (x *ReportUnreachableRequest) Reset() {
 	*x = ReportUnreachableRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2694,7 +2805,7 @@ func (x *ReportUnreachableRequest) String() string {
 func (*ReportUnreachableRequest) ProtoMessage() {}
 
 func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2707,7 +2818,7 @@ func (x *ReportUnreachableRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUnreachableRequest.ProtoReflect.Descriptor instead.
 func (*ReportUnreachableRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ReportUnreachableRequest) GetSite() string {
@@ -2734,7 +2845,7 @@ type ReportUnreachableResponse struct {
 
 func (x *ReportUnreachableResponse) Reset() {
 	*x = ReportUnreachableResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2746,7 +2857,7 @@ func (x *ReportUnreachableResponse) String() string {
 func (*ReportUnreachableResponse) ProtoMessage() {}
 
 func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2759,7 +2870,7 @@ func (x *ReportUnreachableResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportUnreachableResponse.ProtoReflect.Descriptor instead.
 func (*ReportUnreachableResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ReportUnreachableResponse) GetSettings() *SiteSettings {
@@ -2778,7 +2889,7 @@ type ListPeersRequest struct {
 
 func (x *ListPeersRequest) Reset() {
 	*x = ListPeersRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2790,7 +2901,7 @@ func (x *ListPeersRequest) String() string {
 func (*ListPeersRequest) ProtoMessage() {}
 
 func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2803,7 +2914,7 @@ func (x *ListPeersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersRequest.ProtoReflect.Descriptor instead.
 func (*ListPeersRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ListPeersRequest) GetSite() string {
@@ -2822,7 +2933,7 @@ type ListPeersResponse struct {
 
 func (x *ListPeersResponse) Reset() {
 	*x = ListPeersResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2834,7 +2945,7 @@ func (x *ListPeersResponse) String() string {
 func (*ListPeersResponse) ProtoMessage() {}
 
 func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2847,7 +2958,7 @@ func (x *ListPeersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPeersResponse.ProtoReflect.Descriptor instead.
 func (*ListPeersResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *ListPeersResponse) GetPeers() []*Contact {
@@ -2872,7 +2983,7 @@ type ReportTrialRequest struct {
 
 func (x *ReportTrialRequest) Reset() {
 	*x = ReportTrialRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2884,7 +2995,7 @@ func (x *ReportTrialRequest) String() string {
 func (*ReportTrialRequest) ProtoMessage() {}
 
 func (x *ReportTrialRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2897,7 +3008,7 @@ func (x *ReportTrialRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTrialRequest.ProtoReflect.Descriptor instead.
 func (*ReportTrialRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ReportTrialRequest) GetSite() string {
@@ -2938,7 +3049,7 @@ type ReportTrialResponse struct {
 
 func (x *ReportTrialResponse) Reset() {
 	*x = ReportTrialResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2950,7 +3061,7 @@ func (x *ReportTrialResponse) String() string {
 func (*ReportTrialResponse) ProtoMessage() {}
 
 func (x *ReportTrialResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2963,7 +3074,7 @@ func (x *ReportTrialResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReportTrialResponse.ProtoReflect.Descriptor instead.
 func (*ReportTrialResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *ReportTrialResponse) GetSettings() *SiteSettings {
@@ -2991,7 +3102,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3003,7 +3114,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3016,7 +3127,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *LeaveRequest) GetSite() string {
@@ -3069,7 +3180,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3081,7 +3192,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3094,7 +3205,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{38}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{39}
 }
 
 type Pilot struct {
@@ -3138,7 +3249,7 @@ type Pilot struct {
 
 func (x *Pilot) Reset() {
 	*x = Pilot{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3150,7 +3261,7 @@ func (x *Pilot) String() string {
 func (*Pilot) ProtoMessage() {}
 
 func (x *Pilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3163,7 +3274,7 @@ func (x *Pilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pilot.ProtoReflect.Descriptor instead.
 func (*Pilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{39}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Pilot) GetContact() *Contact {
@@ -3362,7 +3473,7 @@ type ListPilotsRequest struct {
 
 func (x *ListPilotsRequest) Reset() {
 	*x = ListPilotsRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3374,7 +3485,7 @@ func (x *ListPilotsRequest) String() string {
 func (*ListPilotsRequest) ProtoMessage() {}
 
 func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3387,7 +3498,7 @@ func (x *ListPilotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsRequest.ProtoReflect.Descriptor instead.
 func (*ListPilotsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{40}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListPilotsRequest) GetSite() string {
@@ -3428,7 +3539,7 @@ type ListPilotsResponse struct {
 
 func (x *ListPilotsResponse) Reset() {
 	*x = ListPilotsResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3440,7 +3551,7 @@ func (x *ListPilotsResponse) String() string {
 func (*ListPilotsResponse) ProtoMessage() {}
 
 func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3453,7 +3564,7 @@ func (x *ListPilotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPilotsResponse.ProtoReflect.Descriptor instead.
 func (*ListPilotsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{41}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListPilotsResponse) GetPilots() []*Pilot {
@@ -3479,7 +3590,7 @@ type GetPilotRequest struct {
 
 func (x *GetPilotRequest) Reset() {
 	*x = GetPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3491,7 +3602,7 @@ func (x *GetPilotRequest) String() string {
 func (*GetPilotRequest) ProtoMessage() {}
 
 func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3504,7 +3615,7 @@ func (x *GetPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotRequest.ProtoReflect.Descriptor instead.
 func (*GetPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{42}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetPilotRequest) GetPilotId() string {
@@ -3523,7 +3634,7 @@ type GetPilotResponse struct {
 
 func (x *GetPilotResponse) Reset() {
 	*x = GetPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[43]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3535,7 +3646,7 @@ func (x *GetPilotResponse) String() string {
 func (*GetPilotResponse) ProtoMessage() {}
 
 func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[43]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3548,7 +3659,7 @@ func (x *GetPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetPilotResponse.ProtoReflect.Descriptor instead.
 func (*GetPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{43}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *GetPilotResponse) GetPilot() *Pilot {
@@ -3567,7 +3678,7 @@ type DrainPilotRequest struct {
 
 func (x *DrainPilotRequest) Reset() {
 	*x = DrainPilotRequest{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[44]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3579,7 +3690,7 @@ func (x *DrainPilotRequest) String() string {
 func (*DrainPilotRequest) ProtoMessage() {}
 
 func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[44]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3592,7 +3703,7 @@ func (x *DrainPilotRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotRequest.ProtoReflect.Descriptor instead.
 func (*DrainPilotRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{44}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *DrainPilotRequest) GetPilotId() string {
@@ -3610,7 +3721,7 @@ type DrainPilotResponse struct {
 
 func (x *DrainPilotResponse) Reset() {
 	*x = DrainPilotResponse{}
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[45]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3622,7 +3733,7 @@ func (x *DrainPilotResponse) String() string {
 func (*DrainPilotResponse) ProtoMessage() {}
 
 func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[45]
+	mi := &file_pilotage_v1_pilot_service_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3635,7 +3746,7 @@ func (x *DrainPilotResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DrainPilotResponse.ProtoReflect.Descriptor instead.
 func (*DrainPilotResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{45}
+	return file_pilotage_v1_pilot_service_proto_rawDescGZIP(), []int{46}
 }
 
 var File_pilotage_v1_pilot_service_proto protoreflect.FileDescriptor
@@ -3671,7 +3782,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\tbatch_job\x18\x0e \x01(\tR\bbatchJob\x12)\n" +
 	"\x10overlay_protocol\x18\x0f \x01(\rR\x0foverlayProtocol\x12 \n" +
 	"\vconfinement\x18\x10 \x01(\x05R\vconfinement\x12\x14\n" +
-	"\x05walls\x18\x11 \x03(\tR\x05walls\"\xf3\x02\n" +
+	"\x05walls\x18\x11 \x03(\tR\x05walls\"\x9a\x03\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bpilot_id\x18\x01 \x01(\tR\apilotId\x125\n" +
 	"\x16membership_certificate\x18\x02 \x01(\fR\x15membershipCertificate\x12,\n" +
@@ -3680,7 +3791,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\bcontacts\x18\x05 \x03(\v2\x14.pilotage.v1.ContactR\bcontacts\x125\n" +
 	"\bsettings\x18\x06 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12!\n" +
 	"\fdenied_peers\x18\a \x03(\tR\vdeniedPeers\x12,\n" +
-	"\x03now\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03now\"\xad\x01\n" +
+	"\x03now\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12%\n" +
+	"\x0eterm_signature\x18\t \x01(\fR\rtermSignature\"\xad\x01\n" +
 	"\n" +
 	"LeasedTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.pilotage.v1.TaskR\x04task\x12\x1e\n" +
@@ -3695,12 +3807,13 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12+\n" +
 	"\x03ttl\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x03ttl\x12-\n" +
 	"\x05tasks\x18\x03 \x03(\v2\x17.pilotage.v1.LeasedTaskR\x05tasks\x12'\n" +
-	"\x05files\x18\x04 \x03(\v2\x11.pilotage.v1.FileR\x05files\"\x8f\x01\n" +
+	"\x05files\x18\x04 \x03(\v2\x11.pilotage.v1.FileR\x05files\"\xb1\x01\n" +
 	"\x16ClaimMastershipRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12-\n" +
 	"\bexpected\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\bexpected\x12\x1a\n" +
 	"\bresigned\x18\x03 \x01(\bR\bresigned\x12\x16\n" +
-	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\"\xdb\x02\n" +
+	"\x06ballot\x18\x04 \x01(\x04R\x06ballot\x12 \n" +
+	"\vresignation\x18\x05 \x01(\fR\vresignation\"\x82\x03\n" +
 	"\x17ClaimMastershipResponse\x12\x18\n" +
 	"\agranted\x18\x01 \x01(\bR\agranted\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12,\n" +
@@ -3709,7 +3822,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x06leases\x18\x05 \x03(\v2\x12.pilotage.v1.LeaseR\x06leases\x12.\n" +
 	"\arevoked\x18\x06 \x03(\v2\x14.pilotage.v1.RevokedR\arevoked\x125\n" +
 	"\bsettings\x18\a \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12,\n" +
-	"\x06pilots\x18\b \x03(\v2\x14.pilotage.v1.ContactR\x06pilots\"\x8a\x03\n" +
+	"\x06pilots\x18\b \x03(\v2\x14.pilotage.v1.ContactR\x06pilots\x12%\n" +
+	"\x0eterm_signature\x18\t \x01(\fR\rtermSignature\"\x8a\x03\n" +
 	"\bCapacity\x12\x16\n" +
 	"\x06pilots\x18\x01 \x01(\x05R\x06pilots\x12\x14\n" +
 	"\x05slots\x18\x02 \x01(\x05R\x05slots\x12\x1d\n" +
@@ -3771,7 +3885,11 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\fStorageReads\x12\x14\n" +
 	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x14\n" +
 	"\x05files\x18\x02 \x01(\x04R\x05files\x12\x14\n" +
-	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"\xba\a\n" +
+	"\x05bytes\x18\x03 \x01(\x04R\x05bytes\"g\n" +
+	"\vOutcomeSeal\x12 \n" +
+	"\vcertificate\x18\x01 \x01(\fR\vcertificate\x12\x18\n" +
+	"\adigests\x18\x02 \x03(\fR\adigests\x12\x1c\n" +
+	"\tsignature\x18\x03 \x01(\fR\tsignature\"\xea\a\n" +
 	"\vSyncRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12%\n" +
 	"\x04term\x18\x02 \x01(\v2\x11.pilotage.v1.TermR\x04term\x12\x16\n" +
@@ -3798,7 +3916,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\x06judges\x18\x15 \x01(\bR\x06judges\x12\x1f\n" +
 	"\vlease_tasks\x18\x16 \x03(\rR\n" +
 	"leaseTasks\x12/\n" +
-	"\ain_hand\x18\x17 \x03(\v2\x16.pilotage.v1.AttemptIdR\x06inHand\"\x8f\x01\n" +
+	"\ain_hand\x18\x17 \x03(\v2\x16.pilotage.v1.AttemptIdR\x06inHand\x12.\n" +
+	"\x05seals\x18\x18 \x03(\v2\x18.pilotage.v1.OutcomeSealR\x05seals\"\x8f\x01\n" +
 	"\bNodeMark\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\rR\x06failed\x12\x16\n" +
@@ -3866,11 +3985,12 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\bio_bound\x18\x0e \x01(\x05R\aioBound\"b\n" +
 	"\fPullResponse\x12-\n" +
 	"\x04sync\x18\x01 \x01(\v2\x19.pilotage.v1.SyncResponseR\x04sync\x12#\n" +
-	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\"\x8b\x01\n" +
+	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\"\xbb\x01\n" +
 	"\x16DeliverOutcomesRequest\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x120\n" +
 	"\boutcomes\x18\x02 \x03(\v2\x14.pilotage.v1.OutcomeR\boutcomes\x12+\n" +
-	"\x06stored\x18\x03 \x03(\v2\x13.pilotage.v1.StoredR\x06stored\"?\n" +
+	"\x06stored\x18\x03 \x03(\v2\x13.pilotage.v1.StoredR\x06stored\x12.\n" +
+	"\x05seals\x18\x04 \x03(\v2\x18.pilotage.v1.OutcomeSealR\x05seals\"?\n" +
 	"\x17DeliverOutcomesResponse\x12$\n" +
 	"\x04acks\x18\x01 \x03(\v2\x10.pilotage.v1.AckR\x04acks\"F\n" +
 	"\x18ReportUnreachableRequest\x12\x12\n" +
@@ -3985,7 +4105,7 @@ func file_pilotage_v1_pilot_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_pilot_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
+var file_pilotage_v1_pilot_service_proto_msgTypes = make([]protoimpl.MessageInfo, 47)
 var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(AckVerdict)(0),                   // 0: pilotage.v1.AckVerdict
 	(*Term)(nil),                      // 1: pilotage.v1.Term
@@ -4006,71 +4126,72 @@ var file_pilotage_v1_pilot_service_proto_goTypes = []any{
 	(*Refusal)(nil),                   // 16: pilotage.v1.Refusal
 	(*Revoked)(nil),                   // 17: pilotage.v1.Revoked
 	(*StorageReads)(nil),              // 18: pilotage.v1.StorageReads
-	(*SyncRequest)(nil),               // 19: pilotage.v1.SyncRequest
-	(*NodeMark)(nil),                  // 20: pilotage.v1.NodeMark
-	(*Ack)(nil),                       // 21: pilotage.v1.Ack
-	(*SyncResponse)(nil),              // 22: pilotage.v1.SyncResponse
-	(*WantedFile)(nil),                // 23: pilotage.v1.WantedFile
-	(*SendFileRequest)(nil),           // 24: pilotage.v1.SendFileRequest
-	(*SendFileResponse)(nil),          // 25: pilotage.v1.SendFileResponse
-	(*Holding)(nil),                   // 26: pilotage.v1.Holding
-	(*CacheDelta)(nil),                // 27: pilotage.v1.CacheDelta
-	(*PullRequest)(nil),               // 28: pilotage.v1.PullRequest
-	(*PullResponse)(nil),              // 29: pilotage.v1.PullResponse
-	(*DeliverOutcomesRequest)(nil),    // 30: pilotage.v1.DeliverOutcomesRequest
-	(*DeliverOutcomesResponse)(nil),   // 31: pilotage.v1.DeliverOutcomesResponse
-	(*ReportUnreachableRequest)(nil),  // 32: pilotage.v1.ReportUnreachableRequest
-	(*ReportUnreachableResponse)(nil), // 33: pilotage.v1.ReportUnreachableResponse
-	(*ListPeersRequest)(nil),          // 34: pilotage.v1.ListPeersRequest
-	(*ListPeersResponse)(nil),         // 35: pilotage.v1.ListPeersResponse
-	(*ReportTrialRequest)(nil),        // 36: pilotage.v1.ReportTrialRequest
-	(*ReportTrialResponse)(nil),       // 37: pilotage.v1.ReportTrialResponse
-	(*LeaveRequest)(nil),              // 38: pilotage.v1.LeaveRequest
-	(*LeaveResponse)(nil),             // 39: pilotage.v1.LeaveResponse
-	(*Pilot)(nil),                     // 40: pilotage.v1.Pilot
-	(*ListPilotsRequest)(nil),         // 41: pilotage.v1.ListPilotsRequest
-	(*ListPilotsResponse)(nil),        // 42: pilotage.v1.ListPilotsResponse
-	(*GetPilotRequest)(nil),           // 43: pilotage.v1.GetPilotRequest
-	(*GetPilotResponse)(nil),          // 44: pilotage.v1.GetPilotResponse
-	(*DrainPilotRequest)(nil),         // 45: pilotage.v1.DrainPilotRequest
-	(*DrainPilotResponse)(nil),        // 46: pilotage.v1.DrainPilotResponse
-	(*Resources)(nil),                 // 47: pilotage.v1.Resources
-	(*timestamppb.Timestamp)(nil),     // 48: google.protobuf.Timestamp
-	(*SiteSettings)(nil),              // 49: pilotage.v1.SiteSettings
-	(*Task)(nil),                      // 50: pilotage.v1.Task
-	(*durationpb.Duration)(nil),       // 51: google.protobuf.Duration
-	(*File)(nil),                      // 52: pilotage.v1.File
-	(*AttemptId)(nil),                 // 53: pilotage.v1.AttemptId
-	(*ClauseCount)(nil),               // 54: pilotage.v1.ClauseCount
-	(*Outcome)(nil),                   // 55: pilotage.v1.Outcome
+	(*OutcomeSeal)(nil),               // 19: pilotage.v1.OutcomeSeal
+	(*SyncRequest)(nil),               // 20: pilotage.v1.SyncRequest
+	(*NodeMark)(nil),                  // 21: pilotage.v1.NodeMark
+	(*Ack)(nil),                       // 22: pilotage.v1.Ack
+	(*SyncResponse)(nil),              // 23: pilotage.v1.SyncResponse
+	(*WantedFile)(nil),                // 24: pilotage.v1.WantedFile
+	(*SendFileRequest)(nil),           // 25: pilotage.v1.SendFileRequest
+	(*SendFileResponse)(nil),          // 26: pilotage.v1.SendFileResponse
+	(*Holding)(nil),                   // 27: pilotage.v1.Holding
+	(*CacheDelta)(nil),                // 28: pilotage.v1.CacheDelta
+	(*PullRequest)(nil),               // 29: pilotage.v1.PullRequest
+	(*PullResponse)(nil),              // 30: pilotage.v1.PullResponse
+	(*DeliverOutcomesRequest)(nil),    // 31: pilotage.v1.DeliverOutcomesRequest
+	(*DeliverOutcomesResponse)(nil),   // 32: pilotage.v1.DeliverOutcomesResponse
+	(*ReportUnreachableRequest)(nil),  // 33: pilotage.v1.ReportUnreachableRequest
+	(*ReportUnreachableResponse)(nil), // 34: pilotage.v1.ReportUnreachableResponse
+	(*ListPeersRequest)(nil),          // 35: pilotage.v1.ListPeersRequest
+	(*ListPeersResponse)(nil),         // 36: pilotage.v1.ListPeersResponse
+	(*ReportTrialRequest)(nil),        // 37: pilotage.v1.ReportTrialRequest
+	(*ReportTrialResponse)(nil),       // 38: pilotage.v1.ReportTrialResponse
+	(*LeaveRequest)(nil),              // 39: pilotage.v1.LeaveRequest
+	(*LeaveResponse)(nil),             // 40: pilotage.v1.LeaveResponse
+	(*Pilot)(nil),                     // 41: pilotage.v1.Pilot
+	(*ListPilotsRequest)(nil),         // 42: pilotage.v1.ListPilotsRequest
+	(*ListPilotsResponse)(nil),        // 43: pilotage.v1.ListPilotsResponse
+	(*GetPilotRequest)(nil),           // 44: pilotage.v1.GetPilotRequest
+	(*GetPilotResponse)(nil),          // 45: pilotage.v1.GetPilotResponse
+	(*DrainPilotRequest)(nil),         // 46: pilotage.v1.DrainPilotRequest
+	(*DrainPilotResponse)(nil),        // 47: pilotage.v1.DrainPilotResponse
+	(*Resources)(nil),                 // 48: pilotage.v1.Resources
+	(*timestamppb.Timestamp)(nil),     // 49: google.protobuf.Timestamp
+	(*SiteSettings)(nil),              // 50: pilotage.v1.SiteSettings
+	(*Task)(nil),                      // 51: pilotage.v1.Task
+	(*durationpb.Duration)(nil),       // 52: google.protobuf.Duration
+	(*File)(nil),                      // 53: pilotage.v1.File
+	(*AttemptId)(nil),                 // 54: pilotage.v1.AttemptId
+	(*ClauseCount)(nil),               // 55: pilotage.v1.ClauseCount
+	(*Outcome)(nil),                   // 56: pilotage.v1.Outcome
 }
 var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
-	47, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
-	48, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
+	48, // 0: pilotage.v1.RegisterRequest.resources:type_name -> pilotage.v1.Resources
+	49, // 1: pilotage.v1.RegisterRequest.ends:type_name -> google.protobuf.Timestamp
 	2,  // 2: pilotage.v1.RegisterResponse.master:type_name -> pilotage.v1.Contact
 	1,  // 3: pilotage.v1.RegisterResponse.term:type_name -> pilotage.v1.Term
 	2,  // 4: pilotage.v1.RegisterResponse.contacts:type_name -> pilotage.v1.Contact
-	49, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
-	48, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
-	50, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
-	51, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
+	50, // 5: pilotage.v1.RegisterResponse.settings:type_name -> pilotage.v1.SiteSettings
+	49, // 6: pilotage.v1.RegisterResponse.now:type_name -> google.protobuf.Timestamp
+	51, // 7: pilotage.v1.LeasedTask.task:type_name -> pilotage.v1.Task
+	52, // 8: pilotage.v1.Lease.ttl:type_name -> google.protobuf.Duration
 	5,  // 9: pilotage.v1.Lease.tasks:type_name -> pilotage.v1.LeasedTask
-	52, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
+	53, // 10: pilotage.v1.Lease.files:type_name -> pilotage.v1.File
 	1,  // 11: pilotage.v1.ClaimMastershipRequest.expected:type_name -> pilotage.v1.Term
 	1,  // 12: pilotage.v1.ClaimMastershipResponse.term:type_name -> pilotage.v1.Term
 	2,  // 13: pilotage.v1.ClaimMastershipResponse.master:type_name -> pilotage.v1.Contact
 	6,  // 14: pilotage.v1.ClaimMastershipResponse.leases:type_name -> pilotage.v1.Lease
 	17, // 15: pilotage.v1.ClaimMastershipResponse.revoked:type_name -> pilotage.v1.Revoked
-	49, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
+	50, // 16: pilotage.v1.ClaimMastershipResponse.settings:type_name -> pilotage.v1.SiteSettings
 	2,  // 17: pilotage.v1.ClaimMastershipResponse.pilots:type_name -> pilotage.v1.Contact
-	53, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
-	48, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
-	53, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
-	47, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
-	54, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
+	54, // 18: pilotage.v1.Start.attempt:type_name -> pilotage.v1.AttemptId
+	49, // 19: pilotage.v1.Start.started:type_name -> google.protobuf.Timestamp
+	54, // 20: pilotage.v1.Stored.attempt:type_name -> pilotage.v1.AttemptId
+	48, // 21: pilotage.v1.Refusal.resources:type_name -> pilotage.v1.Resources
+	55, // 22: pilotage.v1.Refusal.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 23: pilotage.v1.SyncRequest.term:type_name -> pilotage.v1.Term
 	9,  // 24: pilotage.v1.SyncRequest.capacity:type_name -> pilotage.v1.Capacity
-	55, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
+	56, // 25: pilotage.v1.SyncRequest.outcomes:type_name -> pilotage.v1.Outcome
 	10, // 26: pilotage.v1.SyncRequest.starts:type_name -> pilotage.v1.Start
 	11, // 27: pilotage.v1.SyncRequest.returns:type_name -> pilotage.v1.Return
 	12, // 28: pilotage.v1.SyncRequest.stored:type_name -> pilotage.v1.Stored
@@ -4079,74 +4200,76 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	16, // 31: pilotage.v1.SyncRequest.refused:type_name -> pilotage.v1.Refusal
 	17, // 32: pilotage.v1.SyncRequest.confirmed:type_name -> pilotage.v1.Revoked
 	18, // 33: pilotage.v1.SyncRequest.storage_reads:type_name -> pilotage.v1.StorageReads
-	51, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
+	52, // 34: pilotage.v1.SyncRequest.hold:type_name -> google.protobuf.Duration
 	15, // 35: pilotage.v1.SyncRequest.pauses:type_name -> pilotage.v1.Pause
-	20, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
-	53, // 37: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
-	51, // 38: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
-	53, // 39: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
-	0,  // 40: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
-	53, // 41: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
-	6,  // 42: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
-	17, // 43: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
-	21, // 44: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
-	49, // 45: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
-	52, // 46: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
-	20, // 47: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
-	23, // 48: pilotage.v1.SyncResponse.wanted:type_name -> pilotage.v1.WantedFile
-	52, // 49: pilotage.v1.SyncResponse.drop:type_name -> pilotage.v1.File
-	52, // 50: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
-	19, // 51: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
-	51, // 52: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
-	47, // 53: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
-	26, // 54: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
-	27, // 55: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	22, // 56: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	55, // 57: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 58: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	21, // 59: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	49, // 60: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 61: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
-	49, // 62: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 63: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 64: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	47, // 65: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	48, // 66: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	48, // 67: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	48, // 68: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	40, // 69: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	40, // 70: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 71: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 72: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	19, // 73: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	28, // 74: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	30, // 75: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	32, // 76: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	34, // 77: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
-	36, // 78: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
-	24, // 79: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
-	38, // 80: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	41, // 81: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	43, // 82: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	45, // 83: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 84: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 85: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	22, // 86: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	29, // 87: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	31, // 88: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	33, // 89: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	35, // 90: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
-	37, // 91: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
-	25, // 92: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
-	39, // 93: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	42, // 94: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	44, // 95: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	46, // 96: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	84, // [84:97] is the sub-list for method output_type
-	71, // [71:84] is the sub-list for method input_type
-	71, // [71:71] is the sub-list for extension type_name
-	71, // [71:71] is the sub-list for extension extendee
-	0,  // [0:71] is the sub-list for field type_name
+	21, // 36: pilotage.v1.SyncRequest.nodes:type_name -> pilotage.v1.NodeMark
+	54, // 37: pilotage.v1.SyncRequest.in_hand:type_name -> pilotage.v1.AttemptId
+	19, // 38: pilotage.v1.SyncRequest.seals:type_name -> pilotage.v1.OutcomeSeal
+	52, // 39: pilotage.v1.NodeMark.left:type_name -> google.protobuf.Duration
+	54, // 40: pilotage.v1.Ack.attempt:type_name -> pilotage.v1.AttemptId
+	0,  // 41: pilotage.v1.Ack.verdict:type_name -> pilotage.v1.AckVerdict
+	54, // 42: pilotage.v1.Ack.winner:type_name -> pilotage.v1.AttemptId
+	6,  // 43: pilotage.v1.SyncResponse.leases:type_name -> pilotage.v1.Lease
+	17, // 44: pilotage.v1.SyncResponse.revoked:type_name -> pilotage.v1.Revoked
+	22, // 45: pilotage.v1.SyncResponse.acks:type_name -> pilotage.v1.Ack
+	50, // 46: pilotage.v1.SyncResponse.settings:type_name -> pilotage.v1.SiteSettings
+	53, // 47: pilotage.v1.SyncResponse.check:type_name -> pilotage.v1.File
+	21, // 48: pilotage.v1.SyncResponse.nodes:type_name -> pilotage.v1.NodeMark
+	24, // 49: pilotage.v1.SyncResponse.wanted:type_name -> pilotage.v1.WantedFile
+	53, // 50: pilotage.v1.SyncResponse.drop:type_name -> pilotage.v1.File
+	53, // 51: pilotage.v1.WantedFile.file:type_name -> pilotage.v1.File
+	20, // 52: pilotage.v1.PullRequest.sync:type_name -> pilotage.v1.SyncRequest
+	52, // 53: pilotage.v1.PullRequest.lifetime:type_name -> google.protobuf.Duration
+	48, // 54: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
+	27, // 55: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
+	28, // 56: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
+	23, // 57: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	56, // 58: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 59: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	19, // 60: pilotage.v1.DeliverOutcomesRequest.seals:type_name -> pilotage.v1.OutcomeSeal
+	22, // 61: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	50, // 62: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 63: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	50, // 64: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 65: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 66: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	48, // 67: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	49, // 68: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	49, // 69: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	49, // 70: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	41, // 71: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	41, // 72: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 73: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 74: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	20, // 75: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	29, // 76: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	31, // 77: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	33, // 78: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	35, // 79: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	37, // 80: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	25, // 81: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
+	39, // 82: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	42, // 83: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	44, // 84: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	46, // 85: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 86: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 87: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	23, // 88: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	30, // 89: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	32, // 90: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	34, // 91: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	36, // 92: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	38, // 93: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	26, // 94: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
+	40, // 95: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	43, // 96: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	45, // 97: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	47, // 98: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	86, // [86:99] is the sub-list for method output_type
+	73, // [73:86] is the sub-list for method input_type
+	73, // [73:73] is the sub-list for extension type_name
+	73, // [73:73] is the sub-list for extension extendee
+	0,  // [0:73] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
@@ -4163,7 +4286,7 @@ func file_pilotage_v1_pilot_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_pilot_service_proto_rawDesc), len(file_pilotage_v1_pilot_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   46,
+			NumMessages:   47,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

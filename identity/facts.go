@@ -1,0 +1,136 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	p2ppeer "github.com/libp2p/go-libp2p/core/peer"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Facts are signed by who made them, whoever delivers them. What is signed begins with
+// the kind of fact, so that no signature stands for another kind.
+const (
+	factOutcomes    = "pilotage outcomes 1"
+	factResignation = "pilotage resignation 1"
+	factTerm        = "pilotage term 1"
+)
+
+// ErrNotSigned tells of a fact without a good signature of who alone can know it.
+var ErrNotSigned = errors.New("it is not signed by who alone can say so")
+
+// statement is what is signed: each part after its length.
+func statement(kind string, parts ...[]byte) []byte {
+	text := binary.AppendUvarint(nil, uint64(len(kind)))
+	text = append(text, kind...)
+	for _, part := range parts {
+		text = binary.AppendUvarint(text, uint64(len(part)))
+		text = append(text, part...)
+	}
+	return text
+}
+
+func termParts(site task.Site, term task.Term) [][]byte {
+	return [][]byte{
+		[]byte(site), binary.BigEndian.AppendUint64(nil, term.Epoch), binary.BigEndian.AppendUint64(nil, term.Ballot), []byte(term.Peer),
+	}
+}
+
+// Seal signs outcomes, by their digests, for the pilot that ran the attempts.
+func (m MemberCertificate) Seal(digests []task.OutcomeDigest) *task.Seal {
+	seal := &task.Seal{Certificate: m.DER, Digests: digests}
+	seal.Signature = ed25519.Sign(m.Key.private, statement(factOutcomes, digestParts(digests)...))
+	return seal
+}
+
+func digestParts(digests []task.OutcomeDigest) [][]byte {
+	parts := make([][]byte, len(digests))
+	for i := range digests {
+		parts[i] = digests[i][:]
+	}
+	return parts
+}
+
+// VerifySeal returns the member of a site that has signed outcomes. Outcomes may arrive
+// after the membership of their pilot has ended; a denied pilot's are refused.
+func (v *Verifier) VerifySeal(seal *task.Seal, site task.Site, now time.Time) (Member, error) {
+	certificate, err := x509.ParseCertificate(seal.Certificate)
+	if err != nil {
+		return Member{}, fmt.Errorf("the certificate of a seal: %w: %w", ErrMalformed, err)
+	}
+	if now.After(certificate.NotAfter) {
+		now = certificate.NotAfter
+	}
+	member, err := v.VerifySite(seal.Certificate, site, now)
+	if err != nil {
+		return Member{}, err
+	}
+	public, _ := certificate.PublicKey.(ed25519.PublicKey)
+	if !ed25519.Verify(public, statement(factOutcomes, digestParts(seal.Digests)...), seal.Signature) {
+		return Member{}, fmt.Errorf("outcomes in the name of pilot %s: %w", member.Pilot, ErrNotSigned)
+	}
+	return member, nil
+}
+
+// SignResignation signs that the master of a term gives it up.
+func (k *PilotKey) SignResignation(site task.Site, term task.Term) []byte {
+	return ed25519.Sign(k.private, statement(factResignation, termParts(site, term)...))
+}
+
+// VerifyResignation checks that the master of a term has given it up itself.
+func VerifyResignation(site task.Site, term task.Term, signature []byte) error {
+	public, err := publicOf(term.Peer)
+	if err != nil {
+		return err
+	}
+	if !ed25519.Verify(public, statement(factResignation, termParts(site, term)...), signature) {
+		return fmt.Errorf("a resignation of term %s: %w", term, ErrNotSigned)
+	}
+	return nil
+}
+
+// publicOf is the key that a peer id stands for.
+func publicOf(id task.PeerID) (ed25519.PublicKey, error) {
+	decoded, err := p2ppeer.Decode(string(id))
+	if err != nil {
+		return nil, fmt.Errorf("peer id %.60q: %w: %w", id, ErrMalformed, err)
+	}
+	key, err := decoded.ExtractPublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("peer id %.60q: %w: %w", id, ErrMalformed, err)
+	}
+	raw, err := key.Raw()
+	if err != nil || len(raw) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("peer id %.60q is not of an Ed25519 key: %w", id, ErrWrongKey)
+	}
+	return raw, nil
+}
+
+// SignTerm signs that the queue has granted a term.
+func (a *Authority) SignTerm(site task.Site, term task.Term) ([]byte, error) {
+	sum := sha256.Sum256(statement(factTerm, termParts(site, term)...))
+	signature, err := ecdsa.SignASN1(rand.Reader, a.key, sum[:])
+	if err != nil {
+		return nil, fmt.Errorf("sign term %s of %s: %w", term, site, err)
+	}
+	return signature, nil
+}
+
+// VerifyTerm checks that the queue has granted a term.
+func (v *Verifier) VerifyTerm(site task.Site, term task.Term, signature []byte) error {
+	sum := sha256.Sum256(statement(factTerm, termParts(site, term)...))
+	for _, key := range v.authorities {
+		if ecdsa.VerifyASN1(key, sum[:], signature) {
+			return nil
+		}
+	}
+	return fmt.Errorf("term %s of %s: %w", term, site, ErrNotSigned)
+}

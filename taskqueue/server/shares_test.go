@@ -1,0 +1,79 @@
+package server
+
+import (
+	"testing"
+	"time"
+)
+
+// TestAGreedyIdentityWaitsInItsOwnLine floods the store from one identity, with calls of
+// some cost, while another one calls now and then: the flood never fills more than its
+// share of a commit, nobody else waits for its line, and alone it may fill commits.
+func TestAGreedyIdentityWaitsInItsOwnLine(t *testing.T) {
+	for _, cost := range []time.Duration{20 * time.Microsecond, 300 * time.Microsecond, 5 * time.Millisecond} {
+		var s shares
+		now := time.Unix(0, 0)
+		var line []<-chan struct{}
+		inside := 0
+		call := func() {
+			if turn := s.begin("greedy", now); turn == nil {
+				inside++
+			} else {
+				line = append(line, turn)
+			}
+		}
+		step := func() { // all that are inside end, as a common commit does
+			for range inside {
+				now = now.Add(cost)
+				s.end("greedy", cost, now)
+			}
+			inside = 0
+			for len(line) > 0 {
+				select {
+				case <-line[0]:
+					line = line[1:]
+					inside++
+					continue
+				default:
+				}
+				break
+			}
+		}
+		for range 1000 {
+			call()
+		}
+		for range 20 {
+			if step(); inside != mostAtOnce && len(line) > 0 {
+				t.Fatalf("cost %s: alone, %d calls work at once, %d wait", cost, inside, len(line))
+			}
+			for len(line) < 500 {
+				call()
+			}
+		}
+		most := max(1, min(mostAtOnce, int(batchShare/cost)))
+		for i := range 100 {
+			if s.begin("other", now) != nil {
+				t.Fatalf("cost %s: who calls now and then waits for somebody else's flood", cost)
+			}
+			s.end("other", cost, now)
+			for len(line) < 500 {
+				call()
+			}
+			if step(); i > 0 && inside > most+most/4 {
+				t.Fatalf("cost %s: %d calls of a flood work at once beside another identity, at most %d should", cost, inside, most)
+			}
+		}
+		if after := s.refuse("greedy"); after < 100*time.Millisecond || after > longestRetry {
+			t.Errorf("cost %s: come again in %s", cost, after)
+		}
+		// Who has gone does not take a turn.
+		if gone := line[len(line)-1]; !s.drop("greedy", gone) || s.drop("greedy", gone) {
+			t.Errorf("cost %s: a call that was given up stays in line", cost)
+		}
+		now = now.Add(3 * aroundFor)
+		call()
+		now = now.Add(3 * aroundFor)
+		if call(); len(s.of) != 1 {
+			t.Errorf("cost %s: %d identities are remembered", cost, len(s.of))
+		}
+	}
+}
