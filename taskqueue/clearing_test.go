@@ -270,3 +270,37 @@ func TestNeededFilesAreNotRemoved(t *testing.T) {
 	a.sync()
 	g.check()
 }
+
+// What attempts have used is told of whom, where and when, once each, also when their
+// workflow has gone.
+func TestAccountsOutliveWorkflows(t *testing.T) {
+	g, a, w := cleared(t)
+	second := g.mustSubmit(taskqueue.Submission{Name: "fails", By: taskqueue.Person{Name: "other"}, Tasks: []task.Task{job("x", nil, nil)}})
+	a.sync()
+	x := task.NewID(second, "x")
+	failed := a.fail(a.start(x, a.members[0]), task.PayloadFailed)
+	a.end(x, failed)
+	a.sync()
+	a.ended = append(a.ended, failed) // told again
+	a.sync()
+	g.must(func(t *taskqueue.Turn) error { _, err := g.rules.DeleteWorkflow(t, w, false); return err })
+	a.sweep(0)
+	want := map[string]taskqueue.Usage{
+		"":      {Tasks: 2, CPU: 2 * time.Second, Wall: 2 * time.Second},
+		"other": {Failures: 1, CPU: time.Second, Wall: time.Second, Wasted: time.Second},
+	}
+	g.view(func(turn *taskqueue.Turn) error {
+		all, err := turn.Usage().Since("2026-01-01", taskqueue.UsageKey{}, 10)
+		if len(all) != len(want) {
+			t.Errorf("%d accounts: %+v", len(all), all)
+		}
+		for _, u := range all {
+			expected := want[u.Owner]
+			expected.UsageKey = taskqueue.UsageKey{Day: "2026-01-01", Owner: u.Owner, Site: "A"}
+			if u.Bytes = [4]uint64{}; u != expected {
+				t.Errorf("%+v, want %+v", u, expected)
+			}
+		}
+		return err
+	})
+}

@@ -192,6 +192,7 @@ func tail(stream []byte) []byte { return stream[max(0, len(stream)-task.LogTail)
 // to be deleted.
 func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckVerdict, winner task.AttemptID) {
 	j.record(o, state)
+	j.use(o, false)
 	j.site.Sums.Duplicates++
 	j.site.Sums.Wasted += max(0, o.Run)
 	j.discard(o, o.Outputs...)
@@ -344,6 +345,7 @@ func (j *judgement) failure(s *TaskState, o *task.Outcome) {
 // book adds an accepted outcome to the sums of site and pilot.
 func (j *judgement) book(o *task.Outcome, sample int) {
 	j.site.addOutcome(o, sample)
+	j.use(o, o.OK)
 	j.pilots.held[o.Attempt.Pilot].Sums.add(o)
 	j.pilots.touch(o.Attempt.Pilot)
 }

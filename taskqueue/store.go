@@ -60,6 +60,7 @@ type Tx interface {
 	Sites() SiteTable
 	Pilots() PilotTable
 	Grants() GrantTable
+	Usage() UsageTable
 }
 
 // MetaTable keeps single values: service clock, counters, the CA, the schema.
@@ -217,4 +218,13 @@ type GrantTable interface {
 	Save(grants ...Grant) error
 	Delete(ids ...string) error
 	All() ([]Grant, error) // by id
+}
+
+// UsageTable keeps accounts.
+type UsageTable interface {
+	Load(keys ...UsageKey) ([]Usage, error) // absent ones are left out
+	Save(usage ...Usage) error
+	// Since returns what was used from a day on, by day, owner and site, after a key
+	// (the zero one: from the start), at most limit.
+	Since(day string, after UsageKey, limit int) ([]Usage, error)
 }

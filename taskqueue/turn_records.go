@@ -26,6 +26,7 @@ type records struct {
 	workflows *table[task.WorkflowID, Workflow]
 	sites     *table[task.Site, SiteRecord]
 	pilots    *table[task.PilotID, PilotRecord]
+	usage     *table[UsageKey, Usage]
 
 	siteNames []task.Site // of all sites, once loaded
 }
@@ -41,6 +42,7 @@ func newRecords(t *Turn, config *Config) *records {
 		workflows: newTable("workflows", t.Workflows().Load, func(w *Workflow) task.WorkflowID { return w.ID }),
 		sites:     newTable("sites", t.Sites().Load, func(s *SiteRecord) task.Site { return s.Name }),
 		pilots:    newTable("pilots", t.Pilots().Load, func(p *PilotRecord) task.PilotID { return p.ID }),
+		usage:     newTable("accounts", t.Usage().Load, func(u *Usage) UsageKey { return u.UsageKey }),
 	}
 }
 
@@ -152,6 +154,7 @@ func (r *records) save() {
 	saveAll(r.attempts.take(), r.Attempts().Save)
 	saveAll(r.sites.take(), r.Sites().Save)
 	saveAll(r.pilots.take(), r.Pilots().Save)
+	saveAll(r.usage.take(), r.Usage().Save)
 }
 
 // saveTasks writes each task once: a new one with its description, of the

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -86,7 +87,58 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags.Var((*days)(&retain.Intermediates), "retain-intermediates", "delete copies of files that are no final outputs this long after their workflow is DONE")
 	flags.BoolVar(&keep, "keep-intermediates", false, "never delete them")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
+	command.AddCommand(newBackup(a), newRestore(a))
 	return command
+}
+
+// ofFolder makes a command about the data folder of a queue on this machine.
+func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, data, argument string) error) *cobra.Command {
+	data := ""
+	command := &cobra.Command{Use: use, Short: short, Long: long, Args: asUsed, RunE: func(c *cobra.Command, args []string) error {
+		err := run(c.Context(), cmp.Or(data, stateFolder(a.getenv, "queue")), args[0])
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return coded(exitNotFound, "%w", err)
+		case errors.Is(err, server.ErrDamaged):
+			return coded(exitFailed, "%w", err)
+		}
+		return err
+	}}
+	command.Flags().StringVar(&data, "data", "", "data folder of the queue (default $XDG_STATE_HOME/pilotage/queue)")
+	return command
+}
+
+func newBackup(a *app) *cobra.Command {
+	return a.ofFolder("backup DIR", "Copy the queue's database into a folder, also while the queue runs",
+		`Copies the database of a queue on this machine as it is at one moment, also while the
+queue runs, into a folder that has none, and reads all of the copy back. The copy holds
+the key of the VO's authority; its files have mode 0600.`,
+		func(ctx context.Context, data, into string) error {
+			blocks, err := server.Backup(ctx, data, into)
+			if err == nil {
+				a.say("%s: %s as written\n", into, task.Counted(blocks, "block"))
+			}
+			return err
+		})
+}
+
+func newRestore(a *app) *cobra.Command {
+	return a.ofFolder("restore DIR", "Put a backup in the place of the database of a queue that does not run",
+		`Reads all of a backup and puts it in the place of the database of a queue that does
+not run; on another machine it begins the queue's folder anew. The database that was
+there is moved into a folder before-restore-TIME beside it. What happened after the
+backup the queue does not know: docs/operations.md says what becomes of it.`,
+		func(ctx context.Context, data, from string) error {
+			blocks, before, err := server.Restore(ctx, from, data)
+			if err != nil {
+				return err
+			}
+			a.say("%s: %s restored; start the queue\n", data, task.Counted(blocks, "block"))
+			if before != "" {
+				a.say("what was there is in %s\n", before)
+			}
+			return nil
+		})
 }
 
 // verifyQueue says whether the database in a folder is as it was written.

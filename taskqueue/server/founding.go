@@ -19,6 +19,17 @@ func Verify(ctx context.Context, folder string) (blocks int, err error) {
 	return sqlite.Verify(ctx, folder)
 }
 
+// Backup copies the database of a queue, which may run, into another folder, and reads
+// it back; see sqlite.Backup.
+func Backup(ctx context.Context, folder, into string) (blocks int, err error) {
+	return sqlite.Backup(ctx, folder, into)
+}
+
+// Restore puts a backup in the place of a queue's database; see sqlite.Restore.
+func Restore(ctx context.Context, from, folder string) (blocks int, before string, err error) {
+	return sqlite.Restore(ctx, from, folder)
+}
+
 // errFounded refuses to found a VO where there was one: its pilots and people
 // would be strangers to the new one, and its access files would be overwritten.
 var errFounded = errors.New("the folder is that of a VO whose database is gone")

@@ -79,6 +79,7 @@ var permissions = map[string]may{
 	pb.TaskService_CancelWorkflow_FullMethodName:      people | canCancel,
 	pb.TaskService_RetryWorkflow_FullMethodName:       people | canModify,
 	pb.TaskService_DeleteWorkflow_FullMethodName:      people | canModify,
+	pb.TaskService_GetUsage_FullMethodName:            readers,
 	pb.TaskService_GetTask_FullMethodName:             readers,
 	pb.TaskService_ListTasks_FullMethodName:           readers,
 	pb.TaskService_CancelTask_FullMethodName:          people | canCancel,

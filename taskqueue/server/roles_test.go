@@ -25,7 +25,7 @@ import (
 // rights is written from the issue, apart from the server's own table: who
 // may call what. A missing method fails the test.
 var rights = map[string]string{
-	"TaskService/*": "admin submit", "TaskService/GetWorkflow": "admin submit reader", "TaskService/ListWorkflows": "admin submit reader", "TaskService/WatchWorkflow": "admin submit reader",
+	"TaskService/*": "admin submit", "TaskService/GetUsage": "admin submit reader", "TaskService/GetWorkflow": "admin submit reader", "TaskService/ListWorkflows": "admin submit reader", "TaskService/WatchWorkflow": "admin submit reader",
 	"TaskService/ListWorkflowOutputs": "admin submit reader", "TaskService/GetTask": "admin submit reader", "TaskService/ListTasks": "admin submit reader", "TaskService/ExplainTask": "admin submit reader", "TaskService/GetTaskLogs": "admin submit reader", "TaskService/GetWorkflowSteps": "admin submit reader",
 	"FileService/*": "admin submit", "FileService/ListFiles": "admin submit reader", "FileService/LocateFile": "admin submit reader",
 

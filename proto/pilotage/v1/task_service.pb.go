@@ -147,6 +147,59 @@ func (AttemptState) EnumDescriptor() ([]byte, []int) {
 	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{1}
 }
 
+// What there is a row for.
+type GetUsageRequest_By int32
+
+const (
+	GetUsageRequest_BY_UNSPECIFIED GetUsageRequest_By = 0
+	GetUsageRequest_BY_OWNER       GetUsageRequest_By = 1
+	GetUsageRequest_BY_SITE        GetUsageRequest_By = 2
+	GetUsageRequest_BY_DAY         GetUsageRequest_By = 3
+)
+
+// Enum value maps for GetUsageRequest_By.
+var (
+	GetUsageRequest_By_name = map[int32]string{
+		0: "BY_UNSPECIFIED",
+		1: "BY_OWNER",
+		2: "BY_SITE",
+		3: "BY_DAY",
+	}
+	GetUsageRequest_By_value = map[string]int32{
+		"BY_UNSPECIFIED": 0,
+		"BY_OWNER":       1,
+		"BY_SITE":        2,
+		"BY_DAY":         3,
+	}
+)
+
+func (x GetUsageRequest_By) Enum() *GetUsageRequest_By {
+	p := new(GetUsageRequest_By)
+	*p = x
+	return p
+}
+
+func (x GetUsageRequest_By) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (GetUsageRequest_By) Descriptor() protoreflect.EnumDescriptor {
+	return file_pilotage_v1_task_service_proto_enumTypes[2].Descriptor()
+}
+
+func (GetUsageRequest_By) Type() protoreflect.EnumType {
+	return &file_pilotage_v1_task_service_proto_enumTypes[2]
+}
+
+func (x GetUsageRequest_By) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use GetUsageRequest_By.Descriptor instead.
+func (GetUsageRequest_By) EnumDescriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{15, 0}
+}
+
 type SubmitWorkflowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Chosen by the client; parts of one submission carry the same key.
@@ -1170,6 +1223,240 @@ func (x *RetryWorkflowResponse) GetRetried() int32 {
 	return 0
 }
 
+type GetUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// First day, in UTC, as 2026-11-24; empty: from the start.
+	Since         string             `protobuf:"bytes,1,opt,name=since,proto3" json:"since,omitempty"`
+	By            GetUsageRequest_By `protobuf:"varint,2,opt,name=by,proto3,enum=pilotage.v1.GetUsageRequest_By" json:"by,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUsageRequest) Reset() {
+	*x = GetUsageRequest{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUsageRequest) ProtoMessage() {}
+
+func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUsageRequest.ProtoReflect.Descriptor instead.
+func (*GetUsageRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *GetUsageRequest) GetSince() string {
+	if x != nil {
+		return x.Since
+	}
+	return ""
+}
+
+func (x *GetUsageRequest) GetBy() GetUsageRequest_By {
+	if x != nil {
+		return x.By
+	}
+	return GetUsageRequest_BY_UNSPECIFIED
+}
+
+type GetUsageResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Usage         []*Usage               `protobuf:"bytes,1,rep,name=usage,proto3" json:"usage,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUsageResponse) Reset() {
+	*x = GetUsageResponse{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUsageResponse) ProtoMessage() {}
+
+func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUsageResponse.ProtoReflect.Descriptor instead.
+func (*GetUsageResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *GetUsageResponse) GetUsage() []*Usage {
+	if x != nil {
+		return x.Usage
+	}
+	return nil
+}
+
+type Usage struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Owner, site or day; all of them where nothing was asked for.
+	Owner string `protobuf:"bytes,1,opt,name=owner,proto3" json:"owner,omitempty"`
+	Site  string `protobuf:"bytes,2,opt,name=site,proto3" json:"site,omitempty"`
+	Day   string `protobuf:"bytes,3,opt,name=day,proto3" json:"day,omitempty"`
+	// Accepted successes.
+	Tasks    uint64               `protobuf:"varint,4,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Failures uint64               `protobuf:"varint,5,opt,name=failures,proto3" json:"failures,omitempty"`
+	Cpu      *durationpb.Duration `protobuf:"bytes,6,opt,name=cpu,proto3" json:"cpu,omitempty"`
+	Wall     *durationpb.Duration `protobuf:"bytes,7,opt,name=wall,proto3" json:"wall,omitempty"`
+	// Of wall, by attempts that have failed or counted for nothing.
+	Wasted *durationpb.Duration `protobuf:"bytes,8,opt,name=wasted,proto3" json:"wasted,omitempty"`
+	// Read from the pilot's own cache, other pilots' caches, the site's storage element
+	// and other sites'.
+	BytesLocal    uint64 `protobuf:"varint,9,opt,name=bytes_local,json=bytesLocal,proto3" json:"bytes_local,omitempty"`
+	BytesPeer     uint64 `protobuf:"varint,10,opt,name=bytes_peer,json=bytesPeer,proto3" json:"bytes_peer,omitempty"`
+	BytesStorage  uint64 `protobuf:"varint,11,opt,name=bytes_storage,json=bytesStorage,proto3" json:"bytes_storage,omitempty"`
+	BytesRemote   uint64 `protobuf:"varint,12,opt,name=bytes_remote,json=bytesRemote,proto3" json:"bytes_remote,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Usage) Reset() {
+	*x = Usage{}
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Usage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Usage) ProtoMessage() {}
+
+func (x *Usage) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Usage.ProtoReflect.Descriptor instead.
+func (*Usage) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Usage) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *Usage) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *Usage) GetDay() string {
+	if x != nil {
+		return x.Day
+	}
+	return ""
+}
+
+func (x *Usage) GetTasks() uint64 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *Usage) GetFailures() uint64 {
+	if x != nil {
+		return x.Failures
+	}
+	return 0
+}
+
+func (x *Usage) GetCpu() *durationpb.Duration {
+	if x != nil {
+		return x.Cpu
+	}
+	return nil
+}
+
+func (x *Usage) GetWall() *durationpb.Duration {
+	if x != nil {
+		return x.Wall
+	}
+	return nil
+}
+
+func (x *Usage) GetWasted() *durationpb.Duration {
+	if x != nil {
+		return x.Wasted
+	}
+	return nil
+}
+
+func (x *Usage) GetBytesLocal() uint64 {
+	if x != nil {
+		return x.BytesLocal
+	}
+	return 0
+}
+
+func (x *Usage) GetBytesPeer() uint64 {
+	if x != nil {
+		return x.BytesPeer
+	}
+	return 0
+}
+
+func (x *Usage) GetBytesStorage() uint64 {
+	if x != nil {
+		return x.BytesStorage
+	}
+	return 0
+}
+
+func (x *Usage) GetBytesRemote() uint64 {
+	if x != nil {
+		return x.BytesRemote
+	}
+	return 0
+}
+
 type DeleteWorkflowRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Id only: of a name there may be several.
@@ -1182,7 +1469,7 @@ type DeleteWorkflowRequest struct {
 
 func (x *DeleteWorkflowRequest) Reset() {
 	*x = DeleteWorkflowRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1194,7 +1481,7 @@ func (x *DeleteWorkflowRequest) String() string {
 func (*DeleteWorkflowRequest) ProtoMessage() {}
 
 func (x *DeleteWorkflowRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[15]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1207,7 +1494,7 @@ func (x *DeleteWorkflowRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWorkflowRequest.ProtoReflect.Descriptor instead.
 func (*DeleteWorkflowRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{15}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *DeleteWorkflowRequest) GetWorkflow() string {
@@ -1234,7 +1521,7 @@ type DeleteWorkflowResponse struct {
 
 func (x *DeleteWorkflowResponse) Reset() {
 	*x = DeleteWorkflowResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1246,7 +1533,7 @@ func (x *DeleteWorkflowResponse) String() string {
 func (*DeleteWorkflowResponse) ProtoMessage() {}
 
 func (x *DeleteWorkflowResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[16]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1259,7 +1546,7 @@ func (x *DeleteWorkflowResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWorkflowResponse.ProtoReflect.Descriptor instead.
 func (*DeleteWorkflowResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{16}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteWorkflowResponse) GetRemoval() *Removal {
@@ -1280,7 +1567,7 @@ type Attempt struct {
 
 func (x *Attempt) Reset() {
 	*x = Attempt{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1292,7 +1579,7 @@ func (x *Attempt) String() string {
 func (*Attempt) ProtoMessage() {}
 
 func (x *Attempt) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[17]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1305,7 +1592,7 @@ func (x *Attempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Attempt.ProtoReflect.Descriptor instead.
 func (*Attempt) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{17}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Attempt) GetState() AttemptState {
@@ -1344,7 +1631,7 @@ type TaskInfo struct {
 
 func (x *TaskInfo) Reset() {
 	*x = TaskInfo{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1356,7 +1643,7 @@ func (x *TaskInfo) String() string {
 func (*TaskInfo) ProtoMessage() {}
 
 func (x *TaskInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[18]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1369,7 +1656,7 @@ func (x *TaskInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskInfo.ProtoReflect.Descriptor instead.
 func (*TaskInfo) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{18}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskInfo) GetTask() *Task {
@@ -1458,7 +1745,7 @@ type GetTaskRequest struct {
 
 func (x *GetTaskRequest) Reset() {
 	*x = GetTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1757,7 @@ func (x *GetTaskRequest) String() string {
 func (*GetTaskRequest) ProtoMessage() {}
 
 func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1770,7 @@ func (x *GetTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetTaskRequest) GetTaskId() string {
@@ -1502,7 +1789,7 @@ type GetTaskResponse struct {
 
 func (x *GetTaskResponse) Reset() {
 	*x = GetTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1514,7 +1801,7 @@ func (x *GetTaskResponse) String() string {
 func (*GetTaskResponse) ProtoMessage() {}
 
 func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1527,7 +1814,7 @@ func (x *GetTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetTaskResponse) GetTask() *TaskInfo {
@@ -1551,7 +1838,7 @@ type ListTasksRequest struct {
 
 func (x *ListTasksRequest) Reset() {
 	*x = ListTasksRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1563,7 +1850,7 @@ func (x *ListTasksRequest) String() string {
 func (*ListTasksRequest) ProtoMessage() {}
 
 func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1576,7 +1863,7 @@ func (x *ListTasksRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksRequest.ProtoReflect.Descriptor instead.
 func (*ListTasksRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListTasksRequest) GetWorkflow() string {
@@ -1624,7 +1911,7 @@ type ListTasksResponse struct {
 
 func (x *ListTasksResponse) Reset() {
 	*x = ListTasksResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1636,7 +1923,7 @@ func (x *ListTasksResponse) String() string {
 func (*ListTasksResponse) ProtoMessage() {}
 
 func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1649,7 +1936,7 @@ func (x *ListTasksResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasksResponse.ProtoReflect.Descriptor instead.
 func (*ListTasksResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListTasksResponse) GetTasks() []*TaskInfo {
@@ -1675,7 +1962,7 @@ type CancelTaskRequest struct {
 
 func (x *CancelTaskRequest) Reset() {
 	*x = CancelTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1687,7 +1974,7 @@ func (x *CancelTaskRequest) String() string {
 func (*CancelTaskRequest) ProtoMessage() {}
 
 func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1700,7 +1987,7 @@ func (x *CancelTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskRequest.ProtoReflect.Descriptor instead.
 func (*CancelTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CancelTaskRequest) GetTaskId() string {
@@ -1719,7 +2006,7 @@ type CancelTaskResponse struct {
 
 func (x *CancelTaskResponse) Reset() {
 	*x = CancelTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1731,7 +2018,7 @@ func (x *CancelTaskResponse) String() string {
 func (*CancelTaskResponse) ProtoMessage() {}
 
 func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1744,7 +2031,7 @@ func (x *CancelTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CancelTaskResponse.ProtoReflect.Descriptor instead.
 func (*CancelTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CancelTaskResponse) GetCancelled() int32 {
@@ -1763,7 +2050,7 @@ type RetryTaskRequest struct {
 
 func (x *RetryTaskRequest) Reset() {
 	*x = RetryTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1775,7 +2062,7 @@ func (x *RetryTaskRequest) String() string {
 func (*RetryTaskRequest) ProtoMessage() {}
 
 func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1788,7 +2075,7 @@ func (x *RetryTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryTaskRequest.ProtoReflect.Descriptor instead.
 func (*RetryTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RetryTaskRequest) GetTaskId() string {
@@ -1807,7 +2094,7 @@ type RetryTaskResponse struct {
 
 func (x *RetryTaskResponse) Reset() {
 	*x = RetryTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1819,7 +2106,7 @@ func (x *RetryTaskResponse) String() string {
 func (*RetryTaskResponse) ProtoMessage() {}
 
 func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1832,7 +2119,7 @@ func (x *RetryTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RetryTaskResponse.ProtoReflect.Descriptor instead.
 func (*RetryTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RetryTaskResponse) GetRetried() int32 {
@@ -1851,7 +2138,7 @@ type ExplainTaskRequest struct {
 
 func (x *ExplainTaskRequest) Reset() {
 	*x = ExplainTaskRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1863,7 +2150,7 @@ func (x *ExplainTaskRequest) String() string {
 func (*ExplainTaskRequest) ProtoMessage() {}
 
 func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1876,7 +2163,7 @@ func (x *ExplainTaskRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskRequest.ProtoReflect.Descriptor instead.
 func (*ExplainTaskRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ExplainTaskRequest) GetTaskId() string {
@@ -1901,7 +2188,7 @@ type MissingInput struct {
 
 func (x *MissingInput) Reset() {
 	*x = MissingInput{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1913,7 +2200,7 @@ func (x *MissingInput) String() string {
 func (*MissingInput) ProtoMessage() {}
 
 func (x *MissingInput) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1926,7 +2213,7 @@ func (x *MissingInput) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MissingInput.ProtoReflect.Descriptor instead.
 func (*MissingInput) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MissingInput) GetLfn() string {
@@ -1974,7 +2261,7 @@ type ClauseCount struct {
 
 func (x *ClauseCount) Reset() {
 	*x = ClauseCount{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1986,7 +2273,7 @@ func (x *ClauseCount) String() string {
 func (*ClauseCount) ProtoMessage() {}
 
 func (x *ClauseCount) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1999,7 +2286,7 @@ func (x *ClauseCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClauseCount.ProtoReflect.Descriptor instead.
 func (*ClauseCount) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *ClauseCount) GetClause() string {
@@ -2035,7 +2322,7 @@ type SiteExplanation struct {
 
 func (x *SiteExplanation) Reset() {
 	*x = SiteExplanation{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2047,7 +2334,7 @@ func (x *SiteExplanation) String() string {
 func (*SiteExplanation) ProtoMessage() {}
 
 func (x *SiteExplanation) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2060,7 +2347,7 @@ func (x *SiteExplanation) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SiteExplanation.ProtoReflect.Descriptor instead.
 func (*SiteExplanation) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *SiteExplanation) GetSite() string {
@@ -2133,7 +2420,7 @@ type ExplainTaskResponse struct {
 
 func (x *ExplainTaskResponse) Reset() {
 	*x = ExplainTaskResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2145,7 +2432,7 @@ func (x *ExplainTaskResponse) String() string {
 func (*ExplainTaskResponse) ProtoMessage() {}
 
 func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2158,7 +2445,7 @@ func (x *ExplainTaskResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainTaskResponse.ProtoReflect.Descriptor instead.
 func (*ExplainTaskResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *ExplainTaskResponse) GetTask() *TaskInfo {
@@ -2207,7 +2494,7 @@ type GetTaskLogsRequest struct {
 
 func (x *GetTaskLogsRequest) Reset() {
 	*x = GetTaskLogsRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2219,7 +2506,7 @@ func (x *GetTaskLogsRequest) String() string {
 func (*GetTaskLogsRequest) ProtoMessage() {}
 
 func (x *GetTaskLogsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2232,7 +2519,7 @@ func (x *GetTaskLogsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskLogsRequest.ProtoReflect.Descriptor instead.
 func (*GetTaskLogsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *GetTaskLogsRequest) GetTaskId() string {
@@ -2260,7 +2547,7 @@ type GetTaskLogsResponse struct {
 
 func (x *GetTaskLogsResponse) Reset() {
 	*x = GetTaskLogsResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2559,7 @@ func (x *GetTaskLogsResponse) String() string {
 func (*GetTaskLogsResponse) ProtoMessage() {}
 
 func (x *GetTaskLogsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2572,7 @@ func (x *GetTaskLogsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetTaskLogsResponse.ProtoReflect.Descriptor instead.
 func (*GetTaskLogsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *GetTaskLogsResponse) GetAttempt() *Attempt {
@@ -2318,7 +2605,7 @@ type GetWorkflowStepsRequest struct {
 
 func (x *GetWorkflowStepsRequest) Reset() {
 	*x = GetWorkflowStepsRequest{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2330,7 +2617,7 @@ func (x *GetWorkflowStepsRequest) String() string {
 func (*GetWorkflowStepsRequest) ProtoMessage() {}
 
 func (x *GetWorkflowStepsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2343,7 +2630,7 @@ func (x *GetWorkflowStepsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWorkflowStepsRequest.ProtoReflect.Descriptor instead.
 func (*GetWorkflowStepsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *GetWorkflowStepsRequest) GetWorkflow() string {
@@ -2376,7 +2663,7 @@ type WorkflowStep struct {
 
 func (x *WorkflowStep) Reset() {
 	*x = WorkflowStep{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2388,7 +2675,7 @@ func (x *WorkflowStep) String() string {
 func (*WorkflowStep) ProtoMessage() {}
 
 func (x *WorkflowStep) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2401,7 +2688,7 @@ func (x *WorkflowStep) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WorkflowStep.ProtoReflect.Descriptor instead.
 func (*WorkflowStep) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WorkflowStep) GetName() string {
@@ -2495,7 +2782,7 @@ type FailureGroup struct {
 
 func (x *FailureGroup) Reset() {
 	*x = FailureGroup{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2507,7 +2794,7 @@ func (x *FailureGroup) String() string {
 func (*FailureGroup) ProtoMessage() {}
 
 func (x *FailureGroup) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2520,7 +2807,7 @@ func (x *FailureGroup) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailureGroup.ProtoReflect.Descriptor instead.
 func (*FailureGroup) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *FailureGroup) GetReason() string {
@@ -2566,7 +2853,7 @@ type GetWorkflowStepsResponse struct {
 
 func (x *GetWorkflowStepsResponse) Reset() {
 	*x = GetWorkflowStepsResponse{}
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2865,7 @@ func (x *GetWorkflowStepsResponse) String() string {
 func (*GetWorkflowStepsResponse) ProtoMessage() {}
 
 func (x *GetWorkflowStepsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_task_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_task_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2878,7 @@ func (x *GetWorkflowStepsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetWorkflowStepsResponse.ProtoReflect.Descriptor instead.
 func (*GetWorkflowStepsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_task_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *GetWorkflowStepsResponse) GetSteps() []*WorkflowStep {
@@ -2704,7 +2991,34 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\vfailed_only\x18\x02 \x01(\bR\n" +
 	"failedOnly\"1\n" +
 	"\x15RetryWorkflowResponse\x12\x18\n" +
-	"\aretried\x18\x01 \x01(\x05R\aretried\"L\n" +
+	"\aretried\x18\x01 \x01(\x05R\aretried\"\x99\x01\n" +
+	"\x0fGetUsageRequest\x12\x14\n" +
+	"\x05since\x18\x01 \x01(\tR\x05since\x12/\n" +
+	"\x02by\x18\x02 \x01(\x0e2\x1f.pilotage.v1.GetUsageRequest.ByR\x02by\"?\n" +
+	"\x02By\x12\x12\n" +
+	"\x0eBY_UNSPECIFIED\x10\x00\x12\f\n" +
+	"\bBY_OWNER\x10\x01\x12\v\n" +
+	"\aBY_SITE\x10\x02\x12\n" +
+	"\n" +
+	"\x06BY_DAY\x10\x03\"<\n" +
+	"\x10GetUsageResponse\x12(\n" +
+	"\x05usage\x18\x01 \x03(\v2\x12.pilotage.v1.UsageR\x05usage\"\x8c\x03\n" +
+	"\x05Usage\x12\x14\n" +
+	"\x05owner\x18\x01 \x01(\tR\x05owner\x12\x12\n" +
+	"\x04site\x18\x02 \x01(\tR\x04site\x12\x10\n" +
+	"\x03day\x18\x03 \x01(\tR\x03day\x12\x14\n" +
+	"\x05tasks\x18\x04 \x01(\x04R\x05tasks\x12\x1a\n" +
+	"\bfailures\x18\x05 \x01(\x04R\bfailures\x12+\n" +
+	"\x03cpu\x18\x06 \x01(\v2\x19.google.protobuf.DurationR\x03cpu\x12-\n" +
+	"\x04wall\x18\a \x01(\v2\x19.google.protobuf.DurationR\x04wall\x121\n" +
+	"\x06wasted\x18\b \x01(\v2\x19.google.protobuf.DurationR\x06wasted\x12\x1f\n" +
+	"\vbytes_local\x18\t \x01(\x04R\n" +
+	"bytesLocal\x12\x1d\n" +
+	"\n" +
+	"bytes_peer\x18\n" +
+	" \x01(\x04R\tbytesPeer\x12#\n" +
+	"\rbytes_storage\x18\v \x01(\x04R\fbytesStorage\x12!\n" +
+	"\fbytes_remote\x18\f \x01(\x04R\vbytesRemote\"L\n" +
 	"\x15DeleteWorkflowRequest\x12\x1a\n" +
 	"\bworkflow\x18\x01 \x01(\tR\bworkflow\x12\x17\n" +
 	"\adry_run\x18\x02 \x01(\bR\x06dryRun\"H\n" +
@@ -2824,7 +3138,7 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x14ATTEMPT_STATE_FAILED\x10\x03\x12\x16\n" +
 	"\x12ATTEMPT_STATE_LOST\x10\x04\x12\x1b\n" +
 	"\x17ATTEMPT_STATE_DUPLICATE\x10\x05\x12\x1a\n" +
-	"\x16ATTEMPT_STATE_REJECTED\x10\x062\x96\n" +
+	"\x16ATTEMPT_STATE_REJECTED\x10\x062\xdf\n" +
 	"\n" +
 	"\vTaskService\x12Y\n" +
 	"\x0eSubmitWorkflow\x12\".pilotage.v1.SubmitWorkflowRequest\x1a#.pilotage.v1.SubmitWorkflowResponse\x12P\n" +
@@ -2834,7 +3148,8 @@ const file_pilotage_v1_task_service_proto_rawDesc = "" +
 	"\x13ListWorkflowOutputs\x12'.pilotage.v1.ListWorkflowOutputsRequest\x1a(.pilotage.v1.ListWorkflowOutputsResponse\x12Y\n" +
 	"\x0eCancelWorkflow\x12\".pilotage.v1.CancelWorkflowRequest\x1a#.pilotage.v1.CancelWorkflowResponse\x12V\n" +
 	"\rRetryWorkflow\x12!.pilotage.v1.RetryWorkflowRequest\x1a\".pilotage.v1.RetryWorkflowResponse\x12Y\n" +
-	"\x0eDeleteWorkflow\x12\".pilotage.v1.DeleteWorkflowRequest\x1a#.pilotage.v1.DeleteWorkflowResponse\x12D\n" +
+	"\x0eDeleteWorkflow\x12\".pilotage.v1.DeleteWorkflowRequest\x1a#.pilotage.v1.DeleteWorkflowResponse\x12G\n" +
+	"\bGetUsage\x12\x1c.pilotage.v1.GetUsageRequest\x1a\x1d.pilotage.v1.GetUsageResponse\x12D\n" +
 	"\aGetTask\x12\x1b.pilotage.v1.GetTaskRequest\x1a\x1c.pilotage.v1.GetTaskResponse\x12J\n" +
 	"\tListTasks\x12\x1d.pilotage.v1.ListTasksRequest\x1a\x1e.pilotage.v1.ListTasksResponse\x12M\n" +
 	"\n" +
@@ -2856,125 +3171,136 @@ func file_pilotage_v1_task_service_proto_rawDescGZIP() []byte {
 	return file_pilotage_v1_task_service_proto_rawDescData
 }
 
-var file_pilotage_v1_task_service_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_pilotage_v1_task_service_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_pilotage_v1_task_service_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_pilotage_v1_task_service_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_pilotage_v1_task_service_proto_goTypes = []any{
 	(WorkflowState)(0),                  // 0: pilotage.v1.WorkflowState
 	(AttemptState)(0),                   // 1: pilotage.v1.AttemptState
-	(*SubmitWorkflowRequest)(nil),       // 2: pilotage.v1.SubmitWorkflowRequest
-	(*SubmitWorkflowResponse)(nil),      // 3: pilotage.v1.SubmitWorkflowResponse
-	(*Workflow)(nil),                    // 4: pilotage.v1.Workflow
-	(*GetWorkflowRequest)(nil),          // 5: pilotage.v1.GetWorkflowRequest
-	(*GetWorkflowResponse)(nil),         // 6: pilotage.v1.GetWorkflowResponse
-	(*ListWorkflowsRequest)(nil),        // 7: pilotage.v1.ListWorkflowsRequest
-	(*ListWorkflowsResponse)(nil),       // 8: pilotage.v1.ListWorkflowsResponse
-	(*WatchWorkflowRequest)(nil),        // 9: pilotage.v1.WatchWorkflowRequest
-	(*WatchWorkflowResponse)(nil),       // 10: pilotage.v1.WatchWorkflowResponse
-	(*ListWorkflowOutputsRequest)(nil),  // 11: pilotage.v1.ListWorkflowOutputsRequest
-	(*ListWorkflowOutputsResponse)(nil), // 12: pilotage.v1.ListWorkflowOutputsResponse
-	(*CancelWorkflowRequest)(nil),       // 13: pilotage.v1.CancelWorkflowRequest
-	(*CancelWorkflowResponse)(nil),      // 14: pilotage.v1.CancelWorkflowResponse
-	(*RetryWorkflowRequest)(nil),        // 15: pilotage.v1.RetryWorkflowRequest
-	(*RetryWorkflowResponse)(nil),       // 16: pilotage.v1.RetryWorkflowResponse
-	(*DeleteWorkflowRequest)(nil),       // 17: pilotage.v1.DeleteWorkflowRequest
-	(*DeleteWorkflowResponse)(nil),      // 18: pilotage.v1.DeleteWorkflowResponse
-	(*Attempt)(nil),                     // 19: pilotage.v1.Attempt
-	(*TaskInfo)(nil),                    // 20: pilotage.v1.TaskInfo
-	(*GetTaskRequest)(nil),              // 21: pilotage.v1.GetTaskRequest
-	(*GetTaskResponse)(nil),             // 22: pilotage.v1.GetTaskResponse
-	(*ListTasksRequest)(nil),            // 23: pilotage.v1.ListTasksRequest
-	(*ListTasksResponse)(nil),           // 24: pilotage.v1.ListTasksResponse
-	(*CancelTaskRequest)(nil),           // 25: pilotage.v1.CancelTaskRequest
-	(*CancelTaskResponse)(nil),          // 26: pilotage.v1.CancelTaskResponse
-	(*RetryTaskRequest)(nil),            // 27: pilotage.v1.RetryTaskRequest
-	(*RetryTaskResponse)(nil),           // 28: pilotage.v1.RetryTaskResponse
-	(*ExplainTaskRequest)(nil),          // 29: pilotage.v1.ExplainTaskRequest
-	(*MissingInput)(nil),                // 30: pilotage.v1.MissingInput
-	(*ClauseCount)(nil),                 // 31: pilotage.v1.ClauseCount
-	(*SiteExplanation)(nil),             // 32: pilotage.v1.SiteExplanation
-	(*ExplainTaskResponse)(nil),         // 33: pilotage.v1.ExplainTaskResponse
-	(*GetTaskLogsRequest)(nil),          // 34: pilotage.v1.GetTaskLogsRequest
-	(*GetTaskLogsResponse)(nil),         // 35: pilotage.v1.GetTaskLogsResponse
-	(*GetWorkflowStepsRequest)(nil),     // 36: pilotage.v1.GetWorkflowStepsRequest
-	(*WorkflowStep)(nil),                // 37: pilotage.v1.WorkflowStep
-	(*FailureGroup)(nil),                // 38: pilotage.v1.FailureGroup
-	(*GetWorkflowStepsResponse)(nil),    // 39: pilotage.v1.GetWorkflowStepsResponse
-	(*Task)(nil),                        // 40: pilotage.v1.Task
-	(*File)(nil),                        // 41: pilotage.v1.File
-	(*durationpb.Duration)(nil),         // 42: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil),       // 43: google.protobuf.Timestamp
-	(*Removal)(nil),                     // 44: pilotage.v1.Removal
-	(*Outcome)(nil),                     // 45: pilotage.v1.Outcome
-	(TaskState)(0),                      // 46: pilotage.v1.TaskState
-	(*AttemptId)(nil),                   // 47: pilotage.v1.AttemptId
+	(GetUsageRequest_By)(0),             // 2: pilotage.v1.GetUsageRequest.By
+	(*SubmitWorkflowRequest)(nil),       // 3: pilotage.v1.SubmitWorkflowRequest
+	(*SubmitWorkflowResponse)(nil),      // 4: pilotage.v1.SubmitWorkflowResponse
+	(*Workflow)(nil),                    // 5: pilotage.v1.Workflow
+	(*GetWorkflowRequest)(nil),          // 6: pilotage.v1.GetWorkflowRequest
+	(*GetWorkflowResponse)(nil),         // 7: pilotage.v1.GetWorkflowResponse
+	(*ListWorkflowsRequest)(nil),        // 8: pilotage.v1.ListWorkflowsRequest
+	(*ListWorkflowsResponse)(nil),       // 9: pilotage.v1.ListWorkflowsResponse
+	(*WatchWorkflowRequest)(nil),        // 10: pilotage.v1.WatchWorkflowRequest
+	(*WatchWorkflowResponse)(nil),       // 11: pilotage.v1.WatchWorkflowResponse
+	(*ListWorkflowOutputsRequest)(nil),  // 12: pilotage.v1.ListWorkflowOutputsRequest
+	(*ListWorkflowOutputsResponse)(nil), // 13: pilotage.v1.ListWorkflowOutputsResponse
+	(*CancelWorkflowRequest)(nil),       // 14: pilotage.v1.CancelWorkflowRequest
+	(*CancelWorkflowResponse)(nil),      // 15: pilotage.v1.CancelWorkflowResponse
+	(*RetryWorkflowRequest)(nil),        // 16: pilotage.v1.RetryWorkflowRequest
+	(*RetryWorkflowResponse)(nil),       // 17: pilotage.v1.RetryWorkflowResponse
+	(*GetUsageRequest)(nil),             // 18: pilotage.v1.GetUsageRequest
+	(*GetUsageResponse)(nil),            // 19: pilotage.v1.GetUsageResponse
+	(*Usage)(nil),                       // 20: pilotage.v1.Usage
+	(*DeleteWorkflowRequest)(nil),       // 21: pilotage.v1.DeleteWorkflowRequest
+	(*DeleteWorkflowResponse)(nil),      // 22: pilotage.v1.DeleteWorkflowResponse
+	(*Attempt)(nil),                     // 23: pilotage.v1.Attempt
+	(*TaskInfo)(nil),                    // 24: pilotage.v1.TaskInfo
+	(*GetTaskRequest)(nil),              // 25: pilotage.v1.GetTaskRequest
+	(*GetTaskResponse)(nil),             // 26: pilotage.v1.GetTaskResponse
+	(*ListTasksRequest)(nil),            // 27: pilotage.v1.ListTasksRequest
+	(*ListTasksResponse)(nil),           // 28: pilotage.v1.ListTasksResponse
+	(*CancelTaskRequest)(nil),           // 29: pilotage.v1.CancelTaskRequest
+	(*CancelTaskResponse)(nil),          // 30: pilotage.v1.CancelTaskResponse
+	(*RetryTaskRequest)(nil),            // 31: pilotage.v1.RetryTaskRequest
+	(*RetryTaskResponse)(nil),           // 32: pilotage.v1.RetryTaskResponse
+	(*ExplainTaskRequest)(nil),          // 33: pilotage.v1.ExplainTaskRequest
+	(*MissingInput)(nil),                // 34: pilotage.v1.MissingInput
+	(*ClauseCount)(nil),                 // 35: pilotage.v1.ClauseCount
+	(*SiteExplanation)(nil),             // 36: pilotage.v1.SiteExplanation
+	(*ExplainTaskResponse)(nil),         // 37: pilotage.v1.ExplainTaskResponse
+	(*GetTaskLogsRequest)(nil),          // 38: pilotage.v1.GetTaskLogsRequest
+	(*GetTaskLogsResponse)(nil),         // 39: pilotage.v1.GetTaskLogsResponse
+	(*GetWorkflowStepsRequest)(nil),     // 40: pilotage.v1.GetWorkflowStepsRequest
+	(*WorkflowStep)(nil),                // 41: pilotage.v1.WorkflowStep
+	(*FailureGroup)(nil),                // 42: pilotage.v1.FailureGroup
+	(*GetWorkflowStepsResponse)(nil),    // 43: pilotage.v1.GetWorkflowStepsResponse
+	(*Task)(nil),                        // 44: pilotage.v1.Task
+	(*File)(nil),                        // 45: pilotage.v1.File
+	(*durationpb.Duration)(nil),         // 46: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil),       // 47: google.protobuf.Timestamp
+	(*Removal)(nil),                     // 48: pilotage.v1.Removal
+	(*Outcome)(nil),                     // 49: pilotage.v1.Outcome
+	(TaskState)(0),                      // 50: pilotage.v1.TaskState
+	(*AttemptId)(nil),                   // 51: pilotage.v1.AttemptId
 }
 var file_pilotage_v1_task_service_proto_depIdxs = []int32{
-	40, // 0: pilotage.v1.SubmitWorkflowRequest.tasks:type_name -> pilotage.v1.Task
-	41, // 1: pilotage.v1.SubmitWorkflowRequest.files:type_name -> pilotage.v1.File
-	42, // 2: pilotage.v1.SubmitWorkflowResponse.again_cpu:type_name -> google.protobuf.Duration
+	44, // 0: pilotage.v1.SubmitWorkflowRequest.tasks:type_name -> pilotage.v1.Task
+	45, // 1: pilotage.v1.SubmitWorkflowRequest.files:type_name -> pilotage.v1.File
+	46, // 2: pilotage.v1.SubmitWorkflowResponse.again_cpu:type_name -> google.protobuf.Duration
 	0,  // 3: pilotage.v1.Workflow.state:type_name -> pilotage.v1.WorkflowState
-	43, // 4: pilotage.v1.Workflow.created:type_name -> google.protobuf.Timestamp
-	43, // 5: pilotage.v1.Workflow.ended:type_name -> google.protobuf.Timestamp
-	4,  // 6: pilotage.v1.GetWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
-	4,  // 7: pilotage.v1.ListWorkflowsResponse.workflows:type_name -> pilotage.v1.Workflow
-	4,  // 8: pilotage.v1.WatchWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
-	41, // 9: pilotage.v1.ListWorkflowOutputsResponse.files:type_name -> pilotage.v1.File
-	44, // 10: pilotage.v1.DeleteWorkflowResponse.removal:type_name -> pilotage.v1.Removal
-	1,  // 11: pilotage.v1.Attempt.state:type_name -> pilotage.v1.AttemptState
-	45, // 12: pilotage.v1.Attempt.outcome:type_name -> pilotage.v1.Outcome
-	40, // 13: pilotage.v1.TaskInfo.task:type_name -> pilotage.v1.Task
-	46, // 14: pilotage.v1.TaskInfo.state:type_name -> pilotage.v1.TaskState
-	47, // 15: pilotage.v1.TaskInfo.winner:type_name -> pilotage.v1.AttemptId
-	43, // 16: pilotage.v1.TaskInfo.changed:type_name -> google.protobuf.Timestamp
-	19, // 17: pilotage.v1.TaskInfo.attempts:type_name -> pilotage.v1.Attempt
-	20, // 18: pilotage.v1.GetTaskResponse.task:type_name -> pilotage.v1.TaskInfo
-	46, // 19: pilotage.v1.ListTasksRequest.states:type_name -> pilotage.v1.TaskState
-	20, // 20: pilotage.v1.ListTasksResponse.tasks:type_name -> pilotage.v1.TaskInfo
-	46, // 21: pilotage.v1.MissingInput.producer_state:type_name -> pilotage.v1.TaskState
-	31, // 22: pilotage.v1.SiteExplanation.clauses:type_name -> pilotage.v1.ClauseCount
-	20, // 23: pilotage.v1.ExplainTaskResponse.task:type_name -> pilotage.v1.TaskInfo
-	30, // 24: pilotage.v1.ExplainTaskResponse.missing:type_name -> pilotage.v1.MissingInput
-	32, // 25: pilotage.v1.ExplainTaskResponse.sites:type_name -> pilotage.v1.SiteExplanation
-	42, // 26: pilotage.v1.ExplainTaskResponse.backoff:type_name -> google.protobuf.Duration
-	19, // 27: pilotage.v1.GetTaskLogsResponse.attempt:type_name -> pilotage.v1.Attempt
-	37, // 28: pilotage.v1.GetWorkflowStepsResponse.steps:type_name -> pilotage.v1.WorkflowStep
-	38, // 29: pilotage.v1.GetWorkflowStepsResponse.failures:type_name -> pilotage.v1.FailureGroup
-	42, // 30: pilotage.v1.GetWorkflowStepsResponse.left:type_name -> google.protobuf.Duration
-	2,  // 31: pilotage.v1.TaskService.SubmitWorkflow:input_type -> pilotage.v1.SubmitWorkflowRequest
-	5,  // 32: pilotage.v1.TaskService.GetWorkflow:input_type -> pilotage.v1.GetWorkflowRequest
-	7,  // 33: pilotage.v1.TaskService.ListWorkflows:input_type -> pilotage.v1.ListWorkflowsRequest
-	9,  // 34: pilotage.v1.TaskService.WatchWorkflow:input_type -> pilotage.v1.WatchWorkflowRequest
-	11, // 35: pilotage.v1.TaskService.ListWorkflowOutputs:input_type -> pilotage.v1.ListWorkflowOutputsRequest
-	13, // 36: pilotage.v1.TaskService.CancelWorkflow:input_type -> pilotage.v1.CancelWorkflowRequest
-	15, // 37: pilotage.v1.TaskService.RetryWorkflow:input_type -> pilotage.v1.RetryWorkflowRequest
-	17, // 38: pilotage.v1.TaskService.DeleteWorkflow:input_type -> pilotage.v1.DeleteWorkflowRequest
-	21, // 39: pilotage.v1.TaskService.GetTask:input_type -> pilotage.v1.GetTaskRequest
-	23, // 40: pilotage.v1.TaskService.ListTasks:input_type -> pilotage.v1.ListTasksRequest
-	25, // 41: pilotage.v1.TaskService.CancelTask:input_type -> pilotage.v1.CancelTaskRequest
-	27, // 42: pilotage.v1.TaskService.RetryTask:input_type -> pilotage.v1.RetryTaskRequest
-	29, // 43: pilotage.v1.TaskService.ExplainTask:input_type -> pilotage.v1.ExplainTaskRequest
-	34, // 44: pilotage.v1.TaskService.GetTaskLogs:input_type -> pilotage.v1.GetTaskLogsRequest
-	36, // 45: pilotage.v1.TaskService.GetWorkflowSteps:input_type -> pilotage.v1.GetWorkflowStepsRequest
-	3,  // 46: pilotage.v1.TaskService.SubmitWorkflow:output_type -> pilotage.v1.SubmitWorkflowResponse
-	6,  // 47: pilotage.v1.TaskService.GetWorkflow:output_type -> pilotage.v1.GetWorkflowResponse
-	8,  // 48: pilotage.v1.TaskService.ListWorkflows:output_type -> pilotage.v1.ListWorkflowsResponse
-	10, // 49: pilotage.v1.TaskService.WatchWorkflow:output_type -> pilotage.v1.WatchWorkflowResponse
-	12, // 50: pilotage.v1.TaskService.ListWorkflowOutputs:output_type -> pilotage.v1.ListWorkflowOutputsResponse
-	14, // 51: pilotage.v1.TaskService.CancelWorkflow:output_type -> pilotage.v1.CancelWorkflowResponse
-	16, // 52: pilotage.v1.TaskService.RetryWorkflow:output_type -> pilotage.v1.RetryWorkflowResponse
-	18, // 53: pilotage.v1.TaskService.DeleteWorkflow:output_type -> pilotage.v1.DeleteWorkflowResponse
-	22, // 54: pilotage.v1.TaskService.GetTask:output_type -> pilotage.v1.GetTaskResponse
-	24, // 55: pilotage.v1.TaskService.ListTasks:output_type -> pilotage.v1.ListTasksResponse
-	26, // 56: pilotage.v1.TaskService.CancelTask:output_type -> pilotage.v1.CancelTaskResponse
-	28, // 57: pilotage.v1.TaskService.RetryTask:output_type -> pilotage.v1.RetryTaskResponse
-	33, // 58: pilotage.v1.TaskService.ExplainTask:output_type -> pilotage.v1.ExplainTaskResponse
-	35, // 59: pilotage.v1.TaskService.GetTaskLogs:output_type -> pilotage.v1.GetTaskLogsResponse
-	39, // 60: pilotage.v1.TaskService.GetWorkflowSteps:output_type -> pilotage.v1.GetWorkflowStepsResponse
-	46, // [46:61] is the sub-list for method output_type
-	31, // [31:46] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	47, // 4: pilotage.v1.Workflow.created:type_name -> google.protobuf.Timestamp
+	47, // 5: pilotage.v1.Workflow.ended:type_name -> google.protobuf.Timestamp
+	5,  // 6: pilotage.v1.GetWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
+	5,  // 7: pilotage.v1.ListWorkflowsResponse.workflows:type_name -> pilotage.v1.Workflow
+	5,  // 8: pilotage.v1.WatchWorkflowResponse.workflow:type_name -> pilotage.v1.Workflow
+	45, // 9: pilotage.v1.ListWorkflowOutputsResponse.files:type_name -> pilotage.v1.File
+	2,  // 10: pilotage.v1.GetUsageRequest.by:type_name -> pilotage.v1.GetUsageRequest.By
+	20, // 11: pilotage.v1.GetUsageResponse.usage:type_name -> pilotage.v1.Usage
+	46, // 12: pilotage.v1.Usage.cpu:type_name -> google.protobuf.Duration
+	46, // 13: pilotage.v1.Usage.wall:type_name -> google.protobuf.Duration
+	46, // 14: pilotage.v1.Usage.wasted:type_name -> google.protobuf.Duration
+	48, // 15: pilotage.v1.DeleteWorkflowResponse.removal:type_name -> pilotage.v1.Removal
+	1,  // 16: pilotage.v1.Attempt.state:type_name -> pilotage.v1.AttemptState
+	49, // 17: pilotage.v1.Attempt.outcome:type_name -> pilotage.v1.Outcome
+	44, // 18: pilotage.v1.TaskInfo.task:type_name -> pilotage.v1.Task
+	50, // 19: pilotage.v1.TaskInfo.state:type_name -> pilotage.v1.TaskState
+	51, // 20: pilotage.v1.TaskInfo.winner:type_name -> pilotage.v1.AttemptId
+	47, // 21: pilotage.v1.TaskInfo.changed:type_name -> google.protobuf.Timestamp
+	23, // 22: pilotage.v1.TaskInfo.attempts:type_name -> pilotage.v1.Attempt
+	24, // 23: pilotage.v1.GetTaskResponse.task:type_name -> pilotage.v1.TaskInfo
+	50, // 24: pilotage.v1.ListTasksRequest.states:type_name -> pilotage.v1.TaskState
+	24, // 25: pilotage.v1.ListTasksResponse.tasks:type_name -> pilotage.v1.TaskInfo
+	50, // 26: pilotage.v1.MissingInput.producer_state:type_name -> pilotage.v1.TaskState
+	35, // 27: pilotage.v1.SiteExplanation.clauses:type_name -> pilotage.v1.ClauseCount
+	24, // 28: pilotage.v1.ExplainTaskResponse.task:type_name -> pilotage.v1.TaskInfo
+	34, // 29: pilotage.v1.ExplainTaskResponse.missing:type_name -> pilotage.v1.MissingInput
+	36, // 30: pilotage.v1.ExplainTaskResponse.sites:type_name -> pilotage.v1.SiteExplanation
+	46, // 31: pilotage.v1.ExplainTaskResponse.backoff:type_name -> google.protobuf.Duration
+	23, // 32: pilotage.v1.GetTaskLogsResponse.attempt:type_name -> pilotage.v1.Attempt
+	41, // 33: pilotage.v1.GetWorkflowStepsResponse.steps:type_name -> pilotage.v1.WorkflowStep
+	42, // 34: pilotage.v1.GetWorkflowStepsResponse.failures:type_name -> pilotage.v1.FailureGroup
+	46, // 35: pilotage.v1.GetWorkflowStepsResponse.left:type_name -> google.protobuf.Duration
+	3,  // 36: pilotage.v1.TaskService.SubmitWorkflow:input_type -> pilotage.v1.SubmitWorkflowRequest
+	6,  // 37: pilotage.v1.TaskService.GetWorkflow:input_type -> pilotage.v1.GetWorkflowRequest
+	8,  // 38: pilotage.v1.TaskService.ListWorkflows:input_type -> pilotage.v1.ListWorkflowsRequest
+	10, // 39: pilotage.v1.TaskService.WatchWorkflow:input_type -> pilotage.v1.WatchWorkflowRequest
+	12, // 40: pilotage.v1.TaskService.ListWorkflowOutputs:input_type -> pilotage.v1.ListWorkflowOutputsRequest
+	14, // 41: pilotage.v1.TaskService.CancelWorkflow:input_type -> pilotage.v1.CancelWorkflowRequest
+	16, // 42: pilotage.v1.TaskService.RetryWorkflow:input_type -> pilotage.v1.RetryWorkflowRequest
+	21, // 43: pilotage.v1.TaskService.DeleteWorkflow:input_type -> pilotage.v1.DeleteWorkflowRequest
+	18, // 44: pilotage.v1.TaskService.GetUsage:input_type -> pilotage.v1.GetUsageRequest
+	25, // 45: pilotage.v1.TaskService.GetTask:input_type -> pilotage.v1.GetTaskRequest
+	27, // 46: pilotage.v1.TaskService.ListTasks:input_type -> pilotage.v1.ListTasksRequest
+	29, // 47: pilotage.v1.TaskService.CancelTask:input_type -> pilotage.v1.CancelTaskRequest
+	31, // 48: pilotage.v1.TaskService.RetryTask:input_type -> pilotage.v1.RetryTaskRequest
+	33, // 49: pilotage.v1.TaskService.ExplainTask:input_type -> pilotage.v1.ExplainTaskRequest
+	38, // 50: pilotage.v1.TaskService.GetTaskLogs:input_type -> pilotage.v1.GetTaskLogsRequest
+	40, // 51: pilotage.v1.TaskService.GetWorkflowSteps:input_type -> pilotage.v1.GetWorkflowStepsRequest
+	4,  // 52: pilotage.v1.TaskService.SubmitWorkflow:output_type -> pilotage.v1.SubmitWorkflowResponse
+	7,  // 53: pilotage.v1.TaskService.GetWorkflow:output_type -> pilotage.v1.GetWorkflowResponse
+	9,  // 54: pilotage.v1.TaskService.ListWorkflows:output_type -> pilotage.v1.ListWorkflowsResponse
+	11, // 55: pilotage.v1.TaskService.WatchWorkflow:output_type -> pilotage.v1.WatchWorkflowResponse
+	13, // 56: pilotage.v1.TaskService.ListWorkflowOutputs:output_type -> pilotage.v1.ListWorkflowOutputsResponse
+	15, // 57: pilotage.v1.TaskService.CancelWorkflow:output_type -> pilotage.v1.CancelWorkflowResponse
+	17, // 58: pilotage.v1.TaskService.RetryWorkflow:output_type -> pilotage.v1.RetryWorkflowResponse
+	22, // 59: pilotage.v1.TaskService.DeleteWorkflow:output_type -> pilotage.v1.DeleteWorkflowResponse
+	19, // 60: pilotage.v1.TaskService.GetUsage:output_type -> pilotage.v1.GetUsageResponse
+	26, // 61: pilotage.v1.TaskService.GetTask:output_type -> pilotage.v1.GetTaskResponse
+	28, // 62: pilotage.v1.TaskService.ListTasks:output_type -> pilotage.v1.ListTasksResponse
+	30, // 63: pilotage.v1.TaskService.CancelTask:output_type -> pilotage.v1.CancelTaskResponse
+	32, // 64: pilotage.v1.TaskService.RetryTask:output_type -> pilotage.v1.RetryTaskResponse
+	37, // 65: pilotage.v1.TaskService.ExplainTask:output_type -> pilotage.v1.ExplainTaskResponse
+	39, // 66: pilotage.v1.TaskService.GetTaskLogs:output_type -> pilotage.v1.GetTaskLogsResponse
+	43, // 67: pilotage.v1.TaskService.GetWorkflowSteps:output_type -> pilotage.v1.GetWorkflowStepsResponse
+	52, // [52:68] is the sub-list for method output_type
+	36, // [36:52] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_task_service_proto_init() }
@@ -2989,8 +3315,8 @@ func file_pilotage_v1_task_service_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_task_service_proto_rawDesc), len(file_pilotage_v1_task_service_proto_rawDesc)),
-			NumEnums:      2,
-			NumMessages:   38,
+			NumEnums:      3,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -27,6 +27,7 @@ const (
 	TaskService_CancelWorkflow_FullMethodName      = "/pilotage.v1.TaskService/CancelWorkflow"
 	TaskService_RetryWorkflow_FullMethodName       = "/pilotage.v1.TaskService/RetryWorkflow"
 	TaskService_DeleteWorkflow_FullMethodName      = "/pilotage.v1.TaskService/DeleteWorkflow"
+	TaskService_GetUsage_FullMethodName            = "/pilotage.v1.TaskService/GetUsage"
 	TaskService_GetTask_FullMethodName             = "/pilotage.v1.TaskService/GetTask"
 	TaskService_ListTasks_FullMethodName           = "/pilotage.v1.TaskService/ListTasks"
 	TaskService_CancelTask_FullMethodName          = "/pilotage.v1.TaskService/CancelTask"
@@ -56,6 +57,9 @@ type TaskServiceClient interface {
 	// DeleteWorkflow has a workflow go that is over, with its tasks and files. It is gone
 	// at once; its records and copies follow.
 	DeleteWorkflow(ctx context.Context, in *DeleteWorkflowRequest, opts ...grpc.CallOption) (*DeleteWorkflowResponse, error)
+	// GetUsage tells what was used, by owner, site or day. Persons see their own use,
+	// admins and readers all.
+	GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error)
 	GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error)
 	ListTasks(ctx context.Context, in *ListTasksRequest, opts ...grpc.CallOption) (*ListTasksResponse, error)
 	CancelTask(ctx context.Context, in *CancelTaskRequest, opts ...grpc.CallOption) (*CancelTaskResponse, error)
@@ -163,6 +167,16 @@ func (c *taskServiceClient) DeleteWorkflow(ctx context.Context, in *DeleteWorkfl
 	return out, nil
 }
 
+func (c *taskServiceClient) GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetUsageResponse)
+	err := c.cc.Invoke(ctx, TaskService_GetUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *taskServiceClient) GetTask(ctx context.Context, in *GetTaskRequest, opts ...grpc.CallOption) (*GetTaskResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(GetTaskResponse)
@@ -253,6 +267,9 @@ type TaskServiceServer interface {
 	// DeleteWorkflow has a workflow go that is over, with its tasks and files. It is gone
 	// at once; its records and copies follow.
 	DeleteWorkflow(context.Context, *DeleteWorkflowRequest) (*DeleteWorkflowResponse, error)
+	// GetUsage tells what was used, by owner, site or day. Persons see their own use,
+	// admins and readers all.
+	GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error)
 	GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error)
 	ListTasks(context.Context, *ListTasksRequest) (*ListTasksResponse, error)
 	CancelTask(context.Context, *CancelTaskRequest) (*CancelTaskResponse, error)
@@ -294,6 +311,9 @@ func (UnimplementedTaskServiceServer) RetryWorkflow(context.Context, *RetryWorkf
 }
 func (UnimplementedTaskServiceServer) DeleteWorkflow(context.Context, *DeleteWorkflowRequest) (*DeleteWorkflowResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method DeleteWorkflow not implemented")
+}
+func (UnimplementedTaskServiceServer) GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetUsage not implemented")
 }
 func (UnimplementedTaskServiceServer) GetTask(context.Context, *GetTaskRequest) (*GetTaskResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method GetTask not implemented")
@@ -474,6 +494,24 @@ func _TaskService_DeleteWorkflow_Handler(srv interface{}, ctx context.Context, d
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TaskService_GetUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(TaskServiceServer).GetUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: TaskService_GetUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(TaskServiceServer).GetUsage(ctx, req.(*GetUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _TaskService_GetTask_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(GetTaskRequest)
 	if err := dec(in); err != nil {
@@ -634,6 +672,10 @@ var TaskService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "DeleteWorkflow",
 			Handler:    _TaskService_DeleteWorkflow_Handler,
+		},
+		{
+			MethodName: "GetUsage",
+			Handler:    _TaskService_GetUsage_Handler,
 		},
 		{
 			MethodName: "GetTask",

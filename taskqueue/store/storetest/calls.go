@@ -137,6 +137,14 @@ var calls = map[string]func(*draws) step{
 		revocation := d.revocation()
 		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Confirm(revocation) })
 	},
+	"save usage": func(d *draws) step {
+		saved := taskqueue.Usage{UsageKey: one(d, "usage", someUsages...), Tasks: uint64(d.number())}
+		return nothing(func(tx taskqueue.Tx) error { return tx.Usage().Save(saved) })
+	},
+	"load usage": func(d *draws) step {
+		keys := some(d, "usages", someUsages...)
+		return func(tx taskqueue.Tx) (any, error) { return tx.Usage().Load(keys...) }
+	},
 	"save site": func(d *draws) step {
 		site := taskqueue.SiteRecord{Name: d.site(), SiteMembers: taskqueue.SiteMembers{Pilots: d.number()}}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Sites().Save(site) })

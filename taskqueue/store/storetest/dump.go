@@ -20,6 +20,7 @@ var (
 	somePeers   = []task.PeerID{"x", "xy", "y"}
 	someFiles   = []task.LFN{"vo:a", "vo:a/1", "vo:b", "vo:kept", "w-aaaaaaaaaa:a", "w-bbbbbbbbbb:a"}
 	someKeys    = []string{"", "key", "key2", "k"}
+	someUsages  = []taskqueue.UsageKey{{Day: "2026-01-01", Owner: "a", Site: "site"}, {Day: "2026-01-02", Owner: "a", Site: "siteA"}, {Day: "2026-01-02", Owner: "ab", Site: "site"}, {Day: "2026-01-02", Site: "siteA"}}
 	someGrants  = []string{"g", "ga", "h"}
 	someValues  = []string{"a", "b", "clock"}
 	someLeases  = []task.LeaseID{1, 2, 9, 10}
@@ -110,6 +111,10 @@ func (d *dumper) records(tx taskqueue.Tx) {
 		note[task.PilotID](d, "pilot of peer", peer)(pilots.ByPeer(peer))
 	}
 	note[[]taskqueue.SiteRecord](d, "sites")(tx.Sites().All())
+	note[[]taskqueue.Usage](d, "usage")(tx.Usage().Since("", taskqueue.UsageKey{}, 100))
+	for _, after := range someUsages {
+		note[[]taskqueue.Usage](d, "usage after", after)(tx.Usage().Since("2026-01-02", after, 2))
+	}
 	note[[]taskqueue.Grant](d, "grants")(tx.Grants().All())
 }
 

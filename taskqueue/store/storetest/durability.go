@@ -39,7 +39,7 @@ func testReopen(t *testing.T, open Open, reopen Reopen) {
 func Fill(t testing.TB, store taskqueue.Store) {
 	update(t, store, prepare)
 	for _, name := range slices.Sorted(maps.Keys(writes)) {
-		if name != "Tasks-" && name != "Workflows-" {
+		if name != "Tasks-" && name != "Workflows-" && name != "Usage" { // the release before had no such table
 			update(t, store, writes[name])
 		}
 	}

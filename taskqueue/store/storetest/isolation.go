@@ -38,6 +38,9 @@ var writes = map[string]func(taskqueue.Tx) error{
 	"Pilots": func(tx taskqueue.Tx) error {
 		return tx.Pilots().Save(taskqueue.PilotRecord{ID: "p-aaaaaaaa", Peer: "x", Site: "siteA", State: taskqueue.PilotAlive})
 	},
+	"Usage": func(tx taskqueue.Tx) error {
+		return tx.Usage().Save(taskqueue.Usage{UsageKey: someUsages[0], Tasks: 1})
+	},
 	"Grants": func(tx taskqueue.Tx) error { return tx.Grants().Save(taskqueue.Grant{ID: "g"}) },
 }
 

@@ -35,6 +35,7 @@ type contents struct {
 	sites     map[task.Site]taskqueue.SiteRecord
 	pilots    []taskqueue.PilotRecord
 	grants    map[string]taskqueue.Grant
+	usage     []taskqueue.Usage
 }
 
 type modelTask struct {
@@ -62,7 +63,7 @@ func (s *contents) copy() *contents {
 		maps.Clone(s.values), maps.Clone(s.counters), slices.Clone(s.workflows), slices.Clone(s.tasks),
 		maps.Clone(s.files), maps.Clone(s.uses), maps.Clone(s.classes), slices.Clone(s.garbage),
 		slices.Clone(s.attempts), maps.Clone(s.logs), maps.Clone(s.leases), maps.Clone(s.revoked),
-		maps.Clone(s.sites), slices.Clone(s.pilots), maps.Clone(s.grants),
+		maps.Clone(s.sites), slices.Clone(s.pilots), maps.Clone(s.grants), slices.Clone(s.usage),
 	}
 }
 
@@ -95,6 +96,7 @@ func (t modelTx) Attempts() taskqueue.AttemptTable   { return modelAttempts(t) }
 func (t modelTx) Leases() taskqueue.LeaseTable       { return modelLeases(t) }
 func (t modelTx) Sites() taskqueue.SiteTable         { return modelSites(t) }
 func (t modelTx) Pilots() taskqueue.PilotTable       { return modelPilots(t) }
+func (t modelTx) Usage() taskqueue.UsageTable        { return modelUsage(t) }
 func (t modelTx) Grants() taskqueue.GrantTable       { return modelGrants(t) }
 
 // pick returns the records of a map that are asked for.

@@ -18,6 +18,7 @@ type (
 	modelSites     modelTx
 	modelPilots    modelTx
 	modelGrants    modelTx
+	modelUsage     modelTx
 )
 
 func (t modelMeta) Get(name string) ([]byte, error) { return t.values[name], nil }
@@ -355,4 +356,30 @@ func (t modelGrants) Delete(ids ...string) error {
 
 func (t modelGrants) All() ([]taskqueue.Grant, error) {
 	return where(t.grants, func(taskqueue.Grant) bool { return true }), nil
+}
+
+func keyOf(u taskqueue.Usage) taskqueue.UsageKey { return u.UsageKey }
+
+func (t modelUsage) Load(keys ...taskqueue.UsageKey) ([]taskqueue.Usage, error) {
+	return choose(t.usage, keyOf, keys), nil
+}
+
+func (t modelUsage) Save(saved ...taskqueue.Usage) error {
+	for _, u := range saved {
+		t.contents.usage = put(t.contents.usage, keyOf, u)
+	}
+	return nil
+}
+
+func (t modelUsage) Since(day string, after taskqueue.UsageKey, limit int) (found []taskqueue.Usage, err error) {
+	order := func(a, b taskqueue.UsageKey) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Site, b.Site))
+	}
+	for _, u := range t.usage {
+		if u.Day >= day && (after == taskqueue.UsageKey{} || order(u.UsageKey, after) > 0) {
+			found = append(found, u)
+		}
+	}
+	slices.SortFunc(found, func(a, b taskqueue.Usage) int { return order(a.UsageKey, b.UsageKey) })
+	return head(found, limit), nil
 }

@@ -63,6 +63,7 @@ func testWholeRecords(t *testing.T, store taskqueue.Store) {
 	siteKind.whole(t, store)
 	pilotKind.whole(t, store)
 	grantKind.whole(t, store)
+	usageKind.whole(t, store)
 	stateKind.whole(t, store)
 }
 
@@ -76,6 +77,7 @@ func testOwnership(t *testing.T, store taskqueue.Store) {
 	siteKind.owned(t, store)
 	pilotKind.owned(t, store)
 	grantKind.owned(t, store)
+	usageKind.owned(t, store)
 	stateKind.owned(t, store)
 	update(t, store, func(tx taskqueue.Tx) error {
 		value, out := []byte("value"), []byte("out")
@@ -235,5 +237,19 @@ var grantKind = kind[taskqueue.Grant]{
 			return tx.Grants().Load(filled[taskqueue.Grant](10).ID)
 		},
 		"listed": func(tx taskqueue.Tx) ([]taskqueue.Grant, error) { return tx.Grants().All() },
+	},
+}
+
+var usageKind = kind[taskqueue.Usage]{
+	name: "usage",
+	make: func() taskqueue.Usage { return filled[taskqueue.Usage](11) },
+	save: func(tx taskqueue.Tx, u taskqueue.Usage) error { return tx.Usage().Save(u) },
+	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Usage, error){
+		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Usage, error) {
+			return tx.Usage().Load(filled[taskqueue.Usage](11).UsageKey)
+		},
+		"listed": func(tx taskqueue.Tx) ([]taskqueue.Usage, error) {
+			return tx.Usage().Since("", taskqueue.UsageKey{}, 10)
+		},
 	},
 }

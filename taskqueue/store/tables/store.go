@@ -225,6 +225,9 @@ func (t *tx) Sites() taskqueue.SiteTable {
 func (t *tx) Pilots() taskqueue.PilotTable {
 	return pilotTable{records[task.PilotID, taskqueue.PilotRecord]{t, &pilotKind}}
 }
+func (t *tx) Usage() taskqueue.UsageTable {
+	return usageTable{records[taskqueue.UsageKey, taskqueue.Usage]{t, &usageKind}}
+}
 func (t *tx) Grants() taskqueue.GrantTable {
 	return records[string, taskqueue.Grant]{t, &grantKind}
 }

@@ -1,0 +1,81 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+)
+
+// usagePage is how many rows of the accounts are read at a time.
+const usagePage = 1000
+
+// GetUsage tells what was used since a day.
+func (h *taskHandlers) GetUsage(ctx context.Context, in *pb.GetUsageRequest) (*pb.GetUsageResponse, error) {
+	if in.GetSince() != "" {
+		if _, err := time.Parse(time.DateOnly, in.GetSince()); err != nil {
+			return nil, invalid("since %q: write a day as 2026-11-24", in.GetSince())
+		}
+	}
+	person := callerOf(ctx).person
+	sums := make(map[taskqueue.UsageKey]*taskqueue.Usage)
+	err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
+		for after := (taskqueue.UsageKey{}); ; {
+			page, err := t.Usage().Since(in.GetSince(), after, usagePage)
+			for i := range page {
+				after = page[i].UsageKey
+				if person.Admin || person.Looks || page[i].Owner == person.Name {
+					addUsage(sums, in.GetBy(), &page[i])
+				}
+			}
+			if err != nil || len(page) < usagePage {
+				return err
+			}
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := &pb.GetUsageResponse{}
+	for _, u := range sums {
+		out.Usage = append(out.Usage, &pb.Usage{
+			Owner: u.Owner, Site: string(u.Site), Day: u.Day, Tasks: u.Tasks, Failures: u.Failures,
+			Cpu: durationpb.New(u.CPU), Wall: durationpb.New(u.Wall), Wasted: durationpb.New(u.Wasted),
+			BytesLocal: u.Bytes[task.SourceLocal], BytesPeer: u.Bytes[task.SourcePeer],
+			BytesStorage: u.Bytes[task.SourceSE], BytesRemote: u.Bytes[task.SourceRemote],
+		})
+	}
+	slices.SortFunc(out.Usage, func(a, b *pb.Usage) int {
+		return cmp.Or(cmp.Compare(a.GetDay(), b.GetDay()), cmp.Compare(a.GetOwner(), b.GetOwner()), cmp.Compare(a.GetSite(), b.GetSite()))
+	})
+	return out, nil
+}
+
+// addUsage adds a row to the sum that it belongs to.
+func addUsage(sums map[taskqueue.UsageKey]*taskqueue.Usage, by pb.GetUsageRequest_By, u *taskqueue.Usage) {
+	key := u.UsageKey
+	switch by {
+	case pb.GetUsageRequest_BY_OWNER:
+		key = taskqueue.UsageKey{Owner: u.Owner}
+	case pb.GetUsageRequest_BY_SITE:
+		key = taskqueue.UsageKey{Site: u.Site}
+	case pb.GetUsageRequest_BY_DAY:
+		key = taskqueue.UsageKey{Day: u.Day}
+	}
+	sum := sums[key]
+	if sum == nil {
+		sum = &taskqueue.Usage{UsageKey: key}
+		sums[key] = sum
+	}
+	sum.Tasks, sum.Failures = sum.Tasks+u.Tasks, sum.Failures+u.Failures
+	sum.CPU, sum.Wall, sum.Wasted = sum.CPU+u.CPU, sum.Wall+u.Wall, sum.Wasted+u.Wasted
+	for i := range sum.Bytes {
+		sum.Bytes[i] += u.Bytes[i]
+	}
+}
