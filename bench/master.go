@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/identity/dial"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -45,7 +46,7 @@ func (q *queueProcess) newMaster(ctx context.Context, site string, slots int) (*
 	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
 		Site: site, PublicKey: key.Public(), Proof: proof, Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, DataUrl: "https://127.0.0.1:1",
 		Host: "bench", Resources: &pb.Resources{Cores: int32(min(slots, task.MaxCores)), MemoryBytes: 1 << 50, DiskBytes: 1 << 50},
-		Slots: int32(min(slots, task.MaxCores)), Version: "bench", Ends: timestamppb.New(time.Now().Add(time.Hour)),
+		Slots: int32(min(slots, task.MaxCores)), Version: "bench", Ends: timestamppb.New(time.Now().Add(time.Hour)), OverlayProtocol: node.Protocol,
 	})
 	_ = conn.Close()
 	if err != nil {
