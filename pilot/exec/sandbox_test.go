@@ -28,7 +28,7 @@ func TestSandboxAsPlainUser(t *testing.T) {
 	folder := plainUserFolder(t)
 	again := osexec.Command(reachableSelf(t, folder), "-test.run=^TestSandbox[^A]", "-test.v", "-test.count=1")
 	again.Dir = "/"
-	again.Env = append(os.Environ(), "TMPDIR="+folder, "HOME=/nonexistent")
+	again.Env = append(os.Environ(), "TMPDIR="+folder, "HOME=/nonexistent", denials+"="+readDenials(t))
 	again.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
 	output, err := again.CombinedOutput()
 	if err != nil {
