@@ -66,10 +66,15 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 			config.Deleter, config.Finder = storageOf{client}, storageOf{client}
 			config.Ready = func(grpcAddress, _ string) {
 				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
+				if err := tellServiceManager(a.getenv, "READY=1"); err != nil {
+					log.Warn("the service manager cannot be told that the queue is ready", "error", err)
+				}
 			}
 			if queue, err = openQueue(c.Context(), config); err != nil {
 				return err
 			}
+			stopping := context.AfterFunc(c.Context(), func() { _ = tellServiceManager(a.getenv, "STOPPING=1") }) // for people only
+			defer stopping()
 			return queue.Run(c.Context())
 		},
 	}

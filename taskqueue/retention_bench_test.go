@@ -1,0 +1,84 @@
+package taskqueue_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
+)
+
+// BenchmarkRetention has tasks run in 100 workflows, 10 s apart, through a durable queue
+// that keeps what is done for 60 s, and compares how large the database gets in the last
+// quarter and in the first: one hundredth of 1,000,000 tasks, or the share that
+// PILOTAGE_GROWTH says.
+func BenchmarkRetention(b *testing.B) {
+	share := .01
+	if text := os.Getenv("PILOTAGE_GROWTH"); text != "" {
+		var err error
+		if share, err = strconv.ParseFloat(text, 64); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		folder := b.TempDir()
+		store, err := sqlite.Open(folder)
+		if err != nil {
+			b.Fatal(err)
+		}
+		g := &growth{grid: gridOn(b, store), folder: folder, pilots: 100, tasks: int(1_000_000 * share / rounds)}
+		g.rules.Config.Retain.Workflows = time.Minute
+		var sizes []int64
+		var slowest time.Duration
+		g.must(func(t *taskqueue.Turn) error {
+			_, err := g.rules.AddSite(t, taskqueue.SiteRecord{Name: "A", SiteSettings: taskqueue.SiteSettings{SE: "file:///se/A"}})
+			return err
+		})
+		g.master = g.register("master", 720*time.Hour)
+		g.sync(task.Sync{Joined: []task.PilotID{g.master.Pilot}})
+		for round := range rounds {
+			s := taskqueue.Submission{Name: fmt.Sprintf("round%d", round)}
+			for i := range g.tasks {
+				s.Tasks = append(s.Tasks, job(fmt.Sprintf("t[%06d]", i), nil, nil))
+			}
+			g.mustSubmit(s)
+			g.work([]task.PilotID{g.master.Pilot}, g.tasks)
+			slowest = max(slowest, g.settle(10*time.Second))
+			info, err := os.Stat(filepath.Join(folder, sqlite.FileName))
+			if err != nil {
+				b.Fatal(err)
+			}
+			sizes = append(sizes, info.Size())
+		}
+		first, last := slices.Max(sizes[:rounds/4]), slices.Max(sizes[rounds*3/4:])
+		b.ReportMetric(float64(first)/(1<<20), "MiB-first-quarter")
+		b.ReportMetric(float64(last)/float64(first), "last/first-quarter")
+		b.ReportMetric(slowest.Seconds()*1000, "ms-slowest-tick")
+		b.ReportMetric(float64(g.done)/b.Elapsed().Seconds(), "tasks/s")
+		if err := store.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// settle lets time go by and ticks whenever that is due, as a server does. It returns how
+// long the slowest tick took.
+func (g *growth) settle(d time.Duration) (slowest time.Duration) {
+	for end := g.clock.Add(d); g.clock < end; {
+		began := time.Now()
+		g.tick(0)
+		slowest = max(slowest, time.Since(began))
+		g.view(func(t *taskqueue.Turn) error {
+			due, err := g.rules.Deadline(t)
+			g.clock = max(g.clock, due)
+			return err
+		})
+	}
+	return slowest
+}
