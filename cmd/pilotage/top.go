@@ -312,9 +312,7 @@ func (m *topModel) View() string {
 	lines := []string{m.tabs()}
 	switch {
 	case m.detail != "":
-		for _, line := range strings.Split(m.detail, "\n")[m.scroll:] {
-			lines = append(lines, line)
-		}
+		lines = append(lines, strings.Split(m.detail, "\n")[m.scroll:]...)
 		lines = lines[:min(len(lines), m.height-1)]
 	default:
 		lines = append(lines, m.table()...)

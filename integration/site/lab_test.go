@@ -88,6 +88,8 @@ type lab struct {
 	t   *testing.T
 	dir string
 	env []string // of the batch system's commands
+
+	queue *process
 }
 
 func newLab(t *testing.T) *lab {
@@ -105,8 +107,8 @@ func newLab(t *testing.T) *lab {
 		}
 		l.own(l.path(name))
 	}
-	queue := l.start("queue", "taskqueue", "--data", l.path("queue"), "--listen", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
-	l.until("the queue is ready", time.Minute, func() bool { return strings.Contains(queue.said(), "ready queue=") })
+	l.queue = l.start("queue", "taskqueue", "--data", l.path("queue"), "--listen", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
+	l.until("the queue is ready", time.Minute, func() bool { return strings.Contains(l.queue.said(), "ready queue=") })
 	l.must("site", "add", "siteA", "--se", "file://"+l.path("storage"))
 	l.must("access", "create", "--role", "factory", "--site", "siteA", "--to", l.path("factory.json"))
 	return l
