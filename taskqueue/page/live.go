@@ -300,7 +300,8 @@ const (
 func (l *live) history(site string) History {
 	h := History{Looks: []Look{}, Bars: []Bar{}}
 	if site != "" {
-		h.Bars, _ = l.since(site, 0, historyBars)
+		bars, _ := l.since(site, 0, historyBars)
+		h.Bars = append(h.Bars, bars...) // none is an empty list
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -113,6 +113,9 @@ func text(t *testing.T, reply answer) string {
 func TestLoginAndWhatItOpens(t *testing.T) {
 	q := &queue{}
 	_, _, do := browser(t, q)
+	if got := text(t, do("GET", "/history?site=siteB", "", &http.Cookie{Name: "pilotage", Value: "good"})); !strings.Contains(got, `"bars":[]`) {
+		t.Errorf("a site without attempts: %s", got)
+	}
 	for path, method := range map[string]string{"/live": "GET", "/history": "GET", "/call/SiteService/GetSite": "POST"} {
 		for _, cookie := range []*http.Cookie{{Name: "other", Value: "good"}, {Name: "pilotage", Value: "bad"}} {
 			if reply := do(method, path, "{}", cookie); reply.code != http.StatusUnauthorized {
