@@ -79,6 +79,7 @@ func (r *Rules) Ban(t *Turn, b Ban) (revoked []task.PilotID, err error) {
 	b.At = q.Wall
 	bans := append(q.bansWithout(&b), b)
 	q.remember(metaBans, bans)
+	q.audit(AuditEntry{Kind: AuditBanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site, Note: b.Why})
 	return q.expelAll(of, string(b.Kind)+" "+b.Name+" was banned"), nil
 }
 
@@ -95,11 +96,17 @@ func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 	case len(rest) == len(bans):
 		end(notFound("ban of "+string(b.Kind), b.Name))
 	case len(rest) == 0:
+		q.audit(unbanned(&b))
 		q.drop(metaBans)
 	default:
+		q.audit(unbanned(&b))
 		q.remember(metaBans, rest)
 	}
 	return nil
+}
+
+func unbanned(b *Ban) AuditEntry {
+	return AuditEntry{Kind: AuditUnbanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site}
 }
 
 func (r *records) bansWithout(b *Ban) (bans []Ban) {
@@ -150,6 +157,7 @@ func (q *queue) expel(site *SiteRecord, pilot *PilotRecord, reason string) {
 	if !site.denies(pilot.Peer) {
 		site.Denied = append(site.Denied, pilot.Peer)
 		q.sites.touch(site.Name)
+		q.audit(AuditEntry{Kind: AuditRevoked, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Note: reason})
 	}
 	q.Effects.wake(site.Name)
 	q.Effects.wakePilot(pilot.ID)

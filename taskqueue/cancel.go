@@ -19,6 +19,7 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (n int, err error) {
 	}
 	w.Cancelled = true
 	q.workflows.touch(id)
+	q.audit(AuditEntry{Kind: AuditCancelled, Subject: string(id)})
 	for after := uint64(0); ; {
 		states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased))
 		if len(states) == 0 {
@@ -51,6 +52,7 @@ func (r *Rules) CancelTask(t *Turn, id task.ID) (_ int, err error) {
 	}
 	w := q.workflow(id.Workflow())
 	before := w.Counts[task.Cancelled]
+	q.audit(AuditEntry{Kind: AuditCancelled, Subject: string(id)})
 	q.life.cancel(s, "cancelled by a user")
 	q.life.ended = append(q.life.ended, id)
 	q.ready.settle()

@@ -24,6 +24,8 @@ type Turn struct {
 	Wall    time.Time // for people: created, started, ended
 	Random  Random    // seeded by the caller; ids and sampled contacts
 	Effects *Effects  // collected, carried out after the commit
+	By      Person    // who has it done, for the audit log; of no name: a pilot, or the queue itself
+	Token   string    // id of the access that was shown
 }
 
 // Random is the randomness a rule may use; *math/rand/v2.Rand satisfies it.

@@ -196,6 +196,7 @@ func (j *outcomes) loseAttempt(site *SiteRecord, a *Attempt, reason string, died
 	}
 	a.State, a.Outcome.Failure, a.Outcome.Reason = AttemptLost, task.PilotLost, reason
 	j.attempts.touch(id)
+	j.auditAttempt(AuditLost, site.Name, &a.Outcome, AttemptLost)
 	if died {
 		site.Fates.add(true)
 	}

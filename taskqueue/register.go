@@ -33,6 +33,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 	}
 	pilot, again := q.members.enrol(site, &reg)
 	others := q.present(site.Name, pilot.ID)
+	q.audit(AuditEntry{Kind: AuditRegistered, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Note: pilot.BatchJob})
 	master := q.office.appoint(site, pilot, others, again)
 	out := r.registered(q, site, pilot, others)
 	out.Master = contact(master)

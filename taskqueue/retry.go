@@ -17,6 +17,7 @@ func (r *Rules) RetryWorkflow(t *Turn, id task.WorkflowID, failedOnly bool) (_ i
 	q := r.open(t)
 	defer q.close(&err)
 	w := q.standing(id)
+	q.audit(AuditEntry{Kind: AuditRetried, Subject: string(id)})
 	opening := &reopening{q.records, q.life}
 	n := opening.resume(w)
 	for after := uint64(0); ; {
@@ -105,6 +106,7 @@ func (r *Rules) RetryTask(t *Turn, id task.ID) (_ int, err error) {
 	if s := q.task(id); !s.State.EndedBadly() {
 		end(conflict("task %s is %s: only a task that ended badly can be retried", id, s.State))
 	}
+	q.audit(AuditEntry{Kind: AuditRetried, Subject: string(id)})
 	opening := &reopening{q.records, q.life}
 	lost := opening.resume(q.standing(id.Workflow()))
 	above := opening.retryAbove(id)

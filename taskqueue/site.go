@@ -3,6 +3,7 @@ package taskqueue
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -34,6 +35,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		(&removal{q.records, q.catalogue}).denyFormer(site)
 	}
 	q.checkReach(site, s.Reach)
+	q.audit(AuditEntry{Kind: AuditSite, Subject: string(s.Name), Site: s.Name})
 	before := site.InForce()
 	if s.SE != "" && site.SE == "" {
 		q.look(site) // what was taken over from its caches can be stored now
@@ -121,6 +123,7 @@ func (r *Rules) DrainSite(t *Turn, name task.Site, drain bool) (err error) {
 	defer q.close(&err)
 	site := q.site(name)
 	site.Draining = drain
+	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(name), Site: name, Note: strconv.FormatBool(drain)})
 	q.sites.touch(name)
 	if site.abandons() {
 		q.reassessAll()
@@ -142,6 +145,7 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
 	if !pilot.State.present() {
 		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
 	}
+	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id})
 	q.drain(site, pilot)
 	return nil
 }
@@ -195,6 +199,9 @@ func (r *Rules) RegisterFiles(t *Turn, files []task.File) (n int, err error) {
 		}
 	}
 	q.files.load(names...)
+	if len(names) > 0 {
+		q.audit(AuditEntry{Kind: AuditFiles, Subject: string(names[0]), Note: task.Counted(len(names), "file")})
+	}
 	for i := range files {
 		if q.catalogue.registerFile(names[i], &files[i]) {
 			n++
@@ -256,6 +263,7 @@ func (r *Rules) AddGrant(t *Turn, g Grant) (err error) {
 		end(conflict("access %s exists", g.ID))
 	}
 	check(q.Grants().Save(g))
+	q.audit(AuditEntry{Kind: AuditAccess, Subject: g.ID, Site: g.Site, Note: g.Role + " for " + g.Holder().Name})
 
 	return nil
 }
@@ -273,6 +281,7 @@ func (r *Rules) RevokeGrant(t *Turn, id string, endPilots bool) (pilots []task.P
 	}
 	known[0].Revoked = true
 	check(q.Grants().Save(known[0]))
+	q.audit(AuditEntry{Kind: AuditRevoked, Subject: id, Site: known[0].Site, Note: "access of " + known[0].Holder().Name})
 	registered := func(p *PilotRecord) bool { return p.Token == id }
 	if endPilots {
 		return q.expelAll(registered, "the access with which it registered was revoked"), nil

@@ -24,6 +24,7 @@ func (r *Rules) RemoveSite(t *Turn, name task.Site, lose bool) (err error) {
 	gone.revokeGrants(name)
 	q.dropRevocations(name)
 	check(q.Sites().Delete(name))
+	q.audit(AuditEntry{Kind: AuditSite, Subject: string(name), Site: name, Note: "removed"})
 	q.sites.put(name, nil)
 	q.siteNames, q.catalogue.readable, q.life.walkable = nil, nil, nil
 	q.Effects.WakeAll = true // its share goes to the others

@@ -61,6 +61,7 @@ type Tx interface {
 	Pilots() PilotTable
 	Grants() GrantTable
 	Usage() UsageTable
+	Audit() AuditTable
 }
 
 // MetaTable keeps single values: service clock, counters, the CA, the schema.
@@ -210,6 +211,16 @@ type PilotTable interface {
 	IDsOfSite(site task.Site, states ...PilotState) ([]task.PilotID, error)
 	// ByPeer finds the newest pilot of a peer id, by first Save; "" if none.
 	ByPeer(peer task.PeerID) (task.PilotID, error)
+}
+
+// AuditTable keeps what was done, by time.
+type AuditTable interface {
+	Append(record AuditRecord) error // whose time no other has
+	Delete(at ...uint64) error
+	// Last returns the newest record; its time is 0 if there is none.
+	Last() (AuditRecord, error)
+	// After returns records later than a time, oldest first, at most limit.
+	After(at uint64, limit int) ([]AuditRecord, error)
 }
 
 // GrantTable keeps what the queue knows of access tokens.

@@ -92,6 +92,7 @@ func (p *submission) newWorkflow() {
 		Counts:            make(map[task.State]int),
 	}
 	p.workflows.put(p.workflow.ID, p.workflow)
+	p.audit(AuditEntry{Kind: AuditSubmitted, Person: p.By.Name, Token: p.Token, Subject: string(p.workflow.ID), Note: p.Name})
 	if !p.More {
 		return
 	}

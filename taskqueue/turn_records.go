@@ -29,6 +29,7 @@ type records struct {
 	usage     *table[UsageKey, Usage]
 
 	siteNames []task.Site // of all sites, once loaded
+	audited   []AuditEntry
 }
 
 func newRecords(t *Turn, config *Config) *records {
@@ -155,6 +156,7 @@ func (r *records) save() {
 	saveAll(r.sites.take(), r.Sites().Save)
 	saveAll(r.pilots.take(), r.Pilots().Save)
 	saveAll(r.usage.take(), r.Usage().Save)
+	r.saveAudit()
 }
 
 // saveTasks writes each task once: a new one with its description, of the

@@ -21,7 +21,7 @@ import (
 
 func newAccess(a *app) *cobra.Command {
 	command := &cobra.Command{Use: "access", Short: "Create, revoke and list access files; ban persons, pilots, nodes and sites"}
-	command.AddCommand(newAccessCreate(a), newAccessRevoke(a), newAccessList(a), newAccessBan(a), newAccessUnban(a), newAccessBans(a))
+	command.AddCommand(newAccessCreate(a), newAccessRevoke(a), newAccessList(a), newAccessBan(a), newAccessUnban(a), newAccessBans(a), newAccessAudit(a))
 	return command
 }
 

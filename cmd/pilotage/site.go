@@ -23,7 +23,7 @@ import (
 
 func newSite(a *app) *cobra.Command {
 	command := &cobra.Command{Use: "site", Short: "Add, list, show, drain and remove sites"}
-	command.AddCommand(newSiteAdd(a), newSiteList(a))
+	command.AddCommand(newSiteAdd(a), newSiteList(a), newSiteTrace(a))
 	for _, child := range []*cobra.Command{newSiteShow(a), newSiteDrain(a), newSiteRemove(a)} {
 		command.AddCommand(completeNames(a, child, siteNames))
 	}

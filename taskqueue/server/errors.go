@@ -79,6 +79,7 @@ var statuses = []struct {
 	{taskqueue.ErrStranger, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{errMemberRevoked, codes.PermissionDenied, taskpb.ReasonRevoked},
 	{issuer.ErrNoKeys, codes.Unavailable, "KEYS_AWAITED"},
+	{taskqueue.ErrAuditBroken, codes.DataLoss, "AUDIT_BROKEN"},
 	{errBanned, codes.PermissionDenied, "BANNED"},
 	{errNoCredentials, codes.Unauthenticated, "NO_ACCESS"},
 	{identity.ErrExpired, codes.Unauthenticated, "ACCESS_EXPIRED"},

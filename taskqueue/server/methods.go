@@ -106,6 +106,8 @@ var permissions = map[string]may{
 	pb.SiteService_WatchEvents_FullMethodName:  lookers,
 	pb.SiteService_RevokeAccess_FullMethodName: stewards,
 	pb.SiteService_ListAccess_FullMethodName:   stewards,
+	pb.SiteService_ListAudit_FullMethodName:    stewards,
+	pb.SiteService_VerifyAudit_FullMethodName:  admin,
 	pb.SiteService_Ban_FullMethodName:          stewards,
 	pb.SiteService_Unban_FullMethodName:        stewards,
 	pb.SiteService_ListBans_FullMethodName:     stewards,

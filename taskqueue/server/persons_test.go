@@ -4,8 +4,10 @@ import (
 	"encoding/json"
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
@@ -291,3 +293,36 @@ func TestBans(t *testing.T) {
 
 // errOf is the error of a call whose answer does not matter.
 func errOf[T any](_ T, err error) error { return err }
+
+// Whose work ran where and when is told by the audit log, while it runs and after, and
+// who did what with which access.
+func TestTheAuditLogTellsWhoRanWhat(t *testing.T) {
+	began := time.Now()
+	q, p, _ := cachedOutput(t, onSQLite)
+	trace := func(c *client, request *pb.ListAuditRequest) []*pb.AuditEntry {
+		t.Helper()
+		return pageThrough(t, 100, func(token string) ([]*pb.AuditEntry, string, error) {
+			request.PageToken = token
+			reply, err := c.ListAudit(q.ctx, request)
+			return reply.GetEntries(), reply.GetNextPageToken(), err
+		})
+	}
+	ran := trace(q.admin(), &pb.ListAuditRequest{At: timestamppb.New(began.Add(-500 * time.Millisecond)), Node: "node"}) // its payload began a second before it was told
+	if len(ran) != 1 || ran[0].GetKind() != "ran" || ran[0].GetPerson() != "default" || ran[0].GetPilot() != p.id || ran[0].GetSite() != "siteA" {
+		t.Errorf("at the node: %v", ran)
+	}
+	if ran := trace(q.admin(), &pb.ListAuditRequest{At: timestamppb.New(began.Add(-time.Hour))}); len(ran) != 0 {
+		t.Errorf("an hour before: %v", ran)
+	}
+	if all := trace(q.with("operator", "siteA"), &pb.ListAuditRequest{Kinds: []string{"registered", "submitted"}}); len(all) != 1 || all[0].GetPilot() != p.id || all[0].GetAccess() == "" {
+		t.Errorf("an operator sees %v", all)
+	}
+	_, err := q.with("operator", "siteA").ListAudit(q.ctx, &pb.ListAuditRequest{Site: "siteB"})
+	wantRefusal(t, err, codes.PermissionDenied, "FORBIDDEN")
+	if submitted := trace(q.admin(), &pb.ListAuditRequest{Kinds: []string{"submitted"}, PageSize: 1}); len(submitted) != 1 || submitted[0].GetAccess() == "" {
+		t.Errorf("submitted: %v", submitted)
+	}
+	if check, err := q.admin().VerifyAudit(q.ctx, &pb.VerifyAuditRequest{}); err != nil || check.GetEntries() < 5 || len(check.GetDigest()) != 32 {
+		t.Errorf("%v, %v", check, err)
+	}
+}

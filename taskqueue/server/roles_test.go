@@ -31,7 +31,7 @@ var rights = map[string]string{
 
 	"SiteService/AddSite": "admin operator", "SiteService/DrainSite": "admin operator", "SiteService/RemoveSite": "admin", "SiteService/CreateAccess": "admin factory operator", "SiteService/GetDemand": "admin submit reader factory operator", "SiteService/WatchEvents": "admin submit reader operator",
 	"SiteService/RevokeAccess": "admin operator", "SiteService/ListAccess": "admin operator",
-	"SiteService/Ban": "admin operator", "SiteService/Unban": "admin operator", "SiteService/ListBans": "admin operator",
+	"SiteService/ListAudit": "admin operator", "SiteService/VerifyAudit": "admin", "SiteService/Ban": "admin operator", "SiteService/Unban": "admin operator", "SiteService/ListBans": "admin operator",
 	"SiteService/ListSites": "admin submit reader operator", "SiteService/GetSite": "admin submit reader operator",
 
 	"PilotService/Register":        "admin token",

@@ -33,8 +33,12 @@ func (ts *turns) update(ctx context.Context, change func(*taskqueue.Turn) error)
 func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change func(*taskqueue.Turn) error) error {
 	var seed [16]byte
 	cryptorand.Read(seed[:]) // never fails (crypto/rand, since Go 1.24)
-	wall := time.Now()
+	wall, c := time.Now(), callerOf(ctx)
 	defer func() { ts.commits.observe(time.Since(wall)) }()
+	by := c.person
+	if c.kind == member {
+		by.Name = string(c.pilot)
+	}
 	var effects *taskqueue.Effects
 	worked, err := ts.enter(ctx)
 	if err != nil {
@@ -45,7 +49,7 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 		defer worked.since(time.Now())
 		effects = &taskqueue.Effects{}
 		random := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))
-		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects})
+		return change(&taskqueue.Turn{Tx: tx, Clock: clock, Wall: wall, Random: random, Effects: effects, By: by, Token: c.token})
 	})
 	if err != nil {
 		ts.failed(err)

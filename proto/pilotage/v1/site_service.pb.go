@@ -2905,6 +2905,423 @@ func (x *Event) GetText() string {
 	return ""
 }
 
+// ListAuditRequest says which entries are wanted; what is not given is any.
+type ListAuditRequest struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	Kinds  []string               `protobuf:"bytes,1,rep,name=kinds,proto3" json:"kinds,omitempty"`
+	Person string                 `protobuf:"bytes,2,opt,name=person,proto3" json:"person,omitempty"`
+	Site   string                 `protobuf:"bytes,3,opt,name=site,proto3" json:"site,omitempty"`
+	Node   string                 `protobuf:"bytes,4,opt,name=node,proto3" json:"node,omitempty"`
+	Pilot  string                 `protobuf:"bytes,5,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	// Attempts that ran at this time, those that still run included.
+	At     *timestamppb.Timestamp `protobuf:"bytes,6,opt,name=at,proto3" json:"at,omitempty"`
+	Since  *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=since,proto3" json:"since,omitempty"`
+	Before *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=before,proto3" json:"before,omitempty"`
+	// A page ends with the first turn of the queue that fills it.
+	PageSize      int32  `protobuf:"varint,9,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
+	PageToken     string `protobuf:"bytes,10,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditRequest) Reset() {
+	*x = ListAuditRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditRequest) ProtoMessage() {}
+
+func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
+func (*ListAuditRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *ListAuditRequest) GetKinds() []string {
+	if x != nil {
+		return x.Kinds
+	}
+	return nil
+}
+
+func (x *ListAuditRequest) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetPilot() string {
+	if x != nil {
+		return x.Pilot
+	}
+	return ""
+}
+
+func (x *ListAuditRequest) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *ListAuditRequest) GetSince() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Since
+	}
+	return nil
+}
+
+func (x *ListAuditRequest) GetBefore() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
+func (x *ListAuditRequest) GetPageSize() int32 {
+	if x != nil {
+		return x.PageSize
+	}
+	return 0
+}
+
+func (x *ListAuditRequest) GetPageToken() string {
+	if x != nil {
+		return x.PageToken
+	}
+	return ""
+}
+
+type AuditEntry struct {
+	state  protoimpl.MessageState `protogen:"open.v1"`
+	At     *timestamppb.Timestamp `protobuf:"bytes,1,opt,name=at,proto3" json:"at,omitempty"`
+	Kind   string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
+	Person string                 `protobuf:"bytes,3,opt,name=person,proto3" json:"person,omitempty"`
+	// Id of the access that was shown.
+	Access        string                 `protobuf:"bytes,4,opt,name=access,proto3" json:"access,omitempty"`
+	Subject       string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	Site          string                 `protobuf:"bytes,6,opt,name=site,proto3" json:"site,omitempty"`
+	Node          string                 `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
+	Pilot         string                 `protobuf:"bytes,8,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	Process       int64                  `protobuf:"varint,9,opt,name=process,proto3" json:"process,omitempty"`
+	Started       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started,proto3" json:"started,omitempty"`
+	Ended         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended,proto3" json:"ended,omitempty"`
+	Note          string                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditEntry) Reset() {
+	*x = AuditEntry{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditEntry) ProtoMessage() {}
+
+func (x *AuditEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
+func (*AuditEntry) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *AuditEntry) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetPerson() string {
+	if x != nil {
+		return x.Person
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetAccess() string {
+	if x != nil {
+		return x.Access
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetSite() string {
+	if x != nil {
+		return x.Site
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetPilot() string {
+	if x != nil {
+		return x.Pilot
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetProcess() int64 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
+}
+
+func (x *AuditEntry) GetStarted() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Started
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetEnded() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Ended
+	}
+	return nil
+}
+
+func (x *AuditEntry) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+type ListAuditResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Entries       []*AuditEntry          `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
+	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListAuditResponse) Reset() {
+	*x = ListAuditResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListAuditResponse) ProtoMessage() {}
+
+func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
+func (*ListAuditResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *ListAuditResponse) GetEntries() []*AuditEntry {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
+func (x *ListAuditResponse) GetNextPageToken() string {
+	if x != nil {
+		return x.NextPageToken
+	}
+	return ""
+}
+
+type VerifyAuditRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyAuditRequest) Reset() {
+	*x = VerifyAuditRequest{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyAuditRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyAuditRequest) ProtoMessage() {}
+
+func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
+func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{42}
+}
+
+type VerifyAuditResponse struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Records int64                  `protobuf:"varint,1,opt,name=records,proto3" json:"records,omitempty"`
+	Entries int64                  `protobuf:"varint,2,opt,name=entries,proto3" json:"entries,omitempty"`
+	First   *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=first,proto3" json:"first,omitempty"`
+	Last    *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=last,proto3" json:"last,omitempty"`
+	// Of the newest record; keep it elsewhere: a log that was written anew has another.
+	Digest        []byte `protobuf:"bytes,5,opt,name=digest,proto3" json:"digest,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *VerifyAuditResponse) Reset() {
+	*x = VerifyAuditResponse{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *VerifyAuditResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*VerifyAuditResponse) ProtoMessage() {}
+
+func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
+func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{43}
+}
+
+func (x *VerifyAuditResponse) GetRecords() int64 {
+	if x != nil {
+		return x.Records
+	}
+	return 0
+}
+
+func (x *VerifyAuditResponse) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *VerifyAuditResponse) GetFirst() *timestamppb.Timestamp {
+	if x != nil {
+		return x.First
+	}
+	return nil
+}
+
+func (x *VerifyAuditResponse) GetLast() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Last
+	}
+	return nil
+}
+
+func (x *VerifyAuditResponse) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
 var File_pilotage_v1_site_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_site_service_proto_rawDesc = "" +
@@ -3149,12 +3566,50 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\bworkflow\x18\b \x01(\tR\bworkflow\x12\x12\n" +
 	"\x04task\x18\t \x01(\tR\x04task\x12\x12\n" +
 	"\x04text\x18\n" +
-	" \x01(\tR\x04text*s\n" +
+	" \x01(\tR\x04text\"\xcc\x02\n" +
+	"\x10ListAuditRequest\x12\x14\n" +
+	"\x05kinds\x18\x01 \x03(\tR\x05kinds\x12\x16\n" +
+	"\x06person\x18\x02 \x01(\tR\x06person\x12\x12\n" +
+	"\x04site\x18\x03 \x01(\tR\x04site\x12\x12\n" +
+	"\x04node\x18\x04 \x01(\tR\x04node\x12\x14\n" +
+	"\x05pilot\x18\x05 \x01(\tR\x05pilot\x12*\n" +
+	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x120\n" +
+	"\x05since\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x05since\x122\n" +
+	"\x06before\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x06before\x12\x1b\n" +
+	"\tpage_size\x18\t \x01(\x05R\bpageSize\x12\x1d\n" +
+	"\n" +
+	"page_token\x18\n" +
+	" \x01(\tR\tpageToken\"\xea\x02\n" +
+	"\n" +
+	"AuditEntry\x12*\n" +
+	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
+	"\x04kind\x18\x02 \x01(\tR\x04kind\x12\x16\n" +
+	"\x06person\x18\x03 \x01(\tR\x06person\x12\x16\n" +
+	"\x06access\x18\x04 \x01(\tR\x06access\x12\x18\n" +
+	"\asubject\x18\x05 \x01(\tR\asubject\x12\x12\n" +
+	"\x04site\x18\x06 \x01(\tR\x04site\x12\x12\n" +
+	"\x04node\x18\a \x01(\tR\x04node\x12\x14\n" +
+	"\x05pilot\x18\b \x01(\tR\x05pilot\x12\x18\n" +
+	"\aprocess\x18\t \x01(\x03R\aprocess\x124\n" +
+	"\astarted\x18\n" +
+	" \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
+	"\x05ended\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x12\n" +
+	"\x04note\x18\f \x01(\tR\x04note\"n\n" +
+	"\x11ListAuditResponse\x121\n" +
+	"\aentries\x18\x01 \x03(\v2\x17.pilotage.v1.AuditEntryR\aentries\x12&\n" +
+	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x14\n" +
+	"\x12VerifyAuditRequest\"\xc3\x01\n" +
+	"\x13VerifyAuditResponse\x12\x18\n" +
+	"\arecords\x18\x01 \x01(\x03R\arecords\x12\x18\n" +
+	"\aentries\x18\x02 \x01(\x03R\aentries\x120\n" +
+	"\x05first\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x05first\x12.\n" +
+	"\x04last\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04last\x12\x16\n" +
+	"\x06digest\x18\x05 \x01(\fR\x06digest*s\n" +
 	"\bSiteMode\x12\x19\n" +
 	"\x15SITE_MODE_UNSPECIFIED\x10\x00\x12\x19\n" +
 	"\x15SITE_MODE_DISTRIBUTED\x10\x01\x12\x19\n" +
 	"\x15SITE_MODE_CENTRALIZED\x10\x02\x12\x16\n" +
-	"\x12SITE_MODE_ISOLATED\x10\x032\xdc\a\n" +
+	"\x12SITE_MODE_ISOLATED\x10\x032\xfa\b\n" +
 	"\vSiteService\x12D\n" +
 	"\aAddSite\x12\x1b.pilotage.v1.AddSiteRequest\x1a\x1c.pilotage.v1.AddSiteResponse\x12J\n" +
 	"\tListSites\x12\x1d.pilotage.v1.ListSitesRequest\x1a\x1e.pilotage.v1.ListSitesResponse\x12D\n" +
@@ -3170,7 +3625,9 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x03Ban\x12\x17.pilotage.v1.BanRequest\x1a\x18.pilotage.v1.BanResponse\x12>\n" +
 	"\x05Unban\x12\x19.pilotage.v1.UnbanRequest\x1a\x1a.pilotage.v1.UnbanResponse\x12G\n" +
 	"\bListBans\x12\x1c.pilotage.v1.ListBansRequest\x1a\x1d.pilotage.v1.ListBansResponse\x12R\n" +
-	"\vWatchEvents\x12\x1f.pilotage.v1.WatchEventsRequest\x1a .pilotage.v1.WatchEventsResponse0\x01B@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
+	"\vWatchEvents\x12\x1f.pilotage.v1.WatchEventsRequest\x1a .pilotage.v1.WatchEventsResponse0\x01\x12J\n" +
+	"\tListAudit\x12\x1d.pilotage.v1.ListAuditRequest\x1a\x1e.pilotage.v1.ListAuditResponse\x12P\n" +
+	"\vVerifyAudit\x12\x1f.pilotage.v1.VerifyAuditRequest\x1a .pilotage.v1.VerifyAuditResponseB@Z>github.com/pilotage-grid/pilotage/proto/pilotage/v1;pilotagev1b\x06proto3"
 
 var (
 	file_pilotage_v1_site_service_proto_rawDescOnce sync.Once
@@ -3185,7 +3642,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -3227,88 +3684,106 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*WatchEventsRequest)(nil),    // 37: pilotage.v1.WatchEventsRequest
 	(*WatchEventsResponse)(nil),   // 38: pilotage.v1.WatchEventsResponse
 	(*Event)(nil),                 // 39: pilotage.v1.Event
-	nil,                           // 40: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 41: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 43: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 44: google.protobuf.FieldMask
-	(*Resources)(nil),             // 45: pilotage.v1.Resources
+	(*ListAuditRequest)(nil),      // 40: pilotage.v1.ListAuditRequest
+	(*AuditEntry)(nil),            // 41: pilotage.v1.AuditEntry
+	(*ListAuditResponse)(nil),     // 42: pilotage.v1.ListAuditResponse
+	(*VerifyAuditRequest)(nil),    // 43: pilotage.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),   // 44: pilotage.v1.VerifyAuditResponse
+	nil,                           // 45: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 48: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 49: google.protobuf.FieldMask
+	(*Resources)(nil),             // 50: pilotage.v1.Resources
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	41, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	41, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	46, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	46, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
 	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
-	42, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	47, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	40, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	41, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	41, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	45, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	46, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	46, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	41, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	41, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	43, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	46, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	46, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	48, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	44, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	49, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
 	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
 	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	41, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
-	41, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
+	46, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
+	46, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
 	3,  // 22: pilotage.v1.SiteWindow.reads:type_name -> pilotage.v1.SourceSums
-	41, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
+	46, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
 	5,  // 24: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
 	12, // 25: pilotage.v1.GetSiteResponse.window:type_name -> pilotage.v1.SiteWindow
 	22, // 26: pilotage.v1.GetSiteResponse.nodes:type_name -> pilotage.v1.DemandNode
-	41, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	45, // 28: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
-	41, // 29: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
-	41, // 30: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
+	46, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	50, // 28: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
+	46, // 29: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
+	46, // 30: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
 	20, // 31: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
 	21, // 32: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
 	22, // 33: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
-	42, // 34: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
+	47, // 34: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
 	27, // 35: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
 	27, // 36: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
 	27, // 37: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
-	42, // 38: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	42, // 39: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	47, // 38: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	47, // 39: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
 	34, // 40: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
 	39, // 41: pilotage.v1.WatchEventsResponse.events:type_name -> pilotage.v1.Event
-	42, // 42: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
-	7,  // 43: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 44: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 45: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	14, // 46: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	16, // 47: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	18, // 48: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	25, // 49: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	19, // 50: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
-	35, // 51: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	28, // 52: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
-	30, // 53: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
-	32, // 54: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
-	37, // 55: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
-	8,  // 56: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 57: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	13, // 58: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	15, // 59: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	17, // 60: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	24, // 61: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	26, // 62: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	23, // 63: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
-	36, // 64: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	29, // 65: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
-	31, // 66: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
-	33, // 67: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
-	38, // 68: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
-	56, // [56:69] is the sub-list for method output_type
-	43, // [43:56] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	47, // 42: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
+	47, // 43: pilotage.v1.ListAuditRequest.at:type_name -> google.protobuf.Timestamp
+	47, // 44: pilotage.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	47, // 45: pilotage.v1.ListAuditRequest.before:type_name -> google.protobuf.Timestamp
+	47, // 46: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	47, // 47: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
+	47, // 48: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
+	41, // 49: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
+	47, // 50: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
+	47, // 51: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
+	7,  // 52: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 53: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 54: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	14, // 55: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	16, // 56: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	18, // 57: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	25, // 58: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	19, // 59: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	35, // 60: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	28, // 61: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
+	30, // 62: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
+	32, // 63: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
+	37, // 64: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
+	40, // 65: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
+	43, // 66: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
+	8,  // 67: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 68: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	13, // 69: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	15, // 70: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	17, // 71: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	24, // 72: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	26, // 73: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	23, // 74: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	36, // 75: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	29, // 76: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
+	31, // 77: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
+	33, // 78: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
+	38, // 79: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
+	42, // 80: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
+	44, // 81: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
+	67, // [67:82] is the sub-list for method output_type
+	52, // [52:67] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -3325,7 +3800,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   45,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -32,6 +32,8 @@ const (
 	SiteService_Unban_FullMethodName        = "/pilotage.v1.SiteService/Unban"
 	SiteService_ListBans_FullMethodName     = "/pilotage.v1.SiteService/ListBans"
 	SiteService_WatchEvents_FullMethodName  = "/pilotage.v1.SiteService/WatchEvents"
+	SiteService_ListAudit_FullMethodName    = "/pilotage.v1.SiteService/ListAudit"
+	SiteService_VerifyAudit_FullMethodName  = "/pilotage.v1.SiteService/VerifyAudit"
 )
 
 // SiteServiceClient is the client API for SiteService service.
@@ -64,6 +66,10 @@ type SiteServiceClient interface {
 	// WatchEvents tells of pilots that come, leave, die or are held, of masters, of
 	// sites that are not heard, of what fails: the log of the queue for programs.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
+	// ListAudit tells from the audit log who did what, and which attempts ran where.
+	ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error)
+	// VerifyAudit compares the whole log with its digests.
+	VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*VerifyAuditResponse, error)
 }
 
 type siteServiceClient struct {
@@ -213,6 +219,26 @@ func (c *siteServiceClient) WatchEvents(ctx context.Context, in *WatchEventsRequ
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SiteService_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 
+func (c *siteServiceClient) ListAudit(ctx context.Context, in *ListAuditRequest, opts ...grpc.CallOption) (*ListAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(ListAuditResponse)
+	err := c.cc.Invoke(ctx, SiteService_ListAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func (c *siteServiceClient) VerifyAudit(ctx context.Context, in *VerifyAuditRequest, opts ...grpc.CallOption) (*VerifyAuditResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(VerifyAuditResponse)
+	err := c.cc.Invoke(ctx, SiteService_VerifyAudit_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // SiteServiceServer is the server API for SiteService service.
 // All implementations must embed UnimplementedSiteServiceServer
 // for forward compatibility.
@@ -243,6 +269,10 @@ type SiteServiceServer interface {
 	// WatchEvents tells of pilots that come, leave, die or are held, of masters, of
 	// sites that are not heard, of what fails: the log of the queue for programs.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
+	// ListAudit tells from the audit log who did what, and which attempts ran where.
+	ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error)
+	// VerifyAudit compares the whole log with its digests.
+	VerifyAudit(context.Context, *VerifyAuditRequest) (*VerifyAuditResponse, error)
 	mustEmbedUnimplementedSiteServiceServer()
 }
 
@@ -291,6 +321,12 @@ func (UnimplementedSiteServiceServer) ListBans(context.Context, *ListBansRequest
 }
 func (UnimplementedSiteServiceServer) WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchEvents not implemented")
+}
+func (UnimplementedSiteServiceServer) ListAudit(context.Context, *ListAuditRequest) (*ListAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method ListAudit not implemented")
+}
+func (UnimplementedSiteServiceServer) VerifyAudit(context.Context, *VerifyAuditRequest) (*VerifyAuditResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method VerifyAudit not implemented")
 }
 func (UnimplementedSiteServiceServer) mustEmbedUnimplementedSiteServiceServer() {}
 func (UnimplementedSiteServiceServer) testEmbeddedByValue()                     {}
@@ -540,6 +576,42 @@ func _SiteService_WatchEvents_Handler(srv interface{}, stream grpc.ServerStream)
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SiteService_WatchEventsServer = grpc.ServerStreamingServer[WatchEventsResponse]
 
+func _SiteService_ListAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(ListAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).ListAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_ListAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).ListAudit(ctx, req.(*ListAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
+func _SiteService_VerifyAudit_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(VerifyAuditRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SiteServiceServer).VerifyAudit(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SiteService_VerifyAudit_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SiteServiceServer).VerifyAudit(ctx, req.(*VerifyAuditRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // SiteService_ServiceDesc is the grpc.ServiceDesc for SiteService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -594,6 +666,14 @@ var SiteService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListBans",
 			Handler:    _SiteService_ListBans_Handler,
+		},
+		{
+			MethodName: "ListAudit",
+			Handler:    _SiteService_ListAudit_Handler,
+		},
+		{
+			MethodName: "VerifyAudit",
+			Handler:    _SiteService_VerifyAudit_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

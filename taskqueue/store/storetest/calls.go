@@ -176,6 +176,18 @@ var calls = map[string]func(*draws) step{
 		ids := some(d, "grants", someGrants...)
 		return nothing(func(tx taskqueue.Tx) error { return tx.Grants().Delete(ids...) })
 	},
+	"append to audit": func(d *draws) step {
+		record := taskqueue.AuditRecord{At: uint64(1 + d.number()), Entries: []taskqueue.AuditEntry{{Kind: one(d, "kind", someKeys...)}}}
+		return nothing(func(tx taskqueue.Tx) error { return tx.Audit().Append(record) })
+	},
+	"delete from audit": func(d *draws) step {
+		at := uint64(1 + d.number())
+		return nothing(func(tx taskqueue.Tx) error { return tx.Audit().Delete(at) })
+	},
+	"audit after": func(d *draws) step {
+		after, limit := uint64(d.number()), d.number()
+		return func(tx taskqueue.Tx) (any, error) { return tx.Audit().After(after, limit) }
+	},
 }
 
 func addTasks(d *draws) step {

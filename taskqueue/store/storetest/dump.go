@@ -116,6 +116,8 @@ func (d *dumper) records(tx taskqueue.Tx) {
 		note[[]taskqueue.Usage](d, "usage after", after)(tx.Usage().Since("2026-01-02", after, 2))
 	}
 	note[[]taskqueue.Grant](d, "grants")(tx.Grants().All())
+	note[[]taskqueue.AuditRecord](d, "audit")(tx.Audit().After(0, 100))
+	note[taskqueue.AuditRecord](d, "audited last")(tx.Audit().Last())
 }
 
 func (d *dumper) tasks(tasks taskqueue.TaskTable) {

@@ -36,6 +36,7 @@ type contents struct {
 	pilots    []taskqueue.PilotRecord
 	grants    map[string]taskqueue.Grant
 	usage     []taskqueue.Usage
+	audit     map[uint64]taskqueue.AuditRecord
 }
 
 type modelTask struct {
@@ -54,7 +55,7 @@ func newModel() *model {
 		files: map[task.LFN]taskqueue.FileRecord{}, uses: map[modelUse]bool{},
 		classes: map[taskqueue.ClassID]taskqueue.Eligibility{}, logs: map[task.AttemptID][2][]byte{},
 		leases: map[task.LeaseID]taskqueue.Lease{}, revoked: map[taskqueue.Revocation]bool{},
-		sites: map[task.Site]taskqueue.SiteRecord{}, grants: map[string]taskqueue.Grant{},
+		sites: map[task.Site]taskqueue.SiteRecord{}, grants: map[string]taskqueue.Grant{}, audit: map[uint64]taskqueue.AuditRecord{},
 	}}
 }
 
@@ -63,7 +64,7 @@ func (s *contents) copy() *contents {
 		maps.Clone(s.values), maps.Clone(s.counters), slices.Clone(s.workflows), slices.Clone(s.tasks),
 		maps.Clone(s.files), maps.Clone(s.uses), maps.Clone(s.classes), slices.Clone(s.garbage),
 		slices.Clone(s.attempts), maps.Clone(s.logs), maps.Clone(s.leases), maps.Clone(s.revoked),
-		maps.Clone(s.sites), slices.Clone(s.pilots), maps.Clone(s.grants), slices.Clone(s.usage),
+		maps.Clone(s.sites), slices.Clone(s.pilots), maps.Clone(s.grants), slices.Clone(s.usage), maps.Clone(s.audit),
 	}
 }
 
@@ -98,6 +99,7 @@ func (t modelTx) Sites() taskqueue.SiteTable         { return modelSites(t) }
 func (t modelTx) Pilots() taskqueue.PilotTable       { return modelPilots(t) }
 func (t modelTx) Usage() taskqueue.UsageTable        { return modelUsage(t) }
 func (t modelTx) Grants() taskqueue.GrantTable       { return modelGrants(t) }
+func (t modelTx) Audit() taskqueue.AuditTable        { return modelAudit(t) }
 
 // pick returns the records of a map that are asked for.
 func pick[K comparable, V any](from map[K]V, keys []K) (found []V) {

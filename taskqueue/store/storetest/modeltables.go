@@ -19,6 +19,7 @@ type (
 	modelPilots    modelTx
 	modelGrants    modelTx
 	modelUsage     modelTx
+	modelAudit     modelTx
 )
 
 func (t modelMeta) Get(name string) ([]byte, error) { return t.values[name], nil }

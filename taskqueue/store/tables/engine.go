@@ -81,6 +81,7 @@ const (
 	workflowsByOwnerAndName
 	foreignCopies
 	usage
+	audit
 )
 
 var tableNames = [...]string{
@@ -88,7 +89,7 @@ var tableNames = [...]string{
 	"names", "descriptions", "runs", "runs by workflow", "READY runs", "READY runs in order", "runs in backoff", "LEASED runs", "memos", "READY counts",
 	"files", "announced", "uses", "uses by reader", "classes", "garbage", "garbage by age",
 	"attempts", "running attempts", "logs", "leases", "leases by site", "leases by expiry", "leases by pilot", "revocations",
-	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name", "foreign copies", "usage",
+	"sites", "pilots", "pilots by state", "pilots by peer", "grants", "workflows by owner", "workflows by owner and name", "foreign copies", "usage", "audit",
 }
 
 func (t Table) String() string {

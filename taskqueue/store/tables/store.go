@@ -228,6 +228,9 @@ func (t *tx) Pilots() taskqueue.PilotTable {
 func (t *tx) Usage() taskqueue.UsageTable {
 	return usageTable{records[taskqueue.UsageKey, taskqueue.Usage]{t, &usageKind}}
 }
+func (t *tx) Audit() taskqueue.AuditTable {
+	return auditTable{records[uint64, taskqueue.AuditRecord]{t, &auditKind}}
+}
 func (t *tx) Grants() taskqueue.GrantTable {
 	return records[string, taskqueue.Grant]{t, &grantKind}
 }
