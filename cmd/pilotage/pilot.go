@@ -64,6 +64,8 @@ refuses the access.`,
 	flags.StringVar(&f.config.CheckCommand, "check-cmd", "", "the VO's own check; a failure keeps the pilot from taking work")
 	flags.StringVar(&f.config.Journal, "journal", "", "new file for what this pilot is told and assigns while it is master, for pilotage sim replay")
 	flags.StringVar(&f.sandbox, "sandbox", "auto", "what confines payloads at most: auto (namespaces where the node can, else landlock), landlock, or off")
+	flags.StringVar(&f.config.Container, "container", "", "folder of an unpacked image, e.g. /cvmfs/unpacked.cern.ch/..., in which payloads run: it is their root, read-only (default: the node's)")
+	flags.Var(&f.config.Network, "payload-network", "what payloads reach: host, none (an empty network) or ports=80,443,1094 (TCP connections to these only)")
 	flags.StringSliceVar(&f.config.Readable, "readable", nil, "folder that confined payloads may read though it lies in a home or temporary folder, e.g. /home/vo/software (repeatable)")
 	flags.StringSliceVar(&f.config.Writable, "writable", nil, "further folder that confined payloads may write (repeatable)")
 	flags.StringVar(&f.config.PayloadUser, "payload-user", "", "account of payloads of a pilot that root has started, a name or UID:GID (default $PILOTAGE_PAYLOAD_USER; without one such a pilot does not run)")

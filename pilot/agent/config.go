@@ -86,7 +86,10 @@ type NetworkConfig struct {
 type PayloadConfig struct {
 	// Sandbox bounds what confines payloads. Confined ones see the system's
 	// folders, their inputs and what is listed here, never what is Hidden.
-	Sandbox      exec.SandboxMode
+	Sandbox exec.SandboxMode
+	// Container is the folder of an unpacked image in which payloads run.
+	Container    string
+	Network      exec.Network
 	Readable     []string
 	Writable     []string
 	Hidden       []string

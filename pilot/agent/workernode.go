@@ -133,7 +133,7 @@ func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, e
 		Readable: n.config.Readable, Writable: n.config.Writable, Hidden: append([]string{filepath.Join(folder, "cache")}, n.config.Hidden...),
 		SharedMemory: n.config.SharedMemory, TrustPayloads: n.config.TrustPayloads, GPUs: n.config.GPUs, Logger: log,
 	}
-	config.Sandbox = n.config.Sandbox
+	config.Sandbox, config.Container, config.Network = n.config.Sandbox, n.config.Container, n.config.Network
 	var err error
 	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
 	return config, err

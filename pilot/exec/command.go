@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -20,8 +21,8 @@ func (a *attempt) environment() []string {
 	t := a.spec.Task
 	values := map[string]string{
 		"PATH":   a.runner.cfg.Path,
-		"HOME":   filepath.Join(a.folder, privateFolder),
-		"TMPDIR": filepath.Join(a.folder, privateFolder),
+		"HOME":   filepath.Join(a.inside(), privateFolder),
+		"TMPDIR": filepath.Join(a.inside(), privateFolder),
 		"LANG":   a.runner.cfg.Lang,
 	}
 	for name, value := range t.Env {
@@ -42,6 +43,14 @@ func (a *attempt) environment() []string {
 	return list
 }
 
+// inside is the work folder as the payload sees it.
+func (a *attempt) inside() string {
+	if a.runner.level >= Container {
+		return spawner.ContainerWork
+	}
+	return a.folder
+}
+
 // label is the attempt as people know it, e.g. "w-abcdefghij/index[07]/a2".
 func (a *attempt) label() string {
 	return string(a.spec.Task.ID) + "/a" + strconv.Itoa(a.spec.Number)
@@ -49,16 +58,16 @@ func (a *attempt) label() string {
 
 // command returns the program file and the argument list. A name without a
 // slash is looked up in the payload's PATH, one with a slash is taken from the
-// work folder.
-func (a *attempt) command(environment []string) (string, []string, error) {
+// work folder. In a container the spawner looks, in the folders of search.
+func (a *attempt) command(environment []string) (program string, arguments, search []string, err error) {
 	t := a.spec.Task
 	switch {
 	case t.Shell != "" && len(t.Argv) == 0:
-		return "/bin/sh", []string{"/bin/sh", "-c", t.Shell}, nil
+		return "/bin/sh", []string{"/bin/sh", "-c", t.Shell}, nil, nil
 	case len(t.Argv) == 0 || t.Argv[0] == "":
-		return "", nil, payloadErrorf("the task has no command")
+		return "", nil, nil, payloadErrorf("the task has no command")
 	case strings.Contains(t.Argv[0], "/"):
-		return t.Argv[0], t.Argv, nil
+		return t.Argv[0], t.Argv, nil, nil
 	}
 	path := ""
 	for _, variable := range environment {
@@ -66,16 +75,19 @@ func (a *attempt) command(environment []string) (string, []string, error) {
 			path = value
 		}
 	}
+	if a.runner.level >= Container {
+		return t.Argv[0], t.Argv, filepath.SplitList(path), nil
+	}
 	for _, folder := range filepath.SplitList(path) {
 		if !filepath.IsAbs(folder) {
 			folder = filepath.Join(a.folder, folder)
 		}
 		program := filepath.Join(folder, t.Argv[0])
 		if info, err := os.Stat(program); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-			return program, t.Argv, nil
+			return program, t.Argv, nil, nil
 		}
 	}
-	return "", nil, payloadErrorf("command %q is not in PATH (%s): give a path such as ./%s for a program in the work folder",
+	return "", nil, nil, payloadErrorf("command %q is not in PATH (%s): give a path such as ./%s for a program in the work folder",
 		t.Argv[0], path, t.Argv[0])
 }
 

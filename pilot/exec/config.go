@@ -39,6 +39,10 @@ type Config struct {
 	Site    task.Site
 
 	Sandbox SandboxMode
+	// Container, if set, is the folder of the root file system in which payloads
+	// run.
+	Container string
+	Network   Network
 	// PayloadUser, if set, is the account of payloads of a pilot that root has
 	// started; nil: the pilot's own.
 	PayloadUser *Account
@@ -93,6 +97,16 @@ func (c Config) withDefaults() (Config, error) {
 			return c, err
 		}
 		*folder = resolved
+	}
+	if c.Container != "" {
+		resolved, err := resolve(c.Container)
+		if err != nil {
+			return c, err
+		}
+		if info, err := os.Stat(resolved); err != nil || !info.IsDir() || resolved == "/" {
+			return c, fmt.Errorf("--container %s: give the folder of an unpacked image", c.Container)
+		}
+		c.Container = resolved
 	}
 	if c.PayloadUser != nil { // to pass through, not to list
 		if err := os.Chmod(c.WorkDir, 0o711); err != nil {

@@ -40,6 +40,7 @@ type sandbox struct {
 	abi     int
 	handled uint64 // rights that the kernel knows and that are denied unless granted
 	scoped  uint64
+	network Network
 	policy  policy
 	log     *slog.Logger
 
@@ -67,7 +68,7 @@ func newSandbox(cfg Config) (*sandbox, error) {
 		return nil, fmt.Errorf("asking the kernel for Landlock: %w", errno)
 	}
 	s := &sandbox{
-		abi: int(abi), handled: rightsAll | rightsDevices, policy: newPolicy(cfg), log: cfg.Logger,
+		abi: int(abi), handled: rightsAll | rightsDevices, network: cfg.Network, policy: newPolicy(cfg), log: cfg.Logger,
 	}
 	if s.abi < 3 {
 		s.handled &^= unix.LANDLOCK_ACCESS_FS_TRUNCATE
@@ -122,9 +123,19 @@ func (s *sandbox) ruleset(folder string) (int, error) {
 		s.rebuild()
 	}
 	attributes := unix.LandlockRulesetAttr{Access_fs: s.handled, Scoped: s.scoped}
+	limited := s.network.Limited && s.abi >= portsABI
+	if limited {
+		attributes.Access_net = unix.LANDLOCK_ACCESS_NET_CONNECT_TCP
+	}
 	ruleset, err := spawner.MakeRuleset(&attributes)
 	if err != nil {
 		return -1, err
+	}
+	if limited {
+		if err := spawner.AllowPorts(ruleset, s.network.Ports); err != nil {
+			unix.Close(ruleset)
+			return -1, err
+		}
 	}
 	for _, tree := range s.trees {
 		if err := s.grant(ruleset, tree); err != nil {

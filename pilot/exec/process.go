@@ -38,6 +38,7 @@ type process struct {
 // birth is what a payload is started with.
 type birth struct {
 	program     string
+	search      []string // folders in which a container may have it
 	arguments   []string
 	environment []string
 	folder      string

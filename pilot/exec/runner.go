@@ -24,6 +24,7 @@ type Runner struct {
 	level   task.Confinement
 	because string   // why nothing higher is in force, and what would bring it
 	sandbox *sandbox // of level Landlock, else nil
+	abi     int      // of Landlock; 0: none
 	policy  policy
 	family  *family
 	logs    *logKeeper
@@ -83,6 +84,18 @@ func New(cfg Config) (*Runner, error) {
 
 // raise finds the highest level that the node can do, up to the one configured.
 func (r *Runner) raise() error {
+	err := r.build()
+	if err == nil && r.cfg.Container != "" && r.level < Container {
+		err = fmt.Errorf("--container %s: payloads cannot enter it: %s", r.cfg.Container, r.because)
+	}
+	if err == nil {
+		err = r.cfg.Network.check(r.level, r.abi)
+	}
+	return err
+}
+
+// build raises what walls it can.
+func (r *Runner) build() error {
 	if r.cfg.Sandbox == Off {
 		r.because = "switched off by --sandbox off"
 		return nil
@@ -92,13 +105,18 @@ func (r *Runner) raise() error {
 	if r.cfg.Sandbox == Auto {
 		var link *spawnerLink
 		r.spawners.program = openSpawnerProgram()
-		r.spawners.prepare = spawner.Prepare{View: r.policy.view()}
+		r.spawners.noNetwork = r.cfg.Network.None
+		r.spawners.prepare = spawner.Prepare{View: r.policy.view(r.cfg.Container)}
 		if landlock != nil {
+			r.abi = landlock.abi
 			r.spawners.prepare.Scopes = landlock.scoped
+			r.spawners.prepare.Limited, r.spawners.prepare.Ports = r.cfg.Network.Limited && r.abi >= portsABI, r.cfg.Network.Ports
 		}
 		if link, noNamespaces = r.spawners.start(); noNamespaces == nil {
 			r.spawners.give(link)
-			r.level = Namespaces
+			if r.level = Namespaces; r.cfg.Container != "" {
+				r.level = Container
+			}
 			if landlock != nil {
 				landlock.close()
 			}
@@ -111,7 +129,7 @@ func (r *Runner) raise() error {
 	if noLandlock != nil {
 		r.because += "; no Landlock: " + noLandlock.Error()
 	} else {
-		r.sandbox, r.level = landlock, Landlock
+		r.sandbox, r.level, r.abi = landlock, Landlock, landlock.abi
 	}
 	return nil
 }
@@ -133,6 +151,9 @@ func (r *Runner) Walls() task.Walls {
 	add(r.level >= Landlock, "files")
 	add(r.level >= Landlock && scopes != 0, "signals", "abstract_sockets")
 	add(r.level >= Namespaces, "processes", "mounts", "ipc")
+	add(r.level >= Container, "container")
+	add(r.cfg.Network.None, "network")
+	add(r.cfg.Network.Limited, "ports")
 	return walls
 }
 

@@ -92,6 +92,7 @@ var sandboxTests = []string{
 	"TestSandboxSaysWhatIsInForce", "TestSandboxHidesFiles", "TestSandboxHidesHomes", "TestSandboxKeepsWritesInTheWorkFolder",
 	"TestSandboxHidesThePilot", "TestSandboxSparesTheOrdinary", "TestSandboxSpansNoOtherAttempt",
 	"TestSandboxDoesNotConfineThePilot", "TestSandboxOff", "TestSandboxUnderTheFirstThread",
+	"TestSandboxEntersAContainer", "TestSandboxLimitsTheNetwork",
 	"TestSandboxStopsEvilPayloads", "TestSandboxLetsPayloadsWork", "TestSandboxCountsWhatPayloadsHide",
 }
 

@@ -29,6 +29,8 @@ type Account = spawner.Account
 type spawners struct {
 	program spawnerProgram
 	prepare spawner.Prepare // of each of them
+	// noNetwork has them in empty network namespaces.
+	noNetwork bool
 
 	mutex  sync.Mutex
 	idle   []*spawnerLink
@@ -106,8 +108,12 @@ func (s *spawners) start() (*spawnerLink, error) {
 		return nil, errors.Join(err, link.socket.Close())
 	}
 	defer null.Close()
+	arguments := []string{spawner.LauncherName}
+	if s.noNetwork {
+		arguments = append(arguments, spawner.WithoutNetwork)
+	}
 	marking.Lock() // it is to carry no payload's mark
-	launcher, err := syscall.ForkExec(s.program.path(), []string{spawner.LauncherName}, &syscall.ProcAttr{
+	launcher, err := syscall.ForkExec(s.program.path(), arguments, &syscall.ProcAttr{
 		Dir: "/", Env: []string{"GOMAXPROCS=1"}, Files: []uintptr{null.Fd(), null.Fd(), null.Fd(), uintptr(ends[1])},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
@@ -200,7 +206,7 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 	link.held.Store(0)
 	order := &spawner.Start{
 		Program: born.program, Arguments: born.arguments, Environment: born.environment,
-		Work: a.folder, Inputs: a.bound, Account: r.cfg.PayloadUser,
+		Search: born.search, Work: a.folder, Private: privateFolder, Inputs: a.bound, Account: r.cfg.PayloadUser,
 	}
 	files := make([]int, len(born.files))
 	for i, file := range born.files {

@@ -21,7 +21,7 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 	defer a.runner.gpus.giveBack(taken)
 	a.gpus = taken
 	environment := a.environment()
-	program, arguments, err := a.command(environment)
+	program, arguments, search, err := a.command(environment)
 	if err != nil {
 		result.failWith(err)
 		return
@@ -32,7 +32,7 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 		return
 	}
 	p, err := a.start(birth{
-		program: program, arguments: arguments, environment: environment, folder: a.folder,
+		program: program, search: search, arguments: arguments, environment: environment, folder: a.folder,
 		files: files(a.runner.null, stdout, stderr), account: a.runner.cfg.PayloadUser,
 	})
 	stdout.closeWriter()

@@ -12,8 +12,11 @@ import (
 // login, container engines.
 var socketFolders = []string{"/run"}
 
-// view is what the policy leaves of the node.
-func (p policy) view() spawner.View {
+// view is what the policy leaves of the node, or shows of it in a container.
+func (p policy) view(container string) spawner.View {
+	if container != "" {
+		return p.containerView(container)
+	}
 	v := spawner.View{Write: p.writable}
 	if p.sharedMemory {
 		v.Write = slices.Concat(p.writable, []string{"/dev/shm"})
@@ -34,6 +37,22 @@ func (p policy) view() spawner.View {
 		}
 	}
 	for _, path := range hidden {
+		if under(path, v.Read) || under(path, v.Write) {
+			v.HiddenInside = append(v.HiddenInside, path)
+		}
+	}
+	return v
+}
+
+// containerView shows in a container what was asked for, and /cvmfs.
+func (p policy) containerView(root string) spawner.View {
+	v := spawner.View{Root: root, Read: slices.Concat([]string{"/cvmfs"}, p.readable), Write: p.writable}
+	if p.sharedMemory {
+		v.Write = slices.Concat(p.writable, []string{"/dev/shm"})
+	} else {
+		v.Hidden = []string{"/dev/shm"}
+	}
+	for _, path := range p.hidden {
 		if under(path, v.Read) || under(path, v.Write) {
 			v.HiddenInside = append(v.HiddenInside, path)
 		}

@@ -19,6 +19,33 @@ func Scope(scopes uint64) error {
 	return Restrict(ruleset)
 }
 
+// limitPorts lets the calling thread and what it forks connect to these TCP ports
+// only.
+func limitPorts(ports []int) error {
+	ruleset, err := MakeRuleset(&unix.LandlockRulesetAttr{Access_net: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP})
+	if err != nil {
+		return err
+	}
+	defer unix.Close(ruleset)
+	if err := AllowPorts(ruleset, ports); err != nil {
+		return err
+	}
+	return Restrict(ruleset)
+}
+
+// AllowPorts adds TCP ports to a ruleset that limits connections.
+func AllowPorts(ruleset int, ports []int) error {
+	const rulePort = 2 // LANDLOCK_RULE_NET_PORT
+	for _, port := range ports {
+		rule := struct{ allowed, port uint64 }{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
+		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("add a Landlock rule: %w", errno)
+		}
+	}
+	return nil
+}
+
 // MakeRuleset makes a ruleset of Landlock. The caller closes the descriptor.
 func MakeRuleset(attributes *unix.LandlockRulesetAttr) (int, error) {
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET,

@@ -27,6 +27,9 @@ type Order struct {
 type Prepare struct {
 	View   View
 	Scopes uint64 // Landlock's
+	// Ports, if Limited, are those to which payloads may connect.
+	Limited bool
+	Ports   []int
 }
 
 // Start is a payload to start.
@@ -34,7 +37,9 @@ type Start struct {
 	Program     string
 	Arguments   []string
 	Environment []string
-	Work        string // its work folder, of the account
+	Search      []string // folders in which a container may have the program
+	Work        string   // its work folder, of the account
+	Private     string   // the folder in it that is /tmp of a container
 	Inputs      []BoundInput
 	Account     *Account
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -18,6 +20,9 @@ const (
 	LauncherName = "pilotage-launcher"
 	spawnerName  = "pilotage-spawner"
 )
+
+// WithoutNetwork is an argument of the launcher: the spawner gets an empty network.
+const WithoutNetwork = "network=none"
 
 // Socket is the descriptor by which launcher and spawner hear of the pilot.
 const Socket = 3
@@ -36,6 +41,9 @@ func Called() {
 // launch starts the spawner in its namespaces and tells its number.
 func launch() int {
 	attributes := &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWIPC}
+	if slices.Contains(os.Args, WithoutNetwork) {
+		attributes.Cloneflags |= unix.CLONE_NEWNET
+	}
 	if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
 		attributes.Cloneflags |= unix.CLONE_NEWUSER
 		attributes.UidMappings = []syscall.SysProcIDMap{{ContainerID: uid, HostID: uid, Size: 1}}
@@ -129,6 +137,11 @@ func (s *spawner) prepare(order *Prepare) error {
 			return err
 		}
 	}
+	if order.Limited {
+		if err := limitPorts(order.Ports); err != nil {
+			return err
+		}
+	}
 	s.self = conditionsOf(1)
 	return nil
 }
@@ -184,11 +197,13 @@ func (s *spawner) fork(order *Start, files []int) (int, error) {
 		<-s.reaping
 		s.reaping = nil
 	}
-	if err := s.view.open(order); err != nil {
+	folder, err := s.view.open(order)
+	if err != nil {
 		return 0, fmt.Errorf("close the node to the payload: %w", noErrno{err})
 	}
+	program := order.find(folder)
 	attributes := &syscall.ProcAttr{
-		Dir: order.Work, Env: order.Environment,
+		Dir: folder, Env: order.Environment,
 		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWIPC},
 	}
 	for _, file := range files {
@@ -198,12 +213,26 @@ func (s *spawner) fork(order *Start, files []int) (int, error) {
 		attributes.Sys.Credential = order.Account.Credential()
 	}
 	for try := 0; ; try++ {
-		pid, err := syscall.ForkExec(order.Program, order.Arguments, attributes)
+		pid, err := syscall.ForkExec(program, order.Arguments, attributes)
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
 			return pid, err
 		}
 		time.Sleep(5 * time.Millisecond) //nolint:forbidigo // nobody tells when the writer has closed the file
 	}
+}
+
+// find looks for the program in the container.
+func (o *Start) find(work string) string {
+	for _, folder := range o.Search {
+		if !filepath.IsAbs(folder) {
+			folder = filepath.Join(work, folder)
+		}
+		path := filepath.Join(folder, o.Program)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
+			return path
+		}
+	}
+	return o.Program
 }
 
 // noErrno hides the cause: it is not the payload's program.

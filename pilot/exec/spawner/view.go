@@ -13,6 +13,9 @@ import (
 // View is what payloads see of the node in the mount namespace of their spawner:
 // all of it read-only, hidden places empty, and what is opened at its place.
 type View struct {
+	// Root is the folder of a container: of the node, payloads then see only what
+	// Read and Write name. "" is the node's own root.
+	Root   string
 	Hidden []string
 	Read   []string // inside hidden places
 	Write  []string
@@ -24,8 +27,11 @@ type View struct {
 // another; only the work folder comes and goes.
 type stage struct {
 	covers  []cover
-	pending []place // that were not there
-	work    string  // mounted now
+	pending []place  // that were not there
+	mounted []string // of the attempt, in order
+
+	contained bool // the root is a container's
+	node      int  // the node's root, from inside a container
 }
 
 // cover is an empty folder over a hidden one.
@@ -45,7 +51,11 @@ type place struct {
 
 // enter makes the view in the calling process's own mount namespace.
 func (s *stage) enter(v *View) error {
-	if err := closeRoot(); err != nil {
+	root := closeRoot
+	if v.Root != "" {
+		root = func() error { return s.enterContainer(v) }
+	}
+	if err := root(); err != nil {
 		return err
 	}
 	for _, path := range v.Hidden {
@@ -143,14 +153,21 @@ func (s *stage) covering(path string) (found *cover, rest string) {
 // show mounts what lies at a path of the node, maybe below a cover, at a place.
 func (s *stage) show(path, at string, writable bool) error {
 	from, rest := unix.AT_FDCWD, path
-	if c, below := s.covering(path); c != nil {
+	if s.contained {
+		fd, err := s.ofNode(path)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		from, rest = fd, ""
+	} else if c, below := s.covering(path); c != nil {
 		from, rest = c.below, below
 	}
 	var status unix.Stat_t
-	if err := unix.Fstatat(from, rest, &status, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+	if err := unix.Fstatat(from, rest, &status, unix.AT_SYMLINK_NOFOLLOW|unix.AT_EMPTY_PATH); err != nil {
 		return err
 	}
-	tree, err := unix.OpenTree(from, rest, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	tree, err := unix.OpenTree(from, rest, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE|unix.AT_EMPTY_PATH)
 	if err != nil {
 		return err
 	}
@@ -161,7 +178,11 @@ func (s *stage) show(path, at string, writable bool) error {
 			return fmt.Errorf("make it writable: %w", err)
 		}
 	}
-	if c, below := s.covering(at); c != nil {
+	if _, err := os.Lstat(at); err != nil { // what is hidden has no place for it yet
+		c, below := s.covering(at)
+		if c == nil {
+			return fmt.Errorf("no place for %s: %w", at, err)
+		}
 		if err := c.makePlace(below, status.Mode&unix.S_IFMT == unix.S_IFDIR); err != nil {
 			return fmt.Errorf("make its place: %w", err)
 		}
@@ -191,34 +212,50 @@ func (c *cover) makePlace(path string, folder bool) error {
 	return err
 }
 
-// open shows an attempt's work folder and inputs.
-func (s *stage) open(order *Start) error {
+// open shows an attempt's work folder and inputs, and tells where the former is.
+func (s *stage) open(order *Start) (folder string, err error) {
 	if len(s.pending) > 0 {
 		if err := s.settle(); err != nil {
-			return err
+			return "", err
 		}
 	}
-	if err := s.show(order.Work, order.Work, true); err != nil {
-		return fmt.Errorf("open the work folder: %w", err)
+	folder = order.Work
+	if s.contained {
+		folder = ContainerWork
 	}
-	s.work = order.Work
+	if err := s.mount(order.Work, folder, true); err != nil {
+		return "", fmt.Errorf("open the work folder: %w", err)
+	}
+	if s.contained {
+		if err := s.mount(filepath.Join(order.Work, order.Private), "/tmp", true); err != nil {
+			return "", fmt.Errorf("open /tmp: %w", err)
+		}
+	}
 	for _, input := range order.Inputs {
-		if err := s.show(input.Cached, filepath.Join(order.Work, input.Place), false); err != nil {
-			return fmt.Errorf("open input %s: %w", input.Place, err)
+		if err := s.show(input.Cached, filepath.Join(folder, input.Place), false); err != nil {
+			return "", fmt.Errorf("open input %s: %w", input.Place, err)
 		}
 	}
-	return nil
+	return folder, nil
+}
+
+// mount shows something until the attempt's end.
+func (s *stage) mount(path, at string, writable bool) error {
+	err := s.show(path, at, writable)
+	if err == nil {
+		s.mounted = append(s.mounted, at)
+	}
+	return err
 }
 
 // leave takes an attempt's work folder away again.
 func (s *stage) leave() {
-	if s.work == "" {
-		return
+	for _, path := range s.mounted {
+		_ = unix.Unmount(path, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if c, below := s.covering(path); c != nil && !s.contained {
+			_ = unix.Unlinkat(c.inside, below, unix.AT_REMOVEDIR)
+			_ = unix.Unlinkat(c.inside, filepath.Dir(below), unix.AT_REMOVEDIR) // of its batch; fails where that is more
+		}
 	}
-	_ = unix.Unmount(s.work, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
-	if c, below := s.covering(s.work); c != nil {
-		_ = unix.Unlinkat(c.inside, below, unix.AT_REMOVEDIR)
-		_ = unix.Unlinkat(c.inside, filepath.Dir(below), unix.AT_REMOVEDIR) // of its batch; fails where that is more
-	}
-	s.work = ""
+	s.mounted = s.mounted[:0]
 }

@@ -1,0 +1,156 @@
+package exec
+
+import (
+	"io"
+	"net"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// image makes the folder of a root file system with a few of this node's programs.
+func image(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	put := func(path, content string) {
+		if err := os.MkdirAll(filepath.Join(root, filepath.Dir(path)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(root, path), []byte(content), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("/etc/marker", "of the image")
+	for _, program := range []string{"sh", "cat", "ls", "touch", "id"} {
+		path, err := osexec.LookPath(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := []string{path}
+		libraries, err := osexec.Command("ldd", path).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range strings.Fields(string(libraries)) {
+			if filepath.IsAbs(word) {
+				files = append(files, word)
+			}
+		}
+		for i, file := range files {
+			content, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if i == 0 {
+				file = "/programs/" + program
+			}
+			put(file, string(content))
+		}
+	}
+	if err := os.Symlink("programs", filepath.Join(root, "bin")); err != nil {
+		t.Fatal(err)
+	}
+	for _, open := range []string{root, filepath.Dir(root)} { // to the account of payloads
+		if err := os.Chmod(open, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+// TestSandboxEntersAContainer that is a folder: it is their root, read-only, with
+// the work folder and the inputs in it, and nothing of the node.
+func TestSandboxEntersAContainer(t *testing.T) {
+	s := newStand(t, func(c *Config) { c.Container, c.Path = image(t), "/bin" })
+	if walls := s.Walls(); walls.Confinement != Container {
+		t.Fatal(walls)
+	}
+	large := s.cached("large", strings.Repeat("x", 2<<20), 0o444)
+	spec := s.shell(`set -e
+		test "$(cat /etc/marker)" = "of the image"
+		test "$PWD" = /pilotage -a "$HOME" = /pilotage/.private
+		test "$(cat in)" = small
+		test "$(ls)" = "$(printf 'in\nlarge')"
+		test "$(cat large | head -c 3 2>/dev/null || cat large)" != ""
+		touch /tmp/here && test -e .private/here
+		cat /proc/self/status > /dev/null
+		cat in > out
+		for place in /etc/marker /programs/new /new /dev/new large /.node/new; do
+			if (: >> $place) 2>/dev/null; then echo "wrote $place"; exit 1; fi
+		done
+		if ls /.node/* /home /root 2>/dev/null; then exit 2; fi
+		if cat ` + large + ` 2>/dev/null; then exit 3; fi`)
+	spec.Inputs = []StagedInput{{Name: "in", Path: s.cached("small", "small", 0o444)}, {Name: "large", Path: large}}
+	spec.Task.Outputs = outputs("out")
+	for range 2 { // the second finds nothing of the first
+		spec.Attempt.Counter = attempts.Add(1)
+		if result := s.run(spec); !result.OK || len(result.Outputs) != 1 {
+			t.Fatalf("%s: %s%s", result.Reason, result.Stdout, result.Stderr)
+		}
+	}
+	s.runOK(s.argv("id")) // found in the image's PATH
+	if result := s.run(s.argv("awk")); result.OK || !strings.Contains(result.Reason, "awk") {
+		t.Errorf("a program that the image does not have: %+v", result)
+	}
+	cfg := s.cfg
+	for _, bad := range []string{"/nonexistent", "/etc/passwd", "/"} {
+		if cfg.Container = bad; func() bool { r, err := New(cfg); return err == nil && r.Close() == nil }() {
+			t.Errorf("%s is a container", bad)
+		}
+	}
+}
+
+// TestSandboxLimitsTheNetwork and nothing else.
+func TestSandboxLimitsTheNetwork(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(connection, "hello\n")
+			_ = connection.Close()
+		}
+	}()
+	port := listener.Addr().(*net.TCPAddr).Port
+	for _, c := range []struct {
+		network string
+		mode    SandboxMode
+		reached bool
+	}{
+		{"host", Auto, true},
+		{"none", Auto, false},
+		{"ports=80," + strconv.Itoa(port), Auto, true},
+		{"ports=80," + strconv.Itoa(port), OnlyLandlock, true},
+		{"ports=80,443", Auto, false},
+		{"ports=80,443", OnlyLandlock, false},
+	} {
+		var network Network
+		if err := network.Set(c.network); err != nil || network.String() != c.network && c.reached {
+			t.Fatal(network.String(), err)
+		}
+		s := newStand(t, func(cfg *Config) { cfg.Network, cfg.Sandbox = network, c.mode })
+		result := s.run(s.argv("bash", "-c", "read -r said < /dev/tcp/127.0.0.1/"+strconv.Itoa(port)+` && test "$said" = hello`))
+		if result.OK != c.reached {
+			t.Errorf("%s at %s: reached is %v: %s", c.network, s.level, result.OK, result.Stderr)
+		}
+	}
+	var network Network
+	for _, bad := range []string{"", "lan", "ports=", "ports=0", "ports=80,http", "ports=65536"} {
+		if network.Set(bad) == nil {
+			t.Errorf("%q is a network", bad)
+		}
+	}
+	_, err = New(Config{WorkDir: t.TempDir(), LogDir: t.TempDir(), Sandbox: Off, Network: Network{None: true}})
+	if err == nil || !strings.Contains(err.Error(), "takes level NAMESPACES") {
+		t.Error(err)
+	}
+}
