@@ -89,12 +89,16 @@ func (l *leasing) writeLease(site *SiteRecord, lease *Lease, ids []task.ID) task
 }
 
 // view is a file as a site gets to know it: with the replicas that it may
-// read, those on its own storage element first.
+// read, those on its own storage element first, and without a digest that only another
+// site has reported.
 func (s *SiteRecord) view(f *FileRecord, name task.LFN) task.File {
 	if f == nil {
 		return task.File{LFN: name, Size: -1}
 	}
 	file := f.File
+	if f.LearnedAt != "" && f.LearnedAt != s.Name {
+		file.Digest = task.Digest{} // another site's word alone
+	}
 	file.Announced = slices.Clone(f.Announced)
 	file.Replicas = nil
 	for _, own := range []bool{true, false} {

@@ -303,17 +303,25 @@ func (j *judgement) publish(spec *task.Task, o *task.Outcome) {
 }
 
 // learnReads keeps the digest of external files at their first read, and trusts
-// copies that were read.
+// copies that were read. The word of one site binds that site alone, until another one
+// reads the same; where it reads something else, its word takes the place.
 func (j *judgement) learnReads(o *task.Outcome) {
 	for i := range o.Reads {
 		f, from := j.files.held[o.Reads[i].LFN], o.Reads[i].Source
 		if f != nil && (from == task.SourceSE || from == task.SourceRemote) && o.Reads[i].Digest == f.Digest {
 			j.outcomes.catalogue.trust(f)
 		}
-		if f == nil || f.ProducerTask != "" || !f.Digest.IsZero() || o.Reads[i].Digest.IsZero() {
+		if f == nil || f.ProducerTask != "" || o.Reads[i].Digest.IsZero() {
 			continue
 		}
-		f.Digest, f.Learned = o.Reads[i].Digest, true
+		switch alone := f.LearnedAt != "" && f.LearnedAt != o.Site; {
+		case f.Digest.IsZero() || alone && f.Digest != o.Reads[i].Digest:
+			f.Digest, f.Learned, f.LearnedAt = o.Reads[i].Digest, true, o.Site
+		case alone:
+			f.LearnedAt = ""
+		default:
+			continue
+		}
 		j.files.touch(f.LFN)
 	}
 }

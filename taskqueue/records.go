@@ -137,6 +137,7 @@ type FileRecord struct {
 	Going        Going          // its copies go
 	Owner, Group string         // of the workflow that made it and has gone
 	Learned      bool           // external: its digest is that of the first read, nobody gave it
+	LearnedAt    task.Site      // the one site that has read it so; "" from when a second one agrees
 }
 
 // AttemptState of an attempt, as far as the queue knows.

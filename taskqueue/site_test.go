@@ -313,3 +313,74 @@ func TestWorkGoesToItsDataWhileThatSiteHasRoom(t *testing.T) {
 	g.expect(task.Leased, task.NewID(more, "x"))
 	g.check()
 }
+
+// TestOneSitesDigestBindsThatSite: a rogue site cannot decide for others what an
+// external file holds whose digest nobody gave.
+func TestOneSitesDigestBindsThatSite(t *testing.T) {
+	g := newGrid(t)
+	sites := make(map[task.Site]*crew)
+	run := taskqueue.Submission{Name: "w", Files: []task.File{at("in", 100, "A", "B", "C")}}
+	for _, name := range []task.Site{"A", "B", "C"} {
+		sites[name] = g.addSite(name, func(s *taskqueue.SiteRecord) { s.RemoteRead = false })
+		own := "own-" + string(name)
+		run.Files = append(run.Files, at(own, 1, name))
+		for _, at := range []string{"first-", "then-"} {
+			run.Tasks = append(run.Tasks, job(at+string(name), []string{"in", own}, nil))
+		}
+	}
+	w := g.mustSubmit(run)
+	in := task.Qualify(w, "in")
+	lie, truth := task.Digest{66}, task.Digest{7}
+	// told is the digest that a site is told with its tasks.
+	told := func(site task.Site) (digest task.Digest) {
+		c := sites[site]
+		if len(c.members) == 0 {
+			c.join(task.PeerID("peer-"+site), 1)
+		}
+		c.forget()
+		for _, lease := range c.sync().Leases {
+			for _, f := range lease.Files {
+				if f.LFN == in {
+					digest = f.Digest
+				}
+			}
+		}
+		return digest
+	}
+	reads := func(site task.Site, name string, digest task.Digest) {
+		c, id := sites[site], task.NewID(w, name+string(site))
+		x := c.start(id, c.members[0])
+		for i := range x.reads {
+			if x.reads[i].Source = task.SourceSE; x.reads[i].LFN == in {
+				x.reads[i].Digest = digest
+			}
+		}
+		c.end(id, c.succeed(x))
+		c.sync()
+	}
+	for _, step := range []struct {
+		site   task.Site
+		told   task.Digest
+		task   string
+		digest task.Digest
+	}{
+		{"A", task.Digest{}, "first-", lie},
+		{"A", lie, "", lie},
+		{"B", task.Digest{}, "first-", truth}, // the lie binds A only, and B's word takes its place
+		{"A", task.Digest{}, "", lie},
+		{"C", task.Digest{}, "first-", truth}, // a second site agrees
+		{"A", truth, "then-", lie},
+		{"B", truth, "then-", truth},
+	} {
+		if got := told(step.site); got != step.told {
+			t.Errorf("%s is told %v, want %v", step.site, got[0], step.told[0])
+		}
+		if step.task != "" {
+			reads(step.site, step.task, step.digest)
+		}
+	}
+	if f := g.file(in); f.Digest != truth || f.LearnedAt != "" {
+		t.Errorf("the catalogue has %v of %q", f.Digest[0], f.LearnedAt)
+	}
+	g.check()
+}
