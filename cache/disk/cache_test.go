@@ -382,11 +382,11 @@ func TestFolderHasOneOwner(t *testing.T) {
 
 func TestDefaultCapacity(t *testing.T) {
 	dir := t.TempDir()
-	got, err := DefaultCapacity(filepath.Join(dir, "not", "there", "yet"))
-	if err != nil || got <= 0 || got > MaxDefaultCapacity {
+	got, err := DefaultCapacity(filepath.Join(dir, "not", "there", "yet"), 10*task.GiB)
+	if err != nil || got != 8*task.GiB {
 		t.Errorf("got %s, %v", got, err)
 	}
-	if _, err := DefaultCapacity("/dev/null/x"); err == nil {
+	if _, err := DefaultCapacity("/dev/null/x", task.GiB); err == nil {
 		t.Error("a folder below a file was sized")
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -20,30 +18,14 @@ const (
 )
 
 // DefaultCapacity returns how large a cache below dir should be when nobody
-// said: 20 GiB, at most 80 % of the disk's free space. What an earlier cache in
-// dir holds counts as free. Neither dir nor its parents need to exist.
-func DefaultCapacity(dir string) (task.Bytes, error) {
+// said: 20 GiB, at most 80 % of free bytes of the disk. What an earlier cache in dir
+// holds counts as free. Neither dir nor its parents need to exist.
+func DefaultCapacity(dir string, free task.Bytes) (task.Bytes, error) {
 	held, err := heldBytes(filepath.Join(dir, cacheFolder))
 	if err != nil {
 		return 0, fmt.Errorf("size the cache below %s: %w", dir, err)
 	}
-	existing, err := filepath.Abs(dir)
-	if err != nil {
-		return 0, fmt.Errorf("size the cache below %s: %w", dir, err)
-	}
-	for {
-		var fileSystem unix.Statfs_t
-		err := unix.Statfs(existing, &fileSystem)
-		if err == nil {
-			free := task.Bytes(fileSystem.Bavail)*task.Bytes(fileSystem.Bsize) + held
-			return min(MaxDefaultCapacity, task.Bytes(float64(free)*freeShare)), nil
-		}
-		parent := filepath.Dir(existing)
-		if !errors.Is(err, unix.ENOENT) || parent == existing {
-			return 0, fmt.Errorf("free space below %s: %w", dir, err)
-		}
-		existing = parent
-	}
+	return min(MaxDefaultCapacity, task.Bytes(float64(free+held)*freeShare)), nil
 }
 
 func heldBytes(folder string) (task.Bytes, error) {

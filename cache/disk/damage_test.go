@@ -194,8 +194,8 @@ func TestDiskFull(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			limitFileSize(t, 4096)
-			_, err = w.WriteAt(make([]byte, 5000), 0)
+			limitFileSize(t, 1<<20) // what the tests note down is smaller
+			_, err = w.WriteAt(make([]byte, 1<<20+1000), 0)
 			if _, publishErr := w.Publish(Expect{Digest: task.Digest{1}}); publishErr == nil {
 				t.Error("a file that was not written whole was published")
 			}

@@ -47,11 +47,11 @@ refuses the access.`,
 	}
 	flags := command.Flags()
 	flags.StringVar(&f.config.Folder, "cache", "", "pilot folder (default under $SLURM_TMPDIR, $TMPDIR or the system temporary folder)")
-	flags.Var(sizeFlag{&f.config.Capacity}, "cache-size", "bytes in the cache, e.g. 50GiB (default 20GiB, at most 80 % of the free disk)")
+	flags.Var(sizeFlag{&f.config.Capacity}, "cache-size", "bytes in the cache, e.g. 50GiB (default 20GiB, at most 80 % of its share of the free disk)")
 	flags.IntVar(&f.config.Slots, "slots", 0, "payloads at once (default $SLURM_CPUS_ON_NODE, else the CPUs)")
 	flags.IntVar(&f.config.Resources.Cores, "cores", 0, "cores for payloads in all (default: slots)")
 	flags.Var(sizeFlag{&f.config.Resources.Memory}, "memory", "memory for payloads in all (default $SLURM_MEM_PER_NODE, else the node's)")
-	flags.Var(sizeFlag{&f.config.Resources.Disk}, "disk", "disk for work folders in all (default: what the cache leaves free)")
+	flags.Var(sizeFlag{&f.config.Resources.Disk}, "disk", "disk for work folders in all (default: what the cache leaves of its share of the free disk, by cores)")
 	flags.StringSliceVar(&f.gpus, "gpus", nil, "devices for payloads, each for one at a time, e.g. 0,1 or none (default $CUDA_VISIBLE_DEVICES, else $ROCR_VISIBLE_DEVICES, else what NVIDIA's driver lists)")
 	flags.DurationVar(&f.config.Lifetime, "lifetime", 0, "how long to live (default until $SLURM_JOB_END_TIME less 5m, else 24h)")
 	flags.DurationVar(&f.config.Margin, "drain", 0, "time before the end in which no new task is taken (default a tenth of the lifetime, at most 5m)")

@@ -31,6 +31,7 @@ type workerNode struct {
 	// temporary tells that the folder is this pilot's alone and goes with it.
 	temporary bool
 
+	claim   *os.File // on the node's disk
 	cache   *disk.Cache
 	storage *storage.Client
 	runner  *exec.Runner
@@ -78,28 +79,30 @@ func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) 
 	}
 }
 
-// measureDisk divides the disk between cache and work folders, before the
-// registration names the latter.
+// measureDisk divides this pilot's share of the disk between cache and work folders,
+// before the registration names the latter.
 func (n *workerNode) measureDisk() error {
 	folder, err := baseFolder(n.config.Folder)
 	if err != nil {
 		return err
 	}
-	if n.config.Capacity == 0 {
-		capacity, err := disk.DefaultCapacity(folder)
-		if err != nil {
-			return err
+	claims := filepath.Join(filepath.Dir(DefaultFolder(os.Getenv, "x")), "claims")
+	n.claim, err = claimDisk(claims, folder, n.config.Resources.Cores, func(share task.Bytes, shared bool) (task.Bytes, error) {
+		defaults := n.config.Resources.Disk == 0
+		if n.config.Capacity == 0 {
+			if n.config.Capacity, err = disk.DefaultCapacity(folder, share); err != nil {
+				return 0, err
+			}
 		}
-		n.config.Capacity = capacity
-	}
-	if n.config.Resources.Disk == 0 {
-		free, err := freeDisk(folder)
-		if err != nil {
-			return err
+		if defaults {
+			n.config.Resources.Disk = max(0, share-n.config.Capacity)
 		}
-		n.config.Resources.Disk = max(0, free-n.config.Capacity)
-	}
-	return nil
+		if shared && defaults {
+			n.config.Log.Warn("other pilots have claimed the disk of this node: tasks may find it full; give each pilot --disk and --cache-size", "folder", folder)
+		}
+		return n.config.Resources.Disk + n.config.Capacity, nil
+	})
+	return err
 }
 
 // confinement says what confines payloads, or why nothing does. The queue is
@@ -254,6 +257,9 @@ func (n *workerNode) Close() error {
 	}
 	if n.temporary {
 		failures = append(failures, os.RemoveAll(n.config.Folder))
+	}
+	if n.claim != nil {
+		failures = append(failures, os.Remove(n.claim.Name()), n.claim.Close())
 	}
 	return errors.Join(failures...)
 }

@@ -1,0 +1,111 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// diskClaim is what a pilot has declared of its node's disk, for work folders and
+// cache. It lies in a file that the pilot keeps locked; the kernel gives the lock
+// back when the process ends, however it ends.
+type diskClaim struct {
+	Device uint64
+	Cores  int
+	Bytes  task.Bytes
+}
+
+// crumbs is the least that a share of the disk is worth.
+const crumbs = task.GiB
+
+// claimDisk gives decide the disk that a pilot may declare, and keeps what decide
+// declares as a claim until the returned file is closed. Pilots of one account on one
+// node share each disk by their cores: what others have claimed is theirs, used or not.
+// Where they leave less than a GiB, it is half of what is free, and shared tells so.
+func claimDisk(claims, folder string, cores int, decide func(share task.Bytes, shared bool) (task.Bytes, error)) (*os.File, error) {
+	if err := ownFolder(claims); err != nil {
+		return nil, err
+	}
+	gate, err := lockedFile(filepath.Join(claims, "gate"), syscall.LOCK_EX) // pilots that start together decide in turn
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = gate.Close() }()
+	var place syscall.Stat_t
+	if err := syscall.Stat(folder, &place); err != nil {
+		return nil, fmt.Errorf("the disk of %s: %w", folder, err)
+	}
+	free, err := freeDisk(folder)
+	if err != nil {
+		return nil, err
+	}
+	left, coresLeft := free, nodeCPUs()
+	for _, other := range liveClaims(claims) {
+		if other.Device == place.Dev {
+			left -= other.Bytes
+			coresLeft -= other.Cores
+		}
+	}
+	share := task.Bytes(float64(max(0, left)) * float64(cores) / float64(max(cores, coresLeft)))
+	shared := share < crumbs && free >= 2*crumbs
+	if shared {
+		share = free / 2
+	}
+	declared, err := decide(share, shared)
+	if err != nil {
+		return nil, err
+	}
+	return keepClaim(claims, diskClaim{Device: place.Dev, Cores: cores, Bytes: declared})
+}
+
+func keepClaim(claims string, claim diskClaim) (*os.File, error) {
+	text, err := json.Marshal(claim)
+	if err != nil {
+		panic(err) // of three numbers
+	}
+	file, err := os.CreateTemp(claims, "claim-")
+	if err != nil {
+		return nil, fmt.Errorf("claim disk: %w", err)
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)); err != nil {
+		return nil, errors.Join(fmt.Errorf("claim disk: %w", err), file.Close(), os.Remove(file.Name()))
+	}
+	return file, nil
+}
+
+// liveClaims reads the claims of pilots that run and removes those of others.
+func liveClaims(folder string) (claims []diskClaim) {
+	paths, err := filepath.Glob(filepath.Join(folder, "claim-*"))
+	if err != nil {
+		panic(err) // of the pattern
+	}
+	for _, path := range paths {
+		if free, err := lockedFile(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			_ = os.Remove(path)
+			_ = free.Close()
+			continue
+		}
+		var claim diskClaim
+		if text, err := os.ReadFile(path); err == nil && json.Unmarshal(text, &claim) == nil {
+			claims = append(claims, claim)
+		}
+	}
+	return claims
+}
+
+func lockedFile(path string, how int) (*os.File, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("claims of disk: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), how); err != nil {
+		return nil, errors.Join(fmt.Errorf("claims of disk: lock %s: %w", path, err), file.Close())
+	}
+	return file, nil
+}

@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/pilotage-grid/pilotage/task"
+)
+
+// Pilots that have all cores of the node together share its disk by their cores, also
+// after one was killed.
+func TestPilotsOfANodeShareItsDisk(t *testing.T) {
+	claims, folder := filepath.Join(t.TempDir(), "claims"), t.TempDir()
+	free, err := freeDisk(folder)
+	if err != nil || free < 16*task.GiB {
+		t.Fatalf("this test needs 16 GiB of free disk: %s, %v", free, err)
+	}
+	claim := func(cores int) (share task.Bytes, shared bool, file *os.File) {
+		t.Helper()
+		file, err := claimDisk(claims, folder, cores, func(bytes task.Bytes, little bool) (task.Bytes, error) {
+			share, shared = bytes, little
+			return bytes, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = file.Close() })
+		return share, shared, file
+	}
+	near := func(what string, got task.Bytes, part float64) {
+		t.Helper()
+		if want := float64(free) * part; float64(got) < 0.9*want || float64(got) > 1.1*want { // others write to the disk meanwhile
+			t.Errorf("%s is %s of %s", what, got, free)
+		}
+	}
+	half := nodeCPUs() / 2
+	if half == 0 {
+		t.Fatal("this test needs two CPUs")
+	}
+	first, _, killed := claim(half)
+	near("the first half", first, float64(half)/float64(nodeCPUs()))
+	second, _, _ := claim(nodeCPUs() - half)
+	near("the second half", second, 1-float64(half)/float64(nodeCPUs()))
+	if third, shared, _ := claim(1); !shared {
+		t.Errorf("a pilot too many has %s and is not told that it is shared", third)
+	}
+	if err := killed.Close(); err != nil { // the kernel gives its lock back
+		t.Fatal(err)
+	}
+	if left := liveClaims(claims); len(left) != 2 {
+		t.Errorf("claims %v after a pilot was killed", left)
+	}
+	if _, err := os.Stat(killed.Name()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its claim is left: %v", err)
+	}
+}
