@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -28,14 +29,25 @@ const crumbs = task.GiB
 // node share each disk by their cores: what others have claimed is theirs, used or not.
 // Where they leave less than a GiB, it is half of what is free, and shared tells so.
 func claimDisk(claims, folder string, cores int, decide func(share task.Bytes, shared bool) (task.Bytes, error)) (*os.File, error) {
+	for range 3 {
+		file, err := claimInTurn(claims, folder, cores, decide)
+		if !errors.Is(err, fs.ErrNotExist) { // else the last pilot here has just removed the folder
+			return file, err
+		}
+	}
+	return nil, fmt.Errorf("claim disk: the folder %s goes again and again", claims)
+}
+
+// claimInTurn claims while no other pilot of the node does.
+func claimInTurn(claims, folder string, cores int, decide func(share task.Bytes, shared bool) (task.Bytes, error)) (*os.File, error) {
 	if err := ownFolder(claims); err != nil {
 		return nil, err
 	}
-	gate, err := lockedFile(filepath.Join(claims, "gate"), syscall.LOCK_EX) // pilots that start together decide in turn
+	turn, err := locked(claims, os.O_RDONLY, syscall.LOCK_EX)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = gate.Close() }()
+	defer func() { _ = turn.Close() }()
 	var place syscall.Stat_t
 	if err := syscall.Stat(folder, &place); err != nil {
 		return nil, fmt.Errorf("the disk of %s: %w", folder, err)
@@ -86,7 +98,7 @@ func liveClaims(folder string) (claims []diskClaim) {
 		panic(err) // of the pattern
 	}
 	for _, path := range paths {
-		if free, err := lockedFile(path, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		if free, err := locked(path, os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
 			_ = os.Remove(path)
 			_ = free.Close()
 			continue
@@ -99,8 +111,8 @@ func liveClaims(folder string) (claims []diskClaim) {
 	return claims
 }
 
-func lockedFile(path string, how int) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+func locked(path string, mode, how int) (*os.File, error) {
+	file, err := os.OpenFile(path, mode|syscall.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, fmt.Errorf("claims of disk: %w", err)
 	}
@@ -108,4 +120,14 @@ func lockedFile(path string, how int) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("claims of disk: lock %s: %w", path, err), file.Close())
 	}
 	return file, nil
+}
+
+// giveBack ends a claim. The folders go with the last one.
+func giveBack(claim *os.File) error {
+	err := errors.Join(os.Remove(claim.Name()), claim.Close())
+	folder := filepath.Dir(claim.Name())
+	if os.Remove(folder) == nil {
+		_ = os.Remove(filepath.Dir(folder))
+	}
+	return err
 }

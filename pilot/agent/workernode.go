@@ -259,7 +259,7 @@ func (n *workerNode) Close() error {
 		failures = append(failures, os.RemoveAll(n.config.Folder))
 	}
 	if n.claim != nil {
-		failures = append(failures, os.Remove(n.claim.Name()), n.claim.Close())
+		failures = append(failures, giveBack(n.claim))
 	}
 	return errors.Join(failures...)
 }
