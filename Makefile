@@ -88,6 +88,10 @@ test-site: ## Test the factory on real batch systems, the page in Chromium, metr
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(SITE_PACKAGES); }
 	go test -json -vet=off -count 1 -tags site -timeout 6m ./integration/site </dev/null | go run ./internal/ci show -record .ci/cache/test-site.json
 
+.PHONY: bugs
+bugs: ## Put known bugs into the product, one after the other, and print in how many seeds the storms find them (an hour)
+	sim/world/bugs/run
+
 .PHONY: test-count
 test-count: ## Record the number of tests of the last `make test` in .ci/test-count
 	go run ./internal/ci count -record $(TEST_RECORD) >.ci/test-count
