@@ -47,6 +47,32 @@ build: ## Build the static binary bin/pilotage
 	$(STATIC) go build -ldflags "-s -w" -o pilot/exec/spawner.bin ./pilot/exec/spawner/static
 	$(STATIC) go build -tags spawner -ldflags "-s -w -X main.version=$(VERSION)" -o bin/pilotage ./cmd/pilotage
 
+# Each target gets the same time on one processor; what it finds is kept in
+# testdata, and what led it there in Go's cache.
+FUZZ_SECONDS := 600
+.PHONY: fuzz
+fuzz: ## Fuzz all that comes from outside, 10 minutes of processor time in all
+	@targets=$$(grep -ro --include='*_test.go' '^func Fuzz[A-Za-z]*' . | sed 's/:func /:/'); \
+	each=$$(($(FUZZ_SECONDS) / $$(wc -l <<<"$$targets"))); \
+	for target in $$targets; do \
+		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime "$${each}s" -parallel 1 "./$$(dirname "$${target%%:*}")"; \
+	done
+
+# Only this target needs the tool, so `make setup` does not install it.
+SBOM_TOOL := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
+.PHONY: sbom
+sbom: build ## Write bin/pilotage.cdx.json: the modules, with versions and licences, of which the binary is made
+	GOBIN=$(TOOLS) $(STATIC) go install $(SBOM_TOOL)
+	$(TOOLS)/cyclonedx-gomod bin -json -licenses -std -noserial -notimestamp -version $(VERSION) -output bin/pilotage.cdx.json bin/pilotage
+
+.PHONY: reproducible
+reproducible: build ## Build again in another folder without Go's cache: the binary must be the same
+	@folder=$$(mktemp -d); trap 'chmod -R u+w "$$folder"; rm -rf "$$folder"' EXIT; \
+	git ls-files -z | xargs -0 cp --parents -t "$$folder"; \
+	GOCACHE="$$folder/.cache" $(MAKE) --no-print-directory -C "$$folder" build VERSION=$(VERSION); \
+	cmp bin/pilotage "$$folder/bin/pilotage"; \
+	sha256sum bin/pilotage
+
 .PHONY: papers
 papers: build ## Build bin/papers, which repeats the experiments of the papers
 	cd papers && $(STATIC) go build -ldflags "-s -w" -o ../bin/papers ./cmd/papers

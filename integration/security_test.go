@@ -1,6 +1,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"crypto"
 	"crypto/ed25519"
@@ -8,6 +9,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -40,6 +42,7 @@ func TestStrangersAndRevoked(t *testing.T) {
 	t.Parallel()
 	g := newGrid(t, "siteA", "siteB")
 	p, other := g.addPilot("siteA"), g.addPilot("siteA")
+	t.Run("no UDP", func(t *testing.T) { noDatagrams(t, g.queue, p.process, other.process) })
 	t.Run("data port", func(t *testing.T) { dataPort(g.in(t), p) })
 	t.Run("overlay port", func(t *testing.T) { overlayPort(g.in(t), p) })
 	t.Run("a pilot's token", func(t *testing.T) { pilotToken(g.in(t)) })
@@ -55,6 +58,32 @@ func TestStrangersAndRevoked(t *testing.T) {
 			t.Errorf("it ran at %s, want %s", at, heir.id)
 		}
 	})
+}
+
+// noDatagrams looks for sockets that take datagrams from anywhere: QUIC, WebRTC,
+// WebTransport and the discovery of libp2p would have some.
+func noDatagrams(t *testing.T, processes ...*process) {
+	for _, p := range processes {
+		folder := fmt.Sprintf("/proc/%d", p.cmd.Process.Pid)
+		var tables []byte
+		for _, name := range []string{"udp", "udp6", "raw", "raw6"} {
+			table, err := os.ReadFile(folder + "/net/" + name)
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			tables = append(tables, table...)
+		}
+		files, err := filepath.Glob(folder + "/fd/*")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s has %d open files, %v", p.name, len(files), err)
+		}
+		for _, file := range files {
+			name, _ := os.Readlink(file)
+			if inode, found := strings.CutPrefix(name, "socket:["); found && bytes.Contains(tables, []byte(" "+strings.TrimSuffix(inode, "]")+" ")) {
+				t.Errorf("%s has a socket for datagrams", p.name)
+			}
+		}
+	}
 }
 
 // enlist registers somebody as a pilot of a site.
