@@ -30,6 +30,7 @@ const (
 	AuditSubmitted  = "submitted"
 	AuditCancelled  = "cancelled"
 	AuditRetried    = "retried"
+	AuditDeleted    = "deleted"    // a workflow or a file
 	AuditRegistered = "registered" // a pilot
 	AuditRan        = "ran"        // an attempt that was accepted, or was not and is told
 	AuditLost       = "lost"       // an attempt whose pilot is gone
@@ -40,7 +41,6 @@ const (
 	AuditSite       = "site changed"
 	AuditDrained    = "drained"
 	AuditFiles      = "files registered"
-	AuditAuthority  = "authority changed"
 )
 
 // AuditRecord holds what one turn has done. Its digest covers that of the record before

@@ -49,6 +49,7 @@ func (r *Rules) DeleteWorkflow(t *Turn, id task.WorkflowID, dry bool) (out Remov
 		q.catalogue.countFiles(id, &out)
 		return out, nil
 	}
+	q.audit(AuditEntry{Kind: AuditDeleted, Subject: string(id), Note: "workflow of " + w.Owner})
 	from := q.Clock
 	if w.Closed != 0 && !w.Finished() {
 		from = max(from, w.Closed.Add(q.config.Lease.TTL+q.config.Site.Pilot.AbsentAfter))
@@ -131,6 +132,7 @@ func (r *Rules) RemoveFile(t *Turn, name task.LFN, dry bool) (out Removal, err e
 	if dry {
 		return out, nil
 	}
+	q.audit(AuditEntry{Kind: AuditDeleted, Subject: string(name)})
 	if f.Final {
 		f.Final = false
 		w.Outputs = slices.DeleteFunc(slices.Clone(w.Outputs), func(other task.LFN) bool { return other == name })
