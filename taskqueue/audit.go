@@ -142,6 +142,9 @@ const auditPage = 1000
 // last one stays: the chain goes on from it.
 func (r *records) forgetAudit() {
 	old := uint64(max(0, r.Wall.Add(-keepAudit).UnixNano()))
+	if oldest := read(r.Audit().After(0, 1)); len(oldest) == 0 || oldest[0].At >= old {
+		return // as almost always: a page is much to read
+	}
 	page := read(r.Audit().After(0, auditPage))
 	var gone []uint64
 	for i := range page {
@@ -150,10 +153,8 @@ func (r *records) forgetAudit() {
 		}
 		gone = append(gone, page[i].At)
 	}
-	if len(gone) > 0 {
-		check(r.Meta().Set(metaAudit, page[len(gone)-1].Digest[:]))
-		check(r.Audit().Delete(gone...))
-	}
+	check(r.Meta().Set(metaAudit, page[len(gone)-1].Digest[:]))
+	check(r.Audit().Delete(gone...))
 }
 
 // ErrAuditBroken tells that the audit log is not what was written.
