@@ -92,21 +92,12 @@ func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 	var bans []Ban
 	q.remembered(metaBans, &bans)
 	rest := q.bansWithout(&b)
-	switch {
-	case len(rest) == len(bans):
+	if len(rest) == len(bans) {
 		end(notFound("ban of "+string(b.Kind), b.Name))
-	case len(rest) == 0:
-		q.audit(unbanned(&b))
-		q.drop(metaBans)
-	default:
-		q.audit(unbanned(&b))
-		q.remember(metaBans, rest)
 	}
+	rememberList(q.records, metaBans, rest)
+	q.audit(AuditEntry{Kind: AuditUnbanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site})
 	return nil
-}
-
-func unbanned(b *Ban) AuditEntry {
-	return AuditEntry{Kind: AuditUnbanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site}
 }
 
 func (r *records) bansWithout(b *Ban) (bans []Ban) {

@@ -35,7 +35,7 @@ type clearance struct {
 	From     Instant // not before
 	Files    bool    // its files are done
 	After    task.LFN
-	Uses     bool // what it read of other's is done
+	Uses     bool // what its tasks read of shared files is done
 	Seq      uint64
 }
 
@@ -74,24 +74,16 @@ func (q *queue) clearAway() {
 	}
 	list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == "" })
 	if !slices.Equal(before, list) {
-		c.keepList(list)
+		rememberList(c.records, metaClearing, list)
 	}
 }
 
-func (r *records) keepList(list []clearance) {
-	if len(list) == 0 {
-		r.drop(metaClearing)
-		return
-	}
-	r.remember(metaClearing, list)
-}
-
-// clear puts a workflow on the list, from when on it goes with its tasks and files.
+// clearWorkflow puts a workflow on the list, from when on it goes with its tasks and files.
 func (r *records) clearWorkflow(w *Workflow, from Instant) {
 	var list []clearance
 	r.remembered(metaClearing, &list)
 	list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
-	r.keepList(append(list, clearance{Workflow: w.ID, Whole: true, From: from}))
+	rememberList(r, metaClearing, append(list, clearance{Workflow: w.ID, Whole: true, From: from}))
 	w.Deleted = true
 	r.workflows.touch(w.ID)
 	r.Effects.progress(w.ID)

@@ -1,7 +1,6 @@
 package taskqueue
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -50,12 +49,10 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 	if len(sweep) > 0 {
 		return t.Clock, nil
 	}
-	if text := read(t.Meta().Get(metaClearing)); len(text) > 0 {
-		var list []clearance
-		check(json.Unmarshal(text, &list))
-		for i := range list {
-			due = min(due, max(t.Clock, list[i].From))
-		}
+	var list []clearance
+	newRecords(t, &r.Config).remembered(metaClearing, &list)
+	for i := range list {
+		due = min(due, max(t.Clock, list[i].From))
 	}
 	next := read(t.Tasks().NextBackoff(t.Clock))
 	if next > t.Clock {

@@ -132,6 +132,15 @@ func (r *records) remember(name string, value any) {
 	check(r.Meta().Set(name, read(json.Marshal(value))))
 }
 
+// rememberList writes a list, or removes it where it is empty.
+func rememberList[T any](r *records, name string, list []T) {
+	if len(list) == 0 {
+		r.drop(name)
+	} else {
+		r.remember(name, list)
+	}
+}
+
 // drop removes such a value.
 func (r *records) drop(name string) { check(r.Meta().Set(name, nil)) }
 
