@@ -89,7 +89,7 @@ func parseLife(text string) (time.Duration, error) {
 		}
 	}
 	life, err := time.ParseDuration(text)
-	if err != nil {
+	if err != nil || life <= 0 {
 		return 0, fmt.Errorf("%q is no length of time: write e.g. 12h or 90d", text)
 	}
 	return life, nil

@@ -105,5 +105,5 @@ func eventLine(e *pb.Event) string {
 			line += "  " + part
 		}
 	}
-	return printable(line)
+	return cellText(line)
 }

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -122,16 +121,6 @@ func sizeText(bytes int64) string {
 		return "-"
 	}
 	return task.Bytes(bytes).String()
-}
-
-// printable is a text that cannot steer a terminal.
-func printable(text string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return -1
-		}
-		return r
-	}, text)
 }
 
 func orDash(text string) string {

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -250,17 +248,9 @@ func (d *days) String() string {
 
 // Set satisfies pflag.Value.
 func (d *days) Set(text string) error {
-	given, err := time.ParseDuration(text)
-	if number, found := strings.CutSuffix(text, "d"); found {
-		var n uint64
-		n, err = strconv.ParseUint(number, 10, 16)
-		given = time.Duration(n) * day
-	}
-	if err != nil || given <= 0 {
-		return errors.New("write a time like 90d or 36h")
-	}
+	given, err := parseLife(text)
 	*d = days(given)
-	return nil
+	return err
 }
 
 // Type satisfies pflag.Value.

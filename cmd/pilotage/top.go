@@ -351,7 +351,7 @@ func (m *topModel) table() []string {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, seen...) {
 		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(printable(cell))))
+			widths[i] = max(widths[i], len([]rune(cellText(cell))))
 		}
 	}
 	lines := []string{"  " + columns(header, widths)}
@@ -371,7 +371,7 @@ func (m *topModel) table() []string {
 func columns(row []string, widths []int) string {
 	text := ""
 	for i, cell := range row {
-		text += fmt.Sprintf("%-*s  ", widths[i], printable(cell))
+		text += fmt.Sprintf("%-*s  ", widths[i], cellText(cell))
 	}
 	return strings.TrimRight(text, " ")
 }
@@ -390,6 +390,6 @@ func (m *topModel) foot() string {
 
 // cut makes a text safe for a line of the terminal.
 func cut(text string, width int) string {
-	runes := []rune(printable(strings.ReplaceAll(text, "\t", "  ")))
+	runes := []rune(cellText(text))
 	return string(runes[:min(len(runes), max(0, width))])
 }

@@ -74,7 +74,7 @@ func TestTopWithoutATerminal(t *testing.T) {
 			t.Errorf("%d lines, or something that steers the terminal:\n%q", strings.Count(view, "\n")+1, view)
 		}
 	}
-	shows("[1 workflows]", "> w-aaaaaaaaaa", "first", "sec[31mond", "2 rows")
+	shows("[1 workflows]", "> w-aaaaaaaaaa", "first", "sec^[[31mond", "2 rows")
 	press(t, m, "/", "s", "e", "x", "backspace", "c", "enter")
 	shows("> w-bbbbbbbbbb", "1 of 2 rows")
 	press(t, m, "enter")
