@@ -25,16 +25,15 @@ const observeTime = 2 * time.Minute
 // is a failed test.
 func observe[T any](g *grid, what string, look func() (T, bool)) T {
 	g.t.Helper()
-	began := time.Now()
-	for time.Since(began) < observeTime { // other processes tell of nothing
+	again := time.NewTicker(2 * time.Millisecond) // other processes tell of nothing
+	defer again.Stop()
+	for began := time.Now(); time.Since(began) < observeTime; <-again.C {
 		if found, ok := look(); ok {
 			return found
 		}
-		pause := 2 * time.Millisecond
 		if time.Since(began) > 2*time.Second { // a lease or an office ends, and the processor is for those who work
-			pause = 15 * time.Millisecond
+			again.Reset(15 * time.Millisecond)
 		}
-		time.Sleep(pause)
 	}
 	state, _, _ := g.run("workflow", "list")
 	g.t.Fatalf("never observed: %s\n%s", what, state)

@@ -127,7 +127,9 @@ func (b *browser) logIn(url, access string) {
 // until waits for an expression to hold.
 func (b *browser) until(what, expression string) {
 	b.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !value[bool](b, "Boolean("+expression+")"); time.Sleep(100 * time.Millisecond) {
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !value[bool](b, "Boolean("+expression+")"); <-again.C {
 		if time.Now().After(deadline) {
 			b.t.Fatalf("not within 20 s: %s; the page shows:\n%.3000s", what, value[string](b, "document.body.innerText"))
 		}
