@@ -18,14 +18,19 @@ import (
 // errClosed is the cause with which Close cancels running attempts.
 var errClosed = errors.New("the pilot is ending")
 
-// Runner runs payloads. It is safe for use by many goroutines.
-type Runner struct {
-	cfg     Config
+// walls are what confines payloads.
+type walls struct {
 	level   task.Confinement
 	because string   // why nothing higher is in force, and what would bring it
 	sandbox *sandbox // of level Landlock, else nil
 	abi     int      // of Landlock; 0: none
 	policy  policy
+}
+
+// Runner runs payloads. It is safe for use by many goroutines.
+type Runner struct {
+	cfg Config
+	walls
 	family  *family
 	logs    *logKeeper
 	null    *os.File // stdin of payloads

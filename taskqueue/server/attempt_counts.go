@@ -1,6 +1,7 @@
 package server
 
 import (
+	"maps"
 	"sync"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -43,9 +44,5 @@ func (c *attemptCounts) add(site task.Site, o *task.Outcome, verdict task.AckVer
 func (c *attemptCounts) all() map[attemptKey]uint64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	counts := make(map[attemptKey]uint64, len(c.counts))
-	for key, n := range c.counts {
-		counts[key] = n
-	}
-	return counts
+	return maps.Clone(c.counts)
 }

@@ -31,9 +31,10 @@ var (
 	errMemberRevoked = errors.New("the membership of this pilot was revoked: start a new pilot")
 	// errBanned: a person who is shut out.
 	errBanned = errors.New("not let in")
-	// errStopping: the server ends.
+	// errOldPilots: the site still has pilots of another release.
 	errOldPilots = errors.New("pilots of two releases do not share a site: they finish what they run, and this one may register when they have left")
-	errStopping  = errors.New("the queue is stopping: call again, it is usually back soon")
+	// errStopping: the server ends.
+	errStopping = errors.New("the queue is stopping: call again, it is usually back soon")
 	// errBusy: one identity asks for more than its share.
 	errBusy = errors.New("too many calls of this access, or of this address without one, are under way")
 	// errPanic: a handler broke; its stack is in the log.

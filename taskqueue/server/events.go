@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -160,11 +161,7 @@ func (e *events) after(number uint64, site string, most int) (found []page.Event
 func (e *events) counted() map[eventKey]uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	counts := make(map[eventKey]uint64, len(e.counts))
-	for key, n := range e.counts {
-		counts[key] = n
-	}
-	return counts
+	return maps.Clone(e.counts)
 }
 
 func (e *events) watch() (wake chan struct{}, end func()) {

@@ -28,11 +28,7 @@ type Server struct {
 	doubts chan struct{} // holds a place for each look at a copy that people doubt
 	turns  *turns
 
-	grpcListener net.Listener
-	strangers    *connlimit.Listener // grpcListener within limits
-	httpListener net.Listener
-	addresses    Addresses
-
+	listening
 	access    access
 	secrets   secrets
 	syncs     parkedSyncs
@@ -49,7 +45,15 @@ type Server struct {
 	health    healthState
 	room      room
 	stopping  chan struct{} // closed when the end begins
-	announced bool          // run.json is this server's
+}
+
+// listening is where a server is reached.
+type listening struct {
+	grpcListener net.Listener
+	strangers    *connlimit.Listener // grpcListener within limits
+	httpListener net.Listener
+	addresses    Addresses
+	announced    bool // run.json is this server's
 }
 
 // New opens the store, listens, and makes what a first start needs: the VO's
