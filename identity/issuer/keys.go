@@ -135,7 +135,7 @@ func (s *keySet) remembered(text string, now time.Time) (Bearer, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	b, ok := s.good[sha256.Sum256([]byte(text))]
-	return b, ok && now.Before(b.Expires)
+	return b, ok && now.Before(b.Expires) && now.Sub(s.fetched) <= keepFor
 }
 
 func (s *keySet) remember(text string, b Bearer) {
