@@ -108,9 +108,6 @@ func (c *Conn) Known(identity string) {
 	c.listener.enter(c, party{name: identity})
 }
 
-// IsKnown tells whether an access was shown.
-func (c *Conn) IsKnown() bool { return c.known.Load() }
-
 // Slow has the connection read later, each time by step more, at most a second from
 // now: so whoever asks for what is refused, and goes on asking, waits in its own
 // buffers.

@@ -23,7 +23,7 @@ type Result struct {
 // findings collects what is wrong with a run.
 type findings struct{ wrong []string }
 
-// errGivenUp ends a run that cannot go on.
+// givenUp ends a run that cannot go on.
 type givenUp struct{}
 
 func (f *findings) Errorf(format string, args ...any) {
