@@ -264,10 +264,11 @@ func (s *storm) spoils(d draws, at *site, gone bool) bool {
 	}
 	url := urls[d.IntN(len(urls))]
 	at.spoilt[url] = true
-	s.note("%s is gone (%v) or damaged", url, gone)
 	if gone {
+		s.note("the copy %s is lost", url)
 		delete(at.stored, url)
 	} else {
+		s.note("the copy %s is damaged", url)
 		at.stored[url] = task.Produced{URL: url, Digest: digestOf("an HTML page")}
 	}
 	return true

@@ -2,7 +2,6 @@ package world
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -324,11 +323,6 @@ func (n *node) ownCache(keys []task.FileKey) {
 	n.stepMaster(change)
 }
 
-// inMode is the setting of a site's mode, for addSite.
-func inMode(mode taskqueue.Mode) func(*taskqueue.SiteRecord) {
-	return func(s *taskqueue.SiteRecord) { s.Mode = mode }
-}
-
 // setMode sets a site's mode as an operator does.
 func (s *site) setMode(mode taskqueue.Mode) {
 	s.note("an operator sets mode %s", mode)
@@ -338,14 +332,4 @@ func (s *site) setMode(mode taskqueue.Mode) {
 		_, err := s.queue.rules.AddSite(t, record)
 		return err
 	})
-}
-
-// mode is the one in force, "+" if the site has fallen back to it.
-func (s *site) mode() string {
-	record := s.queue.site(s.name)
-	mode := string(record.InForce())
-	if record.Fallback != "" {
-		mode += "+"
-	}
-	return strings.TrimSpace(mode)
 }

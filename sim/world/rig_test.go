@@ -25,3 +25,18 @@ func newTestWorld(t testing.TB, seed uint64, config taskqueue.Config) *world {
 	})
 	return w
 }
+
+// inMode is the setting of a site's mode, for addSite.
+func inMode(mode taskqueue.Mode) func(*taskqueue.SiteRecord) {
+	return func(s *taskqueue.SiteRecord) { s.Mode = mode }
+}
+
+// mode is the one in force, "+" if the site has fallen back to it.
+func (s *site) mode() string {
+	record := s.queue.site(s.name)
+	mode := string(record.InForce())
+	if record.Fallback != "" {
+		mode += "+"
+	}
+	return mode
+}
