@@ -22,34 +22,26 @@ const (
 	keepFiles    = 20_000
 )
 
-// FileCount counts reads by file, as far as it has room.
-type FileCount struct{ reads fileReads }
+// FileCount counts reads by file. When there are too many files, the less read half
+// is forgotten.
+type FileCount map[task.LFN]*FileReads
 
 // Add counts a read.
-func (c *FileCount) Add(read task.Read) { c.reads.add(&read) }
-
-// Hottest are the files that were read most.
-func (c *FileCount) Hottest() []FileReads { return c.reads.hottest(hottestFiles) }
-
-// fileReads counts reads by file. When there are too many files, the less read half
-// is forgotten.
-type fileReads map[task.LFN]*FileReads
-
-func (r *fileReads) add(read *task.Read) {
-	if *r == nil {
-		*r = make(fileReads)
+func (c *FileCount) Add(read task.Read) {
+	if *c == nil {
+		*c = make(FileCount)
 	}
-	f := (*r)[read.LFN]
+	f := (*c)[read.LFN]
 	if f == nil {
-		if len(*r) >= keepFiles {
-			kept := r.hottest(keepFiles / 2)
-			clear(*r)
+		if len(*c) >= keepFiles {
+			kept := c.hottest(keepFiles / 2)
+			clear(*c)
 			for i := range kept {
-				(*r)[task.LFN(kept[i].LFN)] = &kept[i]
+				(*c)[task.LFN(kept[i].LFN)] = &kept[i]
 			}
 		}
 		f = &FileReads{LFN: string(read.LFN)}
-		(*r)[read.LFN] = f
+		(*c)[read.LFN] = f
 	}
 	f.Size = int64(read.Size)
 	if int(read.Source) < len(f.Reads) {
@@ -57,9 +49,12 @@ func (r *fileReads) add(read *task.Read) {
 	}
 }
 
-func (r fileReads) hottest(most int) []FileReads {
-	all := make([]FileReads, 0, len(r))
-	for _, f := range r {
+// Hottest are the files that were read most.
+func (c FileCount) Hottest() []FileReads { return c.hottest(hottestFiles) }
+
+func (c FileCount) hottest(most int) []FileReads {
+	all := make([]FileReads, 0, len(c))
+	for _, f := range c {
 		all = append(all, *f)
 	}
 	slices.SortFunc(all, func(x, y FileReads) int { return cmp.Or(cmp.Compare(y.sum(), x.sum()), cmp.Compare(x.LFN, y.LFN)) })

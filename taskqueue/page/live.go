@@ -128,7 +128,7 @@ type live struct {
 	err     error
 	looks   []Look
 	coarse  []Look
-	files   fileReads
+	files   FileCount
 	bars    []Bar // ended, a ring by number
 	running map[string]Bar
 	number  uint64
@@ -206,7 +206,7 @@ func (l *live) read(reads []task.Read) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i := range reads {
-		l.files.add(&reads[i])
+		l.files.Add(reads[i])
 	}
 }
 
