@@ -36,6 +36,9 @@ func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRe
 				}
 			}
 		}
+		if err := callerOf(ctx).namesCopies(t, files); err != nil {
+			return err
+		}
 		n, err = h.server.turns.rules.RegisterFiles(t, files)
 		return err
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strconv"
 	"strings"
 
@@ -109,6 +110,48 @@ func (c caller) ofFile(t *taskqueue.Turn, name task.LFN) (*taskqueue.Workflow, e
 		}
 	}
 	return &w, notFoundAs(err, "file", name)
+}
+
+// namesCopies refuses a caller that describes files by copies of workflows into which it
+// may not look. Pilots, who may read all that is on their storage element, would read
+// them for the caller.
+func (c caller) namesCopies(t *taskqueue.Turn, files []task.File) error {
+	open := make(map[task.WorkflowID]bool)
+	for i := range files {
+		for _, replica := range files[i].Replicas {
+			for _, id := range workflowsIn(replica.URL) {
+				if open[id] {
+					continue
+				}
+				w, err := first(t.Workflows().Load(id))
+				if err == nil && w == nil {
+					w, err = c.ofFile(t, task.StoredFile(task.CopyName(replica.URL)))
+				}
+				if err == nil && w != nil && w.Owner != "" {
+					err = c.person.MaySee(w)
+				}
+				if err != nil && !errors.Is(err, taskqueue.ErrNotFound) {
+					return fmt.Errorf("file %s: its copy %s: %w", files[i].LFN, replica.URL, err)
+				}
+				open[id] = w != nil && w.ID == id && w.Owner != ""
+			}
+		}
+	}
+	return nil
+}
+
+// workflowsIn are the ids of workflows anywhere in a URL, however it is written: a
+// storage element may find a copy by another path than the one that the queue knows.
+func workflowsIn(copied string) (ids []task.WorkflowID) {
+	if plain, err := url.PathUnescape(copied); err == nil {
+		copied = plain
+	}
+	for _, word := range strings.FieldsFunc(copied, func(r rune) bool { return strings.ContainsRune("/?&=;:", r) }) {
+		if id, err := task.ParseWorkflowID(word); err == nil {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // notFoundAs names what was asked for where its workflow is not there.

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -96,6 +97,21 @@ func TestWorkBelongsToPersons(t *testing.T) {
 		listed, err := c.client.ListFiles(q.ctx, &pb.ListFilesRequest{Prefix: id + ":"})
 		if err != nil || (len(listed.GetFiles()) == 1) != c.sees {
 			t.Errorf("%s lists the files of a workflow shared with %q: %v, %v", c.who, c.group, listed, err)
+		}
+		for i, folder := range []string{id, "x/../" + id + "/", "%77" + id[1:]} {
+			if c.who == "reader" {
+				break // may describe no file at all
+			}
+			described := &pb.File{Lfn: fmt.Sprint("taken-by-", c.who, id, i), Replicas: []*pb.Replica{{
+				Site: "siteA", Url: "file:///se/siteA/" + folder + "/only/g1-l1-p-aaaaaaaa-1/out",
+			}}}
+			_, err := c.client.RegisterFiles(q.ctx, &pb.RegisterFilesRequest{Files: []*pb.File{described}})
+			taker := single(described.GetLfn())
+			taker.Files, taker.DryRun = []*pb.File{described}, true
+			_, again := c.client.SubmitWorkflow(q.ctx, taker)
+			if (refusal(err) == "REFUSED") == c.sees || (refusal(again) == "REFUSED") == c.sees {
+				t.Errorf("%s names the copy %s of a workflow shared with %q: %v, %v", c.who, described.GetReplicas()[0].GetUrl(), c.group, err, again)
+			}
 		}
 		for what, change := range map[string]func() error{
 			"workflow": func() error {

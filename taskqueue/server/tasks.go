@@ -52,6 +52,9 @@ func (h *taskHandlers) SubmitWorkflow(ctx context.Context, in *pb.SubmitWorkflow
 		return nil, invalid("a workflow that is only to be looked at is sent in one part")
 	}
 	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Submitted, error) {
+		if err := callerOf(ctx).namesCopies(t, submission.Files); err != nil {
+			return taskqueue.Submitted{}, err
+		}
 		out, err := h.server.turns.rules.Submit(t, submission)
 		if err == nil && in.GetDryRun() {
 			err = errDryRun
