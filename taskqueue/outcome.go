@@ -122,6 +122,9 @@ func (j *judgement) judge(o *task.Outcome) {
 		if known.State == AttemptLost && !o.OK { // it is booked; how long it took and its logs are news
 			o.Site = j.site.Name
 			j.site.Sums.Wasted += max(0, o.Run) - max(0, known.Outcome.Run)
+			if known.Outcome.Failure == task.PilotLost { // nobody has told of it yet
+				j.use(o, false)
+			}
 			j.record(o, AttemptLost)
 			j.ack(o, task.AckAccepted, task.AttemptID{})
 			j.outcomes.givenUp = append(j.outcomes.givenUp, o)

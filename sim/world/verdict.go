@@ -1,6 +1,7 @@
 package world
 
 import (
+	"errors"
 	"maps"
 	"path"
 	"slices"
@@ -115,7 +116,7 @@ func (s *storm) judgeRest() {
 
 // judgeUse wants what was used to be booked once, as useful or as wasted.
 func (w *world) judgeUse() {
-	used := make(map[task.Site]time.Duration)
+	used, accounted := make(map[task.Site]time.Duration), make(map[task.Site]time.Duration)
 	w.queue.view(func(t *taskqueue.Turn) error {
 		all, err := t.Workflows().List("", "", "", 1000)
 		for i := range all {
@@ -125,11 +126,18 @@ func (w *world) judgeUse() {
 				}
 			}
 		}
-		return err
+		accounts, failed := t.Usage().Since("", taskqueue.UsageKey{}, 10_000)
+		for i := range accounts {
+			accounted[accounts[i].Site] += accounts[i].Wall
+		}
+		return errors.Join(err, failed)
 	})
 	for _, site := range w.sites {
 		if sums := w.queue.site(site.name).Sums; sums.Busy+sums.Wasted != used[site.name] {
 			w.judge.Errorf("%s: %s useful and %s wasted are not the %s that attempts took", site.name, sums.Busy, sums.Wasted, used[site.name])
+		}
+		if accounted[site.name] != used[site.name] {
+			w.judge.Errorf("%s: the accounts have %s, attempts took %s", site.name, accounted[site.name], used[site.name])
 		}
 	}
 }
