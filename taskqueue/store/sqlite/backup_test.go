@@ -16,7 +16,11 @@ import (
 // A backup of a queue that runs has all that was acknowledged, nobody else may read it,
 // and it can be put in the place of the queue's database, which is kept.
 func TestBackupAndRestore(t *testing.T) {
-	ctx, folder, kept := context.Background(), t.TempDir(), filepath.Join(t.TempDir(), "kept")
+	t.Chdir(t.TempDir())
+	ctx, folder, kept := context.Background(), "queue", "kept" // as an operator may name them
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	store := openIn(t, folder)
 	storetest.Fill(t, store)
 	before := storetest.Dump(t, store)

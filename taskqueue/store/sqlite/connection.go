@@ -25,7 +25,8 @@ var sqliteDriver = &sqlite.Driver{}
 
 // connect opens a database and sets it up; cache is in KiB.
 func connect(path string, cache int) (*connection, error) {
-	raw, err := sqliteDriver.Open((&url.URL{Scheme: "file", Path: path}).String())
+	// Without OmitHost the first folder of a relative path would be the host.
+	raw, err := sqliteDriver.Open((&url.URL{Scheme: "file", OmitHost: true, Path: path}).String())
 	if err != nil {
 		return nil, explain(path, err)
 	}
