@@ -68,7 +68,7 @@ func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []
 		if err != nil {
 			return coded(exitRefused, "%w", err)
 		}
-		a.say("job %s (%s) is submitted", name, id)
+		a.say("job %s (%s) is submitted\n", name, id)
 		report, err := waitForJob(ctx, system, id, job.Log, wait)
 		if err != nil {
 			return err

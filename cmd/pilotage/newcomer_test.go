@@ -28,8 +28,9 @@ type smallQueue struct {
 
 func (q smallQueue) workflow(name string) *pb.Workflow {
 	return map[string]*pb.Workflow{
-		"one":  {Id: "w-aaaaaaaaaa", Name: "one", Done: 1, State: pb.WorkflowState_WORKFLOW_STATE_DONE},
-		"many": {Id: "w-bbbbbbbbbb", Name: "many", Done: 3, State: pb.WorkflowState_WORKFLOW_STATE_DONE},
+		"one":        {Id: "w-aaaaaaaaaa", Name: "one", Done: 1, State: pb.WorkflowState_WORKFLOW_STATE_DONE},
+		"alice/many": {Id: "w-dddddddddd", Name: "many", Done: 3, State: pb.WorkflowState_WORKFLOW_STATE_DONE},
+		"many":       {Id: "w-bbbbbbbbbb", Name: "many", Done: 3, State: pb.WorkflowState_WORKFLOW_STATE_DONE},
 	}[name]
 }
 
@@ -52,7 +53,7 @@ func TestTasksAreFoundByName(t *testing.T) {
 	cl := &clients{tasks: smallQueue{}}
 	for given, want := range map[string]string{
 		"w-cccccccccc/any[01]": "w-cccccccccc/any[01]", "many/part[07]": "w-bbbbbbbbbb/part[07]", "one/first": "w-aaaaaaaaaa/first",
-		"one": "w-aaaaaaaaaa/first",
+		"one": "w-aaaaaaaaaa/first", "alice/many/part[07]": "w-dddddddddd/part[07]",
 	} {
 		if got, err := findTask(t.Context(), cl, given); err != nil || got != want {
 			t.Errorf("%s: %s, %v; want %s", given, got, err, want)

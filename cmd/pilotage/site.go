@@ -233,7 +233,7 @@ func windowRows(w *pb.SiteWindow) [][]string {
 		{"total hit ratio, files", percent(reads.GetLocalReads()+reads.GetPeerReads(), all)},
 		{"local hit ratio, files", percent(reads.GetLocalReads(), all)},
 		{"total hit ratio, bytes", percent(reads.GetLocalBytes()+reads.GetPeerBytes(), bytes)},
-		{"bytes kept off storage", fmt.Sprint(reads.GetLocalBytes() + reads.GetPeerBytes())},
+		{"kept off the storage element", sizeText(int64(reads.GetLocalBytes() + reads.GetPeerBytes()))},
 		{"evictions", fmt.Sprint(w.GetEvictions())},
 		{"calls to the queue", fmt.Sprint(w.GetQueueRequests())},
 	}

@@ -15,6 +15,9 @@ func findTask(ctx context.Context, c *clients, given string) (string, error) {
 		return given, nil
 	}
 	workflow, name, named := strings.Cut(given, "/")
+	if at := strings.LastIndexByte(name, '/'); at >= 0 { // OWNER/WORKFLOW/NAME
+		workflow, name = workflow+"/"+name[:at], name[at+1:]
+	}
 	if workflow == "" || named && !task.ValidName(name) {
 		return "", coded(exitUsage, "%q is no task: give WORKFLOW/NAME as `pilotage task list WORKFLOW` prints it", given)
 	}

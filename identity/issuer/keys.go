@@ -195,7 +195,11 @@ func (k *Keys) fetch(ctx context.Context, set *keySet) {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		k.log.Warn("the keys of a token issuer are not renewed: those that are known go on", "issuer", set.Name, "since", since, "error", err)
+		if since.IsZero() {
+			k.log.Warn("the keys of a token issuer cannot be had: its tokens are refused", "issuer", set.Name, "error", err)
+		} else {
+			k.log.Warn("the keys of a token issuer are not renewed: those that are known go on", "issuer", set.Name, "since", since, "error", err)
+		}
 	}
 }
 

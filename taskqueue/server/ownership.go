@@ -89,6 +89,8 @@ func (c caller) removesFile(t *taskqueue.Turn, name task.LFN) error {
 		return err
 	case w != nil:
 		return c.person.MayChange(w)
+	case !strings.HasPrefix(string(name), task.SharedPrefix):
+		return invalid("%s is no file: give ID:NAME with the id of a workflow, as `pilotage file list` prints it, or vo:NAME", name)
 	case !c.person.Admin:
 		return fmt.Errorf("%w: %s is registered for all: only an admin removes it", taskqueue.ErrRefused, name)
 	}
