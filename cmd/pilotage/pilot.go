@@ -182,21 +182,9 @@ func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
 	if err := c.Context().Err(); err != nil { // what failed, failed for that
 		return err
 	}
-	bad := 0
-	err = printList(a, findings, []string{"CHECK", "RESULT", "DETAIL"}, func(finding agent.Finding) []any {
-		verdict := "ok"
-		if !finding.OK {
-			verdict = "FAILED"
-		}
-		return []any{finding.What, verdict, finding.Detail}
-	})
+	bad, err := a.printFindings(findings)
 	if err != nil {
 		return err
-	}
-	for _, finding := range findings {
-		if !finding.OK {
-			bad++
-		}
 	}
 	if bad > 0 {
 		return coded(exitUnfit, "%d of %s failed: this node would take no work", bad, task.Counted(len(findings), "check"))

@@ -69,7 +69,7 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 	flags.StringVar(&a.profilePath, "cpu-profile", "", "write a CPU profile of this process to a file, for go tool pprof")
 	root.AddCommand(
 		newTaskqueue(a), newPilot(a), newFactory(a), newDev(a), newAccess(a), newSite(a), newFile(a), newSubmit(a),
-		newWorkflow(a), newTask(a), newEvents(a), newTop(a), newUsage(a), newCache(a), newSim(a), newBench(a), newVersion(a),
+		newWorkflow(a), newTask(a), newEvents(a), newTop(a), newUsage(a), newDoctor(a), newCache(a), newSim(a), newBench(a), newVersion(a),
 	)
 	completeGroups(root)
 	wrapArgErrors(root)

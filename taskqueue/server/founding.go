@@ -13,6 +13,9 @@ import (
 // ErrDamaged tells that a queue's database is not what was written.
 var ErrDamaged = sqlite.ErrDamaged
 
+// ErrInUse tells that a queue runs on the folder.
+var ErrInUse = sqlite.ErrInUse
+
 // Verify reads the whole database in the folder of a queue that does not run, and
 // says what is damaged. It returns how many blocks of rows it read.
 func Verify(ctx context.Context, folder string) (blocks int, err error) {

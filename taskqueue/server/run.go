@@ -127,7 +127,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 	pb.RegisterFileServiceServer(calls, &fileHandlers{server: s})
 	pb.RegisterSiteServiceServer(calls, &siteHandlers{server: s})
 	pb.RegisterPilotServiceServer(calls, &pilotHandlers{server: s})
-	healthpb.RegisterHealthServer(calls, s.health.server)
+	healthpb.RegisterHealthServer(calls, datedHealth{s.health.server})
 	reflection.Register(calls)
 	return calls, nil
 }

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/internal/connlimit"
@@ -173,6 +176,18 @@ func (s *Server) Close() error {
 
 // healthState is what the health service says: whether the store takes writes.
 type healthState struct{ server *health.Server }
+
+// datedHealth tells with its answer what time it is at the queue (RFC 9110, Date), for
+// `pilotage doctor`.
+type datedHealth struct{ *health.Server }
+
+// Check satisfies healthpb.HealthServer.
+func (h datedHealth) Check(ctx context.Context, in *healthpb.HealthCheckRequest) (*healthpb.HealthCheckResponse, error) {
+	if err := grpc.SetHeader(ctx, metadata.Pairs("date", time.Now().UTC().Format(http.TimeFormat))); err != nil {
+		return nil, err
+	}
+	return h.Server.Check(ctx, in)
+}
 
 // tellHealth says by the health service what /healthz says.
 func (s *Server) tellHealth() {

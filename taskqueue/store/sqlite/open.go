@@ -89,6 +89,9 @@ func open(folder string, older func(*engine) error) (*tables.Store, *engine, err
 	return store, e, nil
 }
 
+// ErrInUse tells that a queue runs on the folder.
+var ErrInUse = errors.New("another queue runs on it: stop that one first, or use another folder")
+
 // lockFolder holds the folder until the file is closed, also by the end of
 // the process.
 func lockFolder(folder string) (*os.File, error) {
@@ -98,7 +101,7 @@ func lockFolder(folder string) (*os.File, error) {
 	}
 	err = syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errors.New("another queue runs on it: stop that one first, or use another folder")
+		err = ErrInUse
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
