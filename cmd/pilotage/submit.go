@@ -325,8 +325,7 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 			if submitted.GetReused() > 0 {
 				a.say(", %d taken over from an earlier run (--fresh runs all)", submitted.GetReused())
 			}
-			a.sayAgain(submitted)
-			a.say("\n")
+			a.say("%s\n", runAgain(submitted))
 		}
 		if !f.wait {
 			return nil
@@ -335,11 +334,12 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 	})
 }
 
-// sayAgain says what is run again although an earlier run has done it.
-func (a *app) sayAgain(submitted *pb.SubmitWorkflowResponse) {
+// runAgain says what is run again although an earlier run has done it.
+func runAgain(submitted *pb.SubmitWorkflowResponse) string {
 	if n := submitted.GetAgain(); n > 0 {
-		a.say(", %d run again because files of an earlier run have gone (%.1f CPU hours then)", n, submitted.GetAgainCpu().AsDuration().Hours())
+		return fmt.Sprintf(", %d run again because files of an earlier run have gone (%.1f CPU hours then)", n, submitted.GetAgainCpu().AsDuration().Hours())
 	}
+	return ""
 }
 
 // dryRun says what of a workflow would be taken over from an earlier run, where a queue
@@ -370,9 +370,7 @@ func (a *app) dryRun(ctx context.Context, f *submitFlags, plan *workflow.Plan) e
 	submitted, err := c.tasks.SubmitWorkflow(ctx, request)
 	switch s, answered := statusOf(err); {
 	case err == nil:
-		a.say("%s, %d taken over from an earlier run", task.Counted(submitted.GetTasks(), "task"), submitted.GetReused())
-		a.sayAgain(submitted)
-		a.say("\n")
+		a.say("%s, %d taken over from an earlier run%s\n", task.Counted(submitted.GetTasks(), "task"), submitted.GetReused(), runAgain(submitted))
 		return nil
 	case answered && s.Code() == codes.InvalidArgument:
 		return err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -25,7 +26,7 @@ func newUsage(a *app) *cobra.Command {
 		}
 		key := strings.ToUpper(by)
 		if asCSV {
-			return a.usageCSV(key, reply.GetUsage())
+			return usageCSV(a.stdout, key, reply.GetUsage())
 		}
 		return printList(a, reply.GetUsage(), []string{key, "TASKS", "FAILED", "CPU", "WALL", "WASTED", "CACHE", "PEER", "STORAGE", "REMOTE"}, usageRow)
 	})
@@ -71,8 +72,8 @@ func usageRow(u *pb.Usage) []any {
 	}
 }
 
-func (a *app) usageCSV(key string, usage []*pb.Usage) error {
-	out := csv.NewWriter(a.stdout)
+func usageCSV(w io.Writer, key string, usage []*pb.Usage) error {
+	out := csv.NewWriter(w)
 	rows := [][]string{{strings.ToLower(key), "tasks", "failures", "cpu_seconds", "wall_seconds", "wasted_seconds", "bytes_cache", "bytes_peer", "bytes_storage", "bytes_remote"}}
 	for _, u := range usage {
 		row := []string{usageOf(u), fmt.Sprint(u.GetTasks()), fmt.Sprint(u.GetFailures())}
