@@ -9,6 +9,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -80,6 +81,7 @@ var evil = map[string]string{
 	"gain privileges":                       `grep -q 'NoNewPrivs:.*0' /proc/self/status`,
 	"outlive the attempt":                   `(setsid sh -c 'prlimit --pid $$ --locks=1:1; sleep 0.7; echo x > $LATE/setsid' </dev/null >/dev/null 2>&1 &); sleep 0.1; exit 7`,
 	"outlive the attempt as nobody's child": `prlimit --pid $$ --locks=1:1; ((setsid sh -c 'sleep 0.7; echo x > $LATE/orphan' </dev/null >/dev/null 2>&1 &) &); sleep 0.1; exit 7`,
+	"read the pilot's session keyring":      `perl -e 'my ($type, $value) = ("user", " " x 9); my $k = syscall($ENV{REQUEST_KEY} + 0, $type, $ENV{TICKET}, 0, 0); exit !($k > 0 && syscall($ENV{KEYCTL} + 0, 11, $k, $value, 9) > 0)'`,
 	// What processes say to each other.
 	"find System V memory of others":     `ipcs -m | grep -q 0x$(printf %08x $KEY)`,
 	"write to System V memory of others": `perl -e 'my $m = shmget($ENV{KEY}, 0, 0) // exit 1; exit !shmwrite($m, "evil", 0, 4)'`,
@@ -100,6 +102,10 @@ func TestSandboxStopsEvilPayloads(t *testing.T) {
 		if _, listed := open[name]; !listed {
 			t.Errorf("docs/security.md does not list %q", name)
 		}
+	}
+	if os.Getenv(ticket) == "" {
+		delete(evil, "read the pilot's session keyring") // there is none here: containers often deny keyrings
+		delete(open, "read the pilot's session keyring")
 	}
 	if len(open) != len(evil) {
 		t.Errorf("docs/security.md lists %d programs, %d are tried", len(open), len(evil))
@@ -171,6 +177,7 @@ func commitEvil(t *testing.T, level task.Confinement) (done map[string]bool, sai
 	variables := map[string]string{
 		"OUTSIDE": outside, "SECRET": secret, "CACHED": s.cached("shared", "x", 0o444), "LATE": late, "PEOPLE": people,
 		"PILOT": strconv.Itoa(os.Getpid()), "VICTIM": strconv.Itoa(victim), "VICTIM_FILE": file, "OTHER": other, "LOG": log, "TEMPORARY": os.TempDir(),
+		"REQUEST_KEY": strconv.Itoa(unix.SYS_REQUEST_KEY), "KEYCTL": strconv.Itoa(unix.SYS_KEYCTL), "TICKET": os.Getenv(ticket),
 		"KEY":    strconv.Itoa(exchange(t)),
 		"SOCKET": service(t, filepath.Join(t.TempDir(), "socket")), "ABSTRACT": service(t, fmt.Sprintf("@evil-%d-%d", os.Getpid(), level))[1:],
 	}
@@ -205,6 +212,24 @@ func commitEvil(t *testing.T, level task.Confinement) (done map[string]bool, sai
 		}
 	}
 	return done, string(result.Stderr)
+}
+
+// ticket, when set, is the name of a key in the session keyring of this process.
+const ticket = "EXEC_TEST_TICKET"
+
+// takeTicket starts this program anew with a session keyring that holds a key, as a
+// pilot has where a login or a batch system gave it a Kerberos ticket. Nobody else
+// gives a keyring to all threads of a process.
+func takeTicket() error {
+	runtime.LockOSThread()
+	_, err := unix.KeyctlInt(unix.KEYCTL_JOIN_SESSION_KEYRING, 0, 0, 0, 0)
+	if err == nil {
+		_, err = unix.AddKey("user", "pilotage-ticket", []byte("x"), unix.KEY_SPEC_SESSION_KEYRING)
+	}
+	if err != nil {
+		return err
+	}
+	return unix.Exec("/proc/self/exe", os.Args, append(os.Environ(), ticket+"=pilotage-ticket"))
 }
 
 // fill makes files, and folders where a name ends with a slash.

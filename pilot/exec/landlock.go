@@ -220,9 +220,13 @@ func denyPrivileges() error {
 	return nil
 }
 
-// denyPrivileges does so to the thread of a payload. One that gets another account
+// denyPrivileges does so to the thread of a payload, and takes the pilot's session
+// keyring from it. One that gets another account
 // loses its capabilities with the change, for which it needs them.
 func (r *Runner) denyPrivileges() error {
+	if err := spawner.JoinKeyring(); err != nil {
+		return err
+	}
 	if r.cfg.PayloadUser == nil {
 		return denyPrivileges()
 	}

@@ -3,6 +3,7 @@ package exec
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -35,6 +36,9 @@ func TestMain(m *testing.M) {
 	}
 	if name := os.Getenv(hoarder); name != "" {
 		hoard(name)
+	}
+	if os.Getenv(ticket) == "" {
+		fmt.Fprintln(os.Stderr, "no session keyring:", takeTicket())
 	}
 	goleak.VerifyTestMain(m)
 }

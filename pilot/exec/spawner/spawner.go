@@ -197,6 +197,9 @@ func (s *spawner) fork(order *Start, files []int) (int, error) {
 		<-s.reaping
 		s.reaping = nil
 	}
+	if err := JoinKeyring(); err != nil {
+		return 0, noErrno{err}
+	}
 	folder, err := s.view.open(order)
 	if err != nil {
 		return 0, fmt.Errorf("close the node to the payload: %w", noErrno{err})
