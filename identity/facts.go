@@ -127,7 +127,10 @@ func (a *Authority) SignTerm(site task.Site, term task.Term) ([]byte, error) {
 // VerifyTerm checks that the queue has granted a term.
 func (v *Verifier) VerifyTerm(site task.Site, term task.Term, signature []byte) error {
 	sum := sha256.Sum256(statement(factTerm, termParts(site, term)...))
-	for _, key := range v.authorities {
+	v.mutex.RLock()
+	authorities := v.authorities
+	v.mutex.RUnlock()
+	for _, key := range authorities {
 		if ecdsa.VerifyASN1(key, sum[:], signature) {
 			return nil
 		}

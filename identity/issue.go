@@ -89,7 +89,7 @@ func (a *Authority) IssueMember(m Member, public ed25519.PublicKey, now time.Tim
 	case !m.NotAfter.After(now):
 		return nil, fmt.Errorf("issue a membership certificate: it would end at %s, which has passed: check the pilot's declared end", m.NotAfter.UTC().Format(time.RFC3339))
 	case m.NotAfter.After(a.certificate.NotAfter):
-		return nil, fmt.Errorf("issue a membership certificate: it would end at %s, after the authority's own end %s: declare an earlier end or renew the authority",
+		return nil, fmt.Errorf("issue a membership certificate: it would end at %s, after the authority's own end %s: declare an earlier end or rotate the authority",
 			m.NotAfter.UTC().Format(time.RFC3339), a.certificate.NotAfter.UTC().Format(time.RFC3339))
 	}
 	template := &x509.Certificate{
@@ -113,7 +113,7 @@ func (a *Authority) IssueMember(m Member, public ed25519.PublicKey, now time.Tim
 
 func (a *Authority) sign(template *x509.Certificate, public any, now time.Time) ([]byte, error) {
 	if now.After(a.certificate.NotAfter) {
-		return nil, &ExpiredError{Subject: "the VO's authority", Expired: a.certificate.NotAfter, Advice: "make a new one and hand out new access files"}
+		return nil, &ExpiredError{Subject: "the VO's authority", Expired: a.certificate.NotAfter, Advice: "stop the queue and run pilotage taskqueue rotate-authority"}
 	}
 	template.BasicConstraintsValid = true
 	return x509.CreateCertificate(rand.Reader, template, a.certificate, public, a.key)

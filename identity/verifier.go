@@ -15,29 +15,43 @@ import (
 // Verifier decides who is a member: it holds the VO's authority and the deny
 // list. Safe for concurrent use.
 type Verifier struct {
-	roots       *x509.CertPool
-	authorities []*ecdsa.PublicKey // the keys of roots
-	seen        *signatures
+	seen *signatures
 
-	mutex  sync.RWMutex
-	denied map[task.PeerID]struct{}
+	mutex       sync.RWMutex
+	roots       *x509.CertPool     // replaced as a whole
+	authorities []*ecdsa.PublicKey // the keys of roots
+	denied      map[task.PeerID]struct{}
 }
 
 // NewVerifier reads the authority's certificate in PEM form, as it stands in
 // an access file. Several are accepted, for the time of a change of authority.
 func NewVerifier(caPEM []byte) (*Verifier, error) {
-	roots, err := poolOf(caPEM)
-	if err != nil {
+	v := &Verifier{roots: x509.NewCertPool(), seen: newSignatures(), denied: make(map[task.PeerID]struct{})}
+	if err := v.Trust(caPEM); err != nil {
 		return nil, err
 	}
-	v := &Verifier{roots: roots, seen: newSignatures(), denied: make(map[task.PeerID]struct{})}
-	certificates, _ := parseCertificates(caPEM) // poolOf has read them
+	return v, nil
+}
+
+// Trust adds authorities in PEM form: who is a member by one of them is a member. A
+// pilot hears of a new one when it registers.
+func (v *Verifier) Trust(caPEM []byte) error {
+	certificates, err := parseCertificates(caPEM)
+	if err != nil {
+		return fmt.Errorf("read the VO's authority: %w", err)
+	}
+	v.mutex.Lock()
+	defer v.mutex.Unlock()
+	roots := v.roots.Clone()
 	for _, certificate := range certificates {
-		if key, ok := certificate.PublicKey.(*ecdsa.PublicKey); ok {
+		roots.AddCert(certificate)
+		key, ok := certificate.PublicKey.(*ecdsa.PublicKey)
+		if ok && !slices.ContainsFunc(v.authorities, func(known *ecdsa.PublicKey) bool { return known.Equal(key) }) {
 			v.authorities = append(v.authorities, key)
 		}
 	}
-	return v, nil
+	v.roots = roots
+	return nil
 }
 
 func poolOf(caPEM []byte) (*x509.CertPool, error) {
@@ -149,8 +163,11 @@ func (v *Verifier) verifySignature(certificate *x509.Certificate, moment time.Ti
 	if v.seen.good(certificate.Raw, moment) {
 		return nil
 	}
+	v.mutex.RLock()
+	roots := v.roots
+	v.mutex.RUnlock()
 	chains, err := certificate.Verify(x509.VerifyOptions{
-		Roots:       v.roots,
+		Roots:       roots,
 		CurrentTime: moment,
 		KeyUsages:   []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})

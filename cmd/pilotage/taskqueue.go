@@ -90,15 +90,15 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags.Var((*days)(&retain.Intermediates), "retain-intermediates", "delete copies of files that are no final outputs this long after their workflow is DONE")
 	flags.BoolVar(&keep, "keep-intermediates", false, "never delete them")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
-	command.AddCommand(newBackup(a), newRestore(a))
+	command.AddCommand(newBackup(a), newRestore(a), newRotation(a))
 	return command
 }
 
 // ofFolder makes a command about the data folder of a queue on this machine.
-func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, data, argument string) error) *cobra.Command {
+func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, data string, args []string) error) *cobra.Command {
 	data := ""
 	command := &cobra.Command{Use: use, Short: short, Long: long, Args: asUsed, RunE: func(c *cobra.Command, args []string) error {
-		err := run(c.Context(), cmp.Or(data, stateFolder(a.getenv, "queue")), args[0])
+		err := run(c.Context(), cmp.Or(data, stateFolder(a.getenv, "queue")), args)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return coded(exitNotFound, "%w", err)
@@ -116,7 +116,8 @@ func newBackup(a *app) *cobra.Command {
 		`Copies the database of a queue on this machine as it is at one moment, also while the
 queue runs, into a folder that has none, and reads all of the copy back. The copy holds
 the key of the VO's authority; its files have mode 0600.`,
-		func(ctx context.Context, data, into string) error {
+		func(ctx context.Context, data string, args []string) error {
+			into := args[0]
 			blocks, err := server.Backup(ctx, data, into)
 			if err == nil {
 				a.say("%s: %s as written\n", into, task.Counted(blocks, "block"))
@@ -131,8 +132,8 @@ func newRestore(a *app) *cobra.Command {
 not run; on another machine it begins the queue's folder anew. The database that was
 there is moved into a folder before-restore-TIME beside it. What happened after the
 backup the queue does not know: docs/operations.md says what becomes of it.`,
-		func(ctx context.Context, data, from string) error {
-			blocks, before, err := server.Restore(ctx, from, data)
+		func(ctx context.Context, data string, args []string) error {
+			blocks, before, err := server.Restore(ctx, args[0], data)
 			if err != nil {
 				return err
 			}
@@ -142,6 +143,43 @@ backup the queue does not know: docs/operations.md says what becomes of it.`,
 			}
 			return nil
 		})
+}
+
+func newRotation(a *app) *cobra.Command {
+	force := false
+	command := a.ofFolder("rotate-authority", "Change the VO's certificate authority, in three steps, of a queue that does not run",
+		`Takes the next of three steps to a new certificate authority of the VO, on the data
+folder of a queue that does not run, and says what follows. Start the queue again after
+each step.
+
+1. A new authority is made. The queue's access files name both, and pilots that register
+   from then on are told of both.
+2. The new one signs all certificates, and the key of the old one is deleted.
+3. The old one counts no more.
+
+Steps 2 and 3 are refused (exit code 8) while pilots live that registered before the last
+step: they would be cut off. docs/access.md says what to do between the steps.`,
+		func(ctx context.Context, data string, _ []string) error {
+			step, err := server.RotateAuthority(ctx, data, force)
+			if errors.Is(err, server.ErrOldPilotsLive) {
+				return coded(exitConflict, "%w: drain them or wait for their end, or cut them off with --force", err)
+			}
+			if err == nil {
+				a.say("%s\n", rotationSteps[step])
+			}
+			return err
+		})
+	command.Flags().BoolVar(&force, "force", false, "take the step although pilots live that it cuts off")
+	return command
+}
+
+// rotationSteps are what was done by each step of a rotation, and what follows.
+var rotationSteps = map[server.RotationStep]string{
+	server.AuthorityPublished: "step 1 of 3: there is a new authority, and access files will name it beside the old one.\n" +
+		"Start the queue. Give everybody new access files. Then stop the queue and run this again.",
+	server.AuthorityChanged: "step 2 of 3: the new authority signs, and the key of the old one is deleted.\n" +
+		"Start the queue. When no pilot lives that registered before, stop it and run this again.",
+	server.AuthorityDropped: "step 3 of 3: the old authority counts no more. Start the queue.",
 }
 
 // verifyQueue says whether the database in a folder is as it was written.

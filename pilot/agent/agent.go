@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"crypto"
 	"errors"
@@ -170,7 +171,11 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 	}
 	access.Forget()
 	own := &identity.MemberCertificate{DER: membership.Certificate, Key: a.key}
-	second, err := identity.QueueClientTLS([]byte(access.CAPEM), "", own)
+	authorities := []byte(cmp.Or(membership.Authorities, access.CAPEM)) // a queue of the release before names none
+	if err := a.verifier.Trust(authorities); err != nil {
+		return Membership{}, err
+	}
+	second, err := identity.QueueClientTLS(authorities, "", own)
 	if err != nil {
 		return Membership{}, err
 	}

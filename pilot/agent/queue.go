@@ -87,6 +87,7 @@ type Registration struct {
 type Membership struct {
 	Pilot       task.PilotID
 	Certificate []byte
+	Authorities string     // PEM, of the VO
 	Joined      dht.Joined // Self is filled in by the agent
 	Settings    task.SiteSettings
 	Denied      []task.PeerID
@@ -153,7 +154,7 @@ func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration
 		return Membership{}, fmt.Errorf("register with the queue: %w", err)
 	}
 	m := Membership{
-		Pilot: task.PilotID(reply.GetPilotId()), Certificate: reply.GetMembershipCertificate(),
+		Pilot: task.PilotID(reply.GetPilotId()), Certificate: reply.GetMembershipCertificate(), Authorities: reply.GetAuthorities(),
 		Settings: taskpb.FromSettings(reply.GetSettings()), QueueTime: taskpb.FromTime(reply.GetNow()),
 		Joined: dht.Joined{
 			Term: taskpb.FromTerm(reply.GetTerm()), Master: fromContact(reply.GetMaster()), Signature: reply.GetTermSignature(),

@@ -51,7 +51,7 @@ func (a *access) prepareAccess(ctx context.Context) error {
 }
 
 // ensureAccess keeps an access file that still opens the queue, up to its
-// addresses; one that is missing, expired, soon to expire or of another queue
+// addresses and authorities; one that is missing, expired, soon to expire or of another queue
 // is replaced. A revoked one stays: who revoked it would not want another.
 func (a *access) ensureAccess(ctx context.Context, role identity.Role, site task.Site) error {
 	path := a.accessPath(role, site)
@@ -70,17 +70,17 @@ func (a *access) ensureAccess(ctx context.Context, role identity.Role, site task
 	case err != nil:
 		return a.makeAccess(ctx, role, site, old)
 	}
-	if slices.Equal(old.Queue, a.addresses.Access) {
+	if slices.Equal(old.Queue, a.addresses.Access) && old.CAPEM == a.authorityPEM {
 		return nil
 	}
-	old.Queue = a.addresses.Access
+	old.Queue, old.CAPEM = a.addresses.Access, a.authorityPEM
 	return old.Write(path)
 }
 
 // opens tells whether an access file is one of this queue and will be for a
 // good while.
 func (a *access) opens(file *identity.AccessFile, role identity.Role, site task.Site, now time.Time) error {
-	if file.CAPEM != a.authorityPEM || file.Role != role || file.Site != site {
+	if file.Role != role || file.Site != site {
 		return identity.ErrForeignAuthority
 	}
 	id, secret, err := identity.ParseToken(file.Token)

@@ -25,27 +25,20 @@ const (
 // loadAuthority reads the VO's authority from the store, or makes it at the
 // first start.
 func (a *access) loadAuthority(ctx context.Context) error {
-	var certificate, key []byte
-	err := a.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-		if certificate, err = t.Meta().Get(metaAuthority); err != nil {
-			return err
-		}
-		key, err = t.Meta().Get(metaAuthorityKey)
-		return err
-	})
+	kept, err := seen(ctx, a.turns, func(t *taskqueue.Turn) (authorities, error) { return readAuthorities(t.Meta()) })
 	if err != nil {
 		return fmt.Errorf("load the authority: %w", err)
 	}
-	if len(certificate) > 0 {
-		a.authority, err = identity.LoadAuthority(certificate, key)
+	if len(kept.certificate) > 0 {
+		a.authority, err = identity.LoadAuthority(kept.certificate, kept.key)
 	} else if err = a.mayFound("holds no VO"); err == nil {
 		a.authority, err = a.makeAuthority(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	certificate, _ = a.authority.PEM()
-	a.authorityPEM = string(certificate)
+	kept.certificate, _ = a.authority.PEM()
+	a.authorityPEM = kept.trusted()
 	return nil
 }
 

@@ -99,7 +99,7 @@ type access struct {
 
 	issuers      *issuer.Keys // whose tokens are taken, too; nil: nobody's
 	authority    *identity.Authority
-	authorityPEM string
+	authorityPEM string // of all that count: more than one during a rotation
 	certificate  certificate
 
 	reloading sync.Mutex

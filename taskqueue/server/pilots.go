@@ -68,7 +68,7 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 	out.Settings.Secrets = h.server.secrets.of(task.Site(in.GetSite()))
 	reply := &pb.RegisterResponse{
 		PilotId: string(out.Pilot), MembershipCertificate: certificate, Master: contactOf(out.Master), Term: taskpb.Term(out.Term),
-		Settings: taskpb.Settings(out.Settings), Now: timestamppb.New(now),
+		Settings: taskpb.Settings(out.Settings), Now: timestamppb.New(now), Authorities: h.server.access.authorityPEM,
 	}
 	if reply.TermSignature, err = h.server.access.signTerm(task.Site(in.GetSite()), out.Term); err != nil {
 		return nil, err

@@ -406,6 +406,9 @@ type RegisterResponse struct {
 	// The queue's signature of the term, for the site's network; empty where nobody
 	// is master.
 	TermSignature []byte `protobuf:"bytes,9,opt,name=term_signature,json=termSignature,proto3" json:"term_signature,omitempty"`
+	// PEM of the VO's authorities: two while the VO changes its authority, which an
+	// access file from before does not name.
+	Authorities   string `protobuf:"bytes,10,opt,name=authorities,proto3" json:"authorities,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -501,6 +504,13 @@ func (x *RegisterResponse) GetTermSignature() []byte {
 		return x.TermSignature
 	}
 	return nil
+}
+
+func (x *RegisterResponse) GetAuthorities() string {
+	if x != nil {
+		return x.Authorities
+	}
+	return ""
 }
 
 type LeasedTask struct {
@@ -3782,7 +3792,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\tbatch_job\x18\x0e \x01(\tR\bbatchJob\x12)\n" +
 	"\x10overlay_protocol\x18\x0f \x01(\rR\x0foverlayProtocol\x12 \n" +
 	"\vconfinement\x18\x10 \x01(\x05R\vconfinement\x12\x14\n" +
-	"\x05walls\x18\x11 \x03(\tR\x05walls\"\x9a\x03\n" +
+	"\x05walls\x18\x11 \x03(\tR\x05walls\"\xbc\x03\n" +
 	"\x10RegisterResponse\x12\x19\n" +
 	"\bpilot_id\x18\x01 \x01(\tR\apilotId\x125\n" +
 	"\x16membership_certificate\x18\x02 \x01(\fR\x15membershipCertificate\x12,\n" +
@@ -3792,7 +3802,9 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\bsettings\x18\x06 \x01(\v2\x19.pilotage.v1.SiteSettingsR\bsettings\x12!\n" +
 	"\fdenied_peers\x18\a \x03(\tR\vdeniedPeers\x12,\n" +
 	"\x03now\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03now\x12%\n" +
-	"\x0eterm_signature\x18\t \x01(\fR\rtermSignature\"\xad\x01\n" +
+	"\x0eterm_signature\x18\t \x01(\fR\rtermSignature\x12 \n" +
+	"\vauthorities\x18\n" +
+	" \x01(\tR\vauthorities\"\xad\x01\n" +
 	"\n" +
 	"LeasedTask\x12%\n" +
 	"\x04task\x18\x01 \x01(\v2\x11.pilotage.v1.TaskR\x04task\x12\x1e\n" +
