@@ -43,7 +43,7 @@ tasks:
 				}
 			}
 			wantText(t, "pilot list", g.must("pilot", "list"), "node-2 is set back")
-			wantText(t, "the queue", g.queue.log.String(), "a node is set back", "site=siteA node=node-2", "for=", "exit code 7")
+			wantText(t, "the queue", g.queue.log.String(), "a node is set back", "site=siteA node=node-2", `why="for `, "exit code 7")
 			_, metrics := g.scrape("/metrics")
 			wantText(t, "the metrics", metrics, `pilotage_nodes_set_back{site="siteA"} 1`)
 		})

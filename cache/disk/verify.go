@@ -115,11 +115,14 @@ func asFast(_ context.Context, file *os.File) io.ReaderAt { return file }
 // meanwhile can be read to its end, so nothing is pinned. The caller has called
 // await.
 func (c *Cache) verify(ctx context.Context, f *stored, through func(context.Context, *os.File) io.ReaderAt) error {
-	path := c.contentPath(f.Digest)
+	c.mu.Lock()
+	entry := f.Entry // its outputs change meanwhile
+	c.mu.Unlock()
+	path := c.contentPath(entry.Digest)
 	file, err := os.Open(path)
 	if err == nil {
 		defer file.Close()
-		err = compareContent(ctx, through(ctx, file), f.Entry)
+		err = compareContent(ctx, through(ctx, file), entry)
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("verify %s: %w", f.Key, err) // for want of file descriptors, say
 	}

@@ -28,7 +28,6 @@ type web struct {
 	opts   Options
 
 	mu          sync.Mutex
-	believed    belief
 	budgets     map[string]*budget // by scheme and host
 	secrets     task.StorageSecrets
 	credentials []*opened

@@ -180,7 +180,8 @@ func (e *webElement) Delete(ctx context.Context, name string) error {
 }
 
 // Put implements Element. The folders are made only when the server misses
-// them, since mostly they exist.
+// them, since mostly they exist. What the server then has is looked up, as some say
+// that they have stored what they have not.
 func (e *webElement) Put(ctx context.Context, name string, size int64, content io.ReadSeeker) (string, error) {
 	place, err := e.url(name)
 	if err != nil {
@@ -200,12 +201,8 @@ func (e *webElement) Put(ctx context.Context, name string, size int64, content i
 		}
 		err = e.upload(ctx, place, source)
 	}
-	believed := e.web.believed.take(e.base.String(), err == nil)
 	if err != nil {
 		return "", err
-	}
-	if believed {
-		return shown(place), nil
 	}
 	info, err := e.Head(ctx, name)
 	if err != nil {
@@ -214,44 +211,7 @@ func (e *webElement) Put(ctx context.Context, name string, size int64, content i
 	if info.Size >= 0 && info.Size != size {
 		return "", &Error{Op: "put", URL: shown(place), Kind: ErrSize, Temporary: true, Err: fmt.Errorf("the server has %d bytes, %d were sent", info.Size, size)}
 	}
-	e.web.believed.give(e.base.String())
 	return shown(place), nil
-}
-
-// believedPuts is how many answers to uploads an element is believed before what it says
-// to have is looked up again.
-const believedPuts = 63
-
-// belief is how many further answers to uploads elements are believed, by URL: one that
-// has once had what it said it had. Most servers answer when all is stored; of one that
-// does not this tells soon.
-type belief struct {
-	mu   sync.Mutex
-	left map[string]int
-}
-
-// take tells whether the answer to an upload is believed; a failure ends all belief.
-func (b *belief) take(element string, good bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !good {
-		delete(b.left, element)
-		return false
-	}
-	if b.left[element] == 0 {
-		return false
-	}
-	b.left[element]--
-	return true
-}
-
-func (b *belief) give(element string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.left == nil {
-		b.left = make(map[string]int)
-	}
-	b.left[element] = believedPuts
 }
 
 func (e *webElement) upload(ctx context.Context, place *url.URL, source *rewound) error {

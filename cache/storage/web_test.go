@@ -315,39 +315,6 @@ func TestFoldersAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestUploadsAreOneRequest: an element that had what it said it had is believed for a
-// while; one that fails is looked at again.
-func TestUploadsAreOneRequest(t *testing.T) {
-	server, url := serve(t)
-	client := newClient(t, storage.Options{})
-	put := func(n int) {
-		t.Helper()
-		for i := range n { // an element anew each time, as pilots do
-			if _, err := element(t, client, url).Put(t.Context(), fmt.Sprint(i), 1, strings.NewReader("x")); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	put(64)
-	if got := server.Requests(); got["PUT"] != 64 || got["HEAD"] != 1 {
-		t.Errorf("requests %v", got)
-	}
-	put(1)
-	server.SetFault(func(w http.ResponseWriter, _ *http.Request) bool {
-		w.WriteHeader(http.StatusForbidden)
-		return true
-	})
-	if _, err := element(t, client, url).Put(t.Context(), "x", 1, strings.NewReader("x")); err == nil {
-		t.Error("a refusal is no error")
-	}
-	server.SetFault(nil)
-	before := server.Requests()["HEAD"]
-	put(2)
-	if after := server.Requests()["HEAD"]; before != 2 || after != 3 {
-		t.Errorf("%d HEADs before a failure, %d after", before, after)
-	}
-}
-
 // TestStalledTransfersEnd: neither an answer nor a body that stands still
 // holds a caller for ever, and neither looks like the caller's own wish.
 func TestStalledTransfersEnd(t *testing.T) {

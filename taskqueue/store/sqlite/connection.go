@@ -31,9 +31,10 @@ func connect(path string, cache int) (*connection, error) {
 		return nil, explain(path, err)
 	}
 	c := &connection{raw: raw, statements: make(map[string]driver.Stmt), path: path}
+	if err := errors.Join(c.once("PRAGMA busy_timeout = 10000"), c.vacuumByAndBy()); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
 	for _, pragma := range []string{
-		"PRAGMA busy_timeout = 10000",
-		"PRAGMA auto_vacuum = INCREMENTAL", // of a new database; see giveBack
 		"PRAGMA journal_mode = WAL",
 		"PRAGMA synchronous = FULL",
 		"PRAGMA foreign_keys = OFF",
@@ -47,6 +48,21 @@ func connect(path string, cache int) (*connection, error) {
 		}
 	}
 	return c, nil
+}
+
+// vacuumByAndBy has a new database give space back: see giveBack. To say so of one that
+// does already is a write, for which a full disk has no room.
+func (c *connection) vacuumByAndBy() error {
+	const incremental = 2
+	var mode int64
+	err := c.query("PRAGMA auto_vacuum", func(row []driver.Value) error {
+		mode, _ = row[0].(int64)
+		return nil
+	})
+	if err != nil || mode == incremental {
+		return err
+	}
+	return c.once("PRAGMA auto_vacuum = INCREMENTAL")
 }
 
 func (c *connection) close() error {
