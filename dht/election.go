@@ -124,6 +124,8 @@ func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v 
 	case m.denied[o.Master.Peer] || o.Master.Peer == "":
 	case order < 0:
 		e.tell(s, from)
+	case o.Master.Peer == m.self.Peer && order > 0:
+		e.called(s)
 	case o.Master.Peer == m.self.Peer:
 	case order > 0:
 		return verdict{term: o.Term, master: o.Master}
@@ -135,6 +137,18 @@ func (e *election) heard(s *step, m *membership, from task.PeerID, o Office) (v 
 		e.lookAgain(s) // somebody else still hears it
 	}
 	return verdict{}
+}
+
+// called hears that this pilot is in office by a term of which it does not know: the
+// queue has chosen it, or its answer was lost. The queue's word decides.
+func (e *election) called(s *step) {
+	switch {
+	case e.inOffice():
+		e.fencedOff(s)
+	case e.phase != claiming:
+		e.phase = claiming
+		e.claim(s)
+	}
 }
 
 // masterAlive notes a sign of life of the master in office and ends an

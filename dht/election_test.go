@@ -343,3 +343,27 @@ func TestAFencedMasterAsksTheQueue(t *testing.T) {
 		t.Fatalf("%s claims %+v", m.core, claims)
 	}
 }
+
+// The queue may choose a master that has not claimed, as after a trial of a site: it
+// learns that from those whom the queue has told, and asks.
+func TestWhoIsCalledMasterAsksTheQueue(t *testing.T) {
+	p := worker(t, ids[3], ids[5], ids)
+	p.get(ids[1].Peer, dht.Office{Term: term(2, ids[3]), Master: ids[3]})
+	if claims := done[dht.Claim](p.out); len(claims) != 1 {
+		t.Fatalf("claims %+v", claims)
+	}
+	p.get(ids[2].Peer, dht.Office{Term: term(2, ids[3]), Master: ids[3]})
+	if claims := done[dht.Claim](p.out); len(claims) > 0 {
+		t.Errorf("it asks again before it is answered: %+v", claims)
+	}
+	p.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[3]), Master: ids[3]})
+	p.mastership(term(2, ids[3]), ids[3])
+
+	m := master(t, ids[5], ids)
+	m.get(ids[1].Peer, dht.Office{Term: term(2, ids[5]), Master: ids[5]})
+	if claims := done[dht.Claim](m.out); len(claims) != 1 {
+		t.Fatalf("a master of an older term claims %+v", claims)
+	}
+	m.step(dht.ClaimAnswer{Reached: true, Granted: true, Term: term(2, ids[5]), Master: ids[5]})
+	m.mastership(term(2, ids[5]), ids[5])
+}
