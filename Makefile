@@ -58,6 +58,18 @@ fuzz: ## Fuzz all that comes from outside, 10 minutes of processor time in all
 		go test -vet=off -run '^$$' -fuzz "^$${target##*:}\$$" -fuzztime "$${each}s" -parallel 1 "./$$(dirname "$${target%%:*}")"; \
 	done
 
+# The same flags as `make build`; each build makes the program that starts payloads
+# anew, for its architecture.
+.PHONY: release
+release: ## Build static binaries for amd64 and arm64 into dist/, with SHA256SUMS
+	@rm -rf dist
+	for arch in amd64 arm64; do \
+		GOOS=linux GOARCH=$$arch $(STATIC) go build -ldflags "-s -w" -o pilot/exec/spawner.bin ./pilot/exec/spawner/static; \
+		GOOS=linux GOARCH=$$arch $(STATIC) go build -tags spawner -ldflags "-s -w -X main.version=$(VERSION)" -o dist/pilotage-linux-$$arch ./cmd/pilotage; \
+	done
+	@rm pilot/exec/spawner.bin # of the last architecture
+	cd dist && sha256sum pilotage-linux-* | tee SHA256SUMS
+
 # Only this target needs the tool, so `make setup` does not install it.
 SBOM_TOOL := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 .PHONY: sbom
