@@ -70,7 +70,7 @@ func (f *finder) locate(s *step, m *membership, kept *records, e Locate) {
 		sought.files[file] = w
 		sought.open++
 		for _, r := range kept.find(s.now, m.self.Peer, []task.FileKey{file}) {
-			w.add(m, kept, r)
+			w.add(s.now, m, kept, r)
 		}
 	}
 	f.ask(s, m, sought, slices.Sorted(maps.Keys(sought.files)))
@@ -78,8 +78,8 @@ func (f *finder) locate(s *step, m *membership, kept *records, e Locate) {
 
 // add takes a record's holder unless it is this pilot itself or known to be
 // gone, or has withdrawn the file since.
-func (w *wanted) add(m *membership, kept *records, r Record) {
-	if r.Holder == m.self.Peer || m.denied[r.Holder] || kept.isHidden(r.Holder) {
+func (w *wanted) add(now time.Time, m *membership, kept *records, r Record) {
+	if r.Holder == m.self.Peer || m.denied[r.Holder] || kept.hides(r.Holder, now.Add(r.TTL-kept.ttl)) {
 		return
 	}
 	i := slices.IndexFunc(w.holders, func(h Holder) bool { return h.Peer == r.Holder })
@@ -169,7 +169,7 @@ func (f *finder) found(s *step, m *membership, kept *records, from task.PeerID, 
 	}
 	for _, r := range answer.Records {
 		if w := q.search.files[r.File]; w != nil && !w.settled {
-			w.add(m, kept, r)
+			w.add(s.now, m, kept, r)
 		}
 	}
 	f.answered(s, m, answer.N, q)

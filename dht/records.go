@@ -96,7 +96,7 @@ func (r *records) find(now time.Time, asker task.PeerID, files []task.FileKey) [
 }
 
 func (r *records) known(now time.Time, s stored) bool {
-	return now.Before(s.expires) && !r.isHidden(s.holder)
+	return now.Before(s.expires) && !r.hides(s.holder, s.expires.Add(-r.ttl))
 }
 
 // spread draws the same number again for the same asker and file, and most
@@ -135,6 +135,15 @@ func (r *records) show(holder task.PeerID) { delete(r.hidden, holder) }
 func (r *records) isHidden(holder task.PeerID) bool {
 	_, hidden := r.hidden[holder]
 	return hidden
+}
+
+// hides tells whether a record does not count because its holder was gone after it
+// wrote that. What it has written since shows that it lives, or lived longer than was
+// thought here, as in another part of a site that was cut in two.
+func (r *records) hides(holder task.PeerID, written time.Time) bool {
+	const underWay = time.Second // a record's age is told without its way
+	since, hidden := r.hidden[holder]
+	return hidden && written.Before(since.Add(underWay))
 }
 
 // sweep clears away what has expired.

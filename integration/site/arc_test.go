@@ -98,6 +98,9 @@ logfile=DIR/infosys.log
 		}
 		return connection.Close() == nil
 	})
+	if err := os.RemoveAll(filepath.Join(home, ".arc")); err != nil { // jobs at an element of an earlier run
+		t.Fatal(err)
+	}
 	if _, err := l.run("arcproxy"); err != nil {
 		t.Fatal(err)
 	}
