@@ -37,7 +37,8 @@ func TestMemoryIsSummedOverDescendants(t *testing.T) {
 	spec = s.shell("sh -c \"$HOG\" & echo $! > $DOOR; wait")
 	spec.Task.Env["HOG"] = strings.Replace(hog, "echo", "sleep 0.6; echo", 1) + " & exit" // somebody has looked by then
 	spec.Task.Resources.Memory = 200 * task.MiB
-	if result = s.runOK(spec); result.Usage.MaxMemory < 25*task.MiB || result.Usage.MaxMemory > 200*task.MiB {
+	// What grows by less than an eighth is not measured anew.
+	if result = s.runOK(spec); result.Usage.MaxMemory < 22*task.MiB || result.Usage.MaxMemory > 200*task.MiB {
 		t.Errorf("largest memory %s, a shell held 30 MB", result.Usage.MaxMemory)
 	}
 }
