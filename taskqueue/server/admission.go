@@ -45,9 +45,10 @@ func connectionLimits(descriptors int) connlimit.Limits {
 	return connlimit.Limits{InAll: descriptors * 3 / 4, Strangers: min(descriptors/4, 2048), PerParty: descriptors / 8}
 }
 
-// webLimits are those of the HTTPS side, out of the quarter that is kept.
+// webLimits are those of the HTTPS side, out of the quarter that is kept. Viewers of
+// the page, each with a connection or more, often share an address.
 func webLimits(descriptors int) connlimit.Limits {
-	return connlimit.Limits{InAll: min(descriptors/16, 256), PerParty: min(descriptors/32, 64)}
+	return connlimit.Limits{InAll: min(descriptors/16, 1024), PerParty: min(descriptors/32, 256)}
 }
 
 // descriptors is how many files and connections this process may have open.
