@@ -21,13 +21,7 @@ import (
 // 10,000 classes, or the share that PILOTAGE_GROWTH says. An hour passes with
 // every hundredth of the work.
 func BenchmarkGrowth(b *testing.B) {
-	share := .01
-	if text := os.Getenv("PILOTAGE_GROWTH"); text != "" {
-		var err error
-		if share, err = strconv.ParseFloat(text, 64); err != nil {
-			b.Fatal(err)
-		}
-	}
+	share := shareOfGrowth(b)
 	for b.Loop() {
 		b.StopTimer()
 		folder := b.TempDir()
@@ -44,6 +38,20 @@ func BenchmarkGrowth(b *testing.B) {
 		}
 		b.StartTimer()
 	}
+}
+
+// shareOfGrowth is what PILOTAGE_GROWTH says, else one hundredth.
+func shareOfGrowth(b *testing.B) float64 {
+	b.Helper()
+	text := os.Getenv("PILOTAGE_GROWTH")
+	if text == "" {
+		return .01
+	}
+	share, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return share
 }
 
 // rounds is how many parts the work comes in.

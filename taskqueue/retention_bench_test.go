@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -19,13 +18,7 @@ import (
 // quarter and in the first: one hundredth of 1,000,000 tasks, or the share that
 // PILOTAGE_GROWTH says.
 func BenchmarkRetention(b *testing.B) {
-	share := .01
-	if text := os.Getenv("PILOTAGE_GROWTH"); text != "" {
-		var err error
-		if share, err = strconv.ParseFloat(text, 64); err != nil {
-			b.Fatal(err)
-		}
-	}
+	share := shareOfGrowth(b)
 	for b.Loop() {
 		folder := b.TempDir()
 		store, err := sqlite.Open(folder)

@@ -112,19 +112,9 @@ func TestARCBurst(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	element := newARC(t, l)
-	start := func() *process {
+	l.burst("arc", 20, func() *process {
 		return l.factory("arc", "arc", "--max", "3", "--idle", "5s", "--every", "2s", "--", "--computing-element="+element)
-	}
-	f := start()
-	work := l.submit(20, "sleep 0.5")
-	l.until("pilots work", time.Minute, func() bool { return l.executions() > 0 })
-	f.kill()
-	start()
-	l.done(work, 2*time.Minute)
-	l.allGone("arc", time.Minute)
-	if n := l.executions(); n != 20 {
-		t.Errorf("%d executions of 20 tasks", n)
-	}
+	})
 	jobs := make(map[string]bool)
 	for _, p := range l.pilots() {
 		if p.Job == "" || jobs[p.Job] {

@@ -125,19 +125,9 @@ func TestGridEngineBurst(t *testing.T) {
 	if report := l.must("--access", l.path("factory.json"), "factory", "check", "--batch", "gridengine"); !strings.Contains(report, "CHECK") {
 		t.Errorf("report of a check:\n%s", report)
 	}
-	start := func() *process {
+	l.burst("ge", 40, func() *process {
 		return l.factory("ge", "gridengine", "--max", "6", "--idle", "5s", "--every", "2s")
-	}
-	f := start()
-	work := l.submit(40, "sleep 0.5")
-	l.until("pilots work", time.Minute, func() bool { return l.executions() > 0 })
-	f.kill()
-	start()
-	l.done(work, 2*time.Minute)
-	l.allGone("ge", time.Minute)
-	if n := l.executions(); n != 40 {
-		t.Errorf("%d executions of 40 tasks", n)
-	}
+	})
 	seen := make(map[string]bool)
 	for _, p := range l.pilots() {
 		if _, err := strconv.Atoi(p.BatchJob); err != nil || p.Job == "" || seen[p.Job] || seen[p.BatchJob] {

@@ -322,6 +322,22 @@ func (l *lab) pilots() (pilots []pilot) {
 	return pilots
 }
 
+// burst has a factory bring pilots up from none for tasks and down to none, and kills
+// it on the way.
+func (l *lab) burst(name string, tasks int, start func() *process) {
+	l.t.Helper()
+	f := start()
+	work := l.submit(tasks, "sleep 0.5")
+	l.until("pilots work", time.Minute, func() bool { return l.executions() > 0 })
+	f.kill()
+	start()
+	l.done(work, 2*time.Minute)
+	l.allGone(name, time.Minute)
+	if n := l.executions(); n != tasks {
+		l.t.Errorf("%d executions of %d tasks", n, tasks)
+	}
+}
+
 // allGone waits until no job and no pilot is there.
 func (l *lab) allGone(name string, limit time.Duration) {
 	l.t.Helper()

@@ -30,15 +30,18 @@ const (
 
 // events are what the log, the stream of events and the live page tell: one list.
 type events struct {
-	log *slog.Logger
+	log     *slog.Logger
+	watches watches // of allEvents
 
 	mu      sync.Mutex
 	list    []page.Event // by number, without gaps
 	number  uint64
 	counts  map[eventKey]uint64
 	failing map[failingStep]failing
-	wakes   map[chan struct{}]struct{}
 }
+
+// allEvents is what those watch who follow events.
+const allEvents = "events"
 
 // eventKey is what events are counted by.
 type eventKey struct {
@@ -59,7 +62,7 @@ type failing struct {
 
 func newEvents(log *slog.Logger) *events {
 	return &events{
-		log: log, counts: make(map[eventKey]uint64), failing: make(map[failingStep]failing), wakes: make(map[chan struct{}]struct{}),
+		log: log, counts: make(map[eventKey]uint64), failing: make(map[failingStep]failing),
 	}
 }
 
@@ -90,7 +93,7 @@ func (e *events) tell(now time.Time, news ...taskqueue.News) {
 	if len(e.list) > keepEvents+keepEvents/4 {
 		e.list = append(e.list[:0], e.list[len(e.list)-keepEvents:]...)
 	}
-	signal(e.wakes)
+	e.watches.changed(allEvents)
 }
 
 // due tells whether a failing step is to be told of now, with all that has failed
@@ -164,18 +167,6 @@ func (e *events) counted() map[eventKey]uint64 {
 	return maps.Clone(e.counts)
 }
 
-func (e *events) watch() (wake chan struct{}, end func()) {
-	wake = make(chan struct{}, 1)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.wakes[wake] = struct{}{}
-	return wake, func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.wakes, wake)
-	}
-}
-
 // WatchEvents sends what has happened since the queue began, as far as it is kept,
 // and, if it is to follow, what happens from now on.
 func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.ServerStreamingServer[pb.WatchEventsResponse]) error {
@@ -188,8 +179,9 @@ func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.S
 			return err
 		}
 	}
-	wake, end := h.server.shown.events.watch()
-	defer end()
+	watches := &h.server.shown.events.watches
+	wake := watches.begin(allEvents)
+	defer watches.end(allEvents, wake)
 	for number := request.GetAfter(); ; {
 		if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
 			return err
@@ -211,12 +203,8 @@ func (h *siteHandlers) WatchEvents(request *pb.WatchEventsRequest, stream grpc.S
 		if !request.GetFollow() {
 			return nil
 		}
-		select {
-		case <-wake:
-		case <-h.server.stopping:
-			return errStopping
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := h.server.woken(ctx, wake); err != nil {
+			return err
 		}
 	}
 }

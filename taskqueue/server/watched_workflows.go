@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// watches wakes those who watch a workflow.
+// watches wakes those who watch a workflow, or whatever else has a name.
 type watches struct {
 	mutex sync.Mutex
 	of    map[string]map[chan struct{}]struct{}
@@ -63,6 +64,18 @@ func signal(wakes map[chan struct{}]struct{}) {
 	}
 }
 
+// woken waits until a watcher is woken; an error ends its stream.
+func (s *Server) woken(ctx context.Context, wake <-chan struct{}) error {
+	select {
+	case <-wake:
+		return nil
+	case <-s.stopping:
+		return errStopping
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // WatchWorkflow sends a workflow now and after each change, until it is over.
 func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream grpc.ServerStreamingServer[pb.WatchWorkflowResponse]) error {
 	ctx := stream.Context()
@@ -96,12 +109,8 @@ func (h *taskHandlers) WatchWorkflow(request *pb.WatchWorkflowRequest, stream gr
 		if err := pause(ctx, h.server.stopping, h.server.config.Timing.WatchPause); err != nil {
 			return err
 		}
-		select {
-		case <-wake:
-		case <-h.server.stopping:
-			return errStopping
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := h.server.woken(ctx, wake); err != nil {
+			return err
 		}
 	}
 }
