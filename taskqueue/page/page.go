@@ -53,19 +53,22 @@ const (
 	streamRate  = 14 << 10
 	streamBurst = 64 << 10
 	cookieLife  = 12 * time.Hour
+	// Viewers with one access share an answer for keepReply.
+	keepReply   = 1500 * time.Millisecond
+	mostReplies = 500
 )
 
 // Page is an http.Handler.
 type Page struct {
 	backend Backend
 	live    *live
-	replies replies
+	replies *Answers[[]byte] // to calls, each for the access that made it
 	routes  *http.ServeMux
 }
 
 // New makes the page of a backend.
 func New(backend Backend) *Page {
-	p := &Page{backend: backend, live: newLive(), routes: http.NewServeMux()}
+	p := &Page{backend: backend, live: newLive(), replies: NewAnswers[[]byte](mostReplies), routes: http.NewServeMux()}
 	files, err := fs.Sub(static, "static")
 	if err != nil {
 		panic(err) // the folder is embedded
@@ -182,12 +185,14 @@ func (p *Page) call(w http.ResponseWriter, r *http.Request, token string) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	text, err := p.replies.get(time.Now(), token+" "+service+"/"+name+" "+string(body), func() ([]byte, error) {
+	until := time.Now().Add(keepReply)
+	text, err := p.replies.Get(token+" "+service+"/"+name+" "+string(body), func() ([]byte, time.Time, error) {
 		reply, err := p.backend.Call(r.Context(), token, "/pilotage.v1."+service+"/"+name, request)
 		if err != nil {
-			return nil, err
+			return nil, until, err
 		}
-		return protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(reply)
+		text, err := protojson.MarshalOptions{EmitDefaultValues: true}.Marshal(reply)
+		return text, until, err
 	})
 	if err != nil {
 		http.Error(w, words(err), httpStatus(err))

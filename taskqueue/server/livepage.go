@@ -219,7 +219,7 @@ func newsOfMasters(look page.Look, unheard map[string]bool) (news []taskqueue.Ne
 type shown struct {
 	page   *page.Page
 	events *events
-	steps  stepSums
+	steps  *stepSums
 	counts attemptCounts
 }
 

@@ -90,6 +90,7 @@ func New(config Config) (*Server, error) {
 	s.admission = admission{access: &s.access, refusals: s.refusals, shares: &s.turns.shares}
 	s.shown.events = newEvents(config.Log)
 	s.shown.page = page.New(newPageBackend(s))
+	s.shown.steps = newStepSums()
 	s.masters = masters{s.turns, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}
 	s.matching = matching{s.turns, s.pulls, &s.syncs, &s.relays, &s.access, &s.config, &s.shown, s.stopping}
 	s.health.server = health.NewServer()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -14,6 +13,7 @@ import (
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/page"
 )
 
 const (
@@ -33,28 +33,11 @@ const (
 	mostStepsKept = 32
 )
 
-// stepSums keeps the newest sums of workflows for all that look at them.
-type stepSums struct {
-	mu   sync.Mutex
-	kept map[task.WorkflowID]*stepSum
-}
+// stepSums are the newest sums of workflows, for all that look at them.
+type stepSums = page.Answers[*pb.GetWorkflowStepsResponse]
 
-type stepSum struct {
-	mu    sync.Mutex // one sums up, others wait
-	until time.Time
-	reply *pb.GetWorkflowStepsResponse
-}
-
-func (k *stepSums) of(id task.WorkflowID) *stepSum {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.kept == nil || len(k.kept) >= mostStepsKept {
-		k.kept = make(map[task.WorkflowID]*stepSum)
-	}
-	if k.kept[id] == nil {
-		k.kept[id] = &stepSum{}
-	}
-	return k.kept[id]
+func newStepSums() *stepSums {
+	return page.NewAnswers[*pb.GetWorkflowStepsResponse](mostStepsKept)
 }
 
 // GetWorkflowSteps sums up a workflow. Steps are told by the names of tasks.
@@ -63,17 +46,11 @@ func (h *taskHandlers) GetWorkflowSteps(ctx context.Context, in *pb.GetWorkflowS
 	if err != nil {
 		return nil, err
 	}
-	sum := h.server.shown.steps.of(w.ID)
-	sum.mu.Lock()
-	defer sum.mu.Unlock()
-	if began := time.Now(); began.After(sum.until) {
+	return h.server.shown.steps.Get(string(w.ID), func() (*pb.GetWorkflowStepsResponse, time.Time, error) {
+		began := time.Now()
 		reply, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (*pb.GetWorkflowStepsResponse, error) { return sumSteps(t, w.ID) })
-		if err != nil {
-			return nil, err
-		}
-		sum.reply, sum.until = reply, time.Now().Add(max(keepSteps, keepStepsCost*time.Since(began)))
-	}
-	return sum.reply, nil
+		return reply, time.Now().Add(max(keepSteps, keepStepsCost*time.Since(began))), err
+	})
 }
 
 // stepTally is a step while it is summed up.
