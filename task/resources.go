@@ -91,8 +91,13 @@ func (r Resources) Lacking(need Resources) (lacking Resource, found bool) {
 func (r Resources) String() string {
 	var parts []string
 	for _, resource := range AllResources {
-		if amount := resource.Get(r); amount != 0 {
+		amount := resource.Get(r)
+		switch {
+		case amount == 0:
+		case resource.InByte:
 			parts = append(parts, resource.Text(amount)+" "+resource.Name)
+		default:
+			parts = append(parts, Counted(amount, strings.TrimSuffix(resource.Name, "s")))
 		}
 	}
 	if parts == nil {

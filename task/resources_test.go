@@ -48,3 +48,16 @@ func TestEveryResourceCounts(t *testing.T) {
 		})
 	}
 }
+
+func TestOneCoreIsOne(t *testing.T) {
+	for want, resources := range map[string]task.Resources{
+		"1 core, 1GiB memory":         {Cores: 1, Memory: task.GiB},
+		"2 cores, 1MiB disk, 1 gpu":   {Cores: 2, Disk: task.MiB, GPUs: 1},
+		"nothing":                     {},
+		"1 core, 1GiB memory, 4 gpus": {Cores: 1, Memory: task.GiB, GPUs: 4},
+	} {
+		if got := resources.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

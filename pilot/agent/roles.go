@@ -211,38 +211,22 @@ func (r *roles) leads() bool { return r.master.InOffice() && !r.office.Own() }
 
 // post tells both roles for whom they work.
 func (r *roles) post(p master.Posting) {
-	if p.StandDown && r.master.InOffice() {
-		r.stepMaster(master.StandDown{})
-	}
-	if p.Leave && r.master.InOffice() {
-		r.stepMaster(master.LeftOffice{})
-	}
-	if p.Worker != nil {
-		r.stepWorker(*p.Worker)
-	}
-	if p.Take == nil {
-		return
-	}
-	clear(r.briefed)
-	took := *p.Take
-	took.Settings = r.settings.get()
-	others := r.network.others()
-	if !took.Own {
-		r.observer.InOffice(took.Term)
-		took.Alone = r.network.node.Size() < 2
-		if claimed := r.claims.take(took.Term); claimed != nil {
-			took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
+	p.CarryOut(r.master, r.stepMaster, r.stepWorker, func(took *master.TookOffice) []master.PilotUp {
+		clear(r.briefed)
+		took.Settings = r.settings.get()
+		if !took.Own {
+			r.observer.InOffice(took.Term)
+			took.Alone = r.network.node.Size() < 2
+			if claimed := r.claims.take(took.Term); claimed != nil {
+				took.Leases, took.Revoked = claimed.Leases, claimed.Revoked
+			}
 		}
-	}
-	again := r.master.InOffice()
-	r.stepMaster(took)
-	r.stepMaster(master.PilotUp{Pilot: r.self.ID, Peer: r.network.peer})
-	if took.Own || !p.Leave || again {
-		return
-	}
-	for _, m := range others { // they came while this pilot worked for itself
-		r.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
-	}
+		members := []master.PilotUp{{Pilot: r.self.ID, Peer: r.network.peer}}
+		for _, m := range r.network.others() {
+			members = append(members, master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+		}
+		return members
+	})
 }
 
 // hooks connects the overlay to the loop.

@@ -35,8 +35,8 @@ var hoards = map[string]struct {
 	"files in memory":              {"exec unshare -Urm sh -c 'mount -t tmpfs none $HOME && head -c 120M /dev/zero > $HOME/x && sleep 300'", Namespaces, false, "memory"},
 	"files in memory without size": {"exec unshare -Urm sh -c 'mount -t ramfs none $HOME && sleep 300'", Namespaces, false, "mounts a ramfs"},
 	"a file without a name":        {"exec 9> x; rm x; head -c 120M /dev/zero >&9; sleep 300", Landlock, true, "of it open files that were removed"},
-	"processes":                    {"for i in $(seq 30); do sleep 300 & done; wait", Landlock, true, " processes, where a task that requests 1 cores may have 20"},
-	"processes that have ended":    {"exec perl -e 'for (1..30) { fork or exit } sleep 300'", Landlock, true, " processes, where a task that requests 1 cores may have 20"},
+	"processes":                    {"for i in $(seq 30); do sleep 300 & done; wait", Landlock, true, " processes, where a task that requests 1 core may have 20"},
+	"processes that have ended":    {"exec perl -e 'for (1..30) { fork or exit } sleep 300'", Landlock, true, " processes, where a task that requests 1 core may have 20"},
 }
 
 // TestSandboxCountsWhatPayloadsHide: the task fails, and says for what.

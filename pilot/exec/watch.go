@@ -91,7 +91,7 @@ func (w *watch) tooMany(seen glance) string {
 		{"threads", seen.threads, w.attempt.runner.cfg.Watch.Threads * cores},
 	} {
 		if kind.are > kind.allow {
-			return fmt.Sprintf("%d %s, where a task that requests %d cores may have %d", kind.are, kind.name, cores, kind.allow)
+			return fmt.Sprintf("%d %s, where a task that requests %s may have %d", kind.are, kind.name, task.Counted(cores, "core"), kind.allow)
 		}
 	}
 	return ""

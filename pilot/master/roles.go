@@ -34,6 +34,33 @@ type Posting struct {
 	Take      *TookOffice // without settings and leases
 }
 
+// CarryOut tells a pilot's two roles of the posting. complete adds what the queue and
+// the overlay say of an office that is taken, and lists the members of the site, the
+// pilot itself first.
+func (p Posting) CarryOut(m *Master, toMaster, toWorker func(message.Event), complete func(*TookOffice) []PilotUp) {
+	if p.StandDown && m.InOffice() {
+		toMaster(StandDown{})
+	}
+	if p.Leave && m.InOffice() {
+		toMaster(LeftOffice{})
+	}
+	if p.Worker != nil {
+		toWorker(*p.Worker)
+	}
+	if p.Take == nil {
+		return
+	}
+	took := *p.Take
+	members, again := complete(&took), m.InOffice()
+	if took.Own || !p.Leave || again {
+		members = members[:1] // the others came, or come, one by one
+	}
+	toMaster(took)
+	for _, member := range members {
+		toMaster(member)
+	}
+}
+
 // NewOffice is that of a pilot that works for nobody yet.
 func NewOffice(self task.PeerID) *Office { return &Office{self: self} }
 

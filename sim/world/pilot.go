@@ -116,7 +116,7 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 	w.note("%s joins %s on %s", n.id, s.name, n.host)
 	n.member = w.net.Enter(joined)
 	n.after(0, func() {
-		n.carryOut(n.office.Mode(n.settings.Mode))
+		n.post(n.office.Mode(n.settings.Mode))
 		n.heedTrial(n.settings.Trial)
 	})
 	return n
@@ -249,7 +249,7 @@ func (n *node) overlayActs(action dht.Action) {
 	case dht.MasterChanged:
 		n.note("%s: master of term %s is %s (provisional %v)", n.id, a.Term, a.Master.Pilot, a.Provisional)
 		n.after(0, func() {
-			n.carryOut(n.office.Overlay(master.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}))
+			n.post(n.office.Overlay(master.Incumbent{Term: a.Term, Peer: a.Master.Peer, Provisional: a.Provisional, Passed: a.PassedPilots()}))
 		})
 	case dht.MemberUp:
 		n.after(0, func() {
@@ -284,45 +284,26 @@ func (n *node) memberUp(m dht.Member) {
 	}
 }
 
-// carryOut tells both roles for whom they work, as pilot/agent does.
-func (n *node) carryOut(p master.Posting) {
-	if p.StandDown && n.master.InOffice() {
-		n.stepMaster(master.StandDown{})
-	}
-	if p.Leave && n.master.InOffice() {
-		n.stepMaster(master.LeftOffice{})
-	}
-	if p.Worker != nil {
-		n.stepWorker(*p.Worker)
-	}
-	if p.Take == nil {
-		return
-	}
-	clear(n.briefed)
-	took := *p.Take
-	took.Settings = n.settings
-	if took.Own {
-		n.stepMaster(took)
-		n.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
-		return
-	}
-	members := n.member.Overlay.Members()
-	took.Alone = n.member.Overlay.Size() < 2
-	if n.claimed != nil && n.claimed.Term == took.Term {
-		took.Leases, took.Revoked = n.claimed.Leases, n.claimed.Revoked
-		n.claimed = nil
-	}
-	again := n.master.InOffice()
-	n.stepMaster(took)
-	n.stepMaster(master.PilotUp{Pilot: n.id, Peer: n.peer})
-	if !p.Leave || again {
-		return
-	}
-	for _, m := range members { // they came while this pilot worked for itself
-		if m.Peer != n.peer {
-			n.stepMaster(master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+// post tells both roles for whom they work.
+func (n *node) post(p master.Posting) {
+	p.CarryOut(n.master, n.stepMaster, n.stepWorker, func(took *master.TookOffice) []master.PilotUp {
+		clear(n.briefed)
+		took.Settings = n.settings
+		if !took.Own {
+			took.Alone = n.member.Overlay.Size() < 2
+			if n.claimed != nil && n.claimed.Term == took.Term {
+				took.Leases, took.Revoked = n.claimed.Leases, n.claimed.Revoked
+				n.claimed = nil
+			}
 		}
-	}
+		members := []master.PilotUp{{Pilot: n.id, Peer: n.peer}}
+		for _, m := range n.member.Overlay.Members() {
+			if m.Peer != n.peer {
+				members = append(members, master.PilotUp{Pilot: m.Pilot, Peer: m.Peer})
+			}
+		}
+		return members
+	})
 }
 
 // deliver hands a broadcast to the worker and its answer to the overlay.

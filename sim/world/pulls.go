@@ -195,7 +195,7 @@ func (n *node) takeSettings(settings task.SiteSettings) {
 		n.note("%s is in mode %s", n.id, settings.Mode)
 	}
 	leads := n.leads()
-	n.carryOut(n.office.Mode(settings.Mode))
+	n.post(n.office.Mode(settings.Mode))
 	n.heedTrial(settings.Trial)
 	if leads {
 		for _, m := range n.member.Overlay.Members() {

@@ -14,7 +14,7 @@ func TestSingleTask(t *testing.T) {
 		{"plain", Single{Argv: []string{"/bin/true", "{print $1}"}},
 			[]string{"workflow true", "task true", `argv ["/bin/true" "{print $1}"]`, "outputs []"}},
 		{"settings", Single{Name: "n", Argv: []string{"x"}, Require: "a", Rank: "rest", Settings: map[string]string{"retries": "0", "cores": "2", "memory": "1GiB", "walltime": "5m", "disk": "2GiB", "gpus": "1"}},
-			[]string{"workflow n", `2 cores, 1GiB memory, 2GiB disk, 1 gpus, 5m0s, 0 retries, priority 0, require "a", rank "rest"`}},
+			[]string{"workflow n", `2 cores, 1GiB memory, 2GiB disk, 1 gpu, 5m0s, 0 retries, priority 0, require "a", rank "rest"`}},
 		{"files", Single{Argv: []string{"x"}, Inputs: []string{"./data/a.txt", "b=/abs/{{b c", "vo:dir/ref", "r=vo:ref"}, Outputs: []string{"out", "kept=dir/raw"}},
 			[]string{
 				`file data/a.txt source="here/data/a.txt"`, `file abs/_b_c source="/abs/{b c"`,
