@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -66,17 +65,11 @@ func (c *convoy) join(ctx context.Context, o Overlay) error {
 
 // ready waits for one pilot; several may be waited for at once.
 func (c *convoy) ready(ctx context.Context, i int) error {
-	words, err := c.pilots[i].waitReady(ctx)
+	said, err := c.pilots[i].waitReady(ctx)
 	c.joining.Lock()
 	defer c.joining.Unlock()
-	c.numbers[pilotOf(words)] = i
+	c.numbers[said["pilot"]] = i
 	return err
-}
-
-// pilotOf takes the id from a pilot's ready line.
-func pilotOf(words string) string {
-	id, _, _ := strings.Cut(strings.TrimPrefix(words, "pilot="), " ")
-	return id
 }
 
 // convoyCache is room for all files of a run; little more is taken from the
@@ -115,16 +108,16 @@ func (c *convoy) collect() {}
 
 func (c *convoy) kill(i int) {
 	c.ended[i] = true
-	_ = c.pilots[i].command.Process.Kill()
+	c.pilots[i].Signal(syscall.SIGKILL)
 	c.observed.lost(i%c.sites, i, false)
 }
 
 func (c *convoy) hang(i int) {
-	_ = c.pilots[i].command.Process.Signal(syscall.SIGSTOP)
+	c.pilots[i].Signal(syscall.SIGSTOP)
 	c.observed.lost(i%c.sites, i, true)
 }
 
-func (c *convoy) resume(i int) { _ = c.pilots[i].command.Process.Signal(syscall.SIGCONT) }
+func (c *convoy) resume(i int) { c.pilots[i].Signal(syscall.SIGCONT) }
 
 func (c *convoy) seen() *observations { return &c.observed }
 
@@ -166,7 +159,7 @@ func (c *convoy) close() error {
 		for i, p := range c.pilots {
 			if masters[i] == last {
 				leaving.Go(func() {
-					_ = p.command.Process.Signal(syscall.SIGCONT)
+					p.Signal(syscall.SIGCONT)
 					p.stop()
 				})
 			}

@@ -1,18 +1,15 @@
 package bench
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/internal/daemon"
 )
 
 const (
@@ -21,37 +18,14 @@ const (
 )
 
 // process is a daemon that is measured: a run of the program under test.
-type process struct {
-	name    string
-	command *exec.Cmd
-	log     string
-	ready   chan string // what the ready line says
-	ended   chan struct{}
-	err     error // how it ended; read after ended is closed
-}
+type process struct{ *daemon.Process }
 
-// startProcess starts the program with its messages in a file. The kernel
-// kills it should the bench be killed.
 func startProcess(name, log, program string, args ...string) (*process, error) {
-	messages, err := os.Create(log)
-	if err != nil {
-		return nil, fmt.Errorf("the messages of %s: %w", name, err)
-	}
-	defer func() { _ = messages.Close() }()
-	command := exec.Command(program, args...)
-	command.Stderr = messages
-	command.Env = plainEnvironment()
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	stdout, err := command.StdoutPipe()
+	p, err := daemon.Start(name, log, program, args...)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{name: name, command: command, log: log, ready: make(chan string, 1), ended: make(chan struct{})}
-	if err := command.Start(); err != nil {
-		return nil, fmt.Errorf("start %s: %w", name, err)
-	}
-	go p.follow(stdout)
-	return p, nil
+	return &process{p}, nil
 }
 
 // startPilot starts a pilot of a site as a batch system would, with its cache in
@@ -65,70 +39,13 @@ func (q *queueProcess) startPilot(name, site string, flags ...string) (*process,
 	return startProcess(name, filepath.Join(q.folder, name+".log"), q.setup.Program, args...)
 }
 
-// plainEnvironment is ours without what would change how pilots behave.
-func plainEnvironment() []string {
-	var kept []string
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "SLURM_") && !strings.HasPrefix(variable, "PILOTAGE_") {
-			kept = append(kept, variable)
-		}
-	}
-	if os.Geteuid() == 0 {
-		kept = append(kept, "PILOTAGE_PAYLOAD_USER=nobody")
-	}
-	return kept
-}
-
-// follow reads the ready line, then whatever comes, and reaps the process.
-func (p *process) follow(stdout io.Reader) {
-	lines := bufio.NewScanner(stdout)
-	for lines.Scan() {
-		if words, found := strings.CutPrefix(lines.Text(), "ready "); found {
-			select {
-			case p.ready <- words:
-			default: // it has said so before
-			}
-		}
-	}
-	p.err = p.command.Wait()
-	close(p.ended)
-}
-
 // waitReady returns what the ready line says.
-func (p *process) waitReady(ctx context.Context) (words string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
-	defer cancel()
-	select {
-	case words = <-p.ready:
-		return words, nil
-	case <-p.ended:
-		return "", errors.Join(fmt.Errorf("%s ended before it was ready", p.name), p.err, p.quote())
-	case <-ctx.Done():
-		return "", errors.Join(fmt.Errorf("%s is not ready: %w", p.name, ctx.Err()), p.quote())
-	}
-}
-
-// quote is the end of what the process has written, as an error.
-func (p *process) quote() error {
-	text, err := os.ReadFile(p.log)
-	if err != nil || len(text) == 0 {
-		return err
-	}
-	return fmt.Errorf("it wrote: %s", strings.TrimSpace(string(text[max(0, len(text)-2000):])))
+func (p *process) waitReady(ctx context.Context) (said map[string]string, err error) {
+	return p.Ready(ctx, readyTimeout)
 }
 
 // stop ends the process in an orderly way, and after a while at once.
-func (p *process) stop() {
-	_ = p.command.Process.Signal(syscall.SIGTERM)
-	patience := time.NewTimer(stopTimeout)
-	defer patience.Stop()
-	select {
-	case <-p.ended:
-	case <-patience.C:
-		_ = p.command.Process.Kill()
-		<-p.ended
-	}
-}
+func (p *process) stop() { p.Stop(stopTimeout) }
 
 // clockTicks is how many of the ticks of /proc/PID/stat are a second; Linux
 // fixes it for user space.
@@ -137,7 +54,7 @@ const clockTicks = 100
 // usage is what a process has used: CPU time of all its threads, and the
 // memory that it occupies now.
 func (p *process) usage() (cpu time.Duration, resident int64, err error) {
-	return processUsage(p.command.Process.Pid)
+	return processUsage(p.PID())
 }
 
 func processUsage(pid int) (cpu time.Duration, resident int64, err error) {

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"context"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,46 +11,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// script writes a program that stands for a daemon.
-func script(t *testing.T, text string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "program")
-	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func TestProcessBecomesReadyAndEnds(t *testing.T) {
-	t.Setenv("PILOTAGE_OUTPUT", "json") // what would change a daemon's behaviour stays here
-	p, err := startProcess("daemon", filepath.Join(t.TempDir(), "log"), script(t, "test -z \"$PILOTAGE_OUTPUT\" || exit 3\necho ready x=1\nexec sleep 60"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.waitReady(context.Background()); err != nil {
-		t.Error(err)
-	}
-	if _, _, err := p.usage(); err != nil {
-		t.Error(err)
-	}
-	p.stop()
-	if p.err == nil || !strings.Contains(p.err.Error(), "terminated") {
-		t.Errorf("it ended with %v", p.err)
-	}
-}
-
-func TestProcessThatFailsIsQuoted(t *testing.T) {
-	p, err := startProcess("daemon", filepath.Join(t.TempDir(), "log"), script(t, "echo no such luck >&2; exit 7"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = p.waitReady(context.Background())
-	if err == nil || !strings.Contains(err.Error(), "no such luck") || !strings.Contains(err.Error(), "exit status 7") {
-		t.Errorf("the error is %v", err)
-	}
-	p.stop()
-}
 
 func TestUsageCountsCPU(t *testing.T) {
 	before, resident, err := processUsage(os.Getpid())

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +11,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task/workflow"
 	"github.com/pilotage-grid/pilotage/task/workflow/dax"
+	"github.com/pilotage-grid/pilotage/task/workflow/recording"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
 	"github.com/pilotage-grid/pilotage/task/workflow/wfformat"
 )
@@ -47,20 +44,17 @@ func (f *recordedFlags) read() (*trace.Workload, error) {
 	if path == "" {
 		path, parse = f.dax, dax.Read
 	}
-	data, err := readInput(path, maxRecording)
+	data, err := readInput(path, recording.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	return parse(path, data)
 }
 
-// maxRecording bounds what a recording may hold once it is unpacked.
-const maxRecording = 1 << 30
-
 // readInput reads a file, or standard input for "-", unpacked if it is gzipped, of
 // so many bytes at most.
-func readInput(path string, most int64) (data []byte, err error) {
-	var file io.Reader = os.Stdin
+func readInput(path string, most int64) ([]byte, error) {
+	file := os.Stdin
 	if path != "-" {
 		opened, err := os.Open(path)
 		if err != nil {
@@ -69,19 +63,9 @@ func readInput(path string, most int64) (data []byte, err error) {
 		defer func() { _ = opened.Close() }()
 		file = opened
 	}
-	plain := bufio.NewReader(file)
-	if start, _ := plain.Peek(2); bytes.Equal(start, []byte{0x1f, 0x8b}) {
-		if file, err = gzip.NewReader(plain); err != nil {
-			return nil, fmt.Errorf("%s: unpack: %w", path, err)
-		}
-	} else {
-		file = plain
-	}
-	if data, err = io.ReadAll(io.LimitReader(file, most+1)); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if int64(len(data)) > most {
-		return nil, fmt.Errorf("%s has more than %d bytes: at most that many are read", path, most)
+	data, err := recording.Unpack(file, most)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return data, nil
 }
@@ -89,14 +73,14 @@ func readInput(path string, most int64) (data []byte, err error) {
 // plan turns the recording into real tasks. Their sources are made later, by
 // make, in a temporary folder.
 func (f *recordedFlags) plan() (*workflow.Plan, error) {
-	recording, err := f.read()
+	workload, err := f.read()
 	if err != nil {
 		return nil, err
 	}
-	if recording.Name == "" {
-		recording.Name, _, _ = strings.Cut(filepath.Base(f.wfformat+f.dax), ".")
+	if workload.Name == "" {
+		workload.Name, _, _ = strings.Cut(filepath.Base(f.wfformat+f.dax), ".")
 	}
-	plan, contents, err := recording.Plan(f.scale)
+	plan, contents, err := workload.Plan(f.scale)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +16,8 @@ import (
 	"github.com/pilotage-grid/pilotage/sim/grid"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/workflow"
-	"github.com/pilotage-grid/pilotage/task/workflow/dax"
+	"github.com/pilotage-grid/pilotage/task/workflow/recording"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
-	"github.com/pilotage-grid/pilotage/task/workflow/wfformat"
 )
 
 type simRunFlags struct {
@@ -89,19 +87,17 @@ pilotage site add.`,
 
 // readWorkload reads what is to be played, by the ending of its name.
 func (f *simRunFlags) readWorkload(name string) (*trace.Workload, error) {
-	ending := filepath.Ext(strings.TrimSuffix(name, ".gz"))
+	ending := recording.Ending(name)
 	if len(f.guesses) > 0 && ending != ".yaml" && ending != ".yml" {
 		return nil, usage(fmt.Errorf("--%s is for workflow files (.yaml), which do not say it: it would change nothing of %s", f.guesses[0], name))
 	}
-	data, err := readInput(name, maxRecording)
+	data, err := readInput(name, recording.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	switch ending {
-	case ".json":
-		return wfformat.Read(name, data)
-	case ".xml", ".dax":
-		return dax.Read(name, data)
+	case ".json", ".xml", ".dax":
+		return recording.Parse(name, data)
 	case ".yaml", ".yml":
 		return f.fromWorkflow(name, data)
 	case ".journal":

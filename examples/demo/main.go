@@ -19,6 +19,8 @@ import (
 	"runtime"
 	"syscall"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/internal/daemon"
 )
 
 const (
@@ -71,8 +73,8 @@ type demo struct {
 	folder        string
 	keep, corrupt bool
 
-	queue   *process
-	pilots  []*process
+	queue   *daemon.Process
+	pilots  []*daemon.Process
 	tool    *tool
 	checked bool // the run is over, and what it gave is being judged
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/internal/daemon"
 )
 
 // outputs are the workflow's final files.
@@ -23,7 +25,7 @@ func (d *demo) compute(ctx context.Context) (string, time.Duration, error) {
 	}
 	begin := time.Now()
 	command := exec.CommandContext(ctx, filepath.Join(demoFolder, "direct.sh"), folder)
-	command.SysProcAttr = attributes()
+	command.SysProcAttr = daemon.Attributes()
 	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	if messages, err := command.CombinedOutput(); err != nil {
 		return "", 0, fmt.Errorf("%s/direct.sh: %w: %s", demoFolder, err, messages)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/internal/daemon"
 )
 
 // tool calls the binary as a user would. What the binary prints for programs
@@ -28,8 +30,8 @@ func (t *tool) call(ctx context.Context, args ...string) ([]byte, error) {
 
 func (t *tool) command(ctx context.Context, args ...string) *exec.Cmd {
 	command := exec.CommandContext(ctx, t.binary, args...)
-	command.Env = append(environment(), "PILOTAGE_ACCESS="+t.access)
-	command.SysProcAttr = attributes()
+	command.Env = append(daemon.Environment(), "PILOTAGE_ACCESS="+t.access)
+	command.SysProcAttr = daemon.Attributes()
 	return command
 }
 

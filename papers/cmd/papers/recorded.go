@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pilotage-grid/pilotage/papers/experiment"
-	"github.com/pilotage-grid/pilotage/task/workflow/dax"
+	"github.com/pilotage-grid/pilotage/task/workflow/recording"
 	"github.com/pilotage-grid/pilotage/task/workflow/trace"
-	"github.com/pilotage-grid/pilotage/task/workflow/wfformat"
 )
 
 func (p *printer) recorded() *cobra.Command {
@@ -52,29 +46,16 @@ func (p *printer) recorded() *cobra.Command {
 	return command
 }
 
-const mostRecorded = 1 << 30 // bytes of a recording, unpacked
-
 // readRecorded reads a workflow in WfFormat (.json) or DAX (.xml, .dax), gzipped or not.
 func readRecorded(path string) (*trace.Workload, error) {
-	data, err := os.ReadFile(path)
+	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
-	name, packed := strings.CutSuffix(filepath.Base(path), ".gz")
-	if packed {
-		reader, err := gzip.NewReader(bytes.NewReader(data))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		if data, err = io.ReadAll(io.LimitReader(reader, mostRecorded)); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
+	defer func() { _ = file.Close() }()
+	data, err := recording.Unpack(file, recording.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	switch filepath.Ext(name) {
-	case ".json":
-		return wfformat.Read(name, data)
-	case ".xml", ".dax":
-		return dax.Read(name, data)
-	}
-	return nil, fmt.Errorf("%s: what is it? Give a file that ends in .json (WfFormat), .xml or .dax (Pegasus), also gzipped", path)
+	return recording.Parse(path, data)
 }
