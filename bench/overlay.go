@@ -52,8 +52,9 @@ type Overlay struct {
 	// for a while, one after the other.
 	KillMasters, HangMasters int
 	Seed                     uint64
-	Extra                    Extra  // nil: pilots send the product's messages only
-	Trace                    *Trace // if not nil, is told how the run goes
+	QueueShare               float64 // of one processor, that the queue gets while tasks run; 0: all that it can use
+	Extra                    Extra   // nil: pilots send the product's messages only
+	Trace                    *Trace  // if not nil, is told how the run goes
 }
 
 const (
@@ -86,6 +87,8 @@ func (o Overlay) Validate() error {
 		return fmt.Errorf("a cache share of %g: it is the share of what a pilot makes and reads that its cache holds, at most 1", o.CacheShare)
 	case o.CacheFiles > 0 && o.CacheShare > 0:
 		return errors.New("caches are as large as so many files, or as a share of the working set: give one of both")
+	case o.QueueShare < 0 || o.QueueShare > 1:
+		return fmt.Errorf("a queue's share of %g: it is of one processor, at most 1", o.QueueShare)
 	case o.KillRate > 1:
 		return fmt.Errorf("a kill rate of %g: it is the share of the pilots killed per second, at most 1", o.KillRate)
 	case !slices.Contains([]Transport{TransportMemory, TransportLight, TransportTCP, TransportProcesses}, o.Transport):
@@ -231,6 +234,8 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 		return err
 	}
 	defer profile()
+	unlimited := queue.limit(ctx, o.QueueShare)
+	defer unlimited()
 	began := time.Now()
 	endTrace := o.Trace.follow(ctx, began, queue.counts(o.Extra))
 	defer endTrace()
@@ -248,6 +253,7 @@ func (o Overlay) measure(ctx context.Context, queue *queueProcess, pilots fleet,
 	}
 	result.Makespan = time.Since(began).Seconds()
 	endTrace()
+	unlimited()
 	result.Killed = stopKilling()
 	result.Master.Killed, result.Master.Hung = stopTaking()
 	result.LostTasks = len(workflow.tasks) - int(ended.GetDone())
