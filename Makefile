@@ -70,6 +70,18 @@ release: ## Build static binaries for amd64 and arm64 into dist/, with SHA256SUM
 	@rm pilot/exec/spawner.bin # of the last architecture
 	cd dist && sha256sum pilotage-linux-* | tee SHA256SUMS
 
+# Only this target needs the tool, so `make setup` does not install it. A version that
+# begins with a letter, as a bare commit does, is none for Debian.
+DEB_TOOL    := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2
+DEB_VERSION := $(shell sed -E "s/^v//; /^[0-9]+\./! s/^/0~git$$(git log -1 --format=%cd --date=format:%Y%m%d%H%M)./; s/-/+/g" <<<"$(VERSION)")
+DEB          = dist/pilotage_$(DEB_VERSION)_$(shell go env GOARCH).deb
+.PHONY: deb
+deb: build ## Pack dist/pilotage_VERSION_ARCH.deb: binary, service, completion, documents
+	@mkdir -p dist/completion && rm -f dist/*.deb
+	for shell in bash zsh fish; do bin/pilotage completion $$shell >dist/completion/$$shell; done
+	test -x $(TOOLS)/nfpm || GOBIN=$(TOOLS) $(STATIC) go install $(DEB_TOOL)
+	ARCH=$(shell go env GOARCH) DEB_VERSION=$(DEB_VERSION) SOURCE_DATE_EPOCH=$(shell git log -1 --format=%ct) $(TOOLS)/nfpm package --config deploy/debian/nfpm.yaml --target $(DEB)
+
 # Only this target needs the tool, so `make setup` does not install it.
 SBOM_TOOL := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 .PHONY: sbom
@@ -119,11 +131,15 @@ soak: ## Play whole grids under faults for SECONDS=n on all cores (sim/world); f
 # What the tests on real batch systems, with a browser and with Prometheus need.
 SITE_PACKAGES := munge slurmctld slurmd slurm-client gridengine-master gridengine-exec gridengine-client nordugrid-arc-arex nordugrid-arc-client nordugrid-arc-plugins-arcrest chromium prometheus curl
 
-.PHONY: test-site
-test-site: ## Test the factory on real batch systems, the page in Chromium, metrics with Prometheus (as root, on a Debian that may be thrown away: installs them)
-	@mkdir -p $(dir $(TEST_RECORD))
+.PHONY: site-packages
+site-packages:
 	@dpkg-query --show $(SITE_PACKAGES) >/dev/null 2>&1 || { apt-get update -q && \
 		DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends $(SITE_PACKAGES); }
+
+.PHONY: test-site
+test-site: ## Test the factory on real batch systems, the page in Chromium, metrics with Prometheus, the Debian package (as root, on a Debian that may be thrown away: installs them)
+	@mkdir -p $(dir $(TEST_RECORD))
+	@$(MAKE) --no-print-directory -j2 deb site-packages
 	go test -json -vet=off -count 1 -tags site -timeout 6m ./integration/site </dev/null | go run ./internal/ci show -record .ci/cache/test-site.json
 
 .PHONY: bugs
