@@ -16,7 +16,7 @@ import (
 func TestDevStartsSoonAndEndsCleanly(t *testing.T) {
 	temporary := t.TempDir()
 	t.Setenv("TMPDIR", temporary)
-	g := &grid{t: t, dir: t.TempDir()}
+	g := &grid{t: t, dir: t.TempDir(), binary: binary}
 	began := time.Now()
 	dev := g.start("dev", "dev")
 	g.queue = dev

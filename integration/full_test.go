@@ -21,7 +21,7 @@ func TestQueueOnAFullDisk(t *testing.T) {
 }
 
 func queueOnAFullDisk(t *testing.T) {
-	g := &grid{t: t, dir: t.TempDir()}
+	g := &grid{t: t, dir: t.TempDir(), binary: binary}
 	data := filepath.Join(g.dir, "queue")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		t.Fatal(err)

@@ -87,6 +87,7 @@ type grid struct {
 	queue  *process
 	pilots []*pilotProcess
 	extra  []string // further flags for pilots
+	binary string
 }
 
 // process is one running binary.
@@ -137,8 +138,14 @@ func (b *syncBuffer) String() string {
 // newGrid starts a queue and adds sites, each with its own storage folder.
 func newGrid(t *testing.T, sites ...string) *grid {
 	t.Helper()
+	return newGridOf(t, binary, sites...)
+}
+
+// newGridOf runs a binary of its own, as one of another release.
+func newGridOf(t *testing.T, binary string, sites ...string) *grid {
+	t.Helper()
 	noteSources(t)
-	g := &grid{t: t, dir: t.TempDir()}
+	g := &grid{t: t, dir: t.TempDir(), binary: binary}
 	t.Cleanup(g.stop)
 	g.startQueue()
 	for _, site := range sites {
@@ -222,7 +229,7 @@ func (p *pilotProcess) awaitReady(t *testing.T) {
 
 func (g *grid) start(name string, args ...string) *process {
 	g.t.Helper()
-	p := &process{name: name, cmd: exec.Command(binary, args...)}
+	p := &process{name: name, cmd: exec.Command(g.binary, args...)}
 	p.cmd.Env = append(os.Environ(), "PILOTAGE_LOG=debug")
 	g.launch(p)
 	return p
@@ -344,7 +351,7 @@ func (g *grid) run(args ...string) (stdout, stderr string, code int) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	command := exec.CommandContext(ctx, binary, args...)
+	command := exec.CommandContext(ctx, g.binary, args...)
 	var out, errOut bytes.Buffer
 	command.Stdout, command.Stderr = &out, &errOut
 	command.Env = append(os.Environ(), "PILOTAGE_ACCESS="+g.access("admin"))

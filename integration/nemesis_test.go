@@ -137,7 +137,7 @@ func (n *nemesis) tell(format string, args ...any) {
 
 func runNemesis(t *testing.T, seed uint64, length time.Duration, namespaces bool) {
 	noteSources(t)
-	n := &nemesis{grid: &grid{t: t, dir: os.Getenv(nemesisFolder)}, seed: seed, began: time.Now(), findings: &findings{}}
+	n := &nemesis{grid: &grid{t: t, dir: os.Getenv(nemesisFolder), binary: binary}, seed: seed, began: time.Now(), findings: &findings{}}
 	story, err := os.Create(filepath.Join(n.dir, "story"))
 	if err != nil {
 		t.Fatal(err)
