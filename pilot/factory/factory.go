@@ -55,6 +55,7 @@ type Factory struct {
 	heard   time.Time // when the demand came
 	listing time.Time // when the newest listing was asked for
 	looked  time.Time // when the batch system was asked last, with or without an answer
+	took    time.Time // when the batch system took a job last
 	pause   pause
 	plan    plan // the newest
 	said    string
@@ -76,6 +77,9 @@ func New(config Config, kept Kept, random *rand.Rand) *Factory {
 	f := &Factory{config: config, random: random, next: kept.Next, jobs: make(map[string]*Job), nodes: newNodes(kept.Nodes)}
 	for i := range kept.Jobs {
 		f.jobs[kept.Jobs[i].Name] = &kept.Jobs[i]
+		if at := kept.Jobs[i].Submitted; at.After(f.took) {
+			f.took = at
+		}
 	}
 	return f
 }
@@ -102,7 +106,7 @@ func (f *Factory) Step(now time.Time, event Event) []Action {
 		return f.note(nil, Note{true, "submits nothing", "the batch system does not list its jobs: " + e.Err}, e.Err)
 	case Submitted:
 		if job := f.jobs[e.Name]; job != nil {
-			job.ID, job.State = e.ID, Pending
+			job.ID, job.State, f.took = e.ID, Pending, now
 			out = append(out, f.keep())
 		}
 	case SubmitFailed:

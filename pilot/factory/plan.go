@@ -332,6 +332,8 @@ func (f *Factory) cancelIdle(now time.Time, idle []*Job) (out []Action) {
 type Status struct {
 	Time     time.Time      `json:"time"`
 	Site     task.Site      `json:"site"`
+	Mark     string         `json:"mark"` // begins the names of its jobs
+	Took     time.Time      `json:"last_submission,omitzero"`
 	Jobs     []Job          `json:"jobs"`
 	Tasks    int            `json:"tasks_waiting"`
 	Served   int            `json:"tasks_served"`
@@ -340,6 +342,7 @@ type Status struct {
 	Excluded []string       `json:"nodes_excluded,omitempty"`
 	Nodes    []Fault        `json:"nodes,omitempty"`
 	Paused   string         `json:"paused,omitempty"`
+	Reason   string         `json:"reason,omitempty"` // why it submits no more
 	Demand   time.Duration  `json:"demand_age_ns"`
 	Listing  time.Duration  `json:"listing_age_ns"`
 }
@@ -347,8 +350,9 @@ type Status struct {
 // Status tells what there is at the time.
 func (f *Factory) Status(now time.Time) Status {
 	s := Status{
-		Time: now, Site: f.config.Site, Jobs: f.Jobs(), Tasks: f.plan.Tasks, Served: f.plan.Served, Wanted: f.plan.New, Unmet: f.plan.Unmet,
+		Time: now, Site: f.config.Site, Mark: f.config.Mark, Took: f.took, Jobs: f.Jobs(), Tasks: f.plan.Tasks, Served: f.plan.Served, Wanted: f.plan.New, Unmet: f.plan.Unmet,
 		Excluded: f.nodes.excluded(now, f.demand.Nodes), Nodes: f.nodes.faults(), Demand: now.Sub(f.heard), Listing: now.Sub(f.listing),
+		Reason: f.reason(),
 	}
 	if now.Before(f.pause.until) {
 		s.Paused = fmt.Sprintf("until %s: %s", f.pause.until.UTC().Format(time.DateTime), f.pause.why)

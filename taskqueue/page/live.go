@@ -105,6 +105,15 @@ type Bar struct {
 	hidden  string // instead of the id, to those who may not see its task; the same while it runs and after
 }
 
+// Out tells when outputs of an attempt were on a storage element: the slot runs the next
+// task meanwhile.
+type Out struct {
+	Site    string `json:"-"`
+	Attempt string `json:"id"`
+	At      int64  `json:"at"` // ms since 1970
+	number  uint64
+}
+
 const (
 	lookEvery   = time.Second
 	keepLooks   = 720     // of Record
@@ -130,6 +139,7 @@ type live struct {
 	coarse  []Look
 	files   FileCount
 	bars    []Bar // ended, a ring by number
+	outs    []Out // likewise
 	running map[string]Bar
 	number  uint64
 
@@ -241,9 +251,26 @@ func (l *live) ended(bars []Bar) {
 		delete(l.running, bar.Attempt)
 		l.bars = append(l.bars, bar)
 	}
-	if len(l.bars) > keepBars+keepBars/4 {
-		l.bars = append(l.bars[:0], l.bars[len(l.bars)-keepBars:]...)
+	l.bars = newest(l.bars)
+}
+
+func (l *live) stored(outs []Out) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, out := range outs {
+		l.number++
+		out.number = l.number
+		l.outs = append(l.outs, out)
 	}
+	l.outs = newest(l.outs)
+}
+
+// newest cuts a ring now and then.
+func newest[T any](ring []T) []T {
+	if len(ring) > keepBars+keepBars/4 {
+		return append(ring[:0], ring[len(ring)-keepBars:]...)
+	}
+	return ring
 }
 
 func (l *live) newest() uint64 {
@@ -273,6 +300,18 @@ func (l *live) since(site string, after uint64, most int) (bars []Bar, newest ui
 	return bars, l.number
 }
 
+// storedSince returns what was stored of a site's attempts after a number.
+func (l *live) storedSince(site string, after uint64, most int) (outs []Out) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := len(l.outs) - 1; i >= 0 && l.outs[i].number > after && len(outs) < most; i-- {
+		if l.outs[i].Site == site {
+			outs = append(outs, l.outs[i])
+		}
+	}
+	return outs
+}
+
 // of is a look without the other sites: charts draw one site, or all together.
 func (l Look) of(site string) Look {
 	all := l.Sites
@@ -289,6 +328,7 @@ func (l Look) of(site string) Look {
 type History struct {
 	Looks  []Look  `json:"looks"`
 	Bars   []Bar   `json:"bars"`
+	Outs   []Out   `json:"outs"`
 	Events []Event `json:"events"`
 }
 
@@ -302,6 +342,7 @@ func (l *live) history(site string) History {
 	if site != "" {
 		bars, _ := l.since(site, 0, historyBars)
 		h.Bars = append(h.Bars, bars...) // none is an empty list
+		h.Outs = l.storedSince(site, 0, historyBars)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

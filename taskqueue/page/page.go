@@ -231,7 +231,7 @@ func (p *Page) history(w http.ResponseWriter, r *http.Request, token string) {
 	}
 	history.Events, _ = p.backend.Events(0, site, historyEvents)
 	sees := p.sight(r.Context(), token)
-	history.Bars, history.Events = sees.bars(history.Bars), sees.events(history.Events)
+	history.Bars, history.Outs, history.Events = sees.bars(history.Bars), sees.outs(history.Outs), sees.events(history.Events)
 	_ = json.NewEncoder(w).Encode(history)
 }
 
@@ -295,9 +295,13 @@ func (p *Page) news(ctx context.Context, sees *sight, site string, from, told ui
 		}
 	}
 	if site != "" {
+		outs := sees.outs(p.live.storedSince(site, from, barsASecond))
 		var bars []Bar
 		if bars, from = p.live.since(site, from, barsASecond); len(bars) > 0 {
 			add("bars", sees.bars(bars))
+		}
+		if len(outs) > 0 {
+			add("outs", outs)
 		}
 	}
 	events, told := p.backend.Events(told, site, eventsASecond)
@@ -339,3 +343,6 @@ func (p *Page) Began(bars ...Bar) { p.live.began(bars) }
 
 // Ended notes attempts that have ended.
 func (p *Page) Ended(bars ...Bar) { p.live.ended(bars) }
+
+// Stored notes attempts whose outputs are on a storage element.
+func (p *Page) Stored(outs ...Out) { p.live.stored(outs) }

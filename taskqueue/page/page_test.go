@@ -279,11 +279,15 @@ func TestNamesOfOthersWorkAreNotShown(t *testing.T) {
 	p, _, do := browser(t, &queue{})
 	p.Began(page.Bar{Site: "siteA", Task: "w-other/secret", Attempt: "w-other/secret/a1", Pilot: "p"}, page.Bar{Site: "siteA", Task: "w-mine/open", Attempt: "w-mine/open/a1"})
 	p.Ended(page.Bar{Site: "siteA", Task: "w-other/secret", Attempt: "w-other/secret/a1", Pilot: "p", Run: 3})
+	p.Stored(page.Out{Site: "siteA", Attempt: "w-other/secret/a1", At: 5}, page.Out{Site: "siteA", Attempt: "w-mine/open/a1", At: 71}, page.Out{Site: "siteB", Attempt: "w-mine/open/a2", At: 72})
 	p.Read([]task.Read{{LFN: "w-other:secret"}, {LFN: "w-mine:open"}, {LFN: "vo:all"}})
 	for _, path := range []string{"/history?site=siteA", "/files"} {
 		got := text(t, do("GET", path, "", &http.Cookie{Name: "pilotage", Value: "good"}))
 		if strings.Contains(got, "secret") || !strings.Contains(got, "open") {
 			t.Errorf("%s: %s", path, got)
+		}
+		if path != "/files" && !strings.Contains(got, `"outs":[{"id":"w-mine/open/a1","at":71}]`) {
+			t.Errorf("what was stored, of the site and one's own: %s", got)
 		}
 	}
 }
@@ -311,6 +315,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	p, _, do := browser(t, &queue{})
 	for i := range 60_000 {
 		p.Ended(page.Bar{Site: "siteA", Attempt: fmt.Sprint(i)})
+		p.Stored(page.Out{Site: "siteA", Attempt: fmt.Sprint(i)})
 	}
 	for range 2_000 {
 		if _, err := p.Record(t.Context()); err != nil {
@@ -322,7 +327,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	if err := json.Unmarshal([]byte(text(t, reply)), &history); err != nil {
 		t.Fatal(err)
 	}
-	if len(history.Bars) != 3_000 || history.Bars[0].Attempt != "59999" || len(history.Looks) > 240 || len(history.Looks) < 100 {
+	if len(history.Outs) != 3_000 || len(history.Bars) != 3_000 || history.Bars[0].Attempt != "59999" || len(history.Looks) > 240 || len(history.Looks) < 100 {
 		t.Errorf("%d attempts from %s on, %d looks", len(history.Bars), history.Bars[0].Attempt, len(history.Looks))
 	}
 }

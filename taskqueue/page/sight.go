@@ -42,6 +42,14 @@ func (s *sight) bars(bars []Bar) []Bar {
 	return bars
 }
 
+// outs leaves out those of workflows of others.
+func (s *sight) outs(outs []Out) []Out {
+	return slices.DeleteFunc(outs, func(o Out) bool {
+		workflow, _, _ := strings.Cut(o.Attempt, "/")
+		return !s.sees(workflow)
+	})
+}
+
 // events leaves out those of workflows of others.
 func (s *sight) events(events []Event) []Event {
 	return slices.DeleteFunc(events, func(e Event) bool { return e.Workflow != "" && !s.sees(e.Workflow) })

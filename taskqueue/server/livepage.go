@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -217,15 +218,23 @@ func newsOfMasters(look page.Look, unheard map[string]bool) (news []taskqueue.Ne
 // shown is what people are shown of a running queue, besides what its store has. It
 // begins anew with the queue.
 type shown struct {
-	page   *page.Page
-	events *events
-	steps  *stepSums
-	counts attemptCounts
+	page      *page.Page
+	events    *events
+	steps     *stepSums
+	counts    attemptCounts
+	factories factories
 }
 
-// attempts tells of attempts that have begun or ended.
-func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Outcome, acks []task.Ack) {
+// attempts tells of attempts that have begun or ended, and of what they have stored.
+func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Outcome, stored []task.Stored, acks []task.Ack) {
 	var began, ended []page.Bar
+	var outs []page.Out
+	out := func(attempt task.AttemptID) {
+		outs = append(outs, page.Out{Site: string(site), Attempt: attempt.String(), At: time.Now().UnixMilli()})
+	}
+	for i := range stored {
+		out(stored[i].Attempt)
+	}
 	for i := range starts {
 		bar := barOf(site, starts[i].Attempt)
 		bar.Start = starts[i].Started.UnixMilli()
@@ -246,9 +255,13 @@ func (s *shown) attempts(site task.Site, starts []task.Start, outcomes []task.Ou
 		bar.Start, bar.StageIn, bar.Run = o.Started.UnixMilli(), o.StageIn.Milliseconds(), max(1, o.Run.Milliseconds())
 		bar.OK, bar.Source = o.OK, mainSource(o.Reads)
 		ended = append(ended, bar)
+		if slices.ContainsFunc(o.Outputs, func(made task.Produced) bool { return made.URL != "" }) {
+			out(o.Attempt)
+		}
 	}
 	s.page.Began(began...)
 	s.page.Ended(ended...)
+	s.page.Stored(outs...)
 }
 
 func barOf(site task.Site, attempt task.AttemptID) page.Bar {

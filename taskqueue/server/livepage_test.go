@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -201,4 +202,36 @@ func TestMetricsAndCertificateOffLoopback(t *testing.T) {
 			t.Errorf("role %q: %d, want %d", role, reply.StatusCode, want)
 		}
 	}
+}
+
+// What waits for a site counts although no pilot is there: in the list of sites, and as
+// a metric, by whether a live pilot can run it. Two sites share it.
+func TestWhatWaitsForASiteWithoutPilots(t *testing.T) {
+	q := start(t)
+	q.addSite("siteA")
+	for i := range 3 {
+		q.mustSubmit(single(fmt.Sprint("w", i)))
+	}
+	waits := func(sites ...int32) {
+		t.Helper()
+		list, err := q.admin().ListSites(q.ctx, &pb.ListSitesRequest{})
+		if err != nil || len(list.GetSites()) != len(sites) {
+			t.Fatalf("%v, %v", list, err)
+		}
+		_, metrics := q.get("/metrics")
+		var all int32
+		for i, wanted := range sites {
+			name, got := list.GetSites()[i].GetSettings().GetName(), list.GetSites()[i].GetWaiting()
+			if wanted >= 0 && got != wanted || !strings.Contains(metrics, fmt.Sprintf("pilotage_demand_tasks{live=\"no\",site=%q} %d\n", name, got)) {
+				t.Errorf("%s: %d wait, metrics:\n%s", name, got, metrics)
+			}
+			all += got
+		}
+		if all != 3 {
+			t.Errorf("%d tasks wait of 3", all)
+		}
+	}
+	waits(3)
+	q.addSite("siteB")
+	waits(-1, -1)
 }

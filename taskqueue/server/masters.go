@@ -79,7 +79,7 @@ func (m *masters) syncOnce(ctx context.Context, in task.Sync, ticket *ticket) (t
 		reply.Wanted = m.relays.ask(in.Site)
 		m.syncs.hear(in.Site, ticket, m.turns.clock.now())
 		m.warnOfUnknown(in.Site, reply.Acks)
-		m.shown.attempts(in.Site, in.Starts, in.Outcomes, reply.Acks)
+		m.shown.attempts(in.Site, in.Starts, in.Outcomes, in.Stored, reply.Acks)
 	}
 	return reply, err
 }

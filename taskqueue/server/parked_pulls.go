@@ -291,7 +291,7 @@ func (m *matching) pullOnce(
 	if err != nil {
 		return task.PullReply{}, false, err
 	}
-	m.shown.attempts(in.Site, in.Starts, in.Outcomes, pulled.Reply.Acks)
+	m.shown.attempts(in.Site, in.Starts, in.Outcomes, in.Stored, pulled.Reply.Acks)
 	for range matchTries {
 		lease, matched, err := m.matchOnce(ctx, in, ticket, &pulled)
 		if err != nil {

@@ -187,7 +187,7 @@ func (h *pilotHandlers) DeliverOutcomes(ctx context.Context, in *pb.DeliverOutco
 	if err != nil {
 		return nil, err
 	}
-	h.server.shown.attempts(c.site, nil, delivery.Outcomes, acks)
+	h.server.shown.attempts(c.site, nil, delivery.Outcomes, delivery.Stored, acks)
 	return &pb.DeliverOutcomesResponse{Acks: append(taskpb.Acks(acks), refused...)}, nil
 }
 

@@ -22,6 +22,8 @@ var (
 		"Tasks of the newest 2,000 workflows by state; LEASED ones by site, too.", []string{"state", "site"}, nil)
 	metricReady = prometheus.NewDesc("pilotage_ready_tasks",
 		"READY tasks by what they ask of a pilot: the 20 largest classes, and the others.", []string{"class"}, nil)
+	metricDemand = prometheus.NewDesc("pilotage_demand_tasks",
+		"Tasks that wait for a site's pilots, and whether a live one can run them; each counts once among its sites.", []string{"site", "live"}, nil)
 	metricPilots = prometheus.NewDesc("pilotage_pilots",
 		"Pilots by state (alive, draining, held: they take no new work).", []string{"site", "state"}, nil)
 	metricAttempts = prometheus.NewDesc("pilotage_attempts_total",
@@ -82,7 +84,7 @@ type queueMetrics struct{ server *Server }
 // Describe implements prometheus.Collector.
 func (m *queueMetrics) Describe(descriptions chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		metricTasks, metricReady, metricPilots, metricAttempts, metricEvents, metricCache, metricCacheUsed, metricEvictions, metricUploads,
+		metricTasks, metricReady, metricDemand, metricPilots, metricAttempts, metricEvents, metricCache, metricCacheUsed, metricEvictions, metricUploads,
 		metricUnheard, metricCommit, metricBuild,
 	} {
 		descriptions <- d
@@ -108,7 +110,7 @@ func (m *queueMetrics) Collect(metrics chan<- prometheus.Metric) {
 		if err := collectTasks(t, add); err != nil {
 			return err
 		}
-		return collectPilots(t, add)
+		return m.collectPilots(t, add)
 	})
 	if err != nil {
 		metrics <- prometheus.NewInvalidMetric(metricTasks, err)
@@ -175,7 +177,7 @@ func collectClasses(t *taskqueue.Turn, add addMetric) error {
 	return nil
 }
 
-func collectPilots(t *taskqueue.Turn, add addMetric) error {
+func (m *queueMetrics) collectPilots(t *taskqueue.Turn, add addMetric) error {
 	sites, err := t.Sites().All()
 	if err != nil {
 		return fmt.Errorf("load sites: %w", err)
@@ -187,6 +189,12 @@ func collectPilots(t *taskqueue.Turn, add addMetric) error {
 		if err != nil {
 			return fmt.Errorf("list pilots of %s: %w", site.Name, err)
 		}
+		waiting, live, err := m.server.waiting(t, site.Name)
+		if err != nil {
+			return err
+		}
+		add(metricDemand, float64(live), name, "yes")
+		add(metricDemand, float64(waiting-live), name, "no")
 		add(metricTasks, float64(site.Leased), task.Leased.String(), name)
 		add(metricPilots, float64(max(0, site.Pilots-len(draining))), name, "alive")
 		add(metricPilots, float64(len(draining)), name, "draining")

@@ -127,6 +127,16 @@ func TestWhatAFactoryMay(t *testing.T) {
 	if _, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteA"}); err != nil {
 		t.Error(err)
 	}
+	if _, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteA", Factory: &pb.FactoryReport{Name: "pabcd", Pending: 3}}); err != nil {
+		t.Errorf("a factory's report: %v", err)
+	}
+	viewer := q.with("read-only", "")
+	for range 2 { // what a viewer tells of itself is no factory
+		got, err := viewer.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteA", Factory: &pb.FactoryReport{Name: "fake"}})
+		if err != nil || len(got.GetFactories()) != 1 || got.GetFactories()[0].GetPending() != 3 {
+			t.Errorf("a viewer is shown %v, %v", got.GetFactories(), err)
+		}
+	}
 	_, err := f.GetDemand(q.ctx, &pb.GetDemandRequest{Site: "siteB"})
 	wantRefusal(t, err, codes.PermissionDenied, "FORBIDDEN")
 	for _, in := range []*pb.CreateAccessRequest{

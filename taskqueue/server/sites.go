@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strconv"
+	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -154,10 +155,33 @@ func (h *siteHandlers) ListSites(ctx context.Context, _ *pb.ListSitesRequest) (*
 			return fmt.Errorf("load sites: %w", err)
 		}
 		for i := range sites {
-			out.Sites = append(out.Sites, h.server.siteOf(&sites[i], t.Clock))
+			site := h.server.siteOf(&sites[i], t.Clock)
+			waiting, _, err := h.server.waiting(t, sites[i].Name)
+			if err != nil {
+				return err
+			}
+			site.Waiting = int32(waiting)
+			out.Sites = append(out.Sites, site)
 		}
 		return nil
 	})
+}
+
+// waiting returns how many tasks wait for a site's pilots, and how many of them a live
+// pilot can run.
+func (s *Server) waiting(t *taskqueue.Turn, site task.Site) (all, live int, err error) {
+	demand, err := s.turns.rules.Demand(t, site)
+	if err != nil {
+		return 0, 0, fmt.Errorf("sum up what waits for %s: %w", site, err)
+	}
+	all = demand.More
+	for i := range demand.Classes {
+		all += demand.Classes[i].Tasks
+		if demand.Classes[i].Live {
+			live += demand.Classes[i].Tasks
+		}
+	}
+	return all, live, nil
 }
 
 // mostSoleCopies bounds the files of which only caches have a copy that are counted.
@@ -202,7 +226,14 @@ func (h *siteHandlers) GetDemand(ctx context.Context, in *pb.GetDemandRequest) (
 	if err != nil {
 		return nil, err
 	}
-	out := &pb.GetDemandResponse{MoreTasks: int64(demand.More), FreeSlots: int32(demand.FreeSlots), Draining: demand.Draining}
+	now := time.Now()
+	if report := in.GetFactory(); report != nil && callerOf(ctx).kind&(stewards|factory) != 0 {
+		h.server.shown.factories.tell(in.GetSite(), report, now)
+	}
+	out := &pb.GetDemandResponse{
+		MoreTasks: int64(demand.More), FreeSlots: int32(demand.FreeSlots), Draining: demand.Draining,
+		Factories: h.server.shown.factories.of(in.GetSite(), now),
+	}
 	for _, c := range demand.Classes {
 		out.Classes = append(out.Classes, &pb.DemandClass{
 			Require: c.Require, Resources: taskpb.Resources(c.Resources), Tasks: int64(c.Tasks), Walltime: durationpb.New(c.Walltime), Live: c.Live,

@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"slices"
 	"time"
 
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/pilot/factory"
@@ -22,7 +24,8 @@ import (
 
 // Queue is what a factory asks of the queue.
 type Queue interface {
-	Demand(ctx context.Context, site task.Site) (*pb.GetDemandResponse, error)
+	// Demand tells what waits for a site, and is told how the factory is.
+	Demand(ctx context.Context, site task.Site, report *pb.FactoryReport) (*pb.GetDemandResponse, error)
 	// Access makes an access file for one pilot of the site.
 	Access(ctx context.Context, site task.Site, job string, life time.Duration) ([]byte, error)
 }
@@ -198,7 +201,7 @@ func (s *service) submit(ctx context.Context, a *factory.Submit) factory.Event {
 func (s *service) demand(ctx context.Context) (factory.Demand, error) {
 	called, stop := context.WithTimeout(ctx, callTime)
 	defer stop()
-	reply, err := s.Queue.Demand(called, s.Factory.Site)
+	reply, err := s.Queue.Demand(called, s.Factory.Site, s.report())
 	if err != nil {
 		return factory.Demand{}, err
 	}
@@ -227,6 +230,33 @@ func (s *service) demand(ctx context.Context) (factory.Demand, error) {
 	return d, nil
 }
 
+// mostNodes bounds the nodes that a factory tells the queue of.
+const mostNodes = 50
+
+// report is how the factory was at the end of the last round.
+func (s *service) report() *pb.FactoryReport {
+	now := time.Now()
+	status := s.core.Status(now)
+	report := &pb.FactoryReport{Name: status.Mark, Paused: task.Brief(status.Paused), Reason: task.Brief(status.Reason), ListingAge: durationpb.New(status.Listing)}
+	report.Host, _ = os.Hostname()
+	for i := range status.Jobs {
+		switch status.Jobs[i].State {
+		case factory.Planned, factory.Pending:
+			report.Pending++
+		case factory.Running:
+			report.Running++
+		case factory.Ended:
+		}
+	}
+	if !status.Took.IsZero() {
+		report.LastSubmission = timestamppb.New(status.Took)
+	}
+	for _, fault := range status.Nodes[:min(mostNodes, len(status.Nodes))] {
+		report.Nodes = append(report.Nodes, &pb.DemandNode{Name: fault.Node, Left: durationpb.New(max(0, fault.Until.Sub(now))), Error: fault.Why})
+	}
+	return report
+}
+
 // fits tells whether a pilot of the shape meets a requirement. What depends on
 // single tasks or on files is known only by pilots, and counts as met.
 func (s *service) fits(shape *factory.Shape, class task.Class) bool {
@@ -244,9 +274,9 @@ func (s *service) fits(shape *factory.Shape, class task.Class) bool {
 // Client is a Queue by gRPC.
 type Client struct{ Sites pb.SiteServiceClient }
 
-// Demand asks for what waits for a site.
-func (c Client) Demand(ctx context.Context, site task.Site) (*pb.GetDemandResponse, error) {
-	reply, err := c.Sites.GetDemand(ctx, &pb.GetDemandRequest{Site: string(site)})
+// Demand asks for what waits for a site, and tells how the factory is.
+func (c Client) Demand(ctx context.Context, site task.Site, report *pb.FactoryReport) (*pb.GetDemandResponse, error) {
+	reply, err := c.Sites.GetDemand(ctx, &pb.GetDemandRequest{Site: string(site), Factory: report})
 	if err != nil {
 		return nil, fmt.Errorf("ask for the demand of site %s: %w", site, err)
 	}

@@ -34,11 +34,13 @@ type site struct {
 	failing  error          // of a submission
 	after    func()         // once a job was taken, before the factory hears of it
 	cancels  int
+	report   *pb.FactoryReport // the newest
 }
 
-func (s *site) Demand(context.Context, task.Site) (*pb.GetDemandResponse, error) {
+func (s *site) Demand(_ context.Context, _ task.Site, report *pb.FactoryReport) (*pb.GetDemandResponse, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.report = report
 	if s.away {
 		return nil, errors.New("no answer")
 	}
@@ -137,6 +139,9 @@ func TestAFactorySubmitsByDemandAndCancels(t *testing.T) {
 				t.Errorf("job %q: %q, %d accesses", name, got, s.accesses[name])
 			}
 		}
+		if s.report.GetPending() != 3 || s.report.GetLastSubmission() == nil || len(s.report.GetName()) != 5 {
+			t.Errorf("the queue is told %v", s.report)
+		}
 		s.demand = wants(10, `"quantum" in pilot.features`)
 		during(t, c, 5*time.Minute)
 		if len(s.jobs) != 0 || s.cancels != 3 {
@@ -222,6 +227,9 @@ func TestRefusedJobsAreToldAndNoFlood(t *testing.T) {
 		tries := 0
 		for _, n := range s.accesses {
 			tries += n
+		}
+		if s.report.GetPending() != 0 || !strings.Contains(s.report.GetPaused(), "invalid account") || s.report.GetLastSubmission() != nil {
+			t.Errorf("the queue is told %v", s.report)
 		}
 		if tries > 25 || !strings.Contains(log.String(), "invalid account") {
 			t.Errorf("%d tries in two hours of refusals", tries)

@@ -1636,8 +1636,10 @@ func (x *CreateAccessRequest) GetGroups() []string {
 }
 
 type GetDemandRequest struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Site          string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	state protoimpl.MessageState `protogen:"open.v1"`
+	Site  string                 `protobuf:"bytes,1,opt,name=site,proto3" json:"site,omitempty"`
+	// What a factory tells of itself; of others it is ignored.
+	Factory       *FactoryReport `protobuf:"bytes,2,opt,name=factory,proto3" json:"factory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1679,6 +1681,127 @@ func (x *GetDemandRequest) GetSite() string {
 	return ""
 }
 
+func (x *GetDemandRequest) GetFactory() *FactoryReport {
+	if x != nil {
+		return x.Factory
+	}
+	return nil
+}
+
+// FactoryReport is how a factory is.
+type FactoryReport struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Begins the names of its jobs.
+	Name           string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Host           string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Pending        int32                  `protobuf:"varint,3,opt,name=pending,proto3" json:"pending,omitempty"`
+	Running        int32                  `protobuf:"varint,4,opt,name=running,proto3" json:"running,omitempty"`
+	LastSubmission *timestamppb.Timestamp `protobuf:"bytes,5,opt,name=last_submission,json=lastSubmission,proto3" json:"last_submission,omitempty"`
+	// Why failures hold it back, and until when; empty while they do not.
+	Paused string `protobuf:"bytes,6,opt,name=paused,proto3" json:"paused,omitempty"`
+	// Nodes that it keeps jobs from because jobs die there.
+	Nodes []*DemandNode `protobuf:"bytes,7,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Of the batch system's newest answer.
+	ListingAge *durationpb.Duration `protobuf:"bytes,8,opt,name=listing_age,json=listingAge,proto3" json:"listing_age,omitempty"`
+	// Why it submits no more.
+	Reason        string `protobuf:"bytes,9,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FactoryReport) Reset() {
+	*x = FactoryReport{}
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FactoryReport) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FactoryReport) ProtoMessage() {}
+
+func (x *FactoryReport) ProtoReflect() protoreflect.Message {
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FactoryReport.ProtoReflect.Descriptor instead.
+func (*FactoryReport) Descriptor() ([]byte, []int) {
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *FactoryReport) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *FactoryReport) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *FactoryReport) GetPending() int32 {
+	if x != nil {
+		return x.Pending
+	}
+	return 0
+}
+
+func (x *FactoryReport) GetRunning() int32 {
+	if x != nil {
+		return x.Running
+	}
+	return 0
+}
+
+func (x *FactoryReport) GetLastSubmission() *timestamppb.Timestamp {
+	if x != nil {
+		return x.LastSubmission
+	}
+	return nil
+}
+
+func (x *FactoryReport) GetPaused() string {
+	if x != nil {
+		return x.Paused
+	}
+	return ""
+}
+
+func (x *FactoryReport) GetNodes() []*DemandNode {
+	if x != nil {
+		return x.Nodes
+	}
+	return nil
+}
+
+func (x *FactoryReport) GetListingAge() *durationpb.Duration {
+	if x != nil {
+		return x.ListingAge
+	}
+	return nil
+}
+
+func (x *FactoryReport) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 // DemandClass is a number of waiting tasks with equal needs.
 type DemandClass struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -1694,7 +1817,7 @@ type DemandClass struct {
 
 func (x *DemandClass) Reset() {
 	*x = DemandClass{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1706,7 +1829,7 @@ func (x *DemandClass) String() string {
 func (*DemandClass) ProtoMessage() {}
 
 func (x *DemandClass) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[19]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1719,7 +1842,7 @@ func (x *DemandClass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandClass.ProtoReflect.Descriptor instead.
 func (*DemandClass) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{19}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DemandClass) GetRequire() string {
@@ -1773,7 +1896,7 @@ type DemandPilot struct {
 
 func (x *DemandPilot) Reset() {
 	*x = DemandPilot{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1908,7 @@ func (x *DemandPilot) String() string {
 func (*DemandPilot) ProtoMessage() {}
 
 func (x *DemandPilot) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[20]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1921,7 @@ func (x *DemandPilot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandPilot.ProtoReflect.Descriptor instead.
 func (*DemandPilot) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{20}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DemandPilot) GetPilot() string {
@@ -1855,7 +1978,7 @@ type DemandNode struct {
 
 func (x *DemandNode) Reset() {
 	*x = DemandNode{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1990,7 @@ func (x *DemandNode) String() string {
 func (*DemandNode) ProtoMessage() {}
 
 func (x *DemandNode) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[21]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2003,7 @@ func (x *DemandNode) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DemandNode.ProtoReflect.Descriptor instead.
 func (*DemandNode) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{21}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DemandNode) GetName() string {
@@ -1909,18 +2032,20 @@ type GetDemandResponse struct {
 	// Each READY task counts once among the sites that may run it.
 	Classes []*DemandClass `protobuf:"bytes,1,rep,name=classes,proto3" json:"classes,omitempty"`
 	// Tasks of classes beyond those listed.
-	MoreTasks     int64          `protobuf:"varint,2,opt,name=more_tasks,json=moreTasks,proto3" json:"more_tasks,omitempty"`
-	FreeSlots     int32          `protobuf:"varint,3,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
-	Draining      bool           `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
-	Pilots        []*DemandPilot `protobuf:"bytes,5,rep,name=pilots,proto3" json:"pilots,omitempty"`
-	Nodes         []*DemandNode  `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	MoreTasks int64          `protobuf:"varint,2,opt,name=more_tasks,json=moreTasks,proto3" json:"more_tasks,omitempty"`
+	FreeSlots int32          `protobuf:"varint,3,opt,name=free_slots,json=freeSlots,proto3" json:"free_slots,omitempty"`
+	Draining  bool           `protobuf:"varint,4,opt,name=draining,proto3" json:"draining,omitempty"`
+	Pilots    []*DemandPilot `protobuf:"bytes,5,rep,name=pilots,proto3" json:"pilots,omitempty"`
+	Nodes     []*DemandNode  `protobuf:"bytes,6,rep,name=nodes,proto3" json:"nodes,omitempty"`
+	// Factories of the site that have asked within the last minute.
+	Factories     []*FactoryReport `protobuf:"bytes,7,rep,name=factories,proto3" json:"factories,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *GetDemandResponse) Reset() {
 	*x = GetDemandResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1932,7 +2057,7 @@ func (x *GetDemandResponse) String() string {
 func (*GetDemandResponse) ProtoMessage() {}
 
 func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[22]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1945,7 +2070,7 @@ func (x *GetDemandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetDemandResponse.ProtoReflect.Descriptor instead.
 func (*GetDemandResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{22}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *GetDemandResponse) GetClasses() []*DemandClass {
@@ -1990,6 +2115,13 @@ func (x *GetDemandResponse) GetNodes() []*DemandNode {
 	return nil
 }
 
+func (x *GetDemandResponse) GetFactories() []*FactoryReport {
+	if x != nil {
+		return x.Factories
+	}
+	return nil
+}
+
 type CreateAccessResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The access file, JSON.
@@ -2001,7 +2133,7 @@ type CreateAccessResponse struct {
 
 func (x *CreateAccessResponse) Reset() {
 	*x = CreateAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2013,7 +2145,7 @@ func (x *CreateAccessResponse) String() string {
 func (*CreateAccessResponse) ProtoMessage() {}
 
 func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[23]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2026,7 +2158,7 @@ func (x *CreateAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccessResponse.ProtoReflect.Descriptor instead.
 func (*CreateAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{23}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateAccessResponse) GetAccessFile() []byte {
@@ -2055,7 +2187,7 @@ type RevokeAccessRequest struct {
 
 func (x *RevokeAccessRequest) Reset() {
 	*x = RevokeAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2067,7 +2199,7 @@ func (x *RevokeAccessRequest) String() string {
 func (*RevokeAccessRequest) ProtoMessage() {}
 
 func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[24]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2080,7 +2212,7 @@ func (x *RevokeAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessRequest.ProtoReflect.Descriptor instead.
 func (*RevokeAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{24}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *RevokeAccessRequest) GetId() string {
@@ -2107,7 +2239,7 @@ type RevokeAccessResponse struct {
 
 func (x *RevokeAccessResponse) Reset() {
 	*x = RevokeAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2251,7 @@ func (x *RevokeAccessResponse) String() string {
 func (*RevokeAccessResponse) ProtoMessage() {}
 
 func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[25]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2264,7 @@ func (x *RevokeAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeAccessResponse.ProtoReflect.Descriptor instead.
 func (*RevokeAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{25}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *RevokeAccessResponse) GetPilots() []string {
@@ -2160,7 +2292,7 @@ type Ban struct {
 
 func (x *Ban) Reset() {
 	*x = Ban{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2304,7 @@ func (x *Ban) String() string {
 func (*Ban) ProtoMessage() {}
 
 func (x *Ban) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[26]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2317,7 @@ func (x *Ban) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Ban.ProtoReflect.Descriptor instead.
 func (*Ban) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{26}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Ban) GetKind() string {
@@ -2239,7 +2371,7 @@ type BanRequest struct {
 
 func (x *BanRequest) Reset() {
 	*x = BanRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2251,7 +2383,7 @@ func (x *BanRequest) String() string {
 func (*BanRequest) ProtoMessage() {}
 
 func (x *BanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[27]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2264,7 +2396,7 @@ func (x *BanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanRequest.ProtoReflect.Descriptor instead.
 func (*BanRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{27}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *BanRequest) GetBan() *Ban {
@@ -2286,7 +2418,7 @@ type BanResponse struct {
 
 func (x *BanResponse) Reset() {
 	*x = BanResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2298,7 +2430,7 @@ func (x *BanResponse) String() string {
 func (*BanResponse) ProtoMessage() {}
 
 func (x *BanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[28]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2311,7 +2443,7 @@ func (x *BanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BanResponse.ProtoReflect.Descriptor instead.
 func (*BanResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{28}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *BanResponse) GetPilots() []string {
@@ -2337,7 +2469,7 @@ type UnbanRequest struct {
 
 func (x *UnbanRequest) Reset() {
 	*x = UnbanRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2349,7 +2481,7 @@ func (x *UnbanRequest) String() string {
 func (*UnbanRequest) ProtoMessage() {}
 
 func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[29]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2362,7 +2494,7 @@ func (x *UnbanRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanRequest.ProtoReflect.Descriptor instead.
 func (*UnbanRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{29}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *UnbanRequest) GetBan() *Ban {
@@ -2380,7 +2512,7 @@ type UnbanResponse struct {
 
 func (x *UnbanResponse) Reset() {
 	*x = UnbanResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2392,7 +2524,7 @@ func (x *UnbanResponse) String() string {
 func (*UnbanResponse) ProtoMessage() {}
 
 func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[30]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2405,7 +2537,7 @@ func (x *UnbanResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnbanResponse.ProtoReflect.Descriptor instead.
 func (*UnbanResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{30}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
 }
 
 type ListBansRequest struct {
@@ -2416,7 +2548,7 @@ type ListBansRequest struct {
 
 func (x *ListBansRequest) Reset() {
 	*x = ListBansRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2560,7 @@ func (x *ListBansRequest) String() string {
 func (*ListBansRequest) ProtoMessage() {}
 
 func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[31]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2573,7 @@ func (x *ListBansRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBansRequest.ProtoReflect.Descriptor instead.
 func (*ListBansRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{31}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
 }
 
 type ListBansResponse struct {
@@ -2453,7 +2585,7 @@ type ListBansResponse struct {
 
 func (x *ListBansResponse) Reset() {
 	*x = ListBansResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2465,7 +2597,7 @@ func (x *ListBansResponse) String() string {
 func (*ListBansResponse) ProtoMessage() {}
 
 func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[32]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2478,7 +2610,7 @@ func (x *ListBansResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListBansResponse.ProtoReflect.Descriptor instead.
 func (*ListBansResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{32}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *ListBansResponse) GetBans() []*Ban {
@@ -2505,7 +2637,7 @@ type Access struct {
 
 func (x *Access) Reset() {
 	*x = Access{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2517,7 +2649,7 @@ func (x *Access) String() string {
 func (*Access) ProtoMessage() {}
 
 func (x *Access) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[33]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2530,7 +2662,7 @@ func (x *Access) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Access.ProtoReflect.Descriptor instead.
 func (*Access) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{33}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *Access) GetId() string {
@@ -2604,7 +2736,7 @@ type ListAccessRequest struct {
 
 func (x *ListAccessRequest) Reset() {
 	*x = ListAccessRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2616,7 +2748,7 @@ func (x *ListAccessRequest) String() string {
 func (*ListAccessRequest) ProtoMessage() {}
 
 func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[34]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2629,7 +2761,7 @@ func (x *ListAccessRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessRequest.ProtoReflect.Descriptor instead.
 func (*ListAccessRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{34}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{35}
 }
 
 type ListAccessResponse struct {
@@ -2641,7 +2773,7 @@ type ListAccessResponse struct {
 
 func (x *ListAccessResponse) Reset() {
 	*x = ListAccessResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2653,7 +2785,7 @@ func (x *ListAccessResponse) String() string {
 func (*ListAccessResponse) ProtoMessage() {}
 
 func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[35]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2666,7 +2798,7 @@ func (x *ListAccessResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAccessResponse.ProtoReflect.Descriptor instead.
 func (*ListAccessResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{35}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *ListAccessResponse) GetAccesses() []*Access {
@@ -2690,7 +2822,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2702,7 +2834,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[36]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2715,7 +2847,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{36}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *WatchEventsRequest) GetAfter() uint64 {
@@ -2748,7 +2880,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2760,7 +2892,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[37]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2773,7 +2905,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{37}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *WatchEventsResponse) GetEvents() []*Event {
@@ -2807,7 +2939,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2819,7 +2951,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[38]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2832,7 +2964,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{38}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *Event) GetNumber() uint64 {
@@ -2926,7 +3058,7 @@ type ListAuditRequest struct {
 
 func (x *ListAuditRequest) Reset() {
 	*x = ListAuditRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2938,7 +3070,7 @@ func (x *ListAuditRequest) String() string {
 func (*ListAuditRequest) ProtoMessage() {}
 
 func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[39]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2951,7 +3083,7 @@ func (x *ListAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditRequest.ProtoReflect.Descriptor instead.
 func (*ListAuditRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{39}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *ListAuditRequest) GetKinds() []string {
@@ -3045,7 +3177,7 @@ type AuditEntry struct {
 
 func (x *AuditEntry) Reset() {
 	*x = AuditEntry{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3057,7 +3189,7 @@ func (x *AuditEntry) String() string {
 func (*AuditEntry) ProtoMessage() {}
 
 func (x *AuditEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[40]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3070,7 +3202,7 @@ func (x *AuditEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditEntry.ProtoReflect.Descriptor instead.
 func (*AuditEntry) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{40}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *AuditEntry) GetAt() *timestamppb.Timestamp {
@@ -3167,7 +3299,7 @@ type ListAuditResponse struct {
 
 func (x *ListAuditResponse) Reset() {
 	*x = ListAuditResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3179,7 +3311,7 @@ func (x *ListAuditResponse) String() string {
 func (*ListAuditResponse) ProtoMessage() {}
 
 func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[41]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3192,7 +3324,7 @@ func (x *ListAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAuditResponse.ProtoReflect.Descriptor instead.
 func (*ListAuditResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{41}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *ListAuditResponse) GetEntries() []*AuditEntry {
@@ -3217,7 +3349,7 @@ type VerifyAuditRequest struct {
 
 func (x *VerifyAuditRequest) Reset() {
 	*x = VerifyAuditRequest{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3229,7 +3361,7 @@ func (x *VerifyAuditRequest) String() string {
 func (*VerifyAuditRequest) ProtoMessage() {}
 
 func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[42]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3242,7 +3374,7 @@ func (x *VerifyAuditRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditRequest.ProtoReflect.Descriptor instead.
 func (*VerifyAuditRequest) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{42}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{43}
 }
 
 type VerifyAuditResponse struct {
@@ -3259,7 +3391,7 @@ type VerifyAuditResponse struct {
 
 func (x *VerifyAuditResponse) Reset() {
 	*x = VerifyAuditResponse{}
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3271,7 +3403,7 @@ func (x *VerifyAuditResponse) String() string {
 func (*VerifyAuditResponse) ProtoMessage() {}
 
 func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_pilotage_v1_site_service_proto_msgTypes[43]
+	mi := &file_pilotage_v1_site_service_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3284,7 +3416,7 @@ func (x *VerifyAuditResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerifyAuditResponse.ProtoReflect.Descriptor instead.
 func (*VerifyAuditResponse) Descriptor() ([]byte, []int) {
-	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{43}
+	return file_pilotage_v1_site_service_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *VerifyAuditResponse) GetRecords() int64 {
@@ -3478,9 +3610,21 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x04once\x18\x05 \x01(\bR\x04once\x12\x10\n" +
 	"\x03job\x18\x06 \x01(\tR\x03job\x12\x16\n" +
 	"\x06person\x18\a \x01(\tR\x06person\x12\x16\n" +
-	"\x06groups\x18\b \x03(\tR\x06groups\"&\n" +
+	"\x06groups\x18\b \x03(\tR\x06groups\"\\\n" +
 	"\x10GetDemandRequest\x12\x12\n" +
-	"\x04site\x18\x01 \x01(\tR\x04site\"\xbe\x01\n" +
+	"\x04site\x18\x01 \x01(\tR\x04site\x124\n" +
+	"\afactory\x18\x02 \x01(\v2\x1a.pilotage.v1.FactoryReportR\afactory\"\xcb\x02\n" +
+	"\rFactoryReport\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
+	"\apending\x18\x03 \x01(\x05R\apending\x12\x18\n" +
+	"\arunning\x18\x04 \x01(\x05R\arunning\x12C\n" +
+	"\x0flast_submission\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x0elastSubmission\x12\x16\n" +
+	"\x06paused\x18\x06 \x01(\tR\x06paused\x12-\n" +
+	"\x05nodes\x18\a \x03(\v2\x17.pilotage.v1.DemandNodeR\x05nodes\x12:\n" +
+	"\vlisting_age\x18\b \x01(\v2\x19.google.protobuf.DurationR\n" +
+	"listingAge\x12\x16\n" +
+	"\x06reason\x18\t \x01(\tR\x06reason\"\xbe\x01\n" +
 	"\vDemandClass\x12\x18\n" +
 	"\arequire\x18\x01 \x01(\tR\arequire\x124\n" +
 	"\tresources\x18\x02 \x01(\v2\x16.pilotage.v1.ResourcesR\tresources\x12\x14\n" +
@@ -3498,7 +3642,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"DemandNode\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12-\n" +
 	"\x04left\x18\x02 \x01(\v2\x19.google.protobuf.DurationR\x04left\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"\x82\x02\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\"\xbc\x02\n" +
 	"\x11GetDemandResponse\x122\n" +
 	"\aclasses\x18\x01 \x03(\v2\x18.pilotage.v1.DemandClassR\aclasses\x12\x1d\n" +
 	"\n" +
@@ -3507,7 +3651,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"free_slots\x18\x03 \x01(\x05R\tfreeSlots\x12\x1a\n" +
 	"\bdraining\x18\x04 \x01(\bR\bdraining\x120\n" +
 	"\x06pilots\x18\x05 \x03(\v2\x18.pilotage.v1.DemandPilotR\x06pilots\x12-\n" +
-	"\x05nodes\x18\x06 \x03(\v2\x17.pilotage.v1.DemandNodeR\x05nodes\"G\n" +
+	"\x05nodes\x18\x06 \x03(\v2\x17.pilotage.v1.DemandNodeR\x05nodes\x128\n" +
+	"\tfactories\x18\a \x03(\v2\x1a.pilotage.v1.FactoryReportR\tfactories\"G\n" +
 	"\x14CreateAccessResponse\x12\x1f\n" +
 	"\vaccess_file\x18\x01 \x01(\fR\n" +
 	"accessFile\x12\x0e\n" +
@@ -3642,7 +3787,7 @@ func file_pilotage_v1_site_service_proto_rawDescGZIP() []byte {
 }
 
 var file_pilotage_v1_site_service_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 45)
+var file_pilotage_v1_site_service_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(SiteMode)(0),                 // 0: pilotage.v1.SiteMode
 	(*SiteSettings)(nil),          // 1: pilotage.v1.SiteSettings
@@ -3664,126 +3809,132 @@ var file_pilotage_v1_site_service_proto_goTypes = []any{
 	(*RemoveSiteResponse)(nil),    // 17: pilotage.v1.RemoveSiteResponse
 	(*CreateAccessRequest)(nil),   // 18: pilotage.v1.CreateAccessRequest
 	(*GetDemandRequest)(nil),      // 19: pilotage.v1.GetDemandRequest
-	(*DemandClass)(nil),           // 20: pilotage.v1.DemandClass
-	(*DemandPilot)(nil),           // 21: pilotage.v1.DemandPilot
-	(*DemandNode)(nil),            // 22: pilotage.v1.DemandNode
-	(*GetDemandResponse)(nil),     // 23: pilotage.v1.GetDemandResponse
-	(*CreateAccessResponse)(nil),  // 24: pilotage.v1.CreateAccessResponse
-	(*RevokeAccessRequest)(nil),   // 25: pilotage.v1.RevokeAccessRequest
-	(*RevokeAccessResponse)(nil),  // 26: pilotage.v1.RevokeAccessResponse
-	(*Ban)(nil),                   // 27: pilotage.v1.Ban
-	(*BanRequest)(nil),            // 28: pilotage.v1.BanRequest
-	(*BanResponse)(nil),           // 29: pilotage.v1.BanResponse
-	(*UnbanRequest)(nil),          // 30: pilotage.v1.UnbanRequest
-	(*UnbanResponse)(nil),         // 31: pilotage.v1.UnbanResponse
-	(*ListBansRequest)(nil),       // 32: pilotage.v1.ListBansRequest
-	(*ListBansResponse)(nil),      // 33: pilotage.v1.ListBansResponse
-	(*Access)(nil),                // 34: pilotage.v1.Access
-	(*ListAccessRequest)(nil),     // 35: pilotage.v1.ListAccessRequest
-	(*ListAccessResponse)(nil),    // 36: pilotage.v1.ListAccessResponse
-	(*WatchEventsRequest)(nil),    // 37: pilotage.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 38: pilotage.v1.WatchEventsResponse
-	(*Event)(nil),                 // 39: pilotage.v1.Event
-	(*ListAuditRequest)(nil),      // 40: pilotage.v1.ListAuditRequest
-	(*AuditEntry)(nil),            // 41: pilotage.v1.AuditEntry
-	(*ListAuditResponse)(nil),     // 42: pilotage.v1.ListAuditResponse
-	(*VerifyAuditRequest)(nil),    // 43: pilotage.v1.VerifyAuditRequest
-	(*VerifyAuditResponse)(nil),   // 44: pilotage.v1.VerifyAuditResponse
-	nil,                           // 45: pilotage.v1.Site.RequestsByMethodEntry
-	(*durationpb.Duration)(nil),   // 46: google.protobuf.Duration
-	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
-	(*ClauseCount)(nil),           // 48: pilotage.v1.ClauseCount
-	(*fieldmaskpb.FieldMask)(nil), // 49: google.protobuf.FieldMask
-	(*Resources)(nil),             // 50: pilotage.v1.Resources
+	(*FactoryReport)(nil),         // 20: pilotage.v1.FactoryReport
+	(*DemandClass)(nil),           // 21: pilotage.v1.DemandClass
+	(*DemandPilot)(nil),           // 22: pilotage.v1.DemandPilot
+	(*DemandNode)(nil),            // 23: pilotage.v1.DemandNode
+	(*GetDemandResponse)(nil),     // 24: pilotage.v1.GetDemandResponse
+	(*CreateAccessResponse)(nil),  // 25: pilotage.v1.CreateAccessResponse
+	(*RevokeAccessRequest)(nil),   // 26: pilotage.v1.RevokeAccessRequest
+	(*RevokeAccessResponse)(nil),  // 27: pilotage.v1.RevokeAccessResponse
+	(*Ban)(nil),                   // 28: pilotage.v1.Ban
+	(*BanRequest)(nil),            // 29: pilotage.v1.BanRequest
+	(*BanResponse)(nil),           // 30: pilotage.v1.BanResponse
+	(*UnbanRequest)(nil),          // 31: pilotage.v1.UnbanRequest
+	(*UnbanResponse)(nil),         // 32: pilotage.v1.UnbanResponse
+	(*ListBansRequest)(nil),       // 33: pilotage.v1.ListBansRequest
+	(*ListBansResponse)(nil),      // 34: pilotage.v1.ListBansResponse
+	(*Access)(nil),                // 35: pilotage.v1.Access
+	(*ListAccessRequest)(nil),     // 36: pilotage.v1.ListAccessRequest
+	(*ListAccessResponse)(nil),    // 37: pilotage.v1.ListAccessResponse
+	(*WatchEventsRequest)(nil),    // 38: pilotage.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 39: pilotage.v1.WatchEventsResponse
+	(*Event)(nil),                 // 40: pilotage.v1.Event
+	(*ListAuditRequest)(nil),      // 41: pilotage.v1.ListAuditRequest
+	(*AuditEntry)(nil),            // 42: pilotage.v1.AuditEntry
+	(*ListAuditResponse)(nil),     // 43: pilotage.v1.ListAuditResponse
+	(*VerifyAuditRequest)(nil),    // 44: pilotage.v1.VerifyAuditRequest
+	(*VerifyAuditResponse)(nil),   // 45: pilotage.v1.VerifyAuditResponse
+	nil,                           // 46: pilotage.v1.Site.RequestsByMethodEntry
+	(*durationpb.Duration)(nil),   // 47: google.protobuf.Duration
+	(*timestamppb.Timestamp)(nil), // 48: google.protobuf.Timestamp
+	(*ClauseCount)(nil),           // 49: pilotage.v1.ClauseCount
+	(*fieldmaskpb.FieldMask)(nil), // 50: google.protobuf.FieldMask
+	(*Resources)(nil),             // 51: pilotage.v1.Resources
 }
 var file_pilotage_v1_site_service_proto_depIdxs = []int32{
 	0,  // 0: pilotage.v1.SiteSettings.mode:type_name -> pilotage.v1.SiteMode
-	46, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
-	46, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
+	47, // 1: pilotage.v1.SiteSettings.round_period:type_name -> google.protobuf.Duration
+	47, // 2: pilotage.v1.SiteSettings.locality_wait:type_name -> google.protobuf.Duration
 	2,  // 3: pilotage.v1.SiteSettings.storage_credentials:type_name -> pilotage.v1.StorageCredential
-	47, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
+	48, // 4: pilotage.v1.Mastership.since:type_name -> google.protobuf.Timestamp
 	1,  // 5: pilotage.v1.Site.settings:type_name -> pilotage.v1.SiteSettings
 	3,  // 6: pilotage.v1.Site.intermediate:type_name -> pilotage.v1.SourceSums
 	3,  // 7: pilotage.v1.Site.external:type_name -> pilotage.v1.SourceSums
-	45, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
-	46, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
-	46, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
+	46, // 8: pilotage.v1.Site.requests_by_method:type_name -> pilotage.v1.Site.RequestsByMethodEntry
+	47, // 9: pilotage.v1.Site.delay_sum:type_name -> google.protobuf.Duration
+	47, // 10: pilotage.v1.Site.last_sync_ago:type_name -> google.protobuf.Duration
 	4,  // 11: pilotage.v1.Site.history:type_name -> pilotage.v1.Mastership
 	6,  // 12: pilotage.v1.Site.refused:type_name -> pilotage.v1.RefusedClass
-	46, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
-	46, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
-	48, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
+	47, // 13: pilotage.v1.Site.mode_for:type_name -> google.protobuf.Duration
+	47, // 14: pilotage.v1.Site.trial_in:type_name -> google.protobuf.Duration
+	49, // 15: pilotage.v1.RefusedClass.clauses:type_name -> pilotage.v1.ClauseCount
 	1,  // 16: pilotage.v1.AddSiteRequest.settings:type_name -> pilotage.v1.SiteSettings
-	49, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
+	50, // 17: pilotage.v1.AddSiteRequest.update_mask:type_name -> google.protobuf.FieldMask
 	5,  // 18: pilotage.v1.AddSiteResponse.site:type_name -> pilotage.v1.Site
 	5,  // 19: pilotage.v1.ListSitesResponse.sites:type_name -> pilotage.v1.Site
-	46, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
-	46, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
+	47, // 20: pilotage.v1.GetSiteRequest.since:type_name -> google.protobuf.Duration
+	47, // 21: pilotage.v1.SiteWindow.time:type_name -> google.protobuf.Duration
 	3,  // 22: pilotage.v1.SiteWindow.reads:type_name -> pilotage.v1.SourceSums
-	46, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
+	47, // 23: pilotage.v1.SiteWindow.delay_sum:type_name -> google.protobuf.Duration
 	5,  // 24: pilotage.v1.GetSiteResponse.site:type_name -> pilotage.v1.Site
 	12, // 25: pilotage.v1.GetSiteResponse.window:type_name -> pilotage.v1.SiteWindow
-	22, // 26: pilotage.v1.GetSiteResponse.nodes:type_name -> pilotage.v1.DemandNode
-	46, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
-	50, // 28: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
-	46, // 29: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
-	46, // 30: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
-	20, // 31: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
-	21, // 32: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
-	22, // 33: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
-	47, // 34: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
-	27, // 35: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
-	27, // 36: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
-	27, // 37: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
-	47, // 38: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
-	47, // 39: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
-	34, // 40: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
-	39, // 41: pilotage.v1.WatchEventsResponse.events:type_name -> pilotage.v1.Event
-	47, // 42: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
-	47, // 43: pilotage.v1.ListAuditRequest.at:type_name -> google.protobuf.Timestamp
-	47, // 44: pilotage.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
-	47, // 45: pilotage.v1.ListAuditRequest.before:type_name -> google.protobuf.Timestamp
-	47, // 46: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
-	47, // 47: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
-	47, // 48: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
-	41, // 49: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
-	47, // 50: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
-	47, // 51: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
-	7,  // 52: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
-	9,  // 53: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
-	11, // 54: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
-	14, // 55: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
-	16, // 56: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
-	18, // 57: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
-	25, // 58: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
-	19, // 59: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
-	35, // 60: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
-	28, // 61: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
-	30, // 62: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
-	32, // 63: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
-	37, // 64: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
-	40, // 65: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
-	43, // 66: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
-	8,  // 67: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
-	10, // 68: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
-	13, // 69: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
-	15, // 70: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
-	17, // 71: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
-	24, // 72: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
-	26, // 73: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
-	23, // 74: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
-	36, // 75: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
-	29, // 76: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
-	31, // 77: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
-	33, // 78: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
-	38, // 79: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
-	42, // 80: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
-	44, // 81: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
-	67, // [67:82] is the sub-list for method output_type
-	52, // [52:67] is the sub-list for method input_type
-	52, // [52:52] is the sub-list for extension type_name
-	52, // [52:52] is the sub-list for extension extendee
-	0,  // [0:52] is the sub-list for field type_name
+	23, // 26: pilotage.v1.GetSiteResponse.nodes:type_name -> pilotage.v1.DemandNode
+	47, // 27: pilotage.v1.CreateAccessRequest.valid_for:type_name -> google.protobuf.Duration
+	20, // 28: pilotage.v1.GetDemandRequest.factory:type_name -> pilotage.v1.FactoryReport
+	48, // 29: pilotage.v1.FactoryReport.last_submission:type_name -> google.protobuf.Timestamp
+	23, // 30: pilotage.v1.FactoryReport.nodes:type_name -> pilotage.v1.DemandNode
+	47, // 31: pilotage.v1.FactoryReport.listing_age:type_name -> google.protobuf.Duration
+	51, // 32: pilotage.v1.DemandClass.resources:type_name -> pilotage.v1.Resources
+	47, // 33: pilotage.v1.DemandClass.walltime:type_name -> google.protobuf.Duration
+	47, // 34: pilotage.v1.DemandNode.left:type_name -> google.protobuf.Duration
+	21, // 35: pilotage.v1.GetDemandResponse.classes:type_name -> pilotage.v1.DemandClass
+	22, // 36: pilotage.v1.GetDemandResponse.pilots:type_name -> pilotage.v1.DemandPilot
+	23, // 37: pilotage.v1.GetDemandResponse.nodes:type_name -> pilotage.v1.DemandNode
+	20, // 38: pilotage.v1.GetDemandResponse.factories:type_name -> pilotage.v1.FactoryReport
+	48, // 39: pilotage.v1.Ban.at:type_name -> google.protobuf.Timestamp
+	28, // 40: pilotage.v1.BanRequest.ban:type_name -> pilotage.v1.Ban
+	28, // 41: pilotage.v1.UnbanRequest.ban:type_name -> pilotage.v1.Ban
+	28, // 42: pilotage.v1.ListBansResponse.bans:type_name -> pilotage.v1.Ban
+	48, // 43: pilotage.v1.Access.created:type_name -> google.protobuf.Timestamp
+	48, // 44: pilotage.v1.Access.expires:type_name -> google.protobuf.Timestamp
+	35, // 45: pilotage.v1.ListAccessResponse.accesses:type_name -> pilotage.v1.Access
+	40, // 46: pilotage.v1.WatchEventsResponse.events:type_name -> pilotage.v1.Event
+	48, // 47: pilotage.v1.Event.time:type_name -> google.protobuf.Timestamp
+	48, // 48: pilotage.v1.ListAuditRequest.at:type_name -> google.protobuf.Timestamp
+	48, // 49: pilotage.v1.ListAuditRequest.since:type_name -> google.protobuf.Timestamp
+	48, // 50: pilotage.v1.ListAuditRequest.before:type_name -> google.protobuf.Timestamp
+	48, // 51: pilotage.v1.AuditEntry.at:type_name -> google.protobuf.Timestamp
+	48, // 52: pilotage.v1.AuditEntry.started:type_name -> google.protobuf.Timestamp
+	48, // 53: pilotage.v1.AuditEntry.ended:type_name -> google.protobuf.Timestamp
+	42, // 54: pilotage.v1.ListAuditResponse.entries:type_name -> pilotage.v1.AuditEntry
+	48, // 55: pilotage.v1.VerifyAuditResponse.first:type_name -> google.protobuf.Timestamp
+	48, // 56: pilotage.v1.VerifyAuditResponse.last:type_name -> google.protobuf.Timestamp
+	7,  // 57: pilotage.v1.SiteService.AddSite:input_type -> pilotage.v1.AddSiteRequest
+	9,  // 58: pilotage.v1.SiteService.ListSites:input_type -> pilotage.v1.ListSitesRequest
+	11, // 59: pilotage.v1.SiteService.GetSite:input_type -> pilotage.v1.GetSiteRequest
+	14, // 60: pilotage.v1.SiteService.DrainSite:input_type -> pilotage.v1.DrainSiteRequest
+	16, // 61: pilotage.v1.SiteService.RemoveSite:input_type -> pilotage.v1.RemoveSiteRequest
+	18, // 62: pilotage.v1.SiteService.CreateAccess:input_type -> pilotage.v1.CreateAccessRequest
+	26, // 63: pilotage.v1.SiteService.RevokeAccess:input_type -> pilotage.v1.RevokeAccessRequest
+	19, // 64: pilotage.v1.SiteService.GetDemand:input_type -> pilotage.v1.GetDemandRequest
+	36, // 65: pilotage.v1.SiteService.ListAccess:input_type -> pilotage.v1.ListAccessRequest
+	29, // 66: pilotage.v1.SiteService.Ban:input_type -> pilotage.v1.BanRequest
+	31, // 67: pilotage.v1.SiteService.Unban:input_type -> pilotage.v1.UnbanRequest
+	33, // 68: pilotage.v1.SiteService.ListBans:input_type -> pilotage.v1.ListBansRequest
+	38, // 69: pilotage.v1.SiteService.WatchEvents:input_type -> pilotage.v1.WatchEventsRequest
+	41, // 70: pilotage.v1.SiteService.ListAudit:input_type -> pilotage.v1.ListAuditRequest
+	44, // 71: pilotage.v1.SiteService.VerifyAudit:input_type -> pilotage.v1.VerifyAuditRequest
+	8,  // 72: pilotage.v1.SiteService.AddSite:output_type -> pilotage.v1.AddSiteResponse
+	10, // 73: pilotage.v1.SiteService.ListSites:output_type -> pilotage.v1.ListSitesResponse
+	13, // 74: pilotage.v1.SiteService.GetSite:output_type -> pilotage.v1.GetSiteResponse
+	15, // 75: pilotage.v1.SiteService.DrainSite:output_type -> pilotage.v1.DrainSiteResponse
+	17, // 76: pilotage.v1.SiteService.RemoveSite:output_type -> pilotage.v1.RemoveSiteResponse
+	25, // 77: pilotage.v1.SiteService.CreateAccess:output_type -> pilotage.v1.CreateAccessResponse
+	27, // 78: pilotage.v1.SiteService.RevokeAccess:output_type -> pilotage.v1.RevokeAccessResponse
+	24, // 79: pilotage.v1.SiteService.GetDemand:output_type -> pilotage.v1.GetDemandResponse
+	37, // 80: pilotage.v1.SiteService.ListAccess:output_type -> pilotage.v1.ListAccessResponse
+	30, // 81: pilotage.v1.SiteService.Ban:output_type -> pilotage.v1.BanResponse
+	32, // 82: pilotage.v1.SiteService.Unban:output_type -> pilotage.v1.UnbanResponse
+	34, // 83: pilotage.v1.SiteService.ListBans:output_type -> pilotage.v1.ListBansResponse
+	39, // 84: pilotage.v1.SiteService.WatchEvents:output_type -> pilotage.v1.WatchEventsResponse
+	43, // 85: pilotage.v1.SiteService.ListAudit:output_type -> pilotage.v1.ListAuditResponse
+	45, // 86: pilotage.v1.SiteService.VerifyAudit:output_type -> pilotage.v1.VerifyAuditResponse
+	72, // [72:87] is the sub-list for method output_type
+	57, // [57:72] is the sub-list for method input_type
+	57, // [57:57] is the sub-list for extension type_name
+	57, // [57:57] is the sub-list for extension extendee
+	0,  // [0:57] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_site_service_proto_init() }
@@ -3800,7 +3951,7 @@ func file_pilotage_v1_site_service_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_pilotage_v1_site_service_proto_rawDesc), len(file_pilotage_v1_site_service_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   45,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

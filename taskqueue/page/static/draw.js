@@ -137,8 +137,15 @@ function fill(c, x, y, height, bar, until, left, width) {
   return [begin, Math.max(stop, begin + 2)];
 }
 const sourceColours = ["local", "peer", "se", "remote"];
+// stripe draws for how long outputs went to a storage element, beside the next attempt.
+function stripe(c, x, y, height, bar, left, width) {
+  const from = Math.max(left, x(bar.start + bar.run)), until = Math.min(width, x(bar.out || 0));
+  if (!bar.run || until <= from) return;
+  c.fillStyle = colour("out");
+  c.fillRect(from, y + height * 2 / 3, Math.max(1, until - from), height / 3);
+}
 const barKeys = [["local", "stage-in from the own cache"], ["peer", "from other pilots"], ["se", "from the storage element"], ["remote", "from other sites"], ["run", "run"], ["bad", "failed"], ["idle", "idle"]];
-const barLegend = () => el("figcaption", {}, barKeys.map(([k, t]) => el("span", {class: `key ${k}`}, t)));
+const barLegend = (...more) => el("figcaption", {}, [...barKeys, ...more].map(([k, t]) => el("span", {class: `key ${k}`}, t)));
 
 // Gantt draws attempts by node and pilot, each in the first row of its pilot that is
 // free. It follows the time, or shows a part of it that was chosen.
@@ -169,11 +176,15 @@ class Gantt {
   }
 
   add(bars) {
-    for (const bar of bars) this.bars.set(bar.id, bar);
+    for (const bar of bars) this.bars.set(bar.id, {...bar, out: this.bars.get(bar.id)?.out});
     if (this.bars.size > 12000) {
       const kept = [...this.bars.values()].sort((a, b) => b.start - a.start).slice(0, 8000);
       this.bars = new Map(kept.map((bar) => [bar.id, bar]));
     }
+  }
+
+  stored(outs) {
+    for (const o of outs) { const bar = this.bars.get(o.id); if (bar) bar.out = Math.max(bar.out || 0, o.at); }
   }
 
   now() { this.range = null; this.minutes = 0; this.draw(); }
@@ -233,6 +244,7 @@ class Gantt {
         const drawn = fill(c, x, y + gap / 2, step - gap, bar, present, left, width);
         if (drawn) this.hits.push([drawn[0], y, drawn[1], y + step, bar]);
       }
+      for (const bar of row.bars) stripe(c, x, y + gap / 2, step - gap, bar, left, width);
     });
     if (this.drag?.to !== undefined) {
       c.fillStyle = colour("accent"); c.globalAlpha = .2;
@@ -255,7 +267,7 @@ class Gantt {
     if (this.drag && Math.abs(e.offsetX - this.drag.x) > 5) { this.drag.to = e.offsetX; hideHint(); return this.draw(); }
     const bar = this.at(e);
     if (!bar) return hideHint();
-    showHint(e, `${bar.task || "a task of somebody else"} at ${bar.pilot}: stage-in ${seconds(bar.in / 1000)}, ${bar.run ? `ran ${seconds(bar.run / 1000)}${bar.ok ? "" : ", failed"}` : "runs"}`);
+    showHint(e, `${bar.task || "a task of somebody else"} at ${bar.pilot}: stage-in ${seconds(bar.in / 1000)}, ${bar.run ? `ran ${seconds(bar.run / 1000)}${bar.ok ? "" : ", failed"}${bar.out ? `, stored ${seconds(Math.max(0, bar.out - bar.start - bar.run) / 1000)} later` : ""}` : "runs"}`);
   }
 
   drop(e, onpick) {

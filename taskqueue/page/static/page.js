@@ -83,7 +83,7 @@ async function listen(of) {
   const history = await reply.json();
   document.body.classList.add("in");
   looks = history.looks;
-  if (shown.bars) shown.bars(history.bars);
+  if (shown.bars) shown.bars(history.bars, history.outs || []);
   if (shown.events) shown.events(history.events || []);
   tell();
   stream = new EventSource(`/live?site=${encodeURIComponent(of)}`);
@@ -97,7 +97,8 @@ async function listen(of) {
     state.textContent = `as of ${clock(look.t)}`;
     if (!document.hidden) tell();
   });
-  stream.addEventListener("bars", (e) => { if (shown.bars) shown.bars(JSON.parse(e.data)); });
+  stream.addEventListener("bars", (e) => { if (shown.bars) shown.bars(JSON.parse(e.data), []); });
+  stream.addEventListener("outs", (e) => { if (shown.bars) shown.bars([], JSON.parse(e.data)); });
   stream.addEventListener("events", (e) => { if (shown.events) shown.events(JSON.parse(e.data)); });
   stream.addEventListener("error", () => { show(new Error("the queue does not answer; trying again")); });
 }

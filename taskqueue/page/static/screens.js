@@ -56,7 +56,8 @@ function eventList() {
 }
 
 function overview() {
-  const cards = el("div", {class: "cards"}), sites = el("div"), events = eventList();
+  let asked = 0;
+  const cards = el("div", {class: "cards"}), sites = el("div"), used = el("div"), events = eventList();
   const charts = [
     chart("Tasks that wait or run", [{name: "blocked", colour: "blocked", value: (l) => l.blocked}, {name: "ready", colour: "ready", value: (l) => l.ready}, {name: "held by sites", colour: "waiting", value: (l) => l.total.waiting}, {name: "running", colour: "running", value: (l) => l.total.running}]),
     chart("Slots", [{name: "busy", colour: "running", value: (l) => l.total.slots - l.total.free}, {name: "all", colour: "all", value: (l) => l.total.slots}]),
@@ -66,8 +67,15 @@ function overview() {
     chart("Inputs from caches, in %", [{name: "hits", colour: "local", value: hits((n) => n[0] + n[1])}, {name: "local hits", colour: "peer", value: hits((n) => n[0])}], {most: 100}),
   ];
   return {
-    title: "Overview", node: el("div", {}, el("h1", {}, "Overview"), cards, el("h2", {}, "The last hour"), el("div", {class: "charts"}, charts.map((c) => c.figure)), el("h2", {}, "Sites"), sites, el("h2", {}, "What has happened"), events.node),
+    title: "Overview", node: el("div", {}, el("h1", {}, "Overview"), cards, el("h2", {}, "The last hour"), el("div", {class: "charts"}, charts.map((c) => c.figure)), el("h2", {}, "Sites"), sites, el("h2", {}, "Used and wasted since yesterday, UTC"), used, el("h2", {}, "What has happened"), events.node),
     events: events.add,
+    async refresh() {
+      if (Date.now() - asked < 15000) return;
+      asked = Date.now();
+      const {usage} = await call("TaskService", "GetUsage", {by: "BY_SITE", since: new Date(asked - 864e5).toISOString().slice(0, 10)});
+      used.replaceChildren(table(["site", {t: "tasks", n: 1}, {t: "failed attempts", n: 1}, {t: "CPU time", n: 1}, {t: "wall time", n: 1}, {t: "wasted", n: 1}, "useful and wasted"], (usage || []).map((u) => [
+        link(["site", u.site], u.site), number(u.tasks), number(u.failures), seconds(span(u.cpu)), seconds(span(u.wall)), percent(span(u.wasted), span(u.wall)), parts([["run", span(u.wall) - span(u.wasted)], ["bad", span(u.wasted)]])]), "Nothing yet."));
+    },
     look(looks) {
       const l = looks[looks.length - 1], all = l.total;
       cards.replaceChildren(card(number(l.blocked), "blocked"), card(number(l.ready), "tasks ready"), card(number(all.waiting), "held by sites, waiting"), card(number(all.running), "running"),
@@ -78,11 +86,11 @@ function overview() {
   };
 }
 
-// hits is a share of the inputs that were read between two looks.
-function hits(of) {
+// hits is a share of the inputs, or of their bytes, that were read between two looks.
+function hits(of, what = "reads") {
   return (l, b) => {
     if (!b) return null;
-    const now = sources.map((_, i) => l.total.reads[i] - b.total.reads[i]), all = add(now);
+    const now = sources.map((_, i) => l.total[what][i] - b.total[what][i]), all = add(now);
     return all > 0 ? 100 * of(now) / all : null;
   };
 }
@@ -91,7 +99,7 @@ function data() {
   const cards = el("div", {class: "cards"}), sites = el("div"), files = el("div"), alone = el("div");
   let names = [];
   const charts = [
-    chart("Hit ratio of reads, in %", [{name: "total", colour: "local", value: hits((n) => n[0] + n[1])}, {name: "local", colour: "peer", value: hits((n) => n[0])}], {most: 100}),
+    ...[["reads", "Inputs by source, in %"], ["bytes", "Bytes by source, in %"]].map(([what, title]) => chart(title, sources.map((name, i) => ({name: sourceNames[name], colour: name, value: hits((n) => n[i], what)})), {most: 100})),
     chart("Bytes read a second", sources.map((name, i) => ({name: sourceNames[name], colour: name, value: rate((l) => l.total.bytes[i])})), {text: bytes}),
     chart("Between nodes, bytes a second", [{name: "read from other pilots", colour: "peer", value: rate((l) => l.total.bytes[1])}], {text: bytes}),
     chart("Evictions a second", [{name: "evicted", colour: "bad", value: rate((l) => l.total.evicted)}]),
@@ -125,7 +133,7 @@ function data() {
 }
 
 function site(name) {
-  const cards = el("div", {class: "cards"}), about = el("div"), pilots = el("div"), masters = el("div"), nodes = el("div"), waits = el("div"), events = eventList();
+  const cards = el("div", {class: "cards"}), about = el("div"), pilots = el("div"), masters = el("div"), nodes = el("div"), waits = el("div"), factories = el("div"), events = eventList();
   const gantt = new Gantt((task) => { if (task) location.hash = `#/task/${encodeURIComponent(task)}`; });
   const one = (l) => l.sites.find((s) => s.name === name) || {slots: 0, free: 0, reads: [0, 0, 0, 0], bytes: [0, 0, 0, 0], done: 0, delays: 0, delaysum: 0};
   let pages = [""], page = 0, asked = 0;
@@ -147,10 +155,10 @@ function site(name) {
   }
   return {
     title: name, site: name, gantt,
-    node: el("div", {}, el("h1", {}, `Site ${name}`), cards, el("h2", {}, "Slots, by node and pilot"), gantt.tools(), el("figure", {}, barLegend(), gantt.canvas),
-      el("h2", {}, "The last hour"), el("div", {class: "charts"}, charts.map((c) => c.figure)), el("h2", {}, "Pilots"), pilots, el("h2", {}, "Nodes that get no tasks for a while"), nodes, el("h2", {}, "What waits for pilots of this site"), waits,
+    node: el("div", {}, el("h1", {}, `Site ${name}`), cards, el("h2", {}, "Slots, by node and pilot"), gantt.tools(), el("figure", {}, barLegend(["out", "stage-out, beside the next task"]), gantt.canvas),
+      el("h2", {}, "The last hour"), el("div", {class: "charts"}, charts.map((c) => c.figure)), el("h2", {}, "Pilots"), pilots, el("h2", {}, "Nodes that get no tasks for a while"), nodes, el("h2", {}, "What waits for pilots of this site"), waits, el("h2", {}, "Factories"), factories,
       el("h2", {}, "Settings and state"), about, el("h2", {}, "Masters"), masters, el("h2", {}, "What has happened here"), events.node),
-    bars(bars) { gantt.add(bars); },
+    bars(bars, outs) { gantt.add(bars); gantt.stored(outs); },
     events: events.add,
     look(looks) {
       const s = one(looks[looks.length - 1]), reads = add(s.reads);
@@ -168,6 +176,8 @@ function site(name) {
       waits.replaceChildren(table([{t: "tasks", n: 1}, "each asks for", {t: "requirement", long: 1}, {t: "walltime", n: 1}, "cores, memory and life of live pilots"], (demand.classes || []).map((c) => [
         number(c.tasks), `${c.resources?.cores ?? 1} cores, ${bytes(c.resources?.memoryBytes)}`, c.require || "-", span(c.walltime) ? seconds(span(c.walltime)) : "-", c.live ? "suffice" : "do not suffice"]), "Nothing waits for more pilots here."),
       el("p", {class: "note"}, jobs.length ? `Of its pilots of the last hour ${number(jobs.length)} came from jobs of a factory, of which ${number(jobs.filter((p) => p.alive).length)} live and ${number(jobs.filter((p) => p.error).length)} died.` : "No pilot of the last hour came from a job of a factory."));
+      factories.replaceChildren(table(["factory", "at", {t: "pending jobs", n: 1}, {t: "running", n: 1}, "last submission", {t: "batch system listed", n: 1}, {t: "paused", long: 1}, {t: "why no more", long: 1}, {t: "nodes left out", long: 1}], (demand.factories || []).map((f) => [
+        f.name, f.host, number(f.pending), number(f.running), f.lastSubmission ? when(f.lastSubmission) : "-", span(f.listingAge) < 1e6 ? `${seconds(span(f.listingAge))} ago` : "never", f.paused || "-", f.reason || "-", (f.nodes || []).map((n) => `${n.name}${span(n.left) > 0 ? ` for ${seconds(span(n.left))}` : ", on trial"}: ${n.error}`).join("; ") || "-"]), "No factory has asked for the last minute: pilotage factory --batch slurm, at the site."));
       about.replaceChildren(facts([["storage element", s.settings.storageUrl || "none"], ["mode", s.settings.mode.replace("SITE_MODE_", "").toLowerCase()], s.fallback && ["fallen back", s.fallback],
         ["solver", s.settings.solver || "greedy"], ["rank", s.settings.rank || "locality"], ["master", s.master ? link(["pilot", s.master], s.master) : "-"], ["term", s.term || "-"], ["calls to the queue", number(s.queueRequests)],
         ["evictions", number(s.evictions)], ["files that only caches have", soleCopies >= 1000 ? "1,000 or more" : number(soleCopies)], ["rotted cache files", number(s.damaged)], s.stoppedPilots > 0 && ["pilots that take no work", `${s.stoppedPilots}: ${s.stoppedWhy}`],
