@@ -209,7 +209,7 @@ func (e *Evaluator) Entry(no uint64) (entry *ListEntry, found bool) {
 // Check decides anew whether the pilot may run a task: what it does when the
 // task is assigned to it. It needs no list.
 func (e *Evaluator) Check(t *task.Task, files []FileInfo) Verdict {
-	requirement, err := e.compiler.Requirement(t.Require)
+	requirement, err := e.compiler.Requirement(t.Requirement())
 	if err != nil {
 		return Verdict{FailedClause: shorten(err.Error())}
 	}

@@ -48,6 +48,7 @@ func TestRequirementsSeePilotTaskAndFiles(t *testing.T) {
 		`pilot.arch == 'amd64' && pilot.os != "plan9"`:                     true,
 		`pilot.confinement >= NAMESPACES && pilot.confinement < CONTAINER`: true,
 		`pilot.confinement == NONE || !("ipc" in pilot.walls)`:             false,
+		`pilot.images.exists(f, "/cvmfs/x".startsWith(f))`:                 false,
 		`pilot.id.startsWith("p-")`:                                        true,
 		`pilot.load < 1`:                                                   true,
 		`pilot.lifetime_seconds > task.walltime_seconds`:                   true,

@@ -65,6 +65,7 @@ var attributes = append(resourceAttributes(), []attribute{
 	{"pilot.features", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Features }},
 	{"pilot.confinement", cel.IntType, ofPilot, func(f *Facts) any { return int64(f.Pilot.Walls.Confinement) }},
 	{"pilot.walls", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Walls.Up }},
+	{"pilot.images", cel.ListType(cel.StringType), ofPilot, func(f *Facts) any { return f.Pilot.Walls.Images() }},
 	{"pilot.arch", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.Arch }},
 	{"pilot.os", cel.StringType, ofPilot, func(f *Facts) any { return f.Pilot.OS }},
 	{"pilot.core_speed", cel.DoubleType, ofPilot, func(f *Facts) any { return f.Pilot.CoreSpeed }},

@@ -335,7 +335,7 @@ func (s *Pool) WhyNot(id task.ID) (why Explanation, lacking int, known bool) {
 	if t == nil {
 		return why, 0, false
 	}
-	requirement, err := s.compiler.Requirement(t.Task.Require)
+	requirement, err := s.compiler.Requirement(t.Task.Requirement())
 	if err != nil {
 		return why, 0, false
 	}

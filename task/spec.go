@@ -2,6 +2,8 @@ package task
 
 import (
 	"cmp"
+	"fmt"
+	"strings"
 	"time"
 )
 
@@ -37,6 +39,9 @@ type Task struct {
 	Queue     string        // sites may serve queues in turn; "" is one of them
 	Retries   int           // further attempts after a retryable failure
 	Walltime  time.Duration // of one attempt
+	// Container is the folder of an unpacked image at the node in which the payload
+	// runs, e.g. below /cvmfs/unpacked.cern.ch; "" is the pilot's, or the node itself.
+	Container string
 }
 
 // Bound says what limits a payload, so that a node can be given tasks that do
@@ -58,7 +63,20 @@ type Class struct {
 }
 
 // Class returns the task's class.
-func (t Task) Class() Class { return Class{t.Require, t.Rank, t.Resources} }
+func (t Task) Class() Class { return Class{t.Requirement(), t.Rank, t.Resources} }
+
+// Requirement is what a pilot must meet: what the task asks for, and that its site
+// lets payloads run in the task's container.
+func (t Task) Requirement() string {
+	if t.Container == "" {
+		return t.Require
+	}
+	clause := fmt.Sprintf("pilot.images.exists(folder, %q.startsWith(folder))", t.Container)
+	if strings.TrimSpace(t.Require) == "" {
+		return clause
+	}
+	return clause + " && (" + t.Require + "\n)" // it may end in a comment
+}
 
 // Defaults of a task that does not say otherwise, and limits on what may come
 // from outside.
@@ -76,6 +94,7 @@ const (
 	MaxEnv        = 256
 	MaxExpression = 8 << 10
 	MaxQueue      = 64 // bytes of a queue's name
+	MaxContainer  = 1 << 10
 	MaxRetries    = 100
 	MaxCores      = 4_096
 	MaxGPUs       = 1_024

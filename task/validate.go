@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -146,10 +147,18 @@ func (t Task) validateResources() error {
 		return fmt.Errorf("priority is %d: give %d to %d", t.Priority, -MaxPriority, MaxPriority)
 	case !ValidQueue(t.Queue):
 		return fmt.Errorf("queue is %.80q: give up to %d letters, digits, '.', '_' and '-', or nothing", t.Queue, MaxQueue)
-	case len(t.Require) > MaxExpression || len(t.Rank) > MaxExpression:
+	case t.Container != "" && !validContainer(t.Container):
+		return fmt.Errorf("container is %.80q: give the absolute path of an unpacked image's folder, e.g. /cvmfs/unpacked.cern.ch/..., of letters, digits and ._:@+=,-", t.Container)
+	case len(t.Requirement()) > MaxExpression || len(t.Rank) > MaxExpression:
 		return fmt.Errorf("require or rank is longer than %d bytes", MaxExpression)
 	}
 	return nil
+}
+
+var containerForm = regexp.MustCompile(`^/[A-Za-z0-9._:@+=,/-]+$`)
+
+func validContainer(folder string) bool {
+	return len(folder) <= MaxContainer && containerForm.MatchString(folder) && path.Clean(folder) == folder
 }
 
 var queueForm = regexp.MustCompile(`^[A-Za-z0-9._-]*$`)

@@ -60,6 +60,13 @@ func TestValidateRefuses(t *testing.T) {
 	}{
 		{func(x *task.Task) { x.ID = "w-abcdefghij/-rf" }, "name"},
 		{func(x *task.Task) { x.ID = "w-abcdefghij/../x" }, "name"},
+		{func(x *task.Task) { x.Container = "el9" }, "container"},
+		{func(x *task.Task) { x.Container = "/" }, "container"},
+		{func(x *task.Task) { x.Container = "/cvmfs/../root" }, "container"},
+		{func(x *task.Task) { x.Container = "/cvmfs/a b" }, "container"},
+		{func(x *task.Task) { x.Container = "/cvmfs/a/" }, "container"},
+		{func(x *task.Task) { x.Container = `/cvmfs/"+x` }, "container"},
+		{func(x *task.Task) { x.Container, x.Require = "/cvmfs/a", strings.Repeat("a", task.MaxExpression-9) }, "longer"},
 		{func(x *task.Task) { x.Argv = nil }, "exactly one of argv and shell"},
 		{func(x *task.Task) { x.Shell = "true" }, "exactly one of argv and shell"},
 		{func(x *task.Task) { x.Argv = make([]string, task.MaxArgv+1) }, "words"},

@@ -49,6 +49,22 @@ type Walls struct {
 	Note        string   // for people: why nothing higher is, and what brings it
 }
 
+// imagesWall begins the name of the wall that tells in which folders images may lie.
+const imagesWall = "images="
+
+// ImagesWall names the wall of pilots whose payloads may run in images below a folder.
+func ImagesWall(folder string) string { return imagesWall + folder }
+
+// Images are the folders in which images may lie that a task names as its container.
+func (w Walls) Images() (folders []string) {
+	for _, name := range w.Up {
+		if folder, is := strings.CutPrefix(name, imagesWall); is {
+			folders = append(folders, folder)
+		}
+	}
+	return folders
+}
+
 // String is one line for people.
 func (w Walls) String() string {
 	text := w.Confinement.String()

@@ -14,9 +14,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/pilotage-grid/pilotage/cache"
+	"github.com/pilotage-grid/pilotage/internal/filelock"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -47,7 +46,7 @@ func openWith(cfg Config, calls system) (*Cache, error) {
 	if err := os.MkdirAll(filepath.Join(dir, tempFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("open cache: make folder: %w", c.diskFull(err, 0))
 	}
-	if c.lock, err = lockFolder(filepath.Join(dir, lockFile)); err != nil {
+	if c.lock, err = lockFolder(dir); err != nil {
 		return nil, fmt.Errorf("open cache %s: %w", dir, err)
 	}
 	if err := c.recover(); err != nil {
@@ -56,20 +55,13 @@ func openWith(cfg Config, calls system) (*Cache, error) {
 	return c, nil
 }
 
-// lockFolder holds a lock that the kernel gives back when the process ends,
-// however it ends.
-func lockFolder(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
+// lockFolder makes a cache folder its caller's until the file is closed.
+func lockFolder(dir string) (*os.File, error) {
+	lock, err := filelock.Open(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, false)
+	if errors.Is(err, filelock.ErrHeld) {
+		err = ErrInUse
 	}
-	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			err = ErrInUse
-		}
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
+	return lock, err
 }
 
 // Abandoned tells whether dir has had a cache for a minute at least that no process
@@ -80,7 +72,7 @@ func Abandoned(dir string, remove func() error) (bool, error) {
 	if err != nil || !info.Mode().IsRegular() || time.Since(info.ModTime()) < time.Minute { // it is being opened
 		return false, nil
 	}
-	lock, err := lockFolder(path)
+	lock, err := filelock.Open(path, os.O_RDWR, false)
 	if err != nil {
 		return false, nil //nolint:nilerr // somebody owns it, or it is not ours to look at
 	}

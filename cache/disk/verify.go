@@ -239,7 +239,7 @@ func Examine(ctx context.Context, dir string) ([]Examined, error) {
 	if _, err := os.Stat(filepath.Join(dir, tempFolder)); err != nil {
 		return nil, fmt.Errorf("examine cache: %w", err)
 	}
-	lock, err := lockFolder(filepath.Join(dir, lockFile))
+	lock, err := lockFolder(dir)
 	if err != nil {
 		return nil, fmt.Errorf("examine cache %s: %w", dir, err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/internal/shell"
 	"github.com/pilotage-grid/pilotage/pilot/agent"
+	"github.com/pilotage-grid/pilotage/pilot/exec"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
@@ -114,7 +115,7 @@ func (a *app) devPilots(ctx context.Context, dir string, pilots, slots int, read
 					NodeConfig:    agent.NodeConfig{Folder: filepath.Join(dir, "pilots", fmt.Sprintf("%s-%d", site, n)), Slots: slots},
 					LifeConfig:    agent.LifeConfig{Grace: time.Second},
 					NetworkConfig: agent.NetworkConfig{Advertise: "127.0.0.1"},
-					PayloadConfig: agent.PayloadConfig{PayloadUser: payloads, Hidden: []string{data}},
+					PayloadConfig: agent.PayloadConfig{PayloadUser: payloads, Guests: exec.Guests{Hidden: []string{data}}},
 					SeamConfig:    agent.SeamConfig{Ready: func(id task.PilotID, _ task.Site) { joined <- id }},
 				})
 			})

@@ -120,6 +120,7 @@ var settingsOfSingle = func() []setting {
 	list := []setting{
 		{"retries", "further attempts after a failure (default 3)"},
 		{"walltime", "longest run of one attempt, e.g. 1h (default 24h)"},
+		{"container", "folder of an unpacked image at the nodes, in which it runs, e.g. below /cvmfs/unpacked.cern.ch"},
 	}
 	usages := map[string]string{
 		"cores": "CPU cores to reserve (default 1)", "memory": "memory to reserve, e.g. 500MiB (default 512MiB)",

@@ -84,23 +84,10 @@ type NetworkConfig struct {
 
 // PayloadConfig is what payloads may do and see.
 type PayloadConfig struct {
-	// Sandbox bounds what confines payloads. Confined ones see the system's
-	// folders, their inputs and what is listed here, never what is Hidden.
-	Sandbox exec.SandboxMode
-	// Container is the folder of an unpacked image in which payloads run.
-	Container    string
-	Network      exec.Network
-	Readable     []string
-	Writable     []string
-	Hidden       []string
-	SharedMemory bool // /dev/shm
+	exec.Guests
 	// PayloadUser is the account of payloads of a pilot that runs as root: a name,
 	// or UID:GID.
 	PayloadUser string
-	// TrustPayloads gives payloads hard links to cached inputs.
-	TrustPayloads bool
-	// GPUs that payloads are given, one payload each, as CUDA and ROCm name them.
-	GPUs []string
 }
 
 // SeamConfig is what a pilot is put together with.

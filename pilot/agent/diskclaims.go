@@ -7,8 +7,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 
+	"github.com/pilotage-grid/pilotage/internal/filelock"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -19,6 +21,8 @@ type diskClaim struct {
 	Device uint64
 	Cores  int
 	Bytes  task.Bytes
+	// Folder is the pilot's, or the one in which it makes its own.
+	Folder string
 }
 
 // crumbs is the least that a share of the disk is worth.
@@ -43,9 +47,9 @@ func claimInTurn(claims, folder string, cores int, decide func(share task.Bytes,
 	if err := ownFolder(claims); err != nil {
 		return nil, err
 	}
-	turn, err := locked(claims, os.O_RDONLY, syscall.LOCK_EX)
+	turn, err := filelock.Open(claims, os.O_RDONLY, true)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("claim disk: %w", err)
 	}
 	defer func() { _ = turn.Close() }()
 	var place syscall.Stat_t
@@ -72,7 +76,7 @@ func claimInTurn(claims, folder string, cores int, decide func(share task.Bytes,
 	if err != nil {
 		return nil, err
 	}
-	return keepClaim(claims, diskClaim{Device: place.Dev, Cores: cores, Bytes: declared})
+	return keepClaim(claims, diskClaim{Device: place.Dev, Cores: cores, Bytes: declared, Folder: folder})
 }
 
 func keepClaim(claims string, claim diskClaim) (*os.File, error) {
@@ -85,7 +89,7 @@ func keepClaim(claims string, claim diskClaim) (*os.File, error) {
 		return nil, fmt.Errorf("claim disk: %w", err)
 	}
 	_, err = file.Write(text)
-	if err := errors.Join(err, syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)); err != nil {
+	if err := errors.Join(err, filelock.Lock(file, false)); err != nil {
 		return nil, errors.Join(fmt.Errorf("claim disk: %w", err), file.Close(), os.Remove(file.Name()))
 	}
 	return file, nil
@@ -98,7 +102,7 @@ func liveClaims(folder string) (claims []diskClaim) {
 		panic(err) // of the pattern
 	}
 	for _, path := range paths {
-		if free, err := locked(path, os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+		if free, err := filelock.Open(path, os.O_RDWR, false); err == nil {
 			_ = os.Remove(path)
 			_ = free.Close()
 			continue
@@ -111,15 +115,21 @@ func liveClaims(folder string) (claims []diskClaim) {
 	return claims
 }
 
-func locked(path string, mode, how int) (*os.File, error) {
-	file, err := os.OpenFile(path, mode|syscall.O_NOFOLLOW, 0)
+// logFolders are those of all pilots that have claims.
+func logFolders(claims string) (folders []string) {
+	turn, err := filelock.Open(claims, os.O_RDONLY, true)
 	if err != nil {
-		return nil, fmt.Errorf("claims of disk: %w", err)
+		return nil
 	}
-	if err := syscall.Flock(int(file.Fd()), how); err != nil {
-		return nil, errors.Join(fmt.Errorf("claims of disk: lock %s: %w", path, err), file.Close())
+	defer func() { _ = turn.Close() }()
+	for _, claim := range liveClaims(claims) {
+		for _, pattern := range []string{"logs", "p-*/logs"} {
+			found, _ := filepath.Glob(filepath.Join(claim.Folder, pattern)) // names that are patterns find nothing
+			folders = append(folders, found...)
+		}
 	}
-	return file, nil
+	slices.Sort(folders)
+	return slices.Compact(folders)
 }
 
 // giveBack ends a claim. The folders go with the last one.

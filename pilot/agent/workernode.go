@@ -79,6 +79,12 @@ func listenData(address netip.Addr, ports node.PortRange) (net.Listener, error) 
 	}
 }
 
+// claimsFolder is where the pilots of this account on this node tell each other what
+// they have.
+func claimsFolder() string {
+	return filepath.Join(filepath.Dir(DefaultFolder(os.Getenv, "x")), "claims")
+}
+
 // measureDisk divides this pilot's share of the disk between cache and work folders,
 // before the registration names the latter.
 func (n *workerNode) measureDisk() error {
@@ -86,8 +92,7 @@ func (n *workerNode) measureDisk() error {
 	if err != nil {
 		return err
 	}
-	claims := filepath.Join(filepath.Dir(DefaultFolder(os.Getenv, "x")), "claims")
-	n.claim, err = claimDisk(claims, folder, n.config.Resources.Cores, func(share task.Bytes, shared bool) (task.Bytes, error) {
+	n.claim, err = claimDisk(claimsFolder(), folder, n.config.Resources.Cores, func(share task.Bytes, shared bool) (task.Bytes, error) {
 		defaults := n.config.Resources.Disk == 0
 		if n.config.Capacity == 0 {
 			if n.config.Capacity, err = disk.DefaultCapacity(folder, share); err != nil {
@@ -133,10 +138,10 @@ func (n *workerNode) confinement() (task.Walls, error) {
 func (n *workerNode) execConfig(folder string, log *slog.Logger) (exec.Config, error) {
 	config := exec.Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: n.config.Access.Site,
-		Readable: n.config.Readable, Writable: n.config.Writable, Hidden: append([]string{filepath.Join(folder, "cache")}, n.config.Hidden...),
-		SharedMemory: n.config.SharedMemory, TrustPayloads: n.config.TrustPayloads, GPUs: n.config.GPUs, Logger: log,
+		Guests: n.config.Guests, Logger: log,
+		Logs: exec.Logs{All: func() []string { return logFolders(claimsFolder()) }},
 	}
-	config.Sandbox, config.Container, config.Network = n.config.Sandbox, n.config.Container, n.config.Network
+	config.Hidden = append([]string{filepath.Join(folder, "cache")}, config.Hidden...)
 	var err error
 	config.PayloadUser, err = payloadAccount(n.config.PayloadUser)
 	return config, err

@@ -16,7 +16,7 @@ func BenchmarkTrue(b *testing.B) {
 	for name, mode := range map[string]SandboxMode{"namespaces": Auto, "landlock": OnlyLandlock, "open": Off} {
 		b.Run(name, func(b *testing.B) {
 			s := newStand(b, func(c *Config) {
-				*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Sandbox: mode}
+				*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Guests: Guests{Sandbox: mode}}
 			})
 			var ours, plain, oursCPU, plainCPU time.Duration
 			for b.Loop() {
@@ -48,7 +48,7 @@ func BenchmarkTrue(b *testing.B) {
 // first, and once a second later.
 func BenchmarkWatch(b *testing.B) {
 	s := newStand(b, func(c *Config) {
-		*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Writable: c.Writable}
+		*c = Config{WorkDir: c.WorkDir, LogDir: c.LogDir, Site: c.Site, Guests: Guests{Writable: c.Writable}}
 	})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan Result)

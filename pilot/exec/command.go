@@ -45,7 +45,7 @@ func (a *attempt) environment() []string {
 
 // inside is the work folder as the payload sees it.
 func (a *attempt) inside() string {
-	if a.runner.level >= Container {
+	if a.container != "" {
 		return spawner.ContainerWork
 	}
 	return a.folder
@@ -75,7 +75,7 @@ func (a *attempt) command(environment []string) (program string, arguments, sear
 			path = value
 		}
 	}
-	if a.runner.level >= Container {
+	if a.container != "" {
 		return t.Argv[0], t.Argv, filepath.SplitList(path), nil
 	}
 	for _, folder := range filepath.SplitList(path) {

@@ -37,15 +37,32 @@ type Config struct {
 	WorkDir string // one sub-folder per attempt is made here
 	LogDir  string // stdout and stderr files are kept here
 	Site    task.Site
+	Guests
+	// PayloadUser, if set, is the account of payloads of a pilot that root has
+	// started; nil: the pilot's own.
+	PayloadUser *Account
 
+	Path string // PATH of payloads; default: the pilot's own, else system folders
+	Lang string // LANG of payloads; default: the pilot's own, else C.UTF-8
+
+	Logs      Logs
+	KillGrace time.Duration // between SIGTERM and SIGKILL; default 5 s
+	Watch     Watch
+
+	Logger *slog.Logger // default slog.Default()
+}
+
+// Guests says what payloads may do and see. Confined ones see the system's folders,
+// their inputs and what is listed here, never what is Hidden.
+type Guests struct {
 	Sandbox SandboxMode
 	// Container, if set, is the folder of the root file system in which payloads
 	// run.
 	Container string
-	Network   Network
-	// PayloadUser, if set, is the account of payloads of a pilot that root has
-	// started; nil: the pilot's own.
-	PayloadUser *Account
+	// Images are the folders in which images may lie that tasks name as their
+	// container; default /cvmfs/. A single "none" is none.
+	Images  []string
+	Network Network
 	// TrustPayloads gives payloads hard links to cached inputs, which they can
 	// write to: for sites where one user's payloads run.
 	TrustPayloads bool
@@ -53,20 +70,18 @@ type Config struct {
 	Hidden   []string // files and folders that payloads must never read
 	Readable []string // further files and folders that payloads may read
 	Writable []string // further files and folders that payloads may write
-	// SharedMemory lets payloads use /dev/shm. It is shared by everybody on
-	// the node and not cleaned, therefore off by default.
+	// SharedMemory gives payloads the node's /dev/shm, which everybody on the node
+	// shares and nobody cleans. Else they have their own in namespaces, and none
+	// below.
 	SharedMemory bool
-	GPUs         []string // devices that payloads are given, as CUDA and ROCm name them
+	GPUs         []string // devices that payloads are given, one each, as CUDA and ROCm name them
+}
 
-	Path string // PATH of payloads; default: the pilot's own, else system folders
-	Lang string // LANG of payloads; default: the pilot's own, else C.UTF-8
-
-	LogKeep   task.Bytes    // log files of ended payloads beyond this sum are removed, oldest first; default 1 GiB
-	StreamCap task.Bytes    // of stdout and of stderr kept in a file, less where the task may use less disk; default 64 MiB
-	KillGrace time.Duration // between SIGTERM and SIGKILL; default 5 s
-	Watch     Watch
-
-	Logger *slog.Logger // default slog.Default()
+// Logs bounds what payloads print.
+type Logs struct {
+	Keep   task.Bytes      // of log files of the whole node: beyond it, the oldest of ended payloads are removed; default 1 GiB
+	All    func() []string // log folders of all pilots of the node, with or without its own; nil: there is no other
+	Stream task.Bytes      // of stdout and of stderr kept in a file, less where the task may use less disk; default 64 MiB
 }
 
 // Watch says how a running payload is watched.
@@ -108,6 +123,9 @@ func (c Config) withDefaults() (Config, error) {
 		}
 		c.Container = resolved
 	}
+	if err := c.resolveImages(); err != nil {
+		return c, err
+	}
 	if c.PayloadUser != nil { // to pass through, not to list
 		if err := os.Chmod(c.WorkDir, 0o711); err != nil {
 			return c, fmt.Errorf("open the payload folder to its account: %w", err)
@@ -128,8 +146,8 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	orDefault(&c.Path, os.Getenv("PATH"), systemPath)
 	orDefault(&c.Lang, os.Getenv("LANG"), systemLang)
-	orDefault(&c.LogKeep, task.GiB)
-	orDefault(&c.StreamCap, 64*task.MiB)
+	orDefault(&c.Logs.Keep, task.GiB)
+	orDefault(&c.Logs.Stream, 64*task.MiB)
 	orDefault(&c.KillGrace, 5*time.Second)
 	orDefault(&c.Watch.First, 100*time.Millisecond)
 	orDefault(&c.Watch.Every, 250*time.Millisecond)
@@ -139,6 +157,25 @@ func (c Config) withDefaults() (Config, error) {
 	orDefault(&c.Watch.Threads, 4096)
 	orDefault(&c.Logger, slog.Default())
 	return c, nil
+}
+
+// resolveImages makes of each folder a prefix of what lies in it.
+func (c *Config) resolveImages() error {
+	given := c.Images
+	switch {
+	case len(given) == 0:
+		given = []string{"/cvmfs"}
+	case len(given) == 1 && given[0] == "none":
+		given = nil
+	}
+	c.Images = nil
+	for _, folder := range given {
+		if !filepath.IsAbs(folder) || filepath.Clean(folder) == "/" {
+			return fmt.Errorf("--images %s: give absolute paths of folders, or none", folder)
+		}
+		c.Images = append(c.Images, filepath.Clean(folder)+"/")
+	}
+	return nil
 }
 
 // orDefault sets an unset value to the first set choice.

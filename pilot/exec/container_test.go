@@ -6,6 +6,7 @@ import (
 	"os"
 	osexec "os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -103,6 +104,59 @@ func TestSandboxEntersAContainer(t *testing.T) {
 	}
 }
 
+// TestSandboxEntersTheContainerOfATask, where the site lets images lie there: each
+// attempt gets its own, and the node's files come back with the next.
+func TestSandboxEntersTheContainerOfATask(t *testing.T) {
+	images, elsewhere := t.TempDir(), image(t)
+	first, second := filepath.Join(images, "first"), filepath.Join(images, "second")
+	for _, err := range []error{
+		os.Rename(image(t), first), os.Rename(image(t), second), os.WriteFile(filepath.Join(second, "etc/marker"), []byte("of the second"), 0o644),
+		os.Symlink(second, filepath.Join(images, "latest")), os.Symlink(elsewhere, filepath.Join(images, "out")),
+		os.WriteFile(filepath.Join(images, "file"), nil, 0o644),
+		os.Chmod(images, 0o755), os.Chmod(filepath.Dir(images), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := newStand(t, func(c *Config) { c.Images, c.Path = []string{images}, "/bin:/usr/bin" })
+	if got := s.Walls(); got.Confinement != Namespaces || !slices.Equal(got.Images(), []string{images + "/"}) {
+		t.Error(got)
+	}
+	in := func(container, script string) Spec {
+		spec := s.shell(script)
+		spec.Task.Container, spec.Task.Outputs = container, outputs("out")
+		return spec
+	}
+	for range 2 {
+		s.runOK(in(first, `test "$(cat /etc/marker)" = "of the image" -a "$PWD" = /pilotage && echo x > out`))
+		s.runOK(in(filepath.Join(images, "latest"), `test "$(cat /etc/marker)" = "of the second" && id > out`))
+		s.runOK(in("", `! test -e /etc/marker && test "$PWD" != /pilotage && echo x > out`))
+	}
+	for container, reason := range map[string]string{
+		elsewhere: "lets images lie in", images: "lets images lie in", images + "-other": "lets images lie in",
+		filepath.Join(images, "none"): "is not at this node", filepath.Join(images, "out"): "is no folder in one of images",
+		filepath.Join(images, "file"): "is no folder in one of images",
+	} {
+		if result := s.run(in(container, "echo x > out")); result.OK || !strings.Contains(result.Reason, reason) {
+			t.Errorf("%s: %+v", container, result)
+		}
+	}
+	low := newStand(t, func(c *Config) { c.Sandbox, c.Images = OnlyLandlock, []string{images} })
+	if result := low.run(in(first, "echo x > out")); result.OK || !strings.Contains(result.Reason, "takes level NAMESPACES") || len(low.Walls().Images()) > 0 {
+		t.Errorf("%s, %v", result.Reason, low.Walls())
+	}
+	none := newStand(t, func(c *Config) { c.Images = []string{"none"} })
+	if result := none.run(in(first, "echo x > out")); result.OK || len(none.Walls().Images()) > 0 {
+		t.Errorf("%s, %v", result.Reason, none.Walls())
+	}
+	for _, bad := range []string{"cvmfs", "/", "/cvmfs/.."} {
+		if _, err := New(Config{WorkDir: t.TempDir(), LogDir: t.TempDir(), Guests: Guests{Images: []string{bad}}}); err == nil {
+			t.Errorf("%s is a folder for images", bad)
+		}
+	}
+}
+
 // TestSandboxLimitsTheNetwork and nothing else.
 func TestSandboxLimitsTheNetwork(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -133,6 +187,7 @@ func TestSandboxLimitsTheNetwork(t *testing.T) {
 		{"ports=80,443", Auto, false},
 		{"ports=80,443", OnlyLandlock, false},
 	} {
+		bounded := strings.HasPrefix(c.network, "ports")
 		var network Network
 		if err := network.Set(c.network); err != nil || network.String() != c.network && c.reached {
 			t.Fatal(network.String(), err)
@@ -142,6 +197,20 @@ func TestSandboxLimitsTheNetwork(t *testing.T) {
 		if result.OK != c.reached {
 			t.Errorf("%s at %s: reached is %v: %s", c.network, s.level, result.OK, result.Stderr)
 		}
+		// What Landlock lets pass, and the sign that the script does so without it.
+		for name, script := range map[string]string{
+			"Multipath TCP": `my $s; exit !(socket($s, 2, 1, 262) && connect($s, pack("S n N x8", 2, $ARGV[0], 0x7f000001)))`,
+			"fast open":     `my $s; exit !(socket($s, 2, 1, 0) && defined send($s, "x", 0x20000000, pack("S n N x8", 2, $ARGV[0], 0x7f000001)))`,
+			"io_uring":      `my $p = "\0" x 120; exit !(syscall(425, 1, $p) >= 0)`,
+		} {
+			way := s.run(s.argv("perl", "-e", script, strconv.Itoa(port)))
+			if bounded && way.OK {
+				t.Errorf("%s at %s: %s leads around it", c.network, s.level, name)
+			}
+			if c.network == "host" && !way.OK {
+				t.Logf("%s is not to be had here at all: %s", name, way.Stderr)
+			}
+		}
 	}
 	var network Network
 	for _, bad := range []string{"", "lan", "ports=", "ports=0", "ports=80,http", "ports=65536"} {
@@ -149,7 +218,7 @@ func TestSandboxLimitsTheNetwork(t *testing.T) {
 			t.Errorf("%q is a network", bad)
 		}
 	}
-	_, err = New(Config{WorkDir: t.TempDir(), LogDir: t.TempDir(), Sandbox: Off, Network: Network{None: true}})
+	_, err = New(Config{WorkDir: t.TempDir(), LogDir: t.TempDir(), Guests: Guests{Sandbox: Off, Network: Network{None: true}}})
 	if err == nil || !strings.Contains(err.Error(), "takes level NAMESPACES") {
 		t.Error(err)
 	}

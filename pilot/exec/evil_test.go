@@ -28,7 +28,7 @@ import (
 // not, $CACHED a cached file, $PILOT the process that runs them, $VICTIM another one
 // of the account, which has $SECRET open. Another attempt has $OTHER as its work
 // folder and $LOG as its log. $PEOPLE is a home folder. $KEY names a System V segment,
-// a semaphore and a message of others.
+// a semaphore and a message of others, $SHARED a file of theirs in the shared memory.
 var evil = map[string]string{
 	// Files.
 	"read a hidden file":                   `grep -q x $SECRET`,
@@ -61,7 +61,9 @@ var evil = map[string]string{
 	"change the mode of a file":            `chmod 640 $OUTSIDE/file`,
 	"change the owner of a file":           `chown $(id -u) $OUTSIDE/file`,
 	"change the time of a file":            `touch -d 2001-01-01 $OUTSIDE/file`,
-	"write to the shared memory":           `echo x > /dev/shm/evil-$$ && rm /dev/shm/evil-$$`,
+	"read the shared memory of others":     `grep -q x $SHARED`,
+	"write to the shared memory of others": `[ -e $SHARED ] && echo x >> $SHARED`,
+	"list the shared memory":               `ls /dev/shm | grep -q .`,
 	// Processes.
 	"see other processes":                   `[ -d /proc/$PILOT ] && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
 	"signal the pilot":                      `kill -CONT $PILOT && grep -qE "^(exec.test|exe)$" /proc/$PILOT/comm`,
@@ -173,12 +175,15 @@ func commitEvil(t *testing.T, level task.Confinement) (done map[string]bool, sai
 	log := filepath.Join(s.cfg.LogDir, "other.out")
 	fill(t, log, filepath.Join(other, "input"))
 	t.Cleanup(func() { _ = os.RemoveAll(other) })
+	shared := fmt.Sprintf("/dev/shm/evil-%d-%d", os.Getpid(), level)
+	fill(t, shared)
+	t.Cleanup(func() { _ = os.Remove(shared) })
 	victim, file := victim(t, secret)
 	variables := map[string]string{
 		"OUTSIDE": outside, "SECRET": secret, "CACHED": s.cached("shared", "x", 0o444), "LATE": late, "PEOPLE": people,
 		"PILOT": strconv.Itoa(os.Getpid()), "VICTIM": strconv.Itoa(victim), "VICTIM_FILE": file, "OTHER": other, "LOG": log, "TEMPORARY": os.TempDir(),
 		"REQUEST_KEY": strconv.Itoa(unix.SYS_REQUEST_KEY), "KEYCTL": strconv.Itoa(unix.SYS_KEYCTL), "TICKET": os.Getenv(ticket),
-		"KEY":    strconv.Itoa(exchange(t)),
+		"SHARED": shared, "KEY": strconv.Itoa(exchange(t)),
 		"SOCKET": service(t, filepath.Join(t.TempDir(), "socket")), "ABSTRACT": service(t, fmt.Sprintf("@evil-%d-%d", os.Getpid(), level))[1:],
 	}
 	try := func(script string) Result {
@@ -338,6 +343,8 @@ var good = map[string]string{
 	"devices":         `head -c 10 /dev/urandom > r && echo x > /dev/null && head -c 5 /dev/zero > z && [ $(stat -c %s z) = 5 ]`,
 	"compilers":       `printf 'int main(void) { return 42; }' > x.c && gcc -o x x.c && ! ./x && strip x && ar rc x.a x`,
 	"own shared":      `id=$(ipcmk -M 4096 | tr -dc 0-9) && ipcs -m -i $id > /dev/null && ipcrm -m $id`,
+	"shared memory":   `[ $LEVEL != NAMESPACES ] || { echo x > /dev/shm/x && ln /dev/shm/x /dev/shm/y && cat /dev/shm/y && mkdir /dev/shm/d && [ $(ls /dev/shm | wc -l) = 3 ]; }`,
+	"many processes":  `for i in $(seq 200); do sleep 0.1 & done; wait`,
 	"own sockets":     `perl -MIO::Socket::UNIX -e 'my $l = IO::Socket::UNIX->new(Local => "s", Listen => 1) or exit 1; exit !IO::Socket::UNIX->new(Peer => "s")'`,
 	"locks and holes": `truncate -s 10M holes && flock holes -c 'cp --sparse=always holes copy' && [ $(stat -c %s copy) = 10485760 ]`,
 	"names":           `getent passwd root > /dev/null && [ -r /etc/passwd ]`,
@@ -419,6 +426,19 @@ func TestSpawnersServeOneAttemptAfterAnother(t *testing.T) {
 	}
 }
 
+// passThrough lets another account into a work folder.
+func passThrough(t *testing.T, folder string) {
+	t.Helper()
+	for ; folder != "/" && filepath.Dir(folder) != os.TempDir(); folder = filepath.Dir(folder) {
+		if err := os.Chmod(folder, 0o755); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestPayloadsOfRootGetAnotherAccount at every level; what they make can be
 // collected and removed.
 func TestPayloadsOfRootGetAnotherAccount(t *testing.T) {
@@ -427,14 +447,7 @@ func TestPayloadsOfRootGetAnotherAccount(t *testing.T) {
 	}
 	for _, mode := range []SandboxMode{Off, OnlyLandlock, Auto} {
 		s := newStand(t, func(c *Config) { c.Sandbox, c.PayloadUser = mode, &Account{UID: 65534, GID: 65534} })
-		for folder := s.cfg.WorkDir; folder != "/"; folder = filepath.Dir(folder) { // to pass through
-			if err := os.Chmod(folder, 0o755); folder != os.TempDir() && err != nil {
-				t.Fatal(err)
-			}
-			if filepath.Dir(folder) == os.TempDir() {
-				break
-			}
-		}
+		passThrough(t, s.cfg.WorkDir)
 		level, _ := s.Level()
 		spec := s.shell(`id -u; id -g; chmod u+w small; echo more >> small; mkdir -m 700 d; echo x > d/out; chmod 000 d/out; grep -c . /proc/self/status > /dev/null; grep CapEff /proc/self/status; ! cat /etc/shadow 2>/dev/null`)
 		spec.Inputs = []StagedInput{{Name: "small", Path: s.cached("s", "x", 0o444)}}

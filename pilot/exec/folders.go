@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -135,13 +136,18 @@ func removeLeftovers(folder string) error {
 	entries, err := os.ReadDir(folder)
 	failures := []error{err}
 	for _, entry := range entries {
-		for _, pattern := range ours {
-			if matched, _ := filepath.Match(pattern, entry.Name()); matched { // the patterns are constants
-				failures = append(failures, RemoveTree(filepath.Join(folder, entry.Name())))
-			}
+		if isOurs(entry.Name()) {
+			failures = append(failures, RemoveTree(filepath.Join(folder, entry.Name())))
 		}
 	}
 	return errors.Join(failures...)
+}
+
+func isOurs(name string) bool {
+	return slices.ContainsFunc(ours[:], func(pattern string) bool {
+		matched, _ := filepath.Match(pattern, name) // the patterns are constants
+		return matched
+	})
 }
 
 // removeWorkFolder removes an attempt's folder: with two calls where the payload

@@ -241,6 +241,11 @@ func (r *Runner) confine(ruleset int) error {
 	if err := r.denyPrivileges(); err != nil {
 		return err
 	}
+	if r.cfg.Network.Limited {
+		if err := spawner.OnlyPlainTCP(); err != nil {
+			return err
+		}
+	}
 	return spawner.Restrict(ruleset)
 }
 

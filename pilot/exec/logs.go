@@ -1,11 +1,12 @@
 package exec
 
 import (
-	"container/list"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -23,64 +24,86 @@ const (
 const leastLog = 4 * task.KiB
 
 // logKeeper holds the log files of ended payloads until somebody else has what
-// counts of them, and bounds their sum. It is safe for use by many goroutines.
+// counts of them, and bounds what all pilots of the node hold. What there is, and
+// which attempts have ended, the disk says: files of those are read-only. It is safe
+// for use by many goroutines.
 type logKeeper struct {
 	folder string
 	keep   task.Bytes
+	all    func() []string // folders of all pilots of the node
 
 	mutex sync.Mutex
-	files map[string]*list.Element // by path
-	order *list.List               // of logFile, oldest first
-	total task.Bytes
-}
-
-type logFile struct {
-	path string
-	size task.Bytes
-}
-
-func newLogKeeper(folder string, keep task.Bytes) *logKeeper {
-	return &logKeeper{folder: folder, keep: keep, files: map[string]*list.Element{}, order: list.New()}
+	since task.Bytes // came since all files were looked at
 }
 
 func (k *logKeeper) path(attempt string, stream Stream) string {
 	return filepath.Join(k.folder, attempt+"."+string(stream))
 }
 
-// add enters a finished file and removes the oldest ones beyond the bound.
-func (k *logKeeper) add(path string, size task.Bytes) {
-	size = max(size, leastLog)
+// ended enters a finished file.
+func (k *logKeeper) ended(path string, size task.Bytes) {
+	_ = os.Chmod(path, endedMode)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.files[path] = k.order.PushBack(logFile{path, size})
-	for k.total += size; k.total > k.keep; {
-		k.remove(k.order.Front())
+	// Looking at all files costs some microseconds each: not for each of them.
+	if k.since += max(size, leastLog); k.since >= k.keep/64 {
+		k.since = 0
+		k.sweep()
+	}
+}
+
+const endedMode = 0o400
+
+// sweep removes the oldest files of ended attempts beyond the bound.
+func (k *logKeeper) sweep() {
+	type logFile struct {
+		path string
+		size task.Bytes
+		at   time.Time
+	}
+	var ended []logFile
+	var total task.Bytes
+	folders := []string{k.folder}
+	if k.all != nil {
+		folders = append(folders, k.all()...)
+	}
+	slices.Sort(folders)
+	folders = slices.Compact(folders)
+	for _, folder := range folders {
+		entries, _ := os.ReadDir(folder) // another pilot's may have gone
+		for _, entry := range entries {
+			info, err := entry.Info()
+			if err != nil || !info.Mode().IsRegular() || !isOurs(entry.Name()) {
+				continue
+			}
+			size := max(task.Bytes(info.Size()), leastLog)
+			if total += size; info.Mode().Perm() == endedMode {
+				ended = append(ended, logFile{filepath.Join(folder, entry.Name()), size, info.ModTime()})
+			}
+		}
+	}
+	slices.SortFunc(ended, func(a, b logFile) int { return a.at.Compare(b.at) })
+	for _, file := range ended {
+		if total <= k.keep {
+			return
+		}
+		_ = os.Remove(file.path) // gone already: all the better
+		total -= file.size
 	}
 }
 
 // drop removes the files of an attempt.
 func (k *logKeeper) drop(attempt string) {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
 	for _, stream := range []Stream{Stdout, Stderr} {
-		if file := k.files[k.path(attempt, stream)]; file != nil {
-			k.remove(file)
-		}
+		_ = os.Remove(k.path(attempt, stream))
 	}
-}
-
-func (k *logKeeper) remove(element *list.Element) {
-	file := k.order.Remove(element).(logFile)
-	delete(k.files, file.path)
-	k.total -= file.size
-	_ = os.Remove(file.path) // gone already: all the better
 }
 
 // keepLogs enters an attempt's files; silent streams have none.
 func (a *attempt) keepLogs() {
 	for _, s := range a.streams {
 		if s.file != nil {
-			a.runner.logs.add(s.path, task.Bytes(s.kept.Load()))
+			a.runner.logs.ended(s.path, task.Bytes(s.kept.Load()))
 		}
 	}
 }

@@ -72,7 +72,7 @@ func newStand(t testing.TB, change func(*Config)) *stand {
 	s.opened, s.lines = door, bufio.NewReader(door)
 	cfg := Config{
 		WorkDir: filepath.Join(base, "work"), LogDir: filepath.Join(base, "logs"), Site: "siteA",
-		Writable:  []string{s.door},
+		Guests:    Guests{Writable: []string{s.door}},
 		KillGrace: 2 * time.Second,
 		Watch:     Watch{First: 10 * time.Millisecond, Every: 10 * time.Millisecond, DiskEvery: 20 * time.Millisecond},
 		Logger:    slog.New(slog.NewTextHandler(io.Discard, nil)),

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 )
 
 // mark tells the descendants of one payload from those of another, also after
@@ -58,7 +61,7 @@ func (s series) mark(n uint64, label string) mark {
 var marking sync.Mutex
 
 // fork starts a program that carries the mark.
-func (m *mark) fork(program string, arguments []string, attributes *syscall.ProcAttr) (int, error) {
+func (m *mark) fork(program string, arguments []string, attributes *syscall.ProcAttr, processes int) (int, error) {
 	marking.Lock()
 	defer marking.Unlock()
 	var before unix.Rlimit
@@ -71,7 +74,7 @@ func (m *mark) fork(program string, arguments []string, attributes *syscall.Proc
 			defer func() { _ = unix.Setrlimit(unix.RLIMIT_LOCKS, &before) }()
 		}
 	}
-	pid, err := syscall.ForkExec(program, arguments, attributes)
+	pid, err := spawner.ForkLimited(program, arguments, attributes, processes)
 	if err != nil {
 		return 0, err
 	}
@@ -115,10 +118,15 @@ func (p *process) members() []int {
 	default:
 		owned = append(owned, p.family.below([]int{p.pid})...)
 	}
-	if len(owned) == 0 {
-		return nil
+	if len(owned) > 0 {
+		owned = append(owned, p.family.below(owned)...)
 	}
-	return append(owned, p.family.below(owned)...)
+	for _, pid := range p.group.members() { // nobody gets out of it
+		if pid != p.pid && !slices.Contains(owned, pid) {
+			owned = append(owned, pid)
+		}
+	}
+	return owned
 }
 
 // household is what this process has started, whichever Runner did: a child that

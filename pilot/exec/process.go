@@ -16,6 +16,7 @@ import (
 type process struct {
 	pid    int // also its session and process group
 	family *family
+	group  *cgroup
 	owner  mark
 	began  time.Time
 
@@ -61,7 +62,7 @@ func (a *attempt) start(born birth) (*process, error) {
 	if err := a.runner.guard.stand(a.spec.Attempt.Pilot); err != nil {
 		a.log.Warn("should this pilot be killed, processes of its payloads may outlive it", "error", err)
 	}
-	p := &process{family: a.runner.family, owner: a.runner.guard.series.mark(a.runner.payloads.Add(1), a.label()), exited: make(chan struct{})}
+	p := &process{family: a.runner.family, group: a.group, owner: a.runner.guard.series.mark(a.runner.payloads.Add(1), a.label()), exited: make(chan struct{})}
 	p.sweeps = a.runner.level == Landlock
 	forked := make(chan error, 1)
 	onOwnThread(func() {
@@ -70,7 +71,7 @@ func (a *attempt) start(born birth) (*process, error) {
 			return
 		}
 		household.Lock() // nobody sweeps before it is known whose it is
-		pid, err := fork(born, &p.owner)
+		pid, err := fork(born, &p.owner, a.group, a.processLimit())
 		p.pid, p.began = pid, time.Now()
 		household.payloads[p] = true
 		household.Unlock()
@@ -110,16 +111,19 @@ func (r *Runner) restriction(folder string) (restrict func() error, done func(),
 // writing in a process between fork and exec, 5 ms each.
 const busyRetries = 20
 
-func fork(born birth, owner *mark) (int, error) {
+func fork(born birth, owner *mark, group *cgroup, processes int) (int, error) {
 	attributes := &syscall.ProcAttr{
 		Dir: born.folder, Env: born.environment, Files: born.files,
 		Sys: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if group != nil {
+		attributes.Sys.UseCgroupFD, attributes.Sys.CgroupFD = true, int(group.file.Fd())
 	}
 	if born.account != nil {
 		attributes.Sys.Credential = born.account.Credential()
 	}
 	for try := 0; ; try++ {
-		pid, err := owner.fork(born.program, born.arguments, attributes)
+		pid, err := owner.fork(born.program, born.arguments, attributes, processes)
 		if err == nil {
 			return pid, nil
 		}
@@ -242,6 +246,9 @@ func (p *process) stop(grace time.Duration) {
 
 // kill signals the payload's process group and those members outside it.
 func (p *process) kill(signal unix.Signal, members []int) {
+	if signal == unix.SIGKILL {
+		p.group.kill()
+	}
 	if p.spawner == nil {
 		_ = unix.Kill(-p.pid, signal) // fails only when nobody is left
 	}

@@ -209,7 +209,7 @@ func TestWorkFoldersComeClean(t *testing.T) {
 }
 
 func TestLogsAreCappedAndKept(t *testing.T) {
-	s := newStand(t, func(c *Config) { c.StreamCap, c.LogKeep = 1000, 80*task.KiB })
+	s := newStand(t, func(c *Config) { c.Logs.Stream, c.Logs.Keep = 1000, 72*task.KiB })
 	spec := s.shell("i=0; while [ $i -lt 30000 ]; do echo line $i; i=$((i+1)); done; echo quiet >&2")
 	result := s.runOK(spec)
 	if len(result.Stdout) > task.LogTail || !strings.HasSuffix(string(result.Stdout), "\nline 29999\n") {
@@ -235,8 +235,8 @@ func TestLogsAreCappedAndKept(t *testing.T) {
 		t.Errorf("the oldest log is still there: %v", err)
 	}
 	files, err := os.ReadDir(s.cfg.LogDir)
-	if err != nil || len(files) != 4 {
-		t.Errorf("%d log files, want the newest 4: %v", len(files), err)
+	if err != nil || len(files) != 3 {
+		t.Errorf("%d log files, want the newest 3: %v", len(files), err)
 	}
 }
 
@@ -252,9 +252,49 @@ func TestDroppedLogsLeaveTheNode(t *testing.T) {
 	if err != nil || len(files) != 1 || s.readLog(other, Stdout) != "other\n" {
 		t.Errorf("left: %v, %v", files, err)
 	}
-	if s.logs.total != leastLog {
-		t.Errorf("%s are counted, want one short file", s.logs.total)
+}
+
+// TestLogsOfANodeAreCappedInAll: the oldest go, whichever pilot's they are, but none
+// of a payload that still runs.
+func TestLogsOfANodeAreCappedInAll(t *testing.T) {
+	var first *stand
+	const files = 5
+	keep := func(c *Config) { c.Logs.Keep = files * leastLog }
+	first = newStand(t, keep)
+	second := newStand(t, func(c *Config) {
+		keep(c)
+		c.Logs.All = func() []string { return []string{first.cfg.LogDir, c.LogDir, "/nonexistent"} }
+	})
+	if err := os.WriteFile(filepath.Join(first.cfg.LogDir, "notes"), make([]byte, 2*files*leastLog), 0o400); err != nil {
+		t.Fatal(err) // somebody's, which does not count
 	}
+	running := first.shell("echo early; echo > $DOOR; exec sleep 300")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan Result, 1)
+	go func() { ended <- first.Run(ctx, running, nil) }()
+	first.heard()
+	var old []Spec
+	for range 3 {
+		old = append(old, first.argv("echo", "old"))
+		first.runOK(old[len(old)-1])
+	}
+	for range files - 2 {
+		second.runOK(second.argv("echo", "new"))
+	}
+	for i, spec := range old {
+		file, err := first.OpenLog(spec.Attempt, Stdout)
+		if err == nil {
+			_ = file.Close()
+		}
+		if gone := errors.Is(err, fs.ErrNotExist); gone != (i < 2) {
+			t.Errorf("the log of old attempt %d: %v", i, err)
+		}
+	}
+	if got := first.readLog(running, Stdout); got != "early\n" {
+		t.Errorf("of the attempt that runs: %q", got)
+	}
+	cancel()
+	<-ended
 }
 
 func TestLeftoversOfAKilledPilotGo(t *testing.T) {

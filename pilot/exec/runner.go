@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/pilotage-grid/pilotage/pilot/exec/spawner"
 	"github.com/pilotage-grid/pilotage/task"
 )
 
@@ -25,6 +24,8 @@ type walls struct {
 	sandbox *sandbox // of level Landlock, else nil
 	abi     int      // of Landlock; 0: none
 	policy  policy
+	groups  cgroups
+	account int // processes and threads that the account of payloads has at the start
 }
 
 // Runner runs payloads. It is safe for use by many goroutines.
@@ -32,7 +33,7 @@ type Runner struct {
 	cfg Config
 	walls
 	family  *family
-	logs    *logKeeper
+	logs    logKeeper
 	null    *os.File // stdin of payloads
 	guard   guard
 	gpus    gpus
@@ -75,12 +76,16 @@ func New(cfg Config) (*Runner, error) {
 		return nil, fmt.Errorf("stdin of payloads: %w", err)
 	}
 	r := &Runner{
-		cfg: cfg, family: openFamily(), logs: newLogKeeper(cfg.LogDir, cfg.LogKeep), null: null,
+		cfg: cfg, family: openFamily(), logs: logKeeper{folder: cfg.LogDir, keep: cfg.Logs.Keep, all: cfg.Logs.All}, null: null,
 		guard: guard{series: newSeries(), null: null},
 		gpus:  gpus{free: slices.Clone(cfg.GPUs)}, folders: newWorkFolders(cfg.WorkDir, cfg.PayloadUser),
 		cancel: map[string]context.CancelCauseFunc{}, held: map[string]string{},
 	}
 	r.policy = newPolicy(cfg)
+	r.account = threadsOf(r.cfg.payloadUID())
+	if cfg.Sandbox != Off {
+		r.groups = openCgroups("/proc/self", cfg.Logger)
+	}
 	if err := r.raise(); err != nil {
 		return nil, errors.Join(err, r.Close())
 	}
@@ -111,13 +116,13 @@ func (r *Runner) build() error {
 		var link *spawnerLink
 		r.spawners.program = openSpawnerProgram()
 		r.spawners.noNetwork = r.cfg.Network.None
-		r.spawners.prepare = spawner.Prepare{View: r.policy.view(r.cfg.Container)}
+		r.spawners.view = r.policy.view
 		if landlock != nil {
 			r.abi = landlock.abi
 			r.spawners.prepare.Scopes = landlock.scoped
 			r.spawners.prepare.Limited, r.spawners.prepare.Ports = r.cfg.Network.Limited && r.abi >= portsABI, r.cfg.Network.Ports
 		}
-		if link, noNamespaces = r.spawners.start(); noNamespaces == nil {
+		if link, noNamespaces = r.spawners.start(r.cfg.Container); noNamespaces == nil {
 			r.spawners.give(link)
 			if r.level = Namespaces; r.cfg.Container != "" {
 				r.level = Container
@@ -156,9 +161,20 @@ func (r *Runner) Walls() task.Walls {
 	add(r.level >= Landlock, "files")
 	add(r.level >= Landlock && scopes != 0, "signals", "abstract_sockets")
 	add(r.level >= Namespaces, "processes", "mounts", "ipc")
+	add(r.level >= Namespaces && !r.cfg.SharedMemory, "shared_memory")
+	add(r.level >= Landlock && r.ownsProcesses(), "process_limit")
+	add(r.groups.kills, "cgroup_kill")
+	for _, controller := range r.groups.controllers {
+		add(true, "cgroup_"+controller)
+	}
 	add(r.level >= Container, "container")
 	add(r.cfg.Network.None, "network")
 	add(r.cfg.Network.Limited, "ports")
+	if r.level >= Namespaces {
+		for _, folder := range r.cfg.Images {
+			add(true, task.ImagesWall(folder))
+		}
+	}
 	return walls
 }
 

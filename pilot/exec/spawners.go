@@ -2,10 +2,12 @@ package exec
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -29,6 +31,7 @@ type Account = spawner.Account
 type spawners struct {
 	program spawnerProgram
 	prepare spawner.Prepare // of each of them
+	view    func(container string) spawner.View
 	// noNetwork has them in empty network namespaces.
 	noNetwork bool
 
@@ -39,11 +42,12 @@ type spawners struct {
 
 // spawnerLink is the pilot's end of one spawner, used by one attempt at a time.
 type spawnerLink struct {
-	pid    int
-	socket *net.UnixConn
-	news   *bufio.Reader
-	held   atomic.Int64 // bytes of System V memory and messages, as told last
-	asked  atomic.Int64 // questions for it that have no answer yet
+	pid       int
+	container string // that its payloads are in; "" is none
+	socket    *net.UnixConn
+	news      *bufio.Reader
+	held      atomic.Int64 // bytes of System V memory and messages, as told last
+	asked     atomic.Int64 // questions for it that have no answer yet
 }
 
 const (
@@ -51,29 +55,33 @@ const (
 	mostIdle        = 64               // spawners
 )
 
-// take returns a spawner, a new one where none is idle.
-func (s *spawners) take() (*spawnerLink, error) {
+// take returns a spawner for a container, a new one where none is idle.
+func (s *spawners) take(container string) (*spawnerLink, error) {
 	s.mutex.Lock()
-	if last := len(s.idle) - 1; last >= 0 {
-		link := s.idle[last]
-		s.idle = s.idle[:last]
-		s.mutex.Unlock()
-		return link, nil
+	for i := len(s.idle) - 1; i >= 0; i-- {
+		if link := s.idle[i]; link.container == container {
+			s.idle = slices.Delete(s.idle, i, i+1)
+			s.mutex.Unlock()
+			return link, nil
+		}
 	}
 	s.mutex.Unlock()
-	return s.start()
+	return s.start(container)
 }
 
-// give takes back a spawner that serves further attempts.
+// give takes back a spawner that serves further attempts. The one that has been idle
+// for longest goes where there are too many.
 func (s *spawners) give(link *spawnerLink) {
 	s.mutex.Lock()
-	keep := !s.closed && len(s.idle) < mostIdle
-	if keep {
-		s.idle = append(s.idle, link)
+	leaves := link
+	if !s.closed {
+		if s.idle, leaves = append(s.idle, link), nil; len(s.idle) > mostIdle {
+			leaves, s.idle = s.idle[0], slices.Delete(s.idle, 0, 1)
+		}
 	}
 	s.mutex.Unlock()
-	if !keep {
-		link.kill()
+	if leaves != nil {
+		leaves.kill()
 	}
 }
 
@@ -88,8 +96,8 @@ func (s *spawners) close() {
 	s.program.close()
 }
 
-// start starts a spawner and waits until it is ready.
-func (s *spawners) start() (*spawnerLink, error) {
+// start starts a spawner for a container and waits until it is ready.
+func (s *spawners) start(container string) (*spawnerLink, error) {
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket to a spawner: %w", err)
@@ -101,7 +109,9 @@ func (s *spawners) start() (*spawnerLink, error) {
 		unix.Close(ends[1])
 		return nil, fmt.Errorf("socket to a spawner: %w", err)
 	}
-	link := &spawnerLink{socket: connection.(*net.UnixConn), news: bufio.NewReader(connection)}
+	link := &spawnerLink{container: container, socket: connection.(*net.UnixConn), news: bufio.NewReader(connection)}
+	prepare := s.prepare
+	prepare.View = s.view(container)
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		unix.Close(ends[1])
@@ -122,7 +132,7 @@ func (s *spawners) start() (*spawnerLink, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start a spawner: %w", err), link.socket.Close())
 	}
-	failures := []error{sendOrder(link.socket, &spawner.Order{Prepare: &s.prepare}, nil)}
+	failures := []error{sendOrder(link.socket, &spawner.Order{Prepare: &prepare}, nil)}
 	// The launcher tells its number, the spawner that it is ready, in any order.
 	for range 2 {
 		news, err := link.hear() // at once when the other one has failed: nobody holds the socket
@@ -199,7 +209,7 @@ func (l *spawnerLink) kill() {
 // startInNamespaces has a spawner start the payload.
 func (a *attempt) startInNamespaces(born birth) (*process, error) {
 	r := a.runner
-	link, err := r.spawners.take()
+	link, err := r.spawners.take(a.container)
 	if err != nil {
 		return nil, err
 	}
@@ -207,10 +217,17 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 	order := &spawner.Start{
 		Program: born.program, Arguments: born.arguments, Environment: born.environment,
 		Search: born.search, Work: a.folder, Private: privateFolder, Inputs: a.bound, Account: r.cfg.PayloadUser,
+		Processes: a.processLimit(), Grouped: a.group != nil,
+	}
+	if !r.cfg.SharedMemory {
+		order.SharedMemory = cmp.Or(int64(a.memoryLimit()), int64(task.DefaultMemory))
 	}
 	files := make([]int, len(born.files))
 	for i, file := range born.files {
 		files[i] = int(file)
+	}
+	if a.group != nil {
+		files = append(files, int(a.group.file.Fd()))
 	}
 	err = sendOrder(link.socket, &spawner.Order{Start: order}, files)
 	var news spawner.News
@@ -228,7 +245,7 @@ func (a *attempt) startInNamespaces(born birth) (*process, error) {
 		}
 		return nil, fmt.Errorf("start the payload %s: %w", born.program, err)
 	}
-	p := &process{family: r.family, spawner: link, spawners: &r.spawners, began: time.Unix(0, news.Started), exited: make(chan struct{})}
+	p := &process{family: r.family, group: a.group, spawner: link, spawners: &r.spawners, began: time.Unix(0, news.Started), exited: make(chan struct{})}
 	go func() {
 		defer close(p.exited)
 		news, err := link.listen()

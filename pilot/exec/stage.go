@@ -26,9 +26,12 @@ type attempt struct {
 	name   string // of the work folder and of the log files
 	folder string
 	log    *slog.Logger
-	inputs []placed
-	bound  []spawner.BoundInput // of them, those that are shown in place of a file
-	gpus   []string             // its own while it runs
+	// container is the folder of its root file system; "" is the node's root.
+	container string
+	inputs    []placed
+	bound     []spawner.BoundInput // of them, those that are shown in place of a file
+	gpus      []string             // its own while it runs
+	group     *cgroup              // nil where payloads have none
 	// streams are stdout and stderr, once they are open.
 	streams []*stream
 }
@@ -67,6 +70,10 @@ func takeFingerprint(path string) (fingerprint, error) {
 
 // stage makes the work folder and places the inputs in it.
 func (a *attempt) stage() error {
+	var err error
+	if a.container, err = a.runner.containerOf(&a.spec.Task); err != nil {
+		return err
+	}
 	if err := a.runner.folders.make(a.folder); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ const drainPatience = time.Second
 var buffers = sync.Pool{New: func() any { buffer := make([]byte, 32<<10); return &buffer }}
 
 func (a *attempt) openStreams() (stdout, stderr *stream, err error) {
-	limit := a.runner.cfg.StreamCap
+	limit := a.runner.cfg.Logs.Stream
 	if disk := a.diskLimit(); disk > 0 {
 		limit = min(limit, disk+1) // enough to show that the task is over it
 	}

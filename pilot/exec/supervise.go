@@ -26,6 +26,15 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 		result.failWith(err)
 		return
 	}
+	if err := a.makeGroup(); err != nil {
+		result.failWith(err)
+		return
+	}
+	defer func() {
+		if err := a.group.remove(); err != nil {
+			a.log.Warn("the control group of a payload stays behind", "error", err)
+		}
+	}()
 	stdout, stderr, err := a.openStreams()
 	if err != nil {
 		result.failWith(err)
@@ -59,6 +68,9 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 	result.ExitCode, result.Signal = exitOf(status)
 	if ended != nil {
 		result.fail(ended.kind, ended.reason)
+	} else if a.group.outOfMemory() {
+		result.fail(task.PayloadFailed, fmt.Sprintf("memory exceeded %s, which is %g x the request of %s: ended by the kernel",
+			a.memoryLimit(), a.runner.cfg.Watch.Excess, a.spec.Task.Resources.Memory))
 	} else if reason := exitReason(result); reason != "" {
 		result.fail(task.PayloadFailed, reason)
 	}

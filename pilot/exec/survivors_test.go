@@ -136,7 +136,7 @@ func runDoomedPilot(folder string) {
 	}
 	runner, err := New(Config{
 		WorkDir: filepath.Join(folder, "work"), LogDir: filepath.Join(folder, "logs"), Site: "siteA",
-		Writable: []string{filepath.Join(folder, "door")}, Sandbox: OnlyLandlock,
+		Guests: Guests{Writable: []string{filepath.Join(folder, "door")}, Sandbox: OnlyLandlock},
 	})
 	if err != nil {
 		panic(err)

@@ -2,7 +2,6 @@ package exec
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -82,7 +81,7 @@ func (w *watch) sample(p *process) *stopped {
 // tooMany returns the reason when processes or threads are beyond what the task
 // may have, else "".
 func (w *watch) tooMany(seen glance) string {
-	cores := max(1, w.attempt.spec.Task.Resources.Cores)
+	cores := w.attempt.cores()
 	for _, kind := range []struct {
 		name       string
 		are, allow int
@@ -100,11 +99,7 @@ func (w *watch) tooMany(seen glance) string {
 // sampleDisk looks at files: in the work folder, without a name, in memory.
 func (w *watch) sampleDisk(p *process, pids []int) string {
 	a := w.attempt
-	owner := os.Geteuid()
-	if a.runner.cfg.PayloadUser != nil {
-		owner = a.runner.cfg.PayloadUser.UID
-	}
-	w.held = heldBy(a.ctx, pids, owner)
+	w.held = heldBy(a.ctx, pids, a.runner.cfg.payloadUID())
 	if w.held.fault != "" {
 		return w.held.fault
 	}

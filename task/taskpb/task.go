@@ -17,7 +17,7 @@ func Task(t task.Task) *pb.Task {
 		Id: string(t.ID), Argv: t.Argv, Shell: t.Shell, Env: t.Env,
 		Resources: Resources(t.Resources), Require: t.Require, Rank: t.Rank,
 		Priority: int32(t.Priority), Retries: int32(t.Retries), Walltime: durationpb.New(t.Walltime),
-		Bound: string(t.Bound), Queue: t.Queue,
+		Bound: string(t.Bound), Queue: t.Queue, Container: t.Container,
 	}
 	for _, in := range t.Inputs {
 		out.Inputs = append(out.Inputs, &pb.Binding{Lfn: string(in.LFN), Name: in.Name})
@@ -37,7 +37,7 @@ func FromTask(in *pb.Task) (task.Task, error) {
 		ID: task.ID(in.GetId()), Argv: in.GetArgv(), Shell: in.GetShell(), Env: in.GetEnv(),
 		Resources: FromResources(in.GetResources()), Require: in.GetRequire(), Rank: in.GetRank(),
 		Priority: int(in.GetPriority()), Retries: int(in.GetRetries()), Walltime: in.GetWalltime().AsDuration(),
-		Bound: task.Bound(in.GetBound()), Queue: in.GetQueue(),
+		Bound: task.Bound(in.GetBound()), Queue: in.GetQueue(), Container: in.GetContainer(),
 	}
 	if n := len(in.GetInputs()); n > task.MaxInputs {
 		return t, fmt.Errorf("task %s has %d inputs: at most %d", in.GetId(), n, task.MaxInputs)

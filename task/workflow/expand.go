@@ -203,6 +203,7 @@ func (t *template) instantiate(values []string) task.Task {
 		Resources: s.resources(),
 		Require:   s.Require.Value,
 		Rank:      s.Rank.Value,
+		Container: s.Container.Value,
 		Bound:     task.Bound(s.Bound.Value),
 		Queue:     s.Queue.Value,
 		Priority:  s.Priority.Value,

@@ -48,6 +48,8 @@ type Settings struct {
 	Require Text `key:"require" default:"every pilot will do" max:"8KiB"`
 	// Which pilots to prefer: the name of a ranking policy or a CEL expression that gives a number. It is not expanded.
 	Rank Text `key:"rank" default:"locality" max:"8KiB"`
+	// The folder of an unpacked image at the nodes, e.g. below `/cvmfs/unpacked.cern.ch`, in which the payload runs: its root file system, read-only. Sites say in which folders images may lie (`pilot --images`). It is not expanded.
+	Container Text `key:"container" default:"what the pilot has" max:"1KiB"`
 	// What limits the task, `cpu` or `io`: a hint for ranks that balance what runs on a node. With `bound: io` goes `rank: -pilot.io_bound`, with `bound: cpu` goes `rank: -pilot.cpu_bound`.
 	Bound Text `key:"bound" default:"no hint" oneof:"cpu io"`
 	// The queue that the task is submitted to: sites whose solver is `dad` serve queues in turn, one task each.

@@ -257,6 +257,7 @@ func merge(own, defaults Settings) Settings {
 	merged.ResourceSettings.merge(defaults.ResourceSettings)
 	fill(&merged.Require, defaults.Require, "")
 	fill(&merged.Rank, defaults.Rank, "")
+	fill(&merged.Container, defaults.Container, "")
 	fill(&merged.Bound, defaults.Bound, "")
 	fill(&merged.Queue, defaults.Queue, "")
 	fill(&merged.Priority, defaults.Priority, 0)

@@ -214,7 +214,7 @@ func (m *Matchmaker) offer(t *taskqueue.Turn, r *site, ready []*taskqueue.TaskSt
 func (r *site) listed(spec *task.Task) *task.Task {
 	return &task.Task{
 		ID: spec.ID, Resources: spec.Resources, Priority: spec.Priority, Walltime: spec.Walltime,
-		Require: spec.Require, Rank: cmp.Or(spec.Rank, r.record.Rank), Bound: spec.Bound,
+		Require: spec.Requirement(), Rank: cmp.Or(spec.Rank, r.record.Rank), Bound: spec.Bound,
 	}
 }
 

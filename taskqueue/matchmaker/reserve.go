@@ -86,7 +86,7 @@ func (f foresight) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool)
 // give notes what a pilot was given, as far as it is known.
 func (r *site) give(g *pilot, t *task.Task) {
 	g.given[t.ID] = &grant{task: task.Task{
-		ID: t.ID, Resources: t.Resources, Require: t.Require, Rank: cmp.Or(t.Rank, r.record.Rank), Walltime: t.Walltime,
+		ID: t.ID, Resources: t.Resources, Require: t.Requirement(), Rank: cmp.Or(t.Rank, r.record.Rank), Walltime: t.Walltime,
 	}, since: r.now}
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // Order is what the pilot sends: first Prepare, then for each payload Start, with
-// its three files, Tell as often as somebody asks, and where somebody is left End.
+// its three or four files, Tell as often as somebody asks, and where somebody is left End.
 type Order struct {
 	Prepare *Prepare
 	Start   *Start
@@ -42,6 +42,12 @@ type Start struct {
 	Private     string   // the folder in it that is /tmp of a container
 	Inputs      []BoundInput
 	Account     *Account
+	// Processes and threads that it may have in all, if not 0.
+	Processes int
+	// SharedMemory bounds its own /dev/shm, in bytes; 0: it has what the view shows.
+	SharedMemory int64
+	// Grouped tells that a fourth file is the control group to start it in.
+	Grouped bool
 }
 
 // BoundInput is a cached file that is shown, read-only, in place of a file in the
@@ -115,7 +121,7 @@ func ReadNews(from io.Reader) (news News, err error) {
 // receive waits for the next order.
 func receive(socket int) (order Order, files []int, err error) {
 	var head [4]byte
-	control := make([]byte, unix.CmsgSpace(3*4))
+	control := make([]byte, unix.CmsgSpace(4*4))
 	n, m, _, _, err := unix.Recvmsg(socket, head[:], control, unix.MSG_CMSG_CLOEXEC|unix.MSG_WAITALL)
 	for errors.Is(err, unix.EINTR) {
 		n, m, _, _, err = unix.Recvmsg(socket, head[:], control, unix.MSG_CMSG_CLOEXEC|unix.MSG_WAITALL)

@@ -141,6 +141,9 @@ func (s *spawner) prepare(order *Prepare) error {
 		if err := limitPorts(order.Ports); err != nil {
 			return err
 		}
+		if err := OnlyPlainTCP(); err != nil {
+			return err
+		}
 	}
 	s.self = conditionsOf(1)
 	return nil
@@ -209,6 +212,10 @@ func (s *spawner) fork(order *Start, files []int) (int, error) {
 		Dir: folder, Env: order.Environment,
 		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWIPC},
 	}
+	if last := len(files) - 1; order.Grouped && last >= 0 {
+		attributes.Sys.UseCgroupFD, attributes.Sys.CgroupFD = true, files[last]
+		files = files[:last]
+	}
 	for _, file := range files {
 		attributes.Files = append(attributes.Files, uintptr(file))
 	}
@@ -216,7 +223,7 @@ func (s *spawner) fork(order *Start, files []int) (int, error) {
 		attributes.Sys.Credential = order.Account.Credential()
 	}
 	for try := 0; ; try++ {
-		pid, err := syscall.ForkExec(program, order.Arguments, attributes)
+		pid, err := ForkLimited(program, order.Arguments, attributes, order.Processes)
 		if !errors.Is(err, syscall.ETXTBSY) || try == busyRetries {
 			return pid, err
 		}

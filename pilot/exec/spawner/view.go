@@ -231,12 +231,30 @@ func (s *stage) open(order *Start) (folder string, err error) {
 			return "", fmt.Errorf("open /tmp: %w", err)
 		}
 	}
+	if order.SharedMemory > 0 {
+		if err := s.mountSharedMemory(order.SharedMemory); err != nil {
+			return "", fmt.Errorf("mount its own /dev/shm: %w", err)
+		}
+	}
 	for _, input := range order.Inputs {
 		if err := s.show(input.Cached, filepath.Join(folder, input.Place), false); err != nil {
 			return "", fmt.Errorf("open input %s: %w", input.Place, err)
 		}
 	}
 	return folder, nil
+}
+
+// mountSharedMemory gives the attempt a /dev/shm of its own, where the node has one.
+func (s *stage) mountSharedMemory(size int64) error {
+	const place = "/dev/shm"
+	err := unix.Mount("none", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, fmt.Sprintf("mode=1777,size=%d", size))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		s.mounted = append(s.mounted, place)
+	}
+	return err
 }
 
 // mount shows something until the attempt's end.

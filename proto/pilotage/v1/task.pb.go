@@ -360,7 +360,10 @@ type Task struct {
 	// What limits it: "cpu", "io" or empty for no hint.
 	Bound string `protobuf:"bytes,13,opt,name=bound,proto3" json:"bound,omitempty"`
 	// That it was submitted to: sites whose solver is dad serve queues in turn.
-	Queue         string `protobuf:"bytes,14,opt,name=queue,proto3" json:"queue,omitempty"`
+	Queue string `protobuf:"bytes,14,opt,name=queue,proto3" json:"queue,omitempty"`
+	// Folder of an unpacked image at the node, in which it runs; empty is the pilot's
+	// own choice.
+	Container     string `protobuf:"bytes,15,opt,name=container,proto3" json:"container,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -489,6 +492,13 @@ func (x *Task) GetBound() string {
 func (x *Task) GetQueue() string {
 	if x != nil {
 		return x.Queue
+	}
+	return ""
+}
+
+func (x *Task) GetContainer() string {
+	if x != nil {
+		return x.Container
 	}
 	return ""
 }
@@ -1110,7 +1120,7 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\x04gpus\x18\x04 \x01(\x05R\x04gpus\"/\n" +
 	"\aBinding\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x12\n" +
-	"\x04name\x18\x02 \x01(\tR\x04name\"\x81\x04\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\x9f\x04\n" +
 	"\x04Task\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12\x14\n" +
@@ -1126,7 +1136,8 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\aretries\x18\v \x01(\x05R\aretries\x125\n" +
 	"\bwalltime\x18\f \x01(\v2\x19.google.protobuf.DurationR\bwalltime\x12\x14\n" +
 	"\x05bound\x18\r \x01(\tR\x05bound\x12\x14\n" +
-	"\x05queue\x18\x0e \x01(\tR\x05queue\x1a6\n" +
+	"\x05queue\x18\x0e \x01(\tR\x05queue\x12\x1c\n" +
+	"\tcontainer\x18\x0f \x01(\tR\tcontainer\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\x85\x01\n" +
