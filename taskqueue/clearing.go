@@ -9,14 +9,13 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// RetainConfig says how long the queue keeps what nobody needs any more. Nothing of a
-// workflow goes by itself that is not DONE.
+// RetainConfig says how long the queue keeps what nobody needs any more.
 type RetainConfig struct {
 	// Intermediates is how long after the end of its workflow the copies of a file go
-	// that is no final output; 0 is never.
+	// that is no final output, if all of it is DONE; 0 is never.
 	Intermediates time.Duration
-	// Workflows is how long after its end a workflow goes, but for its final outputs; 0
-	// is never.
+	// Workflows is how long after its end a workflow goes, however it has ended, but for
+	// its final outputs on storage elements; 0 is never.
 	Workflows time.Duration
 }
 
@@ -59,10 +58,9 @@ type clearing struct {
 // clearAway does a page of what is to be cleared away.
 func (q *queue) clearAway() {
 	c := &clearing{q.records, q.catalogue, q.config.Workflow.SweepPage}
-	var list []clearance
-	c.remembered(metaClearing, &list)
+	c.retire()
+	list := c.clearances()
 	before := slices.Clone(list)
-	list = c.due(list)
 	if slices.ContainsFunc(list, func(x clearance) bool { return x.From <= q.Clock }) {
 		q.turnPage() // rows are deleted behind the working copy's back
 	}
@@ -78,15 +76,36 @@ func (q *queue) clearAway() {
 	}
 }
 
-// clearWorkflow puts a workflow on the list, from when on it goes with its tasks and files.
-func (r *records) clearWorkflow(w *Workflow, from Instant) {
-	var list []clearance
+func (r *records) clearances() (list []clearance) {
 	r.remembered(metaClearing, &list)
-	list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
-	rememberList(r, metaClearing, append(list, clearance{Workflow: w.ID, Whole: true, From: from}))
-	w.Deleted = true
-	r.workflows.touch(w.ID)
-	r.Effects.progress(w.ID)
+	return list
+}
+
+// clearWorkflow puts a workflow on the list. One that goes as a whole is gone for users from
+// now on, and its rows go when no attempt of it can be told of any more.
+func (r *records) clearWorkflow(w *Workflow, x clearance) {
+	x.Workflow = w.ID
+	if x.Whole {
+		x.From = r.silentFrom(w)
+		w.Deleted = true
+		r.workflows.touch(w.ID)
+		r.Effects.progress(w.ID)
+	}
+	list := slices.DeleteFunc(r.clearances(), func(other clearance) bool { return other.Workflow == w.ID })
+	rememberList(r, metaClearing, append(list, x))
+}
+
+// silentFrom is when nothing can be told any more of the attempts of a workflow, and what
+// they have stored without a word has been looked for.
+func (r *records) silentFrom(w *Workflow) Instant {
+	from, told := r.Clock, w.Closed.Add(r.config.Lease.TTL+r.config.Site.Pilot.AbsentAfter)
+	if w.Closed != 0 && !w.Finished() {
+		from = max(from, told)
+	}
+	if w.Closed != 0 && r.config.Workflow.LookFor > 0 && len(w.suspects(read(r.Sites().All()))) > 0 {
+		from = max(from, told.Add(tidyLooks))
+	}
+	return from
 }
 
 // retaining is how far the look for workflows that are old enough has come: all but
@@ -96,16 +115,18 @@ type retaining struct {
 	After task.WorkflowID
 }
 
-// due adds to the list what is old enough by now. It looks at a page of workflows.
-func (c *clearing) due(list []clearance) []clearance {
+// retire adds to the list what is old enough by now. It looks at a page of workflows.
+func (c *clearing) retire() {
 	retain := &c.config.Retain
-	if retain.Intermediates <= 0 && retain.Workflows <= 0 || len(list) >= mostRetired {
-		return list
+	list := c.clearances()
+	room := mostRetired - len(list)
+	if retain.Intermediates <= 0 && retain.Workflows <= 0 || room <= 0 {
+		return
 	}
 	var at retaining
 	c.remembered(metaRetain, &at)
 	if at.At != 0 && c.Clock.Sub(at.At) < c.config.Workflow.TickEvery {
-		return list
+		return
 	}
 	page, err := c.Workflows().List("", "", at.After, retainPage)
 	if errors.Is(err, ErrWorkflowGone) {
@@ -114,20 +135,18 @@ func (c *clearing) due(list []clearance) []clearance {
 	}
 	check(err)
 	for _, w := range c.workflows.of(page) {
-		if len(list) >= mostRetired {
+		if room == 0 {
 			break
 		}
 		age, listed := c.Clock.Sub(w.Closed), slices.ContainsFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
 		switch {
-		case w.Deleted || !w.Finished():
-		case retain.Workflows > 0 && age >= retain.Workflows:
-			w.Deleted = true
-			c.workflows.touch(w.ID)
-			c.Effects.progress(w.ID)
-			list = slices.DeleteFunc(list, func(x clearance) bool { return x.Workflow == w.ID })
-			list = append(list, clearance{Workflow: w.ID, Whole: true, Retired: true})
-		case retain.Intermediates > 0 && age >= retain.Intermediates && !w.Keep && !w.Cleared && !listed:
-			list = append(list, clearance{Workflow: w.ID})
+		case w.Deleted || w.Closed == 0:
+		case retain.Workflows > 0 && age >= retain.Workflows && c.silentFrom(w) <= c.Clock:
+			c.clearWorkflow(w, clearance{Whole: true, Retired: true})
+			room--
+		case retain.Intermediates > 0 && age >= retain.Intermediates && w.Finished() && !w.Keep && !w.Cleared && !listed:
+			c.clearWorkflow(w, clearance{})
+			room--
 		}
 		if !w.Deleted {
 			at.After = w.ID
@@ -137,7 +156,6 @@ func (c *clearing) due(list []clearance) []clearance {
 		at.After = ""
 	}
 	c.remember(metaRetain, at)
-	return list
 }
 
 // carryOut does a page of a clearance and tells whether that was the last one.
@@ -190,13 +208,14 @@ func (c *clearing) clearFiles(x *clearance, w *Workflow) bool {
 
 func (c *clearing) clearFile(x *clearance, w *Workflow, f *FileRecord) {
 	made := f.ProducerTask != "" && exists(f) && f.Going == Stays
+	kept := made && (f.Final || w.Keep) && len(f.Replicas) > 0
 	switch {
 	case !x.Whole:
 		if made && !f.Final {
 			c.left -= f.Uses
 			c.catalogue.letGo(f, CopiesGo)
 		}
-	case x.Retired && made && (f.Final || w.Keep):
+	case x.Retired && kept:
 		f.Owner, f.Group = w.Owner, w.Group
 		f.ProducerTask, f.Final, f.Uses = "", false, 0 // as an external one: nobody can make it again
 		c.files.touch(f.LFN)

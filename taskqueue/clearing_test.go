@@ -246,6 +246,54 @@ func TestRetiredWorkflowsLeaveTheirOutputs(t *testing.T) {
 	})
 }
 
+// Workflows that have failed or were cancelled go after the same time: until then all
+// their files stay, and then what is left of them are final outputs that are stored, and
+// the accounts.
+func TestWorkflowsThatEndedBadlyRetire(t *testing.T) {
+	g, a, _ := cleared(t)
+	g.rules.Config.Retain.Workflows = 48 * time.Hour
+	begun := func(name string) task.WorkflowID {
+		s := chain()
+		s.Name, s.Outputs, s.Fresh, s.Tasks[1].Retries = name, []string{"out", "side"}, true, 0
+		w := g.mustSubmit(s)
+		a.sync()
+		a.end(task.NewID(w, "a"), a.succeed(a.start(task.NewID(w, "a"), a.members[0])))
+		a.sync()
+		a.upload(task.Qualify(w, "mid"))
+		a.upload(task.Qualify(w, "side"))
+		a.sync()
+		return w
+	}
+	failed, cancelled := begun("failed"), begun("cancelled")
+	b := task.NewID(failed, "b")
+	a.end(b, a.fail(a.start(b, a.members[0]), task.PayloadFailed))
+	a.sync()
+	g.must(func(t *taskqueue.Turn) error { _, err := g.rules.CancelWorkflow(t, cancelled); return err })
+	a.sync()
+	g.expect(task.Failed, b)
+	a.sweep(47 * time.Hour)
+	a.sync()
+	for _, w := range []task.WorkflowID{failed, cancelled} {
+		expectNames(t, "files before", g.files(string(w)), "in", "mid", "side")
+		g.workflow(w)
+	}
+	a.sweep(61 * time.Minute)
+	a.sync()
+	for _, w := range []task.WorkflowID{failed, cancelled} {
+		expectNames(t, "files", g.files(string(w)), "side")
+		g.view(func(turn *taskqueue.Turn) error {
+			found, err := turn.Workflows().Load(w)
+			tasks, err2 := turn.Tasks().InWorkflow(w, 0, 10)
+			all, err3 := turn.Usage().Since("2026-01-01", taskqueue.UsageKey{}, 10)
+			if len(found)+len(tasks) > 0 || len(all) != 1 || all[0].Tasks != 4 || all[0].Failures != 1 {
+				t.Errorf("left: %v, %v; accounts %+v", found, tasks, all)
+			}
+			return errors.Join(err, err2, err3)
+		})
+	}
+	expectNames(t, "to be deleted", g.toDelete(), "mid", "mid", "mid", "side") // the last of who was done
+}
+
 // A file is not removed while somebody needs it.
 func TestNeededFilesAreNotRemoved(t *testing.T) {
 	g, a, w := cleared(t)

@@ -50,14 +50,7 @@ func (r *Rules) DeleteWorkflow(t *Turn, id task.WorkflowID, dry bool) (out Remov
 		return out, nil
 	}
 	q.audit(AuditEntry{Kind: AuditDeleted, Subject: string(id), Note: "workflow of " + w.Owner})
-	from := q.Clock
-	if w.Closed != 0 && !w.Finished() {
-		from = max(from, w.Closed.Add(q.config.Lease.TTL+q.config.Site.Pilot.AbsentAfter))
-	}
-	if w.Closed != 0 && q.config.Workflow.LookFor > 0 && len(w.suspects(read(q.Sites().All()))) > 0 {
-		from = max(from, w.Closed.Add(q.config.Lease.TTL+q.config.Site.Pilot.AbsentAfter+tidyLooks))
-	}
-	q.clearWorkflow(w, from)
+	q.clearWorkflow(w, clearance{Whole: true})
 	return out, nil
 }
 

@@ -49,10 +49,8 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 	if len(sweep) > 0 {
 		return t.Clock, nil
 	}
-	var list []clearance
-	newRecords(t, &r.Config).remembered(metaClearing, &list)
-	for i := range list {
-		due = min(due, max(t.Clock, list[i].From))
+	for _, x := range newRecords(t, &r.Config).clearances() {
+		due = min(due, max(t.Clock, x.From))
 	}
 	next := read(t.Tasks().NextBackoff(t.Clock))
 	if next > t.Clock {
@@ -128,7 +126,7 @@ func (r *records) dropUnsealed() {
 			continue
 		}
 		r.noteUnsealed(w.ID, false)
-		r.clearWorkflow(w, r.Clock)
+		r.clearWorkflow(w, clearance{Whole: true})
 	}
 }
 

@@ -86,7 +86,7 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 	flags.StringSliceVar(&config.Hosts, "host", nil, "further names for the server's certificate")
 	flags.StringVar(&issuers, "issuers", "", "file that names the issuers of WLCG tokens or SciTokens that are taken (docs/access.md)")
 	flags.Var(&config.Rules.Site.Pilot.MinConfinement, "min-confinement", "how strictly pilots of all sites have to confine payloads to be let in: NONE, LANDLOCK, NAMESPACES or CONTAINER; site add --min-confinement asks for more at one site")
-	flags.Var((*days)(&retain.Workflows), "retain", "delete workflows that are DONE after this time, e.g. 90d, but for their final outputs (default: never)")
+	flags.Var((*days)(&retain.Workflows), "retain", "delete workflows that have been over for this time, e.g. 90d, but for their final outputs (default: never)")
 	flags.Var((*days)(&retain.Intermediates), "retain-intermediates", "delete copies of files that are no final outputs this long after their workflow is DONE")
 	flags.BoolVar(&keep, "keep-intermediates", false, "never delete them")
 	flags.BoolVar(&verify, "verify", false, "read the whole database and say what is damaged, instead of starting")
