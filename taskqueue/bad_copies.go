@@ -100,7 +100,7 @@ func (c *catalogue) strike(f *FileRecord, at int) {
 // askCaches asks the caches for a task's output that has no copy on a storage
 // element any more, to be stored again. If none has it, it is lost.
 func (c *catalogue) askCaches(f *FileRecord) {
-	f.Lost, f.Struck, f.Doubted = !exists(f), true, Doubt{}
+	f.Struck, f.Doubted = true, Doubt{}
 	for _, name := range f.Announced {
 		site := c.site(name)
 		c.look(site)
@@ -113,29 +113,6 @@ func (c *catalogue) trust(f *FileRecord) {
 		f.Doubted = Doubt{}
 		c.files.touch(f.LFN)
 	}
-}
-
-// clearBad has the bad copies of a file deleted that has a good one again. Those
-// in another file's place, or that a later run has taken over, are not its own.
-func (c *catalogue) clearBad(f *FileRecord) {
-	if len(f.Bad) == 0 {
-		return
-	}
-	bad := f.Bad
-	f.Bad = nil
-	c.files.touch(f.LFN)
-	if f.Shared {
-		return
-	}
-	bad = slices.DeleteFunc(bad, func(r task.Replica) bool {
-		site := c.sites.one(r.Site)
-		if site == nil {
-			return true // it is gone
-		}
-		name, ok := NameAt(site.SE, r.URL)
-		return !ok || task.StoredFile(name) != f.LFN || f.ReplicaAt(r.URL) >= 0
-	})
-	saveAll(bad, c.Files().AddGarbage)
 }
 
 // doubters adds to the nodes that a task avoids those that found an input bad.

@@ -26,7 +26,6 @@ type judgement struct {
 	of       map[task.ID][]int // outcomes by task
 	judged   []bool
 	acks     []task.Ack // in the order judged
-	garbage  []task.Replica
 }
 
 // take judges outcomes that pilots of a site report. Outcomes are
@@ -43,7 +42,6 @@ func (j *outcomes) take(site *SiteRecord, batch []task.Outcome) []task.Ack {
 		b.visit(i)
 	}
 	j.sites.touch(site.Name)
-	saveAll(b.garbage, j.Files().AddGarbage)
 	return b.acks
 }
 
@@ -203,15 +201,13 @@ func (j *judgement) waste(o *task.Outcome, state AttemptState, verdict task.AckV
 	j.ack(o, verdict, winner)
 }
 
-// discard has an attempt's own copies deleted of those outputs of its task that it
-// has made, also if it has not told of a copy, or does so later than its outcome.
+// discard has an attempt's own copies deleted of those outputs of its task that it has
+// made.
 func (j *judgement) discard(o *task.Outcome, made ...task.Produced) {
-	for _, out := range j.specs.held[o.Attempt.Task].Outputs {
-		at := j.site.place(o.Attempt, out.LFN)
-		if at != "" && slices.ContainsFunc(made, func(p task.Produced) bool { return p.LFN == out.LFN }) {
-			j.garbage = append(j.garbage, task.Replica{Site: o.Site, URL: at})
-		}
-	}
+	outputs := slices.DeleteFunc(slices.Clone(j.specs.held[o.Attempt.Task].Outputs), func(out task.Output) bool {
+		return !slices.ContainsFunc(made, func(p task.Produced) bool { return p.LFN == out.LFN })
+	})
+	j.outcomes.catalogue.discardOutputs(j.site, o.Attempt, outputs)
 }
 
 // inputsMatch tells whether an outcome read the catalogue's files. An input

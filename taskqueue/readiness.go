@@ -53,7 +53,7 @@ func (c *catalogue) announce(f *FileRecord, site task.Site) {
 	c.alter(f)
 	f.Announced = append(f.Announced, site)
 	slices.Sort(f.Announced)
-	f.Lost, f.Going = false, Stays
+	f.Going = Stays
 }
 
 // withdraw notes that no cache of a site holds a file any more.
@@ -63,7 +63,6 @@ func (c *catalogue) withdraw(f *FileRecord, site task.Site) {
 	}
 	c.alter(f)
 	f.Announced = slices.DeleteFunc(f.Announced, func(s task.Site) bool { return s == site })
-	f.Lost = !exists(f)
 	c.settleGoing(f)
 }
 
@@ -83,8 +82,8 @@ func (c *catalogue) replicate(f *FileRecord, replica task.Replica) {
 	}
 	c.alter(f)
 	f.Replicas = append(f.Replicas, replica)
-	f.Lost, f.Struck, f.Going = false, false, Stays
-	c.clearBad(f)
+	f.Struck, f.Going = false, Stays
+	c.discardBad(f)
 }
 
 // readiness judges which tasks can run, by what exists, and has made again what was
@@ -133,6 +132,10 @@ func (r *readiness) countMissing() {
 	for i, name := range changed {
 		f, before := r.files.held[name], r.catalogue.existed[name]
 		delete(r.catalogue.existed, name)
+		if lost := !exists(f) && (before || f.Lost); lost != f.Lost {
+			f.Lost = lost
+			r.files.touch(name)
+		}
 		if !exists(f) {
 			r.remakeFinal(f)
 		}

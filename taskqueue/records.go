@@ -85,35 +85,47 @@ type Eligibility struct {
 }
 
 // TaskState is the mutable half of a task; its description is a task.Task,
-// stored apart because it never changes.
+// stored apart because it never changes. Its groups are stored as if their fields were
+// its own.
 type TaskState struct {
-	ID            task.ID
-	Seq           uint64 // age: order of submission over the whole queue
-	State         task.State
-	Priority      int
-	Generation    uint32       // starts at 1
-	Missing       int          // inputs that nobody can read yet
-	Bare          bool         // reads and makes no file: it depends on no other task
-	Final         bool         // a final output of its workflow comes of it
-	Class         ClassID      // eligibility, meaningful while READY; of a bare task that waits to be sealed it may have gone
-	NotBefore     Instant      // backoff: not handed out earlier
-	Lease         task.LeaseID // while LEASED
-	Site          task.Site    // while LEASED; after that, where it ended
-	Number        int          // next attempt's display number
-	Failures      int          // failed attempts of this generation
-	Losses        int          // attempts that vanished with their pilot
-	PilotFaults   int          // attempts that failed through their pilot's fault
-	StorageFaults int          // attempts that failed because a storage element did not answer
-	Recalled      bool         // Site gave it back because another was to have it
-	Remade        int          // generations opened because output was lost, since the last retry
-	Winner        task.AttemptID
-	Reason        string // why it is in this state, for people
-	Upstream      task.ID
-	MemoKey       task.Digest // what the task computes: equal keys, equal results; none if bare
-	Changed       time.Time
+	ID         task.ID
+	Seq        uint64 // age: order of submission over the whole queue
+	State      task.State
+	Priority   int
+	Generation uint32       // starts at 1
+	Missing    int          // inputs that nobody can read yet
+	Class      ClassID      // eligibility, meaningful while READY; of a bare task that waits to be sealed it may have gone
+	NotBefore  Instant      // backoff: not handed out earlier
+	Lease      task.LeaseID // while LEASED
+	Site       task.Site    // while LEASED; after that, where it ended
+	Number     int          // next attempt's display number
+	Recalled   bool         // Site gave it back because another was to have it
+	Remade     int          // generations opened because output was lost, since the last retry
+	Winner     task.AttemptID
+	Reason     string // why it is in this state, for people
+	Upstream   task.ID
+	Changed    time.Time
 	// Past has for each site that it was leased to before the newest such lease,
 	// newest last: attempts under that and earlier ones may still report.
 	Past []PastLease
+
+	TaskFaults `record:"inline"`
+	TaskGraph  `record:"inline"`
+}
+
+// TaskFaults are how attempts of a task's generation have ended that did not make it.
+type TaskFaults struct {
+	Failures      int // attempts that failed by themselves
+	Losses        int // that vanished with their pilot
+	PilotFaults   int // that failed through their pilot's fault
+	StorageFaults int // that failed because a storage element did not answer
+}
+
+// TaskGraph is what a task is in the graph of its workflow.
+type TaskGraph struct {
+	Bare    bool        // reads and makes no file: it depends on no other task
+	Final   bool        // a final output of its workflow comes of it
+	MemoKey task.Digest // what the task computes: equal keys, equal results; none if bare
 }
 
 // PastLease says to whom a generation of a task was leased.
@@ -386,23 +398,18 @@ func (s PilotState) String() string {
 	return "unknown"
 }
 
-// PilotRecord is a registered pilot.
+// PilotRecord is a registered pilot. What it says of itself is stored as if the fields
+// were its own.
 type PilotRecord struct {
-	ID         task.PilotID
-	Peer       task.PeerID
-	Site       task.Site
-	Addresses  []string // libp2p multiaddresses
-	DataURL    string   // https://host:port of its data server
-	Host       string
-	Resources  task.Resources
-	Slots      int
-	Features   []string
-	Walls      task.Walls
-	Version    string
+	ID   task.PilotID
+	Peer task.PeerID
+	Site task.Site
+
+	PilotDescription `record:"inline"`
+
 	State      PilotState
 	Registered time.Time
 	Met        uint64    // its site's Roll when a master met it last; 0: none has
-	Ends       time.Time // end of its declared lifetime
 	Certified  time.Time // end of the longest membership certificate that it got
 	Ended      time.Time
 	Drain      bool   // an operator wants it drained
@@ -413,11 +420,24 @@ type PilotRecord struct {
 	// by its own word; see Rules.Unreachable.
 	Unreachable bool
 	Spoke       time.Time // when it said so last
-	Job         string    // a factory's name of its job; "" for pilots of others
-	BatchJob    string    // the batch system's id of its job
-	Token       string    // id of the access with which it registered
 	Sums        PilotSums // of what it did
 	Tried       Instant   // the last trial that it has answered, by reaching the others or being Unreachable
+}
+
+// PilotDescription is what a pilot says of itself when it registers.
+type PilotDescription struct {
+	Addresses []string // libp2p multiaddresses
+	DataURL   string   // https://host:port of its data server
+	Host      string
+	Resources task.Resources
+	Slots     int
+	Features  []string
+	Walls     task.Walls
+	Version   string
+	Ends      time.Time // end of its declared lifetime
+	Job       string    // a factory's name of its job; "" for pilots of others
+	BatchJob  string    // the batch system's id of its job
+	Token     string    // id of the access with which it registered
 }
 
 // PilotSums are sums over the accepted outcomes of a pilot's attempts.

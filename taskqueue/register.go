@@ -100,10 +100,10 @@ func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) Registered 
 // describePilot takes over what a pilot says of itself.
 func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
 	latest := m.Wall.Add(m.config.Site.Pilot.MaxLifetime)
-	pilot.Addresses, pilot.DataURL, pilot.Host = reg.Addresses, reg.DataURL, reg.Host
-	pilot.Resources, pilot.Slots, pilot.Features = reg.Resources, reg.Slots, reg.Features
-	pilot.Walls, pilot.Version, pilot.Ends = reg.Walls, reg.Version, reg.Ends
-	pilot.Job, pilot.BatchJob, pilot.Token = reg.Job, reg.BatchJob, reg.Token
+	pilot.PilotDescription = PilotDescription{
+		Addresses: reg.Addresses, DataURL: reg.DataURL, Host: reg.Host, Resources: reg.Resources, Slots: reg.Slots, Features: reg.Features,
+		Walls: reg.Walls, Version: reg.Version, Ends: reg.Ends, Job: reg.Job, BatchJob: reg.BatchJob, Token: reg.Token,
+	}
 	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
 		pilot.Ends = latest
 	}

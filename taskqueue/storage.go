@@ -3,7 +3,6 @@ package taskqueue
 import (
 	"net/url"
 	"path"
-	"slices"
 	"strings"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -72,36 +71,6 @@ func (s *SiteRecord) wrote(attempt task.AttemptID, file task.LFN, copied string)
 	return ok && name == task.StorageName(attempt, file)
 }
 
-// discardLosers has deleted what attempts of an ended task may have stored that can
-// win no more. Those whose pilots went without a word told nothing of it, so all that
-// they were to make is looked for.
-func (c *catalogue) discardLosers(s *TaskState) {
-	if s.Number <= 1 || !s.State.Terminal() {
-		return
-	}
-	spec := c.specs.one(s.ID)
-	if spec == nil || len(spec.Outputs) == 0 {
-		return
-	}
-	attempts := c.attemptsOf(s.ID)
-	var garbage []task.Replica
-	for _, a := range attempts {
-		if a.State != AttemptLost {
-			continue
-		}
-		site := c.sites.one(a.Outcome.Site)
-		if site == nil {
-			continue // it was removed, with what is there
-		}
-		for _, out := range spec.Outputs {
-			if at := site.place(a.Outcome.Attempt, out.LFN); at != "" {
-				garbage = append(garbage, task.Replica{Site: site.Name, URL: at})
-			}
-		}
-	}
-	saveAll(garbage, c.Files().AddGarbage)
-}
-
 // place is the URL of an attempt's own copy of an output of its task; empty for a
 // site without storage.
 func (s *SiteRecord) place(attempt task.AttemptID, output task.LFN) string {
@@ -110,33 +79,6 @@ func (s *SiteRecord) place(attempt task.AttemptID, output task.LFN) string {
 		return ""
 	}
 	return at.JoinPath(task.StorageName(attempt, output)).String()
-}
-
-// Garbage lists copies that are to be deleted, but for those of some sites, the
-// oldest first, at most limit. Those that the catalogue names are apart: they must not be deleted, whatever
-// put them on the list. What later runs have taken over never comes on it.
-func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named []task.Replica, err error) {
-	defer catch(&err)
-	page := read(t.Files().Garbage(limit, append(slices.Clip(except), nowhere)...))
-	if len(page) == 0 {
-		return nil, nil, nil
-	}
-	sites := read(t.Sites().All())
-	elements := make(map[task.Site]string, len(sites))
-	for i := range sites {
-		elements[sites[i].Name] = sites[i].SE
-	}
-	for _, replica := range page {
-		name, _ := NameAt(elements[replica.Site], replica.URL)
-		files := read(t.Files().Load(task.StoredFile(name)))
-		own := slices.ContainsFunc(files, func(f FileRecord) bool { return f.ReplicaAt(replica.URL) >= 0 })
-		if own || len(read(t.Files().Foreign(replica.URL))) > 0 {
-			named = append(named, replica)
-		} else {
-			garbage = append(garbage, replica)
-		}
-	}
-	return garbage, named, nil
 }
 
 // folderOf returns the clean path of a file:// URL.

@@ -216,43 +216,19 @@ func (j *outcomes) takeStored(site *SiteRecord, stored []task.Stored) {
 	}
 	j.files.load(names...)
 	j.loadReports(ids)
-	var garbage []task.Replica
 	for i := range stored {
 		st := &stored[i]
-		f, attempt := j.files.held[st.LFN], j.attempts.held[st.Attempt]
-		replica := task.Replica{Site: site.Name, URL: st.URL}
-		switch {
-		case f == nil:
-		case f.Going != Stays: // the copy came after its file had gone
-			if site.wrote(st.Attempt, st.LFN, st.URL) && !j.catalogue.named(st.LFN, st.URL) {
-				garbage = append(garbage, replica)
-			}
-		case f.Producer == st.Attempt:
+		f, replica := j.files.held[st.LFN], task.Replica{Site: site.Name, URL: st.URL}
+		switch fate := j.catalogue.fateOf(f, st.Attempt); {
+		case fate == counts:
 			j.catalogue.replicate(f, replica)
-		case f.ProducerTask != st.Attempt.Task || !j.ran(site.Name, st.Attempt):
-		case j.tasks.held[st.Attempt.Task].awaits(st.Attempt, attempt):
-			j.storedEarly(site.Name, st, attempt)
-		case useless(f, st.Attempt, attempt) && site.wrote(st.Attempt, st.LFN, st.URL):
-			garbage = append(garbage, replica)
+		case fate == foreign || f.Going == Stays && !j.ran(site.Name, st.Attempt):
+		case fate == waits:
+			j.storedEarly(site.Name, st, j.attempts.held[st.Attempt])
+		case site.wrote(st.Attempt, st.LFN, st.URL):
+			j.catalogue.discard(replica)
 		}
 	}
-	saveAll(garbage, j.Files().AddGarbage)
-}
-
-// awaits tells whether the outcome of an attempt may still be accepted: it is not
-// judged, and the task is neither over nor in a later generation. An attempt that
-// vanished with its pilot is not judged: the pilot may have been cut off only.
-func (s *TaskState) awaits(id task.AttemptID, attempt *Attempt) bool {
-	judged := attempt != nil && attempt.State != AttemptRunning && attempt.State != AttemptLost
-	return !judged && !s.State.Terminal() && s.Generation == id.Generation
-}
-
-// useless tells whether nothing refers to an attempt's copy of a file that is
-// not the catalogue's. What an accepted attempt has made later runs may have
-// taken over, unless the catalogue has an earlier generation's file.
-func useless(f *FileRecord, id task.AttemptID, attempt *Attempt) bool {
-	return attempt == nil || attempt.State != AttemptSucceeded || !f.Shared ||
-		!f.Producer.IsZero() && f.Producer.Generation < id.Generation
 }
 
 // storedEarly keeps a copy with its attempt until the outcome comes. An attempt of

@@ -150,16 +150,12 @@ func (c *catalogue) tidy(folder *Folder) (attempts int) {
 	if spec == nil {
 		return 0
 	}
-	var garbage []task.Replica
 	for _, id := range found {
 		if a := c.attempts.held[id]; a != nil && (a.State == AttemptSucceeded || a.State == AttemptRunning) {
 			continue // that is the winner's, or of another generation's; this will end, and be judged
 		}
 		attempts++
-		for _, out := range spec.Outputs {
-			garbage = append(garbage, task.Replica{Site: site.Name, URL: site.place(id, out.LFN)})
-		}
+		c.discardOutputs(site, id, spec.Outputs)
 	}
-	saveAll(garbage, c.Files().AddGarbage)
 	return attempts
 }

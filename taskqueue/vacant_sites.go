@@ -58,3 +58,15 @@ func (r *Rules) Looked(t *Turn, name task.Site, found []task.Stored, missing []t
 
 	return nil
 }
+
+// forgetCaches withdraws one page of what only the caches of a site held,
+// after its last pilot has gone. It clears the site's mark when it is done.
+func (c *catalogue) forgetCaches(site *SiteRecord) {
+	page := c.config.Workflow.SweepPage
+	files := read(c.Files().OnlyAnnouncedAt(site.Name, "", page))
+	for _, f := range c.files.of(files) {
+		c.withdraw(f, site.Name)
+	}
+	site.Forget = len(files) == page
+	c.sites.touch(site.Name)
+}

@@ -34,7 +34,7 @@ func submission(from, n int) ([]task.Task, []taskqueue.TaskState) {
 		}
 		states[i] = taskqueue.TaskState{
 			ID: id, Seq: uint64(number + 1), State: task.Ready, Generation: 1, Number: 1, Class: 1,
-			MemoKey: task.Digest{byte(number), byte(number >> 8), 1}, Changed: time.Unix(1_700_000_000, 0).UTC(),
+			TaskGraph: taskqueue.TaskGraph{MemoKey: task.Digest{byte(number), byte(number >> 8), 1}}, Changed: time.Unix(1_700_000_000, 0).UTC(),
 		}
 	}
 	return tasks, states

@@ -156,7 +156,7 @@ var calls = map[string]func(*draws) step{
 	"save pilot": func(d *draws) step {
 		pilot := taskqueue.PilotRecord{
 			ID: one(d, "pilot", somePilots...), Peer: one(d, "peer", somePeers...), Site: d.site(),
-			State: taskqueue.PilotState(1 + d.number()%4), Slots: d.number(),
+			State: taskqueue.PilotState(1 + d.number()%4), PilotDescription: taskqueue.PilotDescription{Slots: d.number()},
 		}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Pilots().Save(pilot) })
 	},
