@@ -29,15 +29,11 @@ var calls = map[string]func(*draws) step{
 		name, n := one(d, "counter", someValues...), uint64(d.number())
 		return func(tx taskqueue.Tx) (any, error) { return tx.Meta().Next(name, n) }
 	},
-	"save workflow": func(d *draws) step {
-		workflow := taskqueue.Workflow{ID: d.flow(), Key: one(d, "key", someKeys...), Name: one(d, "name", someKeys...), Owner: one(d, "owner", someKeys...), Parts: d.number()}
-		return nothing(func(tx taskqueue.Tx) error { return tx.Workflows().Save(workflow) })
-	},
-	"delete workflow": func(d *draws) step {
-		ids := some(d, "workflows", someFlows...)
-		return nothing(func(tx taskqueue.Tx) error { return tx.Workflows().Delete(ids...) })
-	},
-	"add tasks": addTasks, "add more tasks": addTasks, "add still more tasks": addTasks,
+	"save workflow": call(taskqueue.Tx.Workflows, taskqueue.WorkflowTable.Save, just(func(d *draws) taskqueue.Workflow {
+		return taskqueue.Workflow{ID: d.flow(), Key: one(d, "key", someKeys...), Name: one(d, "name", someKeys...), Owner: one(d, "owner", someKeys...), Parts: d.number()}
+	})),
+	"delete workflow": call(taskqueue.Tx.Workflows, taskqueue.WorkflowTable.Delete, someOf("workflows", someFlows)),
+	"add tasks":       addTasks, "add more tasks": addTasks, "add still more tasks": addTasks,
 	"save tasks": saveTasks, "save more tasks": saveTasks, "save still more tasks": saveTasks,
 	"delete tasks": func(d *draws) step {
 		id, page := d.flow(), 1+d.number()
@@ -76,10 +72,7 @@ var calls = map[string]func(*draws) step{
 		}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Files().Save(record) })
 	},
-	"delete files": func(d *draws) step {
-		names := some(d, "files", someFiles...)
-		return nothing(func(tx taskqueue.Tx) error { return tx.Files().Delete(names...) })
-	},
+	"delete files": call(taskqueue.Tx.Files, taskqueue.FileTable.Delete, someOf("files", someFiles)),
 	"list files": func(d *draws) step {
 		prefix, after, limit := one(d, "prefix", "", "vo", "vo:a", "w-aaaaaaaaaa:"), one(d, "after", append(someFiles, "")...), d.number()
 		return func(tx taskqueue.Tx) (any, error) { return tx.Files().List(prefix, after, limit) }
@@ -92,22 +85,10 @@ var calls = map[string]func(*draws) step{
 		class := taskqueue.Eligibility{ID: one(d, "class", someClasses...), Sites: some(d, "sites", someSites...)}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Files().SaveClass(class) })
 	},
-	"drop classes": func(d *draws) step {
-		ids := some(d, "classes", someClasses...)
-		return nothing(func(tx taskqueue.Tx) error { return tx.Files().DropClasses(ids...) })
-	},
-	"add garbage": func(d *draws) step {
-		replica := d.replica()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Files().AddGarbage(replica) })
-	},
-	"drop garbage": func(d *draws) step {
-		replica := d.replica()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Files().DropGarbage(replica) })
-	},
-	"save attempt": func(d *draws) step {
-		saved := d.attempt()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Attempts().Save(saved) })
-	},
+	"drop classes": call(taskqueue.Tx.Files, taskqueue.FileTable.DropClasses, someOf("classes", someClasses)),
+	"add garbage":  call(taskqueue.Tx.Files, taskqueue.FileTable.AddGarbage, just((*draws).replica)),
+	"drop garbage": call(taskqueue.Tx.Files, taskqueue.FileTable.DropGarbage, just((*draws).replica)),
+	"save attempt": call(taskqueue.Tx.Attempts, taskqueue.AttemptTable.Save, just((*draws).attempt)),
 	"save log": func(d *draws) step {
 		id, out := d.attempt().Outcome.Attempt, one(d, "log", "", "out")
 		return nothing(func(tx taskqueue.Tx) error { return tx.Attempts().SaveLog(id, []byte(out), nil) })
@@ -116,66 +97,45 @@ var calls = map[string]func(*draws) step{
 		a, b := d.attempt().Outcome.Attempt, d.attempt().Outcome.Attempt
 		return func(tx taskqueue.Tx) (any, error) { return tx.Attempts().Load(a, b) }
 	},
-	"save lease": func(d *draws) step {
-		lease := taskqueue.Lease{ID: one(d, "lease", someLeases...), Site: d.site(), Expires: taskqueue.Instant(d.number()), Open: d.number()}
-		lease.Pilot = one(d, "holder", "", somePilots[0], somePilots[1])
-		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Save(lease) })
-	},
-	"delete leases": func(d *draws) step {
-		ids := some(d, "leases", someLeases...)
-		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Delete(ids...) })
-	},
+	"save lease": call(taskqueue.Tx.Leases, taskqueue.LeaseTable.Save, just(func(d *draws) taskqueue.Lease {
+		return taskqueue.Lease{
+			ID: one(d, "lease", someLeases...), Site: d.site(), Expires: taskqueue.Instant(d.number()), Open: d.number(),
+			Pilot: one(d, "holder", "", somePilots[0], somePilots[1]),
+		}
+	})),
+	"delete leases": call(taskqueue.Tx.Leases, taskqueue.LeaseTable.Delete, someOf("leases", someLeases)),
 	"expired": func(d *draws) step {
 		now := taskqueue.Instant(d.number())
 		return func(tx taskqueue.Tx) (any, error) { return tx.Leases().ExpiredBy(now) }
 	},
-	"revoke": func(d *draws) step {
-		revocation := d.revocation()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Revoke(revocation) })
-	},
-	"confirm": func(d *draws) step {
-		revocation := d.revocation()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Leases().Confirm(revocation) })
-	},
-	"save usage": func(d *draws) step {
-		saved := taskqueue.Usage{UsageKey: one(d, "usage", someUsages...), Tasks: uint64(d.number())}
-		return nothing(func(tx taskqueue.Tx) error { return tx.Usage().Save(saved) })
-	},
+	"revoke":  call(taskqueue.Tx.Leases, taskqueue.LeaseTable.Revoke, just((*draws).revocation)),
+	"confirm": call(taskqueue.Tx.Leases, taskqueue.LeaseTable.Confirm, just((*draws).revocation)),
+	"save usage": call(taskqueue.Tx.Usage, taskqueue.UsageTable.Save, just(func(d *draws) taskqueue.Usage {
+		return taskqueue.Usage{UsageKey: one(d, "usage", someUsages...), Tasks: uint64(d.number())}
+	})),
 	"load usage": func(d *draws) step {
 		keys := some(d, "usages", someUsages...)
 		return func(tx taskqueue.Tx) (any, error) { return tx.Usage().Load(keys...) }
 	},
-	"save site": func(d *draws) step {
-		site := taskqueue.SiteRecord{Name: d.site(), SiteMembers: taskqueue.SiteMembers{Pilots: d.number()}}
-		return nothing(func(tx taskqueue.Tx) error { return tx.Sites().Save(site) })
-	},
-	"delete site": func(d *draws) step {
-		site := d.site()
-		return nothing(func(tx taskqueue.Tx) error { return tx.Sites().Delete(site) })
-	},
-	"save pilot": func(d *draws) step {
-		pilot := taskqueue.PilotRecord{
+	"save site": call(taskqueue.Tx.Sites, taskqueue.SiteTable.Save, just(func(d *draws) taskqueue.SiteRecord {
+		return taskqueue.SiteRecord{Name: d.site(), SiteMembers: taskqueue.SiteMembers{Pilots: d.number()}}
+	})),
+	"delete site": call(taskqueue.Tx.Sites, taskqueue.SiteTable.Delete, someOf("sites", someSites)),
+	"save pilot": call(taskqueue.Tx.Pilots, taskqueue.PilotTable.Save, just(func(d *draws) taskqueue.PilotRecord {
+		return taskqueue.PilotRecord{
 			ID: one(d, "pilot", somePilots...), Peer: one(d, "peer", somePeers...), Site: d.site(),
 			State: taskqueue.PilotState(1 + d.number()%4), PilotDescription: taskqueue.PilotDescription{Slots: d.number()},
 		}
-		return nothing(func(tx taskqueue.Tx) error { return tx.Pilots().Save(pilot) })
-	},
-	"delete pilots": func(d *draws) step {
-		ids := some(d, "pilots", somePilots...)
-		return nothing(func(tx taskqueue.Tx) error { return tx.Pilots().Delete(ids...) })
-	},
+	})),
+	"delete pilots": call(taskqueue.Tx.Pilots, taskqueue.PilotTable.Delete, someOf("pilots", somePilots)),
 	"list pilots": func(d *draws) step {
 		after, limit := one(d, "after", append(somePilots, "")...), d.number()
 		return func(tx taskqueue.Tx) (any, error) { return tx.Pilots().List(after, limit) }
 	},
-	"save grant": func(d *draws) step {
-		grant := taskqueue.Grant{ID: one(d, "grant", someGrants...), Revoked: d.number()%2 == 0}
-		return nothing(func(tx taskqueue.Tx) error { return tx.Grants().Save(grant) })
-	},
-	"delete grants": func(d *draws) step {
-		ids := some(d, "grants", someGrants...)
-		return nothing(func(tx taskqueue.Tx) error { return tx.Grants().Delete(ids...) })
-	},
+	"save grant": call(taskqueue.Tx.Grants, taskqueue.GrantTable.Save, just(func(d *draws) taskqueue.Grant {
+		return taskqueue.Grant{ID: one(d, "grant", someGrants...), Revoked: d.number()%2 == 0}
+	})),
+	"delete grants": call(taskqueue.Tx.Grants, taskqueue.GrantTable.Delete, someOf("grants", someGrants)),
 	"append to audit": func(d *draws) step {
 		record := taskqueue.AuditRecord{At: uint64(1 + d.number()), Entries: []taskqueue.AuditEntry{{Kind: one(d, "kind", someKeys...)}}}
 		return nothing(func(tx taskqueue.Tx) error { return tx.Audit().Append(record) })
@@ -188,6 +148,22 @@ var calls = map[string]func(*draws) step{
 		after, limit := uint64(d.number()), d.number()
 		return func(tx taskqueue.Tx) (any, error) { return tx.Audit().After(after, limit) }
 	},
+}
+
+// call draws what a write of a table gets.
+func call[T, A any](table func(taskqueue.Tx) T, write func(T, ...A) error, draw func(*draws) []A) func(*draws) step {
+	return func(d *draws) step {
+		drawn := draw(d)
+		return nothing(func(tx taskqueue.Tx) error { return write(table(tx), drawn...) })
+	}
+}
+
+func just[A any](draw func(*draws) A) func(*draws) []A {
+	return func(d *draws) []A { return []A{draw(d)} }
+}
+
+func someOf[A any](what string, choices []A) func(*draws) []A {
+	return func(d *draws) []A { return some(d, what, choices...) }
 }
 
 func addTasks(d *draws) step {

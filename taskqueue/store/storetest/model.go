@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -10,33 +11,32 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// model is the obvious store: maps and slices that are copied for every
-// Update and searched from end to end. It is what the random tests hold an
-// engine against; it does not guard its records against their users.
+// model is the obvious store: slices that are copied for every Update and searched
+// from end to end. It is what the random tests hold an engine against; it does not guard
+// its records against their users.
 type model struct {
 	mutex sync.Mutex
 	state *contents
 }
 
-// contents are slices in order of first Save, and maps where no order matters.
 type contents struct {
 	values    map[string][]byte
 	counters  map[string]uint64
-	workflows []taskqueue.Workflow
-	tasks     []modelTask
-	files     map[task.LFN]taskqueue.FileRecord
-	uses      map[modelUse]bool
-	classes   map[taskqueue.ClassID]taskqueue.Eligibility
-	garbage   []task.Replica
-	attempts  []taskqueue.Attempt
-	logs      map[task.AttemptID][2][]byte
-	leases    map[task.LeaseID]taskqueue.Lease
-	revoked   map[taskqueue.Revocation]bool // by the record without Cancel
-	sites     map[task.Site]taskqueue.SiteRecord
-	pilots    []taskqueue.PilotRecord
-	grants    map[string]taskqueue.Grant
-	usage     []taskqueue.Usage
-	audit     map[uint64]taskqueue.AuditRecord
+	workflows rows[task.WorkflowID, taskqueue.Workflow]
+	tasks     rows[task.ID, modelTask]
+	files     rows[task.LFN, taskqueue.FileRecord]
+	uses      rows[modelUse, modelUse]
+	classes   rows[taskqueue.ClassID, taskqueue.Eligibility]
+	garbage   rows[task.Replica, task.Replica]
+	attempts  rows[task.AttemptID, taskqueue.Attempt]
+	logs      rows[task.AttemptID, modelLog]
+	leases    rows[task.LeaseID, taskqueue.Lease]
+	revoked   rows[taskqueue.Revocation, taskqueue.Revocation] // by the record without Cancel
+	sites     rows[task.Site, taskqueue.SiteRecord]
+	pilots    rows[task.PilotID, taskqueue.PilotRecord]
+	grants    rows[string, taskqueue.Grant]
+	usage     rows[taskqueue.UsageKey, taskqueue.Usage]
+	audit     rows[uint64, taskqueue.AuditRecord]
 }
 
 type modelTask struct {
@@ -49,22 +49,44 @@ type modelUse struct {
 	reader task.ID
 }
 
+type modelLog struct {
+	of             task.AttemptID
+	stdout, stderr []byte
+}
+
 func newModel() *model {
 	return &model{state: &contents{
 		values: map[string][]byte{}, counters: map[string]uint64{},
-		files: map[task.LFN]taskqueue.FileRecord{}, uses: map[modelUse]bool{},
-		classes: map[taskqueue.ClassID]taskqueue.Eligibility{}, logs: map[task.AttemptID][2][]byte{},
-		leases: map[task.LeaseID]taskqueue.Lease{}, revoked: map[taskqueue.Revocation]bool{},
-		sites: map[task.Site]taskqueue.SiteRecord{}, grants: map[string]taskqueue.Grant{}, audit: map[uint64]taskqueue.AuditRecord{},
+		workflows: keyed(flowOf),
+		tasks:     keyed(func(t modelTask) task.ID { return t.state.ID }),
+		files:     keyed(lfnOf),
+		uses:      keyed(itself[modelUse]),
+		classes:   keyed(func(e taskqueue.Eligibility) taskqueue.ClassID { return e.ID }),
+		garbage:   keyed(itself[task.Replica]),
+		attempts:  keyed(func(a taskqueue.Attempt) task.AttemptID { return a.Outcome.Attempt }),
+		logs:      keyed(func(l modelLog) task.AttemptID { return l.of }),
+		leases:    keyed(func(l taskqueue.Lease) task.LeaseID { return l.ID }),
+		revoked:   keyed(plain),
+		sites:     keyed(func(s taskqueue.SiteRecord) task.Site { return s.Name }),
+		pilots:    keyed(pilotOf),
+		grants:    keyed(func(g taskqueue.Grant) string { return g.ID }),
+		usage:     keyed(func(u taskqueue.Usage) taskqueue.UsageKey { return u.UsageKey }),
+		audit:     keyed(func(a taskqueue.AuditRecord) uint64 { return a.At }),
 	}}
+}
+
+func itself[T any](record T) T { return record }
+
+func plain(r taskqueue.Revocation) taskqueue.Revocation {
+	r.Cancel = false
+	return r
 }
 
 func (s *contents) copy() *contents {
 	return &contents{
-		maps.Clone(s.values), maps.Clone(s.counters), slices.Clone(s.workflows), slices.Clone(s.tasks),
-		maps.Clone(s.files), maps.Clone(s.uses), maps.Clone(s.classes), slices.Clone(s.garbage),
-		slices.Clone(s.attempts), maps.Clone(s.logs), maps.Clone(s.leases), maps.Clone(s.revoked),
-		maps.Clone(s.sites), slices.Clone(s.pilots), maps.Clone(s.grants), slices.Clone(s.usage), maps.Clone(s.audit),
+		maps.Clone(s.values), maps.Clone(s.counters), s.workflows.copy(), s.tasks.copy(), s.files.copy(), s.uses.copy(), s.classes.copy(),
+		s.garbage.copy(), s.attempts.copy(), s.logs.copy(), s.leases.copy(), s.revoked.copy(), s.sites.copy(), s.pilots.copy(),
+		s.grants.copy(), s.usage.copy(), s.audit.copy(),
 	}
 }
 
@@ -90,57 +112,75 @@ func (m *model) Close() error { return nil }
 type modelTx struct{ *contents }
 
 func (t modelTx) Meta() taskqueue.MetaTable          { return modelMeta(t) }
-func (t modelTx) Workflows() taskqueue.WorkflowTable { return modelWorkflows(t) }
+func (t modelTx) Workflows() taskqueue.WorkflowTable { return modelWorkflows{&t.workflows} }
 func (t modelTx) Tasks() taskqueue.TaskTable         { return modelTasks(t) }
-func (t modelTx) Files() taskqueue.FileTable         { return modelFiles(t) }
-func (t modelTx) Attempts() taskqueue.AttemptTable   { return modelAttempts(t) }
-func (t modelTx) Leases() taskqueue.LeaseTable       { return modelLeases(t) }
-func (t modelTx) Sites() taskqueue.SiteTable         { return modelSites(t) }
-func (t modelTx) Pilots() taskqueue.PilotTable       { return modelPilots(t) }
-func (t modelTx) Usage() taskqueue.UsageTable        { return modelUsage(t) }
-func (t modelTx) Grants() taskqueue.GrantTable       { return modelGrants(t) }
-func (t modelTx) Audit() taskqueue.AuditTable        { return modelAudit(t) }
+func (t modelTx) Files() taskqueue.FileTable         { return modelFiles{&t.files, t.contents} }
+func (t modelTx) Attempts() taskqueue.AttemptTable   { return modelAttempts{&t.attempts, t.contents} }
+func (t modelTx) Leases() taskqueue.LeaseTable       { return modelLeases{&t.leases, t.contents} }
+func (t modelTx) Sites() taskqueue.SiteTable         { return modelSites{&t.sites} }
+func (t modelTx) Pilots() taskqueue.PilotTable       { return modelPilots{&t.pilots} }
+func (t modelTx) Usage() taskqueue.UsageTable        { return modelUsage{&t.usage} }
+func (t modelTx) Grants() taskqueue.GrantTable       { return modelGrants{&t.grants} }
+func (t modelTx) Audit() taskqueue.AuditTable        { return modelAudit{&t.audit} }
 
-// pick returns the records of a map that are asked for.
-func pick[K comparable, V any](from map[K]V, keys []K) (found []V) {
+// rows are records in order of their first Save.
+type rows[K comparable, V any] struct {
+	key func(V) K
+	all []V
+}
+
+func keyed[K comparable, V any](key func(V) K) rows[K, V] { return rows[K, V]{key: key} }
+
+func (r *rows[K, V]) copy() rows[K, V] { return rows[K, V]{r.key, slices.Clone(r.all)} }
+
+// at is the place of a record; negative if there is none.
+func (r *rows[K, V]) at(key K) int {
+	return slices.IndexFunc(r.all, func(other V) bool { return r.key(other) == key })
+}
+
+// Load returns the records with the keys, in the order of the keys.
+func (r *rows[K, V]) Load(keys ...K) (found []V, err error) {
 	for _, key := range keys {
-		if value, ok := from[key]; ok {
-			found = append(found, value)
+		if at := r.at(key); at >= 0 {
+			found = append(found, r.all[at])
+		}
+	}
+	return found, nil
+}
+
+// Save replaces the records with the same keys or appends them.
+func (r *rows[K, V]) Save(records ...V) error {
+	for _, record := range records {
+		if at := r.at(r.key(record)); at >= 0 {
+			r.all[at] = record
+		} else {
+			r.all = append(r.all, record)
+		}
+	}
+	return nil
+}
+
+func (r *rows[K, V]) Delete(keys ...K) error {
+	r.drop(func(record V) bool { return slices.Contains(keys, r.key(record)) })
+	return nil
+}
+
+func (r *rows[K, V]) drop(holds func(V) bool) { r.all = slices.DeleteFunc(r.all, holds) }
+
+// where returns the records that hold.
+func (r *rows[K, V]) where(holds func(V) bool) (found []V) {
+	for _, record := range r.all {
+		if holds(record) {
+			found = append(found, record)
 		}
 	}
 	return found
 }
 
-// where returns the records that hold, in the order of keys.
-func where[K ~string | ~uint32 | ~uint64, V any](from map[K]V, holds func(V) bool) (found []V) {
-	for _, key := range slices.Sorted(maps.Keys(from)) {
-		if holds(from[key]) {
-			found = append(found, from[key])
-		}
-	}
-	return found
-}
-
-// put replaces the record with the same key or appends it.
-func put[T any, K comparable](records []T, key func(T) K, record T) []T {
-	at := slices.IndexFunc(records, func(other T) bool { return key(other) == key(record) })
-	if at < 0 {
-		return append(records, record)
-	}
-	records[at] = record
+// sorted orders records by a field of theirs.
+func sorted[V any, F cmp.Ordered](records []V, field func(V) F) []V {
+	slices.SortFunc(records, func(a, b V) int { return cmp.Compare(field(a), field(b)) })
 	return records
-}
-
-// choose returns the records with the keys, in the order of the keys.
-func choose[T any, K comparable](records []T, key func(T) K, keys []K) (found []T) {
-	for _, wanted := range keys {
-		for _, record := range records {
-			if key(record) == wanted {
-				found = append(found, record)
-			}
-		}
-	}
-	return found
 }
 
 // head returns at most limit records.
@@ -150,3 +190,5 @@ func head[T any](records []T, limit int) []T {
 	}
 	return records[:min(limit, len(records))]
 }
+
+func every[T any](T) bool { return true }

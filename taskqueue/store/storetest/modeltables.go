@@ -11,15 +11,34 @@ import (
 
 type (
 	modelMeta      modelTx
-	modelWorkflows modelTx
-	modelFiles     modelTx
-	modelAttempts  modelTx
-	modelLeases    modelTx
-	modelSites     modelTx
-	modelPilots    modelTx
-	modelGrants    modelTx
-	modelUsage     modelTx
-	modelAudit     modelTx
+	modelWorkflows struct {
+		*rows[task.WorkflowID, taskqueue.Workflow]
+	}
+	modelFiles struct {
+		*rows[task.LFN, taskqueue.FileRecord]
+		in *contents
+	}
+	modelAttempts struct {
+		*rows[task.AttemptID, taskqueue.Attempt]
+		in *contents
+	}
+	modelLeases struct {
+		*rows[task.LeaseID, taskqueue.Lease]
+		in *contents
+	}
+	modelSites struct {
+		*rows[task.Site, taskqueue.SiteRecord]
+	}
+	modelPilots struct {
+		*rows[task.PilotID, taskqueue.PilotRecord]
+	}
+	modelGrants struct{ *rows[string, taskqueue.Grant] }
+	modelUsage  struct {
+		*rows[taskqueue.UsageKey, taskqueue.Usage]
+	}
+	modelAudit struct {
+		*rows[uint64, taskqueue.AuditRecord]
+	}
 )
 
 func (t modelMeta) Get(name string) ([]byte, error) { return t.values[name], nil }
@@ -38,24 +57,8 @@ func (t modelMeta) Next(counter string, n uint64) (uint64, error) {
 	return before, nil
 }
 
-func (t modelWorkflows) Load(ids ...task.WorkflowID) ([]taskqueue.Workflow, error) {
-	return choose(t.workflows, flowOf, ids), nil
-}
-
-func (t modelWorkflows) Save(workflows ...taskqueue.Workflow) error {
-	for _, workflow := range workflows {
-		t.contents.workflows = put(t.contents.workflows, flowOf, workflow)
-	}
-	return nil
-}
-
-func (t modelWorkflows) Delete(ids ...task.WorkflowID) error {
-	t.contents.workflows = slices.DeleteFunc(t.workflows, func(w taskqueue.Workflow) bool { return slices.Contains(ids, w.ID) })
-	return nil
-}
-
 func (t modelWorkflows) ByKey(key string) (id task.WorkflowID, err error) {
-	for _, workflow := range t.workflows {
+	for _, workflow := range t.all {
 		if key != "" && workflow.Key == key {
 			id = workflow.ID
 		}
@@ -65,7 +68,7 @@ func (t modelWorkflows) ByKey(key string) (id task.WorkflowID, err error) {
 
 func (t modelWorkflows) List(owner, name string, after task.WorkflowID, limit int) (found []taskqueue.Workflow, err error) {
 	seen := after == ""
-	for _, workflow := range slices.Backward(t.workflows) {
+	for _, workflow := range slices.Backward(t.all) {
 		if seen && (name == "" || workflow.Name == name) && (owner == "" || workflow.Owner == owner) {
 			found = append(found, workflow)
 		}
@@ -77,49 +80,29 @@ func (t modelWorkflows) List(owner, name string, after task.WorkflowID, limit in
 	return head(found, limit), nil
 }
 
-func (t modelFiles) Load(names ...task.LFN) ([]taskqueue.FileRecord, error) {
-	return pick(t.files, names), nil
-}
-
-func (t modelFiles) Save(files ...taskqueue.FileRecord) error {
-	for _, file := range files {
-		t.files[file.LFN] = file
-	}
-	return nil
-}
-
-func (t modelFiles) Delete(names ...task.LFN) error {
-	for _, name := range names {
-		delete(t.files, name)
-	}
-	return nil
-}
-
 func (t modelFiles) AddUses(reader task.ID, names ...task.LFN) error {
 	for _, name := range names {
-		t.uses[modelUse{name, reader}] = true
+		_ = t.in.uses.Save(modelUse{name, reader})
 	}
 	return nil
 }
 
 func (t modelFiles) Readers(name task.LFN) (readers []task.ID, err error) {
-	for use := range t.uses {
-		if use.file == name {
-			readers = append(readers, use.reader)
-		}
+	for _, use := range t.in.uses.where(func(u modelUse) bool { return u.file == name }) {
+		readers = append(readers, use.reader)
 	}
 	slices.Sort(readers)
 	return readers, nil
 }
 
 func (t modelFiles) List(prefix string, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
-	return head(where(t.files, func(f taskqueue.FileRecord) bool {
+	return head(sorted(t.where(func(f taskqueue.FileRecord) bool {
 		return strings.HasPrefix(string(f.LFN), prefix) && f.LFN > after
-	}), limit), nil
+	}), lfnOf), limit), nil
 }
 
 func (t modelFiles) Foreign(url string) (names []task.LFN, err error) {
-	for _, f := range where(t.files, func(f taskqueue.FileRecord) bool {
+	for _, f := range t.where(func(f taskqueue.FileRecord) bool {
 		return slices.ContainsFunc(f.Replicas, func(r task.Replica) bool {
 			name := task.CopyName(url)
 			return name != "" && task.CopyName(r.URL) == name && task.StoredFile(name) != f.LFN
@@ -127,125 +110,71 @@ func (t modelFiles) Foreign(url string) (names []task.LFN, err error) {
 	}) {
 		names = append(names, f.LFN)
 	}
+	slices.Sort(names)
 	return names, nil
 }
 
 func (t modelFiles) OnlyAnnouncedAt(site task.Site, after task.LFN, limit int) ([]taskqueue.FileRecord, error) {
-	return head(where(t.files, func(f taskqueue.FileRecord) bool {
+	return head(sorted(t.where(func(f taskqueue.FileRecord) bool {
 		return len(f.Replicas) == 0 && slices.Contains(f.Announced, site) && f.LFN > after
-	}), limit), nil
+	}), lfnOf), limit), nil
 }
 
 func (t modelFiles) Classes() ([]taskqueue.Eligibility, error) {
-	return where(t.classes, func(taskqueue.Eligibility) bool { return true }), nil
+	return sorted(t.in.classes.where(every), t.in.classes.key), nil
 }
 
-func (t modelFiles) SaveClass(class taskqueue.Eligibility) error {
-	t.classes[class.ID] = class
-	return nil
-}
-
-func (t modelFiles) DropClasses(ids ...taskqueue.ClassID) error {
-	for _, id := range ids {
-		delete(t.classes, id)
-	}
-	return nil
-}
-
-func (t modelFiles) Garbage(limit int, except ...task.Site) ([]task.Replica, error) {
-	return head(slices.DeleteFunc(slices.Clone(t.garbage), func(r task.Replica) bool { return slices.Contains(except, r.Site) }), limit), nil
-}
-
-func (t modelFiles) AddGarbage(replicas ...task.Replica) error {
-	for _, replica := range replicas {
-		t.contents.garbage = put(t.contents.garbage, func(r task.Replica) task.Replica { return r }, replica)
-	}
-	return nil
-}
-
+func (t modelFiles) SaveClass(class taskqueue.Eligibility) error { return t.in.classes.Save(class) }
+func (t modelFiles) DropClasses(ids ...taskqueue.ClassID) error  { return t.in.classes.Delete(ids...) }
+func (t modelFiles) AddGarbage(replicas ...task.Replica) error   { return t.in.garbage.Save(replicas...) }
 func (t modelFiles) DropGarbage(replicas ...task.Replica) error {
-	t.contents.garbage = slices.DeleteFunc(t.garbage, func(r task.Replica) bool { return slices.Contains(replicas, r) })
-	return nil
+	return t.in.garbage.Delete(replicas...)
 }
-
-func attemptOf(attempt taskqueue.Attempt) task.AttemptID { return attempt.Outcome.Attempt }
-
-func (t modelAttempts) Load(ids ...task.AttemptID) ([]taskqueue.Attempt, error) {
-	return choose(t.attempts, attemptOf, ids), nil
-}
-
-func (t modelAttempts) Save(attempts ...taskqueue.Attempt) error {
-	for _, attempt := range attempts {
-		t.contents.attempts = put(t.contents.attempts, attemptOf, attempt)
-	}
-	return nil
-}
-
-func (t modelAttempts) scan(holds func(taskqueue.Attempt) bool) (found []taskqueue.Attempt) {
-	for _, attempt := range t.attempts {
-		if holds(attempt) {
-			found = append(found, attempt)
-		}
-	}
-	return found
+func (t modelFiles) Garbage(limit int, except ...task.Site) ([]task.Replica, error) {
+	return head(t.in.garbage.where(func(r task.Replica) bool { return !slices.Contains(except, r.Site) }), limit), nil
 }
 
 func (t modelAttempts) OfTask(id task.ID) ([]taskqueue.Attempt, error) {
-	return t.scan(func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task == id }), nil
+	return t.where(func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task == id }), nil
 }
 
 func (t modelAttempts) RunningAt(pilot task.PilotID) ([]taskqueue.Attempt, error) {
-	return t.scan(func(a taskqueue.Attempt) bool {
+	return t.where(func(a taskqueue.Attempt) bool {
 		return a.Outcome.Attempt.Pilot == pilot && a.State == taskqueue.AttemptRunning
 	}), nil
 }
 
 func (t modelAttempts) SaveLog(id task.AttemptID, stdout, stderr []byte) error {
-	t.logs[id] = [2][]byte{stdout, stderr}
-	return nil
+	return t.in.logs.Save(modelLog{id, stdout, stderr})
 }
 
 func (t modelAttempts) LoadLog(id task.AttemptID) (stdout, stderr []byte, err error) {
-	return t.logs[id][0], t.logs[id][1], nil
-}
-
-func (t modelLeases) Load(ids ...task.LeaseID) ([]taskqueue.Lease, error) {
-	return pick(t.leases, ids), nil
-}
-
-func (t modelLeases) Save(leases ...taskqueue.Lease) error {
-	for _, lease := range leases {
-		t.leases[lease.ID] = lease
+	for _, log := range t.in.logs.where(func(l modelLog) bool { return l.of == id }) {
+		stdout, stderr = log.stdout, log.stderr
 	}
-	return nil
+	return stdout, stderr, nil
 }
 
-func (t modelLeases) Delete(ids ...task.LeaseID) error {
-	for _, id := range ids {
-		delete(t.leases, id)
-	}
-	return nil
+func (t modelLeases) listed(holds func(taskqueue.Lease) bool) ([]taskqueue.Lease, error) {
+	return sorted(t.where(holds), t.key), nil
 }
 
 func (t modelLeases) OfSite(site task.Site) ([]taskqueue.Lease, error) {
-	return where(t.leases, func(l taskqueue.Lease) bool { return l.Site == site }), nil
+	return t.listed(func(l taskqueue.Lease) bool { return l.Site == site })
 }
 
 func (t modelLeases) OfPilot(pilot task.PilotID) ([]taskqueue.Lease, error) {
-	return where(t.leases, func(l taskqueue.Lease) bool { return pilot != "" && l.Pilot == pilot }), nil
+	return t.listed(func(l taskqueue.Lease) bool { return pilot != "" && l.Pilot == pilot })
 }
 
 func (t modelLeases) ExpiredBy(now taskqueue.Instant) ([]taskqueue.Lease, error) {
-	return where(t.leases, func(l taskqueue.Lease) bool { return l.Expires <= now }), nil
+	return t.listed(func(l taskqueue.Lease) bool { return l.Expires <= now })
 }
 
-func (t modelLeases) Revocations(site task.Site, leases ...task.LeaseID) (found []taskqueue.Revocation, err error) {
-	for revocation, cancel := range t.revoked {
-		if revocation.Site == site && (len(leases) == 0 || slices.Contains(leases, revocation.Lease)) {
-			revocation.Cancel = cancel
-			found = append(found, revocation)
-		}
-	}
+func (t modelLeases) Revocations(site task.Site, leases ...task.LeaseID) ([]taskqueue.Revocation, error) {
+	found := t.in.revoked.where(func(r taskqueue.Revocation) bool {
+		return r.Site == site && (len(leases) == 0 || slices.Contains(leases, r.Lease))
+	})
 	slices.SortFunc(found, func(a, b taskqueue.Revocation) int {
 		return cmp.Or(cmp.Compare(a.Lease, b.Lease), cmp.Compare(a.Task, b.Task))
 	})
@@ -253,73 +182,26 @@ func (t modelLeases) Revocations(site task.Site, leases ...task.LeaseID) (found 
 }
 
 func (t modelLeases) Revoke(revocations ...taskqueue.Revocation) error {
-	for _, revocation := range revocations {
-		cancel := revocation.Cancel
-		revocation.Cancel = false
-		t.revoked[revocation] = cancel
-	}
-	return nil
+	return t.in.revoked.Save(revocations...)
 }
 
 func (t modelLeases) Confirm(revocations ...taskqueue.Revocation) error {
-	for _, revocation := range revocations {
-		revocation.Cancel = false
-		delete(t.revoked, revocation)
+	for _, r := range revocations {
+		_ = t.in.revoked.Delete(plain(r))
 	}
 	return nil
 }
 
-func (t modelSites) Load(names ...task.Site) ([]taskqueue.SiteRecord, error) {
-	return pick(t.sites, names), nil
+func (t modelSites) All() ([]taskqueue.SiteRecord, error) { return sorted(t.where(every), t.key), nil }
+
+func (t modelPilots) List(after task.PilotID, limit int) ([]taskqueue.PilotRecord, error) {
+	return head(sorted(t.where(func(p taskqueue.PilotRecord) bool { return p.ID > after }), pilotOf), limit), nil
 }
 
-func (t modelSites) Save(sites ...taskqueue.SiteRecord) error {
-	for _, site := range sites {
-		t.sites[site.Name] = site
-	}
-	return nil
-}
-
-func (t modelSites) Delete(names ...task.Site) error {
-	for _, name := range names {
-		delete(t.sites, name)
-	}
-	return nil
-}
-
-func (t modelSites) All() ([]taskqueue.SiteRecord, error) {
-	return where(t.sites, func(taskqueue.SiteRecord) bool { return true }), nil
-}
-
-func (t modelPilots) Load(ids ...task.PilotID) ([]taskqueue.PilotRecord, error) {
-	return choose(t.pilots, pilotOf, ids), nil
-}
-
-func (t modelPilots) Save(pilots ...taskqueue.PilotRecord) error {
-	for _, pilot := range pilots {
-		t.contents.pilots = put(t.contents.pilots, pilotOf, pilot)
-	}
-	return nil
-}
-
-func (t modelPilots) Delete(ids ...task.PilotID) error {
-	t.contents.pilots = slices.DeleteFunc(t.pilots, func(p taskqueue.PilotRecord) bool { return slices.Contains(ids, p.ID) })
-	return nil
-}
-
-func (t modelPilots) List(after task.PilotID, limit int) (found []taskqueue.PilotRecord, err error) {
-	all, err := t.OfSite("")
-	return head(slices.DeleteFunc(all, func(p taskqueue.PilotRecord) bool { return p.ID <= after }), limit), err
-}
-
-func (t modelPilots) OfSite(site task.Site, states ...taskqueue.PilotState) (found []taskqueue.PilotRecord, err error) {
-	for _, pilot := range t.pilots {
-		if (site == "" || pilot.Site == site) && (len(states) == 0 || slices.Contains(states, pilot.State)) {
-			found = append(found, pilot)
-		}
-	}
-	slices.SortFunc(found, func(a, b taskqueue.PilotRecord) int { return cmp.Compare(a.ID, b.ID) })
-	return found, nil
+func (t modelPilots) OfSite(site task.Site, states ...taskqueue.PilotState) ([]taskqueue.PilotRecord, error) {
+	return sorted(t.where(func(p taskqueue.PilotRecord) bool {
+		return (site == "" || p.Site == site) && (len(states) == 0 || slices.Contains(states, p.State))
+	}), pilotOf), nil
 }
 
 func (t modelPilots) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (ids []task.PilotID, err error) {
@@ -331,7 +213,7 @@ func (t modelPilots) IDsOfSite(site task.Site, states ...taskqueue.PilotState) (
 }
 
 func (t modelPilots) ByPeer(peer task.PeerID) (id task.PilotID, err error) {
-	for _, pilot := range t.pilots {
+	for _, pilot := range t.all {
 		if pilot.Peer == peer {
 			id = pilot.ID
 		}
@@ -339,48 +221,30 @@ func (t modelPilots) ByPeer(peer task.PeerID) (id task.PilotID, err error) {
 	return id, nil
 }
 
-func (t modelGrants) Load(ids ...string) ([]taskqueue.Grant, error) { return pick(t.grants, ids), nil }
+func (t modelGrants) All() ([]taskqueue.Grant, error) { return sorted(t.where(every), t.key), nil }
 
-func (t modelGrants) Save(grants ...taskqueue.Grant) error {
-	for _, grant := range grants {
-		t.grants[grant.ID] = grant
-	}
-	return nil
-}
-
-func (t modelGrants) Delete(ids ...string) error {
-	for _, id := range ids {
-		delete(t.grants, id)
-	}
-	return nil
-}
-
-func (t modelGrants) All() ([]taskqueue.Grant, error) {
-	return where(t.grants, func(taskqueue.Grant) bool { return true }), nil
-}
-
-func keyOf(u taskqueue.Usage) taskqueue.UsageKey { return u.UsageKey }
-
-func (t modelUsage) Load(keys ...taskqueue.UsageKey) ([]taskqueue.Usage, error) {
-	return choose(t.usage, keyOf, keys), nil
-}
-
-func (t modelUsage) Save(saved ...taskqueue.Usage) error {
-	for _, u := range saved {
-		t.contents.usage = put(t.contents.usage, keyOf, u)
-	}
-	return nil
-}
-
-func (t modelUsage) Since(day string, after taskqueue.UsageKey, limit int) (found []taskqueue.Usage, err error) {
+func (t modelUsage) Since(day string, after taskqueue.UsageKey, limit int) ([]taskqueue.Usage, error) {
 	order := func(a, b taskqueue.UsageKey) int {
 		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Site, b.Site))
 	}
-	for _, u := range t.usage {
-		if u.Day >= day && (after == taskqueue.UsageKey{} || order(u.UsageKey, after) > 0) {
-			found = append(found, u)
-		}
-	}
+	found := t.where(func(u taskqueue.Usage) bool {
+		return u.Day >= day && (after == taskqueue.UsageKey{} || order(u.UsageKey, after) > 0)
+	})
 	slices.SortFunc(found, func(a, b taskqueue.Usage) int { return order(a.UsageKey, b.UsageKey) })
 	return head(found, limit), nil
+}
+
+func (t modelAudit) Append(record taskqueue.AuditRecord) error { return t.Save(record) }
+
+func (t modelAudit) Last() (last taskqueue.AuditRecord, err error) {
+	for _, record := range t.all {
+		if record.At >= last.At {
+			last = record
+		}
+	}
+	return last, nil
+}
+
+func (t modelAudit) After(at uint64, limit int) ([]taskqueue.AuditRecord, error) {
+	return head(sorted(t.where(func(a taskqueue.AuditRecord) bool { return a.At > at }), t.key), limit), nil
 }

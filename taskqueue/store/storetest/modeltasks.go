@@ -10,70 +10,60 @@ import (
 
 type modelTasks modelTx
 
-func idOf(t modelTask) task.ID { return t.state.ID }
-
 func (t modelTasks) Describe(ids ...task.ID) (found []task.Task, err error) {
-	for _, row := range choose(t.tasks, idOf, ids) {
+	rows, err := t.tasks.Load(ids...)
+	for _, row := range rows {
 		found = append(found, row.description)
 	}
-	return found, nil
+	return found, err
 }
 
 func (t modelTasks) Load(ids ...task.ID) (found []taskqueue.TaskState, err error) {
-	for _, row := range choose(t.tasks, idOf, ids) {
+	rows, err := t.tasks.Load(ids...)
+	for _, row := range rows {
 		found = append(found, row.state)
 	}
-	return found, nil
+	return found, err
 }
 
 func (t modelTasks) Add(tasks []task.Task, states []taskqueue.TaskState) error {
 	for i, state := range states {
-		if len(choose(t.tasks, idOf, []task.ID{state.ID})) > 0 {
+		if t.tasks.at(state.ID) >= 0 {
 			return taskqueue.ErrTaskExists
 		}
-		t.tasks = append(t.tasks, modelTask{tasks[i], state})
-		t.contents.tasks = t.tasks
+		t.tasks.all = append(t.tasks.all, modelTask{tasks[i], state})
 	}
 	return nil
 }
 
 func (t modelTasks) Save(states ...taskqueue.TaskState) error {
 	for _, state := range states {
-		at := slices.IndexFunc(t.tasks, func(row modelTask) bool { return row.state.ID == state.ID })
+		at := t.tasks.at(state.ID)
 		if at < 0 {
 			return taskqueue.ErrTaskAbsent
 		}
-		state.Seq = t.tasks[at].state.Seq
-		t.tasks[at].state = state
+		state.Seq = t.tasks.all[at].state.Seq
+		t.tasks.all[at].state = state
 	}
 	return nil
 }
 
 func (t modelTasks) DeleteWorkflow(id task.WorkflowID, _ int) (more bool, err error) {
-	t.contents.tasks = slices.DeleteFunc(t.tasks, func(row modelTask) bool { return row.state.ID.Workflow() == id })
-	t.contents.attempts = slices.DeleteFunc(t.attempts, func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task.Workflow() == id })
-	for use := range t.uses {
-		if use.reader.Workflow() == id {
-			delete(t.uses, use)
-		}
-	}
-	for attempt := range t.logs {
-		if attempt.Task.Workflow() == id {
-			delete(t.logs, attempt)
-		}
-	}
+	t.tasks.drop(func(row modelTask) bool { return row.state.ID.Workflow() == id })
+	t.attempts.drop(func(a taskqueue.Attempt) bool { return a.Outcome.Attempt.Task.Workflow() == id })
+	t.uses.drop(func(u modelUse) bool { return u.reader.Workflow() == id })
+	t.logs.drop(func(l modelLog) bool { return l.of.Task.Workflow() == id })
 	return false, nil
 }
 
 // scan returns the states that hold, by age.
 func (t modelTasks) scan(holds func(taskqueue.TaskState) bool) (found []taskqueue.TaskState) {
-	for _, row := range t.tasks {
+	for _, row := range t.tasks.all {
 		if holds(row.state) {
 			found = append(found, row.state)
 		}
 	}
-	slices.SortFunc(found, func(a, b taskqueue.TaskState) int { return cmp.Compare(a.Seq, b.Seq) })
-	return found
+	return sorted(found, func(s taskqueue.TaskState) uint64 { return s.Seq })
 }
 
 func (t modelTasks) InWorkflow(id task.WorkflowID, after uint64, limit int, states ...task.State) ([]taskqueue.TaskState, error) {

@@ -13,7 +13,7 @@ type kind[T any] struct {
 	name  string
 	make  func() T
 	save  func(taskqueue.Tx, T) error
-	reads map[string]func(taskqueue.Tx) ([]T, error)
+	reads map[string]func(taskqueue.Tx, T) ([]T, error)
 }
 
 // whole saves a record without a zero field and reads it in every way.
@@ -26,7 +26,7 @@ func (k kind[T]) whole(t *testing.T, store taskqueue.Store) {
 func (k kind[T]) check(t *testing.T, tx taskqueue.Tx) {
 	t.Helper()
 	for how, read := range k.reads {
-		want(t, k.name+" "+how, []T{k.make()})(read(tx))
+		want(t, k.name+" "+how, []T{k.make()})(read(tx, k.make()))
 	}
 }
 
@@ -43,7 +43,7 @@ func (k kind[T]) owned(t *testing.T, store taskqueue.Store) {
 	})
 	view(t, store, func(tx taskqueue.Tx) {
 		for _, read := range k.reads {
-			records, err := read(tx)
+			records, err := read(tx, k.make())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -53,32 +53,21 @@ func (k kind[T]) owned(t *testing.T, store taskqueue.Store) {
 	})
 }
 
+var kinds = []interface {
+	whole(*testing.T, taskqueue.Store)
+	owned(*testing.T, taskqueue.Store)
+}{descriptions, workflowKind, fileKind, classKind, attemptKind, leaseKind, siteKind, pilotKind, grantKind, usageKind, stateKind}
+
 func testWholeRecords(t *testing.T, store taskqueue.Store) {
-	descriptions.whole(t, store)
-	workflowKind.whole(t, store)
-	fileKind.whole(t, store)
-	classKind.whole(t, store)
-	attemptKind.whole(t, store)
-	leaseKind.whole(t, store)
-	siteKind.whole(t, store)
-	pilotKind.whole(t, store)
-	grantKind.whole(t, store)
-	usageKind.whole(t, store)
-	stateKind.whole(t, store)
+	for _, kind := range kinds {
+		kind.whole(t, store)
+	}
 }
 
 func testOwnership(t *testing.T, store taskqueue.Store) {
-	descriptions.owned(t, store)
-	workflowKind.owned(t, store)
-	fileKind.owned(t, store)
-	classKind.owned(t, store)
-	attemptKind.owned(t, store)
-	leaseKind.owned(t, store)
-	siteKind.owned(t, store)
-	pilotKind.owned(t, store)
-	grantKind.owned(t, store)
-	usageKind.owned(t, store)
-	stateKind.owned(t, store)
+	for _, kind := range kinds {
+		kind.owned(t, store)
+	}
 	update(t, store, func(tx taskqueue.Tx) error {
 		value, out := []byte("value"), []byte("out")
 		err := first(tx.Meta().Set("name", value), tx.Attempts().SaveLog(task.AttemptID{}, out, nil))
@@ -103,8 +92,8 @@ var descriptions = kind[task.Task]{
 	save: func(tx taskqueue.Tx, described task.Task) error {
 		return tx.Tasks().Add([]task.Task{described}, []taskqueue.TaskState{{ID: described.ID, Seq: 1, State: task.Blocked}})
 	},
-	reads: map[string]func(taskqueue.Tx) ([]task.Task, error){
-		"described": func(tx taskqueue.Tx) ([]task.Task, error) { return tx.Tasks().Describe(filled[task.Task](1).ID) },
+	reads: map[string]func(taskqueue.Tx, task.Task) ([]task.Task, error){
+		"described": func(tx taskqueue.Tx, r task.Task) ([]task.Task, error) { return tx.Tasks().Describe(r.ID) },
 	},
 }
 
@@ -119,16 +108,15 @@ var stateKind = kind[taskqueue.TaskState]{
 		before := taskqueue.TaskState{ID: state.ID, Seq: state.Seq, State: task.Blocked}
 		return first(add(tx, before), tx.Tasks().Save(state))
 	},
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.TaskState, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.TaskState, error) {
-			return tx.Tasks().Load(filled[taskqueue.TaskState](2).ID)
+	reads: map[string]func(taskqueue.Tx, taskqueue.TaskState) ([]taskqueue.TaskState, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.TaskState) ([]taskqueue.TaskState, error) {
+			return tx.Tasks().Load(r.ID)
 		},
-		"ready": func(tx taskqueue.Tx) ([]taskqueue.TaskState, error) {
-			state := filled[taskqueue.TaskState](2)
-			return tx.Tasks().ReadyIn(state.Class, state.NotBefore, 10)
+		"ready": func(tx taskqueue.Tx, r taskqueue.TaskState) ([]taskqueue.TaskState, error) {
+			return tx.Tasks().ReadyIn(r.Class, r.NotBefore, 10)
 		},
-		"in workflow": func(tx taskqueue.Tx) ([]taskqueue.TaskState, error) {
-			return tx.Tasks().InWorkflow(filled[taskqueue.TaskState](2).ID.Workflow(), 0, 10)
+		"in workflow": func(tx taskqueue.Tx, r taskqueue.TaskState) ([]taskqueue.TaskState, error) {
+			return tx.Tasks().InWorkflow(r.ID.Workflow(), 0, 10)
 		},
 	},
 }
@@ -137,11 +125,13 @@ var workflowKind = kind[taskqueue.Workflow]{
 	name: "workflow",
 	make: func() taskqueue.Workflow { return filled[taskqueue.Workflow](3) },
 	save: func(tx taskqueue.Tx, workflow taskqueue.Workflow) error { return tx.Workflows().Save(workflow) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Workflow, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Workflow, error) {
-			return tx.Workflows().Load(filled[taskqueue.Workflow](3).ID)
+	reads: map[string]func(taskqueue.Tx, taskqueue.Workflow) ([]taskqueue.Workflow, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.Workflow) ([]taskqueue.Workflow, error) {
+			return tx.Workflows().Load(r.ID)
 		},
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.Workflow, error) { return tx.Workflows().List("", "", "", 10) },
+		"listed": func(tx taskqueue.Tx, _ taskqueue.Workflow) ([]taskqueue.Workflow, error) {
+			return tx.Workflows().List("", "", "", 10)
+		},
 	},
 }
 
@@ -149,11 +139,13 @@ var fileKind = kind[taskqueue.FileRecord]{
 	name: "file",
 	make: func() taskqueue.FileRecord { return filled[taskqueue.FileRecord](4) },
 	save: func(tx taskqueue.Tx, file taskqueue.FileRecord) error { return tx.Files().Save(file) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.FileRecord, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.FileRecord, error) {
-			return tx.Files().Load(filled[taskqueue.FileRecord](4).LFN)
+	reads: map[string]func(taskqueue.Tx, taskqueue.FileRecord) ([]taskqueue.FileRecord, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.FileRecord) ([]taskqueue.FileRecord, error) {
+			return tx.Files().Load(r.LFN)
 		},
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.FileRecord, error) { return tx.Files().List("", "", 10) },
+		"listed": func(tx taskqueue.Tx, _ taskqueue.FileRecord) ([]taskqueue.FileRecord, error) {
+			return tx.Files().List("", "", 10)
+		},
 	},
 }
 
@@ -161,8 +153,10 @@ var classKind = kind[taskqueue.Eligibility]{
 	name: "class",
 	make: func() taskqueue.Eligibility { return filled[taskqueue.Eligibility](5) },
 	save: func(tx taskqueue.Tx, class taskqueue.Eligibility) error { return tx.Files().SaveClass(class) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Eligibility, error){
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.Eligibility, error) { return tx.Files().Classes() },
+	reads: map[string]func(taskqueue.Tx, taskqueue.Eligibility) ([]taskqueue.Eligibility, error){
+		"listed": func(tx taskqueue.Tx, _ taskqueue.Eligibility) ([]taskqueue.Eligibility, error) {
+			return tx.Files().Classes()
+		},
 	},
 }
 
@@ -175,15 +169,15 @@ var attemptKind = kind[taskqueue.Attempt]{
 		return attempt
 	},
 	save: func(tx taskqueue.Tx, attempt taskqueue.Attempt) error { return tx.Attempts().Save(attempt) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Attempt, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Attempt, error) {
-			return tx.Attempts().Load(filled[taskqueue.Attempt](6).Outcome.Attempt)
+	reads: map[string]func(taskqueue.Tx, taskqueue.Attempt) ([]taskqueue.Attempt, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.Attempt) ([]taskqueue.Attempt, error) {
+			return tx.Attempts().Load(r.Outcome.Attempt)
 		},
-		"of task": func(tx taskqueue.Tx) ([]taskqueue.Attempt, error) {
-			return tx.Attempts().OfTask(filled[taskqueue.Attempt](6).Outcome.Attempt.Task)
+		"of task": func(tx taskqueue.Tx, r taskqueue.Attempt) ([]taskqueue.Attempt, error) {
+			return tx.Attempts().OfTask(r.Outcome.Attempt.Task)
 		},
-		"running": func(tx taskqueue.Tx) ([]taskqueue.Attempt, error) {
-			return tx.Attempts().RunningAt(filled[taskqueue.Attempt](6).Outcome.Attempt.Pilot)
+		"running": func(tx taskqueue.Tx, r taskqueue.Attempt) ([]taskqueue.Attempt, error) {
+			return tx.Attempts().RunningAt(r.Outcome.Attempt.Pilot)
 		},
 	},
 }
@@ -192,13 +186,9 @@ var leaseKind = kind[taskqueue.Lease]{
 	name: "lease",
 	make: func() taskqueue.Lease { return filled[taskqueue.Lease](7) },
 	save: func(tx taskqueue.Tx, lease taskqueue.Lease) error { return tx.Leases().Save(lease) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Lease, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Lease, error) {
-			return tx.Leases().Load(filled[taskqueue.Lease](7).ID)
-		},
-		"of site": func(tx taskqueue.Tx) ([]taskqueue.Lease, error) {
-			return tx.Leases().OfSite(filled[taskqueue.Lease](7).Site)
-		},
+	reads: map[string]func(taskqueue.Tx, taskqueue.Lease) ([]taskqueue.Lease, error){
+		"loaded":  func(tx taskqueue.Tx, r taskqueue.Lease) ([]taskqueue.Lease, error) { return tx.Leases().Load(r.ID) },
+		"of site": func(tx taskqueue.Tx, r taskqueue.Lease) ([]taskqueue.Lease, error) { return tx.Leases().OfSite(r.Site) },
 	},
 }
 
@@ -206,11 +196,11 @@ var siteKind = kind[taskqueue.SiteRecord]{
 	name: "site",
 	make: func() taskqueue.SiteRecord { return filled[taskqueue.SiteRecord](8) },
 	save: func(tx taskqueue.Tx, site taskqueue.SiteRecord) error { return tx.Sites().Save(site) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.SiteRecord, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.SiteRecord, error) {
-			return tx.Sites().Load(filled[taskqueue.SiteRecord](8).Name)
+	reads: map[string]func(taskqueue.Tx, taskqueue.SiteRecord) ([]taskqueue.SiteRecord, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.SiteRecord) ([]taskqueue.SiteRecord, error) {
+			return tx.Sites().Load(r.Name)
 		},
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.SiteRecord, error) { return tx.Sites().All() },
+		"listed": func(tx taskqueue.Tx, _ taskqueue.SiteRecord) ([]taskqueue.SiteRecord, error) { return tx.Sites().All() },
 	},
 }
 
@@ -218,12 +208,12 @@ var pilotKind = kind[taskqueue.PilotRecord]{
 	name: "pilot",
 	make: func() taskqueue.PilotRecord { return filled[taskqueue.PilotRecord](9) },
 	save: func(tx taskqueue.Tx, pilot taskqueue.PilotRecord) error { return tx.Pilots().Save(pilot) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.PilotRecord, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.PilotRecord, error) {
-			return tx.Pilots().Load(filled[taskqueue.PilotRecord](9).ID)
+	reads: map[string]func(taskqueue.Tx, taskqueue.PilotRecord) ([]taskqueue.PilotRecord, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.PilotRecord) ([]taskqueue.PilotRecord, error) {
+			return tx.Pilots().Load(r.ID)
 		},
-		"of site": func(tx taskqueue.Tx) ([]taskqueue.PilotRecord, error) {
-			return tx.Pilots().OfSite(filled[taskqueue.PilotRecord](9).Site)
+		"of site": func(tx taskqueue.Tx, r taskqueue.PilotRecord) ([]taskqueue.PilotRecord, error) {
+			return tx.Pilots().OfSite(r.Site)
 		},
 	},
 }
@@ -232,11 +222,9 @@ var grantKind = kind[taskqueue.Grant]{
 	name: "grant",
 	make: func() taskqueue.Grant { return filled[taskqueue.Grant](10) },
 	save: func(tx taskqueue.Tx, grant taskqueue.Grant) error { return tx.Grants().Save(grant) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Grant, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Grant, error) {
-			return tx.Grants().Load(filled[taskqueue.Grant](10).ID)
-		},
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.Grant, error) { return tx.Grants().All() },
+	reads: map[string]func(taskqueue.Tx, taskqueue.Grant) ([]taskqueue.Grant, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.Grant) ([]taskqueue.Grant, error) { return tx.Grants().Load(r.ID) },
+		"listed": func(tx taskqueue.Tx, _ taskqueue.Grant) ([]taskqueue.Grant, error) { return tx.Grants().All() },
 	},
 }
 
@@ -244,11 +232,11 @@ var usageKind = kind[taskqueue.Usage]{
 	name: "usage",
 	make: func() taskqueue.Usage { return filled[taskqueue.Usage](11) },
 	save: func(tx taskqueue.Tx, u taskqueue.Usage) error { return tx.Usage().Save(u) },
-	reads: map[string]func(taskqueue.Tx) ([]taskqueue.Usage, error){
-		"loaded": func(tx taskqueue.Tx) ([]taskqueue.Usage, error) {
-			return tx.Usage().Load(filled[taskqueue.Usage](11).UsageKey)
+	reads: map[string]func(taskqueue.Tx, taskqueue.Usage) ([]taskqueue.Usage, error){
+		"loaded": func(tx taskqueue.Tx, r taskqueue.Usage) ([]taskqueue.Usage, error) {
+			return tx.Usage().Load(r.UsageKey)
 		},
-		"listed": func(tx taskqueue.Tx) ([]taskqueue.Usage, error) {
+		"listed": func(tx taskqueue.Tx, _ taskqueue.Usage) ([]taskqueue.Usage, error) {
 			return tx.Usage().Since("", taskqueue.UsageKey{}, 10)
 		},
 	},
