@@ -74,15 +74,7 @@ type HandOutConfig struct {
 	// ElsewhereWait is how long a task that has failed waits for another node,
 	// where the queue matches.
 	ElsewhereWait time.Duration
-	Recall        RecallConfig
-}
-
-// RecallConfig bounds what a site looks at that asks others for tasks.
-type RecallConfig struct {
-	Scan int // tasks looked at in one recall
-	// Every is how long a site that found no other with work to spare looks for
-	// none again.
-	Every time.Duration
+	RecallScan    int // tasks looked at in one recall
 }
 
 // SiteConfig is about masterships and signs of life.
@@ -176,10 +168,7 @@ func DefaultConfig() Config {
 			ShareWait:     3 * time.Second,
 			RefusalHold:   10 * time.Minute,
 			ElsewhereWait: 2 * time.Minute,
-			Recall: RecallConfig{
-				Scan:  1_000,
-				Every: time.Second, // a look at all sites; most find nothing
-			},
+			RecallScan:    1_000,
 		},
 		Site: SiteConfig{
 			ClaimSilence:  3 * time.Second, // longer than the longest time between Syncs, 2 s

@@ -162,6 +162,7 @@ func TestIdleSiteRecallsFromTheLoadedOne(t *testing.T) {
 	a.sync()
 	b.join("peerB", 4)
 	b.sync()
+	g.tick(time.Second)
 	if _, woken := g.effects.Wake["A"]; !woken {
 		t.Error("A's parked Sync is not woken for the recall")
 	}

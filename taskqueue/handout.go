@@ -19,29 +19,25 @@ type offer struct {
 }
 
 // handOut gives a site work: a lease of READY tasks within its share, then of
-// tasks further down whose inputs it is about to make. A site that stays idle
-// recalls what another holds beyond its share.
+// tasks further down whose inputs it is about to make.
 func (h *handing) handOut(reply *task.SyncReply) {
 	site := h.site
-	if site.Draining || site.slots() == 0 || site.InForce().Central() {
+	if !site.takes() {
 		return
 	}
 	ready := read(h.Tasks().ReadyClasses())
-	idle := site.idle()
-	if len(h.life.walkable) == 0 && (!h.wants(site) || len(ready) == 0 && (idle <= 0 || h.lone(site))) {
+	if len(h.life.walkable) == 0 && (len(ready) == 0 || !h.wants(site)) {
 		return
 	}
 	h.loadSites()
-	offers := h.offers(site, ready)
-	chosen := h.choose(site, offers, idle)
-	if len(chosen) == 0 && len(h.life.walkable) == 0 {
-		if len(offers) == 0 && idle > 0 {
-			h.recall(site, idle)
-		}
-		return
+	chosen := h.choose(site, h.offers(site, ready), site.idle())
+	if len(chosen)+len(h.life.walkable) > 0 {
+		h.grant(chosen, reply)
 	}
-	h.grant(chosen, reply)
 }
+
+// takes tells whether hand-outs go to a site.
+func (s *SiteRecord) takes() bool { return !s.Draining && s.slots() > 0 && !s.InForce().Central() }
 
 // grant leases the chosen tasks and those further down to the site.
 func (h *handing) grant(chosen []task.ID, reply *task.SyncReply) {

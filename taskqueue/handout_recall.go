@@ -6,6 +6,23 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// recallForIdle has sites that have slots to spare, and to which no READY task may go,
+// ask others for some of what these hold beyond their shares. It reads before the turn
+// changes anything.
+func (q *queue) recallForIdle() {
+	q.loadSites()
+	ready := read(q.Tasks().ReadyClasses())
+	for _, name := range q.siteNames {
+		site := q.sites.held[name]
+		if idle := site.idle(); idle > 0 && site.takes() && q.live(site) {
+			if h := q.handing(site, ""); len(h.offers(site, ready)) == 0 {
+				h.recall(site, idle)
+				q.life.saveRevocations() // the next one asks for others
+			}
+		}
+	}
+}
+
 // recall asks the site with most work beyond its share for some of its newest
 // unstarted tasks that an idle site can run.
 func (h *handing) recall(site *SiteRecord, idle int) {
@@ -28,7 +45,6 @@ func (h *handing) recall(site *SiteRecord, idle int) {
 		}
 	}
 	if donor == nil {
-		site.Alone = h.Clock
 		return
 	}
 	pending := read(h.Leases().Revocations(donor.Name))
@@ -52,11 +68,6 @@ func (h *handing) recall(site *SiteRecord, idle int) {
 	h.recallReaders(donor, recalled)
 }
 
-// lone tells whether a site has only just found that no other has work to spare.
-func (h *handing) lone(site *SiteRecord) bool {
-	return site.Alone != 0 && h.Clock.Sub(site.Alone) < h.config.HandOut.Recall.Every
-}
-
 // recallable is an unstarted task that another site could run.
 type recallable struct {
 	lease task.LeaseID
@@ -68,7 +79,7 @@ type recallable struct {
 func (h *handing) recallable(donor, site *SiteRecord, n int, asked map[task.ID]struct{}) []recallable {
 	open := read(h.Leases().OfSite(donor.Name))
 	var others, own []recallable
-	scan := h.config.HandOut.Recall.Scan
+	scan := h.config.HandOut.RecallScan
 	for _, lease := range slices.Backward(open) {
 		states := read(h.Tasks().InLease(lease.ID))
 		states = states[max(0, len(states)-scan):]

@@ -143,6 +143,7 @@ func TestRecallLeavesReadersWithTheirInputs(t *testing.T) {
 	a.sync()
 	b.join("peerB", 1)
 	b.sync()
+	g.tick(time.Second)
 	a.sync() // learns of the recall, and returns with the next one
 	for _, r := range a.reply.Revoked {
 		if name := r.Task.Name(); name[0] == 'r' {

@@ -42,13 +42,15 @@ func TestBusySiteGetsWorkInLumps(t *testing.T) {
 	g.check()
 }
 
+// A site that finds no other with work to spare looks again with the next tick, and with
+// none of its Syncs.
 func TestSiteWithoutDonorLooksAgain(t *testing.T) {
 	g := newGrid(t)
 	a, b := g.addSite("A"), g.addSite("B")
 	a.join("peerA", 4)
 	b.join("peerB", 4)
-	g.tick(g.rules.Config.Site.MarkEvery)
-	b.sync() // finds nothing to recall, and is marked
+	b.sync()
+	g.tick(time.Second) // nothing is to be had
 	var tasks []task.Task
 	for i := range 16 {
 		tasks = append(tasks, job(fmt.Sprintf("t[%02d]", i), nil, nil))
@@ -64,10 +66,9 @@ func TestSiteWithoutDonorLooksAgain(t *testing.T) {
 	b.sync()
 	a.sync()
 	if len(a.reply.Revoked) > 0 {
-		t.Fatal("B looks for work of others at every Sync")
+		t.Fatal("B looks for work of others with its Sync")
 	}
-	g.tick(g.rules.Config.HandOut.Recall.Every)
-	b.sync()
+	g.tick(time.Second)
 	a.sync()
 	if len(a.reply.Revoked) == 0 {
 		t.Error("nothing is recalled for B")

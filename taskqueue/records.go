@@ -298,7 +298,6 @@ type SiteLoad struct {
 	Runs     []time.Duration // payload run times of the newest outcomes, oldest first, bounded
 	Fates    Fates           // of the newest attempts
 	Refused  []RefusedClass  // classes no live pilot can run
-	Alone    Instant         // when it last found that no other site has work to spare
 }
 
 // SiteCaches is how far the queue has come with files that only a site's caches

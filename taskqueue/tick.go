@@ -16,8 +16,8 @@ const (
 	metaForget   = "forget"   // how far forgetting what has gone has come
 )
 
-// Tick does what only time brings about: it reopens the tasks of expired
-// leases, wakes sites when a backoff is over, takes silent sites for empty and
+// Tick does what only time brings about, and what need not be done at once: it has idle
+// sites ask others for work, reopens the tasks of expired leases, wakes sites when a backoff is over, takes silent sites for empty and
 // pilots that are long past their declared end for dead, tries sites that have
 // fallen back, forgets the caches of
 // sites that nobody is left at, pilots that went long ago and classes without
@@ -28,6 +28,7 @@ func (r *Rules) Tick(t *Turn) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	q.forgetPast()
+	q.recallForIdle()
 	q.leasing.expireLeases()
 	q.ready.endBackoffs()
 	q.watchSites()
