@@ -177,21 +177,21 @@ func (y *yard) isStored(url string) bool {
 }
 
 // Run satisfies agent.Payloads.
-func (p *plot) Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result {
+func (p *plot) Run(ctx context.Context, spec exec.Spec, started func(at time.Time, process int)) exec.Result {
 	p.extra.Assigned()
 	result := p.run(ctx, spec, started)
 	p.extra.Ended(len(result.Outputs))
 	return result
 }
 
-func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result {
+func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Time, process int)) exec.Result {
 	result := exec.Result{OK: true, Folder: spec.Attempt.String(), Started: time.Now()}
 	lasts, err := time.ParseDuration(spec.Task.Argv[len(spec.Task.Argv)-1] + "s")
 	if err != nil {
 		return exec.Result{Failure: task.PayloadFailed, Reason: fmt.Sprintf("the time of %s: %v", spec.Task.ID, err)}
 	}
 	if started != nil {
-		started(result.Started)
+		started(result.Started, 0)
 	}
 	if p.yard.payload == Burn {
 		for time.Since(result.Started) < lasts && ctx.Err() == nil {

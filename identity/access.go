@@ -90,7 +90,7 @@ func (a *AccessFile) validate() error {
 	if a.CAPEM == "" {
 		return fmt.Errorf("access file: key ca_pem is missing: %w", ErrMalformed)
 	}
-	if _, err := parseCertificates([]byte(a.CAPEM)); err != nil {
+	if _, err := ParseAuthorities([]byte(a.CAPEM)); err != nil {
 		return fmt.Errorf("access file: key ca_pem: %w", err)
 	}
 	if err := a.validateToken(); err != nil {

@@ -68,7 +68,7 @@ func newAuthorityOf(key *ecdsa.PrivateKey, serial *big.Int, now time.Time) (*Aut
 // LoadAuthority reads what PEM wrote: one certificate and its PKCS #8 key. It
 // refuses a certificate that is no authority and a key of another one.
 func LoadAuthority(certPEM, keyPEM []byte) (*Authority, error) {
-	certificates, err := parseCertificates(certPEM)
+	certificates, err := ParseAuthorities(certPEM)
 	if err != nil {
 		return nil, fmt.Errorf("load the authority: %w", err)
 	}
@@ -133,8 +133,8 @@ func newSerial() *big.Int {
 	return new(big.Int).SetBytes(raw)
 }
 
-// parseCertificates reads one or more PEM certificates, all of authorities.
-func parseCertificates(text []byte) ([]*x509.Certificate, error) {
+// ParseAuthorities reads one or more PEM certificates, all of authorities.
+func ParseAuthorities(text []byte) ([]*x509.Certificate, error) {
 	var certificates []*x509.Certificate
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {

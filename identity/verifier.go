@@ -36,7 +36,7 @@ func NewVerifier(caPEM []byte) (*Verifier, error) {
 // Trust adds authorities in PEM form: who is a member by one of them is a member. A
 // pilot hears of a new one when it registers.
 func (v *Verifier) Trust(caPEM []byte) error {
-	certificates, err := parseCertificates(caPEM)
+	certificates, err := ParseAuthorities(caPEM)
 	if err != nil {
 		return fmt.Errorf("read the VO's authority: %w", err)
 	}
@@ -55,7 +55,7 @@ func (v *Verifier) Trust(caPEM []byte) error {
 }
 
 func poolOf(caPEM []byte) (*x509.CertPool, error) {
-	certificates, err := parseCertificates(caPEM)
+	certificates, err := ParseAuthorities(caPEM)
 	if err != nil {
 		return nil, fmt.Errorf("read the VO's authority: %w", err)
 	}

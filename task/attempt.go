@@ -102,6 +102,9 @@ type Outcome struct {
 	// Delay is the inter-task delay before this attempt on its slot: exit of
 	// the payload before to exec of this one; negative when not counted.
 	Delay time.Duration
+	// Process is the number on the node of the process from which all of the payload's
+	// descend: its own, or of its PID namespace's first process; 0 when it never started.
+	Process int
 }
 
 // OutcomeDigest is SHA-256 of an outcome as the queue is sent it.

@@ -3,6 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
 	"strings"
@@ -14,6 +15,13 @@ var storageSchemes = map[string]func(*url.URL) bool{
 	"file":  isLocalPath,
 	"http":  func(u *url.URL) bool { return u.Hostname() != "" },
 	"https": func(u *url.URL) bool { return u.Hostname() != "" },
+}
+
+// OnThisMachine tells whether a URL leads to whoever reads it, by whatever spelling.
+func OnThisMachine(u *url.URL) bool {
+	ip := net.ParseIP(u.Hostname())
+	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
 }
 
 func isLocalPath(u *url.URL) bool {

@@ -135,6 +135,7 @@ type Start struct {
 	Attempt AttemptID
 	Number  int
 	Started time.Time // pilot's wall clock, for people
+	Process int       // as in Outcome
 }
 
 // Returned gives an unstarted task back.

@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -19,7 +21,8 @@ type AuditEntry struct {
 	Site    task.Site
 	Node    string
 	Pilot   task.PilotID
-	Process int       // of an attempt: its payload's, 0 if not told
+	Process int       // of an attempt, as in task.Outcome
+	Job     string    // of the batch system, in which the pilot runs
 	Started time.Time // of an attempt, by the clock of its node
 	Ended   time.Time
 	Note    string // how it ended, or why
@@ -41,6 +44,7 @@ const (
 	AuditSite       = "site changed"
 	AuditDrained    = "drained"
 	AuditFiles      = "files registered"
+	AuditAuthority  = "authority changed"
 )
 
 // AuditRecord holds what one turn has done. Its digest covers that of the record before
@@ -60,6 +64,10 @@ func (a *AuditRecord) sum(before [32]byte) [32]byte {
 		e := &a.Entries[i]
 		for _, text := range []string{e.Kind, e.Person, e.Token, e.Subject, string(e.Site), e.Node, string(e.Pilot), e.Note} {
 			m.text(text)
+		}
+		if e.Job != "" { // which the first records did not have
+			m.text("job")
+			m.text(e.Job)
 		}
 		for _, n := range []int64{int64(e.Process), unixNano(e.Started), unixNano(e.Ended)} {
 			m.number(n)
@@ -83,16 +91,36 @@ func (r *records) audit(e AuditEntry) {
 	r.audited = append(r.audited, e)
 }
 
+// Note keeps an entry on what was done beside the rules.
+func (r *Rules) Note(t *Turn, e AuditEntry) (err error) {
+	q := r.open(t)
+	defer q.close(&err)
+	q.audit(e)
+	return nil
+}
+
+// changes tells which settings of a site are others than they were, and what they are.
+func (s *SiteSettings) changes(before *SiteSettings) string {
+	var changed []string
+	is, was := reflect.ValueOf(s).Elem(), reflect.ValueOf(before).Elem()
+	for i := range is.NumField() {
+		if now := fmt.Sprint(is.Field(i)); now != fmt.Sprint(was.Field(i)) {
+			changed = append(changed, is.Type().Field(i).Name+": "+now)
+		}
+	}
+	return task.Brief(strings.Join(changed, "; "))
+}
+
 // auditAttempt notes where an attempt ran, and for whom.
 func (r *records) auditAttempt(kind string, site task.Site, o *task.Outcome, state AttemptState) {
 	e := AuditEntry{
-		Kind: kind, Subject: o.Attempt.String(), Site: site, Pilot: o.Attempt.Pilot, Started: o.Started, Ended: o.Ended, Note: attemptNotes[state],
+		Kind: kind, Subject: o.Attempt.String(), Site: site, Pilot: o.Attempt.Pilot, Process: o.Process, Started: o.Started, Ended: o.Ended, Note: attemptNotes[state],
 	}
 	if w := r.workflows.one(o.Attempt.Task.Workflow()); w != nil {
 		e.Person = w.Owner
 	}
 	if pilot := r.pilots.one(o.Attempt.Pilot); pilot != nil {
-		e.Node = pilot.Node()
+		e.Node, e.Job = pilot.Node(), pilot.BatchJob
 	}
 	switch {
 	case e.Ended.IsZero():

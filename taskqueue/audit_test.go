@@ -3,6 +3,7 @@ package taskqueue_test
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,9 @@ func TestAuditLog(t *testing.T) {
 	for _, record := range records() {
 		for _, e := range record.Entries {
 			said = append(said, e.Kind+" "+e.Person)
+			if e.Kind == taskqueue.AuditSite && !strings.Contains(e.Note, "SE: file:///se/A; RemoteRead: true") {
+				t.Errorf("the settings of a site: %+v", e)
+			}
 			if e.Kind == taskqueue.AuditRan && (e.Pilot != a.members[0].id || e.Site != "A" || e.Node == "" || e.Ended.IsZero()) {
 				t.Errorf("an attempt: %+v", e)
 			}

@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"errors"
 	"slices"
 	"time"
 
@@ -25,6 +26,10 @@ type Ban struct {
 	Why  string
 	By   string // person
 	At   time.Time
+
+	// Of a person: open work is still to be cancelled, in workflows after this one.
+	Cancelling bool
+	After      task.WorkflowID
 }
 
 func (b *Ban) same(other *Ban) bool {
@@ -53,12 +58,19 @@ func (r *Rules) Bans(t *Turn) (bans []Ban, err error) {
 	return bans, nil
 }
 
+// Banned is what a ban has led to.
+type Banned struct {
+	Pilots []task.PilotID // that were revoked
+	Tasks  int            // that were cancelled
+	More   bool           // ticks cancel further work of the person
+}
+
 // Ban shuts out a person, a node or a site, and revokes the pilots there, or those
-// that registered with the person's accesses. It returns them. What a banned person
-// has submitted is cancelled by Rules.CancelWorkflow of OpenWorkflows.
+// that registered with the person's accesses. It cancels the open work of a person; of
+// much work ticks cancel the rest.
 //
 // Errors: ErrInvalid, ErrNotFound (the site).
-func (r *Rules) Ban(t *Turn, b Ban) (revoked []task.PilotID, err error) {
+func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 	q := r.open(t)
 	defer q.close(&err)
 	var of func(*PilotRecord) bool
@@ -76,11 +88,56 @@ func (r *Rules) Ban(t *Turn, b Ban) (revoked []task.PilotID, err error) {
 	default:
 		end(invalid("%q cannot be banned: give person, pilot, node or site", b.Kind))
 	}
-	b.At = q.Wall
+	b.At, b.Cancelling = q.Wall, b.Kind == BanPerson
 	bans := append(q.bansWithout(&b), b)
 	q.remember(metaBans, bans)
 	q.audit(AuditEntry{Kind: AuditBanned, Subject: string(b.Kind) + " " + b.Name, Site: b.Site, Note: b.Why})
-	return q.expelAll(of, string(b.Kind)+" "+b.Name+" was banned"), nil
+	out.Pilots = q.expelAll(of, string(b.Kind)+" "+b.Name+" was banned")
+	if b.Cancelling {
+		out.Tasks, out.More = q.cancelBanned()
+	}
+	return out, nil
+}
+
+// cancelBanned cancels open work of banned persons, about as many tasks as a page has or
+// one workflow; more tells that some may be left.
+func (q *queue) cancelBanned() (tasks int, more bool) {
+	var bans []Ban
+	q.remembered(metaBans, &bans)
+	at := slices.IndexFunc(bans, func(b Ban) bool { return b.Cancelling })
+	if at < 0 {
+		return 0, false
+	}
+	b, size := &bans[at], q.config.Workflow.SweepPage
+	page, err := q.Workflows().List(b.Name, "", b.After, size)
+	if errors.Is(err, ErrWorkflowGone) {
+		b.After = ""
+		page, err = q.Workflows().List(b.Name, "", "", size)
+	}
+	check(err)
+	b.Cancelling = len(page) == size
+	for i := range page {
+		b.After = page[i].ID
+		if w := &page[i]; !w.Deleted && (!w.Sealed && !w.Cancelled || w.open() > 0) {
+			q.turnPage() // it is cancelled page by page
+			tasks += q.cancelAll(w.ID)
+		}
+		if tasks >= size && i+1 < len(page) {
+			b.Cancelling = true
+			break
+		}
+	}
+	q.remember(metaBans, bans)
+	return tasks, slices.ContainsFunc(bans, func(b Ban) bool { return b.Cancelling })
+}
+
+// mayWork refuses work of a person who is banned.
+func (r *records) mayWork(person string) {
+	var bans []Ban
+	r.remembered(metaBans, &bans)
+	if slices.ContainsFunc(bans, func(b Ban) bool { return b.Kind == BanPerson && b.Name == person }) {
+		end(refused("%s, whose work it is, is banned", person))
+	}
 }
 
 // Unban lifts a ban. Pilots that it had revoked do not come back; new ones may.
@@ -105,12 +162,13 @@ func (r *records) bansWithout(b *Ban) (bans []Ban) {
 	return slices.DeleteFunc(bans, func(other Ban) bool { return b.same(&other) })
 }
 
-// notBanned refuses a pilot of a site or a node that is banned.
+// notBanned refuses a pilot of a site or a node that is banned, and one that comes with
+// the access of a banned person: its call may have been let in before the ban.
 func (r *records) notBanned(reg *Registration) {
 	var bans []Ban
 	r.remembered(metaBans, &bans)
 	for i := range bans {
-		if bans[i].keepsOut(reg.Site, reg.Host) {
+		if bans[i].keepsOut(reg.Site, reg.Host) || bans[i].Kind == BanPerson && bans[i].Name == r.By.Name {
 			end(refused("%s %s is banned: %s", bans[i].Kind, bans[i].Name, bans[i].Why))
 		}
 	}
@@ -148,7 +206,7 @@ func (q *queue) expel(site *SiteRecord, pilot *PilotRecord, reason string) {
 	if !site.denies(pilot.Peer) {
 		site.Denied = append(site.Denied, pilot.Peer)
 		q.sites.touch(site.Name)
-		q.audit(AuditEntry{Kind: AuditRevoked, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Note: reason})
+		q.audit(AuditEntry{Kind: AuditRevoked, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Job: pilot.BatchJob, Note: reason})
 	}
 	q.Effects.wake(site.Name)
 	q.Effects.wakePilot(pilot.ID)
@@ -159,18 +217,4 @@ func (q *queue) expel(site *SiteRecord, pilot *PilotRecord, reason string) {
 	if site.Pilots <= 0 {
 		q.vacate(site, reason)
 	}
-}
-
-// OpenWorkflows returns, of a page of a person's workflows after one, those that are
-// not over, and the last of the page, "" after the last page.
-func (r *Rules) OpenWorkflows(t *Turn, person string, after task.WorkflowID) (open []task.WorkflowID, last task.WorkflowID, err error) {
-	defer catch(&err)
-	page := read(t.Workflows().List(person, "", after, r.Config.Workflow.SweepPage))
-	for i := range page {
-		if w := &page[i]; !w.Sealed && !w.Cancelled || w.open() > 0 {
-			open = append(open, w.ID)
-		}
-		last = page[i].ID
-	}
-	return open, last, nil
 }

@@ -13,9 +13,14 @@ const cancelPage = 5_000
 func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (n int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
+	return q.cancelAll(id), nil
+}
+
+// cancelAll cancels every open task of a workflow. It forgets the working copy.
+func (q *queue) cancelAll(id task.WorkflowID) (n int) {
 	w := q.standing(id)
 	if w.Sealed && w.open() == 0 {
-		return 0, nil // its results may still be on their way
+		return 0 // its results may still be on their way
 	}
 	w.Cancelled = true
 	q.workflows.touch(id)
@@ -23,7 +28,7 @@ func (r *Rules) CancelWorkflow(t *Turn, id task.WorkflowID) (n int, err error) {
 	for after := uint64(0); ; {
 		states := read(q.Tasks().InWorkflow(id, after, cancelPage, task.Blocked, task.Ready, task.Leased))
 		if len(states) == 0 {
-			return n, nil
+			return n
 		}
 		after = states[len(states)-1].Seq
 		q.tasks.hold(states)

@@ -26,7 +26,7 @@ func cleared(t *testing.T) (g *grid, a *crew, w task.WorkflowID) {
 	g.rules.Config.Workflow.SweepPage = 1 // a turn does next to nothing: what is between two turns is tested
 	a.join("peer1", 4)
 	g.must(func(t *taskqueue.Turn) error {
-		_, err := g.rules.RegisterFiles(t, []task.File{at("ref", 1, "A")})
+		_, err := g.rules.RegisterFiles(t, []task.File{at("ref", 1, "A")}, "")
 		return err
 	})
 	return g, a, a.play(chain())

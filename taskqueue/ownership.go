@@ -1,6 +1,7 @@
 package taskqueue
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -32,7 +33,15 @@ func (p Person) Sees(w *Workflow) bool { return p.Looks || w.Group == Everybody 
 func (p Person) Changes(w *Workflow) bool { return p.Admin || p.Name == w.Owner || p.in(w.Group) }
 
 func (p Person) in(group string) bool {
-	return group != "" && (p.Admin || slices.Contains(p.Groups, group))
+	return group != "" && group != Everybody && (p.Admin || slices.Contains(p.Groups, group))
+}
+
+// shares refuses a person who would share something with a group of others.
+func (p Person) shares(group string) error {
+	if group == "" || p.in(group) {
+		return nil
+	}
+	return fmt.Errorf("%w: you are not in group %s: share with a group of yours", ErrRefused, group)
 }
 
 // key keeps the idempotency keys of persons apart.
@@ -80,6 +89,15 @@ func (p Person) MayChange(w *Workflow) error {
 		return fmt.Errorf("%w: workflow %s belongs to %s; you may look at it only", ErrRefused, w.ID, w.Owner)
 	}
 	return errNotYours(w)
+}
+
+// MayChangeFile refuses a person who may neither add copies of a file that is
+// registered for all nor remove it. Those from before files had owners are an admin's.
+func (p Person) MayChangeFile(f *FileRecord) error {
+	if p.Changes(&Workflow{Owner: f.Owner, Group: f.Group}) {
+		return nil
+	}
+	return fmt.Errorf("%w: %s belongs to %s: choose another name", ErrRefused, f.LFN, cmp.Or(f.Owner, AdminPerson))
 }
 
 const (

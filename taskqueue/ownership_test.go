@@ -1,6 +1,7 @@
 package taskqueue_test
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -88,4 +89,64 @@ func TestWorkflowsFromBeforeBelongToTheAdmin(t *testing.T) {
 		t.Error("a later start gives the work of persons to the admin")
 	}
 	g.check()
+}
+
+// A file that is registered for all is its first owner's: others neither add copies of
+// it nor take its name while somebody reads it.
+func TestSharedFilesBelongToWhoRegisteredThemFirst(t *testing.T) {
+	g := newGrid(t)
+	g.addSite("A")
+	g.addSite("B")
+	as := func(by taskqueue.Person, group string, files ...task.File) error {
+		return g.update(func(turn *taskqueue.Turn) error {
+			turn.By = by
+			_, err := g.rules.RegisterFiles(turn, files, group)
+			return err
+		})
+	}
+	alice, bob, eve := taskqueue.Person{Name: "alice", Groups: []string{"higgs"}}, taskqueue.Person{Name: "bob", Groups: []string{"higgs"}}, taskqueue.Person{Name: "eve", Groups: []string{"*"}}
+	admin := taskqueue.Person{Name: "admin", Admin: true}
+	first, second := at("geometry", -1, "A"), at("geometry", -1, "A", "B")
+	for i, c := range []struct {
+		by      taskqueue.Person
+		group   string
+		file    task.File
+		refused bool
+	}{
+		{eve, "higgs", first, true}, {eve, "*", first, true},
+		{alice, "higgs", first, false}, {alice, "higgs", first, false},
+		{eve, "", first, false}, // which adds nothing
+		{eve, "", second, true}, {taskqueue.Person{Name: "carol"}, "", second, true},
+		{bob, "", second, false},
+	} {
+		if err := as(c.by, c.group, c.file); errors.Is(err, taskqueue.ErrRefused) != c.refused || err != nil && !c.refused {
+			t.Errorf("%d: %s registers %v: %v", i, c.by.Name, c.file.Replicas, err)
+		}
+	}
+	if f := g.file("vo:geometry"); f.Owner != "alice" || f.Group != "higgs" || len(f.Replicas) != 2 {
+		t.Errorf("%+v", f)
+	}
+	g.mustSubmit(taskqueue.Submission{Name: "reads", Tasks: []task.Task{job("t", []string{"vo:geometry"}, nil)}})
+	g.must(func(turn *taskqueue.Turn) error { // as after its removal: who has read it may read it again
+		f := g.file("vo:geometry")
+		f.Replicas = nil
+		return turn.Files().Save(f)
+	})
+	if err := as(eve, "", first); !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("eve gives others' readers her own file: %v", err)
+	}
+	if err := as(bob, "", first); err != nil {
+		t.Error(err)
+	}
+	g.must(func(turn *taskqueue.Turn) error { // as from before files had owners
+		f := g.file("vo:geometry")
+		f.Owner, f.Group = "", ""
+		return turn.Files().Save(f)
+	})
+	if err := as(alice, "", second); !errors.Is(err, taskqueue.ErrRefused) {
+		t.Errorf("a file of nobody's: %v", err)
+	}
+	if err := as(admin, "", second); err != nil {
+		t.Error(err)
+	}
 }

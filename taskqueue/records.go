@@ -147,7 +147,7 @@ type FileRecord struct {
 	Bad          []task.Replica // copies that were struck: to be deleted once there is a good one
 	Shared       bool           // a later run has taken it over
 	Going        Going          // its copies go
-	Owner, Group string         // of the workflow that made it and has gone
+	Owner, Group string         // of who registered it for all first, or of the workflow that made it and has gone
 	Learned      bool           // external: its digest is that of the first read, nobody gave it
 	LearnedAt    task.Site      // the one site that has read it so; "" from when a second one agrees
 }

@@ -33,7 +33,7 @@ func (r *Rules) Register(t *Turn, reg Registration) (_ Registered, err error) {
 	}
 	pilot, again := q.members.enrol(site, &reg)
 	others := q.present(site.Name, pilot.ID)
-	q.audit(AuditEntry{Kind: AuditRegistered, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Note: pilot.BatchJob})
+	q.audit(AuditEntry{Kind: AuditRegistered, Subject: string(pilot.ID), Site: site.Name, Node: pilot.Node(), Pilot: pilot.ID, Job: pilot.BatchJob})
 	master := q.office.appoint(site, pilot, others, again)
 	out := r.registered(q, site, pilot, others)
 	out.Master = contact(master)
@@ -116,6 +116,9 @@ func (m *members) redeem(reg *Registration) {
 		return
 	}
 	found := read(m.Grants().Load(reg.Token))
+	if len(found) > 0 && found[0].Revoked {
+		end(refused("access %s was revoked", reg.Token)) // while the call was on its way
+	}
 	if len(found) == 0 || !found[0].Once {
 		return
 	}

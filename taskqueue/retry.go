@@ -44,6 +44,7 @@ type reopening struct {
 // resume takes a cancelled workflow up again, and returns how many of its tasks
 // have to make results again that were lost meanwhile.
 func (r *reopening) resume(w *Workflow) int {
+	r.mayWork(w.Owner)
 	if !w.Sealed {
 		end(conflict("workflow %s is not complete: submit its last part or cancel it", w.ID))
 	}

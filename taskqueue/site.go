@@ -2,6 +2,7 @@ package taskqueue
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,8 +36,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 		(&removal{q.records, q.catalogue}).denyFormer(site)
 	}
 	q.checkReach(site, s.Reach)
-	q.audit(AuditEntry{Kind: AuditSite, Subject: string(s.Name), Site: s.Name})
-	before := site.InForce()
+	before, were := site.InForce(), site.SiteSettings
 	if s.SE != "" && site.SE == "" {
 		q.look(site) // what was taken over from its caches can be stored now
 	}
@@ -54,6 +54,7 @@ func (r *Rules) AddSite(t *Turn, s SiteRecord) (created bool, err error) {
 	if len(s.Reach) > 0 {
 		site.Reach = slices.Compact(slices.Sorted(slices.Values(s.Reach)))
 	}
+	q.audit(AuditEntry{Kind: AuditSite, Subject: string(s.Name), Site: s.Name, Note: site.changes(&were)})
 	if q.reassessAll(); !created {
 		q.catalogue.readable, q.life.walkable = nil, nil
 		q.ready.reassess() // where little waits, whoever looks next sees what came of it
@@ -145,7 +146,7 @@ func (r *Rules) DrainPilot(t *Turn, id task.PilotID) (err error) {
 	if !pilot.State.present() {
 		end(conflict("pilot %s is %s: there is nothing to drain", id, pilot.State))
 	}
-	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id})
+	q.audit(AuditEntry{Kind: AuditDrained, Subject: string(id), Site: site.Name, Node: pilot.Node(), Pilot: id, Job: pilot.BatchJob})
 	q.drain(site, pilot)
 	return nil
 }
@@ -188,9 +189,10 @@ func (r *Rules) Deny(t *Turn, name string) (err error) {
 // workflow only.
 //
 // Errors: ErrInvalid, ErrConflict (the name stands for other content).
-func (r *Rules) RegisterFiles(t *Turn, files []task.File) (n int, err error) {
+func (r *Rules) RegisterFiles(t *Turn, files []task.File, group string) (n int, err error) {
 	q := r.open(t)
 	defer q.close(&err)
+	check(q.By.shares(group))
 	names := make([]task.LFN, len(files))
 	for i := range files {
 		names[i] = shared(string(files[i].LFN))
@@ -203,26 +205,32 @@ func (r *Rules) RegisterFiles(t *Turn, files []task.File) (n int, err error) {
 		q.audit(AuditEntry{Kind: AuditFiles, Subject: string(names[0]), Note: task.Counted(len(names), "file")})
 	}
 	for i := range files {
-		if q.catalogue.registerFile(names[i], &files[i]) {
+		if q.catalogue.registerFile(names[i], &files[i], group) {
 			n++
 		}
 	}
 	return n, nil
 }
 
-func (c *catalogue) registerFile(name task.LFN, f *task.File) (added bool) {
+func (c *catalogue) registerFile(name task.LFN, f *task.File, group string) (added bool) {
 	c.checkFile(f)
 	if len(f.Replicas) == 0 {
 		end(invalid("file %s: give at least one copy", f.LFN))
 	}
-	record := c.files.held[name]
-	if record == nil && !strings.HasPrefix(string(name), task.SharedPrefix) {
+	record, shared := c.files.held[name], strings.HasPrefix(string(name), task.SharedPrefix)
+	if record == nil && !shared {
 		end(notFound("file", name))
 	}
 	if record == nil || len(record.Replicas) == 0 {
 		record = c.entry(name)
 		if record.ProducerTask != "" {
 			end(conflict("file %s is made by task %s", name, record.ProducerTask))
+		}
+		if shared {
+			if record.Owner != "" {
+				check(c.By.MayChangeFile(record))
+			}
+			record.Owner, record.Group = c.By.Name, group
 		}
 		c.describeFile(record, f)
 		return true
@@ -234,6 +242,13 @@ func (c *catalogue) registerFile(name task.LFN, f *task.File) (added bool) {
 			name, record.Size))
 	}
 	for _, replica := range f.Replicas {
+		switch known := record.ReplicaAt(replica.URL) >= 0; {
+		case known:
+		case shared && c.By.MayChangeFile(record) != nil:
+			end(c.By.MayChangeFile(record))
+		case len(record.Replicas) >= maxCopies:
+			end(fmt.Errorf("%w: file %s has %d copies: at most %d are kept", ErrLimit, name, len(record.Replicas), maxCopies))
+		}
 		c.replicate(record, replica)
 	}
 	return false

@@ -47,12 +47,12 @@ func TestRemoveSite(t *testing.T) {
 		return g.rules.Leave(turn, taskqueue.Leaving{Site: "B", Pilot: m.id})
 	})
 	g.must(func(turn *taskqueue.Turn) error {
-		_, err := g.rules.RegisterFiles(turn, []task.File{at("sole", 5, "B")})
+		_, err := g.rules.RegisterFiles(turn, []task.File{at("sole", 5, "B")}, "")
 		return err
 	})
 	refusals("B", "vo:sole")
 	g.must(func(turn *taskqueue.Turn) error {
-		_, err := g.rules.RegisterFiles(turn, []task.File{at("sole", 5, "A")})
+		_, err := g.rules.RegisterFiles(turn, []task.File{at("sole", 5, "A")}, "")
 		return err
 	})
 	g.must(func(turn *taskqueue.Turn) error {

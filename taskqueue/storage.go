@@ -9,10 +9,16 @@ import (
 )
 
 // misplaced says why a copy cannot be where it is said to be; empty if it
-// can. Pilots read the file:// copies that the queue names, so one outside its
+// can. Pilots read the copies that the queue names, so a file:// one outside its
 // site's storage folder would let whoever registers it read any file of the
-// pilots' account.
+// pilots' account, and one on the node's loopback what services there tell.
 func (s *SiteRecord) misplaced(replica task.Replica) string {
+	if at, err := url.Parse(replica.URL); err == nil && at.Scheme != "file" {
+		element, err := url.Parse(s.SE)
+		if task.OnThisMachine(at) && (err != nil || !task.OnThisMachine(element)) {
+			return "it is on the machine of whoever reads it"
+		}
+	}
 	copied, ok := folderOf(replica.URL)
 	if !ok {
 		return ""

@@ -26,6 +26,10 @@ func TestMisplacedCopies(t *testing.T) {
 		{"file:///se/A", "FILE:///etc/passwd", false},
 		{"https://se.example/A", "file:///etc/passwd", false},
 		{"", "file:///etc/passwd", false},
+		{"https://se.example/A", "http://127.0.0.1:8080/x", false},
+		{"file:///se/A", "http://[::1]/x", false},
+		{"", "http://localhost/x", false},
+		{"http://127.0.0.1:80/A", "http://127.0.0.1:8080/x", true},
 		{"", "https://elsewhere.example/x", true},
 		{"https://se.example/A", "https://elsewhere.example/x", true},
 	} {

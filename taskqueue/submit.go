@@ -29,6 +29,7 @@ func (r *Rules) Submit(t *Turn, s Submission) (_ Submitted, err error) {
 		}
 	}
 	w := p.workflow
+	p.mayWork(w.Owner)
 	return Submitted{Workflow: w.ID, Tasks: w.Total(), Reused: w.Reused, Again: p.again, AgainCPU: p.againCPU, Existed: existed}, nil
 }
 
@@ -77,8 +78,8 @@ func (p *submission) newWorkflow() {
 	if !task.ValidName(p.Name) {
 		end(invalid("workflow name %q: use letters, digits and ._+=:@- (at most 200), first a letter or digit", p.Name))
 	}
-	if p.Group != "" && p.Group != Everybody && !p.By.in(p.Group) {
-		end(fmt.Errorf("%w: you are not in group %s: share the workflow with a group of yours", ErrRefused, p.Group))
+	if p.Group != Everybody {
+		check(p.By.shares(p.Group))
 	}
 	p.workflow = &Workflow{
 		ID:      task.NewWorkflowID(p.randomBytes(8)),

@@ -118,6 +118,9 @@ func (c *catalogue) entry(name task.LFN) *FileRecord {
 	return record
 }
 
+// maxCopies bounds the copies of a file: pilots refuse messages with more than 1,000.
+const maxCopies = 500
+
 // checkFile checks the description of an external file.
 func (c *catalogue) checkFile(f *task.File) {
 	if err := task.ValidateLFN(string(f.LFN)); err != nil {
@@ -128,6 +131,9 @@ func (c *catalogue) checkFile(f *task.File) {
 	}
 	if f.Adler32 != "" && (len(f.Adler32) != 8 || strings.Trim(f.Adler32, "0123456789abcdefABCDEF") != "") {
 		end(invalid("file %s: adler32 %q: expected 8 hex digits", f.LFN, f.Adler32))
+	}
+	if len(f.Replicas) > maxCopies {
+		end(invalid("file %s has %d copies: at most %d are kept", f.LFN, len(f.Replicas), maxCopies))
 	}
 	for _, replica := range f.Replicas {
 		site := c.sites.one(replica.Site)

@@ -142,7 +142,7 @@ func TestIncompleteWorkflowIsDropped(t *testing.T) {
 	g := newGrid(t)
 	g.addSite("A")
 	g.must(func(turn *taskqueue.Turn) error {
-		_, err := g.rules.RegisterFiles(turn, []task.File{at("common", 1, "A")})
+		_, err := g.rules.RegisterFiles(turn, []task.File{at("common", 1, "A")}, "")
 		return err
 	})
 	w := g.mustSubmit(taskqueue.Submission{
@@ -170,7 +170,7 @@ func TestRegisteredFilesServeEveryWorkflow(t *testing.T) {
 	b.join("peerB", 1)
 	register := func(files ...task.File) (n int, err error) {
 		err = g.update(func(turn *taskqueue.Turn) error {
-			n, err = g.rules.RegisterFiles(turn, files)
+			n, err = g.rules.RegisterFiles(turn, files, "")
 			return err
 		})
 		return n, err
@@ -216,7 +216,7 @@ func TestMissingInputMayComeLater(t *testing.T) {
 	w := g.mustSubmit(taskqueue.Submission{Name: "w", AllowMissing: true, Tasks: []task.Task{job("x", []string{"late"}, nil)}})
 	g.expect(task.Blocked, task.NewID(w, "x"))
 	g.must(func(turn *taskqueue.Turn) error {
-		_, err := g.rules.RegisterFiles(turn, []task.File{at("late", 1, "A")})
+		_, err := g.rules.RegisterFiles(turn, []task.File{at("late", 1, "A")}, "")
 		return err
 	})
 	g.expect(task.Ready, task.NewID(w, "x"))

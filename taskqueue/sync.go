@@ -159,7 +159,7 @@ func (j *outcomes) takeStarts(site *SiteRecord, starts []task.Start) {
 		if j.attempts.held[start.Attempt] != nil || !j.ran(site.Name, start.Attempt) {
 			continue
 		}
-		a := j.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started})
+		a := j.begun(task.Outcome{Attempt: start.Attempt, Number: start.Number, Site: site.Name, Started: start.Started, Process: start.Process})
 		if a.State == AttemptLost {
 			j.catalogue.discardLosers(j.tasks.held[start.Attempt.Task])
 		}

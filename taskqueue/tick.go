@@ -22,8 +22,8 @@ const (
 // fallen back, forgets the caches of
 // sites that nobody is left at, pilots that went long ago and classes without
 // tasks, drops workflows whose last part never came, goes on with the review
-// of waiting tasks after a site was added or changed, and clears away what nobody needs
-// any more. Long sweeps do one page a tick.
+// of waiting tasks after a site was added or changed, clears away what nobody needs
+// any more, and cancels what is left of the work of banned persons. Long sweeps do one page a tick.
 func (r *Rules) Tick(t *Turn) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
@@ -37,7 +37,7 @@ func (r *Rules) Tick(t *Turn) (err error) {
 	q.dropUnsealed()
 	q.ready.reassess()
 	q.clearAway()
-
+	q.cancelBanned()
 	return nil
 }
 
@@ -50,7 +50,13 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 	if len(sweep) > 0 {
 		return t.Clock, nil
 	}
-	for _, x := range newRecords(t, &r.Config).clearances() {
+	records := newRecords(t, &r.Config)
+	var bans []Ban
+	records.remembered(metaBans, &bans)
+	if slices.ContainsFunc(bans, func(b Ban) bool { return b.Cancelling }) {
+		return t.Clock, nil
+	}
+	for _, x := range records.clearances() {
 		due = min(due, max(t.Clock, x.From))
 	}
 	next := read(t.Tasks().NextBackoff(t.Clock))

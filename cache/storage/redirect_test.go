@@ -128,3 +128,27 @@ func TestRedirectsThatAreNotFollowed(t *testing.T) {
 		t.Errorf("to plain http: %v", err)
 	}
 }
+
+// What a copy's URL or a redirect leads to is not this machine and not where clouds tell
+// their machines who they are.
+func TestNobodyIsLedToThisMachine(t *testing.T) {
+	var waited patience
+	client := newClient(t, storage.Options{Retry: waited.retry(1, 10)})
+	for _, url := range []string{"http://169.254.169.254/latest/meta-data", "http://[fe80::1%25lo]/x", "http://[::ffff:169.254.169.254]/x"} {
+		if _, _, err := client.OpenReplica(t.Context(), url, 0); err == nil || !strings.Contains(err.Error(), "link-local") {
+			t.Errorf("%s: %v", url, err)
+		}
+	}
+	for _, to := range []string{"http://127.0.0.1:1/x", "http://[::1]:1/x", "http://LocalHost.:1/x", "http://0.0.0.0:1/x", "http://[::ffff:127.0.0.1]:1/x"} {
+		led := roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.URL.Hostname() != "se.example" {
+				t.Errorf("%s was asked", r.URL)
+			}
+			return &http.Response{StatusCode: http.StatusTemporaryRedirect, Header: http.Header{"Location": {to}}, Body: http.NoBody, Request: r}, nil
+		})
+		away := newClient(t, storage.Options{Retry: waited.retry(1, 10), Client: &http.Client{Transport: led}})
+		if _, _, err := away.OpenReplica(t.Context(), "http://se.example/x", 0); !errors.Is(err, storage.ErrRefused) {
+			t.Errorf("a redirect to %s: %v", to, err)
+		}
+	}
+}

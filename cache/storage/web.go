@@ -9,9 +9,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"strconv"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
@@ -52,7 +54,7 @@ func newWeb(opts Options) *web {
 func newTransport(times Timeouts, secured *tls.Config) *http.Transport {
 	return &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: times.Dial}).DialContext,
+		DialContext:           (&net.Dialer{Timeout: times.Dial, Control: noLinkLocal}).DialContext,
 		TLSClientConfig:       secured,
 		TLSHandshakeTimeout:   times.TLS,
 		ResponseHeaderTimeout: times.Header,
@@ -61,6 +63,16 @@ func newTransport(times Timeouts, secured *tls.Config) *http.Transport {
 		IdleConnTimeout:       time.Minute,
 		DisableCompression:    true, // sizes and offsets are those of the stored bytes
 	}
+}
+
+// noLinkLocal refuses addresses at which no storage element is, but where clouds tell
+// their machines who they are: whoever names a copy would have it read by a pilot.
+func noLinkLocal(_, address string, _ syscall.RawConn) error {
+	at, err := netip.ParseAddrPort(address)
+	if err == nil && at.Addr().Unmap().IsLinkLocalUnicast() {
+		return fmt.Errorf("%s is a link-local address: storage elements have others", at.Addr())
+	}
+	return err
 }
 
 // errRedirect marks redirects that are not followed.
@@ -78,6 +90,8 @@ func (w *web) checkRedirect(next *http.Request, via []*http.Request) error {
 		return fmt.Errorf("%w: it leads to %s", errRedirect, next.URL.Scheme)
 	case last.URL.Scheme == "https" && next.URL.Scheme != "https":
 		return fmt.Errorf("%w: it leads from https to %s", errRedirect, next.URL.Scheme)
+	case task.OnThisMachine(next.URL) && !task.OnThisMachine(first.URL):
+		return fmt.Errorf("%w: it leads from %s to this machine", errRedirect, first.URL.Hostname())
 	case next.Method != first.Method:
 		// After 301 to 303 the client would go on with GET and take its
 		// success for that of a PUT.

@@ -148,8 +148,12 @@ func newAccessBan(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(reply, "%s %s is banned: %s revoked, %s cancelled", ban.GetKind(), ban.GetName(),
-			task.Counted(len(reply.GetPilots()), "pilot"), task.Counted(reply.GetTasks(), "task"))
+		rest := ""
+		if reply.GetMore() {
+			rest = "; the rest follows"
+		}
+		return a.done(reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
+			task.Counted(len(reply.GetPilots()), "pilot"), task.Counted(reply.GetTasks(), "task"), rest)
 	})
 }
 

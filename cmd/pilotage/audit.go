@@ -35,7 +35,14 @@ func auditRow(e *pb.AuditEntry) []any {
 		}
 		return at.AsTime().Format(inUTC)
 	}
-	return []any{when(e.GetAt()), e.GetKind(), e.GetPerson(), e.GetSubject(), e.GetSite(), e.GetNode(), e.GetPilot(), when(e.GetStarted()), when(e.GetEnded()), e.GetNote()}
+	process := ""
+	if e.GetProcess() != 0 {
+		process = fmt.Sprint(e.GetProcess())
+	}
+	return []any{
+		when(e.GetAt()), e.GetKind(), e.GetPerson(), e.GetSubject(), e.GetSite(), e.GetNode(), e.GetPilot(), process, e.GetBatchJob(),
+		when(e.GetStarted()), when(e.GetEnded()), e.GetNote(),
+	}
 }
 
 func (a *app) printAudit(ctx context.Context, c *clients, request *pb.ListAuditRequest) error {
@@ -43,13 +50,13 @@ func (a *app) printAudit(ctx context.Context, c *clients, request *pb.ListAuditR
 	if err != nil {
 		return err
 	}
-	return printList(a, list, []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "STARTED", "ENDED", "NOTE"}, auditRow)
+	return printList(a, list, []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "PROCESS", "JOB", "STARTED", "ENDED", "NOTE"}, auditRow)
 }
 
 func newSiteTrace(a *app) *cobra.Command {
 	request := &pb.ListAuditRequest{}
 	var at string
-	command := a.tool("trace", "Say whose work ran at a node at a time, under which pilot", func(ctx context.Context, c *clients, _ []string) error {
+	command := a.tool("trace", "Say whose work ran at a node at a time, under which pilot, process and batch job", func(ctx context.Context, c *clients, _ []string) error {
 		return a.printAudit(ctx, c, request)
 	})
 	command.PreRunE = func(*cobra.Command, []string) (err error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,9 @@ import (
 const (
 	// accessSoon is how long before its end an access is to be renewed.
 	accessSoon = day
+	// authoritySoon leaves time for the steps of a rotation, between which pilots end
+	// and everybody gets a new access file.
+	authoritySoon = 180 * day
 	// clockOff is how far clocks may differ before times in logs mislead and
 	// certificates are refused, as in a pilot's self-check.
 	clockOff = 5 * time.Minute
@@ -63,7 +67,7 @@ readable for you only, when does it end, does the queue answer and take work, do
 clocks agree, does the queue take the access.
 
 With --data it looks at the folder of a queue on this machine, as the queue's user: modes
-of what is secret, room on its disk, the file descriptors of the queue that runs, the
+of what is secret, room on its disk, the end of its authority and a rotation under way, the file descriptors of the queue that runs, the
 database (all of it is read if no queue runs on it), and the age of the newest backup.
 
 What a worker node lacks the pilot tells itself: pilotage pilot --check.
@@ -178,8 +182,34 @@ func (e *examination) lookAtQueue(ctx context.Context, folder, backups string) {
 		err = fmt.Errorf("only %s are free: the queue stops taking work on a full disk, and a new release may need %s: make room or move the queue (docs/operations.md)", free, need)
 	}
 	e.note("disk", err, "%s free, the database has %s", free, task.Bytes(info.Size()))
+	e.lookAtAuthority(folder)
 	e.lookAtDatabase(ctx, folder, info)
 	e.lookAtBackups(backups)
+}
+
+// lookAtAuthority reads of the VO's authority and of a rotation what all are told.
+func (e *examination) lookAtAuthority(folder string) {
+	text, err := os.ReadFile(filepath.Join(folder, "ca", "ca.pem"))
+	var known []*x509.Certificate
+	if err == nil {
+		known, err = identity.ParseAuthorities(text)
+	}
+	if err != nil {
+		e.note("authority", err, "")
+		return
+	}
+	signs, rotation := known[0], ""
+	if len(known) > 1 {
+		other := known[1]
+		if rotation = "; step 1 of its rotation was taken on "; other.NotBefore.Before(signs.NotBefore) {
+			rotation, other = "; step 2 of its rotation was taken: the one before counts, too; it began on ", signs
+		}
+		rotation += other.NotBefore.UTC().Format(time.DateOnly)
+	}
+	if left := time.Until(signs.NotAfter); left < authoritySoon {
+		err = fmt.Errorf("it ends on %s, and with it every access and pilot%s: pilotage taskqueue rotate-authority (docs/access.md)", signs.NotAfter.UTC().Format(time.DateOnly), rotation)
+	}
+	e.note("authority", err, "valid until %s%s", signs.NotAfter.UTC().Format(time.DateOnly), rotation)
 }
 
 // secretModes names what others than the owner can read.

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
@@ -56,6 +57,34 @@ func TestDoctorNamesFaults(t *testing.T) {
 	}
 	expect("--access "+admin, "queue")
 	expect("--data "+dir, "")
+	for _, c := range []struct {
+		before   time.Duration // of which an authority was made, each added to those that count
+		says     string
+		failed   string
+		replaces bool
+	}{
+		{before: identity.AuthorityLife - 179*day, failed: "authority", says: "rotate-authority", replaces: true},
+		{before: 0, failed: "authority", says: "step 1"},
+		{before: time.Hour, says: "valid until", replaces: true},
+		{before: 2 * day, says: "step 2"},
+	} {
+		made, err := identity.NewAuthority(time.Now().Add(-c.before))
+		if err != nil {
+			t.Fatal(err)
+		}
+		certificate, _ := made.PEM()
+		path := filepath.Join(dir, "ca", "ca.pem")
+		if known, err := os.ReadFile(path); err == nil && !c.replaces {
+			certificate = append(known, certificate...)
+		}
+		if err := os.WriteFile(path, certificate, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		expect("--data "+dir, c.failed)
+		if out, _ := call(t, "doctor", "--data", dir); !strings.Contains(out, c.says) {
+			t.Errorf("an authority made %s ago: want %q\n%s", c.before, c.says, out)
+		}
+	}
 	if err := os.Chmod(admin, 0o644); err != nil {
 		t.Fatal(err)
 	}

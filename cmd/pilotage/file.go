@@ -23,14 +23,14 @@ func newFile(a *app) *cobra.Command {
 
 func newFilePut(a *app) *cobra.Command {
 	var sites []string
-	var name string
+	var name, group string
 	var sources []workflow.ExternalFile
 	command := a.tool("put PATH [PATH ...]", "Upload files and register them for every workflow as vo:NAME", func(ctx context.Context, c *clients, _ []string) error {
 		files, err := a.uploadSources(ctx, c, sources, sites)
 		if err != nil {
 			return err
 		}
-		return a.registerFiles(ctx, c, files)
+		return a.registerFiles(ctx, c, files, group)
 	})
 	command.PreRunE = func(_ *cobra.Command, args []string) error {
 		if name != "" && len(args) > 1 {
@@ -47,12 +47,17 @@ func newFilePut(a *app) *cobra.Command {
 	}
 	command.Flags().StringSliceVar(&sites, "site", nil, "upload to these sites only (default: all that are not drained)")
 	completeFlag(a, command, "site", siteNames)
+	groupFlag(command, &group)
 	command.Flags().StringVar(&name, "name", "", "name without vo: (default: the path's last part)")
 	return command
 }
 
-func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File) error {
-	if _, err := c.files.RegisterFiles(ctx, &pb.RegisterFilesRequest{Files: files}); err != nil {
+func groupFlag(command *cobra.Command, group *string) {
+	command.Flags().StringVar(group, "group", "", "group of yours whose members may add copies of the file and remove it, too")
+}
+
+func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File, group string) error {
+	if _, err := c.files.RegisterFiles(ctx, &pb.RegisterFilesRequest{Files: files, Group: group}); err != nil {
 		return err
 	}
 	return printList(a, files, []string{"FILE", "SIZE", "REPLICAS"}, func(f *pb.File) []any {
@@ -67,14 +72,15 @@ func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File) e
 func newFileRegister(a *app) *cobra.Command {
 	file := &pb.File{SizeBytes: -1}
 	var at []string
-	var size string
+	var size, group string
 	command := a.tool("register NAME --at SITE=URL", "Register a file that is on a storage element already, as vo:NAME", func(ctx context.Context, c *clients, args []string) error {
 		file.Lfn = args[0]
-		return a.registerFiles(ctx, c, []*pb.File{file})
+		return a.registerFiles(ctx, c, []*pb.File{file}, group)
 	})
 	command.Long = `Registers a file that is on a storage element already, for every workflow as
 vo:NAME. A file that is known, also one of a workflow (WORKFLOW:NAME, as pilotage
-file list prints it), gets a further copy.`
+file list prints it), gets a further copy, if it is yours, your group's, or you are
+an admin.`
 	command.Example = `  pilotage file register geometry.db --at siteA=https://se.site-a.example/pilotage/geometry.db --size 5MiB
   pilotage file register w-rxujdy4egq:out.txt --at siteB=https://se.site-b.example/old/out.txt`
 	command.PreRunE = func(*cobra.Command, []string) error {
@@ -98,6 +104,7 @@ file list prints it), gets a further copy.`
 		return nil
 	}
 	command.Flags().StringArrayVar(&at, "at", nil, "SITE=URL of a copy (repeatable)")
+	groupFlag(command, &group)
 	command.Flags().StringVar(&size, "size", "", "size, e.g. 1234 or 5MiB")
 	command.Flags().StringVar(&file.Adler32, "adler32", "", "8 hex digits, checked when the file is first read")
 	return command
@@ -179,7 +186,8 @@ func newFileRemove(a *app) *cobra.Command {
 	command.Long = `Removes a file from the catalogue. Copies that tasks have stored are deleted from the
 storage elements unless another file names them; caches drop theirs. What was uploaded
 or registered stays where it is. A file that a task reads which has not ended, or whose
-workflow is not over, is not removed. An output of a workflow that is over stays in the
+workflow is not over, is not removed. Only who registered a file, the group that it was
+registered with, and admins remove it. An output of a workflow that is over stays in the
 catalogue as one that can be made again.`
 	command.Flags().BoolVar(&request.DryRun, "dry-run", false, "say what would go, remove nothing")
 	return command

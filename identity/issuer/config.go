@@ -94,7 +94,13 @@ func (i *Issuer) client() (*http.Client, error) {
 			return nil, fmt.Errorf("issuer %s: ca: %s holds no certificate in PEM", i.Name, i.CA)
 		}
 	}
-	return &http.Client{Transport: transport, Timeout: 10 * time.Second}, nil
+	onlyHTTPS := func(next *http.Request, via []*http.Request) error {
+		if next.URL.Scheme != "https" || len(via) > 5 {
+			return fmt.Errorf("issuer %s: redirect to %s not followed: keys come by https, and by 5 redirects at most", i.Name, next.URL.Redacted())
+		}
+		return nil
+	}
+	return &http.Client{Transport: transport, CheckRedirect: onlyHTTPS, Timeout: 10 * time.Second}, nil
 }
 
 // discovery is where the issuer says where its keys are.

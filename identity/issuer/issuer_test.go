@@ -103,6 +103,24 @@ func sign(t *testing.T, algorithm jose.SignatureAlgorithm, key any, id string, c
 	return text
 }
 
+// signed signs claims as they are written.
+func signed(t *testing.T, key any, id, claims string) string {
+	t.Helper()
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object, err := signer.Sign([]byte(claims))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := object.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 // eventually is what is said of a token once no key is awaited any more.
 func eventually(t *testing.T, keys *issuer.Keys, token string, now time.Time) (b issuer.Bearer, err error) {
 	t.Helper()
@@ -209,6 +227,13 @@ func TestTokens(t *testing.T) {
 		"other claims":            {forged, identity.ErrUnknownToken},
 		"cut off":                 {good["ES256"][:len(good["ES256"])-4], identity.ErrUnknownToken},
 		"no token":                {"a.b.c", identity.ErrMalformed},
+		"turned subject":          {sign(t, jose.ES256, ecKey, "e1", claims("sub", "\u202eecila")), identity.ErrUnknownToken},
+		"hidden in the subject":   {sign(t, jose.ES256, ecKey, "e1", claims("sub", "ali\u200bce")), identity.ErrUnknownToken},
+		"path as key id":          {sign(t, jose.ES256, other, "../../e1", claims()), identity.ErrUnknownToken},
+		"claims said twice":       {signed(t, ecKey, "e1", `{"iss":"`+from.URL+`","sub":"alice","sub":"admin","aud":"`+audience+`","exp":`+fmt.Sprint(now.Add(time.Hour).Unix())+`}`), identity.ErrMalformed},
+		"end beyond all time":     {signed(t, ecKey, "e1", `{"iss":"`+from.URL+`","sub":"alice","aud":"`+audience+`","exp":1e300}`), identity.ErrExpired},
+		"groups are no list":      {sign(t, jose.ES256, ecKey, "e1", claims("wlcg.groups", "/vo/higgs")), identity.ErrUnknownToken},
+		"audience of lists":       {sign(t, jose.ES256, ecKey, "e1", claims("aud", []any{[]string{audience}})), identity.ErrMalformed},
 		"huge":                    {strings.Repeat("a", 20_000) + ".b.c", identity.ErrMalformed},
 	} {
 		if b, err := eventually(t, keys, c.token, now); !errors.Is(err, c.want) || err != nil && strings.Contains(err.Error(), c.token) {
@@ -238,6 +263,31 @@ func TestTokens(t *testing.T) {
 	if _, err := again.Verify(good["RS256"], now); err == nil {
 		t.Error("a key that was withdrawn is good")
 	}
+}
+
+// Keys that somebody on the way could exchange are not taken.
+func TestKeysComeByHTTPSOnly(t *testing.T) {
+	plain := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect to plain http is followed") }))
+	t.Cleanup(plain.Close)
+	from := &authority{Server: httptest.NewTLSServer(http.RedirectHandler(plain.URL, http.StatusFound))}
+	t.Cleanup(from.Close)
+	told := make(said, 10)
+	keys, err := issuer.NewKeys(from.config(t), &memory{}, slog.New(slog.NewTextHandler(told, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, keys)
+	if line := <-told; !strings.Contains(line, "not followed") {
+		t.Error(line)
+	}
+}
+
+// said takes lines of a log.
+type said chan string
+
+func (s said) Write(line []byte) (int, error) {
+	s <- string(line)
+	return len(line), nil
 }
 
 func TestDiscovery(t *testing.T) {

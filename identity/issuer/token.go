@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
@@ -110,6 +111,13 @@ func fits(key *jose.JSONWebKey, algorithm string) bool {
 	return key.Valid() && key.IsPublic() && (key.Use == "" || key.Use == "sig") && (key.Algorithm == "" || key.Algorithm == algorithm)
 }
 
+// isName tells whether a subject or a group is one that can be shown: what turns a line
+// round, or is not seen, would let one pass for another.
+func isName(text string) bool {
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	return text != "" && len(text) <= maxText && utf8.ValidString(text) && !strings.ContainsFunc(text, hidden)
+}
+
 // bearer judges the claims of a token that its issuer has signed.
 func (k *Keys) bearer(from *keySet, c *claims, now time.Time) (Bearer, error) {
 	refuse := func(format string, arguments ...any) (Bearer, error) {
@@ -118,7 +126,7 @@ func (k *Keys) bearer(from *keySet, c *claims, now time.Time) (Bearer, error) {
 	switch {
 	case c.Issuer != from.URL:
 		return refuse("names another issuer")
-	case c.Subject == "" || len(c.Subject) > maxText || strings.ContainsFunc(c.Subject, unicode.IsControl):
+	case !isName(c.Subject):
 		return refuse("names no subject, or one that is no name")
 	case c.Expiry == nil:
 		return refuse("has no end")
@@ -135,7 +143,7 @@ func (k *Keys) bearer(from *keySet, c *claims, now time.Time) (Bearer, error) {
 	}
 	b := Bearer{Person: c.Subject + "@" + from.Name, Scopes: c.Scope, ID: c.ID, Expires: c.Expiry.Time()}
 	for _, group := range c.WLCGGroups {
-		if group != "" && len(group) <= maxText && !strings.ContainsFunc(group, unicode.IsControl) {
+		if isName(group) {
 			b.Groups = append(b.Groups, group)
 		}
 	}

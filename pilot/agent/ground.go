@@ -102,7 +102,7 @@ type Fetcher interface {
 
 // Payloads runs attempts; package exec runs them as processes.
 type Payloads interface {
-	Run(ctx context.Context, spec exec.Spec, started func(at time.Time)) exec.Result
+	Run(ctx context.Context, spec exec.Spec, started func(at time.Time, process int)) exec.Result
 	Release(folder string) error
 	DropLogs(attempt task.AttemptID)
 }

@@ -128,7 +128,9 @@ func (p *payloads) start(act worker.StartPayload) {
 	}
 	p.beside(func(context.Context) {
 		defer cancel()
-		result := p.runner.Run(ctx, spec, func(at time.Time) { p.worker.tell(worker.PayloadStarted{Attempt: act.Attempt, At: at}) })
+		result := p.runner.Run(ctx, spec, func(at time.Time, process int) {
+			p.worker.tell(worker.PayloadStarted{Attempt: act.Attempt, At: at, Process: process})
+		})
 		p.worker(func() []message.Event { return []message.Event{p.ended(act.Attempt, result)} })
 	})
 }
@@ -145,7 +147,7 @@ func (p *payloads) ended(id task.AttemptID, r exec.Result) worker.PayloadEnded {
 	}
 	outcome := task.Outcome{
 		OK: r.OK, Failure: r.Failure, Reason: r.Reason, ExitCode: r.ExitCode, Signal: r.Signal, Usage: r.Usage,
-		Stdout: r.Stdout, Stderr: r.Stderr, Run: r.Run, Started: r.Started, Ended: r.Ended,
+		Stdout: r.Stdout, Stderr: r.Stderr, Run: r.Run, Started: r.Started, Ended: r.Ended, Process: r.Process,
 	}
 	if held.reason != "" && !r.OK {
 		outcome.Failure, outcome.Reason = task.PilotFailed, held.reason

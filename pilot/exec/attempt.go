@@ -47,6 +47,7 @@ type Result struct {
 	Outputs []Collected // all declared outputs when OK
 	Stdout  []byte      // the end of the stream, at most task.LogTail
 	Stderr  []byte
+	Process int       // from which all of the payload's descend; 0 when it never started
 	Started time.Time // exec of the payload; zero when it never started
 	Ended   time.Time // its exit
 	Run     time.Duration

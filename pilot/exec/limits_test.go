@@ -120,7 +120,7 @@ func TestCancel(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	result := s.Run(ctx, s.shell("true"), func(time.Time) { t.Error("started although cancelled before") })
+	result := s.Run(ctx, s.shell("true"), func(time.Time, int) { t.Error("started although cancelled before") })
 	s.wantFailure(result, task.KilledByUser, "cancelled")
 }
 

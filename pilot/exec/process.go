@@ -36,6 +36,14 @@ type process struct {
 	peak task.Bytes // largest resident size of one process, 0 when not known
 }
 
+// first is the number of the process from which all of the payload's descend.
+func (p *process) first() int {
+	if p.spawner != nil {
+		return p.spawner.pid
+	}
+	return p.pid
+}
+
 // birth is what a payload is started with.
 type birth struct {
 	program     string

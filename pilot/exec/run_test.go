@@ -89,7 +89,12 @@ func TestExitCodeSignalAndUsage(t *testing.T) {
 
 	var startedAt time.Time
 	result = s.Run(context.Background(), s.shell("i=0; while [ $i -lt 60000 ]; do i=$((i+1)); done"),
-		func(at time.Time) { startedAt = at })
+		func(at time.Time, process int) {
+			startedAt = at
+			if unix.Kill(process, 0) != nil {
+				t.Errorf("the payload is said to descend from process %d, which is not there", process)
+			}
+		})
 	if result.Usage.UserCPU <= 0 || result.Run <= 0 || result.Ended.Before(result.Started) {
 		t.Errorf("usage %+v, run %s, %s to %s", result.Usage, result.Run, result.Started, result.Ended)
 	}

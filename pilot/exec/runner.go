@@ -183,7 +183,7 @@ func (r *Runner) Walls() task.Walls {
 // the cause of ctx in the reason. started is called once the payload runs, on
 // the calling goroutine; it may be nil. The work folder of the result stays
 // until Release.
-func (r *Runner) Run(ctx context.Context, spec Spec, started func(at time.Time)) Result {
+func (r *Runner) Run(ctx context.Context, spec Spec, started func(at time.Time, process int)) Result {
 	result := Result{ExitCode: -1}
 	run, err := r.admit(ctx, spec)
 	if err != nil {

@@ -12,7 +12,7 @@ const burialPatience = 10 * time.Second
 
 // execute starts the payload, watches it until it and all its descendants are
 // gone, and notes how it ended.
-func (a *attempt) execute(result *Result, started func(at time.Time)) {
+func (a *attempt) execute(result *Result, started func(at time.Time, process int)) {
 	taken, err := a.runner.gpus.take(a.spec.Task.Resources.GPUs)
 	if err != nil {
 		result.failWith(err)
@@ -52,9 +52,9 @@ func (a *attempt) execute(result *Result, started func(at time.Time)) {
 		stderr.finish()
 		return
 	}
-	result.Started = p.began
+	result.Started, result.Process = p.began, p.first()
 	if started != nil {
-		started(p.began)
+		started(p.began, result.Process)
 	}
 	watch := newWatch(a)
 	ended := watch.until(p)

@@ -229,7 +229,7 @@ func report(t *rapid.T) message.Report {
 	out := message.Report{
 		Number: serial(t), Seen: serial(t),
 		Starts: several(t, "starts", 2, func(t *rapid.T) task.Start {
-			return task.Start{Attempt: attempt(t), Number: number(t), Started: moment(t)}
+			return task.Start{Attempt: attempt(t), Number: number(t), Started: moment(t), Process: number(t)}
 		}),
 		Ended:    several(t, "ended", 2, attempt),
 		Outcomes: several(t, "outcomes", 2, outcome), Stored: several(t, "stored", 2, stored),

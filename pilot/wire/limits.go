@@ -47,6 +47,7 @@ var limits = map[string]codec.Range{
 	"task.Outcome.Number": codec.UpTo(1 << 30), "task.Outcome.Signal": codec.UpTo(maxName),
 	"task.Outcome.Outputs": codec.UpTo(task.MaxOutputs), "task.Outcome.Reads": codec.UpTo(task.MaxInputs),
 	"task.Outcome.Stdout": codec.UpTo(task.LogTail), "task.Outcome.Stderr": codec.UpTo(task.LogTail),
+	"task.Outcome.Process": codec.UpTo(math.MaxInt32), "task.Start.Process": codec.UpTo(math.MaxInt32),
 	"task.Start.Number": codec.UpTo(1 << 30), "task.Lease.Tasks": codec.UpTo(maxTasks), "task.LeasedTask.Number": codec.UpTo(1 << 30),
 
 	"matcher.ListDelta.Add": codec.UpTo(maxTasks), "matcher.ListDelta.Classes": codec.UpTo(maxTasks),

@@ -152,7 +152,7 @@ func (s *attempts) started(at *step, e PayloadStarted) {
 			a.delay = max(0, e.At.Sub(free))
 		}
 	}
-	at.news.Starts = append(at.news.Starts, task.Start{Attempt: a.id, Number: a.Number, Started: e.At})
+	at.news.Starts = append(at.news.Starts, task.Start{Attempt: a.id, Number: a.Number, Started: e.At, Process: e.Process})
 	at.later()
 }
 

@@ -48,6 +48,7 @@ type StageFailed struct {
 type PayloadStarted struct {
 	Attempt task.AttemptID
 	At      time.Time
+	Process int // on the node
 }
 
 // PayloadEnded tells how a payload ended; Outputs are not in it yet.

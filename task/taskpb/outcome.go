@@ -18,7 +18,7 @@ func Outcome(o task.Outcome) *pb.Outcome {
 		Failure: pb.FailureKind(o.Failure), Reason: o.Reason, ExitCode: int32(o.ExitCode), Signal: o.Signal,
 		UserCpu: durationpb.New(o.Usage.UserCPU), SystemCpu: durationpb.New(o.Usage.SystemCPU),
 		MaxMemoryBytes: int64(o.Usage.MaxMemory), Stdout: o.Stdout, Stderr: o.Stderr,
-		StageIn: durationpb.New(o.StageIn), Run: durationpb.New(o.Run), Started: Time(o.Started), Ended: Time(o.Ended),
+		StageIn: durationpb.New(o.StageIn), Run: durationpb.New(o.Run), Started: Time(o.Started), Ended: Time(o.Ended), Process: int32(o.Process),
 		Outputs: each(o.Outputs, produced), Reads: each(o.Reads, read),
 	}
 	if o.Delay >= 0 {
@@ -46,7 +46,7 @@ func FromOutcome(in *pb.Outcome) (task.Outcome, error) {
 		},
 		Stdout: tail(in.GetStdout()), Stderr: tail(in.GetStderr()),
 		StageIn: in.GetStageIn().AsDuration(), Run: in.GetRun().AsDuration(),
-		Started: FromTime(in.GetStarted()), Ended: FromTime(in.GetEnded()), Delay: -1,
+		Started: FromTime(in.GetStarted()), Ended: FromTime(in.GetEnded()), Process: int(in.GetProcess()), Delay: -1,
 	}
 	if in.Delay != nil {
 		o.Delay = in.GetDelay().AsDuration()

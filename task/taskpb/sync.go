@@ -273,11 +273,11 @@ func Starts(list []task.Start) []*pb.Start { return each(list, start) }
 func FromStarts(in []*pb.Start) []task.Start { return each(in, fromStart) }
 
 func start(s task.Start) *pb.Start {
-	return &pb.Start{Attempt: AttemptID(s.Attempt), Number: int32(s.Number), Started: Time(s.Started)}
+	return &pb.Start{Attempt: AttemptID(s.Attempt), Number: int32(s.Number), Started: Time(s.Started), Process: int32(s.Process)}
 }
 
 func fromStart(in *pb.Start) task.Start {
-	return task.Start{Attempt: FromAttemptID(in.GetAttempt()), Number: int(in.GetNumber()), Started: FromTime(in.GetStarted())}
+	return task.Start{Attempt: FromAttemptID(in.GetAttempt()), Number: int(in.GetNumber()), Started: FromTime(in.GetStarted()), Process: int(in.GetProcess())}
 }
 
 func returned(r task.Returned) *pb.Return {

@@ -106,7 +106,7 @@ func runningThen(t *taskqueue.Turn, f *taskqueue.AuditFilter, out *pb.ListAuditR
 				return err
 			}
 			e := taskqueue.AuditEntry{
-				Kind: "runs", Subject: o.Attempt.String(), Site: p.Site, Node: p.Node(), Pilot: p.ID, Started: o.Started, Ended: t.Wall,
+				Kind: "runs", Subject: o.Attempt.String(), Site: p.Site, Node: p.Node(), Pilot: p.ID, Job: p.BatchJob, Process: o.Process, Started: o.Started, Ended: t.Wall,
 			}
 			if owner != nil {
 				e.Person = owner.Owner
@@ -123,7 +123,7 @@ func runningThen(t *taskqueue.Turn, f *taskqueue.AuditFilter, out *pb.ListAuditR
 func auditEntry(at time.Time, e *taskqueue.AuditEntry) *pb.AuditEntry {
 	return &pb.AuditEntry{
 		At: timestamppb.New(at), Kind: e.Kind, Person: e.Person, Access: e.Token, Subject: e.Subject, Site: string(e.Site), Node: e.Node,
-		Pilot: string(e.Pilot), Process: int64(e.Process), Started: taskpb.Time(e.Started), Ended: taskpb.Time(e.Ended), Note: e.Note,
+		Pilot: string(e.Pilot), BatchJob: e.Job, Process: int64(e.Process), Started: taskpb.Time(e.Started), Ended: taskpb.Time(e.Ended), Note: e.Note,
 	}
 }
 

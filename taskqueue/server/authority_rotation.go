@@ -98,7 +98,10 @@ func RotateAuthority(ctx context.Context, folder string, force bool) (step Rotat
 				return err
 			}
 		}
-		return nil
+		return taskqueue.NewRules(taskqueue.DefaultConfig()).Note(&taskqueue.Turn{Tx: tx, Wall: time.Now()}, taskqueue.AuditEntry{
+			Kind: taskqueue.AuditAuthority, Person: fmt.Sprintf("account %d of the queue's host", os.Geteuid()),
+			Subject: fmt.Sprintf("step %d of %d", step, AuthorityDropped),
+		})
 	})
 	if err = errors.Join(err, store.Close()); err != nil {
 		return 0, fmt.Errorf("rotate the authority: %w", err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
+	"github.com/pilotage-grid/pilotage/taskqueue"
 	"github.com/pilotage-grid/pilotage/taskqueue/server"
 )
 
@@ -102,4 +103,8 @@ func TestRotationOfTheAuthority(t *testing.T) {
 	opens(false, "a pilot of step 1", both, "", between.cert)
 	opens(true, "a pilot of step 2", q.caPEM(), "", last.cert)
 	isMember(true, q.caPEM(), last)
+	told, err := q.admin().ListAudit(q.ctx, &pb.ListAuditRequest{Kinds: []string{taskqueue.AuditAuthority}})
+	if err != nil || len(told.GetEntries()) != 3 || !strings.Contains(told.GetEntries()[0].GetPerson(), "account") {
+		t.Errorf("the audit log of a rotation: %v, %v", told, err)
+	}
 }

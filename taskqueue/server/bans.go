@@ -72,56 +72,23 @@ func (h *siteHandlers) Ban(ctx context.Context, in *pb.BanRequest) (*pb.BanRespo
 	if err != nil {
 		return nil, err
 	}
-	var pilots []task.PilotID
+	var banned taskqueue.Banned
 	err = h.server.turns.update(ctx, func(t *taskqueue.Turn) (err error) {
 		if ban.Kind == banPilot {
 			id, err := pilotID(ban.Name)
 			if err != nil {
 				return err
 			}
-			pilots = []task.PilotID{id}
+			banned.Pilots = []task.PilotID{id}
 			return h.deny(ctx, t, id)
 		}
-		pilots, err = h.server.turns.rules.Ban(t, ban)
+		banned, err = h.server.turns.rules.Ban(t, ban)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := h.shutOut(ctx); err != nil {
-		return nil, err
-	}
-	out := &pb.BanResponse{Pilots: pilotIDs(pilots)}
-	if ban.Kind == taskqueue.BanPerson { // who from now on submits nothing more
-		tasks, err := h.server.cancelAll(ctx, ban.Name)
-		out.Tasks = int32(tasks)
-		return out, err
-	}
-	return out, nil
-}
-
-// cancelAll cancels all open workflows of a person, each in a turn of its own.
-func (s *Server) cancelAll(ctx context.Context, person string) (tasks int, err error) {
-	for last := task.WorkflowID(""); ; {
-		var open []task.WorkflowID
-		err := s.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-			open, last, err = s.turns.rules.OpenWorkflows(t, person, last)
-			return err
-		})
-		if err != nil {
-			return tasks, err
-		}
-		for _, id := range open {
-			n, err := changed(ctx, s.turns, func(t *taskqueue.Turn) (int, error) { return s.turns.rules.CancelWorkflow(t, id) })
-			if err != nil {
-				return tasks, err
-			}
-			tasks += n
-		}
-		if last == "" {
-			return tasks, nil
-		}
-	}
+	return &pb.BanResponse{Pilots: pilotIDs(banned.Pilots), Tasks: int32(banned.Tasks), More: banned.More}, h.shutOut(ctx)
 }
 
 // Unban lifts a ban.

@@ -154,9 +154,12 @@ func (h *fileHandlers) FetchFile(in *pb.FetchFileRequest, stream grpc.ServerStre
 	}
 }
 
-// hopeless says why a file will not come: nothing of it has for long, or its site
-// is not heard.
+// hopeless says why a file will not come: its client is no longer let in, nothing of it
+// has come for long, or its site is not heard.
 func (h *fileHandlers) hopeless(ctx context.Context, w *relay, came time.Time) error {
+	if err := h.server.access.recheck(callerOf(ctx), time.Now()); err != nil {
+		return err
+	}
 	if waited := time.Since(came); waited >= relayPatience {
 		return fmt.Errorf("%w: no pilot of site %s sends %s for %s", taskqueue.ErrConflict, w.site, w.file.LFN.Local(), relayPatience)
 	}

@@ -39,7 +39,7 @@ func (h *fileHandlers) RegisterFiles(ctx context.Context, in *pb.RegisterFilesRe
 		if err := callerOf(ctx).namesCopies(t, files); err != nil {
 			return err
 		}
-		n, err = h.server.turns.rules.RegisterFiles(t, files)
+		n, err = h.server.turns.rules.RegisterFiles(t, files, in.GetGroup())
 		return err
 	})
 	return &pb.RegisterFilesResponse{Registered: int32(n)}, err
@@ -109,6 +109,7 @@ func (h *fileHandlers) LocateFile(ctx context.Context, in *pb.LocateFileRequest)
 		}
 		f := &found[0]
 		out.File, out.ProducerTask, out.Readers, out.Lost = taskpb.File(f.File), string(f.ProducerTask), int32(f.Uses), f.Lost
+		out.Owner, out.Group = f.Owner, f.Group
 		return nil
 	})
 }

@@ -69,10 +69,14 @@ func (h *siteHandlers) CreateAccess(ctx context.Context, in *pb.CreateAccessRequ
 	case life < time.Second || life > identity.AuthorityLife:
 		return nil, invalid("valid_for %s: give a second to ten years", life)
 	}
-	file, id, err := h.server.access.newAccess(ctx, taskqueue.Grant{
+	grant := taskqueue.Grant{
 		Role: string(role), Site: task.Site(in.GetSite()), Label: in.GetLabel(), Once: in.GetOnce(), Job: in.GetJob(),
 		Person: in.GetPerson(), Groups: in.GetGroups(),
-	}, life)
+	}
+	if c := callerOf(ctx); c.kind != admin { // who else would have others answer for its pilots
+		grant.Person, grant.Groups = c.person.Name, nil
+	}
+	file, id, err := h.server.access.newAccess(ctx, grant, life)
 	if err != nil {
 		return nil, err
 	}
@@ -119,6 +123,7 @@ func (h *siteHandlers) shutOut(ctx context.Context) error {
 	}
 	h.server.syncs.wakeAll()
 	h.server.watches.all()
+	h.server.shown.events.watches.all()
 	return nil
 }
 

@@ -137,6 +137,23 @@ func TestFiles(t *testing.T) {
 		_, err = people.RegisterFiles(q.ctx, &pb.RegisterFilesRequest{Files: []*pb.File{bad}})
 		wantRefusal(t, err, codes.InvalidArgument, "INVALID")
 	}
+	many := &pb.File{Lfn: "many"}
+	for i := range 501 {
+		many.Replicas = append(many.Replicas, &pb.Replica{Site: "siteA", Url: fmt.Sprint("file:///se/siteA/", i)})
+	}
+	long := &pb.File{Lfn: "long", Replicas: []*pb.Replica{{Site: "siteA", Url: "file:///se/siteA/" + strings.Repeat("w-abcdefghij/", 5) + "x"}}}
+	own := &pb.File{Lfn: "own", Replicas: []*pb.Replica{{Site: "siteA", Url: "http://127.0.0.1:8080/x"}}}
+	for _, bad := range []*pb.File{many, long, own} {
+		_, err = people.RegisterFiles(q.ctx, &pb.RegisterFilesRequest{Files: []*pb.File{bad}})
+		wantRefusal(t, err, codes.InvalidArgument, "INVALID")
+	}
+	many.Replicas = many.Replicas[:500]
+	if _, err := people.RegisterFiles(q.ctx, &pb.RegisterFilesRequest{Files: []*pb.File{many}}); err != nil {
+		t.Error(err)
+	}
+	many.Replicas = []*pb.Replica{{Site: "siteA", Url: "file:///se/siteA/one-more"}}
+	_, err = people.RegisterFiles(q.ctx, &pb.RegisterFilesRequest{Files: []*pb.File{many}})
+	wantRefusal(t, err, codes.ResourceExhausted, "OVER_LIMIT")
 	elsewhere := &pb.File{Lfn: "other", Replicas: []*pb.Replica{{Site: "nowhere", Url: "file:///x"}}}
 	_, err = people.RegisterFiles(q.ctx, &pb.RegisterFilesRequest{Files: []*pb.File{elsewhere}})
 	wantRefusal(t, err, codes.InvalidArgument, "INVALID")

@@ -80,8 +80,7 @@ func (c caller) seesFile(t *taskqueue.Turn, name task.LFN) error {
 	return err
 }
 
-// removesFile refuses a caller that may not remove a file. What is registered for all
-// only an admin removes: others may read it.
+// removesFile refuses a caller that may not remove a file.
 func (c caller) removesFile(t *taskqueue.Turn, name task.LFN) error {
 	w, err := c.ofFile(t, name)
 	switch {
@@ -91,10 +90,12 @@ func (c caller) removesFile(t *taskqueue.Turn, name task.LFN) error {
 		return c.person.MayChange(w)
 	case !strings.HasPrefix(string(name), task.SharedPrefix):
 		return invalid("%s is no file: give ID:NAME with the id of a workflow, as `pilotage file list` prints it, or vo:NAME", name)
-	case !c.person.Admin:
-		return fmt.Errorf("%w: %s is registered for all: only an admin removes it", taskqueue.ErrRefused, name)
 	}
-	return nil
+	found, err := t.Files().Load(name)
+	if err != nil || len(found) == 0 {
+		return err // the rules say so
+	}
+	return c.person.MayChangeFile(&found[0])
 }
 
 // ofFile returns the workflow of a file, or as much as is known of one that has gone and
@@ -121,7 +122,11 @@ func (c caller) namesCopies(t *taskqueue.Turn, files []task.File) error {
 	open := make(map[task.WorkflowID]bool)
 	for i := range files {
 		for _, replica := range files[i].Replicas {
-			for _, id := range workflowsIn(replica.URL) {
+			named := workflowsIn(replica.URL)
+			if len(named) > maxNamed {
+				return invalid("file %s: its copy names %d workflows: a place is of one", files[i].LFN, len(named))
+			}
+			for _, id := range named {
 				if open[id] {
 					continue
 				}
@@ -141,6 +146,9 @@ func (c caller) namesCopies(t *taskqueue.Turn, files []task.File) error {
 	}
 	return nil
 }
+
+// maxNamed bounds what is looked up for a URL, be it written however oddly.
+const maxNamed = 4
 
 // workflowsIn are the ids of workflows anywhere in a URL, however it is written: a
 // storage element may find a copy by another path than the one that the queue knows.

@@ -223,7 +223,7 @@ func registration(t testing.TB, site string, key *identity.PilotKey) *pb.Registe
 	}
 	return &pb.RegisterRequest{
 		Site: site, PublicKey: key.Public(), Proof: proof, Addresses: []string{"/ip4/127.0.0.1/tcp/1"}, DataUrl: "https://127.0.0.1:2",
-		Host: "node", Resources: &pb.Resources{Cores: 2, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Slots: 2, Version: "test",
+		Host: "node", BatchJob: "slurm:77", Resources: &pb.Resources{Cores: 2, MemoryBytes: 1 << 30, DiskBytes: 1 << 30}, Slots: 2, Version: "test",
 		Ends: timestamppb.New(time.Now().Add(time.Hour)),
 	}
 }
@@ -307,7 +307,7 @@ func (p *pilot) outcome(lease *pb.Lease, i int) *pb.Outcome {
 			Pilot: task.PilotID(p.id), Counter: uint64(i) + 1,
 		},
 		Number: int(leased.GetNumber()), Site: task.Site(p.site), OK: true, Run: time.Second, Delay: 3 * time.Millisecond,
-		Stdout: []byte("hello\n"), Stderr: []byte("world\n"), Started: time.Now().Add(-time.Second),
+		Stdout: []byte("hello\n"), Stderr: []byte("world\n"), Started: time.Now().Add(-time.Second), Process: 4711,
 	}
 	for _, o := range leased.GetTask().GetOutputs() {
 		out.Outputs = append(out.Outputs, task.Produced{LFN: task.LFN(o.GetLfn()), Size: 5, Digest: task.Digest{1}})

@@ -147,13 +147,16 @@ func TestWhatAFactoryMay(t *testing.T) {
 	}
 	_, err = f.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteA", Once: true, ValidFor: durationpb.New(73 * time.Hour)})
 	wantRefusal(t, err, codes.InvalidArgument, "INVALID")
-	made, err := f.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteA", Once: true, Job: "pabcd0000001", ValidFor: durationpb.New(72 * time.Hour)})
+	made, err := f.CreateAccess(q.ctx, &pb.CreateAccessRequest{Role: "pilot", Site: "siteA", Once: true, Job: "pabcd0000001", Person: "alice", ValidFor: durationpb.New(72 * time.Hour)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var access identity.AccessFile
 	if err := json.Unmarshal(made.GetAccessFile(), &access); err != nil {
 		t.Fatal(err)
+	}
+	if access.Person == "alice" {
+		t.Error("a factory has another person answer for its pilots")
 	}
 	register := func() (*pb.RegisterResponse, error) {
 		key, err := identity.NewPilotKey()

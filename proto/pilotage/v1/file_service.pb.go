@@ -24,7 +24,9 @@ const (
 type RegisterFilesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Names without "vo:".
-	Files         []*File `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	Files []*File `protobuf:"bytes,1,rep,name=files,proto3" json:"files,omitempty"`
+	// Whose members may add copies, too, and remove the files; one of the caller's.
+	Group         string `protobuf:"bytes,2,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -64,6 +66,13 @@ func (x *RegisterFilesRequest) GetFiles() []*File {
 		return x.Files
 	}
 	return nil
+}
+
+func (x *RegisterFilesRequest) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type RegisterFilesResponse struct {
@@ -268,11 +277,15 @@ func (x *LocateFileRequest) GetLfn() string {
 }
 
 type LocateFileResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	File          *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
-	ProducerTask  string                 `protobuf:"bytes,2,opt,name=producer_task,json=producerTask,proto3" json:"producer_task,omitempty"`
-	Readers       int32                  `protobuf:"varint,3,opt,name=readers,proto3" json:"readers,omitempty"`
-	Lost          bool                   `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	state        protoimpl.MessageState `protogen:"open.v1"`
+	File         *File                  `protobuf:"bytes,1,opt,name=file,proto3" json:"file,omitempty"`
+	ProducerTask string                 `protobuf:"bytes,2,opt,name=producer_task,json=producerTask,proto3" json:"producer_task,omitempty"`
+	Readers      int32                  `protobuf:"varint,3,opt,name=readers,proto3" json:"readers,omitempty"`
+	Lost         bool                   `protobuf:"varint,4,opt,name=lost,proto3" json:"lost,omitempty"`
+	// Of a file that is registered for all: who registered it first, and the group
+	// whose members may add copies of it and remove it.
+	Owner         string `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"`
+	Group         string `protobuf:"bytes,6,opt,name=group,proto3" json:"group,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -333,6 +346,20 @@ func (x *LocateFileResponse) GetLost() bool {
 		return x.Lost
 	}
 	return false
+}
+
+func (x *LocateFileResponse) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+func (x *LocateFileResponse) GetGroup() string {
+	if x != nil {
+		return x.Group
+	}
+	return ""
 }
 
 type DoubtCopyRequest struct {
@@ -863,9 +890,10 @@ var File_pilotage_v1_file_service_proto protoreflect.FileDescriptor
 
 const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\n" +
-	"\x1epilotage/v1/file_service.proto\x12\vpilotage.v1\x1a\x16pilotage/v1/task.proto\"?\n" +
+	"\x1epilotage/v1/file_service.proto\x12\vpilotage.v1\x1a\x16pilotage/v1/task.proto\"U\n" +
 	"\x14RegisterFilesRequest\x12'\n" +
-	"\x05files\x18\x01 \x03(\v2\x11.pilotage.v1.FileR\x05files\"7\n" +
+	"\x05files\x18\x01 \x03(\v2\x11.pilotage.v1.FileR\x05files\x12\x14\n" +
+	"\x05group\x18\x02 \x01(\tR\x05group\"7\n" +
 	"\x15RegisterFilesResponse\x12\x1e\n" +
 	"\n" +
 	"registered\x18\x01 \x01(\x05R\n" +
@@ -879,12 +907,14 @@ const file_pilotage_v1_file_service_proto_rawDesc = "" +
 	"\x05files\x18\x01 \x03(\v2\x11.pilotage.v1.FileR\x05files\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"%\n" +
 	"\x11LocateFileRequest\x12\x10\n" +
-	"\x03lfn\x18\x01 \x01(\tR\x03lfn\"\x8e\x01\n" +
+	"\x03lfn\x18\x01 \x01(\tR\x03lfn\"\xba\x01\n" +
 	"\x12LocateFileResponse\x12%\n" +
 	"\x04file\x18\x01 \x01(\v2\x11.pilotage.v1.FileR\x04file\x12#\n" +
 	"\rproducer_task\x18\x02 \x01(\tR\fproducerTask\x12\x18\n" +
 	"\areaders\x18\x03 \x01(\x05R\areaders\x12\x12\n" +
-	"\x04lost\x18\x04 \x01(\bR\x04lost\"6\n" +
+	"\x04lost\x18\x04 \x01(\bR\x04lost\x12\x14\n" +
+	"\x05owner\x18\x05 \x01(\tR\x05owner\x12\x14\n" +
+	"\x05group\x18\x06 \x01(\tR\x05group\"6\n" +
 	"\x10DoubtCopyRequest\x12\x10\n" +
 	"\x03lfn\x18\x01 \x01(\tR\x03lfn\x12\x10\n" +
 	"\x03url\x18\x02 \x01(\tR\x03url\"C\n" +

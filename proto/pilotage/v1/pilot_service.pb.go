@@ -998,10 +998,12 @@ func (x *Capacity) GetDamaged() uint64 {
 }
 
 type Start struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Attempt       *AttemptId             `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
-	Number        int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
-	Started       *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started,proto3" json:"started,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Attempt *AttemptId             `protobuf:"bytes,1,opt,name=attempt,proto3" json:"attempt,omitempty"`
+	Number  int32                  `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"`
+	Started *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=started,proto3" json:"started,omitempty"`
+	// As in Outcome.
+	Process       int32 `protobuf:"varint,4,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1055,6 +1057,13 @@ func (x *Start) GetStarted() *timestamppb.Timestamp {
 		return x.Started
 	}
 	return nil
+}
+
+func (x *Start) GetProcess() int32 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 type Return struct {
@@ -3852,11 +3861,12 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\rstopped_slots\x18\f \x01(\x05R\fstoppedSlots\x12\x1f\n" +
 	"\vstopped_why\x18\r \x01(\tR\n" +
 	"stoppedWhy\x12\x18\n" +
-	"\adamaged\x18\x0e \x01(\x04R\adamaged\"\x87\x01\n" +
+	"\adamaged\x18\x0e \x01(\x04R\adamaged\"\xa1\x01\n" +
 	"\x05Start\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x124\n" +
-	"\astarted\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\"j\n" +
+	"\astarted\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x12\x18\n" +
+	"\aprocess\x18\x04 \x01(\x05R\aprocess\"j\n" +
 	"\x06Return\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\tR\x04task\x12\x1e\n" +
 	"\n" +

@@ -2411,7 +2411,9 @@ type BanResponse struct {
 	// Ids of the pilots that were revoked.
 	Pilots []string `protobuf:"bytes,1,rep,name=pilots,proto3" json:"pilots,omitempty"`
 	// Of a person, that were cancelled.
-	Tasks         int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	Tasks int32 `protobuf:"varint,2,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	// Of a person: the queue goes on cancelling.
+	More          bool `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2458,6 +2460,13 @@ func (x *BanResponse) GetTasks() int32 {
 		return x.Tasks
 	}
 	return 0
+}
+
+func (x *BanResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
 }
 
 type UnbanRequest struct {
@@ -3162,15 +3171,18 @@ type AuditEntry struct {
 	Kind   string                 `protobuf:"bytes,2,opt,name=kind,proto3" json:"kind,omitempty"`
 	Person string                 `protobuf:"bytes,3,opt,name=person,proto3" json:"person,omitempty"`
 	// Id of the access that was shown.
-	Access        string                 `protobuf:"bytes,4,opt,name=access,proto3" json:"access,omitempty"`
-	Subject       string                 `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
-	Site          string                 `protobuf:"bytes,6,opt,name=site,proto3" json:"site,omitempty"`
-	Node          string                 `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
-	Pilot         string                 `protobuf:"bytes,8,opt,name=pilot,proto3" json:"pilot,omitempty"`
-	Process       int64                  `protobuf:"varint,9,opt,name=process,proto3" json:"process,omitempty"`
-	Started       *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started,proto3" json:"started,omitempty"`
-	Ended         *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended,proto3" json:"ended,omitempty"`
-	Note          string                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	Access  string `protobuf:"bytes,4,opt,name=access,proto3" json:"access,omitempty"`
+	Subject string `protobuf:"bytes,5,opt,name=subject,proto3" json:"subject,omitempty"`
+	Site    string `protobuf:"bytes,6,opt,name=site,proto3" json:"site,omitempty"`
+	Node    string `protobuf:"bytes,7,opt,name=node,proto3" json:"node,omitempty"`
+	Pilot   string `protobuf:"bytes,8,opt,name=pilot,proto3" json:"pilot,omitempty"`
+	// Number on the node of the process from which all of the payload's descend.
+	Process int64                  `protobuf:"varint,9,opt,name=process,proto3" json:"process,omitempty"`
+	Started *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=started,proto3" json:"started,omitempty"`
+	Ended   *timestamppb.Timestamp `protobuf:"bytes,11,opt,name=ended,proto3" json:"ended,omitempty"`
+	Note    string                 `protobuf:"bytes,12,opt,name=note,proto3" json:"note,omitempty"`
+	// In which the pilot runs.
+	BatchJob      string `protobuf:"bytes,13,opt,name=batch_job,json=batchJob,proto3" json:"batch_job,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3285,6 +3297,13 @@ func (x *AuditEntry) GetEnded() *timestamppb.Timestamp {
 func (x *AuditEntry) GetNote() string {
 	if x != nil {
 		return x.Note
+	}
+	return ""
+}
+
+func (x *AuditEntry) GetBatchJob() string {
+	if x != nil {
+		return x.BatchJob
 	}
 	return ""
 }
@@ -3671,10 +3690,11 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\x02at\x18\x06 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"0\n" +
 	"\n" +
 	"BanRequest\x12\"\n" +
-	"\x03ban\x18\x01 \x01(\v2\x10.pilotage.v1.BanR\x03ban\";\n" +
+	"\x03ban\x18\x01 \x01(\v2\x10.pilotage.v1.BanR\x03ban\"O\n" +
 	"\vBanResponse\x12\x16\n" +
 	"\x06pilots\x18\x01 \x03(\tR\x06pilots\x12\x14\n" +
-	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\"2\n" +
+	"\x05tasks\x18\x02 \x01(\x05R\x05tasks\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"2\n" +
 	"\fUnbanRequest\x12\"\n" +
 	"\x03ban\x18\x01 \x01(\v2\x10.pilotage.v1.BanR\x03ban\"\x0f\n" +
 	"\rUnbanResponse\"\x11\n" +
@@ -3724,7 +3744,7 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\tpage_size\x18\t \x01(\x05R\bpageSize\x12\x1d\n" +
 	"\n" +
 	"page_token\x18\n" +
-	" \x01(\tR\tpageToken\"\xea\x02\n" +
+	" \x01(\tR\tpageToken\"\x87\x03\n" +
 	"\n" +
 	"AuditEntry\x12*\n" +
 	"\x02at\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
@@ -3739,7 +3759,8 @@ const file_pilotage_v1_site_service_proto_rawDesc = "" +
 	"\astarted\x18\n" +
 	" \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
 	"\x05ended\x18\v \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x12\x12\n" +
-	"\x04note\x18\f \x01(\tR\x04note\"n\n" +
+	"\x04note\x18\f \x01(\tR\x04note\x12\x1b\n" +
+	"\tbatch_job\x18\r \x01(\tR\bbatchJob\"n\n" +
 	"\x11ListAuditResponse\x121\n" +
 	"\aentries\x18\x01 \x03(\v2\x17.pilotage.v1.AuditEntryR\aentries\x12&\n" +
 	"\x0fnext_page_token\x18\x02 \x01(\tR\rnextPageToken\"\x14\n" +

@@ -773,7 +773,9 @@ type Outcome struct {
 	Started *timestamppb.Timestamp `protobuf:"bytes,18,opt,name=started,proto3" json:"started,omitempty"`
 	Ended   *timestamppb.Timestamp `protobuf:"bytes,19,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Inter-task delay before this attempt; absent when not counted.
-	Delay         *durationpb.Duration `protobuf:"bytes,20,opt,name=delay,proto3,oneof" json:"delay,omitempty"`
+	Delay *durationpb.Duration `protobuf:"bytes,20,opt,name=delay,proto3,oneof" json:"delay,omitempty"`
+	// Number on the node of the process from which all of the payload's descend.
+	Process       int32 `protobuf:"varint,21,opt,name=process,proto3" json:"process,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -946,6 +948,13 @@ func (x *Outcome) GetDelay() *durationpb.Duration {
 		return x.Delay
 	}
 	return nil
+}
+
+func (x *Outcome) GetProcess() int32 {
+	if x != nil {
+		return x.Process
+	}
+	return 0
 }
 
 // Replica is a copy of a file on a storage element.
@@ -1165,7 +1174,7 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\n" +
 	"executable\x18\x04 \x01(\bR\n" +
 	"executable\x12\x10\n" +
-	"\x03url\x18\x05 \x01(\tR\x03url\"\xa7\x06\n" +
+	"\x03url\x18\x05 \x01(\tR\x03url\"\xc1\x06\n" +
 	"\aOutcome\x120\n" +
 	"\aattempt\x18\x01 \x01(\v2\x16.pilotage.v1.AttemptIdR\aattempt\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x05R\x06number\x12\x12\n" +
@@ -1188,7 +1197,8 @@ const file_pilotage_v1_task_proto_rawDesc = "" +
 	"\x03run\x18\x11 \x01(\v2\x19.google.protobuf.DurationR\x03run\x124\n" +
 	"\astarted\x18\x12 \x01(\v2\x1a.google.protobuf.TimestampR\astarted\x120\n" +
 	"\x05ended\x18\x13 \x01(\v2\x1a.google.protobuf.TimestampR\x05ended\x124\n" +
-	"\x05delay\x18\x14 \x01(\v2\x19.google.protobuf.DurationH\x00R\x05delay\x88\x01\x01B\b\n" +
+	"\x05delay\x18\x14 \x01(\v2\x19.google.protobuf.DurationH\x00R\x05delay\x88\x01\x01\x12\x18\n" +
+	"\aprocess\x18\x15 \x01(\x05R\aprocessB\b\n" +
 	"\x06_delay\"/\n" +
 	"\aReplica\x12\x12\n" +
 	"\x04site\x18\x01 \x01(\tR\x04site\x12\x10\n" +
