@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
 	"github.com/libp2p/go-libp2p/core/protocol"
+	"github.com/libp2p/go-libp2p/core/transport"
 	"github.com/libp2p/go-libp2p/p2p/protocol/identify"
 	libp2ptls "github.com/libp2p/go-libp2p/p2p/security/tls"
 	"github.com/multiformats/go-multiaddr"
@@ -232,5 +234,45 @@ func TestExpiredMembersAreHungUpOn(t *testing.T) {
 	}
 	if got := m.expired(end.Add(time.Second)); len(got) != 1 || got[0] != "ends" {
 		t.Errorf("expired %q, want the one that ends", got)
+	}
+}
+
+// A node speaks TCP and nothing else: what of libp2p is not used is not there.
+func TestOnlyTCP(t *testing.T) {
+	s := newSite(t, "siteA")
+	key := newKey(t)
+	h := rawHost(t, s, key, nil)
+	if err := h.Network().Listen(multiaddr.StringCast("/ip4/127.0.0.1/tcp/0")); err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range h.Addrs() {
+		if _, err := address.ValueForProtocol(multiaddr.P_TCP); err != nil || len(address.Protocols()) != 2 {
+			t.Errorf("it listens on %s", address)
+		}
+	}
+	carries := func(address string) bool {
+		dials := h.Network().(interface {
+			TransportForDialing(address multiaddr.Multiaddr) transport.Transport
+		})
+		return dials.TransportForDialing(multiaddr.StringCast(address)) != nil
+	}
+	if !carries("/ip4/127.0.0.1/tcp/1") {
+		t.Error("it does not even speak TCP")
+	}
+	other := "/p2p/" + h.ID().String()
+	for _, address := range []string{
+		"/ip4/127.0.0.1/udp/1/quic-v1", "/ip4/127.0.0.1/udp/1/quic-v1/webtransport", "/ip4/127.0.0.1/udp/1/webrtc-direct",
+		"/ip4/127.0.0.1/tcp/1/ws", "/dns4/host.example/tcp/1/wss", "/ip4/127.0.0.1/tcp/1" + other + "/p2p-circuit",
+	} {
+		if carries(address) || h.Network().Listen(multiaddr.StringCast(address)) == nil {
+			t.Errorf("it dials or listens on %s", address)
+		}
+	}
+	for _, id := range h.Mux().Protocols() {
+		for _, word := range []string{"circuit", "dcutr", "autonat", "mdns", "ping"} {
+			if strings.Contains(string(id), word) {
+				t.Errorf("it serves %s", id)
+			}
+		}
 	}
 }
