@@ -103,9 +103,13 @@ func fromRead(in *pb.Read) (task.Read, error) {
 // Outcomes encodes a list of outcomes.
 func Outcomes(list []task.Outcome) []*pb.Outcome { return each(list, Outcome) }
 
-// OutcomeDigest is what a seal holds of an outcome.
+// OutcomeDigest is what a seal holds of an outcome: all but the process, without which
+// masters of the release before pass it on.
 func OutcomeDigest(o *pb.Outcome) (task.OutcomeDigest, error) {
+	process := o.GetProcess()
+	o.Process = 0
 	form, err := proto.MarshalOptions{Deterministic: true}.Marshal(o)
+	o.Process = process
 	return sha256.Sum256(form), err
 }
 
