@@ -18,6 +18,7 @@ type announcer struct {
 	seq     uint64
 	batches map[uint64]*batch
 	count   uint64
+	met     time.Time // when all is, or was last, renewed because parts of the site met
 }
 
 // holding is one file's state at the announcer.
@@ -124,6 +125,18 @@ func (a *announcer) renew(now time.Time, after time.Duration) {
 		}
 		a.due.hasten(h, a.soon(now.Add(after)))
 	}
+}
+
+// partsMet renews after a while, and some time after it did so last: members that come
+// and go all the time cost no more than that.
+func (a *announcer) partsMet(now time.Time, after time.Duration) {
+	if !now.Before(a.met) {
+		soonest := a.met.Add(a.config.Locations.Reannounce / 5)
+		if a.met = now.Add(after); a.met.Before(soonest) {
+			a.met = soonest
+		}
+	}
+	a.renew(now, a.met.Sub(now))
 }
 
 func (h *holding) of(peer task.PeerID) *told {

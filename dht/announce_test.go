@@ -250,3 +250,36 @@ func TestKeepersHandRecordsOverWhenNeighboursComeAndGo(t *testing.T) {
 		t.Errorf("in place of %s, %s was to be told: %+v", near[2], near[3], puts)
 	}
 }
+
+// Parts of a site that was cut in two have met when a member is there that the master
+// had said was gone. What was announced in one part is told to the keepers in both.
+func TestFilesAreAnnouncedOnceMoreWhenAMemberIsThereAgain(t *testing.T) {
+	p := worker(t, member(2), member(0), number(0, 4))
+	p.step(dht.Announce{Files: []task.FileKey{"f"}})
+	puts := func(d time.Duration) (count int) {
+		for end := p.now.Add(d); p.now.Before(end); {
+			p.beat(member(0), term(1, member(0)), uint64(1<<41+p.now.UnixNano()))
+			for _, put := range sent[dht.Put](p.pass(time.Second)) {
+				count++
+				p.get(put.to, dht.PutAck{N: put.message.N})
+			}
+		}
+		return count
+	}
+	if puts(20*time.Second) == 0 {
+		t.Fatal("not announced at all")
+	}
+	if again := puts(20 * time.Second); again > 0 {
+		t.Fatalf("announced %d times more without a reason", again)
+	}
+	for round := range 20 { // as fast as it may come and go, that costs little
+		p.get(member(0).Peer, dht.Cast{
+			ID: dht.CastID{Root: member(0).Peer, N: 1<<50 + uint64(round)}, Kind: dht.CastBeat,
+			Term: term(1, member(0)), Master: member(0), Gone: []task.PeerID{member(3).Peer},
+		})
+		p.step(dht.Routed{Member: member(3)})
+	}
+	if again := puts(20 * time.Second); again == 0 || again > 6 {
+		t.Errorf("announced %d times in 20 s after a member was there again", again)
+	}
+}

@@ -2,6 +2,7 @@ package dht
 
 import (
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -45,7 +46,7 @@ func (o *Overlay) registered(pilots []Member) {
 func (o *Overlay) welcome(from task.PeerID, w Welcome) {
 	o.election.welcome(from)
 	if w.Missed {
-		o.locations.announced.renew(o.step.now, 0)
+		o.locations.announced.renew(o.step.now, underWay)
 	}
 }
 
@@ -57,12 +58,29 @@ func (o *Overlay) unlisted(from task.PeerID) {
 	}
 }
 
+// seen takes a sign of life, and tells whether the peer was held for gone. If so, parts
+// of a site that had been cut in two have perhaps met: what was announced in one of
+// them is told to those who are nearest now.
+func (o *Overlay) seen(peer task.PeerID) (returned bool) {
+	if returned = o.locations.records.isHidden(peer); returned {
+		o.locations.records.show(peer)
+		o.members.returned(peer)
+		o.partsMet()
+	}
+	return returned
+}
+
+// partsMet renews all announcements, at other moments than other pilots do.
+func (o *Overlay) partsMet() {
+	o.locations.announced.partsMet(o.step.now, time.Duration(o.members.key.Short()%uint64(renewSpread)))
+}
+
 // routed hears that kad-dht knows another member. If it is a neighbour, records
 // that it is near to are handed over to it.
 func (o *Overlay) routed(other Member) {
 	s, m := &o.step, &o.members
 	if e := m.route(other); e != nil {
-		o.locations.records.show(other.Peer)
+		o.seen(other.Peer)
 		o.locations.handOverTo(s, m, e)
 		if m.key.Common(e.key) >= m.own.bits && !m.settled(s.now) {
 			m.lookSoon(s.now)

@@ -185,7 +185,7 @@ func (m *membership) takeOver(now time.Time, dead map[task.PeerID]bool) (up, pas
 // enlist lists a member by its own word and tells whether it is new.
 func (m *membership) enlist(other Member) bool {
 	m.forgetLost(other.Peer)
-	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return d.peer == other.Peer })
+	m.returned(other.Peer)
 	e := m.known.put(other)
 	added := !e.listed
 	e.listed = true
@@ -206,6 +206,11 @@ func (m *membership) depart(now time.Time, peer task.PeerID) {
 	}
 	m.gone = append(m.gone, departed{peer, now.Add(goneBeats * m.config.Beat)})
 	m.gone = m.gone[max(0, len(m.gone)-mostGone):]
+}
+
+// returned has the beats say no more that a member is gone.
+func (m *membership) returned(peer task.PeerID) {
+	m.gone = slices.DeleteFunc(m.gone, func(d departed) bool { return d.peer == peer })
 }
 
 // departures are those that a beat names.

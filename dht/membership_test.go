@@ -133,14 +133,23 @@ func TestAMemberDroppedByMistakeIntroducesItselfAgain(t *testing.T) {
 	if len(office) != 1 || office[0].to != member(2).Peer {
 		t.Fatalf("%+v", office)
 	}
+	for _, beat := range sent[dht.Cast](m.pass(1100 * time.Millisecond)) {
+		if slices.Contains(beat.message.Gone, member(2).Peer) {
+			t.Error("a beat says that it is gone, though it has spoken since")
+		}
+	}
 	p := worker(t, member(2), member(0), number(0, 4))
 	p.pass(1100 * time.Millisecond)
 	hello := sent[dht.Hello](p.get(member(0).Peer, office[0].message))
 	if len(hello) != 1 {
 		t.Fatalf("introductions %+v", hello)
 	}
-	if ups := done[dht.MemberUp](m.get(member(2).Peer, hello[0].message)); len(ups) != 1 {
+	welcomed := m.get(member(2).Peer, hello[0].message)
+	if ups := done[dht.MemberUp](welcomed); len(ups) != 1 {
 		t.Errorf("%+v", ups)
+	}
+	if welcome := sent[dht.Welcome](welcomed); len(welcome) != 1 || !welcome[0].message.Missed {
+		t.Errorf("it does not hear that it was taken for gone: %+v", welcome)
 	}
 	// It also says so when a beat takes it for gone.
 	p.pass(1100 * time.Millisecond)

@@ -8,8 +8,8 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
-// renewSpread is within what time all pilots renew their announcements after a
-// change of master.
+// renewSpread is within what time all pilots renew their announcements after parts of
+// a site met.
 const renewSpread = 15 * time.Second
 
 func (o *Overlay) join(e Joined) {
@@ -22,7 +22,7 @@ func (o *Overlay) join(e Joined) {
 func (o *Overlay) install(v verdict) {
 	if known := o.election.master.Peer; known != "" && v.master.Peer != "" && v.master.Peer != known {
 		// Parts of a site that had masters of their own took each other for gone.
-		o.locations.announced.renew(o.step.now, time.Duration(o.members.key.Short()%uint64(renewSpread)))
+		o.partsMet()
 	}
 	switch {
 	case v.master.Peer == "":

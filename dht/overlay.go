@@ -103,8 +103,8 @@ func (o *Overlay) Step(now time.Time, event Event) []Action {
 func (o *Overlay) receive(from task.PeerID, message Message) {
 	s, m, l := &o.step, &o.members, &o.locations
 	delete(m.probes, from)
-	missed := l.records.isHidden(from)
-	l.records.show(from)
+	missed := m.isLost(from)
+	missed = o.seen(from) || missed
 	m.trust(from)
 	o.election.heardCandidate(s.now, from)
 	switch message.(type) {

@@ -37,6 +37,8 @@ const (
 	// carries. Only a question for more files than this overlay ever asks at
 	// once is cut short.
 	maxFound = maxFind * 32
+	// underWay is how long a record may have been on its way, which its age leaves out.
+	underWay = time.Second
 )
 
 func (r *records) init(config Config) {
@@ -141,7 +143,6 @@ func (r *records) isHidden(holder task.PeerID) bool {
 // wrote that. What it has written since shows that it lives, or lived longer than was
 // thought here, as in another part of a site that was cut in two.
 func (r *records) hides(holder task.PeerID, written time.Time) bool {
-	const underWay = time.Second // a record's age is told without its way
 	since, hidden := r.hidden[holder]
 	return hidden && written.Before(since.Add(underWay))
 }
