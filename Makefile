@@ -111,7 +111,7 @@ test: storms ## Run all tests with the race detector, and some storms without it
 	$(call TEST_ALL,-timeout 25m) | $(SHOW)
 
 # Each commit has seeds of its own.
-STORMS := 100
+STORMS := 500
 
 .PHONY: storms
 storms: ## Play STORMS=n whole grids under faults, drawn from the commit (sim/world)

@@ -26,7 +26,7 @@ func (n *node) stepWorker(event message.Event) []message.Action {
 		case worker.AnswerBroadcast:
 			// by deliver
 		case worker.StageIn:
-			w.after(w.takes(w.stageTime), func() { n.staged(a) })
+			w.after(w.stageTime, func() { n.staged(a) })
 		case worker.StartPayload:
 			n.start(a)
 		case worker.KillPayload:
@@ -36,7 +36,7 @@ func (n *node) stepWorker(event message.Event) []message.Action {
 		case worker.Upload:
 			n.upload(a.Output)
 		case worker.Keep:
-			w.after(w.takes(w.stageTime), func() { n.takeOver(a.File) })
+			w.after(w.stageTime, func() { n.takeOver(a.File) })
 		case worker.CopyIn:
 			if n.mute {
 				continue
@@ -45,7 +45,7 @@ func (n *node) stepWorker(event message.Event) []message.Action {
 			if n.making > 2 {
 				w.failed("%s makes %d copies at once", n.id, n.making)
 			}
-			w.after(w.takes(w.stageTime), func() { n.copyIn(a.File) })
+			w.after(w.stageTime, func() { n.copyIn(a.File) })
 		case worker.DropCopy:
 			if n.cache[a.File.Key()] && !n.keeps(a.File) {
 				w.note("%s drops %s", n.id, a.File.LFN.Local())
@@ -338,7 +338,7 @@ func (n *node) upload(output message.Output) {
 	if w.queue.settings.SE == "" {
 		return
 	}
-	w.after(w.takes(w.upload), func() {
+	w.after(w.upload, func() {
 		if !n.alive || !n.sole[output.ID()] {
 			return
 		}

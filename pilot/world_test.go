@@ -6,7 +6,6 @@ import (
 	"container/heap"
 	"crypto/sha256"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,6 @@ type world struct {
 	storage  map[task.LFN]bool // by storage element name, attempts apart
 
 	latency   time.Duration
-	jitter    *rand.Rand    // nil: every message takes the same time
 	broadcast time.Duration // from CastList to each pilot
 	syncTime  time.Duration // one way
 	stageTime time.Duration
@@ -112,17 +110,6 @@ func (w *world) detail(format string, args ...any) {
 func (w *world) after(d time.Duration, do func()) {
 	w.serial++
 	heap.Push(&w.timeline, happening{w.now.Add(d), w.serial, do})
-}
-
-// takes is how long something takes that usually takes d.
-func (w *world) takes(d time.Duration) time.Duration {
-	if w.jitter == nil || d == 0 {
-		return d
-	}
-	if w.jitter.IntN(8) == 0 {
-		d *= 4
-	}
-	return time.Duration(w.jitter.Int64N(int64(2 * d)))
 }
 
 // run lets time pass.

@@ -50,7 +50,7 @@ func (w *world) send(from *node, to task.PeerID, m message.Message) {
 	}
 	data := wire.Encode(m)
 	pair := [2]task.PilotID{from.id, target.id}
-	at := w.now.Add(w.takes(w.latency))
+	at := w.now.Add(w.latency)
 	if before := w.arrival[pair]; at.Before(before) {
 		at = before
 	}
@@ -85,7 +85,7 @@ func (w *world) cast(from *node, c master.CastList) {
 			continue
 		}
 		done.missing++
-		w.after(w.takes(w.broadcast), func() { n.deliver(from, id, data, done) })
+		w.after(w.broadcast, func() { n.deliver(from, id, data, done) })
 	}
 	w.after(500*time.Millisecond, func() { w.castDone(from, done) })
 }
@@ -126,7 +126,7 @@ func (n *node) deliver(from *node, id worker.BroadcastID, data []byte, g *gather
 			continue
 		}
 		reply := wire.Encode(answer.Answer)
-		w.after(w.takes(w.broadcast), func() {
+		w.after(w.broadcast, func() {
 			if !from.alive || g.missing < 0 {
 				return
 			}
@@ -159,7 +159,7 @@ func (w *world) callSync(from *node, c master.CallSync) {
 	w.detail("%s calls %d: leases %v, %+v, %d outcomes, %d returns", from.id, c.N, c.Sync.Leases, c.Sync.Capacity, len(c.Sync.Outcomes), len(c.Sync.Returns))
 	lost, lostReply := w.loseCall, w.loseReply
 	w.loseCall, w.loseReply = false, false
-	w.after(w.takes(w.syncTime), func() {
+	w.after(w.syncTime, func() {
 		switch {
 		case !from.alive:
 		case w.queue.away || lost:
@@ -171,7 +171,7 @@ func (w *world) callSync(from *node, c master.CallSync) {
 }
 
 func (w *world) answerSync(to *node, answer master.SyncAnswered) {
-	w.after(w.takes(w.syncTime), func() {
+	w.after(w.syncTime, func() {
 		if to.alive {
 			w.detail("%s has answer %d: leases %v unknown %v acks %d %s", to.id, answer.N, leaseNames(answer.Reply.Leases), answer.Reply.Unknown, len(answer.Reply.Acks), answer.Err)
 			to.stepMaster(answer)

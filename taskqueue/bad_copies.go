@@ -67,16 +67,16 @@ func (c *catalogue) confirmed(f *FileRecord, bad *task.LostFile) bool {
 	case before.Node != node || c.Clock >= second:
 		return true
 	}
-	c.holdReaders(f, second)
+	c.holdReaders(f, second, func(s *TaskState) bool { return s.State == task.Ready })
 	return false
 }
 
-// holdReaders has READY readers of a file wait.
-func (c *catalogue) holdReaders(f *FileRecord, until Instant) {
+// holdReaders has some of a file's readers wait before they are handed out.
+func (c *catalogue) holdReaders(f *FileRecord, until Instant, which func(*TaskState) bool) {
 	readers := read(c.Files().Readers(f.LFN))
 	c.tasks.load(readers...)
 	for _, id := range readers {
-		if s := c.tasks.held[id]; s != nil && s.State == task.Ready && s.NotBefore < until {
+		if s := c.tasks.held[id]; s != nil && which(s) && s.NotBefore < until {
 			s.NotBefore = until
 			c.tasks.touch(id)
 			c.Effects.stir(id)
@@ -85,9 +85,13 @@ func (c *catalogue) holdReaders(f *FileRecord, until Instant) {
 }
 
 // strike takes a copy of a task's output out of the catalogue. Where it was the
-// last one the caches are asked, then the maker.
+// last one the caches are asked, then the maker. Readers wait after each bad copy, up
+// to twice as long: storage that does not keep what it takes would else be filled and
+// read without a pause.
 func (c *catalogue) strike(f *FileRecord, at int) {
 	c.alter(f)
+	f.Strikes++
+	c.holdReaders(f, c.Clock.Add(c.backoff(f.Strikes)), func(s *TaskState) bool { return !s.State.Terminal() })
 	f.Bad = append(f.Bad, f.Replicas[at])
 	f.Bad = f.Bad[max(0, len(f.Bad)-maxBadCopies):]
 	f.Replicas = slices.Delete(slices.Clone(f.Replicas), at, at+1)

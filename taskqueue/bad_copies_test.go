@@ -136,3 +136,19 @@ func TestBadCopiesAreDeletedOnceThereIsAGoodOne(t *testing.T) {
 		g.check()
 	}
 }
+
+// Who reads a file waits after each bad copy of it, before it is handed out again.
+func TestReadersWaitAfterEachBadCopy(t *testing.T) {
+	g := newGrid(t)
+	a := g.addSite("A")
+	a.hosts("one", "two")
+	w, f := a.storeOne(makerAndReader())
+	reader := task.NewID(w, "u")
+	a.giveBack(g.state(reader).Lease, reader, "x is bad")
+	a.bad(f, a.members[0])
+	a.bad(f, a.members[1])
+	if state := g.state(reader); state.NotBefore.Sub(g.clock) < time.Second {
+		t.Errorf("the reader may be handed out %s after its input was bad", state.NotBefore.Sub(g.clock))
+	}
+	g.check()
+}

@@ -309,6 +309,10 @@ func (j *judgement) learnReads(o *task.Outcome) {
 		f, from := j.files.held[o.Reads[i].LFN], o.Reads[i].Source
 		if f != nil && (from == task.SourceSE || from == task.SourceRemote) && o.Reads[i].Digest == f.Digest {
 			j.outcomes.catalogue.trust(f)
+			if f.Strikes > 0 {
+				f.Strikes = 0
+				j.files.touch(f.LFN)
+			}
 		}
 		if f == nil || f.ProducerTask != "" || o.Reads[i].Digest.IsZero() {
 			continue
@@ -416,19 +420,19 @@ func (l *lifecycle) retryLater(s *TaskState, failures int, reason string) {
 }
 
 // backoff returns a random time up to twice as long after each failure.
-func (l *lifecycle) backoff(failures int) time.Duration {
-	lowest := l.config.Retry.BackoffMin
-	ceiling := min(l.config.Retry.BackoffMax, lowest<<min(failures, 20))
+func (r *records) backoff(failures int) time.Duration {
+	lowest := r.config.Retry.BackoffMin
+	ceiling := min(r.config.Retry.BackoffMax, lowest<<min(failures, 20))
 	if ceiling <= lowest {
 		return lowest
 	}
-	return lowest + time.Duration(l.Random.Uint64()%uint64(ceiling-lowest+1))
+	return lowest + time.Duration(r.Random.Uint64()%uint64(ceiling-lowest+1))
 }
 
 // reopen takes a LEASED task back to where its inputs allow it to be.
 func (l *lifecycle) reopen(s *TaskState, event task.Event, reason string) {
 	l.move(s, event, reason)
-	s.NotBefore = l.Clock
+	s.NotBefore = max(s.NotBefore, l.Clock)
 	l.review(s.ID)
 }
 

@@ -142,6 +142,7 @@ type FileRecord struct {
 	Final        bool           // a final output of its workflow
 	Uses         int            // tasks that read it
 	Lost         bool           // was made, has no holder and no replica any more
+	Strikes      int            // copies of it that were bad since one was read
 	Struck       bool           // its last copy on a storage element was bad: its maker does not store it again by itself
 	Doubted      Doubt          // one node found its last copy bad
 	Bad          []task.Replica // copies that were struck: to be deleted once there is a good one

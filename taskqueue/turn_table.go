@@ -17,14 +17,12 @@ type table[K comparable, V any] struct {
 }
 
 func newTable[K comparable, V any](what string, find func(...K) ([]V, error), key func(*V) K) *table[K, V] {
-	t := &table[K, V]{what: what, find: find, key: key}
-	t.clear()
-	return t
+	return &table[K, V]{what: what, find: find, key: key}
 }
 
 // clear forgets all records; none has a change that was not saved.
 func (t *table[K, V]) clear() {
-	t.held, t.changed, t.order = make(map[K]*V), make(map[K]struct{}), nil
+	t.held, t.changed, t.order = nil, nil, nil
 }
 
 // load looks up the records of those keys that were not looked up before, in one set.
@@ -32,7 +30,7 @@ func (t *table[K, V]) load(keys ...K) {
 	var want []K
 	for _, key := range keys {
 		if _, known := t.held[key]; !known {
-			t.held[key] = nil
+			t.put(key, nil)
 			want = append(want, key)
 		}
 	}
@@ -56,7 +54,7 @@ func (t *table[K, V]) one(key K) *V {
 func (t *table[K, V]) hold(found []V) {
 	for i := range found {
 		if key := t.key(&found[i]); t.held[key] == nil {
-			t.held[key] = &found[i]
+			t.put(key, &found[i])
 		}
 	}
 }
@@ -73,16 +71,24 @@ func (t *table[K, V]) of(found []V) []*V {
 
 // remove forgets a record that was deleted, with what was to be saved of it.
 func (t *table[K, V]) remove(key K) {
-	t.held[key] = nil
+	t.put(key, nil)
 	delete(t.changed, key)
 	t.order = slices.DeleteFunc(t.order, func(other K) bool { return other == key })
 }
 
-func (t *table[K, V]) put(key K, value *V) { t.held[key] = value }
+func (t *table[K, V]) put(key K, value *V) {
+	if t.held == nil { // most turns need few tables
+		t.held = make(map[K]*V)
+	}
+	t.held[key] = value
+}
 
 // touch notes that the record of the key is to be saved.
 func (t *table[K, V]) touch(key K) {
 	if _, noted := t.changed[key]; !noted {
+		if t.changed == nil {
+			t.changed = make(map[K]struct{})
+		}
 		t.changed[key] = struct{}{}
 		t.order = append(t.order, key)
 	}

@@ -28,7 +28,7 @@ func (n *Net) carryOut(node *Node, action dht.Action) {
 	case dht.Claim:
 		n.schedule(2*n.Latency, node, n.answerClaim(node, a))
 	case dht.Deliver:
-		node.Delivered[a.ID]++
+		node.Delivered++
 		if a.Reply && node.AutoReply != nil {
 			n.schedule(0, node, dht.Reply{ID: a.ID, Data: node.AutoReply(a.Payload)})
 		}
@@ -75,7 +75,7 @@ func (n *Net) send(node *Node, a dht.Send) {
 		n.cut(node, target)
 		return
 	}
-	if cast, ok := a.Message.(dht.Cast); ok {
+	if cast, ok := a.Message.(dht.Cast); ok && n.WatchHops {
 		if node.Hops[cast.ID] == nil {
 			node.Hops[cast.ID] = make(map[task.PeerID]bool)
 		}

@@ -59,7 +59,7 @@ func judge(t *testing.T, net *memnet.Net, master *memnet.Node) (c carried) {
 	net.OnAction = observe
 	c.tree = sent > 0 && direct == 0
 	for _, node := range net.Nodes() {
-		if node != master && !node.Closed && len(node.Delivered) == 0 {
+		if node != master && !node.Closed && node.Delivered == 0 {
 			c.tree = false
 		}
 	}

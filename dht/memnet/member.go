@@ -40,11 +40,10 @@ func (n *Net) Enter(joined dht.Joined) *Node {
 func (n *Net) newNode(member dht.Member) *Node {
 	return &Node{
 		Member: member, Overlay: dht.New(n.config),
-		Delivered: make(map[dht.CastID]int),
-		Hops:      make(map[dht.CastID]map[task.PeerID]bool),
-		key:       dht.KeyOfPeer(member.Peer),
-		table:     make(table),
-		links:     make(map[task.PeerID]*link),
+		Hops:  make(map[dht.CastID]map[task.PeerID]bool),
+		key:   dht.KeyOfPeer(member.Peer),
+		table: make(table),
+		links: make(map[task.PeerID]*link),
 	}
 }
 

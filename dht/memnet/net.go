@@ -1,7 +1,6 @@
 package memnet
 
 import (
-	"container/heap"
 	"math/rand/v2"
 	"time"
 
@@ -27,6 +26,8 @@ type Net struct {
 	// Sent counts messages, Lookups kad-dht's lookups and Asked the members that these
 	// have asked.
 	Sent, Lookups, Asked int
+	// WatchHops keeps Node.Hops, which grow.
+	WatchHops bool
 	// Spins counts wake-ups after which a member at once wanted the next one:
 	// a loop that drives it would burn its processor.
 	Spins int
@@ -52,8 +53,8 @@ type Node struct {
 	// AutoReply answers broadcasts; nil leaves that to OnAction.
 	AutoReply func(payload []byte) []byte
 	// Delivered counts broadcasts seen.
-	Delivered map[dht.CastID]int
-	// Hops lists, per broadcast, the peers this node sent it to.
+	Delivered int
+	// Hops lists, per broadcast, the peers this node sent it to, where Net.WatchHops is set.
 	Hops map[dht.CastID]map[task.PeerID]bool
 
 	key     dht.Key
@@ -77,26 +78,51 @@ type event struct {
 	call func()    // instead of both
 }
 
+// eventHeap has the next event first. It is a heap of its own since container/heap
+// would put each event on Go's heap.
 type eventHeap []event
 
-func (h eventHeap) Len() int { return len(h) }
-func (h eventHeap) Less(i, j int) bool {
-	if !h[i].at.Equal(h[j].at) {
-		return h[i].at.Before(h[j].at)
+func (h eventHeap) before(i, j int) bool {
+	if c := h[i].at.Compare(h[j].at); c != 0 {
+		return c < 0
 	}
 	return h[i].seq < h[j].seq
 }
-func (h eventHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
-// Push and Pop satisfy heap.Interface.
-func (h *eventHeap) Push(x any) { *h = append(*h, x.(event)) }
+func (h *eventHeap) push(e event) {
+	all := append(*h, e)
+	for i := len(all) - 1; i > 0; {
+		parent := (i - 1) / 2
+		if !all.before(i, parent) {
+			break
+		}
+		all[i], all[parent] = all[parent], all[i]
+		i = parent
+	}
+	*h = all
+}
 
-// Pop satisfies heap.Interface.
-func (h *eventHeap) Pop() any {
-	old := *h
-	last := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return last
+func (h *eventHeap) pop() event {
+	all := *h
+	first, last := all[0], len(all)-1
+	all[0], all[last] = all[last], event{}
+	all = all[:last]
+	for i := 0; ; {
+		child := 2*i + 1
+		if child >= last {
+			break
+		}
+		if child+1 < last && all.before(child+1, child) {
+			child++
+		}
+		if !all.before(child, i) {
+			break
+		}
+		all[i], all[child] = all[child], all[i]
+		i = child
+	}
+	*h = all
+	return first
 }
 
 // New makes an empty network; the same seed gives the same run.
@@ -164,7 +190,7 @@ func (n *Net) plan(node *Node) {
 func (n *Net) push(e event) {
 	n.seq++
 	e.seq = n.seq
-	heap.Push(&n.events, e)
+	n.events.push(e)
 }
 
 // After calls a function once, in the order of events of its moment.
@@ -195,7 +221,7 @@ func (n *Net) Run(limit time.Duration, until func() bool) bool {
 		if n.events[0].at.After(end) {
 			break
 		}
-		e := heap.Pop(&n.events).(event)
+		e := n.events.pop()
 		n.now = e.at
 		if e.call != nil {
 			e.call()

@@ -47,6 +47,7 @@ func TestBroadcastReachesAllOf200ThroughEightRegions(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) {
 			net := site(t, seed, 200)
+			net.WatchHops = true
 			done, took := cast(t, net, net.Node(0), 10*time.Second)
 			if done.Reached != 200 || len(done.Missed) != 0 || len(done.Data) != 200 {
 				t.Fatalf("reached %d, missed %v, %d replies", done.Reached, done.Missed, len(done.Data))
@@ -84,7 +85,7 @@ func TestBroadcastWithTenPercentHungReachesAllLiveAfterRepair(t *testing.T) {
 			}
 			done, _ := cast(t, net, net.Node(0), 30*time.Second)
 			for _, node := range net.Nodes() {
-				if !node.Hung && node != net.Node(0) && len(node.Delivered) == 0 {
+				if !node.Hung && node != net.Node(0) && node.Delivered == 0 {
 					t.Errorf("%s is alive and was not reached", node.Member.Pilot)
 				}
 			}

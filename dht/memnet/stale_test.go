@@ -36,7 +36,7 @@ func TestBroadcastReachesTheNewest(t *testing.T) {
 	net.Run(4*time.Millisecond, nil)
 	cast(t, net, net.Node(0), 10*time.Second)
 	for _, node := range newest {
-		if len(node.Delivered) == 0 {
+		if node.Delivered == 0 {
 			t.Errorf("%s was not reached", node.Member.Pilot)
 		}
 	}
@@ -88,7 +88,7 @@ func TestJoiningIsQuick(t *testing.T) {
 	done, _ := cast(t, net, newcomers[50], 10*time.Second)
 	net.Run(100*time.Millisecond, nil)
 	for _, node := range net.Nodes() {
-		if node != newcomers[50] && len(node.Delivered) == 0 {
+		if node != newcomers[50] && node.Delivered == 0 {
 			t.Errorf("%s is not reached from a newcomer, which reached %d", node.Member.Pilot, done.Reached)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/pprof"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,7 @@ var (
 	faults  = flag.String("faults", "", "numbers of the faults that are left of the seed's, separated by commas")
 	large   = flag.Bool("large", false, "play large grids")
 	stop    = flag.Bool("stop", false, "stop at the first seed that fails")
+	profile = flag.String("profile", "", "write a profile of the processor's time into this file")
 	quick   = flag.Bool("quick", false, "do not look for the shortest plan of a seed that fails")
 )
 
@@ -36,7 +38,29 @@ func main() {
 	if *one != 0 {
 		os.Exit(tell())
 	}
-	os.Exit(soak())
+	os.Exit(profiled(soak))
+}
+
+// profiled writes a profile of a run, if one is asked for.
+func profiled(run func() int) (code int) {
+	if *profile == "" {
+		return run()
+	}
+	file, err := os.Create(*profile)
+	if err == nil {
+		err = pprof.StartCPUProfile(file)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "soak: -profile:", err)
+		return 2
+	}
+	code = run()
+	pprof.StopCPUProfile()
+	if err := file.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "soak: -profile:", err)
+		return 2
+	}
+	return code
 }
 
 // tell plays one seed and tells its story.

@@ -199,3 +199,21 @@ func TestALoneNodeIsBelieved(t *testing.T) {
 		t.Errorf("%d calls to the queue meanwhile", calls)
 	}
 }
+
+// A storage element that says that it has stored what it drops is not filled and read
+// again and again without a pause.
+func TestStorageThatDropsIsTriedWithPauses(t *testing.T) {
+	w := newWorld(t, 1)
+	a, b := w.addSite("siteA", nil), w.addSite("siteB", nil)
+	w.start(a, 3, 2)
+	w.start(b, 3, 2)
+	a.drops, b.drops = true, true
+	flow := w.submit("flow", tree(12)...)
+	calls := w.queue.calls
+	w.run(2 * time.Minute)
+	if calls = w.queue.calls - calls; calls > 1200 {
+		t.Errorf("%d calls within two minutes", calls)
+	}
+	a.drops, b.drops = false, false
+	w.finish(flow, time.Hour)
+}

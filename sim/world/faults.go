@@ -146,6 +146,70 @@ var kinds = []kind{
 	}},
 	{"backup restored", 3, func(s *storm, d draws, _ *site, _ []*node) bool { return s.restores(d) }},
 	{"bit rot", 3, func(s *storm, d draws, _ *site, _ []*node) bool { return s.rots(d) }},
+	{"answers cut", 2, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) == 0 {
+			return false
+		}
+		n := d.victim(live)
+		s.note("no answer of the queue reaches %s", n.id)
+		n.deaf = true
+		s.after(d.between(time.Second, 15*time.Minute), func() { n.deaf = false })
+		return true
+	}},
+	{"calls late", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.delayCall += 1 + d.IntN(4)
+		return true
+	}},
+	{"calls twice", 2, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.doubles += 1 + d.IntN(4)
+		return true
+	}},
+	{"registration lost", 3, func(s *storm, _ draws, at *site, _ []*node) bool {
+		return s.queue.works() && s.registersInVain(at)
+	}},
+	{"clock drifts", 2, func(_ *storm, d draws, _ *site, live []*node) bool {
+		if len(live) == 0 {
+			return false
+		}
+		d.victim(live).drift(0.95 + d.Float64()/10)
+		return true
+	}},
+	{"queue's wall clock jumps", 3, func(s *storm, d draws, _ *site, _ []*node) bool {
+		s.queue.skew += d.between(-time.Hour, time.Hour)
+		s.note("the wall clock of the queue is wrong by %s", s.queue.skew)
+		return true
+	}},
+	{"storage slow", 2, func(s *storm, d draws, at *site, _ []*node) bool {
+		at.slow = d.between(time.Second, 2*time.Minute)
+		s.note("the storage element of %s takes %s longer", at.name, at.slow)
+		s.after(d.between(time.Second, 5*time.Minute), func() { at.slow = 0 })
+		return true
+	}},
+	{"storage lies", 3, func(s *storm, d draws, at *site, _ []*node) bool {
+		s.note("the storage element of %s gives an HTML page for every file", at.name)
+		at.lies = true
+		s.after(d.between(time.Second, 5*time.Minute), func() { at.lies = false })
+		return true
+	}},
+	{"node's disk full", 2, func(s *storm, d draws, _ *site, live []*node) bool {
+		if len(live) < 2 {
+			return false
+		}
+		n := d.victim(live)
+		s.note("the disk of %s is full", n.host)
+		n.full = true
+		s.after(d.between(time.Second, 5*time.Minute), func() { n.full = false })
+		return true
+	}},
+	{"site drained", 3, func(s *storm, d draws, at *site, _ []*node) bool {
+		if !s.queue.works() || s.drained[at.name] {
+			return false
+		}
+		s.drained[at.name] = true
+		s.drainSite(at, true)
+		s.after(d.between(time.Second, 15*time.Minute), func() { s.drainSite(at, false) })
+		return true
+	}},
 	{"pilot drained", 2, func(s *storm, d draws, _ *site, live []*node) bool {
 		if len(live) < 2 || !s.queue.works() {
 			return false
@@ -177,6 +241,29 @@ func (n *node) dies() bool {
 func (n *node) ends(within time.Duration) bool {
 	n.stop(within)
 	return true
+}
+
+// registersInVain has a pilot register that never hears the answer, and ends.
+func (s *storm) registersInVain(at *site) bool {
+	number := len(s.pilots)
+	peer := task.PeerID(fmt.Sprintf("peer-%05d-%d", number, s.injected["registration lost"]))
+	return s.queue.must(func(t *taskqueue.Turn) error {
+		_, err := s.queue.rules.Register(t, taskqueue.Registration{
+			Site: at.name, Peer: peer, Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
+			Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer), Ends: s.net.Now().Add(30 * 24 * time.Hour),
+		})
+		return err
+	})
+}
+
+// drainSite stops hand-outs to a site, or lets them go on, once the queue takes that.
+func (s *storm) drainSite(at *site, drain bool) {
+	if !s.queue.works() || s.queue.update(func(t *taskqueue.Turn) error { return s.queue.rules.DrainSite(t, at.name, drain) }) != nil {
+		s.after(time.Second, func() { s.drainSite(at, drain) })
+		return
+	}
+	s.note("an operator drains %s: %v", at.name, drain)
+	s.drained[at.name] = drain
 }
 
 // kills ends the queue for a while.

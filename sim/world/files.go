@@ -56,7 +56,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 		}
 	}
 	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && !n.misreads && s.stored[replica.URL].Digest == f.Digest {
+		if s := n.element(replica.URL); s != nil && !s.down && !n.misreads && s.gives(replica.URL, f.Digest) {
 			return task.SourceSE, true
 		}
 	}
@@ -67,7 +67,7 @@ func (n *node) find(f task.File) (task.Source, bool) {
 // not there, or gives other bytes.
 func (n *node) badCopies(f task.File) (bad []task.LostFile) {
 	for _, replica := range f.Replicas {
-		if s := n.element(replica.URL); s != nil && !s.down && (n.misreads || s.stored[replica.URL].Digest != f.Digest) {
+		if s := n.element(replica.URL); s != nil && !s.down && (n.misreads || !s.gives(replica.URL, f.Digest)) {
 			bad = append(bad, task.LostFile{LFN: f.LFN, Digest: f.Digest, URL: replica.URL, Reason: "it is damaged"})
 		}
 	}
@@ -76,6 +76,10 @@ func (n *node) badCopies(f task.File) (bad []task.LostFile) {
 
 func (n *node) stageIn(a worker.StageIn) {
 	if !n.alive {
+		return
+	}
+	if n.full {
+		n.stepWorker(worker.StageFailed{Attempt: a.Attempt, Failure: task.PilotFailed, NoRoom: true, Reason: "no space left"})
 		return
 	}
 	var reads []task.Read
@@ -92,7 +96,7 @@ func (n *node) stageIn(a worker.StageIn) {
 		})
 	}
 	if len(lost) > 0 {
-		n.note("%s cannot read %s", n.id, lost[0].LFN)
+		n.note("%s cannot read %s of %s: %d of %d copies are bad", n.id, lost[0].LFN, lost[0].Producer.Pilot, len(n.badCopies(lost[0])), len(lost[0].Replicas))
 		failed := worker.StageFailed{Attempt: a.Attempt, Failure: task.InputMissing, Reason: "an input cannot be read"}
 		for _, f := range lost {
 			bad := n.badCopies(f)
@@ -113,8 +117,11 @@ func (n *node) stageIn(a worker.StageIn) {
 
 func (n *node) startPayload(a worker.StartPayload) {
 	id := a.Assignment.Task.ID
-	p := &payload{assignment: a.Assignment, started: n.net.Now()}
+	p := &payload{assignment: a.Assignment, started: n.clock()}
 	n.payloads[a.Attempt], n.logs[a.Attempt] = p, true
+	if running := n.running(); len(running) > n.slots {
+		n.judge.Errorf("%s runs %v in %d slots", n.id, running, n.slots)
+	}
 	n.started[id]++
 	n.note("%s starts %s", n.id, a.Attempt)
 	n.after(0, func() { n.stepWorker(worker.PayloadStarted{Attempt: a.Attempt, At: p.started}) })
@@ -138,7 +145,7 @@ func (n *node) payloadEnds(id task.AttemptID, outcome task.Outcome) {
 	if outcome.OK {
 		n.ended[id.Task]++
 	}
-	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.net.Now(), n.net.Now().Sub(p.started), -1
+	outcome.Started, outcome.Ended, outcome.Run, outcome.Delay = p.started, n.clock(), n.clock().Sub(p.started), -1
 	outcome.Stderr = []byte(strings.Repeat("x", n.logBytes))
 	n.note("%s ends %s, ok %v", n.id, id, outcome.OK)
 	n.stepWorker(worker.PayloadEnded{Attempt: id, Outcome: outcome})
@@ -164,7 +171,7 @@ func (n *node) upload(output message.Output) {
 	if n.settings.SE == "" {
 		return
 	}
-	n.after(uploadTime, func() {
+	n.after(uploadTime+n.site.slow, func() {
 		switch {
 		case !n.alive || !n.sole[output.ID()]:
 		case !n.holds(task.KeyOf("", output.Digest)):
@@ -189,6 +196,11 @@ func (n *node) upload(output message.Output) {
 	})
 }
 
+// gives tells whether a storage element has a file and gives its bytes.
+func (s *site) gives(url string, digest task.Digest) bool {
+	return !s.lies && s.stored[url].Digest == digest
+}
+
 // storageURL is where the product keeps an attempt's output.
 func storageURL(element string, attempt task.AttemptID, lfn task.LFN) string {
 	return element + "/" + task.StorageName(attempt, lfn)
@@ -201,7 +213,7 @@ func (n *node) keep(file task.File) {
 	}
 	kept := worker.Kept{File: file}
 	url := storageURL(n.settings.SE, file.Producer, file.LFN)
-	if n.settings.SE != "" && !n.site.down && n.site.stored[url].Digest == file.Digest {
+	if n.settings.SE != "" && !n.site.down && n.site.gives(url, file.Digest) {
 		kept.URL = url
 	} else if _, found := n.find(file); found {
 		n.sole[task.OutputID{Attempt: file.Producer, LFN: file.LFN}] = true

@@ -28,9 +28,13 @@ type node struct {
 	slots    int
 	alive    bool
 	offline  bool // it does not reach the queue
+	deaf     bool // its calls reach the queue, and no answer comes back
 	misreads bool // whatever storage elements give it is damaged on the way
+	full     bool // its disk takes no file
 	paused   bool // as SIGSTOP does
 	backlog  []func()
+	time     drifting
+	calls    rate
 	member   *memnet.Node
 	worker   *worker.Worker
 	master   *master.Master
@@ -211,7 +215,7 @@ func (n *node) farewell() {
 		return
 	}
 	n.leaving = true
-	if n.reaches() {
+	if lost, _ := n.queue.losesNext(); n.reaches() && !lost {
 		err := n.queue.update(func(t *taskqueue.Turn) error {
 			return n.queue.rules.Leave(t, taskqueue.Leaving{Pilot: n.id, Site: n.site.name, Reason: "told to stop", Resigns: resigns, Term: term, Unfinished: !n.drained})
 		})
@@ -411,7 +415,7 @@ func (n *node) stepMaster(event message.Event) {
 		n.backlog = append(n.backlog, func() { n.stepMaster(event) })
 		return
 	}
-	for _, action := range n.master.Step(n.net.Now(), event) {
+	for _, action := range n.world.step(n, event) {
 		switch a := action.(type) {
 		case message.Tell:
 			n.tell(a)
@@ -445,7 +449,7 @@ func (n *node) stepWorker(event message.Event) {
 		n.backlog = append(n.backlog, func() { n.stepWorker(event) })
 		return
 	}
-	for _, action := range n.worker.Step(n.net.Now(), event) {
+	for _, action := range n.worker.Step(n.clock(), event) {
 		switch a := action.(type) {
 		case message.Tell:
 			n.tell(a)
@@ -457,7 +461,7 @@ func (n *node) stepWorker(event message.Event) {
 			}
 			n.net.Do(n.member, dht.Reply{ID: dht.CastID(a.ID), Data: wire.Encode(a.Answer)})
 		case worker.StageIn:
-			n.after(stageTime, func() { n.stageIn(a) })
+			n.after(stageTime+n.site.slow, func() { n.stageIn(a) })
 		case worker.StartPayload:
 			n.startPayload(a)
 		case worker.KillPayload:
@@ -496,7 +500,7 @@ func (n *node) arm(at time.Time, armed *time.Time, wake func()) {
 		return
 	}
 	*armed = at
-	n.after(at.Sub(n.net.Now()), func() {
+	n.after(n.time.until(n.net.Now(), at), func() {
 		if n.alive && armed.Equal(at) {
 			*armed = time.Time{}
 			wake()

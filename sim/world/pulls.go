@@ -19,9 +19,6 @@ import (
 // What the queue does for sites at which it matches tasks, as the product's
 // server does around the same matchmaker.
 
-// matchEvery is how often sites are looked after at which the queue matches.
-const matchEvery = 500 * time.Millisecond
-
 // newMaker forgets what a queue that ends had in memory only.
 func (q *queue) newMaker() {
 	q.maker = matchmaker.New(&q.config, matcher.NewCompiler(64))
@@ -328,6 +325,9 @@ func (s *site) setMode(mode taskqueue.Mode) {
 	s.note("an operator sets mode %s", mode)
 	record := s.queue.site(s.name)
 	record.Mode, record.Fallback = mode, ""
+	if mode != taskqueue.ModeDistributed {
+		record.Replicate = "" // which only a master carries out
+	}
 	s.queue.must(func(t *taskqueue.Turn) error {
 		_, err := s.queue.rules.AddSite(t, record)
 		return err

@@ -39,11 +39,14 @@ type queue struct {
 	stood  time.Duration
 	gone   time.Duration // since when it is away, or its disk takes nothing
 	lag    time.Duration // that its disk takes for a commit
+	skew   time.Duration // by which its wall clock is wrong
 
 	calls     int // that arrived: Syncs, claims and deliveries
 	callBytes int // of their requests
 	loseReply int // so many of the next calls are carried out, and their answers are lost
 	loseCall  int // so many of the next calls are lost on their way
+	delayCall int // so many of the next Syncs and Pulls are carried out after their callers gave up
+	doubles   int // so many of the next Syncs and Pulls are carried out twice
 }
 
 // call is a Sync that waits for news.
@@ -82,6 +85,9 @@ func (q *queue) clock() taskqueue.Instant {
 	return taskqueue.Instant(time.Hour + at - q.stood)
 }
 
+// wall is what the clock on the wall of the queue's machine says.
+func (q *queue) wall() time.Time { return q.net.Now().Add(q.skew) }
+
 // works tells whether the queue does what nobody calls it for.
 func (q *queue) works() bool { return !q.away && !q.stuck() }
 
@@ -111,7 +117,7 @@ func (q *queue) update(change func(*taskqueue.Turn) error) error {
 	var effects taskqueue.Effects
 	err := q.store.Update(context.Background(), func(tx taskqueue.Tx) error {
 		effects = taskqueue.Effects{}
-		return change(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.net.Now(), Random: q.random, Effects: &effects})
+		return change(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.wall(), Random: q.random, Effects: &effects})
 	})
 	if errors.Is(err, errPower) && !q.away {
 		q.note("the power of the queue's machine fails at a commit")
@@ -155,7 +161,7 @@ func ofTheDisk(err error) bool {
 // view reads what the queue keeps.
 func (q *queue) view(read func(*taskqueue.Turn) error) {
 	err := q.store.View(context.Background(), func(tx taskqueue.Tx) error {
-		return read(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.net.Now(), Random: q.random, Effects: &taskqueue.Effects{}})
+		return read(&taskqueue.Turn{Tx: tx, Clock: q.clock(), Wall: q.wall(), Random: q.random, Effects: &taskqueue.Effects{}})
 	})
 	if err != nil {
 		q.judge.Fatalf("look into the queue: %v", err)
@@ -305,20 +311,25 @@ func (q *queue) tick() {
 
 // noteSigns keeps the signs of life of masters whose calls are parked.
 func (q *queue) noteSigns() {
-	if !q.works() {
+	if !q.works() || len(q.parked) == 0 {
 		return
 	}
-	for _, n := range q.pilots {
-		if q.parked[n.id] == nil || !n.reaches() {
-			continue
+	q.must(func(t *taskqueue.Turn) (err error) {
+		pulled := make(map[task.Site]bool)
+		for _, n := range q.pilots {
+			if q.parked[n.id] == nil || !n.reaches() {
+				continue
+			}
+			if name := n.site.name; n.office.Own() && !pulled[name] {
+				pulled[name] = true
+				err = errors.Join(err, q.rules.HeardPull(t, name, q.maker.Capacity(name)))
+			}
+			if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
+				err = errors.Join(err, q.rules.Heard(t, n.site.name, term))
+			}
 		}
-		if n.office.Own() {
-			q.must(func(t *taskqueue.Turn) error { return q.rules.HeardPull(t, n.site.name, q.maker.Capacity(n.site.name)) })
-		}
-		if chief, term := n.member.Overlay.Master(); chief.Peer == n.peer {
-			q.must(func(t *taskqueue.Turn) error { return q.rules.Heard(t, n.site.name, term) })
-		}
-	}
+		return err
+	})
 }
 
 // deleteGarbage deletes losers' copies.
@@ -435,7 +446,7 @@ func (q *queue) lookAtStorage() {
 			url := storageURL(v.Element, f.Producer, f.LFN)
 			switch s := q.element(url); {
 			case s.down:
-			case s.stored[url].Digest == f.Digest:
+			case s.gives(url, f.Digest):
 				found = append(found, task.Stored{LFN: f.LFN, Attempt: f.Producer, URL: url, Size: f.Size, Digest: f.Digest})
 			default:
 				missing = append(missing, f)
@@ -451,7 +462,8 @@ func (q *queue) lookAtStorage() {
 // claim answers a pilot that wants the office.
 func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAnswer {
 	n, q := w.peers[member.Member.Peer], w.queue
-	if !n.reaches() {
+	lost, lostReply := q.losesNext()
+	if !n.reaches() || lost {
 		return dht.ClaimAnswer{}
 	}
 	q.calls++
@@ -466,6 +478,10 @@ func (w *world) claim(_ time.Time, member *memnet.Node, c dht.Claim) dht.ClaimAn
 	if err != nil {
 		w.note("%s: the claim fails: %v", n.id, err)
 		n.refused(err)
+		return dht.ClaimAnswer{}
+	}
+	if lostReply || n.deaf {
+		w.note("%s does not hear the answer to its claim: granted %v", n.id, result.Granted)
 		return dht.ClaimAnswer{}
 	}
 	w.after(callTime, func() { n.takeSettings(result.Settings) })
@@ -536,6 +552,11 @@ func (q *queue) losesNext() (call, reply bool) {
 // carry brings a call to the queue and parks it there while there is no news.
 func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, brings bool, serve func() (master.SyncAnswered, bool, any, error)) {
 	lost, lostReply := q.losesNext()
+	if q.delayCall > 0 {
+		q.delayCall--
+		q.carryLate(from, number, serve)
+		return
+	}
 	q.after(callTime, func() {
 		if !from.alive {
 			return
@@ -546,16 +567,22 @@ func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, b
 		}
 		q.calls++
 		q.callBytes += size
+		from.calls.count(q.now(), from)
 		if before := q.parked[from.id]; before != nil { // a newer one ends it
 			delete(q.parked, from.id)
 			q.answer(before, master.SyncAnswered{})
 		}
 		c := &call{from: from, number: number, serve: serve}
 		answer, news, standing, err := serve()
+		if q.doubles > 0 && !q.away {
+			q.doubles--
+			q.note("the call of %s is carried out twice", from.id)
+			answer, news, standing, err = serve()
+		}
 		switch {
 		case q.away: // the power has failed
 			q.fail(from, number)
-		case lostReply:
+		case lostReply || from.deaf:
 			q.note("the answer to %s is lost", from.id)
 			q.fail(from, number)
 		case err != nil:
@@ -572,6 +599,19 @@ func (q *queue) carry(from *node, number uint64, size int, hold time.Duration, b
 				}
 			})
 		}
+	})
+}
+
+// carryLate carries a call out when its caller has given up, as a queue does that stood
+// still with the call in its hands. Newer calls come before it.
+func (q *queue) carryLate(from *node, number uint64, serve func() (master.SyncAnswered, bool, any, error)) {
+	q.fail(from, number)
+	q.after(callFailure+time.Duration(q.random.Int64N(int64(time.Minute))), func() {
+		if q.away {
+			return
+		}
+		_, _, _, err := serve()
+		q.note("a call of %s that it gave up long ago is carried out: %v", from.id, err)
 	})
 }
 
@@ -601,7 +641,7 @@ func (q *queue) wake(n *node) {
 func (q *queue) answer(c *call, answer master.SyncAnswered) {
 	answer.N = c.number
 	q.after(callTime+q.lag, func() {
-		if !c.from.reaches() {
+		if !c.from.reaches() || c.from.deaf {
 			q.fail(c.from, c.number)
 			return
 		}
@@ -641,11 +681,13 @@ func standingOf(reply task.SyncReply) task.SyncReply {
 
 // deliver takes outcomes of a pilot without a master.
 func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
+	lost, lostReply := q.losesNext()
 	q.after(callTime, func() {
-		if !n.alive || !n.reaches() {
+		if !n.alive || !n.reaches() || lost {
 			return
 		}
 		q.calls++
+		n.calls.count(q.now(), n)
 		request := &pb.DeliverOutcomesRequest{Site: string(n.site.name), Outcomes: taskpb.Outcomes(d.Outcomes), Stored: taskpb.StoredList(d.Stored)}
 		q.callBytes += proto.Size(request)
 		delivered := worker.DeliveredToQueue{}
@@ -658,6 +700,10 @@ func (q *queue) deliver(n *node, d worker.DeliverToQueue) {
 		if err != nil {
 			q.note("the queue refuses the delivery of %s: %v", n.id, err)
 			n.refused(err)
+			return
+		}
+		if lostReply || n.deaf {
+			q.note("the answer to the delivery of %s is lost", n.id)
 			return
 		}
 		for _, s := range d.Stored {

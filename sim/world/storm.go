@@ -23,6 +23,7 @@ type storm struct {
 	copies   []copied // backups, the oldest first
 	poison   map[task.ID]bool
 	bad      map[string]time.Duration // hosts at which all payloads fail, until when
+	drained  map[task.Site]bool
 }
 
 // copied is a backup with the workflows that it knows.
@@ -61,10 +62,28 @@ func (p *Plan) shape(d draws) shape {
 	return s
 }
 
-func newStorm(judge Judge, plan *Plan) *storm {
+// settings draws how a site schedules: mostly as it does by default.
+func (d draws) settings(site *taskqueue.SiteRecord) {
+	if !d.one(3) {
+		return
+	}
+	site.Prefill = d.IntN(4)
+	site.LocalityWait = time.Duration(d.IntN(4)) * 2 * time.Second
+	site.Replicate = []string{"", "alpha(1)", "plans(0,2)", "alpha(2);plans(2,3,eliminate)"}[d.IntN(4)]
+	if d.one(4) {
+		site.RoundEvery = 500 * time.Millisecond
+	}
+}
+
+// newStorm makes the world of a plan; change, if any, comes before all pilots.
+func newStorm(judge Judge, plan *Plan, change ...func(*world)) *storm {
 	s := &storm{
 		world: newWorldOf(judge, plan.Seed, taskqueue.DefaultConfig()), plan: plan, injected: make(map[string]int),
-		poison: make(map[task.ID]bool), bad: make(map[string]time.Duration),
+		poison: make(map[task.ID]bool), bad: make(map[string]time.Duration), drained: make(map[task.Site]bool),
+	}
+	s.bounded = true
+	for _, do := range change {
+		do(s.world)
 	}
 	d := draws{rand.New(rand.NewPCG(plan.Seed, 3))}
 	shape := plan.shape(d)
@@ -85,7 +104,7 @@ func newStorm(judge Judge, plan *Plan) *storm {
 	}
 	s.fails = func(_ task.ID, n *node) bool { return s.isBad(n) }
 	for _, name := range []task.Site{"siteA", "siteB", "siteC", "siteD", "siteE"}[:shape.sites] {
-		s.start(s.addSite(name, nil), shape.pilots, shape.slots)
+		s.start(s.addSite(name, d.settings), shape.pilots, shape.slots)
 	}
 	s.more(shape.makers)
 	for range d.IntN(4) {
@@ -161,7 +180,8 @@ func named(name string, work []task.Task) []task.Task {
 func (s *storm) calm() {
 	s.note("the faults stop")
 	s.calmed = true
-	s.queue.loseCall, s.queue.loseReply, s.queue.lag, s.queue.disk.power = 0, 0, 0, noCut
+	s.queue.loseCall, s.queue.loseReply, s.queue.delayCall, s.queue.doubles = 0, 0, 0, 0
+	s.queue.lag, s.queue.disk.power = 0, noCut
 	if s.queue.away {
 		s.queue.start()
 	}
@@ -171,12 +191,16 @@ func (s *storm) calm() {
 	s.part(nil)
 	for _, n := range s.pilots {
 		n.resume()
+		n.deaf, n.full = false, false
 		if n.offline {
 			n.cutOff(false)
 		}
 	}
 	for _, site := range s.sites {
-		site.down, site.drops = false, false
+		site.down, site.drops, site.lies, site.slow = false, false, false, 0
+		if s.drained[site.name] {
+			s.drainSite(site, false)
+		}
 	}
 	s.man()
 }

@@ -21,35 +21,47 @@ func (s *storm) verdict() {
 	calmed := s.now()
 	s.awaitAll()
 	s.recovery = s.now() - calmed
-	s.run(10 * time.Minute)
 	for _, site := range s.sites { // the longest pause between two trials is an hour
 		if !s.runUntil(2*time.Hour, func() bool { return s.queue.site(site.name).Fallback == "" }) {
 			s.judge.Errorf("%s stays isolated: %s", site.name, s.queue.site(site.name).Fallback)
 		}
 	}
-	s.run(time.Minute)
 	s.judgePoison()
 	for _, c := range s.clients {
 		c.judgeHistory()
 	}
-	for _, flow := range s.flows {
-		for _, state := range s.queue.tasks(flow) {
-			s.judgeAttempts(state.ID)
-		}
-	}
-	s.judgeRest()
-	for _, site := range s.sites {
-		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
-			s.judge.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
-		}
-	}
+	s.comesToRest(s.judgeRest)
+	s.comesToRest(s.judgeCopies)
 	calls := s.queue.calls
-	s.run(10 * time.Minute)
-	if calls = s.queue.calls - calls; calls > 600*len(s.sites) {
-		s.judge.Errorf("%d calls in ten minutes in which nothing happened", calls)
+	s.run(quietTime)
+	if calls = s.queue.calls - calls; calls > int(quietTime/time.Second)*len(s.sites) {
+		s.judge.Errorf("%d calls in %s in which nothing happened", calls, quietTime)
 	}
 	s.check()
-	s.judgeCopies()
+	s.judgeRest()
+	s.clearsAway()
+}
+
+const (
+	restLimit = 40 * time.Minute // until leases of the dead and what nobody told are gone
+	quietTime = time.Minute
+)
+
+// comesToRest waits until nothing is wrong any more, and says what is wrong at the end.
+func (s *storm) comesToRest(judge func()) {
+	said := s.judge
+	for end := s.now() + restLimit; ; s.run(20 * time.Second) {
+		found := &findings{}
+		s.judge = found
+		judge()
+		s.judge = said
+		if len(found.wrong) == 0 || s.now() >= end {
+			for _, wrong := range found.wrong {
+				s.judge.Errorf("%s", wrong)
+			}
+			return
+		}
+	}
 }
 
 // awaitAll waits until all work has ended.
@@ -90,16 +102,25 @@ func (s *storm) retryQuarantined(flow task.WorkflowID) {
 // restored tells whether the queue went on from a copy: what it was told later is gone.
 func (s *storm) restored() bool { return s.injected["backup restored"]+s.injected["bit rot"] > 0 }
 
-// judgeRest wants nothing to be left of work that has ended: no payload, lease,
+// judgeRest wants every list to be true and nothing to be left of work that has ended: no payload, lease,
 // outcome, log, file that waits for its upload, or copy that waits for its deletion.
 func (s *storm) judgeRest() {
 	if !s.restored() {
 		s.judgeUse()
 	}
+	for _, flow := range s.flows {
+		for _, state := range s.queue.tasks(flow) {
+			s.judgeAttempts(state.ID)
+		}
+	}
 	for _, site := range s.sites {
+		if live, counted := len(site.live()), len(s.queue.alive(site.name)); live != counted {
+			s.judge.Errorf("%s has %d live pilots, the queue counts %d: %v", site.name, live, counted, s.queue.alive(site.name))
+		}
 		if leases := s.queue.leasesOf(site.name); len(leases) > 0 {
 			s.judge.Errorf("%s has leases although all work has ended: %+v", site.name, leases)
 		}
+		s.judgeReckoning(site)
 		for _, n := range site.live() {
 			for _, id := range n.running() {
 				s.judge.Errorf("%s still runs %s", n.id, id)
@@ -111,6 +132,18 @@ func (s *storm) judgeRest() {
 				s.judge.Errorf("%s still has %d logs, and %d files that wait for their upload", n.id, len(n.logs), len(n.sole))
 			}
 		}
+	}
+}
+
+// judgeReckoning wants what a site's master has told the queue of its slots to be true.
+func (s *storm) judgeReckoning(at *site) {
+	slots := 0
+	for _, n := range at.live() {
+		slots += n.slots
+	}
+	c := s.queue.site(at.name).Capacity
+	if c.Slots+c.StoppedSlots != slots || c.Running+c.Assigned+c.Waiting > 0 {
+		s.judge.Errorf("%s has %d slots and no work; the queue was told %+v", at.name, slots, c)
 	}
 }
 
@@ -202,7 +235,6 @@ func (s *storm) judgeCopies() {
 	if s.restored() {
 		return // of what the copy did not know, nobody knows
 	}
-	s.run(2 * garbageTime)
 	named := make(map[string]bool)
 	for _, f := range s.queue.files() {
 		for _, replica := range f.Replicas {

@@ -11,6 +11,7 @@ import (
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/memnet"
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
@@ -36,12 +37,14 @@ type world struct {
 	peers    map[task.PeerID]*node
 	notes    []string
 
-	run1     func(task.ID, *node) time.Duration // how long a payload runs
-	fails    func(task.ID, *node) bool          // whether it fails
-	logBytes int                                // of each payload's stderr
-	allFinal bool                               // outputs that tasks read are final, too
-	started  map[task.ID]int                    // payloads started
-	ended    map[task.ID]int                    // payloads ended well
+	step     func(n *node, event message.Event) []message.Action // of masters
+	run1     func(task.ID, *node) time.Duration                  // how long a payload runs
+	fails    func(task.ID, *node) bool                           // whether it fails
+	logBytes int                                                 // of each payload's stderr
+	bounded  bool                                                // who calls too often is wrong
+	allFinal bool                                                // outputs that tasks read are final, too
+	started  map[task.ID]int                                     // payloads started
+	ended    map[task.ID]int                                     // payloads ended well
 }
 
 // site is a site with its storage element.
@@ -51,6 +54,8 @@ type site struct {
 	stored map[string]task.Produced // by URL
 	down   bool                     // the storage element does not answer
 	drops  bool                     // it says that it has stored what it has not
+	lies   bool                     // it gives other bytes than what it has: an HTML page with status 200
+	slow   time.Duration            // that it takes longer for every file
 	spoilt map[string]bool          // copies that it has lost or damaged
 	// deleted lists what the queue has deleted.
 	deleted []string
@@ -68,6 +73,7 @@ const (
 	garbageTime = 30 * time.Second      // between two deletions
 	publishTime = 5 * time.Millisecond  // of outputs into a cache
 	signsTime   = time.Second           // between two notes of parked calls
+	lookEvery   = 2 * time.Second       // between two looks at sites: few find anything
 )
 
 // newWorldOf makes a world whose queue has the given settings.
@@ -76,6 +82,7 @@ func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	w := &world{
 		judge: judge, net: memnet.New(seed, dht.Config{}), random: rand.New(rand.NewPCG(seed, 1)),
 		compiler: matcher.NewCompiler(64), peers: make(map[task.PeerID]*node),
+		step:    func(n *node, event message.Event) []message.Action { return n.master.Step(n.clock(), event) },
 		run1:    func(task.ID, *node) time.Duration { return time.Second },
 		fails:   func(task.ID, *node) bool { return false },
 		started: make(map[task.ID]int), ended: make(map[task.ID]int),
@@ -92,9 +99,9 @@ func newWorldOf(judge Judge, seed uint64, config taskqueue.Config) *world {
 	w.queue.tick()
 	w.net.Every(garbageTime, w.queue.tidy)
 	w.net.Every(garbageTime, w.queue.deleteGarbage)
-	w.net.Every(matchEvery, w.queue.lookAtStorage)
+	w.net.Every(lookEvery, w.queue.lookAtStorage)
 	w.net.Every(signsTime, w.queue.noteSigns)
-	w.net.Every(matchEvery, w.queue.lookAfter)
+	w.net.Every(lookEvery, w.queue.lookAfter)
 	return w
 }
 

@@ -111,3 +111,21 @@ func (s *Store) Verify(ctx context.Context) (blocks int, err error) {
 	})
 	return blocks, errors.Join(append(wrong, err)...)
 }
+
+// Rows counts what each table holds.
+func (s *Store) Rows(ctx context.Context) (map[string]int, error) {
+	rows := make(map[string]int)
+	err := s.view(ctx, func(r Transaction) error {
+		return r.Scan(Span{From: firstKey}, func(row Row) (bool, error) {
+			x, err := decodeBlock(row)
+			if err != nil {
+				return false, damagedAt(row.Key, err)
+			}
+			for i := range x.rows {
+				rows[Table(x.rows[i].Key[0]).String()]++
+			}
+			return true, ctx.Err()
+		})
+	})
+	return rows, err
+}

@@ -90,6 +90,14 @@ type field struct {
 	form  form
 }
 
+// of is the field of a struct.
+func (f *field) of(v reflect.Value) reflect.Value {
+	for _, i := range f.index {
+		v = v.Field(i)
+	}
+	return v
+}
+
 // numberBits bounds the numbers of fields, so that a key takes 3 bytes.
 const numberBits = 18
 
@@ -124,9 +132,10 @@ func fieldsOf(t reflect.Type) (fields []field) {
 
 func structForm(t reflect.Type) form {
 	fields := fieldsOf(t)
-	byKey := make(map[uint64]field)
+	byKey := make(map[uint64]*field)
 	names := make(map[uint64]string)
-	for _, f := range fields {
+	for i := range fields {
+		f := &fields[i]
 		if other := names[f.key>>3]; other != "" {
 			panic(fmt.Sprintf("fields %s and %s of %s get the same number: rename the newer one", other, f.name, t))
 		}
@@ -135,9 +144,9 @@ func structForm(t reflect.Type) form {
 	}
 	write := func(blob []byte, v reflect.Value) []byte {
 		for i := range fields {
-			if value := v.FieldByIndex(fields[i].index); !value.IsZero() {
-				blob = appendNumber(blob, fields[i].key)
-				blob = fields[i].form.write(blob, value)
+			f := &fields[i]
+			if value := f.of(v); !value.IsZero() {
+				blob = f.form.write(appendNumber(blob, f.key), value)
 			}
 		}
 		return append(blob, 0)
@@ -149,20 +158,20 @@ func structForm(t reflect.Type) form {
 			if err != nil || key == 0 {
 				return err
 			}
-			f, known := field{}, false
-			for ; next < len(fields) && !known; next++ {
-				f, known = fields[next], fields[next].key == key
+			for next < len(fields) && fields[next].key != key {
+				next++
 			}
-			if !known {
-				next = 0
-				if f, known = byKey[key]; !known {
-					if err := source.skip(wire(key & 7)); err != nil {
-						return err
-					}
-					continue
+			var f *field
+			if next < len(fields) {
+				f = &fields[next]
+				next++
+			} else if f, next = byKey[key], 0; f == nil {
+				if err := source.skip(wire(key & 7)); err != nil {
+					return err
 				}
+				continue
 			}
-			if err := f.form.read(source, v.FieldByIndex(f.index)); err != nil {
+			if err := f.form.read(source, f.of(v)); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
 		}
