@@ -48,7 +48,7 @@ type Waiting struct {
 	Files    []FileInfo
 	Order    uint64 // of submission: the smaller, the older
 	Priority int
-	Since    time.Time // when it became ready; see Foresight
+	Since    time.Time // when it became ready; see MatchOverdue
 	// Needs are inputs that only a pilot's own cache can give.
 	Needs []task.FilePrint
 }
@@ -102,7 +102,6 @@ func (s *Pool) Has(id task.ID) bool { return s.tasks[id] != nil }
 
 // Add puts a task up, in place of what was known of it.
 func (s *Pool) Add(w Waiting) {
-	kept := s.reservation(w.Task.ID)
 	s.Remove(w.Task.ID)
 	s.nextNo++
 	t := &waiting{Waiting: w, no: s.nextNo, kind: s.number(kind{w.Task.Class(), len(w.Needs) > 0})}
@@ -116,10 +115,6 @@ func (s *Pool) Add(w Waiting) {
 	s.uses[t.kind]++
 	s.matrix.AddTask(MatrixTask{No: t.no, Class: t.kind, EntryBase: t.base, Order: w.Order, Priority: w.Priority})
 	s.matrix.SetReady(t.no, true)
-	if kept != nil {
-		kept.cell = s.matrix.tasks[t.no]
-		kept.cell.reservation = kept
-	}
 	if s.byTask(w.Task.Class()) {
 		if s.ofClass[t.kind] == nil {
 			s.ofClass[t.kind] = make(map[uint64]*waiting)
@@ -249,6 +244,28 @@ func (s *Pool) Match(pilot task.PilotID, places Places, solver Solver) []Match {
 		matches[i] = Match{Task: s.numbered[a.No].Task.ID, Prefill: a.Prefill}
 	}
 	return matches
+}
+
+// MatchOverdue chooses for a pilot, whatever is free there, the first of the tasks that
+// have waited since a moment and need more than is free there and the end of one task
+// frees: such a task waits for ever beside smaller ones, unless a pilot has it and keeps
+// its slots. "" is that there is none.
+func (s *Pool) MatchOverdue(pilot task.PilotID, places Places, since time.Time) task.ID {
+	var first *cell
+	row := s.matrix.row(pilot)
+	for _, block := range s.matrix.classes {
+		if len(block.ready) == 0 || places.Ending == (task.Resources{}) || places.Free.Add(places.Ending).Fits(block.need) || !row.canRun(block.no) {
+			continue
+		}
+		if c := block.ready[0]; !s.numbered[c.No].Since.After(since) && (first == nil || c.inOrder(first) < 0) {
+			first = c
+		}
+	}
+	if first == nil {
+		return ""
+	}
+	s.matrix.SetReady(first.No, false)
+	return s.numbered[first.No].Task.ID
 }
 
 // judgeAll judges the classes that the pilot has not been asked about.

@@ -34,6 +34,7 @@ type Places struct {
 	Free      Resources // not in use
 	FreeSlots int       // for tasks that start at once
 	Prefill   int       // further tasks that it may be given early
+	Ending    Resources // the most that the end of one task frees
 }
 
 // Holding is a task that a pilot has in hand.

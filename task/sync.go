@@ -1,6 +1,9 @@
 package task
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // Sync is what a site's master tells the queue, in full: it is declarative
 // and idempotent, renews the leases it lists, and is the site's sign of life.
@@ -97,6 +100,23 @@ type Capacity struct {
 	Stopped      int
 	StoppedSlots int
 	StoppedWhy   string // of one of them
+}
+
+// Add adds what others have to offer.
+func (c *Capacity) Add(other Capacity) {
+	c.Pilots += other.Pilots
+	c.Slots += other.Slots
+	c.FreeSlots += other.FreeSlots
+	c.Assigned += other.Assigned
+	c.Running += other.Running
+	c.Waiting += other.Waiting
+	c.CacheBytes += other.CacheBytes
+	c.CacheUsed += other.CacheUsed
+	c.Evictions += other.Evictions
+	c.Damaged += other.Damaged
+	c.Stopped += other.Stopped
+	c.StoppedSlots += other.StoppedSlots
+	c.StoppedWhy = cmp.Or(c.StoppedWhy, other.StoppedWhy)
 }
 
 // SiteReport carries sums since the last acknowledged report.

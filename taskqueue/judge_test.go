@@ -71,10 +71,10 @@ func (w *ward) second() {
 // look is what a server does of itself.
 func (w *ward) look() {
 	site := w.siteRecord("A")
-	marks, news, changed := w.maker.Look(w.clock, &site)
-	if news {
+	care, changed := w.maker.Tend(w.clock, &site, nil, nil, func(task.PilotID) bool { return true })
+	if care.Judged {
 		w.commit(func(t *taskqueue.Turn) error {
-			return w.rules.Tend(t, "A", &taskqueue.Care{Judged: true, Nodes: marks})
+			return w.rules.Tend(t, "A", &taskqueue.Care{Judged: true, Nodes: care.Nodes})
 		})
 		w.news = append(w.news, w.effects.Nodes...)
 	}

@@ -71,6 +71,7 @@ func (s *solo) message() task.Pull {
 	p.Places = task.Places{FreeSlots: s.slots - len(s.inHand), Free: task.Resources{Cores: s.slots - len(s.inHand), Memory: task.TiB, Disk: task.TiB}}
 	p.Self.FreeCores = p.Places.Free.Cores
 	for _, lt := range s.inHand {
+		p.Places.Ending = p.Places.Ending.Max(lt.Task.Resources)
 		switch lt.Task.Bound {
 		case task.CPUBound:
 			p.Self.CPUBound++
@@ -121,15 +122,13 @@ func (s *solo) take(p *task.Pull, reply task.PullReply) []task.ID {
 // serve is a Pull at the queue.
 func (d *desk) serve(p *task.Pull) task.PullReply {
 	d.t.Helper()
-	p.Lost = d.maker.TrulyLost(p)
-	d.maker.Hear(d.clock, p)
+	capacity := d.maker.Hear(d.clock, p)
 	var pulled taskqueue.Pulled
 	d.commit(func(t *taskqueue.Turn) (err error) {
-		pulled, err = d.rules.Pull(t, p, d.maker.Capacity(p.Site))
+		pulled, err = d.rules.Pull(t, p, capacity)
 		return err
 	})
-	d.maker.Describe(d.clock, &pulled.Site, &pulled.Pilot, p.Self)
-	pulled.Reply.CacheVersion = d.maker.Version(p.Site, p.Pilot)
+	d.maker.Describe(d.clock, &pulled, p.Self)
 	if !pulled.MayTake() {
 		return pulled.Reply
 	}
@@ -150,6 +149,25 @@ func (d *desk) serve(p *task.Pull) task.PullReply {
 		pulled.Reply.Leases = append(pulled.Reply.Leases, lease)
 	}
 	return pulled.Reply
+}
+
+// tend looks after a site as a server does, while no call is under way.
+func (d *desk) tend(site task.Site) (care taskqueue.Care) {
+	d.t.Helper()
+	record := d.siteRecord(site)
+	d.commit(func(t *taskqueue.Turn) error {
+		live, err := t.Pilots().OfSite(site, taskqueue.PilotAlive)
+		if err != nil {
+			return err
+		}
+		unsafe, err := d.rules.Unguarded(t, site)
+		if err != nil {
+			return err
+		}
+		care, _ = d.maker.Tend(d.clock, &record, live, unsafe, func(task.PilotID) bool { return false })
+		return d.rules.Tend(t, site, &care)
+	})
+	return care
 }
 
 // finish ends a task well; its outputs are in the pilot's cache from now on.
@@ -261,31 +279,16 @@ func TestDeathOfAPilotThatHoldsLeases(t *testing.T) {
 	heir.pull()
 	d.clock = d.clock.Add(d.rules.Config.Match.PilotSilence)
 	heir.pull()
-	d.commit(func(t *taskqueue.Turn) error {
-		live, err := t.Pilots().OfSite("A", taskqueue.PilotAlive)
-		if err != nil {
-			return err
-		}
-		silent := d.maker.Silent(d.clock, "A", live, func(task.PilotID) bool { return false })
-		if !slices.Equal(silent, []task.PilotID{dead.id}) {
-			return fmt.Errorf("silent: %v", silent)
-		}
-		d.maker.Left("A", dead.id)
-		return d.rules.Tend(t, "A", &taskqueue.Care{Silent: silent})
-	})
+	if care := d.tend("A"); !slices.Equal(care.Silent, []task.PilotID{dead.id}) {
+		t.Errorf("silent: %v", care.Silent)
+	}
 	d.expect(task.Ready, second)
-	d.view(func(t *taskqueue.Turn) error {
-		files, err := d.rules.Unguarded(t, "A")
-		if err != nil || len(files) != 1 {
-			return fmt.Errorf("files whose maker is gone: %v, %w", files, err)
-		}
-		live, err := t.Pilots().OfSite("A", taskqueue.PilotAlive)
-		if lost := d.maker.Guard("A", files, live); len(lost) > 0 {
-			return fmt.Errorf("lost before anybody has looked: %v", lost)
-		}
-		return err
-	})
-	looks := d.maker.Checks("A", heir.id)
+	if care := d.tend("A"); len(care.Lost) > 0 {
+		t.Errorf("lost before anybody has looked: %v", care.Lost)
+	}
+	asked := taskqueue.Pulled{Site: d.siteRecord("A"), Pilot: d.pilot(heir.id)}
+	d.maker.Describe(d.clock, &asked, task.Puller{})
+	looks := asked.Reply.Check
 	if len(looks) != 1 {
 		t.Fatalf("to be looked for: %v", looks)
 	}
@@ -484,7 +487,7 @@ func TestExplainWhereTheQueueMatches(t *testing.T) {
 	if x := explain("vast"); x.Eligible || len(x.Clauses) != 1 || x.Clauses[0].Pilots != 2 {
 		t.Errorf("a task that nobody can run: %+v", x)
 	}
-	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "one of the pilots whose caches have its inputs (1)") {
+	if x := explain("second[0]"); !x.Eligible || !strings.Contains(x.Why, "cache has all inputs that no storage element has (1 have)") {
 		t.Errorf("a task that waits for its holder: %+v", x)
 	}
 }

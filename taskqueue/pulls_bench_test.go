@@ -46,8 +46,7 @@ func (h *hall) now() taskqueue.Instant { return h.clock.Add(time.Since(h.began))
 // serve is a Pull at the queue.
 func (h *hall) serve(p *task.Pull) (task.PullReply, error) {
 	h.mutex.Lock()
-	h.maker.Hear(h.now(), p)
-	capacity := h.maker.Capacity(p.Site)
+	capacity := h.maker.Hear(h.now(), p)
 	h.mutex.Unlock()
 	var pulled taskqueue.Pulled
 	err := h.commit(func(t *taskqueue.Turn) (err error) {
@@ -82,8 +81,7 @@ func (h *hall) match(p *task.Pull, pulled *taskqueue.Pulled) ([]task.ID, error) 
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
 	now := h.now()
-	h.maker.Describe(now, &pulled.Site, &pulled.Pilot, p.Self)
-	pulled.Reply.CacheVersion = h.maker.Version(p.Site, p.Pilot)
+	h.maker.Describe(now, pulled, p.Self)
 	if h.maker.Stale(now, p.Site) {
 		err := h.store.View(context.Background(), func(tx taskqueue.Tx) error {
 			return h.maker.Refresh(h.turn(tx, &taskqueue.Effects{}), p.Site)

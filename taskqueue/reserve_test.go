@@ -2,8 +2,6 @@ package taskqueue_test
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -11,9 +9,9 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
-// Where the queue matches, slots of a pilot are kept for a task of all its cores
-// after the wait, although small tasks never run out.
-func TestQueueKeepsSlotsForABigTask(t *testing.T) {
+// Where the queue matches, a task of all cores of a pilot goes to a full one after the
+// wait, although small tasks never run out; the next one when the first has begun.
+func TestBigTaskGoesToAFullPilot(t *testing.T) {
 	for _, solver := range []string{"", "greedy", "exact", "choose(2)"} {
 		d := newDesk(newGrid(t))
 		d.addSite("A", func(s *taskqueue.SiteRecord) { s.Mode, s.Solver = taskqueue.ModeCentralized, solver })
@@ -27,40 +25,49 @@ func TestQueueKeepsSlotsForABigTask(t *testing.T) {
 		for _, p := range pilots {
 			p.pull()
 		}
-		big := job("big", nil, nil)
-		big.Resources.Cores, big.Priority = 4, 100
-		huge := job("huge", nil, nil)
-		huge.Resources.Cores, huge.Priority = 64, 200
-		w := d.mustSubmit(taskqueue.Submission{Name: "big", Tasks: []task.Task{big, huge}})
+		big, other, huge := job("big", nil, nil), job("other", nil, nil), job("huge", nil, nil)
+		big.Resources.Cores, other.Resources.Cores, huge.Resources.Cores = 4, 4, 64
+		big.Priority, other.Priority, huge.Priority = 100, 50, 200
+		w := d.mustSubmit(taskqueue.Submission{Name: "big", Tasks: []task.Task{other, big, huge}})
 		d.maker.Changed(&d.effects)
-		id, kept := task.NewID(w, "big"), false
-		var took time.Duration
-		for took < 10*time.Minute && d.state(id).State == task.Ready {
-			took += 5 * time.Second
-			d.clock = d.clock.Add(5 * time.Second)
-			for _, p := range pilots { // a slot at a time becomes free
-				if len(p.inHand) > 0 {
+		// A slot at a time becomes free, and a small task takes it.
+		given := func(name string, limit time.Duration) (took time.Duration) {
+			for took < limit && d.state(task.NewID(w, name)).State == task.Ready {
+				took += 5 * time.Second
+				d.clock = d.clock.Add(5 * time.Second)
+				for _, p := range pilots {
 					p.finish(p.inHand[0].Task.ID)
+					p.pull()
 				}
-				p.pull()
 			}
-			var e taskqueue.Explanation
-			d.view(func(t *taskqueue.Turn) (err error) { e, err = d.rules.Explain(t, id); return err })
-			for i := range e.Sites {
-				d.maker.Explain(&e.Sites[i], id)
-				kept = kept || strings.Contains(e.Sites[i].Why, "kept free for it")
+			return took
+		}
+		wait := d.rules.Config.Match.ReserveAfter
+		if took := given("big", 2*wait); took < wait || took > wait+5*time.Second {
+			t.Errorf("%s: it is given out after %s, want %s", solver, took, wait)
+		}
+		for i, p := range pilots {
+			keeps := p.of[task.NewID(w, "big")] != 0
+			if want := map[bool]int{true: 5, false: 4}[keeps]; len(p.inHand) != want {
+				t.Errorf("%s: pilot %d has %d tasks, want %d", solver, i, len(p.inHand), want)
 			}
 		}
-		// After the wait what runs at the pilot ends, a slot every 5 s.
-		if limit := d.rules.Config.Match.ReserveAfter + 25*time.Second; took > limit {
-			t.Errorf("%s: it is given out after %s, want at most %s", solver, took, limit)
+		for _, p := range pilots {
+			p.pull()
 		}
-		if !kept {
-			t.Errorf("%s: nobody is told that slots are kept for it", solver)
+		if state := d.state(task.NewID(w, "other")).State; state != task.Ready {
+			t.Errorf("%s: slots are kept for two tasks at once: the other is %s", solver, state)
 		}
-		at := slices.IndexFunc(pilots, func(p *solo) bool { return p.of[id] != 0 })
-		if at >= 0 && len(pilots[1-at].inHand) != 4 {
-			t.Errorf("%s: the other pilot has %d tasks, want 4", solver, len(pilots[1-at].inHand))
+		for _, p := range pilots {
+			if id := task.NewID(w, "big"); p.of[id] != 0 {
+				p.finish(id)
+			}
+		}
+		if given("other", 10*time.Second); d.state(task.NewID(w, "other")).State != task.Leased {
+			t.Errorf("%s: the other is not given out when the first has ended", solver)
+		}
+		if state := d.state(task.NewID(w, "huge")).State; state != task.Ready {
+			t.Errorf("%s: what no pilot can run is %s", solver, state)
 		}
 	}
 }

@@ -136,7 +136,7 @@ func (s *Nodes) Marks(now time.Time) (marks []task.NodeMark) {
 
 // Mark tells of a node that is set back.
 func (n *Node) Mark(now time.Time) task.NodeMark {
-	return task.NodeMark{Name: n.Name, Failed: n.Row(), Pauses: n.Pauses, Left: max(0, n.Until.Sub(now)), Why: n.Why}
+	return task.NodeMark{Name: n.Name, Failed: n.Row(), Pauses: n.Pauses, Left: max(0, n.Until.Sub(now)), Why: task.Brief(n.Why)}
 }
 
 // Words tell people what is thought of a node that is set back.

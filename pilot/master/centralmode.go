@@ -80,7 +80,7 @@ func (roster *roster) places(at *step, hand *handout) task.Places {
 	}
 	places := task.Places{
 		Free: w.total.resources.Sub(w.used.resources), FreeSlots: w.freeSlots(),
-		Prefill: max(0, at.settings.Prefill*w.total.slots-len(w.waiting)),
+		Prefill: max(0, at.settings.Prefill*w.total.slots-len(w.waiting)), Ending: w.ending(),
 	}
 	for _, h := range hand.held {
 		if h.phase > ready {

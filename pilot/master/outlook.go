@@ -28,10 +28,11 @@ func (site *site) outlook(at *step) outlook {
 // Now satisfies matcher.Foresight.
 func (o outlook) Now() time.Time { return o.at.now }
 
-// Waited satisfies matcher.Foresight.
+// Waited satisfies matcher.Foresight. What the queue has chosen for a pilot has waited
+// there.
 func (o outlook) Waited(no uint64) bool {
 	h := o.list.owner[no]
-	return h != nil && !h.readySince.IsZero() && o.at.now.Sub(h.readySince) >= o.at.config.Placing.ReserveAfter
+	return h != nil && !h.readySince.IsZero() && (o.at.own.on || o.at.now.Sub(h.readySince) >= o.at.config.Placing.ReserveAfter)
 }
 
 // Expected satisfies matcher.Foresight.

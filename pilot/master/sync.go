@@ -61,12 +61,9 @@ func (m *Master) call(content bool) {
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
 		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing), Judges: m.holding.site.roster.nodes.judges,
+		Nodes: m.holding.site.roster.nodes.Marks(m.now),
 	}
 	o.call.lastWaiting = s.Capacity.Waiting
-	for _, mark := range m.holding.site.roster.nodes.Marks(m.now) {
-		mark.Why = task.Brief(mark.Why)
-		s.Nodes = append(s.Nodes, mark)
-	}
 	m.holding.site.handout.countLeases(&m.holding.outbox, &s)
 	if content {
 		o.call.due = time.Time{}

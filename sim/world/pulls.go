@@ -36,9 +36,7 @@ func (q *queue) pull(from *node, c master.CallPull) {
 				return answer, false, nil, err
 			}
 			told = &pulled
-			told.Lost = q.maker.TrulyLost(told)
-			q.maker.Hear(q.clock(), told)
-			capacity = q.maker.Capacity(told.Site)
+			capacity = q.maker.Hear(q.clock(), told)
 		}
 		reply, err := q.serve(told, capacity)
 		if err != nil {
@@ -60,9 +58,7 @@ func (q *queue) serve(in *task.Pull, capacity task.Capacity) (task.PullReply, er
 	if err != nil {
 		return task.PullReply{}, err
 	}
-	q.maker.Describe(q.clock(), &pulled.Site, &pulled.Pilot, in.Self)
-	pulled.Reply.CacheVersion = q.maker.Version(in.Site, in.Pilot)
-	pulled.Reply.Check = q.maker.Checks(in.Site, in.Pilot)
+	q.maker.Describe(q.clock(), &pulled, in.Self)
 	for pulled.MayTake() {
 		q.refresh(in.Site)
 		matched := q.maker.Match(q.clock(), in.Site, in.Pilot, pulled.Unseen)

@@ -59,6 +59,33 @@ func TestBigTaskStartsAmongSmallOnes(t *testing.T) {
 	}
 }
 
+// Where the queue matches, the pilot that is given such a task keeps its slots for it.
+func TestBigTaskStartsAmongSmallOnesWhereTheQueueMatches(t *testing.T) {
+	const run = time.Minute
+	for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
+		for _, prefill := range []int{0, taskqueue.NoPrefill} {
+			w := newWorld(t, 1)
+			w.run1 = func(task.ID, *node) time.Duration { return run/2 + time.Duration(w.random.Int64N(int64(run/2))) }
+			s := w.addSite("site", func(r *taskqueue.SiteRecord) { r.Mode, r.Prefill = mode, prefill })
+			w.start(s, 4, 8)
+			w.submit("before", singles("first", 32)...)
+			w.run(25 * time.Second)
+			big := w.submit("big", one("big", urgent(8, 100)))
+			w.submit("after", singles("later", 1600)...)
+			bound := w.queue.config.Match.ReserveAfter + 2*run
+			if took := w.startOf(big, "big", time.Hour); took > bound {
+				t.Errorf("%s, prefill %d: it begins after %s, want at most %s", mode, prefill, took, bound)
+			}
+			w.run(2 * run)
+			for _, n := range s.live() {
+				if len(n.running()) < 7 {
+					t.Errorf("%s, prefill %d: %s runs %d payloads of 8 afterwards", mode, prefill, n.id, len(n.running()))
+				}
+			}
+		}
+	}
+}
+
 // Slots are kept for two big tasks; the pilot that keeps them for one is killed,
 // and one of the tasks is cancelled: the other begins in time, and no slot stays
 // free for what is gone.

@@ -12,7 +12,7 @@ func Pull(p task.Pull) *pb.PullRequest {
 	return &pb.PullRequest{
 		Sync: Sync(p.Sync), Arch: p.Self.Arch, Os: p.Self.OS, Load: p.Self.Load, Lifetime: durationpb.New(p.Self.Lifetime),
 		CoreSpeed: p.Self.CoreSpeed, FreeCores: int32(p.Self.FreeCores), CpuBound: int32(p.Self.CPUBound), IoBound: int32(p.Self.IOBound),
-		Free: Resources(p.Places.Free), FreeSlots: int32(p.Places.FreeSlots), Prefill: int32(p.Places.Prefill),
+		Free: Resources(p.Places.Free), FreeSlots: int32(p.Places.FreeSlots), Prefill: int32(p.Places.Prefill), Ending: Resources(p.Places.Ending),
 		Holding: each(p.Holding, func(h task.Holding) *pb.Holding {
 			return &pb.Holding{Task: string(h.Task), Lease: uint64(h.Lease), Started: h.Started}
 		}),
@@ -36,7 +36,7 @@ func FromPull(in *pb.PullRequest, pilot task.PilotID) (task.Pull, error) {
 			Arch: in.GetArch(), OS: in.GetOs(), Load: in.GetLoad(), Lifetime: in.GetLifetime().AsDuration(),
 			CoreSpeed: in.GetCoreSpeed(), FreeCores: int(in.GetFreeCores()), CPUBound: int(in.GetCpuBound()), IOBound: int(in.GetIoBound()),
 		},
-		Places: task.Places{Free: FromResources(in.GetFree()), FreeSlots: int(in.GetFreeSlots()), Prefill: int(in.GetPrefill())},
+		Places: task.Places{Free: FromResources(in.GetFree()), FreeSlots: int(in.GetFreeSlots()), Prefill: int(in.GetPrefill()), Ending: FromResources(in.GetEnding())},
 		Holding: each(in.GetHolding(), func(h *pb.Holding) task.Holding {
 			return task.Holding{Task: task.ID(h.GetTask()), Lease: task.LeaseID(h.GetLease()), Started: h.GetStarted()}
 		}),

@@ -25,7 +25,7 @@ func TestPullRoundTrip(t *testing.T) {
 		sent := task.Pull{
 			Sync:   task.Sync{Site: "siteA", Pilot: "p-abcdefgh", Hold: time.Second, Leases: []task.LeaseID{3}},
 			Self:   task.Puller{Arch: "amd64", OS: "linux", Load: 0.5, Lifetime: time.Hour, CoreSpeed: 2.5, FreeCores: 3, CPUBound: 1, IOBound: 2},
-			Places: task.Places{Free: task.Resources{Cores: 2, Memory: 3, Disk: 4}, FreeSlots: 5, Prefill: 6},
+			Places: task.Places{Free: task.Resources{Cores: 2, Memory: 3, Disk: 4}, FreeSlots: 5, Prefill: 6, Ending: task.Resources{Cores: 7}},
 			Holding: []task.Holding{{
 				Task: "w-abcdefghij/t", Lease: task.LeaseID(rapid.Uint64().Draw(t, "lease")), Started: rapid.Bool().Draw(t, "started"),
 			}},

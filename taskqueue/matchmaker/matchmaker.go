@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/matcher/health"
@@ -33,19 +34,16 @@ type Matchmaker struct {
 
 // site is what is known of one site.
 type site struct {
-	record  taskqueue.SiteRecord
-	pool    *matcher.Pool
-	pilots  map[task.PilotID]*pilot
-	look    map[task.ID]taskqueue.Instant // when tasks are to be read again
-	fresh   []task.ID                     // put up since CallIn looked last
-	filled  bool                          // the pool was read from the store
-	cut     bool                          // there are more READY tasks than the pool holds
-	since   taskqueue.Instant             // when the pilots' silence began to count
-	retract taskqueue.Instant             // when prefilled tasks were asked for last
-	solver  matcher.Solver
-	now     taskqueue.Instant // when a pilot was heard last
-
-	durations matcher.Runs
+	record    taskqueue.SiteRecord
+	pool      *matcher.Pool
+	pilots    map[task.PilotID]*pilot
+	again     map[task.ID]taskqueue.Instant // when tasks are to be read again
+	fresh     []task.ID                     // put up since CallIn looked last
+	filled    bool                          // the pool was read from the store
+	cut       bool                          // there are more READY tasks than the pool holds
+	since     taskqueue.Instant             // when the pilots' silence began to count
+	retracted taskqueue.Instant             // when prefilled tasks were asked for last
+	solver    matcher.Solver
 	nodes     nodes
 }
 
@@ -59,7 +57,7 @@ func (m *Matchmaker) of(name task.Site, now taskqueue.Instant) *site {
 	if r == nil {
 		r = &site{
 			record: taskqueue.SiteRecord{Name: name}, pool: matcher.NewPool(m.compiler), pilots: make(map[task.PilotID]*pilot),
-			look: make(map[task.ID]taskqueue.Instant), since: now,
+			again: make(map[task.ID]taskqueue.Instant), since: now,
 			solver: matcher.Sequential,
 		}
 		m.sites[name] = r
@@ -75,8 +73,11 @@ func (m *Matchmaker) pilot(name task.Site, id task.PilotID) (*site, *pilot) {
 	return nil, nil
 }
 
-// Describe takes the records of a pilot and its site, as they are stored.
-func (m *Matchmaker) Describe(now taskqueue.Instant, site *taskqueue.SiteRecord, pilot *taskqueue.PilotRecord, self task.Puller) {
+// Describe takes the records of a pilot and its site, as they are stored. It answers
+// the pilot which summary of its cache is known, and which files it is asked to store,
+// or to look for.
+func (m *Matchmaker) Describe(now taskqueue.Instant, pulled *taskqueue.Pulled, self task.Puller) {
+	site, pilot := &pulled.Site, &pulled.Pilot
 	r := m.of(site.Name, now)
 	r.take(site)
 	r.judges(now)
@@ -84,6 +85,7 @@ func (m *Matchmaker) Describe(now taskqueue.Instant, site *taskqueue.SiteRecord,
 		if g.node = pilot.Node(); len(g.holding) > 0 {
 			r.nodes.Given(moment(now), g.node)
 		}
+		pulled.Reply.CacheVersion, pulled.Reply.Check = g.version, g.checks
 	}
 	r.pool.Describe(matcher.Pilot{
 		ID: pilot.ID, Site: site.Name, Host: pilot.Host, Resources: pilot.Resources, Slots: pilot.Slots,
@@ -116,13 +118,12 @@ func (m *Matchmaker) Changed(e *taskqueue.Effects) {
 			r.noteEnd(&e.Ends[i])
 		}
 	}
+	if e.TooMany {
+		m.Reset()
+	}
 	for _, r := range m.sites {
-		if e.TooMany {
-			r.filled = false
-			continue
-		}
 		for id := range e.Tasks {
-			r.look[id] = 0
+			r.again[id] = 0
 		}
 	}
 }
@@ -137,9 +138,7 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 	}
 	r.lookAt(now, g.node)
 	may := r.allowed(g, g.places, unseen)
-	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: g.ending()}
-	r.pool.Foresee(foresight{r, m.config})
-	r.now = now
+	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: may.Ending}
 	taken := min(unseen, free.FreeSlots)
 	free.FreeSlots -= taken
 	free.Prefill -= unseen - taken
@@ -151,11 +150,15 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 			free.FreeSlots = 0
 		}
 	}
+	matches := r.pool.Match(pilot, free, r.solver)
+	if big := r.overdue(g, pilot, free, now.Add(-m.config.Match.ReserveAfter)); big != "" {
+		matches = append(matches, matcher.Match{Task: big, Prefill: true})
+	}
 	var ids []task.ID
-	for _, match := range r.pool.Match(pilot, free, r.solver) {
+	for _, match := range matches {
 		if until, refused := g.refused[match.Task]; refused && now < until {
 			r.pool.Remove(match.Task)
-			r.look[match.Task] = until
+			r.again[match.Task] = until
 			continue
 		}
 		ids = append(ids, match.Task)
@@ -164,7 +167,7 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 	if len(ids) > 0 {
 		r.nodes.Given(moment(now), g.node)
 		if r.nodes.unfit[g.node] == health.Trial {
-			r.nodes.trials[g.node] = ids[0]
+			g.trial = ids[0]
 		}
 	}
 	return ids
@@ -186,7 +189,6 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 		if g == nil {
 			continue
 		}
-		r.give(g, t)
 		g.holding = append(g.holding, task.Holding{Task: t.ID, Lease: lease.ID})
 		if g.places.FreeSlots > 0 {
 			g.places.FreeSlots--
@@ -197,11 +199,8 @@ func (m *Matchmaker) Granted(site task.Site, pilot task.PilotID, matched []task.
 	}
 	for _, id := range matched {
 		if !leased[id] {
-			if g != nil && r.nodes.trials[g.node] == id {
-				delete(r.nodes.trials, g.node)
-			}
 			r.pool.Release(id)
-			r.look[id] = 0
+			r.again[id] = 0
 		}
 	}
 }
@@ -220,8 +219,8 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 	var waiting []task.PilotID
 	for id, g := range r.pilots {
 		places := r.allowed(g, g.places, 0)
-		if room[id] = cmp.Or(max(0, places.FreeSlots), places.Prefill); room[id] > 0 && waits(id) {
-			waiting = append(waiting, id)
+		if n := cmp.Or(max(0, places.FreeSlots), places.Prefill); n > 0 && waits(id) {
+			room[id], waiting = n, append(waiting, id)
 		}
 	}
 	slices.SortFunc(waiting, func(a, b task.PilotID) int {
@@ -237,29 +236,22 @@ func (m *Matchmaker) CallIn(site task.Site, waits func(task.PilotID) bool) []tas
 			continue
 		}
 		chosen := waiting[0]
-		for _, holder := range r.pool.HoldersOf(id) {
-			if room[holder] > 0 && waits(holder) {
-				chosen = holder
-				break
-			}
+		holders := r.pool.HoldersOf(id)
+		if i := slices.IndexFunc(holders, func(holder task.PilotID) bool { return room[holder] > 0 }); i >= 0 {
+			chosen = holders[i]
 		}
-		if room[chosen]--; !slices.Contains(calls, chosen) {
-			calls = append(calls, chosen)
-		}
+		room[chosen]--
+		calls = append(calls, chosen)
 	}
 	return calls
 }
 
-// Guard decides on files that only caches of a site hold and that nobody stores
+// guard decides on files that only caches of a site hold and that nobody stores
 // by itself: a pilot that holds one is to store it. What nobody holds, once all
 // pilots have told all that they hold, one of them looks for at its place on the
 // storage element, as masters have it done, and tells where it is, or that it is
 // lost. Where nobody can look it is lost.
-func (m *Matchmaker) Guard(site task.Site, files []task.File, live []taskqueue.PilotRecord) (lost []task.LostFile) {
-	r := m.sites[site]
-	if r == nil {
-		return nil
-	}
+func (r *site) guard(files []task.File, live []taskqueue.PilotRecord) (lost []task.LostFile) {
 	complete := true
 	var lookers []*pilot
 	for i := range live {
@@ -273,10 +265,7 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []taskqueue.P
 		g.checks = nil
 	}
 	for _, file := range files {
-		holders := r.pool.Holders(file.Key())
-		if len(holders) == 0 {
-			holders = r.pool.Holders(task.KeyOf(file.LFN, task.Digest{}))
-		}
+		holders := r.holders(file.LFN, file.Digest)
 		switch {
 		case len(holders) > 0:
 			if g := r.pilots[holders[0]]; g != nil {
@@ -294,38 +283,15 @@ func (m *Matchmaker) Guard(site task.Site, files []task.File, live []taskqueue.P
 	return lost
 }
 
-// Checks are the files that a pilot is asked to store, or to look for.
-func (m *Matchmaker) Checks(site task.Site, pilot task.PilotID) []task.File {
-	if _, g := m.pilot(site, pilot); g != nil {
-		return g.checks
-	}
-	return nil
+// holders are the pilots that have a file, by its digest or by its name alone.
+func (r *site) holders(name task.LFN, digest task.Digest) []task.PilotID {
+	return append(r.pool.Holders(task.KeyOf(name, digest)), r.pool.Holders(task.KeyOf(name, task.Digest{}))...)
 }
 
-// TrulyLost leaves of the files that a pilot could not read those that no
-// other pilot is known to hold; what is said of copies stays.
-func (m *Matchmaker) TrulyLost(p *task.Pull) []task.LostFile {
-	r := m.sites[p.Site]
-	if r == nil {
-		return p.Lost
-	}
-	return slices.DeleteFunc(slices.Clone(p.Lost), func(l task.LostFile) bool {
-		if l.URL != "" {
-			return false
-		}
-		other := func(key task.FileKey) bool {
-			return slices.ContainsFunc(r.pool.Holders(key), func(id task.PilotID) bool { return id != p.Pilot })
-		}
-		return other(task.KeyOf(l.LFN, l.Digest)) || other(task.KeyOf(l.LFN, task.Digest{}))
-	})
-}
-
-// Retract lists tasks to be asked back: all that is given early of pilots whose node
-// is set back, what would take the slots that a pilot keeps for another task, and as
-// much as there are free slots although no task waits.
-func (m *Matchmaker) Retract(now taskqueue.Instant, site task.Site) (back []task.Revoked) {
-	r := m.sites[site]
-	if r == nil || now.Sub(r.retract) < m.config.Match.RetractEvery {
+// retract lists tasks to be asked back: all that is given early of pilots whose node
+// is set back, and as much as there are free slots although no task waits.
+func (r *site) retract(now taskqueue.Instant, every time.Duration) (back []task.Revoked) {
+	if now.Sub(r.retracted) < every {
 		return nil
 	}
 	idle := 0
@@ -333,9 +299,8 @@ func (m *Matchmaker) Retract(now taskqueue.Instant, site task.Site) (back []task
 		idle = max(0, r.idle())
 	}
 	if idle > 0 {
-		r.retract = now
+		r.retracted = now
 	}
-	reserved := r.pool.Reserved()
 	for _, id := range slices.Sorted(maps.Keys(r.pilots)) {
 		g := r.pilots[id]
 		waiting := slices.DeleteFunc(slices.Clone(g.holding), func(h task.Holding) bool { return h.Started })
@@ -343,14 +308,12 @@ func (m *Matchmaker) Retract(now taskqueue.Instant, site task.Site) (back []task
 		switch {
 		case r.nodes.unfit[g.node] == health.Held:
 			keeps = 0
-		case slices.Contains(reserved, id):
-			keeps = g.capacity.Slots - g.places.FreeSlots - (len(g.holding) - len(waiting))
 		case g.places.FreeSlots == 0 && g.capacity.Running >= g.capacity.Slots:
 			keeps = max(0, len(waiting)-idle)
 			idle -= len(waiting) - keeps
 		}
 		for _, h := range waiting[min(max(0, keeps), len(waiting)):] {
-			back, r.retract = append(back, task.Revoked{Lease: h.Lease, Task: h.Task}), now
+			back, r.retracted = append(back, task.Revoked{Lease: h.Lease, Task: h.Task}), now
 		}
 	}
 	return back

@@ -3,6 +3,7 @@ package matchmaker
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/task"
@@ -12,12 +13,14 @@ import (
 // Where the queue matches tasks, it judges nodes by the rule by which a master
 // does elsewhere: package health.
 
+// moment is an instant for those who know no service clock.
+func moment(i taskqueue.Instant) time.Time { return time.Unix(0, int64(i)) }
+
 // nodes are the worker nodes of a site.
 type nodes struct {
 	health.Nodes
 	judges bool                    // it has learned what was thought before
 	unfit  map[string]health.State // as looked at last; all others are fit
-	trials map[string]task.ID      // on trial, by node
 }
 
 // judges takes over what is kept of a site's nodes, once.
@@ -26,7 +29,7 @@ func (r *site) judges(now taskqueue.Instant) {
 	if w.judges {
 		return
 	}
-	w.judges, w.unfit, w.trials = true, make(map[string]health.State), make(map[string]task.ID)
+	w.judges, w.unfit = true, make(map[string]health.State)
 	w.Restore(moment(now), r.record.Marks(now))
 	for _, name := range w.SetBack() {
 		r.lookAt(now, name)
@@ -37,9 +40,6 @@ func (r *site) judges(now taskqueue.Instant) {
 func (r *site) noteEnd(e *taskqueue.NodeEnd) {
 	if !r.nodes.judges {
 		return // nobody has asked for work here
-	}
-	if r.nodes.trials[e.Node] == task.ID(e.What) {
-		delete(r.nodes.trials, e.Node)
 	}
 	if e.OK {
 		r.nodes.Succeeded(moment(e.At), e.Node)
@@ -66,26 +66,18 @@ func (r *site) lookAt(now taskqueue.Instant, node string) bool {
 	return true
 }
 
-// Look judges the nodes of a site anew as time passes. It returns what is thought
+// look judges the nodes of a site anew as time passes. It returns what is thought
 // of those that are set back, whether that is not what the site's record says,
 // and the pilots for which something has changed.
-func (m *Matchmaker) Look(now taskqueue.Instant, site *taskqueue.SiteRecord) (marks []task.NodeMark, news bool, changed []task.PilotID) {
-	r := m.sites[site.Name]
-	if r == nil || !r.nodes.judges {
+func (r *site) look(now taskqueue.Instant, site *taskqueue.SiteRecord) (marks []task.NodeMark, news bool, changed []task.PilotID) {
+	if !r.nodes.judges {
 		return nil, false, nil
 	}
 	turned := make(map[string]bool)
 	for _, name := range append(r.nodes.SetBack(), slices.Collect(maps.Keys(r.nodes.unfit))...) {
 		turned[name] = r.lookAt(now, name) || turned[name]
-		if on := r.nodes.trials[name]; on != "" && !r.inHand()[on] {
-			delete(r.nodes.trials, name) // it was given back, or its pilot is gone
-			turned[name] = true
-		}
 	}
 	marks = r.nodes.Marks(moment(now))
-	for i := range marks {
-		marks[i].Why = task.Brief(marks[i].Why)
-	}
 	news = !site.Thinks(marks)
 	for id, g := range r.pilots {
 		if news || turned[g.node] {
@@ -104,8 +96,10 @@ func (r *site) allowed(g *pilot, places task.Places, unseen int) task.Places {
 		places.FreeSlots, places.Prefill = 0, 0
 	case health.Trial:
 		places.FreeSlots, places.Prefill = min(1, places.FreeSlots), 0
-		if unseen > 0 || r.nodes.trials[g.node] != "" {
-			places.FreeSlots = 0
+		for _, other := range r.pilots {
+			if unseen > 0 || other.trial != "" && other.node == g.node {
+				places.FreeSlots = 0
+			}
 		}
 	}
 	return places
@@ -124,10 +118,7 @@ func (r *site) idle() int {
 
 // setBack words why a pilot gets nothing; "" is that it may get some.
 func (r *site) setBack(g *pilot) string {
-	if len(r.nodes.unfit) == 0 || r.nodes.unfit[g.node] != health.Held {
-		return ""
-	}
-	if n := r.nodes.Get(g.node); n != nil {
+	if n := r.nodes.Get(g.node); n != nil && r.nodes.unfit[g.node] == health.Held {
 		return task.Brief(health.Words(n.Mark(moment(g.heard))))
 	}
 	return ""

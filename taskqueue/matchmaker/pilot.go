@@ -17,25 +17,36 @@ type pilot struct {
 	version  uint64 // of its cache summary
 	partial  bool   // which does not name every file
 	checks   []task.File
-	given    map[task.ID]*grant            // what it was given and has in hand
+	keeps    task.ID                       // for which it keeps slots
+	trial    task.ID                       // that decides on its node
 	refused  map[task.ID]taskqueue.Instant // given back, not offered again before then
 }
 
-// Hear takes what a pilot says of itself.
-func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull) {
+// Hear takes what a pilot says of itself, and returns what its site has to offer. Of the
+// files that it could not read it leaves in what it says those that no other pilot is
+// known to hold; what is said of copies stays.
+func (m *Matchmaker) Hear(now taskqueue.Instant, p *task.Pull) task.Capacity {
 	r := m.of(p.Site, now)
+	p.Lost = slices.DeleteFunc(slices.Clone(p.Lost), func(l task.LostFile) bool {
+		return l.URL == "" && slices.ContainsFunc(r.holders(l.LFN, l.Digest), func(id task.PilotID) bool { return id != p.Pilot })
+	})
 	g := r.pilots[p.Pilot]
 	if g == nil {
-		g = &pilot{given: make(map[task.ID]*grant), refused: make(map[task.ID]taskqueue.Instant)}
+		g = &pilot{refused: make(map[task.ID]taskqueue.Instant)}
 		r.pilots[p.Pilot] = g
 	}
 	g.heard, g.places, g.capacity, g.holding = now, p.Places, p.Capacity, p.Holding
 	for _, back := range p.Returns {
 		g.refused[back.Task] = now.Add(m.config.HandOut.ShareWait)
 	}
-	r.now = now
-	r.follow(g, p)
+	if !slices.ContainsFunc(p.Holding, func(h task.Holding) bool { return h.Task == g.keeps && !h.Started }) {
+		g.keeps = ""
+	}
+	if !slices.ContainsFunc(p.Holding, func(h task.Holding) bool { return h.Task == g.trial }) {
+		g.trial = ""
+	}
 	m.takeCache(r, p, g)
+	return m.Capacity(p.Site)
 }
 
 // inHand are the tasks that some pilot has told to have.
@@ -76,14 +87,6 @@ func (m *Matchmaker) prints() (sum int) {
 	return sum
 }
 
-// Version is that of the summary that is known of a pilot's cache.
-func (m *Matchmaker) Version(site task.Site, pilot task.PilotID) uint64 {
-	if _, g := m.pilot(site, pilot); g != nil {
-		return g.version
-	}
-	return 0
-}
-
 // Knows tells whether a pilot of a site was heard and is not gone.
 func (m *Matchmaker) Knows(site task.Site, pilot task.PilotID) bool {
 	_, g := m.pilot(site, pilot)
@@ -106,26 +109,13 @@ func (m *Matchmaker) Capacity(site task.Site) (sum task.Capacity) {
 	}
 	first := task.PilotID("")
 	for id, g := range r.pilots {
-		c := &g.capacity
-		sum.Pilots++
-		sum.Assigned += c.Assigned
-		sum.Running += c.Running
-		sum.Waiting += c.Waiting
-		sum.CacheBytes += c.CacheBytes
-		sum.CacheUsed += c.CacheUsed
-		sum.Evictions += c.Evictions
-		sum.Damaged += c.Damaged
-		sum.Stopped += c.Stopped
-		sum.StoppedSlots += c.StoppedSlots
-		why := c.StoppedWhy
+		c := g.capacity
 		if held := r.setBack(g); held != "" && c.Stopped == 0 {
-			why = held
-			sum.Stopped++
-			sum.StoppedSlots += c.Slots
-		} else {
-			sum.Slots += c.Slots
-			sum.FreeSlots += c.FreeSlots
+			c.Stopped, c.StoppedSlots, c.StoppedWhy, c.Slots, c.FreeSlots = 1, c.Slots, held, 0, 0
 		}
+		why := c.StoppedWhy
+		c.Pilots, c.StoppedWhy = 1, ""
+		sum.Add(c)
 		if why != "" && (first == "" || id < first) {
 			first, sum.StoppedWhy = id, why
 		}
@@ -141,30 +131,9 @@ func (m *Matchmaker) Broken(now taskqueue.Instant, site task.Site, pilot task.Pi
 	}
 }
 
-// Silent lists pilots of a site that have not been heard for PilotSilence, of
-// those that live by the records.
-func (m *Matchmaker) Silent(now taskqueue.Instant, site task.Site, live []taskqueue.PilotRecord, waits func(task.PilotID) bool) []task.PilotID {
-	r := m.of(site, now)
-	var silent []task.PilotID
-	for i := range live {
-		heard := r.since
-		if g := r.pilots[live[i].ID]; g != nil {
-			heard = g.heard
-		}
-		if !waits(live[i].ID) && now.Sub(heard) >= m.config.Match.PilotSilence {
-			silent = append(silent, live[i].ID)
-		}
-	}
-	return silent
-}
-
 // allHeard tells whether every live pilot of a site has told what it has since
 // the mode in force began.
-func (m *Matchmaker) allHeard(site *taskqueue.SiteRecord, live []taskqueue.PilotRecord) bool {
-	r := m.sites[site.Name]
-	if r == nil {
-		return len(live) == 0
-	}
+func (r *site) allHeard(site *taskqueue.SiteRecord, live []taskqueue.PilotRecord) bool {
 	return !slices.ContainsFunc(live, func(p taskqueue.PilotRecord) bool {
 		g := r.pilots[p.ID]
 		return g == nil || g.heard < site.ModeSince
@@ -183,15 +152,21 @@ func (m *Matchmaker) Tend(
 			m.Left(site.Name, id)
 		}
 	}
-	care.Silent = m.Silent(now, site.Name, live, calls)
-	for _, id := range care.Silent {
-		m.Left(site.Name, id)
+	for i := range live {
+		id, heard := live[i].ID, r.since
+		if g := r.pilots[id]; g != nil {
+			heard = g.heard
+		}
+		if !calls(id) && now.Sub(heard) >= m.config.Match.PilotSilence {
+			care.Silent = append(care.Silent, id)
+			m.Left(site.Name, id)
+		}
 	}
-	if care.Told = site.Orphans && m.allHeard(site, live); care.Told {
+	if care.Told = site.Orphans && r.allHeard(site, live); care.Told {
 		care.InHand = r.inHand()
 	}
 	if care.Safe = site.Check && len(unsafe) == 0; site.Check {
-		care.Lost = m.Guard(site.Name, unsafe, live)
+		care.Lost = r.guard(unsafe, live)
 		for id, g := range r.pilots {
 			if len(g.checks) > 0 {
 				ask = append(ask, id)
@@ -199,8 +174,8 @@ func (m *Matchmaker) Tend(
 		}
 	}
 	var changed []task.PilotID
-	care.Nodes, care.Judged, changed = m.Look(now, site)
-	care.Back = m.Retract(now, site.Name)
+	care.Nodes, care.Judged, changed = r.look(now, site)
+	care.Back = r.retract(now, m.config.Match.RetractEvery)
 	ask = append(ask, changed...)
 	slices.Sort(ask)
 	return care, slices.Compact(ask)

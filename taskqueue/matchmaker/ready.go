@@ -23,7 +23,7 @@ func (m *Matchmaker) Stale(now taskqueue.Instant, site task.Site) bool {
 
 // due lists the tasks that are to be read again by now.
 func (r *site) due(now taskqueue.Instant) (ids []task.ID) {
-	for id, at := range r.look {
+	for id, at := range r.again {
 		if at <= now {
 			ids = append(ids, id)
 		}
@@ -51,7 +51,7 @@ func (m *Matchmaker) Refresh(t *taskqueue.Turn, site task.Site) error {
 		return fmt.Errorf("load tasks: %w", err)
 	}
 	for _, id := range ids {
-		delete(r.look, id)
+		delete(r.again, id)
 	}
 	if err := m.put(t, r, states); err != nil {
 		r.filled = false
@@ -71,7 +71,7 @@ func (m *Matchmaker) fill(t *taskqueue.Turn, r *site) error {
 	if err := m.knowClasses(t, ids); err != nil {
 		return err
 	}
-	clear(r.look)
+	clear(r.again)
 	known := make(map[task.ID]bool)
 	for _, window := range []int{fewFirst, m.config.Match.Window} { // no class is crowded out
 		r.cut = false
@@ -139,7 +139,7 @@ func (m *Matchmaker) put(t *taskqueue.Turn, r *site, states []taskqueue.TaskStat
 		may := s.State == task.Ready && class != nil && class.Allows(r.record.Name)
 		switch {
 		case may && m.from(r, s, class) > t.Clock:
-			r.look[s.ID] = m.from(r, s, class)
+			r.again[s.ID] = m.from(r, s, class)
 		case may && r.pool.Len() >= 2*m.config.Match.Window && !r.pool.Has(s.ID):
 			r.cut = true
 		case may:
@@ -174,7 +174,7 @@ func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) (
 	}
 	for _, g := range r.pilots {
 		if !slices.Contains(nodes, g.node) && r.nodes.unfit[g.node] != health.Held {
-			r.look[s.ID] = until
+			r.again[s.ID] = until
 			return nodes, nil
 		}
 	}
@@ -278,7 +278,7 @@ func (m *Matchmaker) Explain(x *taskqueue.SiteExplanation, id task.ID) {
 		return
 	}
 	why, lacking, known := r.pool.WhyNot(id)
-	if !known || r.explainReserved(x, id) {
+	if !known {
 		return
 	}
 	for _, c := range why.Clauses {
@@ -288,10 +288,8 @@ func (m *Matchmaker) Explain(x *taskqueue.SiteExplanation, id task.ID) {
 	case why.Pilots > 0 && why.Feasible == 0:
 		x.Eligible = false
 		x.Why = (&taskqueue.RefusedClass{Clauses: x.Clauses, Pilots: why.Pilots}).Why()
-	case why.Feasible > 0 && lacking == why.Feasible:
-		x.Why = "pilots of this site share no files (mode isolated): no pilot's cache has all inputs that no storage element has; it waits for their upload"
 	case lacking > 0:
-		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one of the pilots whose caches have its inputs (%d), or for their upload; %s",
-			why.Feasible-lacking, x.Why)
+		x.Why = fmt.Sprintf("pilots of this site share no files (mode isolated): it waits for one whose cache has all inputs that no storage element has (%d have), or for their upload",
+			why.Feasible-lacking)
 	}
 }

@@ -50,7 +50,7 @@ func newPulls(config *taskqueue.Config) *pulls {
 
 // arrive enters a pilot's call, ends its older one, and takes what it says of
 // the pilot.
-func (p *pulls) arrive(now taskqueue.Instant, in *task.Pull) (ticket *pullTicket, capacity task.Capacity, lost []task.LostFile) {
+func (p *pulls) arrive(now taskqueue.Instant, in *task.Pull) (*pullTicket, task.Capacity) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	g := p.guests[in.Pilot]
@@ -62,9 +62,7 @@ func (p *pulls) arrive(now taskqueue.Instant, in *task.Pull) (ticket *pullTicket
 		close(g.ticket.ended)
 	}
 	g.ticket = &pullTicket{wake: make(chan struct{}, 1), ended: make(chan struct{})}
-	lost = p.maker.TrulyLost(in)
-	p.maker.Hear(now, in)
-	return g.ticket, p.maker.Capacity(in.Site), lost
+	return g.ticket, p.maker.Hear(now, in)
 }
 
 // keepOnly forgets all sites but those given, and their pilots that have no call
@@ -236,9 +234,8 @@ func standingOf(reply task.PullReply) task.PullReply {
 // has some; else it is parked until something changes for the pilot, its next
 // Pull comes, or its time is over.
 func (m *matching) pull(ctx context.Context, c caller, in task.Pull) (task.PullReply, error) {
-	ticket, capacity, lost := m.pulls.arrive(m.turns.clock.now(), &in)
+	ticket, capacity := m.pulls.arrive(m.turns.clock.now(), &in)
 	defer m.pulls.leave(in.Pilot, ticket)
-	in.Lost = lost
 	mastery := m.masteryOf(ctx, &in)
 	defer mastery.leave()
 	hold := time.NewTimer(min(in.Hold, m.config.Timing.MaxPullHold))
@@ -335,9 +332,7 @@ func (m *matching) match(ctx context.Context, in *task.Pull, ticket *pullTicket,
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	now := m.turns.clock.now()
-	p.maker.Describe(now, &pulled.Site, &pulled.Pilot, in.Self)
-	pulled.Reply.CacheVersion = p.maker.Version(in.Site, in.Pilot)
-	pulled.Reply.Check = p.maker.Checks(in.Site, in.Pilot)
+	p.maker.Describe(now, pulled, in.Self)
 	if !pulled.MayTake() || !ticket.newest() {
 		return nil, nil
 	}

@@ -13,7 +13,7 @@ func TestPilotsOfSitesThatAreNotMatchedForAreForgotten(t *testing.T) {
 	config := taskqueue.DefaultConfig()
 	p := newPulls(&config)
 	call := func(site task.Site, pilot task.PilotID) *pullTicket {
-		ticket, _, _ := p.arrive(0, &task.Pull{Sync: task.Sync{Site: site, Pilot: pilot}})
+		ticket, _ := p.arrive(0, &task.Pull{Sync: task.Sync{Site: site, Pilot: pilot}})
 		return ticket
 	}
 	p.leave("stays", call("central", "stays"))

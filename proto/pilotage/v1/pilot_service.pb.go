@@ -2499,9 +2499,11 @@ type PullRequest struct {
 	// Of one core, in GHz; 0 when not known.
 	CoreSpeed float64 `protobuf:"fixed64,11,opt,name=core_speed,json=coreSpeed,proto3" json:"core_speed,omitempty"`
 	// Not in use by payloads, and payloads that say what limits them.
-	FreeCores     int32 `protobuf:"varint,12,opt,name=free_cores,json=freeCores,proto3" json:"free_cores,omitempty"`
-	CpuBound      int32 `protobuf:"varint,13,opt,name=cpu_bound,json=cpuBound,proto3" json:"cpu_bound,omitempty"`
-	IoBound       int32 `protobuf:"varint,14,opt,name=io_bound,json=ioBound,proto3" json:"io_bound,omitempty"`
+	FreeCores int32 `protobuf:"varint,12,opt,name=free_cores,json=freeCores,proto3" json:"free_cores,omitempty"`
+	CpuBound  int32 `protobuf:"varint,13,opt,name=cpu_bound,json=cpuBound,proto3" json:"cpu_bound,omitempty"`
+	IoBound   int32 `protobuf:"varint,14,opt,name=io_bound,json=ioBound,proto3" json:"io_bound,omitempty"`
+	// The most that the end of one task frees.
+	Ending        *Resources `protobuf:"bytes,15,opt,name=ending,proto3" json:"ending,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2632,6 +2634,13 @@ func (x *PullRequest) GetIoBound() int32 {
 		return x.IoBound
 	}
 	return 0
+}
+
+func (x *PullRequest) GetEnding() *Resources {
+	if x != nil {
+		return x.Ending
+	}
+	return nil
 }
 
 type PullResponse struct {
@@ -3985,7 +3994,7 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05added\x18\x03 \x03(\x06R\x05added\x12\x18\n" +
 	"\aremoved\x18\x04 \x03(\x06R\aremoved\x12\x18\n" +
-	"\apartial\x18\x05 \x01(\bR\apartial\"\xe4\x03\n" +
+	"\apartial\x18\x05 \x01(\bR\apartial\"\x94\x04\n" +
 	"\vPullRequest\x12,\n" +
 	"\x04sync\x18\x01 \x01(\v2\x18.pilotage.v1.SyncRequestR\x04sync\x12\x12\n" +
 	"\x04arch\x18\x02 \x01(\tR\x04arch\x12\x0e\n" +
@@ -4004,7 +4013,8 @@ const file_pilotage_v1_pilot_service_proto_rawDesc = "" +
 	"\n" +
 	"free_cores\x18\f \x01(\x05R\tfreeCores\x12\x1b\n" +
 	"\tcpu_bound\x18\r \x01(\x05R\bcpuBound\x12\x19\n" +
-	"\bio_bound\x18\x0e \x01(\x05R\aioBound\"b\n" +
+	"\bio_bound\x18\x0e \x01(\x05R\aioBound\x12.\n" +
+	"\x06ending\x18\x0f \x01(\v2\x16.pilotage.v1.ResourcesR\x06ending\"b\n" +
 	"\fPullResponse\x12-\n" +
 	"\x04sync\x18\x01 \x01(\v2\x19.pilotage.v1.SyncResponseR\x04sync\x12#\n" +
 	"\rcache_version\x18\x02 \x01(\x04R\fcacheVersion\"\xbb\x01\n" +
@@ -4245,53 +4255,54 @@ var file_pilotage_v1_pilot_service_proto_depIdxs = []int32{
 	48, // 54: pilotage.v1.PullRequest.free:type_name -> pilotage.v1.Resources
 	27, // 55: pilotage.v1.PullRequest.holding:type_name -> pilotage.v1.Holding
 	28, // 56: pilotage.v1.PullRequest.cache:type_name -> pilotage.v1.CacheDelta
-	23, // 57: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
-	56, // 58: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
-	12, // 59: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
-	19, // 60: pilotage.v1.DeliverOutcomesRequest.seals:type_name -> pilotage.v1.OutcomeSeal
-	22, // 61: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
-	50, // 62: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
-	2,  // 63: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
-	50, // 64: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
-	1,  // 65: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
-	2,  // 66: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
-	48, // 67: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
-	49, // 68: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
-	49, // 69: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
-	49, // 70: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
-	41, // 71: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
-	41, // 72: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
-	3,  // 73: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
-	7,  // 74: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
-	20, // 75: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
-	29, // 76: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
-	31, // 77: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
-	33, // 78: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
-	35, // 79: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
-	37, // 80: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
-	25, // 81: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
-	39, // 82: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
-	42, // 83: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
-	44, // 84: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
-	46, // 85: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
-	4,  // 86: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
-	8,  // 87: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
-	23, // 88: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
-	30, // 89: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
-	32, // 90: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
-	34, // 91: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
-	36, // 92: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
-	38, // 93: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
-	26, // 94: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
-	40, // 95: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
-	43, // 96: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
-	45, // 97: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
-	47, // 98: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
-	86, // [86:99] is the sub-list for method output_type
-	73, // [73:86] is the sub-list for method input_type
-	73, // [73:73] is the sub-list for extension type_name
-	73, // [73:73] is the sub-list for extension extendee
-	0,  // [0:73] is the sub-list for field type_name
+	48, // 57: pilotage.v1.PullRequest.ending:type_name -> pilotage.v1.Resources
+	23, // 58: pilotage.v1.PullResponse.sync:type_name -> pilotage.v1.SyncResponse
+	56, // 59: pilotage.v1.DeliverOutcomesRequest.outcomes:type_name -> pilotage.v1.Outcome
+	12, // 60: pilotage.v1.DeliverOutcomesRequest.stored:type_name -> pilotage.v1.Stored
+	19, // 61: pilotage.v1.DeliverOutcomesRequest.seals:type_name -> pilotage.v1.OutcomeSeal
+	22, // 62: pilotage.v1.DeliverOutcomesResponse.acks:type_name -> pilotage.v1.Ack
+	50, // 63: pilotage.v1.ReportUnreachableResponse.settings:type_name -> pilotage.v1.SiteSettings
+	2,  // 64: pilotage.v1.ListPeersResponse.peers:type_name -> pilotage.v1.Contact
+	50, // 65: pilotage.v1.ReportTrialResponse.settings:type_name -> pilotage.v1.SiteSettings
+	1,  // 66: pilotage.v1.LeaveRequest.term:type_name -> pilotage.v1.Term
+	2,  // 67: pilotage.v1.Pilot.contact:type_name -> pilotage.v1.Contact
+	48, // 68: pilotage.v1.Pilot.resources:type_name -> pilotage.v1.Resources
+	49, // 69: pilotage.v1.Pilot.registered:type_name -> google.protobuf.Timestamp
+	49, // 70: pilotage.v1.Pilot.ends:type_name -> google.protobuf.Timestamp
+	49, // 71: pilotage.v1.Pilot.ended:type_name -> google.protobuf.Timestamp
+	41, // 72: pilotage.v1.ListPilotsResponse.pilots:type_name -> pilotage.v1.Pilot
+	41, // 73: pilotage.v1.GetPilotResponse.pilot:type_name -> pilotage.v1.Pilot
+	3,  // 74: pilotage.v1.PilotService.Register:input_type -> pilotage.v1.RegisterRequest
+	7,  // 75: pilotage.v1.PilotService.ClaimMastership:input_type -> pilotage.v1.ClaimMastershipRequest
+	20, // 76: pilotage.v1.PilotService.Sync:input_type -> pilotage.v1.SyncRequest
+	29, // 77: pilotage.v1.PilotService.Pull:input_type -> pilotage.v1.PullRequest
+	31, // 78: pilotage.v1.PilotService.DeliverOutcomes:input_type -> pilotage.v1.DeliverOutcomesRequest
+	33, // 79: pilotage.v1.PilotService.ReportUnreachable:input_type -> pilotage.v1.ReportUnreachableRequest
+	35, // 80: pilotage.v1.PilotService.ListPeers:input_type -> pilotage.v1.ListPeersRequest
+	37, // 81: pilotage.v1.PilotService.ReportTrial:input_type -> pilotage.v1.ReportTrialRequest
+	25, // 82: pilotage.v1.PilotService.SendFile:input_type -> pilotage.v1.SendFileRequest
+	39, // 83: pilotage.v1.PilotService.Leave:input_type -> pilotage.v1.LeaveRequest
+	42, // 84: pilotage.v1.PilotService.ListPilots:input_type -> pilotage.v1.ListPilotsRequest
+	44, // 85: pilotage.v1.PilotService.GetPilot:input_type -> pilotage.v1.GetPilotRequest
+	46, // 86: pilotage.v1.PilotService.DrainPilot:input_type -> pilotage.v1.DrainPilotRequest
+	4,  // 87: pilotage.v1.PilotService.Register:output_type -> pilotage.v1.RegisterResponse
+	8,  // 88: pilotage.v1.PilotService.ClaimMastership:output_type -> pilotage.v1.ClaimMastershipResponse
+	23, // 89: pilotage.v1.PilotService.Sync:output_type -> pilotage.v1.SyncResponse
+	30, // 90: pilotage.v1.PilotService.Pull:output_type -> pilotage.v1.PullResponse
+	32, // 91: pilotage.v1.PilotService.DeliverOutcomes:output_type -> pilotage.v1.DeliverOutcomesResponse
+	34, // 92: pilotage.v1.PilotService.ReportUnreachable:output_type -> pilotage.v1.ReportUnreachableResponse
+	36, // 93: pilotage.v1.PilotService.ListPeers:output_type -> pilotage.v1.ListPeersResponse
+	38, // 94: pilotage.v1.PilotService.ReportTrial:output_type -> pilotage.v1.ReportTrialResponse
+	26, // 95: pilotage.v1.PilotService.SendFile:output_type -> pilotage.v1.SendFileResponse
+	40, // 96: pilotage.v1.PilotService.Leave:output_type -> pilotage.v1.LeaveResponse
+	43, // 97: pilotage.v1.PilotService.ListPilots:output_type -> pilotage.v1.ListPilotsResponse
+	45, // 98: pilotage.v1.PilotService.GetPilot:output_type -> pilotage.v1.GetPilotResponse
+	47, // 99: pilotage.v1.PilotService.DrainPilot:output_type -> pilotage.v1.DrainPilotResponse
+	87, // [87:100] is the sub-list for method output_type
+	74, // [74:87] is the sub-list for method input_type
+	74, // [74:74] is the sub-list for extension type_name
+	74, // [74:74] is the sub-list for extension extendee
+	0,  // [0:74] is the sub-list for field type_name
 }
 
 func init() { file_pilotage_v1_pilot_service_proto_init() }
