@@ -1,8 +1,6 @@
 package master
 
 import (
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -61,11 +59,11 @@ func (site *site) give(at *step, outbox *outbox, assignments []matcher.Assignmen
 
 // send tells pilots what they have been bound to.
 func (site *site) send(at *step, batches map[task.PilotID][]message.Assignment) {
-	for _, id := range slices.Sorted(maps.Keys(batches)) {
+	for id, tasks := range byKey(batches) {
 		w := site.roster.members[id]
 		w.talk.given = at.serial
 		site.refreshPlaces(at, w)
-		at.tell(w, message.Assign{Term: at.term, Serial: at.serial, Tasks: batches[id]})
+		at.tell(w, message.Assign{Term: at.term, Serial: at.serial, Tasks: tasks})
 	}
 	if len(batches) > 0 {
 		site.replication.replicationChanged(at, &site.roster, &site.list)

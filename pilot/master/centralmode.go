@@ -44,8 +44,8 @@ func (m *Master) standDown() {
 	if !m.inOffice || m.own.on || m.provisional || m.fenced {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
-		if h := m.holding.site.handout.held[id]; h.phase <= ready {
+	for _, h := range byKey(m.holding.site.handout.held) {
+		if h.phase <= ready {
 			m.holding.giveBack(&m.step, h, "the site's mode changed")
 		}
 	}
@@ -110,8 +110,8 @@ func (roster *roster) live(at *step, hand *handout) (self task.Puller) {
 			bound[j.held.Task.Bound]++
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(hand.held)) {
-		if h := hand.held[id]; h.phase <= ready && slots > 0 {
+	for _, h := range byKey(hand.held) {
+		if h.phase <= ready && slots > 0 {
 			slots--
 			bound[h.Task.Bound]++
 			free -= h.Task.Resources.Cores
@@ -125,8 +125,7 @@ func (roster *roster) live(at *step, hand *handout) (self task.Puller) {
 // former master's.
 func (hand *handout) holding() []task.Holding {
 	var list []task.Holding
-	for _, id := range slices.Sorted(maps.Keys(hand.held)) {
-		h := hand.held[id]
+	for id, h := range byKey(hand.held) {
 		list = append(list, task.Holding{Task: id, Lease: h.lease, Started: h.phase == ended || h.placement != nil && h.placement.phase != assigned})
 	}
 	for _, id := range slices.Sorted(maps.Keys(hand.strays)) {

@@ -66,8 +66,7 @@ func (c *copies) passCopies(at *step, hand *handout, roster *roster, outbox *out
 	if len(c.keepers) >= at.config.Copies.Keepers || len(roster.members) <= len(c.keepers)+1 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
-		w := roster.members[id]
+	for id, w := range byKey(roster.members) {
 		if id == at.self || c.keepers[id] || !w.described || w.draining {
 			continue
 		}
@@ -101,8 +100,7 @@ func (hand *handout) wholeCopy(at *step, outbox *outbox) message.KeepCopy {
 	for _, id := range slices.Sorted(maps.Keys(hand.leases)) {
 		whole.Leases = append(whole.Leases, hand.leaseCopy(id))
 	}
-	for _, name := range slices.Sorted(maps.Keys(hand.files)) {
-		k := hand.files[name]
+	for _, k := range byKey(hand.files) {
 		if len(k.readers) > 0 && k.file.Exists() && !k.file.Producer.IsZero() && outbox.outcomes[k.file.Producer] == nil {
 			whole.Files = append(whole.Files, k.file)
 		}

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -54,8 +53,8 @@ func (site *site) passElsewhere(at *step) {
 // chosen.
 func (site *site) relax(at *step, chosen func(*held) bool) bool {
 	var found []*held
-	for _, no := range slices.Sorted(maps.Keys(site.list.avoid)) {
-		if h := site.list.avoid[no]; h.no == no && h.phase <= ready && chosen(h) {
+	for no, h := range byKey(site.list.avoid) {
+		if h.no == no && h.phase <= ready && chosen(h) {
 			found = append(found, h)
 		}
 	}

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -74,8 +73,8 @@ func (holding *holding) reconcile(at *step, l task.Lease) {
 	for _, leased := range l.Tasks {
 		listed[leased.Task.ID] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(holding.site.handout.held)) {
-		if h := holding.site.handout.held[id]; h.lease == l.ID && !listed[id] && h.phase <= ready {
+	for id, h := range byKey(holding.site.handout.held) {
+		if h.lease == l.ID && !listed[id] && h.phase <= ready {
 			holding.forget(at, h)
 		}
 	}
@@ -248,8 +247,8 @@ func (holding *holding) dropLease(at *step, id task.LeaseID) {
 	if holding.site.handout.leases[id] == nil {
 		return
 	}
-	for _, name := range slices.Sorted(maps.Keys(holding.site.handout.held)) {
-		if h := holding.site.handout.held[name]; h.lease == id && h.phase != ended {
+	for _, h := range byKey(holding.site.handout.held) {
+		if h.lease == id && h.phase != ended {
 			holding.letGo(at, h)
 		}
 	}
@@ -299,8 +298,8 @@ func (holding *holding) revoke(at *step, revoked []task.Revoked) {
 // giveRecalled gives back what the queue wanted during the census and no pilot
 // has; what one has unstarted is asked for.
 func (holding *holding) giveRecalled(at *step) {
-	for _, id := range slices.Sorted(maps.Keys(holding.site.handout.held)) {
-		switch h := holding.site.handout.held[id]; {
+	for _, h := range byKey(holding.site.handout.held) {
+		switch {
 		case h == nil || !h.recalled:
 		case h.phase <= ready:
 			holding.giveBack(at, h, "recalled")

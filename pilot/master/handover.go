@@ -45,8 +45,7 @@ func (soles *soleCopies) takeLeaves(at *step, site *site, w *member, files []tas
 func (soles *soleCopies) chooseTaker(at *step, site *site, id task.OutputID, h *handOver) {
 	h.taker = ""
 	var best *member
-	for _, name := range slices.Sorted(maps.Keys(site.roster.members)) {
-		w := site.roster.members[name]
+	for name, w := range byKey(site.roster.members) {
 		if !w.described || w.draining || h.tried[name] {
 			continue
 		}

@@ -279,8 +279,7 @@ func (at *step) class(t task.Task) task.Class {
 // relist takes every task off the list and puts those that wait on it again,
 // in their classes by the settings of the moment.
 func (site *site) relist(at *step) {
-	for _, id := range slices.Sorted(maps.Keys(site.handout.held)) {
-		h := site.handout.held[id]
+	for _, h := range byKey(site.handout.held) {
 		if h.no == 0 {
 			continue
 		}
@@ -349,12 +348,12 @@ func (l *list) snapshot(term task.Term) matcher.ListSnapshot {
 	}
 	s := matcher.ListSnapshot{Version: l.version, Rates: matcher.DefaultRates()}
 	s.Version.Term = term
-	for _, no := range slices.Sorted(maps.Keys(l.byNo)) {
-		s.Classes = append(s.Classes, matcher.ListClass{No: no, Class: l.byNo[no]})
+	for no, class := range byKey(l.byNo) {
+		s.Classes = append(s.Classes, matcher.ListClass{No: no, Class: class})
 	}
 	s.Entries = make([]*matcher.ListEntry, 0, len(l.entries))
-	for _, no := range slices.Sorted(maps.Keys(l.entries)) {
-		s.Entries = append(s.Entries, l.entries[no])
+	for _, entry := range byKey(l.entries) {
+		s.Entries = append(s.Entries, entry)
 	}
 	l.round.whole = &s
 	return s

@@ -2,8 +2,6 @@ package master
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -325,13 +323,12 @@ func (m *Master) beginTerm() {
 	m.holding.site.replication = replication{numbers: m.holding.site.replication.numbers}
 	m.holding.site.placing.matrix = matcher.NewMatrix(m.term)
 	m.holding.site.followPolicies(&m.step)
-	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
-		if h := m.holding.site.handout.held[id]; h.phase <= ready {
+	for _, h := range byKey(m.holding.site.handout.held) {
+		if h.phase <= ready {
 			m.holding.site.list.offer(h)
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.holding.site.roster.members)) {
-		w := m.holding.site.roster.members[id]
+	for _, w := range byKey(m.holding.site.roster.members) {
 		w.row = rowState{}
 		if w.described {
 			m.holding.outbox.joins(&m.step, &m.holding.site.handout, w) // in this term too
@@ -340,8 +337,8 @@ func (m *Master) beginTerm() {
 		m.wantState(w)
 	}
 	m.holding.copies.reset() // new keepers get everything
-	for _, id := range slices.Sorted(maps.Keys(m.searches.byName)) {
-		m.holding.site.list.askFor(&m.step, m.searches.byName[id]) // the round that asked is not waited for any more
+	for _, s := range byKey(m.searches.byName) {
+		m.holding.site.list.askFor(&m.step, s) // the round that asked is not waited for any more
 	}
 }
 

@@ -1,7 +1,6 @@
 package master
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -191,8 +190,7 @@ func (m *Master) passAudit() {
 	m.holding.site.passElsewhere(&m.step)
 	m.holding.site.replication.passLostCopies(&m.step, &m.holding.site.roster, &m.holding.site.list)
 	roundOpen := m.holding.site.list.round.open != 0 && m.now.Sub(m.holding.site.list.round.sent) < m.config.List.RoundWait
-	for _, id := range slices.Sorted(maps.Keys(m.holding.site.roster.members)) {
-		w := m.holding.site.roster.members[id]
+	for _, w := range byKey(m.holding.site.roster.members) {
 		m.passOvertaken(w)
 		switch {
 		case !w.talk.asked.IsZero():
@@ -289,8 +287,8 @@ func (roster *roster) undescribed() bool {
 
 // askMissed asks those directly whom the census has not reached.
 func (roster *roster) askMissed(at *step) {
-	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
-		if w := roster.members[id]; !w.described && w.talk.asked.IsZero() {
+	for _, w := range byKey(roster.members) {
+		if !w.described && w.talk.asked.IsZero() {
 			at.wantState(w)
 		}
 	}
@@ -317,8 +315,8 @@ func (roster *roster) retractStrays(at *step, hand *handout) {
 	if at.provisional || len(hand.strays) == 0 {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
-		for _, j := range roster.members[id].inOrder() {
+	for _, w := range byKey(roster.members) {
+		for _, j := range w.inOrder() {
 			if j.held == nil && j.phase == assigned {
 				at.retract(j)
 			}

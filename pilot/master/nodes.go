@@ -60,8 +60,8 @@ func (site *site) lookAtNodes(at *step, outbox *outbox, of *member) {
 	if site.roster.nodes.State(at.now, of.node()) == of.health {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
-		if w := site.roster.members[id]; w.node() == of.node() {
+	for _, w := range byKey(site.roster.members) {
+		if w.node() == of.node() {
 			site.lookAtNode(at, outbox, w)
 		}
 	}
@@ -110,8 +110,8 @@ func (site *site) takeNodes(at *step, outbox *outbox, marks []task.NodeMark) {
 	}
 	site.roster.nodes.judges = true
 	site.roster.nodes.Restore(at.now, marks)
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
-		site.lookAtNode(at, outbox, site.roster.members[id])
+	for _, w := range byKey(site.roster.members) {
+		site.lookAtNode(at, outbox, w)
 	}
 }
 

@@ -310,16 +310,16 @@ func (o *outbox) load(s *task.Sync, now time.Time, waits func(*task.Outcome) boo
 	s.Seals = o.sealsOf(s.Outcomes)
 	s.Starts, s.Returns, s.Lost = slices.Clone(o.starts), slices.Clone(o.returns), slices.Clone(o.lost)
 	s.Departed, s.Refused, s.Confirmed = slices.Clone(o.departed), slices.Clone(o.refused), slices.Clone(o.confirmed)
-	for _, pilot := range slices.Sorted(maps.Keys(o.pauses)) {
-		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: o.pauses[pilot]})
+	for pilot, why := range byKey(o.pauses) {
+		s.Pauses = append(s.Pauses, task.Pause{Pilot: pilot, Why: why})
 	}
 	for _, output := range slices.SortedFunc(maps.Keys(o.stored), task.OutputID.Compare) {
 		s.Stored = append(s.Stored, o.stored[output].stored)
 	}
 	if o.report.Empty() && o.unreported() {
 		o.report.Seq++
-		for _, owner := range slices.Sorted(maps.Keys(o.reads)) {
-			o.report.SEReads = append(o.report.SEReads, o.reads[owner])
+		for _, sum := range byKey(o.reads) {
+			o.report.SEReads = append(o.report.SEReads, sum)
 		}
 		o.report.Replicas = o.replicas
 		clear(o.reads)

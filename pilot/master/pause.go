@@ -2,8 +2,6 @@ package master
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -36,8 +34,8 @@ func (m *Master) passPauses() {
 	if stopped == 0 || stopped < len(m.holding.site.roster.members) {
 		return
 	}
-	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
-		if h := m.holding.site.handout.held[id]; h.phase <= ready {
+	for _, h := range byKey(m.holding.site.handout.held) {
+		if h.phase <= ready {
 			m.holding.giveBack(&m.step, h, "no pilot of the site takes work; one of them: "+first.pause.stopped)
 		}
 	}

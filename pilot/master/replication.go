@@ -65,11 +65,11 @@ func (site *site) followPolicies(at *step) {
 		text: at.settings.Replicate, policies: chain, files: make(map[task.FileKey]*tracked),
 		at: make(map[task.PilotID]map[task.FileKey]*copyAt), launched: make(map[uint64]*held), numbers: r.numbers,
 	}
-	for _, no := range slices.Sorted(maps.Keys(site.list.entries)) {
-		site.replication.track(&site.handout, site.list.entries[no])
+	for _, entry := range byKey(site.list.entries) {
+		site.replication.track(&site.handout, entry)
 	}
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
-		if w := site.roster.members[id]; w.row.listed {
+	for _, w := range byKey(site.roster.members) {
+		if w.row.listed {
 			at.wantRow(w) // it may have told what it has before this master wanted to know
 		}
 	}
@@ -79,8 +79,8 @@ func (site *site) followPolicies(at *step) {
 func (site *site) dropPolicies(at *step) {
 	before := site.replication
 	site.replication = replication{numbers: before.numbers}
-	for _, no := range slices.Sorted(maps.Keys(before.claimed)) {
-		site.placing.offerAgain(&site.handout, before.claimed[no])
+	for _, h := range byKey(before.claimed) {
+		site.placing.offerAgain(&site.handout, h)
 	}
 	for _, id := range slices.Sorted(maps.Keys(before.reserved)) {
 		if w := site.roster.members[id]; w != nil {

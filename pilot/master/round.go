@@ -2,7 +2,6 @@ package master
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/pilotage-grid/pilotage/matcher"
@@ -106,8 +105,7 @@ func (site *site) endRound(at *step, round uint64) {
 	if len(l.round.added) > 0 {
 		l.hurry(at.now.Add(at.config.List.RoundLow))
 	}
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
-		w := site.roster.members[id]
+	for _, w := range byKey(site.roster.members) {
 		early := w.row.early
 		w.row.early = nil
 		for _, update := range early {
@@ -232,8 +230,8 @@ func (m *Master) returnClass(class task.Class, why matcher.Explanation) {
 		refusal.Clauses = append(refusal.Clauses, task.ClauseCount{Clause: count.Clause, Pilots: count.Pilots})
 	}
 	m.holding.outbox.refused = append(m.holding.outbox.refused, refusal)
-	for _, id := range slices.Sorted(maps.Keys(m.holding.site.handout.held)) {
-		if h := m.holding.site.handout.held[id]; h.phase <= ready && h.Task.Class() == class {
+	for _, h := range byKey(m.holding.site.handout.held) {
+		if h.phase <= ready && h.Task.Class() == class {
 			m.holding.giveBack(&m.step, h, "no pilot of the site can run it")
 		}
 	}

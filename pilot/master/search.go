@@ -2,7 +2,6 @@ package master
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -111,13 +110,13 @@ func (f *searches) watch(at *step, site *site, file task.File) *search {
 // searchFilesOf looks for what a pilot that is gone has made and what no
 // storage element has, and again for what it was to store.
 func (f *searches) searchFilesOf(at *step, site *site, pilot task.PilotID) {
-	for _, name := range slices.Sorted(maps.Keys(site.handout.files)) {
-		if k := site.handout.files[name]; k.file.Producer.Pilot == pilot && sole(k.file) {
+	for _, k := range byKey(site.handout.files) {
+		if k.file.Producer.Pilot == pilot && sole(k.file) {
 			f.watch(at, site, k.file)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
-		if s := f.byName[name]; s.holder == pilot {
+	for _, s := range byKey(f.byName) {
+		if s.holder == pilot {
 			site.list.askFor(at, s)
 		}
 	}
@@ -217,8 +216,7 @@ func (f *searches) relieveBereft(at *step, site *site, s *search) {
 
 // searched draws the consequences of a round that asked for files.
 func (f *searches) searched(at *step, holding *holding, round uint64, holders map[task.FileKey][]*member, complete bool) {
-	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
-		s := f.byName[name]
+	for _, s := range byKey(f.byName) {
 		if s.round != round {
 			continue
 		}
@@ -243,8 +241,8 @@ func (f *searches) searched(at *step, holding *holding, round uint64, holders ma
 // nobody can look it is lost.
 func (f *searches) lookAtStorage(at *step, holding *holding, s *search) {
 	var pilots, leaving []*member
-	for _, id := range slices.Sorted(maps.Keys(holding.site.roster.members)) {
-		switch w := holding.site.roster.members[id]; {
+	for _, w := range byKey(holding.site.roster.members) {
+		switch {
 		case w.described && w.draining:
 			leaving = append(leaving, w)
 		case w.described:
@@ -353,8 +351,7 @@ func (f *searches) endWatch(at *step, holding *holding, s *search) {
 // passSearches lets tasks go on whose file has been found, and asks again for
 // files that do not reach the storage element.
 func (f *searches) passSearches(at *step, holding *holding) {
-	for _, name := range slices.Sorted(maps.Keys(f.byName)) {
-		s := f.byName[name]
+	for name, s := range byKey(f.byName) {
 		if s.again.IsZero() || at.now.Before(s.again) {
 			continue
 		}

@@ -2,7 +2,6 @@ package master
 
 import (
 	"cmp"
-	"maps"
 	"math"
 	"slices"
 	"time"
@@ -85,8 +84,7 @@ func (site *site) replicaSight(at *step, listed []*held) replicaSight {
 			}
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
-		w := site.roster.members[id]
+	for id, w := range byKey(site.roster.members) {
 		unplanned := w.copying.unplanned
 		w.copying.unplanned = false
 		if !w.described || w.takesNone() || at.now.Before(w.copying.copyless) || unplanned {
@@ -160,13 +158,13 @@ func (r *replication) replicaTask(list *list, placing *placing, h *held) replica
 // been given: these will be replicas as well.
 func (roster *roster) stagingIn(hand *handout) map[task.FileKey][]task.PilotID {
 	coming := make(map[task.FileKey][]task.PilotID)
-	for _, id := range slices.Sorted(maps.Keys(roster.members)) {
-		for _, j := range roster.members[id].inOrder() {
+	for _, w := range byKey(roster.members) {
+		for _, j := range w.inOrder() {
 			if j.held == nil || j.phase != assigned {
 				continue
 			}
 			for _, file := range message.ListFiles(hand.inputs(j.held.Task)) {
-				coming[file.Key] = append(coming[file.Key], id)
+				coming[file.Key] = append(coming[file.Key], w.id)
 			}
 		}
 	}
@@ -233,9 +231,9 @@ func (r *replication) orderCopies(at *step, roster *roster, list *list, decided 
 		c.ordered, c.made = at.now, true
 		order(one.To).Files = append(order(one.To).Files, t.file)
 	}
-	for _, pilot := range slices.Sorted(maps.Keys(orders)) {
+	for pilot, order := range byKey(orders) {
 		if w := roster.members[pilot]; w != nil {
-			at.tell(w, *orders[pilot])
+			at.tell(w, *order)
 		}
 	}
 }
@@ -251,9 +249,9 @@ func (r *replication) claim(hand *handout, placing *placing, decided replica.Dec
 			placing.matrix.SetReady(h.no, false)
 		}
 	}
-	for _, no := range slices.Sorted(maps.Keys(before)) {
+	for no, h := range byKey(before) {
 		if r.claimed[no] == nil {
-			placing.offerAgain(hand, before[no])
+			placing.offerAgain(hand, h)
 		}
 	}
 }
@@ -274,9 +272,9 @@ func (site *site) reserve(at *step, pilots []task.PilotID) {
 	for _, id := range pilots {
 		r.reserved[id] = true
 	}
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
+	for id, w := range byKey(site.roster.members) {
 		if before[id] != r.reserved[id] {
-			site.refreshPlaces(at, site.roster.members[id])
+			site.refreshPlaces(at, w)
 		}
 	}
 }

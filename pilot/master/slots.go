@@ -2,7 +2,6 @@ package master
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 
@@ -226,8 +225,8 @@ func (l *list) oneByOne(w *member, places *matcher.Places) {
 
 // refreshAll tells the matrix what every member can take.
 func (site *site) refreshAll(at *step) {
-	for _, id := range slices.Sorted(maps.Keys(site.roster.members)) {
-		site.refreshPlaces(at, site.roster.members[id])
+	for _, w := range byKey(site.roster.members) {
+		site.refreshPlaces(at, w)
 	}
 }
 

@@ -20,9 +20,11 @@ import (
 const successorLooks = 64
 
 // successors lists one task for each that runs at a member and has none, which may
-// follow it there.
+// follow it there. A member whose slots have something else to go on with gets none: to
+// end one chain of tasks before the next begins leaves the last ones late.
 func (placing *placing) successors(at *step, hand *handout, w *member) (found []uint64) {
-	if placing.localityWait(at) == 0 {
+	ordinary := func(j *placement) bool { return !j.isSuccessor() }
+	if placing.localityWait(at) == 0 || len(w.waiting) >= w.total.slots || slices.ContainsFunc(w.waiting, ordinary) {
 		return nil
 	}
 	for _, j := range w.inOrder() {

@@ -305,8 +305,8 @@ func (m *Master) takeVerdicts(acks []task.Ack) {
 	}
 	m.holding.outbox.letGoOn(judged)
 	m.holding.copies.passCopies(&m.step, &m.holding.site.handout, &m.holding.site.roster, &m.holding.outbox)
-	for _, peer := range slices.Sorted(maps.Keys(byPeer)) {
-		m.act(message.Tell{To: peer, Message: message.Acks{Acks: byPeer[peer]}})
+	for peer, judged := range byKey(byPeer) {
+		m.act(message.Tell{To: peer, Message: message.Acks{Acks: judged}})
 	}
 }
 
@@ -351,7 +351,7 @@ func (o *outbox) echoStored(at *step, stored []task.Stored) {
 			byPeer[peer] = append(byPeer[peer], s.Output())
 		}
 	}
-	for _, peer := range slices.Sorted(maps.Keys(byPeer)) {
-		at.act(message.Tell{To: peer, Message: message.Acks{Stored: byPeer[peer]}})
+	for peer, stored := range byKey(byPeer) {
+		at.act(message.Tell{To: peer, Message: message.Acks{Stored: stored}})
 	}
 }
