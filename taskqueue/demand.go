@@ -25,6 +25,7 @@ type ClassDemand struct {
 	Tasks    int
 	Walltime time.Duration // of the first of them; 0 if nobody has given one
 	Live     bool          // resources and remaining life of a live pilot suffice
+	refused  bool          // lately, by all of the site's pilots
 }
 
 // Limits of an answer.
@@ -83,6 +84,7 @@ func (d *demand) add(of *task.Task, tasks int) {
 	}
 	class := &d.out.Classes[at]
 	class.Tasks += tasks
+	class.refused = class.refused || d.refuses(d.site, of.Class())
 	if of.Walltime != task.DefaultWalltime { // which says nothing of how long it runs
 		class.Walltime = max(class.Walltime, of.Walltime)
 	}
@@ -182,7 +184,7 @@ func (d *demand) pilots() {
 		}
 		for k := range d.out.Classes {
 			c := &d.out.Classes[k]
-			c.Live = c.Live || p.Resources.Fits(c.Resources) && p.Ends.Sub(d.Wall) >= c.Walltime
+			c.Live = c.Live || !c.refused && p.Resources.Fits(c.Resources) && p.Ends.Sub(d.Wall) >= c.Walltime
 		}
 	}
 }

@@ -110,6 +110,12 @@ func TestDemandTellsWhatALivePilotCanRun(t *testing.T) {
 	if of := live(); !of[1] || of[16] {
 		t.Errorf("beside a pilot of 4 cores: %v", of)
 	}
+	a.sync()
+	a.refuse(small.Class())
+	a.sync()
+	if of := live(); of[1] {
+		t.Error("a live pilot can run what the site's pilots have refused")
+	}
 }
 
 // A token of a pilot job lets one pilot in, which may come back, and names its job.

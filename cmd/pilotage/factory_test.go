@@ -49,6 +49,18 @@ func TestFactoryReadsTheFileOfItsPage(t *testing.T) {
 	}
 }
 
+// A job that dies before its check has said nothing good of the node.
+func TestAFactorysCheckNeedsAReport(t *testing.T) {
+	for report, good := range map[string]bool{
+		"CHECK  RESULT  DETAIL\ndisk   ok      much\n": true, "CHECK  RESULT  DETAIL\ndisk   FAILED  none\n": false,
+		"pilotage: root has started this pilot\n": false, "": false,
+	} {
+		if err := judgeReport(report); (err == nil) != good || err != nil && exitCode(t.Context(), err) != exitUnfit {
+			t.Errorf("%q: %v", report, err)
+		}
+	}
+}
+
 // What a factory found last is in its metrics.
 func TestFactoryMetricsAreOfTheNewestStatus(t *testing.T) {
 	registry, observe := factoryMetrics("siteA")

@@ -74,11 +74,23 @@ func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []
 			return err
 		}
 		_, err = a.stdout.Write(report)
-		if err == nil && strings.Contains(string(report), "FAILED") {
-			return coded(exitUnfit, "pilots of this shape would take no work where the job ran")
+		if err == nil {
+			err = judgeReport(string(report))
 		}
 		return err
 	})
+}
+
+// judgeReport tells whether what a job has printed is a report of a check that found
+// nothing wrong.
+func judgeReport(report string) error {
+	switch {
+	case !strings.Contains(report, "RESULT"):
+		return coded(exitUnfit, "the job ended without a report: what it printed says why")
+	case strings.Contains(report, "FAILED"):
+		return coded(exitUnfit, "pilots of this shape would take no work where the job ran")
+	}
+	return nil
 }
 
 // waitForJob waits until a job is no more, and returns what it has printed.

@@ -64,7 +64,12 @@ when workflows go. You see your own use; admins and read-only accesses see all.`
 func usageOf(u *pb.Usage) string { return cmp.Or(u.GetOwner(), u.GetSite(), u.GetDay(), "-") }
 
 func usageRow(u *pb.Usage) []any {
-	hours := func(d *durationpb.Duration) string { return fmt.Sprintf("%.2f h", d.AsDuration().Hours()) }
+	hours := func(d *durationpb.Duration) string {
+		if d.AsDuration() < 10*time.Hour {
+			return d.AsDuration().Round(time.Second).String()
+		}
+		return fmt.Sprintf("%.1f h", d.AsDuration().Hours())
+	}
 	size := func(n uint64) string { return sizeText(int64(n)) }
 	return []any{
 		usageOf(u), u.GetTasks(), u.GetFailures(), hours(u.GetCpu()), hours(u.GetWall()), hours(u.GetWasted()),

@@ -105,10 +105,11 @@ function lines(canvas, looks, series, options = {}) {
     let started = false;
     looks.forEach((look, i) => {
       const v = columns[i][k];
-      if (v === undefined || v === null || Number.isNaN(v)) return;
+      if (v === undefined || v === null || Number.isNaN(v)) { started = false; return; } // nothing is known of this time
       if (options.stacked) base[i] += v;
       const at = y(options.stacked ? base[i] : v);
-      if (started) c.lineTo(x(look.t), at); else c.moveTo(x(look.t), at);
+      if (!started) c.moveTo(x(look.t) - 1, at);
+      c.lineTo(x(look.t), at);
       started = true;
     });
     c.strokeStyle = colour(s.colour);
@@ -169,10 +170,10 @@ class Gantt {
   }
 
   // tools are buttons for those who have neither wheel nor keys.
-  tools() {
+  tools(note = "Drag over a time to look closer at it; a click opens the task.") {
     const button = (text, act) => el("button", {type: "button", onclick: act}, text);
     return el("div", {class: "tools"}, button("closer", () => this.zoom(.5)), button("wider", () => this.zoom(2)), button("earlier", () => this.pan(-.5)), button("later", () => this.pan(.5)), button("now", () => this.now()),
-      el("span", {class: "note"}, "Drag over a time to look closer at it; a click opens the task."));
+      el("span", {class: "note"}, note));
   }
 
   add(bars) {

@@ -17,7 +17,7 @@
     el("div", {class: "cards"}, card(percent(r.reads[0] + r.reads[1], reads), "inputs from caches"), card(bytes(r.bytes[0] + r.bytes[1]), "kept off storage elements"), card(bytes(r.bytes[2] + r.bytes[3]), "read from storage elements"),
       card(seconds(r.useful), "of payloads that count"), card(seconds(lost), "wasted"), card(percent(lost, lost + r.useful), "of all is wasted")),
     el("h2", {}, "Steps"), graph(r.steps || []), table(stepHead, (r.steps || []).slice(0, 300).map(stepRow)),
-    el("h2", {}, "Slots, by node and pilot"), gantt.tools(), el("figure", {}, barLegend(), gantt.canvas),
+    el("h2", {}, "Slots, by node and pilot"), gantt.tools("Drag over a time to look closer at it."), el("figure", {}, barLegend(), gantt.canvas),
     el("h2", {}, "Transfers"), table(["from", {t: "inputs", n: 1}, {t: "of all", n: 1}, {t: "bytes", n: 1}, {t: "of all", n: 1}], sources.map((name, i) => [el("span", {class: `key ${name}`}, sourceNames[name]), number(r.reads[i]), percent(r.reads[i], reads), bytes(r.bytes[i]), percent(r.bytes[i], add(r.bytes))])),
     table([{t: "file read most", long: 1}, {t: "bytes", n: 1}, {t: "reads", n: 1}, "by source"], (r.files || []).map((f) => [f.lfn, bytes(f.size), number(add(f.reads)), parts(sources.map((name, i) => [name, f.reads[i]]))])),
     el("h2", {}, "Wasted work"), table(["attempts that", {t: "attempts", n: 1}, {t: "time", n: 1}], wasted.map(([kind, w]) => [kind, number(w.attempts), seconds(w.seconds)]), "No attempt was in vain."),
