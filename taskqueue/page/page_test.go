@@ -292,6 +292,17 @@ func TestNamesOfOthersWorkAreNotShown(t *testing.T) {
 	}
 }
 
+// The page names the levels of confinement as everything else does.
+func TestThePageNamesConfinement(t *testing.T) {
+	script, err := os.ReadFile("static/screens.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if wanted := `confinements = ["` + strings.Join(task.ConfinementNames[:], `", "`) + `"]`; !strings.Contains(string(script), wanted) {
+		t.Errorf("screens.js lacks %s", wanted)
+	}
+}
+
 // A report needs nothing from elsewhere, and its names end no script.
 func TestAReportIsOneFile(t *testing.T) {
 	var out strings.Builder

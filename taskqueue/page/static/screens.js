@@ -22,6 +22,7 @@ const sourceNames = {local: "own cache", peer: "other pilots", se: "storage elem
 const add = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const rate = (value) => (look, before) => before ? Math.max(0, (value(look) - value(before)) * 1000 / (look.t - before.t)) : null;
 const link = (path, text) => el("a", {href: `#/${path.map(encodeURIComponent).join("/")}`}, text);
+const confinements = ["NONE", "LANDLOCK", "NAMESPACES", "CONTAINER"]; // as task.ConfinementNames
 const short = (id) => String(id).replace(/^w-[a-z2-7]+\//, "");
 
 function siteRows(look) {
@@ -151,7 +152,7 @@ function site(name) {
     const turn = (by) => el("button", {type: "button", disabled: !(pages[page + by] !== undefined && page + by >= 0), onclick: () => { page += by; list().catch(show); }}, by < 0 ? "pilots before" : "pilots behind");
     pilots.replaceChildren(table(["pilot", "node", "state", {t: "slots busy", n: 1}, {t: "done", n: 1}, {t: "failed", n: 1}, {t: "local hits", n: 1}, "batch job", "payloads confined by", {t: "note", long: 1}], found.map((p) => [
       link(["pilot", p.contact.pilot], p.contact.pilot + (p.master ? " (master)" : "")), p.host, tag(p.state), `${p.running} / ${p.slots}`, number(p.done), number(p.failed),
-      percent(Number(p.localReads), Number(p.reads)), p.batchJob || "-", p.sandbox || "-", p.stopped || p.lastError || "-"]), "No pilot is alive here."), pages.length > 1 ? el("div", {class: "tools"}, turn(-1), turn(1)) : "");
+      percent(Number(p.localReads), Number(p.reads)), p.batchJob || "-", confinements[p.confinement] || "-", p.stopped || p.lastError || "-"]), "No pilot is alive here."), pages.length > 1 ? el("div", {class: "tools"}, turn(-1), turn(1)) : "");
   }
   return {
     title: name, site: name, gantt,
@@ -174,7 +175,7 @@ function site(name) {
       nodes.replaceChildren(table(["node", {t: "for", n: 1}, {t: "last error", long: 1}], (held || []).map((n) => [n.name, span(n.left) > 0 ? seconds(span(n.left)) : "on trial", n.error || "-"]), "All nodes get tasks."));
       const jobs = (demand.pilots || []).filter((p) => p.job);
       waits.replaceChildren(table([{t: "tasks", n: 1}, "each asks for", {t: "requirement", long: 1}, {t: "walltime", n: 1}, "cores, memory and life of live pilots"], (demand.classes || []).map((c) => [
-        number(c.tasks), `${c.resources?.cores ?? 1} cores, ${bytes(c.resources?.memoryBytes)}`, c.require || "-", span(c.walltime) ? seconds(span(c.walltime)) : "-", c.live ? "suffice" : "do not suffice"]), "Nothing waits for more pilots here."),
+        number(c.tasks), `${c.resources?.cores ?? 1} core${c.resources?.cores > 1 ? "s" : ""}, ${bytes(c.resources?.memoryBytes)}`, c.require || "-", span(c.walltime) ? seconds(span(c.walltime)) : "-", c.live ? "suffice" : "do not suffice"]), "Nothing waits for more pilots here."),
       el("p", {class: "note"}, jobs.length ? `Of its pilots of the last hour ${number(jobs.length)} came from jobs of a factory, of which ${number(jobs.filter((p) => p.alive).length)} live and ${number(jobs.filter((p) => p.error).length)} died.` : "No pilot of the last hour came from a job of a factory."));
       factories.replaceChildren(table(["factory", "at", {t: "pending jobs", n: 1}, {t: "running", n: 1}, "last submission", {t: "batch system listed", n: 1}, {t: "paused", long: 1}, {t: "why no more", long: 1}, {t: "nodes left out", long: 1}], (demand.factories || []).map((f) => [
         f.name, f.host, number(f.pending), number(f.running), f.lastSubmission ? when(f.lastSubmission) : "-", span(f.listingAge) < 1e6 ? `${seconds(span(f.listingAge))} ago` : "never", f.paused || "-", f.reason || "-", (f.nodes || []).map((n) => `${n.name}${span(n.left) > 0 ? ` for ${seconds(span(n.left))}` : ", on trial"}: ${n.error}`).join("; ") || "-"]), "No factory has asked for the last minute: pilotage factory --batch slurm, at the site."));
@@ -302,7 +303,7 @@ function pilot(id) {
         attempts.replaceChildren(table(["task", "began", {t: "stage-in", n: 1}, {t: "run", n: 1}, "most bytes from", "ended"], bars.map((b) => [b.task ? link(["task", b.task], b.task) : "of somebody else", when(b.start), seconds(b.in / 1000), b.run ? seconds(b.run / 1000) : "-", sourceNames[sources[b.source]], b.run ? b.ok ? "well" : "failed" : "runs"]), "None is remembered."));
       }
       about.replaceChildren(facts([["site", link(["site", p.site], p.site)], ["state", tag(p.state)], (p.reason || p.stopped) && ["why", p.reason || p.stopped], ["node", p.host], ["master", p.master ? "yes" : "no"], ["slots busy", `${p.running} of ${p.slots}`],
-        ["cores", p.resources.cores], ["memory", bytes(p.resources.memoryBytes)], ["disk", bytes(p.resources.diskBytes)], ["features", (p.features || []).join(", ") || "-"], ["payloads confined by", p.sandbox || "-"],
+        ["cores", p.resources.cores], ["memory", bytes(p.resources.memoryBytes)], ["disk", bytes(p.resources.diskBytes)], ["features", (p.features || []).join(", ") || "-"], ["payloads confined by", [confinements[p.confinement] || "-", p.sandbox ? `: ${p.sandbox}` : ""]],
         ["batch job", p.batchJob || "-"], ["attempts", `${number(p.done)} done, ${number(p.failed)} failed`], ["last error", p.lastError || "-"], ["inputs", `${number(p.reads)}: ${percent(Number(p.localReads), Number(p.reads))} from its own cache, ${percent(Number(p.peerReads), Number(p.reads))} from other pilots`],
         ["addresses", (p.contact.addresses || []).join(" ")], ["version", p.version], ["registered", when(p.registered)], ["ends", when(p.ends)]]));
     },
