@@ -330,6 +330,9 @@ type History struct {
 	Bars   []Bar   `json:"bars"`
 	Outs   []Out   `json:"outs"`
 	Events []Event `json:"events"`
+	// The stream goes on behind these numbers: of what is above, and of events.
+	Newest uint64 `json:"newest"`
+	Told   uint64 `json:"told"`
 }
 
 const (
@@ -338,7 +341,7 @@ const (
 )
 
 func (l *live) history(site string) History {
-	h := History{Looks: []Look{}, Bars: []Bar{}}
+	h := History{Looks: []Look{}, Bars: []Bar{}, Newest: l.newest()}
 	if site != "" {
 		bars, _ := l.since(site, 0, historyBars)
 		h.Bars = append(h.Bars, bars...) // none is an empty list

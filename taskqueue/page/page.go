@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -229,7 +230,7 @@ func (p *Page) history(w http.ResponseWriter, r *http.Request, token string) {
 		history.Looks = nil
 		history.Bars = slices.DeleteFunc(history.Bars, func(b Bar) bool { return b.Pilot != pilot })
 	}
-	history.Events, _ = p.backend.Events(0, site, historyEvents)
+	history.Events, history.Told = p.backend.Events(0, site, historyEvents)
 	sees := p.sight(r.Context(), token)
 	history.Bars, history.Outs, history.Events = sees.bars(history.Bars), sees.outs(history.Outs), sees.events(history.Events)
 	_ = json.NewEncoder(w).Encode(history)
@@ -253,6 +254,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, token string) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	site, from := r.URL.Query().Get("site"), p.live.newest()
 	_, told := p.backend.Events(0, site, 0)
+	from, told = behind(r, "after", from), behind(r, "told", told)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	budget, sees := streamBurst, p.sight(r.Context(), token)
@@ -281,6 +283,16 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request, token string) {
 			return
 		}
 	}
+}
+
+// behind is the number behind which a viewer goes on: what it has from the history, or
+// else the newest.
+func behind(r *http.Request, name string, newest uint64) uint64 {
+	known, err := strconv.ParseUint(r.URL.Query().Get(name), 10, 64)
+	if err != nil {
+		return newest
+	}
+	return min(known, newest)
 }
 
 // news is what a viewer is sent next: a look, attempts behind a number, and events

@@ -229,9 +229,9 @@ func TestTheStream(t *testing.T) {
 	p, url, _ := browser(t, q)
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: insecure}}
 	defer client.CloseIdleConnections()
-	open := func() *bufio.Scanner {
+	open := func(more string) *bufio.Scanner {
 		t.Helper()
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/live?site=siteA", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/live?site=siteA"+more, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -255,7 +255,7 @@ func TestTheStream(t *testing.T) {
 	}
 	var streams []*bufio.Scanner
 	for range 10 {
-		streams = append(streams, open())
+		streams = append(streams, open(""))
 	}
 	for _, s := range streams {
 		var look page.Look
@@ -271,6 +271,10 @@ func TestTheStream(t *testing.T) {
 	var bars []page.Bar
 	if err := json.Unmarshal([]byte(next(streams[0], "bars")), &bars); err != nil || len(bars) != 2 || bars[0].Attempt != "a0" || bars[1].Attempt != "a1" {
 		t.Errorf("%+v, %v", bars, err)
+	}
+	// What has happened between a viewer's history and its stream is not lost.
+	if err := json.Unmarshal([]byte(next(open("&after=1"), "bars")), &bars); err != nil || len(bars) != 1 || bars[0].Attempt != "a0" {
+		t.Errorf("behind a number: %+v, %v", bars, err)
 	}
 }
 

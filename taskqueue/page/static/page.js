@@ -86,7 +86,7 @@ async function listen(of) {
   if (shown.bars) shown.bars(history.bars, history.outs || []);
   if (shown.events) shown.events(history.events || []);
   tell();
-  stream = new EventSource(`/live?site=${encodeURIComponent(of)}`);
+  stream = new EventSource(`/live?site=${encodeURIComponent(of)}&after=${history.newest}&told=${history.told}`);
   stream.addEventListener("look", (e) => {
     const look = JSON.parse(e.data);
     // Charts need no point each second: the newest one moves until 5 s have passed.
