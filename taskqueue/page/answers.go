@@ -1,6 +1,7 @@
 package page
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -14,7 +15,7 @@ type Answers[V any] struct {
 }
 
 type answer[V any] struct {
-	mu    sync.Mutex // one asks, others wait
+	turn  chan struct{} // one asks, others wait; whoever puts something in has it
 	until time.Time
 	value V
 }
@@ -25,11 +26,16 @@ func NewAnswers[V any](most int) *Answers[V] {
 }
 
 // Get returns an answer that is not old, or else asks for a new one and until when it is
-// kept. Errors are not kept.
-func (k *Answers[V]) Get(key string, ask func() (value V, until time.Time, err error)) (V, error) {
+// kept. Errors are not kept. Who waits for somebody else's asking waits until ctx ends.
+func (k *Answers[V]) Get(ctx context.Context, key string, ask func() (value V, until time.Time, err error)) (V, error) {
 	a := k.of(key)
-	a.mu.Lock()
-	defer a.mu.Unlock()
+	select {
+	case a.turn <- struct{}{}:
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
+	defer func() { <-a.turn }()
 	if time.Now().Before(a.until) {
 		return a.value, nil
 	}
@@ -47,11 +53,13 @@ func (k *Answers[V]) of(key string) *answer[V] {
 	if len(k.kept) >= k.most {
 		now := time.Now()
 		for key, a := range k.kept {
-			if a.mu.TryLock() {
+			select {
+			case a.turn <- struct{}{}:
 				if !now.Before(a.until) {
 					delete(k.kept, key)
 				}
-				a.mu.Unlock()
+				<-a.turn
+			default:
 			}
 		}
 		if len(k.kept) >= k.most {
@@ -59,7 +67,7 @@ func (k *Answers[V]) of(key string) *answer[V] {
 		}
 	}
 	if k.kept[key] == nil {
-		k.kept[key] = &answer[V]{}
+		k.kept[key] = &answer[V]{turn: make(chan struct{}, 1)}
 	}
 	return k.kept[key]
 }

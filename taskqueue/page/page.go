@@ -187,7 +187,7 @@ func (p *Page) call(w http.ResponseWriter, r *http.Request, token string) {
 		return
 	}
 	until := time.Now().Add(keepReply)
-	text, err := p.replies.Get(token+" "+service+"/"+name+" "+string(body), func() ([]byte, time.Time, error) {
+	text, err := p.replies.Get(r.Context(), token+" "+service+"/"+name+" "+string(body), func() ([]byte, time.Time, error) {
 		reply, err := p.backend.Call(r.Context(), token, "/pilotage.v1."+service+"/"+name, request)
 		if err != nil {
 			return nil, until, err

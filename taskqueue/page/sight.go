@@ -4,27 +4,34 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 )
 
 // sight is what one viewer may look into: persons own their work.
 type sight struct {
 	of    func(workflow string) bool
 	known map[string]bool
+	since time.Time
 }
 
-// keepSight bounds the workflows that a long stream remembers; then it asks again.
-const keepSight = 1000
+// A long stream remembers at most keepSight workflows, and asks again after sightTime:
+// work changes hands, and people leave groups.
+const (
+	keepSight = 1000
+	sightTime = 5 * time.Second
+)
 
 func (p *Page) sight(ctx context.Context, token string) *sight {
 	return &sight{of: func(workflow string) bool { return p.backend.Sees(ctx, token, workflow) }, known: make(map[string]bool)}
 }
 
 func (s *sight) sees(workflow string) bool {
+	if now := time.Now(); now.Sub(s.since) >= sightTime || len(s.known) >= keepSight {
+		clear(s.known)
+		s.since = now
+	}
 	sees, known := s.known[workflow]
 	if !known {
-		if len(s.known) >= keepSight {
-			clear(s.known)
-		}
 		sees = s.of(workflow)
 		s.known[workflow] = sees
 	}

@@ -24,7 +24,8 @@ const (
 	keepEvents = 5_000
 	// failurePause is the shortest time between two events of one failing step.
 	failurePause = 10 * time.Second
-	// keepFailing bounds the failing steps that are remembered for that.
+	// keepFailing bounds the failing steps that are remembered for that; others are told
+	// of each time.
 	keepFailing = 1_000
 )
 
@@ -54,10 +55,10 @@ type failingStep struct {
 	step, text string
 }
 
-// failing is when a step was told of, and how many tasks have failed since.
+// failing is when a step was told of, and what has failed since.
 type failing struct {
 	told  time.Time
-	since int
+	since taskqueue.News
 }
 
 func newEvents(log *slog.Logger) *events {
@@ -66,51 +67,62 @@ func newEvents(log *slog.Logger) *events {
 	}
 }
 
-// tell logs news and keeps it for those who watch.
+// tell logs news and keeps it for those who watch, and tells of what has failed since a
+// step was told of, once the pause is over.
 func (e *events) tell(now time.Time, news ...taskqueue.News) {
-	if len(news) == 0 {
-		return
-	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	before := e.number
 	for i := range news {
 		n := &news[i]
 		e.counts[eventKey{n.Kind, n.Site}] += uint64(max(1, n.Count))
-		if n.Kind == taskqueue.NewsStepFailed && !e.due(now, n) {
+		if n.Kind != taskqueue.NewsStepFailed || e.due(now, n) {
+			e.add(now, n)
+		}
+	}
+	for key, f := range e.failing {
+		if now.Sub(f.told) < failurePause {
 			continue
 		}
-		e.number++
-		event := page.Event{
-			Number: e.number, Time: now.UnixMilli(), Kind: string(n.Kind), Warns: n.Kind.Warns(), Site: string(n.Site), Pilot: string(n.Pilot),
-			Node: n.Node, Workflow: string(n.Workflow), Task: string(n.Task), Text: n.Text,
+		if delete(e.failing, key); f.since.Count > 0 {
+			e.failing[key] = failing{told: now}
+			e.add(now, &f.since)
 		}
-		if n.Kind == taskqueue.NewsStepFailed {
-			event.Text = fmt.Sprintf("%s of step %s: %s", task.Counted(n.Count, "task"), n.Step, n.Text)
-		}
-		e.write(&event)
-		e.list = append(e.list, event)
 	}
 	if len(e.list) > keepEvents+keepEvents/4 {
 		e.list = append(e.list[:0], e.list[len(e.list)-keepEvents:]...)
 	}
-	e.watches.changed(allEvents)
+	if e.number > before {
+		e.watches.changed(allEvents)
+	}
+}
+
+func (e *events) add(now time.Time, n *taskqueue.News) {
+	e.number++
+	event := page.Event{
+		Number: e.number, Time: now.UnixMilli(), Kind: string(n.Kind), Warns: n.Kind.Warns(), Site: string(n.Site), Pilot: string(n.Pilot),
+		Node: n.Node, Workflow: string(n.Workflow), Task: string(n.Task), Text: n.Text,
+	}
+	if n.Kind == taskqueue.NewsStepFailed {
+		event.Text = fmt.Sprintf("%s of step %s: %s", task.Counted(n.Count, "task"), n.Step, n.Text)
+	}
+	e.write(&event)
+	e.list = append(e.list, event)
 }
 
 // due tells whether a failing step is to be told of now, with all that has failed
 // since the last time.
 func (e *events) due(now time.Time, n *taskqueue.News) bool {
 	key := failingStep{n.Workflow, n.Step, n.Text}
-	f := e.failing[key]
-	if now.Sub(f.told) < failurePause {
-		f.since += n.Count
-		e.failing[key] = f
+	f, known := e.failing[key]
+	n.Count += f.since.Count
+	if known && now.Sub(f.told) < failurePause {
+		e.failing[key] = failing{f.told, *n}
 		return false
 	}
-	if len(e.failing) >= keepFailing {
-		clear(e.failing)
+	if known || len(e.failing) < keepFailing {
+		e.failing[key] = failing{told: now}
 	}
-	n.Count += f.since
-	e.failing[key] = failing{told: now}
 	return true
 }
 

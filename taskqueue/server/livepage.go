@@ -188,9 +188,11 @@ func (s *Server) runPage(ctx context.Context) error {
 	defer ticker.Stop()
 	unheard := make(map[string]bool)
 	for {
+		var news []taskqueue.News
 		if look, err := s.shown.page.Record(ctx); err == nil {
-			s.shown.events.tell(time.Now(), newsOfMasters(look, unheard)...)
+			news = newsOfMasters(look, unheard)
 		}
+		s.shown.events.tell(time.Now(), news...)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

@@ -73,8 +73,16 @@ func TestEventsOfAFailingStepAreJoined(t *testing.T) {
 	if of, _ := e.after(0, "siteA", 10); len(of) != 1 || of[0].Number != 2 {
 		t.Errorf("of siteA: %+v", of)
 	}
-	if n := e.counted()[eventKey{kind: taskqueue.NewsStepFailed}]; n != 9 {
-		t.Errorf("%d failures counted, 9 have been", n)
+	// What has failed in the pause is told when it is over, though nothing follows.
+	e.tell(now.Add(failurePause+time.Second), failed(3))
+	for _, later := range []time.Duration{2*failurePause - 1, 2 * failurePause, 3 * failurePause, 4 * failurePause} {
+		e.tell(now.Add(later))
+	}
+	if got, newest := e.after(0, "", 10); newest != 4 || !strings.HasPrefix(got[3].Text, "3 tasks") || len(e.failing) != 0 {
+		t.Errorf("after the pause: %d events, %d steps remembered: %+v", newest, len(e.failing), got)
+	}
+	if n := e.counted()[eventKey{kind: taskqueue.NewsStepFailed}]; n != 12 {
+		t.Errorf("%d failures counted, 12 have been", n)
 	}
 	for range 2 * keepEvents {
 		e.tell(now, taskqueue.News{Kind: taskqueue.NewsPilotLeft})

@@ -46,7 +46,7 @@ func (h *taskHandlers) GetWorkflowSteps(ctx context.Context, in *pb.GetWorkflowS
 	if err != nil {
 		return nil, err
 	}
-	return h.server.shown.steps.Get(string(w.ID), func() (*pb.GetWorkflowStepsResponse, time.Time, error) {
+	return h.server.shown.steps.Get(ctx, string(w.ID), func() (*pb.GetWorkflowStepsResponse, time.Time, error) {
 		began := time.Now()
 		reply, err := seen(ctx, h.server.turns, func(t *taskqueue.Turn) (*pb.GetWorkflowStepsResponse, error) { return sumSteps(t, w.ID) })
 		return reply, time.Now().Add(max(keepSteps, keepStepsCost*time.Since(began))), err
