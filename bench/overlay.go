@@ -127,12 +127,12 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	if err := o.addSites(ctx, queue); err != nil {
 		return OverlayResult{}, err
 	}
-	result := OverlayResult{
+	result := OverlayResult{OverlayRun: OverlayRun{
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
 		Transport: o.Transport, Payload: o.Payload, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
 		Prefill: o.Prefill, FileSize: o.FileSize, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
 		KillMasters: o.KillMasters, HangMasters: o.HangMasters,
-	}
+	}}
 	if o.LocalityWait != nil {
 		seconds := o.LocalityWait.Seconds()
 		result.LocalityWait = &seconds

@@ -241,7 +241,7 @@ func TestTally(t *testing.T) {
 	for _, o := range []*pb.Outcome{a, b, reader, next, lost} {
 		tally.take(&pb.TaskInfo{Attempts: []*pb.Attempt{{Outcome: o}}})
 	}
-	r := OverlayResult{CacheFiles: 3}
+	r := OverlayResult{OverlayRun: OverlayRun{CacheFiles: 3}}
 	tally.sumUp(&r)
 	if r.Cache.WorkingSet != 1.5 || r.Cache.Capacity != 2 { // a and b on p1, b on p2
 		t.Errorf("working set of %v files, of which caches hold %v", r.Cache.WorkingSet, r.Cache.Capacity)

@@ -9,6 +9,22 @@ import (
 
 // OverlayResult is what `pilotage bench overlay` reports.
 type OverlayResult struct {
+	OverlayRun
+	OverlayTimes
+	OverlayRequests
+	OverlayDelays
+	Cache CacheFigures `json:"cache"`
+	// Rounds is nil where none was seen: without a site's master, and from outside
+	// of pilots that are processes.
+	Rounds *RoundFigures     `json:"rounds"`
+	Master MastershipFigures `json:"master"`
+	OverlayLosses
+	OverlayUsage
+	Place
+}
+
+// OverlayRun is what was run.
+type OverlayRun struct {
 	Pilots      int       `json:"pilots"`
 	Sites       int       `json:"sites"`
 	Tasks       int       `json:"tasks"`
@@ -26,12 +42,14 @@ type OverlayResult struct {
 	CacheFiles   int        `json:"cache_files"`
 	CacheShare   float64    `json:"cache_share,omitempty"`
 	KillRate     float64    `json:"kill_rate"`
-	Killed       int        `json:"killed_pilots"`
 	// KillMasters and HangMasters are how many masters were to be taken away, if
 	// the work lasts for long enough.
 	KillMasters int `json:"kill_masters"`
 	HangMasters int `json:"hang_masters"`
+}
 
+// OverlayTimes are those of the run as a whole.
+type OverlayTimes struct {
 	JoinSeconds   float64 `json:"join_seconds"`
 	SubmitSeconds float64 `json:"submit_seconds"`
 	// Makespan is from the first submission to the last outcome on disk.
@@ -41,6 +59,10 @@ type OverlayResult struct {
 	// how many did.
 	FirstFill   float64 `json:"first_fill_seconds"`
 	FilledSlots int     `json:"filled_slots"`
+}
+
+// OverlayRequests are what the queue was asked.
+type OverlayRequests struct {
 	// Requests are all calls and stream messages between the queue and pilots,
 	// from the first registration to the last leave.
 	Requests         float64            `json:"tq_requests_total"`
@@ -50,6 +72,10 @@ type OverlayResult struct {
 	// leaves, from the first submission to the workflow's end.
 	RequestsBesideJoining float64 `json:"tq_requests_per_task_beside_join_and_leave"`
 	QueueLengthMax        int     `json:"tq_queue_length_max"`
+}
+
+// OverlayDelays are times in which a slot, or a task, waited.
+type OverlayDelays struct {
 	// InterTaskDelay: exit of one payload to the start of the next on its slot,
 	// where that one was at the site already; the share of slot changes that
 	// these are.
@@ -63,22 +89,24 @@ type OverlayResult struct {
 	// start, where its slot was free before.
 	DependencyDelay Distribution `json:"dependency_delay_seconds"`
 	DependencyShare float64      `json:"dependency_delay_share"`
-	Cache           CacheFigures `json:"cache"`
-	// Rounds is nil where none was seen: without a site's master, and from outside
-	// of pilots that are processes.
-	Rounds    *RoundFigures     `json:"rounds"`
-	Master    MastershipFigures `json:"master"`
-	LostTasks int               `json:"lost_tasks"`
+}
+
+// OverlayLosses are what went wrong, by intent or not.
+type OverlayLosses struct {
+	Killed    int `json:"killed_pilots"`
+	LostTasks int `json:"lost_tasks"`
 	// Lost says of some tasks that did not end DONE how they ended, and why.
 	Lost       []string `json:"lost_tasks_why,omitempty"`
 	Duplicates int      `json:"duplicate_outcomes"`
-	// CPU is of the queue and of all pilots, RSS their resident memory at the
-	// end.
+}
+
+// OverlayUsage is what was used: CPU by the queue and all pilots, and their resident
+// memory at the end.
+type OverlayUsage struct {
 	CPU      float64 `json:"cpu_seconds"`
 	QueueCPU float64 `json:"queue_cpu_seconds"`
 	RSS      int64   `json:"rss_bytes"`
 	QueueRSS int64   `json:"queue_rss_bytes"`
-	Place
 }
 
 // CacheFigures count reads of files that tasks of the run have made, by where

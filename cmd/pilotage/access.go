@@ -35,7 +35,7 @@ func newAccessCreate(a *app) *cobra.Command {
 			return err
 		}
 		if into == "" {
-			_, err := a.stdout.Write(append(reply.GetAccessFile(), '\n'))
+			_, err := a.out.stdout.Write(append(reply.GetAccessFile(), '\n'))
 			return err
 		}
 		var file identity.AccessFile
@@ -45,7 +45,7 @@ func newAccessCreate(a *app) *cobra.Command {
 		if err := file.Write(into); err != nil {
 			return err
 		}
-		return a.done(map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
+		return a.out.done(map[string]any{"id": reply.GetId(), "file": into}, "access %s written to %s", reply.GetId(), into)
 	})
 	command.PreRunE = func(*cobra.Command, []string) error {
 		if _, err := identity.ParseRole(request.GetRole()); err != nil {
@@ -77,7 +77,6 @@ func newAccessCreate(a *app) *cobra.Command {
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
 	flags.BoolVar(&force, "force", false, "replace a file that is there")
 	completeWords(command, "role", "admin", "operator", "submit", "read-only", "pilot", "factory")
-	completeFlag(a, command, "site", siteNames)
 	return command
 }
 
@@ -105,11 +104,11 @@ func newAccessRevoke(a *app) *cobra.Command {
 		}
 		pilots := task.Counted(len(reply.GetPilots()), "pilot")
 		if len(reply.GetPilots()) > 0 && !request.GetPilots() {
-			_, _ = fmt.Fprintf(a.stderr, "%s that registered with it still work; end them with: pilotage access revoke %s --pilots\n", pilots, args[0])
+			a.out.note("%s that registered with it still work; end them with: pilotage access revoke %s --pilots\n", pilots, args[0])
 		}
-		err = a.done(map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
+		err = a.out.done(map[string]any{"id": args[0], "revoked": true, "pilots": reply.GetPilots()}, "%s is revoked", args[0])
 		if err == nil && request.GetPilots() {
-			a.say("%s that registered with it: revoked\n", pilots)
+			a.out.say("%s that registered with it: revoked\n", pilots)
 		}
 		return err
 	})
@@ -138,7 +137,6 @@ func banTool(a *app, name, short string, run func(ctx context.Context, c *client
 	if name == "ban" {
 		command.Flags().StringVar(&ban.Why, "why", "", "reason, told to who is refused")
 	}
-	completeFlag(a, command, "site", siteNames)
 	return command
 }
 
@@ -152,7 +150,7 @@ func newAccessBan(a *app) *cobra.Command {
 		if reply.GetMore() {
 			rest = "; the rest follows"
 		}
-		return a.done(reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
+		return a.out.done(reply, "%s %s is banned: %s revoked, %s cancelled%s", ban.GetKind(), ban.GetName(),
 			task.Counted(len(reply.GetPilots()), "pilot"), task.Counted(reply.GetTasks(), "task"), rest)
 	})
 }
@@ -163,7 +161,7 @@ func newAccessUnban(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(reply, "%s %s is not banned any more", ban.GetKind(), ban.GetName())
+		return a.out.done(reply, "%s %s is not banned any more", ban.GetKind(), ban.GetName())
 	})
 }
 
@@ -173,7 +171,7 @@ func newAccessBans(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, reply.GetBans(), []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
+		return printList(a.out, reply.GetBans(), []string{"KIND", "NAME", "SITE", "BY", "SINCE", "WHY"}, func(b *pb.Ban) []any {
 			return []any{b.GetKind(), b.GetName(), b.GetSite(), b.GetBy(), b.GetAt().AsTime().Format(inUTC), b.GetWhy()}
 		})
 	})
@@ -185,7 +183,7 @@ func newAccessList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
+		return printList(a.out, reply.GetAccesses(), []string{"ID", "ROLE", "SITE", "PERSON", "LABEL", "STATE", "EXPIRES"}, func(g *pb.Access) []any {
 			state, expires := "valid", g.GetExpires().AsTime()
 			switch {
 			case g.GetRevoked():

@@ -11,7 +11,6 @@ import (
 
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
-	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 // moment reads a time: RFC 3339, "2006-01-02 15:04:05" in UTC, or how long ago, as 2h or 3d.
@@ -50,7 +49,7 @@ func (a *app) printAudit(ctx context.Context, c *clients, request *pb.ListAuditR
 	if err != nil {
 		return err
 	}
-	return printList(a, list, []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "PROCESS", "JOB", "STARTED", "ENDED", "NOTE"}, auditRow)
+	return printList(a.out, list, []string{"AT", "WHAT", "PERSON", "SUBJECT", "SITE", "NODE", "PILOT", "PROCESS", "JOB", "STARTED", "ENDED", "NOTE"}, auditRow)
 }
 
 func newSiteTrace(a *app) *cobra.Command {
@@ -68,7 +67,6 @@ func newSiteTrace(a *app) *cobra.Command {
 	flags.StringVar(&request.Site, "site", "", "site (default: all)")
 	flags.StringVar(&at, "time", "", "when it ran: a time, or how long ago")
 	_ = command.MarkFlagRequired("time")
-	completeFlag(a, command, "site", siteNames)
 	return command
 }
 
@@ -81,12 +79,12 @@ func newAccessAudit(a *app) *cobra.Command {
 			return a.printAudit(ctx, c, request)
 		}
 		reply, err := c.sites.VerifyAudit(ctx, &pb.VerifyAuditRequest{})
-		if reason, _, _ := taskpb.Refusal(err); reason == "AUDIT_BROKEN" {
+		if refusal(err) == "AUDIT_BROKEN" {
 			return coded(exitFailed, "%w", err)
 		} else if err != nil {
 			return err
 		}
-		return a.done(reply, "the audit log is as it was written: %s with %d entries, from %s on, digest %s", task.Counted(reply.GetRecords(), "record"), reply.GetEntries(),
+		return a.out.done(reply, "the audit log is as it was written: %s with %d entries, from %s on, digest %s", task.Counted(reply.GetRecords(), "record"), reply.GetEntries(),
 			reply.GetFirst().AsTime().Format(inUTC), hex.EncodeToString(reply.GetDigest()))
 	})
 	command.PreRunE = func(*cobra.Command, []string) (err error) {
@@ -100,6 +98,5 @@ func newAccessAudit(a *app) *cobra.Command {
 	flags.StringVar(&request.Pilot, "pilot", "", "only of this pilot")
 	flags.StringSliceVar(&request.Kinds, "kind", nil, "only these: submitted, cancelled, retried, registered, ran, lost, revoked, banned ...")
 	flags.BoolVar(&verify, "verify", false, "compare the whole log with its digests; exit code 6 if it was changed")
-	completeFlag(a, command, "site", siteNames)
 	return command
 }

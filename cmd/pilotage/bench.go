@@ -54,8 +54,8 @@ func (f *benchFlags) setup(a *app) (bench.Setup, error) {
 		},
 	}
 	setup.Progress = func(format string, args ...any) { slog.Info(fmt.Sprintf(format, args...)) }
-	if isTerminal(a.stderr) {
-		setup.Progress = func(format string, args ...any) { _, _ = fmt.Fprintf(a.stderr, format+"\n", args...) }
+	if isTerminal(a.out.stderr) {
+		setup.Progress = func(format string, args ...any) { a.out.note(format+"\n", args...) }
 	}
 	if f.profiles != "" {
 		if setup.Profiles, err = filepath.Abs(f.profiles); err != nil {
@@ -79,7 +79,7 @@ func (f *benchFlags) command(a *app, use, short, long string, run func(context.C
 		if err != nil {
 			return err
 		}
-		return a.print(result, benchHeader, rows)
+		return a.out.print(result, benchHeader, rows)
 	}}
 }
 

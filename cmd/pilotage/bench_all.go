@@ -48,7 +48,7 @@ that are for larger runs say so: pilotage bench NAME measures those.`,
 					}
 				}
 			}
-			return a.print(parts, append([]string{"BENCH"}, benchHeader...), rows)
+			return a.out.print(parts, append([]string{"BENCH"}, benchHeader...), rows)
 		},
 	}
 }

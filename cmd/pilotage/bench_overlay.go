@@ -84,7 +84,7 @@ func (a *app) runOverlay(ctx context.Context, o bench.Overlay, plot string) (any
 	}
 	rows := overlayRows(r)
 	page := &chart.Page{Title: "pilotage bench overlay", Figures: figures, Tables: []*chart.Table{{Name: "figures", Title: "Figures", Header: benchHeader, Rows: rows}}}
-	return r, rows, a.writePage(plot, page)
+	return r, rows, a.out.writePage(plot, page)
 }
 
 func overlayRows(r bench.OverlayResult) [][]string {

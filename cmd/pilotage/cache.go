@@ -51,14 +51,14 @@ pilot runs on the folder.`,
 			case err != nil:
 				return err
 			}
-			return a.printExamined(found, every)
+			return a.out.printExamined(found, every)
 		},
 	}
 	command.Flags().BoolVar(&every, "all", false, "list files that are whole, too")
 	return command
 }
 
-func (a *app) printExamined(found []disk.Examined, every bool) error {
+func (o *console) printExamined(found []disk.Examined, every bool) error {
 	listed, rows := []cachedFile{}, [][]string{}
 	damaged := 0
 	for _, f := range found {
@@ -74,12 +74,12 @@ func (a *app) printExamined(found []disk.Examined, every bool) error {
 		listed = append(listed, one)
 		rows = append(rows, []string{verdict, f.Size.String(), orDash(f.Damage), f.Path})
 	}
-	if len(rows) > 0 || a.output != "table" {
-		if err := a.print(listed, []string{"RESULT", "SIZE", "DAMAGE", "FILE"}, rows); err != nil {
+	if len(rows) > 0 || o.output != "table" {
+		if err := o.print(listed, []string{"RESULT", "SIZE", "DAMAGE", "FILE"}, rows); err != nil {
 			return err
 		}
 	}
-	a.say("%s of %s damaged\n", task.Counted(damaged, "file"), task.Counted(len(found), "file"))
+	o.say("%s of %s damaged\n", task.Counted(damaged, "file"), task.Counted(len(found), "file"))
 	if damaged > 0 {
 		return &silentError{exitFailed}
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -62,7 +61,7 @@ func (a *app) token(access *identity.AccessFile) string {
 	}
 	own, err := issuer.Discover(a.getenv)
 	if err != nil {
-		_, _ = fmt.Fprintln(a.stderr, err)
+		a.out.note("%s\n", err)
 	}
 	return own
 }

@@ -20,7 +20,7 @@ import (
 func call(t *testing.T, args ...string) (stdout string, err error) {
 	t.Helper()
 	var out, said bytes.Buffer
-	root := newRoot(&app{stdout: &out, stderr: &said, getenv: func(string) string { return "" }})
+	root := newRoot(&app{out: &console{stdout: &out, stderr: &said}, getenv: func(string) string { return "" }})
 	root.SetArgs(append([]string{}, args...)) // none, too: cobra would take the test binary's
 	err = execute(t.Context(), root)
 	return out.String(), err
@@ -133,11 +133,11 @@ func TestChangesPrintADocument(t *testing.T) {
 		"table": "3 tasks\n", "json": "{\n  \"cancelled\": 3\n}\n", "jsonl": "{\"cancelled\":3}\n",
 	} {
 		a := testApp()
-		a.output = output
-		if err := a.done(map[string]int{"cancelled": 3}, "%d tasks", 3); err != nil {
+		a.out.output = output
+		if err := a.out.done(map[string]int{"cancelled": 3}, "%d tasks", 3); err != nil {
 			t.Fatal(err)
 		}
-		if got := a.stdout.(*bytes.Buffer).String(); got != want {
+		if got := a.out.stdout.(*bytes.Buffer).String(); got != want {
 			t.Errorf("%s: %q, want %q", output, got, want)
 		}
 	}

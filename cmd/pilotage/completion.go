@@ -35,6 +35,16 @@ func completeFlag(a *app, command *cobra.Command, flag string, list lister) {
 	}))
 }
 
+// completeSites lets every flag --site of a command and those below it be completed.
+func completeSites(a *app, command *cobra.Command) {
+	if flag := command.Flags().Lookup("site"); flag != nil && flag.Value.Type() != "stringArray" { // a simulated site
+		completeFlag(a, command, "site", siteNames)
+	}
+	for _, child := range command.Commands() {
+		completeSites(a, child)
+	}
+}
+
 // completeWords lets a flag be completed by fixed words.
 func completeWords(command *cobra.Command, flag string, words ...string) {
 	must(command.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)))

@@ -170,7 +170,7 @@ func (a *app) devReady(dir string, addresses [2]string) error {
 	if err := os.WriteFile(filepath.Join(dir, runFile), append(data, '\n'), 0o600); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "ready queue=%s\n", addresses[0])
-	a.say("try: PILOTAGE_ACCESS=%s %s submit --wait -- /bin/echo hello\n", shell.Quote(run["access"]), shell.Quote(os.Args[0]))
+	_, err = fmt.Fprintf(a.out.stdout, "ready queue=%s\n", addresses[0])
+	a.out.say("try: PILOTAGE_ACCESS=%s %s submit --wait -- /bin/echo hello\n", shell.Quote(run["access"]), shell.Quote(os.Args[0]))
 	return err
 }

@@ -85,7 +85,7 @@ Exit codes: 0 nothing is wrong, 1 something is.`,
 			if err := c.Context().Err(); err != nil { // what failed, failed for that
 				return err
 			}
-			bad, err := a.printFindings(found.findings)
+			bad, err := a.out.printFindings(found.findings)
 			if err == nil && bad > 0 {
 				err = coded(exitInternal, "%d of %s failed", bad, task.Counted(len(found.findings), "check"))
 			}
@@ -294,8 +294,8 @@ func (e *examination) lookAtBackups(backups string) {
 }
 
 // printFindings prints one table, and counts what failed.
-func (a *app) printFindings(findings []agent.Finding) (bad int, err error) {
-	err = printList(a, findings, []string{"CHECK", "RESULT", "DETAIL"}, func(finding agent.Finding) []any {
+func (o *console) printFindings(findings []agent.Finding) (bad int, err error) {
+	err = printList(o, findings, []string{"CHECK", "RESULT", "DETAIL"}, func(finding agent.Finding) []any {
 		verdict := "ok"
 		if !finding.OK {
 			verdict = "FAILED"

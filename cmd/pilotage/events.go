@@ -38,25 +38,25 @@ with what happens, and waits for a queue that is away. A line is an event;
 
 // events prints events until they end, or for ever if they are followed.
 func (a *app) events(ctx context.Context, c *clients, request *pb.WatchEventsRequest) error {
-	if request.GetFollow() && a.output == "json" {
+	if request.GetFollow() && a.out.output == "json" {
 		return coded(exitUsage, "a list that goes on has no end to write: give --output jsonl")
 	}
 	var all []*pb.Event
 	for {
 		err := watchEvents(ctx, c, request, func(events []*pb.Event) error {
-			if a.output == "json" {
+			if a.out.output == "json" {
 				all = append(all, events...)
 				return nil
 			}
-			return a.printEvents(events)
+			return a.out.printEvents(events)
 		})
 		switch {
-		case err == nil && a.output == "json":
-			return a.printJSON(all)
+		case err == nil && a.out.output == "json":
+			return a.out.printJSON(all)
 		case !request.GetFollow() || !unreachable(err):
 			return err
 		}
-		_, _ = fmt.Fprintf(a.stderr, "waiting for the task queue: %s\n", reason(err))
+		a.out.note("waiting for the task queue: %s\n", reason(err))
 		request.After = 0 // another queue counts anew
 		select {
 		case <-time.After(watchPause):
@@ -86,10 +86,10 @@ func watchEvents(ctx context.Context, c *clients, request *pb.WatchEventsRequest
 }
 
 // printEvents prints each event on a line.
-func (a *app) printEvents(events []*pb.Event) error {
-	return a.show(events, func() error {
+func (o *console) printEvents(events []*pb.Event) error {
+	return o.show(events, func() error {
 		for _, e := range events {
-			if _, err := fmt.Fprintln(a.stdout, eventLine(e)); err != nil {
+			if _, err := fmt.Fprintln(o.stdout, eventLine(e)); err != nil {
 				return err
 			}
 		}

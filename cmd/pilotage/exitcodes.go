@@ -71,7 +71,8 @@ func exitCode(ctx context.Context, err error) int {
 	case errors.As(err, &expired):
 		return exitRefused
 	}
-	if diskFull(err) || busy(err) {
+	switch refusal(err) {
+	case taskpb.ReasonDiskFull, taskpb.ReasonBusy:
 		return exitUnreachable // as good as away: the same call may be tried again
 	}
 	if s, ok := statusOf(err); ok {
@@ -80,16 +81,10 @@ func exitCode(ctx context.Context, err error) int {
 	return exitInternal
 }
 
-// diskFull tells whether the queue refused since its disk is full.
-func diskFull(err error) bool {
+// refusal is the queue's reason for refusing a call, "" for none.
+func refusal(err error) string {
 	reason, _, _ := taskpb.Refusal(err)
-	return reason == taskpb.ReasonDiskFull
-}
-
-// busy tells whether the queue refused since it has too many calls of this access.
-func busy(err error) bool {
-	reason, _, _ := taskpb.Refusal(err)
-	return reason == taskpb.ReasonBusy
+	return reason
 }
 
 func statusCode(code codes.Code) int {
@@ -136,7 +131,7 @@ func explain(err error) string {
 	if !ok {
 		return err.Error()
 	}
-	if diskFull(err) {
+	if refusal(err) == taskpb.ReasonDiskFull {
 		return "the task queue's disk is full; nothing of this call was kept, try again when there is room: " + s.Message()
 	}
 	switch s.Code() {

@@ -334,12 +334,12 @@ func newFactoryStatus(a *app, f *factorySettings) *cobra.Command {
 			if err != nil {
 				return coded(exitNotFound, "%w", err)
 			}
-			return a.show(s, func() error { return a.printFactory(&s) })
+			return a.out.show(s, func() error { return a.out.printFactory(&s) })
 		},
 	}
 }
 
-func (a *app) printFactory(s *factory.Status) error {
+func (o *console) printFactory(s *factory.Status) error {
 	states := make(map[factory.State]int)
 	for i := range s.Jobs {
 		states[s.Jobs[i].State]++
@@ -356,10 +356,10 @@ func (a *app) printFactory(s *factory.Status) error {
 	for _, n := range s.Nodes {
 		rows = append(rows, []string{"failing node", fmt.Sprintf("%s, left out until %s: %s", n.Node, n.Until.UTC().Format(inUTC), n.Why)})
 	}
-	if err := a.table(nil, rows); err != nil || len(s.Jobs) == 0 {
+	if err := o.table(nil, rows); err != nil || len(s.Jobs) == 0 {
 		return err
 	}
-	return a.table([]string{"JOB", "ID", "SHAPE", "STATE", "NODE", "PILOT", "AGE", "WHY"}, rowsOf(s.Jobs, func(j factory.Job) []any {
+	return o.table([]string{"JOB", "ID", "SHAPE", "STATE", "NODE", "PILOT", "AGE", "WHY"}, rowsOf(s.Jobs, func(j factory.Job) []any {
 		return []any{j.Name, j.ID, j.Shape, j.State, j.Node, j.Pilot, ago(j.Submitted, time.Now()), j.Why}
 	}))
 }
@@ -372,7 +372,7 @@ func newFactoryTemplate(a *app) *cobra.Command {
 			if err != nil {
 				return coded(exitNotFound, "%w", err)
 			}
-			_, err = a.stdout.Write(text)
+			_, err = a.out.stdout.Write(text)
 			return err
 		},
 	}

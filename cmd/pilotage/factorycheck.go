@@ -68,12 +68,12 @@ func (a *app) checkFactory(ctx context.Context, f *factorySettings, arguments []
 		if err != nil {
 			return coded(exitRefused, "%w", err)
 		}
-		a.say("job %s (%s) is submitted\n", name, id)
+		a.out.say("job %s (%s) is submitted\n", name, id)
 		report, err := waitForJob(ctx, system, id, job.Log, wait)
 		if err != nil {
 			return err
 		}
-		_, err = a.stdout.Write(report)
+		_, err = a.out.stdout.Write(report)
 		if err == nil {
 			err = judgeReport(string(report))
 		}

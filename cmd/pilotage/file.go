@@ -46,7 +46,6 @@ func newFilePut(a *app) *cobra.Command {
 		return nil
 	}
 	command.Flags().StringSliceVar(&sites, "site", nil, "upload to these sites only (default: all that are not drained)")
-	completeFlag(a, command, "site", siteNames)
 	groupFlag(command, &group)
 	command.Flags().StringVar(&name, "name", "", "name without vo: (default: the path's last part)")
 	return command
@@ -60,7 +59,7 @@ func (a *app) registerFiles(ctx context.Context, c *clients, files []*pb.File, g
 	if _, err := c.files.RegisterFiles(ctx, &pb.RegisterFilesRequest{Files: files, Group: group}); err != nil {
 		return err
 	}
-	return printList(a, files, []string{"FILE", "SIZE", "REPLICAS"}, func(f *pb.File) []any {
+	return printList(a.out, files, []string{"FILE", "SIZE", "REPLICAS"}, func(f *pb.File) []any {
 		name := f.GetLfn()
 		if !strings.Contains(name, ":") {
 			name = task.SharedPrefix + name
@@ -130,7 +129,7 @@ func newFileGet(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(map[string]any{"lfn": file.GetLfn(), "file": target, "size_bytes": file.GetSizeBytes()}, "%s written to %s", file.GetLfn(), target)
+		return a.out.done(map[string]any{"lfn": file.GetLfn(), "file": target, "size_bytes": file.GetSizeBytes()}, "%s written to %s", file.GetLfn(), target)
 	})
 	command.Flags().StringVar(&into, "to", "", "where to write it (default: its name in this folder)")
 	command.Flags().BoolVar(&force, "force", false, "replace a file that is there with other content")
@@ -154,7 +153,7 @@ func newFileList(a *app) *cobra.Command {
 		if onlyAt != "" {
 			files = slices.DeleteFunc(files, func(f *pb.File) bool { return !storedOnlyAt(f, onlyAt) })
 		}
-		return printList(a, files, fileHeader, fileRow)
+		return printList(a.out, files, fileHeader, fileRow)
 	})
 	command.Example = `  pilotage file list --prefix vo:
   pilotage file list --only-at siteA       # what is lost with the storage element of siteA`
@@ -181,7 +180,7 @@ func newFileRemove(a *app) *cobra.Command {
 		if request.DryRun {
 			verb = "would go"
 		}
-		return a.done(reply, "%s %s: %s", args[0], verb, removed(reply.GetRemoval()))
+		return a.out.done(reply, "%s %s: %s", args[0], verb, removed(reply.GetRemoval()))
 	})
 	command.Long = `Removes a file from the catalogue. Copies that tasks have stored are deleted from the
 storage elements unless another file names them; caches drop theirs. What was uploaded
@@ -206,6 +205,6 @@ func newFileLocate(a *app) *cobra.Command {
 		for _, site := range located.GetFile().GetAnnounced() {
 			rows = append(rows, []string{site, "pilots' caches", "-"})
 		}
-		return a.print(located, []string{"SITE", "WHERE", "URL"}, rows)
+		return a.out.print(located, []string{"SITE", "WHERE", "URL"}, rows)
 	})
 }

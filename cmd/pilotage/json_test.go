@@ -45,9 +45,9 @@ func TestJSONIsPlain(t *testing.T) {
 // A list without descriptions says nothing of what it has not loaded.
 func TestShortTaskListLeavesOutWhatItHasNot(t *testing.T) {
 	a := testApp()
-	a.output = "jsonl"
+	a.out.output = "jsonl"
 	info := &pb.TaskInfo{Task: &pb.Task{Id: "w-aaaaaaaaaa/x"}, State: pb.TaskState_TASK_STATE_READY, Failures: 2}
-	if err := a.printTasks([]*pb.TaskInfo{info}, false); err != nil {
+	if err := a.out.printTasks([]*pb.TaskInfo{info}, false); err != nil {
 		t.Fatal(err)
 	}
 	got := said(a)
@@ -62,12 +62,12 @@ func TestShortTaskListLeavesOutWhatItHasNot(t *testing.T) {
 		}
 	}
 	a = testApp()
-	a.output = "json"
-	if err := a.printTasks([]*pb.TaskInfo{info}, true); err != nil || !contains([]byte(said(a)), `"argv"`) {
+	a.out.output = "json"
+	if err := a.out.printTasks([]*pb.TaskInfo{info}, true); err != nil || !contains([]byte(said(a)), `"argv"`) {
 		t.Errorf("the full list: %s, %v", said(a), err)
 	}
 }
 
 func contains(data []byte, text string) bool { return strings.Contains(string(data), text) }
 
-func said(a *app) string { return a.stdout.(*bytes.Buffer).String() }
+func said(a *app) string { return a.out.stdout.(*bytes.Buffer).String() }

@@ -31,8 +31,8 @@ func TestTerminalsObeyNoPayload(t *testing.T) {
 		}
 	}
 	var table bytes.Buffer
-	a := &app{stdout: &table, output: "table"}
-	if err := a.table([]string{"NAME", "REASON"}, [][]string{{"a\x1b[1A", "two\nlines\tand \u009b2J"}}); err != nil {
+	a := &app{out: &console{stdout: &table, output: "table"}}
+	if err := a.out.table([]string{"NAME", "REASON"}, [][]string{{"a\x1b[1A", "two\nlines\tand \u009b2J"}}); err != nil {
 		t.Fatal(err)
 	}
 	if shown := table.String(); strings.Count(shown, "\n") != 2 || strings.ContainsFunc(strings.ReplaceAll(shown, "\n", ""), obeyed) {

@@ -23,7 +23,7 @@ func run() int {
 	// A second Ctrl-C kills at once. A second SIGTERM does not: batch systems
 	// and job scripts send it several times to a pilot that is draining.
 	context.AfterFunc(ctx, func() { signal.Reset(os.Interrupt) })
-	app := &app{stdout: legibleOn(os.Stdout), stderr: legibleOn(os.Stderr), getenv: os.Getenv, interrupt: ctx.Done}
+	app := &app{out: &console{stdout: legibleOn(os.Stdout), stderr: legibleOn(os.Stderr)}, getenv: os.Getenv}
 	err := execute(ctx, newRoot(app))
 	if app.endProfile != nil {
 		app.endProfile()
@@ -36,9 +36,9 @@ func run() int {
 	switch {
 	case errors.As(err, &silent):
 	case code == exitInterrupted:
-		fmt.Fprintln(app.stderr, "pilotage: interrupted:", explain(err))
+		fmt.Fprintln(app.out.stderr, "pilotage: interrupted:", explain(err))
 	default:
-		fmt.Fprintln(app.stderr, "pilotage:", explain(err))
+		fmt.Fprintln(app.out.stderr, "pilotage:", explain(err))
 	}
 	return code
 }

@@ -77,13 +77,13 @@ func TestWaitShowsTheOutputOfOneTask(t *testing.T) {
 		{"many", "hello\n", "pilotage task logs w-bbbbbbbbbb/TASK", "hello"},
 	} {
 		a, q := testApp(), smallQueue{stdout: c.stdout}
-		a.showOutput(t.Context(), &clients{tasks: q}, q.workflow(c.name))
+		a.out.showOutput(t.Context(), &clients{tasks: q}, q.workflow(c.name))
 		if got := said(a); !strings.Contains(got, c.want) || strings.Contains(got, c.not) {
 			t.Errorf("%s, %.20q: said %q", c.name, c.stdout, got)
 		}
 		a = testApp()
-		a.output = "json"
-		if a.showOutput(t.Context(), &clients{tasks: q}, q.workflow(c.name)); said(a) != "" {
+		a.out.output = "json"
+		if a.out.showOutput(t.Context(), &clients{tasks: q}, q.workflow(c.name)); said(a) != "" {
 			t.Errorf("programs are told %q", said(a))
 		}
 	}
@@ -114,14 +114,14 @@ func TestStalledWorkflowIsExplained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := testApp()
-				hint := a.newStallHint(t.Context(), &clients{tasks: smallQueue{}}, &watchBar{})
+				hint := a.out.newStallHint(t.Context(), &clients{tasks: smallQueue{}}, &watchBar{})
 				for _, w := range c.heard {
 					hint.heard(w)
 					<-time.After(6 * time.Second)
 					synctest.Wait()
 				}
 				hint.end()
-				text := a.stderr.(*bytes.Buffer).String()
+				text := a.out.stderr.(*bytes.Buffer).String()
 				if got := strings.Count(text, c.what); got != c.told {
 					t.Errorf("told %d times, want %d: %q", got, c.told, text)
 				}

@@ -48,7 +48,7 @@ func TestOutputsFetchesAllItCan(t *testing.T) {
 		}
 	}
 	var out, said bytes.Buffer
-	a := &app{stdout: &out, stderr: &said, output: "table"}
+	a := &app{out: &console{stdout: &out, stderr: &said, output: "table"}}
 	err := a.fetchOutputs(t.Context(), &clients{files: &doubted{}}, files, into, false)
 	if err == nil || exitCode(t.Context(), err) != exitUnreachable {
 		t.Fatalf("got %v", err)

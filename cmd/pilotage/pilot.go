@@ -119,7 +119,7 @@ func (a *app) runPilot(c *cobra.Command, f *pilotFlags) error {
 		config.Hidden = append(config.Hidden, path)
 	}
 	config.Ready = func(id task.PilotID, site task.Site) {
-		_, _ = fmt.Fprintf(a.stdout, "ready pilot=%s site=%s\n", id, site)
+		_, _ = fmt.Fprintf(a.out.stdout, "ready pilot=%s site=%s\n", id, site)
 	}
 	err = agent.Run(c.Context(), config)
 	var journal *agent.JournalError
@@ -183,7 +183,7 @@ func (a *app) checkPilot(c *cobra.Command, config agent.Config) error {
 	if err := c.Context().Err(); err != nil { // what failed, failed for that
 		return err
 	}
-	bad, err := a.printFindings(findings)
+	bad, err := a.out.printFindings(findings)
 	if err != nil {
 		return err
 	}

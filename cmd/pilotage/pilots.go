@@ -19,11 +19,10 @@ func newPilotList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, pilots, pilotHeader, pilotRow)
+		return printList(a.out, pilots, pilotHeader, pilotRow)
 	})
 	command.Flags().StringVar(&request.Site, "site", "", "of one site only")
 	command.Flags().BoolVar(&request.All, "all", false, "also pilots that left or died")
-	completeFlag(a, command, "site", siteNames)
 	return command
 }
 
@@ -55,7 +54,7 @@ func newPilotShow(a *app) *cobra.Command {
 			return err
 		}
 		p := reply.GetPilot()
-		return a.print(p, nil, [][]string{
+		return a.out.print(p, nil, [][]string{
 			{"pilot", p.GetContact().GetPilot()}, {"site", p.GetSite()}, {"state", p.GetState()}, {"reason", orDash(pilotReason(p))},
 			{"host", p.GetHost()}, {"slots", fmt.Sprintf("%d, %d running", p.GetSlots(), p.GetRunning())},
 			{"resources", taskpb.FromResources(p.GetResources()).String()},
@@ -74,6 +73,6 @@ func newPilotDrain(a *app) *cobra.Command {
 		if _, err := c.pilots.DrainPilot(ctx, &pb.DrainPilotRequest{PilotId: args[0]}); err != nil {
 			return err
 		}
-		return a.done(map[string]any{"pilot": args[0], "draining": true}, "pilot %s finishes what runs and leaves", args[0])
+		return a.out.done(map[string]any{"pilot": args[0], "draining": true}, "pilot %s finishes what runs and leaves", args[0])
 	})
 }

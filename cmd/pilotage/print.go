@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
 	"reflect"
 	"slices"
 	"strings"
@@ -13,18 +14,24 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 )
 
+// console is where a command writes.
+type console struct {
+	stdout, stderr io.Writer
+	output         string // table, json, jsonl
+}
+
 // show writes a value for programs (json, jsonl), or says it to people. A slice is
 // one JSON document, or one line per element.
-func (a *app) show(value any, people func() error) error {
+func (o *console) show(value any, people func() error) error {
 	list := reflect.ValueOf(value)
 	switch {
-	case a.output == "table":
+	case o.output == "table":
 		return people()
-	case a.output == "json" || list.Kind() != reflect.Slice:
-		return a.printJSON(value)
+	case o.output == "json" || list.Kind() != reflect.Slice:
+		return o.printJSON(value)
 	}
 	for i := range list.Len() {
-		if err := a.printJSON(list.Index(i).Interface()); err != nil {
+		if err := o.printJSON(list.Index(i).Interface()); err != nil {
 			return err
 		}
 	}
@@ -32,13 +39,13 @@ func (a *app) show(value any, people func() error) error {
 }
 
 // print shows a value, to people as a table.
-func (a *app) print(value any, header []string, rows [][]string) error {
-	return a.show(value, func() error { return a.table(header, rows) })
+func (o *console) print(value any, header []string, rows [][]string) error {
+	return o.show(value, func() error { return o.table(header, rows) })
 }
 
 // printList shows a list, to people as a table with a row for each element.
-func printList[T any](a *app, list []T, header []string, row func(T) []any) error {
-	return a.show(list, func() error { return a.table(header, rowsOf(list, row)) })
+func printList[T any](o *console, list []T, header []string, row func(T) []any) error {
+	return o.show(list, func() error { return o.table(header, rowsOf(list, row)) })
 }
 
 // rowsOf makes the rows of a table; a cell that would be empty has a dash.
@@ -52,21 +59,21 @@ func rowsOf[T any](list []T, row func(T) []any) [][]string {
 	return rows
 }
 
-func (a *app) printJSON(value any) error {
+func (o *console) printJSON(value any) error {
 	encode := json.Marshal
-	if a.output == "json" {
+	if o.output == "json" {
 		encode = func(value any) ([]byte, error) { return json.MarshalIndent(value, "", "  ") }
 	}
 	data, err := encode(plain(value))
 	if err != nil {
 		return fmt.Errorf("encode the answer: %w", err)
 	}
-	_, err = fmt.Fprintln(a.stdout, string(data))
+	_, err = fmt.Fprintln(o.stdout, string(data))
 	return err
 }
 
-func (a *app) table(header []string, rows [][]string) error {
-	w := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
+func (o *console) table(header []string, rows [][]string) error {
+	w := tabwriter.NewWriter(o.stdout, 0, 4, 2, ' ', 0)
 	if header != nil {
 		rows = slices.Concat([][]string{header}, rows)
 	}
@@ -84,19 +91,22 @@ func (a *app) table(header []string, rows [][]string) error {
 
 // done ends a command that changed something: a document for programs, a
 // sentence for people.
-func (a *app) done(value any, format string, args ...any) error {
-	return a.show(value, func() error {
-		_, err := fmt.Fprintf(a.stdout, format+"\n", args...)
+func (o *console) done(value any, format string, args ...any) error {
+	return o.show(value, func() error {
+		_, err := fmt.Fprintf(o.stdout, format+"\n", args...)
 		return err
 	})
 }
 
 // say writes a line for people; programs' output stays clean of it.
-func (a *app) say(format string, args ...any) {
-	if a.output == "table" {
-		_, _ = fmt.Fprintf(a.stdout, format, args...)
+func (o *console) say(format string, args ...any) {
+	if o.output == "table" {
+		_, _ = fmt.Fprintf(o.stdout, format, args...)
 	}
 }
+
+// note writes to stderr what is no part of the answer.
+func (o *console) note(format string, args ...any) { _, _ = fmt.Fprintf(o.stderr, format, args...) }
 
 // inUTC is how tables write a time.
 const inUTC = time.DateTime + " UTC"

@@ -15,8 +15,8 @@ import (
 func printed(t *testing.T, form string, value any) string {
 	t.Helper()
 	var out bytes.Buffer
-	a := &app{stdout: &out, output: form}
-	if err := a.print(value, []string{"NAME", "LEFT"}, [][]string{{"a", "1"}, {"long name", "22"}}); err != nil {
+	a := &app{out: &console{stdout: &out, output: form}}
+	if err := a.out.print(value, []string{"NAME", "LEFT"}, [][]string{{"a", "1"}, {"long name", "22"}}); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()
@@ -56,8 +56,8 @@ func TestPrintInEachForm(t *testing.T) {
 func TestPeoplesLinesStayOutOfPrograms(t *testing.T) {
 	for form, want := range map[string]string{"table": "said 1\n", "json": "", "jsonl": ""} {
 		var out bytes.Buffer
-		a := &app{stdout: &out, output: form}
-		a.say("said %d\n", 1)
+		a := &app{out: &console{stdout: &out, output: form}}
+		a.out.say("said %d\n", 1)
 		if out.String() != want {
 			t.Errorf("%s: said %q, want %q", form, out.String(), want)
 		}
@@ -94,24 +94,24 @@ func TestWhereSettingsComeFrom(t *testing.T) {
 	dir := t.TempDir()
 	set := map[string]string{"PILOTAGE_OUTPUT": "jsonl", "PILOTAGE_LOG": "error", "XDG_CONFIG_HOME": dir}
 	prepared := func(flags app) (*app, error) {
-		flags.stdout, flags.stderr, flags.getenv = &bytes.Buffer{}, &bytes.Buffer{}, func(name string) string { return set[name] }
+		flags.out.stdout, flags.out.stderr, flags.getenv = &bytes.Buffer{}, &bytes.Buffer{}, func(name string) string { return set[name] }
 		return &flags, flags.prepare()
 	}
-	if a, err := prepared(app{}); err != nil || a.output != "jsonl" {
-		t.Errorf("output %q, %v; want jsonl", a.output, err)
+	if a, err := prepared(app{out: &console{}}); err != nil || a.out.output != "jsonl" {
+		t.Errorf("output %q, %v; want jsonl", a.out.output, err)
 	}
-	if a, err := prepared(app{output: "json"}); err != nil || a.output != "json" {
-		t.Errorf("output %q, %v; want the flag's", a.output, err)
+	if a, err := prepared(app{out: &console{output: "json"}}); err != nil || a.out.output != "json" {
+		t.Errorf("output %q, %v; want the flag's", a.out.output, err)
 	}
 	for name, value := range map[string]string{"PILOTAGE_OUTPUT": "xml", "PILOTAGE_LOG": "loud", "PILOTAGE_LOG_FORMAT": "poem"} {
 		before := set[name]
 		set[name] = value
-		if _, err := prepared(app{}); err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), value) {
+		if _, err := prepared(app{out: &console{}}); err == nil || exitCode(t.Context(), err) != exitUsage || !strings.Contains(err.Error(), value) {
 			t.Errorf("%s=%s: %v", name, value, err)
 		}
 		set[name] = before
 	}
-	a, err := prepared(app{})
+	a, err := prepared(app{out: &console{}})
 	if err != nil {
 		t.Fatal(err)
 	}

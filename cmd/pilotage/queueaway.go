@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"time"
 
@@ -21,7 +20,7 @@ const (
 // again calls until the queue answers, for at most againFor. Pauses have full
 // jitter: many clients that wait for one queue must not come back together.
 // The call must be idempotent.
-func (a *app) again(ctx context.Context, call func() error) error {
+func (o *console) again(ctx context.Context, call func() error) error {
 	limit := time.NewTimer(againFor)
 	defer limit.Stop()
 	for pause := againFirst; ; pause = min(2*pause, againMost) {
@@ -30,7 +29,7 @@ func (a *app) again(ctx context.Context, call func() error) error {
 			return err
 		}
 		if pause == againFirst {
-			_, _ = fmt.Fprintf(a.stderr, "waiting for the task queue, at most %s: %s\n", againFor, reason(err))
+			o.note("waiting for the task queue, at most %s: %s\n", againFor, reason(err))
 		}
 		select {
 		case <-time.After(rand.N(pause)):
@@ -45,13 +44,7 @@ func (a *app) again(ctx context.Context, call func() error) error {
 // unreachable tells whether the queue may answer the same call later.
 func unreachable(err error) bool {
 	s, ok := statusOf(err)
-	return ok && s.Code() == codes.Unavailable || busy(err)
-}
-
-// expired tells whether the token that was shown is over: a later one may be there.
-func expired(err error) bool {
-	reason, _, _ := taskpb.Refusal(err)
-	return reason == "ACCESS_EXPIRED"
+	return ok && s.Code() == codes.Unavailable || refusal(err) == taskpb.ReasonBusy
 }
 
 // reason is the message of an error without gRPC's wrapping.

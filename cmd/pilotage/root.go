@@ -19,12 +19,10 @@ import (
 
 // app is what every command shares.
 type app struct {
-	stdout, stderr io.Writer
-	getenv         func(string) string
-	interrupt      func() <-chan struct{}
+	out    *console
+	getenv func(string) string
 
 	access    string // --access
-	output    string // --output: table, json, jsonl
 	logLevel  string
 	logFormat string
 
@@ -59,11 +57,11 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 			return a.prepare()
 		},
 	}
-	root.SetOut(a.stdout)
-	root.SetErr(a.stderr)
+	root.SetOut(a.out.stdout)
+	root.SetErr(a.out.stderr)
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.access, "access", "", "access file (default $PILOTAGE_ACCESS, then $XDG_CONFIG_HOME/pilotage/access.json)")
-	flags.StringVarP(&a.output, "output", "o", "", "table, json or jsonl (default $PILOTAGE_OUTPUT, then table)")
+	flags.StringVarP(&a.out.output, "output", "o", "", "table, json or jsonl (default $PILOTAGE_OUTPUT, then table)")
 	flags.StringVar(&a.logLevel, "log", "", "debug, info, warn or error (default $PILOTAGE_LOG, then info for daemons, warn for tools)")
 	flags.StringVar(&a.logFormat, "log-format", "", "text or json (default $PILOTAGE_LOG_FORMAT, then text)")
 	flags.StringVar(&a.profilePath, "cpu-profile", "", "write a CPU profile of this process to a file, for go tool pprof")
@@ -72,6 +70,7 @@ Exit codes: 0 ok, 1 internal, or a pilot's node is unfit, 2 usage or a bad file,
 		newWorkflow(a), newTask(a), newEvents(a), newTop(a), newUsage(a), newDoctor(a), newCache(a), newSim(a), newBench(a), newVersion(a),
 	)
 	completeGroups(root)
+	completeSites(a, root)
 	wrapArgErrors(root)
 	return root
 }
@@ -146,15 +145,15 @@ func wrapArgErrors(command *cobra.Command) {
 }
 
 func (a *app) prepare() error {
-	if a.output == "" {
-		a.output = a.getenv("PILOTAGE_OUTPUT")
+	if a.out.output == "" {
+		a.out.output = a.getenv("PILOTAGE_OUTPUT")
 	}
-	switch a.output {
+	switch a.out.output {
 	case "":
-		a.output = "table"
+		a.out.output = "table"
 	case "table", "json", "jsonl":
 	default:
-		return coded(exitUsage, "--output is %q: give table, json or jsonl", a.output)
+		return coded(exitUsage, "--output is %q: give table, json or jsonl", a.out.output)
 	}
 	if _, err := a.logger(slog.LevelWarn); err != nil {
 		return err
@@ -203,9 +202,9 @@ func (a *app) logger(level slog.Level) (*slog.Logger, error) {
 	var handler slog.Handler
 	switch strings.ToLower(format) {
 	case "", "text":
-		handler = slog.NewTextHandler(a.stderr, options)
+		handler = slog.NewTextHandler(a.out.stderr, options)
 	case "json":
-		handler = slog.NewJSONHandler(a.stderr, options)
+		handler = slog.NewJSONHandler(a.out.stderr, options)
 	default:
 		return nil, coded(exitUsage, "--log-format is %q: give text or json", format)
 	}
@@ -220,7 +219,7 @@ func newVersion(a *app) *cobra.Command {
 		Short: "Print the version",
 		Args:  asUsed,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(a.stdout, "pilotage", version)
+			_, err := fmt.Fprintln(a.out.stdout, "pilotage", version)
 			return err
 		},
 	}

@@ -26,8 +26,8 @@ type runCount struct {
 }
 
 // countRuns begins to count. Whoever calls it calls end.
-func (a *app) countRuns(total int) *runCount {
-	c := &runCount{out: terminalOf(a.stderr), terminal: isTerminal(a.stderr), total: total, began: time.Now(), stop: make(chan struct{})}
+func (o *console) countRuns(total int) *runCount {
+	c := &runCount{out: terminalOf(o.stderr), terminal: isTerminal(o.stderr), total: total, began: time.Now(), stop: make(chan struct{})}
 	if !c.terminal {
 		c.stopped.Go(c.tell)
 	}

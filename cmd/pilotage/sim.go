@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -73,7 +72,7 @@ func checkFolder(flag, dir string) error {
 
 // writePage writes a report, and its figures and tables as files of their own,
 // and says where it is.
-func (a *app) writePage(dir string, page *chart.Page) error {
+func (o *console) writePage(dir string, page *chart.Page) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -86,6 +85,6 @@ func (a *app) writePage(dir string, page *chart.Page) error {
 			return err
 		}
 	}
-	_, _ = fmt.Fprintf(a.stderr, "wrote %s\n", filepath.Join(dir, "report.html"))
+	o.note("wrote %s\n", filepath.Join(dir, "report.html"))
 	return nil
 }

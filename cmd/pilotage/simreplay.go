@@ -73,7 +73,7 @@ func (a *app) simReplay(c *cobra.Command, f *replayFlags, path string) error {
 	if err != nil {
 		return usage(fmt.Errorf("%s: %w", path, err))
 	}
-	if err := a.print(replayedOf(result), []string{"REPLAY", ""}, replayRows(result)); err != nil {
+	if err := a.out.print(replayedOf(result), []string{"REPLAY", ""}, replayRows(result)); err != nil {
 		return err
 	}
 	if d := result.First; d != nil && replay.Change == nil {

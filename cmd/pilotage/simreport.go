@@ -104,7 +104,7 @@ func (r *played) row(compared bool) []string {
 	}
 }
 
-func (a *app) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played) error {
+func (o *console) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played) error {
 	table := chart.Table{Name: "runs", Title: workload.Name, Header: runsHeader}
 	for i, r := range runs {
 		table.Rows = append(table.Rows, r.row(runs[i%len(f.policies)].figures != nil))
@@ -117,19 +117,19 @@ func (a *app) reportRuns(f *simRunFlags, workload *trace.Workload, runs []played
 				page.Gantt = append(page.Gantt, ganttOf(r))
 			}
 		}
-		if err := a.writePage(f.out, page); err != nil {
+		if err := o.writePage(f.out, page); err != nil {
 			return err
 		}
 	}
-	if err := a.print(runs, table.Header, table.Rows); err != nil {
+	if err := o.print(runs, table.Header, table.Rows); err != nil {
 		return err
 	}
-	if a.output == "table" {
+	if o.output == "table" {
 		for _, note := range workload.Notes {
-			a.say("note: %s\n", note)
+			o.say("note: %s\n", note)
 		}
 		for _, line := range advice {
-			a.say("%s\n", line)
+			o.say("%s\n", line)
 		}
 	}
 	return nil

@@ -157,7 +157,7 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 		return err
 	}
 	runs := make([]played, len(variants)*len(f.policies))
-	shown := a.countRuns(len(runs))
+	shown := a.out.countRuns(len(runs))
 	err = parallel(len(runs), func(i int) error {
 		config := grid.Config{Workload: workload, Sites: plans[i/len(f.policies)], Rank: f.policies[i%len(f.policies)], Seed: f.seed, Noticed: 3 * time.Second, KeepBars: f.out != ""}
 		if f.background {
@@ -177,11 +177,11 @@ func (a *app) simRun(f *simRunFlags, name string) error {
 	}
 	if err := failedRuns(runs); err != nil {
 		if slices.ContainsFunc(runs, func(r played) bool { return r.figures != nil }) {
-			return errors.Join(a.reportRuns(f, workload, runs), usage(err))
+			return errors.Join(a.out.reportRuns(f, workload, runs), usage(err))
 		}
 		return usage(err)
 	}
-	return a.reportRuns(f, workload, runs)
+	return a.out.reportRuns(f, workload, runs)
 }
 
 // checkPolicies refuses what is no rank.

@@ -148,11 +148,11 @@ func TestSimRunTriesSettingsOfSites(t *testing.T) {
 func TestRunsAreCountedWithoutATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := testApp()
-		c := a.countRuns(3)
+		c := a.out.countRuns(3)
 		said := func() string {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			return a.stderr.(*bytes.Buffer).String()
+			return a.out.stderr.(*bytes.Buffer).String()
 		}
 		<-time.After(countEvery - time.Second)
 		c.add()

@@ -52,7 +52,7 @@ func newSiteAdd(a *app) *cobra.Command {
 		if len(settings.GetReach()) > 0 && !reply.GetSite().GetSettings().GetRemoteRead() {
 			verb += "; --reach counts when --remote-read is given, too; now the site may read from: " + reachText(reply.GetSite().GetSettings())
 		}
-		return a.done(reply, "site %s %s", args[0], verb)
+		return a.out.done(reply, "site %s %s", args[0], verb)
 	})
 	command.Long = `Adds a site. The queue writes the access file for its pilots to
 DATA/access/pilot-NAME.json. Of a site that exists, only the settings whose
@@ -130,7 +130,7 @@ func newSiteRemove(a *app) *cobra.Command {
 		if _, err := c.sites.RemoveSite(ctx, request); err != nil {
 			return err
 		}
-		return a.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
+		return a.out.done(map[string]any{"site": args[0], "removed": true}, "site %s is removed", args[0])
 	})
 	command.Long = `Forgets a site and revokes the accesses of its pilots. That is refused while the
 site has live pilots, holds tasks, or has the only copy of a file on its storage
@@ -156,7 +156,7 @@ func newSiteList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, reply.GetSites(), siteHeader, siteRow)
+		return printList(a.out, reply.GetSites(), siteHeader, siteRow)
 	})
 }
 
@@ -192,7 +192,7 @@ func newSiteDrain(a *app) *cobra.Command {
 		if request.GetResume() {
 			text = "site %s gets tasks again"
 		}
-		return a.done(map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
+		return a.out.done(map[string]any{"site": args[0], "draining": !request.GetResume()}, text, args[0])
 	})
 	command.Flags().BoolVar(&request.Resume, "resume", false, "hand tasks out again")
 	return command
@@ -210,9 +210,9 @@ func newSiteShow(a *app) *cobra.Command {
 		case err != nil:
 			return err
 		case since > 0:
-			return a.print(reply.GetWindow(), nil, windowRows(reply.GetWindow()))
+			return a.out.print(reply.GetWindow(), nil, windowRows(reply.GetWindow()))
 		}
-		return a.print(reply.GetSite(), nil, siteRows(reply.GetSite()))
+		return a.out.print(reply.GetSite(), nil, siteRows(reply.GetSite()))
 	})
 	command.Flags().DurationVar(&since, "since", 0, "tell only what it did so long up to now, for example 1h; a day at most, and not before the queue's start")
 	return command

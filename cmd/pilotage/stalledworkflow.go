@@ -45,15 +45,15 @@ type stallHint struct {
 }
 
 // newStallHint makes a hint that has not been given yet; end stops it.
-func (a *app) newStallHint(ctx context.Context, c *clients, shown *watchBar) *stallHint {
+func (o *console) newStallHint(ctx context.Context, c *clients, shown *watchBar) *stallHint {
 	return &stallHint{
 		explain: func(w *pb.Workflow, why stall) string { return explainStall(ctx, c, w, why) },
 		print: func(text string) {
-			if a.output == "table" && isTerminal(a.stderr) {
+			if o.output == "table" && isTerminal(o.stderr) {
 				_, _ = shown.progress.Write([]byte(text)) // above the bar
 				return
 			}
-			_, _ = fmt.Fprint(a.stderr, text)
+			_, _ = fmt.Fprint(o.stderr, text)
 		},
 	}
 }

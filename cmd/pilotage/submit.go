@@ -22,17 +22,31 @@ import (
 	"github.com/pilotage-grid/pilotage/taskqueue"
 )
 
+// submitFlags say what is submitted, and how.
 type submitFlags struct {
-	file, key                             string
-	upload, dryRun, wait, parsable, fresh bool
-	group                                 string // that it is shared with
-	allowMissing, keep                    bool
-	name, require, rank, array            string
-	settings                              map[string]string // of a single command, by key of a workflow file
-	inputs, outputs, sites                []string
-	queue, files, tag, script             string
-	argv, ignored                         []string // of the script: what runs it, and its directives that mean nothing
-	recorded                              recordedFlags
+	file     string // of a workflow
+	recorded recordedFlags
+	singleFlags
+	takenFlags
+	queue                          string
+	sites                          []string // to which sources are uploaded
+	upload, dryRun, wait, parsable bool
+}
+
+// singleFlags describe a single command or script.
+type singleFlags struct {
+	name, require, rank, array string
+	settings                   map[string]string // by key of a workflow file
+	inputs, outputs            []string
+	files, tag, script         string
+	argv, ignored              []string // of the script: what runs it, and its directives that mean nothing
+}
+
+// takenFlags say how the queue takes a workflow.
+type takenFlags struct {
+	key                       string
+	group                     string // that it is shared with
+	fresh, keep, allowMissing bool
 }
 
 func newSubmit(a *app) *cobra.Command {
@@ -72,7 +86,6 @@ func newSubmit(a *app) *cobra.Command {
 	flags.BoolVar(&f.keep, "keep-intermediates", false, "keep files that are no final outputs; otherwise their copies go some days after the workflow is done")
 	flags.BoolVar(&f.allowMissing, "allow-missing", false, "let tasks wait for inputs that nothing makes")
 	flags.StringSliceVar(&f.sites, "site", nil, "upload to these sites' storage elements only (default: all that are not drained)")
-	completeFlag(a, command, "site", siteNames)
 	flags.StringVar(&f.name, "name", "", "name of a single command's workflow (default: the command's)")
 	flags.StringArrayVar(&f.inputs, "input", nil, "`[NAME=]PATH` or vo:NAME that a single command reads (repeatable)")
 	flags.StringArrayVar(&f.outputs, "output", nil, "`[LFN=]PLACE` that a single command leaves behind (repeatable; for JSON write: pilotage --output json submit)")
@@ -294,10 +307,10 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		return usage(err)
 	}
 	for _, directive := range f.ignored {
-		_, _ = fmt.Fprintf(a.stderr, "%s: %q means nothing to pilots and is passed over\n", f.script, directive)
+		a.out.note("%s: %q means nothing to pilots and is passed over\n", f.script, directive)
 	}
 	if f.dryRun {
-		return errors.Join(a.printPlan(plan), a.dryRun(ctx, f, plan))
+		return errors.Join(a.out.printPlan(plan), a.dryRun(ctx, f, plan))
 	}
 	return a.withQueue(func(c *clients) error {
 		files, err := a.externalFiles(ctx, c, f, plan)
@@ -310,23 +323,23 @@ func (a *app) submit(ctx context.Context, f *submitFlags, args []string) error {
 		}
 		id := submitted.GetWorkflowId()
 		if submitted.GetExisted() && f.key != "" {
-			_, _ = fmt.Fprintf(a.stderr, "the key %q was used before: nothing new was submitted; %s is what came under it then\n", f.key, id)
+			a.out.note("the key %q was used before: nothing new was submitted; %s is what came under it then\n", f.key, id)
 		}
 		switch {
 		case f.parsable:
-			_, _ = fmt.Fprintln(a.stdout, id)
-		case a.output != "table" && !f.wait:
-			return a.printJSON(submitted)
+			_, _ = fmt.Fprintln(a.out.stdout, id)
+		case a.out.output != "table" && !f.wait:
+			return a.out.printJSON(submitted)
 		default:
 			verb := "submitted"
 			if submitted.GetExisted() && f.key != "" {
 				verb = "submitted before:"
 			}
-			a.say("%s %s (%s): %s", verb, id, plan.Name, task.Counted(submitted.GetTasks(), "task"))
+			a.out.say("%s %s (%s): %s", verb, id, plan.Name, task.Counted(submitted.GetTasks(), "task"))
 			if submitted.GetReused() > 0 {
-				a.say(", %d taken over from an earlier run (--fresh runs all)", submitted.GetReused())
+				a.out.say(", %d taken over from an earlier run (--fresh runs all)", submitted.GetReused())
 			}
-			a.say("%s\n", runAgain(submitted))
+			a.out.say("%s\n", runAgain(submitted))
 		}
 		if !f.wait {
 			return nil
@@ -346,7 +359,7 @@ func runAgain(submitted *pb.SubmitWorkflowResponse) string {
 // dryRun says what of a workflow would be taken over from an earlier run, where a queue
 // is known and nothing need be uploaded first.
 func (a *app) dryRun(ctx context.Context, f *submitFlags, plan *workflow.Plan) error {
-	if a.output != "table" || slices.ContainsFunc(plan.Files, func(file workflow.ExternalFile) bool { return file.Source != "" }) {
+	if a.out.output != "table" || slices.ContainsFunc(plan.Files, func(file workflow.ExternalFile) bool { return file.Source != "" }) {
 		return nil
 	}
 	c, err := a.connect()
@@ -371,7 +384,7 @@ func (a *app) dryRun(ctx context.Context, f *submitFlags, plan *workflow.Plan) e
 	submitted, err := c.tasks.SubmitWorkflow(ctx, request)
 	switch s, answered := statusOf(err); {
 	case err == nil:
-		a.say("%s, %d taken over from an earlier run%s\n", task.Counted(submitted.GetTasks(), "task"), submitted.GetReused(), runAgain(submitted))
+		a.out.say("%s, %d taken over from an earlier run%s\n", task.Counted(submitted.GetTasks(), "task"), submitted.GetReused(), runAgain(submitted))
 		return nil
 	case answered && s.Code() == codes.InvalidArgument:
 		return err
@@ -379,12 +392,12 @@ func (a *app) dryRun(ctx context.Context, f *submitFlags, plan *workflow.Plan) e
 	return nil // the queue is away
 }
 
-func (a *app) printPlan(plan *workflow.Plan) error {
+func (o *console) printPlan(plan *workflow.Plan) error {
 	tasks := make([]*pb.Task, len(plan.Tasks))
 	for i, t := range plan.Tasks {
 		tasks[i] = taskpb.Task(t)
 	}
-	return a.print(tasks, []string{"TASK", "INPUTS", "OUTPUTS", "COMMAND"}, rowsOf(plan.Tasks, func(t task.Task) []any {
+	return o.print(tasks, []string{"TASK", "INPUTS", "OUTPUTS", "COMMAND"}, rowsOf(plan.Tasks, func(t task.Task) []any {
 		return []any{t.ID.Name(), len(t.Inputs), len(t.Outputs), shorten(commandText(t.Shell, t.Argv), 60)}
 	}))
 }
@@ -423,7 +436,7 @@ func (a *app) sendPlan(ctx context.Context, tasks pb.TaskServiceClient, f *submi
 			encoded.Id = "/" + t.ID.Name()
 			request.Tasks = append(request.Tasks, encoded)
 		}
-		err := a.again(ctx, func() (err error) {
+		err := a.out.again(ctx, func() (err error) {
 			reply, err = tasks.SubmitWorkflow(ctx, request)
 			return err
 		})

@@ -48,7 +48,7 @@ func newTaskList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.printTasks(tasks, request.GetFull())
+		return a.out.printTasks(tasks, request.GetFull())
 	})
 	command.PreRunE = func(*cobra.Command, []string) error {
 		for _, state := range states {
@@ -68,8 +68,8 @@ func newTaskList(a *app) *cobra.Command {
 
 // printTasks prints a list; of tasks that came without description and
 // attempts programs get the id and the state.
-func (a *app) printTasks(tasks []*pb.TaskInfo, full bool) error {
-	if a.output != "table" && !full {
+func (o *console) printTasks(tasks []*pb.TaskInfo, full bool) error {
+	if o.output != "table" && !full {
 		list := make([]any, len(tasks))
 		for i, t := range tasks {
 			fields, _ := plain(t).(map[string]any)
@@ -77,9 +77,9 @@ func (a *app) printTasks(tasks []*pb.TaskInfo, full bool) error {
 			fields["task"] = map[string]any{"id": t.GetTask().GetId()}
 			list[i] = fields
 		}
-		return a.print(list, nil, nil)
+		return o.print(list, nil, nil)
 	}
-	return printList(a, tasks, taskHeader, taskRow)
+	return printList(o, tasks, taskHeader, taskRow)
 }
 
 var taskHeader = []string{"TASK", "STATE", "SITE", "FAILURES", "REASON"}
@@ -95,13 +95,13 @@ func newTaskShow(a *app) *cobra.Command {
 			return err
 		}
 		t := reply.GetTask()
-		return a.show(t, func() error {
-			err := a.table(nil, [][]string{
+		return a.out.show(t, func() error {
+			err := a.out.table(nil, [][]string{
 				{"task", t.GetTask().GetId()}, {"state", taskStateName(t.GetState())}, {"reason", orDash(t.GetReason())},
 				{"command", shorten(commandText(t.GetTask().GetShell(), t.GetTask().GetArgv()), 200)}, {"site", orDash(t.GetSite())}, {"generation", fmt.Sprint(t.GetGeneration())},
 				{"failures", fmt.Sprint(t.GetFailures())}, {"missing inputs", fmt.Sprint(t.GetMissingInputs())},
 			})
-			return errors.Join(err, a.printAttempts(t))
+			return errors.Join(err, a.out.printAttempts(t))
 		})
 	})
 }
@@ -110,9 +110,9 @@ func newTaskShow(a *app) *cobra.Command {
 func commandText(shell string, argv []string) string { return cmp.Or(shell, strings.Join(argv, " ")) }
 
 // printAttempts shows people how often a task was tried, and how each attempt ended.
-func (a *app) printAttempts(t *pb.TaskInfo) error {
+func (o *console) printAttempts(t *pb.TaskInfo) error {
 	header := []string{"ATTEMPT", "STATE", "SITE", "PILOT", "EXIT", "RUN", "MEMORY", "REASON"}
-	return a.table(header, rowsOf(t.GetAttempts(), attemptRow))
+	return o.table(header, rowsOf(t.GetAttempts(), attemptRow))
 }
 
 func attemptRow(attempt *pb.Attempt) []any {
@@ -136,12 +136,12 @@ func newTaskLogs(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(logs, func() (err error) {
+		return a.out.show(logs, func() (err error) {
 			if !stderr || both {
-				_, err = a.stdout.Write(logs.GetStdout())
+				_, err = a.out.stdout.Write(logs.GetStdout())
 			}
 			if err == nil && (stderr || both) {
-				_, err = a.stdout.Write(logs.GetStderr())
+				_, err = a.out.stdout.Write(logs.GetStderr())
 			}
 			return err
 		})
@@ -158,30 +158,30 @@ func newTaskExplain(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.show(e, func() error { return a.explainTask(e) })
+		return a.out.show(e, func() error { return a.out.explainTask(e) })
 	})
 }
 
 // explainTask tells people why a task is where it is.
-func (a *app) explainTask(e *pb.ExplainTaskResponse) error {
+func (o *console) explainTask(e *pb.ExplainTaskResponse) error {
 	t := e.GetTask()
-	a.say("%s is %s", t.GetTask().GetId(), taskStateName(t.GetState()))
+	o.say("%s is %s", t.GetTask().GetId(), taskStateName(t.GetState()))
 	if t.GetReason() != "" {
-		a.say(": %s", t.GetReason())
+		o.say(": %s", t.GetReason())
 	}
-	a.say("\n")
+	o.say("\n")
 	for _, m := range e.GetMissing() {
-		a.say("  input %s is missing: %s\n", m.GetLfn(), m.GetWhy())
+		o.say("  input %s is missing: %s\n", m.GetLfn(), m.GetWhy())
 	}
 	if e.GetBackoff().AsDuration() > 0 {
-		a.say("  it is tried again in %s\n", e.GetBackoff().AsDuration().Round(time.Millisecond))
+		o.say("  it is tried again in %s\n", e.GetBackoff().AsDuration().Round(time.Millisecond))
 	}
 	if t.GetState() == pb.TaskState_TASK_STATE_READY {
-		a.say("  ready tasks that come first: %d\n", e.GetAhead())
+		o.say("  ready tasks that come first: %d\n", e.GetAhead())
 	}
 	if len(e.GetSites()) > 0 {
 		header := []string{"SITE", "ELIGIBLE", "PILOTS", "FREE SLOTS", "WAITING", "WHY"}
-		if err := a.table(header, rowsOf(e.GetSites(), func(s *pb.SiteExplanation) []any {
+		if err := o.table(header, rowsOf(e.GetSites(), func(s *pb.SiteExplanation) []any {
 			verdict := "no"
 			if s.GetEligible() {
 				verdict = "yes"
@@ -193,13 +193,13 @@ func (a *app) explainTask(e *pb.ExplainTaskResponse) error {
 	}
 	for _, s := range e.GetSites() {
 		if s.GetFallback() != "" {
-			a.say("  %s is in mode isolated: %s\n", s.GetSite(), s.GetFallback())
+			o.say("  %s is in mode isolated: %s\n", s.GetSite(), s.GetFallback())
 		}
 	}
 	if len(t.GetAttempts()) == 0 {
 		return nil
 	}
-	return a.printAttempts(t)
+	return o.printAttempts(t)
 }
 
 // whyText is a site's reason; the clauses that its pilots fail are added unless
@@ -222,7 +222,7 @@ func newTaskCancel(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
+		return a.out.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 	})
 }
 
@@ -232,6 +232,6 @@ func newTaskRetry(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
+		return a.out.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
 	})
 }

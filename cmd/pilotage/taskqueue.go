@@ -63,7 +63,7 @@ all is as it was written, 6 it is damaged, 5 there is no database.`,
 			defer client.Close()
 			config.Deleter, config.Finder = storageOf{client}, storageOf{client}
 			config.Ready = func(grpcAddress, _ string) {
-				_, _ = fmt.Fprintf(a.stdout, "ready queue=%s\n", grpcAddress)
+				_, _ = fmt.Fprintf(a.out.stdout, "ready queue=%s\n", grpcAddress)
 				if err := tellServiceManager(a.getenv, "READY=1"); err != nil {
 					log.Warn("the service manager cannot be told that the queue is ready", "error", err)
 				}
@@ -120,7 +120,7 @@ the key of the VO's authority; its files have mode 0600.`,
 			into := args[0]
 			blocks, err := server.Backup(ctx, data, into)
 			if err == nil {
-				a.say("%s: %s as written\n", into, task.Counted(blocks, "block"))
+				a.out.say("%s: %s as written\n", into, task.Counted(blocks, "block"))
 			}
 			return err
 		})
@@ -137,9 +137,9 @@ backup the queue does not know: docs/operations.md says what becomes of it.`,
 			if err != nil {
 				return err
 			}
-			a.say("%s: %s restored; start the queue\n", data, task.Counted(blocks, "block"))
+			a.out.say("%s: %s restored; start the queue\n", data, task.Counted(blocks, "block"))
 			if before != "" {
-				a.say("what was there is in %s\n", before)
+				a.out.say("what was there is in %s\n", before)
 			}
 			return nil
 		})
@@ -165,7 +165,7 @@ step: they would be cut off. docs/access.md says what to do between the steps.`,
 				return coded(exitConflict, "%w: drain them or wait for their end, or cut them off with --force", err)
 			}
 			if err == nil {
-				a.say("%s\n", rotationSteps[step])
+				a.out.say("%s\n", rotationSteps[step])
 			}
 			return err
 		})
@@ -193,7 +193,7 @@ func (a *app) verifyQueue(ctx context.Context, folder string) error {
 	case err != nil:
 		return err
 	}
-	a.say("%s: %s as written\n", folder, task.Counted(blocks, "block"))
+	a.out.say("%s: %s as written\n", folder, task.Counted(blocks, "block"))
 	return nil
 }
 

@@ -28,7 +28,7 @@ func newTop(a *app) *cobra.Command {
 Keys: 1 to 5 or Tab choose a list, arrows a row, Enter opens the tasks of a workflow,
 l shows the output of a task, e why it waits, / filters, ? lists the keys, q ends.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if !isTerminal(a.stdout) {
+			if !isTerminal(a.out.stdout) {
 				return coded(exitUsage, "top needs a terminal: scripts use the list commands, or pilotage events --follow")
 			}
 			return a.withQueue(func(queue *clients) error {
@@ -271,9 +271,7 @@ func (m *topModel) about(key, id string) tea.Cmd {
 		}
 		e, err := m.queue.tasks.ExplainTask(ctx, &pb.ExplainTaskRequest{TaskId: id})
 		if err == nil {
-			talker := *m.app
-			talker.stdout, talker.output = said, "table"
-			err = talker.explainTask(e)
+			err = (&console{stdout: said, output: "table"}).explainTask(e)
 		}
 		if err != nil {
 			return topText(explain(err))
@@ -346,34 +344,20 @@ func (m *topModel) tabs() string {
 func (m *topModel) table() []string {
 	rows := m.shown()
 	first := max(0, min(m.selected-m.page()/2, len(rows)-m.page()))
-	seen := rows[first:min(len(rows), first+m.page())]
-	header := topLists[m.list].header
-	widths := make([]int, len(header))
-	for _, row := range append([][]string{header}, seen...) {
-		for i, cell := range row {
-			widths[i] = max(widths[i], len([]rune(cellText(cell))))
-		}
-	}
-	lines := []string{"  " + columns(header, widths)}
-	for i, row := range seen {
+	var text strings.Builder
+	_ = (&console{stdout: &text}).table(topLists[m.list].header, rows[first:min(len(rows), first+m.page())])
+	lines := strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
+	for i := range lines {
 		mark := "  "
-		if first+i == m.selected {
+		if len(rows) > 0 && first+i-1 == m.selected {
 			mark = "> "
 		}
-		lines = append(lines, mark+columns(row, widths))
+		lines[i] = mark + lines[i]
 	}
 	if len(rows) == 0 {
 		lines = append(lines, "  nothing to show")
 	}
 	return lines
-}
-
-func columns(row []string, widths []int) string {
-	text := ""
-	for i, cell := range row {
-		text += fmt.Sprintf("%-*s  ", widths[i], cellText(cell))
-	}
-	return strings.TrimRight(text, " ")
 }
 
 func (m *topModel) foot() string {

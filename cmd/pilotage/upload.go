@@ -26,7 +26,7 @@ import (
 // bytes are put once.
 func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.ExternalFile, sites []string) ([]*pb.File, error) {
 	var plan *pb.PlanUploadResponse
-	err := a.again(ctx, func() (err error) {
+	err := a.out.again(ctx, func() (err error) {
 		plan, err = c.files.PlanUpload(ctx, &pb.PlanUploadRequest{Sites: sites})
 		return err
 	})
@@ -36,7 +36,7 @@ func (a *app) uploadSources(ctx context.Context, c *clients, sources []workflow.
 	if len(plan.GetTargets()) == 0 {
 		return nil, coded(exitConflict, "no site that takes uploads has a storage element: add one with `pilotage site add NAME --se URL`, or open a drained site with `pilotage site drain --resume NAME`")
 	}
-	progress := a.progress()
+	progress := a.out.progress()
 	bar := progress.AddBar(int64(len(sources)*len(plan.GetTargets())),
 		mpb.PrependDecorators(decor.Name("upload ")), mpb.AppendDecorators(decor.CountersNoUnit("%d / %d")))
 	var elements []string
@@ -82,9 +82,9 @@ func checkSources(plan *workflow.Plan) error {
 }
 
 // progress shows bars on a terminal and nothing elsewhere.
-func (a *app) progress() *mpb.Progress {
-	if a.output == "table" && isTerminal(a.stderr) {
-		return mpb.New(mpb.WithOutput(terminalOf(a.stderr)), mpb.WithWidth(40))
+func (o *console) progress() *mpb.Progress {
+	if o.output == "table" && isTerminal(o.stderr) {
+		return mpb.New(mpb.WithOutput(terminalOf(o.stderr)), mpb.WithWidth(40))
 	}
 	return mpb.New(mpb.WithOutput(nil))
 }

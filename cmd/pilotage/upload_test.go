@@ -18,7 +18,7 @@ import (
 )
 
 func testApp() *app {
-	return &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, getenv: func(string) string { return "" }, output: "table"}
+	return &app{out: &console{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}, output: "table"}, getenv: func(string) string { return "" }}
 }
 
 // elements returns the URLs of an empty web element and an empty folder, both

@@ -26,9 +26,9 @@ func newUsage(a *app) *cobra.Command {
 		}
 		key := strings.ToUpper(by)
 		if asCSV {
-			return usageCSV(a.stdout, key, reply.GetUsage())
+			return usageCSV(a.out.stdout, key, reply.GetUsage())
 		}
-		return printList(a, reply.GetUsage(), []string{key, "TASKS", "FAILED", "CPU", "WALL", "WASTED", "CACHE", "PEER", "STORAGE", "REMOTE"}, usageRow)
+		return printList(a.out, reply.GetUsage(), []string{key, "TASKS", "FAILED", "CPU", "WALL", "WASTED", "CACHE", "PEER", "STORAGE", "REMOTE"}, usageRow)
 	})
 	command.Long = `Tells what attempts have used whose outcomes were judged, since a day (in UTC). Failed
 attempts, and those that counted for nothing because another one had won, are WASTED

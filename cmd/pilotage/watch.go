@@ -17,15 +17,18 @@ const (
 	// with a second between them, that is longer than a queue's restart.
 	watchRetries = 60
 	watchPause   = time.Second
+	// accessExpired is why the queue refuses a token that is over: a later one may be
+	// there.
+	accessExpired = "ACCESS_EXPIRED"
 )
 
 // watch follows a workflow to its end and returns its last state. A queue that
 // does not answer is waited for, whether it goes while the watch runs or is
 // not there when it begins.
 func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, error) {
-	shown := &watchBar{progress: a.progress()}
+	shown := &watchBar{progress: a.out.progress()}
 	defer shown.end()
-	stalled := a.newStallHint(ctx, c, shown)
+	stalled := a.out.newStallHint(ctx, c, shown)
 	defer stalled.end()
 	var last *pb.Workflow
 	for failures := 0; ; failures++ {
@@ -41,11 +44,11 @@ func (a *app) watch(ctx context.Context, c *clients, id string) (*pb.Workflow, e
 		if over(last) {
 			return last, nil
 		}
-		if !unreachable(err) && !(c.bearer && expired(err)) || failures >= watchRetries {
+		if !unreachable(err) && !(c.bearer && refusal(err) == accessExpired) || failures >= watchRetries {
 			return last, err
 		}
 		if failures == 0 {
-			_, _ = fmt.Fprintf(a.stderr, "waiting for the task queue: %s\n", reason(err))
+			a.out.note("waiting for the task queue: %s\n", reason(err))
 		}
 		select {
 		case <-time.After(watchPause):

@@ -78,7 +78,7 @@ func TestWatchOutlivesTheQueuesRestart(t *testing.T) {
 				if err != nil || !over(last) {
 					t.Errorf("watch: %v, %v", last, err)
 				}
-				if said := a.stderr.(*bytes.Buffer).String(); !strings.Contains(said, "waiting for the task queue") {
+				if said := a.out.stderr.(*bytes.Buffer).String(); !strings.Contains(said, "waiting for the task queue") {
 					t.Errorf("it waits and says %q", said)
 				}
 			})
@@ -120,7 +120,7 @@ func TestSubmitTriesAgainUnderItsKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		queue := &awayQueue{away: 1 << 30}
-		_, err := testApp().sendPlan(t.Context(), queue, &submitFlags{key: "mine"}, plan, nil)
+		_, err := testApp().sendPlan(t.Context(), queue, &submitFlags{takenFlags: takenFlags{key: "mine"}}, plan, nil)
 		if exitCode(t.Context(), err) != exitUnreachable || queue.keys[0] != "mine" {
 			t.Errorf("keys %q: %v", queue.keys[:1], err)
 		}

@@ -51,8 +51,8 @@ func workflowRow(w *pb.Workflow) []any {
 
 var workflowHeader = []string{"WORKFLOW", "NAME", "OWNER", "STATE", "DONE", "BLOCKED", "READY", "LEASED", "FAILED", "CANCELLED", "TIME"}
 
-func (a *app) printWorkflow(w *pb.Workflow) error {
-	return a.print(w, workflowHeader, rowsOf([]*pb.Workflow{w}, workflowRow))
+func (o *console) printWorkflow(w *pb.Workflow) error {
+	return o.print(w, workflowHeader, rowsOf([]*pb.Workflow{w}, workflowRow))
 }
 
 func newWorkflowList(a *app) *cobra.Command {
@@ -62,7 +62,7 @@ func newWorkflowList(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return printList(a, list, workflowHeader, workflowRow)
+		return printList(a.out, list, workflowHeader, workflowRow)
 	})
 	command.Flags().StringVar(&request.Name, "name", "", "only of this name")
 	command.Flags().StringVar(&request.Owner, "owner", "", "only of this person")
@@ -77,9 +77,9 @@ func newWorkflowShow(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		err = a.printWorkflow(reply.GetWorkflow())
+		err = a.out.printWorkflow(reply.GetWorkflow())
 		if why := reply.GetWorkflow().GetReason(); err == nil && why != "" {
-			a.say("%s\n", why)
+			a.out.say("%s\n", why)
 		}
 		return err
 	})
@@ -116,7 +116,7 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait)
 	switch {
 	case err == nil: // it is over, whatever has ended since
 	case ctx.Err() != nil:
-		_, _ = fmt.Fprintf(a.stderr, "the workflow goes on; wait again with: pilotage workflow wait %s\n", id)
+		a.out.note("the workflow goes on; wait again with: pilotage workflow wait %s\n", id)
 		return &silentError{exitInterrupted}
 	case watching.Err() != nil:
 		return coded(exitTimeout, "%s is not over after %s; it goes on", id, how.timeout)
@@ -124,21 +124,21 @@ func (a *app) waitWorkflow(ctx context.Context, c *clients, id string, how wait)
 		return err
 	}
 	if !how.quiet {
-		if err := a.printWorkflow(last); err != nil {
+		if err := a.out.printWorkflow(last); err != nil {
 			return err
 		}
 	}
 	if last.GetState() == pb.WorkflowState_WORKFLOW_STATE_DONE {
 		if !how.quiet {
-			a.showOutput(ctx, c, last)
+			a.out.showOutput(ctx, c, last)
 		}
 		return nil
 	}
 	if last.GetReason() != "" {
-		_, _ = fmt.Fprintln(a.stderr, last.GetReason())
+		a.out.note("%s\n", last.GetReason())
 	}
 	if last.GetDone() < workflowTotal(last) {
-		if err := a.reportFailures(ctx, c, last); err != nil {
+		if err := a.out.reportFailures(ctx, c, last); err != nil {
 			return err
 		}
 	}
@@ -150,12 +150,12 @@ const outputShown = 16 << 10
 
 // showOutput prints, for people, what the only task of a workflow wrote to its
 // standard output, or says how to see that of one of several.
-func (a *app) showOutput(ctx context.Context, c *clients, w *pb.Workflow) {
-	if a.output != "table" {
+func (o *console) showOutput(ctx context.Context, c *clients, w *pb.Workflow) {
+	if o.output != "table" {
 		return
 	}
 	if workflowTotal(w) != 1 {
-		a.say("see what a task wrote with: pilotage task logs %s/TASK\n", w.GetId())
+		o.say("see what a task wrote with: pilotage task logs %s/TASK\n", w.GetId())
 		return
 	}
 	id, err := onlyTask(ctx, c, w.GetId())
@@ -172,11 +172,11 @@ func (a *app) showOutput(ctx context.Context, c *clients, w *pb.Workflow) {
 		if i := bytes.IndexByte(out, '\n'); i >= 0 {
 			out = out[i+1:]
 		}
-		a.say("... the end of what it wrote; all that is kept: pilotage task logs %s\n", id)
+		o.say("... the end of what it wrote; all that is kept: pilotage task logs %s\n", id)
 	}
-	a.say("%s", out)
+	o.say("%s", out)
 	if len(out) > 0 && out[len(out)-1] != '\n' {
-		a.say("\n")
+		o.say("\n")
 	}
 }
 
@@ -187,7 +187,7 @@ const (
 
 // reportFailures prints, for the first failed tasks, where and how they
 // failed, the end of their stderr, and how to retry.
-func (a *app) reportFailures(ctx context.Context, c *clients, w *pb.Workflow) error {
+func (o *console) reportFailures(ctx context.Context, c *clients, w *pb.Workflow) error {
 	reply, err := c.tasks.ListTasks(ctx, &pb.ListTasksRequest{
 		Workflow: w.GetId(), PageSize: failuresShown, Full: true,
 		States: []pb.TaskState{pb.TaskState_TASK_STATE_FAILED, pb.TaskState_TASK_STATE_QUARANTINED},
@@ -196,36 +196,36 @@ func (a *app) reportFailures(ctx context.Context, c *clients, w *pb.Workflow) er
 		return err
 	}
 	for _, t := range reply.GetTasks() {
-		a.reportFailure(ctx, c, t)
+		o.reportFailure(ctx, c, t)
 	}
 	if more := w.GetFailed() + w.GetQuarantined() - int32(len(reply.GetTasks())); more > 0 {
-		_, _ = fmt.Fprintf(a.stderr, "... and %d more: pilotage task list %s --state FAILED\n", more, w.GetId())
+		o.note("... and %d more: pilotage task list %s --state FAILED\n", more, w.GetId())
 	}
 	if w.GetFailed()+w.GetQuarantined() == 0 {
-		_, _ = fmt.Fprintf(a.stderr, "run what was cancelled again with: pilotage workflow retry %s\n", w.GetId())
+		o.note("run what was cancelled again with: pilotage workflow retry %s\n", w.GetId())
 		return nil
 	}
-	_, _ = fmt.Fprintf(a.stderr, "run what failed again with: pilotage workflow retry %s --failed\n", w.GetId())
+	o.note("run what failed again with: pilotage workflow retry %s --failed\n", w.GetId())
 	return nil
 }
 
-func (a *app) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
+func (o *console) reportFailure(ctx context.Context, c *clients, t *pb.TaskInfo) {
 	id := t.GetTask().GetId()
-	_, _ = fmt.Fprintf(a.stderr, "task %s %s: %s\n", id, taskStateName(t.GetState()), t.GetReason())
+	o.note("task %s %s: %s\n", id, taskStateName(t.GetState()), t.GetReason())
 	logs, err := c.tasks.GetTaskLogs(ctx, &pb.GetTaskLogsRequest{TaskId: id})
 	if err != nil {
-		_, _ = fmt.Fprintf(a.stderr, "  its log cannot be read: %s\n", explain(err))
+		o.note("  its log cannot be read: %s\n", explain(err))
 		return
 	}
-	o := logs.GetAttempt().GetOutcome()
-	_, _ = fmt.Fprintf(a.stderr, "  attempt a%d at site %s, pilot %s%s\n", o.GetNumber(), o.GetSite(), o.GetAttempt().GetPilot(), endText(o, t.GetReason()))
+	outcome := logs.GetAttempt().GetOutcome()
+	o.note("  attempt a%d at site %s, pilot %s%s\n", outcome.GetNumber(), outcome.GetSite(), outcome.GetAttempt().GetPilot(), endText(outcome, t.GetReason()))
 	lines := strings.Split(strings.TrimRight(string(logs.GetStderr()), "\n"), "\n")
 	if len(lines) > stderrLines {
 		lines = lines[len(lines)-stderrLines:]
 	}
 	for _, line := range lines {
 		if line != "" {
-			_, _ = fmt.Fprintf(a.stderr, "  | %s\n", line)
+			o.note("  | %s\n", line)
 		}
 	}
 }
@@ -260,7 +260,7 @@ func newWorkflowOutputs(a *app) *cobra.Command {
 		case !list:
 			return a.fetchOutputs(ctx, c, files, into, force)
 		}
-		return printList(a, files, []string{"FILE", "SIZE", "WHERE"}, func(f *pb.File) []any {
+		return printList(a.out, files, []string{"FILE", "SIZE", "WHERE"}, func(f *pb.File) []any {
 			return []any{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes()), whereIs(f)}
 		})
 	})
@@ -300,7 +300,7 @@ func (a *app) fetchOutputs(ctx context.Context, c *clients, files []*pb.File, in
 		}
 		got = append(got, f)
 	}
-	err := printList(a, got, []string{"FILE", "SIZE", "WRITTEN TO"}, func(f *pb.File) []any {
+	err := printList(a.out, got, []string{"FILE", "SIZE", "WRITTEN TO"}, func(f *pb.File) []any {
 		return []any{task.LFN(f.GetLfn()).Local(), sizeText(f.GetSizeBytes()), target(f)}
 	})
 	if err != nil || len(failures) == 0 {
@@ -333,7 +333,7 @@ func newWorkflowCancel(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
+		return a.out.done(reply, "%s cancelled", task.Counted(reply.GetCancelled(), "task"))
 	})
 }
 
@@ -345,7 +345,7 @@ func newWorkflowRetry(a *app) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return a.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
+		return a.out.done(reply, "%s to run again", task.Counted(reply.GetRetried(), "task"))
 	})
 	command.Flags().BoolVar(&request.FailedOnly, "failed", false, "only what failed, not what a user cancelled")
 	return command
@@ -360,9 +360,9 @@ func newWorkflowDelete(a *app) *cobra.Command {
 			return err
 		}
 		if request.DryRun {
-			return a.done(reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
+			return a.out.done(reply, "%s would go: %s", args[0], removed(reply.GetRemoval()))
 		}
-		return a.done(reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
+		return a.out.done(reply, "%s is deleted with %s; copies of its files follow", args[0], task.Counted(reply.GetRemoval().GetTasks(), "task"))
 	})
 	command.Long = `Deletes a workflow that is over (cancel it first if it is not), with the records and
 logs of its tasks, and with all copies of its files that tasks have stored on storage

@@ -40,13 +40,13 @@ func newWorkflowReport(a *app) *cobra.Command {
 		}
 		path := cmp.Or(target, report.ID+".html")
 		if path == "-" {
-			_, err = a.stdout.Write(content.Bytes())
+			_, err = a.out.stdout.Write(content.Bytes())
 			return err
 		}
 		if err := os.WriteFile(path, content.Bytes(), 0o644); err != nil { //nolint:gosec // for those whom its author shows it
 			return err
 		}
-		return a.done(map[string]any{"workflow": report.ID, "file": path, "bytes": content.Len()}, "report of %s written to %s", report.ID, path)
+		return a.out.done(map[string]any{"workflow": report.ID, "file": path, "bytes": content.Len()}, "report of %s written to %s", report.ID, path)
 	})
 	command.Long = `Writes what came of a workflow: its steps as a graph, attempts over time by node and
 pilot, where inputs came from, wasted work, the slowest and the failed tasks. The file

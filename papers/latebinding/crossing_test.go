@@ -15,7 +15,7 @@ func crossed(c Crossing, perSecond, rounds float64) [][]bench.OverlayResult {
 	results := make([][]bench.OverlayResult, len(manners))
 	for i := range manners {
 		for _, pilots := range c.Pilots {
-			r := bench.OverlayResult{Pilots: pilots, Tasks: pilots * c.PerPilot}
+			r := bench.OverlayResult{OverlayRun: bench.OverlayRun{Pilots: pilots, Tasks: pilots * c.PerPilot}}
 			r.Makespan = c.TaskTime.Seconds() * float64(c.PerPilot)
 			r.SlotChange.Mean, r.QueueCPU = rounds, 0.1*c.Share*r.Makespan
 			if i == byQueue {

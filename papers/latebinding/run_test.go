@@ -46,7 +46,7 @@ func TestPaperFromKeptRuns(t *testing.T) {
 	}
 	hits := map[bench.Pattern]float64{bench.Serial: .95, bench.Splitting: .9, bench.Merging: .7}
 	keepRuns(t, p, func(o trial) record {
-		run, r := record{}, bench.OverlayResult{Pilots: o.Pilots, Tasks: o.Tasks, Workflow: o.Workflow, Seed: o.Seed}
+		run, r := record{}, bench.OverlayResult{OverlayRun: bench.OverlayRun{Pilots: o.Pilots, Tasks: o.Tasks, Workflow: o.Workflow, Seed: o.Seed}}
 		r.Cache = bench.CacheFigures{TotalHits: 1, LocalHits: hits[o.Workflow]}
 		perTask := 0.0
 		switch o.architecture.word {
