@@ -91,7 +91,7 @@ const leastMemory = 2 << 30
 // hire starts the pilots of a crew.
 func (o Overlay) hire(ctx context.Context, q *queueProcess) (*crew, error) {
 	collectSeldom()
-	c := &crew{sites: o.Sites, observed: newObservations(), yard: newYard(o.FileSize, o.capacity(unlimited), o.Payload)}
+	c := &crew{sites: o.Sites, observed: newObservations(), yard: newYard(o.FileSize, o.capacity(unlimited))}
 	var err error
 	if c.logFile, err = os.Create(filepath.Join(q.folder, "pilots.log")); err != nil {
 		return nil, err

@@ -45,7 +45,7 @@ func (o Overlay) openLines(q *queueProcess) (opened lines, err error) {
 		if err != nil {
 			return nil, errors.Join(err, opened.close())
 		}
-		line, err := o.Connect(access)
+		line, err := connect(access)
 		if err != nil {
 			return nil, errors.Join(err, opened.close())
 		}

@@ -39,7 +39,7 @@ func (q *queueProcess) newMaster(ctx context.Context, site string, slots int) (*
 	if err != nil {
 		return nil, err
 	}
-	conn, err := q.setup.Connect(access)
+	conn, err := connect(access)
 	if err != nil {
 		return nil, err
 	}

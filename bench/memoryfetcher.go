@@ -109,14 +109,10 @@ func (f *memoryFetcher) fetch(ctx context.Context, files []task.File, missing []
 // stagesIn lasts as long as a file takes to stage in.
 func stagesIn(ctx context.Context, file task.File, source task.Source) error {
 	lasts := matcher.DefaultRates().Seconds(matcher.FileInfo{Size: file.Size, Source: source})
-	timer := time.NewTimer(time.Duration(lasts * float64(time.Second)))
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
+	if !pause(ctx, time.Duration(lasts*float64(time.Second))) {
 		return ctx.Err()
 	}
+	return nil
 }
 
 // find looks for a file at its holders, then at the storage element.

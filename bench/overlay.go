@@ -37,7 +37,6 @@ type Overlay struct {
 	Mode                 pb.SiteMode
 	Transport            Transport
 	TaskTime             time.Duration // usual; each varies by 30 %
-	Payload              Payload
 	RoundPeriod          time.Duration // 0: rounds are driven by events
 	Prefill              int
 	LocalityWait         *time.Duration // nil: the queue's default
@@ -79,8 +78,6 @@ func (o Overlay) Validate() error {
 	case o.KillMasters+o.HangMasters > 0 && o.Pilots/o.Sites <= max(1, (o.KillMasters+o.Sites-1)/o.Sites):
 		return fmt.Errorf("%d pilots at %d sites are too few for %d masters to be killed and %d stopped: another one takes office each time",
 			o.Pilots, o.Sites, o.KillMasters, o.HangMasters)
-	case o.Payload == Burn && o.Transport == TransportProcesses:
-		return errors.New("the payloads of pilots that are processes sleep: to burn CPU, take another transport")
 	case o.Extra != nil && o.Transport == TransportProcesses:
 		return errors.New("pilots that are processes send no extra messages: take another transport")
 	case o.CacheShare > 1:
@@ -93,8 +90,6 @@ func (o Overlay) Validate() error {
 		return fmt.Errorf("a kill rate of %g: it is the share of the pilots killed per second, at most 1", o.KillRate)
 	case !slices.Contains([]Transport{TransportMemory, TransportLight, TransportTCP, TransportProcesses}, o.Transport):
 		return fmt.Errorf("transport %q: there are memory, light, tcp and processes", o.Transport)
-	case o.Payload != Sleep && o.Payload != Burn:
-		return fmt.Errorf("payload %q: there are sleep and burn", o.Payload)
 	}
 	if o.LocalityWait != nil && *o.LocalityWait < 0 {
 		return errors.New("the locality wait cannot be negative")
@@ -129,7 +124,7 @@ func (o Overlay) Run(ctx context.Context) (OverlayResult, error) {
 	}
 	result := OverlayResult{OverlayRun: OverlayRun{
 		Pilots: o.Pilots, Sites: o.Sites, Tasks: len(workflow.tasks), Mode: modeName(o.Mode), Workflow: o.Workflow, Seed: o.Seed,
-		Transport: o.Transport, Payload: o.Payload, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
+		Transport: o.Transport, TaskSeconds: o.TaskTime.Seconds(), RoundPeriod: o.RoundPeriod.Seconds(),
 		Prefill: o.Prefill, FileSize: o.FileSize, CacheFiles: o.cacheFiles(), CacheShare: o.CacheShare, KillRate: o.KillRate,
 		KillMasters: o.KillMasters, HangMasters: o.HangMasters,
 	}}

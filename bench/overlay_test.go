@@ -63,7 +63,7 @@ func TestPatternsHaveThePapersSteps(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Payload: Sleep, FileSize: task.MiB}
+	good := Overlay{Transport: TransportLight, Pilots: 2, Sites: 2, Tasks: 10, Workflow: Serial, Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, FileSize: task.MiB}
 	if err := good.Validate(); err != nil {
 		t.Fatal(err)
 	}
@@ -74,16 +74,12 @@ func TestValidate(t *testing.T) {
 		"more killed than there are": func(o *Overlay) { o.KillRate = 2 },
 		"transport":                  func(o *Overlay) { o.Transport = "carrier pigeon" },
 		"negative prefill":           func(o *Overlay) { o.Prefill = -1 },
-		"payload":                    func(o *Overlay) { o.Payload = "dream" },
 		"masters where there are none": func(o *Overlay) {
 			o.KillMasters, o.Mode = 1, pb.SiteMode_SITE_MODE_CENTRALIZED
 		},
 		"stopped masters over TCP": func(o *Overlay) { o.HangMasters, o.Transport = 1, TransportTCP },
 		"more masters than pilots": func(o *Overlay) { o.Pilots, o.KillMasters = 6, 5 },
 		"the only pilot of a site": func(o *Overlay) { o.HangMasters = 1 },
-		"processes that burn": func(o *Overlay) {
-			o.Payload, o.Transport = Burn, TransportProcesses
-		},
 		"extra messages of processes": func(o *Overlay) {
 			o.Extra, o.Transport = &chatter{}, TransportProcesses
 		},
@@ -124,7 +120,7 @@ func (f found) Locate(context.Context, []task.FileKey) (map[task.FileKey][]fetch
 // pitch makes two pilots of a yard; the second finds what holders says.
 func pitch(t *testing.T, capacity task.Bytes, holders found) (y *yard, gone map[task.FileKey]bool, equipment [2]agent.Equipment) {
 	t.Helper()
-	y, gone = newYard(10, capacity, Sleep), map[task.FileKey]bool{}
+	y, gone = newYard(10, capacity), map[task.FileKey]bool{}
 	for i := range equipment {
 		var err error
 		equipment[i], err = y.newPlot(i).Occupy(agent.Occupant{

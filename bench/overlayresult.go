@@ -32,7 +32,6 @@ type OverlayRun struct {
 	Workflow    Pattern   `json:"workflow"`
 	Seed        uint64    `json:"seed"`
 	Transport   Transport `json:"transport"`
-	Payload     Payload   `json:"payload"`
 	TaskSeconds float64   `json:"task_seconds"`
 	RoundPeriod float64   `json:"round_period_seconds"`
 	Prefill     int       `json:"prefill"`

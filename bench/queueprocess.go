@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	"github.com/pilotage-grid/pilotage/identity/dial"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 )
 
@@ -28,10 +29,17 @@ type Setup struct {
 	// Profiles, if set, is a folder for the CPU profiles of the processes, and
 	// one of this process's memory.
 	Profiles string
-	// Connect opens the queue as a tool does.
-	Connect func(*identity.AccessFile) (*grpc.ClientConn, error)
 	// Progress, if set, is told what is being done.
 	Progress func(format string, args ...any)
+}
+
+// connect opens the queue as a tool does.
+func connect(access *identity.AccessFile) (*grpc.ClientConn, error) {
+	config, err := identity.QueueClientTLS([]byte(access.CAPEM), "", nil)
+	if err != nil {
+		return nil, err
+	}
+	return dial.Queue(access.Queue, config, func() string { return access.Token })
 }
 
 func (s Setup) say(format string, args ...any) {
@@ -84,7 +92,7 @@ func (q *queueProcess) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if q.conn, err = q.setup.Connect(access); err != nil {
+	if q.conn, err = connect(access); err != nil {
 		return err
 	}
 	q.tasks, q.sites = pb.NewTaskServiceClient(q.conn), pb.NewSiteServiceClient(q.conn)

@@ -40,7 +40,10 @@ func (p *process) limit(ctx context.Context, share float64) (end func()) {
 			var sum time.Duration
 			sum, err = p.processorTime()
 			now := time.Now()
-			left = min(shareAhead, left+time.Duration(share*float64(now.Sub(at)))-(sum-used))
+			left += time.Duration(share*float64(now.Sub(at))) - (sum - used)
+			if !stopped { // what it could have used and did not is gone
+				left = min(shareAhead, left)
+			}
 			used, at = sum, now
 			if exhausted := left < 0; exhausted != stopped {
 				stopped = exhausted

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/cache/disk"
@@ -22,25 +21,14 @@ import (
 type yard struct {
 	fileSize task.Bytes
 	capacity task.Bytes // of each cache
-	payload  Payload
 
 	mutex  sync.Mutex
 	plots  map[string]*plot // by data URL
 	stored map[string]bool  // replicas, by URL
 }
 
-// Payload is what stands for a task's process.
-type Payload string
-
-// The payloads: their time is the task's own, the first argument of its
-// command.
-const (
-	Sleep Payload = "sleep" // waits on a timer
-	Burn  Payload = "burn"  // keeps a core busy
-)
-
-func newYard(fileSize, capacity task.Bytes, payload Payload) *yard {
-	return &yard{fileSize: fileSize, capacity: capacity, payload: payload, plots: make(map[string]*plot), stored: make(map[string]bool)}
+func newYard(fileSize, capacity task.Bytes) *yard {
+	return &yard{fileSize: fileSize, capacity: capacity, plots: make(map[string]*plot), stored: make(map[string]bool)}
 }
 
 // plot is one pilot's part of the yard: its agent.Ground, and its payloads.
@@ -193,18 +181,7 @@ func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Tim
 	if started != nil {
 		started(result.Started, 0)
 	}
-	if p.yard.payload == Burn {
-		for time.Since(result.Started) < lasts && ctx.Err() == nil {
-			burn()
-		}
-	} else {
-		timer := time.NewTimer(lasts)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-	}
+	pause(ctx, lasts)
 	p.line.wait(p.killed) // a pilot that is stopped does not see its payload end
 	result.Ended = time.Now()
 	result.Run = result.Ended.Sub(result.Started)
@@ -219,18 +196,6 @@ func (p *plot) run(ctx context.Context, spec exec.Spec, started func(at time.Tim
 	}
 	return result
 }
-
-// burn keeps a core busy for some ten microseconds.
-func burn() {
-	x := burnSeed.Load()
-	for range 10_000 {
-		x = x*1664525 + 1013904223
-	}
-	burnSeed.Store(x)
-}
-
-// burnSeed keeps the compiler from leaving the work out; its value is of no use.
-var burnSeed atomic.Uint32
 
 // Release satisfies agent.Payloads.
 func (p *plot) Release(string) error { return nil }

@@ -12,10 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/bench"
-	"github.com/pilotage-grid/pilotage/identity"
 )
 
 // benchFlags are what all benches share.
@@ -43,16 +41,7 @@ func (f *benchFlags) setup(a *app) (bench.Setup, error) {
 	if err != nil {
 		return bench.Setup{}, err
 	}
-	setup := bench.Setup{
-		Program: program, Folder: f.folder,
-		Connect: func(access *identity.AccessFile) (*grpc.ClientConn, error) {
-			c, err := connectWith(access)
-			if err != nil {
-				return nil, err
-			}
-			return c.conn, nil
-		},
-	}
+	setup := bench.Setup{Program: program, Folder: f.folder}
 	setup.Progress = func(format string, args ...any) { slog.Info(fmt.Sprintf(format, args...)) }
 	if isTerminal(a.out.stderr) {
 		setup.Progress = func(format string, args ...any) { a.out.note(format+"\n", args...) }

@@ -62,7 +62,7 @@ func (a *app) benchParts(setup bench.Setup) []benchPart {
 	overlay := func(name string, change func(*bench.Overlay)) benchPart {
 		o := bench.Overlay{
 			Setup: setup, Pilots: 100, Sites: 2, Tasks: 1200, TaskTime: 2 * time.Second, Workflow: bench.Serial, Prefill: 1, Seed: 1, FileSize: bench.DefaultFileSize,
-			Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Transport: bench.TransportLight, Payload: bench.Sleep,
+			Mode: pb.SiteMode_SITE_MODE_DISTRIBUTED, Transport: bench.TransportLight,
 		}
 		change(&o)
 		return benchPart{Name: name, run: func(ctx context.Context) (any, [][]string, error) { return a.runOverlay(ctx, o, "") }}

@@ -18,16 +18,16 @@ import (
 func newBenchOverlay(a *app, f *benchFlags) *cobra.Command {
 	o := bench.Overlay{TaskTime: time.Second}
 	var wait time.Duration
-	var workflow, mode, transport, payload, plot, fileSize string
+	var workflow, mode, transport, plot, fileSize string
 	var given func(flag string) bool
 	command := f.command(a, "overlay", "Measure whole sites: a real queue and many pilots in this process",
 		`Runs a workflow of two steps over many pilots, each with its worker, master, node
 and conversation with the queue as in production. Only what lies on a worker
 node is replaced: files have no bytes, but take the time to stage in that theirs would,
-and payloads sleep or burn CPU. With --transport processes nothing is: each pilot is a
+and payloads sleep. With --transport processes nothing is: each pilot is a
 process, for a comparison at tens of pilots.`,
 		func(ctx context.Context, setup bench.Setup) (_ any, _ [][]string, err error) {
-			o.Setup, o.Workflow, o.Transport, o.Payload = setup, bench.Pattern(workflow), bench.Transport(transport), bench.Payload(payload)
+			o.Setup, o.Workflow, o.Transport = setup, bench.Pattern(workflow), bench.Transport(transport)
 			if given("locality-wait") {
 				o.LocalityWait = &wait
 			}
@@ -50,7 +50,6 @@ process, for a comparison at tens of pilots.`,
 	flags.StringVar(&workflow, "workflow", "serial", "serial, splitting or merging")
 	flags.StringVar(&mode, "mode", "distributed", "mode of the sites: distributed, centralized or isolated")
 	flags.StringVar(&transport, "transport", "memory", "what carries the pilots' bytes: memory, light or tcp; processes: TCP, and each pilot is a process with real files and payloads")
-	flags.StringVar(&payload, "payload", "sleep", "what stands for a task: sleep or burn (CPU; not with processes)")
 	flags.Var(seconds{&o.TaskTime}, "task-seconds", "usual time of a task; each varies by 30 %")
 	flags.Var(seconds{&o.RoundPeriod}, "round-period", "seconds between rounds; 0: as events come")
 	flags.IntVar(&o.Prefill, "prefill", 1, "tasks that a slot gets early")
@@ -126,7 +125,7 @@ func overlayRows(r bench.OverlayResult) [][]string {
 	takenAway := r.Killed+r.Master.Killed+r.Master.Hung > 0
 	return [][]string{
 		{"run", fmt.Sprintf("%d pilots, %d sites, %d tasks, %s, %s, seed %d", r.Pilots, r.Sites, r.Tasks, r.Workflow, r.Mode, r.Seed), ""},
-		{"carried by", string(r.Transport) + ", payloads " + string(r.Payload) + " " + decimal(r.TaskSeconds) + " s", ""},
+		{"carried by", string(r.Transport) + ", payloads sleep " + decimal(r.TaskSeconds) + " s", ""},
 		{"pilots joined in, s", decimal(r.JoinSeconds), ""},
 		{"makespan, s", decimal(r.Makespan), ""},
 		{"all slots filled after, s", decimal(r.FirstFill) + " (" + strconv.Itoa(r.FilledSlots) + " slots)", "<= 10"},

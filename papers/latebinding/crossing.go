@@ -66,7 +66,7 @@ func (c Crossing) Validate() error {
 func (c Crossing) run(m manner, pilots int) bench.Overlay {
 	o := bench.Overlay{
 		Setup: c.Setup, Pilots: pilots, Sites: 1, Tasks: pilots * c.PerPilot, Workflow: bench.Serial, Mode: m.mode, Transport: c.Transport,
-		TaskTime: c.TaskTime, Payload: bench.Sleep, Prefill: m.early, Seed: 1, FileSize: 1, QueueShare: c.Share,
+		TaskTime: c.TaskTime, Prefill: m.early, Seed: 1, FileSize: 1, QueueShare: c.Share,
 	}
 	if m.rounds {
 		o.RoundPeriod = scaled(roundPeriod, c.TaskTime)
@@ -111,8 +111,8 @@ func (c Crossing) report(results [][]bench.OverlayResult) *experiment.Report {
 		},
 		Figures: []*chart.Figure{
 			c.figure(results, "requests", "requests to the queue per task", func(r *bench.OverlayResult) float64 { return r.RequestsBesideJoining }),
-			c.figure(results, "cpu", "the queue's processor time by what it could have", c.busy),
-			c.figure(results, "delay", "mean time from a payload's end to the next one's start (s)", delayOf),
+			c.figure(results, "cpu", "queue's processor time by what it may use", c.busy),
+			c.figure(results, "delay", "mean time between two payloads of a slot (s)", delayOf),
 		},
 		Tables:   []*chart.Table{c.table(results)},
 		Findings: c.findings(results),
@@ -120,7 +120,7 @@ func (c Crossing) report(results [][]bench.OverlayResult) *experiment.Report {
 }
 
 func (c Crossing) figure(results [][]bench.OverlayResult, name, what string, of func(*bench.OverlayResult) float64) *chart.Figure {
-	f := &chart.Figure{Name: "crossing-" + name, Title: fmt.Sprintf("More pilots for %g of a processor", c.Share), X: "pilots", Y: what, LogX: true}
+	f := &chart.Figure{Name: "crossing-" + name, Title: fmt.Sprintf("More pilots for %g of a processor", c.Share), X: "pilots", Y: what, LogY: name == "delay"}
 	for i, m := range manners {
 		s := chart.Series{Name: m.name}
 		for at := range results[i] {

@@ -124,7 +124,7 @@ func (p Paper) size(i int) [2]int {
 func (p Paper) trial(protocol Protocol, a architecture, size int, workflow bench.Pattern, seed int) trial {
 	o := bench.Overlay{
 		Setup: p.Setup, Pilots: p.size(size)[0], Sites: 2, Tasks: p.size(size)[1], Workflow: workflow, Mode: a.mode, Transport: p.Transport,
-		TaskTime: time.Duration(float64(taskTime) / p.Speed), Payload: bench.Sleep, Prefill: 1, Seed: uint64(seed),
+		TaskTime: time.Duration(float64(taskTime) / p.Speed), Prefill: 1, Seed: uint64(seed),
 		FileSize: task.Bytes(max(1, float64(task.MiB)/p.Speed)),
 	}
 	if protocol == AsInPaper {

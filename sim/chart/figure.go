@@ -23,6 +23,7 @@ type Figure struct {
 	Title  string
 	X, Y   string // what the axes show, with units
 	LogX   bool
+	LogY   bool // where all values are above 0
 	Dots   bool // no lines between the points
 	Series []Series
 }
@@ -120,6 +121,11 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	// Room above the curves for the legend: each of its lines is about a
 	// twentieth of the height.
 	p.Y.Max = p.Y.Min + (p.Y.Max-p.Y.Min)/(1-min(0.5, 0.02+0.045*float64(len(f.Series))))
+	if f.LogY && least > 0 {
+		p.Y.Min = least / 2
+		p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, 0.05*float64(len(f.Series)))
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
 	if f.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}

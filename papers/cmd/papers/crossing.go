@@ -13,7 +13,7 @@ import (
 )
 
 func (p *printer) crossing() *cobra.Command {
-	c := latebinding.Crossing{Setup: bench.Setup{Connect: connect}}
+	c := latebinding.Crossing{}
 	var out, transport string
 	command := &cobra.Command{
 		Use: "crossing", Short: "More pilots until the central queue's processor is full: central and distributed matching of 004", Args: cobra.NoArgs,

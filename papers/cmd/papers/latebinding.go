@@ -5,17 +5,14 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"google.golang.org/grpc"
 
 	"github.com/pilotage-grid/pilotage/bench"
-	"github.com/pilotage-grid/pilotage/identity"
-	"github.com/pilotage-grid/pilotage/identity/dial"
 	"github.com/pilotage-grid/pilotage/papers/experiment"
 	"github.com/pilotage-grid/pilotage/papers/latebinding"
 )
 
 func (p *printer) latebinding() *cobra.Command {
-	paper := latebinding.Paper{Setup: bench.Setup{Connect: connect}}
+	paper := latebinding.Paper{}
 	var transport string
 	var protocols []string
 	quick := false
@@ -59,13 +56,4 @@ that was run is named in the report.`,
 	flags.IntVar(&paper.SingleScale, "single-scale", 1, "the same for the single runs of figures 5 and 6; 0 leaves them out")
 	flags.Float64Var(&paper.SingleSpeed, "single-speed", 20, "divides the paper's times in them")
 	return command
-}
-
-// connect opens the queue as a tool does.
-func connect(access *identity.AccessFile) (*grpc.ClientConn, error) {
-	config, err := identity.QueueClientTLS([]byte(access.CAPEM), "", nil)
-	if err != nil {
-		return nil, err
-	}
-	return dial.Queue(access.Queue, config, func() string { return access.Token })
 }
