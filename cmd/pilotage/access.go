@@ -27,7 +27,8 @@ func newAccess(a *app) *cobra.Command {
 
 func newAccessCreate(a *app) *cobra.Command {
 	request := &pb.CreateAccessRequest{}
-	var into, expires string
+	var into string
+	life := 30 * day
 	var force bool
 	command := a.tool("create --role ROLE [--site SITE]", "Make an access file", func(ctx context.Context, c *clients, _ []string) error {
 		reply, err := c.sites.CreateAccess(ctx, request)
@@ -51,10 +52,6 @@ func newAccessCreate(a *app) *cobra.Command {
 		if _, err := identity.ParseRole(request.GetRole()); err != nil {
 			return usage(err)
 		}
-		life, err := parseLife(expires)
-		if err != nil {
-			return coded(exitUsage, "--expires: %w", err)
-		}
 		request.ValidFor = durationpb.New(life)
 		if _, err := os.Lstat(into); err == nil && !force {
 			return coded(exitConflict, "%s is there: give another --to, or --force to replace it", into)
@@ -73,7 +70,7 @@ func newAccessCreate(a *app) *cobra.Command {
 	flags.StringVar(&request.Label, "label", "", "whom it is for, shown by access list")
 	flags.StringVar(&request.Person, "person", "", "whose work is done with it (default: whom the file to replace names, else the label, else the id of the access)")
 	flags.StringSliceVar(&request.Groups, "group", nil, "group of the person; may be given several times")
-	flags.StringVar(&expires, "expires", "30d", "how long it is valid, e.g. 12h or 90d")
+	flags.Var((*days)(&life), "expires", "how long it is valid, e.g. 12h or 90d")
 	flags.StringVar(&into, "to", "", "file to write (default: standard output)")
 	flags.BoolVar(&force, "force", false, "replace a file that is there")
 	completeWords(command, "role", "admin", "operator", "submit", "read-only", "pilot", "factory")
