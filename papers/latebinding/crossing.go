@@ -112,7 +112,7 @@ func (c Crossing) report(results [][]bench.OverlayResult) *experiment.Report {
 		Figures: []*chart.Figure{
 			c.figure(results, "requests", "requests to the queue per task", func(r *bench.OverlayResult) float64 { return r.RequestsBesideJoining }),
 			c.figure(results, "cpu", "queue's processor time by what it may use", c.busy),
-			c.figure(results, "delay", "mean time between two payloads of a slot (s)", delayOf),
+			c.figure(results, "delay", "mean delay of a slot (s)", delayOf),
 		},
 		Tables:   []*chart.Table{c.table(results)},
 		Findings: c.findings(results),

@@ -123,7 +123,7 @@ func (f *Figure) plot() (*plot.Plot, error) {
 	p.Y.Max = p.Y.Min + (p.Y.Max-p.Y.Min)/(1-min(0.5, 0.02+0.045*float64(len(f.Series))))
 	if f.LogY && least > 0 {
 		p.Y.Min = least / 2
-		p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, 0.05*float64(len(f.Series)))
+		p.Y.Max *= 2
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
 	if f.LogX {
