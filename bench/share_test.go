@@ -1,11 +1,18 @@
 package bench
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 )
+
+func idle(t *testing.T, d time.Duration) {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	<-ctx.Done()
+}
 
 // A process that would keep a processor busy uses the share that it was given.
 func TestLimitGivesAShareOfAProcessor(t *testing.T) {
@@ -24,14 +31,14 @@ func TestLimitGivesAShareOfAProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	time.Sleep(500 * time.Millisecond)
+	idle(t, 500*time.Millisecond)
 	after, _ := p.processorTime()
 	if most := time.Duration(0.1*float64(time.Since(began))) + 5*shareAhead; after-before > most {
 		t.Errorf("it used %s in %s", after-before, time.Since(began))
 	}
 	end()
 	for again := after; again <= after; { // it goes on
-		time.Sleep(time.Millisecond)
+		idle(t, time.Millisecond)
 		if again, err = p.processorTime(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,47 +9,64 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/pilotage-grid/pilotage/dht/node"
 )
 
 // protocolFile holds the number of what pilots of one site speak with each other.
 const protocolFile = "dht/node/protocol.go"
 
-// releaseBefore builds the commit that .ci/release-before names. Its pilots speak that
-// release's protocol with each other, or else an older one.
-func releaseBefore(t *testing.T, older bool) (binary string, protocol int) {
+// protocolIn reads the protocol of the sources in a folder, and what stands before and
+// after its number.
+func protocolIn(t *testing.T, dir string) (protocol int, before, after string) {
+	t.Helper()
+	source, err := os.ReadFile(filepath.Join(dir, protocolFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after, _ = strings.Cut(string(source), "const Protocol = ")
+	if _, err := fmt.Sscan(after, &protocol); err != nil {
+		t.Fatalf("%s does not say its protocol: %v", protocolFile, err)
+	}
+	return protocol, before, strings.TrimPrefix(after, fmt.Sprint(protocol))
+}
+
+// unpackRelease unpacks the sources of the commit that .ci/release-before names. A clone
+// without its history has today's only, which then stand for those of the release before.
+func unpackRelease(t *testing.T, dir string) {
+	t.Helper()
+	named, err := os.ReadFile("../.ci/release-before")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, commit := range []string{strings.TrimSpace(string(named)), "HEAD"} {
+		pack := exec.Command("git", "archive", commit)
+		pack.Dir = ".." // else git packs this folder only
+		tree, err := pack.Output()
+		if err != nil {
+			t.Logf("commit %s of .ci/release-before is not in this clone: %v", commit, err)
+			continue
+		}
+		unpack := exec.Command("tar", "--extract", "--directory", dir)
+		unpack.Stdin = bytes.NewReader(tree)
+		if out, err := unpack.CombinedOutput(); err != nil {
+			t.Fatalf("unpack the release before: %v\n%s", err, out)
+		}
+		return
+	}
+	t.Fatal("no sources of a release before")
+}
+
+// releaseBefore builds the release before. Its pilots speak that release's protocol with
+// each other, or else an older one than today's.
+func releaseBefore(t *testing.T, older bool) (binary string, same bool) {
 	t.Helper()
 	noteSources(t)
 	dir := t.TempDir()
-	commit, err := os.ReadFile("../.ci/release-before")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pack := exec.Command("git", "archive", strings.TrimSpace(string(commit)))
-	pack.Dir = ".." // else git packs this folder only
-	tree, err := pack.Output()
-	if err != nil {
-		t.Fatalf("commit %s of .ci/release-before is not in this clone: fetch the whole history: %v", commit, err)
-	}
-	unpack := exec.Command("tar", "--extract", "--directory", dir)
-	unpack.Stdin = bytes.NewReader(tree)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("unpack the release before: %v\n%s", err, out)
-	}
-	path := filepath.Join(dir, protocolFile)
-	source, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, after, found := strings.Cut(string(source), "const Protocol = ")
-	if _, err := fmt.Sscan(after, &protocol); err != nil || !found {
-		t.Fatalf("%s does not say its protocol: %v", protocolFile, err)
-	}
-	if older && protocol == node.Protocol {
-		after = strings.TrimPrefix(after, fmt.Sprint(protocol))
+	unpackRelease(t, dir)
+	today, _, _ := protocolIn(t, "..")
+	protocol, before, after := protocolIn(t, dir)
+	if older && protocol == today {
 		protocol--
-		writeFile(t, path, fmt.Sprint(before, "const Protocol = ", protocol, after))
+		writeFile(t, filepath.Join(dir, protocolFile), fmt.Sprint(before, "const Protocol = ", protocol, after))
 	}
 	binary = filepath.Join(dir, "pilotage")
 	// The flavour of `make build`, whose dependencies are compiled already.
@@ -58,7 +75,7 @@ func releaseBefore(t *testing.T, older bool) (binary string, protocol int) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build the release before: %v\n%s", err, out)
 	}
-	return binary, protocol
+	return binary, protocol == today
 }
 
 // A queue is replaced by that of this release while pilots of the release before work:
@@ -76,7 +93,7 @@ func TestRollingUpgrade(t *testing.T) {
 
 func upgrade(t *testing.T, older bool) {
 	t.Helper()
-	old, protocol := releaseBefore(t, older)
+	old, same := releaseBefore(t, older)
 	g := newGridOf(t, old, "siteA")
 	before := g.addPilots("siteA", "siteA")
 	l := newLedgered(g, 1, 6)
@@ -90,7 +107,7 @@ func upgrade(t *testing.T, older bool) {
 	g.binary = binary
 	g.startQueue()
 	after := []*pilotProcess{g.startPilot("siteA"), g.startPilot("siteA")}
-	if protocol == node.Protocol {
+	if same {
 		begun(4) // with gates closed these are attempts of the new ones
 		l.open("all")
 		for _, p := range before {

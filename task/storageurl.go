@@ -3,7 +3,7 @@ package task
 import (
 	"errors"
 	"fmt"
-	"net"
+	"net/netip"
 	"net/url"
 	"path"
 	"strings"
@@ -19,9 +19,10 @@ var storageSchemes = map[string]func(*url.URL) bool{
 
 // OnThisMachine tells whether a URL leads to whoever reads it, by whatever spelling.
 func OnThisMachine(u *url.URL) bool {
-	ip := net.ParseIP(u.Hostname())
+	ip, _ := netip.ParseAddr(u.Hostname()) // else it is the zero address, which is neither
+	ip = ip.Unmap()
 	host := strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
-	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+	return host == "localhost" || strings.HasSuffix(host, ".localhost") || ip.IsLoopback() || ip.IsUnspecified()
 }
 
 func isLocalPath(u *url.URL) bool {
