@@ -42,10 +42,10 @@ func (m *Master) passPauses() {
 }
 
 // stopped counts the members that take no new work, and names the first of
-// them by id.
+// them by id. Whoever is on trial takes some: its slots count as others' do.
 func (roster *roster) stopped() (pilots, slots int, first *member) {
 	for _, w := range roster.members {
-		if w.pause.stopped == "" {
+		if w.pause.stopped == "" || w.counted.slots > 0 {
 			continue
 		}
 		pilots++

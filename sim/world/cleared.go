@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
 	"github.com/pilotage-grid/pilotage/task"
@@ -84,6 +83,9 @@ func (n *node) judgeSize(name string, role any) {
 	}
 }
 
+// ours is how the paths of this product's packages begin.
+const ours = "github.com/pilotage-grid/pilotage/"
+
 // measure finds how long the longest map or list is in each place that a value leads to.
 func measure(v reflect.Value, path string, sizes map[string]int, seen map[uintptr]bool) {
 	switch v.Kind() {
@@ -97,8 +99,8 @@ func measure(v reflect.Value, path string, sizes map[string]int, seen map[uintpt
 			measure(v.Elem(), path, sizes, seen)
 		}
 	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			return
+		if !strings.HasPrefix(v.Type().PkgPath(), ours) && v.Type().Name() != "" {
+			return // a library's, which keeps what it likes
 		}
 		for i := range v.NumField() {
 			measure(v.Field(i), path+"."+v.Type().Field(i).Name, sizes, seen)
