@@ -170,9 +170,15 @@ func (r *roles) cacheChanged(keys []task.FileKey, now message.CacheReport) {
 	})
 }
 
-// settle takes the site's settings from the queue, or from a master that has them
-// from there. A master passes changes on to its members.
+// settle takes the site's settings from the queue.
 func (r *roles) settle(asked time.Time, settings task.SiteSettings) {
+	r.settings.saidByQueue()
+	r.adopt(asked, settings)
+}
+
+// adopt takes the site's settings from the queue, or from a master that has them
+// from there. A master passes changes on to its members.
+func (r *roles) adopt(asked time.Time, settings task.SiteSettings) {
 	before, taken := r.settings.take(asked, settings)
 	if !taken {
 		return
@@ -304,8 +310,8 @@ func (r *roles) hearSettings(from task.PeerID, data []byte) {
 		r.log.Warn("the settings of the site cannot be read", "from", from, "error", err)
 		return
 	}
-	if settings != r.settings.get() {
-		r.settle(time.Now(), settings)
+	if settings != r.settings.get() && r.settings.takesWord(settings) {
+		r.adopt(time.Now(), settings)
 	}
 }
 

@@ -18,6 +18,7 @@ type siteSettings struct {
 	mu   sync.Mutex
 	now  task.SiteSettings
 	came time.Time
+	said time.Time // when the queue itself last told them
 }
 
 func (s *siteSettings) get() task.SiteSettings {
@@ -43,6 +44,21 @@ func (s *siteSettings) take(asked time.Time, settings task.SiteSettings) (before
 		s.now, s.came = settings, time.Now()
 	}
 	return before, true
+}
+
+func (s *siteSettings) saidByQueue() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.said = time.Now()
+}
+
+// takesWord tells whether a master's word is taken: on the mode it is not while the
+// queue itself has just said another. A master that is behind would call this pilot
+// back as often as the queue calls it forward, and says it again later.
+func (s *siteSettings) takesWord(settings task.SiteSettings) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return settings.Mode == s.now.Mode || time.Since(s.said) >= task.QueueSaidFor
 }
 
 func encodeSettings(settings task.SiteSettings) ([]byte, error) {

@@ -69,13 +69,17 @@ func (s *storm) judgeCleared() {
 // members and their slots, of classes, of the last events.
 func (w *world) mostEntries() int { return 20 + 4*len(w.pilots) }
 
+// remembered is what roles keep for a while after work has ended: the cache's files,
+// what a keeper has of the last hand-out (half an hour), and files' replicas.
+var remembered = []string{".ledger.", ".handOuts.", ".replication.", ".replicas."}
+
 // judgeSize wants the maps and lists of a role to have shrunk to what is there.
 func (n *node) judgeSize(name string, role any) {
 	sizes := make(map[string]int)
 	measure(reflect.ValueOf(role), name, sizes, make(map[uintptr]bool))
 	for path, size := range sizes {
-		if strings.Contains(path, ".ledger.") {
-			continue // which has the cache's files
+		if slices.ContainsFunc(remembered, func(part string) bool { return strings.Contains(path, part) }) {
+			continue
 		}
 		if size > n.mostEntries() {
 			n.judge.Errorf("%s of %s has %d entries although there is no work", path, n.id, size)

@@ -176,8 +176,14 @@ func (n *node) isolated() bool { return n.settings.Mode == task.ModeIsolated }
 
 func (n *node) leads() bool { return n.master.InOffice() && !n.office.Own() }
 
-// takeSettings takes the settings of the site from the queue or from a master.
+// takeSettings takes the settings of the site from the queue.
 func (n *node) takeSettings(settings task.SiteSettings) {
+	n.saidByQueue = n.now()
+	n.adopt(settings)
+}
+
+// adopt takes the settings of the site from the queue or from a master.
+func (n *node) adopt(settings task.SiteSettings) {
 	if n.settings == settings || !n.alive {
 		return
 	}
@@ -223,7 +229,10 @@ func (n *node) hearSettings(from task.PeerID, data []byte) {
 	if err := proto.Unmarshal(data, &in); err != nil {
 		n.judge.Fatalf("settings: %v", err)
 	}
-	n.takeSettings(taskpb.FromSettings(&in))
+	settings := taskpb.FromSettings(&in)
+	if settings.Mode == n.settings.Mode || n.now()-n.saidByQueue >= task.QueueSaidFor {
+		n.adopt(settings)
+	}
 }
 
 // claimRefused notices that the master in office is not heard here for long.
