@@ -169,7 +169,7 @@ func TestADrainedSiteWithoutStorageKeepsNoTasksWaiting(t *testing.T) {
 		for _, n := range w.started {
 			again += n - 1
 		}
-		if again == 0 || again > ran {
+		if again > ran { // none, if all that reads what it has made stays with it
 			t.Errorf("seed %d: %d had begun when the site was drained, %d were made again", seed, ran, again)
 		}
 		for _, n := range b.live() { // final outputs that only its caches have
