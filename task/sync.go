@@ -272,10 +272,6 @@ type LeasedTask struct {
 	Blocked bool
 }
 
-// QueueSaidFor is how long a pilot holds to the mode that the queue itself told it,
-// whatever a master of its site says.
-const QueueSaidFor = 10 * time.Second
-
 // SiteSettings are what pilots need to know of their site and its peers.
 type SiteSettings struct {
 	Site       Site

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/pilotage-grid/pilotage/pilot/master"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
@@ -18,7 +19,7 @@ type siteSettings struct {
 	mu   sync.Mutex
 	now  task.SiteSettings
 	came time.Time
-	said time.Time // when the queue itself last told them
+	word master.ModeWord
 }
 
 func (s *siteSettings) get() task.SiteSettings {
@@ -49,16 +50,14 @@ func (s *siteSettings) take(asked time.Time, settings task.SiteSettings) (before
 func (s *siteSettings) saidByQueue() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.said = time.Now()
+	s.word.QueueSaid(time.Now())
 }
 
-// takesWord tells whether a master's word is taken: on the mode it is not while the
-// queue itself has just said another. A master that is behind would call this pilot
-// back as often as the queue calls it forward, and says it again later.
+// takesWord tells whether a master's word is taken.
 func (s *siteSettings) takesWord(settings task.SiteSettings) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return settings.Mode == s.now.Mode || time.Since(s.said) >= task.QueueSaidFor
+	return s.word.TakesMasters(time.Now(), s.now, settings)
 }
 
 func encodeSettings(settings task.SiteSettings) ([]byte, error) {

@@ -1,6 +1,8 @@
 package master
 
 import (
+	"time"
+
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -59,6 +61,24 @@ func (p Posting) CarryOut(m *Master, toMaster, toWorker func(message.Event), com
 	for _, member := range members {
 		toMaster(member)
 	}
+}
+
+// queueSaidFor is how long a pilot holds to the mode that the queue itself told it,
+// whatever a master of its site says.
+const queueSaidFor = 10 * time.Second
+
+// ModeWord is whose word on the mode of its site a pilot takes. The zero value has
+// heard nothing from the queue.
+type ModeWord struct{ said time.Time }
+
+// QueueSaid notes that the queue itself has told the settings.
+func (w *ModeWord) QueueSaid(now time.Time) { w.said = now }
+
+// TakesMasters tells whether a master's word is taken: on the mode it is not while the
+// queue itself has just said another. A master that is behind would call the pilot
+// back as often as the queue calls it forward, and says it again later.
+func (w *ModeWord) TakesMasters(now time.Time, known, told task.SiteSettings) bool {
+	return told.Mode == known.Mode || now.Sub(w.said) >= queueSaidFor
 }
 
 // NewOffice is that of a pilot that works for nobody yet.

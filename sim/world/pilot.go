@@ -21,27 +21,27 @@ import (
 // cache that never evicts by itself.
 type node struct {
 	*world
-	site        *site
-	peer        task.PeerID
-	id          task.PilotID
-	host        string
-	slots       int
-	alive       bool
-	offline     bool // it does not reach the queue
-	deaf        bool // its calls reach the queue, and no answer comes back
-	misreads    bool // whatever storage elements give it is damaged on the way
-	full        bool // its disk takes no file
-	paused      bool // as SIGSTOP does
-	backlog     []func()
-	time        drifting
-	calls       rate
-	member      *memnet.Node
-	worker      *worker.Worker
-	master      *master.Master
-	office      *master.Office
-	settings    task.SiteSettings
-	saidByQueue time.Duration // when the queue itself last told them
-	claimed     *taskqueue.ClaimResult
+	site     *site
+	peer     task.PeerID
+	id       task.PilotID
+	host     string
+	slots    int
+	alive    bool
+	offline  bool // it does not reach the queue
+	deaf     bool // its calls reach the queue, and no answer comes back
+	misreads bool // whatever storage elements give it is damaged on the way
+	full     bool // its disk takes no file
+	paused   bool // as SIGSTOP does
+	backlog  []func()
+	time     drifting
+	calls    rate
+	member   *memnet.Node
+	worker   *worker.Worker
+	master   *master.Master
+	office   *master.Office
+	settings task.SiteSettings
+	word     master.ModeWord
+	claimed  *taskqueue.ClaimResult
 
 	cache    map[task.FileKey]task.Digest // by every key
 	sole     map[task.OutputID]bool       // what stays until it is stored

@@ -178,7 +178,7 @@ func (n *node) leads() bool { return n.master.InOffice() && !n.office.Own() }
 
 // takeSettings takes the settings of the site from the queue.
 func (n *node) takeSettings(settings task.SiteSettings) {
-	n.saidByQueue = n.now()
+	n.word.QueueSaid(n.net.Now())
 	n.adopt(settings)
 }
 
@@ -230,7 +230,7 @@ func (n *node) hearSettings(from task.PeerID, data []byte) {
 		n.judge.Fatalf("settings: %v", err)
 	}
 	settings := taskpb.FromSettings(&in)
-	if settings.Mode == n.settings.Mode || n.now()-n.saidByQueue >= task.QueueSaidFor {
+	if n.word.TakesMasters(n.net.Now(), n.settings, settings) {
 		n.adopt(settings)
 	}
 }
