@@ -1,18 +1,11 @@
 package bench
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"testing"
 	"time"
 )
-
-func idle(t *testing.T, d time.Duration) {
-	ctx, cancel := context.WithTimeout(t.Context(), d)
-	defer cancel()
-	<-ctx.Done()
-}
 
 // A process that would keep a processor busy uses the share that it was given.
 func TestLimitGivesAShareOfAProcessor(t *testing.T) {
@@ -31,14 +24,14 @@ func TestLimitGivesAShareOfAProcessor(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	idle(t, 500*time.Millisecond)
+	pause(t.Context(), 500*time.Millisecond)
 	after, _ := p.processorTime()
 	if most := time.Duration(0.1*float64(time.Since(began))) + 5*shareAhead; after-before > most {
 		t.Errorf("it used %s in %s", after-before, time.Since(began))
 	}
 	end()
 	for again := after; again <= after; { // it goes on
-		idle(t, time.Millisecond)
+		pause(t.Context(), time.Millisecond)
 		if again, err = p.processorTime(); err != nil {
 			t.Fatal(err)
 		}

@@ -40,9 +40,10 @@ func (k *logKeeper) path(attempt string, stream Stream) string {
 	return filepath.Join(k.folder, attempt+"."+string(stream))
 }
 
-// ended enters a finished file.
-func (k *logKeeper) ended(path string, size task.Bytes) {
-	_ = os.Chmod(path, endedMode)
+// ended enters a finished file. One that cannot be marked stays until its attempt is
+// dropped.
+func (k *logKeeper) ended(path string, size task.Bytes) error {
+	err := os.Chmod(path, endedMode)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	// Looking at all files costs some microseconds each: not for each of them.
@@ -50,6 +51,7 @@ func (k *logKeeper) ended(path string, size task.Bytes) {
 		k.since = 0
 		k.sweep()
 	}
+	return err
 }
 
 const endedMode = 0o400
@@ -103,7 +105,9 @@ func (k *logKeeper) drop(attempt string) {
 func (a *attempt) keepLogs() {
 	for _, s := range a.streams {
 		if s.file != nil {
-			a.runner.logs.ended(s.path, task.Bytes(s.kept.Load()))
+			if err := a.runner.logs.ended(s.path, task.Bytes(s.kept.Load())); err != nil {
+				a.log.Warn("a log counts against the node's bound and cannot be removed for it", "error", err)
+			}
 		}
 	}
 }

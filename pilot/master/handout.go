@@ -300,7 +300,7 @@ func (holding *holding) revoke(at *step, revoked []task.Revoked) {
 func (holding *holding) giveRecalled(at *step) {
 	for _, h := range byKey(holding.site.handout.held) {
 		switch {
-		case h == nil || !h.recalled:
+		case !h.recalled:
 		case h.phase <= ready:
 			holding.giveBack(at, h, "recalled")
 		case h.phase == placed && h.placement.phase == assigned:

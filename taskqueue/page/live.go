@@ -251,7 +251,7 @@ func (l *live) ended(bars []Bar) {
 		delete(l.running, bar.Attempt)
 		l.bars = append(l.bars, bar)
 	}
-	l.bars = newest(l.bars)
+	l.bars = cutRing(l.bars)
 }
 
 func (l *live) stored(outs []Out) {
@@ -262,11 +262,11 @@ func (l *live) stored(outs []Out) {
 		out.number = l.number
 		l.outs = append(l.outs, out)
 	}
-	l.outs = newest(l.outs)
+	l.outs = cutRing(l.outs)
 }
 
-// newest cuts a ring now and then.
-func newest[T any](ring []T) []T {
+// cutRing leaves the newest of a ring, now and then.
+func cutRing[T any](ring []T) []T {
 	if len(ring) > keepBars+keepBars/4 {
 		return append(ring[:0], ring[len(ring)-keepBars:]...)
 	}
