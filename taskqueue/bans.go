@@ -32,6 +32,12 @@ type Ban struct {
 	After      task.WorkflowID
 }
 
+// bans are those in force, as they are kept.
+func (r *records) bans() (list []Ban) {
+	r.remembered(metaBans, &list)
+	return list
+}
+
 func (b *Ban) same(other *Ban) bool {
 	return b.Kind == other.Kind && b.Name == other.Name && b.Site == other.Site
 }
@@ -54,8 +60,7 @@ const metaBans = "bans"
 func (r *Rules) Bans(t *Turn) (bans []Ban, err error) {
 	q := r.open(t)
 	defer catch(&err)
-	q.remembered(metaBans, &bans)
-	return bans, nil
+	return q.bans(), nil
 }
 
 // Banned is what a ban has led to.
@@ -99,12 +104,14 @@ func (r *Rules) Ban(t *Turn, b Ban) (out Banned, err error) {
 	return out, nil
 }
 
+// isCancelling tells whether work of a ban's person is still to be cancelled.
+func isCancelling(b Ban) bool { return b.Cancelling }
+
 // cancelBanned cancels open work of banned persons, about as many tasks as a page has or
 // one workflow; more tells that some may be left.
 func (q *queue) cancelBanned() (tasks int, more bool) {
-	var bans []Ban
-	q.remembered(metaBans, &bans)
-	at := slices.IndexFunc(bans, func(b Ban) bool { return b.Cancelling })
+	bans := q.bans()
+	at := slices.IndexFunc(bans, isCancelling)
 	if at < 0 {
 		return 0, false
 	}
@@ -128,14 +135,12 @@ func (q *queue) cancelBanned() (tasks int, more bool) {
 		}
 	}
 	q.remember(metaBans, bans)
-	return tasks, slices.ContainsFunc(bans, func(b Ban) bool { return b.Cancelling })
+	return tasks, slices.ContainsFunc(bans, isCancelling)
 }
 
 // mayWork refuses work of a person who is banned.
 func (r *records) mayWork(person string) {
-	var bans []Ban
-	r.remembered(metaBans, &bans)
-	if slices.ContainsFunc(bans, func(b Ban) bool { return b.Kind == BanPerson && b.Name == person }) {
+	if slices.ContainsFunc(r.bans(), func(b Ban) bool { return b.Kind == BanPerson && b.Name == person }) {
 		end(refused("%s, whose work it is, is banned", person))
 	}
 }
@@ -146,10 +151,8 @@ func (r *records) mayWork(person string) {
 func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
-	var bans []Ban
-	q.remembered(metaBans, &bans)
 	rest := q.bansWithout(&b)
-	if len(rest) == len(bans) {
+	if len(rest) == len(q.bans()) {
 		end(notFound("ban of "+string(b.Kind), b.Name))
 	}
 	rememberList(q.records, metaBans, rest)
@@ -157,16 +160,14 @@ func (r *Rules) Unban(t *Turn, b Ban) (err error) {
 	return nil
 }
 
-func (r *records) bansWithout(b *Ban) (bans []Ban) {
-	r.remembered(metaBans, &bans)
-	return slices.DeleteFunc(bans, func(other Ban) bool { return b.same(&other) })
+func (r *records) bansWithout(b *Ban) []Ban {
+	return slices.DeleteFunc(r.bans(), func(other Ban) bool { return b.same(&other) })
 }
 
 // notBanned refuses a pilot of a site or a node that is banned, and one that comes with
 // the access of a banned person: its call may have been let in before the ban.
 func (r *records) notBanned(reg *Registration) {
-	var bans []Ban
-	r.remembered(metaBans, &bans)
+	bans := r.bans()
 	for i := range bans {
 		if bans[i].keepsOut(reg.Site, reg.Host) || bans[i].Kind == BanPerson && bans[i].Name == r.By.Name {
 			end(refused("%s %s is banned: %s", bans[i].Kind, bans[i].Name, bans[i].Why))

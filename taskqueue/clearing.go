@@ -102,8 +102,9 @@ func (r *records) silentFrom(w *Workflow) Instant {
 	if w.Closed != 0 && !w.Finished() {
 		from = max(from, told)
 	}
-	if w.Closed != 0 && r.config.Workflow.LookFor > 0 && len(w.suspects(read(r.Sites().All()))) > 0 {
-		from = max(from, told.Add(tidyLooks))
+	looked := told.Add(tidyLooks)
+	if w.Closed != 0 && looked > from && r.config.Workflow.LookFor > 0 && len(w.suspects(read(r.Sites().All()))) > 0 {
+		return looked
 	}
 	return from
 }

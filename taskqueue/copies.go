@@ -124,8 +124,9 @@ func (c *catalogue) named(except task.LFN, url string) bool {
 }
 
 // Garbage lists copies that are to be deleted, but for those of some sites, the
-// oldest first, at most limit. Those that the catalogue names are apart: they must not be deleted, whatever
-// put them on the list. What later runs have taken over never comes on it.
+// oldest first, at most limit. Those that the catalogue names are apart: they must not be
+// deleted, whatever put them on the list. What later runs have taken over never comes on
+// it.
 func (r *Rules) Garbage(t *Turn, limit int, except ...task.Site) (garbage, named []task.Replica, err error) {
 	defer catch(&err)
 	q := r.open(t)

@@ -16,14 +16,14 @@ const (
 	metaForget   = "forget"   // how far forgetting what has gone has come
 )
 
-// Tick does what only time brings about, and what need not be done at once: it has idle
-// sites ask others for work, reopens the tasks of expired leases, wakes sites when a backoff is over, takes silent sites for empty and
-// pilots that are long past their declared end for dead, tries sites that have
-// fallen back, forgets the caches of
-// sites that nobody is left at, pilots that went long ago and classes without
-// tasks, drops workflows whose last part never came, goes on with the review
-// of waiting tasks after a site was added or changed, clears away what nobody needs
-// any more, and cancels what is left of the work of banned persons. Long sweeps do one page a tick.
+// Tick does what only time brings about, and what need not be done at once. It has idle
+// sites ask others for work, reopens the tasks of expired leases, wakes sites when a
+// backoff is over, takes silent sites for empty and pilots that are long past their
+// declared end for dead, and tries sites that have fallen back. It forgets the caches of
+// sites that nobody is left at, pilots that went long ago and classes without tasks,
+// drops workflows whose last part never came, goes on with the review of waiting tasks
+// after a site was added or changed, clears away what nobody needs any more, and cancels
+// what is left of the work of banned persons. Long sweeps do one page a tick.
 func (r *Rules) Tick(t *Turn) (err error) {
 	q := r.open(t)
 	defer q.close(&err)
@@ -51,9 +51,7 @@ func (r *Rules) Deadline(t *Turn) (due Instant, err error) {
 		return t.Clock, nil
 	}
 	records := newRecords(t, &r.Config)
-	var bans []Ban
-	records.remembered(metaBans, &bans)
-	if slices.ContainsFunc(bans, func(b Ban) bool { return b.Cancelling }) {
+	if slices.ContainsFunc(records.bans(), isCancelling) {
 		return t.Clock, nil
 	}
 	for _, x := range records.clearances() {
