@@ -19,9 +19,13 @@ STATIC := CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false"
 TEST_RECORD := .ci/cache/test.json
 # The race detector keeps every process for a second at its end, by default.
 export GORACE := atexit_sleep_ms=50
-TEST        := go test -race -json -vet=off
-# papers/ is a module of its own on top of this one.
-TEST_ALL     = failed=; { $(TEST) $(1) ./... || failed=1; (cd papers && $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
+TEST        := go test -json -vet=off
+# What starts no goroutine (ci serial) is tested without the race detector, and so is
+# papers/, a module of its own on top of this one, whose experiments are simulations.
+TEST_ALL     = failed=; serial=$$(go run ./internal/ci serial); { \
+	$(TEST) -race $(1) $$(go list ./... | grep -vxFf <(go list $$serial)) || failed=1; \
+	$(STATIC) $(TEST) $(1) $$serial || failed=1; \
+	(cd papers && $(STATIC) $(TEST) $(1) ./...) || failed=1; [ -z "$$failed" ]; } </dev/null
 SHOW        := go run ./internal/ci show -record $(TEST_RECORD)
 
 .PHONY: help
@@ -106,7 +110,7 @@ demo: build ## Run a real workflow over two sites with four pilots each
 	examples/demo/run
 
 .PHONY: test
-test: storms ## Run all tests with the race detector, and some storms without it
+test: storms ## Run all tests, with the race detector what has goroutines, and some storms
 	@mkdir -p $(dir $(TEST_RECORD))
 	$(call TEST_ALL,-timeout 25m) | $(SHOW)
 

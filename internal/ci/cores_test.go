@@ -6,15 +6,8 @@ import (
 	"go/token"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 )
-
-// cores are the folders of the pure rules; other sub-folders of them are edges.
-var cores = []string{
-	"task", "matcher", "matcher/health", "matcher/replica", "taskqueue", "taskqueue/matchmaker",
-	"pilot/message", "pilot/worker", "pilot/master", "dht", "cache",
-}
 
 // goroutines returns the places of all `go` statements in a source file.
 func goroutines(name string, source any) ([]string, error) {
@@ -33,17 +26,15 @@ func goroutines(name string, source any) ([]string, error) {
 	return places, nil
 }
 
-// A core starts no goroutine; its decisions depend on arguments only.
-func TestCoresStartNoGoroutine(t *testing.T) {
-	for _, core := range cores {
-		paths, err := filepath.Glob(filepath.Join("..", "..", core, "*.go"))
+// A core starts no goroutine; its decisions depend on arguments only. Its tests and the
+// simulations run without the race detector, so they start none either.
+func TestCoresAndSimulationsStartNoGoroutine(t *testing.T) {
+	for _, folder := range serial() {
+		paths, err := filepath.Glob(filepath.Join("..", "..", folder, "*.go"))
 		if err != nil || len(paths) == 0 {
-			t.Fatalf("no core in %s: %v", core, err)
+			t.Fatalf("no source in %s: %v", folder, err)
 		}
 		for _, path := range paths {
-			if strings.HasSuffix(path, "_test.go") {
-				continue
-			}
 			source, err := os.ReadFile(path)
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +44,7 @@ func TestCoresStartNoGoroutine(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, place := range places {
-				t.Errorf("%s: a core starts no goroutine: return an action, the edge carries it out", place)
+				t.Errorf("%s: neither a core nor a simulation starts a goroutine: return an action, the edge carries it out", place)
 			}
 		}
 	}

@@ -5,7 +5,8 @@
 //	go test -json ./... | ci show -record FILE    the summary lines, failures, totals
 //	ci check -record FILE -count-file FILE        no skipped test, no untested package, no fewer tests
 //	ci count -record FILE                         the number of tests
+//	ci serial                                     the folders that need no race detector
 //
-// Its own tests also hold a rule that the linters cannot: the cores start no
-// goroutine. It belongs to the workshop and is never part of the product.
+// Its own tests also hold a rule that the linters cannot: the cores and
+// the simulations start no goroutine. It belongs to the workshop and is never part of the product.
 package main

@@ -17,7 +17,7 @@ func main() {
 
 func run(args []string, in io.Reader, out io.Writer) error {
 	if len(args) == 0 {
-		return errors.New("give one of: show, check, count")
+		return errors.New("give one of: show, check, count, serial")
 	}
 	untested := exemptions{}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
@@ -39,8 +39,15 @@ func run(args []string, in io.Reader, out io.Writer) error {
 		}
 		_, err = fmt.Fprintln(out, r.Tests())
 		return err
+	case "serial":
+		for _, folder := range serial() {
+			if _, err := fmt.Fprintln(out, "./"+folder); err != nil {
+				return err
+			}
+		}
+		return nil
 	default:
-		return fmt.Errorf("unknown command %q: give one of show, check, count", args[0])
+		return fmt.Errorf("unknown command %q: give one of show, check, count, serial", args[0])
 	}
 }
 

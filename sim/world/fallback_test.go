@@ -33,6 +33,7 @@ func (w *world) twice() (n int) {
 // Where the queue matches, work survives pilots that are killed, stopped and cut
 // off, and a queue that is away; whoever is back works on.
 func TestWorkWhereTheQueueMatches(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
 		for seed := range uint64(4) {
 			w := newWorld(t, seed+1)
@@ -85,6 +86,7 @@ func TestAChangeOfModeKeepsWhatRuns(t *testing.T) {
 // back when the network is whole, also if the queue was away meanwhile and a
 // pilot came. What runs when it goes back goes on.
 func TestAFallbackEndsWithItsCause(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)

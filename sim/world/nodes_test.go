@@ -132,6 +132,7 @@ func (s *site) heldBack() (hosts []string) {
 // A node at which everything fails at once burns few tasks and no other node is
 // set back; with some of several pilots, or two such nodes, it is the same.
 func TestABlackHoleBurnsFewTasks(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(6) {
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)
@@ -172,6 +173,7 @@ func TestABlackHoleBurnsFewTasks(t *testing.T) {
 // Where payloads fail at every node it is the tasks: no node is set back, and
 // work goes on as if nobody judged.
 func TestFailuresOfAllNodesHoldNobody(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)
@@ -261,6 +263,7 @@ func TestANewMasterKnowsWhoIsSetBack(t *testing.T) {
 // all other nodes die with what they run: nobody but it is held for long, all
 // together never, and each is let in again.
 func TestALateBlackHoleAmongPilotsThatDie(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(4) {
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)

@@ -61,6 +61,7 @@ func TestBigTaskStartsAmongSmallOnes(t *testing.T) {
 
 // Where the queue matches, the pilot that is given such a task keeps its slots for it.
 func TestBigTaskStartsAmongSmallOnesWhereTheQueueMatches(t *testing.T) {
+	t.Parallel()
 	const run = time.Minute
 	for _, mode := range []taskqueue.Mode{taskqueue.ModeCentralized, taskqueue.ModeIsolated} {
 		for _, prefill := range []int{0, taskqueue.NoPrefill} {
@@ -90,6 +91,7 @@ func TestBigTaskStartsAmongSmallOnesWhereTheQueueMatches(t *testing.T) {
 // and one of the tasks is cancelled: the other begins in time, and no slot stays
 // free for what is gone.
 func TestKeptSlotsOutliveNobody(t *testing.T) {
+	t.Parallel()
 	const run = 40 * time.Second
 	w := newWorld(t, 1)
 	w.run1 = func(task.ID, *node) time.Duration { return run/2 + time.Duration(w.random.Int64N(int64(run/2))) }

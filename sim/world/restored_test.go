@@ -76,6 +76,7 @@ func TestPilotThatTheQueueForgot(t *testing.T) {
 // stored that the copy does not know. All that the copy knows ends, what was
 // submitted later is gone, and the site has a master that the queue knows.
 func TestRestoreWithLivePilots(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(8) {
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)
@@ -130,6 +131,7 @@ func TestRestoreWithLivePilots(t *testing.T) {
 // its pilots live; it is run again, although its site has other work of the same
 // lease, and what has read it waits for its outcome.
 func TestWhatEndedSinceABackupRunsAgain(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(6) {
 		w := newWorld(t, seed+1)
 		s := w.addSite("siteA", nil)

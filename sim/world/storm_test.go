@@ -32,6 +32,7 @@ func TestStorms(t *testing.T) {
 
 // The same plan gives the same run, on any machine.
 func TestARunFollowsFromItsSeed(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []uint64{3} {
 		first, second := Run(DrawPlan(seed, false)), Run(DrawPlan(seed, false))
 		if first.Trace == "" || first.Trace != second.Trace {
