@@ -28,6 +28,10 @@ func TestOwnPolicyOfAPilot(t *testing.T) {
 		})
 	}
 	stopped(never)
+	observe(g, "the site's new master counting it", func() (int32, bool) {
+		count := g.site("siteA").GetStoppedPilots()
+		return count, count == 1
+	})
 	g.expect(0, []string{why}, "pilot", "list")
 	g.expect(0, []string{"1, of which one takes no new work", why}, "site", "show", "siteA")
 	id := g.submitted("declined", `

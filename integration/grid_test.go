@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	// These tests wait for other processes most of the time, for leases and
 	// offices that end: more of them than there are processors run at once.
 	if limit := flag.Lookup("test.parallel"); limit.Value.String() == limit.DefValue {
-		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(3*runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}
