@@ -2,6 +2,7 @@ package health
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -55,50 +56,133 @@ const (
 
 // Nodes are the nodes of a site. The zero value knows none.
 type Nodes struct {
-	known map[string]*Node
-	sum   int // of the shares of all
-	swept time.Time
+	known    map[string]*Node
+	sum      int // of the shares of all
+	swept    time.Time
+	setBack  map[string]State // those that are, as Look has found them last
+	restored bool
+}
+
+// End is how a payload ended at a node, or that a pilot died there with what it ran.
+type End struct {
+	Node      string
+	What      string // the task, or the pilot
+	OK        bool
+	Why       string   // the error
+	Elsewhere []string // nodes at which the task has failed before
+}
+
+// Ended is the end of an attempt, and whether it counts: faults of storage elements
+// and files that nobody has are no node's.
+func Ended(node string, o *task.Outcome) (end End, counts bool) {
+	counts = o.OK || o.Failure == task.PayloadFailed || o.Failure == task.PilotFailed
+	return End{Node: node, What: string(o.Attempt.Task), OK: o.OK, Why: o.Reason}, counts
+}
+
+// Died is the death of a pilot, which counts once whatever it was running.
+func Died(node string, pilot task.PilotID, reason string) End {
+	return End{Node: node, What: string(pilot), Why: "a pilot died with what it ran: " + reason}
 }
 
 // Given notes that a node is given work.
 func (s *Nodes) Given(now time.Time, name string) { s.node(now, name) }
 
-// Succeeded notes that a payload ended well.
-func (s *Nodes) Succeeded(now time.Time, name string) {
-	s.change(s.node(now, name), func(n *Node) {
-		n.Failed, n.Before, n.Pauses, n.Until, n.Why = nil, 0, 0, time.Time{}, ""
-		n.end("")
-	})
-}
-
-// Failed notes that something has failed at a node: a task, or a pilot with all
-// that it ran. Elsewhere are the nodes at which it has failed before.
-func (s *Nodes) Failed(now time.Time, name, what, why string, elsewhere []string) {
-	n := s.node(now, name)
-	if slices.ContainsFunc(elsewhere, func(other string) bool { return other != name }) {
-		for _, other := range append(slices.Clone(elsewhere), name) {
+// Note takes what speaks for or against a node.
+func (s *Nodes) Note(now time.Time, end End) {
+	n := s.node(now, end.Node)
+	if end.OK {
+		s.change(n, func(n *Node) {
+			n.Failed, n.Before, n.Pauses, n.Until, n.Why = nil, 0, 0, time.Time{}, ""
+			n.end("")
+		})
+		return
+	}
+	if slices.ContainsFunc(end.Elsewhere, func(other string) bool { return other != n.Name }) {
+		for _, other := range append(slices.Clone(end.Elsewhere), n.Name) {
 			if o := s.known[other]; o != nil {
-				s.change(o, func(o *Node) { o.acquit(what) })
+				s.change(o, func(o *Node) { o.acquit(end.What) })
 			}
 		}
 		return
 	}
 	s.change(n, func(n *Node) {
-		n.end(what)
-		if !slices.Contains(n.Failed, what) {
-			n.Failed = append(n.Failed, what)
+		n.end(end.What)
+		if !slices.Contains(n.Failed, end.What) {
+			n.Failed = append(n.Failed, end.What)
 			n.Failed = n.Failed[max(0, len(n.Failed)-most):]
 		}
-		n.Why = why
+		n.Why = end.Why
 	})
 	if s.standsOut(n) && !now.Before(n.Until) {
 		n.Until = now.Add(min(FirstPause<<min(n.Pauses, 20), LastPause))
 		n.Pauses++
+		s.watch(n)
 	}
 }
 
-// State tells what a node may be given now.
-func (s *Nodes) State(now time.Time, name string) State {
+// watch has Look follow the state of a node that is set back.
+func (s *Nodes) watch(n *Node) {
+	if s.setBack == nil {
+		s.setBack = make(map[string]State)
+	}
+	if _, watched := s.setBack[n.Name]; !watched {
+		s.setBack[n.Name] = Fit // until then
+	}
+}
+
+// Look judges the nodes that are set back anew, as time has passed or something was
+// noted. It returns those whose state is another one than before, by name. Nodes of
+// which nothing was heard for long are forgotten.
+func (s *Nodes) Look(now time.Time) (turned []string) {
+	if now.Sub(s.swept) >= Memory/8 {
+		s.swept = now
+		for name, n := range s.known {
+			if now.Sub(n.Last) >= Memory && !now.Before(n.Until) {
+				s.sum -= n.share()
+				delete(s.known, name)
+			}
+		}
+	}
+	for name, before := range s.setBack {
+		state := s.judge(now, name)
+		if state != before {
+			turned = append(turned, name)
+		}
+		if s.setBack[name] = state; s.known[name] == nil || s.known[name].Pauses == 0 {
+			delete(s.setBack, name)
+		}
+	}
+	slices.Sort(turned)
+	return turned
+}
+
+// State is what a node may be given, as Look has found last.
+func (s *Nodes) State(name string) State { return s.setBack[name] }
+
+// Due is when the first pause is over; zero: there is none.
+func (s *Nodes) Due() (due time.Time) {
+	for name, state := range s.setBack {
+		if until := s.known[name].Until; state == Held && (due.IsZero() || until.Before(due)) {
+			due = until
+		}
+	}
+	return due
+}
+
+// Allows bounds by the state of its node how many tasks a pilot may get at once and
+// early: none while the node is set back, then one on trial, and none beside that.
+func (s State) Allows(free, early int, onTrial func() bool) (int, int) {
+	switch {
+	case s == Fit:
+		return free, early
+	case s == Held || onTrial():
+		return 0, 0
+	}
+	return min(1, free), 0
+}
+
+// judge decides what a node may be given now.
+func (s *Nodes) judge(now time.Time, name string) State {
 	n := s.known[name]
 	switch {
 	case n == nil || n.Pauses == 0 || len(s.known) < 2 && n.Before == 0:
@@ -112,31 +196,47 @@ func (s *Nodes) State(now time.Time, name string) State {
 	return Trial
 }
 
-// Get returns what is known of a node; nil if nothing is.
-func (s *Nodes) Get(name string) *Node { return s.known[name] }
+// TrialSince is when the pause of a node on trial was over.
+func (s *Nodes) TrialSince(name string) time.Time { return s.known[name].Until }
 
 // Row is how many different things have failed at a node since the last success.
 func (n *Node) Row() int { return min(most, n.Before+len(n.Failed)) }
 
-// Restore takes over what another judge thought of nodes that are set back.
+// Restore takes over, once, what another judge thought of nodes that are set back.
 func (s *Nodes) Restore(now time.Time, marks []task.NodeMark) {
+	if s.restored {
+		return
+	}
+	s.restored = true
 	for _, m := range marks {
 		n := s.node(now, m.Name)
 		n.Before, n.Pauses, n.Until, n.Why = m.Failed, m.Pauses, now.Add(m.Left), m.Why
+		s.watch(n)
 	}
 }
 
+// Restored tells whether it has taken over what was thought before.
+func (s *Nodes) Restored() bool { return s.restored }
+
 // Marks tells of the nodes that are set back, by name.
 func (s *Nodes) Marks(now time.Time) (marks []task.NodeMark) {
-	for _, name := range s.SetBack() {
-		marks = append(marks, s.known[name].Mark(now))
+	for _, name := range slices.Sorted(maps.Keys(s.setBack)) {
+		marks = append(marks, s.mark(now, name))
 	}
 	return marks
 }
 
-// Mark tells of a node that is set back.
-func (n *Node) Mark(now time.Time) task.NodeMark {
+func (s *Nodes) mark(now time.Time, name string) task.NodeMark {
+	n := s.known[name]
 	return task.NodeMark{Name: n.Name, Failed: n.Row(), Pauses: n.Pauses, Left: max(0, n.Until.Sub(now)), Why: task.Brief(n.Why)}
+}
+
+// Words tell people what is thought of a node; "" is nothing to its harm.
+func (s *Nodes) Words(now time.Time, name string) string {
+	if s.State(name) == Fit {
+		return ""
+	}
+	return Words(s.mark(now, name))
 }
 
 // Words tell people what is thought of a node that is set back.
@@ -147,17 +247,6 @@ func Words(m task.NodeMark) string {
 	}
 	return fmt.Sprintf("its node %s is set back, as %d different tasks in a row have failed there that do not elsewhere; %s; the last: %s",
 		m.Name, m.Failed, next, m.Why)
-}
-
-// SetBack lists the nodes that are set back, by name.
-func (s *Nodes) SetBack() (names []string) {
-	for name, n := range s.known {
-		if n.Pauses > 0 {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // standsOut tells whether a node has failed more in a row than is a chance, were
@@ -203,20 +292,10 @@ func (s *Nodes) change(n *Node, by func(*Node)) {
 	s.sum += n.share()
 }
 
-// node returns a node, made when missing. Those of which nothing was heard for
-// long are forgotten.
+// node returns a node, made when missing.
 func (s *Nodes) node(now time.Time, name string) *Node {
 	if s.known == nil {
 		s.known = make(map[string]*Node)
-	}
-	if now.Sub(s.swept) >= Memory/8 {
-		s.swept = now
-		for other, n := range s.known {
-			if now.Sub(n.Last) >= Memory && !now.Before(n.Until) {
-				s.sum -= n.share()
-				delete(s.known, other)
-			}
-		}
 	}
 	n := s.known[name]
 	if n == nil {

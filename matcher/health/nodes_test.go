@@ -3,8 +3,11 @@ package health
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
+
+	"github.com/pilotage-grid/pilotage/task"
 )
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -20,16 +23,28 @@ func site(count int) *Nodes {
 	return &s
 }
 
+// failed has something fail at a node, with one outcome; elsewhere it has failed before.
+func (s *Nodes) failed(now time.Time, node, what string, elsewhere ...string) {
+	s.Note(now, End{Node: node, What: what, Why: "exit code 1", Elsewhere: elsewhere})
+}
+
+func (s *Nodes) succeeded(now time.Time, node string) { s.Note(now, End{Node: node, OK: true}) }
+
+func (s *Nodes) state(now time.Time, node string) State {
+	s.Look(now)
+	return s.State(node)
+}
+
 // fail has new tasks fail at a node.
 func (s *Nodes) fail(now time.Time, node string, tasks int) {
 	for i := range tasks {
-		s.Failed(now, node, fmt.Sprint(node, now, i), "exit code 1", nil)
+		s.failed(now, node, fmt.Sprint(node, now, i))
 	}
 }
 
 func (s *Nodes) expect(t *testing.T, now time.Time, node string, want State) {
 	t.Helper()
-	if got := s.State(now, node); got != want {
+	if got := s.state(now, node); got != want {
 		t.Errorf("after %s %s is in state %d, want %d", now.Sub(start), node, got, want)
 	}
 }
@@ -40,18 +55,18 @@ func TestANodeThatStandsOutIsHeld(t *testing.T) {
 	s := site(3)
 	s.fail(start, name(0), Least-1)
 	for range 20 {
-		s.Failed(start, name(0), "same", "exit code 1", nil)
+		s.failed(start, name(0), "same")
 	}
 	s.expect(t, start, name(0), Held)
 	s.expect(t, start, name(1), Fit)
 
 	s = site(3)
 	for range 20 {
-		s.Failed(start, name(0), "same", "exit code 1", nil)
+		s.failed(start, name(0), "same")
 	}
 	for range 4 {
 		s.fail(start, name(1), Least-1)
-		s.Succeeded(start, name(1))
+		s.succeeded(start, name(1))
 	}
 	s.expect(t, start, name(0), Fit)
 	s.expect(t, start, name(1), Fit)
@@ -67,11 +82,11 @@ func TestPausesGrow(t *testing.T) {
 		s.expect(t, now.Add(pause-1), name(0), Held)
 		now = now.Add(pause)
 		s.expect(t, now, name(0), Trial)
-		s.Succeeded(now, name(1))
+		s.succeeded(now, name(1))
 		s.fail(now, name(0), 1)
 	}
 	now = now.Add(LastPause)
-	s.Succeeded(now, name(0))
+	s.succeeded(now, name(0))
 	s.expect(t, now, name(0), Fit)
 	s.fail(now, name(0), Least)
 	s.expect(t, now.Add(FirstPause), name(0), Trial)
@@ -105,13 +120,13 @@ func TestChanceHoldsHardlyAnybody(t *testing.T) {
 		held := 0
 		for i := range ends {
 			node := name(random.IntN(50))
-			before := s.State(start, node)
+			before := s.state(start, node)
 			if random.Float64() < share {
-				s.Failed(start, node, fmt.Sprint(i), "exit code 1", nil)
+				s.failed(start, node, fmt.Sprint(i))
 			} else {
-				s.Succeeded(start, node)
+				s.succeeded(start, node)
 			}
-			if before == Fit && s.State(start, node) == Held {
+			if before == Fit && s.state(start, node) == Held {
 				held++
 			}
 		}
@@ -126,12 +141,12 @@ func TestChanceHoldsHardlyAnybody(t *testing.T) {
 func TestTasksThatFailElsewhereAcquit(t *testing.T) {
 	s := site(10)
 	for i := range Least {
-		s.Failed(start, name(0), fmt.Sprint(i), "exit code 1", nil)
+		s.failed(start, name(0), fmt.Sprint(i))
 	}
 	s.expect(t, start, name(0), Held)
-	s.Failed(start, name(1), "0", "exit code 1", []string{name(0)})
+	s.failed(start, name(1), "0", name(0))
 	s.expect(t, start, name(0), Fit)
-	if n := s.Get(name(1)); len(n.Failed) != 0 {
+	if n := s.known[name(1)]; len(n.Failed) != 0 {
 		t.Errorf("%v count against the second node", n.Failed)
 	}
 }
@@ -143,9 +158,9 @@ func TestSeveralBlackHoles(t *testing.T) {
 		for round := range 20 {
 			for i := range 10 {
 				if i >= bad {
-					s.Succeeded(start, name(i))
-				} else if s.State(start, name(i)) == Fit {
-					s.Failed(start, name(i), fmt.Sprint(round, i), "exit code 1", nil)
+					s.succeeded(start, name(i))
+				} else if s.state(start, name(i)) == Fit {
+					s.failed(start, name(i), fmt.Sprint(round, i))
 				}
 			}
 		}
@@ -168,8 +183,9 @@ func TestNodesAreForgotten(t *testing.T) {
 		if i%3 == 0 {
 			s.fail(now, name(i), 7)
 		} else {
-			s.Succeeded(now, name(i))
+			s.succeeded(now, name(i))
 		}
+		s.Look(now)
 	}
 	if n := len(s.known); n > 5000 {
 		t.Errorf("%d nodes are remembered after %s", n, now.Sub(start))
@@ -180,5 +196,56 @@ func TestNodesAreForgotten(t *testing.T) {
 	}
 	if sum != s.sum {
 		t.Errorf("the sum of shares is %d, want %d", s.sum, sum)
+	}
+}
+
+// Whoever looks is told of each turn once, by whatever it came about, and when the
+// next one is due by time alone; what another judge thought is taken over once.
+func TestLookTellsOfEachTurnOnce(t *testing.T) {
+	s := site(3)
+	turns := func(now time.Time, want ...string) {
+		t.Helper()
+		if got := s.Look(now); !slices.Equal(got, want) {
+			t.Errorf("after %s %v have turned, want %v", now.Sub(start), got, want)
+		}
+	}
+	s.fail(start, name(1), Least)
+	turns(start, name(1))
+	turns(start.Add(FirstPause - 1))
+	trial := start.Add(FirstPause)
+	if got := s.Due(); !got.Equal(trial) {
+		t.Errorf("due %s, want %s", got, trial)
+	}
+	turns(trial, name(1))
+	if got := s.Due(); !got.IsZero() || !s.TrialSince(name(1)).Equal(trial) {
+		t.Errorf("due %s, on trial since %s", got, s.TrialSince(name(1)))
+	}
+	marks := s.Marks(trial)
+	s.succeeded(trial, name(1))
+	turns(trial, name(1))
+	turns(trial.Add(LastPause))
+
+	s = site(3)
+	s.Restore(trial, marks)
+	s.Restore(trial, []task.NodeMark{{Name: name(2), Failed: Least, Pauses: 1, Left: LastPause}})
+	turns(trial, name(1))
+	if got := s.Marks(trial); !slices.Equal(got, marks) || s.State(name(1)) != Trial {
+		t.Errorf("took over %v, want %v", got, marks)
+	}
+}
+
+// A node that is set back gets nothing, one on trial a single task at a time.
+func TestTrialIsOneTask(t *testing.T) {
+	for _, c := range []struct {
+		state               State
+		busy                bool
+		free, early         int
+		wantFree, wantEarly int
+	}{
+		{Fit, true, 3, 2, 3, 2}, {Held, false, 3, 2, 0, 0}, {Trial, true, 3, 2, 0, 0}, {Trial, false, 3, 2, 1, 0}, {Trial, false, 0, 2, 0, 0},
+	} {
+		if free, early := c.state.Allows(c.free, c.early, func() bool { return c.busy }); free != c.wantFree || early != c.wantEarly {
+			t.Errorf("%+v: %d and %d", c, free, early)
+		}
 	}
 }

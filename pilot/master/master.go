@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
+	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -76,7 +77,7 @@ type roster struct {
 	lost    map[task.PilotID]bool // without a goodbye, since the queue answered last
 	census  time.Time             // assignments wait until then, or until all have answered
 	audit   time.Time             // when every member is looked at again
-	nodes   nodes
+	nodes   health.Nodes
 	size    siteSize
 }
 
@@ -133,7 +134,6 @@ func (hand *handout) reset() {
 func (r *roster) reset() {
 	*r = roster{
 		members: make(map[task.PilotID]*member), peers: make(map[task.PeerID]*member), lost: make(map[task.PilotID]bool),
-		nodes: nodes{marked: make(map[task.PilotID]bool)},
 	}
 }
 
@@ -189,7 +189,7 @@ func (m *Master) pass() {
 	m.searches.passSearches(&m.step, &m.holding)
 	m.holding.site.passList(&m.step)
 	m.holding.site.placing.passWaits(&m.step)
-	m.holding.site.passNodes(&m.step, &m.holding.outbox)
+	m.holding.site.lookAtNodes(&m.step, &m.holding.outbox)
 	m.holding.site.assign(&m.step, &m.holding.outbox)
 	m.holding.site.passReplicas(&m.step, &m.holding.outbox)
 	m.passPauses()
@@ -217,7 +217,7 @@ func (m *Master) Deadline() time.Time {
 	earliest(m.holding.site.placing.solveDue)
 	earliest(m.holding.site.replication.due)
 	earliest(m.holding.site.placing.waitDue)
-	earliest(m.holding.site.roster.nodes.due)
+	earliest(m.holding.site.roster.nodes.Due())
 	earliest(m.holding.copies.due)
 	for _, s := range m.searches.byName {
 		earliest(s.again)

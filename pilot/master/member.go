@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/matcher"
-	"github.com/pilotage-grid/pilotage/matcher/health"
 	"github.com/pilotage-grid/pilotage/pilot/message"
 	"github.com/pilotage-grid/pilotage/task"
 )
@@ -20,7 +19,6 @@ type member struct {
 	described  bool // its state has come
 	draining   bool
 	pause      pause
-	health     health.State // of its node
 	total      capacity
 	used       capacity
 	counted    counted // its share in the sums of the site
@@ -228,7 +226,6 @@ func (m *Master) pilotDown(e PilotDown) {
 func (m *Master) part(w *member, died bool, reason string) {
 	all, lost := w.inOrder(), false
 	delete(m.holding.site.roster.members, w.id)
-	delete(m.holding.site.roster.nodes.marked, w.id)
 	delete(m.holding.site.roster.peers, w.peer)
 	if w.described {
 		m.holding.site.roster.size.described--
@@ -247,7 +244,7 @@ func (m *Master) part(w *member, died bool, reason string) {
 		}
 	}
 	if lost {
-		m.holding.site.noteDeath(&m.step, &m.holding.outbox, w, reason)
+		m.holding.site.roster.noteDeath(&m.step, w, reason)
 	}
 	m.holding.copies.forget(w.id)
 	m.soles.handOversWithout(&m.step, &m.holding.site, w.id)

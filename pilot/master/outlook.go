@@ -42,7 +42,7 @@ func (o outlook) Expected(no uint64) time.Duration { return o.placing.expected(o
 // says.
 func (o outlook) Occupancy(id task.PilotID) (found matcher.Occupancy, ok bool) {
 	w := o.roster.members[id]
-	if w == nil || !w.described || w.health != health.Fit || w.draining || o.replicas.reserved[id] {
+	if w == nil || !w.described || o.roster.health(w) != health.Fit || w.draining || o.replicas.reserved[id] {
 		return found, false
 	}
 	found.Total, found.Slots = w.total.resources, w.total.slots

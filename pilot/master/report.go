@@ -10,7 +10,7 @@ import (
 
 // describe takes what a pilot says of itself, be it asked alone or in a census.
 func (m *Master) describe(w *member, s message.State) {
-	first := !w.described
+	first, moved := !w.described, w.host != s.Pilot.Host
 	w.described, w.talk.asked = true, time.Time{}
 	w.host = s.Pilot.Host
 	w.total = capacity{slots: s.Pilot.Slots, resources: s.Pilot.Resources}
@@ -19,7 +19,9 @@ func (m *Master) describe(w *member, s message.State) {
 		w.ends = m.now.Add(s.Pilot.Lifetime)
 	}
 	m.holding.outbox.pause(&m.step, &m.holding.site.handout, w, s.Stopped)
-	m.holding.site.lookAtNode(&m.step, &m.holding.outbox, w)
+	if first || moved {
+		m.holding.site.followNode(&m.step, &m.holding.outbox, w)
+	}
 	if first {
 		m.holding.site.roster.size.described++
 		m.holding.outbox.joins(&m.step, &m.holding.site.handout, w)
@@ -258,11 +260,7 @@ func (m *Master) takeOutcome(w *member, o *task.Outcome, seal *task.Seal, seen u
 // learnEnd draws from a new outcome what it says of node and run times; h is its
 // task, nil if the site does not hold that.
 func (site *site) learnEnd(at *step, outbox *outbox, w *member, o *task.Outcome, h *held) {
-	var avoid []string
-	if h != nil {
-		avoid = h.Avoid
-	}
-	site.noteEnd(at, outbox, w, o, avoid)
+	site.roster.noteEnd(at, w, o, h)
 	outbox.outcomeSoon(at, &site.handout)
 	if !o.OK {
 		return

@@ -87,7 +87,7 @@ func (site *site) replicaSight(at *step, listed []*held) replicaSight {
 	for id, w := range byKey(site.roster.members) {
 		unplanned := w.copying.unplanned
 		w.copying.unplanned = false
-		if !w.described || w.takesNone() || at.now.Before(w.copying.copyless) || unplanned {
+		if !w.described || site.roster.takesNone(w) || at.now.Before(w.copying.copyless) || unplanned {
 			continue
 		}
 		node := replica.Node{ID: id, Free: w.freeSlots() > 0, FreeIn: site.placing.freeIn(at, w), Room: math.MaxInt64}

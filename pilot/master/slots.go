@@ -180,7 +180,7 @@ func (site *site) refreshPlaces(at *step, w *member) {
 	}
 	var places matcher.Places
 	var now counted
-	if !w.takesNone() {
+	if !site.roster.takesNone(w) {
 		places.Free = w.total.resources.Sub(w.used.resources)
 		places.FreeSlots = w.freeSlots()
 		if places.Prefill = site.placing.prefillOf(at, w); places.Prefill > 0 {
@@ -194,7 +194,7 @@ func (site *site) refreshPlaces(at *step, w *member) {
 	if site.replication.reserved[w.id] {
 		places, now.free = matcher.Places{}, 0 // its plan gives it tasks
 	}
-	places.Closed = w.takesNone() || site.replication.reserved[w.id]
+	places.Closed = site.roster.takesNone(w) || site.replication.reserved[w.id]
 	site.placing.matrix.SetPlaces(w.id, places)
 	site.placing.unsolved = true
 	site.roster.size.slots += now.slots - w.counted.slots

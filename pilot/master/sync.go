@@ -60,7 +60,7 @@ func (m *Master) call(content bool) {
 	o.call.number++
 	s := task.Sync{
 		Site: m.settings.Site, Term: m.term, Pilot: m.self,
-		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing), Judges: m.holding.site.roster.nodes.judges,
+		Leases: slices.Sorted(maps.Keys(m.holding.site.handout.leases)), Capacity: m.holding.site.roster.capacity(&m.holding.site.handout, &m.holding.site.placing), Judges: m.holding.site.roster.nodes.Restored(),
 		Nodes: m.holding.site.roster.nodes.Marks(m.now),
 	}
 	o.call.lastWaiting = s.Capacity.Waiting
@@ -239,7 +239,9 @@ func (m *Master) takeWishes(reply task.SyncReply) {
 		m.holding.addLease(&m.step, lease)
 	}
 	m.holding.revoke(&m.step, reply.Revoked)
-	m.holding.site.takeNodes(&m.step, &m.holding.outbox, reply.Nodes)
+	if !m.own.on { // after the first answer: what the master before thought of the nodes
+		m.holding.site.roster.nodes.Restore(m.now, reply.Nodes)
+	}
 	m.searches.check(&m.step, &m.holding.site, &m.holding.outbox, reply.Check)
 	m.searches.drop(&m.step, &m.holding.site, &m.holding.outbox, reply.Drop)
 	for _, pilot := range reply.Drain {

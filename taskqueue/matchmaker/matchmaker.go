@@ -44,7 +44,8 @@ type site struct {
 	since     taskqueue.Instant             // when the pilots' silence began to count
 	retracted taskqueue.Instant             // when prefilled tasks were asked for last
 	solver    matcher.Solver
-	nodes     nodes
+	nodes     health.Nodes
+	turned    map[string]bool // nodes of other health than when their pilots were asked last
 }
 
 // New returns one that knows no site yet.
@@ -58,7 +59,7 @@ func (m *Matchmaker) of(name task.Site, now taskqueue.Instant) *site {
 		r = &site{
 			record: taskqueue.SiteRecord{Name: name}, pool: matcher.NewPool(m.compiler), pilots: make(map[task.PilotID]*pilot),
 			again: make(map[task.ID]taskqueue.Instant), since: now,
-			solver: matcher.Sequential,
+			solver: matcher.Sequential, turned: make(map[string]bool),
 		}
 		m.sites[name] = r
 	}
@@ -80,7 +81,8 @@ func (m *Matchmaker) Describe(now taskqueue.Instant, pulled *taskqueue.Pulled, s
 	site, pilot := &pulled.Site, &pulled.Pilot
 	r := m.of(site.Name, now)
 	r.take(site)
-	r.judges(now)
+	r.nodes.Restore(moment(now), r.record.Marks(now))
+	r.look(now)
 	if g := r.pilots[pilot.ID]; g != nil {
 		if g.node = pilot.Node(); len(g.holding) > 0 {
 			r.nodes.Given(moment(now), g.node)
@@ -114,8 +116,10 @@ func (m *Matchmaker) Close(site task.Site) { delete(m.sites, site) }
 // Changed notes what a committed turn has changed.
 func (m *Matchmaker) Changed(e *taskqueue.Effects) {
 	for i := range e.Ends {
-		if r := m.sites[e.Ends[i].Site]; r != nil {
-			r.noteEnd(&e.Ends[i])
+		end := &e.Ends[i]
+		if r := m.sites[end.Site]; r != nil && r.nodes.Restored() { // else nobody has asked for work there
+			r.nodes.Note(moment(end.At), end.End)
+			r.look(end.At)
 		}
 	}
 	if e.TooMany {
@@ -136,7 +140,7 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 	if g == nil {
 		return nil
 	}
-	r.lookAt(now, g.node)
+	r.look(now)
 	may := r.allowed(g, g.places, unseen)
 	free := matcher.Places{Free: may.Free, FreeSlots: may.FreeSlots, Prefill: may.Prefill, Ending: may.Ending}
 	taken := min(unseen, free.FreeSlots)
@@ -166,7 +170,7 @@ func (m *Matchmaker) Match(now taskqueue.Instant, site task.Site, pilot task.Pil
 	maps.DeleteFunc(g.refused, func(_ task.ID, until taskqueue.Instant) bool { return now >= until })
 	if len(ids) > 0 {
 		r.nodes.Given(moment(now), g.node)
-		if r.nodes.unfit[g.node] == health.Trial {
+		if r.nodes.State(g.node) == health.Trial {
 			g.trial = ids[0]
 		}
 	}
@@ -306,7 +310,7 @@ func (r *site) retract(now taskqueue.Instant, every time.Duration) (back []task.
 		waiting := slices.DeleteFunc(slices.Clone(g.holding), func(h task.Holding) bool { return h.Started })
 		keeps := len(waiting)
 		switch {
-		case r.nodes.unfit[g.node] == health.Held:
+		case r.nodes.State(g.node) == health.Held:
 			keeps = 0
 		case g.places.FreeSlots == 0 && g.capacity.Running >= g.capacity.Slots:
 			keeps = max(0, len(waiting)-idle)

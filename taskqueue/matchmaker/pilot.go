@@ -174,7 +174,7 @@ func (m *Matchmaker) Tend(
 		}
 	}
 	var changed []task.PilotID
-	care.Nodes, care.Judged, changed = r.look(now, site)
+	care.Nodes, care.Judged, changed = r.judged(now, site)
 	care.Back = r.retract(now, m.config.Match.RetractEvery)
 	ask = append(ask, changed...)
 	slices.Sort(ask)

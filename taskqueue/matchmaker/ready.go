@@ -173,7 +173,7 @@ func (m *Matchmaker) avoid(t *taskqueue.Turn, r *site, s *taskqueue.TaskState) (
 		return nil, err
 	}
 	for _, g := range r.pilots {
-		if !slices.Contains(nodes, g.node) && r.nodes.unfit[g.node] != health.Held {
+		if !slices.Contains(nodes, g.node) && r.nodes.State(g.node) != health.Held {
 			r.again[s.ID] = until
 			return nodes, nil
 		}
