@@ -57,8 +57,10 @@ func (c *crew) register(peer task.PeerID, slots int) (taskqueue.Registered, erro
 	var out taskqueue.Registered
 	err := c.update(func(t *taskqueue.Turn) (err error) {
 		out, err = c.rules.Register(t, taskqueue.Registration{
-			Site: c.site, Peer: peer, Slots: slots, Host: c.host, Addresses: []string{"/ip4/10.0.0.1/tcp/1"},
-			Resources: task.Resources{Cores: slots, Memory: 64 * task.GiB, Disk: task.TiB},
+			Site: c.site, Peer: peer, PilotDescription: taskqueue.PilotDescription{
+				Slots: slots, Host: c.host, Addresses: []string{"/ip4/10.0.0.1/tcp/1"},
+				Resources: task.Resources{Cores: slots, Memory: 64 * task.GiB, Disk: task.TiB},
+			},
 		})
 		return err
 	})

@@ -127,7 +127,9 @@ func TestATokenForOneRegistration(t *testing.T) {
 	})
 	register := func(peer task.PeerID) (out taskqueue.Registered, err error) {
 		err = g.update(func(t *taskqueue.Turn) (err error) {
-			out, err = g.rules.Register(t, taskqueue.Registration{Site: a.site, Peer: peer, Slots: 1, Host: "h", Resources: task.Resources{Cores: 1}, Token: "once", Job: "forged", BatchJob: "77"})
+			out, err = g.rules.Register(t, taskqueue.Registration{Site: a.site, Peer: peer, PilotDescription: taskqueue.PilotDescription{
+				Slots: 1, Host: "h", Resources: task.Resources{Cores: 1}, Token: "once", Job: "forged", BatchJob: "77",
+			}})
 			return err
 		})
 		return out, err

@@ -133,8 +133,10 @@ func (g *growth) pass() {
 func (g *growth) register(peer task.PeerID, life time.Duration) (out taskqueue.Registered) {
 	g.must(func(t *taskqueue.Turn) (err error) {
 		out, err = g.rules.Register(t, taskqueue.Registration{
-			Site: "A", Peer: peer, Slots: 50, Addresses: []string{"/ip4/10.0.0.1/tcp/1"}, Host: "node-" + string(peer),
-			Resources: task.Resources{Cores: 50, Memory: 100 * task.GiB, Disk: task.TiB}, Ends: epoch.Add(time.Duration(g.clock) + life),
+			Site: "A", Peer: peer, PilotDescription: taskqueue.PilotDescription{
+				Slots: 50, Addresses: []string{"/ip4/10.0.0.1/tcp/1"}, Host: "node-" + string(peer),
+				Resources: task.Resources{Cores: 50, Memory: 100 * task.GiB, Disk: task.TiB}, Ends: epoch.Add(time.Duration(g.clock) + life),
+			},
 		})
 		return err
 	})

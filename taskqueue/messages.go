@@ -40,25 +40,13 @@ type Submitted struct {
 
 // Registration is a pilot's request to join its site.
 type Registration struct {
-	Site      task.Site
-	Peer      task.PeerID
-	Addresses []string
-	DataURL   string
-	Host      string
-	Resources task.Resources
-	Slots     int
-	Features  []string
-	Walls     task.Walls
-	Version   string
-	Ends      time.Time
+	Site task.Site
+	Peer task.PeerID
+	PilotDescription
 	// Check tells that it only looks whether its node is fit: it is let in to
 	// be reached by the site's pilots, and is none of them.
-	Check bool
-	// Token is the id of the access token that it came with.
-	Token    string
-	Job      string // a factory's name of its job, by the token
-	BatchJob string // the batch system's id of it
-	Overlay  uint32 // protocol that it speaks with the site's pilots
+	Check   bool
+	Overlay uint32 // protocol that it speaks with the site's pilots
 }
 
 // Registered answers a Registration.

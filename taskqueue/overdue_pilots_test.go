@@ -14,7 +14,7 @@ func (c *crew) enlist(peer task.PeerID, after time.Duration) task.PilotID {
 	c.t.Helper()
 	var out taskqueue.Registered
 	c.must(func(t *taskqueue.Turn) (err error) {
-		out, err = c.rules.Register(t, taskqueue.Registration{Site: c.site, Peer: peer, Slots: 1, Ends: t.Wall.Add(after)})
+		out, err = c.rules.Register(t, taskqueue.Registration{Site: c.site, Peer: peer, PilotDescription: taskqueue.PilotDescription{Slots: 1, Ends: t.Wall.Add(after)}})
 		return err
 	})
 	return out.Pilot
@@ -179,7 +179,7 @@ func TestCheckIsNoMember(t *testing.T) {
 	a := g.addSite("A")
 	var out taskqueue.Registered
 	a.must(func(t *taskqueue.Turn) (err error) {
-		out, err = a.rules.Register(t, taskqueue.Registration{Site: "A", Peer: "peer1", Slots: 4, Check: true})
+		out, err = a.rules.Register(t, taskqueue.Registration{Site: "A", Peer: "peer1", Check: true, PilotDescription: taskqueue.PilotDescription{Slots: 4}})
 		return err
 	})
 	if out.Pilot == "" || out.Master.Pilot != "" || !out.Term.IsZero() || out.NotAfter.IsZero() {

@@ -55,7 +55,9 @@ func (d *desk) solo(site task.Site, peer task.PeerID, slots int) *solo {
 	var out taskqueue.Registered
 	d.commit(func(t *taskqueue.Turn) (err error) {
 		out, err = d.rules.Register(t, taskqueue.Registration{
-			Site: site, Peer: peer, Host: cmp.Or(d.host, string(peer)), Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
+			Site: site, Peer: peer, PilotDescription: taskqueue.PilotDescription{
+				Host: cmp.Or(d.host, string(peer)), Slots: slots, Resources: task.Resources{Cores: slots, Memory: task.TiB, Disk: task.TiB},
+			},
 		})
 		return err
 	})

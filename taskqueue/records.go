@@ -435,7 +435,7 @@ type PilotDescription struct {
 	Walls     task.Walls
 	Version   string
 	Ends      time.Time // end of its declared lifetime
-	Job       string    // a factory's name of its job; "" for pilots of others
+	Job       string    // a factory's name of its job, by its access; "" for pilots of others
 	BatchJob  string    // the batch system's id of its job
 	Token     string    // id of the access with which it registered
 }

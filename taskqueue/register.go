@@ -100,10 +100,7 @@ func (r *Rules) visit(q *queue, site *SiteRecord, reg *Registration) Registered 
 // describePilot takes over what a pilot says of itself.
 func (m *members) describePilot(pilot *PilotRecord, reg *Registration) {
 	latest := m.Wall.Add(m.config.Site.Pilot.MaxLifetime)
-	pilot.PilotDescription = PilotDescription{
-		Addresses: reg.Addresses, DataURL: reg.DataURL, Host: reg.Host, Resources: reg.Resources, Slots: reg.Slots, Features: reg.Features,
-		Walls: reg.Walls, Version: reg.Version, Ends: reg.Ends, Job: reg.Job, BatchJob: reg.BatchJob, Token: reg.Token,
-	}
+	pilot.PilotDescription = reg.PilotDescription
 	if pilot.Ends.IsZero() || pilot.Ends.After(latest) {
 		pilot.Ends = latest
 	}

@@ -345,7 +345,7 @@ func TestPilotsOfTwoReleasesDoNotShareASite(t *testing.T) {
 	old := a.join("peer1", 1)
 	register := func(peer task.PeerID, overlay uint32) (out taskqueue.Registered, err error) {
 		err = g.update(func(turn *taskqueue.Turn) (err error) {
-			out, err = g.rules.Register(turn, taskqueue.Registration{Site: "A", Peer: peer, Slots: 1, Overlay: overlay})
+			out, err = g.rules.Register(turn, taskqueue.Registration{Site: "A", Peer: peer, Overlay: overlay, PilotDescription: taskqueue.PilotDescription{Slots: 1}})
 			return err
 		})
 		return out, err

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pilotage-grid/pilotage/cache/fetch"
 	"github.com/pilotage-grid/pilotage/dht"
@@ -25,6 +26,7 @@ import (
 	"github.com/pilotage-grid/pilotage/pilot/worker"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
+	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
 var noHash = crypto.Hash(0)
@@ -161,11 +163,13 @@ func (a *Agent) enroll(ctx context.Context) (Membership, error) {
 		return Membership{}, err
 	}
 	defer func() { _ = conn.Close() }()
-	membership, err := registerPatiently(ctx, conn, Registration{
-		Site: access.Site, Key: a.key, Addresses: a.node.Addresses(), DataURL: a.footing.DataURL, Host: a.config.Host,
-		Resources: a.config.Resources, Slots: a.config.Slots, Features: a.config.Features,
-		Walls: a.footing.Walls, Version: a.config.Version, Ends: a.ends, Check: a.checking, BatchJob: a.config.BatchJob, Log: a.log,
-	})
+	walls := a.footing.Walls
+	membership, err := registerPatiently(ctx, conn, a.key, &pb.RegisterRequest{
+		Site: string(access.Site), Check: a.checking, OverlayProtocol: node.Protocol, Addresses: a.node.Addresses(), DataUrl: a.footing.DataURL,
+		Host: a.config.Host, Resources: taskpb.Resources(a.config.Resources), Slots: int32(a.config.Slots), Features: a.config.Features,
+		Confinement: int32(walls.Confinement), Walls: walls.Up, Sandbox: walls.Note,
+		Version: a.config.Version, Ends: timestamppb.New(a.ends), BatchJob: a.config.BatchJob,
+	}, a.log)
 	if err != nil {
 		return Membership{}, err
 	}

@@ -12,10 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/pilotage-grid/pilotage/dht"
-	"github.com/pilotage-grid/pilotage/dht/node"
 	"github.com/pilotage-grid/pilotage/identity"
 	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task"
@@ -65,24 +63,6 @@ type Leaving struct {
 	Unfinished bool
 }
 
-// Registration is what a pilot says of itself.
-type Registration struct {
-	Site      task.Site
-	Check     bool // only looks whether the node is fit
-	Key       *identity.PilotKey
-	Addresses []string
-	DataURL   string
-	Host      string
-	Resources task.Resources
-	Slots     int
-	Features  []string
-	Walls     task.Walls
-	Version   string
-	Ends      time.Time
-	BatchJob  string
-	Log       *slog.Logger
-}
-
 // Membership is what a registration gives.
 type Membership struct {
 	Pilot       task.PilotID
@@ -105,8 +85,14 @@ const (
 	registerPause = 10 * time.Second // between tries, at the most
 )
 
-// registerPatiently registers, and tries again while the queue is away.
-func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Registration) (Membership, error) {
+// registerPatiently makes a pilot a member of its site, and tries again while the queue
+// is away. It proves that the pilot has the key.
+func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, key *identity.PilotKey, r *pb.RegisterRequest, log *slog.Logger) (Membership, error) {
+	proof, err := key.Signer().Sign(nil, []byte("pilotage register "+r.GetSite()), noHash)
+	if err != nil {
+		return Membership{}, fmt.Errorf("sign the registration: %w", err)
+	}
+	r.PublicKey, r.Proof = key.Public(), proof
 	for try := 1; ; try++ {
 		limited, cancel := context.WithTimeout(ctx, registerTime)
 		membership, err := register(limited, conn, r)
@@ -118,7 +104,7 @@ func registerPatiently(ctx context.Context, conn grpc.ClientConnInterface, r Reg
 		if try == 1 { // once is enough to know why the start takes long
 			level = slog.LevelWarn
 		}
-		r.Log.Log(ctx, level, "the queue does not answer, trying again", "try", try, "of", registerTries, "error", err)
+		log.Log(ctx, level, "the queue does not answer, trying again", "try", try, "of", registerTries, "error", err)
 		timer := time.NewTimer(rand.N(min(registerPause, 250*time.Millisecond<<try)))
 		select {
 		case <-timer.C:
@@ -139,17 +125,8 @@ func away(err error) bool {
 	return reason == taskpb.ReasonDiskFull || reason == taskpb.ReasonBusy
 }
 
-// register makes the pilot a member of its site.
-func register(ctx context.Context, conn grpc.ClientConnInterface, r Registration) (Membership, error) {
-	proof, err := r.Key.Signer().Sign(nil, []byte("pilotage register "+string(r.Site)), noHash)
-	if err != nil {
-		return Membership{}, fmt.Errorf("sign the registration: %w", err)
-	}
-	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, &pb.RegisterRequest{
-		Site: string(r.Site), PublicKey: r.Key.Public(), Proof: proof, Addresses: r.Addresses, DataUrl: r.DataURL,
-		Host: r.Host, Resources: taskpb.Resources(r.Resources), Slots: int32(r.Slots), Features: r.Features,
-		Confinement: int32(r.Walls.Confinement), Walls: r.Walls.Up, Sandbox: r.Walls.Note, Version: r.Version, Ends: timestamppb.New(r.Ends), Check: r.Check, BatchJob: r.BatchJob, OverlayProtocol: node.Protocol,
-	})
+func register(ctx context.Context, conn grpc.ClientConnInterface, r *pb.RegisterRequest) (Membership, error) {
+	reply, err := pb.NewPilotServiceClient(conn).Register(ctx, r)
 	if err != nil {
 		return Membership{}, fmt.Errorf("register with the queue: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/pilotage-grid/pilotage/identity"
+	pb "github.com/pilotage-grid/pilotage/proto/pilotage/v1"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 )
 
@@ -44,7 +45,7 @@ func TestARegistrationWaitsForRoom(t *testing.T) {
 		queue := &refusingQueue{answers: []error{
 			full.Err(), status.Error(codes.Unavailable, "away"), full.Err(), status.Error(codes.ResourceExhausted, "too large"), nil,
 		}}
-		_, err := registerPatiently(t.Context(), queue, Registration{Site: "siteA", Key: key, Log: slog.New(slog.DiscardHandler)})
+		_, err := registerPatiently(t.Context(), queue, key, &pb.RegisterRequest{Site: "siteA"}, slog.New(slog.DiscardHandler))
 		if len(queue.answers) != 1 || status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("%d answers were not asked for, and it ends with %v", len(queue.answers), err)
 		}

@@ -150,8 +150,10 @@ func (q *queue) register(n *node) (registered taskqueue.Registered, err error) {
 	q.requests++
 	err = q.update(func(t *taskqueue.Turn) (err error) {
 		registered, err = q.rules.Register(t, taskqueue.Registration{
-			Site: n.site.Name, Peer: n.peer, Slots: n.Slots, Resources: n.resources(), Host: string(n.peer),
-			Addresses: []string{"/memory/" + string(n.peer)}, Ends: q.now().Add(10 * 365 * 24 * time.Hour),
+			Site: n.site.Name, Peer: n.peer, PilotDescription: taskqueue.PilotDescription{
+				Slots: n.Slots, Resources: n.resources(), Host: string(n.peer),
+				Addresses: []string{"/memory/" + string(n.peer)}, Ends: q.now().Add(10 * 365 * 24 * time.Hour),
+			},
 		})
 		return err
 	})

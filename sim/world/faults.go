@@ -249,8 +249,10 @@ func (s *storm) registersInVain(at *site) bool {
 	peer := task.PeerID(fmt.Sprintf("peer-%05d-%d", number, s.injected["registration lost"]))
 	return s.queue.must(func(t *taskqueue.Turn) error {
 		_, err := s.queue.rules.Register(t, taskqueue.Registration{
-			Site: at.name, Peer: peer, Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
-			Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer), Ends: s.net.Now().Add(30 * 24 * time.Hour),
+			Site: at.name, Peer: peer, PilotDescription: taskqueue.PilotDescription{
+				Slots: 2, Host: "host-" + string(peer), Resources: task.Resources{Cores: 2, Memory: task.GiB, Disk: task.GiB},
+				Addresses: []string{"/memory/" + string(peer)}, DataURL: "https://" + string(peer), Ends: s.net.Now().Add(30 * 24 * time.Hour),
+			},
 		})
 		return err
 	})

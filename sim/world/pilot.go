@@ -86,9 +86,11 @@ func (w *world) startOne(s *site, slots int, change func(*taskqueue.Registration
 		logs: make(map[task.AttemptID]bool), briefed: make(map[task.PeerID]bool),
 	}
 	registration := taskqueue.Registration{
-		Site: s.name, Peer: n.peer, Slots: slots, Host: fmt.Sprintf("host-%d", number),
-		Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB, Disk: 100 * task.GiB},
-		Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer), Ends: w.net.Now().Add(30 * 24 * time.Hour),
+		Site: s.name, Peer: n.peer, PilotDescription: taskqueue.PilotDescription{
+			Slots: slots, Host: fmt.Sprintf("host-%d", number),
+			Resources: task.Resources{Cores: slots, Memory: task.Bytes(slots) * 4 * task.GiB, Disk: 100 * task.GiB},
+			Addresses: []string{"/memory/" + string(n.peer)}, DataURL: "https://" + string(n.peer), Ends: w.net.Now().Add(30 * 24 * time.Hour),
+		},
 	}
 	if change != nil {
 		change(&registration)

@@ -43,10 +43,13 @@ func (h *pilotHandlers) Register(ctx context.Context, in *pb.RegisterRequest) (*
 	}
 	out, err := changed(ctx, h.server.turns, func(t *taskqueue.Turn) (taskqueue.Registered, error) {
 		return h.server.turns.rules.Register(t, taskqueue.Registration{
-			Site: task.Site(in.GetSite()), Peer: peer, Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
-			Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
-			Walls: taskpb.Walls(in), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()), Check: in.GetCheck(),
-			Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(), Overlay: in.GetOverlayProtocol(),
+			Site: task.Site(in.GetSite()), Peer: peer, Check: in.GetCheck(), Overlay: in.GetOverlayProtocol(),
+			PilotDescription: taskqueue.PilotDescription{
+				Addresses: in.GetAddresses(), DataURL: in.GetDataUrl(), Host: in.GetHost(),
+				Resources: taskpb.FromResources(in.GetResources()), Slots: int(in.GetSlots()), Features: in.GetFeatures(),
+				Walls: taskpb.Walls(in), Version: in.GetVersion(), Ends: taskpb.FromTime(in.GetEnds()),
+				Token: callerOf(ctx).token, BatchJob: in.GetBatchJob(),
+			},
 		})
 	})
 	if err != nil {
