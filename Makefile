@@ -146,7 +146,7 @@ site-packages:
 test-site: ## Test the factory on real batch systems, the page in Chromium, metrics with Prometheus, the Debian package (as root, on a Debian that may be thrown away: installs them)
 	@mkdir -p $(dir $(TEST_RECORD))
 	@$(MAKE) --no-print-directory -j2 deb site-packages
-	go test -json -vet=off -count 1 -tags site -timeout 6m ./integration/site </dev/null | go run ./internal/ci show -record .ci/cache/test-site.json
+	go test -json -vet=off -count 1 -tags site -parallel 6 -timeout 10m ./integration/site </dev/null | go run ./internal/ci show -record .ci/cache/test-site.json
 
 .PHONY: bugs
 bugs: ## Put known bugs into the product, one after the other, and print in how many seeds the storms find them (an hour)

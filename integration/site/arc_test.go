@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // newARC starts a computing element of ARC on this machine, which forks its jobs,
@@ -19,7 +18,7 @@ import (
 // certificate; the account gets a certificate of its own.
 func newARC(t *testing.T, l *lab) string {
 	t.Helper()
-	need(t, "arched", "arcctl", "arcsub", "arcstat", "arckill", "arcproxy")
+	need(t, "arched", "openssl", "arcctl", "arcsub", "arcstat", "arckill", "arcproxy")
 	dir, err := os.MkdirTemp("", "pilotage-arc-")
 	if err != nil {
 		t.Fatal(err)
@@ -75,6 +74,10 @@ logfile=DIR/infosys.log
 	if err := os.WriteFile(config, []byte(text), 0o644); err != nil { //nolint:gosec // of a lab on this machine
 		t.Fatal(err)
 	}
+	// Else the start looks for parameters of its own, for minutes, on a whole core.
+	if out, err := exec.Command("openssl", "genpkey", "-genparam", "-algorithm", "DH", "-pkeyopt", "group:ffdhe2048", "-out", filepath.Join(dir, "control", "dhparam.pem")).CombinedOutput(); err != nil {
+		t.Fatalf("parameters of the key exchange: %v: %s", err, out)
+	}
 	for _, service := range []string{"arex", "ws"} {
 		program := "/usr/share/arc/arc-arex-start"
 		if service == "ws" {
@@ -91,7 +94,7 @@ logfile=DIR/infosys.log
 			}
 		})
 	}
-	l.until("the computing element answers", time.Minute, func() bool {
+	l.until("the computing element answers", func() bool {
 		connection, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // only whether it answers
 		if err != nil {
 			return false

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // newGridEngine starts a Grid Engine of its own on this machine, with one queue of
@@ -90,7 +89,7 @@ func newGridEngine(t *testing.T, l *lab) {
 		run(sgeadmin, append([]string{"/usr/lib/gridengine/spooldefaults"}, words...)...)
 	}
 	l.daemon(dir, "sge_qmaster", "sge_qmaster")
-	l.until("the qmaster answers", 30*time.Second, func() bool {
+	l.until("the qmaster answers", func() bool {
 		_, err := l.run("qconf", "-sh")
 		return err == nil
 	})
@@ -104,13 +103,13 @@ func newGridEngine(t *testing.T, l *lab) {
 	write("queue", queue)
 	run(nil, "qconf", "-Aq", filepath.Join(dir, "queue"))
 	l.daemon(dir, "sge_execd", "sge_execd")
-	l.until("the node is there", time.Minute, func() bool {
+	l.until("the node is there", func() bool {
 		out, err := l.run("qstat", "-f")
 		return err == nil && regexp.MustCompile(`(?m)^all\.q@localhost +BIP? +\S+ +[\d.]+ +\S+ *$`).MatchString(out)
 	})
 	t.Cleanup(func() {
 		_, _ = l.run("qdel", "-u", account)
-		l.until("no job is left", 30*time.Second, func() bool {
+		l.until("no job is left", func() bool {
 			out, err := l.run("qstat", "-u", account)
 			return err != nil || strings.TrimSpace(out) == ""
 		})

@@ -23,6 +23,10 @@ import (
 // account is the ordinary user as whom queue, factory and pilots run.
 const account = "pilotagelab"
 
+// patience is how long a test waits for what is to come: it holds on a machine that many
+// other programs use.
+const patience = 3 * time.Minute
+
 var (
 	binary string
 	plain  syscall.Credential
@@ -108,7 +112,7 @@ func newLab(t *testing.T) *lab {
 		l.own(l.path(name))
 	}
 	l.queue = l.start("queue", "taskqueue", "--data", l.path("queue"), "--listen", "127.0.0.1:0", "--listen-http", "127.0.0.1:0")
-	l.until("the queue is ready", time.Minute, func() bool { return strings.Contains(l.queue.said(), "ready queue=") })
+	l.until("the queue is ready", func() bool { return strings.Contains(l.queue.said(), "ready queue=") })
 	l.must("site", "add", "siteA", "--se", "file://"+l.path("storage"))
 	l.must("access", "create", "--role", "factory", "--site", "siteA", "--to", l.path("factory.json"))
 	return l
@@ -199,7 +203,7 @@ func (p *process) kill() {
 
 // run runs a command as the account.
 func (l *lab) run(program string, args ...string) (string, error) {
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	ctx, stop := context.WithTimeout(context.Background(), patience+time.Minute) // which is more than it waits itself
 	defer stop()
 	command := exec.CommandContext(ctx, program, args...)
 	l.asAccount(command)
@@ -221,15 +225,15 @@ func (l *lab) must(args ...string) string {
 }
 
 // until looks again and again whether something holds.
-func (l *lab) until(what string, limit time.Duration, holds func() bool) {
+func (l *lab) until(what string, holds func() bool) {
 	l.t.Helper()
-	ticker, deadline := time.NewTicker(200*time.Millisecond), time.After(limit)
+	ticker, deadline := time.NewTicker(200*time.Millisecond), time.After(patience)
 	defer ticker.Stop()
 	for !holds() {
 		select {
 		case <-ticker.C:
 		case <-deadline:
-			l.t.Fatalf("not within %s: %s", limit, what)
+			l.t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
 }
@@ -238,7 +242,7 @@ func (l *lab) until(what string, limit time.Duration, holds func() bool) {
 func (l *lab) factory(name, batch string, args ...string) *process {
 	l.t.Helper()
 	before := []string{
-		"--access", l.path("factory.json"), "factory", "--folder", l.path(name), "--batch", batch, "--disk", "1GiB", "--memory", "2GiB", "--walltime", "30m",
+		"--access", l.path("factory.json"), "factory", "--folder", l.path(name), "--batch", batch, "--disk", "300MiB", "--memory", "2GiB", "--walltime", "30m",
 		"--pilot=--advertise=127.0.0.1", "--pilot=--grace=2s", "--pilot=--writable=" + l.path("outside"), "--pilot=--cache-size=50MiB",
 	}
 	return l.start(name, append(before, args...)...)
@@ -280,10 +284,10 @@ func (l *lab) submit(tasks int, script string) (id string) {
 	return strings.TrimSpace(l.must("submit", "--parsable", "--array", fmt.Sprintf("0-%d", tasks-1), "--memory", "100MiB", "--disk", "10MiB", "--", "sh", "-c", "echo x >>"+l.path("outside", "ledger")+"; "+script))
 }
 
-// done waits until a workflow is DONE and tells how long it took.
-func (l *lab) done(id string, limit time.Duration) {
+// done waits until a workflow is DONE.
+func (l *lab) done(id string) {
 	l.t.Helper()
-	out, err := l.run(binary, "workflow", "wait", id, "--timeout", limit.String())
+	out, err := l.run(binary, "workflow", "wait", id, "--timeout", patience.String())
 	if err != nil {
 		l.t.Fatalf("%s\n%v", out, err)
 	}
@@ -328,20 +332,20 @@ func (l *lab) burst(name string, tasks int, start func() *process) {
 	l.t.Helper()
 	f := start()
 	work := l.submit(tasks, "sleep 0.5")
-	l.until("pilots work", time.Minute, func() bool { return l.executions() > 0 })
+	l.until("pilots work", func() bool { return l.executions() > 0 })
 	f.kill()
 	start()
-	l.done(work, 2*time.Minute)
-	l.allGone(name, time.Minute)
+	l.done(work)
+	l.allGone(name)
 	if n := l.executions(); n != tasks {
 		l.t.Errorf("%d executions of %d tasks", n, tasks)
 	}
 }
 
 // allGone waits until no job and no pilot is there.
-func (l *lab) allGone(name string, limit time.Duration) {
+func (l *lab) allGone(name string) {
 	l.t.Helper()
-	l.until("down to no pilot", limit, func() bool {
+	l.until("down to no pilot", func() bool {
 		for _, p := range l.pilots() {
 			if p.State != "left" {
 				return false

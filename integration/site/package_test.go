@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 )
 
 // packageName is of the Debian package, of its account, and of its service.
@@ -61,7 +60,7 @@ func TestDebianPackage(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "queue.log")
 	queue := launch(t, "queue", log, asUnit(t, unit))
 	l := &lab{t: t}
-	l.until("the queue is ready", time.Minute, func() bool { return strings.Contains(queue.said(), "ready queue=localhost:") })
+	l.until("the queue is ready", func() bool { return strings.Contains(queue.said(), "ready queue=localhost:") })
 	who, err := user.Lookup(packageName)
 	if err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func (l *lab) browse(width, height int) *browser {
 	l.t.Cleanup(stop)
 	ctx, stop = chromedp.NewContext(ctx, chromedp.WithListener(b.hear))
 	l.t.Cleanup(stop)
-	b.ctx, stop = context.WithTimeout(ctx, 3*time.Minute)
+	b.ctx, stop = context.WithTimeout(ctx, 2*patience)
 	l.t.Cleanup(stop)
 	var phone []chromedp.EmulateViewportOption
 	if width < 600 {
@@ -129,9 +129,9 @@ func (b *browser) until(what, expression string) {
 	b.t.Helper()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
-	for deadline := time.Now().Add(20 * time.Second); !value[bool](b, "Boolean("+expression+")"); <-again.C {
+	for deadline := time.Now().Add(patience); !value[bool](b, "Boolean("+expression+")"); <-again.C {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("not within 20 s: %s; the page shows:\n%.3000s", what, value[string](b, "document.body.innerText"))
+			b.t.Fatalf("not within %s: %s; the page shows:\n%.3000s", patience, what, value[string](b, "document.body.innerText"))
 		}
 	}
 }
@@ -178,7 +178,7 @@ func newGrid(t *testing.T) (l *lab, web, workflow string) {
 		name := fmt.Sprintf("pilot%d", i)
 		l.env = []string{"PILOTAGE_BATCH_JOB=" + evil}
 		pilot := l.start(name, "pilot", "--access", l.path("queue", "access", "pilot-"+site+".json"), "--cache", l.path(name), "--slots", "2", "--lifetime", "1h")
-		l.until(name+" is there", time.Minute, func() bool { return strings.Contains(pilot.said(), "ready pilot=") })
+		l.until(name+" is there", func() bool { return strings.Contains(pilot.said(), "ready pilot=") })
 	}
 	l.env = nil
 	l.must("access", "create", "--role", "read-only", "--to", l.path("look.json"))
@@ -213,7 +213,7 @@ tasks:
 	}
 	out := l.must("--access", l.path("evil.json"), "submit", "-f", l.path("workflow.yaml"), "--parsable")
 	workflow, _, _ = strings.Cut(strings.TrimSpace(out), " ")
-	l.until("the workflow has gone so far", time.Minute, func() bool {
+	l.until("the workflow has gone so far", func() bool {
 		out, _ := l.run(binary, "workflow", "show", workflow, "-o", "json")
 		return strings.Contains(out, `"done": 13`) && strings.Contains(out, `"failed": 3`)
 	})

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // deployed is a file that operators take.
@@ -28,6 +27,7 @@ func deployed(t *testing.T, parts ...string) string {
 // A real Prometheus scrapes a queue with the token of a read-only access,
 // takes our rules, and knows every series of the board; promtool finds nothing wrong.
 func TestPrometheusScrapesTheQueue(t *testing.T) {
+	t.Parallel()
 	need(t, "prometheus", "promtool")
 	l, _, _ := newGrid(t)
 	dir := l.path("prometheus")
@@ -88,7 +88,7 @@ func TestPrometheusScrapesTheQueue(t *testing.T) {
 		}
 		return len(answer.Data.Result)
 	}
-	l.until("Prometheus scrapes the queue", time.Minute, func() bool { return ask(`up{job="pilotage"} == 1 and on() count_over_time(up[1m]) > 3`) == 1 })
+	l.until("Prometheus scrapes the queue", func() bool { return ask(`up{job="pilotage"} == 1 and on() count_over_time(up[1m]) > 3`) == 1 })
 	var board struct {
 		Panels []struct {
 			Title   string

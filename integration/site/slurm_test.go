@@ -96,7 +96,7 @@ KillWait=5
 	l.env = append(l.env, "SLURM_CONF="+filepath.Join(dir, "slurm.conf"))
 	l.daemon(dir, "munged", "munged", "-F", "--force", "--socket="+filepath.Join(dir, "munge.sock"), "--key-file="+filepath.Join(dir, "munge.key"),
 		"--pid-file="+filepath.Join(dir, "munged.pid"), "--seed-file="+filepath.Join(dir, "munged.seed"), "--log-file="+filepath.Join(dir, "munged.log"))
-	l.until("munge answers", 30*time.Second, func() bool {
+	l.until("munge answers", func() bool {
 		_, err := os.Stat(filepath.Join(dir, "munge.sock"))
 		return err == nil
 	})
@@ -108,14 +108,14 @@ KillWait=5
 		}
 		l.daemon(dir, "slurmd-"+n.name, "unshare", "--mount", "sh", "-c", script+"exec slurmd -D -N "+n.name)
 	}
-	l.until("all nodes are idle", time.Minute, func() bool {
+	l.until("all nodes are idle", func() bool {
 		out, err := l.run("sinfo", "--noheader", "--Node", "--format=%T")
 		return err == nil && strings.Count(out, "idle") == len(nodes)
 	})
 	t.Cleanup(func() { // pilots outlive their slurmd
 		_, _ = l.run("scancel", "--user="+account)
 		_, _ = l.run("scancel", "--signal=KILL", "--user="+account)
-		l.until("no job is left", 30*time.Second, func() bool {
+		l.until("no job is left", func() bool {
 			out, err := l.run("squeue", "--noheader")
 			return err != nil || strings.TrimSpace(out) == ""
 		})
@@ -167,6 +167,7 @@ func (s *slurm) once() []record {
 // factory is killed on the way. The first task begins at most 10 s later than a job
 // of Slurm does by itself.
 func TestSlurmBurst(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := newSlurm(t, l, node{name: "n1"}, node{name: "n2"}, node{name: "n3"})
 
@@ -181,7 +182,7 @@ func TestSlurmBurst(t *testing.T) {
 		return l.factory("slurm", "slurm", "--max", "6", "--idle", "5s", "--", "--cpus-per-task=2")
 	}
 	f := start()
-	l.until("the factory has looked", 30*time.Second, func() bool { return !l.status("slurm").Time.IsZero() })
+	l.until("the factory has looked", func() bool { return !l.status("slurm").Time.IsZero() })
 	began := time.Now()
 	if _, err := l.run("sbatch", "--wrap=touch "+l.path("outside", "own"), "--output=/dev/null", "--job-name=own"); err != nil {
 		t.Fatal(err)
@@ -192,20 +193,20 @@ func TestSlurmBurst(t *testing.T) {
 			return err == nil
 		}
 	}
-	l.until("a job of Slurm's own begins", time.Minute, exists("own"))
+	l.until("a job of Slurm's own begins", exists("own"))
 	own := time.Since(began)
 	began = time.Now()
 	first := l.submit(1, "touch "+l.path("outside", "first"))
-	l.until("the first task begins", time.Minute, exists("first"))
+	l.until("the first task begins", exists("first"))
 	ours := time.Since(began)
 	t.Logf("from submit to the first task with no pilot: %.1f s; Slurm alone: %.1f s", ours.Seconds(), own.Seconds())
 	if ours > own+10*time.Second {
 		t.Errorf("the first task began after %s, a job of Slurm's own after %s", ours, own)
 	}
-	l.done(first, time.Minute)
+	l.done(first)
 
 	burst := l.submit(200, "sleep 0.3")
-	l.until("several pilots", time.Minute, func() bool {
+	l.until("several pilots", func() bool {
 		up := 0
 		for _, job := range l.status("slurm").Jobs {
 			if job.Pilot != "" {
@@ -216,8 +217,8 @@ func TestSlurmBurst(t *testing.T) {
 	})
 	f.kill()
 	start()
-	l.done(burst, 2*time.Minute)
-	l.allGone("slurm", time.Minute)
+	l.done(burst)
+	l.allGone("slurm")
 	if n := l.executions(); n != 201 {
 		t.Errorf("%d executions of 201 tasks", n)
 	}
@@ -240,6 +241,7 @@ func TestSlurmBurst(t *testing.T) {
 // Two bad nodes: at one no pilot starts, at the other every payload fails. Both are
 // left out and named, and all tasks are done elsewhere.
 func TestSlurmBadNodes(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	tool := l.path("outside", "tool")                                                   // of the site, which payloads need
 	if err := os.WriteFile(tool, []byte("#!/bin/sh\nsleep 0.5\n"), 0o755); err != nil { //nolint:gosec // a program
@@ -250,7 +252,7 @@ func TestSlurmBadNodes(t *testing.T) {
 	l.factory("slurm", "slurm", "--max", "10", "--backlog", "10", "--idle", "8s", "--every", "2s", "--", "--cpus-per-task=2", "--spread-job")
 	work := l.submit(300, tool)
 	seen := make(map[string]bool)
-	l.until("both nodes are left out", 90*time.Second, func() bool {
+	l.until("both nodes are left out", func() bool {
 		for _, name := range l.status("slurm").Excluded {
 			seen[name] = true
 		}
@@ -260,13 +262,13 @@ func TestSlurmBadNodes(t *testing.T) {
 	if !strings.Contains(status, "broken, left out until") {
 		t.Errorf("the broken node is not named:\n%s", status)
 	}
-	l.done(work, 2*time.Minute)
+	l.done(work)
 	for name := range seen {
 		if strings.HasPrefix(name, "n") {
 			t.Errorf("node %s was left out", name)
 		}
 	}
-	l.allGone("slurm", time.Minute)
+	l.allGone("slurm")
 	at := make(map[string]int)
 	for _, j := range s.once() {
 		at[j.node]++
@@ -283,25 +285,26 @@ func TestSlurmBadNodes(t *testing.T) {
 // While the controller is away nothing is submitted and pilots work on; afterwards
 // nothing is there twice.
 func TestSlurmControllerDown(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	s := newSlurm(t, l, node{name: "n1"}, node{name: "n2"})
 	f := l.factory("slurm", "slurm", "--max", "4", "--idle", "5s", "--every", "2s", "--", "--cpus-per-task=2")
 	first := l.submit(8, "sleep 1")
-	l.until("pilots work", time.Minute, func() bool { return l.executions() > 0 })
+	l.until("pilots work", func() bool { return l.executions() > 0 })
 	s.controller.signal(syscall.SIGTERM)
 	<-s.controller.exited
 	before := len(l.status("slurm").Jobs)
 	more := l.submit(60, "sleep 1")
-	l.done(first, time.Minute)
-	l.until("the factory says why it submits nothing", 2*time.Minute, func() bool {
+	l.done(first)
+	l.until("the factory says why it submits nothing", func() bool {
 		return strings.Contains(f.said(), "the batch system does not list its jobs") && strings.Contains(f.said(), "has listed no jobs for")
 	})
 	if after := l.status("slurm").Jobs; len(after) > max(before, 4) {
 		t.Errorf("%d jobs before the controller went, %d after: %+v", before, len(after), after)
 	}
 	s.startController()
-	l.done(more, 2*time.Minute)
-	l.allGone("slurm", 90*time.Second)
+	l.done(more)
+	l.allGone("slurm")
 	if n := l.executions(); n != 68 {
 		t.Errorf("%d executions of 68 tasks", n)
 	}
