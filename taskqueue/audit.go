@@ -14,18 +14,18 @@ import (
 
 // AuditEntry says what was done: by a person, or by a site's pilots.
 type AuditEntry struct {
-	Kind    string // AuditSubmitted ...
-	Person  string // who did it, or of an attempt whose work it was
-	Token   string // id of the access that was shown
-	Subject string // workflow, task, attempt, access, pilot, node, site or person
-	Site    task.Site
-	Node    string
-	Pilot   task.PilotID
-	Process int       // of an attempt, as in task.Outcome
-	Job     string    // of the batch system, in which the pilot runs
-	Started time.Time // of an attempt, by the clock of its node
-	Ended   time.Time
-	Note    string // how it ended, or why
+	Kind    string       `json:"kind"`              // AuditSubmitted ...
+	Person  string       `json:"person,omitempty"`  // who did it, or of an attempt whose work it was
+	Token   string       `json:"token,omitempty"`   // id of the access that was shown
+	Subject string       `json:"subject,omitempty"` // workflow, task, attempt, access, pilot, node, site or person
+	Site    task.Site    `json:"site,omitempty"`
+	Node    string       `json:"node,omitempty"`
+	Pilot   task.PilotID `json:"pilot,omitempty"`
+	Process int          `json:"process,omitempty"` // of an attempt, as in task.Outcome
+	Job     string       `json:"job,omitempty"`     // of the batch system, in which the pilot runs
+	Started time.Time    `json:"started,omitzero"`  // of an attempt, by the clock of its node, to the millisecond
+	Ended   time.Time    `json:"ended,omitzero"`
+	Note    string       `json:"note,omitempty"` // how it ended, or why
 }
 
 // Kinds of entries.
@@ -55,8 +55,11 @@ type AuditRecord struct {
 	Digest  [32]byte
 }
 
-// sum is the digest of a record after another one's.
-func (a *AuditRecord) sum(before [32]byte) [32]byte {
+// Time is when the turn was.
+func (a *AuditRecord) Time() time.Time { return time.Unix(0, int64(a.At)) }
+
+// Sum is the digest of a record after another one's.
+func (a *AuditRecord) Sum(before [32]byte) [32]byte {
 	m := memoWriter{sum: before[:len(before):len(before)]}
 	m.number(int64(a.At))
 	m.number(int64(len(a.Entries)))
@@ -128,6 +131,7 @@ func (r *records) auditAttempt(kind string, site task.Site, o *task.Outcome, sta
 	case state == AttemptFailedState:
 		e.Note += ": " + task.Brief(o.Reason)
 	}
+	e.Started, e.Ended = e.Started.Truncate(time.Millisecond), e.Ended.Truncate(time.Millisecond)
 	r.audit(e)
 }
 
@@ -146,16 +150,16 @@ func (r *records) saveAudit() {
 	if last.At == 0 {
 		last.Digest = r.auditBase()
 	}
-	next.Digest = next.sum(last.Digest)
+	next.Digest = next.Sum(last.Digest)
 	check(r.Audit().Append(next))
 	r.audited = nil
 }
 
-// keepAudit is how long records are kept: WLCG asks sites and VOs to be able to say for
+// KeepAudit is how long records are kept: WLCG asks sites and VOs to be able to say for
 // 180 days who ran what.
-const keepAudit = 180 * 24 * time.Hour
+const KeepAudit = 180 * 24 * time.Hour
 
-// metaAudit is the digest of the newest record that was dropped.
+// metaAudit is the digest of the newest record that has left the database.
 const metaAudit = "audit base"
 
 func (r *records) auditBase() (digest [32]byte) {
@@ -163,26 +167,69 @@ func (r *records) auditBase() (digest [32]byte) {
 	return digest
 }
 
-// auditPage is how many records are looked at in one turn.
-const auditPage = 1000
+const (
+	// auditPage is how many records are looked at, or dropped, in one turn.
+	auditPage = 200
+	// closeEntries is how many entries leave the database at least, unless the oldest
+	// is older than closeAfter: some 10 records of a large queue, a day of a small one.
+	closeEntries = 10_000
+	closeAfter   = 24 * time.Hour
+)
 
-// forgetAudit drops records that are older than they are kept for. The digest of the
-// last one stays: the chain goes on from it.
-func (r *records) forgetAudit() {
-	old := uint64(max(0, r.Wall.Add(-keepAudit).UnixNano()))
-	if oldest := read(r.Audit().After(0, 1)); len(oldest) == 0 || oldest[0].At >= old {
-		return // as almost always: a page is much to read
-	}
-	page := read(r.Audit().After(0, auditPage))
-	var gone []uint64
-	for i := range page {
-		if page[i].At >= old {
+// AuditSegment is a part of the log: records that follow each other.
+type AuditSegment struct {
+	Before  [32]byte // digest of the record before the first one
+	Records []AuditRecord
+}
+
+// AuditAfter returns records of the database later than a time, oldest first, some at once.
+func (r *Rules) AuditAfter(t *Turn, after uint64) (s AuditSegment, err error) {
+	defer catch(&err)
+	return AuditSegment{newRecords(t, &r.Config).auditBase(), read(t.Audit().After(after, auditPage))}, nil
+}
+
+// AuditToClose returns the oldest records once they are to leave the database, none
+// before. The newest record stays in it: the next one follows that.
+func (r *Rules) AuditToClose(t *Turn) (s AuditSegment, err error) {
+	defer catch(&err)
+	entries, last, after := 0, read(t.Audit().Last()).At, uint64(0)
+	for entries < closeEntries {
+		page := read(t.Audit().After(after, auditPage))
+		for i := range page {
+			if page[i].At < last && entries < closeEntries {
+				s.Records, entries, after = append(s.Records, page[i]), entries+len(page[i].Entries), page[i].At
+			}
+		}
+		if len(page) < auditPage {
 			break
 		}
-		gone = append(gone, page[i].At)
 	}
-	check(r.Meta().Set(metaAudit, page[len(gone)-1].Digest[:]))
-	check(r.Audit().Delete(gone...))
+	if len(s.Records) == 0 || entries < closeEntries && t.Wall.Sub(s.Records[0].Time()) < closeAfter {
+		return AuditSegment{}, nil
+	}
+	s.Before = newRecords(t, &r.Config).auditBase()
+	return s, nil
+}
+
+// DropAudit takes records out of the database that were closed, up to a time; more tells
+// that some are left.
+func (r *Rules) DropAudit(t *Turn, last uint64) (more bool, err error) {
+	defer catch(&err)
+	page := read(t.Audit().After(0, auditPage))
+	more = len(page) == auditPage
+	if i := slices.IndexFunc(page, func(a AuditRecord) bool { return a.At > last }); i >= 0 {
+		page, more = page[:i], false
+	}
+	if len(page) == 0 {
+		return false, nil
+	}
+	gone := make([]uint64, len(page))
+	for i := range page {
+		gone[i] = page[i].At
+	}
+	check(t.Meta().Set(metaAudit, page[len(page)-1].Digest[:]))
+	check(t.Audit().Delete(gone...))
+	return more, nil
 }
 
 // ErrAuditBroken tells that the audit log is not what was written.
@@ -193,30 +240,27 @@ type AuditCheck struct {
 	Records, Entries int
 	First, Last      uint64 // nanoseconds since 1970
 	Digest           [32]byte
-	more             bool
 }
 
-// VerifyAudit goes on with a check by one page of records; done tells that all have
-// been looked at.
+// Follow goes on with a check; the first segment is that of the oldest records.
 //
 // Errors: ErrAuditBroken.
-func (r *Rules) VerifyAudit(t *Turn, c *AuditCheck) (done bool, err error) {
-	defer catch(&err)
-	if !c.more {
-		*c = AuditCheck{Digest: newRecords(t, &r.Config).auditBase(), more: true}
+func (c *AuditCheck) Follow(s AuditSegment) error {
+	if c.Records == 0 {
+		c.Digest = s.Before
 	}
-	page := read(t.Audit().After(c.Last, auditPage))
-	for i := range page {
-		if page[i].Digest != page[i].sum(c.Digest) {
-			end(fmt.Errorf("%w: the record of %s does not follow from the one before it", ErrAuditBroken, time.Unix(0, int64(page[i].At)).UTC().Format(time.RFC3339Nano)))
+	for i := range s.Records {
+		a := &s.Records[i]
+		if a.Digest != a.Sum(c.Digest) {
+			return fmt.Errorf("%w: the record of %s does not follow from the one before it", ErrAuditBroken, a.Time().UTC().Format(time.RFC3339Nano))
 		}
 		if c.First == 0 {
-			c.First = page[i].At
+			c.First = a.At
 		}
-		c.Last, c.Digest = page[i].At, page[i].Digest
-		c.Records, c.Entries = c.Records+1, c.Entries+len(page[i].Entries)
+		c.Last, c.Digest = a.At, a.Digest
+		c.Records, c.Entries = c.Records+1, c.Entries+len(a.Entries)
 	}
-	return len(page) < auditPage, nil
+	return nil
 }
 
 // AuditFilter says which entries are wanted; what is zero is any.

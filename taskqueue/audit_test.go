@@ -2,6 +2,7 @@ package taskqueue_test
 
 import (
 	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 )
 
 // Who did what, and what ran where, is kept in a chain that shows every change; what is
-// old goes, and the chain goes on.
+// old leaves the database, and the chain goes on.
 func TestAuditLog(t *testing.T) {
 	g := newGrid(t)
 	a := g.addSite("A")
@@ -54,10 +55,15 @@ func TestAuditLog(t *testing.T) {
 	}
 	verify := func() (check taskqueue.AuditCheck, err error) {
 		g.view(func(turn *taskqueue.Turn) error {
-			for done := false; !done && err == nil; {
-				done, err = g.rules.VerifyAudit(turn, &check)
+			for {
+				page, broken := g.rules.AuditAfter(turn, check.Last)
+				if broken != nil {
+					return broken
+				}
+				if err = check.Follow(page); err != nil || len(page.Records) == 0 {
+					return nil
+				}
 			}
-			return nil
 		})
 		return check, err
 	}
@@ -87,13 +93,97 @@ func TestAuditLog(t *testing.T) {
 		changed.Entries[0].Person = "mallory"
 		return turn.Audit().Append(changed)
 	})
-	g.tick(181 * 24 * time.Hour)
-	before := len(records())
-	g.mustSubmit(taskqueue.Submission{Name: "later", Tasks: []task.Task{job("t", nil, nil)}})
-	if left := records(); len(left) != before+1 || left[0].At <= kept[len(kept)-1].At {
-		t.Errorf("kept for ever: %+v", left)
+
+	// What is a day old is to leave the database, but the newest record; the chain goes on.
+	toClose := func() (old taskqueue.AuditSegment) {
+		g.view(func(turn *taskqueue.Turn) (err error) {
+			old, err = g.rules.AuditToClose(turn)
+			return err
+		})
+		return old
 	}
-	if check, err := verify(); err != nil || check.Records != before+1 {
+	if old := toClose(); len(old.Records) > 0 {
+		t.Errorf("to be closed at once: %+v", old)
+	}
+	g.tick(25 * time.Hour)
+	old := toClose()
+	if len(old.Records) == 0 || !reflect.DeepEqual(old.Records, records()[:len(records())-1]) {
+		t.Errorf("to be closed: %+v", old)
+	}
+	g.must(func(turn *taskqueue.Turn) error {
+		more, err := g.rules.DropAudit(turn, old.Records[len(old.Records)-1].At)
+		if more {
+			t.Error("some are left")
+		}
+		return err
+	})
+	if left := records(); len(left) != 1 {
+		t.Errorf("left in the database: %+v", left)
+	}
+	g.mustSubmit(taskqueue.Submission{Name: "later", Tasks: []task.Task{job("t", nil, nil)}})
+	if check, err := verify(); err != nil || check.Records != 2 {
 		t.Errorf("after the old ones have gone: %+v, %v", check, err)
 	}
+	whole := taskqueue.AuditCheck{}
+	g.view(func(turn *taskqueue.Turn) error {
+		page, err := g.rules.AuditAfter(turn, 0)
+		if err := errors.Join(err, whole.Follow(old), whole.Follow(page)); err != nil || whole.Records != len(kept)+1 {
+			t.Errorf("the whole chain: %+v, %v", whole, err)
+		}
+		return nil
+	})
+}
+
+// Of a busy queue 10,000 entries leave the database at a time, however young they are.
+func TestMuchAuditLeavesTheDatabase(t *testing.T) {
+	g := newGrid(t)
+	note := func(entries int) {
+		g.must(func(turn *taskqueue.Turn) error {
+			for range entries {
+				entry := taskqueue.AuditEntry{Kind: taskqueue.AuditSubmitted, Person: "alice"}
+				if err := g.rules.Note(turn, entry); err != nil { // a record of its own
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	var old taskqueue.AuditSegment
+	look := func(turn *taskqueue.Turn) (err error) {
+		old, err = g.rules.AuditToClose(turn)
+		return err
+	}
+	const each = 30
+	for range 9_999 / each {
+		note(each)
+	}
+	note(9)
+	note(1) // the newest stays
+	if g.view(look); len(old.Records) > 0 {
+		t.Fatalf("%d records below the limit are to be closed", len(old.Records))
+	}
+	note(1)
+	g.view(look)
+	entries := 0
+	for i := range old.Records {
+		entries += len(old.Records[i].Entries)
+	}
+	if entries != 10_000 {
+		t.Errorf("%d entries are to be closed", entries)
+	}
+	pages := 1
+	for more := true; more; pages++ {
+		g.must(func(turn *taskqueue.Turn) (err error) {
+			more, err = g.rules.DropAudit(turn, old.Records[len(old.Records)-1].At)
+			return err
+		})
+	}
+	g.view(func(turn *taskqueue.Turn) error {
+		page, err := g.rules.AuditAfter(turn, 0)
+		var check taskqueue.AuditCheck
+		if err = errors.Join(err, check.Follow(old), check.Follow(page)); err != nil || len(page.Records) != 1 || pages < 2 {
+			t.Errorf("%d records are left after %d pages: %v", len(page.Records), pages, err)
+		}
+		return nil
+	})
 }

@@ -35,7 +35,6 @@ func (q *queue) forgetPast() {
 	q.classes.dropClasses()
 	at.At = q.Clock
 	at.After = q.members.forgetPilots(at.After)
-	q.forgetAudit()
 	if at.Grants == 0 || q.Clock.Sub(at.Grants) >= grantsEvery {
 		at.Grants = q.Clock
 		q.members.forgetGrants()

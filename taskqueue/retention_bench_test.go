@@ -10,12 +10,13 @@ import (
 
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
 
 // BenchmarkRetention has tasks run in 100 workflows, 10 s apart, through a durable queue
 // that keeps what is done for 60 s, and compares how large the database gets in the last
-// quarter and in the first: 100,000 tasks, since fewer are less than what an empty
+// quarter and in the first, and how large the files beside it of the audit log are: 100,000 tasks, since fewer are less than what an empty
 // database has, or the share of 1,000,000 that PILOTAGE_GROWTH says.
 func BenchmarkRetention(b *testing.B) {
 	share := shareOfGrowth(b)
@@ -43,6 +44,7 @@ func BenchmarkRetention(b *testing.B) {
 			g.mustSubmit(s)
 			g.work([]task.PilotID{g.master.Pilot}, g.tasks)
 			slowest = max(slowest, g.settle(10*time.Second))
+			g.closeAudit(auditlog.In(folder))
 			info, err := os.Stat(filepath.Join(folder, sqlite.FileName))
 			if err != nil {
 				b.Fatal(err)
@@ -53,6 +55,7 @@ func BenchmarkRetention(b *testing.B) {
 		b.ReportMetric(float64(first)/(1<<20), "MiB-first-quarter")
 		b.ReportMetric(float64(last)/float64(first), "last/first-quarter")
 		b.ReportMetric(slowest.Seconds()*1000, "ms-slowest-tick")
+		b.ReportMetric(float64(closedBytes(b, folder))/float64(g.done), "B-audit/task")
 		b.ReportMetric(float64(g.done)/b.Elapsed().Seconds(), "tasks/s")
 		if err := store.Close(); err != nil {
 			b.Fatal(err)
@@ -74,4 +77,43 @@ func (g *growth) settle(d time.Duration) (slowest time.Duration) {
 		})
 	}
 	return slowest
+}
+
+// closeAudit moves what is old of the audit log to files, as a server does.
+func (g *growth) closeAudit(closed *auditlog.Closed) {
+	for {
+		var old taskqueue.AuditSegment
+		g.view(func(t *taskqueue.Turn) (err error) {
+			old, err = g.rules.AuditToClose(t)
+			return err
+		})
+		if len(old.Records) == 0 {
+			return
+		}
+		if err := closed.Add(old); err != nil {
+			g.t.Fatalf("%v", err)
+		}
+		for more := true; more; {
+			g.must(func(t *taskqueue.Turn) (err error) {
+				more, err = g.rules.DropAudit(t, old.Records[len(old.Records)-1].At)
+				return err
+			})
+		}
+	}
+}
+
+func closedBytes(b *testing.B, folder string) (bytes int64) {
+	b.Helper()
+	files, err := os.ReadDir(filepath.Join(folder, auditlog.FolderName))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, file := range files {
+		info, err := file.Info()
+		if err != nil {
+			b.Fatal(err)
+		}
+		bytes += info.Size()
+	}
+	return bytes
 }

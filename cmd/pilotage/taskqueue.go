@@ -114,8 +114,9 @@ func (a *app) ofFolder(use, short, long string, run func(ctx context.Context, da
 func newBackup(a *app) *cobra.Command {
 	return a.ofFolder("backup DIR", "Copy the queue's database into a folder, also while the queue runs",
 		`Copies the database of a queue on this machine as it is at one moment, also while the
-queue runs, into a folder that has none, and reads all of the copy back. The copy holds
-the key of the VO's authority; its files have mode 0600.`,
+queue runs, into a folder that has none, and reads all of the copy back; and the older
+part of the audit log. The copy holds the key of the VO's authority; its files have mode
+0600.`,
 		func(ctx context.Context, data string, args []string) error {
 			into := args[0]
 			blocks, err := server.Backup(ctx, data, into)
@@ -129,8 +130,8 @@ the key of the VO's authority; its files have mode 0600.`,
 func newRestore(a *app) *cobra.Command {
 	return a.ofFolder("restore DIR", "Put a backup in the place of the database of a queue that does not run",
 		`Reads all of a backup and puts it in the place of the database of a queue that does
-not run; on another machine it begins the queue's folder anew. The database that was
-there is moved into a folder before-restore-TIME beside it. What happened after the
+not run; on another machine it begins the queue's folder anew. The database and the audit
+log that were there are moved into a folder before-restore-TIME beside it. What happened after the
 backup the queue does not know: docs/operations.md says what becomes of it.`,
 		func(ctx context.Context, data string, args []string) error {
 			blocks, before, err := server.Restore(ctx, args[0], data)

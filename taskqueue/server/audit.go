@@ -12,15 +12,84 @@ import (
 	"github.com/pilotage-grid/pilotage/task"
 	"github.com/pilotage-grid/pilotage/task/taskpb"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 )
 
-const (
-	// auditScan is how many records one call looks at.
-	auditScan = 2000
-	// longestAttempt bounds how much later than a time an attempt that ran then is
-	// booked: pilots live for a day or two, and outcomes may wait for the queue.
-	longestAttempt = 7 * 24 * time.Hour
-)
+// longestAttempt bounds how much later than a time an attempt that ran then is booked:
+// pilots live for a day or two, and outcomes may wait for the queue.
+const longestAttempt = 7 * 24 * time.Hour
+
+// auditScan is how many records one call looks at.
+const auditScan = 2000
+
+// audits are the whole audit log: what is in the store, and the older part in files.
+type audits struct {
+	turns  *turns
+	config *Config
+	closed *auditlog.Closed
+}
+
+func (s *Server) audits() *audits { return &audits{s.turns, &s.config, s.turns.closed} }
+
+// after returns the oldest records later than a time, some at once.
+func (a *audits) after(ctx context.Context, at uint64) (taskqueue.AuditSegment, error) {
+	open, err := seen(ctx, a.turns, func(t *taskqueue.Turn) (taskqueue.AuditSegment, error) { return a.turns.rules.AuditAfter(t, at) })
+	if err != nil {
+		return open, err
+	}
+	// What has left the store until now is in files by now.
+	closed, err := a.closed.After(at)
+	if err != nil || len(closed.Records) > 0 {
+		return closed, err
+	}
+	return open, nil
+}
+
+// runClosing moves what is old enough from the store to files, until ctx ends.
+func (a *audits) runClosing(ctx context.Context) error {
+	return every(ctx, a.config.Timing.CloseAudit, func() {
+		if err := a.close(ctx); err != nil && ctx.Err() == nil {
+			a.config.Log.Warn("the audit log stays in the database", "error", err)
+		}
+	})
+}
+
+// close writes files of old records, and takes out of the store what files have.
+func (a *audits) close(ctx context.Context) error {
+	for {
+		last, err := a.closed.Last()
+		for more := err == nil; more && err == nil; {
+			more, err = changed(ctx, a.turns, func(t *taskqueue.Turn) (bool, error) { return a.turns.rules.DropAudit(t, last) })
+		}
+		if err != nil {
+			return err
+		}
+		old, err := seen(ctx, a.turns, a.turns.rules.AuditToClose)
+		if err != nil {
+			return err
+		}
+		if len(old.Records) == 0 {
+			return a.closed.DropBefore(time.Now().Add(-taskqueue.KeepAudit))
+		}
+		if err := a.closed.Add(old); err != nil {
+			return fmt.Errorf("write a part of the audit log: %w", err)
+		}
+	}
+}
+
+// setAside takes files out of the log that the store knows nothing of: it is a backup
+// that was put back.
+func (a *audits) setAside(ctx context.Context) error {
+	last, err := seen(ctx, a.turns, func(t *taskqueue.Turn) (taskqueue.AuditRecord, error) { return t.Audit().Last() })
+	if err != nil {
+		return err
+	}
+	names, err := a.closed.SetAside(last.At)
+	if len(names) > 0 {
+		a.config.Log.Warn("parts of the audit log are later than the database, and no parts of it any more", "files", names)
+	}
+	return err
+}
 
 // auditFilter reads which entries are wanted. An operator gets those of the own site.
 func auditFilter(c caller, in *pb.ListAuditRequest) (taskqueue.AuditFilter, error) {
@@ -52,36 +121,37 @@ func (h *siteHandlers) ListAudit(ctx context.Context, in *pb.ListAuditRequest) (
 		return nil, err
 	}
 	out := &pb.ListAuditResponse{}
-	return out, h.server.turns.view(ctx, func(t *taskqueue.Turn) error {
-		if after == 0 && !f.At.IsZero() {
-			if err := runningThen(t, &f, out); err != nil {
-				return err
+	if after == 0 && !f.At.IsZero() {
+		if err := h.server.turns.view(ctx, func(t *taskqueue.Turn) error { return runningThen(t, &f, out) }); err != nil {
+			return nil, err
+		}
+	}
+	if !f.Since.IsZero() {
+		after = max(after, uint64(max(1, f.Since.UnixNano()))-1)
+	}
+	log := h.server.audits()
+	for looked := 0; ; {
+		some, err := log.after(ctx, after)
+		if err != nil || len(some.Records) == 0 {
+			return out, err
+		}
+		for i := range some.Records {
+			record := &some.Records[i]
+			if !f.Before.IsZero() && !record.Time().Before(f.Before) {
+				return out, nil
 			}
-		}
-		if !f.Since.IsZero() {
-			after = max(after, uint64(max(1, f.Since.UnixNano()))-1)
-		}
-		records, err := t.Audit().After(after, auditScan)
-		if err != nil {
-			return fmt.Errorf("read the audit log: %w", err)
-		}
-		for i := range records {
-			at := time.Unix(0, int64(records[i].At))
-			if !f.Before.IsZero() && !at.Before(f.Before) {
-				return nil
-			}
-			for j := range records[i].Entries {
-				if e := &records[i].Entries[j]; f.Wants(e) {
-					out.Entries = append(out.Entries, auditEntry(at, e))
+			for j := range record.Entries {
+				if e := &record.Entries[j]; f.Wants(e) {
+					out.Entries = append(out.Entries, auditEntry(record.Time(), e))
 				}
 			}
-			if len(out.Entries) >= size || i == auditScan-1 {
-				out.NextPageToken = pageToken("audit", strconv.FormatUint(records[i].At, 10))
-				return nil
+			after = record.At
+			if looked++; len(out.Entries) >= size || looked >= auditScan {
+				out.NextPageToken = pageToken("audit", strconv.FormatUint(after, 10))
+				return out, nil
 			}
 		}
-		return nil
-	})
+	}
 }
 
 // runningThen adds the attempts that have not ended.
@@ -130,13 +200,17 @@ func auditEntry(at time.Time, e *taskqueue.AuditEntry) *pb.AuditEntry {
 // VerifyAudit compares the whole log with its digests.
 func (h *siteHandlers) VerifyAudit(ctx context.Context, _ *pb.VerifyAuditRequest) (*pb.VerifyAuditResponse, error) {
 	var check taskqueue.AuditCheck
-	for done := false; !done; {
-		err := h.server.turns.view(ctx, func(t *taskqueue.Turn) (err error) {
-			done, err = h.server.turns.rules.VerifyAudit(t, &check)
-			return err
-		})
+	log := audits{h.server.turns, &h.server.config, auditlog.In(h.server.config.DataDir)} // as the files are now
+	for {
+		some, err := log.after(ctx, check.Last)
+		if err == nil {
+			err = check.Follow(some)
+		}
 		if err != nil {
 			return nil, err
+		}
+		if len(some.Records) == 0 {
+			break
 		}
 	}
 	out := &pb.VerifyAuditResponse{Records: int64(check.Records), Entries: int64(check.Entries), Digest: check.Digest[:]}

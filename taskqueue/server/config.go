@@ -117,6 +117,9 @@ type Timing struct {
 	WakePause time.Duration
 	// WatchPause is the shortest time between two messages of a watch.
 	WatchPause time.Duration
+	// CloseAudit is how often old records of the audit log are looked for, to be moved
+	// from the store to files.
+	CloseAudit time.Duration
 	// Garbage is the time between two rounds of deletions.
 	Garbage time.Duration
 	// RelaySilence is how long nobody of a site may be heard while a file of its
@@ -142,6 +145,7 @@ func (t Timing) withDefaults() Timing {
 		{&t.MatchTick, 500 * time.Millisecond},
 		{&t.WakePause, 20 * time.Millisecond},
 		{&t.WatchPause, 100 * time.Millisecond},
+		{&t.CloseAudit, time.Minute},
 		{&t.Garbage, 30 * time.Second},
 		{&t.RelaySilence, 20 * time.Second},
 		{&t.StopGrace, 3 * time.Second},

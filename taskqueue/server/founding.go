@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
 )
 
@@ -22,15 +23,30 @@ func Verify(ctx context.Context, folder string) (blocks int, err error) {
 	return sqlite.Verify(ctx, folder)
 }
 
-// Backup copies the database of a queue, which may run, into another folder, and reads
-// it back; see sqlite.Backup.
+// Backup copies the database of a queue, which may run, and the closed parts of its audit
+// log into another folder, and reads the database back; see sqlite.Backup.
 func Backup(ctx context.Context, folder, into string) (blocks int, err error) {
-	return sqlite.Backup(ctx, folder, into)
+	if blocks, err = sqlite.Backup(ctx, folder, into); err != nil {
+		return blocks, err
+	}
+	// Parts that were closed meanwhile and are later than the copy are set aside by the
+	// queue that starts on it, which has their records in the database.
+	return blocks, auditlog.In(folder).CopyTo(into)
 }
 
-// Restore puts a backup in the place of a queue's database; see sqlite.Restore.
+// Restore puts a backup in the place of a queue's database and audit log; see sqlite.Restore.
 func Restore(ctx context.Context, from, folder string) (blocks int, before string, err error) {
-	return sqlite.Restore(ctx, from, folder)
+	blocks, before, err = sqlite.Restore(ctx, from, folder)
+	if err != nil {
+		return blocks, before, err
+	}
+	if before != "" {
+		err = os.Rename(filepath.Join(folder, auditlog.FolderName), filepath.Join(before, auditlog.FolderName))
+	}
+	if err == nil || errors.Is(err, os.ErrNotExist) {
+		err = auditlog.In(from).CopyTo(folder)
+	}
+	return blocks, before, err
 }
 
 // errFounded refuses to found a VO where there was one: its pilots and people

@@ -76,6 +76,7 @@ func (s *Server) Run(ctx context.Context) error {
 	group.Go(func() error { return s.access.runRenewal(ctx) })
 	group.Go(func() error { return s.access.runIssuers(ctx) })
 	group.Go(func() error { return s.secrets.run(ctx) })
+	group.Go(func() error { return s.audits().runClosing(ctx) })
 	group.Go(func() error { return storage.runGarbage(ctx) })
 	group.Go(func() error { return storage.runLooks(ctx) })
 	group.Go(func() error { return storage.runUntold(ctx) })

@@ -19,6 +19,7 @@ import (
 	"github.com/pilotage-grid/pilotage/identity"
 	"github.com/pilotage-grid/pilotage/internal/connlimit"
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 	"github.com/pilotage-grid/pilotage/taskqueue/page"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/mem"
 	"github.com/pilotage-grid/pilotage/taskqueue/store/sqlite"
@@ -75,7 +76,7 @@ func New(config Config) (*Server, error) {
 	if err := os.MkdirAll(config.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start the queue: %w", err)
 	}
-	s := &Server{config: config, turns: &turns{}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
+	s := &Server{config: config, turns: &turns{closed: auditlog.In(config.DataDir)}, requests: newRequests(), stopping: make(chan struct{}), doubts: make(chan struct{}, doubtsAtOnce)}
 	// Signs of life are written for all sites together, every Persist; then a
 	// Sync that brings and gets nothing has nothing to write.
 	config.Rules.Site.MarkEvery = max(config.Rules.Site.MarkEvery, 2*config.Timing.Persist)
@@ -116,7 +117,7 @@ func (s *Server) prepare(ctx context.Context) (err error) {
 		return err
 	}
 	for _, step := range []func(context.Context) error{
-		s.loadClock, s.giveToAdmin, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.access.openIssuers, s.lookAgain, s.secrets.read,
+		s.loadClock, s.audits().setAside, s.giveToAdmin, s.access.reloadAccess, s.access.loadAuthority, s.listen, s.prepareFiles, s.access.openIssuers, s.lookAgain, s.secrets.read,
 	} {
 		if err := step(ctx); err != nil {
 			return err

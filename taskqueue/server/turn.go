@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
+	"github.com/pilotage-grid/pilotage/taskqueue/auditlog"
 )
 
 // turns are how everything reads and changes what the queue knows: by its rules, in a
 // transaction of its store, at a moment of its clock.
 type turns struct {
 	store   taskqueue.Store
+	closed  *auditlog.Closed // what has left the store of the audit log
 	rules   *taskqueue.Rules
 	marks   *taskqueue.Rules // the same, but for signs of life, which they write more exactly
 	clock   clock
