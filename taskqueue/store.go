@@ -44,6 +44,20 @@ var (
 	ErrWorkflowGone = errors.New("the workflow is gone that the list was to go on after: begin from the start")
 )
 
+type partyKey struct{}
+
+// ByParty gives the context of a View or an Update the name of the party that it is made
+// for. Parties share the store's time fairly; what has no name is one party's.
+func ByParty(ctx context.Context, party string) context.Context {
+	return context.WithValue(ctx, partyKey{}, party)
+}
+
+// PartyOf returns the party for whom a View or an Update is made.
+func PartyOf(ctx context.Context) string {
+	party, _ := ctx.Value(partyKey{}).(string)
+	return party
+}
+
 // Tx is one serialisable transaction: a table per kind of record.
 //
 // Load returns records in the order asked and leaves out absent ones. Lists

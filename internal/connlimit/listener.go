@@ -116,25 +116,46 @@ func (c *Conn) Slow(step time.Duration) {
 	c.resume.Store(min(max(c.resume.Load(), now)+int64(step), now+int64(time.Second)))
 }
 
+// pause waits until the connection may be read again.
+func (c *Conn) pause() {
+	wait := c.resume.Load()
+	if wait == 0 {
+		return
+	}
+	if left := wait - time.Now().UnixNano(); left > 0 {
+		timer := time.NewTimer(time.Duration(left))
+		select {
+		case <-timer.C:
+		case <-c.ended:
+			timer.Stop()
+		}
+	}
+	c.resume.CompareAndSwap(wait, 0)
+}
+
 // Read satisfies net.Conn.
 func (c *Conn) Read(to []byte) (int, error) {
-	if wait := c.resume.Load(); wait != 0 {
-		if pause := wait - time.Now().UnixNano(); pause > 0 {
-			timer := time.NewTimer(time.Duration(pause))
-			select {
-			case <-timer.C:
-			case <-c.ended:
-				timer.Stop()
-			}
-		}
-		c.resume.CompareAndSwap(wait, 0)
-	}
 	n, err := c.Conn.Read(to)
 	if c.listener.strangers.Bytes > 0 && !c.known.Load() && c.left.Add(-int64(n)) < 0 {
 		c.cutOff()
 		return 0, errStranger
 	}
 	return n, err
+}
+
+// Paced is what TLS has made of a connection, read as slowly as Slow says: the pause is
+// here, as below TLS one read brings hundreds of calls.
+func (c *Conn) Paced(secured net.Conn) net.Conn { return &paced{secured, c} }
+
+type paced struct {
+	net.Conn
+	below *Conn
+}
+
+// Read satisfies net.Conn.
+func (p *paced) Read(to []byte) (int, error) {
+	p.below.pause()
+	return p.Conn.Read(to)
 }
 
 // cutOff ends a connection that has been a stranger's for too long.

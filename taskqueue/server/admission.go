@@ -88,11 +88,15 @@ func (h handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInf
 	}
 	shown := shownIdentity{}
 	shown.TLSInfo, _ = info.(credentials.TLSInfo)
-	shown.conn, _ = raw.(*connlimit.Conn)
-	if m, ok := identity.MemberOfConnection(shown.State); ok && shown.conn != nil {
-		shown.conn.Known(string(m.Peer))
+	limited, ok := raw.(*connlimit.Conn)
+	if !ok {
+		return secured, shown, nil
 	}
-	return secured, shown, nil
+	shown.conn = limited
+	if m, ok := identity.MemberOfConnection(shown.State); ok {
+		limited.Known(string(m.Peer))
+	}
+	return limited.Paced(secured), shown, nil
 }
 
 // party is whose calls are counted together; "" is a stranger's.

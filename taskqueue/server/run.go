@@ -27,6 +27,8 @@ const (
 	// maxStreams of one connection: a site's pilots deliver over few.
 	maxStreams = 1024
 	maxHeader  = 64 << 10
+	// readBuffer bounds how many calls one read brings: some 80.
+	readBuffer = 4 << 10
 	// minPing tolerates clients that ping every 30 s.
 	minPing = 10 * time.Second
 	// A silent connection is asked after pingAfter, given up pingWait later.
@@ -117,6 +119,7 @@ func (s *Server) grpcServer() (*grpc.Server, error) {
 		grpc.MaxSendMsgSize(maxMessage),
 		grpc.MaxConcurrentStreams(maxStreams),
 		grpc.MaxHeaderListSize(maxHeader),
+		grpc.ReadBufferSize(readBuffer),
 		grpc.ConnectionTimeout(handshakeTime),
 		grpc.WaitForHandlers(true),
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: minPing, PermitWithoutStream: true}),

@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// batchShare is how much work one identity may put into one common commit of the
-	// store while others call too: they wait for it.
-	batchShare = 2 * time.Millisecond
-	// mostAtOnce is how many calls of one identity work in the store at once.
-	mostAtOnce = 64
+	// mostAtOnce is how many calls of one identity work in the store at once, while
+	// nobody else calls; besideOthers, while others do. Those that only read take
+	// the processors from others, and those that write take turns (taskqueue.ByParty).
+	mostAtOnce   = 64
+	besideOthers = 8
 	// refusedPause is how long the store rests from an identity that was refused lately,
 	// in times of what its last call cost.
 	refusedPause = 8
@@ -42,8 +42,8 @@ type share struct {
 	timer   bool      // somebody looks again then
 }
 
-// limit is how many calls of an identity work at once: those that fill its share of a
-// common commit, as long as somebody else calls; one, if it has asked for too much.
+// limit is how many calls of an identity work at once; beside others it is one, if it
+// has asked for too much.
 func (s *shares) limit(of *share, now time.Time) int {
 	switch {
 	case len(s.of) < 2:
@@ -51,7 +51,7 @@ func (s *shares) limit(of *share, now time.Time) int {
 	case of.slowed(now):
 		return 1
 	}
-	return max(1, min(mostAtOnce, int(batchShare/max(of.cost, time.Microsecond))))
+	return besideOthers
 }
 
 // sweep forgets who has not called lately.

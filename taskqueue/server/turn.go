@@ -47,7 +47,7 @@ func (ts *turns) updateAt(ctx context.Context, clock taskqueue.Instant, change f
 		return err
 	}
 	defer worked.leave()
-	err = ts.store.Update(ctx, func(tx taskqueue.Tx) error {
+	err = ts.store.Update(taskqueue.ByParty(ctx, c.party()), func(tx taskqueue.Tx) error {
 		defer worked.since(time.Now())
 		effects = &taskqueue.Effects{}
 		random := rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:8]), binary.LittleEndian.Uint64(seed[8:])))

@@ -1,11 +1,11 @@
 package tables
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/pilotage-grid/pilotage/taskqueue"
@@ -18,118 +18,175 @@ const (
 	batchTime    = 5 * time.Millisecond
 )
 
-// writer runs Updates one after the other. Those that find others waiting leave their
-// transaction open for them; the last commits. The goroutines are those of the callers.
+// writer runs Updates one after the other, and commits together what waits. One caller's
+// goroutine leads: it runs the Updates of all who wait, so that a batch is not held up by
+// goroutines that have to be woken one by one. After its own it hands on.
 type writer struct {
 	engine   Engine
 	witness  Witness
-	waiting  atomic.Int64
 	patience time.Duration // how long a batch may stay open
-	mutex    sync.Mutex    // guards what follows
-	blocks   blocks        // stay in memory from one batch to the next
-	total    total         // as it was committed last
-	batch    *batch        // open transaction, nil if none
+
+	mutex sync.Mutex // guards these two
+	line  line
+	led   bool
+
+	blocks blocks // the leader's; stay in memory from one batch to the next
+	total  total  // the leader's: as it was committed last
 }
 
 // batch is a transaction that several Updates share.
 type batch struct {
 	began   time.Time
-	members int
-	broken  error         // why it cannot be committed
-	done    chan struct{} // closed after the commit
-	err     error         // of the commit
+	members []*update
+	alone   bool
+	broken  error // why it cannot be committed
 }
 
 // update runs one Update and waits for its commit. Lost with others, it tells
 // that another try alone may succeed.
 func (w *writer) update(ctx context.Context, write func(taskqueue.Tx) error, alone bool) (err error, again bool) {
-	w.waiting.Add(1)
+	u := &update{ctx: ctx, party: taskqueue.PartyOf(ctx), write: write, alone: alone, turn: make(chan struct{})}
 	w.mutex.Lock()
-	w.waiting.Add(-1)
-	joined, err := w.join(ctx, write, alone)
-	if joined == nil {
-		return err, false
+	w.line.add(u)
+	if !w.led {
+		w.led, u.leads = true, true
+		close(u.turn)
 	}
-	<-joined.done // an error, too, may rest on what others in the batch wrote
-	if joined.err != nil {
-		return joined.err, joined.members > 1 && !alone
+	w.mutex.Unlock()
+	<-u.turn
+	if u.leads {
+		w.lead(u)
 	}
-	return err, false
+	if u.panicked != nil {
+		panic(u.panicked)
+	}
+	return u.err, u.again
 }
 
-// join runs write as a member of the open batch, or of a new one. It is
-// called with the mutex held, and releases it also when write panics.
-func (w *writer) join(ctx context.Context, write func(taskqueue.Tx) error, alone bool) (*batch, error) {
+// lead runs batches until the leader's own Update is over.
+func (w *writer) lead(own *update) {
+	defer w.handOn()
+	for !own.over {
+		w.run()
+	}
+}
+
+func (w *writer) handOn() {
+	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	defer w.settle(alone)
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	next, _ := w.line.first()
+	if next == nil {
+		w.led = false
+		return
 	}
-	if alone {
-		w.commit()
+	next.leads = true
+	close(next.turn)
+}
+
+// run carries out one batch.
+func (w *writer) run() {
+	b := &batch{}
+	defer w.commit(b) // also when a write ends the leader's goroutine
+	for u := w.next(b); u != nil; u = w.next(b) {
+		began := time.Now()
+		w.join(b, u)
+		w.mutex.Lock()
+		w.line.charge(u.party, time.Since(began))
+		w.mutex.Unlock()
 	}
-	if w.batch == nil {
+}
+
+// next takes out of the line who is the next member of a batch; nil: it is full.
+func (w *writer) next(b *batch) *update {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	u, place := w.line.first()
+	if n := len(b.members); u == nil || n > 0 && (u.alone || b.alone || b.broken != nil || n >= batchMembers || time.Since(b.began) >= w.patience) {
+		return nil
+	}
+	w.line.take(place)
+	return u
+}
+
+// join runs an Update as a member of a batch.
+func (w *writer) join(b *batch, u *update) {
+	if u.err = u.ctx.Err(); u.err != nil {
+		u.end()
+		return
+	}
+	if len(b.members) == 0 {
 		in, err := w.engine.Begin(true)
 		if err != nil {
-			return nil, err
+			u.err = err
+			u.end()
+			return
 		}
-		w.batch = &batch{began: time.Now(), done: make(chan struct{})}
+		b.began, b.alone = time.Now(), u.alone
 		w.blocks.in, w.blocks.total = in, w.total
 	}
-	w.batch.members++
-	return w.batch, w.member(write)
+	b.members = append(b.members, u)
+	w.member(b, u)
+}
+
+// end wakes whoever waits for an Update.
+func (u *update) end() {
+	u.over = true
+	if !u.leads {
+		close(u.turn)
+	}
 }
 
 var errPanic = errors.New("an update has panicked")
 
-// member runs write and takes back what it did if it fails.
-func (w *writer) member(write func(taskqueue.Tx) error) (err error) {
+// member runs the write of an Update and takes back what it did if it fails.
+func (w *writer) member(b *batch, u *update) {
 	w.blocks.begin()
 	tx := &tx{blocks: &w.blocks}
-	kept := false
+	u.err = errPanic // unless it gets to its end
 	defer func() {
+		if value := recover(); value != nil {
+			u.panicked = panicOf(value)
+		}
 		tx.end()
-		if !kept && !w.blocks.takeBack() {
-			w.batch.broken = cmp.Or(err, errPanic)
+		if u.err != nil && !w.blocks.takeBack() {
+			b.broken = u.err
 		}
 	}()
-	if err := write(tx); err != nil {
-		return err
+	err := u.write(tx)
+	if err == nil {
+		err = tx.finish()
 	}
-	if err := tx.finish(); err != nil {
-		return err
-	}
-	kept = true
-	return nil
+	u.err = err
 }
 
-// settle commits the open batch unless somebody who waits will.
-func (w *writer) settle(alone bool) {
-	b := w.batch
-	if b == nil {
-		return
+// panicOf keeps where a panic came from, for the goroutine that has to go on with it.
+func panicOf(value any) error {
+	cause, isError := value.(error)
+	if !isError {
+		cause = fmt.Errorf("%v", value)
 	}
-	if !alone && b.broken == nil && w.waiting.Load() > 0 && b.members < batchMembers && time.Since(b.began) < w.patience {
-		return
-	}
-	w.commit()
+	return fmt.Errorf("%w: %w\n%s", errPanic, cause, debug.Stack())
 }
 
-// commit ends the open batch, if there is one, and wakes its members.
-func (w *writer) commit() {
-	b := w.batch
-	if b == nil {
+// commit ends a batch and wakes its members.
+func (w *writer) commit(b *batch) {
+	if len(b.members) == 0 {
 		return
 	}
-	w.batch = nil
-	if b.err = b.broken; b.err == nil {
-		b.err = w.write()
+	err := b.broken
+	if err == nil {
+		err = w.write()
 	}
-	if b.err != nil {
+	if err != nil {
 		w.blocks.in.Rollback()
 		w.blocks.empty()
 	}
-	close(b.done)
+	for _, u := range b.members {
+		if err != nil { // also an Update's own error may rest on what others in the batch wrote
+			u.err, u.again = err, len(b.members) > 1
+		}
+		u.end()
+	}
 }
 
 // write makes the open batch durable.
