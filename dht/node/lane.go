@@ -101,7 +101,7 @@ func (ls *lanes) open(to task.PeerID) (*lane, error) {
 		return nil, err
 	}
 	l := &lane{lanes: ls, peer: to, target: target, wake: make(chan struct{}, 1)}
-	if !ls.node.start(l.run) {
+	if !ls.node.life.start(l.run) {
 		return nil, ErrClosed
 	}
 	ls.byPeer[to] = l
@@ -142,7 +142,7 @@ func (l *lane) run() {
 			idle.Reset(laneIdle)
 		}
 		select {
-		case <-l.lanes.node.ctx.Done():
+		case <-l.lanes.node.life.ctx.Done():
 			l.reset()
 			l.end(true)
 			return
@@ -178,7 +178,7 @@ func (l *lane) hasMore() bool {
 func (l *lane) next() (dht.Message, bool) {
 	l.lanes.mutex.Lock()
 	defer l.lanes.mutex.Unlock()
-	if len(l.queue) == 0 || l.lanes.node.ctx.Err() != nil {
+	if len(l.queue) == 0 || l.lanes.node.life.ctx.Err() != nil {
 		return nil, false
 	}
 	message := l.queue[0]
@@ -259,11 +259,11 @@ func (l *lane) transmit(c channel, buffer []byte) error {
 func (l *lane) openStream(c channel) (*outbound, error) {
 	n := l.lanes.node
 	if !connected(n.host, l.target.id) {
-		if err := n.connect(n.ctx, l.target); err != nil {
+		if err := n.connect(n.life.ctx, l.target); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithTimeout(network.WithNoDial(n.ctx, "connected above"), writeTime)
+	ctx, cancel := context.WithTimeout(network.WithNoDial(n.life.ctx, "connected above"), writeTime)
 	defer cancel()
 	stream, err := n.host.NewStream(ctx, l.target.id, c.protocol(n.config.Site))
 	if err != nil {
@@ -276,7 +276,7 @@ func (l *lane) openStream(c channel) (*outbound, error) {
 func (l *lane) finish() {
 	for c, stream := range l.streams {
 		if stream != nil {
-			stream.finish(l.lanes.node.ctx)
+			stream.finish(l.lanes.node.life.ctx)
 			l.streams[c] = nil
 		}
 	}

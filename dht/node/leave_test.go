@@ -99,7 +99,7 @@ func TestLocateEndsWithItsContext(t *testing.T) {
 	if _, err := p.Locate(ctx, []task.FileKey{"lfn:a"}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v, want the context's end", err)
 	}
-	if len(p.locates) != 0 {
+	if len(p.questions.open) != 0 {
 		t.Error("the question is still noted")
 	}
 }

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -25,27 +24,16 @@ const (
 	shortestPause = time.Millisecond
 )
 
-// Tags under which connections are protected from trimming.
-const (
-	masterTag = "pilotage-master"
-	workerTag = "pilotage-worker"
-)
-
 // Run carries the overlay on until ctx ends or the node is closed; both are a
 // regular end and return nil. It is called once, after Join.
 func (n *Node) Run(ctx context.Context) error {
-	n.mutex.Lock()
-	if n.stopped || n.running || !n.joined {
-		n.mutex.Unlock()
-		return errors.New("run the overlay: it runs once, after Join and before Close")
+	if err := n.life.run(); err != nil {
+		return err
 	}
-	n.running = true
-	n.work.Add(1)
-	n.mutex.Unlock()
-	defer n.work.Done()
+	defer n.life.work.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(n.ctx, cancel)()
+	defer context.AfterFunc(n.life.ctx, cancel)()
 	sweepAt := time.Now().Add(sweepEvery)
 	refreshAt := time.Now().Add(refreshEvery/2 + rand.N(refreshEvery)) // not all at once
 	tick := func() {
@@ -95,13 +83,13 @@ func (n *Node) carryOut(action dht.Action) {
 	case dht.Dial:
 		n.dial(a)
 	case dht.Lookup:
-		n.start(func() { n.look(a) })
+		n.life.start(func() { n.look(a) })
 	case dht.Forget:
 		if id, err := peer.Decode(string(a.Peer)); err == nil {
 			n.routing.RoutingTable().RemovePeer(id)
 		}
 	case dht.Claim:
-		n.start(func() { n.claim(a) })
+		n.life.start(func() { n.claim(a) })
 	case dht.Deliver:
 		n.deliver(a)
 	case dht.Inbound:
@@ -109,21 +97,21 @@ func (n *Node) carryOut(action dht.Action) {
 	case dht.Done:
 		n.hooks.Done(a)
 	case dht.MasterChanged:
-		n.protectMaster(a)
+		n.protected.masterChanged(a)
 		n.hooks.MasterChanged(a)
 	case dht.MemberUp:
-		n.protectWorker(a.Member, true)
+		n.protected.worker(a.Member.Peer, true)
 		n.hooks.MemberUp(a)
 	case dht.MemberDown:
-		n.protectWorker(a.Member, false)
+		n.protected.worker(a.Member.Peer, false)
 		if id, err := peer.Decode(string(a.Member.Peer)); err == nil && !a.Left {
 			n.hangUp(id) // what is open to a dead member hangs, and would be used when it is back
 		}
 		n.hooks.MemberDown(a)
 	case dht.Located:
-		n.answerLocate(a.N, a.Holders)
+		n.questions.answer(a.N, a.Holders)
 	case dht.Left:
-		n.leftOnce.Do(func() { close(n.left) })
+		n.life.leftOnce.Do(func() { close(n.life.left) })
 	}
 }
 
@@ -160,7 +148,7 @@ func (n *Node) send(a dht.Send) {
 }
 
 func (n *Node) claim(a dht.Claim) {
-	ctx, cancel := context.WithTimeout(n.ctx, claimTime)
+	ctx, cancel := context.WithTimeout(n.life.ctx, claimTime)
 	defer cancel()
 	answer := n.hooks.Claim(ctx, a)
 	if answer.Reached {
@@ -189,12 +177,12 @@ func (n *Node) dial(a dht.Dial) {
 		return
 	}
 	n.dialling[m.Peer] = true
-	n.start(func() {
+	n.life.start(func() {
 		n.dialAnew(target.id) // the core has reasons to, and asks seldom
 		if a.Afresh {
 			_ = n.host.Network().ClosePeer(target.id)
 		}
-		err := n.connect(n.ctx, target)
+		err := n.connect(n.life.ctx, target)
 		if err != nil {
 			n.log.Debug("dial failed", "peer", m.Peer, "error", err)
 		}
@@ -210,40 +198,5 @@ func (n *Node) disconnected(_ network.Network, connection network.Conn) {
 	id := connection.RemotePeer()
 	if !connected(n.host, id) {
 		n.post(dht.Disconnected{Peer: task.PeerID(id.String())})
-	}
-}
-
-// protectMaster keeps the connection to the master from being trimmed, and
-// when this pilot is master no longer, lets go of its workers.
-func (n *Node) protectMaster(a dht.MasterChanged) {
-	manager := n.host.ConnManager()
-	if n.master != "" {
-		manager.Unprotect(n.master, masterTag)
-		n.master = ""
-	}
-	if a.Self {
-		return
-	}
-	for peer := range n.workers {
-		n.protectWorker(dht.Member{Peer: peer}, false)
-	}
-	if id, err := peer.Decode(string(a.Master.Peer)); err == nil {
-		n.master = id
-		manager.Protect(id, masterTag)
-	}
-}
-
-// protectWorker keeps, or no longer keeps, a worker's connection from being
-// trimmed at the master.
-func (n *Node) protectWorker(m dht.Member, wanted bool) {
-	id, err := peer.Decode(string(m.Peer))
-	switch {
-	case err != nil:
-	case wanted:
-		n.workers[m.Peer] = true
-		n.host.ConnManager().Protect(id, workerTag)
-	default:
-		delete(n.workers, m.Peer)
-		n.host.ConnManager().Unprotect(id, workerTag)
 	}
 }

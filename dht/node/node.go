@@ -1,15 +1,12 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	kaddht "github.com/libp2p/go-libp2p-kad-dht"
 	"github.com/libp2p/go-libp2p/core/host"
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
@@ -37,44 +34,24 @@ type Node struct {
 	clock      func() time.Time
 	self       task.PeerID
 	host       host.Host
-	routing    *kaddht.IpfsDHT
+	life       life
+	routing    routing
 	membership *membership
 	gate       *gate
 	grants     grants
-	forged     sync.Once // that terms were forged was said
+	loop       *loop.Loop // what comes from the network is bounded before it gets here
+	streams    inboundStreams
+	lanes      *lanes
+	probes     probes
+	questions  questions
 
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	work   sync.WaitGroup // every goroutine of the node, Run's included
-	closed sync.Once
-	end    error // of closing
-
-	loop     *loop.Loop // what comes from the network is bounded before it gets here
-	inFlight *semaphore.Weighted
-	streams  inboundStreams
-	lanes    *lanes
-	probes   probes
-
-	bootstrapped chan struct{}                    // closed when kad-dht has been brought to its contacts
-	without      atomic.Pointer[map[peer.ID]bool] // are not asked in lookups
-
-	mutex    sync.Mutex // guards what follows; hooks run without it
-	overlay  *dht.Overlay
-	joined   bool
-	running  bool
-	stopped  bool // no goroutine may start any more
-	contacts []peer.AddrInfo
-	locates  map[uint64]chan map[task.FileKey][]dht.Holder
-	located  uint64
+	mutex   sync.Mutex // guards overlay; hooks run without it
+	overlay *dht.Overlay
 
 	// Touched by the loop only.
-	dialling map[task.PeerID]bool
-	master   peer.ID              // protected from trimming
-	workers  map[task.PeerID]bool // of this master; protected, too
-	hooks    Hooks                // set once, before the first event
-
-	left     chan struct{} // closed when the core has said its goodbyes
-	leftOnce sync.Once
+	dialling  map[task.PeerID]bool
+	protected protection
+	hooks     Hooks // set once, before the first event
 }
 
 // Listen opens the overlay's port. Connections are refused until Join, and
@@ -84,26 +61,24 @@ func Listen(config Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	n := &Node{
 		config: config, log: config.Logger, clock: config.Clock, self: config.Key.Peer(),
 		membership: newMembership(config), gate: &gate{verifier: config.Verifier},
-		ctx: ctx, cancel: cancel,
-		loop: loop.New(), inFlight: semaphore.NewWeighted(inFlight),
-		overlay: dht.New(config.Overlay), dialling: make(map[task.PeerID]bool),
-		locates: make(map[uint64]chan map[task.FileKey][]dht.Holder),
-		workers: make(map[task.PeerID]bool), bootstrapped: make(chan struct{}),
-		left: make(chan struct{}), hooks: Hooks{}.complete(),
+		loop: loop.New(), overlay: dht.New(config.Overlay), dialling: make(map[task.PeerID]bool), hooks: Hooks{}.complete(),
 	}
+	n.life.begin()
+	n.routing.bootstrapped = make(chan struct{})
+	n.questions.open = make(map[uint64]chan map[task.FileKey][]dht.Holder)
 	n.grants.site, n.grants.verifier = config.Site, config.Verifier
 	n.lanes = newLanes(n)
-	n.streams.open = make(map[streamKey]*inboundStream)
+	n.streams.open, n.streams.inFlight = make(map[streamKey]*inboundStream), semaphore.NewWeighted(inFlight)
 	n.probes.last = make(map[peer.ID]time.Time)
 	endpoint := Endpoint{Key: config.Key, Advertise: config.Advertise, membership: n.membership, gate: n.gate}
 	if n.host, err = config.Carrier.Host(endpoint); err != nil {
-		cancel()
+		n.life.cancel()
 		return nil, err
 	}
+	n.protected = protection{manager: n.host.ConnManager(), workers: make(map[task.PeerID]bool)}
 	if err := n.serve(); err != nil {
 		return nil, errors.Join(err, n.Close())
 	}
@@ -118,18 +93,11 @@ func (n *Node) serve() error {
 	}
 	n.host.SetStreamHandler(probeProtocol(n.config.Site), n.answerProbe)
 	n.host.Network().Notify(&network.NotifyBundle{DisconnectedF: n.disconnected})
-	var err error
-	if n.routing, err = newRouting(n.host, n.config, n.bootstrapContacts, n.passedOver); err != nil {
+	if err := n.routing.open(n.host, n.config); err != nil {
 		return err
 	}
 	n.tellRouting()
 	return listen(n.host, n.config)
-}
-
-func (n *Node) bootstrapContacts() []peer.AddrInfo {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	return n.contacts
 }
 
 // Addresses lists the multiaddresses that the node listens on, without the
@@ -158,36 +126,16 @@ func (n *Node) Join(certificate []byte, j dht.Joined, h Hooks) error {
 		j.Self.Addresses = n.Addresses()
 	}
 	known := append([]dht.Member{j.Master}, j.Contacts...)
-	n.mutex.Lock()
-	if n.joined || n.stopped {
-		n.mutex.Unlock()
-		return fmt.Errorf("join the overlay: joined before, or %w", ErrClosed)
+	if err := n.life.join(func() { n.hooks = h.complete() }); err != nil {
+		return err
 	}
-	n.joined, n.hooks = true, h.complete()
-	for _, m := range known {
-		if target, err := destinationOf(m); err == nil && m.Peer != n.self {
-			n.contacts = append(n.contacts, target.info())
-		}
-	}
-	n.mutex.Unlock()
+	n.routing.know(n.host.ID(), known)
 	n.membership.set(certificate)
 	n.grants.learn(j.Term, j.Signature)
 	n.gate.open.Store(true)
 	n.post(j)
-	n.start(func() { n.bootstrap(n.ctx, known) })
+	n.life.start(func() { n.bootstrap(n.life.ctx, known) })
 	return nil
-}
-
-// start runs f on a goroutine that Close waits for; after Close it does
-// nothing.
-func (n *Node) start(f func()) bool {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	if n.stopped {
-		return false
-	}
-	n.work.Go(f)
-	return true
 }
 
 // post gives the core an event, in order.
@@ -229,7 +177,7 @@ func (n *Node) Deny(peers []task.PeerID) {
 
 // hangUp closes a peer's connections without making the caller wait.
 func (n *Node) hangUp(id peer.ID) {
-	n.start(func() { _ = n.host.Network().ClosePeer(id) }) // what cannot be closed is broken
+	n.life.start(func() { _ = n.host.Network().ClosePeer(id) }) // what cannot be closed is broken
 }
 
 // Nearest returns up to n live members nearest to a file's key, nearest first;
@@ -278,55 +226,4 @@ func (n *Node) Redirect(to task.PeerID, file task.FileKey) bool {
 	}
 	n.post(dht.Redirect{To: to, File: file})
 	return true
-}
-
-// locateBatch bounds the files of one question to the core, so that no message
-// gets too large.
-const locateBatch = 1000
-
-// Locate asks the site who holds files; those that nobody holds are absent
-// from the answer. It needs Run to go on.
-func (n *Node) Locate(ctx context.Context, files []task.FileKey) (map[task.FileKey][]dht.Holder, error) {
-	holders := make(map[task.FileKey][]dht.Holder, len(files))
-	for len(files) > 0 {
-		batch := files[:min(locateBatch, len(files))]
-		files = files[len(batch):]
-		some, err := n.locate(ctx, batch)
-		if err != nil {
-			return nil, fmt.Errorf("locate %d files: %w", len(batch), err)
-		}
-		for file, list := range some {
-			holders[file] = list
-		}
-	}
-	return holders, nil
-}
-
-func (n *Node) locate(ctx context.Context, files []task.FileKey) (map[task.FileKey][]dht.Holder, error) {
-	answer := make(chan map[task.FileKey][]dht.Holder, 1)
-	n.mutex.Lock()
-	n.located++
-	number := n.located
-	n.locates[number] = answer
-	n.mutex.Unlock()
-	n.post(dht.Locate{N: number, Files: files})
-	select {
-	case holders := <-answer:
-		return holders, nil
-	case <-ctx.Done():
-		n.answerLocate(number, nil)
-		return nil, ctx.Err()
-	case <-n.ctx.Done():
-		return nil, ErrClosed
-	}
-}
-
-// answerLocate hands an answer to whoever still waits for it.
-func (n *Node) answerLocate(number uint64, holders map[task.FileKey][]dht.Holder) {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	if answer, waiting := n.locates[number]; waiting {
-		delete(n.locates, number)
-		answer <- holders
-	}
 }

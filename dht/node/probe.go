@@ -176,11 +176,11 @@ func (p *probes) done() {
 
 // answerProbe connects back to the requester's own address, whatever it asks.
 func (n *Node) answerProbe(stream network.Stream) {
-	if !n.enter() {
+	if !n.life.enter() {
 		_ = stream.Reset()
 		return
 	}
-	defer n.work.Done()
+	defer n.life.work.Done()
 	_ = stream.SetDeadline(time.Now().Add(dialTime + 2*probeTime)) // else a reset ends it
 	var request probeRequest
 	if err := readProbe(stream, &request); err != nil {
@@ -217,7 +217,7 @@ func (n *Node) tryPort(ip net.IP, port uint32) string {
 	if port > 65535 {
 		return fmt.Sprintf("%d is no port", port)
 	}
-	ctx, cancel := context.WithTimeout(n.ctx, probeTime)
+	ctx, cancel := context.WithTimeout(n.life.ctx, probeTime)
 	defer cancel()
 	if err := n.config.Carrier.Reach(ctx, ip, port); err != nil {
 		return err.Error()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	kaddht "github.com/libp2p/go-libp2p-kad-dht"
@@ -28,11 +29,20 @@ const (
 	lookTime = 2 * time.Second
 )
 
-// newRouting starts kad-dht as a router only: values and provider records are
-// off, locations are the overlay's own.
-func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, without func(peer.ID) bool) (*kaddht.IpfsDHT, error) {
+// routing is kad-dht as a router only: values and provider records are off, locations
+// are the overlay's own.
+type routing struct {
+	*kaddht.IpfsDHT
+	bootstrapped chan struct{} // closed when it has been brought to its contacts
+	contacts     atomic.Pointer[[]peer.AddrInfo]
+	without      atomic.Pointer[map[peer.ID]bool] // are not asked in lookups
+}
+
+func (r *routing) open(h host.Host, c Config) (err error) {
 	prefix := protocolPrefix(c.Site)
-	routing, err := kaddht.New(h, append(c.Carrier.Routing(),
+	r.know(h.ID(), nil)
+	r.without.Store(new(map[peer.ID]bool))
+	r.IpfsDHT, err = kaddht.New(h, append(c.Carrier.Routing(),
 		kaddht.ProtocolPrefix(protocol.ID(prefix)),
 		kaddht.V1ProtocolOverride(protocol.ID(prefix+"/kad")),
 		kaddht.Mode(kaddht.ModeServer), // by itself it stays a client on a LAN
@@ -40,13 +50,24 @@ func newRouting(h host.Host, c Config, contacts func() []peer.AddrInfo, without 
 		kaddht.DisableValues(), kaddht.DisableProviders(),
 		kaddht.RoutingTableRefreshPeriod(refreshEvery), kaddht.DisableAutoRefresh(), // the loop has it look
 		kaddht.RoutingTableRefreshQueryTimeout(dialTime),
-		kaddht.BootstrapPeersFunc(contacts),
-		kaddht.QueryFilter(func(_ any, other peer.AddrInfo) bool { return !without(other.ID) }),
+		kaddht.BootstrapPeersFunc(func() []peer.AddrInfo { return *r.contacts.Load() }),
+		kaddht.QueryFilter(func(_ any, other peer.AddrInfo) bool { return !(*r.without.Load())[other.ID] }),
 	)...)
 	if err != nil {
-		return nil, fmt.Errorf("start kad-dht: %w", err)
+		return fmt.Errorf("start kad-dht: %w", err)
 	}
-	return routing, nil
+	return nil
+}
+
+// know takes the members that the queue has named.
+func (r *routing) know(self peer.ID, members []dht.Member) {
+	var contacts []peer.AddrInfo
+	for _, m := range members {
+		if target, err := destinationOf(m); err == nil && target.id != self {
+			contacts = append(contacts, target.info())
+		}
+	}
+	r.contacts.Store(&contacts)
 }
 
 // tellRouting has the core told who enters the routing table and who leaves it. No
@@ -94,25 +115,21 @@ func (n *Node) bootstrap(ctx context.Context, contacts []dht.Member) {
 		})
 	}
 	attempts.Wait()
-	close(n.bootstrapped)
+	close(n.routing.bootstrapped)
 	n.refresh()
 }
 
 // refresh has kad-dht look every part of the key space up, unless it is closing.
 func (n *Node) refresh() {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	if !n.stopped {
-		n.routing.RefreshRoutingTable()
-	}
+	n.life.unlessStopped(func() { n.routing.RefreshRoutingTable() })
 }
 
 // look has kad-dht look up who is nearest to a key. Of those that it names, the ones
 // that have answered count: they are connected.
 func (n *Node) look(wish dht.Lookup) {
 	select {
-	case <-n.bootstrapped:
-	case <-n.ctx.Done():
+	case <-n.routing.bootstrapped:
+	case <-n.life.ctx.Done():
 		return
 	}
 	without := make(map[peer.ID]bool)
@@ -122,8 +139,8 @@ func (n *Node) look(wish dht.Lookup) {
 			n.routing.RoutingTable().RemovePeer(id)
 		}
 	}
-	n.without.Store(&without)
-	ctx, cancel := context.WithTimeout(n.ctx, lookTime)
+	n.routing.without.Store(&without)
+	ctx, cancel := context.WithTimeout(n.life.ctx, lookTime)
 	defer cancel()
 	ids, err := n.routing.GetClosestPeers(ctx, wish.Target)
 	if err != nil {
@@ -136,12 +153,6 @@ func (n *Node) look(wish dht.Lookup) {
 		}
 	}
 	n.post(answer)
-}
-
-// passedOver tells whom the last lookup was to pass over.
-func (n *Node) passedOver(id peer.ID) bool {
-	without := n.without.Load()
-	return without != nil && (*without)[id]
 }
 
 // destination is a member in libp2p's terms.

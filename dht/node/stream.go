@@ -11,6 +11,7 @@ import (
 
 	"github.com/libp2p/go-libp2p/core/network"
 	"github.com/libp2p/go-libp2p/core/peer"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/pilotage-grid/pilotage/dht"
 	"github.com/pilotage-grid/pilotage/dht/wire"
@@ -28,7 +29,7 @@ type outbound struct {
 
 func (n *Node) watch(to task.PeerID, stream network.Stream) (*outbound, error) {
 	o := &outbound{Stream: stream, ended: make(chan struct{})}
-	started := n.start(func() {
+	started := n.life.start(func() {
 		defer close(o.ended)
 		awaitEnd(stream)
 		if !o.given.Load() {
@@ -90,6 +91,9 @@ func (o *outbound) abandon() {
 // inboundStreams keeps one stream per peer and channel: a newer one takes over
 // only when the older one's messages are all in, so that order is kept.
 type inboundStreams struct {
+	inFlight *semaphore.Weighted // bounds what was read and waits for the loop
+	forged   sync.Once           // that terms were forged was said
+
 	mutex sync.Mutex
 	open  map[streamKey]*inboundStream
 }
@@ -123,11 +127,11 @@ func (s *inboundStreams) release(key streamKey, mine *inboundStream) {
 
 // receive serves a peer's stream, on a goroutine of libp2p's.
 func (n *Node) receive(c channel, stream network.Stream) {
-	if !n.enter() {
+	if !n.life.enter() {
 		_ = stream.Reset()
 		return
 	}
-	defer n.work.Done()
+	defer n.life.work.Done()
 	key := streamKey{stream.Conn().RemotePeer(), c}
 	mine := &inboundStream{stream: stream, done: make(chan struct{})}
 	defer n.streams.release(key, mine)
@@ -144,17 +148,6 @@ func (n *Node) receive(c channel, stream network.Stream) {
 	if errors.Is(err, wire.ErrMalformed) {
 		n.log.Warn("a member sent what is no message: stream closed", "peer", key.from, "protocol", c.String(), "error", err)
 	}
-}
-
-// enter counts a goroutine of libp2p's among those that Close waits for.
-func (n *Node) enter() bool {
-	n.mutex.Lock()
-	defer n.mutex.Unlock()
-	if n.stopped {
-		return false
-	}
-	n.work.Add(1)
-	return true
 }
 
 // readAhead is enough for a beat; what is longer is read past the buffer.
@@ -179,17 +172,17 @@ func (n *Node) readAll(c channel, stream network.Stream) error {
 			return errors.Join(wire.ErrMalformed, errors.New("it belongs to the protocol "+channelOf(message).String()))
 		}
 		if err := n.grants.check(message); err != nil {
-			n.forged.Do(func() {
+			n.streams.forged.Do(func() {
 				n.log.Warn("a pilot names a master that the queue has not granted the term: refused, and not said again", "from", from, "error", err)
 			})
 			continue
 		}
 		weight := min(int64(weigh(message)), inFlight)
-		if err := n.inFlight.Acquire(n.ctx, weight); err != nil {
+		if err := n.streams.inFlight.Acquire(n.life.ctx, weight); err != nil {
 			return err
 		}
 		n.loop.Post(func() {
-			n.inFlight.Release(weight)
+			n.streams.inFlight.Release(weight)
 			n.step(dht.Received{From: from, Message: message})
 		})
 	}

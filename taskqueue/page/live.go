@@ -33,15 +33,19 @@ func (s *SiteLook) add(other *SiteLook) {
 	s.Free += other.Free
 	s.Running += other.Running
 	s.Waiting += other.Waiting
+	s.Cache += other.Cache
+	s.Used += other.Used
+	s.SetBack += other.SetBack
+	s.SiteSums.add(&other.SiteSums)
+}
+
+func (s *SiteSums) add(other *SiteSums) {
 	s.Done += other.Done
 	s.Failed += other.Failed
 	for i := range s.Reads {
 		s.Reads[i] += other.Reads[i]
 		s.Bytes[i] += other.Bytes[i]
 	}
-	s.Cache += other.Cache
-	s.Used += other.Used
-	s.SetBack += other.SetBack
 	s.Evicted += other.Evicted
 	s.Requests += other.Requests
 	s.Delays += other.Delays
@@ -50,29 +54,34 @@ func (s *SiteLook) add(other *SiteLook) {
 
 // SiteLook is one site.
 type SiteLook struct {
-	Name     string    `json:"name,omitempty"`
-	Mode     string    `json:"mode,omitempty"`
-	Note     string    `json:"note,omitempty"` // draining, fallen back, without master
-	Master   string    `json:"master,omitempty"`
-	Pilots   int       `json:"pilots"`
-	Slots    int       `json:"slots"`
-	Free     int       `json:"free"`
-	Running  int       `json:"running"`
-	Waiting  int       `json:"waiting"`
+	Name     string  `json:"name,omitempty"`
+	Mode     string  `json:"mode,omitempty"`
+	Note     string  `json:"note,omitempty"` // draining, fallen back, without master
+	Master   string  `json:"master,omitempty"`
+	Pilots   int     `json:"pilots"`
+	Slots    int     `json:"slots"`
+	Free     int     `json:"free"`
+	Running  int     `json:"running"`
+	Waiting  int     `json:"waiting"`
+	Cache    uint64  `json:"cache"`
+	Used     uint64  `json:"used"`
+	SetBack  int     `json:"set_back"`
+	DelayP50 float64 `json:"delay_p50,omitempty"`
+	DelayP99 float64 `json:"delay_p99,omitempty"`
+	Unheard  bool    `json:"unheard,omitempty"` // its master
+	SiteSums
+}
+
+// SiteSums is what a site has done.
+type SiteSums struct {
 	Done     uint64    `json:"done"`
 	Failed   uint64    `json:"failed"`
 	Reads    [4]uint64 `json:"reads"` // local, peer, storage element, remote
 	Bytes    [4]uint64 `json:"bytes"`
-	Cache    uint64    `json:"cache"`
-	Used     uint64    `json:"used"`
-	SetBack  int       `json:"set_back"`
 	Evicted  uint64    `json:"evicted"`
 	Requests uint64    `json:"requests"`
 	Delays   uint64    `json:"delays"`   // inter-task delays, counted
 	DelaySum float64   `json:"delaysum"` // seconds
-	DelayP50 float64   `json:"delay_p50,omitempty"`
-	DelayP99 float64   `json:"delay_p99,omitempty"`
-	Unheard  bool      `json:"unheard,omitempty"` // its master
 }
 
 // Event is something that has happened. A number counts up from the start of the

@@ -161,8 +161,12 @@ func siteLook(site *taskqueue.SiteRecord, clock taskqueue.Instant) page.SiteLook
 	s := page.SiteLook{
 		Name: string(site.Name), Mode: string(site.InForce()), Master: string(site.Master), Pilots: site.Pilots,
 		Slots: site.Capacity.Slots, Free: site.Capacity.FreeSlots, Running: site.Capacity.Running, Waiting: site.Capacity.Waiting,
-		Done: sums.Tasks, Failed: sums.Failures, Cache: uint64(max(0, site.Capacity.CacheBytes)), Used: uint64(max(0, site.Capacity.CacheUsed)),
-		SetBack: len(site.Nodes), Evicted: site.Capacity.Evictions, Requests: sums.Requests, Delays: sums.DelayCount, DelaySum: sums.DelaySum.Seconds(), DelayP50: quantile(sums.DelayBucket, .50), DelayP99: quantile(sums.DelayBucket, .99),
+		Cache: uint64(max(0, site.Capacity.CacheBytes)), Used: uint64(max(0, site.Capacity.CacheUsed)), SetBack: len(site.Nodes),
+		DelayP50: quantile(sums.DelayBucket, .50), DelayP99: quantile(sums.DelayBucket, .99),
+		SiteSums: page.SiteSums{
+			Done: sums.Tasks, Failed: sums.Failures, Evicted: site.Capacity.Evictions, Requests: sums.Requests,
+			Delays: sums.DelayCount, DelaySum: sums.DelaySum.Seconds(),
+		},
 	}
 	for i, source := range []task.Source{task.SourceLocal, task.SourcePeer, task.SourceSE, task.SourceRemote} {
 		s.Reads[i] = sums.Intermediate.Reads[source] + sums.External.Reads[source]
